@@ -1,0 +1,44 @@
+// Every byte that Tenon copies between tensors goes through one function, and that function writes it down here (S6.1).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/types.h"
+
+namespace tenon {
+
+enum class CopyReason : uint8_t {
+  kNotCompatible,      // the consumer cannot use memory of the source's place
+  kAlignment,          // the source is less aligned than the consumer needs
+  kOutputUnknownSize,  // an output whose size was only known after it was computed, into the caller's buffer
+  kOutputIsInput,      // a graph output that is a graph input (or constant) handed through into the caller's buffer
+  kOutputShared,       // one value bound as two outputs
+  kOverlap,            // a bound output overlaps a bound input that is still read after it is written
+  kCallerAsked,        // an explicit copy
+};
+TENON_API std::string_view copy_reason_name(CopyReason reason);
+
+struct CopyRecord {
+  size_t bytes = 0;
+  MemoryPlace source;
+  MemoryPlace target;
+  CopyReason reason = CopyReason::kCallerAsked;
+  const char* what = "";  // the tensor's name from the user's side; lives as long as the session
+};
+
+// Threads: one run writes it; read it after the run.
+struct CopyLedger {
+  std::vector<CopyRecord> records;
+  size_t bytes_copied() const {
+    size_t sum = 0;
+    for (const CopyRecord& record : records) sum += record.bytes;
+    return sum;
+  }
+};
+
+}  // namespace tenon

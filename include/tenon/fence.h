@@ -1,0 +1,76 @@
+// Time: a Timeline is a 64-bit counter that only grows; a Fence is one value on it. Everything that waits, waits for a
+// Fence.
+//
+// Ownership: a Fence shares its Timeline. Threads: every function from any thread.
+// Errors: a timeline can be poisoned: whoever waits then gets the status, after the counter has reached the promised
+// value, so that no reader hangs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tenon/status.h"
+
+namespace tenon {
+
+// No deadline.
+inline constexpr int64_t kWaitForever = -1;
+
+class TENON_API Timeline {
+ public:
+  virtual ~Timeline() = default;
+
+  // The value reached so far.
+  virtual Result<uint64_t> value() = 0;
+  // Returns when the value is at least `value`. kCancelled when `timeout_ns` (relative; kWaitForever for none) passes
+  // first, kDeviceLost when the other side is known to be gone, the poison status when the timeline was poisoned at or
+  // before `value`.
+  virtual Status wait(uint64_t value, int64_t timeout_ns) = 0;
+  // Moves the counter to `value`; a value at or below the current one is an error.
+  virtual Status signal(uint64_t value) = 0;
+  // Moves the counter to `value` and leaves `why` beside it. The first poison stays.
+  virtual void poison(uint64_t value, const Status& why) = 0;
+  // OK, or why the timeline was poisoned.
+  virtual Status status() = 0;
+  // For messages: "timeline \"frames\"".
+  virtual std::string name() const = 0;
+};
+
+// One value of one timeline.
+struct Fence {
+  std::shared_ptr<Timeline> timeline;
+  uint64_t value = 0;
+
+  bool defined() const { return timeline != nullptr; }
+  TENON_API Status wait(int64_t timeout_ns = kWaitForever) const;
+  TENON_API Status signal() const;
+  TENON_API Status status() const;
+};
+
+// A timeline inside this process.
+TENON_API Result<std::shared_ptr<Timeline>> make_host_timeline(std::string name, uint64_t initial_value = 0);
+
+// What a foreign timeline can do (a Vulkan timeline of a driver that exports none, say). Called from the thread that
+// waits or signals; each may block as described at Timeline.
+struct TimelineCallbacks {
+  std::function<Result<uint64_t>()> value;
+  std::function<Status(uint64_t value, int64_t timeout_ns)> wait;
+  std::function<Status(uint64_t value)> signal;
+};
+TENON_API Result<std::shared_ptr<Timeline>> make_callback_timeline(std::string name, TimelineCallbacks callbacks);
+
+// A 64-bit timeline in a shared-memory page (futex), for two processes. create() makes the page in a memfd; open() maps
+// another process's (see docs/shared-timeline.md for the layout). Each side registers its process id: a wait whose peer
+// has died ends with kDeviceLost instead of hanging.
+class TENON_API SharedTimeline : public Timeline {
+ public:
+  static Result<std::shared_ptr<SharedTimeline>> create(std::string name, uint64_t initial_value = 0);
+  // Borrows `fd` (it is duplicated by the mapping and stays the caller's).
+  static Result<std::shared_ptr<SharedTimeline>> open(std::string name, int fd);
+  // The memfd behind the page, for SCM_RIGHTS or /proc/PID/fd. Owned by the timeline.
+  virtual int fd() const = 0;
+};
+
+}  // namespace tenon

@@ -1,0 +1,130 @@
+// Loading a model and running it.
+//
+//   auto session = tenon::Session::load("model.onnx");
+//   auto binding = (*session)->make_binding();
+//   binding->bind_input("x", x);            // x lives where it lives: no copy
+//   binding->bind_output("y", y);
+//   (*session)->run(*binding, {.waits = {ready}, .signals = {done}});
+//
+// Threads: Session is safe from many threads; a Binding belongs to one run at a time.
+// Errors: clear statuses; the session stays usable after a failed run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/copy_ledger.h"
+#include "tenon/fence.h"
+#include "tenon/tensor.h"
+#include "tenon/thread_pool.h"
+
+namespace tenon {
+
+struct SessionOptions {
+  // Threads for the session's own pool (see ThreadPoolOptions); ignored when `pool` is set.
+  int threads = 0;
+  bool allow_spinning = true;
+  // Shared with other sessions.
+  std::shared_ptr<ThreadPool> pool;
+  // Strict mode (config key tenon.disallow_copies): a copy that a run would need is an error at bind or plan time.
+  bool disallow_copies = false;
+  // Winograd for 3x3 convolutions (config key tenon.winograd): faster, error a few 1e-6 of the largest output.
+  bool winograd = true;
+  // Plans kept, one a signature (input shapes); the least recently used goes first. At least 1.
+  size_t plan_cache_size = 16;
+  // Fixes symbolic dimensions by name: {"batch", 1}.
+  std::map<std::string, int64_t> dims;
+};
+
+// An input or output as the model declares it. A dimension is a number, or -1 with its name (may be empty).
+struct ValueInfo {
+  std::string name;
+  DataType type = DataType::kUndefined;
+  bool has_shape = false;
+  std::vector<int64_t> dims;
+  std::vector<std::string> dim_names;
+  // "float32[DynamicDimension.0,3,height,width]"
+  TENON_API std::string to_string() const;
+};
+
+// What one run did. Reuse one object: its memory is kept.
+struct RunReport {
+  CopyLedger copies;
+  int64_t wait_ns = 0;    // for the fences in RunOptions::waits
+  int64_t infer_ns = 0;   // planning (on a new signature) and kernels
+  int64_t signal_ns = 0;
+  bool planned = false;   // this run built a plan
+};
+
+struct RunOptions {
+  std::span<const Fence> waits;    // waited for before anything reads an input
+  std::span<const Fence> signals;  // signalled when all outputs are written; poisoned when the run fails after the call
+                                   // was found valid (bad arguments leave them alone)
+  int64_t timeout_ns = kWaitForever;  // for all waits together
+  RunReport* report = nullptr;
+};
+
+class Session;
+
+// Which tensors a run reads and writes. Names are checked when bound; types and ranks too; shapes when run.
+class TENON_API Binding {
+ public:
+  ~Binding();
+  Binding(Binding&&) noexcept;
+  Binding& operator=(Binding&&) noexcept;
+
+  Status bind_input(std::string_view name, Tensor tensor);
+  // Written in place. A tensor whose capacity is larger than the output needs is fine: output() has the real shape.
+  Status bind_output(std::string_view name, Tensor tensor);
+  // Memory from Tenon, reused by later runs of this binding when the size allows. The default for unbound outputs.
+  Status bind_output_auto(std::string_view name);
+  void clear();
+  // After a run: the output with its real shape; undefined before the first run or for unknown names.
+  Tensor output(std::string_view name) const;
+  Tensor output(size_t index) const;
+
+ private:
+  friend class Session;
+  friend struct SessionImpl;
+  struct Impl;
+  explicit Binding(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class TENON_API Session : public std::enable_shared_from_this<Session> {
+ public:
+  // Maps the file; it must not shrink while the session lives. External data is found beside it.
+  static Result<std::shared_ptr<Session>> load(const std::string& path, const SessionOptions& options = {});
+  // Copies what it needs; `base_directory` is where external data is looked for ("" refuses external data).
+  static Result<std::shared_ptr<Session>> load_from_bytes(std::span<const std::byte> model,
+                                                          const SessionOptions& options = {},
+                                                          const std::string& base_directory = "");
+  virtual ~Session() = default;
+
+  virtual std::span<const ValueInfo> inputs() const = 0;
+  virtual std::span<const ValueInfo> outputs() const = 0;
+  virtual const SessionOptions& options() const = 0;
+
+  virtual Result<Binding> make_binding() = 0;
+  // Blocks; runs on this thread and the pool. The second run of a signature allocates nothing.
+  virtual Status run(Binding& binding, const RunOptions& options = {}) = 0;
+  // Convenience: outputs in the model's order, freshly allocated.
+  Result<std::vector<Tensor>> run(std::span<const std::pair<std::string, Tensor>> inputs,
+                                  const RunOptions& options = {});
+
+  // Printable plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims): steps
+  // with kernels and layouts, the arena, which copies a run with everything bound in plain host memory makes, and why.
+  virtual Result<std::string> explain(const std::map<std::string, Shape>& shapes) = 0;
+};
+
+// "0.1.0"
+TENON_API std::string_view version();
+
+}  // namespace tenon

@@ -1,0 +1,56 @@
+// A typed, shaped view of memory together with whatever keeps that memory alive.
+//
+// Ownership: a Tensor is a cheap handle; copies share the same memory. The owner (an allocation, an import, a DLPack
+// capsule, the caller's own object) lives until the last Tensor that views it is gone, so handles may be dropped in any
+// order.
+// Threads: a Tensor is a value; the bytes behind it are the caller's to synchronise (fences).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tenon/types.h"
+
+namespace tenon {
+
+class TENON_API Tensor {
+ public:
+  Tensor() = default;  // no tensor: defined() is false
+
+  // Zero-filled host memory, aligned to 64 bytes.
+  static Result<Tensor> allocate(DataType type, const Shape& shape);
+  // A view of memory that is already there: no copy. `size_bytes` is the room behind `data`; the tensor must fit and
+  // `data` must be aligned to the element. `owner` may be null: then the caller keeps the memory alive.
+  static Result<Tensor> view(DataType type, const Shape& shape, void* data, size_t size_bytes,
+                             std::shared_ptr<const void> owner = nullptr, const MemoryPlace& place = {});
+
+  bool defined() const { return type_ != DataType::kUndefined; }
+  DataType type() const { return type_; }
+  const Shape& shape() const { return shape_; }
+  const MemoryPlace& place() const { return place_; }
+  // Bytes that type and shape take.
+  size_t size_bytes() const { return size_bytes_; }
+  // Room behind data(); at least size_bytes(). An output may be bound to a larger buffer than it needs.
+  size_t capacity_bytes() const { return capacity_bytes_; }
+  void* data() const { return data_; }
+  template <typename T>
+  T* data_as() const {
+    return static_cast<T*>(data_);
+  }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+  // The same memory with another shape (or type) that fits into capacity_bytes().
+  Result<Tensor> reinterpret(DataType type, const Shape& shape) const;
+
+ private:
+  DataType type_ = DataType::kUndefined;
+  Shape shape_;
+  MemoryPlace place_;
+  void* data_ = nullptr;
+  size_t size_bytes_ = 0;
+  size_t capacity_bytes_ = 0;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace tenon

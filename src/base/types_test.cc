@@ -1,0 +1,28 @@
+#include <tenon/types.h>
+
+#include <gtest/gtest.h>
+
+namespace tenon {
+namespace {
+
+TEST(Shape, CountsElementsOfScalarsAndEmptyTensors) {
+  EXPECT_EQ(Shape{}.element_count(), 1);
+  EXPECT_EQ((Shape{2, 0, 3}).checked_element_count().value(), 0);
+  EXPECT_EQ((Shape{2, 3, 4}).to_string(), "[2,3,4]");
+}
+
+TEST(Shape, RefusesNegativeDimensionsAndOverflow) {
+  EXPECT_EQ((Shape{2, -1}).checked_element_count().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ((Shape{INT64_MAX, 3}).checked_element_count().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ((Shape{INT64_MAX, 3, 0}).checked_element_count().value(), 0);
+}
+
+TEST(TensorSizeBytes, RoundsPackedTypesUpAndChecksOverflow) {
+  EXPECT_EQ(tensor_size_bytes(DataType::kFloat, {2, 3}).value(), 24u);
+  EXPECT_EQ(tensor_size_bytes(DataType::kInt4, {3}).value(), 2u);
+  EXPECT_FALSE(tensor_size_bytes(DataType::kDouble, {INT64_MAX / 4}).ok());
+  EXPECT_FALSE(tensor_size_bytes(DataType::kString, {1}).ok());
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,18 @@
+// The CPU execution provider: own SIMD kernels, a plain reference behind each.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "ep/kit/kernel.h"
+
+namespace tenon::cpu {
+
+std::unique_ptr<ExecutionProvider> make_cpu_provider();
+
+// The ordered lists, in this order; the first row that matches wins.
+std::span<const KernelEntry> conv_kernels();       // kernels/conv_list.cc: convolution, pooling, resize, layout
+std::span<const KernelEntry> nn_kernels();         // kernels/nn_list.cc: matmul, attention, norms, softmax, activations
+std::span<const KernelEntry> reference_kernels();  // kernels/reference_list.cc: plain loops, every operator and type
+
+}  // namespace tenon::cpu

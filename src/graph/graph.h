@@ -1,0 +1,146 @@
+// The model in memory: values, nodes, constants; what the reader makes, passes change and the planner reads.
+//
+// Ownership: a Graph owns its values and nodes; constants are shared and immutable, so copying a graph copies no weight.
+// Threads: const access from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tenon/types.h>
+
+#include "base/status.h"
+
+namespace tenon {
+
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;  // an optional input or output that is absent
+
+// How a tensor's elements lie. kBlocked8: [N][ceil(C/8)][spatial...][8], missing channels are zero (rank 3 or more).
+// Shapes are always the logical ones (N, C, spatial...).
+enum class Layout : uint8_t { kPlain, kBlocked8 };
+
+// A dimension: a number, or a symbol (two dimensions with the same symbol are equal at run time), or unknown.
+struct Dim {
+  int64_t value = -1;   // >= 0: known
+  std::string symbol;   // for unknown values; may be empty
+  bool known() const { return value >= 0; }
+  friend bool operator==(const Dim&, const Dim&) = default;
+};
+
+// A tensor's bytes that do not change: an initializer, a Constant node, a folded value.
+struct Constant {
+  DataType type = DataType::kUndefined;
+  Shape shape;
+  const std::byte* data = nullptr;  // aligned to the element; size_bytes long. Null only for 0 bytes.
+  size_t size_bytes = 0;
+  std::shared_ptr<const void> owner;   // the mapping, or the buffer that was made
+  bool in_file = false;                // a view into the mapped model: may be dropped from residency once packed
+  std::vector<std::string> strings;    // for DataType::kString
+
+  template <typename T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data), size_bytes / sizeof(T)};
+  }
+};
+using ConstantRef = std::shared_ptr<const Constant>;
+
+// Allocates zeroed, 64-byte aligned memory; `mutable_data` receives the address to fill before it is shared.
+Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte** mutable_data);
+// An int64 vector (or scalar if `scalar`).
+ConstantRef make_int64_constant(std::span<const int64_t> values, bool scalar = false);
+
+struct Value {
+  std::string name;
+  DataType type = DataType::kUndefined;  // kUndefined: not known (yet), or not a tensor
+  bool is_tensor = true;                 // false: sequence, optional or map (refused where it would be run)
+  bool has_rank = false;
+  std::vector<Dim> dims;
+  ConstantRef constant;                  // set: this value is known
+  Layout layout = Layout::kPlain;
+
+  bool fully_known() const;              // has a rank and every dimension is a number
+  Shape shape() const;                   // only when fully_known()
+  void set_shape(const Shape& shape);
+  std::string type_text() const;         // "float32[N,3,736,960]"
+};
+
+class Graph;
+
+enum class AttributeKind : uint8_t { kFloat, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings, kOther };
+
+struct Attribute {
+  std::string name;
+  AttributeKind kind = AttributeKind::kInt;
+  float f = 0;
+  int64_t i = 0;
+  std::string s;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+  ConstantRef tensor;
+  std::shared_ptr<Graph> graph;
+};
+
+struct Node {
+  std::string name;       // may be empty
+  std::string op_type;
+  std::string domain;     // "" is ai.onnx; "tenon" is docs/internal-operators.md
+  int since_version = 0;  // of the schema that applies; 1 for domain "tenon"
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<Attribute> attributes;
+
+  const Attribute* find(std::string_view attribute) const;
+  int64_t int_or(std::string_view attribute, int64_t fallback) const;
+  float float_or(std::string_view attribute, float fallback) const;
+  std::string_view string_or(std::string_view attribute, std::string_view fallback) const;
+  std::span<const int64_t> ints(std::string_view attribute) const;  // empty when absent
+  bool has(std::string_view attribute) const { return find(attribute) != nullptr; }
+  ValueId input(size_t index) const { return index < inputs.size() ? inputs[index] : kNoValue; }
+
+  void set_int(std::string_view attribute, int64_t value);
+  void set_float(std::string_view attribute, float value);
+  void set_string(std::string_view attribute, std::string value);
+  void set_ints(std::string_view attribute, std::vector<int64_t> value);
+  // "Conv \"conv1\"" or "Conv (output \"y\")" for messages.
+  std::string label(const Graph& graph) const;
+};
+
+class Graph {
+ public:
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;       // in an order in which every input comes before its use
+  std::vector<ValueId> inputs;   // without initializers
+  std::vector<ValueId> outputs;
+  // Subgraphs only: values of the enclosing graph that this one reads: {outer id, inner id}.
+  std::vector<std::pair<ValueId, ValueId>> captures;
+  // Opset version by domain ("" is ai.onnx), of the model.
+  std::vector<std::pair<std::string, int>> opsets;
+
+  ValueId add_value(Value value);
+  ValueId add_constant(std::string name, ConstantRef constant);
+  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  int opset(std::string_view domain) const;  // 0 when not imported
+
+  // producer[v]: index of the node that makes v, -1 for inputs and constants.
+  std::vector<int32_t> producers() const;
+  // uses[v]: how many node inputs (captures of subgraphs included) and graph outputs read v.
+  std::vector<int32_t> use_counts() const;
+  // Drops nodes whose outputs nobody reads, and reorders topologically. An error names the nodes of a cycle.
+  Status sort_topologically();
+  void remove_dead_nodes();
+  // One line a node: `%y:float32[1,8] = Conv@11(%x, %w) {strides=[1,1]}`; constants as `%w:float32[8,3,3,3]=const`.
+  // Deterministic: golden tests compare it.
+  std::string to_text() const;
+};
+
+}  // namespace tenon

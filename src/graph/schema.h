@@ -1,0 +1,51 @@
+// What an operator is: rows generated from the pinned onnx package by tools/generate_schemas.py.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+#include <string>
+
+namespace tenon {
+
+struct SchemaAttribute {
+  std::string_view name;
+  int8_t kind;       // AttributeProto.AttributeType
+  bool required;
+};
+
+struct SchemaParameter {
+  std::string_view name;
+  std::string_view type;   // a constraint's name, or a type such as "tensor(int64)"
+  int8_t option;           // 0 single, 1 optional, 2 variadic
+};
+
+struct SchemaConstraint {
+  std::string_view name;
+  uint64_t tensor_types;   // bit i: DataType i is allowed as a tensor
+  bool allows_other;       // sequences, optionals or maps too
+};
+
+struct Schema {
+  std::string_view domain;  // "" is ai.onnx
+  std::string_view name;
+  int since_version;
+  int min_inputs, max_inputs;    // max INT_MAX for variadic
+  int min_outputs, max_outputs;
+  bool deprecated;
+  bool is_function;              // has a body (context dependent or not); Tenon does not expand them
+  std::span<const SchemaParameter> inputs;
+  std::span<const SchemaParameter> outputs;
+  std::span<const SchemaAttribute> attributes;
+  std::span<const SchemaConstraint> constraints;
+};
+
+// The schema of `name` in force at `opset`, or null.
+const Schema* find_schema(std::string_view domain, std::string_view name, int opset);
+// The newest opset of a domain that the table knows (28 for ai.onnx); 0 for an unknown domain.
+int newest_opset(std::string_view domain);
+// Names of the domain that are close to `name` (edit distance), best first, at most 3; for messages.
+std::vector<std::string> close_operator_names(std::string_view domain, std::string_view name);
+
+}  // namespace tenon
