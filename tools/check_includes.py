@@ -1,0 +1,45 @@
+"""Checks that includes follow the arrows between the folders of src/ (docs/architecture.md)."""
+import pathlib
+import re
+import sys
+
+ARROWS = {
+    "base": [],
+    "graph": ["base"],
+    "device": ["base"],
+    "interop": ["base", "device"],
+    "ep/kit": ["base", "graph", "device", "interop"],
+    "plan": ["base", "graph", "device", "interop", "ep/kit"],
+    "ep/cpu": ["base", "graph", "device", "interop", "ep/kit"],
+    "runtime": ["base", "graph", "device", "interop", "plan", "ep/kit", "ep/cpu"],
+}
+
+
+def folder_of(path):
+    for folder in sorted(ARROWS, key=len, reverse=True):
+        if path.startswith(folder + "/"):
+            return folder
+    return None
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent / "src"
+    wrong = []
+    for source in sorted(root.rglob("*")):
+        if source.suffix not in (".cc", ".h"):
+            continue
+        name = source.relative_to(root).as_posix()
+        folder = folder_of(name)
+        for number, line in enumerate(source.read_text().splitlines(), 1):
+            match = re.match(r'#include "([^"]+)"', line)
+            target = match and folder_of(match[1])
+            if target and folder and target != folder and target not in ARROWS[folder]:
+                wrong.append(f"src/{name}:{number}: {folder} must not include {target} ({match[1]})")
+            if re.search(r"\bgetenv\b", line) and name != "base/env.cc":
+                wrong.append(f"src/{name}:{number}: only base/env.cc reads the environment")
+    print("\n".join(wrong) or "includes follow the arrows")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
