@@ -67,3 +67,19 @@ function(tenon_simd target)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()
+
+# tenon_python_test(NAME golden.models SCRIPT x_test.py LABELS golden ENVIRONMENT A=B): pytest with the developer's venv
+# (TENON_PYTHON when ctest runs, else python3); its JUnit file goes to TENON_RESULTS for the closing count.
+function(tenon_python_test)
+  cmake_parse_arguments(ARG "SERIAL" "NAME;SCRIPT;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 900)
+  endif()
+  add_test(NAME ${ARG_NAME} COMMAND sh -c
+    "exec \"\${TENON_PYTHON:-python3}\" -m pytest -q -p no:cacheprovider \"$1\" --junitxml=\"\${TENON_RESULTS:-${CMAKE_BINARY_DIR}}/$2.xml\""
+    sh ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT} ${ARG_NAME})
+  set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
+  if(ARG_SERIAL)
+    set_tests_properties(${ARG_NAME} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()
