@@ -135,8 +135,9 @@ class Graph {
   std::vector<int32_t> producers() const;
   // uses[v]: how many node inputs (captures of subgraphs included) and graph outputs read v.
   std::vector<int32_t> use_counts() const;
-  // Drops nodes whose outputs nobody reads, and reorders topologically. An error names the nodes of a cycle.
+  // Reorders so that every input comes before its use; nodes stay in order where they may. An error names a cycle's nodes.
   Status sort_topologically();
+  // Drops nodes whose outputs nobody reads. Values stay, so that ids stay.
   void remove_dead_nodes();
   // One line a node: `%y:float32[1,8] = Conv@11(%x, %w) {strides=[1,1]}`; constants as `%w:float32[8,3,3,3]=const`.
   // Deterministic: golden tests compare it.

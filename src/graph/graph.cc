@@ -1,0 +1,282 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <queue>
+
+namespace tenon {
+
+namespace {
+
+constexpr size_t kConstantAlignment = 64;
+constexpr size_t kNamedCycleNodes = 8;  // a longer cycle is cut in the message
+
+template <typename Container>
+Attribute& find_or_add(Container& attributes, std::string_view name) {
+  for (Attribute& attribute : attributes)
+    if (attribute.name == name) return attribute;
+  return attributes.emplace_back(Attribute{.name = std::string(name)});
+}
+
+// Calls `use(id)` for every value of the enclosing graph that `node` reads: its inputs, and what its subgraphs capture.
+template <typename Use>
+void for_each_read(const Node& node, Use&& use) {
+  for (ValueId id : node.inputs)
+    if (id != kNoValue) use(id);
+  for (const Attribute& attribute : node.attributes) {
+    if (!attribute.graph) continue;
+    for (const auto& [outer, inner] : attribute.graph->captures) use(outer);
+  }
+}
+
+// Walks from an unsorted node to one that it waits for, until a node repeats: that is a cycle.
+std::string cycle_text(const Graph& graph, const std::vector<int32_t>& producer, const std::vector<bool>& sorted) {
+  const auto count = static_cast<int32_t>(graph.nodes.size());
+  int32_t at = 0;
+  while (at < count && sorted[static_cast<size_t>(at)]) ++at;
+  std::vector<int32_t> path;
+  std::vector<int32_t> place(graph.nodes.size(), -1);
+  while (place[static_cast<size_t>(at)] < 0) {
+    place[static_cast<size_t>(at)] = static_cast<int32_t>(path.size());
+    path.push_back(at);
+    int32_t next = at;
+    for_each_read(graph.nodes[static_cast<size_t>(at)], [&](ValueId id) {
+      const int32_t from = producer[static_cast<size_t>(id)];
+      if (from >= 0 && !sorted[static_cast<size_t>(from)]) next = from;
+    });
+    at = next;
+  }
+  path.erase(path.begin(), path.begin() + place[static_cast<size_t>(at)]);
+  std::reverse(path.begin(), path.end());
+  std::string text;
+  for (size_t i = 0; i < std::min(path.size(), kNamedCycleNodes); ++i) {
+    if (i > 0) text += ", ";
+    text += graph.nodes[static_cast<size_t>(path[i])].label(graph);
+  }
+  if (path.size() > kNamedCycleNodes) text += format(" and {} more", path.size() - kNamedCycleNodes);
+  return text;
+}
+
+}  // namespace
+
+Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte** mutable_data) {
+  TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(type, shape));
+  auto constant = std::make_shared<Constant>();
+  constant->type = type;
+  constant->shape = shape;
+  constant->size_bytes = size_bytes;
+  *mutable_data = nullptr;
+  if (size_bytes > 0) {
+    const auto alignment = static_cast<std::align_val_t>(kConstantAlignment);
+    void* memory = ::operator new(size_bytes, alignment, std::nothrow);
+    if (memory == nullptr) {
+      return resource_exhausted("There is no memory for a constant of {} bytes ({} {}).", size_bytes,
+                                data_type_name(type), shape.to_string());
+    }
+    constant->owner = std::shared_ptr<const void>(
+        memory, [](const void* p) { ::operator delete(const_cast<void*>(p), std::align_val_t{kConstantAlignment}); });
+    std::memset(memory, 0, size_bytes);
+    *mutable_data = static_cast<std::byte*>(memory);
+    constant->data = *mutable_data;
+  }
+  return ConstantRef(std::move(constant));
+}
+
+ConstantRef make_int64_constant(std::span<const int64_t> values, bool scalar) {
+  TENON_CHECK(!scalar || values.size() == 1);
+  auto owned = std::make_shared<const std::vector<int64_t>>(values.begin(), values.end());
+  auto constant = std::make_shared<Constant>();
+  constant->type = DataType::kInt64;
+  if (!scalar) constant->shape = Shape{static_cast<int64_t>(values.size())};
+  constant->data = reinterpret_cast<const std::byte*>(owned->data());
+  constant->size_bytes = values.size_bytes();
+  constant->owner = std::move(owned);
+  return constant;
+}
+
+bool Value::fully_known() const {
+  return has_rank && dims.size() <= static_cast<size_t>(Shape::kMaxRank) &&
+         std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.known(); });
+}
+
+Shape Value::shape() const {
+  TENON_CHECK(fully_known());
+  Shape shape;
+  for (const Dim& dim : dims) shape.push_back(dim.value);
+  return shape;
+}
+
+void Value::set_shape(const Shape& shape) {
+  has_rank = true;
+  dims.clear();
+  for (int64_t dim : shape.dims()) dims.push_back(Dim{.value = dim});
+}
+
+const Attribute* Node::find(std::string_view attribute) const {
+  for (const Attribute& candidate : attributes)
+    if (candidate.name == attribute) return &candidate;
+  return nullptr;
+}
+
+int64_t Node::int_or(std::string_view attribute, int64_t fallback) const {
+  const Attribute* found = find(attribute);
+  return found != nullptr && found->kind == AttributeKind::kInt ? found->i : fallback;
+}
+
+float Node::float_or(std::string_view attribute, float fallback) const {
+  const Attribute* found = find(attribute);
+  return found != nullptr && found->kind == AttributeKind::kFloat ? found->f : fallback;
+}
+
+std::string_view Node::string_or(std::string_view attribute, std::string_view fallback) const {
+  const Attribute* found = find(attribute);
+  return found != nullptr && found->kind == AttributeKind::kString ? std::string_view(found->s) : fallback;
+}
+
+std::span<const int64_t> Node::ints(std::string_view attribute) const {
+  const Attribute* found = find(attribute);
+  if (found == nullptr || found->kind != AttributeKind::kInts) return {};
+  return found->ints;
+}
+
+void Node::set_int(std::string_view attribute, int64_t value) {
+  Attribute& target = find_or_add(attributes, attribute);
+  target.kind = AttributeKind::kInt;
+  target.i = value;
+}
+
+void Node::set_float(std::string_view attribute, float value) {
+  Attribute& target = find_or_add(attributes, attribute);
+  target.kind = AttributeKind::kFloat;
+  target.f = value;
+}
+
+void Node::set_string(std::string_view attribute, std::string value) {
+  Attribute& target = find_or_add(attributes, attribute);
+  target.kind = AttributeKind::kString;
+  target.s = std::move(value);
+}
+
+void Node::set_ints(std::string_view attribute, std::vector<int64_t> value) {
+  Attribute& target = find_or_add(attributes, attribute);
+  target.kind = AttributeKind::kInts;
+  target.ints = std::move(value);
+}
+
+std::string Node::label(const Graph& graph) const {
+  const std::string type = domain.empty() ? op_type : domain + "." + op_type;
+  if (!name.empty()) return format("{} \"{}\"", type, name);
+  for (ValueId id : outputs)
+    if (id != kNoValue) return format("{} (output \"{}\")", type, graph.value(id).name);
+  return type;
+}
+
+ValueId Graph::add_value(Value value) {
+  values.push_back(std::move(value));
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId Graph::add_constant(std::string constant_name, ConstantRef constant) {
+  Value value;
+  value.name = std::move(constant_name);
+  value.type = constant->type;
+  value.set_shape(constant->shape);
+  value.constant = std::move(constant);
+  return add_value(std::move(value));
+}
+
+int Graph::opset(std::string_view domain) const {
+  if (domain == "ai.onnx") domain = "";
+  for (const auto& [imported, version] : opsets)
+    if (imported == domain) return version;
+  return 0;
+}
+
+std::vector<int32_t> Graph::producers() const {
+  std::vector<int32_t> producer(values.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (ValueId id : nodes[i].outputs)
+      if (id != kNoValue) producer[static_cast<size_t>(id)] = static_cast<int32_t>(i);
+  return producer;
+}
+
+std::vector<int32_t> Graph::use_counts() const {
+  std::vector<int32_t> uses(values.size(), 0);
+  for (const Node& node : nodes) for_each_read(node, [&](ValueId id) { ++uses[static_cast<size_t>(id)]; });
+  for (ValueId id : outputs) ++uses[static_cast<size_t>(id)];
+  return uses;
+}
+
+Status Graph::sort_topologically() {
+  const std::vector<int32_t> producer = producers();
+  // Most models come sorted: then nothing moves and nothing more is allocated.
+  bool in_order = true;
+  for (size_t i = 0; i < nodes.size() && in_order; ++i) {
+    for_each_read(nodes[i], [&](ValueId id) {
+      if (producer[static_cast<size_t>(id)] >= static_cast<int32_t>(i)) in_order = false;
+    });
+  }
+  if (in_order) return Status();
+
+  std::vector<int32_t> waits_for(nodes.size(), 0);
+  std::vector<std::vector<int32_t>> readers(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for_each_read(nodes[i], [&](ValueId id) {
+      const int32_t from = producer[static_cast<size_t>(id)];
+      if (from < 0) return;
+      ++waits_for[i];
+      readers[static_cast<size_t>(from)].push_back(static_cast<int32_t>(i));
+    });
+  }
+  // The smallest index first: the order changes as little as it must, and is always the same.
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (waits_for[i] == 0) ready.push(static_cast<int32_t>(i));
+  std::vector<int32_t> order;
+  std::vector<bool> sorted(nodes.size(), false);
+  order.reserve(nodes.size());
+  while (!ready.empty()) {
+    const int32_t at = ready.top();
+    ready.pop();
+    order.push_back(at);
+    sorted[static_cast<size_t>(at)] = true;
+    for (int32_t reader : readers[static_cast<size_t>(at)])
+      if (--waits_for[static_cast<size_t>(reader)] == 0) ready.push(reader);
+  }
+  TENON_INVALID_IF(order.size() != nodes.size(), "The graph \"{}\" has a cycle: {}.", name,
+                   cycle_text(*this, producer, sorted));
+
+  std::vector<Node> moved;
+  moved.reserve(nodes.size());
+  for (int32_t i : order) moved.push_back(std::move(nodes[static_cast<size_t>(i)]));
+  nodes = std::move(moved);
+  return Status();
+}
+
+void Graph::remove_dead_nodes() {
+  const std::vector<int32_t> producer = producers();
+  std::vector<bool> alive(nodes.size(), false);
+  std::vector<int32_t> stack;
+  const auto read = [&](ValueId id) {
+    const int32_t from = producer[static_cast<size_t>(id)];
+    if (from < 0 || alive[static_cast<size_t>(from)]) return;
+    alive[static_cast<size_t>(from)] = true;
+    stack.push_back(from);
+  };
+  for (ValueId id : outputs) read(id);
+  while (!stack.empty()) {
+    const int32_t at = stack.back();
+    stack.pop_back();
+    for_each_read(nodes[static_cast<size_t>(at)], read);
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!alive[i]) continue;
+    if (kept != i) nodes[kept] = std::move(nodes[i]);
+    ++kept;
+  }
+  nodes.resize(kept);
+}
+
+}  // namespace tenon
