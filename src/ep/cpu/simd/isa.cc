@@ -1,0 +1,59 @@
+#include "ep/cpu/simd/isa.h"
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace tenon::cpu {
+
+namespace {
+
+#if defined(__x86_64__)
+// The register state that the operating system saves: without it, wider registers lose their upper halves.
+uint64_t saved_state() {
+  uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (uint64_t{high} << 32) | low;
+}
+
+Isa detect() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return Isa::kBaseline;
+  constexpr uint32_t kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
+  constexpr uint32_t kLeaf1 = kFma | kOsxsave | kAvx | kF16c;
+  if ((c & kLeaf1) != kLeaf1) return Isa::kBaseline;
+  const uint64_t state = saved_state();
+  if ((state & 0x6) != 0x6) return Isa::kBaseline;  // XMM and YMM
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return Isa::kBaseline;
+  constexpr uint32_t kAvx2 = (1u << 5) | (1u << 3) | (1u << 8);  // AVX2, BMI1, BMI2
+  if ((b & kAvx2) != kAvx2) return Isa::kBaseline;
+  constexpr uint32_t kAvx512 = (1u << 16) | (1u << 17) | (1u << 28) | (1u << 30) | (1u << 31);  // F, DQ, CD, BW, VL
+  if ((b & kAvx512) == kAvx512 && (state & 0xe6) == 0xe6) return Isa::kAvx512;
+  return Isa::kAvx2;
+}
+#else
+Isa detect() { return Isa::kBaseline; }
+#endif
+
+}  // namespace
+
+Isa selected_isa() {
+  static const Isa chosen = detect();
+  return chosen;
+}
+
+const char* isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kBaseline:
+      return "baseline";
+  }
+  return "baseline";
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,129 @@
+// Elementary functions on eight floats. Errors are relative to the true value and were measured against double over all
+// of the range (eltwise_test.cc); NaN in gives NaN out. Only for simd/*.cc (see isa.h).
+#pragma once
+
+#include "ep/cpu/simd/f8.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+// Applies `op` to each hardware vector of `a`.
+template <typename Op>
+TENON_INLINE F8 each8(F8 a, Op op) {
+#if HWY_MAX_BYTES >= 32
+  return {op(a.v)};
+#else
+  return {op(a.v), op(a.w)};
+#endif
+}
+
+// In this order of arguments a NaN in `x` stays one.
+TENON_INLINE F8 clamp8(F8 x, float low, float high) { return min8(set8(high), max8(set8(low), x)); }
+
+// e^x within 1.6e-7. Results below 1.7e-38 are 0, above the largest float infinity; exp8(-inf) = 0.
+TENON_INLINE F8 exp8(F8 x) {
+  x = clamp8(x, -87.5f, 89.0f);
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits; with 126 more they are the exponent field of
+  // 2^(n-1). The missing factor 2 is in the polynomial, so that n = 128 still has a field: results near the largest
+  // float are right, and n = -126 gives field 0, which is the value 0.
+  const F8 magic = set8(12582912.0f + 126.0f);
+  const F8 t = fma8(x, set8(1.44269504f), magic);
+  const F8 n = t - magic;
+  F8 r = fnma8(n, set8(0.693359375f), x);
+  r = fnma8(n, set8(-2.12194440e-4f), r);
+  F8 q = set8(2 * 0.0013814539f);
+  q = fma8(q, r, set8(2 * 0.0083687454f));
+  q = fma8(q, r, set8(2 * 0.0416683890f));
+  q = fma8(q, r, set8(2 * 0.1666652113f));
+  q = fma8(q, r, set8(2 * 0.4999999404f));
+  const F8 p = fma8(q, r * r, fma8(set8(2.0f), r, set8(2.0f)));
+  const F8 scale = each8(t, [](auto v) { return hn::BitCast(DF(), hn::ShiftLeft<23>(hn::BitCast(DI(), v))); });
+  return p * scale;
+}
+
+// ln(x) within 2e-7, or 1e-7 absolute near 1. log8(0) = -inf, below 0 NaN; denormals are served.
+TENON_INLINE F8 log8(F8 x) {
+  const F8 smallest_normal = set8(1.17549435e-38f);
+  const F8 shift = select_lt8(x, smallest_normal, set8(-25.0f), zero8());
+  const F8 scaled = select_lt8(x, smallest_normal, x * set8(33554432.0f), x);
+  // m in [sqrt(1/2), sqrt(2)), x = m * 2^e.
+  enum : int32_t { kSqrtHalf = 0x3f3504f3 };
+  const F8 m = each8(scaled, [](auto v) {
+    const auto i = hn::Sub(hn::BitCast(DI(), v), hn::Set(DI(), kSqrtHalf));
+    return hn::BitCast(DF(), hn::Add(hn::And(i, hn::Set(DI(), 0x7fffff)), hn::Set(DI(), kSqrtHalf)));
+  });
+  const F8 e = shift + each8(scaled, [](auto v) {
+                 const auto i = hn::Sub(hn::BitCast(DI(), v), hn::Set(DI(), kSqrtHalf));
+                 return hn::ConvertTo(DF(), hn::ShiftRight<23>(i));
+               });
+  const F8 t = m - set8(1.0f);
+  F8 q = set8(-0.0763449669f);
+  q = fma8(q, t, set8(0.1276157647f));
+  q = fma8(q, t, set8(-0.1316018254f));
+  q = fma8(q, t, set8(0.1420175731f));
+  q = fma8(q, t, set8(-0.1662335694f));
+  q = fma8(q, t, set8(0.2000122666f));
+  q = fma8(q, t, set8(-0.2500081956f));
+  q = fma8(q, t, set8(0.3333333135f));
+  const F8 t2 = t * t;
+  F8 y = fma8(e, set8(-2.12194440e-4f), q * t2 * t);
+  y = fnma8(set8(0.5f), t2, y) + t;
+  y = fma8(e, set8(0.693359375f), y) + x * zero8();  // the last term is NaN where x is
+  y = select_lt8(set8(3.40282347e38f), x, x, y);
+  y = select_lt8(x, zero8(), set8(__builtin_nanf("")), y);
+  return select_lt8(abs8(x), set8(1.4e-45f), set8(-__builtin_inff()), y);
+}
+
+// The error function within 4e-7; exactly 1 or -1 from |x| = 3.92 on, so that 1 + erf8(x) vanishes where it should.
+TENON_INLINE F8 erf8(F8 x) {
+  const F8 c = clamp8(x, -3.92f, 3.92f);
+  const F8 z = c * c;
+  F8 p = set8(2.050074726867e-06f);
+  F8 q = set8(3.80916282846577e-05f);
+  p = fma8(p, z, set8(0.0002848835138138f));
+  q = fma8(q, z, set8(0.0011625466868281f));
+  p = fma8(p, z, set8(0.0037656659260392f));
+  q = fma8(q, z, set8(0.0149693163111806f));
+  p = fma8(p, z, set8(0.0527488775551319f));
+  q = fma8(q, z, set8(0.1141095981001854f));
+  p = fma8(p, z, set8(0.1904076337814331f));
+  q = fma8(q, z, set8(0.5020771026611328f));
+  p = fma8(p, z, set8(1.1283791065216064f));
+  q = fma8(q, z, set8(1.0f));
+  return select_lt8(set8(3.9199f), abs8(x), copysign8(set8(1.0f), x), c * p / q);
+}
+
+// Within 4e-7; exactly 1 or -1 from |x| = 9.02 on.
+TENON_INLINE F8 tanh8(F8 x) {
+  const F8 c = clamp8(x, -9.02f, 9.02f);
+  const F8 z = c * c;
+  F8 p = set8(5.076246978319432e-08f);
+  F8 q = set8(7.374484356503785e-10f);
+  p = fma8(p, z, set8(3.158913386869244e-05f));
+  q = fma8(q, z, set8(1.6174908523680642e-06f));
+  p = fma8(p, z, set8(0.004008512012660503f));
+  q = fma8(q, z, set8(0.0004207413294352591f));
+  p = fma8(p, z, set8(0.13785366714000702f));
+  q = fma8(q, z, set8(0.02773752436041832f));
+  p = fma8(p, z, set8(1.0f));
+  q = fma8(q, z, set8(0.4711869955062866f));
+  q = fma8(q, z, set8(1.0f));
+  return select_lt8(set8(9.0199f), abs8(x), copysign8(set8(1.0f), x), c * p / q);
+}
+
+// 1 / (1 + e^-x) within 3e-7; results below 3e-39 are 0.
+TENON_INLINE F8 sigmoid8(F8 x) { return set8(1.0f) / (set8(1.0f) + exp8(neg8(x))); }
+
+// x * (1 + erf(x / sqrt 2)) / 2 within 4e-7 of max(|x|, 1) times the true value's larger factor.
+TENON_INLINE F8 gelu8(F8 x) {
+  const F8 half = x * set8(0.5f);
+  return fma8(half, erf8(x * set8(0.70710678f)), half);
+}
+
+// x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
+TENON_INLINE F8 gelu_tanh8(F8 x) {
+  const F8 half = x * set8(0.5f);
+  const F8 inner = x * fma8(x * x, set8(0.044715f * 0.79788456f), set8(0.79788456f));
+  return fma8(half, tanh8(inner), half);
+}
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,260 @@
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "ep/cpu/futex.h"
+#include "tenon/thread_pool.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr int kChunksPerThread = 8;
+// About 40 us on Zen 3. Longer spins win nothing on an idle machine and cost whole time slices on a busy one.
+constexpr int kWorkerSpins = 2000;
+constexpr int kCallerSpins = 4000;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// True while this thread runs a chunk: nested regions then run on it alone.
+thread_local bool inside_chunk = false;
+
+class InsideChunk {
+ public:
+  InsideChunk() : before_(inside_chunk) { inside_chunk = true; }
+  ~InsideChunk() { inside_chunk = before_; }
+
+ private:
+  bool before_;
+};
+
+int usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::clamp(CPU_COUNT(&set), 1, kMaxThreads);
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);  // more than 1024 CPUs
+}
+
+// The caller does everything: no thread, no atomic.
+class SerialPool final : public ThreadPool {
+ public:
+  int threads() const override { return 1; }
+  void enter_run() override {}
+  void leave_run() override {}
+
+ protected:
+  void for_chunks(int64_t count, int64_t, Chunk chunk, const void* context) override {
+    if (count > 0) chunk(context, 0, count);
+  }
+};
+
+// One parallel region. Slots live as long as the pool, so a worker may look at one that has been reused since: `ticket`
+// holds {generation, next chunk}, and a claim is a compare-exchange on it. When it succeeds, the region is still the
+// one whose fields the worker has read. Fields are stored with release after the old generation was closed, and loaded
+// with acquire: a worker that sees a new field also sees the closed ticket, and its claim fails.
+struct alignas(64) Slot {
+  static constexpr uint64_t kIndexBits = 24;
+  static constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;  // as an index: closed
+
+  std::atomic<uint64_t> ticket{kIndexMask};
+  std::atomic<void (*)(const void*, int64_t, int64_t)> chunk{nullptr};
+  std::atomic<const void*> context{nullptr};
+  std::atomic<int64_t> count{0};
+  std::atomic<int64_t> chunk_size{1};
+  std::atomic<uint32_t> chunks{0};
+  alignas(64) std::atomic<uint32_t> done{0};  // chunks finished in this generation
+  std::atomic<uint32_t> caller_sleeps{0};
+
+  // Claims and runs one chunk; false if none is left.
+  bool run_one() {
+    uint64_t seen = ticket.load(std::memory_order_acquire);
+    for (;;) {
+      const auto index = static_cast<uint32_t>(seen & kIndexMask);
+      const uint32_t total = chunks.load(std::memory_order_acquire);
+      if (index >= total) return false;
+      const auto run = chunk.load(std::memory_order_acquire);
+      const void* const argument = context.load(std::memory_order_acquire);
+      const int64_t end = count.load(std::memory_order_acquire);
+      const int64_t size = chunk_size.load(std::memory_order_acquire);
+      if (!ticket.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      const int64_t begin = index * size;
+      {
+        InsideChunk inside;
+        run(argument, begin, std::min(end, begin + size));
+      }
+      const uint32_t finished = done.fetch_add(1, std::memory_order_seq_cst) + 1;
+      // From here the slot may already serve another region; waking its caller early is harmless.
+      if (finished == total && caller_sleeps.load(std::memory_order_seq_cst) != 0) cpu::futex_wake(done, 1);
+      return true;
+    }
+  }
+
+  void open(int64_t total_count, int64_t size, uint32_t total_chunks, void (*body)(const void*, int64_t, int64_t),
+            const void* argument) {
+    done.store(0, std::memory_order_relaxed);
+    count.store(total_count, std::memory_order_release);
+    chunk_size.store(size, std::memory_order_release);
+    chunks.store(total_chunks, std::memory_order_release);
+    chunk.store(body, std::memory_order_release);
+    context.store(argument, std::memory_order_release);
+    const uint64_t generation = (ticket.load(std::memory_order_relaxed) >> kIndexBits) + 1;
+    ticket.store(generation << kIndexBits, std::memory_order_release);
+  }
+
+  void close() { ticket.store(ticket.load(std::memory_order_relaxed) | kIndexMask, std::memory_order_release); }
+
+  void wait_done(uint32_t total) {
+    for (int spin = 0; spin < kCallerSpins; ++spin) {
+      if (done.load(std::memory_order_acquire) == total) return;
+      pause_cpu();
+    }
+    caller_sleeps.store(1, std::memory_order_seq_cst);
+    for (;;) {
+      const uint32_t finished = done.load(std::memory_order_seq_cst);
+      if (finished == total) break;
+      cpu::futex_wait(done, finished);
+    }
+    caller_sleeps.store(0, std::memory_order_relaxed);
+  }
+};
+
+class WorkerPool final : public ThreadPool {
+ public:
+  explicit WorkerPool(bool allow_spinning) : allow_spinning_(allow_spinning) {}
+
+  ~WorkerPool() override {
+    stop_.store(true, std::memory_order_seq_cst);
+    epoch_.fetch_add(1, std::memory_order_seq_cst);
+    cpu::futex_wake(epoch_, kMaxThreads);
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  Status start(int threads) {
+    // The application's signals are not for these threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    Status status;
+    try {
+      workers_.reserve(static_cast<size_t>(threads - 1));
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+      status = resource_exhausted("Thread {} of {} cannot be started: {}.", workers_.size() + 1, threads, error.what());
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    for (std::thread& worker : workers_) pthread_setname_np(worker.native_handle(), "tenon-worker");
+    return status;
+  }
+
+  int threads() const override { return static_cast<int>(workers_.size()) + 1; }
+  void enter_run() override { runs_.fetch_add(1, std::memory_order_relaxed); }
+  void leave_run() override { runs_.fetch_sub(1, std::memory_order_relaxed); }
+
+ protected:
+  void for_chunks(int64_t count, int64_t grain, Chunk chunk, const void* context) override {
+    if (count <= 0) return;
+    grain = std::max<int64_t>(grain, 1);
+    const int64_t most = static_cast<int64_t>(threads()) * kChunksPerThread;
+    const int64_t grains = (count - 1) / grain + 1;
+    const int64_t size = ((grains - 1) / most + 1) * grain;
+    const int64_t chunks = (count - 1) / size + 1;
+    const int index = chunks > 1 && !inside_chunk ? take_slot() : -1;
+    if (index < 0) {
+      InsideChunk inside;
+      chunk(context, 0, count);
+      return;
+    }
+    Slot& slot = slots_[static_cast<size_t>(index)];
+    slot.open(count, size, static_cast<uint32_t>(chunks), chunk, context);
+    epoch_.fetch_add(1, std::memory_order_seq_cst);
+    const int sleepers = sleepers_.load(std::memory_order_seq_cst);
+    if (sleepers > 0) cpu::futex_wake(epoch_, static_cast<int>(std::min<int64_t>(sleepers, chunks - 1)));
+    while (slot.run_one()) {
+    }
+    slot.wait_done(static_cast<uint32_t>(chunks));
+    slot.close();
+    taken_.fetch_and(~(uint64_t{1} << index), std::memory_order_release);
+  }
+
+ private:
+  // A free slot, or -1: then 64 other callers keep the workers busy anyway.
+  int take_slot() {
+    uint64_t taken = taken_.load(std::memory_order_relaxed);
+    for (;;) {
+      const int index = std::countr_one(taken);
+      if (index >= 64) return -1;
+      if (taken_.compare_exchange_weak(taken, taken | (uint64_t{1} << index), std::memory_order_acquire,
+                                       std::memory_order_relaxed))
+        return index;
+    }
+  }
+
+  bool run_anything() {
+    bool ran = false;
+    for (uint64_t taken = taken_.load(std::memory_order_acquire); taken != 0; taken &= taken - 1) {
+      Slot& slot = slots_[static_cast<size_t>(std::countr_zero(taken))];
+      while (slot.run_one()) ran = true;
+    }
+    return ran;
+  }
+
+  void work() {
+    for (;;) {
+      const uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
+      if (run_anything()) continue;
+      if (stop_.load(std::memory_order_seq_cst)) return;
+      if (spin_until_changed(epoch)) continue;
+      sleepers_.fetch_add(1, std::memory_order_seq_cst);
+      cpu::futex_wait(epoch_, epoch);  // returns at once if a region was opened since
+      sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+  }
+
+  bool spin_until_changed(uint32_t epoch) const {
+    if (!allow_spinning_) return false;
+    for (int spin = 0; spin < kWorkerSpins && runs_.load(std::memory_order_relaxed) > 0; ++spin) {
+      if (epoch_.load(std::memory_order_acquire) != epoch) return true;
+      pause_cpu();
+    }
+    return false;
+  }
+
+  const bool allow_spinning_;
+  std::vector<std::thread> workers_;
+  std::array<Slot, 64> slots_;
+  alignas(64) std::atomic<uint64_t> taken_{0};  // bit i: slot i is in use
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // counts opened regions; parked workers sleep on it
+  alignas(64) std::atomic<int> sleepers_{0};
+  alignas(64) std::atomic<int> runs_{0};
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace
+
+Result<std::shared_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& options) {
+  TENON_INVALID_IF(options.threads < 0 || options.threads > kMaxThreads,
+                   "The number of threads ({}) is not in [0, {}].", options.threads, kMaxThreads);
+  const int threads = options.threads == 0 ? usable_cpus() : options.threads;
+  if (threads == 1) return std::shared_ptr<ThreadPool>(std::make_shared<SerialPool>());
+  auto pool = std::make_shared<WorkerPool>(options.allow_spinning);
+  TENON_TRY(pool->start(threads));
+  return std::shared_ptr<ThreadPool>(std::move(pool));
+}
+
+}  // namespace tenon

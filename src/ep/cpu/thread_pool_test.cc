@@ -1,0 +1,166 @@
+#include <gtest/gtest.h>
+#include <tenon/thread_pool.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+std::shared_ptr<ThreadPool> make_pool(int threads, bool allow_spinning = true) {
+  return ThreadPool::create({.threads = threads, .allow_spinning = allow_spinning}).value();
+}
+
+// Every index exactly once, chunks of at least the grain but for the last.
+void expect_covers_once(ThreadPool& pool, int64_t count, int64_t grain) {
+  std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
+  std::atomic<int> short_chunks{0};
+  pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    if (end - begin < grain && end != count) ++short_chunks;
+    for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+  });
+  EXPECT_EQ(short_chunks, 0) << count << " by " << grain;
+  for (int64_t i = 0; i < count; ++i) ASSERT_EQ(seen[static_cast<size_t>(i)], 1) << i << " of " << count;
+}
+
+TEST(ThreadPool, RefusesNegativeAndAbsurdThreadCounts) {
+  EXPECT_EQ(ThreadPool::create({.threads = -1}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ThreadPool::create({.threads = 100000}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(ThreadPool, CountsTheCallerAmongItsThreads) {
+  EXPECT_EQ(make_pool(1)->threads(), 1);
+  EXPECT_EQ(make_pool(3)->threads(), 3);
+  EXPECT_GE(make_pool(0)->threads(), 1);
+}
+
+TEST(ThreadPool, CoversEveryIndexOnce) {
+  for (int threads : {1, 2, 5}) {
+    for (bool allow_spinning : {true, false}) {
+      const auto pool = make_pool(threads, allow_spinning);
+      pool->enter_run();
+      for (int64_t count : {0, 1, 2, 7, 16, 17, 100, 1001})
+        for (int64_t grain : {1, 2, 16, 100, 5000}) expect_covers_once(*pool, count, grain);
+      pool->leave_run();
+      expect_covers_once(*pool, 333, 1);  // outside a run too
+    }
+  }
+}
+
+TEST(ThreadPool, OneThreadRunsEverythingOnTheCallerInOneChunk) {
+  const auto pool = make_pool(1);
+  int calls = 0;
+  pool->parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+    ++calls;
+    EXPECT_EQ(begin, 0);
+    EXPECT_EQ(end, 1000);
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ThreadPool, NestedRegionsRunOnTheCallingThread) {
+  const auto pool = make_pool(4);
+  std::atomic<int> total{0};
+  std::atomic<int> foreign{0};
+  pool->parallel_for(32, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto me = std::this_thread::get_id();
+      pool->parallel_for(10, 1, [&](int64_t b, int64_t e) {
+        if (std::this_thread::get_id() != me) ++foreign;
+        total += static_cast<int>(e - b);
+      });
+    }
+  });
+  EXPECT_EQ(total, 320);
+  EXPECT_EQ(foreign, 0);
+}
+
+// A worker that has claimed nothing is never waited for: the caller finishes while the only worker is stuck elsewhere.
+TEST(ThreadPool, FinishesWhileAllWorkersAreBusyForAnotherCaller) {
+  const auto pool = make_pool(2);
+  std::atomic<bool> worker_stuck{false}, release{false};
+  std::thread other([&] {
+    const auto me = std::this_thread::get_id();
+    pool->parallel_for(2, 1, [&](int64_t, int64_t) {
+      // Whoever gets the second chunk, both threads of this region stay until released.
+      if (std::this_thread::get_id() != me) worker_stuck = true;
+      while (!release && (std::this_thread::get_id() != me || !worker_stuck)) std::this_thread::yield();
+    });
+  });
+  while (!worker_stuck) std::this_thread::yield();
+  expect_covers_once(*pool, 1000, 1);
+  release = true;
+  other.join();
+}
+
+// The pool is shared by sessions: 16 callers at once, each with its own sums to get right. Also run under tsan.
+TEST(ThreadPool, SixteenCallersAtOnce) {
+  for (bool allow_spinning : {true, false}) {
+    const auto pool = make_pool(3, allow_spinning);
+    std::vector<std::thread> callers;
+    std::atomic<int> wrong{0};
+    for (int caller = 0; caller < 16; ++caller) {
+      callers.emplace_back([&, caller] {
+        for (int round = 0; round < 200; ++round) {
+          std::vector<int64_t> out(static_cast<size_t>(50 + caller + round), 0);
+          const auto count = static_cast<int64_t>(out.size());
+          pool->enter_run();
+          for (int region = 0; region < 3; ++region)
+            pool->parallel_for(count, 1 + region, [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i) out[static_cast<size_t>(i)] += i * caller;
+            });
+          pool->leave_run();
+          const int64_t sum = std::accumulate(out.begin(), out.end(), int64_t{0});
+          if (sum != 3 * caller * (count * (count - 1) / 2)) ++wrong;
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+// More callers than slots: those without one work alone.
+TEST(ThreadPool, HundredCallersAtOnce) {
+  const auto pool = make_pool(2);
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 100; ++caller)
+    callers.emplace_back([&] {
+      for (int round = 0; round < 20; ++round)
+        pool->parallel_for(40, 1, [&](int64_t begin, int64_t end) { total += end - begin; });
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(total, 100 * 20 * 40);
+}
+
+TEST(ThreadPool, ManyShortLives) {
+  for (int i = 0; i < 100; ++i) {
+    const auto pool = make_pool(4);
+    if (i % 2 == 0) expect_covers_once(*pool, 64, 1);
+  }
+}
+
+// Workers are parked outside runs: an idle pool costs no CPU time.
+TEST(ThreadPool, IdleWorkersBurnNoTime) {
+  const auto pool = make_pool(4);
+  const auto cpu_ms = [] {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
+  };
+  pool->enter_run();
+  expect_covers_once(*pool, 1000, 1);
+  pool->leave_run();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double before = cpu_ms();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(cpu_ms() - before, 40.0);
+}
+
+}  // namespace
+}  // namespace tenon
