@@ -2,7 +2,9 @@
 
 #include <cstring>
 
+#include "base/log.h"
 #include "base/status.h"
+#include "base/trace.h"
 
 namespace tenon {
 
@@ -22,6 +24,9 @@ Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, cons
                          src.place().to_string(), dst.place().to_string(), place.to_string());
   }
   if (dst.data() == src.data()) return Status();
+  TENON_TRACE(kCopy, "\"{}\" moves {} bytes from {} to {}: {}.", what, src.size_bytes(), src.place().to_string(),
+              dst.place().to_string(), copy_reason_name(reason));
+  TraceSpan span("copy", what);
   if (src.size_bytes() > 0) std::memmove(dst.data(), src.data(), src.size_bytes());
   if (ledger != nullptr)
     ledger->records.push_back(

@@ -1,0 +1,23 @@
+// The one place that reads the environment: each variable is a row of the table in env.cc, and nothing else calls
+// getenv.
+//
+// Values are read when asked for, so ask once and keep the answer; nothing here belongs on a hot path.
+#pragma once
+
+#include <tenon/environment.h>
+#include <tenon/status.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tenon {
+
+// In the order of the table.
+enum class Env : uint8_t { kCpuIsa, kDump, kLog, kModels, kPython, kResults, kThreads, kTrace, kTraceFile };
+
+// The value that is set, else the default.
+std::string env_value(Env variable);
+// A whole number in [lowest, highest]. kInvalidArgument names the variable and its value.
+Result<int64_t> env_integer(Env variable, int64_t lowest, int64_t highest);
+
+}  // namespace tenon
