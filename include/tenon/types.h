@@ -43,6 +43,8 @@ enum class DataType : int32_t {
   kFloat8E8M0 = 24,
   kUint2 = 25,
   kInt2 = 26,
+  kFloat6E2M3 = 27,
+  kFloat6E3M2 = 28,
 };
 
 // "float32", "int64", "bool", ... (numpy's spelling where numpy has the type); "undefined" for a value outside the enum.
@@ -88,7 +90,7 @@ class TENON_API Shape {
   std::array<int64_t, kMaxRank> dims_{};
 };
 
-// Bytes that `shape` elements of `type` take when densely packed (4-bit and 2-bit types round up to a byte at the end).
+// Bytes that `shape` elements of `type` take when densely packed (6-, 4- and 2-bit types round up to a byte at the end).
 // Errors: negative dimensions, overflow, a type without a size (string, undefined).
 TENON_API Result<size_t> tensor_size_bytes(DataType type, const Shape& shape);
 

@@ -1,0 +1,117 @@
+// Does a node fit its schema? Types are checked as far as they are known: the rest is for shape inference and kernels.
+#include "graph/graph.h"
+#include "graph/schema.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr std::string_view kKindNames[] = {"undefined",      "float", "int",     "string",  "tensor", "graph",
+                                           "floats",         "ints",  "strings", "tensors", "graphs", "sparse tensor",
+                                           "sparse tensors", "type",  "types"};
+
+// AttributeProto.AttributeType of what the reader keeps; 0 for what it does not.
+int proto_kind(AttributeKind kind) {
+  switch (kind) {
+    case AttributeKind::kFloat:
+      return 1;
+    case AttributeKind::kInt:
+      return 2;
+    case AttributeKind::kString:
+      return 3;
+    case AttributeKind::kTensor:
+      return 4;
+    case AttributeKind::kGraph:
+      return 5;
+    case AttributeKind::kFloats:
+      return 6;
+    case AttributeKind::kInts:
+      return 7;
+    case AttributeKind::kStrings:
+      return 8;
+    case AttributeKind::kOther:
+      break;
+  }
+  return 0;
+}
+
+std::string_view kind_name(int kind) {
+  return kind >= 0 && kind < static_cast<int>(std::size(kKindNames)) ? kKindNames[kind] : kKindNames[0];
+}
+
+std::string range_text(int low, int high) {
+  if (low == high) return std::to_string(low);
+  return high == kUnbounded ? format("{} or more", low) : format("{} to {}", low, high);
+}
+
+std::string types_text(const SchemaConstraint& constraint) {
+  std::string text;
+  for (int i = 1; i < 64; ++i) {
+    if ((constraint.tensor_types >> i & 1) == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += data_type_name(static_cast<DataType>(i));
+  }
+  return text;
+}
+
+// Attributes of kind kOther (type protos, lists of tensors) are not kept: their presence is all that is known.
+Status check_attributes(const Graph& graph, const Node& node, const Schema& schema) {
+  for (const SchemaAttribute& wanted : schema.attributes) {
+    const Attribute* found = node.find(wanted.name);
+    if (found == nullptr) {
+      TENON_INVALID_IF(wanted.required, "Node {} lacks the attribute \"{}\", which {}@{} requires.", node.label(graph),
+                       wanted.name, schema.name, schema.since_version);
+      continue;
+    }
+    if (found->kind == AttributeKind::kOther && (wanted.kind > 8 || wanted.kind == 0)) continue;
+    TENON_INVALID_IF(proto_kind(found->kind) != wanted.kind, "Attribute \"{}\" of node {} is of kind {}, not {}.",
+                     wanted.name, node.label(graph), kind_name(proto_kind(found->kind)), kind_name(wanted.kind));
+  }
+  for (const Attribute& attribute : node.attributes) {
+    TENON_INVALID_IF(schema.find_attribute(attribute.name) == nullptr,
+                     "Node {} has the attribute \"{}\", which {}@{} does not have.", node.label(graph), attribute.name,
+                     schema.name, schema.since_version);
+  }
+  return Status();
+}
+
+Status check_count(const Graph& graph, const Node& node, const Schema& schema, std::string_view what, size_t count,
+                   int low, int high) {
+  TENON_INVALID_IF(count < static_cast<size_t>(low) || count > static_cast<size_t>(high),
+                   "Node {} has {} {}, and {}@{} has {}.", node.label(graph), count, what, schema.name,
+                   schema.since_version, range_text(low, high));
+  return Status();
+}
+
+Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const SchemaParameter* parameter = schema.input(i);
+    if (parameter == nullptr) continue;
+    const ValueId id = node.inputs[i];
+    if (id == kNoValue) {
+      TENON_INVALID_IF(parameter->option == 0, "Node {} leaves out its input {} (\"{}\"), which is not optional.",
+                       node.label(graph), i, parameter->name);
+      continue;
+    }
+    const Value& value = graph.value(id);
+    const SchemaConstraint* constraint = schema.find_constraint(parameter->type);
+    if (constraint == nullptr || !value.is_tensor || value.type == DataType::kUndefined) continue;
+    TENON_INVALID_IF((constraint->tensor_types >> static_cast<int>(value.type) & 1) == 0,
+                     "Input {} (\"{}\") of node {} is the {} tensor \"{}\"; allowed are {}.", i, parameter->name,
+                     node.label(graph), data_type_name(value.type), value.name, types_text(*constraint));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status check_node(const Graph& graph, const Node& node, const Schema& schema) {
+  TENON_UNSUPPORTED_IF(schema.deprecated, "Node {} uses {}, which is deprecated since opset {}.", node.label(graph),
+                       schema.name, schema.since_version);
+  TENON_TRY(check_count(graph, node, schema, "inputs", node.inputs.size(), schema.min_inputs, schema.max_inputs));
+  TENON_TRY(check_count(graph, node, schema, "outputs", node.outputs.size(), schema.min_outputs, schema.max_outputs));
+  TENON_TRY(check_attributes(graph, node, schema));
+  return check_inputs(graph, node, schema);
+}
+
+}  // namespace tenon
