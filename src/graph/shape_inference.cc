@@ -1,0 +1,126 @@
+#include "graph/shape_inference.h"
+
+#include <string_view>
+#include <unordered_map>
+
+#include "base/status.h"
+#include "graph/shape_inference_context.h"
+
+namespace tenon {
+namespace {
+
+using Table = std::unordered_map<std::string_view, infer::InferFunction>;
+
+const Table& onnx_table() {
+  static const Table table = [] {
+    Table rows;
+    for (std::span<const infer::Row> family : {infer::elementwise_rows(), infer::window_rows(), infer::tensor_rows(),
+                                               infer::index_rows(), infer::math_rows(), infer::control_rows()})
+      for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
+    return rows;
+  }();
+  return table;
+}
+
+const Table& internal_table() {
+  static const Table table = [] {
+    Table rows;
+    for (const infer::Row& row : infer::internal_rows()) rows.emplace(row.op_type, row.infer);
+    return rows;
+  }();
+  return table;
+}
+
+infer::InferFunction find_function(const Node& node) {
+  if (node.domain != "" && node.domain != "tenon") return nullptr;
+  const Table& table = node.domain.empty() ? onnx_table() : internal_table();
+  auto row = table.find(node.op_type);
+  return row == table.end() ? nullptr : row->second;
+}
+
+// Inputs whose values set the output's shape, as a bit mask; bit 31 stands for every input.
+struct ValueDependence {
+  std::string_view op_type;
+  uint32_t inputs;
+};
+constexpr uint32_t kEveryInput = 1u << 31;
+constexpr ValueDependence kValueDependences[] = {
+    {"AffineGrid", 1u << 1},
+    {"BlackmanWindow", 1u << 0},
+    {"CenterCropPad", 1u << 1},
+    {"Col2Im", 1u << 1 | 1u << 2},
+    {"Compress", kEveryInput},
+    {"ConstantOfShape", 1u << 0},
+    {"DFT", 1u << 1 | 1u << 2},
+    {"Expand", 1u << 1},
+    {"HammingWindow", 1u << 0},
+    {"HannWindow", 1u << 0},
+    {"If", 1u << 0},
+    {"ImageDecoder", kEveryInput},
+    {"Loop", kEveryInput},
+    {"MaxUnpool", 1u << 2},
+    {"MelWeightMatrix", 1u << 0 | 1u << 1},
+    {"NonMaxSuppression", kEveryInput},
+    {"NonZero", kEveryInput},
+    {"OneHot", 1u << 1},
+    {"Pad", 1u << 1 | 1u << 3},
+    {"Range", kEveryInput},
+    {"ReduceL1", 1u << 1},
+    {"ReduceL2", 1u << 1},
+    {"ReduceLogSum", 1u << 1},
+    {"ReduceLogSumExp", 1u << 1},
+    {"ReduceMax", 1u << 1},
+    {"ReduceMean", 1u << 1},
+    {"ReduceMin", 1u << 1},
+    {"ReduceProd", 1u << 1},
+    {"ReduceSum", 1u << 1},
+    {"ReduceSumSquare", 1u << 1},
+    {"Reshape", 1u << 1},
+    {"Resize", 1u << 1 | 1u << 2 | 1u << 3},
+    {"STFT", 1u << 1 | 1u << 3},
+    {"Slice", 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4},
+    {"Split", 1u << 1},
+    {"Squeeze", 1u << 1},
+    {"StringSplit", kEveryInput},
+    {"Tile", 1u << 1},
+    {"TopK", 1u << 1},
+    {"Unique", kEveryInput},
+    {"Unsqueeze", 1u << 1},
+    {"Upsample", 1u << 1},
+};
+
+}  // namespace
+
+Status infer_node(Graph& graph, Node& node) {
+  infer::InferFunction function = find_function(node);
+  if (!function) return {};
+  // What the file declares about a node's output is a claim: only what follows from the inputs stays.
+  for (ValueId id : node.outputs) {
+    if (id == kNoValue) continue;
+    Value& value = graph.value(id);
+    value.has_rank = false;
+    value.dims.clear();
+  }
+  infer::Context context(graph, node);
+  TENON_TRY_CONTEXT(function(context), "while inferring the shapes of {}", node.label(graph));
+  return {};
+}
+
+Status infer_shapes(Graph& graph) {
+  for (Node& node : graph.nodes) TENON_TRY(infer_node(graph, node));
+  return {};
+}
+
+bool shape_depends_on_value(const Node& node, size_t input) {
+  if (!node.domain.empty()) return false;
+  for (const ValueDependence& row : kValueDependences) {
+    if (row.op_type != node.op_type) continue;
+    if (row.inputs == kEveryInput) return true;
+    // Resize-10 has (X, scales); from 11 on roi stands between them and sets no size.
+    if (node.op_type == "Resize" && node.since_version >= 11 && input == 1) return false;
+    return input < 31 && (row.inputs >> input & 1u) != 0;
+  }
+  return false;
+}
+
+}  // namespace tenon

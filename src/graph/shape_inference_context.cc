@@ -1,0 +1,154 @@
+#include "graph/shape_inference_context.h"
+
+#include <utility>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+namespace tenon::infer {
+
+bool same(const Dim& a, const Dim& b) {
+  if (a.known() || b.known()) return a.value == b.value;
+  return !a.symbol.empty() && a.symbol == b.symbol;
+}
+
+bool same(const Dims& a, const Dims& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!same(a[i], b[i])) return false;
+  return true;
+}
+
+std::string text(const Dims& dims) {
+  std::string out = "[";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i > 0) out += ',';
+    const Dim& dim = dims[i];
+    out += dim.known() ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : dim.symbol;
+  }
+  return out + "]";
+}
+
+Result<Dim> product(std::span<const Dim> dims) {
+  int64_t total = 1;
+  bool known = true;
+  for (const Dim& dim : dims) {
+    if (dim.value == 0) return number(0);
+    if (!dim.known()) {
+      known = false;
+      continue;
+    }
+    std::optional<int64_t> next = checked_mul(total, dim.value);
+    TENON_INVALID_IF(!next, "The product of the dimensions {} overflows.", text(Dims(dims.begin(), dims.end())));
+    total = *next;
+  }
+  if (known) return number(total);
+  // One unknown factor among ones keeps its symbol.
+  if (total == 1) {
+    const Dim* unknown = nullptr;
+    for (const Dim& dim : dims) {
+      if (dim.known()) continue;
+      if (unknown) return Dim{};
+      unknown = &dim;
+    }
+    return *unknown;
+  }
+  return Dim{};
+}
+
+std::optional<std::vector<int64_t>> Context::values(size_t input) const {
+  if (!has(input)) return std::nullopt;
+  const ConstantRef& constant = in(input).constant;
+  if (!constant) return std::nullopt;
+  if (constant->type == DataType::kInt64) {
+    std::span<const int64_t> span = constant->as<int64_t>();
+    return std::vector<int64_t>(span.begin(), span.end());
+  }
+  if (constant->type == DataType::kInt32) {
+    std::span<const int32_t> span = constant->as<int32_t>();
+    return std::vector<int64_t>(span.begin(), span.end());
+  }
+  return std::nullopt;
+}
+
+std::optional<std::vector<float>> Context::floats(size_t input) const {
+  if (!has(input)) return std::nullopt;
+  const ConstantRef& constant = in(input).constant;
+  if (!constant || constant->type != DataType::kFloat) return std::nullopt;
+  std::span<const float> span = constant->as<float>();
+  return std::vector<float>(span.begin(), span.end());
+}
+
+void Context::set_type(size_t output, DataType type) {
+  if (!has_output(output) || type == DataType::kUndefined) return;
+  Value& value = graph_.value(node_.outputs[output]);
+  value.type = type;
+  value.is_tensor = true;
+}
+
+Status Context::set_dims(size_t output, Dims dims) {
+  if (!has_output(output)) return {};
+  TENON_UNSUPPORTED_IF(dims.size() > static_cast<size_t>(Shape::kMaxRank),
+                       "Output {} has rank {}; the highest rank that Tenon handles is {}.", output, dims.size(),
+                       Shape::kMaxRank);
+  int64_t total = 1;
+  for (const Dim& dim : dims) {
+    TENON_INVALID_IF(dim.value < -1, "Output {} gets the negative dimension {}.", output, dim.value);
+    if (dim.value <= 0) continue;
+    std::optional<int64_t> next = checked_mul(total, dim.value);
+    TENON_INVALID_IF(!next, "Output {} of shape {} has more elements than a tensor can have.", output, text(dims));
+    total = *next;
+  }
+  Value& value = graph_.value(node_.outputs[output]);
+  value.has_rank = true;
+  value.dims = std::move(dims);
+  return {};
+}
+
+Status Context::copy(size_t input, size_t output) {
+  if (!has(input)) return {};
+  set_type(output, type(input));
+  if (!ranked(input)) return {};
+  return set_dims(output, dims(input));
+}
+
+Result<int64_t> Context::axis(int64_t axis, int64_t rank) const {
+  TENON_INVALID_IF(axis < -rank || axis >= rank, "Axis {} is out of range for rank {}.", axis, rank);
+  return axis < 0 ? axis + rank : axis;
+}
+
+Result<int64_t> Context::axis_attribute(int64_t fallback, int64_t rank) const {
+  return axis(node_.int_or("axis", fallback), rank);
+}
+
+Status Context::require_rank(size_t input, int expected, const char* what) const {
+  TENON_INVALID_IF(!has(input), "Input {} ({}) is missing.", input, what);
+  TENON_INVALID_IF(in(input).has_rank && rank(input) != expected, "Input {} ({}) has shape {}; its rank has to be {}.",
+                   input, what, text(dims(input)), expected);
+  return {};
+}
+
+Result<Dims> broadcast(const Dims& a, const Dims& b) {
+  const Dims& longer = a.size() >= b.size() ? a : b;
+  const Dims& shorter = a.size() >= b.size() ? b : a;
+  Dims out = longer;
+  size_t shift = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    Dim& dst = out[shift + i];
+    const Dim& src = shorter[i];
+    if (src.value == 1 || same(dst, src)) continue;
+    if (dst.value == 1) {
+      dst = src;
+    } else if (dst.known() && src.known()) {
+      return invalid_argument("Shapes {} and {} do not broadcast: {} against {} in dimension {} of the result.",
+                              text(a), text(b), dst.value, src.value, shift + i);
+    } else if (src.known()) {
+      dst = src;  // the unknown one is 1 or equal
+    } else if (!dst.known()) {
+      dst = Dim{};
+    }
+  }
+  return out;
+}
+
+}  // namespace tenon::infer

@@ -1,0 +1,86 @@
+// What the families of shape inference share: reading a node's inputs, setting its outputs, checked dimension
+// arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tenon::infer {
+
+using Dims = std::vector<Dim>;
+
+inline Dim number(int64_t value) { return Dim{value, {}}; }
+// Equal at run time for certain: the same number or the same (not empty) symbol.
+bool same(const Dim& a, const Dim& b);
+bool same(const Dims& a, const Dims& b);
+// "[N,3,?]".
+std::string text(const Dims& dims);
+// Product of dims, unknown if one is unknown (and none is 0); an error on overflow.
+Result<Dim> product(std::span<const Dim> dims);
+
+// One node and its values. Threads: one.
+class Context {
+ public:
+  Context(Graph& graph, Node& node) : graph_(graph), node_(node) {}
+
+  Graph& graph() { return graph_; }
+  Node& node() { return node_; }
+  const Node& node() const { return node_; }
+  int version() const { return node_.since_version; }
+
+  bool has(size_t input) const { return node_.input(input) != kNoValue; }
+  const Value& in(size_t input) const { return graph_.value(node_.inputs[input]); }
+  // True if the input is present and its rank is known.
+  bool ranked(size_t input) const { return has(input) && in(input).has_rank; }
+  int rank(size_t input) const { return static_cast<int>(in(input).dims.size()); }
+  const Dims& dims(size_t input) const { return in(input).dims; }
+  DataType type(size_t input) const { return has(input) ? in(input).type : DataType::kUndefined; }
+  // The elements of a constant int32 or int64 input; nullopt when it is absent, not constant or not an integer tensor.
+  std::optional<std::vector<int64_t>> values(size_t input) const;
+  std::optional<std::vector<float>> floats(size_t input) const;
+
+  bool has_output(size_t output) const { return output < node_.outputs.size() && node_.outputs[output] != kNoValue; }
+  void set_type(size_t output, DataType type);
+  // Errors: a rank above Shape::kMaxRank, a negative dimension, more elements than int64 holds.
+  Status set_dims(size_t output, Dims dims);
+  // Type and dims of input `input`.
+  Status copy(size_t input, size_t output = 0);
+
+  // `axis` counted from 0; an error names it and the rank. `rank` may be one more than the tensor's where that is
+  // legal.
+  Result<int64_t> axis(int64_t axis, int64_t rank) const;
+  // The attribute, or `fallback`, as an axis of input 0.
+  Result<int64_t> axis_attribute(int64_t fallback, int64_t rank) const;
+  // Errors when the input is missing, or its known rank is another one.
+  Status require_rank(size_t input, int rank, const char* what) const;
+
+ private:
+  Graph& graph_;
+  Node& node_;
+};
+
+// numpy's rule; an error names both shapes.
+Result<Dims> broadcast(const Dims& a, const Dims& b);
+
+using InferFunction = Status (*)(Context&);
+struct Row {
+  std::string_view op_type;
+  InferFunction infer;
+};
+
+// One span a family, for ai.onnx; the last for domain "tenon".
+std::span<const Row> elementwise_rows();
+std::span<const Row> window_rows();
+std::span<const Row> tensor_rows();
+std::span<const Row> index_rows();
+std::span<const Row> math_rows();
+std::span<const Row> control_rows();
+std::span<const Row> internal_rows();
+
+}  // namespace tenon::infer

@@ -1,0 +1,194 @@
+// If, Loop and Scan: the bodies are inferred with the types of what goes in and of what they capture.
+#include <memory>
+#include <utility>
+
+#include "base/status.h"
+#include "graph/shape_inference.h"
+#include "graph/shape_inference_context.h"
+
+namespace tenon::infer {
+namespace {
+
+// The body, ours alone: copies of a graph share their subgraphs, and inference writes into them.
+Graph* own_body(Node& node, const char* name) {
+  for (Attribute& attribute : node.attributes) {
+    if (attribute.name != name || !attribute.graph) continue;
+    if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
+    return attribute.graph.get();
+  }
+  return nullptr;
+}
+
+void copy_type(const Value& from, Value& to) {
+  to.type = from.type;
+  to.is_tensor = from.is_tensor;
+  to.has_rank = from.has_rank;
+  to.dims = from.dims;
+}
+
+void copy_captures(const Graph& outer, Graph& body) {
+  for (const auto& [outer_id, inner_id] : body.captures) {
+    copy_type(outer.value(outer_id), body.value(inner_id));
+    body.value(inner_id).constant = outer.value(outer_id).constant;
+  }
+}
+
+// What holds for both: equal dims stay, others become unknown.
+void merge(const Value& from, Value& to) {
+  if (!to.has_rank || !from.has_rank || to.dims.size() != from.dims.size()) {
+    to.has_rank = false;
+    to.dims.clear();
+    return;
+  }
+  for (size_t i = 0; i < to.dims.size(); ++i)
+    if (!same(to.dims[i], from.dims[i])) to.dims[i] = Dim{};
+}
+
+// A symbol inside a body may mean another number in each iteration, or nothing outside: only numbers leave.
+void drop_foreign_symbols(Value& value) {
+  for (Dim& dim : value.dims)
+    if (!dim.known()) dim.symbol.clear();
+}
+
+Status infer_if(Context& c) {
+  Node& node = c.node();
+  bool first = true;
+  for (const char* name : {"then_branch", "else_branch"}) {
+    Graph* body = own_body(node, name);
+    if (!body) continue;
+    copy_captures(c.graph(), *body);
+    // The branch that is not taken need not fit the shapes of this run: its failure says nothing.
+    const bool fits = infer_shapes(*body).ok();
+    for (size_t i = 0; i < node.outputs.size() && i < body->outputs.size(); ++i) {
+      if (!c.has_output(i)) continue;
+      Value inferred = body->value(body->outputs[i]);
+      inferred.has_rank = inferred.has_rank && fits;
+      drop_foreign_symbols(inferred);
+      Value& out = c.graph().value(node.outputs[i]);
+      if (first) {
+        copy_type(inferred, out);
+      } else {
+        merge(inferred, out);
+      }
+    }
+    first = false;
+  }
+  return {};
+}
+
+// Infers `body` with the carried inputs given; those whose shape changes over an iteration lose what differs, until
+// nothing changes. `first` is the first carried input, `first_out` its output.
+void infer_carried(Graph& body, size_t first, size_t first_out, size_t count) {
+  // Each round makes at least one dimension unknown; a few suffice, and the last one gives up the ranks.
+  for (int round = 0; round < 4; ++round) {
+    const bool fits = infer_shapes(body).ok();
+    bool changed = false;
+    for (size_t i = 0; i < count && first + i < body.inputs.size() && first_out + i < body.outputs.size(); ++i) {
+      Value& in = body.value(body.inputs[first + i]);
+      Value after = body.value(body.outputs[first_out + i]);
+      drop_foreign_symbols(after);
+      if (!in.has_rank) continue;
+      Value merged = in;
+      if (fits && round < 2) {
+        merge(after, merged);
+      } else {
+        merged.has_rank = false;
+        merged.dims.clear();
+      }
+      // A dimension that was unknown before stays unknown and is no change.
+      changed = changed || merged.has_rank != in.has_rank || merged.dims != in.dims;
+      in.has_rank = merged.has_rank;
+      in.dims = merged.dims;
+    }
+    if (!changed) return;
+  }
+}
+
+Status infer_loop(Context& c) {
+  Node& node = c.node();
+  Graph* body = own_body(node, "body");
+  if (!body) return {};
+  copy_captures(c.graph(), *body);
+  const size_t carried = node.inputs.size() < 2 ? 0 : node.inputs.size() - 2;
+  TENON_INVALID_IF(body->inputs.size() != carried + 2 || body->outputs.size() < carried + 1,
+                   "The body has {} inputs and {} outputs for {} carried values.", body->inputs.size(),
+                   body->outputs.size(), carried);
+  Value& iteration = body->value(body->inputs[0]);
+  iteration.type = DataType::kInt64;
+  iteration.set_shape(Shape());
+  Value& condition = body->value(body->inputs[1]);
+  condition.type = DataType::kBool;
+  condition.set_shape(Shape());
+  for (size_t i = 0; i < carried; ++i)
+    if (c.has(i + 2)) copy_type(c.in(i + 2), body->value(body->inputs[i + 2]));
+  infer_carried(*body, 2, 1, carried);
+  for (size_t i = 0; i < node.outputs.size() && i + 1 < body->outputs.size(); ++i) {
+    if (!c.has_output(i)) continue;
+    Value& out = c.graph().value(node.outputs[i]);
+    if (i < carried) {
+      copy_type(body->value(body->inputs[i + 2]), out);
+      drop_foreign_symbols(out);
+      continue;
+    }
+    copy_type(body->value(body->outputs[i + 1]), out);
+    drop_foreign_symbols(out);
+    if (out.has_rank) out.dims.insert(out.dims.begin(), Dim{});
+  }
+  return {};
+}
+
+Status infer_scan(Context& c) {
+  Node& node = c.node();
+  Graph* body = own_body(node, "body");
+  if (!body || c.version() < 9) return {};
+  copy_captures(c.graph(), *body);
+  const int64_t scans = node.int_or("num_scan_inputs", 0);
+  TENON_INVALID_IF(
+      scans < 1 || static_cast<size_t>(scans) > node.inputs.size() || body->inputs.size() != node.inputs.size(),
+      "Attribute \"num_scan_inputs\" is {} for {} inputs and a body with {}.", scans, node.inputs.size(),
+      body->inputs.size());
+  const size_t states = node.inputs.size() - static_cast<size_t>(scans);
+  TENON_INVALID_IF(body->outputs.size() < states, "The body has {} outputs for {} states.", body->outputs.size(),
+                   states);
+  Dim length;
+  std::span<const int64_t> input_axes = node.ints("scan_input_axes"), output_axes = node.ints("scan_output_axes");
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!c.has(i)) continue;
+    Value& in = body->value(body->inputs[i]);
+    copy_type(c.in(i), in);
+    if (i < states || !in.has_rank) continue;
+    const size_t scan = i - states;
+    TENON_TRY_ASSIGN(int64_t axis,
+                     c.axis(scan < input_axes.size() ? input_axes[scan] : 0, static_cast<int64_t>(in.dims.size())));
+    const Dim& dim = in.dims[static_cast<size_t>(axis)];
+    TENON_INVALID_IF(length.known() && dim.known() && length.value != dim.value,
+                     "The scanned inputs have lengths {} and {}.", length.value, dim.value);
+    if (!length.known()) length = dim;
+    in.dims.erase(in.dims.begin() + axis);
+  }
+  infer_carried(*body, 0, 0, states);
+  for (size_t i = 0; i < node.outputs.size() && i < body->outputs.size(); ++i) {
+    if (!c.has_output(i)) continue;
+    Value& out = c.graph().value(node.outputs[i]);
+    copy_type(i < states ? body->value(body->inputs[i]) : body->value(body->outputs[i]), out);
+    drop_foreign_symbols(out);
+    if (i < states || !out.has_rank) continue;
+    const size_t scan = i - states;
+    TENON_TRY_ASSIGN(int64_t axis, c.axis(scan < output_axes.size() ? output_axes[scan] : 0,
+                                          static_cast<int64_t>(out.dims.size()) + 1));
+    out.dims.insert(out.dims.begin() + axis, length);
+  }
+  return {};
+}
+
+constexpr Row kRows[] = {
+    {"If", &infer_if},
+    {"Loop", &infer_loop},
+    {"Scan", &infer_scan},
+};
+
+}  // namespace
+
+std::span<const Row> control_rows() { return kRows; }
+
+}  // namespace tenon::infer
