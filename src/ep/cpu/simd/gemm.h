@@ -1,0 +1,43 @@
+// Matrix product on packed B: [ceil(N/16)][K][16], missing columns zero. One task of one thread; the caller splits.
+#pragma once
+
+#include <cstdint>
+
+#include "ep/cpu/activation.h"
+
+namespace tenon::cpu {
+
+inline constexpr int64_t kGemmPanel = 16;  // columns of a panel
+inline constexpr int64_t kGemmRows = 6;    // rows of the fastest tile: split M by multiples of it
+
+inline constexpr int64_t gemm_panels(int64_t n) { return (n + kGemmPanel - 1) / kGemmPanel; }
+inline constexpr int64_t gemm_packed_floats(int64_t k, int64_t n) { return gemm_panels(n) * k * kGemmPanel; }
+
+// C[m,n] = act(alpha * A[m,k] * B[k,n] + bias[n] + residual[m,n]). C must not overlap A. The residual may be C itself
+// only where k <= kGemmDepth (partial sums of a longer k wait in C).
+struct GemmTask {
+  const float* a = nullptr;
+  int64_t lda = 0;
+  const float* b = nullptr;  // the first panel
+  int64_t panel_stride = 0;  // floats from one panel to the next: K * 16
+  float* c = nullptr;
+  int64_t ldc = 0;
+  int64_t m = 0, n = 0, k = 0;
+  float alpha = 1;
+  const float* bias = nullptr;      // [n] or null
+  const float* residual = nullptr;  // or null
+  int64_t ldr = 0;
+  Epilogue epilogue;
+};
+inline constexpr int64_t kGemmDepth = 512;
+
+struct GemmTable {
+  void (*run)(const GemmTask& task);
+  // Panels [first, last) of B[k,n], whose element (p, j) is b[p * row_stride + j * column_stride].
+  void (*pack)(const float* b, int64_t row_stride, int64_t column_stride, int64_t k, int64_t n, int64_t first,
+               int64_t last, float* packed);
+};
+
+const GemmTable& gemm_table();
+
+}  // namespace tenon::cpu

@@ -1,0 +1,135 @@
+#include "ep/cpu/simd/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "ep/cpu/simd/test_tables.h"
+
+TENON_TEST_TABLES(GemmTable, gemm_table)
+
+namespace tenon::cpu {
+namespace {
+
+struct Problem {
+  int64_t m, n, k;
+  bool trans_b;
+  Activation activation;
+  bool bias, residual, residual_after;
+  float alpha;
+};
+
+double activate(double x, const Epilogue& e) {
+  switch (e.activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
+    case Activation::kClip:
+      return std::min<double>(e.beta, std::max<double>(e.alpha, x));
+    case Activation::kLeakyRelu:
+      return x < 0 ? x * e.alpha : x;
+    case Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::kHardSigmoid:
+      return std::clamp(x * e.alpha + e.beta, 0.0, 1.0);
+    case Activation::kHardSwish:
+      return x * std::clamp(x * e.alpha + e.beta, 0.0, 1.0);
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return 0;
+}
+
+void check(const GemmTable& table, const Problem& q, std::mt19937& random) {
+  std::uniform_real_distribution<float> value(-1, 1);
+  const auto fill = [&](int64_t count) {
+    std::vector<float> v(static_cast<size_t>(count));
+    for (float& x : v) x = value(random);
+    return v;
+  };
+  const int64_t lda = q.k + 3, ldc = q.n + 5, ldr = q.n + 1;
+  const auto a = fill(q.m * lda), b = fill(q.k * q.n), bias = fill(q.n), residual = fill(q.m * ldr);
+  constexpr float kGuard = 12345.0f;
+  std::vector<float> c(static_cast<size_t>(q.m * ldc), kGuard);
+  std::vector<float> packed(static_cast<size_t>(gemm_packed_floats(q.k, q.n) + 8), kGuard);
+  const int64_t row_stride = q.trans_b ? 1 : q.n, column_stride = q.trans_b ? q.k : 1;
+  table.pack(b.data(), row_stride, column_stride, q.k, q.n, 0, gemm_panels(q.n), packed.data());
+  for (size_t i = packed.size() - 8; i < packed.size(); ++i) ASSERT_EQ(packed[i], kGuard);
+  GemmTask task;
+  task.a = a.data();
+  task.lda = lda;
+  task.b = packed.data();
+  task.panel_stride = q.k * kGemmPanel;
+  task.c = c.data();
+  task.ldc = ldc;
+  task.m = q.m;
+  task.n = q.n;
+  task.k = q.k;
+  task.alpha = q.alpha;
+  task.bias = q.bias ? bias.data() : nullptr;
+  task.residual = q.residual ? residual.data() : nullptr;
+  task.ldr = ldr;
+  task.epilogue = {.activation = q.activation, .residual_after = q.residual_after, .alpha = 0.25f, .beta = 0.5f};
+  table.run(task);
+  for (int64_t i = 0; i < q.m; ++i) {
+    for (int64_t j = 0; j < ldc; ++j) {
+      const float got = c[static_cast<size_t>(i * ldc + j)];
+      if (j >= q.n) {
+        ASSERT_EQ(got, kGuard) << i << "," << j;
+        continue;
+      }
+      double z = 0;
+      for (int64_t p = 0; p < q.k; ++p)
+        z += double{a[static_cast<size_t>(i * lda + p)]} * b[static_cast<size_t>(p * row_stride + j * column_stride)];
+      z *= q.alpha;
+      if (q.bias) z += bias[static_cast<size_t>(j)];
+      const double r = q.residual ? residual[static_cast<size_t>(i * ldr + j)] : 0.0;
+      const double want = q.residual_after ? activate(z, task.epilogue) + r : activate(z + r, task.epilogue);
+      ASSERT_NEAR(got, want, 1e-5 * std::sqrt(static_cast<double>(q.k) + 1))
+          << q.m << "x" << q.n << "x" << q.k << " at " << i << "," << j << " activation "
+          << static_cast<int>(q.activation);
+    }
+  }
+}
+
+class Gemm : public testing::TestWithParam<Isa> {};
+
+TEST_P(Gemm, EdgesOfEveryBlock) {
+  const GemmTable& table = gemm_table_of(GetParam());
+  std::mt19937 random(1);
+  for (int64_t m : {1, 2, 3, 5, 6, 7, 11, 13, 64})
+    for (int64_t n : {1, 7, 15, 16, 17, 64, 130, 200})
+      for (int64_t k : {1, 2, 5, 64, 511, 513, 1100})
+        if (m * n * k < 2000000)
+          check(table, {m, n, k, (m + n + k) % 2 == 0, Activation::kNone, true, false, false, 1}, random);
+}
+
+TEST_P(Gemm, EpiloguesOnRandomShapes) {
+  const GemmTable& table = gemm_table_of(GetParam());
+  std::mt19937 random(2);
+  for (int i = 0; i < 300; ++i) {
+    const auto pick = [&](int64_t low, int64_t high) {
+      return std::uniform_int_distribution<int64_t>(low, high)(random);
+    };
+    check(
+        table,
+        {pick(1, 20), pick(1, 70), i % 10 == 0 ? pick(500, 1200) : pick(0, 40), pick(0, 1) == 1,
+         static_cast<Activation>(i % 11), pick(0, 1) == 1, pick(0, 1) == 1, pick(0, 1) == 1, i % 3 == 0 ? 0.5f : 1.0f},
+        random);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Gemm, testing::ValuesIn(testable_isas()),
+                         [](const auto& info) { return isa_name(info.param); });
+
+}  // namespace
+}  // namespace tenon::cpu
