@@ -21,7 +21,7 @@ std::string types_text(const KernelNode& node) {
   return text.empty() ? "none" : text;
 }
 
-Status unknown_operator(const Graph& graph, const Node& node) {
+Status no_such_operator(const Graph& graph, const Node& node) {
   const int opset = graph.opset(node.domain);
   if (newest_opset(node.domain) == 0) {
     return unsupported(
@@ -43,7 +43,7 @@ Status unknown_operator(const Graph& graph, const Node& node) {
 Status no_kernel(const Graph& graph, const Node& node) {
   const int opset = graph.opset(node.domain);
   if (node.domain != "tenon" && find_schema(node.domain, node.op_type, opset) == nullptr) {
-    return unknown_operator(graph, node);
+    return no_such_operator(graph, node);
   }
   std::string known;
   for (auto [since, until] : versions_of(node)) {

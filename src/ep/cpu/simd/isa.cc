@@ -1,6 +1,9 @@
 #include "ep/cpu/simd/isa.h"
 
 #include <cstdint>
+#include <string>
+
+#include "base/env.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -40,7 +43,13 @@ Isa detect() { return Isa::kBaseline; }
 }  // namespace
 
 Isa selected_isa() {
-  static const Isa chosen = detect();
+  static const Isa chosen = [] {
+    const Isa best = detect();
+    const std::string wanted = env_value(Env::kCpuIsa);
+    for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512})
+      if (wanted == isa_name(isa) && isa < best) return isa;
+    return best;
+  }();
   return chosen;
 }
 
