@@ -40,6 +40,14 @@ class TENON_API Tensor {
     return static_cast<T*>(data_);
   }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  // True for memory that must not be written (a read-only mapping): such a tensor cannot be bound as an output.
+  bool read_only() const { return read_only_; }
+  // The same view, marked read-only.
+  Tensor as_read_only() const {
+    Tensor tensor = *this;
+    tensor.read_only_ = true;
+    return tensor;
+  }
   // The same memory with another shape (or type) that fits into capacity_bytes().
   Result<Tensor> reinterpret(DataType type, const Shape& shape) const;
 
@@ -51,6 +59,7 @@ class TENON_API Tensor {
   size_t size_bytes_ = 0;
   size_t capacity_bytes_ = 0;
   std::shared_ptr<const void> owner_;
+  bool read_only_ = false;
 };
 
 }  // namespace tenon

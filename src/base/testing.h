@@ -18,8 +18,14 @@ const Status& status_of(const Result<T>& result) {
   return result.status();
 }
 
+inline void PrintTo(const Status& status, std::ostream* out) { *out << status.to_string(); }
+template <typename T>
+void PrintTo(const Result<T>& result, std::ostream* out) {
+  *out << result.status().to_string();
+}
+
 // EXPECT_THAT(result, has_status(StatusCode::kInvalidArgument, HasSubstr("4096")));
-MATCHER_P2(has_status_, code, message, "") {
+MATCHER_P2(has_status_, code, message, format("has the code {} and a fitting message", status_code_name(code))) {
   const Status& status = status_of(arg);
   *result_listener << "which is " << status.to_string();
   return status.code() == code && ::testing::ExplainMatchResult(message, status.message(), result_listener);

@@ -16,6 +16,7 @@ Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, cons
   TENON_INVALID_IF(dst.size_bytes() != src.size_bytes(),
                    "\"{}\" cannot be copied from {} bytes (shape {}) to {} bytes (shape {}).", what, src.size_bytes(),
                    src.shape().to_string(), dst.size_bytes(), dst.shape().to_string());
+  TENON_INVALID_IF(dst.read_only(), "\"{}\" cannot be copied to read-only memory.", what);
   for (const Tensor* tensor : {&src, &dst}) {
     const MemoryPlace& place = tensor->place();
     // Whatever its alignment: a copy is what mends a wrong one.

@@ -66,6 +66,8 @@ TEST(CopyTensor, RefusesOtherTypesSizesAndUnaddressablePlaces) {
       has_status(StatusCode::kUnsupported, HasSubstr("gpu:0")));
   EXPECT_THAT(copy_tensor(dst, Tensor(), CopyReason::kCallerAsked, "x", &ledger),
               has_status(StatusCode::kInvalidArgument, HasSubstr("source")));
+  EXPECT_THAT(copy_tensor(dst.as_read_only(), bytes(source, 8), CopyReason::kCallerAsked, "x", &ledger),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("read-only")));
   EXPECT_TRUE(ledger.records.empty());
   EXPECT_EQ(target[0], 1);
 }

@@ -69,7 +69,9 @@ Result<Tensor> Tensor::view(DataType type, const Shape& shape, void* data, size_
 Result<Tensor> Tensor::reinterpret(DataType type, const Shape& shape) const {
   TENON_INVALID_IF(!defined(), "An undefined tensor has no memory to view as {} {}.", data_type_name(type),
                    shape.to_string());
-  return view(type, shape, data_, capacity_bytes_, owner_, place_);
+  TENON_TRY_ASSIGN(Tensor tensor, view(type, shape, data_, capacity_bytes_, owner_, place_));
+  tensor.read_only_ = read_only_;
+  return tensor;
 }
 
 }  // namespace tenon

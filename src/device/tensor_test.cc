@@ -83,5 +83,12 @@ TEST(TensorReinterpret, UsesTheWholeCapacityAndNoMore) {
   EXPECT_THAT(Tensor().reinterpret(DataType::kInt32, {1}), has_status(StatusCode::kInvalidArgument));
 }
 
+TEST(TensorReadOnly, StaysReadOnlyWhenReinterpreted) {
+  float memory[8];
+  const Tensor tensor = Tensor::view(DataType::kFloat, {8}, memory, sizeof(memory)).value();
+  EXPECT_FALSE(tensor.read_only());
+  EXPECT_TRUE(tensor.as_read_only().reinterpret(DataType::kInt32, {2, 4})->read_only());
+}
+
 }  // namespace
 }  // namespace tenon
