@@ -1,0 +1,175 @@
+#include <tenon/dlpack.h>
+
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/fault.h"
+#include "base/status.h"
+#include "interop/dlpack_types.h"
+
+namespace tenon {
+
+namespace {
+
+struct TypeRow {
+  DataType type;
+  uint8_t code;
+};
+
+// The bits follow from the type.
+constexpr TypeRow kTypes[] = {
+    {DataType::kFloat, kDlpackFloat},
+    {DataType::kUint8, kDlpackUint},
+    {DataType::kInt8, kDlpackInt},
+    {DataType::kUint16, kDlpackUint},
+    {DataType::kInt16, kDlpackInt},
+    {DataType::kInt32, kDlpackInt},
+    {DataType::kInt64, kDlpackInt},
+    {DataType::kBool, kDlpackBool},
+    {DataType::kFloat16, kDlpackFloat},
+    {DataType::kDouble, kDlpackFloat},
+    {DataType::kUint32, kDlpackUint},
+    {DataType::kUint64, kDlpackUint},
+    {DataType::kComplex64, kDlpackComplex},
+    {DataType::kComplex128, kDlpackComplex},
+    {DataType::kBfloat16, kDlpackBfloat},
+    {DataType::kFloat8E4M3FN, kDlpackFloat8E4M3FN},
+    {DataType::kFloat8E4M3FNUZ, kDlpackFloat8E4M3FNUZ},
+    {DataType::kFloat8E5M2, kDlpackFloat8E5M2},
+    {DataType::kFloat8E5M2FNUZ, kDlpackFloat8E5M2FNUZ},
+    {DataType::kFloat8E8M0, kDlpackFloat8E8M0},
+};
+
+Result<DataType> type_from_dlpack(const DLDataType& dtype) {
+  TENON_UNSUPPORTED_IF(dtype.lanes != 1, "DLPack tensors of {} lanes are not supported.", dtype.lanes);
+  for (const TypeRow& row : kTypes)
+    if (row.code == dtype.code && data_type_bits(row.type) == dtype.bits) return row.type;
+  return unsupported("DLPack elements of type code {} with {} bits are not supported.", dtype.code, dtype.bits);
+}
+
+Result<DLDataType> type_to_dlpack(DataType type) {
+  for (const TypeRow& row : kTypes)
+    if (row.type == type)
+      return DLDataType{.code = row.code, .bits = static_cast<uint8_t>(data_type_bits(type)), .lanes = 1};
+  return unsupported("DLPack has no type for {} elements.", data_type_name(type));
+}
+
+Status check_device(const DLDevice& device) {
+  // As an integer: a producer's newer device is no value of our enum.
+  int32_t kind = 0;
+  std::memcpy(&kind, &device.device_type, sizeof(kind));
+  TENON_UNSUPPORTED_IF(kind != kDLCPU && kind != kDLCUDAHost,
+                       "A DLPack tensor of device type {} (device {}) is not addressable by the host.", kind,
+                       device.device_id);
+  return Status();
+}
+
+Result<Shape> shape_from_dlpack(const DLTensor& tensor) {
+  TENON_INVALID_IF(tensor.ndim < 0 || tensor.ndim > Shape::kMaxRank,
+                   "A DLPack tensor has {} dimensions; 0 to {} are possible.", tensor.ndim, Shape::kMaxRank);
+  TENON_INVALID_IF(tensor.ndim > 0 && tensor.shape == nullptr, "A DLPack tensor of {} dimensions has a null shape.",
+                   tensor.ndim);
+  Shape shape(std::span<const int64_t>(tensor.shape, static_cast<size_t>(tensor.ndim)));
+  TENON_TRY_ASSIGN(const int64_t count, shape.checked_element_count());
+  if (tensor.strides == nullptr || count == 0) return shape;
+  int64_t dense = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    TENON_UNSUPPORTED_IF(shape[axis] != 1 && tensor.strides[axis] != dense,
+                         "A DLPack tensor of shape {} has the stride {} on axis {}; dense row-major memory has {}.",
+                         shape.to_string(), tensor.strides[axis], axis, dense);
+    dense *= shape[axis];
+  }
+  return shape;
+}
+
+Result<Tensor> view_dlpack(const DLTensor& tensor) {
+  TENON_TRY(check_device(tensor.device));
+  TENON_TRY_ASSIGN(const DataType type, type_from_dlpack(tensor.dtype));
+  TENON_TRY_ASSIGN(const Shape shape, shape_from_dlpack(tensor));
+  TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(type, shape));
+  const auto begin = checked_add<uintptr_t>(reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset);
+  TENON_INVALID_IF(!begin, "A DLPack tensor's address plus its offset ({}) wraps around.", tensor.byte_offset);
+  TENON_INVALID_IF(tensor.data == nullptr && size_bytes > 0, "A DLPack tensor of {} bytes has a null address.",
+                   size_bytes);
+  return Tensor::view(type, shape, reinterpret_cast<void*>(*begin), size_bytes);
+}
+
+// The transaction: everything is checked before `managed` is taken, and taking cannot fail.
+template <typename Managed>
+Result<Tensor> take(Managed* managed) {
+  TENON_TRY_ASSIGN(Tensor checked, view_dlpack(managed->dl_tensor));
+  TENON_FAULT_POINT("allocate");
+  std::shared_ptr<const void> owner(managed, [](Managed* last) {
+    if (last->deleter != nullptr) last->deleter(last);
+  });
+  return Tensor::view(checked.type(), checked.shape(), checked.data(), checked.capacity_bytes(), std::move(owner));
+}
+
+// What a consumer holds: the struct that it sees, and what that points to.
+template <typename Managed>
+struct Exported {
+  Managed managed{};
+  Tensor tensor;
+  int64_t shape[Shape::kMaxRank] = {};
+  int64_t strides[Shape::kMaxRank] = {};
+};
+
+template <typename Managed>
+Result<Managed*> export_tensor(const Tensor& tensor) {
+  TENON_INVALID_IF(!tensor.defined(), "An undefined tensor cannot be exported.");
+  TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.place(), MemoryPlace{}),
+                       "A tensor in {} cannot be exported as host memory.", tensor.place().to_string());
+  TENON_TRY_ASSIGN(const DLDataType dtype, type_to_dlpack(tensor.type()));
+  TENON_FAULT_POINT("allocate");
+  auto exported = std::make_unique<Exported<Managed>>();
+  exported->tensor = tensor;
+  int64_t stride = 1;
+  for (int axis = tensor.shape().rank() - 1; axis >= 0; --axis) {
+    exported->shape[axis] = tensor.shape()[axis];
+    exported->strides[axis] = stride;
+    stride *= tensor.shape()[axis];
+  }
+  exported->managed.dl_tensor = {.data = tensor.data(),
+                                 .device = {.device_type = kDLCPU, .device_id = 0},
+                                 .ndim = tensor.shape().rank(),
+                                 .dtype = dtype,
+                                 .shape = exported->shape,
+                                 .strides = exported->strides,
+                                 .byte_offset = 0};
+  exported->managed.manager_ctx = exported.get();
+  exported->managed.deleter = [](Managed* self) { delete static_cast<Exported<Managed>*>(self->manager_ctx); };
+  return &exported.release()->managed;
+}
+
+}  // namespace
+
+Result<Tensor> tensor_from_dlpack(DLManagedTensor* managed) {
+  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
+  return take(managed);
+}
+
+Result<Tensor> tensor_from_dlpack(DLManagedTensorVersioned* managed, bool allow_read_only) {
+  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
+  TENON_UNSUPPORTED_IF(managed->version.major != kDlpackMajor,
+                       "A DLPack tensor has version {}.{}; this build knows version {}.", managed->version.major,
+                       managed->version.minor, kDlpackMajor);
+  const bool read_only = (managed->flags & kDlpackReadOnly) != 0;
+  TENON_INVALID_IF(read_only && !allow_read_only, "A DLPack tensor is read-only, and the caller does not allow that.");
+  TENON_TRY_ASSIGN(Tensor tensor, take(managed));
+  return read_only ? tensor.as_read_only() : tensor;
+}
+
+Result<DLManagedTensor*> tensor_to_dlpack(const Tensor& tensor) {
+  TENON_UNSUPPORTED_IF(tensor.read_only(),
+                       "A read-only tensor needs the versioned DLPack struct: the older one cannot say so.");
+  return export_tensor<DLManagedTensor>(tensor);
+}
+
+Result<DLManagedTensorVersioned*> tensor_to_dlpack_versioned(const Tensor& tensor) {
+  TENON_TRY_ASSIGN(DLManagedTensorVersioned * managed, export_tensor<DLManagedTensorVersioned>(tensor));
+  managed->version = {.major = kDlpackMajor, .minor = 0};
+  managed->flags = tensor.read_only() ? kDlpackReadOnly : 0;
+  return managed;
+}
+
+}  // namespace tenon
