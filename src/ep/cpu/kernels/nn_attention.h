@@ -1,0 +1,12 @@
+// tenon.Attention and tenon.PackedAttention on f32 (docs/internal-operators.md).
+#pragma once
+
+#include "ep/kit/kernel.h"
+
+namespace tenon::cpu {
+
+Status match_attention(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_attention(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_packed_attention(const KernelNode& node);
+
+}  // namespace tenon::cpu

@@ -1,0 +1,44 @@
+// Softmax, layer norm and reductions on f32: the loops of one thread.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cpu {
+
+struct LayerNormTask {
+  const float* x = nullptr;
+  const float* skip = nullptr;  // added to x; or null
+  const float* scale = nullptr;
+  const float* bias = nullptr;  // or null
+  float* y = nullptr;
+  float* sum = nullptr;          // receives x + skip; or null
+  float* mean = nullptr;         // one value a row; or null
+  float* inverse_std = nullptr;  // one value a row; or null
+  int64_t rows = 0, n = 0;
+  float epsilon = 0;
+};
+
+enum class Reduction : uint8_t { kSum, kMean, kMax, kMin, kSumSquare, kL2, kL1 };
+
+struct NormTable {
+  // y = softmax(x), or its logarithm, over rows of n contiguous values. y may be x.
+  void (*softmax_rows)(const float* x, float* y, int64_t rows, int64_t n, bool log);
+  // The same down columns [first, last) of x[n][inner].
+  void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t first, int64_t last, bool log);
+  // s = e^(s + mask - max(s + mask)) in place, mask null or with stride 0 or 1; the sum of the new values. A row that
+  // is masked with -infinity throughout becomes 0 and sums to 0.
+  float (*exponentials)(float* s, const float* mask, int64_t mask_stride, int64_t n);
+  // y[rows][n] *= factors[row]
+  void (*scale_rows)(float* y, int64_t row_stride, int64_t rows, int64_t n, const float* factors);
+  // y may be x or skip.
+  void (*layer_norm)(const LayerNormTask& task);
+  // One value for each row of n contiguous values.
+  void (*reduce_rows)(const float* x, float* y, int64_t rows, int64_t n, Reduction reduction);
+  // y[column] over x[n][inner], columns [first, last).
+  void (*reduce_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t first, int64_t last,
+                         Reduction reduction);
+};
+
+const NormTable& norm_table();
+
+}  // namespace tenon::cpu
