@@ -1,0 +1,253 @@
+#include "plan/fold.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "graph/shape_inference.h"
+#include "plan/fold_rules.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMaxResultBytes = size_t{16} << 20;
+// Inputs of operators whose result size is only known afterwards (NonZero of a constant).
+constexpr size_t kMaxUnsizedInputBytes = size_t{1} << 20;
+
+bool is_random(const Node& node) {
+  static constexpr std::string_view kRandom[] = {
+      "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Dropout"};
+  return std::find(std::begin(kRandom), std::end(kRandom), node.op_type) != std::end(kRandom);
+}
+
+class Folder {
+ public:
+  Folder(Graph& graph, const EvaluateNode& evaluate) : graph_(graph), evaluate_(evaluate) {}
+
+  Status run() {
+    is_output_.assign(graph_.values.size(), false);
+    for (ValueId id : graph_.outputs) is_output_[static_cast<size_t>(id)] = true;
+    std::vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    graph_.nodes.reserve(nodes.size());
+    grow();
+    for (Node& node : nodes) TENON_TRY(visit(std::move(node)));
+    finish_renames();
+    return {};
+  }
+
+ private:
+  // Values may be added while folding; the side tables follow.
+  void grow() {
+    same_as_.resize(graph_.values.size(), kNoValue);
+    producer_.resize(graph_.values.size(), -1);
+    is_output_.resize(graph_.values.size(), false);
+  }
+
+  ValueId resolve(ValueId id) const {
+    while (id != kNoValue && same_as_[static_cast<size_t>(id)] != kNoValue) id = same_as_[static_cast<size_t>(id)];
+    return id;
+  }
+
+  void redirect(Node& node) const {
+    for (ValueId& id : node.inputs) id = resolve(id);
+    for (Attribute& attribute : node.attributes) {
+      if (!attribute.graph) continue;
+      bool moved = false;
+      for (const auto& [outer, inner] : attribute.graph->captures) moved = moved || resolve(outer) != outer;
+      if (!moved) continue;
+      if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
+      for (auto& capture : attribute.graph->captures) capture.first = resolve(capture.first);
+    }
+  }
+
+  void keep(Node node) {
+    const auto index = static_cast<int32_t>(graph_.nodes.size());
+    for (ValueId id : node.outputs)
+      if (id != kNoValue) producer_[static_cast<size_t>(id)] = index;
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  const Node* producer(ValueId id) const {
+    if (id == kNoValue || producer_[static_cast<size_t>(id)] < 0) return nullptr;
+    return &graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(id)])];
+  }
+
+  void set_constant(ValueId id, ConstantRef constant) {
+    Value& value = graph_.value(id);
+    value.type = constant->type;
+    value.set_shape(constant->shape);
+    value.constant = std::move(constant);
+  }
+
+  // Output `id` of a node that goes is `source`. False: the node has to stay, because a graph output needs a producer.
+  bool forward(ValueId id, ValueId source) {
+    if (!is_output_[static_cast<size_t>(id)]) {
+      same_as_[static_cast<size_t>(id)] = source;
+      return true;
+    }
+    if (graph_.value(source).constant) {
+      set_constant(id, graph_.value(source).constant);
+      return true;
+    }
+    if (producer_[static_cast<size_t>(source)] < 0 || is_output_[static_cast<size_t>(source)]) return false;
+    // The producer writes the graph output directly; earlier readers of `source` follow at the end.
+    const int32_t index = producer_[static_cast<size_t>(source)];
+    for (ValueId& out : graph_.nodes[static_cast<size_t>(index)].outputs)
+      if (out == source) out = id;
+    producer_[static_cast<size_t>(id)] = index;
+    producer_[static_cast<size_t>(source)] = -1;
+    same_as_[static_cast<size_t>(source)] = id;
+    Value& to = graph_.value(id);
+    const Value& from = graph_.value(source);
+    to.type = from.type;
+    to.has_rank = from.has_rank;
+    to.dims = from.dims;
+    renamed_ = true;
+    return true;
+  }
+
+  void finish_renames() {
+    if (!renamed_) return;
+    for (Node& node : graph_.nodes) redirect(node);
+  }
+
+  Status visit(Node node) {
+    redirect(node);
+    if (inline_branch(node)) return splice(std::move(node));
+    TENON_TRY(infer_node(graph_, node));
+    if (ConstantRef known = fold_rules::known_from_shapes(graph_, node)) {
+      set_constant(node.outputs[0], std::move(known));
+      return {};
+    }
+    if (evaluate_all(node)) return {};
+    const size_t before = graph_.values.size();
+    fold_rules::simplify(graph_, node, [this](ValueId id) { return producer(id); });
+    if (graph_.values.size() != before) grow();
+    if (ValueId source = fold_rules::unchanged_input(graph_, node); source != kNoValue) {
+      if (forward(node.outputs[0], source)) return {};
+    }
+    keep(std::move(node));
+    return {};
+  }
+
+  bool all_constant(const Node& node) const {
+    if (node.inputs.empty()) return false;
+    bool any = false;
+    for (ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      if (!graph_.value(id).constant) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  bool affordable(const Node& node) const {
+    size_t inputs = 0;
+    for (ValueId id : node.inputs)
+      if (id != kNoValue) inputs += graph_.value(id).constant->size_bytes;
+    size_t outputs = 0;
+    for (ValueId id : node.outputs) {
+      if (id == kNoValue) continue;
+      const Value& value = graph_.value(id);
+      if (!value.is_tensor || value.type == DataType::kUndefined || value.type == DataType::kString) return false;
+      if (!value.fully_known()) {
+        if (inputs > kMaxUnsizedInputBytes) return false;
+        continue;
+      }
+      Result<size_t> size = tensor_size_bytes(value.type, value.shape());
+      if (!size.ok() || *size > SIZE_MAX / 4) return false;
+      outputs += *size;
+      if (outputs > kMaxResultBytes && outputs > inputs) return false;
+    }
+    return true;
+  }
+
+  // True if the node is gone: all its outputs are constants now.
+  bool evaluate_all(const Node& node) {
+    if (!all_constant(node) || is_random(node)) return false;
+    if (ConstantRef view = fold_rules::reshaped_constant(graph_, node)) {
+      set_constant(node.outputs[0], std::move(view));
+      return true;
+    }
+    if (!evaluate_) return false;
+    for (const Attribute& attribute : node.attributes)
+      if (attribute.graph) return false;
+    if (!affordable(node)) return false;
+    Result<std::vector<ConstantRef>> results = evaluate_(graph_, node);
+    if (!results.ok() || results->size() < node.outputs.size()) return false;
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (node.outputs[i] != kNoValue && !(*results)[i]) return false;
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (node.outputs[i] != kNoValue) set_constant(node.outputs[i], (*results)[i]);
+    return true;
+  }
+
+  // True for an If whose condition is known.
+  bool inline_branch(const Node& node) const {
+    if (node.op_type != "If" || !node.domain.empty() || node.input(0) == kNoValue) return false;
+    const ConstantRef& condition = graph_.value(node.inputs[0]).constant;
+    return condition && condition->type == DataType::kBool && condition->size_bytes == 1 && chosen_branch(node);
+  }
+
+  const Graph* chosen_branch(const Node& node) const {
+    const bool taken = graph_.value(node.inputs[0]).constant->data[0] != std::byte{0};
+    const Attribute* branch = node.find(taken ? "then_branch" : "else_branch");
+    if (!branch || !branch->graph || branch->graph->outputs.size() < node.outputs.size()) return nullptr;
+    return branch->graph.get();
+  }
+
+  // The branch's nodes in place of the If.
+  Status splice(Node node) {
+    const Graph body = *chosen_branch(node);
+    std::vector<ValueId> outer(body.values.size(), kNoValue);
+    for (const auto& [outer_id, inner_id] : body.captures) outer[static_cast<size_t>(inner_id)] = resolve(outer_id);
+    for (size_t i = 0; i < body.values.size(); ++i)
+      if (outer[i] == kNoValue) outer[i] = graph_.add_value(body.values[i]);
+    grow();
+    auto mapped = [&](ValueId id) { return id == kNoValue ? kNoValue : outer[static_cast<size_t>(id)]; };
+    for (const Node& inner : body.nodes) {
+      Node copy = inner;
+      for (ValueId& id : copy.inputs) id = mapped(id);
+      for (ValueId& id : copy.outputs) id = mapped(id);
+      for (Attribute& attribute : copy.attributes) {
+        if (!attribute.graph) continue;
+        attribute.graph = std::make_shared<Graph>(*attribute.graph);
+        for (auto& capture : attribute.graph->captures) capture.first = mapped(capture.first);
+      }
+      TENON_TRY(visit(std::move(copy)));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId id = node.outputs[i];
+      if (id == kNoValue) continue;
+      const ValueId source = resolve(mapped(body.outputs[i]));
+      if (forward(id, source)) continue;
+      Node identity;
+      identity.name = node.name;
+      identity.op_type = "Identity";
+      identity.since_version = 1;
+      identity.inputs = {source};
+      identity.outputs = {id};
+      TENON_TRY(infer_node(graph_, identity));
+      keep(std::move(identity));
+    }
+    return {};
+  }
+
+  Graph& graph_;
+  const EvaluateNode& evaluate_;
+  std::vector<ValueId> same_as_;   // a value that is another one, kNoValue for itself
+  std::vector<int32_t> producer_;  // in the new node list
+  std::vector<bool> is_output_;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+Status fold_constants(Graph& graph, const EvaluateNode& evaluate) {
+  TENON_TRY(Folder(graph, evaluate).run());
+  graph.remove_dead_nodes();
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,28 @@
+// Constant folding and what falls away with it: one forward sweep of inference, evaluation and identities.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/status.h"
+#include "graph/graph.h"
+
+namespace tenon {
+
+// Computes a node whose present inputs are all constant; one constant for each output, null where the output is absent.
+// A failure leaves the node as it is: it is reported, or never reached, at run time.
+using EvaluateNode = std::function<Result<std::vector<ConstantRef>>(const Graph& graph, const Node& node)>;
+
+// Infers every node in order (infer_node). Nodes whose outputs follow from constants or from known shapes disappear and
+// their outputs become constants (Shape, Size, chains over them, and what `evaluate` computes: at most 16 MiB, or not
+// more than its inputs; never random operators). Nodes that change nothing for the shapes at hand (Identity, Reshape to
+// the same shape, Add of 0, ...) disappear too; Squeeze, Unsqueeze and Flatten of known shapes become Reshape; an If on
+// a constant becomes its branch.
+//
+// Run at load with symbols, and by the planner on its copy of the graph with the numbers of one signature.
+// Graph outputs keep their values (ids and names): one that a constant feeds becomes a constant value; one that is the
+// same as a graph input stays an Identity.
+// `evaluate` may be empty: then only shapes and identities are folded.
+Status fold_constants(Graph& graph, const EvaluateNode& evaluate);
+
+}  // namespace tenon

@@ -1,0 +1,216 @@
+#include "plan/fold_rules.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/checked.h"
+
+namespace tenon::fold_rules {
+namespace {
+
+bool same_dim(const Dim& a, const Dim& b) {
+  if (a.known() || b.known()) return a.value == b.value;
+  return !a.symbol.empty() && a.symbol == b.symbol;
+}
+
+bool same_type_and_dims(const Value& a, const Value& b) {
+  if (a.type != b.type || a.type == DataType::kUndefined || !a.has_rank || !b.has_rank) return false;
+  return a.dims.size() == b.dims.size() && std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), same_dim);
+}
+
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), op) != names.end();
+}
+
+// Every element of a constant of a plain numeric type equals `number`.
+bool every_element_is(const ConstantRef& constant, double number) {
+  if (!constant || constant->size_bytes == 0) return false;
+  auto all = [&](auto elements) {
+    using T = typename decltype(elements)::value_type;
+    // Large constants are no neutral elements in practice; looking through them costs load time.
+    if (elements.size() > 4096) return false;
+    return std::all_of(elements.begin(), elements.end(), [&](T e) { return static_cast<double>(e) == number; });
+  };
+  switch (constant->type) {
+    case DataType::kFloat:
+      return all(constant->as<float>());
+    case DataType::kDouble:
+      return all(constant->as<double>());
+    case DataType::kInt64:
+      return all(constant->as<int64_t>());
+    case DataType::kInt32:
+      return all(constant->as<int32_t>());
+    default:
+      return false;
+  }
+}
+
+std::optional<std::vector<int64_t>> int64_values(const Graph& graph, ValueId id) {
+  if (id == kNoValue) return std::nullopt;
+  const ConstantRef& constant = graph.value(id).constant;
+  if (!constant || constant->type != DataType::kInt64) return std::nullopt;
+  std::span<const int64_t> values = constant->as<int64_t>();
+  return std::vector<int64_t>(values.begin(), values.end());
+}
+
+std::vector<int64_t> permutation(const Node& node, size_t rank) {
+  std::span<const int64_t> attribute = node.ints("perm");
+  if (!attribute.empty() || rank == 0) return {attribute.begin(), attribute.end()};
+  std::vector<int64_t> reversed(rank);
+  for (size_t i = 0; i < rank; ++i) reversed[i] = static_cast<int64_t>(rank - 1 - i);
+  return reversed;
+}
+
+// Becomes Reshape to the (known) shape of its output.
+void make_reshape(Graph& graph, Node& node) {
+  std::vector<int64_t> dims;
+  for (const Dim& dim : graph.value(node.outputs[0]).dims) dims.push_back(dim.value);
+  const ValueId shape = graph.add_constant(graph.value(node.outputs[0]).name + ":shape", make_int64_constant(dims));
+  node.op_type = "Reshape";
+  node.since_version = 14;
+  node.inputs = {node.inputs[0], shape};
+  node.attributes.clear();
+  // A known dimension of 0 is a 0, not "copy the input's".
+  node.set_int("allowzero", 1);
+}
+
+// The reduced dimensions are all 1: the value stays the same.
+bool reduces_only_ones(const Graph& graph, const Node& node) {
+  if (!is_one_of(node.op_type, {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})) return false;
+  const Value& x = graph.value(node.inputs[0]);
+  const Value& y = graph.value(node.outputs[0]);
+  if (!x.fully_known() || !y.fully_known() || x.type != y.type) return false;
+  Result<int64_t> before = x.shape().checked_element_count(), after = y.shape().checked_element_count();
+  return before.ok() && after.ok() && *before == *after && *before > 0;
+}
+
+// Dimensions above 1 keep their order.
+bool moves_only_ones(const Graph& graph, const Node& node) {
+  const Value& x = graph.value(node.inputs[0]);
+  if (!x.fully_known()) return false;
+  int64_t last = -1;
+  for (int64_t from : permutation(node, x.dims.size())) {
+    if (x.dims[static_cast<size_t>(from)].value == 1) continue;
+    if (from < last) return false;
+    last = from;
+  }
+  return true;
+}
+
+}  // namespace
+
+ConstantRef known_from_shapes(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || node.input(0) == kNoValue || node.outputs.size() != 1) return nullptr;
+  const Value& x = graph.value(node.inputs[0]);
+  if (!x.has_rank) return nullptr;
+  if (node.op_type == "Shape") {
+    const auto rank = static_cast<int64_t>(x.dims.size());
+    auto clamp = [rank](int64_t value) { return std::clamp<int64_t>(value < 0 ? value + rank : value, 0, rank); };
+    const int64_t start = clamp(node.int_or("start", 0)), end = clamp(node.int_or("end", rank));
+    std::vector<int64_t> dims;
+    for (int64_t i = start; i < end; ++i) {
+      if (!x.dims[static_cast<size_t>(i)].known()) return nullptr;
+      dims.push_back(x.dims[static_cast<size_t>(i)].value);
+    }
+    return make_int64_constant(dims);
+  }
+  if (node.op_type == "Size" && x.fully_known()) {
+    Result<int64_t> count = x.shape().checked_element_count();
+    if (!count.ok()) return nullptr;
+    const int64_t value = *count;
+    return make_int64_constant(std::span<const int64_t>(&value, 1), true);
+  }
+  return nullptr;
+}
+
+ConstantRef reshaped_constant(const Graph& graph, const Node& node) {
+  if (node.op_type == "Constant" || !node.domain.empty()) return nullptr;
+  if (!is_one_of(node.op_type, {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})) return nullptr;
+  const ConstantRef& source = graph.value(node.inputs[0]).constant;
+  const Value& y = graph.value(node.outputs[0]);
+  if (!source || !y.fully_known()) return nullptr;
+  if (y.shape() == source->shape) return source;
+  auto view = std::make_shared<Constant>(*source);
+  view->shape = y.shape();
+  return view;
+}
+
+ValueId unchanged_input(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || node.input(0) == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue)
+    return kNoValue;
+  const ValueId x_id = node.inputs[0];
+  const Value& x = graph.value(x_id);
+  const Value& y = graph.value(node.outputs[0]);
+  const std::string_view op = node.op_type;
+  if (op == "Identity") return x_id;
+  if (op == "Dropout") {
+    if (node.outputs.size() > 1 && node.outputs[1] != kNoValue) return kNoValue;
+    if (node.input(2) == kNoValue) return x_id;
+    const ConstantRef& training = graph.value(node.inputs[2]).constant;
+    return training && training->size_bytes == 1 && training->data[0] == std::byte{0} ? x_id : kNoValue;
+  }
+  if (is_one_of(op, {"Max", "Min", "Sum", "Mean", "Concat"})) return node.inputs.size() == 1 ? x_id : kNoValue;
+  if (is_one_of(op, {"Cast", "CastLike"})) {
+    return x.type == y.type && x.type != DataType::kUndefined ? x_id : kNoValue;
+  }
+  if (op == "Split") return node.outputs.size() == 1 ? x_id : kNoValue;
+  if (is_one_of(op, {"Add", "Mul"}) && node.inputs.size() == 2) {
+    const double neutral = op == "Add" ? 0 : 1;
+    for (size_t i = 0; i < 2; ++i) {
+      if (!every_element_is(graph.value(node.inputs[i]).constant, neutral)) continue;
+      if (same_type_and_dims(graph.value(node.inputs[1 - i]), y)) return node.inputs[1 - i];
+    }
+    return kNoValue;
+  }
+  if (op == "Transpose") {
+    const std::vector<int64_t> perm = permutation(node, x.dims.size());
+    return std::is_sorted(perm.begin(), perm.end()) ? x_id : kNoValue;
+  }
+  if (op == "Pad") {
+    std::optional<std::vector<int64_t>> pads = int64_values(graph, node.input(1));
+    if (std::span<const int64_t> attribute = node.ints("pads"); !attribute.empty())
+      pads.emplace(attribute.begin(), attribute.end());
+    const bool none = pads && std::all_of(pads->begin(), pads->end(), [](int64_t pad) { return pad == 0; });
+    return none ? x_id : kNoValue;
+  }
+  if (!same_type_and_dims(x, y)) return kNoValue;
+  if (is_one_of(op, {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Tile"})) return x_id;
+  if (is_one_of(op, {"Sub", "Div", "Pow"}) && node.inputs.size() == 2)
+    return every_element_is(graph.value(node.inputs[1]).constant, op == "Sub" ? 0 : 1) ? x_id : kNoValue;
+  if (op == "Slice") {
+    if (node.input(4) == kNoValue) return x_id;
+    const ConstantRef& steps = graph.value(node.inputs[4]).constant;
+    return every_element_is(steps, 1) ? x_id : kNoValue;
+  }
+  return kNoValue;
+}
+
+void simplify(Graph& graph, Node& node, const FindProducer& producer) {
+  if (!node.domain.empty() || node.input(0) == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue) return;
+  const std::string_view op = node.op_type;
+  const bool known = graph.value(node.outputs[0]).fully_known();
+  if (op == "Transpose") {
+    if (const Node* first = producer(node.inputs[0]); first && first->op_type == "Transpose" && first->domain.empty()) {
+      const Value& x = graph.value(first->inputs[0]);
+      const std::vector<int64_t> inner = permutation(*first, x.dims.size());
+      std::vector<int64_t> outer = permutation(node, x.dims.size());
+      if (x.has_rank && inner.size() == outer.size()) {
+        for (int64_t& axis : outer) axis = inner[static_cast<size_t>(axis)];
+        node.inputs[0] = first->inputs[0];
+        node.set_ints("perm", std::move(outer));
+      }
+    }
+    if (known && moves_only_ones(graph, node)) make_reshape(graph, node);
+  } else if (known && (is_one_of(op, {"Squeeze", "Unsqueeze", "Flatten"}) || reduces_only_ones(graph, node))) {
+    make_reshape(graph, node);
+  }
+  if (node.op_type != "Reshape" || !known) return;
+  const Node* first = producer(node.inputs[0]);
+  if (!first || first->op_type != "Reshape" || !first->domain.empty()) return;
+  node.inputs[0] = first->inputs[0];
+  make_reshape(graph, node);
+}
+
+}  // namespace tenon::fold_rules

@@ -1,0 +1,22 @@
+// What folding knows about single nodes.
+#pragma once
+
+#include <functional>
+
+#include "graph/graph.h"
+
+namespace tenon::fold_rules {
+
+// Shape and Size of a value whose dimensions are known: the result. Null otherwise.
+ConstantRef known_from_shapes(const Graph& graph, const Node& node);
+// Reshape, Squeeze, Unsqueeze, Flatten and Identity of a constant: the same bytes with another shape. Null otherwise.
+ConstantRef reshaped_constant(const Graph& graph, const Node& node);
+// The input that the node's first output always equals, for the dimensions at hand; kNoValue otherwise.
+ValueId unchanged_input(const Graph& graph, const Node& node);
+
+// Rewrites the (inferred) node into a simpler one with the same outputs: Squeeze, Unsqueeze and Flatten of known shapes
+// become Reshape, a Reshape of a Reshape reads the first one's input, Transposes of Transposes join.
+using FindProducer = std::function<const Node*(ValueId)>;
+void simplify(Graph& graph, Node& node, const FindProducer& producer);
+
+}  // namespace tenon::fold_rules

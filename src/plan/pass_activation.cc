@@ -1,0 +1,332 @@
+// Activations, spelled as one operator or in pieces, become tenon.Activation.
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "plan/pass_rewriter.h"
+#include "plan/passes.h"
+
+namespace tenon {
+namespace {
+
+// Exporters print these constants with float32 or fewer digits.
+bool near(float value, double wanted) { return std::fabs(value - wanted) <= 1e-4 * std::fabs(wanted); }
+
+struct Activation {
+  std::string_view kind;
+  ValueId x = kNoValue;
+  float alpha = 0, beta = 0;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(const Rewriter& rewriter) : r_(rewriter) {}
+
+  std::optional<Activation> match(const Node& node) const {
+    if (node.outputs.size() != 1 || node.input(0) == kNoValue || !r_.is_float(node.outputs[0])) return std::nullopt;
+    if (node.domain != "" && node.domain != "tenon") return std::nullopt;
+    if (node.domain == "") {
+      if (std::optional<Activation> found = single(node)) return found;
+    }
+    if (node.op_type == "Mul" && node.domain.empty()) {
+      if (std::optional<Activation> found = gated(node)) return found;
+      if (std::optional<Activation> found = gelu(node)) return found;
+    }
+    if (node.op_type == "Div" && node.domain.empty() && r_.scalar_beside(node.input(1), node.inputs[0]) == 2.0f) {
+      if (std::optional<Activation> found = gelu(node)) return found;
+    }
+    if ((node.op_type == "Div" || node.op_type == "Mul") && node.domain.empty()) return hardswish_of_clip(node);
+    return std::nullopt;
+  }
+
+ private:
+  // x of "number op x" or "x op number" with a scalar that does not change the shape; the number through `number`.
+  std::optional<ValueId> beside_scalar(const Node& node, float& number) const {
+    auto parts = split_operands(node, [&](ValueId a, ValueId b) { return r_.scalar_beside(a, b).has_value(); });
+    if (!parts) return std::nullopt;
+    number = *r_.scalar(parts->first);
+    return parts->second;
+  }
+
+  // The same where the node is `op_type` and its result is read by the pattern alone.
+  std::optional<ValueId> beside_scalar(ValueId id, std::string_view op_type, float& number) const {
+    const Node* node = r_.made_by(id, op_type);
+    if (!node || !r_.read_once(id)) return std::nullopt;
+    return beside_scalar(*node, number);
+  }
+
+  // x of id = x * factor, spelled Mul or Div.
+  std::optional<ValueId> scaled(ValueId id, double factor) const {
+    float number = 0;
+    if (std::optional<ValueId> x = beside_scalar(id, "Mul", number)) return near(number, factor) ? x : std::nullopt;
+    const Node* node = r_.made_by(id, "Div");
+    if (!node || !r_.read_once(id)) return std::nullopt;
+    std::optional<float> divisor = r_.scalar_beside(node->inputs[1], node->inputs[0]);
+    if (!divisor || !near(*divisor, 1 / factor)) return std::nullopt;
+    return node->inputs[0];
+  }
+
+  std::optional<Activation> single(const Node& node) const {
+    const std::string_view op = node.op_type;
+    const ValueId x = node.inputs[0];
+    if (op == "Relu") return Activation{"relu", x};
+    if (op == "Sigmoid") return Activation{"sigmoid", x};
+    if (op == "Tanh") return Activation{"tanh", x};
+    if (op == "LeakyRelu") return Activation{"leaky_relu", x, node.float_or("alpha", 0.01f)};
+    if (op == "HardSigmoid")
+      return Activation{"hardsigmoid", x, node.float_or("alpha", 0.2f), node.float_or("beta", 0.5f)};
+    if (op == "HardSwish") return Activation{"hardswish", x, 1.0f / 6, 0.5f};
+    if (op == "Gelu") return Activation{node.string_or("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", x};
+    if (op == "Swish" && node.float_or("alpha", 1) == 1) return Activation{"silu", x};
+    if (op == "Clip") return clip(node);
+    return std::nullopt;
+  }
+
+  std::optional<Activation> clip(const Node& node) const {
+    Activation found{"clip", node.inputs[0], std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max()};
+    if (node.since_version < 11) {
+      found.alpha = node.float_or("min", found.alpha);
+      found.beta = node.float_or("max", found.beta);
+    } else {
+      for (size_t i = 1; i < 3; ++i) {
+        if (node.input(i) == kNoValue) continue;
+        std::optional<float> bound = r_.scalar(node.inputs[i]);
+        if (!bound || std::isnan(*bound)) return std::nullopt;
+        (i == 1 ? found.alpha : found.beta) = *bound;
+      }
+    }
+    // With low above high, operators differ in which bound wins.
+    if (!(found.alpha <= found.beta)) return std::nullopt;
+    return found;
+  }
+
+  // x * sigmoid(x), x * hardsigmoid(x); the gate may be a tenon.Activation already.
+  std::optional<Activation> gated(const Node& node) const {
+    for (size_t side = 0; side < 2 && node.inputs.size() == 2; ++side) {
+      const ValueId gate = node.inputs[side], x = node.inputs[1 - side];
+      if (!r_.read_once(gate)) continue;
+      const Node* maker = r_.producer(gate);
+      if (!maker || maker->input(0) != x || maker->outputs[0] != gate) continue;
+      std::string_view kind;
+      float alpha = 0, beta = 0;
+      if (maker->domain == "tenon" && maker->op_type == "Activation") {
+        kind = maker->string_or("activation", "");
+        alpha = maker->float_or("activation_alpha", 0);
+        beta = maker->float_or("activation_beta", 0);
+      } else if (maker->domain.empty()) {
+        std::optional<Activation> inner = single(*maker);
+        if (!inner) continue;
+        kind = inner->kind;
+        alpha = inner->alpha;
+        beta = inner->beta;
+      }
+      if (kind == "sigmoid") return Activation{"silu", x};
+      if (kind == "hardsigmoid") return Activation{"hardswish", x, alpha, beta};
+    }
+    return std::nullopt;
+  }
+
+  // Clip(x + 3, 0, 6), as an operator or already rewritten.
+  std::optional<ValueId> relu6_of_x_plus_3(ValueId id) const {
+    const Node* node = r_.producer(id);
+    if (!node || !r_.read_once(id)) return std::nullopt;
+    float low = -1, high = -1;
+    if (node->domain == "tenon" && node->op_type == "Activation" && node->string_or("activation", "") == "clip") {
+      low = node->float_or("activation_alpha", -1);
+      high = node->float_or("activation_beta", -1);
+    } else if (node->domain.empty() && node->op_type == "Clip") {
+      std::optional<Activation> bounds = clip(*node);
+      if (!bounds) return std::nullopt;
+      low = bounds->alpha;
+      high = bounds->beta;
+    }
+    float three = 0;
+    std::optional<ValueId> x = beside_scalar(node->input(0), "Add", three);
+    return x && low == 0 && high == 6 && three == 3 ? x : std::nullopt;
+  }
+
+  // x * clip(x + 3, 0, 6) / 6 with the division anywhere.
+  std::optional<Activation> hardswish_of_clip(const Node& node) const {
+    const Activation wanted{"hardswish", kNoValue, 1.0f / 6, 0.5f};
+    // (x * clip) / 6, or * 1/6
+    if (std::optional<ValueId> product = scaled_node(node, 1.0 / 6)) {
+      const Node* mul = r_.made_by(*product, "Mul");
+      if (!mul || !r_.read_once(*product) || mul->inputs.size() != 2) return std::nullopt;
+      for (size_t side = 0; side < 2; ++side) {
+        std::optional<ValueId> x = relu6_of_x_plus_3(mul->inputs[side]);
+        if (x && *x == mul->inputs[1 - side]) return Activation{wanted.kind, *x, wanted.alpha, wanted.beta};
+      }
+      return std::nullopt;
+    }
+    if (node.op_type != "Mul" || node.inputs.size() != 2) return std::nullopt;
+    for (size_t side = 0; side < 2; ++side) {
+      const ValueId part = node.inputs[side], rest = node.inputs[1 - side];
+      // x * (clip / 6)
+      if (std::optional<ValueId> clip = scaled(part, 1.0 / 6)) {
+        std::optional<ValueId> x = relu6_of_x_plus_3(*clip);
+        if (x && *x == rest) return Activation{wanted.kind, *x, wanted.alpha, wanted.beta};
+        // clip times (x / 6)
+        x = relu6_of_x_plus_3(rest);
+        if (x && *x == *clip) return Activation{wanted.kind, *x, wanted.alpha, wanted.beta};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // x of node = x * factor.
+  std::optional<ValueId> scaled_node(const Node& node, double factor) const {
+    if (node.inputs.size() != 2) return std::nullopt;
+    if (node.op_type == "Mul") {
+      float number = 0;
+      std::optional<ValueId> x = beside_scalar(node, number);
+      return x && near(number, factor) ? x : std::nullopt;
+    }
+    std::optional<float> divisor = r_.scalar_beside(node.inputs[1], node.inputs[0]);
+    return divisor && near(*divisor, 1 / factor) ? std::optional(node.inputs[0]) : std::nullopt;
+  }
+
+  // 1 + erf(x / sqrt 2) or 1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)): which it is, and x.
+  std::optional<Activation> gelu_factor(ValueId id) const {
+    float one = 0;
+    std::optional<ValueId> inner = beside_scalar(id, "Add", one);
+    if (!inner || one != 1 || !r_.read_once(*inner)) return std::nullopt;
+    if (const Node* erf = r_.made_by(*inner, "Erf")) {
+      std::optional<ValueId> x = scaled(erf->inputs[0], std::sqrt(0.5));
+      if (x) return Activation{"gelu", *x};
+      return std::nullopt;
+    }
+    ValueId argument = kNoValue;
+    if (const Node* tanh = r_.made_by(*inner, "Tanh")) argument = tanh->inputs[0];
+    if (const Node* tanh = r_.made_by(*inner, "Activation", "tenon");
+        tanh && tanh->string_or("activation", "") == "tanh")
+      argument = tanh->inputs[0];
+    if (argument == kNoValue) return std::nullopt;
+    std::optional<ValueId> sum = scaled(argument, std::sqrt(2 / 3.14159265358979323846));
+    if (!sum) return std::nullopt;
+    std::optional<ValueId> x = cubic(*sum);
+    if (!x) return std::nullopt;
+    return Activation{"gelu_tanh", *x};
+  }
+
+  // x of x + 0.044715 x^3, or of x (1 + 0.044715 x^2).
+  std::optional<ValueId> cubic(ValueId id) const {
+    const Node* sum = r_.producer(id);
+    if (!sum || !r_.read_once(id) || !sum->domain.empty() || sum->inputs.size() != 2) return std::nullopt;
+    for (size_t side = 0; side < 2; ++side) {
+      const ValueId x = sum->inputs[side], rest = sum->inputs[1 - side];
+      if (sum->op_type == "Add" && power_times(rest, x, 3, 0.044715)) return x;
+      if (sum->op_type == "Mul") {
+        float one = 0;
+        std::optional<ValueId> square = beside_scalar(rest, "Add", one);
+        if (square && one == 1 && power_times(*square, x, 2, 0.044715)) return x;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // id = factor * x^power, a product in any order; Pow counts as its exponent.
+  bool power_times(ValueId id, ValueId x, int power, double factor) const {
+    double number = 1;
+    int found = 0;
+    std::vector<ValueId> parts{id};
+    for (int steps = 0; !parts.empty(); ++steps) {
+      if (steps > 8) return false;
+      const ValueId part = parts.back();
+      parts.pop_back();
+      if (part == x) {
+        ++found;
+        continue;
+      }
+      if (std::optional<float> constant = r_.scalar_beside(part, x)) {
+        number *= *constant;
+        continue;
+      }
+      const Node* node = r_.producer(part);
+      if (!node || !r_.read_once(part) || !node->domain.empty() || node->inputs.size() != 2) return false;
+      if (node->op_type == "Mul") {
+        parts.push_back(node->inputs[0]);
+        parts.push_back(node->inputs[1]);
+      } else if (node->op_type == "Pow" && node->inputs[0] == x) {
+        std::optional<float> exponent = r_.scalar_beside(node->inputs[1], x);
+        if (!exponent || (*exponent != 2 && *exponent != 3)) return false;
+        found += static_cast<int>(*exponent);
+      } else {
+        return false;
+      }
+    }
+    return found == power && near(static_cast<float>(number), factor);
+  }
+
+  // A product of x, 0.5 and the gelu factor in any order and grouping.
+  std::optional<Activation> gelu(const Node& node) const {
+    if (node.inputs.size() != 2) return std::nullopt;
+    std::vector<ValueId> leaves;
+    bool half = node.op_type == "Div";
+    for (ValueId part : node.inputs) {
+      if (node.op_type == "Div" && part == node.inputs[1]) continue;
+      const Node* inner = r_.made_by(part, "Mul");
+      if (inner && r_.read_once(part) && leaves.size() < 2 && inner->inputs.size() == 2) {
+        leaves.insert(leaves.end(), inner->inputs.begin(), inner->inputs.end());
+      } else if (const Node* halved = r_.made_by(part, "Div");
+                 halved && r_.read_once(part) && r_.scalar(halved->inputs[1]) == 2.0f) {
+        leaves.push_back(halved->inputs[0]);
+        half = true;
+      } else {
+        leaves.push_back(part);
+      }
+    }
+    std::optional<Activation> factor;
+    ValueId x = kNoValue;
+    for (ValueId leaf : leaves) {
+      if (!half && r_.scalar(leaf) == 0.5f) {
+        half = true;
+        continue;
+      }
+      if (!factor) {
+        factor = gelu_factor(leaf);
+        if (factor) continue;
+      }
+      if (x != kNoValue) return std::nullopt;
+      x = leaf;
+    }
+    if (!half || !factor || x == kNoValue || factor->x != x) return std::nullopt;
+    if (!r_.same_shape(x, node.outputs[0]) && !only_scalars_beside(leaves, x)) return std::nullopt;
+    return factor;
+  }
+
+  // The constants cannot have raised the rank.
+  bool only_scalars_beside(const std::vector<ValueId>& leaves, ValueId x) const {
+    for (ValueId leaf : leaves)
+      if (r_.scalar(leaf) && !r_.scalar_beside(leaf, x)) return false;
+    return true;
+  }
+
+  const Rewriter& r_;
+};
+
+}  // namespace
+
+Status pass_activations(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  const Matcher matcher(rewriter);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    std::optional<Activation> found = matcher.match(node);
+    if (!found) continue;
+    Node fused = make_internal("Activation", node.name, {found->x}, node.outputs);
+    fused.set_string("activation", std::string(found->kind));
+    if (found->kind == "clip" || found->kind == "leaky_relu" || found->kind == "hardsigmoid" ||
+        found->kind == "hardswish") {
+      fused.set_float("activation_alpha", found->alpha);
+      if (found->kind != "leaky_relu") fused.set_float("activation_beta", found->beta);
+    }
+    rewriter.replace(i, std::move(fused));
+  }
+  rewriter.finish();
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,256 @@
+// Scaled dot product attention in pieces becomes tenon.Attention or tenon.PackedAttention.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "plan/pass_rewriter.h"
+#include "plan/passes.h"
+
+namespace tenon {
+namespace {
+
+struct Heads {
+  ValueId projected = kNoValue;  // [B,T,H*D]
+  ValueId reshaped = kNoValue;   // [B,T,H,D]
+  ValueId transposed = kNoValue;
+};
+
+// softmax(Q K^T * scale + mask) V, heads in dimension 1.
+struct Pattern {
+  Heads q, k, v;
+  ValueId product = kNoValue;  // Q K^T
+  ValueId masked = kNoValue;   // kNoValue without a mask
+  ValueId softmax = kNoValue;
+  ValueId mask = kNoValue;
+  float scale = 1;
+};
+
+bool has_perm(const Node& node, std::array<int64_t, 4> wanted) {
+  std::span<const int64_t> perm = node.ints("perm");
+  return std::equal(perm.begin(), perm.end(), wanted.begin(), wanted.end());
+}
+
+std::optional<Heads> match_heads(const Rewriter& rewriter, ValueId id, std::array<int64_t, 4> perm) {
+  const Node* transpose = rewriter.made_by(id, "Transpose");
+  if (!transpose || !has_perm(*transpose, perm)) return std::nullopt;
+  const Node* reshape = rewriter.made_by(transpose->inputs[0], "Reshape");
+  if (!reshape) return std::nullopt;
+  return Heads{reshape->inputs[0], transpose->inputs[0], id};
+}
+
+bool is_plain(const Node& matmul) {
+  return matmul.input(2) == kNoValue && matmul.input(3) == kNoValue && !matmul.has("activation");
+}
+
+// `node` is the product of the probabilities and V.
+std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node) {
+  if (node.domain != "tenon" || node.op_type != "MatMul" || !is_plain(node)) return std::nullopt;
+  if (node.int_or("trans_b", 0) != 0 || node.float_or("alpha", 1.0f) != 1.0f) return std::nullopt;
+  Pattern found;
+  found.softmax = node.inputs[0];
+  const Node* softmax = rewriter.made_by(found.softmax, "Softmax");
+  if (!softmax) return std::nullopt;
+  const int64_t axis = softmax->int_or("axis", softmax->since_version >= 13 ? -1 : 1);
+  if (axis != -1 && axis != 3) return std::nullopt;
+  found.product = softmax->inputs[0];
+  if (const Node* add = rewriter.made_by(found.product, "Add")) {
+    auto parts =
+        split_operands(*add, [&](ValueId a, ValueId) { return rewriter.made_by(a, "MatMul", "tenon") != nullptr; });
+    if (!parts) return std::nullopt;
+    found.masked = found.product;
+    std::tie(found.product, found.mask) = *parts;
+  }
+  const Node* scores = rewriter.made_by(found.product, "MatMul", "tenon");
+  if (!scores || !is_plain(*scores)) return std::nullopt;
+  found.scale = scores->float_or("alpha", 1.0f);
+  constexpr std::array<int64_t, 4> kHeadsFirst{0, 2, 1, 3}, kKeysLast{0, 2, 3, 1};
+  std::optional<Heads> q = match_heads(rewriter, scores->inputs[0], kHeadsFirst);
+  std::optional<Heads> k =
+      match_heads(rewriter, scores->inputs[1], scores->int_or("trans_b", 0) != 0 ? kHeadsFirst : kKeysLast);
+  std::optional<Heads> v = match_heads(rewriter, node.inputs[1], kHeadsFirst);
+  if (!q || !k || !v) return std::nullopt;
+  found.q = *q;
+  found.k = *k;
+  found.v = *v;
+  return found;
+}
+
+// X W + b with constant W [K,N] and b [N].
+const Node* projection(const Rewriter& rewriter, ValueId id) {
+  const Node* node = rewriter.made_by(id, "MatMul", "tenon");
+  if (!node || node->has("activation") || node->input(3) != kNoValue) return nullptr;
+  if (node->int_or("trans_b", 0) != 0 || node->float_or("alpha", 1.0f) != 1.0f) return nullptr;
+  const ConstantRef& weights = rewriter.constant(node->inputs[1]);
+  if (!weights || weights->type != DataType::kFloat || weights->shape.rank() != 2) return nullptr;
+  const ConstantRef& bias = rewriter.constant(node->input(2));
+  if (node->input(2) != kNoValue && (!bias || bias->type != DataType::kFloat)) return nullptr;
+  return node;
+}
+
+// [K,N] three times, side by side.
+Result<ConstantRef> join_columns(const std::array<const Node*, 3>& nodes, const Rewriter& rewriter) {
+  const Shape& one = rewriter.constant(nodes[0]->inputs[1])->shape;
+  std::byte* data = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef joined, make_constant(DataType::kFloat, Shape{one[0], 3 * one[1]}, &data));
+  auto* dst = reinterpret_cast<float*>(data);
+  const auto columns = static_cast<size_t>(one[1]);
+  for (size_t row = 0; row < static_cast<size_t>(one[0]); ++row)
+    for (const Node* node : nodes) {
+      std::span<const float> src = rewriter.constant(node->inputs[1])->as<float>().subspan(row * columns, columns);
+      dst = std::copy(src.begin(), src.end(), dst);
+    }
+  return joined;
+}
+
+Result<ConstantRef> join_biases(const std::array<const Node*, 3>& nodes, const Rewriter& rewriter, int64_t columns) {
+  std::byte* data = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef joined, make_constant(DataType::kFloat, Shape{3 * columns}, &data));
+  auto* dst = reinterpret_cast<float*>(data);
+  for (const Node* node : nodes) {
+    if (const ConstantRef& bias = rewriter.constant(node->input(2));
+        bias && bias->as<float>().size() == static_cast<size_t>(columns))
+      std::copy(bias->as<float>().begin(), bias->as<float>().end(), dst);
+    dst += columns;
+  }
+  return joined;
+}
+
+Status pack(Rewriter& rewriter, const Pattern& pattern) {
+  const std::array<ValueId, 3> outputs{pattern.q.projected, pattern.k.projected, pattern.v.projected};
+  std::array<const Node*, 3> nodes{};
+  for (size_t i = 0; i < 3; ++i) {
+    nodes[i] = projection(rewriter, outputs[i]);
+    if (!nodes[i] || nodes[i]->inputs[0] != nodes[0]->inputs[0]) return {};
+    if (rewriter.constant(nodes[i]->inputs[1])->shape != rewriter.constant(nodes[0]->inputs[1])->shape) return {};
+    for (size_t other = 0; other < i; ++other)
+      if (nodes[other] == nodes[i]) return {};
+  }
+  const int64_t columns = rewriter.constant(nodes[0]->inputs[1])->shape[1];
+  if (columns > INT32_MAX) return {};
+  TENON_TRY_ASSIGN(ConstantRef weights, join_columns(nodes, rewriter));
+  TENON_TRY_ASSIGN(ConstantRef bias, join_biases(nodes, rewriter, columns));
+  const std::string name = rewriter.value(outputs[0]).name + ":qkv";
+  Value packed = rewriter.value(outputs[0]);
+  packed.name = name;
+  packed.dims.back() = Dim{.value = 3 * columns, .symbol = {}};
+  const size_t rank = packed.dims.size();
+  const ValueId x = nodes[0]->inputs[0];
+  const ValueId packed_id = rewriter.add_value(std::move(packed));
+  std::array<size_t, 3> places{};
+  for (size_t i = 0; i < 3; ++i) places[i] = rewriter.producer_index(outputs[i]);
+  const size_t first = *std::min_element(places.begin(), places.end());
+  rewriter.insert_before(first, make_internal("MatMul", name,
+                                              {x, rewriter.add_constant(name + ":weights", std::move(weights)),
+                                               rewriter.add_constant(name + ":bias", std::move(bias))},
+                                              {packed_id}));
+  Node split;
+  split.name = name;
+  split.op_type = "Split";
+  split.since_version = 13;
+  split.inputs = {
+      packed_id,
+      rewriter.add_constant(name + ":split", make_int64_constant(std::array<int64_t, 3>{columns, columns, columns}))};
+  split.outputs = {outputs.begin(), outputs.end()};
+  split.set_int("axis", static_cast<int64_t>(rank) - 1);
+  rewriter.replace(first, std::move(split));
+  for (size_t place : places)
+    if (place != first) rewriter.erase(place);
+  return {};
+}
+
+// The Split whose three equal outputs, each read once, are Q, K and V.
+const Node* packed_source(const Rewriter& rewriter, const Pattern& pattern) {
+  const Node* split = rewriter.producer(pattern.q.projected);
+  if (!split || split->op_type != "Split" || !split->domain.empty() || split->outputs.size() != 3) return nullptr;
+  const std::array<ValueId, 3> wanted{pattern.q.projected, pattern.k.projected, pattern.v.projected};
+  if (!std::equal(wanted.begin(), wanted.end(), split->outputs.begin())) return nullptr;
+  const int64_t axis = split->int_or("axis", 0);
+  if (axis != 2 && axis != -1) return nullptr;
+  for (ValueId id : wanted)
+    if (!rewriter.read_once(id) || rewriter.value(id).shape() != rewriter.value(wanted[0]).shape()) return nullptr;
+  return split;
+}
+
+bool known_rank(const Rewriter& rewriter, ValueId id, size_t rank) {
+  return rewriter.is_float(id) && rewriter.value(id).fully_known() && rewriter.value(id).dims.size() == rank;
+}
+
+// The heads are exactly the pieces of the projected rows, and nobody else reads the steps between.
+bool heads_fit(const Rewriter& rewriter, const Heads& heads, int64_t count) {
+  if (!known_rank(rewriter, heads.projected, 3) || !known_rank(rewriter, heads.reshaped, 4)) return false;
+  if (!rewriter.read_once(heads.reshaped) || !rewriter.read_once(heads.transposed)) return false;
+  const Shape rows = rewriter.value(heads.projected).shape(), split = rewriter.value(heads.reshaped).shape();
+  return rows[0] == split[0] && rows[1] == split[1] && split[2] == count && rows[2] == count * split[3];
+}
+
+bool mask_fits(const Rewriter& rewriter, ValueId mask, const Shape& scores) {
+  if (mask == kNoValue) return true;
+  if (!rewriter.is_float(mask) || !rewriter.value(mask).fully_known()) return false;
+  const Shape shape = rewriter.value(mask).shape();
+  if (shape.rank() > 4) return false;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int64_t wanted = scores[4 - shape.rank() + i];
+    if (shape[i] != 1 && shape[i] != wanted) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status pass_pack_qkv(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    std::optional<Pattern> pattern = match_pattern(rewriter, rewriter.node(i));
+    if (!pattern) continue;
+    const Value& q = rewriter.value(pattern->q.projected);
+    if (q.has_rank && q.dims.size() == 3) TENON_TRY(pack(rewriter, *pattern));
+  }
+  rewriter.finish();
+  return {};
+}
+
+Status pass_attention(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    // Ends in Reshape(Transpose(probabilities * V)).
+    const Node& last = rewriter.node(i);
+    if (last.op_type != "Reshape" || !last.domain.empty()) continue;
+    const Node* transpose = rewriter.made_by(last.inputs[0], "Transpose");
+    if (!transpose || !has_perm(*transpose, {0, 2, 1, 3}) || !rewriter.read_once(last.inputs[0])) continue;
+    const ValueId context = transpose->inputs[0];
+    const Node* product = rewriter.made_by(context, "MatMul", "tenon");
+    if (!product || !rewriter.read_once(context)) continue;
+    std::optional<Pattern> pattern = match_pattern(rewriter, *product);
+    if (!pattern) continue;
+    if (!known_rank(rewriter, pattern->q.reshaped, 4) || !known_rank(rewriter, last.outputs[0], 3)) continue;
+    const int64_t heads = rewriter.value(pattern->q.reshaped).shape()[2];
+    if (!heads_fit(rewriter, pattern->q, heads) || !heads_fit(rewriter, pattern->k, heads) ||
+        !heads_fit(rewriter, pattern->v, heads))
+      continue;
+    const bool read_elsewhere = !rewriter.read_once(pattern->product) || !rewriter.read_once(pattern->softmax) ||
+                                (pattern->masked != kNoValue && !rewriter.read_once(pattern->masked));
+    if (read_elsewhere) continue;
+    const Shape q = rewriter.value(pattern->q.projected).shape(), k = rewriter.value(pattern->k.projected).shape(),
+                v = rewriter.value(pattern->v.projected).shape();
+    if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || q[2] != k[2]) continue;
+    if (rewriter.value(last.outputs[0]).shape() != Shape{q[0], q[1], v[2]}) continue;
+    if (!mask_fits(rewriter, pattern->mask, Shape{q[0], heads, q[1], k[1]})) continue;
+    Node fused = make_internal("Attention", last.name,
+                               {pattern->q.projected, pattern->k.projected, pattern->v.projected}, last.outputs);
+    if (const Node* split = packed_source(rewriter, *pattern)) {
+      fused.op_type = "PackedAttention";
+      fused.inputs = {split->inputs[0]};
+    }
+    if (pattern->mask != kNoValue) fused.inputs.push_back(pattern->mask);
+    fused.set_int("num_heads", heads);
+    fused.set_float("scale", pattern->scale);
+    rewriter.replace(i, std::move(fused));
+  }
+  rewriter.finish();
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,198 @@
+// Convolutions with constant weights: ONNX's become tenon.Conv and tenon.ConvTranspose, and take in what scales and
+// shifts their channels.
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "plan/pass_rewriter.h"
+#include "plan/passes.h"
+
+namespace tenon {
+namespace {
+
+const Node* convolution(const Rewriter& rewriter, ValueId id) {
+  if (const Node* conv = rewriter.made_by(id, "Conv", "tenon")) return conv;
+  return rewriter.made_by(id, "ConvTranspose", "tenon");
+}
+
+// Nothing after the product yet: a scale or shift of the result is one of the product.
+bool epilogue_is_bias_only(const Node& conv) { return !conv.has("activation") && conv.input(3) == kNoValue; }
+
+std::optional<int64_t> output_channels(const Rewriter& rewriter, const Node& conv) {
+  const Value& weights = rewriter.value(conv.inputs[1]);
+  if (!weights.has_rank || weights.dims.size() < 3) return std::nullopt;
+  if (conv.op_type == "Conv") return weights.dims[0].known() ? std::optional(weights.dims[0].value) : std::nullopt;
+  if (!weights.dims[1].known()) return std::nullopt;
+  return weights.dims[1].value * conv.int_or("group", 1);
+}
+
+// One number a channel from a constant that broadcasts over `rank` dimensions with the channels in dimension 1: shapes
+// [], [1], [1,C,1,1], [C,1,1]. A scalar is repeated.
+std::optional<std::vector<float>> per_channel(const Constant& constant, size_t rank, int64_t channels) {
+  if (constant.type != DataType::kFloat || static_cast<size_t>(constant.shape.rank()) > rank) return std::nullopt;
+  std::span<const float> values = constant.as<float>();
+  if (values.size() == 1) return std::vector<float>(static_cast<size_t>(channels), values[0]);
+  if (values.size() != static_cast<size_t>(channels)) return std::nullopt;
+  const int channel_axis = 1 - (static_cast<int>(rank) - constant.shape.rank());
+  if (channel_axis < 0 || constant.shape[channel_axis] != channels) return std::nullopt;
+  return std::vector<float>(values.begin(), values.end());
+}
+
+Result<ConstantRef> float_constant(const Shape& shape, std::span<const float> values) {
+  std::byte* data = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef constant, make_constant(DataType::kFloat, shape, &data));
+  std::copy(values.begin(), values.end(), reinterpret_cast<float*>(data));
+  return constant;
+}
+
+// The bias as numbers, zeros when there is none; nullopt when it is not constant.
+std::optional<std::vector<float>> bias_values(const Rewriter& rewriter, const Node& conv, int64_t channels) {
+  if (conv.input(2) == kNoValue) return std::vector<float>(static_cast<size_t>(channels), 0.0f);
+  const ConstantRef& bias = rewriter.constant(conv.inputs[2]);
+  if (!bias || bias->type != DataType::kFloat) return std::nullopt;
+  std::span<const float> values = bias->as<float>();
+  if (values.size() != static_cast<size_t>(channels)) return std::nullopt;
+  return std::vector<float>(values.begin(), values.end());
+}
+
+// weights * scale[output channel].
+Result<ConstantRef> scaled_weights(const Node& conv, const Constant& weights, std::span<const float> scale) {
+  std::byte* data = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef out, make_constant(DataType::kFloat, weights.shape, &data));
+  auto* dst = reinterpret_cast<float*>(data);
+  std::span<const float> src = weights.as<float>();
+  int64_t kernel = 1;
+  for (int i = 2; i < weights.shape.rank(); ++i) kernel *= weights.shape[i];
+  const int64_t rows = weights.shape[0], columns = weights.shape[1];
+  const bool transposed = conv.op_type == "ConvTranspose";
+  const int64_t rows_per_group = rows / std::max<int64_t>(1, conv.int_or("group", 1));
+  size_t at = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      const int64_t channel = transposed ? row / rows_per_group * columns + column : row;
+      const float factor = scale[static_cast<size_t>(channel)];
+      for (int64_t k = 0; k < kernel; ++k, ++at) dst[at] = src[at] * factor;
+    }
+  }
+  return out;
+}
+
+Node with_bias(Rewriter& rewriter, const Node& conv, ConstantRef bias, const Node& last) {
+  Node fused = conv;
+  fused.inputs.resize(std::max<size_t>(fused.inputs.size(), 3), kNoValue);
+  fused.inputs[2] = rewriter.add_constant(rewriter.value(last.outputs[0]).name + ":bias", std::move(bias));
+  fused.outputs = {last.outputs[0]};
+  return fused;
+}
+
+}  // namespace
+
+Status pass_convolutions(Graph& graph, const PassOptions&) {
+  for (Node& node : graph.nodes) {
+    if (!node.domain.empty() || (node.op_type != "Conv" && node.op_type != "ConvTranspose")) continue;
+    if (node.inputs.size() < 2 || node.outputs.size() != 1) continue;
+    bool all_float = true;
+    for (ValueId id : node.inputs)
+      all_float = all_float && (id == kNoValue || graph.value(id).type == DataType::kFloat);
+    if (!all_float || !graph.value(node.inputs[1]).has_rank) continue;
+    node.domain = "tenon";
+    node.since_version = 1;
+  }
+  return {};
+}
+
+Status pass_convolution_scale(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    if (!node.domain.empty() || node.inputs.empty()) continue;
+    const bool norm = node.op_type == "BatchNormalization" && node.inputs.size() == 5 && node.outputs.size() == 1 &&
+                      node.int_or("training_mode", 0) == 0;
+    const bool mul = node.op_type == "Mul" ||
+                     (node.op_type == "Div" && node.inputs.size() == 2 && rewriter.constant(node.inputs[1]));
+    if (!norm && !mul) continue;
+    ValueId product = node.inputs[0];
+    ValueId factor = kNoValue;
+    if (!norm) {
+      auto parts = split_operands(node, [&](ValueId a, ValueId b) {
+        return rewriter.constant(a) != nullptr && convolution(rewriter, b) != nullptr;
+      });
+      if (!parts) continue;
+      std::tie(factor, product) = *parts;
+    }
+    const Node* conv = convolution(rewriter, product);
+    if (!conv || !rewriter.read_once(product) || !epilogue_is_bias_only(*conv)) continue;
+    const ConstantRef weights = rewriter.constant(conv->inputs[1]);
+    std::optional<int64_t> channels = output_channels(rewriter, *conv);
+    if (!weights || !channels || weights->type != DataType::kFloat || weights->size_bytes == 0) continue;
+    std::optional<std::vector<float>> bias = bias_values(rewriter, *conv, *channels);
+    if (!bias) continue;
+    std::vector<float> scale;
+    if (norm) {
+      std::vector<std::span<const float>> parameters;
+      for (size_t p = 1; p < 5; ++p) {
+        const ConstantRef& parameter = rewriter.constant(node.inputs[p]);
+        if (parameter && parameter->type == DataType::kFloat &&
+            parameter->as<float>().size() == static_cast<size_t>(*channels))
+          parameters.push_back(parameter->as<float>());
+      }
+      if (parameters.size() != 4) continue;
+      const double epsilon = node.float_or("epsilon", 1e-5f);
+      for (size_t c = 0; c < bias->size(); ++c) {
+        const double factor_c = parameters[0][c] / std::sqrt(static_cast<double>(parameters[3][c]) + epsilon);
+        scale.push_back(static_cast<float>(factor_c));
+        (*bias)[c] =
+            static_cast<float>(((*bias)[c] - static_cast<double>(parameters[2][c])) * factor_c + parameters[1][c]);
+      }
+    } else {
+      std::optional<std::vector<float>> factors =
+          per_channel(*rewriter.constant(factor), static_cast<size_t>(weights->shape.rank()), *channels);
+      if (!factors) continue;
+      scale = std::move(*factors);
+      if (node.op_type == "Div")
+        for (float& s : scale) s = 1.0f / s;
+      for (size_t c = 0; c < bias->size(); ++c) (*bias)[c] *= scale[c];
+    }
+    TENON_TRY_ASSIGN(ConstantRef new_weights, scaled_weights(*conv, *weights, scale));
+    TENON_TRY_ASSIGN(ConstantRef new_bias, float_constant(Shape{*channels}, *bias));
+    const Node last = node;
+    Node fused = with_bias(rewriter, *conv, std::move(new_bias), last);
+    fused.inputs[1] = rewriter.add_constant(rewriter.value(conv->inputs[1]).name + ":scaled", std::move(new_weights));
+    rewriter.replace(i, std::move(fused));
+  }
+  rewriter.finish();
+  return {};
+}
+
+Status pass_convolution_bias(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    if (!node.domain.empty() || (node.op_type != "Add" && node.op_type != "Sub")) continue;
+    auto parts = split_operands(node, [&](ValueId a, ValueId b) {
+      return rewriter.constant(a) != nullptr && convolution(rewriter, b) != nullptr;
+    });
+    // const - conv is no bias
+    if (!parts || (node.op_type == "Sub" && parts->first == node.inputs[0])) continue;
+    const Node* conv = convolution(rewriter, parts->second);
+    if (!rewriter.read_once(parts->second) || !epilogue_is_bias_only(*conv)) continue;
+    std::optional<int64_t> channels = output_channels(rewriter, *conv);
+    if (!channels) continue;
+    const size_t rank = rewriter.value(conv->inputs[1]).dims.size();
+    std::optional<std::vector<float>> shift = per_channel(*rewriter.constant(parts->first), rank, *channels);
+    std::optional<std::vector<float>> bias = bias_values(rewriter, *conv, *channels);
+    if (!shift || !bias) continue;
+    const float sign = node.op_type == "Sub" ? -1.0f : 1.0f;
+    for (size_t c = 0; c < bias->size(); ++c) (*bias)[c] += sign * (*shift)[c];
+    TENON_TRY_ASSIGN(ConstantRef new_bias, float_constant(Shape{*channels}, *bias));
+    const Node last = node;
+    rewriter.replace(i, with_bias(rewriter, *conv, std::move(new_bias), last));
+  }
+  rewriter.finish();
+  return {};
+}
+
+}  // namespace tenon

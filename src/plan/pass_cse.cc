@@ -1,0 +1,134 @@
+// Equal constants become one, equal computations are done once.
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "plan/passes.h"
+
+namespace tenon {
+namespace {
+
+// Larger constants are weights: equal ones are rare, and reading them costs load time.
+constexpr size_t kMaxUnifiedBytes = 4096;
+
+void append(std::string& key, const void* data, size_t bytes) { key.append(static_cast<const char*>(data), bytes); }
+
+template <typename T>
+void append_number(std::string& key, T number) {
+  append(key, &number, sizeof(number));
+}
+
+void append_text(std::string& key, std::string_view text) {
+  append_number(key, text.size());
+  key += text;
+}
+
+// Same key, same result; empty when the node cannot be compared.
+std::string node_key(const Node& node) {
+  std::string key;
+  append_text(key, node.domain);
+  append_text(key, node.op_type);
+  append_number(key, node.since_version);
+  append_number(key, node.outputs.size());
+  for (ValueId id : node.outputs) append_number(key, id != kNoValue);
+  append_number(key, node.inputs.size());
+  for (ValueId id : node.inputs) append_number(key, id);
+  for (const Attribute& attribute : node.attributes) {
+    append_text(key, attribute.name);
+    append_number(key, attribute.kind);
+    switch (attribute.kind) {
+      case AttributeKind::kFloat:
+        append_number(key, attribute.f);
+        break;
+      case AttributeKind::kInt:
+        append_number(key, attribute.i);
+        break;
+      case AttributeKind::kString:
+        append_text(key, attribute.s);
+        break;
+      case AttributeKind::kFloats:
+        append_number(key, attribute.floats.size());
+        append(key, attribute.floats.data(), attribute.floats.size() * sizeof(float));
+        break;
+      case AttributeKind::kInts:
+        append_number(key, attribute.ints.size());
+        append(key, attribute.ints.data(), attribute.ints.size() * sizeof(int64_t));
+        break;
+      default:
+        return {};
+    }
+  }
+  return key;
+}
+
+bool is_random(std::string_view op) {
+  return op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial" || op == "Dropout";
+}
+
+void redirect(Graph& graph, const std::vector<ValueId>& same_as) {
+  auto resolve = [&](ValueId id) { return id == kNoValue ? id : same_as[static_cast<size_t>(id)]; };
+  for (Node& node : graph.nodes) {
+    for (ValueId& id : node.inputs) id = resolve(id);
+    for (Attribute& attribute : node.attributes) {
+      if (!attribute.graph) continue;
+      if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
+      for (auto& capture : attribute.graph->captures) capture.first = resolve(capture.first);
+    }
+  }
+}
+
+std::vector<ValueId> identity(const Graph& graph) {
+  std::vector<ValueId> same_as(graph.values.size());
+  for (size_t i = 0; i < same_as.size(); ++i) same_as[i] = static_cast<ValueId>(i);
+  return same_as;
+}
+
+}  // namespace
+
+Status pass_unify_constants(Graph& graph, const PassOptions&) {
+  std::vector<ValueId> same_as = identity(graph);
+  std::unordered_map<std::string, ValueId> first;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const ConstantRef& constant = graph.values[i].constant;
+    if (!constant || constant->size_bytes > kMaxUnifiedBytes || !constant->strings.empty()) continue;
+    std::string key;
+    append_number(key, constant->type);
+    append_number(key, constant->shape.rank());
+    append(key, constant->shape.begin(), static_cast<size_t>(constant->shape.rank()) * sizeof(int64_t));
+    append(key, constant->data, constant->size_bytes);
+    auto [slot, fresh] = first.emplace(std::move(key), static_cast<ValueId>(i));
+    if (!fresh) same_as[i] = slot->second;
+  }
+  redirect(graph, same_as);
+  return {};
+}
+
+Status pass_common_subexpressions(Graph& graph, const PassOptions&) {
+  std::vector<ValueId> same_as = identity(graph);
+  std::vector<bool> is_output(graph.values.size(), false);
+  for (ValueId id : graph.outputs) is_output[static_cast<size_t>(id)] = true;
+  std::unordered_map<std::string, size_t> first;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    for (ValueId& id : node.inputs)
+      if (id != kNoValue) id = same_as[static_cast<size_t>(id)];
+    if (is_random(node.op_type) || node.inputs.empty()) continue;
+    bool keeps_name = false;
+    for (ValueId id : node.outputs) keeps_name = keeps_name || (id != kNoValue && is_output[static_cast<size_t>(id)]);
+    std::string key = node_key(node);
+    if (key.empty()) continue;
+    auto [slot, fresh] = first.emplace(std::move(key), i);
+    // A graph output stays with its own node.
+    if (fresh || keeps_name) continue;
+    const Node& earlier = graph.nodes[slot->second];
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      if (node.outputs[o] != kNoValue) same_as[static_cast<size_t>(node.outputs[o])] = earlier.outputs[o];
+  }
+  redirect(graph, same_as);
+  graph.remove_dead_nodes();
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,200 @@
+// Layer normalisation, as an operator or in pieces, becomes tenon.LayerNorm, which also takes in the addition before
+// it.
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "plan/pass_rewriter.h"
+#include "plan/passes.h"
+
+namespace tenon {
+namespace {
+
+// `id` has exactly the dimensions that `x` has from `axis` on.
+bool covers(const Rewriter& rewriter, ValueId id, const Value& x, size_t axis) {
+  if (!rewriter.is_float(id)) return false;
+  const Value& scale = rewriter.value(id);
+  if (!scale.fully_known() || scale.dims.size() != x.dims.size() - axis) return false;
+  for (size_t i = axis; i < x.dims.size(); ++i)
+    if (x.dims[i].value != scale.dims[i - axis].value) return false;
+  return true;
+}
+
+// A constant of N elements whose leading dimensions are 1: as [N].
+ValueId flat_constant(Rewriter& rewriter, ValueId id, int64_t count, size_t rank) {
+  const ConstantRef constant = rewriter.constant(id);
+  if (!constant || constant->type != DataType::kFloat || constant->shape.rank() < 1) return kNoValue;
+  if (static_cast<size_t>(constant->shape.rank()) > rank) return kNoValue;
+  if (constant->as<float>().size() != static_cast<size_t>(count)) return kNoValue;
+  if (constant->shape[constant->shape.rank() - 1] != count) return kNoValue;
+  if (constant->shape.rank() == 1) return id;
+  auto flat = std::make_shared<Constant>(*constant);
+  flat->shape = Shape{count};
+  return rewriter.add_constant(rewriter.value(id).name + ":flat", std::move(flat));
+}
+
+// x of ReduceMean(x) over the last dimension, which is kept.
+std::optional<ValueId> mean_over_last(const Rewriter& rewriter, ValueId id) {
+  const Node* node = rewriter.made_by(id, "ReduceMean");
+  if (!node || node->int_or("keepdims", 1) == 0) return std::nullopt;
+  std::span<const int64_t> axes = node->ints("axes");
+  if (const ConstantRef& input = rewriter.constant(node->input(1)); input && input->type == DataType::kInt64)
+    axes = input->as<int64_t>();
+  const Value& x = rewriter.value(node->inputs[0]);
+  if (axes.size() != 1 || !x.has_rank) return std::nullopt;
+  if (axes[0] != -1 && axes[0] != static_cast<int64_t>(x.dims.size()) - 1) return std::nullopt;
+  return node->inputs[0];
+}
+
+// The square of `d`: d * d or Pow(d, 2).
+bool is_square_of(const Rewriter& rewriter, ValueId id, ValueId d) {
+  if (const Node* mul = rewriter.made_by(id, "Mul")) return mul->inputs[0] == d && mul->inputs[1] == d;
+  const Node* pow = rewriter.made_by(id, "Pow");
+  return pow && pow->inputs[0] == d && rewriter.scalar(pow->inputs[1]) == 2.0f;
+}
+
+struct Normalized {
+  ValueId x = kNoValue;
+  float epsilon = 0;
+};
+
+// d / sqrt(mean(d * d) + epsilon) with d = x - mean(x).
+std::optional<Normalized> match_normalized(const Rewriter& rewriter, ValueId id) {
+  if (!rewriter.read_once(id)) return std::nullopt;
+  ValueId d = kNoValue, root = kNoValue;
+  if (const Node* div = rewriter.made_by(id, "Div")) {
+    d = div->inputs[0];
+    root = div->inputs[1];
+  } else if (const Node* mul = rewriter.made_by(id, "Mul")) {
+    auto parts = split_operands(*mul, [&](ValueId a, ValueId) { return rewriter.made_by(a, "Reciprocal") != nullptr; });
+    if (!parts || !rewriter.read_once(parts->first)) return std::nullopt;
+    d = parts->second;
+    root = rewriter.made_by(parts->first, "Reciprocal")->inputs[0];
+  }
+  const Node* sub = rewriter.made_by(d, "Sub");
+  const Node* sqrt = rewriter.made_by(root, "Sqrt");
+  if (!sub || !sqrt || !rewriter.read_once(root) || rewriter.is_output(d)) return std::nullopt;
+  const Node* add = rewriter.made_by(sqrt->inputs[0], "Add");
+  if (!add || !rewriter.read_once(sqrt->inputs[0])) return std::nullopt;
+  auto parts = split_operands(*add, [&](ValueId a, ValueId b) { return rewriter.scalar_beside(a, b).has_value(); });
+  if (!parts || !rewriter.read_once(parts->second)) return std::nullopt;
+  std::optional<ValueId> square = mean_over_last(rewriter, parts->second);
+  if (!square || !rewriter.read_once(*square) || !is_square_of(rewriter, *square, d)) return std::nullopt;
+  std::optional<ValueId> x = mean_over_last(rewriter, sub->inputs[1]);
+  if (!x || *x != sub->inputs[0] || !rewriter.read_once(sub->inputs[1])) return std::nullopt;
+  // d is read by the square (once or twice) and by the quotient, and by nobody else.
+  const int32_t readers = rewriter.made_by(*square, "Mul") ? 3 : 2;
+  if (rewriter.uses(d) != readers) return std::nullopt;
+  return Normalized{*x, *rewriter.scalar(parts->first)};
+}
+
+// LayerNormalization whose other outputs nobody reads.
+std::optional<Node> from_operator(const Rewriter& rewriter, const Node& node) {
+  if (node.inputs.size() < 2 || node.int_or("stash_type", 1) != 1) return std::nullopt;
+  for (size_t i = 1; i < node.outputs.size(); ++i)
+    if (rewriter.uses(node.outputs[i]) > 0) return std::nullopt;
+  const Value& x = rewriter.value(node.inputs[0]);
+  if (x.type != DataType::kFloat || !x.has_rank) return std::nullopt;
+  const auto rank = static_cast<int64_t>(x.dims.size());
+  int64_t axis = node.int_or("axis", -1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return std::nullopt;
+  for (size_t i = 1; i < node.inputs.size() && i < 3; ++i)
+    if (node.inputs[i] != kNoValue && !covers(rewriter, node.inputs[i], x, static_cast<size_t>(axis)))
+      return std::nullopt;
+  Node norm = make_internal("LayerNorm", node.name, {node.inputs[0], kNoValue, node.inputs[1]}, {node.outputs[0]});
+  if (node.input(2) != kNoValue) norm.inputs.push_back(node.inputs[2]);
+  norm.set_int("axis", axis);
+  norm.set_float("epsilon", node.float_or("epsilon", 1e-5f));
+  return norm;
+}
+
+// normalized * scale
+std::optional<Node> from_scale(Rewriter& rewriter, const Node& node) {
+  auto parts = split_operands(
+      node, [&](ValueId a, ValueId b) { return rewriter.constant(a) != nullptr && rewriter.constant(b) == nullptr; });
+  if (!parts || !rewriter.is_float(node.outputs[0])) return std::nullopt;
+  std::optional<Normalized> found = match_normalized(rewriter, parts->second);
+  if (!found) return std::nullopt;
+  const Value& x = rewriter.value(found->x);
+  if (!x.has_rank || x.dims.empty() || !x.dims.back().known()) return std::nullopt;
+  const size_t rank = x.dims.size();
+  const ValueId scale = flat_constant(rewriter, parts->first, x.dims.back().value, rank);
+  if (scale == kNoValue) return std::nullopt;
+  Node norm = make_internal("LayerNorm", node.name, {found->x, kNoValue, scale}, {node.outputs[0]});
+  norm.set_int("axis", static_cast<int64_t>(rank) - 1);
+  norm.set_float("epsilon", found->epsilon);
+  return norm;
+}
+
+// LayerNorm + bias
+std::optional<Node> from_bias(Rewriter& rewriter, const Node& node) {
+  auto parts = split_operands(node, [&](ValueId a, ValueId b) {
+    return rewriter.constant(a) != nullptr && rewriter.made_by(b, "LayerNorm", "tenon") != nullptr;
+  });
+  if (!parts || !rewriter.read_once(parts->second)) return std::nullopt;
+  const Node* norm = rewriter.made_by(parts->second, "LayerNorm", "tenon");
+  const Value& x = rewriter.value(norm->inputs[0]);
+  if (norm->input(3) != kNoValue || norm->outputs.size() != 1 || !x.has_rank) return std::nullopt;
+  if (norm->int_or("axis", -1) != static_cast<int64_t>(x.dims.size()) - 1 || !x.dims.back().known())
+    return std::nullopt;
+  const ValueId bias = flat_constant(rewriter, parts->first, x.dims.back().value, x.dims.size());
+  if (bias == kNoValue) return std::nullopt;
+  Node fused = *rewriter.made_by(parts->second, "LayerNorm", "tenon");
+  fused.inputs.resize(4, kNoValue);
+  fused.inputs[3] = bias;
+  fused.outputs = {node.outputs[0]};
+  return fused;
+}
+
+}  // namespace
+
+Status pass_layer_norms(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    if (!node.domain.empty() || node.outputs.empty() || node.outputs[0] == kNoValue) continue;
+    std::optional<Node> norm;
+    if (node.op_type == "LayerNormalization") norm = from_operator(rewriter, node);
+    if (node.op_type == "Mul") norm = from_scale(rewriter, node);
+    if (node.op_type == "Add") norm = from_bias(rewriter, node);
+    if (norm) rewriter.replace(i, std::move(*norm));
+  }
+  rewriter.finish();
+  return {};
+}
+
+Status pass_skip_layer_norms(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    if (node.domain != "tenon" || node.op_type != "LayerNorm" || node.input(1) != kNoValue) continue;
+    const ValueId sum = node.inputs[0];
+    const Node* add = rewriter.made_by(sum, "Add");
+    if (!add || add->inputs.size() != 2 || !rewriter.is_float(sum)) continue;
+    if (!rewriter.same_shape(add->inputs[0], sum) || !rewriter.same_shape(add->inputs[1], sum)) continue;
+    const bool parameters_first = std::all_of(node.inputs.begin() + 2, node.inputs.end(), [&](ValueId id) {
+      return id == kNoValue || rewriter.constant(id) != nullptr;
+    });
+    if (!parameters_first) continue;
+    Node fused = node;
+    fused.inputs[0] = add->inputs[0];
+    fused.inputs[1] = add->inputs[1];
+    if (rewriter.read_once(sum)) {
+      rewriter.replace(i, std::move(fused));
+      continue;
+    }
+    // Others read the sum too, perhaps before this node: the fused one stands where the addition stood.
+    fused.outputs = {node.outputs[0], sum};
+    const size_t place = rewriter.producer_index(sum);
+    rewriter.replace(place, std::move(fused));
+    rewriter.erase(i);
+  }
+  rewriter.finish();
+  return {};
+}
+
+}  // namespace tenon

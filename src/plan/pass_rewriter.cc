@@ -1,0 +1,157 @@
+#include "plan/pass_rewriter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+
+Rewriter::Rewriter(Graph& graph)
+    : graph_(graph),
+      producer_(graph.producers()),
+      uses_(graph.use_counts()),
+      is_output_(graph.values.size(), false),
+      erased_(graph.nodes.size(), false) {
+  for (ValueId id : graph.outputs) is_output_[static_cast<size_t>(id)] = true;
+}
+
+const Node* Rewriter::producer(ValueId id) const {
+  if (id == kNoValue || producer_[static_cast<size_t>(id)] < 0) return nullptr;
+  return &graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(id)])];
+}
+
+size_t Rewriter::producer_index(ValueId id) const { return static_cast<size_t>(producer_[static_cast<size_t>(id)]); }
+
+const Node* Rewriter::made_by(ValueId id, std::string_view op_type, std::string_view domain) const {
+  const Node* node = producer(id);
+  return node && node->op_type == op_type && node->domain == domain && node->outputs[0] == id ? node : nullptr;
+}
+
+bool Rewriter::read_once(ValueId id) const { return uses(id) == 1 && !is_output(id); }
+
+const ConstantRef& Rewriter::constant(ValueId id) const {
+  static const ConstantRef none;
+  return id == kNoValue ? none : graph_.value(id).constant;
+}
+
+bool Rewriter::is_float(ValueId id) const {
+  return id != kNoValue && graph_.value(id).is_tensor && graph_.value(id).type == DataType::kFloat;
+}
+
+std::optional<float> Rewriter::scalar(ValueId id) const {
+  const ConstantRef& found = constant(id);
+  if (!found || found->type != DataType::kFloat || found->size_bytes != sizeof(float)) return std::nullopt;
+  return found->as<float>()[0];
+}
+
+std::optional<float> Rewriter::scalar_beside(ValueId id, ValueId other) const {
+  std::optional<float> number = scalar(id);
+  if (!number || !is_float(other)) return std::nullopt;
+  const size_t rank = static_cast<size_t>(constant(id)->shape.rank());
+  const Value& beside = graph_.value(other);
+  if (rank > 0 && (!beside.has_rank || beside.dims.size() < rank)) return std::nullopt;
+  return number;
+}
+
+bool Rewriter::same_shape(ValueId a, ValueId b) const {
+  if (a == kNoValue || b == kNoValue) return false;
+  const Value &x = graph_.value(a), &y = graph_.value(b);
+  if (x.type != y.type || !x.has_rank || !y.has_rank || x.dims.size() != y.dims.size()) return false;
+  return std::equal(x.dims.begin(), x.dims.end(), y.dims.begin(), [](const Dim& p, const Dim& q) {
+    return p.known() || q.known() ? p.value == q.value : !p.symbol.empty() && p.symbol == q.symbol;
+  });
+}
+
+void Rewriter::count(const Node& node, int32_t change) {
+  for (ValueId id : node.inputs)
+    if (id != kNoValue) uses_[static_cast<size_t>(id)] += change;
+  for (const Attribute& attribute : node.attributes)
+    if (attribute.graph)
+      for (const auto& capture : attribute.graph->captures) uses_[static_cast<size_t>(capture.first)] += change;
+}
+
+void Rewriter::release(ValueId id) {
+  std::vector<ValueId> pending{id};
+  while (!pending.empty()) {
+    const ValueId at = pending.back();
+    pending.pop_back();
+    if (uses(at) > 0 || !producer(at)) continue;
+    const size_t index = producer_index(at);
+    if (erased_[index]) continue;
+    const Node& maker = graph_.nodes[index];
+    if (std::any_of(maker.outputs.begin(), maker.outputs.end(), [&](ValueId out) { return uses(out) > 0; })) continue;
+    erased_[index] = true;
+    count(maker, -1);
+    for (ValueId input : maker.inputs)
+      if (input != kNoValue) pending.push_back(input);
+    for (const Attribute& attribute : maker.attributes)
+      if (attribute.graph)
+        for (const auto& capture : attribute.graph->captures) pending.push_back(capture.first);
+  }
+}
+
+void Rewriter::replace(size_t index, Node replacement) {
+  Node old = std::exchange(graph_.nodes[index], std::move(replacement));
+  Node& current = graph_.nodes[index];
+  for (ValueId id : old.outputs)
+    if (id != kNoValue && producer_[static_cast<size_t>(id)] == static_cast<int32_t>(index))
+      producer_[static_cast<size_t>(id)] = -1;
+  for (ValueId id : current.outputs)
+    if (id != kNoValue) producer_[static_cast<size_t>(id)] = static_cast<int32_t>(index);
+  count(current, 1);
+  count(old, -1);
+  for (ValueId id : old.inputs)
+    if (id != kNoValue) release(id);
+}
+
+void Rewriter::erase(size_t index) {
+  if (erased_[index]) return;
+  erased_[index] = true;
+  count(graph_.nodes[index], -1);
+  for (ValueId id : graph_.nodes[index].inputs)
+    if (id != kNoValue) release(id);
+}
+
+ValueId Rewriter::add_value(Value value) {
+  producer_.push_back(-1);
+  uses_.push_back(0);
+  is_output_.push_back(false);
+  return graph_.add_value(std::move(value));
+}
+
+ValueId Rewriter::add_constant(std::string name, ConstantRef constant) {
+  producer_.push_back(-1);
+  uses_.push_back(0);
+  is_output_.push_back(false);
+  return graph_.add_constant(std::move(name), std::move(constant));
+}
+
+void Rewriter::insert_before(size_t index, Node node) {
+  count(node, 1);
+  inserted_.emplace_back(index, std::move(node));
+}
+
+void Rewriter::finish() {
+  if (inserted_.empty() && std::find(erased_.begin(), erased_.end(), true) == erased_.end()) return;
+  std::stable_sort(inserted_.begin(), inserted_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Node> nodes;
+  nodes.reserve(graph_.nodes.size() + inserted_.size());
+  auto next = inserted_.begin();
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (; next != inserted_.end() && next->first == i; ++next) nodes.push_back(std::move(next->second));
+    if (!erased_[i]) nodes.push_back(std::move(graph_.nodes[i]));
+  }
+  graph_.nodes = std::move(nodes);
+}
+
+Node make_internal(std::string op_type, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+  Node node;
+  node.name = std::move(name);
+  node.op_type = std::move(op_type);
+  node.domain = "tenon";
+  node.since_version = 1;
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  return node;
+}
+
+}  // namespace tenon

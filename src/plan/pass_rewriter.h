@@ -1,0 +1,80 @@
+// What passes use to find and replace patterns of nodes: producers and use counts that stay current.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+// A pattern ends in one node; that node is replaced where it stands, so every value it needs comes before it. What the
+// pattern leaves unread disappears at once, and use counts show it.
+// Lifetime: node references and pointers stay valid (nodes are neither added nor moved) until finish().
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& graph);
+
+  Graph& graph() { return graph_; }
+  const Graph& graph() const { return graph_; }
+  size_t size() const { return graph_.nodes.size(); }
+  const Node& node(size_t index) const { return graph_.nodes[index]; }
+  bool erased(size_t index) const { return erased_[index]; }
+
+  const Value& value(ValueId id) const { return graph_.value(id); }
+  // The node that makes `id`; null for inputs and constants.
+  const Node* producer(ValueId id) const;
+  size_t producer_index(ValueId id) const;  // only when producer(id)
+  // The producer if it is `op_type` of `domain` and `id` its first output.
+  const Node* made_by(ValueId id, std::string_view op_type, std::string_view domain = "") const;
+  int32_t uses(ValueId id) const { return id == kNoValue ? 0 : uses_[static_cast<size_t>(id)]; }
+  // Read exactly once, and not as an output of the graph: the value may disappear in a fusion.
+  bool read_once(ValueId id) const;
+  bool is_output(ValueId id) const { return id != kNoValue && is_output_[static_cast<size_t>(id)]; }
+
+  const ConstantRef& constant(ValueId id) const;  // null when not constant or absent
+  bool is_float(ValueId id) const;                // a float32 tensor
+  // The number in a float32 constant of one element; scalar_beside only if it cannot raise the rank of `other`.
+  std::optional<float> scalar(ValueId id) const;
+  std::optional<float> scalar_beside(ValueId id, ValueId other) const;
+  // The same type and, for certain, the same dimensions.
+  bool same_shape(ValueId a, ValueId b) const;
+
+  // `replacement` takes the place of node `index`. Values that nobody reads any more take their producers with them.
+  void replace(size_t index, Node replacement);
+  // Node `index` goes although its outputs are still read: another node makes them now.
+  void erase(size_t index);
+  ValueId add_constant(std::string name, ConstantRef constant);
+  ValueId add_value(Value value);
+  // A new node right before node `index` once the pass is finished; until then its outputs have no producer.
+  void insert_before(size_t index, Node node);
+
+  // Drops erased nodes and places inserted ones. Call once, last.
+  void finish();
+
+ private:
+  void count(const Node& node, int32_t change);
+  void release(ValueId id);
+
+  Graph& graph_;
+  std::vector<int32_t> producer_, uses_;
+  std::vector<bool> is_output_, erased_;
+  std::vector<std::pair<size_t, Node>> inserted_;
+};
+
+// A binary node's two inputs in the order {one for which `accept` holds, other}; nullopt when neither fits.
+template <typename Accept>
+std::optional<std::pair<ValueId, ValueId>> split_operands(const Node& node, Accept&& accept) {
+  if (node.inputs.size() != 2 || node.inputs[0] == kNoValue || node.inputs[1] == kNoValue) return std::nullopt;
+  if (accept(node.inputs[0], node.inputs[1])) return std::pair(node.inputs[0], node.inputs[1]);
+  if (accept(node.inputs[1], node.inputs[0])) return std::pair(node.inputs[1], node.inputs[0]);
+  return std::nullopt;
+}
+
+// A node of domain "tenon" that makes `output`.
+Node make_internal(std::string op_type, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs);
+
+}  // namespace tenon

@@ -1,0 +1,167 @@
+// Passes about shapes alone.
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "graph/shape_inference.h"
+#include "plan/pass_rewriter.h"
+#include "plan/passes.h"
+
+namespace tenon {
+namespace {
+
+std::optional<std::vector<int64_t>> axes_of(const Rewriter& rewriter, const Node& node) {
+  std::vector<int64_t> axes;
+  if (node.has("axes")) {
+    axes.assign(node.ints("axes").begin(), node.ints("axes").end());
+  } else if (const ConstantRef& input = rewriter.constant(node.input(1)); input && input->type == DataType::kInt64) {
+    axes.assign(input->as<int64_t>().begin(), input->as<int64_t>().end());
+  } else {
+    return std::nullopt;
+  }
+  const Value& x = rewriter.value(node.inputs[0]);
+  if (!x.has_rank) return std::nullopt;
+  for (int64_t& axis : axes)
+    if (axis < 0) axis += static_cast<int64_t>(x.dims.size());
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+// A constant of the squeezed rank with ones put back at `axes`; a scalar stays.
+ConstantRef unsqueezed(const ConstantRef& constant, size_t squeezed_rank, const std::vector<int64_t>& axes) {
+  if (constant->shape.rank() == 0) return constant;
+  if (static_cast<size_t>(constant->shape.rank()) != squeezed_rank) return nullptr;
+  if (squeezed_rank + axes.size() > static_cast<size_t>(Shape::kMaxRank)) return nullptr;
+  auto view = std::make_shared<Constant>(*constant);
+  view->shape = Shape();
+  int next = 0;
+  for (size_t i = 0; i < squeezed_rank + axes.size(); ++i) {
+    const bool put_back = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    view->shape.push_back(put_back ? 1 : constant->shape[next++]);
+  }
+  return view;
+}
+
+}  // namespace
+
+Status pass_fold(Graph& graph, const PassOptions& options) { return fold_constants(graph, options.evaluate); }
+
+// op(Squeeze(x)) becomes Squeeze(op(x)) for activations and operations with constants, so that they meet the
+// convolution before the Squeeze.
+Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node node = rewriter.node(i);
+    if (node.outputs.size() != 1 || node.inputs.empty()) continue;
+    ValueId squeezed = kNoValue, constant = kNoValue;
+    if (node.domain == "tenon" && node.op_type == "Activation") {
+      squeezed = node.inputs[0];
+    } else if (node.domain.empty() && (node.op_type == "Add" || node.op_type == "Mul" || node.op_type == "Sub")) {
+      auto parts = split_operands(node, [&](ValueId a, ValueId b) {
+        return rewriter.constant(a) != nullptr && rewriter.made_by(b, "Squeeze") != nullptr;
+      });
+      if (!parts) continue;
+      std::tie(constant, squeezed) = *parts;
+    } else {
+      continue;
+    }
+    const Node* found = rewriter.made_by(squeezed, "Squeeze");
+    if (!found || !rewriter.read_once(squeezed)) continue;
+    const Node squeeze = *found;
+    std::optional<std::vector<int64_t>> axes = axes_of(rewriter, squeeze);
+    const Value& x = rewriter.value(squeeze.inputs[0]);
+    const Value y = rewriter.value(node.outputs[0]);
+    if (!axes || axes->empty() || !y.has_rank || y.dims.size() + axes->size() != x.dims.size()) continue;
+    Value inner = x;
+    inner.name = y.name + ":unsqueezed";
+    inner.constant = nullptr;
+    inner.layout = Layout::kPlain;
+    Node operation = node;
+    for (ValueId& id : operation.inputs) {
+      if (id == squeezed) id = squeeze.inputs[0];
+    }
+    if (constant != kNoValue) {
+      ConstantRef view = unsqueezed(rewriter.constant(constant), y.dims.size(), *axes);
+      // The constant must not enlarge what it meets: the Squeeze afterwards would then be another one.
+      if (!view || !rewriter.same_shape(squeezed, node.outputs[0])) continue;
+      const ValueId id = view == rewriter.constant(constant)
+                             ? constant
+                             : rewriter.add_constant(rewriter.value(constant).name + ":unsqueezed", std::move(view));
+      for (ValueId& input : operation.inputs)
+        if (input == constant) input = id;
+    }
+    const ValueId inner_id = rewriter.add_value(std::move(inner));
+    operation.outputs = {inner_id};
+    Node after = squeeze;
+    after.inputs[0] = inner_id;
+    after.outputs = node.outputs;
+    rewriter.insert_before(i, std::move(operation));
+    rewriter.replace(i, std::move(after));
+  }
+  rewriter.finish();
+  return {};
+}
+
+// ReduceMean over every spatial dimension.
+Status pass_global_pool(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    const Node& node = rewriter.node(i);
+    if (!node.domain.empty() || node.op_type != "ReduceMean" || node.int_or("keepdims", 1) == 0) continue;
+    if (!rewriter.is_float(node.inputs[0])) continue;
+    const Value& x = rewriter.value(node.inputs[0]);
+    std::optional<std::vector<int64_t>> axes = axes_of(rewriter, node);
+    if (!axes || !x.has_rank || x.dims.size() < 3 || axes->size() != x.dims.size() - 2) continue;
+    bool spatial = true;
+    for (size_t a = 0; a < axes->size(); ++a) spatial = spatial && (*axes)[a] == static_cast<int64_t>(a) + 2;
+    if (!spatial) continue;
+    Node pool;
+    pool.name = node.name;
+    pool.op_type = "GlobalAveragePool";
+    pool.since_version = 1;
+    pool.inputs = {node.inputs[0]};
+    pool.outputs = node.outputs;
+    rewriter.replace(i, std::move(pool));
+  }
+  rewriter.finish();
+  return {};
+}
+
+// (x + c) + d becomes x + (c + d).
+Status pass_join_constant_adds(Graph& graph, const PassOptions& options) {
+  if (!options.evaluate) return {};
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node& node = rewriter.node(i);
+    auto constant_and_add = [&](const Node& add) {
+      return split_operands(add, [&](ValueId a, ValueId b) { return rewriter.constant(a) && !rewriter.constant(b); });
+    };
+    if (!node.domain.empty() || node.op_type != "Add" || !rewriter.is_float(node.outputs[0])) continue;
+    auto outer = constant_and_add(node);
+    if (!outer || !rewriter.read_once(outer->second)) continue;
+    const Node* inner_add = rewriter.made_by(outer->second, "Add");
+    if (!inner_add) continue;
+    auto inner = constant_and_add(*inner_add);
+    // Neither step may broadcast x, else the sum of the constants could be larger than what it replaces.
+    if (!inner || !rewriter.same_shape(inner->second, node.outputs[0])) continue;
+    Node sum = node;
+    sum.inputs = {inner->first, outer->first};
+    Value joined;
+    joined.name = rewriter.value(node.outputs[0]).name + ":constants";
+    joined.type = DataType::kFloat;
+    sum.outputs = {rewriter.add_value(std::move(joined))};
+    TENON_TRY(infer_node(graph, sum));
+    Result<std::vector<ConstantRef>> value = options.evaluate(graph, sum);
+    if (!value.ok() || value->empty() || !(*value)[0]) continue;
+    Node add = node;
+    add.inputs = {inner->second, rewriter.add_constant(rewriter.value(sum.outputs[0]).name, (*value)[0])};
+    rewriter.replace(i, std::move(add));
+  }
+  rewriter.finish();
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,78 @@
+#include "plan/pass_table.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "plan/passes.h"
+
+namespace tenon {
+namespace {
+
+// The order matters: folding first, so that patterns are bare; activations before the products that take them in; bias
+// before activation, activation before residual; attention before residuals would take its mask.
+constexpr Pass kPasses[] = {
+    {"fold", PassPhase::kLoad, &pass_fold},
+    {"unify_constants", PassPhase::kLoad, &pass_unify_constants},
+    {"common_subexpressions", PassPhase::kLoad, &pass_common_subexpressions},
+    {"layer_norms", PassPhase::kLoad, &pass_layer_norms},
+    {"activations", PassPhase::kLoad, &pass_activations},
+    {"convolutions", PassPhase::kLoad, &pass_convolutions},
+    {"matmuls", PassPhase::kLoad, &pass_matmuls},
+    {"sink_squeeze", PassPhase::kLoad, &pass_sink_squeeze},
+    {"convolution_scale", PassPhase::kLoad, &pass_convolution_scale},
+    {"convolution_bias", PassPhase::kLoad, &pass_convolution_bias},
+    {"matmul_bias", PassPhase::kLoad, &pass_matmul_bias},
+    {"fuse_activations", PassPhase::kLoad, &pass_fuse_activations},
+    {"global_pool", PassPhase::kLoad, &pass_global_pool},
+    {"pack_qkv", PassPhase::kLoad, &pass_pack_qkv},
+
+    {"fold", PassPhase::kPlan, &pass_fold},
+    {"layer_norms", PassPhase::kPlan, &pass_layer_norms},
+    {"activations", PassPhase::kPlan, &pass_activations},
+    {"convolution_bias", PassPhase::kPlan, &pass_convolution_bias},
+    {"matmul_bias", PassPhase::kPlan, &pass_matmul_bias},
+    {"fuse_activations", PassPhase::kPlan, &pass_fuse_activations},
+    {"one_hot_lookup", PassPhase::kPlan, &pass_one_hot_lookup},
+    {"attention", PassPhase::kPlan, &pass_attention},
+    {"join_constant_adds", PassPhase::kPlan, &pass_join_constant_adds},
+    {"fuse_residuals", PassPhase::kPlan, &pass_fuse_residuals},
+    {"fuse_activations", PassPhase::kPlan, &pass_fuse_activations},
+    {"skip_layer_norms", PassPhase::kPlan, &pass_skip_layer_norms},
+    {"fold", PassPhase::kPlan, &pass_fold},
+};
+
+// A body's captures that nothing reads after its passes keep no value of the outer graph alive.
+void drop_unread_captures(Graph& body) {
+  const std::vector<int32_t> uses = body.use_counts();
+  std::erase_if(body.captures, [&](const auto& capture) { return uses[static_cast<size_t>(capture.second)] == 0; });
+}
+
+}  // namespace
+
+std::span<const Pass> pass_table() { return kPasses; }
+
+Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
+  if (options.observe) options.observe("input", graph);
+  for (const Pass& pass : kPasses) {
+    if (pass.phase != phase) continue;
+    if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;
+    TENON_TRY_CONTEXT(pass.run(graph, options), "while running the pass \"{}\"", pass.name);
+    if (options.observe) options.observe(pass.name, graph);
+  }
+  if (phase != PassPhase::kLoad) return {};
+  for (Node& node : graph.nodes) {
+    for (Attribute& attribute : node.attributes) {
+      if (!attribute.graph) continue;
+      if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
+      PassOptions inner = options;
+      inner.observe = nullptr;
+      TENON_TRY_CONTEXT(run_passes(*attribute.graph, phase, inner), "in attribute \"{}\" of {}", attribute.name,
+                        node.label(graph));
+      drop_unread_captures(*attribute.graph);
+    }
+  }
+  graph.remove_dead_nodes();
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,40 @@
+// The passes: small functions that rewrite a graph, in one ordered table.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "graph/graph.h"
+#include "plan/fold.h"
+
+namespace tenon {
+
+// kLoad: once a model, dimensions may be symbols. kPlan: on the planner's copy, once a signature, after the numbers of
+// the inputs' shapes have been set; new weights are not made there, so that kernels can pack each weight once.
+enum class PassPhase : uint8_t { kLoad, kPlan };
+
+struct PassOptions {
+  EvaluateNode evaluate;
+  // Names of passes to leave out (tests, debugging).
+  std::vector<std::string> skip;
+  // Called before the first pass with name "input", and after each pass with its name.
+  std::function<void(std::string_view pass, const Graph& graph)> observe;
+};
+
+struct Pass {
+  std::string_view name;
+  PassPhase phase;
+  Status (*run)(Graph& graph, const PassOptions& options);
+};
+
+// All passes in their order.
+std::span<const Pass> pass_table();
+
+// Runs the passes of one phase. The graph is inferred and free of dead nodes afterwards.
+Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options);
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+// The passes that pass_table.cc orders; one contract for all: the graph is inferred and sorted before and after, graph
+// inputs and outputs keep their ids, and only float32 values are fused.
+#pragma once
+
+#include "plan/pass_table.h"
+
+namespace tenon {
+
+// pass_cse.cc
+Status pass_unify_constants(Graph& graph, const PassOptions& options);
+Status pass_common_subexpressions(Graph& graph, const PassOptions& options);
+// pass_shape.cc
+Status pass_fold(Graph& graph, const PassOptions& options);
+Status pass_sink_squeeze(Graph& graph, const PassOptions& options);
+Status pass_global_pool(Graph& graph, const PassOptions& options);
+Status pass_join_constant_adds(Graph& graph, const PassOptions& options);
+// pass_activation.cc
+Status pass_activations(Graph& graph, const PassOptions& options);
+// pass_conv.cc: Conv and ConvTranspose with constant weights
+Status pass_convolutions(Graph& graph, const PassOptions& options);       // ONNX's become tenon's
+Status pass_convolution_scale(Graph& graph, const PassOptions& options);  // BatchNormalization and Mul into weights
+Status pass_convolution_bias(Graph& graph, const PassOptions& options);
+// pass_matmul.cc
+Status pass_matmuls(Graph& graph, const PassOptions& options);  // MatMul and Gemm become tenon.MatMul
+Status pass_matmul_bias(Graph& graph, const PassOptions& options);
+// pass_epilogue.cc
+Status pass_fuse_activations(Graph& graph, const PassOptions& options);
+Status pass_fuse_residuals(Graph& graph, const PassOptions& options);
+// pass_layer_norm.cc
+Status pass_layer_norms(Graph& graph, const PassOptions& options);
+Status pass_skip_layer_norms(Graph& graph, const PassOptions& options);
+// pass_attention.cc
+Status pass_pack_qkv(Graph& graph, const PassOptions& options);
+Status pass_attention(Graph& graph, const PassOptions& options);
+// pass_lookup.cc
+Status pass_one_hot_lookup(Graph& graph, const PassOptions& options);
+
+}  // namespace tenon
