@@ -1,0 +1,25 @@
+// Where blocks with lifetimes lie in one arena: blocks that are alive at the same time do not overlap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+
+namespace tenon {
+
+inline constexpr size_t kArenaAlignment = 64;
+
+struct ArenaBlock {
+  size_t size_bytes = 0;
+  int32_t first = 0;  // alive in the steps [first, last]
+  int32_t last = 0;
+  size_t offset_bytes = 0;  // set by pack_arena, a multiple of kArenaAlignment
+};
+
+// Places the blocks greedily, the largest first, each in the tightest gap that holds it. Returns the arena's size.
+// Deterministic. Errors: kResourceExhausted when a size or sum overflows.
+Result<size_t> pack_arena(std::span<ArenaBlock> blocks);
+
+}  // namespace tenon

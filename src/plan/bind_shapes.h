@@ -1,0 +1,19 @@
+// Gives a graph the shapes of one signature.
+#pragma once
+
+#include <span>
+
+#include <tenon/types.h>
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+// Checks `shapes` (one a graph input) against what the graph declares, without changing it: ranks, fixed dimensions,
+// and that dimensions of the same name agree. Allocates nothing when all is well.
+Status check_input_shapes(const Graph& graph, std::span<const Shape> shapes);
+
+// Sets the inputs' shapes and forgets every other shape that is not a constant's, for inference to find anew.
+void set_input_shapes(Graph& graph, std::span<const Shape> shapes);
+
+}  // namespace tenon

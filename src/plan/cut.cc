@@ -1,0 +1,144 @@
+#include "plan/cut.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "graph/shape_inference.h"
+#include "plan/views.h"
+
+namespace tenon {
+
+namespace {
+
+enum class When : uint8_t { kNow, kRest };
+
+class Cutter {
+ public:
+  Cutter(Graph graph, std::span<const int32_t> output_slots)
+      : graph_(std::move(graph)),
+        output_slots_(output_slots.begin(), output_slots.end()),
+        available_(graph_.values.size(), false),
+        dynamic_(graph_.values.size(), false),
+        needed_(graph_.values.size(), false),
+        as_constant_(graph_.values.size(), false),
+        when_(graph_.nodes.size(), When::kNow) {}
+
+  Result<CutGraph> run() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) available_[v] = graph_.values[v].constant != nullptr;
+    for (ValueId id : graph_.inputs) available_[at(id)] = true;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) TENON_TRY(sort(n));
+    return split();
+  }
+
+ private:
+  static size_t at(ValueId id) { return static_cast<size_t>(id); }
+
+  Status sort(size_t n) {
+    const Node& node = graph_.nodes[n];
+    const auto ready = [&](ValueId id) { return id == kNoValue || available_[at(id)]; };
+    const auto known = [&](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), ready)) {
+      when_[n] = When::kRest;
+      return {};
+    }
+    if (std::all_of(node.outputs.begin(), node.outputs.end(), known)) {
+      for (ValueId id : node.outputs) {
+        if (id != kNoValue) available_[at(id)] = true;
+      }
+      return {};
+    }
+    if (is_dynamic_operator(node)) {
+      for (ValueId id : node.outputs) {
+        if (id != kNoValue) dynamic_[at(id)] = true;
+      }
+      reasons_.push_back(format("the output shapes of {} depend on its data", node.label(graph_)));
+      return {};
+    }
+    when_[n] = When::kRest;
+    bool found = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (id == kNoValue || graph_.value(id).constant || !shape_depends_on_value(node, i)) continue;
+      as_constant_[at(id)] = true;
+      found = true;
+      reasons_.push_back(
+          format("the output shapes of {} depend on the value of \"{}\"", node.label(graph_), graph_.value(id).name));
+    }
+    if (found) return {};
+    return unsupported("The shapes of the outputs of node {} cannot be found from its inputs.", node.label(graph_));
+  }
+
+  Result<CutGraph> split() {
+    CutGraph result;
+    bool any_rest = false;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (when_[n] != When::kRest) continue;
+      any_rest = true;
+      for (ValueId id : graph_.nodes[n].inputs) {
+        if (id != kNoValue && !graph_.value(id).constant) needed_[at(id)] = true;
+      }
+    }
+    if (!any_rest) {
+      result.now = std::move(graph_);
+      result.output_slots = std::move(output_slots_);
+      return result;
+    }
+    result.cut = std::make_unique<PlanCut>();
+    PlanCut& cut = *result.cut;
+    cut.reasons = std::move(reasons_);
+    cut.rest = graph_;
+    cut.rest.nodes.clear();
+    cut.rest.inputs.clear();
+    cut.rest.outputs.clear();
+    result.now = std::move(graph_);
+    Graph& now = result.now;
+    std::vector<Node> nodes = std::move(now.nodes);
+    now.nodes.clear();
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      (when_[n] == When::kNow ? now : cut.rest).nodes.push_back(std::move(nodes[n]));
+    }
+    const std::vector<ValueId> outputs = std::move(now.outputs);
+    now.outputs.clear();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const bool here = available_[at(outputs[i])] || dynamic_[at(outputs[i])];
+      (here ? now.outputs : cut.rest.outputs).push_back(outputs[i]);
+      (here ? result.output_slots : cut.output_slots).push_back(output_slots_[i]);
+    }
+    for (size_t v = 0; v < now.values.size(); ++v) {
+      if (!needed_[v] || !(available_[v] || dynamic_[v])) continue;
+      const auto id = static_cast<ValueId>(v);
+      CutValue value;
+      value.name = now.value(id).name;
+      value.spec = spec_of(now.value(id));
+      value.as_constant = as_constant_[v];
+      cut.values.push_back(std::move(value));
+      cut.rest.inputs.push_back(id);
+      result.cut_values.push_back(id);
+      now.outputs.push_back(id);
+      result.output_slots.push_back(-1);
+    }
+    now.remove_dead_nodes();
+    cut.rest.remove_dead_nodes();
+    return result;
+  }
+
+  Graph graph_;
+  std::vector<int32_t> output_slots_;
+  std::vector<bool> available_, dynamic_, needed_, as_constant_;
+  std::vector<When> when_;
+  std::vector<std::string> reasons_;
+};
+
+}  // namespace
+
+bool is_dynamic_operator(const Node& node) {
+  constexpr std::array<std::string_view, 4> kDynamic = {"Compress", "NonMaxSuppression", "NonZero", "Unique"};
+  return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
+}
+
+Result<CutGraph> cut_graph(Graph graph, std::span<const int32_t> output_slots) {
+  return Cutter(std::move(graph), output_slots).run();
+}
+
+}  // namespace tenon

@@ -1,0 +1,86 @@
+#include "plan/layouts.h"
+
+#include <map>
+#include <utility>
+
+#include "plan/kernel_node.h"
+#include "plan/views.h"
+
+namespace tenon {
+
+namespace {
+
+class LayoutAssigner {
+ public:
+  LayoutAssigner(Graph& graph, const ExecutionProvider& provider, const KernelNode& base)
+      : graph_(graph), provider_(provider), base_(base) {}
+
+  Status run() {
+    std::vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    graph_.nodes.reserve(nodes.size());
+    for (Node& node : nodes) TENON_TRY(assign(std::move(node)));
+    for (ValueId& id : graph_.outputs) id = in_layout(id, Layout::kPlain);
+    return {};
+  }
+
+ private:
+  Status assign(Node node) {
+    const KernelNodeData data(graph_, node, base_);
+    const LayoutChoice choice = provider_.choose_layouts(data.view);
+    if (choice.inputs.size() != node.inputs.size() || choice.outputs.size() != node.outputs.size()) {
+      return internal_error("The {} EP chose layouts for {} inputs and {} outputs of node {}, which has {} and {}.",
+                            provider_.name(), choice.inputs.size(), choice.outputs.size(), node.label(graph_),
+                            node.inputs.size(), node.outputs.size());
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (id == kNoValue || graph_.value(id).constant) continue;
+      node.inputs[i] = in_layout(id, choice.inputs[i]);
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId id = node.outputs[i];
+      if (id != kNoValue && has_layouts(id)) graph_.value(id).layout = choice.outputs[i];
+    }
+    graph_.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  bool has_layouts(ValueId id) const {
+    const Value& value = graph_.value(id);
+    return value.fully_known() && value.dims.size() >= 3;
+  }
+
+  ValueId in_layout(ValueId id, Layout layout) {
+    if (graph_.value(id).layout == layout || graph_.value(id).constant || !has_layouts(id)) return id;
+    if (const auto found = reordered_.find({id, layout}); found != reordered_.end()) return found->second;
+    Value value = graph_.value(id);
+    value.layout = layout;
+    value.name += layout == Layout::kPlain ? ".plain" : ".blocked8";
+    const ValueId result = graph_.add_value(std::move(value));
+    Node reorder;
+    reorder.op_type = "Reorder";
+    reorder.domain = "tenon";
+    reorder.since_version = 1;
+    reorder.inputs = {id};
+    reorder.outputs = {result};
+    reorder.set_string("to", layout == Layout::kPlain ? "plain" : "blocked8");
+    graph_.nodes.push_back(std::move(reorder));
+    reordered_[{id, layout}] = result;
+    reordered_[{result, graph_.value(id).layout}] = id;
+    return result;
+  }
+
+  Graph& graph_;
+  const ExecutionProvider& provider_;
+  const KernelNode& base_;
+  std::map<std::pair<ValueId, Layout>, ValueId> reordered_;
+};
+
+}  // namespace
+
+Status assign_layouts(Graph& graph, const ExecutionProvider& provider, const KernelNode& base) {
+  return LayoutAssigner(graph, provider, base).run();
+}
+
+}  // namespace tenon

@@ -1,0 +1,14 @@
+// Chooses how every value lies in memory, and inserts the reorders that this takes.
+#pragma once
+
+#include "ep/kit/kernel.h"
+#include "graph/graph.h"
+
+namespace tenon {
+
+// Asks `provider` node by node, in order. A value that is needed in another layout is reordered once, by a
+// tenon.Reorder node before its first use. Graph inputs and outputs and constants stay plain. Shapes must be known.
+// `base` carries what every KernelNode shares (pool, weights, winograd).
+Status assign_layouts(Graph& graph, const ExecutionProvider& provider, const KernelNode& base);
+
+}  // namespace tenon

@@ -1,0 +1,237 @@
+// Plans of small graphs, as text: what has a step, what is a view, where everything lies.
+#include "plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/testing.h"
+#include "plan/bind_shapes.h"
+#include "plan/planner.h"
+#include "plan/testing.h"
+
+namespace tenon {
+namespace {
+
+using plan_testing::FakeOperator;
+using plan_testing::FakeProvider;
+using plan_testing::GraphBuilder;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class PlanTest : public ::testing::Test {
+ protected:
+  Result<std::shared_ptr<Plan>> plan(const GraphBuilder& builder, std::vector<Shape> shapes,
+                                     std::vector<FakeOperator> operators = {}) {
+    provider_ = std::make_unique<FakeProvider>(std::move(operators));
+    PlannerOptions options;
+    options.provider = provider_.get();
+    options.pool = options.fold_pool = &pool_;
+    std::vector<int32_t> slots;
+    for (size_t i = 0; i < builder.graph.outputs.size(); ++i) slots.push_back(static_cast<int32_t>(i));
+    return build_plan(builder.graph, shapes, slots, options);
+  }
+  std::string text(const GraphBuilder& builder, std::vector<Shape> shapes, std::vector<FakeOperator> operators = {}) {
+    const Result<std::shared_ptr<Plan>> made = plan(builder, std::move(shapes), std::move(operators));
+    return made.ok() ? (*made)->to_text() : made.status().to_string();
+  }
+
+  std::unique_ptr<FakeProvider> provider_;
+  plan_testing::InlinePool pool_;
+};
+
+Dim symbol(const char* name) { return {.value = -1, .symbol = name}; }
+Dim number(int64_t value) { return {.value = value, .symbol = {}}; }
+
+TEST_F(PlanTest, DimensionsOfOneNameMustAgree) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {symbol("batch"), number(4)});
+  const ValueId y = b.input("y", {symbol("batch")});
+  b.output(b.node("Relu", {x}, "z"));
+  b.output(y);
+  EXPECT_THAT(check_input_shapes(b.graph, std::vector<Shape>{{2, 4}, {3}}),
+              has_status(StatusCode::kInvalidArgument,
+                         HasSubstr("Dimension \"batch\" is 2 in input \"x\" (axis 0), but 3 in input \"y\" (axis 0)")));
+  EXPECT_THAT(
+      check_input_shapes(b.graph, std::vector<Shape>{{2, 5}, {2}}),
+      has_status(StatusCode::kInvalidArgument, HasSubstr("Dimension 1 of input \"x\" is 5 (shape [2,5]), but")));
+  EXPECT_THAT(
+      check_input_shapes(b.graph, std::vector<Shape>{{2}, {2}}),
+      has_status(StatusCode::kInvalidArgument, HasSubstr("has rank 1 (shape [2]), but the model declares rank 2")));
+  EXPECT_THAT(check_input_shapes(b.graph, std::vector<Shape>{{2, 4}, {2}}), is_ok());
+}
+
+TEST_F(PlanTest, AChainUsesTwoBuffersAndTheCallersMemory) {
+  GraphBuilder b;
+  ValueId v = b.input("x", {symbol("n"), number(16)});
+  for (const char* name : {"a", "b", "c"}) v = b.node("Relu", {v}, name);
+  b.output(v);
+  EXPECT_EQ(text(b, {{2, 16}}),
+            "plan for the fake EP: 3 steps, 0 nodes without a step, arena 256 bytes (256 without sharing)\n"
+            "input x: float32[2,16]\n"
+            "output c: float32[2,16]\n"
+            "step 0: Relu \"Relu_a\" [fake] (input x) -> @0 float32[2,16]\n"
+            "step 1: Relu \"Relu_b\" [fake] (@0) -> @128 float32[2,16]\n"
+            "step 2: Relu \"Relu_c\" [fake] (@128) -> output c float32[2,16]\n");
+}
+
+TEST_F(PlanTest, KernelsThatMayRunInPlaceWriteIntoTheOutputFromTheStart) {
+  GraphBuilder b;
+  ValueId v = b.input("x", {number(2), number(16)});
+  for (const char* name : {"a", "b", "c"}) v = b.node("Relu", {v}, name);
+  b.output(v);
+  EXPECT_EQ(text(b, {{2, 16}}, {{.op_type = "Relu", .in_place = true}}),
+            "plan for the fake EP: 3 steps, 0 nodes without a step, arena 0 bytes (0 without sharing)\n"
+            "input x: float32[2,16]\n"
+            "output c: float32[2,16]\n"
+            "step 0: Relu \"Relu_a\" [fake] (input x) -> output c float32[2,16]\n"
+            "step 1: Relu \"Relu_b\" [fake] (output c) -> output c float32[2,16]; in place of input 0\n"
+            "step 2: Relu \"Relu_c\" [fake] (output c) -> output c float32[2,16]; in place of input 0\n");
+}
+
+TEST_F(PlanTest, AValueThatIsReadLaterIsNotOverwritten) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(16)});
+  const ValueId a = b.node("Relu", {x}, "a");
+  const ValueId c = b.node("Relu", {a}, "c");
+  b.output(b.node("Add", {c, a}, "d"));
+  const std::string plan = text(b, {{16}}, {{.op_type = "Relu", .in_place = true}});
+  EXPECT_THAT(plan, HasSubstr("step 1: Relu \"Relu_c\" [fake] (@0) -> @64 float32[16]\n"));
+}
+
+TEST_F(PlanTest, AnInputIsNeverOverwritten) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(16)});
+  b.output(b.node("Relu", {b.node("Relu", {x}, "a")}, "c"));
+  EXPECT_THAT(text(b, {{16}}, {{.op_type = "Relu", .in_place = true}}), HasSubstr("(input x) -> output c"));
+}
+
+TEST_F(PlanTest, ConcatAlongTheOutermostDimensionIsWrittenInPlace) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(4), number(8)});
+  const ValueId a = b.node("Relu", {x}, "a");
+  const ValueId c = b.node("Sigmoid", {x}, "c");
+  const ValueId joined = b.node("Concat", {a, c}, "joined");
+  b.last().set_int("axis", 1);
+  b.output(b.node("Relu", {joined}, "y"));
+  EXPECT_EQ(text(b, {{1, 4, 8}}),
+            "plan for the fake EP: 3 steps, 1 nodes without a step, arena 256 bytes (256 without sharing)\n"
+            "input x: float32[1,4,8]\n"
+            "output y: float32[1,8,8]\n"
+            "step 0: Relu \"Relu_a\" [fake] (input x) -> @0 float32[1,4,8]\n"
+            "step 1: Sigmoid \"Sigmoid_c\" [fake] (input x) -> @128 float32[1,4,8]\n"
+            "step 2: Relu \"Relu_y\" [fake] (@0) -> output y float32[1,8,8]\n"
+            "no step: Concat \"Concat_joined\": its inputs are written straight into \"joined\"\n");
+}
+
+TEST_F(PlanTest, ConcatOfAnInputOrTwiceTheSameValueIsComputed) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(16)});
+  const ValueId a = b.node("Relu", {x}, "a");
+  const ValueId twice = b.node("Concat", {a, a}, "twice");
+  b.last().set_int("axis", 1);
+  const ValueId with_input = b.node("Concat", {a, x}, "with_input");
+  b.last().set_int("axis", 1);
+  b.output(twice);
+  b.output(with_input);
+  const std::string plan = text(b, {{1, 16}});
+  EXPECT_THAT(plan, HasSubstr("step 1: Concat \"Concat_twice\" [fake] (@0, @0) -> output twice"));
+  EXPECT_THAT(plan, HasSubstr("step 2: Concat \"Concat_with_input\" [fake] (@0, input x) -> output with_input"));
+}
+
+TEST_F(PlanTest, SplitAlongTheOutermostDimensionIsAView) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(32), number(2)});
+  const ValueId a = b.node("Relu", {x}, "a");
+  const ValueId first = b.node("Split", {a}, "first");
+  b.last().set_int("axis", 1);
+  b.last().set_int("num_outputs", 2);
+  b.last().since_version = 18;
+  const ValueId second = b.value("second");
+  b.last().outputs.push_back(second);
+  b.output(b.node("Sub", {first, second}, "y"));
+  EXPECT_THAT(text(b, {{1, 32, 2}}), HasSubstr("(@0, @128) -> output y float32[1,16,2]\n"
+                                               "no step: Split \"Split_first\": a view of \"a\" +128\n"));
+}
+
+TEST_F(PlanTest, APartThatIsAnOutputIsComputedIntoIt) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(32), number(2)});
+  const ValueId first = b.node("Split", {b.node("Relu", {x}, "a")}, "first");
+  b.last().set_int("axis", 1);
+  b.last().set_int("num_outputs", 2);
+  b.last().since_version = 18;
+  b.last().outputs.push_back(b.value("second"));
+  b.output(first);
+  EXPECT_THAT(text(b, {{1, 32, 2}}), HasSubstr("step 1: Split \"Split_first\" [fake] (@0) -> output first"));
+}
+
+TEST_F(PlanTest, AnOutputThatIsAnInputIsCopiedAndSaysWhy) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(4)});
+  const ValueId y = b.node("Relu", {x}, "y");
+  b.output(x);
+  b.output(y);
+  b.output(y);
+  const std::string plan = text(b, {{4}});
+  EXPECT_THAT(plan, HasSubstr("copy: input x -> output x, 16 bytes, because the output is an input or a constant"));
+  EXPECT_THAT(plan,
+              HasSubstr("copy: output y -> output y, 16 bytes, because the value is bound as another output too"));
+}
+
+TEST_F(PlanTest, ReordersStandAtTheEdgesOfABlockedRegionAndOnceAValue) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(12), number(4), number(4)});
+  const ValueId a = b.node("Elu", {x}, "a");
+  const ValueId c = b.node("Elu", {x}, "c");
+  b.output(b.node("Add", {a, c}, "y"));
+  EXPECT_EQ(text(b, {{1, 12, 4, 4}}, {{.op_type = "Elu", .layout = Layout::kBlocked8}}),
+            "plan for the fake EP: 6 steps, 0 nodes without a step, arena 3072 bytes (4608 without sharing)\n"
+            "input x: float32[1,12,4,4]\n"
+            "output y: float32[1,12,4,4]\n"
+            "step 0: tenon.Reorder (output \"x.blocked8\") [fake] (input x) -> @0 float32[1,12,4,4] blocked8\n"
+            "step 1: Elu \"Elu_a\" [fake] (@0) -> @1024 float32[1,12,4,4] blocked8\n"
+            "step 2: Elu \"Elu_c\" [fake] (@0) -> @2048 float32[1,12,4,4] blocked8\n"
+            "step 3: tenon.Reorder (output \"a.plain\") [fake] (@1024) -> @0 float32[1,12,4,4]\n"
+            "step 4: tenon.Reorder (output \"c.plain\") [fake] (@2048) -> @768 float32[1,12,4,4]\n"
+            "step 5: Add \"Add_y\" [fake] (@0, @768) -> output y float32[1,12,4,4]\n");
+}
+
+TEST_F(PlanTest, ScratchLivesForOneStep) {
+  GraphBuilder b;
+  ValueId v = b.input("x", {number(16)});
+  for (const char* name : {"a", "b"}) v = b.node("Softplus", {v}, name);
+  b.output(v);
+  EXPECT_EQ(text(b, {{16}}, {{.op_type = "Softplus", .scratch_bytes = 1000}}),
+            "plan for the fake EP: 2 steps, 0 nodes without a step, arena 1088 bytes (2064 without sharing)\n"
+            "input x: float32[16]\n"
+            "output b: float32[16]\n"
+            "step 0: Softplus \"Softplus_a\" [fake] (input x) -> @1024 float32[16]; scratch @0 1000 bytes\n"
+            "step 1: Softplus \"Softplus_b\" [fake] (@1024) -> output b float32[16]; scratch @0 1000 bytes\n");
+}
+
+TEST_F(PlanTest, AShapeThatDependsOnAValueCutsThePlan) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(4), number(4)});
+  const ValueId shape = b.input("shape", {number(2)}, DataType::kInt64);
+  const ValueId a = b.node("Relu", {x}, "a");
+  const ValueId r = b.node("Reshape", {a, shape}, "r");
+  b.output(b.node("Relu", {r}, "y"));
+  const std::string plan = text(b, {{4, 4}, {2}});
+  EXPECT_THAT(plan, HasSubstr("cut: the output shapes of Reshape \"Reshape_r\" depend on the value of \"shape\"\n"));
+  EXPECT_THAT(plan, HasSubstr("after the cut: shape at input shape, int64[2], planned for its value\n"));
+  EXPECT_THAT(plan, HasSubstr("after the cut: a at @0, float32[4,4]\n"));
+  EXPECT_THAT(plan, Not(HasSubstr("output y")));
+}
+
+TEST_F(PlanTest, AnOperatorWithDataDependentSizesCutsThePlanBehindItself) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(4)});
+  const ValueId indices = b.node("NonZero", {x}, "indices", DataType::kInt64);
+  b.output(indices);
+  const std::string plan = text(b, {{4}});
+  EXPECT_THAT(plan, HasSubstr("step 0: NonZero \"NonZero_indices\" [fake] (input x) -> dynamic 0"));
+  EXPECT_THAT(plan, HasSubstr("copy: dynamic 0 -> output indices, ? bytes, because its size is only known after"));
+}
+
+}  // namespace
+}  // namespace tenon

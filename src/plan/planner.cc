@@ -1,0 +1,190 @@
+#include "plan/planner.h"
+
+#include "graph/shape_inference.h"
+#include "plan/bind_shapes.h"
+#include "plan/cut.h"
+#include "plan/evaluate.h"
+#include "plan/kernel_node.h"
+#include "plan/layouts.h"
+#include "plan/storage.h"
+#include "plan/views.h"
+
+namespace tenon {
+
+namespace {
+
+Status check_sizes(const Graph& graph) {
+  for (const Value& value : graph.values) {
+    if (value.constant || !value.fully_known() || data_type_bits(value.type) == 0) continue;
+    Shape padded = value.shape();
+    // Blocked layouts round the channels up; the size must be computable for them too.
+    if (padded.rank() >= 3 && padded[1] > 0 && padded[1] < INT64_MAX - 8) padded[1] = (padded[1] + 7) / 8 * 8;
+    const Result<size_t> bytes = tensor_size_bytes(value.type, padded);
+    if (!bytes.ok()) return Status(bytes.status()).with_context(format("for value \"{}\"", value.name));
+  }
+  return {};
+}
+
+std::string alias_text(const Graph& graph, const Node& node, Elided elided, const StorageAssignment& storage) {
+  if (elided == Elided::kConcat) {
+    return format("{}: its inputs are written straight into \"{}\"", node.label(graph),
+                  graph.value(node.outputs[0]).name);
+  }
+  std::string text = format("{}: a view of \"{}\"", node.label(graph), graph.value(node.inputs[0]).name);
+  const Location whole = storage.location(node.inputs[0]);
+  for (ValueId id : node.outputs) {
+    const Location part = storage.location(id);
+    if (part.offset_bytes != whole.offset_bytes) text += format(" +{}", part.offset_bytes - whole.offset_bytes);
+  }
+  return text;
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(CutGraph cut, const PlannerOptions& options)
+      : cut_values_(std::move(cut.cut_values)),
+        output_slots_(std::move(cut.output_slots)),
+        options_(options),
+        plan_(std::make_shared<Plan>()) {
+    plan_->graph = std::move(cut.now);
+    plan_->cut = std::move(cut.cut);
+    plan_->provider = options.provider->name();
+  }
+
+  Result<std::shared_ptr<Plan>> build() {
+    KernelNode base;
+    base.pool = options_.pool;
+    base.weights = options_.weights;
+    base.winograd = options_.winograd;
+    Graph& graph = plan_->graph;
+    TENON_TRY(check_sizes(graph));
+    const std::vector<ValueId> outputs_before = graph.outputs;
+    TENON_TRY(assign_layouts(graph, *options_.provider, base));
+    // A cut value that was blocked is now a reordered one.
+    for (size_t i = 0; i < cut_values_.size(); ++i) {
+      cut_values_[i] = graph.outputs[graph.outputs.size() - cut_values_.size() + i];
+    }
+    StorageAssignment storage(graph, output_slots_);
+    TENON_TRY(storage.elide());
+    std::vector<std::unique_ptr<Kernel>> kernels(graph.nodes.size());
+    std::vector<const Kernel*> borrowed(graph.nodes.size(), nullptr);
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (storage.elided(n) != Elided::kNo) continue;
+      const KernelNodeData data(graph, graph.nodes[n], base);
+      TENON_TRY_ASSIGN(kernels[n], options_.provider->create_kernel(data.view));
+      borrowed[n] = kernels[n].get();
+    }
+    storage.reuse_in_place(borrowed);
+    TENON_TRY(storage.finish(borrowed));
+    fill(storage, std::move(kernels), outputs_before);
+    return plan_;
+  }
+
+ private:
+  void fill(const StorageAssignment& storage, std::vector<std::unique_ptr<Kernel>> kernels,
+            const std::vector<ValueId>& outputs_before) {
+    Plan& plan = *plan_;
+    const Graph& graph = plan.graph;
+    std::vector<int32_t> step_of(graph.nodes.size() + 1, 0);  // the first step at or after a node
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      step_of[n] = static_cast<int32_t>(plan.steps.size());
+      const Node& node = graph.nodes[n];
+      if (!kernels[n]) {
+        plan.aliases.push_back(alias_text(graph, node, storage.elided(n), storage));
+        continue;
+      }
+      PlanStep step;
+      step.node = static_cast<int32_t>(n);
+      step.scratch = storage.scratch(n);
+      step.in_place = storage.in_place(n);
+      for (ValueId id : node.inputs) step.inputs.push_back(storage.location(id));
+      for (ValueId id : node.outputs) {
+        step.outputs.push_back(storage.location(id));
+        const bool dynamic = step.outputs.back().home == Home::kDynamic;
+        step.dynamic_outputs.push_back(dynamic ? step.outputs.back().index : -1);
+        if (dynamic) plan.dynamic_values = std::max(plan.dynamic_values, step.outputs.back().index + 1);
+      }
+      step.kernel = std::move(kernels[n]);
+      plan.steps.push_back(std::move(step));
+    }
+    const auto as_step = [&](int32_t node) {
+      return node == kNever || node == kAtEnd ? node : step_of[static_cast<size_t>(node)];
+    };
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      const Value& value = graph.value(graph.inputs[i]);
+      plan.inputs.push_back({value.name, spec_of(value), as_step(storage.last_read(i))});
+    }
+    for (size_t i = 0; i < graph.outputs.size(); ++i) {
+      if (output_slots_[i] < 0) continue;
+      PlanOutput output;
+      output.name = graph.value(outputs_before[i]).name;
+      output.slot = output_slots_[i];
+      output.spec = spec_of(graph.value(graph.outputs[i]));
+      output.first_write = as_step(storage.first_write(static_cast<size_t>(output.slot)));
+      plan.outputs.push_back(std::move(output));
+    }
+    for (PlanOutput& output : plan.outputs) find_overlap_safe(output);
+    plan.copies = storage.copies();
+    plan.arena_bytes = storage.arena_bytes();
+    plan.unshared_bytes = storage.unshared_bytes();
+    if (plan.cut) {
+      for (size_t i = 0; i < cut_values_.size(); ++i) plan.cut->values[i].location = storage.location(cut_values_[i]);
+    }
+  }
+
+  // An input that is read for the last time by the step that writes the output, in place, may be the same memory.
+  void find_overlap_safe(PlanOutput& output) const {
+    if (output.first_write == kAtEnd) return;
+    const PlanStep& step = plan_->steps[static_cast<size_t>(output.first_write)];
+    for (size_t o = 0; o < step.outputs.size(); ++o) {
+      if (step.outputs[o] != Location{Home::kOutput, output.slot, 0}) continue;
+      for (size_t i = 0; i < step.inputs.size(); ++i) {
+        const Location& from = step.inputs[i];
+        if (from.home == Home::kInput && from.offset_bytes == 0 && step.kernel->may_run_in_place(i, o) &&
+            plan_->inputs[static_cast<size_t>(from.index)].last_read == output.first_write) {
+          output.overlap_safe = {from.index, output.first_write};
+          return;
+        }
+      }
+    }
+  }
+
+  std::vector<ValueId> cut_values_;
+  std::vector<int32_t> output_slots_;
+  const PlannerOptions& options_;
+  std::shared_ptr<Plan> plan_;
+};
+
+Result<std::shared_ptr<Plan>> plan_inferred(Graph graph, std::span<const int32_t> output_slots,
+                                            const PlannerOptions& options) {
+  TENON_TRY(infer_shapes(graph));
+  graph.remove_dead_nodes();
+  TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots));
+  return PlanBuilder(std::move(cut), options).build();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
+                                         std::span<const int32_t> output_slots, const PlannerOptions& options) {
+  set_input_shapes(graph, shapes);
+  return plan_inferred(std::move(graph), output_slots, options);
+}
+
+Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,
+                                         std::span<const ConstantRef> constants, const PlannerOptions& options) {
+  Graph graph = cut.rest;
+  set_input_shapes(graph, shapes);
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < cut.values.size(); ++i) {
+    if (cut.values[i].as_constant) {
+      graph.value(graph.inputs[i]).constant = constants[i];
+    } else {
+      inputs.push_back(graph.inputs[i]);
+    }
+  }
+  graph.inputs = std::move(inputs);
+  return plan_inferred(std::move(graph), cut.output_slots, options);
+}
+
+}  // namespace tenon

@@ -1,0 +1,258 @@
+#include "plan/storage.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "plan/views.h"
+
+namespace tenon {
+
+StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots)
+    : graph_(graph),
+      output_slots_(output_slots.begin(), output_slots.end()),
+      places_(graph.values.size()),
+      elided_(graph.nodes.size(), Elided::kNo),
+      feeds_output_(graph.values.size(), false),
+      in_place_(graph.nodes.size(), {-1, -1}),
+      scratch_(graph.nodes.size()) {}
+
+StorageAssignment::Place StorageAssignment::root(Place place) const {
+  while (place.block >= 0 && blocks_[static_cast<size_t>(place.block)].parent >= 0) {
+    const Block& block = blocks_[static_cast<size_t>(place.block)];
+    place = {block.parent, place.offset_bytes + block.parent_offset};
+  }
+  return place;
+}
+
+int32_t StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes, int32_t first) {
+  Block block;
+  block.home = home;
+  block.index = index;
+  block.size_bytes = size_bytes;
+  block.first = first;
+  block.last = first;
+  blocks_.push_back(block);
+  return static_cast<int32_t>(blocks_.size() - 1);
+}
+
+Status StorageAssignment::elide() {
+  mark_output_feeders();
+  place_values();
+  place_outputs();
+  elide_concats();
+  find_last_uses();
+  return {};
+}
+
+// Values that become a caller's output as they are, or through views of the whole. A part of a block cannot be the
+// caller's memory, so nodes that would make such a part have to compute.
+void StorageAssignment::mark_output_feeders() {
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    if (output_slots_[i] >= 0) feeds_output_[static_cast<size_t>(graph_.outputs[i])] = true;
+  }
+  for (size_t n = graph_.nodes.size(); n-- > 0;) {
+    const Node& node = graph_.nodes[n];
+    const std::vector<size_t> offsets = view_offsets(graph_, node);
+    if (offsets.size() != 1 || !feeds_output(node.outputs[0])) continue;
+    if (spec_of(graph_.value(node.inputs[0])).size_bytes() == spec_of(graph_.value(node.outputs[0])).size_bytes()) {
+      feeds_output_[static_cast<size_t>(node.inputs[0])] = true;
+    }
+  }
+}
+
+void StorageAssignment::place_values() {
+  for (size_t v = 0; v < graph_.values.size(); ++v) {
+    const Value& value = graph_.values[v];
+    if (!value.constant) continue;
+    places_[v].block = add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever);
+  }
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const ValueId id = graph_.inputs[i];
+    places_[static_cast<size_t>(id)].block = add_block(Home::kInput, static_cast<int32_t>(i), 0, kNever);
+  }
+  int32_t dynamic_values = 0;
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    const Node& node = graph_.nodes[n];
+    std::vector<size_t> offsets = view_offsets(graph_, node);
+    if (!offsets.empty()) {
+      const Place source = place_of(node.inputs[0]);
+      const bool whole = offsets.size() == 1 && spec_of(graph_.value(node.inputs[0])).size_bytes() ==
+                                                    spec_of(graph_.value(node.outputs[0])).size_bytes();
+      for (size_t i = 0; i < offsets.size(); ++i) {
+        // Kernels may rely on 64-byte alignment of everything that is not a caller's.
+        const bool aligned = blocks_[static_cast<size_t>(source.block)].home == Home::kInput ||
+                             (source.offset_bytes + offsets[i]) % kArenaAlignment == 0;
+        if (!aligned || (!whole && feeds_output(node.outputs[i]))) {
+          offsets.clear();
+          break;
+        }
+      }
+      for (size_t i = 0; i < offsets.size(); ++i) {
+        places_[static_cast<size_t>(node.outputs[i])] = {source.block, source.offset_bytes + offsets[i]};
+      }
+      if (!offsets.empty()) elided_[n] = Elided::kView;
+    }
+    if (elided_[n] != Elided::kNo) continue;
+    for (ValueId id : node.outputs) {
+      if (id == kNoValue) continue;
+      const TensorSpec spec = spec_of(graph_.value(id));
+      places_[static_cast<size_t>(id)].block =
+          spec.dynamic ? add_block(Home::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n))
+                       : add_block(Home::kArena, -1, spec.size_bytes(), static_cast<int32_t>(n));
+    }
+  }
+}
+
+// An output's block becomes the caller's memory, so that its producer writes straight into it.
+void StorageAssignment::place_outputs() {
+  const auto slots = output_slots_.empty() ? 0 : *std::max_element(output_slots_.begin(), output_slots_.end()) + 1;
+  first_write_.assign(static_cast<size_t>(std::max(slots, 0)), kAtEnd);
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    if (output_slots_[i] < 0) continue;
+    const ValueId id = graph_.outputs[i];
+    const Place place = place_of(id);
+    Block& block = blocks_[static_cast<size_t>(place.block)];
+    if (block.home == Home::kArena && place.offset_bytes == 0 &&
+        block.size_bytes == spec_of(graph_.value(id)).size_bytes()) {
+      block.home = Home::kOutput;
+      block.index = output_slots_[i];
+      continue;
+    }
+    PlanCopy copy;
+    copy.output = output_slots_[i];
+    copy.reason = block.home == Home::kOutput    ? CopyReason::kOutputShared
+                  : block.home == Home::kDynamic ? CopyReason::kOutputUnknownSize
+                                                 : CopyReason::kOutputIsInput;
+    copy.source.index = id;  // until finish() knows the location
+    copies_.push_back(copy);
+  }
+}
+
+bool StorageAssignment::may_embed(ValueId id, const Place& place) const {
+  const Block& block = blocks_[static_cast<size_t>(place.block)];
+  return block.home == Home::kArena && place.offset_bytes == 0 &&
+         block.size_bytes == spec_of(graph_.value(id)).size_bytes();
+}
+
+void StorageAssignment::embed(int32_t index, const Place& into) {
+  Block& block = blocks_[static_cast<size_t>(index)];
+  Block& target = blocks_[static_cast<size_t>(into.block)];
+  block.parent = into.block;
+  block.parent_offset = into.offset_bytes;
+  target.first = std::min(target.first, block.first);
+  target.last = std::max(target.last, block.last);
+}
+
+void StorageAssignment::elide_concats() {
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    const Node& node = graph_.nodes[n];
+    const std::vector<size_t> offsets = concat_offsets(graph_, node);
+    if (offsets.empty()) continue;
+    const Place whole = place_of(node.outputs[0]);
+    bool legal = true;
+    for (size_t i = 0; legal && i < offsets.size(); ++i) {
+      const Place part = place_of(node.inputs[i]);
+      legal = may_embed(node.inputs[i], part) && part.block != whole.block &&
+              (whole.offset_bytes + offsets[i]) % kArenaAlignment == 0;
+      for (size_t j = 0; legal && j < i; ++j) legal = place_of(node.inputs[j]).block != part.block;
+    }
+    if (!legal) continue;
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      embed(place_of(node.inputs[i]).block, {whole.block, whole.offset_bytes + offsets[i]});
+    }
+    elided_[n] = Elided::kConcat;
+  }
+}
+
+void StorageAssignment::find_last_uses() {
+  const auto use = [&](ValueId id, int32_t when) {
+    Block& block = blocks_[static_cast<size_t>(place_of(id).block)];
+    block.last = std::max(block.last, when);
+  };
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (elided_[n] != Elided::kNo) continue;
+    for (ValueId id : graph_.nodes[n].inputs) {
+      if (id != kNoValue) use(id, static_cast<int32_t>(n));
+    }
+  }
+  for (ValueId id : graph_.outputs) use(id, kAtEnd);
+}
+
+bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
+  const Node& node = graph_.nodes[n];
+  const ValueId x = node.inputs[input];
+  const ValueId y = node.outputs[output];
+  if (x == kNoValue || y == kNoValue) return false;
+  const Place from = place_of(x);
+  const Place to = place_of(y);
+  const Block& source = blocks_[static_cast<size_t>(from.block)];
+  const Block& target = blocks_[static_cast<size_t>(to.block)];
+  if (from.block == to.block || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
+  if (target.home != Home::kArena && target.home != Home::kOutput) return false;
+  if (source.size_bytes != spec_of(graph_.value(y)).size_bytes()) return false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (i != input && node.inputs[i] != kNoValue && place_of(node.inputs[i]).block == from.block) return false;
+  }
+  embed(from.block, to);
+  in_place_[n] = {static_cast<int32_t>(input), static_cast<int32_t>(output)};
+  return true;
+}
+
+void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (kernels[n] == nullptr) continue;
+    const Node& node = graph_.nodes[n];
+    bool found = false;
+    for (size_t output = 0; !found && output < node.outputs.size(); ++output) {
+      for (size_t input = 0; !found && input < node.inputs.size(); ++input) {
+        found = kernels[n]->may_run_in_place(input, output) && try_in_place(n, input, output);
+      }
+    }
+  }
+}
+
+Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
+  std::vector<ArenaBlock> arena;
+  std::vector<size_t> owners;  // a block, or blocks_.size() + node for scratch
+  const auto add = [&](size_t owner, size_t size_bytes, int32_t first, int32_t last) {
+    arena.push_back({.size_bytes = size_bytes, .first = first, .last = last});
+    owners.push_back(owner);
+    const auto sum = checked_add(unshared_bytes_, size_bytes);
+    unshared_bytes_ = sum ? *sum : std::numeric_limits<size_t>::max();
+  };
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    const Block& block = blocks_[b];
+    if (block.home == Home::kArena && block.parent < 0) add(b, block.size_bytes, block.first, block.last);
+  }
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (kernels[n] == nullptr || kernels[n]->scratch_bytes() == 0) continue;
+    add(blocks_.size() + n, kernels[n]->scratch_bytes(), static_cast<int32_t>(n), static_cast<int32_t>(n));
+  }
+  TENON_TRY_ASSIGN(arena_bytes_, pack_arena(arena));
+  for (size_t i = 0; i < arena.size(); ++i) {
+    if (owners[i] < blocks_.size()) {
+      blocks_[owners[i]].offset_bytes = arena[i].offset_bytes;
+    } else {
+      scratch_[owners[i] - blocks_.size()] = {Home::kArena, -1, arena[i].offset_bytes};
+    }
+  }
+  for (PlanCopy& copy : copies_) copy.source = location(copy.source.index);
+  last_read_.assign(graph_.inputs.size(), kNever);
+  for (const Block& block : blocks_) {
+    if (block.parent >= 0) continue;
+    const auto index = static_cast<size_t>(block.index);
+    if (block.home == Home::kInput) last_read_[index] = block.last;
+    if (block.home == Home::kOutput) first_write_[index] = block.first;
+  }
+  return {};
+}
+
+Location StorageAssignment::location(ValueId id) const {
+  if (id == kNoValue) return {};
+  const Place place = place_of(id);
+  if (place.block < 0) return {};
+  const Block& block = blocks_[static_cast<size_t>(place.block)];
+  return {block.home, block.index, place.offset_bytes + (block.home == Home::kArena ? block.offset_bytes : 0)};
+}
+
+}  // namespace tenon

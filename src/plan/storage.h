@@ -1,0 +1,117 @@
+// Where every value of a graph lives: caller's memory, a constant, or a place in the arena; and what shares what.
+//
+// The order of calls is elide(), then reuse_in_place() with the kernels of the nodes that remain, then finish().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <tenon/copy_ledger.h>
+
+#include "ep/kit/kernel.h"
+#include "graph/graph.h"
+#include "plan/arena.h"
+
+namespace tenon {
+
+enum class Home : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic };
+
+// Where a value begins. `index`: the value's id for constants; which graph input, output slot or dynamic value
+// otherwise.
+struct Location {
+  Home home = Home::kAbsent;
+  int32_t index = -1;
+  size_t offset_bytes = 0;
+  friend bool operator==(const Location&, const Location&) = default;
+};
+
+// A copy at the end of a run: from where the value is into a caller's output.
+struct PlanCopy {
+  Location source;
+  int32_t output = 0;  // slot
+  CopyReason reason = CopyReason::kOutputIsInput;
+};
+
+inline constexpr int32_t kNever = -1;
+inline constexpr int32_t kAtEnd = std::numeric_limits<int32_t>::max();
+
+enum class Elided : uint8_t { kNo, kView, kConcat };
+
+class StorageAssignment {
+ public:
+  // `output_slots[i]` is where the caller wants graph.outputs[i], or -1 for a value that only has to stay until the
+  // end.
+  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots);
+
+  // Finds the nodes that need no step. elided(n) answers from then on.
+  Status elide();
+  Elided elided(size_t node) const { return elided_[node]; }
+
+  // Lets outputs take over the memory of inputs that die there. kernels[n] is null for elided nodes.
+  void reuse_in_place(std::span<const Kernel* const> kernels);
+  // {input, output} of a node that runs in place, {-1, -1} otherwise.
+  std::pair<int32_t, int32_t> in_place(size_t node) const { return in_place_[node]; }
+
+  // Packs the arena with each node's scratch.
+  Status finish(std::span<const Kernel* const> kernels);
+
+  Location location(ValueId id) const;
+  Location scratch(size_t node) const { return scratch_[node]; }
+  size_t arena_bytes() const { return arena_bytes_; }
+  // Bytes that all arena values and scratch would take without sharing.
+  size_t unshared_bytes() const { return unshared_bytes_; }
+  const std::vector<PlanCopy>& copies() const { return copies_; }
+  // The last node that reads graph input i (kNever, kAtEnd for one that is copied or kept).
+  int32_t last_read(size_t input) const { return last_read_[input]; }
+  // The first node that writes into output slot s (kAtEnd for one that is only copied to).
+  int32_t first_write(size_t slot) const { return first_write_[slot]; }
+
+ private:
+  struct Block {
+    Home home = Home::kAbsent;
+    int32_t index = -1;
+    size_t size_bytes = 0;
+    int32_t first = kAtEnd;
+    int32_t last = kNever;
+    int32_t parent = -1;  // this block lies inside another
+    size_t parent_offset = 0;
+    size_t offset_bytes = 0;  // in the arena
+  };
+  struct Place {
+    int32_t block = -1;
+    size_t offset_bytes = 0;
+  };
+
+  Place root(Place place) const;
+  Place place_of(ValueId id) const { return root(places_[static_cast<size_t>(id)]); }
+  int32_t add_block(Home home, int32_t index, size_t size_bytes, int32_t first);
+  // The value fills an arena block of its own, which may therefore be moved into another.
+  bool may_embed(ValueId id, const Place& place) const;
+  void embed(int32_t block, const Place& into);
+  bool feeds_output(ValueId id) const { return feeds_output_[static_cast<size_t>(id)]; }
+  void mark_output_feeders();
+  void place_values();
+  void place_outputs();
+  void elide_concats();
+  void find_last_uses();
+  bool try_in_place(size_t node, size_t input, size_t output);
+
+  const Graph& graph_;
+  std::vector<int32_t> output_slots_;
+  std::vector<Block> blocks_;
+  std::vector<Place> places_;  // by value
+  std::vector<Elided> elided_;
+  std::vector<bool> feeds_output_;
+  std::vector<std::pair<int32_t, int32_t>> in_place_;
+  std::vector<Location> scratch_;
+  std::vector<PlanCopy> copies_;
+  std::vector<int32_t> last_read_;
+  std::vector<int32_t> first_write_;
+  size_t arena_bytes_ = 0;
+  size_t unshared_bytes_ = 0;
+};
+
+}  // namespace tenon
