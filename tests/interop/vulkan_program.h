@@ -1,0 +1,53 @@
+// The least Vulkan program that can share memory and time with Tenon: one device, buffers whose memory it exports,
+// timeline semaphores. For tests.
+#pragma once
+
+#include <tenon/external_memory.h>
+#include <tenon/fence.h>
+#include <vulkan/vulkan.h>
+
+#include <memory>
+#include <string>
+
+namespace tenon::test {
+
+// Host-visible device memory with a buffer on it, mapped.
+struct VulkanBuffer {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  void* mapped = nullptr;
+  size_t size_bytes = 0;
+};
+
+class VulkanProgram {
+ public:
+  // Null, with the reason, when this machine has no software Vulkan device that exports memory.
+  static std::unique_ptr<VulkanProgram> create(std::string* why_not);
+  ~VulkanProgram();
+
+  VulkanBuffer make_buffer(size_t size_bytes);
+  void destroy(const VulkanBuffer& buffer);
+  OwnedHandle export_fd(const VulkanBuffer& buffer);
+
+  VkSemaphore make_timeline(uint64_t initial_value);
+  void destroy(VkSemaphore semaphore);
+  TimelineCallbacks callbacks(VkSemaphore semaphore);
+
+  // Submits a fill of `buffer` with `word`, which waits for one value of `semaphore` and signals another.
+  void submit_fill(const VulkanBuffer& buffer, uint32_t word, VkSemaphore semaphore, uint64_t wait, uint64_t signal);
+  const std::string& device_name() const { return device_name_; }
+
+ private:
+  VulkanProgram() = default;
+  bool open(std::string* why_not);
+
+  VkInstance instance_ = VK_NULL_HANDLE;
+  VkPhysicalDevice physical_ = VK_NULL_HANDLE;
+  VkDevice device_ = VK_NULL_HANDLE;
+  VkQueue queue_ = VK_NULL_HANDLE;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  PFN_vkGetMemoryFdKHR get_memory_fd_ = nullptr;
+  std::string device_name_;
+};
+
+}  // namespace tenon::test
