@@ -15,7 +15,7 @@ std::span<const KernelEntry> conv_kernels();       // kernels/conv_list.cc: conv
 std::span<const KernelEntry> nn_kernels();         // kernels/nn_list.cc: matmul, attention, norms, softmax, activations
 std::span<const KernelEntry> reference_kernels();  // kernels/reference_list.cc: plain loops, every operator and type
 
-// kernels/conv_list.cc: the layouts that the kernels of a node want, given those of its inputs; all plain for a node
+// layout_choice.cc: the layouts that the kernels of a node want, given those of its inputs; all plain for a node
 // that only the reference kernels serve.
 LayoutChoice choose_kernel_layouts(const KernelNode& node);
 

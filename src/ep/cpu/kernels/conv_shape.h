@@ -1,0 +1,91 @@
+// What a convolution or pooling node asks for, with everything resolved: sizes, pads, taps, epilogue.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ep/cpu/activation.h"
+#include "ep/kit/kernel.h"
+
+namespace tenon::cpu {
+
+// One spatial axis. Output o reads the inputs o * stride - pad_begin + k * dilation, k < kernel.
+struct WindowAxis {
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
+};
+
+// The taps of one output that fall on inputs.
+struct TapRange {
+  int64_t first = 0, count = 0;
+};
+TapRange taps_of(const WindowAxis& axis, int64_t out);
+// The outputs whose taps all exist: [begin, end).
+struct OutputRange {
+  int64_t begin = 0, end = 0;
+};
+OutputRange interior_of(const WindowAxis& axis);
+
+struct ConvShape {
+  int64_t batch = 1, channels = 0, outputs = 0, group = 1;
+  WindowAxis h, w;
+
+  int64_t in_blocks() const { return (channels + 7) / 8; }
+  int64_t out_blocks() const { return (outputs + 7) / 8; }
+  int64_t in_pixels() const { return h.in * w.in; }
+  int64_t out_pixels() const { return h.out * w.out; }
+};
+
+// Conv of 1 or 2 spatial dimensions (ONNX or tenon): the others are refused. One-dimensional ones lie along w.
+Result<ConvShape> conv_shape(const KernelNode& node);
+// MaxPool and AveragePool likewise; channels == outputs == group. pad_end is what the output's size needs.
+Result<ConvShape> pool_shape(const KernelNode& node);
+
+// Activations that are a clamp to [clamp_low, clamp_high] are done in registers; the others in a pass over what was
+// just stored.
+bool is_clamp(const Epilogue& epilogue);
+float clamp_low(const Epilogue& epilogue);
+float clamp_high(const Epilogue& epilogue);
+// False: channels that only fill up a block would not stay zero.
+bool keeps_zero(const Epilogue& epilogue);
+
+// The epilogue of a convolution; ONNX's own have none.
+Result<Epilogue> conv_epilogue(const Node& node);
+// An ONNX operator that is an activation of one input (Relu, Sigmoid, Clip with constant limits, ...), or
+// tenon.Activation.
+Result<Epilogue> activation_of(const KernelNode& node);
+
+// A run of outputs of one window operation: `count` neighbours along a row (or down a column), with the same taps.
+struct WindowSpan {
+  int64_t row = 0, col = 0, count = 0;
+  bool down = false;
+  TapRange rows, cols;
+};
+
+// Cuts the outputs [row_begin, row_end) x [0, w.out) into spans: the rows of the interior, and the borders around them.
+// Border columns of interior rows are runs too, down the column: single pixels there would cost as much as the rest.
+template <typename Body>
+void for_spans(const WindowAxis& h, const WindowAxis& w, int64_t row_begin, int64_t row_end, const Body& body) {
+  const OutputRange inner_h = interior_of(h), inner_w = interior_of(w);
+  const TapRange all_h{0, h.kernel}, all_w{0, w.kernel};
+  const int64_t top = std::clamp(inner_h.begin, row_begin, row_end), bottom = std::clamp(inner_h.end, top, row_end);
+  auto border_row = [&](int64_t row) {
+    const TapRange rows = taps_of(h, row);
+    for (int64_t col = 0; col < inner_w.begin; ++col) body(WindowSpan{row, col, 1, false, rows, taps_of(w, col)});
+    if (inner_w.begin < inner_w.end)
+      body(WindowSpan{row, inner_w.begin, inner_w.end - inner_w.begin, false, rows, all_w});
+    for (int64_t col = inner_w.end; col < w.out; ++col) body(WindowSpan{row, col, 1, false, rows, taps_of(w, col)});
+  };
+  for (int64_t row = row_begin; row < top; ++row) border_row(row);
+  if (top < bottom) {
+    for (int64_t col = 0; col < inner_w.begin; ++col)
+      body(WindowSpan{top, col, bottom - top, true, all_h, taps_of(w, col)});
+    if (inner_w.begin < inner_w.end)
+      for (int64_t row = top; row < bottom; ++row)
+        body(WindowSpan{row, inner_w.begin, inner_w.end - inner_w.begin, false, all_h, all_w});
+    for (int64_t col = inner_w.end; col < w.out; ++col)
+      body(WindowSpan{top, col, bottom - top, true, all_h, taps_of(w, col)});
+  }
+  for (int64_t row = bottom; row < row_end; ++row) border_row(row);
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,70 @@
+// What the convolution kernels share: packed weights, padded vectors, scratch by thread, output channel tiles.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ep/cpu/kernels/conv_shape.h"
+
+namespace tenon::cpu {
+
+// A constant weight in a kernel's own order, from the session's cache or (without one) this kernel's alone.
+Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t input, std::string_view format,
+                                                 int64_t floats, const std::function<void(float*)>& pack);
+
+// `count` zeroed floats, aligned to 64 bytes. Null when there is no memory.
+std::shared_ptr<float> aligned_floats(int64_t count);
+
+// The constant float32 input, or why it is none.
+Result<std::span<const float>> constant_floats(const KernelNode& node, size_t input, int64_t count);
+
+// Bias of `outputs` channels, zero up to the next multiple of 8; all zero when the input is absent.
+Result<std::vector<float>> padded_bias(const KernelNode& node, size_t input, int64_t outputs);
+
+// Output channels that one run computes at once.
+struct OutputTile {
+  int64_t block = 0;    // first block of 8 output channels
+  int width = 1;        // blocks
+  int64_t weights = 0;  // where its packed weights begin
+};
+// Pairs of blocks, with one group of three or a single one where the number is odd. `floats_per_block` is the packed
+// weights of one block.
+std::vector<OutputTile> output_tiles(int64_t blocks, int64_t floats_per_block);
+
+// Scratch by worker: as many equal slots as threads, claimed for the time of one chunk.
+class ScratchSlots {
+ public:
+  ScratchSlots(std::byte* base, size_t slot_bytes, int slots) : base_(base), slot_bytes_(slot_bytes), slots_(slots) {}
+
+  class Claim {
+   public:
+    explicit Claim(ScratchSlots& slots);
+    ~Claim();
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    float* floats() const { return reinterpret_cast<float*>(slots_.base_ + slots_.slot_bytes_ * index_); }
+
+   private:
+    ScratchSlots& slots_;
+    size_t index_ = 0;
+  };
+
+ private:
+  std::byte* base_;
+  size_t slot_bytes_;
+  int slots_;
+  std::atomic<uint64_t> taken_{0};
+};
+inline constexpr int kMaxScratchSlots = 64;
+int scratch_slots(const KernelNode& node);
+
+// Why a node's tensors do not lie as wanted; OK when they do. Absent tensors fit.
+Status expect_layout(const TensorSpec& spec, Layout layout, const char* what);
+
+inline int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace tenon::cpu

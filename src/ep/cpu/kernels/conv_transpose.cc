@@ -1,0 +1,352 @@
+// Transposed convolution. The outputs o with the same (o + pad) % stride share their taps, and are an ordinary
+// convolution with stride 1: one for each of the stride x stride phases.
+#include "ep/cpu/kernels/conv_kernels.h"
+#include "ep/cpu/kernels/conv_support.h"
+#include "ep/cpu/simd/blocked.h"
+#include "ep/cpu/simd/conv.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// One phase of one axis, as a convolution with stride 1 whose tap t is tap first + (kernel - 1 - t) * stride of the
+// node.
+struct Phase {
+  WindowAxis axis;
+  int64_t first_tap = 0;
+  int64_t first_out = 0;  // output j of the phase is output first_out + j * stride of the node
+};
+
+Phase phase_of(const WindowAxis& axis, int64_t out) {
+  Phase phase;
+  const int64_t shifted = out + axis.pad_begin;
+  phase.first_tap = shifted % axis.stride;
+  phase.first_out = out;
+  phase.axis.in = axis.in;
+  phase.axis.out = (axis.out - out + axis.stride - 1) / axis.stride;
+  phase.axis.kernel =
+      phase.first_tap < axis.kernel ? (axis.kernel - phase.first_tap + axis.stride - 1) / axis.stride : 0;
+  phase.axis.pad_begin = phase.axis.kernel - 1 - shifted / axis.stride;
+  return phase;
+}
+
+// Only the fields of ConvShape that a transposed convolution has; h.in is its input.
+Result<ConvShape> transpose_shape(const KernelNode& node) {
+  const TensorSpec &x = node.inputs[0], &w = node.inputs[1], &y = node.outputs[0];
+  const Node& n = *node.node;
+  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || w.type != DataType::kFloat,
+                       "Only float32 is served, not {} and {}.", data_type_name(x.type), data_type_name(w.type));
+  TENON_UNSUPPORTED_IF(x.shape.rank() != 4 || w.shape.rank() != 4 || y.shape.rank() != 4, "Rank {} is not 4.",
+                       x.shape.rank());
+  TENON_UNSUPPORTED_IF(n.int_or("group", 1) != 1, "There are {} groups.", n.int_or("group", 1));
+  ConvShape shape;
+  shape.batch = x.shape[0];
+  shape.channels = x.shape[1];
+  shape.outputs = w.shape[1];
+  TENON_INVALID_IF(w.shape[0] != shape.channels, "Weights {} do not fit input {}.", w.shape.to_string(),
+                   x.shape.to_string());
+  const auto strides = n.ints("strides"), dilations = n.ints("dilations"), pads = n.ints("pads"),
+             extra = n.ints("output_padding");
+  const std::string_view auto_pad = n.string_or("auto_pad", "NOTSET");
+  WindowAxis* axes[2] = {&shape.h, &shape.w};
+  for (size_t i = 0; i < 2; ++i) {
+    WindowAxis& axis = *axes[i];
+    const int dim = static_cast<int>(i) + 2;
+    axis.in = x.shape[dim];
+    axis.out = y.shape[dim];
+    axis.kernel = w.shape[dim];
+    axis.stride = strides.size() > i ? strides[i] : 1;
+    TENON_INVALID_IF(axis.stride <= 0, "Stride {} must be positive.", axis.stride);
+    TENON_UNSUPPORTED_IF(dilations.size() > i && dilations[i] != 1, "Dilation {} is not 1.", dilations[i]);
+    const int64_t total =
+        std::max<int64_t>(0, (axis.in - 1) * axis.stride + (extra.size() > i ? extra[i] : 0) + axis.kernel - axis.out);
+    if (auto_pad == "SAME_UPPER")
+      axis.pad_begin = total / 2;
+    else if (auto_pad == "SAME_LOWER" || n.has("output_shape"))
+      axis.pad_begin = total - total / 2;
+    else
+      axis.pad_begin = pads.size() > i ? pads[i] : 0;
+    TENON_UNSUPPORTED_IF(axis.pad_begin < 0, "Pad {} is negative.", axis.pad_begin);
+  }
+  return shape;
+}
+
+class TransposeConv final : public Kernel {
+ public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
+
+  Status run(KernelContext& context) const override;
+  bool may_run_in_place(size_t input, size_t) const override { return input == 3 && !epilogue_.residual_after; }
+  std::string_view name() const override { return "conv_transpose"; }
+
+ private:
+  struct PhasePair {
+    Phase h, w;
+    int64_t weights = 0;  // where its packed weights begin
+  };
+  void run_rows(const float* x, const float* residual, float* y, int64_t begin, int64_t end) const;
+  void run_phase(const PhasePair& phase, const OutputTile& tile, const float* x, const float* residual, float* y,
+                 int64_t begin, int64_t end) const;
+
+  ConvShape shape_;
+  Epilogue epilogue_;
+  bool clamps_ = true;
+  std::vector<PhasePair> phases_;
+  std::vector<OutputTile> tiles_;  // `weights` for one tap
+  std::shared_ptr<const float> weights_;
+  std::vector<float> bias_;
+  int64_t rows_a_chunk_ = 1;  // output rows, a multiple of the stride
+};
+
+Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
+  auto kernel = std::make_unique<TransposeConv>();
+  TENON_TRY_ASSIGN(kernel->shape_, transpose_shape(node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  const ConvShape& shape = kernel->shape_;
+  const WindowAxis &h = shape.h, &w = shape.w;
+  kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
+  const int64_t inputs = shape.in_blocks() * 8, floats_per_tap = inputs * shape.out_blocks() * 8;
+  kernel->tiles_ = output_tiles(shape.out_blocks(), inputs * 8);
+  int64_t floats = 0;
+  for (int64_t oh = 0; oh < std::min(h.stride, h.out); ++oh) {
+    for (int64_t ow = 0; ow < std::min(w.stride, w.out); ++ow) {
+      const PhasePair pair{phase_of(h, oh), phase_of(w, ow), floats};
+      floats += pair.h.axis.kernel * pair.w.axis.kernel * floats_per_tap;
+      kernel->phases_.push_back(pair);
+    }
+  }
+  TENON_TRY_ASSIGN(const std::span<const float> weights,
+                   constant_floats(node, 1, shape.channels * shape.outputs * h.kernel * w.kernel));
+  // [phase][output tile][block][row][col][8][width * 8]
+  auto pack = [&](float* out) {
+    for (const PhasePair& phase : kernel->phases_) {
+      const int64_t rows = phase.h.axis.kernel, cols = phase.w.axis.kernel;
+      for (const OutputTile& tile : kernel->tiles_) {
+        float* to = out + phase.weights + tile.weights * rows * cols;
+        const int64_t lanes = tile.width * 8, count = std::min(lanes, shape.outputs - tile.block * 8);
+        for (int64_t c = 0; c < shape.channels; ++c) {
+          for (int64_t r = 0; r < rows; ++r) {
+            for (int64_t s = 0; s < cols; ++s) {
+              const int64_t kh = phase.h.first_tap + (rows - 1 - r) * h.stride;
+              const int64_t kw = phase.w.first_tap + (cols - 1 - s) * w.stride;
+              const int64_t unit = ((c / 8 * rows + r) * cols + s) * 8 + c % 8;
+              for (int64_t o = 0; o < count; ++o) {
+                const int64_t from = (c * shape.outputs + tile.block * 8 + o) * h.kernel + kh;
+                to[unit * lanes + o] = weights[static_cast<size_t>(from * w.kernel + kw)];
+              }
+            }
+          }
+        }
+      }
+    }
+  };
+  const std::string key =
+      format("conv_transpose {} {} {} {}", h.stride, w.stride, h.pad_begin % h.stride, w.pad_begin % w.stride);
+  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, key, floats, pack));
+  TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
+  const int64_t threads = node.pool == nullptr ? 1 : node.pool->threads();
+  const int64_t by_cache = 256 * 1024 / std::max<int64_t>(1, shape.out_blocks() * w.out * 32);
+  const int64_t by_threads = threads == 1 ? h.out : h.out * shape.batch / (4 * threads);
+  kernel->rows_a_chunk_ = round_up(std::clamp<int64_t>(std::min(by_cache, by_threads), 1, h.out), h.stride);
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+// Output rows [begin, end) of the node that belong to the phase.
+void TransposeConv::run_phase(const PhasePair& phase, const OutputTile& tile, const float* x, const float* residual,
+                              float* y, int64_t begin, int64_t end) const {
+  const WindowAxis &h = phase.h.axis, &w = phase.w.axis;
+  const int64_t stride_h = shape_.h.stride, stride_w = shape_.w.stride, width = shape_.w.out;
+  const int64_t row_begin = (std::max<int64_t>(0, begin - phase.h.first_out) + stride_h - 1) / stride_h;
+  const int64_t row_end = std::min(h.out, (std::max<int64_t>(0, end - phase.h.first_out) + stride_h - 1) / stride_h);
+  ConvRun run;
+  run.x_block = shape_.in_pixels() * 8;
+  run.x_col = 8;
+  run.x_row = w.in * 8;
+  run.w_col = tile.width * 64;
+  run.w_row = run.w_col * w.kernel;
+  run.w_block = run.w_row * h.kernel;
+  run.y_block = shape_.out_pixels() * 8;
+  run.bias = bias_.data() + tile.block * 8;
+  run.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
+  run.high = clamps_ ? clamp_high(epilogue_) : kInfinity;
+  const int64_t plane = tile.block * run.y_block;
+  const float* weights = weights_.get() + phase.weights + tile.weights * h.kernel * w.kernel;
+  for_spans(h, w, row_begin, row_end, [&](const WindowSpan& span) {
+    const bool any = span.rows.count > 0 && span.cols.count > 0;
+    const int64_t row = span.row - h.pad_begin + span.rows.first, col = span.col - w.pad_begin + span.cols.first;
+    run.x = any ? x + (row * w.in + col) * 8 : x;
+    run.w = weights + span.rows.first * run.w_row + span.cols.first * run.w_col;
+    run.x_pixel = span.down ? w.in * 8 : 8;
+    run.rows = span.rows.count;
+    run.cols = span.cols.count;
+    run.blocks = any ? shape_.channels / 8 : 0;
+    run.tail = any ? shape_.channels % 8 : 0;
+    const int64_t at =
+        plane + ((phase.h.first_out + span.row * stride_h) * width + phase.w.first_out + span.col * stride_w) * 8;
+    run.y = y + at;
+    run.y_pixel = (span.down ? stride_h * width : stride_w) * 8;
+    run.residual_before = residual == nullptr || epilogue_.residual_after ? nullptr : residual + at;
+    run.residual_after = residual == nullptr || !epilogue_.residual_after || !clamps_ ? nullptr : residual + at;
+    run.pixels = span.count;
+    conv_table().run[tile.width - 1](run);
+  });
+}
+
+void TransposeConv::run_rows(const float* x, const float* residual, float* y, int64_t begin, int64_t end) const {
+  for (const PhasePair& phase : phases_)
+    for (const OutputTile& tile : tiles_) run_phase(phase, tile, x, residual, y, begin, end);
+  if (clamps_) return;
+  const float* after = epilogue_.residual_after ? residual : nullptr;
+  for (int64_t b = 0; b < shape_.out_blocks(); ++b) {
+    const int64_t at = (b * shape_.out_pixels() + begin * shape_.w.out) * 8;
+    blocked_table().activate(epilogue_, y + at, after == nullptr ? nullptr : after + at, y + at,
+                             (end - begin) * shape_.w.out,
+                             static_cast<int>(std::min<int64_t>(8, shape_.outputs - b * 8)));
+  }
+}
+
+Status TransposeConv::run(KernelContext& context) const {
+  const float* x = context.input<float>(0);
+  const float* residual = context.input<float>(3);
+  float* y = context.output<float>(0);
+  const int64_t chunks = (shape_.h.out + rows_a_chunk_ - 1) / rows_a_chunk_;
+  const int64_t in_image = shape_.in_blocks() * 8 * shape_.in_pixels();
+  const int64_t out_image = shape_.out_blocks() * 8 * shape_.out_pixels();
+  context.pool->parallel_for(shape_.batch * chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t image = item / chunks, first = item % chunks * rows_a_chunk_;
+      run_rows(x + image * in_image, residual == nullptr ? nullptr : residual + image * out_image,
+               y + image * out_image, first, std::min(shape_.h.out, first + rows_a_chunk_));
+    }
+  });
+  return {};
+}
+
+// Windows that do not overlap (kernel == stride, no pads) with at most 8 values in all, straight into a plain output:
+// one product to 8 lanes a pixel, which are then spread over the window.
+class TransposeToPlain final : public Kernel {
+ public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
+
+  Status run(KernelContext& context) const override;
+  size_t scratch_bytes() const override { return static_cast<size_t>(slot_bytes() * slots_); }
+  std::string_view name() const override { return "conv_transpose_plain"; }
+
+ private:
+  int64_t slot_bytes() const { return round_up(shape_.w.in * 32, 64); }
+  void run_row(const float* x, float* y, float* row) const;
+
+  ConvShape shape_;
+  Epilogue epilogue_;
+  std::shared_ptr<const float> weights_;  // [channel][row][output][col], 8 lanes
+  float bias_[8] = {};
+  int slots_ = 1;
+};
+
+Result<std::unique_ptr<Kernel>> TransposeToPlain::create(const KernelNode& node) {
+  auto kernel = std::make_unique<TransposeToPlain>();
+  TENON_TRY_ASSIGN(kernel->shape_, transpose_shape(node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  const ConvShape& shape = kernel->shape_;
+  const int64_t rows = shape.h.kernel, cols = shape.w.kernel;
+  TENON_TRY_ASSIGN(const std::span<const float> weights,
+                   constant_floats(node, 1, shape.channels * shape.outputs * rows * cols));
+  auto pack = [&](float* out) {
+    for (int64_t c = 0; c < shape.channels; ++c)
+      for (int64_t o = 0; o < shape.outputs; ++o)
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t s = 0; s < cols; ++s)
+            out[c * 8 + (r * shape.outputs + o) * cols + s] =
+                weights[static_cast<size_t>(((c * shape.outputs + o) * rows + r) * cols + s)];
+  };
+  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_transpose_plain", shape.in_blocks() * 64, pack));
+  TENON_TRY_ASSIGN(const std::vector<float> bias, padded_bias(node, 2, shape.outputs));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t o = 0; o < shape.outputs; ++o)
+      for (int64_t s = 0; s < cols; ++s)
+        kernel->bias_[(r * shape.outputs + o) * cols + s] = bias[static_cast<size_t>(o)];
+  kernel->slots_ = scratch_slots(node);
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+// One row of inputs to h.kernel rows of outputs; y points at the first of them in the first channel.
+void TransposeToPlain::run_row(const float* x, float* y, float* row) const {
+  const int64_t rows = shape_.h.kernel, cols = shape_.w.kernel;
+  ConvRun run;
+  run.x = x;
+  run.x_block = shape_.in_pixels() * 8;
+  run.w = weights_.get();
+  run.w_block = 64;
+  run.blocks = shape_.channels / 8;
+  run.tail = shape_.channels % 8;
+  run.bias = bias_;
+  run.low = -kInfinity;
+  run.high = kInfinity;
+  run.y = row;
+  run.pixels = shape_.w.in;
+  conv_table().run[0](run);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t o = 0; o < shape_.outputs; ++o) {
+      float* out = y + o * shape_.out_pixels() + r * shape_.w.out;
+      const float* lanes = row + (r * shape_.outputs + o) * cols;
+      if (cols == 2) {
+        for (int64_t i = 0; i < shape_.w.in; ++i) std::memcpy(out + i * 2, lanes + i * 8, 2 * sizeof(float));
+      } else {
+        for (int64_t i = 0; i < shape_.w.in; ++i)
+          for (int64_t s = 0; s < cols; ++s) out[i * cols + s] = lanes[i * 8 + s];
+      }
+      const int64_t whole = shape_.w.out / 8 * 8, rest = shape_.w.out - whole;
+      blocked_table().activate(epilogue_, out, nullptr, out, whole / 8, 8);
+      if (rest > 0) {
+        float last[8] = {};
+        std::copy_n(out + whole, rest, last);
+        blocked_table().activate(epilogue_, last, nullptr, last, 1, 8);
+        std::copy_n(last, rest, out + whole);
+      }
+    }
+  }
+}
+
+Status TransposeToPlain::run(KernelContext& context) const {
+  const float* x = context.input<float>(0);
+  float* y = context.output<float>(0);
+  ScratchSlots slots(context.scratch, static_cast<size_t>(slot_bytes()), slots_);
+  context.pool->parallel_for(shape_.batch * shape_.h.in, 4, [&](int64_t begin, int64_t end) {
+    const ScratchSlots::Claim claim(slots);
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t image = item / shape_.h.in, row = item % shape_.h.in;
+      run_row(x + (image * shape_.in_blocks() * shape_.in_pixels() + row * shape_.w.in) * 8,
+              y + image * shape_.outputs * shape_.out_pixels() + row * shape_.h.kernel * shape_.w.out, claim.floats());
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+Status match_conv_transpose(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const ConvShape shape, transpose_shape(node));
+  TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
+  TENON_UNSUPPORTED_IF(shape.channels == 0 || shape.outputs == 0, "There are no channels.");
+  TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
+  if (node.inputs.size() > 3) TENON_TRY(expect_layout(node.inputs[3], Layout::kBlocked8, "The residual"));
+  if (node.outputs[0].layout == Layout::kBlocked8) return {};
+  TENON_UNSUPPORTED_IF(node.inputs.size() > 3 && node.inputs[3].present(),
+                       "A plain output is not served with a residual.");
+  for (const WindowAxis* axis : {&shape.h, &shape.w}) {
+    TENON_UNSUPPORTED_IF(axis->kernel != axis->stride || axis->pad_begin != 0 || axis->out != axis->in * axis->stride,
+                         "A plain output is not served for windows that overlap.");
+  }
+  TENON_UNSUPPORTED_IF(shape.outputs * shape.h.kernel * shape.w.kernel > 8,
+                       "A plain output is not served for {} outputs of {}x{}.", shape.outputs, shape.h.kernel,
+                       shape.w.kernel);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_transpose(const KernelNode& node) {
+  return node.outputs[0].layout == Layout::kPlain ? TransposeToPlain::create(node) : TransposeConv::create(node);
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,221 @@
+// 3x3 convolution with stride 1 as Winograd F(4x4, 3x3): 36 products of [tiles x channels] by [channels x outputs]
+// instead of 144, at 1e-6 of the output's maximum.
+#include "ep/cpu/kernels/conv_kernels.h"
+#include "ep/cpu/kernels/conv_support.h"
+#include "ep/cpu/simd/conv.h"
+#include "ep/cpu/simd/winograd.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int64_t kPositions = kWinogradPositions;
+
+class WinogradConv final : public Kernel {
+ public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
+
+  Status run(KernelContext& context) const override;
+  size_t scratch_bytes() const override { return static_cast<size_t>((v_floats_ + m_floats_) * 4 * slots_); }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 3; }
+  std::string_view name() const override { return "conv3x3_winograd"; }
+
+ private:
+  struct Images {
+    const float* x;
+    const float* residual;
+    float* y;
+  };
+  void transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const;
+  void multiply(int64_t position, int64_t count, const float* v, float* m) const;
+  void transform_output(const Images& images, int64_t first, int64_t count, int64_t block, const float* m) const;
+
+  ConvShape shape_;
+  Epilogue epilogue_;
+  std::shared_ptr<const float> weights_;  // [position][output tile][channel][width * 8]
+  std::vector<float> bias_;
+  std::vector<OutputTile> tiles_;
+  std::vector<float> zero_;
+  int64_t tiles_x_ = 0, tile_count_ = 0;  // of one image
+  int64_t block_tiles_ = 0;               // tiles that are worked on at once
+  int64_t v_step_ = 0, m_step_ = 0;       // floats of one position
+  int64_t v_floats_ = 0, m_floats_ = 0;   // of one slot
+  int64_t weight_step_ = 0;
+  int slots_ = 1;
+  bool together_ = false;  // too few blocks for the threads: all work on one block, step by step
+};
+
+Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
+  auto kernel = std::make_unique<WinogradConv>();
+  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  const ConvShape& shape = kernel->shape_;
+  const int64_t inputs = shape.in_blocks() * 8, out_blocks = shape.out_blocks();
+  kernel->tiles_ = output_tiles(out_blocks, inputs * 8);
+  kernel->weight_step_ = inputs * out_blocks * 8;
+  TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.outputs * shape.channels * 9));
+  auto pack = [&](float* out) {
+    auto pack_channels = [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        for (const OutputTile& tile : kernel->tiles_) {
+          for (int b = 0; b < tile.width; ++b) {
+            const int64_t o = (tile.block + b) * 8;
+            winograd_table().weights(weights.data() + (o * shape.channels + c) * 9, shape.channels * 9,
+                                     static_cast<int>(std::min<int64_t>(8, shape.outputs - o)),
+                                     out + tile.weights + (c * tile.width + b) * 8, kernel->weight_step_);
+          }
+        }
+      }
+    };
+    if (node.pool != nullptr)
+      node.pool->parallel_for(shape.channels, 4, pack_channels);
+    else
+      pack_channels(0, shape.channels);
+  };
+  TENON_TRY_ASSIGN(kernel->weights_,
+                   pack_floats(node, 1, "winograd_f4x4_3x3", kPositions * kernel->weight_step_, pack));
+  TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
+  kernel->zero_.assign(24, 0.0f);
+
+  kernel->tiles_x_ = (shape.w.out + 3) / 4;
+  kernel->tile_count_ = (shape.h.out + 3) / 4 * kernel->tiles_x_;
+  // Inputs and products of a block of tiles stay in L2, beside the weights of one position.
+  const int64_t channels = inputs + out_blocks * 8;
+  int64_t tiles = std::max<int64_t>(12, 320 * 1024 / (kPositions * 4 * channels) / 12 * 12);
+  if (kernel->weight_step_ * kPositions * 4 > 512 * 1024) tiles = std::max<int64_t>(tiles, 48);
+  const int64_t blocks = (kernel->tile_count_ + tiles - 1) / tiles;
+  kernel->block_tiles_ = (kernel->tile_count_ + blocks - 1) / blocks;
+  // 16 floats more than needed: positions at a multiple of 4096 bytes would share the same sets of L1.
+  kernel->v_step_ = kernel->block_tiles_ * inputs + 16;
+  kernel->m_step_ = kernel->block_tiles_ * out_blocks * 8 + 16;
+  kernel->v_floats_ = round_up(kernel->v_step_ * kPositions, 16);
+  kernel->m_floats_ = round_up(kernel->m_step_ * kPositions, 16);
+  const int threads = scratch_slots(node);
+  kernel->together_ = threads > 1 && blocks * shape.batch < 3 * threads;
+  kernel->slots_ = kernel->together_ ? 1 : threads;
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void WinogradConv::transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const {
+  WinogradInput in;
+  in.x = images.x + block * shape_.in_pixels() * 8;
+  in.height = shape_.h.in;
+  in.width = shape_.w.in;
+  in.pad_top = shape_.h.pad_begin;
+  in.pad_left = shape_.w.pad_begin;
+  in.tiles_x = tiles_x_;
+  in.first = first;
+  in.count = count;
+  in.v = v + block * block_tiles_ * 8;
+  in.v_step = v_step_;
+  winograd_table().input(in);
+}
+
+void WinogradConv::multiply(int64_t position, int64_t count, const float* v, float* m) const {
+  ConvRun run;
+  run.x = v + position * v_step_;
+  run.x_block = block_tiles_ * 8;
+  run.blocks = shape_.channels / 8;
+  run.tail = shape_.channels % 8;
+  run.bias = zero_.data();
+  run.low = -kInfinity;
+  run.high = kInfinity;
+  run.y_block = block_tiles_ * 8;
+  run.pixels = count;
+  for (const OutputTile& tile : tiles_) {
+    run.w = weights_.get() + position * weight_step_ + tile.weights;
+    run.w_block = tile.width * 64;
+    run.y = m + position * m_step_ + tile.block * block_tiles_ * 8;
+    conv_table().run[tile.width - 1](run);
+  }
+}
+
+void WinogradConv::transform_output(const Images& images, int64_t first, int64_t count, int64_t block,
+                                    const float* m) const {
+  WinogradOutput out;
+  const int64_t plane = shape_.out_pixels() * 8;
+  out.m = m + block * block_tiles_ * 8;
+  out.m_step = m_step_;
+  out.bias = bias_.data() + block * 8;
+  out.residual = images.residual == nullptr ? nullptr : images.residual + block * plane;
+  out.epilogue = epilogue_;
+  out.lanes = static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8));
+  out.y = images.y + block * plane;
+  out.height = shape_.h.out;
+  out.width = shape_.w.out;
+  out.tiles_x = tiles_x_;
+  out.first = first;
+  out.count = count;
+  winograd_table().output(out);
+}
+
+Status WinogradConv::run(KernelContext& context) const {
+  const float* x = context.input<float>(0);
+  const float* residual = context.input<float>(3);
+  float* y = context.output<float>(0);
+  const int64_t in_image = shape_.in_blocks() * 8 * shape_.in_pixels();
+  const int64_t out_image = shape_.out_blocks() * 8 * shape_.out_pixels();
+  auto image = [&](int64_t n) {
+    return Images{x + n * in_image, residual == nullptr ? nullptr : residual + n * out_image, y + n * out_image};
+  };
+  const int64_t blocks = (tile_count_ + block_tiles_ - 1) / block_tiles_;
+  if (together_) {
+    float* v = reinterpret_cast<float*>(context.scratch);
+    float* m = v + v_floats_;
+    for (int64_t item = 0; item < shape_.batch * blocks; ++item) {
+      const Images images = image(item / blocks);
+      const int64_t first = item % blocks * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
+      context.pool->parallel_for(shape_.in_blocks(), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) transform_input(images, first, count, b, v);
+      });
+      context.pool->parallel_for(kPositions, 2, [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) multiply(p, count, v, m);
+      });
+      context.pool->parallel_for(shape_.out_blocks(), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) transform_output(images, first, count, b, m);
+      });
+    }
+    return {};
+  }
+  ScratchSlots slots(context.scratch, static_cast<size_t>((v_floats_ + m_floats_) * 4), slots_);
+  context.pool->parallel_for(shape_.batch * blocks, 1, [&](int64_t begin, int64_t end) {
+    const ScratchSlots::Claim claim(slots);
+    float* v = claim.floats();
+    float* m = v + v_floats_;
+    for (int64_t item = begin; item < end; ++item) {
+      const Images images = image(item / blocks);
+      const int64_t first = item % blocks * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
+      for (int64_t b = 0; b < shape_.in_blocks(); ++b) transform_input(images, first, count, b, v);
+      for (int64_t p = 0; p < kPositions; ++p) multiply(p, count, v, m);
+      for (int64_t b = 0; b < shape_.out_blocks(); ++b) transform_output(images, first, count, b, m);
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+Status match_conv_winograd(const KernelNode& node) {
+  TENON_UNSUPPORTED_IF(!node.winograd, "Winograd is switched off.");
+  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node));
+  TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
+  TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
+  TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
+  if (node.inputs.size() > 3) TENON_TRY(expect_layout(node.inputs[3], Layout::kBlocked8, "The residual"));
+  for (const WindowAxis* axis : {&shape.h, &shape.w}) {
+    TENON_UNSUPPORTED_IF(axis->kernel != 3 || axis->stride != 1 || axis->dilation != 1,
+                         "The window ({}, stride {}, dilation {}) is not 3x3 with stride 1.", axis->kernel,
+                         axis->stride, axis->dilation);
+  }
+  TENON_UNSUPPORTED_IF(shape.group != 1, "There are {} groups.", shape.group);
+  const int64_t tiles = ((shape.h.out + 3) / 4) * ((shape.w.out + 3) / 4);
+  TENON_UNSUPPORTED_IF(shape.channels < 16 || shape.outputs < 16 || tiles < 9,
+                       "{} to {} channels with {} tiles of 4x4 do not pay for the transforms.", shape.channels,
+                       shape.outputs, tiles);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_winograd(const KernelNode& node) { return WinogradConv::create(node); }
+
+}  // namespace tenon::cpu

@@ -1,0 +1,99 @@
+// Which nodes work on the blocked layout: convolutions start such a region, everything that can follows its inputs.
+#include <algorithm>
+
+#include "ep/cpu/cpu_provider.h"
+#include "ep/cpu/kernel_list.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+// A node with other layouts than it has now, to ask the rows with.
+class Question {
+ public:
+  explicit Question(const KernelNode& node)
+      : node_(node),
+        inputs_(node.inputs.begin(), node.inputs.end()),
+        outputs_(node.outputs.begin(), node.outputs.end()) {
+    for (TensorSpec& input : inputs_) input.layout = Layout::kPlain;
+    for (TensorSpec& output : outputs_) output.layout = Layout::kPlain;
+    node_.inputs = inputs_;
+    node_.outputs = outputs_;
+  }
+
+  void input(size_t index, Layout layout) {
+    if (index < inputs_.size() && inputs_[index].present() && inputs_[index].shape.rank() >= 3)
+      inputs_[index].layout = layout;
+  }
+  void outputs(Layout layout) {
+    for (TensorSpec& output : outputs_) output.layout = layout;
+  }
+  // Does a row of conv_kernels() take the node with these layouts?
+  bool served() const {
+    for (const KernelEntry& entry : conv_kernels()) {
+      if (entry.op_type == node_.node->op_type && entry.domain == node_.node->domain &&
+          entry.since <= node_.node->since_version && node_.node->since_version <= entry.until &&
+          entry.match(node_).ok())
+        return true;
+    }
+    return false;
+  }
+  LayoutChoice choice() const {
+    LayoutChoice choice;
+    for (const TensorSpec& input : inputs_) choice.inputs.push_back(input.layout);
+    for (const TensorSpec& output : outputs_) choice.outputs.push_back(output.layout);
+    return choice;
+  }
+
+ private:
+  KernelNode node_;
+  std::vector<TensorSpec> inputs_, outputs_;
+};
+
+LayoutChoice all_plain(const KernelNode& node) { return Question(node).choice(); }
+
+bool is_conv(const Node& node) { return node.op_type == "Conv" || node.op_type == "ConvTranspose"; }
+
+LayoutChoice choose_conv(const KernelNode& node) {
+  const TensorSpec& x = node.inputs[0];
+  if (x.shape.rank() < 3) return all_plain(node);
+  const int64_t channels = x.shape[1], outputs = node.outputs[0].shape.rank() > 1 ? node.outputs[0].shape[1] : 0;
+  const bool blocked_now = x.layout == Layout::kBlocked8;
+  Question question(node);
+  question.input(3, Layout::kBlocked8);
+  if (node.node->op_type == "ConvTranspose") {
+    question.input(0, Layout::kBlocked8);
+    // Straight into the plain output where that is possible: it is often the last node.
+    if (outputs < 8 && question.served()) return question.choice();
+    question.outputs(Layout::kBlocked8);
+    return question.served() ? question.choice() : all_plain(node);
+  }
+  question.outputs(Layout::kBlocked8);
+  // Few plain channels are read as they are; blocking would pad them to 8.
+  if (!blocked_now && (channels < 8 || (channels < 32 && outputs < 8)) && question.served()) return question.choice();
+  question.input(0, Layout::kBlocked8);
+  return question.served() ? question.choice() : all_plain(node);
+}
+
+}  // namespace
+
+LayoutChoice choose_kernel_layouts(const KernelNode& node) {
+  if (node.inputs.empty() || node.outputs.empty()) return all_plain(node);
+  if (node.node->op_type == "Reorder" && node.node->domain == "tenon") {
+    const bool to_blocked = node.node->string_or("to", "plain") == "blocked8";
+    return {{to_blocked ? Layout::kPlain : Layout::kBlocked8}, {to_blocked ? Layout::kBlocked8 : Layout::kPlain}};
+  }
+  if (is_conv(*node.node)) return choose_conv(node);
+  const bool any_blocked = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [](const TensorSpec& spec) { return spec.layout == Layout::kBlocked8; });
+  const bool starts = (node.node->op_type == "MaxPool" || node.node->op_type == "AveragePool") &&
+                      node.inputs[0].shape.rank() > 1 && node.inputs[0].shape[1] >= 8;
+  if (!any_blocked && !starts) return all_plain(node);
+  Question question(node);
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (i >= node.constants.size() || node.constants[i] == nullptr) question.input(i, Layout::kBlocked8);
+  question.outputs(Layout::kBlocked8);
+  return question.served() ? question.choice() : all_plain(node);
+}
+
+}  // namespace tenon::cpu

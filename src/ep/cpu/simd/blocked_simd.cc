@@ -1,0 +1,166 @@
+#include "ep/cpu/simd/blocked.h"
+
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
+#include "ep/cpu/simd/epilogue.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// Keeps the first `lanes` of 8 and makes the others zero, even where they are NaN.
+struct LaneMask {
+  float keep[8];
+  explicit LaneMask(int lanes) {
+    for (int i = 0; i < 8; ++i) keep[i] = i < lanes ? 1.0f : 0.0f;
+  }
+  TENON_INLINE F8 operator()(F8 x) const { return select_lt8(zero8(), load8(keep), x, zero8()); }
+};
+
+void activate(const Epilogue& epilogue, const float* x, const float* residual, float* y, int64_t pixels, int lanes) {
+  const F8 alpha = set8(epilogue.alpha), beta = set8(epilogue.beta);
+  with_activation(epilogue.activation, [&]<Activation kKind>() {
+    int64_t i = 0;
+    if (lanes == 8) {
+      // Two independent chains hide the latency of the polynomials.
+      for (; i + 2 <= pixels; i += 2) {
+        F8 a = activate8<kKind>(load8(x + i * 8), alpha, beta);
+        F8 b = activate8<kKind>(load8(x + i * 8 + 8), alpha, beta);
+        if (residual != nullptr) a = a + load8(residual + i * 8), b = b + load8(residual + i * 8 + 8);
+        store8(y + i * 8, a), store8(y + i * 8 + 8, b);
+      }
+    }
+    const LaneMask mask(lanes);
+    for (; i < pixels; ++i) {
+      F8 a = activate8<kKind>(load8(x + i * 8), alpha, beta);
+      if (residual != nullptr) a = a + load8(residual + i * 8);
+      store8(y + i * 8, mask(a));
+    }
+  });
+}
+
+template <BinaryKind kKind>
+TENON_INLINE F8 apply(F8 a, F8 b) {
+  if constexpr (kKind == BinaryKind::kAdd) return a + b;
+  if constexpr (kKind == BinaryKind::kSub) return a - b;
+  if constexpr (kKind == BinaryKind::kMul) return a * b;
+  if constexpr (kKind == BinaryKind::kDiv) return a / b;
+  if constexpr (kKind == BinaryKind::kMin) return min8(a, b);
+  return max8(a, b);
+}
+
+template <BinaryKind kKind>
+void binary_of(const Epilogue& epilogue, const float* a, int64_t a_step, const float* b, int64_t b_step, float* y,
+               int64_t pixels, int lanes) {
+  if (epilogue.activation == Activation::kNone && lanes == 8) {
+    for (int64_t i = 0; i < pixels; ++i) store8(y + i * 8, apply<kKind>(load8(a + i * a_step), load8(b + i * b_step)));
+    return;
+  }
+  const F8 alpha = set8(epilogue.alpha), beta = set8(epilogue.beta);
+  const LaneMask mask(lanes);
+  with_activation(epilogue.activation, [&]<Activation kActivation>() {
+    for (int64_t i = 0; i < pixels; ++i) {
+      const F8 z = apply<kKind>(load8(a + i * a_step), load8(b + i * b_step));
+      store8(y + i * 8, mask(activate8<kActivation>(z, alpha, beta)));
+    }
+  });
+}
+
+void binary(BinaryKind kind, const Epilogue& epilogue, const float* a, int64_t a_step, const float* b, int64_t b_step,
+            float* y, int64_t pixels, int lanes) {
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return binary_of<BinaryKind::kAdd>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
+    case BinaryKind::kSub:
+      return binary_of<BinaryKind::kSub>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
+    case BinaryKind::kMul:
+      return binary_of<BinaryKind::kMul>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
+    case BinaryKind::kDiv:
+      return binary_of<BinaryKind::kDiv>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
+    case BinaryKind::kMin:
+      return binary_of<BinaryKind::kMin>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
+    case BinaryKind::kMax:
+      return binary_of<BinaryKind::kMax>(epilogue, a, a_step, b, b_step, y, pixels, lanes);
+  }
+}
+
+#ifdef __AVX__
+TENON_INLINE void transpose(__m256 (&r)[8]) {
+  __m256 t[8], u[8];
+  for (int i = 0; i < 4; ++i) {
+    t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    u[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+    u[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+    u[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+    u[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+    r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+  }
+}
+#endif
+
+void to_blocked(const float* x, int64_t plane, int channels, float* y, int64_t pixels) {
+  int64_t i = 0;
+#ifdef __AVX__
+  for (; i + 8 <= pixels; i += 8) {
+    __m256 r[8];
+    for (int c = 0; c < 8; ++c) r[c] = c < channels ? _mm256_loadu_ps(x + c * plane + i) : _mm256_setzero_ps();
+    transpose(r);
+    for (int c = 0; c < 8; ++c) _mm256_storeu_ps(y + (i + c) * 8, r[c]);
+  }
+#endif
+  for (; i < pixels; ++i)
+    for (int c = 0; c < 8; ++c) y[i * 8 + c] = c < channels ? x[c * plane + i] : 0.0f;
+}
+
+void to_plain(const float* x, float* y, int64_t plane, int channels, int64_t pixels) {
+  int64_t i = 0;
+#ifdef __AVX__
+  for (; i + 8 <= pixels; i += 8) {
+    __m256 r[8];
+    for (int c = 0; c < 8; ++c) r[c] = _mm256_loadu_ps(x + (i + c) * 8);
+    transpose(r);
+    for (int c = 0; c < 8; ++c)
+      if (c < channels) _mm256_storeu_ps(y + c * plane + i, r[c]);
+  }
+#endif
+  for (; i < pixels; ++i)
+    for (int c = 0; c < channels; ++c) y[c * plane + i] = x[i * 8 + c];
+}
+
+// Long sums are made of sums of 256 pixels: a single chain would lose digits on large maps.
+void sum(const float* x, int64_t pixels, float* y) {
+  F8 total = zero8();
+  for (int64_t first = 0; first < pixels; first += 256) {
+    const int64_t n = pixels - first < 256 ? pixels - first : 256;
+    const float* p = x + first * 8;
+    F8 part[4] = {zero8(), zero8(), zero8(), zero8()};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) part[k] = part[k] + load8(p + (i + k) * 8);
+    }
+    for (; i < n; ++i) part[0] = part[0] + load8(p + i * 8);
+    total = total + ((part[0] + part[1]) + (part[2] + part[3]));
+  }
+  store8(y, total);
+}
+
+void maximum(const float* x, int64_t pixels, float* y) {
+  F8 best = load8(x);
+  for (int64_t i = 1; i < pixels; ++i) best = max8(best, load8(x + i * 8));
+  store8(y, best);
+}
+
+}  // namespace
+
+extern const BlockedTable blocked_table;
+const BlockedTable blocked_table = {&activate, &binary, &to_blocked, &to_plain, &sum, &maximum};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,41 @@
+// Dense convolution micro-kernels on the blocked layout [C/8][H][W][8]. The callers (kernels/conv_*.cc) cut an output
+// into runs of pixels whose taps all exist, so that these know nothing of padding.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cpu {
+
+// A run of output pixels in one or more blocks of 8 output channels. All strides count floats.
+struct ConvRun {
+  const float* x = nullptr;  // the first tap of the first pixel, first block of input channels
+  int64_t x_pixel = 8;       // from the taps of one output pixel to those of the next
+  int64_t x_col = 0, x_row = 0, x_block = 0;
+  // Weights of the first tap, packed [block][row][col][8 input channels][width * 8 output channels].
+  const float* w = nullptr;
+  int64_t w_col = 0, w_row = 0, w_block = 0;
+  int64_t rows = 1, cols = 1;   // taps
+  int64_t blocks = 0;           // full blocks of 8 input channels
+  int64_t tail = 0;             // 0..7 input channels in one more block
+  const float* bias = nullptr;  // null: add to what `y` holds
+  // Laid out as y; null: none. The first is added with the bias, the second after the clamp.
+  const float* residual_before = nullptr;
+  const float* residual_after = nullptr;
+  float low = 0, high = 0;  // the result is clamped to [low, high]
+  float* y = nullptr;
+  int64_t y_pixel = 8, y_block = 0;
+  int64_t pixels = 0;
+};
+
+// The same with input in plain NCHW: taps are read one channel after the other. Weights are packed
+// [channel][row][col][width * 8]; x_block and w_block step one channel, `blocks` counts channels, `tail` is 0.
+
+inline constexpr int kConvWidths = 3;  // a run computes 1, 2 or 3 blocks of output channels at once
+
+struct ConvTable {
+  void (*run[kConvWidths])(const ConvRun&);        // [width - 1]
+  void (*run_plain[kConvWidths])(const ConvRun&);  // [width - 1]
+};
+const ConvTable& conv_table();
+
+}  // namespace tenon::cpu

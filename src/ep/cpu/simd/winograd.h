@@ -1,0 +1,44 @@
+// Winograd F(4x4, 3x3): the transforms around the 36 products. A tile is 4x4 outputs made from 6x6 inputs.
+#pragma once
+
+#include <cstdint>
+
+#include "ep/cpu/activation.h"
+
+namespace tenon::cpu {
+
+inline constexpr int kWinogradPositions = 36;
+
+struct WinogradInput {
+  const float* x = nullptr;  // one block of 8 channels, [height][width][8]
+  int64_t height = 0, width = 0;
+  int64_t pad_top = 0, pad_left = 0;
+  int64_t tiles_x = 0;  // tiles in a row of tiles
+  int64_t first = 0, count = 0;
+  float* v = nullptr;  // tile t of position p goes to v + p * v_step + (t - first) * 8
+  int64_t v_step = 0;
+};
+
+struct WinogradOutput {
+  const float* m = nullptr;  // as v
+  int64_t m_step = 0;
+  const float* bias = nullptr;      // 8 floats
+  const float* residual = nullptr;  // laid out as y; null: none
+  Epilogue epilogue;
+  int lanes = 8;       // the others become zero
+  float* y = nullptr;  // one block of 8 channels, [height][width][8]
+  int64_t height = 0, width = 0;
+  int64_t tiles_x = 0;
+  int64_t first = 0, count = 0;
+};
+
+struct WinogradTable {
+  void (*input)(const WinogradInput&);
+  void (*output)(const WinogradOutput&);
+  // One input channel and up to 8 output channels (`w` of the first, `w_out` floats between them): position p goes to
+  // u + p * u_step; lanes without a channel become zero.
+  void (*weights)(const float* w, int64_t w_out, int channels, float* u, int64_t u_step);
+};
+const WinogradTable& winograd_table();
+
+}  // namespace tenon::cpu

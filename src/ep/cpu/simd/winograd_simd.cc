@@ -1,0 +1,154 @@
+// The interpolation points are 0, 1, -1, 2, -2 and infinity.
+#include "ep/cpu/simd/winograd.h"
+
+#include "ep/cpu/simd/epilogue.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// B^T d, in place.
+TENON_INLINE void input_transform(F8& d0, F8& d1, F8& d2, F8& d3, F8& d4, F8& d5) {
+  const F8 four = set8(4), five = set8(5), two = set8(2);
+  const F8 even = fnma8(four, d2, d4), odd = fnma8(four, d1, d3);
+  const F8 even2 = d4 - d2, odd2 = two * (d3 - d1);
+  const F8 first = fma8(four, d0, fnma8(five, d2, d4));
+  const F8 last = fma8(four, d1, fnma8(five, d3, d5));
+  d0 = first, d1 = even + odd, d2 = even - odd, d3 = even2 + odd2, d4 = even2 - odd2, d5 = last;
+}
+
+// A^T m.
+TENON_INLINE void output_transform(const F8 (&m)[6], F8 (&o)[4]) {
+  const F8 a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
+  o[0] = m[0] + a + c;
+  o[1] = fma8(set8(2), d, b);
+  o[2] = fma8(set8(4), c, a);
+  o[3] = fma8(set8(8), d, b) + m[5];
+}
+
+void transform_tile(const float* x, int64_t x_row, float* v, int64_t v_step) {
+  alignas(32) float t[36 * 8];
+#pragma GCC unroll 1
+  for (int j = 0; j < 6; ++j) {
+    const float* p = x + j * 8;
+    F8 d0 = load8(p), d1 = load8(p + x_row), d2 = load8(p + 2 * x_row), d3 = load8(p + 3 * x_row);
+    F8 d4 = load8(p + 4 * x_row), d5 = load8(p + 5 * x_row);
+    input_transform(d0, d1, d2, d3, d4, d5);
+    float* q = t + j * 8;
+    store8(q, d0), store8(q + 48, d1), store8(q + 96, d2), store8(q + 144, d3), store8(q + 192, d4);
+    store8(q + 240, d5);
+  }
+#pragma GCC unroll 1
+  for (int i = 0; i < 6; ++i) {
+    const float* p = t + i * 48;
+    F8 d0 = load8(p), d1 = load8(p + 8), d2 = load8(p + 16), d3 = load8(p + 24), d4 = load8(p + 32), d5 = load8(p + 40);
+    input_transform(d0, d1, d2, d3, d4, d5);
+    float* q = v + i * 6 * v_step;
+    store8(q, d0), store8(q + v_step, d1), store8(q + 2 * v_step, d2), store8(q + 3 * v_step, d3);
+    store8(q + 4 * v_step, d4), store8(q + 5 * v_step, d5);
+  }
+}
+
+void input(const WinogradInput& in) {
+  for (int64_t t = 0; t < in.count; ++t) {
+    const int64_t row = (in.first + t) / in.tiles_x * 4 - in.pad_top;
+    const int64_t col = (in.first + t) % in.tiles_x * 4 - in.pad_left;
+    float* v = in.v + t * 8;
+    if (row >= 0 && col >= 0 && row + 6 <= in.height && col + 6 <= in.width) {
+      transform_tile(in.x + (row * in.width + col) * 8, in.width * 8, v, in.v_step);
+      continue;
+    }
+    alignas(32) float padded[36 * 8];
+    for (int64_t i = 0; i < 6; ++i) {
+      for (int64_t j = 0; j < 6; ++j) {
+        const bool inside = row + i >= 0 && row + i < in.height && col + j >= 0 && col + j < in.width;
+        const F8 value = inside ? load8(in.x + ((row + i) * in.width + col + j) * 8) : zero8();
+        store8(padded + (i * 6 + j) * 8, value);
+      }
+    }
+    transform_tile(padded, 48, v, in.v_step);
+  }
+}
+
+template <Activation kActivation>
+void output_of(const WinogradOutput& out) {
+  const F8 bias = load8(out.bias), alpha = set8(out.epilogue.alpha), beta = set8(out.epilogue.beta);
+  alignas(32) float keep[8];
+  for (int i = 0; i < 8; ++i) keep[i] = i < out.lanes ? 1.0f : 0.0f;
+  const F8 mask = load8(keep);
+  const bool before = out.residual != nullptr && !out.epilogue.residual_after;
+  const bool after = out.residual != nullptr && out.epilogue.residual_after;
+  for (int64_t tile = 0; tile < out.count; ++tile) {
+    const float* m = out.m + tile * 8;
+    alignas(32) float t[24 * 8];
+#pragma GCC unroll 1
+    for (int j = 0; j < 6; ++j) {
+      F8 column[6], o[4];
+#pragma GCC unroll 6
+      for (int i = 0; i < 6; ++i) column[i] = load8(m + (i * 6 + j) * out.m_step);
+      output_transform(column, o);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) store8(t + (i * 6 + j) * 8, o[i]);
+    }
+    const int64_t row = (out.first + tile) / out.tiles_x * 4, col = (out.first + tile) % out.tiles_x * 4;
+    const int64_t rows = out.height - row < 4 ? out.height - row : 4;
+    const int64_t cols = out.width - col < 4 ? out.width - col : 4;
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < rows; ++i) {
+      F8 line[6], o[4];
+#pragma GCC unroll 6
+      for (int j = 0; j < 6; ++j) line[j] = load8(t + (i * 6 + j) * 8);
+      output_transform(line, o);
+      const int64_t at = ((row + i) * out.width + col) * 8;
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        if (j >= cols) break;
+        F8 z = o[j] + bias;
+        if (before) z = z + load8(out.residual + at + j * 8);
+        z = activate8<kActivation>(z, alpha, beta);
+        if (after) z = z + load8(out.residual + at + j * 8);
+        store8(out.y + at + j * 8, select_lt8(zero8(), mask, z, zero8()));
+      }
+    }
+  }
+}
+
+void output(const WinogradOutput& out) {
+  with_activation(out.epilogue.activation, [&]<Activation kActivation>() { output_of<kActivation>(out); });
+}
+
+// G g: 3 values to 6.
+TENON_INLINE void weight_transform(F8 g0, F8 g1, F8 g2, F8 (&u)[6]) {
+  const F8 sixth = set8(1.0f / 6), twelfth = set8(1.0f / 12), small = set8(1.0f / 24);
+  const F8 even = (g0 + g2) * sixth, odd = g1 * sixth;
+  const F8 even2 = fma8(g2, sixth, g0 * small), odd2 = g1 * twelfth;
+  u[0] = g0 * set8(0.25f);
+  u[1] = neg8(even + odd);
+  u[2] = odd - even;
+  u[3] = even2 + odd2;
+  u[4] = even2 - odd2;
+  u[5] = g2;
+}
+
+void weights(const float* w, int64_t w_out, int channels, float* u, int64_t u_step) {
+  alignas(32) float g[9 * 8];
+  for (int k = 0; k < 9; ++k)
+    for (int o = 0; o < 8; ++o) g[k * 8 + o] = o < channels ? w[o * w_out + k] : 0.0f;
+  F8 t[6][3];
+  for (int j = 0; j < 3; ++j) {
+    F8 column[6];
+    weight_transform(load8(g + j * 8), load8(g + 24 + j * 8), load8(g + 48 + j * 8), column);
+    for (int i = 0; i < 6; ++i) t[i][j] = column[i];
+  }
+  for (int i = 0; i < 6; ++i) {
+    F8 line[6];
+    weight_transform(t[i][0], t[i][1], t[i][2], line);
+    for (int j = 0; j < 6; ++j) store8(u + (i * 6 + j) * u_step, line[j]);
+  }
+}
+
+}  // namespace
+
+extern const WinogradTable winograd_table;
+const WinogradTable winograd_table = {&input, &output, &weights};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE
