@@ -24,7 +24,8 @@ class DirectConv final : public Kernel {
     int64_t begin, end;
   };
   void choose_regions(int threads);
-  void run_region(const float* x, const float* residual, float* y, Region region, const OutputTile& tile) const;
+  void run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
+                  const OutputTile& tile) const;
   void finish(const float* residual, float* y, Region region, const OutputTile& tile) const;
 
   ConvShape shape_;
@@ -113,7 +114,7 @@ void DirectConv::choose_regions(int threads) {
   }
 }
 
-void DirectConv::run_region(const float* x, const float* residual, float* y, Region region,
+void DirectConv::run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
                             const OutputTile& tile) const {
   const WindowAxis &h = shape_.h, &w = shape_.w;
   const int64_t step = plain_input_ ? 1 : 8;  // floats from one pixel to the next
@@ -129,14 +130,13 @@ void DirectConv::run_region(const float* x, const float* residual, float* y, Reg
   run.w_row = run.w_col * w.kernel;
   run.w_block = run.w_row * h.kernel;
   run.y_block = shape_.out_pixels() * 8;
-  const float* bias = bias_.data() + tile.block * 8;
   float* out = y + tile.block * run.y_block;
   const float* add = residual == nullptr ? nullptr : residual + tile.block * run.y_block;
 
   for (int64_t unit = 0; unit < units; unit += blocks_a_pass_) {
     const int64_t end = std::min(units, unit + blocks_a_pass_);
     const bool first = unit == 0, last = end == units;
-    run.bias = first ? bias : nullptr;
+    run.bias = first ? bias + tile.block * 8 : nullptr;
     run.low = last && clamps_ ? clamp_low(epilogue_) : -kInfinity;
     run.high = last && clamps_ ? clamp_high(epilogue_) : kInfinity;
     const float* before = first && !epilogue_.residual_after ? add : nullptr;
@@ -208,7 +208,8 @@ Status DirectConv::run(KernelContext& context) const {
         OutputTile tile = tiles_[static_cast<size_t>(t)];
         tile.weights += group * group_weights_;
         const float* group_residual = residual == nullptr ? nullptr : residual + image * group_out;
-        run_region(x + image * group_in, group_residual, y + image * group_out, part, tile);
+        run_region(x + image * group_in, group_residual, bias_.data() + group * (shape_.outputs / shape_.group),
+                   y + image * group_out, part, tile);
       }
     }
   });
