@@ -1,0 +1,69 @@
+// Indices as data: read as int64 whatever their type, checked against an axis.
+#pragma once
+
+#include "ep/cpu/kernels/ref_kernel.h"
+
+namespace tenon::cpu {
+
+using IndexReader = int64_t (*)(const void* indices, int64_t i);
+// Floats are truncated (OneHot allows them).
+Result<IndexReader> index_reader(const KernelNode& node, size_t input);
+
+// Counts from the end when negative; the error names the index and the axis' length.
+inline Result<int64_t> wrap_index(int64_t index, int64_t length) {
+  if (index < -length || index >= length) {
+    return out_of_range("Index {} is outside [{}, {}).", index, -length, length);
+  }
+  return index < 0 ? index + length : index;
+}
+
+// `indices` has the rank of `x` and, but for `axis`, no axis longer than x's.
+Status require_inside(const KernelNode& node, const Shape& indices, const Shape& x, int axis);
+
+// body(i, offset) for each element i of `indices`: offset is that of x's element with i's coordinates and the index on
+// `axis`.
+template <typename Body>
+Status each_element(IndexReader read, const void* data, const Shape& indices, const Shape& x, int axis,
+                    const Body& body) {
+  const Strides strides = dense_strides(x);
+  const int64_t count = indices.element_count();
+  const int rank = x.rank();
+  std::array<int64_t, Shape::kMaxRank> at{};
+  for (int64_t i = 0; i < count; ++i) {
+    Result<int64_t> index = wrap_index(read(data, i), x[axis]);
+    if (!index.ok()) return std::move(index).status();
+    int64_t offset = *index * strides[static_cast<size_t>(axis)];
+    for (int d = 0; d < rank; ++d) {
+      if (d != axis) offset += at[static_cast<size_t>(d)] * strides[static_cast<size_t>(d)];
+    }
+    body(i, offset);
+    for (int d = rank - 1; d >= 0; --d) {
+      if (++at[static_cast<size_t>(d)] < indices[d]) break;
+      at[static_cast<size_t>(d)] = 0;
+    }
+  }
+  return {};
+}
+
+// The last axis of `indices` holds tuples that name slices of x, from axis `first` of x on.
+struct Tuples {
+  int length = 0;            // of a tuple
+  int64_t count = 1;         // of tuples
+  int64_t slice = 1;         // elements that a tuple names
+  int64_t batch_stride = 1;  // elements of x below axis `first`
+  Shape dims;                // x's axes that a tuple indexes
+  Strides strides{};
+
+  Result<int64_t> offset(IndexReader read, const void* data, int64_t tuple) const {
+    int64_t sum = 0;
+    for (int d = 0; d < length; ++d) {
+      Result<int64_t> index = wrap_index(read(data, tuple * length + d), dims[d]);
+      if (!index.ok()) return index;
+      sum += *index * strides[static_cast<size_t>(d)];
+    }
+    return sum;
+  }
+};
+Result<Tuples> tuples_of(const KernelNode& node, const Shape& x, const Shape& indices, int first);
+
+}  // namespace tenon::cpu

@@ -1,0 +1,167 @@
+// Along one axis: TopK, CumSum, CumProd, ReverseSequence.
+#include <algorithm>
+#include <cstring>
+
+#include "ep/cpu/kernels/ref_index.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+// The axis and what lies outside and inside of it.
+struct Line {
+  int64_t outer = 1, length = 1, inner = 1;
+  static Line of(const Shape& x, int axis) {
+    Line line;
+    for (int d = 0; d < x.rank(); ++d) (d < axis ? line.outer : d == axis ? line.length : line.inner) *= x[d];
+    return line;
+  }
+};
+
+// Ties go to the lower index. NaN sorts above every number.
+using TopLoop = void (*)(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order,
+                         void* values, int64_t* indices);
+
+template <typename T>
+void top_loop(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order, void* values,
+              int64_t* indices) {
+  const T* from = static_cast<const T*>(x);
+  for (int64_t i = 0; i < length; ++i) order[i] = i;
+  std::partial_sort(order, order + k, order + length, [&](int64_t i, int64_t j) {
+    const Compute<T> a = from[i * stride], b = from[j * stride];
+    if (a != a || b != b) {
+      if ((a != a) == (b != b)) return i < j;
+      return (a != a) == largest;
+    }
+    if (a == b) return i < j;
+    return largest ? a > b : a < b;
+  });
+  for (int64_t i = 0; i < k; ++i) {
+    if (values != nullptr) static_cast<T*>(values)[i * stride] = from[order[i] * stride];
+    if (indices != nullptr) indices[i * stride] = order[i];
+  }
+}
+
+Result<RefImpl> make_top_k(RefNode& node) {
+  const bool attribute = node.node->since_version < 10;
+  TENON_TRY(require_inputs(node, attribute ? 1 : 2));
+  const Shape& x = node.inputs[0].shape;
+  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", -1), x.rank()));
+  TENON_INVALID_IF(!attribute && (node.inputs[1].type != DataType::kInt64 || node.inputs[1].shape.element_count() != 1),
+                   "TopK's k is {}{}, not one int64.", data_type_name(node.inputs[1].type),
+                   node.inputs[1].shape.to_string());
+  const TopLoop chosen =
+      select(NumericTypes(), node.inputs[0].type, []<typename T>() -> TopLoop { return &top_loop<T>; });
+  TENON_UNSUPPORTED_IF(chosen == nullptr, "TopK is not computed on {}.", data_type_name(node.inputs[0].type));
+  RefImpl impl;
+  impl.scratch_bytes = static_cast<size_t>(x[axis]) * sizeof(int64_t);
+  impl.run = [chosen, x, axis, attribute, line = Line::of(x, axis), fixed = node.node->int_or("k", 0),
+              largest = node.node->int_or("largest", 1) != 0,
+              bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)), values_spec = output_spec(node, 0),
+              indices_spec = output_spec(node, 1)](KernelContext& context) -> Status {
+    const int64_t k = attribute ? fixed : *context.input<int64_t>(1);
+    TENON_INVALID_IF(k < 0 || k > line.length, "TopK asks for {} of {} elements.", k, line.length);
+    Shape shape = x;
+    shape[axis] = k;
+    TENON_TRY_ASSIGN(void* const values, open_output(context, values_spec, 0, shape));
+    TENON_TRY_ASSIGN(void* const indices, open_output(context, indices_spec, 1, shape));
+    for (int64_t o = 0; o < line.outer; ++o) {
+      for (int64_t i = 0; i < line.inner; ++i) {
+        const int64_t to = o * k * line.inner + i;
+        chosen(context.input<std::byte>(0) + (o * line.length * line.inner + i) * bytes, line.inner, line.length, k,
+               largest, reinterpret_cast<int64_t*>(context.scratch),
+               values ? static_cast<std::byte*>(values) + to * bytes : nullptr,
+               indices ? static_cast<int64_t*>(indices) + to : nullptr);
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
+using ScanLoop = void (*)(const void* x, void* y, const Line& line, bool exclusive, bool reverse);
+
+template <bool product, typename T>
+void scan_loop(const void* x, void* y, const Line& line, bool exclusive, bool reverse) {
+  using A = std::conditional_t<is_float<T>, double, uint64_t>;
+  for (int64_t o = 0; o < line.outer; ++o) {
+    for (int64_t i = 0; i < line.inner; ++i) {
+      A sum = product ? A(1) : A(0);
+      for (int64_t step = 0; step < line.length; ++step) {
+        const int64_t k = reverse ? line.length - 1 - step : step;
+        const int64_t e = (o * line.length + k) * line.inner + i;
+        const A value = static_cast<A>(static_cast<Compute<T>>(static_cast<const T*>(x)[e]));
+        const A next = product ? sum * value : sum + value;
+        static_cast<T*>(y)[e] = static_cast<T>(exclusive ? sum : next);
+        sum = next;
+      }
+    }
+  }
+}
+
+using ScanTypes = decltype(FloatTypes() + TypeList<int32_t, int64_t, uint32_t, uint64_t>());
+
+template <bool product>
+Result<RefImpl> make_scan(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  const Shape& x = node.inputs[0].shape;
+  TENON_INVALID_IF(node.inputs[1].shape.element_count() != 1, "{} has an axis of shape {}.", node.node->op_type,
+                   node.inputs[1].shape.to_string());
+  TENON_TRY(require_output(node, 0, x));
+  TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
+  const ScanLoop chosen =
+      select(ScanTypes(), node.inputs[0].type, []<typename T>() -> ScanLoop { return &scan_loop<product, T>; });
+  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
+                       data_type_name(node.inputs[0].type));
+  RefImpl impl;
+  impl.run = [chosen, read, x, exclusive = node.node->int_or("exclusive", 0) != 0,
+              reverse = node.node->int_or("reverse", 0) != 0](KernelContext& context) -> Status {
+    TENON_TRY_ASSIGN(const int axis, resolve_axis(read(context.inputs[1], 0), x.rank()));
+    chosen(context.inputs[0], context.outputs[0], Line::of(x, axis), exclusive, reverse);
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_reverse(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  const Shape& x = node.inputs[0].shape;
+  const int64_t batch_axis = node.node->int_or("batch_axis", 1), time_axis = node.node->int_or("time_axis", 0);
+  TENON_INVALID_IF(x.rank() < 2 || batch_axis + time_axis != 1 || batch_axis < 0 || batch_axis > 1,
+                   "ReverseSequence has batch axis {} and time axis {} for {}.", batch_axis, time_axis, x.to_string());
+  const int64_t batch = x[static_cast<int>(batch_axis)], time = x[static_cast<int>(time_axis)];
+  TENON_INVALID_IF(!(node.inputs[1].shape == Shape{batch}) || node.inputs[1].type != DataType::kInt64,
+                   "ReverseSequence has {} {} lengths for a batch of {}.", node.inputs[1].shape.to_string(),
+                   data_type_name(node.inputs[1].type), batch);
+  TENON_TRY(require_output(node, 0, x));
+  int64_t inner = static_cast<int64_t>(data_type_size(node.inputs[0].type));
+  for (int d = 2; d < x.rank(); ++d) inner *= x[d];
+  RefImpl impl;
+  impl.run = [batch, time, inner, time_first = time_axis == 0](KernelContext& context) -> Status {
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t length = context.input<int64_t>(1)[b];
+      if (length < 0 || length > time) return out_of_range("Sequence {} has length {} of {}.", b, length, time);
+      for (int64_t t = 0; t < time; ++t) {
+        const int64_t source = t < length ? length - 1 - t : t;
+        const auto place = [&](int64_t step) { return (time_first ? step * batch + b : b * time + step) * inner; };
+        std::memcpy(context.output<std::byte>(0) + place(t), context.input<std::byte>(0) + place(source),
+                    static_cast<size_t>(inner));
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kNumericSet, &make_top_k>("TopK", 1),
+    ref_row<type_set(ScanTypes()), &make_scan<false>>("CumSum", 11),
+    ref_row<type_set(ScanTypes()), &make_scan<true>>("CumProd", 26),
+    ref_row<~TypeSet{0}, &make_reverse>("ReverseSequence", 10),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_order_rows() { return kRows; }
+
+}  // namespace tenon::cpu
