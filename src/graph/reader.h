@@ -30,7 +30,7 @@ struct Model {
 // Bounds on what a model may ask for; beyond one the reader answers with kResourceExhausted and the numbers.
 struct ReaderLimits {
   size_t max_nodes = 4'000'000;
-  size_t max_nesting = 64;          // subgraphs in subgraphs, functions in functions
+  size_t max_nesting = 64;            // subgraphs in subgraphs, functions in functions
   size_t max_string_bytes = 1 << 20;  // one name or string attribute
   size_t max_tensor_bytes = size_t{1} << 40;
 };

@@ -1,0 +1,46 @@
+// A file mapped for reading.
+//
+// Lifetime: the bytes stay while a reference to the object does; the file must not shrink meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon {
+
+class MappedFile {
+ public:
+  // An empty file is a mapping of no bytes. Only regular files; symbolic links are followed.
+  static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
+// The files beside a model that hold its external data, each mapped once.
+class ExternalFiles {
+ public:
+  // "" refuses every file.
+  explicit ExternalFiles(std::string directory) : directory_(std::move(directory)) {}
+  // `location` comes from the model: relative, without "..", and no symbolic link on the way may leave the directory.
+  Result<std::shared_ptr<const MappedFile>> open(std::string_view location);
+
+ private:
+  std::string directory_;
+  std::string real_directory_;  // resolved on first use
+  std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> files_;
+};
+
+}  // namespace tenon

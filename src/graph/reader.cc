@@ -1,0 +1,227 @@
+#include "graph/reader.h"
+
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "graph/proto.h"
+#include "graph/reader_internal.h"
+#include "graph/schema.h"
+
+namespace tenon {
+
+namespace reader {
+
+namespace {
+
+constexpr int64_t kOldestIr = 3, kNewestIr = 14;
+constexpr int kOldestOnnxOpset = 7;
+
+// Length of the UTF-8 sequence of more than one byte at the beginning of `text`, or 0 if it is not one.
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto follows = [&](size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
+  const unsigned char lead = byte(0);
+  if (lead >= 0xC2 && lead <= 0xDF && follows(1)) return 2;
+  if ((lead & 0xF0) == 0xE0 && follows(1) && follows(2)) {
+    const unsigned code = (lead & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6;
+    return code >= 0x800 && (code < 0xD800 || code > 0xDFFF) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4 && follows(1) && follows(2) && follows(3)) {
+    const unsigned code = (lead & 0x07u) << 18 | (byte(1) & 0x3Fu) << 12;
+    return code >= 0x10000 && code <= 0x10FFFF ? 4 : 0;
+  }
+  return 0;
+}
+
+struct ModelParts {
+  ModelInfo info;
+  std::string_view graph;
+  bool has_graph = false;
+  std::vector<std::string_view> opset_imports, functions;
+};
+
+std::pair<std::string, std::string> read_entry(std::string_view message) {
+  std::pair<std::string, std::string> entry;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(proto::EntryProto::kKey):
+        entry.first = proto::text(reader.get_view());
+        break;
+      case proto::bytes(proto::EntryProto::kValue):
+        entry.second = proto::text(reader.get_view());
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  return entry;
+}
+
+Result<ModelParts> split_model(std::string_view message) {
+  using P = proto::ModelProto;
+  ModelParts parts;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::varint(P::kIrVersion):
+        parts.info.ir_version = reader.get_int64();
+        break;
+      case proto::bytes(P::kProducerName):
+        parts.info.producer_name = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kProducerVersion):
+        parts.info.producer_version = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kDomain):
+        parts.info.domain = proto::text(reader.get_view());
+        break;
+      case proto::varint(P::kModelVersion):
+        parts.info.model_version = reader.get_int64();
+        break;
+      case proto::bytes(P::kDocString):
+        parts.info.doc_string = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kMetadata):
+        parts.info.metadata.push_back(read_entry(proto::text(reader.get_view())));
+        break;
+      case proto::bytes(P::kOpsetImport):
+        parts.opset_imports.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kFunctions):
+        parts.functions.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kGraph):
+        TENON_INVALID_IF(parts.has_graph, "The model has two graphs.");
+        parts.graph = proto::text(reader.get_view());
+        parts.has_graph = true;
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  return parts;
+}
+
+Result<Model> read_model(ReadContext& context, std::string_view bytes) {
+  TENON_TRY_ASSIGN(ModelParts parts, split_model(bytes));
+  const int64_t ir = parts.info.ir_version;
+  TENON_INVALID_IF(ir < kOldestIr, "The model has IR version {}; the oldest that is read is {}.", ir, kOldestIr);
+  TENON_UNSUPPORTED_IF(ir > kNewestIr, "The model has IR version {}; the newest that is known is {}.", ir, kNewestIr);
+  TENON_INVALID_IF(!parts.has_graph, "The model has no graph.");
+  Opsets opsets;
+  for (std::string_view message : parts.opset_imports) TENON_TRY(add_opset_import(opsets, message));
+  std::vector<Function> functions;
+  for (std::string_view message : parts.functions) {
+    TENON_TRY_ASSIGN(Function function, read_function(context, message));
+    functions.push_back(std::move(function));
+  }
+  Model model;
+  TENON_TRY_ASSIGN(model.graph, read_graph(context, parts.graph, opsets, functions));
+  model.info = std::move(parts.info);
+  model.info.file_bytes = bytes.size();
+  return model;
+}
+
+// The one place where exceptions of protozero and of the allocator end.
+Result<Model> read_and_catch(ReadContext& context, std::span<const std::byte> bytes) {
+  TENON_INVALID_IF(bytes.empty(), "The model is empty: 0 bytes.");
+  try {
+    return read_model(context, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const std::bad_alloc&) {
+    return resource_exhausted("There is no memory for a model of {} bytes.", bytes.size());
+  } catch (const std::exception& error) {
+    return invalid_argument("The {} bytes are not an ONNX model: the protobuf encoding is broken ({}).", bytes.size(),
+                            error.what());
+  }
+}
+
+}  // namespace
+
+std::string_view plain_domain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
+
+int opset_of(const Opsets& opsets, std::string_view domain) {
+  for (const auto& [imported, version] : opsets)
+    if (imported == domain) return version;
+  return 0;
+}
+
+Status add_opset_import(Opsets& opsets, std::string_view message) {
+  std::string_view domain;
+  int64_t version = 0;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(proto::OpsetProto::kDomain):
+        domain = plain_domain(proto::text(reader.get_view()));
+        break;
+      case proto::varint(proto::OpsetProto::kVersion):
+        version = reader.get_int64();
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  const std::string_view shown = domain.empty() ? "ai.onnx" : domain;
+  TENON_INVALID_IF(domain == "tenon", "The model imports the domain \"tenon\", which is for Tenon's own operators.");
+  TENON_INVALID_IF(version < 1 || version > INT32_MAX, "The model imports opset {} of {}, which is not a version.",
+                   version, shown);
+  if (const int newest = newest_opset(domain); newest > 0) {
+    TENON_UNSUPPORTED_IF(version > newest, "The model imports opset {} of {}; the newest that is known is {}.", version,
+                         shown, newest);
+    TENON_UNSUPPORTED_IF(domain.empty() && version < kOldestOnnxOpset,
+                         "The model imports opset {} of {}; the oldest that is read is {}.", version, shown,
+                         kOldestOnnxOpset);
+  }
+  const int known = opset_of(opsets, domain);
+  TENON_INVALID_IF(known != 0 && known != version, "The model imports both opset {} and opset {} of {}.", known,
+                   version, shown);
+  if (known == 0) opsets.emplace_back(domain, static_cast<int>(version));
+  return Status();
+}
+
+Status check_name(const ReadContext& context, std::string_view name, const char* what) {
+  if (name.size() > context.limits.max_string_bytes) {
+    return resource_exhausted("The name of a {} has {} bytes; the limit is {}.", what, name.size(),
+                              context.limits.max_string_bytes);
+  }
+  for (size_t at = 0; at < name.size();) {
+    if (static_cast<unsigned char>(name[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const size_t length = utf8_length(name.substr(at));
+    TENON_INVALID_IF(length == 0, "The name of a {} is not UTF-8: byte {} of {}.", what, at, name.size());
+    at += length;
+  }
+  return Status();
+}
+
+}  // namespace reader
+
+Result<Model> read_model_file(const std::string& path, const ReaderLimits& limits) {
+  TENON_TRY_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
+  const size_t slash = path.rfind('/');
+  std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  reader::ReadContext context{
+      .limits = limits, .owner = file, .in_file = true, .external = ExternalFiles(std::move(directory))};
+  Result<Model> model = reader::read_and_catch(context, file->bytes());
+  if (!model.ok()) return std::move(model).status().with_context(format("while reading \"{}\".", path));
+  return model;
+}
+
+Result<Model> read_model_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
+                               const ReaderLimits& limits) {
+  constexpr std::align_val_t kAlignment{64};
+  auto* copy = static_cast<std::byte*>(::operator new(bytes.size() + 1, kAlignment, std::nothrow));
+  if (copy == nullptr) return resource_exhausted("There is no memory for a model of {} bytes.", bytes.size());
+  std::shared_ptr<const void> owner(
+      copy, [](const void* p) { ::operator delete(const_cast<void*>(p), std::align_val_t{64}); });
+  if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
+  reader::ReadContext context{
+      .limits = limits, .owner = std::move(owner), .in_file = false, .external = ExternalFiles(base_directory)};
+  return reader::read_and_catch(context, {copy, bytes.size()});
+}
+
+}  // namespace tenon

@@ -1,0 +1,454 @@
+// The small messages: types, attributes, functions.
+#include <bit>
+#include <cstring>
+
+#include "graph/proto.h"
+#include "graph/reader_internal.h"
+
+namespace tenon::reader {
+
+namespace {
+
+Status read_dim(const ReadContext& context, std::string_view message, Dim& dim) {
+  using P = proto::TypeProto;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::varint(P::kDimValue):
+        dim.value = reader.get_int64();
+        // Exporters write -1 for "not known"; any other negative number is a mistake.
+        TENON_INVALID_IF(dim.value < -1, "The dimension {} is negative.", dim.value);
+        break;
+      case proto::bytes(P::kDimParam): {
+        const std::string_view symbol = proto::text(reader.get_view());
+        TENON_TRY(check_name(context, symbol, "dimension"));
+        dim.symbol = symbol;
+        break;
+      }
+      default:
+        reader.skip();
+    }
+  }
+  if (dim.known()) dim.symbol.clear();
+  return Status();
+}
+
+Status read_shape(const ReadContext& context, std::string_view message, Value& value) {
+  value.has_rank = true;
+  value.dims.clear();
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    if (reader.tag_and_type() != proto::bytes(proto::TypeProto::kDim)) {
+      reader.skip();
+      continue;
+    }
+    TENON_UNSUPPORTED_IF(value.dims.size() == static_cast<size_t>(Shape::kMaxRank), "It has more than {} dimensions.",
+                         Shape::kMaxRank);
+    TENON_TRY(read_dim(context, proto::text(reader.get_view()), value.dims.emplace_back()));
+  }
+  return Status();
+}
+
+Status read_tensor_type(const ReadContext& context, std::string_view message, Value& value) {
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::varint(proto::TypeProto::kElementType): {
+        TENON_TRY_ASSIGN(value.type, to_data_type(reader.get_int64()));
+        break;
+      }
+      case proto::bytes(proto::TypeProto::kShape):
+        TENON_TRY(read_shape(context, proto::text(reader.get_view()), value));
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  return Status();
+}
+
+// AttributeProto.AttributeType.
+enum AttributeType : int64_t {
+  kUndefined = 0,
+  kFloat,
+  kInt,
+  kString,
+  kTensor,
+  kGraph,
+  kFloats,
+  kInts,
+  kStrings,
+  kTensors,
+  kGraphs,
+  kSparse,
+  kSparses,
+  kType,
+  kTypes
+};
+
+AttributeKind to_kind(int64_t type) {
+  switch (type) {
+    case kFloat:
+      return AttributeKind::kFloat;
+    case kInt:
+      return AttributeKind::kInt;
+    case kString:
+      return AttributeKind::kString;
+    case kTensor:
+      return AttributeKind::kTensor;
+    case kGraph:
+      return AttributeKind::kGraph;
+    case kFloats:
+      return AttributeKind::kFloats;
+    case kInts:
+      return AttributeKind::kInts;
+    case kStrings:
+      return AttributeKind::kStrings;
+    default:
+      return AttributeKind::kOther;
+  }
+}
+
+// What an attribute's message holds; `type` says which part counts.
+struct AttributeFields {
+  Attribute attribute;
+  int64_t type = kUndefined;
+  std::string_view reference, tensor, graph;
+  uint32_t present = 0;  // bit AttributeType
+};
+
+AttributeFields split_attribute(std::string_view message) {
+  using P = proto::AttributeProto;
+  AttributeFields fields;
+  Attribute& to = fields.attribute;
+  const auto saw = [&](AttributeType type) { fields.present |= 1u << type; };
+  const auto add_float = [&](uint32_t bits) { to.floats.push_back(std::bit_cast<float>(bits)); };
+  const auto add_int = [&](uint64_t value) { to.ints.push_back(static_cast<int64_t>(value)); };
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(P::kName):
+        to.name = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kRefAttrName):
+        fields.reference = proto::text(reader.get_view());
+        break;
+      case proto::varint(P::kType):
+        fields.type = reader.get_int64();
+        break;
+      case proto::fixed32(P::kF):
+        saw(kFloat), to.f = std::bit_cast<float>(reader.get_fixed32());
+        break;
+      case proto::varint(P::kI):
+        saw(kInt), to.i = reader.get_int64();
+        break;
+      case proto::bytes(P::kS):
+        saw(kString), to.s = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kT):
+        saw(kTensor), fields.tensor = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kG):
+        saw(kGraph), fields.graph = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kFloats):
+        saw(kFloats), proto::for_each_packed_fixed<uint32_t>(proto::text(reader.get_view()), add_float);
+        break;
+      case proto::fixed32(P::kFloats):
+        saw(kFloats), add_float(reader.get_fixed32());
+        break;
+      case proto::bytes(P::kInts):
+        saw(kInts), proto::for_each_packed_varint(proto::text(reader.get_view()), add_int);
+        break;
+      case proto::varint(P::kInts):
+        saw(kInts), add_int(reader.get_uint64());
+        break;
+      case proto::bytes(P::kStrings):
+        saw(kStrings), to.strings.emplace_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kTensors):
+        saw(kTensors), reader.skip();
+        break;
+      case proto::bytes(P::kGraphs):
+        saw(kGraphs), reader.skip();
+        break;
+      case proto::bytes(P::kSparseTensor):
+        saw(kSparse), reader.skip();
+        break;
+      case proto::bytes(P::kSparseTensors):
+        saw(kSparses), reader.skip();
+        break;
+      case proto::bytes(P::kTypeProto):
+        saw(kType), reader.skip();
+        break;
+      case proto::bytes(P::kTypeProtos):
+        saw(kTypes), reader.skip();
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  return fields;
+}
+
+Status check_string_length(const ReadContext& context, const std::string& attribute, const std::string& text) {
+  if (text.size() <= context.limits.max_string_bytes) return Status();
+  return resource_exhausted("A string of attribute \"{}\" has {} bytes; the limit is {}.", attribute, text.size(),
+                            context.limits.max_string_bytes);
+}
+
+}  // namespace
+
+Status read_type(const ReadContext& context, std::string_view message, Value& value) {
+  using P = proto::TypeProto;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(P::kTensor):
+        value.is_tensor = true;
+        TENON_TRY(read_tensor_type(context, proto::text(reader.get_view()), value));
+        break;
+      case proto::bytes(P::kSequence):
+      case proto::bytes(P::kMap):
+      case proto::bytes(P::kOptional):
+      case proto::bytes(P::kOpaque):
+      case proto::bytes(P::kSparseTensor):
+        value.is_tensor = false;
+        reader.skip();
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  if (!value.is_tensor) {
+    value.type = DataType::kUndefined;
+    value.has_rank = false;
+    value.dims.clear();
+  }
+  return Status();
+}
+
+std::string_view value_info_name(std::string_view message) {
+  std::string_view name;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    if (reader.tag_and_type() == proto::bytes(proto::ValueInfoProto::kName)) {
+      name = proto::text(reader.get_view());
+    } else {
+      reader.skip();
+    }
+  }
+  return name;
+}
+
+Result<Value> read_value_info(const ReadContext& context, std::string_view message) {
+  Value value;
+  proto::Reader reader = proto::reader(message);
+  std::string_view type;
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(proto::ValueInfoProto::kName):
+        value.name = proto::text(reader.get_view());
+        break;
+      case proto::bytes(proto::ValueInfoProto::kType):
+        type = proto::text(reader.get_view());
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  TENON_TRY(check_name(context, value.name, "value"));
+  TENON_TRY_CONTEXT(read_type(context, type, value), "while reading the type of \"{}\".", value.name);
+  return value;
+}
+
+Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view message) {
+  AttributeFields fields = split_attribute(message);
+  Attribute& attribute = fields.attribute;
+  TENON_TRY(check_name(context, attribute.name, "attribute"));
+  TENON_INVALID_IF(attribute.name.empty(), "An attribute has no name.");
+  if (fields.type == kUndefined && fields.reference.empty()) {
+    // Models of the first IR versions leave the type out; then one part is there, and it is the type.
+    TENON_INVALID_IF(!std::has_single_bit(fields.present), "Attribute \"{}\" does not say which type it has.",
+                     attribute.name);
+    fields.type = std::countr_zero(fields.present);
+  }
+  TENON_INVALID_IF(fields.type < 0 || fields.type > kTypes, "Attribute \"{}\" has the unknown type {}.", attribute.name,
+                   fields.type);
+  attribute.kind = to_kind(fields.type);
+  TENON_TRY(check_string_length(context, attribute.name, attribute.s));
+  for (const std::string& text : attribute.strings) TENON_TRY(check_string_length(context, attribute.name, text));
+  ParsedAttribute parsed;
+  parsed.reference = fields.reference;
+  parsed.sparse = fields.type == kSparse || fields.type == kSparses;
+  if (fields.reference.empty() && fields.type == kTensor) {
+    TENON_INVALID_IF((fields.present >> kTensor & 1) == 0, "Attribute \"{}\" lacks its tensor.", attribute.name);
+    Result<NamedConstant> tensor = read_tensor(context, fields.tensor);
+    if (!tensor.ok())
+      return std::move(tensor).status().with_context(format("while reading attribute \"{}\".", attribute.name));
+    attribute.tensor = std::move(tensor->constant);
+  }
+  if (fields.reference.empty() && fields.type == kGraph) {
+    TENON_INVALID_IF((fields.present >> kGraph & 1) == 0, "Attribute \"{}\" lacks its graph.", attribute.name);
+    parsed.graph = fields.graph;
+  }
+  parsed.attribute = std::move(attribute);
+  return parsed;
+}
+
+Result<ConstantRef> read_constant_node(const ParsedAttribute& parsed) {
+  const Attribute& attribute = parsed.attribute;
+  TENON_UNSUPPORTED_IF(parsed.sparse, "A Constant's \"{}\" is a sparse tensor, and those are not read.",
+                       attribute.name);
+  std::byte* data = nullptr;
+  const auto filled = [&](DataType type, const Shape& shape, const void* from, size_t size) -> Result<ConstantRef> {
+    TENON_TRY_ASSIGN(ConstantRef constant, make_constant(type, shape, &data));
+    if (size > 0) std::memcpy(data, from, size);
+    return constant;
+  };
+  const auto strings = [](const Shape& shape, std::vector<std::string> texts) -> Result<ConstantRef> {
+    auto constant = std::make_shared<Constant>();
+    constant->type = DataType::kString;
+    constant->shape = shape;
+    constant->strings = std::move(texts);
+    return ConstantRef(std::move(constant));
+  };
+  const auto vector_of = [](const auto& items) { return Shape{static_cast<int64_t>(items.size())}; };
+  const std::string_view name = attribute.name;
+  const AttributeKind kind = attribute.kind;
+  if (name == "value" && kind == AttributeKind::kTensor) return attribute.tensor;
+  if (name == "value_float" && kind == AttributeKind::kFloat)
+    return filled(DataType::kFloat, {}, &attribute.f, sizeof(float));
+  if (name == "value_int" && kind == AttributeKind::kInt)
+    return filled(DataType::kInt64, {}, &attribute.i, sizeof(int64_t));
+  if (name == "value_floats" && kind == AttributeKind::kFloats)
+    return filled(DataType::kFloat, vector_of(attribute.floats), attribute.floats.data(), attribute.floats.size() * 4);
+  if (name == "value_ints" && kind == AttributeKind::kInts)
+    return filled(DataType::kInt64, vector_of(attribute.ints), attribute.ints.data(), attribute.ints.size() * 8);
+  if (name == "value_string" && kind == AttributeKind::kString) return strings({}, {attribute.s});
+  if (name == "value_strings" && kind == AttributeKind::kStrings)
+    return strings(vector_of(attribute.strings), attribute.strings);
+  return invalid_argument("A Constant's attribute \"{}\" has a name or a kind that gives no value.", name);
+}
+
+NodeFields split_node(std::string_view message) {
+  using P = proto::NodeProto;
+  NodeFields node;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(P::kInput):
+        node.inputs.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kOutput):
+        node.outputs.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kName):
+        node.name = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kOpType):
+        node.op_type = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kAttribute):
+        node.attributes.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kDomain):
+        node.domain = plain_domain(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kOverload):
+        node.overload = proto::text(reader.get_view());
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  return node;
+}
+
+Result<GraphFields> split_graph(std::string_view message) {
+  using P = proto::GraphProto;
+  GraphFields graph;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(P::kNode):
+        graph.nodes.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kName):
+        graph.name = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kInitializer):
+        graph.initializers.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kInput):
+        graph.inputs.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kOutput):
+        graph.outputs.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kValueInfo):
+        graph.value_infos.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kSparseInitializer):
+        return unsupported("The graph \"{}\" has a sparse initializer, and those are not read.", graph.name);
+      default:
+        reader.skip();
+    }
+  }
+  return graph;
+}
+
+std::string Function::label() const {
+  std::string text = domain.empty() ? std::string(name) : format("{}.{}", domain, name);
+  return overload.empty() ? text : format("{}:{}", text, overload);
+}
+
+Result<Function> read_function(ReadContext& context, std::string_view message) {
+  using P = proto::FunctionProto;
+  Function function;
+  std::vector<std::string_view> imports;
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(P::kName):
+        function.name = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kDomain):
+        function.domain = plain_domain(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kOverload):
+        function.overload = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kInput):
+        function.inputs.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kOutput):
+        function.outputs.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kAttribute):
+        function.attributes.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kAttributeProto):
+        function.defaults.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kNode):
+        function.nodes.push_back(proto::text(reader.get_view()));
+        break;
+      case proto::bytes(P::kOpsetImport):
+        imports.push_back(proto::text(reader.get_view()));
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  TENON_TRY(check_name(context, function.name, "function"));
+  TENON_TRY(check_name(context, function.domain, "function's domain"));
+  TENON_TRY(check_name(context, function.overload, "function's overload"));
+  TENON_INVALID_IF(function.domain == "tenon",
+                   "Function \"{}\" is in the domain \"tenon\", which is for Tenon's own operators.", function.name);
+  for (std::string_view import : imports)
+    TENON_TRY_CONTEXT(add_opset_import(function.opsets, import), "while reading function \"{}\".", function.label());
+  return function;
+}
+
+}  // namespace tenon::reader
