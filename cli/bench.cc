@@ -1,0 +1,100 @@
+// tenon bench: how long loading, the first and later runs take, and how much memory.
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/model_arguments.h"
+#include "cli/output.h"
+
+namespace tenon::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct BenchArguments : ModelArguments {
+  int runs = 20;
+};
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The largest resident set so far, in MiB; 0 where the kernel does not tell.
+double peak_mb() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != "VmHWM:") continue;
+    double kib = 0;
+    status >> kib;
+    return kib / 1024;
+  }
+  return 0;
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  const auto index = static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5);
+  return sorted[index];
+}
+
+Status bench(const BenchArguments& arguments) {
+  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  const Clock::time_point create_start = Clock::now();
+  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  const double create_ms = ms_since(create_start);
+  TENON_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, true));
+  TENON_TRY_ASSIGN(Binding binding, session->make_binding());
+  for (const auto& [name, tensor] : inputs) TENON_TRY(binding.bind_input(name, tensor));
+
+  RunReport report;
+  const Clock::time_point first_start = Clock::now();
+  TENON_TRY(session->run(binding, {.report = &report}));
+  const double first_ms = ms_since(first_start);
+  std::vector<double> times_ms;
+  {
+    Progress progress("bench", static_cast<uint64_t>(arguments.runs));
+    for (int i = 0; i < arguments.runs; ++i) {
+      const Clock::time_point start = Clock::now();
+      TENON_TRY(session->run(binding, {.report = &report}));
+      times_ms.push_back(ms_since(start));
+      progress.update(static_cast<uint64_t>(i) + 1);
+    }
+  }
+  std::sort(times_ms.begin(), times_ms.end());
+  const double median_ms = quantile(times_ms, 0.5);
+  const double p90_ms = quantile(times_ms, 0.9);
+  if (arguments.json) {
+    print_json({{"model", arguments.model},
+                {"threads", arguments.threads},
+                {"runs", arguments.runs},
+                {"create_ms", create_ms},
+                {"first_ms", first_ms},
+                {"median_ms", median_ms},
+                {"p90_ms", p90_ms},
+                {"min_ms", times_ms.front()},
+                {"peak_mb", peak_mb()},
+                {"bytes_copied", report.copies.bytes_copied()}});
+    return {};
+  }
+  print(
+      "create  {:9.2f} ms\nfirst   {:9.2f} ms\nmedian  {:9.2f} ms  ({} runs)\np90     {:9.2f} ms\npeak    {:9.1f} "
+      "MiB\n",
+      create_ms, first_ms, median_ms, arguments.runs, p90_ms, peak_mb());
+  return {};
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action* action) {
+  CLI::App* command = app.add_subcommand("bench", "Times loading and running a model");
+  const auto arguments = std::make_shared<BenchArguments>();
+  arguments->add_model(*command);
+  arguments->add_inputs(*command);
+  arguments->add_dims(*command);
+  arguments->add_threads(*command);
+  command->add_option("--runs", arguments->runs, "Runs to time after the first one")->check(CLI::Range(1, 1'000'000));
+  command->callback([arguments, action] { *action = [arguments] { return bench(*arguments); }; });
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,25 @@
+// The commands of `tenon`, one file each. Adding one to the parser sets what runs when it is chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "base/status.h"
+
+namespace tenon::cli {
+
+// What the command line chose; called after parsing.
+using Action = std::function<Status()>;
+
+void add_run(CLI::App& app, Action* action);
+void add_bench(CLI::App& app, Action* action);
+void add_explain(CLI::App& app, Action* action);
+void add_inspect(CLI::App& app, Action* action);
+void add_devices(CLI::App& app, Action* action);
+void add_env(CLI::App& app, Action* action);
+void add_demo(CLI::App& app, Action* action);
+
+// 0 for OK; one number for each status code, listed in the help.
+int exit_code(const Status& status);
+
+}  // namespace tenon::cli

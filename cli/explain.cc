@@ -1,0 +1,46 @@
+// tenon explain: the plan for given shapes, its memory, its copies and why.
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "cli/commands.h"
+#include "cli/model_arguments.h"
+#include "cli/output.h"
+
+namespace tenon::cli {
+namespace {
+
+Status explain(const ModelArguments& arguments) {
+  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  std::map<std::string, Shape> shapes;
+  for (const ValueInfo& info : session->inputs()) {
+    TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
+    shapes.emplace(info.name, shape);
+  }
+  TENON_TRY_ASSIGN(const std::string plan, session->explain(shapes));
+  if (!arguments.json) {
+    print("{}{}", plan, plan.ends_with('\n') ? "" : "\n");
+    return {};
+  }
+  auto inputs = nlohmann::ordered_json::object();
+  for (const auto& [name, shape] : shapes) inputs[name] = shape.dims();
+  auto lines = nlohmann::ordered_json::array();
+  std::istringstream text(plan);
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  print_json({{"model", arguments.model}, {"inputs", inputs}, {"plan", lines}});
+  return {};
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action* action) {
+  CLI::App* command = app.add_subcommand("explain", "Prints the plan for a model: steps, memory, copies and why");
+  const auto arguments = std::make_shared<ModelArguments>();
+  arguments->add_model(*command);
+  arguments->add_dims(*command);
+  arguments->add_threads(*command);
+  command->callback([arguments, action] { *action = [arguments] { return explain(*arguments); }; });
+}
+
+}  // namespace tenon::cli

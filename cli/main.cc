@@ -1,0 +1,59 @@
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include <tenon/session.h>
+
+#include "cli/commands.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Exit codes: 0 success, 2 invalid argument, model or data, 3 unsupported, 4 not found, 5 out of range,\n"
+    "6 resources exhausted, 7 device error, 8 device lost, 9 cancelled, 10 a defect of tenon.";
+
+int run(int argc, char** argv) {
+  CLI::App app("Runs ONNX models on memory that is already there.", "tenon");
+  app.set_version_flag("--version", std::string(version()));
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  Action action;
+  add_run(app, &action);
+  add_bench(app, &action);
+  add_explain(app, &action);
+  add_inspect(app, &action);
+  add_devices(app, &action);
+  add_env(app, &action);
+  add_demo(app, &action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : exit_code(Status(StatusCode::kInvalidArgument, error.what()));
+  }
+  const Status status = action();
+  if (!status.ok()) std::fprintf(stderr, "tenon: %s\n", status.message().c_str());
+  return exit_code(status);
+}
+
+}  // namespace
+
+int exit_code(const Status& status) {
+  // 1 is left to crashes and shells; the other numbers are the codes' own.
+  return status.ok() ? 0 : static_cast<int>(status.code()) + 1;
+}
+
+}  // namespace tenon::cli
+
+int main(int argc, char** argv) {
+  // Libraries of the command line and of JSON throw; what they throw ends here.
+  try {
+    return tenon::cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("tenon: Memory is exhausted.\n", stderr);
+    return tenon::cli::exit_code(tenon::Status(tenon::StatusCode::kResourceExhausted, ""));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tenon: %s\n", error.what());
+    return tenon::cli::exit_code(tenon::Status(tenon::StatusCode::kInternal, ""));
+  }
+}

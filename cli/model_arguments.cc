@@ -1,0 +1,187 @@
+#include "cli/model_arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <random>
+
+#include "cli/npy.h"
+
+namespace tenon::cli {
+namespace {
+
+// Splits at the last '=': names may contain one, numbers do not, and a path with one can be written with a name before
+// it.
+Result<std::pair<std::string, std::string>> split(const std::string& text, size_t at, const char* option) {
+  TENON_INVALID_IF(at == std::string::npos || at == 0 || at + 1 == text.size(),
+                   "{} \"{}\" has not the form NAME=VALUE.", option, text);
+  return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+// IEEE half precision of a normal float, rounded to nearest; enough for random values of moderate size.
+uint16_t to_half(float value) {
+  const auto half = static_cast<_Float16>(value);
+  uint16_t bits = 0;
+  std::memcpy(&bits, &half, sizeof bits);
+  return bits;
+}
+
+uint16_t to_bfloat16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+template <typename T, typename Make>
+void fill(const Tensor& tensor, const Make& make) {
+  std::generate_n(tensor.data_as<T>(), tensor.size_bytes() / sizeof(T), make);
+}
+
+}  // namespace
+
+void ModelArguments::add_model(CLI::App& command) {
+  command.add_option("model", model, "The model's file (.onnx)")->required();
+  command.add_flag("--json", json, "Print one JSON object");
+}
+
+void ModelArguments::add_dims(CLI::App& command) {
+  command.add_option("--dim", dims, "NAME=N: fixes a symbolic dimension; may be repeated")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+}
+
+void ModelArguments::add_inputs(CLI::App& command) {
+  command.add_option("--input", inputs, "NAME=FILE.npy: an input's values; may be repeated")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  command.add_option("--seed", seed, "Seed of random inputs");
+}
+
+void ModelArguments::add_threads(CLI::App& command) {
+  command.add_option("--threads", threads, "Threads, the caller's included; 0: one for each CPU")
+      ->check(CLI::Range(0, 1024));
+}
+
+Result<SessionOptions> ModelArguments::session_options() const {
+  SessionOptions options;
+  options.threads = threads;
+  for (const std::string& dim : dims) {
+    TENON_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim"));
+    int64_t value = 0;
+    const char* end = pair.second.data() + pair.second.size();
+    const auto [stop, error] = std::from_chars(pair.second.data(), end, value);
+    TENON_INVALID_IF(error != std::errc() || stop != end || value < 0, "--dim \"{}\" gives {} no whole number.", dim,
+                     pair.first);
+    TENON_INVALID_IF(!options.dims.emplace(pair.first, value).second, "--dim gives \"{}\" twice.", pair.first);
+  }
+  return options;
+}
+
+Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(const Session& session,
+                                                                                bool fill) const {
+  std::vector<std::pair<std::string, Tensor>> given;
+  for (const std::string& input : inputs) {
+    // An input's name may hold a '=' too: take the split whose name the model knows, else the first.
+    size_t at = input.find('=');
+    for (size_t i = at; i != std::string::npos; i = input.find('=', i + 1)) {
+      const auto known = std::any_of(session.inputs().begin(), session.inputs().end(),
+                                     [&](const ValueInfo& info) { return info.name == input.substr(0, i); });
+      if (known) at = i;
+    }
+    TENON_TRY_ASSIGN(const auto pair, split(input, at, "--input"));
+    const auto same_name = [&pair](const auto& other) { return other.first == pair.first; };
+    TENON_INVALID_IF(std::any_of(given.begin(), given.end(), same_name), "--input gives \"{}\" twice.", pair.first);
+    std::string names;
+    bool known = false;
+    for (const ValueInfo& info : session.inputs()) {
+      known = known || info.name == pair.first;
+      names += format("{}\"{}\"", names.empty() ? "" : ", ", info.name);
+    }
+    if (!known)
+      return not_found("The model has no input \"{}\"; it has {}.", pair.first, names.empty() ? "none" : names);
+    TENON_TRY_ASSIGN(Tensor tensor, read_npy(pair.second));
+    given.emplace_back(pair.first, std::move(tensor));
+  }
+  std::vector<std::pair<std::string, Tensor>> all;
+  std::string missing;
+  for (size_t i = 0; i < session.inputs().size(); ++i) {
+    const ValueInfo& info = session.inputs()[i];
+    const auto found =
+        std::find_if(given.begin(), given.end(), [&](const auto& pair) { return pair.first == info.name; });
+    if (found != given.end()) {
+      all.push_back(*found);
+    } else if (fill) {
+      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
+      TENON_TRY_ASSIGN(Tensor tensor, random_tensor(info.type, shape, seed + i));
+      all.emplace_back(info.name, std::move(tensor));
+    } else {
+      missing += format("{}{}", missing.empty() ? "" : ", ", info.to_string());
+    }
+  }
+  TENON_INVALID_IF(!missing.empty(),
+                   "These inputs are missing: {}. Give each with --input NAME=FILE.npy, or all with --random.",
+                   missing);
+  return all;
+}
+
+Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int64_t>& dims) {
+  TENON_INVALID_IF(!info.has_shape, "Input \"{}\" declares no shape; give its values with --input.", info.name);
+  TENON_INVALID_IF(info.dims.size() > static_cast<size_t>(Shape::kMaxRank),
+                   "Input \"{}\" has {} dimensions; {} are the most.", info.name, info.dims.size(), Shape::kMaxRank);
+  Shape shape;
+  for (size_t i = 0; i < info.dims.size(); ++i) {
+    int64_t dim = info.dims[i];
+    const std::string name = i < info.dim_names.size() ? info.dim_names[i] : "";
+    if (dim < 0) {
+      const auto found = dims.find(name);
+      TENON_INVALID_IF(found == dims.end(),
+                       "Dimension {} of input {} is open; fix it with --dim {}=N or give the values with --input.", i,
+                       info.to_string(), name.empty() ? "NAME" : name);
+      dim = found->second;
+    }
+    shape.push_back(dim);
+  }
+  return shape;
+}
+
+Result<Tensor> random_tensor(DataType type, const Shape& shape, uint64_t seed) {
+  TENON_TRY_ASSIGN(Tensor tensor, Tensor::allocate(type, shape));
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  const auto bit = [&random] { return static_cast<uint8_t>(random() & 1); };
+  switch (type) {
+    case DataType::kFloat:
+      fill<float>(tensor, [&] { return normal(random); });
+      return tensor;
+    case DataType::kDouble:
+      fill<double>(tensor, [&] { return normal(random); });
+      return tensor;
+    case DataType::kFloat16:
+      fill<uint16_t>(tensor, [&] { return to_half(normal(random)); });
+      return tensor;
+    case DataType::kBfloat16:
+      fill<uint16_t>(tensor, [&] { return to_bfloat16(normal(random)); });
+      return tensor;
+    case DataType::kUint8:
+    case DataType::kInt8:
+    case DataType::kBool:
+      fill<uint8_t>(tensor, bit);
+      return tensor;
+    case DataType::kUint16:
+    case DataType::kInt16:
+      fill<uint16_t>(tensor, bit);
+      return tensor;
+    case DataType::kUint32:
+    case DataType::kInt32:
+      fill<uint32_t>(tensor, bit);
+      return tensor;
+    case DataType::kUint64:
+    case DataType::kInt64:
+      fill<uint64_t>(tensor, bit);
+      return tensor;
+    default:
+      return unsupported("Random values of type {} are not made; give them with --input.", data_type_name(type));
+  }
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,41 @@
+// What several commands take: a model, its inputs as .npy files or random values, symbolic dimensions, threads.
+#pragma once
+
+#include <tenon/session.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon::cli {
+
+struct ModelArguments {
+  std::string model;
+  std::vector<std::string> inputs;  // NAME=FILE.npy
+  std::vector<std::string> dims;    // NAME=N
+  int threads = 0;
+  bool random = false;
+  uint64_t seed = 0;
+  bool json = false;
+
+  void add_model(CLI::App& command);
+  void add_dims(CLI::App& command);
+  void add_inputs(CLI::App& command);
+  void add_threads(CLI::App& command);
+
+  // Errors: kInvalidArgument for text that is no NAME=N.
+  Result<SessionOptions> session_options() const;
+  // Every input of the model in its order: from its file, or random when `fill` is set. Errors name the inputs that are
+  // missing, given twice or unknown, and dimensions that nothing fixes.
+  Result<std::vector<std::pair<std::string, Tensor>>> read_inputs(const Session& session, bool fill) const;
+};
+
+// The declared shape of an input with `dims` put in; kInvalidArgument names a dimension that stays open.
+Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int64_t>& dims);
+// Values for a benchmark or a first try: normal floats, integers 0 and 1 (valid indices nearly everywhere).
+Result<Tensor> random_tensor(DataType type, const Shape& shape, uint64_t seed);
+
+}  // namespace tenon::cli

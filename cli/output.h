@@ -1,0 +1,39 @@
+// Printing: text, JSON and progress. Results go to stdout, everything else to stderr.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/format.h"
+
+namespace tenon::cli {
+
+// One object a command, pretty-printed. Text that is no UTF-8 (names out of a model) is replaced where it is wrong.
+void print_json(const nlohmann::ordered_json& value);
+
+template <typename... Args>
+void print(fmt::format_string<Args...> text, Args&&... args) {
+  const std::string line = tenon::format(text, std::forward<Args>(args)...);
+  std::fwrite(line.data(), 1, line.size(), stdout);
+}
+
+// "9.3 MiB", "512 bytes".
+std::string bytes_text(uint64_t bytes);
+
+// A bar on stderr while a terminal looks at it.
+class Progress {
+ public:
+  Progress(std::string what, uint64_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void update(uint64_t done);
+
+ private:
+  std::string what_;
+  uint64_t total_;
+  bool visible_;
+};
+
+}  // namespace tenon::cli

@@ -1,0 +1,89 @@
+// tenon run: one run, outputs to files.
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/model_arguments.h"
+#include "cli/npy.h"
+#include "cli/output.h"
+
+namespace tenon::cli {
+namespace {
+
+struct RunArguments : ModelArguments {
+  std::string output_dir;
+};
+
+Status make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return not_found("The folder \"{}\" cannot be made: {}.", path, error.message());
+  return {};
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << '\n';
+  file.flush();
+  if (!file) return not_found("The file \"{}\" cannot be written.", path);
+  return {};
+}
+
+Status run(const RunArguments& arguments) {
+  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  TENON_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, arguments.random));
+  // Before the run: a folder that cannot be made should not cost a run.
+  if (!arguments.output_dir.empty()) TENON_TRY(make_folder(arguments.output_dir));
+  RunReport report;
+  TENON_TRY_ASSIGN(const std::vector<Tensor> outputs, session->run(inputs, {.report = &report}));
+
+  auto list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string file = format("{}.npy", i);
+    nlohmann::ordered_json entry = {{"name", session->outputs()[i].name},
+                                    {"dtype", data_type_name(outputs[i].type())},
+                                    {"shape", outputs[i].shape().dims()}};
+    if (!arguments.output_dir.empty()) {
+      TENON_TRY(write_npy(arguments.output_dir + "/" + file, outputs[i]));
+      entry["file"] = file;
+    }
+    list.push_back(std::move(entry));
+  }
+  if (!arguments.output_dir.empty()) {
+    TENON_TRY(write_text(arguments.output_dir + "/outputs.json",
+                         list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
+  }
+  const double infer_ms = static_cast<double>(report.infer_ns) / 1e6;
+  if (arguments.json) {
+    print_json({{"model", arguments.model},
+                {"outputs", list},
+                {"infer_ms", infer_ms},
+                {"bytes_copied", report.copies.bytes_copied()}});
+    return {};
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    print("{} {}{}{}\n", session->outputs()[i].name, data_type_name(outputs[i].type()), outputs[i].shape().to_string(),
+          arguments.output_dir.empty() ? "" : format(" -> {}/{}.npy", arguments.output_dir, i));
+  }
+  print("{:.1f} ms, {} copied\n", infer_ms, bytes_text(report.copies.bytes_copied()));
+  return {};
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action* action) {
+  CLI::App* command = app.add_subcommand("run", "Runs a model once and writes its outputs as .npy files");
+  const auto arguments = std::make_shared<RunArguments>();
+  arguments->add_model(*command);
+  arguments->add_inputs(*command);
+  arguments->add_dims(*command);
+  arguments->add_threads(*command);
+  command->add_flag("--random", arguments->random, "Fill inputs that are not given with random values");
+  command->add_option("--output-dir", arguments->output_dir,
+                      "Write 0.npy, 1.npy, ... and outputs.json into this folder");
+  command->callback([arguments, action] { *action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace tenon::cli
