@@ -1,0 +1,235 @@
+// The Tenon side of the demo: imports what the Vulkan side made, and runs the model on it frame by frame.
+#include "demo/demo.h"
+
+#include <tenon/session.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "demo/page.h"
+#include "demo/producer.h"
+#include "demo/producer_link.h"
+
+namespace tenon::demo {
+namespace {
+
+constexpr int64_t kRunTimeoutNs = 20'000'000'000;
+
+double ms_between(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) / 1e6; }
+
+Result<StartMessage> start_message(const DemoOptions& options) {
+  TENON_INVALID_IF(options.frames == 0, "The demo needs at least one frame.");
+  TENON_INVALID_IF(options.buffers < 1 || options.buffers > kMaxBuffers, "{} buffers are asked for; 1 to {} work.",
+                   options.buffers, kMaxBuffers);
+  TENON_INVALID_IF(options.delay_ms < 0 || options.delay_ms > 10'000, "A delay of {} ms is outside 0 to 10000 ms.",
+                   options.delay_ms);
+  StartMessage start;
+  start.frames = options.frames;
+  start.kill_at = options.kill_producer_at;
+  start.buffers = options.buffers;
+  start.delay_ms = options.delay_ms;
+  TENON_INVALID_IF(!start.device.set(options.device), "The device's name is too long.");
+  TENON_INVALID_IF(!start.png.set(options.png), "The path of the picture is too long.");
+  TENON_INVALID_IF(!start.dump_directory.set(options.dump_directory), "The path of the dump folder is too long.");
+  return start;
+}
+
+// One buffer pair as the session sees it.
+struct Slot {
+  Tensor input;
+  Tensor output;
+  std::optional<Binding> binding;
+};
+
+Result<Tensor> import_tensor(BufferHandle& buffer, const std::string& name, bool writable, size_t size_bytes,
+                             const Shape& shape) {
+  ExternalMemoryDescriptor descriptor;
+  descriptor.kind = buffer.kind;
+  descriptor.size_bytes = size_bytes;
+  descriptor.offset_bytes = buffer.offset_bytes;
+  descriptor.writable = writable;
+  descriptor.name = name;
+  TENON_TRY_ASSIGN(const auto memory, ExternalMemory::import(buffer.handle, descriptor));
+  return ExternalMemory::create_tensor(memory, DataType::kFloat, shape);
+}
+
+Status check_model(const Session& session) {
+  const auto fits = [](std::span<const ValueInfo> values) {
+    return values.size() == 1 && values[0].type == DataType::kFloat &&
+           (!values[0].has_shape || values[0].dims.size() == 4);
+  };
+  TENON_INVALID_IF(!fits(session.inputs()) || !fits(session.outputs()),
+                   "The demo needs a detector with one image as input and one map as output (float32, rank 4).");
+  return {};
+}
+
+Result<std::vector<Slot>> make_slots(Session& session, ProducerSide& side) {
+  const std::string& input_name = session.inputs()[0].name;
+  const std::string& output_name = session.outputs()[0].name;
+  std::vector<Slot> slots;
+  for (size_t i = 0; i < side.inputs.size(); ++i) {
+    Slot slot;
+    TENON_TRY_ASSIGN(slot.input, import_tensor(side.inputs[i], input_name, false, kInputBytes,
+                                               {1, kFrameChannels, kFrameHeight, kFrameWidth}));
+    TENON_TRY_ASSIGN(slot.output,
+                     import_tensor(side.outputs[i], output_name, true, kMapBytes, {1, 1, kFrameHeight, kFrameWidth}));
+    TENON_TRY_ASSIGN(slot.binding, session.make_binding());
+    TENON_TRY(slot.binding->bind_input(input_name, slot.input));
+    TENON_TRY(slot.binding->bind_output(output_name, slot.output));
+    slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+const char* fence_name(FenceRoute route) {
+  switch (route) {
+    case FenceRoute::kExported:
+      return "vulkan_timeline";
+    case FenceRoute::kBridged:
+      return "shared_timeline";
+    case FenceRoute::kCallbacks:
+      return "callback_timeline";
+  }
+  return "unknown";
+}
+
+const char* memory_name(ExternalMemoryKind kind) {
+  return kind == ExternalMemoryKind::kVulkanOpaqueFd ? "vulkan_opaque_fd" : "mappable_fd";
+}
+
+void add_copies(const CopyLedger& ledger, DemoReport* report) {
+  report->bytes_copied += ledger.bytes_copied();
+  for (const CopyRecord& record : ledger.records) {
+    const std::string text = format("{} from {} to {}: {}", record.what, record.source.to_string(),
+                                    record.target.to_string(), copy_reason_name(record.reason));
+    const auto known = std::find_if(report->copies.begin(), report->copies.end(),
+                                    [&text](const CopyLine& line) { return line.text == text; });
+    if (known != report->copies.end())
+      known->bytes += record.bytes;
+    else
+      report->copies.push_back({text, record.bytes});
+  }
+}
+
+FrameReport frame_report(const FrameMessage& message, const FrameTimes& run_times, int64_t infer_begin_ns,
+                         int64_t infer_end_ns) {
+  FrameReport frame;
+  frame.frame = message.frame;
+  frame.times = run_times;
+  frame.times.wait = ms_between(message.begin_ns, infer_begin_ns);
+  frame.times.infer = ms_between(infer_begin_ns, infer_end_ns);
+  frame.times.signal = ms_between(infer_end_ns, message.seen_ns);
+  frame.times.postprocess = ms_between(message.seen_ns, message.found_ns);
+  frame.expected.assign(message.expected, message.expected + std::clamp(message.expected_count, 0, kMaxBoxes));
+  frame.found.assign(message.found, message.found + std::clamp(message.found_count, 0, kMaxBoxes));
+  frame.matched = count_matches(frame.expected, frame.found, kMatchOverlap);
+  return frame;
+}
+
+// What the Tenon side knows about a frame before the Vulkan side has reported it.
+struct PendingFrame {
+  FrameTimes times;
+  int64_t infer_begin_ns = 0;
+  int64_t infer_end_ns = 0;
+};
+
+Result<PendingFrame> run_frame(Session& session, Slot& slot, const ProducerSide& side, uint64_t frame, bool skip_wait,
+                               RunReport* run, DemoReport* report) {
+  const Fence drawn{side.drawn, frame};
+  const Fence released{side.released, frame};
+  RunOptions options;
+  if (!skip_wait) options.waits = std::span(&drawn, 1);
+  options.signals = std::span(&released, 1);
+  options.timeout_ns = kRunTimeoutNs;
+  options.report = run;
+  const int64_t start_ns = monotonic_ns();
+  TENON_TRY(session.run(*slot.binding, options));
+  PendingFrame pending;
+  pending.infer_begin_ns = start_ns + run->wait_ns;
+  pending.infer_end_ns = pending.infer_begin_ns + run->infer_ns;
+  pending.times.run_wait = static_cast<double>(run->wait_ns) / 1e6;
+  add_copies(run->copies, report);
+  return pending;
+}
+
+}  // namespace
+
+double DemoReport::frames_per_second() const {
+  return frames.size() > 1 && seconds > 0 ? static_cast<double>(frames.size() - 1) / seconds : 0;
+}
+
+size_t DemoReport::lines_expected() const {
+  size_t sum = 0;
+  for (const FrameReport& frame : frames) sum += frame.expected.size();
+  return sum;
+}
+
+size_t DemoReport::lines_matched() const {
+  size_t sum = 0;
+  for (const FrameReport& frame : frames) sum += static_cast<size_t>(frame.matched);
+  return sum;
+}
+
+size_t DemoReport::boxes() const {
+  size_t sum = 0;
+  for (const FrameReport& frame : frames) sum += frame.found.size();
+  return sum;
+}
+
+double DemoReport::match_rate() const {
+  const size_t expected = lines_expected();
+  return expected > 0 ? static_cast<double>(lines_matched()) / static_cast<double>(expected) : 0;
+}
+
+Result<DemoReport> run_demo(const DemoOptions& options, const std::function<void(uint64_t frame)>& on_frame) {
+  TENON_TRY_ASSIGN(const StartMessage start, start_message(options));
+  // The Vulkan side starts up while the model is loaded.
+  TENON_TRY_ASSIGN(const std::unique_ptr<ProducerLink> link,
+                   options.in_process ? make_thread_link(start) : make_process_link(start));
+  SessionOptions session_options;
+  session_options.threads = options.threads;
+  TENON_TRY_ASSIGN(const std::shared_ptr<Session> session, Session::load(options.model, session_options));
+  TENON_TRY(check_model(*session));
+  TENON_TRY_ASSIGN(ProducerSide side, link->connect());
+
+  DemoReport report;
+  report.model = options.model;
+  report.device = side.device;
+  report.memory = memory_name(side.inputs[0].kind);
+  report.fence = fence_name(side.fence);
+  report.offset_bytes = side.inputs[0].offset_bytes;
+  report.producer_pid = side.pid;
+  TENON_TRY_ASSIGN(std::vector<Slot> slots, make_slots(*session, side));
+
+  RunReport run;
+  std::vector<PendingFrame> pending;
+  int64_t first_end_ns = 0;
+  int64_t last_end_ns = 0;
+  const auto collect = [&]() -> Status {
+    const size_t index = report.frames.size();
+    TENON_TRY_ASSIGN(const FrameMessage message, link->next_frame());
+    if (message.frame != index + 1)
+      return internal_error("The Vulkan side reports frame {} after frame {}.", message.frame, index);
+    report.frames.push_back(
+        frame_report(message, pending[index].times, pending[index].infer_begin_ns, pending[index].infer_end_ns));
+    if (message.frame == 1) first_end_ns = message.found_ns;
+    last_end_ns = message.found_ns;
+    if (on_frame) on_frame(message.frame);
+    return {};
+  };
+  for (uint64_t frame = 1; frame <= options.frames; ++frame) {
+    Result<PendingFrame> done =
+        run_frame(*session, slots[frame % slots.size()], side, frame, options.skip_wait, &run, &report);
+    if (!done.ok())
+      return link->explain(std::move(done).status()).with_context(format("while running the model on frame {}", frame));
+    pending.push_back(*done);
+    // Reports are read one frame late when frames overlap, so that reading them delays nothing.
+    if (frame >= slots.size()) TENON_TRY_CONTEXT(collect(), "after frame {}", frame);
+  }
+  while (report.frames.size() < options.frames) TENON_TRY_CONTEXT(collect(), "after the last frame");
+  TENON_TRY(link->finish());
+  report.seconds = ms_between(first_end_ns, last_end_ns) / 1e3;
+  return report;
+}
+
+}  // namespace tenon::demo

@@ -1,0 +1,49 @@
+// How the Tenon side reaches the Vulkan side: in another process, or on a thread of this one.
+//
+// Ownership: destroying a link ends the Vulkan side and leaves nothing behind. Threads: one thread at a time.
+#pragma once
+
+#include <tenon/external_memory.h>
+#include <tenon/fence.h>
+
+#include <memory>
+#include <vector>
+
+#include "demo/messages.h"
+
+namespace tenon::demo {
+
+// One buffer to import.
+struct BufferHandle {
+  OwnedHandle handle;
+  ExternalMemoryKind kind = ExternalMemoryKind::kVulkanOpaqueFd;
+  size_t offset_bytes = 0;
+};
+
+struct ProducerSide {
+  std::string device;
+  FenceRoute fence = FenceRoute::kBridged;
+  std::vector<BufferHandle> inputs;
+  std::vector<BufferHandle> outputs;
+  std::shared_ptr<Timeline> drawn;
+  std::shared_ptr<Timeline> released;
+  int64_t pid = 0;
+};
+
+class ProducerLink {
+ public:
+  virtual ~ProducerLink() = default;
+  // Once: where everything is. Blocks until the Vulkan side is ready.
+  virtual Result<ProducerSide> connect() = 0;
+  // The next frame's result, in order. Errors: the Vulkan side's own failure; kDeviceLost when it died.
+  virtual Result<FrameMessage> next_frame() = 0;
+  // What is wrong with the Vulkan side after a wait for it has failed with `seen`: its own error, or that it died.
+  virtual Status explain(Status seen) = 0;
+  // After the last frame: waits for its end.
+  virtual Status finish() = 0;
+};
+
+Result<std::unique_ptr<ProducerLink>> make_process_link(const StartMessage& start);
+Result<std::unique_ptr<ProducerLink>> make_thread_link(const StartMessage& start);
+
+}  // namespace tenon::demo
