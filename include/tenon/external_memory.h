@@ -57,7 +57,7 @@ struct ExternalMemoryDescriptor {
   size_t size_bytes = 0;    // of the import; 0 is refused
   size_t offset_bytes = 0;  // where in the handle's object it begins; any value that fits, not only multiples of a page
   bool writable = true;     // false: mapped for reading only
-  std::string name;         // for messages: input "x"
+  std::string name = {};    // for messages: input "x"
 };
 
 class TENON_API ExternalMemory {

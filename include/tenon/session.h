@@ -32,7 +32,7 @@ struct SessionOptions {
   int threads = 0;
   bool allow_spinning = true;
   // Shared with other sessions.
-  std::shared_ptr<ThreadPool> pool;
+  std::shared_ptr<ThreadPool> pool = nullptr;
   // Strict mode (config key tenon.disallow_copies): a copy that a run would need is an error at bind or plan time.
   bool disallow_copies = false;
   // Winograd for 3x3 convolutions (config key tenon.winograd): faster, error a few 1e-6 of the largest output.
@@ -40,7 +40,7 @@ struct SessionOptions {
   // Plans kept, one a signature (input shapes); the least recently used goes first. At least 1.
   size_t plan_cache_size = 16;
   // Fixes symbolic dimensions by name: {"batch", 1}.
-  std::map<std::string, int64_t> dims;
+  std::map<std::string, int64_t> dims = {};
 };
 
 // An input or output as the model declares it. A dimension is a number, or -1 with its name (may be empty).
@@ -57,16 +57,16 @@ struct ValueInfo {
 // What one run did. Reuse one object: its memory is kept.
 struct RunReport {
   CopyLedger copies;
-  int64_t wait_ns = 0;    // for the fences in RunOptions::waits
-  int64_t infer_ns = 0;   // planning (on a new signature) and kernels
+  int64_t wait_ns = 0;   // for the fences in RunOptions::waits
+  int64_t infer_ns = 0;  // planning (on a new signature) and kernels
   int64_t signal_ns = 0;
-  bool planned = false;   // this run built a plan
+  bool planned = false;  // this run built a plan
 };
 
 struct RunOptions {
-  std::span<const Fence> waits;    // waited for before anything reads an input
-  std::span<const Fence> signals;  // signalled when all outputs are written; poisoned when the run fails after the call
-                                   // was found valid (bad arguments leave them alone)
+  std::span<const Fence> waits = {};    // waited for before anything reads an input
+  std::span<const Fence> signals = {};  // signalled when all outputs are written; poisoned when the run fails after the
+                                        // call was found valid (bad arguments leave them alone)
   int64_t timeout_ns = kWaitForever;  // for all waits together
   RunReport* report = nullptr;
 };
@@ -119,8 +119,9 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
   Result<std::vector<Tensor>> run(std::span<const std::pair<std::string, Tensor>> inputs,
                                   const RunOptions& options = {});
 
-  // Printable plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims): steps
-  // with kernels and layouts, the arena, which copies a run with everything bound in plain host memory makes, and why.
+  // Printable plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims):
+  // steps with kernels and layouts, the arena, which copies a run with everything bound in plain host memory makes, and
+  // why.
   virtual Result<std::string> explain(const std::map<std::string, Shape>& shapes) = 0;
 };
 
