@@ -1,0 +1,26 @@
+# The installed tree: headers, libtenon, TenonConfig.cmake for find_package(Tenon), tenon.pc for pkg-config.
+include(CMakePackageConfigHelpers)
+
+set(TENON_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Tenon)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tenon DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT tenon
+        FILES_MATCHING PATTERN "*.h")
+install(TARGETS tenon EXPORT TenonTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT tenon
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tenon)
+install(EXPORT TenonTargets NAMESPACE Tenon:: DESTINATION ${TENON_CMAKE_DIR} COMPONENT tenon)
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/TenonConfig.cmake.in ${PROJECT_BINARY_DIR}/TenonConfig.cmake
+                              INSTALL_DESTINATION ${TENON_CMAKE_DIR})
+# Before 1.0 the ABI may change with the minor version.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/TenonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/TenonConfig.cmake ${PROJECT_BINARY_DIR}/TenonConfigVersion.cmake
+        DESTINATION ${TENON_CMAKE_DIR} COMPONENT tenon)
+
+# Found relative to itself, so that the installed tree may be moved.
+file(RELATIVE_PATH TENON_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tenon.pc.in ${PROJECT_BINARY_DIR}/tenon.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tenon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT tenon)
+
+if(TARGET tenon-cli)
+  install(TARGETS tenon-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tenon)
+endif()
