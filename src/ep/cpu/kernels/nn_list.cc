@@ -1,6 +1,7 @@
 // Matrix products, attention, norms, softmax, elementwise operators and data movement, best first.
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/kernels/nn_attention.h"
+#include "ep/cpu/kernels/nn_eltwise.h"
 #include "ep/cpu/kernels/nn_matmul.h"
 #include "ep/cpu/kernels/nn_norm.h"
 
@@ -20,6 +21,44 @@ constexpr KernelEntry kNnKernels[] = {
     {"", "Softmax", 1, 12, "softmax", &match_norm, &create_flat_softmax},
     {"", "LogSoftmax", 13, kAnyVersion, "softmax", &match_norm, &create_log_softmax},
     {"", "LogSoftmax", 1, 12, "softmax", &match_norm, &create_flat_log_softmax},
+    {"tenon", "Activation", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Abs", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Ceil", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Elu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Erf", 9, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Exp", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Floor", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Gelu", 20, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "HardSigmoid", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "HardSwish", 14, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "LeakyRelu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Log", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Mish", 18, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Neg", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Reciprocal", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Relu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Round", 11, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Selu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Sigmoid", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Sign", 9, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Softplus", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Softsign", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Sqrt", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Tanh", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "ThresholdedRelu", 10, kAnyVersion, "elementwise", &match_unary, &create_unary},
+    {"", "Clip", 1, 6, "elementwise", &match_unary, &create_unary},
+    {"", "Clip", 11, kAnyVersion, "elementwise", &match_clip, &create_clip},
+    {"", "Add", 7, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "Sub", 7, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "Mul", 7, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "Div", 7, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "Max", 8, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "Min", 8, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "Sum", 8, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "PRelu", 9, kAnyVersion, "elementwise", &match_binary, &create_binary},
+    {"", "Pow", 7, kAnyVersion, "elementwise", &match_power, &create_power},
+    {"", "Where", 9, kAnyVersion, "elementwise", &match_where, &create_where},
+    {"", "Cast", 6, kAnyVersion, "cast", &match_cast, &create_cast},
 };
 
 }  // namespace

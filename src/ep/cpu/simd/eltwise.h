@@ -1,0 +1,67 @@
+// Elementwise loops of one thread: f32 operators, casts, and 2-D transposes of 4-byte elements.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cpu {
+
+// alpha and beta are as in docs/internal-operators.md where the operator is an activation, else as in ONNX.
+enum class Unary : uint8_t {
+  kIdentity,
+  kRelu,
+  kClip,  // [alpha, beta]
+  kLeakyRelu,
+  kSigmoid,
+  kHardSigmoid,
+  kHardSwish,
+  kSilu,
+  kGelu,
+  kGeluTanh,
+  kTanh,
+  kAbs,
+  kNeg,
+  kSqrt,
+  kReciprocal,
+  kExp,
+  kLog,
+  kErf,
+  kFloor,
+  kCeil,
+  kRound,
+  kSign,
+  kSoftplus,
+  kSoftsign,
+  kElu,   // alpha
+  kSelu,  // alpha, beta = gamma
+  kThresholdedRelu,
+  kMish,
+  kSquare,
+  kCube,
+};
+inline constexpr int kUnaryCount = static_cast<int>(Unary::kCube) + 1;
+
+enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu };
+inline constexpr int kBinaryCount = static_cast<int>(Binary::kPRelu) + 1;
+
+struct EltwiseTable {
+  // y may be x.
+  void (*unary[kUnaryCount])(const float* x, float* y, int64_t n, float alpha, float beta);
+  // One operand may be one value (stride 0), the other has stride 1. y may be an operand with stride 1.
+  void (*binary[kBinaryCount])(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* y, int64_t n);
+  // y = condition ? a : b; strides 0 or 1.
+  void (*where)(const uint8_t* condition, int64_t c_stride, const float* a, int64_t a_stride, const float* b,
+                int64_t b_stride, float* y, int64_t n);
+  // dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < columns.
+  void (*transpose32)(const uint32_t* src, int64_t src_stride, uint32_t* dst, int64_t dst_stride, int64_t rows,
+                      int64_t columns);
+  // From integers round to nearest; to integers truncates, and what does not fit becomes the lowest integer.
+  void (*float_from_int64)(const int64_t* x, float* y, int64_t n);
+  void (*float_from_int32)(const int32_t* x, float* y, int64_t n);
+  void (*float_from_uint8)(const uint8_t* x, float* y, int64_t n);
+  void (*int64_from_float)(const float* x, int64_t* y, int64_t n);
+  void (*int32_from_float)(const float* x, int32_t* y, int64_t n);
+};
+
+const EltwiseTable& eltwise_table();
+
+}  // namespace tenon::cpu
