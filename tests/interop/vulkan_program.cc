@@ -1,5 +1,6 @@
 #include "vulkan_program.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -88,7 +89,8 @@ VulkanBuffer VulkanProgram::make_buffer(size_t size_bytes) {
   const VkBufferCreateInfo buffer{.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                   .pNext = &external,
                                   .size = size_bytes,
-                                  .usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
+                                  .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                                           VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
   must(vkCreateBuffer(device_, &buffer, nullptr, &made.buffer));
   VkMemoryRequirements needs;
   vkGetBufferMemoryRequirements(device_, made.buffer, &needs);
@@ -164,6 +166,19 @@ TimelineCallbacks VulkanProgram::callbacks(VkSemaphore semaphore) {
 
 void VulkanProgram::submit_fill(const VulkanBuffer& buffer, uint32_t word, VkSemaphore semaphore, uint64_t wait,
                                 uint64_t signal) {
+  submit([&](VkCommandBuffer commands) { vkCmdFillBuffer(commands, buffer.buffer, 0, buffer.size_bytes, word); },
+         semaphore, wait, signal);
+}
+
+void VulkanProgram::submit_copy(const VulkanBuffer& dst, const VulkanBuffer& src, VkSemaphore semaphore, uint64_t wait,
+                                uint64_t signal) {
+  const VkBufferCopy region{.size = std::min(dst.size_bytes, src.size_bytes)};
+  submit([&](VkCommandBuffer commands) { vkCmdCopyBuffer(commands, src.buffer, dst.buffer, 1, &region); }, semaphore,
+         wait, signal);
+}
+
+void VulkanProgram::submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
+                           uint64_t signal) {
   const VkCommandBufferAllocateInfo allocation{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                                .commandPool = pool_,
                                                .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
@@ -173,7 +188,7 @@ void VulkanProgram::submit_fill(const VulkanBuffer& buffer, uint32_t word, VkSem
   const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
   must(vkBeginCommandBuffer(commands, &begin));
-  vkCmdFillBuffer(commands, buffer.buffer, 0, buffer.size_bytes, word);
+  record(commands);
   must(vkEndCommandBuffer(commands));
   const VkTimelineSemaphoreSubmitInfo values{.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
                                              .waitSemaphoreValueCount = 1,

@@ -6,6 +6,7 @@
 #include <tenon/fence.h>
 #include <vulkan/vulkan.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,13 +34,17 @@ class VulkanProgram {
   void destroy(VkSemaphore semaphore);
   TimelineCallbacks callbacks(VkSemaphore semaphore);
 
-  // Submits a fill of `buffer` with `word`, which waits for one value of `semaphore` and signals another.
+  // Both wait on the device for one value of `semaphore` and signal another; the calls return at once.
   void submit_fill(const VulkanBuffer& buffer, uint32_t word, VkSemaphore semaphore, uint64_t wait, uint64_t signal);
+  void submit_copy(const VulkanBuffer& dst, const VulkanBuffer& src, VkSemaphore semaphore, uint64_t wait,
+                   uint64_t signal);
   const std::string& device_name() const { return device_name_; }
 
  private:
   VulkanProgram() = default;
   bool open(std::string* why_not);
+  void submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
+              uint64_t signal);
 
   VkInstance instance_ = VK_NULL_HANDLE;
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;

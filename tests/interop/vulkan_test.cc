@@ -1,50 +1,15 @@
 // Memory and time of a real Vulkan driver (Mesa's llvmpipe) in Tenon's hands. Skips where there is none.
-#include <unistd.h>
-
 #include <chrono>
-#include <cstring>
-#include <random>
 #include <thread>
 
 #include "base/testing.h"
 #include "device/stream.h"
-#include "vulkan_program.h"
+#include "vulkan_fixture.h"
 
 namespace tenon::test {
 namespace {
 
 constexpr int64_t kLong = 20'000'000'000;
-
-class Vulkan : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string why_not;
-    program_ = VulkanProgram::create(&why_not);
-    if (program_ == nullptr) GTEST_SKIP() << why_not;
-  }
-
-  // Where the driver puts an allocation inside its fd: asked with a nonce, never assumed.
-  size_t opaque_offset() {
-    std::random_device random;
-    uint32_t nonce[16];
-    for (uint32_t& word : nonce) word = random();
-    VulkanBuffer probe = program_->make_buffer(sizeof(nonce));
-    std::memcpy(probe.mapped, nonce, sizeof(nonce));
-    OwnedHandle fd = program_->export_fd(probe);
-    const size_t offset = find_opaque_fd_offset(fd.fd(), nonce, sizeof(nonce)).value();
-    program_->destroy(probe);
-    return offset;
-  }
-
-  Result<std::shared_ptr<ExternalMemory>> import(OwnedHandle& fd, size_t size_bytes) {
-    return ExternalMemory::import(fd, {.kind = ExternalMemoryKind::kVulkanOpaqueFd,
-                                       .size_bytes = size_bytes,
-                                       .offset_bytes = opaque_offset(),
-                                       .name = "frame"});
-  }
-
-  std::unique_ptr<VulkanProgram> program_;
-};
 
 // S1.7 ImportSharedResource, S6.2: both sides write and read the same bytes, through their own mappings.
 TEST_F(Vulkan, AnExportedBufferIsImportedWhereItLies) {
