@@ -11,7 +11,7 @@ namespace tenon::reader {
 namespace {
 
 // Inlining multiplies: a small file can ask for any number of nodes, so that these bounds do not depend on its size.
-constexpr size_t kMaxInlinedNodes = 500'000;
+constexpr size_t kMaxInlinedNodes = 200'000;
 constexpr size_t kMaxInlinedBytes = size_t{256} << 20;  // of messages read on behalf of calls
 constexpr size_t kMaxCaptures = 1'000'000;
 constexpr size_t kMaxPrefix = 200;  // of the names that inlining makes
@@ -404,12 +404,12 @@ void GraphReader::name_generated(Level& level) {
     std::string& name = level.graph.value(id).name;
     const int users = name_counts_[name];
     if (users == 1) continue;
-    int number = users;
+    int number = users - 1;
     std::string next;
     do {
       next = format("{}_{}", name, ++number);
     } while (!name_counts_.try_emplace(next, 1).second);
-    name_counts_[name] = number;
+    name_counts_[name] = number + 1;
     name = std::move(next);
   }
 }

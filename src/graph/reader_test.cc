@@ -1,12 +1,8 @@
 #include "graph/reader.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <random>
 
 #include "graph/model_writer.h"
@@ -18,7 +14,6 @@ using namespace model_writer;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 Result<Model> read(const std::string& data, const ReaderLimits& limits = {}) {
   return read_model_bytes(bytes(data), "", limits);
