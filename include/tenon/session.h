@@ -72,6 +72,7 @@ struct RunOptions {
 };
 
 class Session;
+struct BindingImpl;
 
 // Which tensors a run reads and writes. Names are checked when bound; types and ranks too; shapes when run.
 class TENON_API Binding {
@@ -93,9 +94,8 @@ class TENON_API Binding {
  private:
   friend class Session;
   friend struct SessionImpl;
-  struct Impl;
-  explicit Binding(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Binding(std::unique_ptr<BindingImpl> impl);
+  std::unique_ptr<BindingImpl> impl_;
 };
 
 class TENON_API Session : public std::enable_shared_from_this<Session> {

@@ -1,0 +1,33 @@
+// The arenas of a session: each concurrent run has one for itself, and plans share those that are idle.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/guarded.h"
+#include "base/status.h"
+
+namespace tenon {
+
+struct Arena {
+  std::shared_ptr<std::byte> memory;
+  size_t size_bytes = 0;
+};
+
+// Threads: any.
+class ArenaPool {
+ public:
+  // An arena of at least `size_bytes` (none for 0), its contents undefined. Prefers the one at `hint`, so that a run
+  // that comes back finds its pointers still right. An idle arena that is too small is freed for a larger one.
+  Result<Arena> acquire(size_t size_bytes, const std::byte* hint);
+  void release(Arena arena);
+  // Frees what is idle.
+  void trim();
+  size_t idle_bytes() const;
+
+ private:
+  Guarded<std::vector<Arena>> idle_;
+};
+
+}  // namespace tenon

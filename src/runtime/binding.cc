@@ -1,0 +1,139 @@
+#include <utility>
+
+#include "runtime/binding_impl.h"
+#include "runtime/session_impl.h"
+
+namespace tenon {
+
+namespace {
+
+// The index of `name`, or an error that lists what there is.
+Result<size_t> find_name(std::span<const ValueInfo> infos, std::string_view name, std::string_view kind) {
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (infos[i].name == name) return i;
+  }
+  std::string known;
+  for (size_t i = 0; i < infos.size() && i < 8; ++i) {
+    known += format("{}\"{}\"", known.empty() ? "" : ", ", infos[i].name);
+  }
+  if (infos.size() > 8) known += ", ...";
+  return not_found("The model has no {} \"{}\"; it has {}.", kind, name, known.empty() ? "none" : known);
+}
+
+Status check_tensor(const ValueInfo& info, const Tensor& tensor, std::string_view kind) {
+  TENON_INVALID_IF(!tensor.defined(), "The tensor for {} \"{}\" is undefined.", kind, info.name);
+  TENON_INVALID_IF(info.type != DataType::kUndefined && tensor.type() != info.type,
+                   "The tensor for {} \"{}\" has type {}, but the model declares {}.", kind, info.name,
+                   data_type_name(tensor.type()), info.to_string());
+  TENON_INVALID_IF(info.has_shape && static_cast<size_t>(tensor.shape().rank()) != info.dims.size(),
+                   "The tensor for {} \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", kind,
+                   info.name, tensor.shape().rank(), tensor.shape().to_string(), info.dims.size(), info.to_string());
+  TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.place(), MemoryPlace{}),
+                       "The tensor for {} \"{}\" lives in {}, which the cpu EP cannot address.", kind, info.name,
+                       tensor.place().to_string());
+  return {};
+}
+
+}  // namespace
+
+BindingImpl::BindingImpl(std::shared_ptr<SessionImpl> owner) : session(std::move(owner)) {
+  inputs.resize(session->inputs().size());
+  outputs.resize(session->outputs().size());
+  shapes.resize(inputs.size());
+  input_addresses.resize(inputs.size());
+  output_addresses.resize(outputs.size());
+}
+
+Status BindingImpl::begin_run() {
+  key.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TENON_INVALID_IF(!inputs[i].defined(), "Input \"{}\" is not bound.", session->inputs()[i].name);
+    shapes[i] = inputs[i].shape();
+    append_shape(key, shapes[i]);
+    input_addresses[i] = inputs[i].data();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].ready = false;
+    output_addresses[i] = nullptr;
+  }
+  return {};
+}
+
+Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape) {
+  Output& output = outputs[slot];
+  const std::string& name = session->outputs()[slot].name;
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+  const Tensor* target = &output.bound;
+  if (output.is_auto) {
+    // Two handles here, `memory` and `result`: any other is the application's, which still looks at the last result.
+    const bool shared = output.memory.defined() && output.memory.owner().use_count() > 2;
+    if (!output.memory.defined() || shared || output.memory.capacity_bytes() < bytes || output.memory.type() != type) {
+      output.result = Tensor();
+      output.memory = Tensor();
+      TENON_TRY_ASSIGN(output.memory, Tensor::allocate(type, shape));
+    }
+    target = &output.memory;
+  } else {
+    TENON_INVALID_IF(output.bound.type() != type, "Output \"{}\" is {}, but the tensor bound to it is {}.", name,
+                     data_type_name(type), data_type_name(output.bound.type()));
+    TENON_INVALID_IF(output.bound.capacity_bytes() < bytes,
+                     "Output \"{}\" is {}{} and needs {} bytes, but the tensor bound to it has room for {} bytes.",
+                     name, data_type_name(type), shape.to_string(), bytes, output.bound.capacity_bytes());
+  }
+  if (!output.result.defined() || output.result.data() != target->data() || !(output.result.shape() == shape)) {
+    TENON_TRY_ASSIGN(output.result, target->reinterpret(type, shape));
+  }
+  output.ready = true;
+  output_addresses[slot] = output.result.data();
+  return {};
+}
+
+Binding::Binding(std::unique_ptr<BindingImpl> impl) : impl_(std::move(impl)) {}
+Binding::~Binding() = default;
+Binding::Binding(Binding&&) noexcept = default;
+Binding& Binding::operator=(Binding&&) noexcept = default;
+
+Status Binding::bind_input(std::string_view name, Tensor tensor) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->inputs(), name, "input"));
+  TENON_TRY(check_tensor(impl_->session->inputs()[index], tensor, "input"));
+  impl_->inputs[index] = std::move(tensor);
+  return {};
+}
+
+Status Binding::bind_output(std::string_view name, Tensor tensor) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
+  TENON_TRY(check_tensor(impl_->session->outputs()[index], tensor, "output"));
+  BindingImpl::Output& output = impl_->outputs[index];
+  output = {};
+  output.bound = std::move(tensor);
+  output.is_auto = false;
+  return {};
+}
+
+Status Binding::bind_output_auto(std::string_view name) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
+  if (!impl_->outputs[index].is_auto) impl_->outputs[index] = {};
+  return {};
+}
+
+void Binding::clear() {
+  if (impl_ == nullptr) return;
+  for (Tensor& tensor : impl_->inputs) tensor = Tensor();
+  for (BindingImpl::Output& output : impl_->outputs) output = {};
+}
+
+Tensor Binding::output(std::string_view name) const {
+  if (impl_ == nullptr) return {};
+  const Result<size_t> index = find_name(impl_->session->outputs(), name, "output");
+  return index.ok() ? output(*index) : Tensor();
+}
+
+Tensor Binding::output(size_t index) const {
+  if (impl_ == nullptr || index >= impl_->outputs.size() || !impl_->outputs[index].ready) return {};
+  return impl_->outputs[index].result;
+}
+
+}  // namespace tenon

@@ -1,0 +1,18 @@
+// Memory of the runtime: 64-byte aligned, zeroed, from the heap when small and from the kernel when large.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/status.h"
+
+namespace tenon {
+
+// Zeroed memory of at least `size_bytes`, freed with the last reference. Pages of large blocks come from the kernel, so
+// they cost nothing until they are touched and go back at once.
+Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes);
+
+// Tells the kernel that the whole pages inside [data, data + size_bytes) of a mapped file are not needed for now.
+void drop_file_pages(const std::byte* data, size_t size_bytes);
+
+}  // namespace tenon

@@ -1,0 +1,63 @@
+// What one run of one plan works on: every step's pointers, resolved once and kept while the addresses stay the same.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <tenon/thread_pool.h>
+
+#include "ep/kit/kernel.h"
+#include "plan/plan.h"
+
+namespace tenon {
+
+// A value whose size was found by the kernel that made it.
+struct DynamicValue {
+  DataType type = DataType::kUndefined;
+  Shape shape;
+  std::shared_ptr<std::byte> memory;
+  size_t capacity_bytes = 0;
+};
+
+// Lifetime: the plan and the pool outlive it. Threads: one run at a time.
+class RunState {
+ public:
+  RunState(const Plan& plan, ThreadPool& pool);
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
+
+  // Where a run's memory is. `inputs` has one address a plan input, `outputs` one a session output (by slot; null for
+  // those that this plan does not write). Does nothing when all of it is as in the last run.
+  void bind(std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs);
+  // Runs every step. The first failure ends it, with the node named.
+  Status run_steps();
+
+  void* address(const Location& location) const;
+  const DynamicValue& dynamic_value(int32_t index) const { return dynamic_[static_cast<size_t>(index)]; }
+  std::byte* arena() const { return arena_; }
+
+ private:
+  class StepContext final : public KernelContext {
+   public:
+    Result<void*> allocate_output(size_t index, const Shape& shape) override;
+    RunState* state = nullptr;
+    size_t step = 0;
+  };
+
+  Result<void*> allocate_dynamic(size_t step, size_t output, const Shape& shape);
+  void resolve();
+
+  const Plan& plan_;
+  std::vector<const void*> step_inputs_;
+  std::vector<void*> step_outputs_;
+  std::vector<StepContext> contexts_;
+  std::vector<DynamicValue> dynamic_;
+  std::byte* arena_ = nullptr;
+  std::vector<void*> inputs_;
+  std::vector<void*> outputs_;
+  bool resolved_ = false;
+};
+
+}  // namespace tenon

@@ -1,0 +1,45 @@
+// One run of a binding through a plan and what follows its cuts.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include <tenon/copy_ledger.h>
+
+#include "runtime/binding_impl.h"
+#include "runtime/session_impl.h"
+
+namespace tenon {
+
+// Lifetime: on the stack of the thread that runs.
+class Runner {
+ public:
+  Runner(SessionImpl& session, BindingImpl& binding, CopyLedger* ledger)
+      : session_(session), binding_(binding), ledger_(ledger) {}
+
+  // Finds memory for the outputs whose sizes the plan knows, and refuses what strict mode or the bound memory forbids.
+  // Everything that can be wrong with the call is found here.
+  Status prepare(const PlanRuntime& runtime, std::span<void* const> inputs);
+  // After prepare().
+  Status run(PlanRuntime& runtime, std::span<void* const> inputs);
+  bool planned() const { return planned_; }
+
+ private:
+  struct Lease;
+  Status check_outputs_apart(const Plan& plan) const;
+  Status check_copies(const Plan& plan, std::span<void* const> inputs) const;
+  // The input that output `output` must not be written over; null if there is none.
+  const PlanInput* overlapped_input(const Plan& plan, const PlanOutput& output, std::span<void* const> inputs) const;
+  Status redirect_overlaps(const Plan& plan, std::span<void* const> inputs, Lease& lease);
+  Status copy_out(const Plan& plan, const Lease& lease);
+  Status copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, CopyReason reason);
+  Status run_rest(PlanRuntime& runtime, const RunState& state);
+  Result<std::shared_ptr<PlanRuntime>> find_rest(PlanRuntime& runtime, const RunState& state);
+
+  SessionImpl& session_;
+  BindingImpl& binding_;
+  CopyLedger* ledger_;
+  bool planned_ = false;
+};
+
+}  // namespace tenon

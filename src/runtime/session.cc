@@ -1,0 +1,226 @@
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "base/deadline.h"
+#include "plan/bind_shapes.h"
+#include "runtime/binding_impl.h"
+#include "runtime/runner.h"
+#include "runtime/session_impl.h"
+
+namespace tenon {
+
+namespace {
+
+// The one place where the standard library's exceptions end: they only say that there is no memory.
+template <typename Function>
+auto without_exceptions(const Function& function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return resource_exhausted("There is not enough memory.");
+  } catch (const std::length_error&) {
+    return resource_exhausted("A size exceeds what memory can hold.");
+  }
+}
+
+Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns) {
+  const Deadline deadline = Deadline::after(timeout_ns);
+  for (const Fence& fence : fences) {
+    TENON_TRY_CONTEXT(fence.wait(deadline.never() ? kWaitForever : deadline.remaining_ns()), "while waiting for {}",
+                      fence.timeline->name());
+  }
+  return {};
+}
+
+Status signal_fences(std::span<const Fence> fences) {
+  Status first;
+  for (const Fence& fence : fences) {
+    Status status = fence.signal();
+    if (!status.ok() && first.ok()) {
+      first = std::move(status).with_context(format("while signalling {}", fence.timeline->name()));
+    }
+  }
+  return first;
+}
+
+void poison_fences(std::span<const Fence> fences, const Status& why) {
+  for (const Fence& fence : fences) fence.timeline->poison(fence.value, why);
+}
+
+Status check_fences(std::span<const Fence> fences, std::string_view kind) {
+  for (size_t i = 0; i < fences.size(); ++i) {
+    TENON_INVALID_IF(!fences[i].defined(), "Fence {} of {} in {} has no timeline.", i, fences.size(), kind);
+  }
+  return {};
+}
+
+// enter_run and leave_run in pairs.
+class InRun {
+ public:
+  explicit InRun(ThreadPool& pool) : pool_(pool) { pool_.enter_run(); }
+  ~InRun() { pool_.leave_run(); }
+  InRun(const InRun&) = delete;
+  InRun& operator=(const InRun&) = delete;
+
+ private:
+  ThreadPool& pool_;
+};
+
+}  // namespace
+
+std::string_view version() { return TENON_VERSION_TEXT; }
+
+Result<std::shared_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
+  return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
+    TENON_TRY_ASSIGN(Model model, read_model_file(path));
+    return SessionImpl::create(std::move(model), options);
+  });
+}
+
+Result<std::shared_ptr<Session>> Session::load_from_bytes(std::span<const std::byte> bytes,
+                                                          const SessionOptions& options,
+                                                          const std::string& base_directory) {
+  return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
+    TENON_TRY_ASSIGN(Model model, read_model_bytes(bytes, base_directory));
+    return SessionImpl::create(std::move(model), options);
+  });
+}
+
+Result<Binding> SessionImpl::make_binding() {
+  return without_exceptions([&]() -> Result<Binding> {
+    auto self = std::static_pointer_cast<SessionImpl>(shared_from_this());
+    return Binding(std::make_unique<BindingImpl>(std::move(self)));
+  });
+}
+
+Status SessionImpl::run(Binding& binding, const RunOptions& options) {
+  TENON_INVALID_IF(binding.impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(binding.impl_->session.get() != this, "The binding belongs to another session.");
+  return without_exceptions([&] { return run_bound(*binding.impl_, options); });
+}
+
+Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
+  RunReport* report = options.report;
+  if (report != nullptr) {
+    report->copies.records.clear();
+    report->wait_ns = report->infer_ns = report->signal_ns = 0;
+    report->planned = false;
+  }
+  // Until the call is known to be valid, the fences stay as they are.
+  TENON_TRY(check_fences(options.waits, "RunOptions::waits"));
+  TENON_TRY(check_fences(options.signals, "RunOptions::signals"));
+  TENON_TRY(binding.begin_run());
+  if (!binding.checked || binding.checked_key != binding.key) {
+    TENON_TRY(check_shapes(binding.shapes));
+    binding.checked_key = binding.key;
+    binding.checked = true;
+  }
+  const int64_t start_ns = monotonic_ns();
+  bool planned = false;
+  Runner runner(*this, binding, report != nullptr ? &report->copies : nullptr);
+  std::shared_ptr<PlanRuntime> plan;
+  {
+    const InRun in_run(*pool_);
+    Result<std::shared_ptr<PlanRuntime>> found = find_plan(binding.key, binding.shapes, planned);
+    if (!found.ok()) {
+      // Shapes that the model cannot take are the caller's; running out of memory is not.
+      if (found.status().code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found.status());
+      return std::move(found).status();
+    }
+    plan = std::move(found).value();
+    TENON_TRY(runner.prepare(*plan, binding.input_addresses));
+  }
+  const int64_t planned_ns = monotonic_ns();
+  Status status = wait_for_fences(options.waits, options.timeout_ns);
+  const int64_t waited_ns = monotonic_ns();
+  if (status.ok()) {
+    const InRun in_run(*pool_);
+    status = runner.run(*plan, binding.input_addresses);
+  }
+  const int64_t ran_ns = monotonic_ns();
+  if (status.ok()) status = signal_fences(options.signals);
+  if (!status.ok()) {
+    poison_fences(options.signals, status);
+    for (BindingImpl::Output& output : binding.outputs) output.ready = false;
+  }
+  if (report != nullptr) {
+    report->wait_ns = waited_ns - planned_ns;
+    report->infer_ns = (planned_ns - start_ns) + (ran_ns - waited_ns);
+    report->signal_ns = monotonic_ns() - ran_ns;
+    report->planned = planned || runner.planned();
+  }
+  return status;
+}
+
+Status SessionImpl::check_shapes(std::span<const Shape> shapes) const {
+  return check_input_shapes(model_.graph, shapes);
+}
+
+Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shape> shapes) const {
+  std::vector<int32_t> slots(model_.graph.outputs.size());
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int32_t>(i);
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(model_.graph, shapes, slots, planner_options_));
+  return std::make_shared<PlanRuntime>(std::move(plan), options_.plan_cache_size);
+}
+
+Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& key, std::span<const Shape> shapes,
+                                                            bool& planned) {
+  {
+    auto plans = plans_->lock();
+    if (std::shared_ptr<PlanRuntime> found = plans->find(key)) return found;
+  }
+  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes));
+  planned = true;
+  bool full = false;
+  {
+    auto plans = plans_->lock();
+    full = plans->size() >= options_.plan_cache_size;
+    made = plans->insert(key, std::move(made));
+  }
+  // A plan went: its arena may have been the largest.
+  if (full) arenas_.trim();
+  return made;
+}
+
+Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& shapes) {
+  return without_exceptions([&]() -> Result<std::string> {
+    for (const auto& [name, shape] : shapes) {
+      bool known = false;
+      for (const ValueInfo& info : inputs_) known = known || info.name == name;
+      if (!known) return not_found("The model has no input \"{}\".", name);
+    }
+    std::vector<Shape> all;
+    for (const ValueInfo& info : inputs_) {
+      if (const auto given = shapes.find(info.name); given != shapes.end()) {
+        all.push_back(given->second);
+        continue;
+      }
+      Shape shape;
+      for (int64_t dim : info.dims) {
+        TENON_INVALID_IF(dim < 0, "The shape of input \"{}\" is not given, and the model leaves it open ({}).",
+                         info.name, info.to_string());
+        shape.push_back(dim);
+      }
+      TENON_INVALID_IF(!info.has_shape, "The shape of input \"{}\" is not given, and the model declares none.",
+                       info.name);
+      all.push_back(shape);
+    }
+    TENON_TRY(check_shapes(all));
+    TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> plan, make_plan(all));
+    return plan->plan->to_text();
+  });
+}
+
+Result<std::vector<Tensor>> Session::run(std::span<const std::pair<std::string, Tensor>> inputs,
+                                         const RunOptions& options) {
+  TENON_TRY_ASSIGN(Binding binding, make_binding());
+  for (const auto& [name, tensor] : inputs) TENON_TRY(binding.bind_input(name, tensor));
+  TENON_TRY(run(binding, options));
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < outputs().size(); ++i) results.push_back(binding.output(i));
+  return results;
+}
+
+}  // namespace tenon

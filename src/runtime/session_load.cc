@@ -1,0 +1,90 @@
+#include <utility>
+
+#include "ep/cpu/cpu_provider.h"
+#include "graph/shape_inference.h"
+#include "plan/bind_shapes.h"
+#include "runtime/session_impl.h"
+
+namespace tenon {
+
+namespace {
+
+ValueInfo info_of(const Value& value) {
+  ValueInfo info;
+  info.name = value.name;
+  info.type = value.type;
+  info.has_shape = value.has_rank;
+  if (!value.has_rank) return info;
+  for (const Dim& dim : value.dims) {
+    info.dims.push_back(dim.known() ? dim.value : -1);
+    info.dim_names.push_back(dim.symbol);
+  }
+  return info;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const SessionOptions& options) {
+  if (!model.ok()) return std::move(model).status();
+  TENON_INVALID_IF(options.plan_cache_size == 0, "SessionOptions::plan_cache_size is 0; at least 1 plan is kept.");
+  TENON_INVALID_IF(options.threads < 0, "SessionOptions::threads is {}; 0 means as many as there are CPUs.",
+                   options.threads);
+  for (const auto& [name, value] : options.dims) {
+    TENON_INVALID_IF(value < 0, "SessionOptions::dims fixes \"{}\" to {}, which is negative.", name, value);
+  }
+  std::shared_ptr<SessionImpl> session(new SessionImpl());
+  session->model_ = std::move(model).value();
+  TENON_TRY(session->prepare(options));
+  return std::shared_ptr<Session>(std::move(session));
+}
+
+Status SessionImpl::prepare(const SessionOptions& options) {
+  options_ = options;
+  provider_ = cpu::make_cpu_provider();
+  fix_dims();
+  Graph& graph = model_.graph;
+  TENON_TRY(infer_shapes(graph));
+  TENON_TRY(check_nodes());
+  graph.remove_dead_nodes();
+  describe_values();
+
+  pool_ = options.pool;
+  if (pool_ == nullptr) {
+    TENON_TRY_ASSIGN(pool_, ThreadPool::create({.threads = options.threads, .allow_spinning = options.allow_spinning}));
+  }
+  TENON_TRY_ASSIGN(fold_pool_, ThreadPool::create({.threads = 1}));
+  planner_options_.provider = provider_.get();
+  planner_options_.pool = pool_.get();
+  planner_options_.fold_pool = fold_pool_.get();
+  planner_options_.weights = &weights_;
+  planner_options_.winograd = options.winograd;
+  plans_ = std::make_unique<Guarded<SignatureCache<PlanRuntime>>>(std::in_place, options.plan_cache_size);
+  return {};
+}
+
+void SessionImpl::fix_dims() {
+  if (options_.dims.empty()) return;
+  for (Value& value : model_.graph.values) {
+    for (Dim& dim : value.dims) {
+      const auto fixed = dim.known() ? options_.dims.end() : options_.dims.find(dim.symbol);
+      if (fixed != options_.dims.end()) dim = Dim{fixed->second, {}};
+    }
+  }
+}
+
+Status SessionImpl::check_nodes() const {
+  const Graph& graph = model_.graph;
+  for (ValueId id : graph.inputs) {
+    const Value& value = graph.value(id);
+    TENON_UNSUPPORTED_IF(!value.is_tensor, "Input \"{}\" is not a tensor; only tensors are supported.", value.name);
+  }
+  for (const Node& node : graph.nodes) TENON_TRY(provider_->can_run(graph, node));
+  return {};
+}
+
+void SessionImpl::describe_values() {
+  for (ValueId id : model_.graph.inputs) inputs_.push_back(info_of(model_.graph.value(id)));
+  for (ValueId id : model_.graph.outputs) outputs_.push_back(info_of(model_.graph.value(id)));
+}
+
+}  // namespace tenon
