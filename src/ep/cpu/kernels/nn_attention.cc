@@ -8,7 +8,7 @@
 #include "ep/cpu/simd/gemm.h"
 #include "ep/cpu/simd/norm.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 namespace {
 
@@ -204,4 +204,4 @@ Result<std::unique_ptr<Kernel>> create_packed_attention(const KernelNode& node) 
   return make_attention(node, p);
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -3,10 +3,10 @@
 
 #include "ep/kit/kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 Status match_attention(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_attention(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_packed_attention(const KernelNode& node);
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -1,6 +1,6 @@
 #include "ep/cpu/kernels/nn_broadcast.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 Result<BroadcastWalk> BroadcastWalk::create(const Shape& output, std::initializer_list<const Shape*> operands) {
   const int rank = output.rank();
@@ -49,4 +49,4 @@ Result<BroadcastWalk> BroadcastWalk::create(const Shape& output, std::initialize
   return walk;
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "tenon/types.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 // Dimensions are merged while every operand allows it. In the last one, each stride is 0 or 1.
 class BroadcastWalk {
@@ -62,4 +62,4 @@ class BroadcastWalk {
   std::array<std::array<int64_t, Shape::kMaxRank>, kMaxOperands> strides_{};
 };
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 namespace {
 
@@ -64,4 +64,4 @@ int64_t span_count(const Shape& shape, int begin, int end) {
   return count;
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "ep/kit/kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 // OK if every present input and output is plain and of `type`.
 Status match_plain(const KernelNode& node, DataType type);
@@ -32,4 +32,4 @@ inline constexpr size_t aligned_bytes(size_t bytes) {
   return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -7,7 +7,7 @@
 #include "ep/cpu/parse_epilogue.h"
 #include "ep/cpu/simd/eltwise.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 namespace {
 
@@ -426,4 +426,4 @@ Result<std::unique_ptr<Kernel>> create_cast(const KernelNode& node) {
                                                               data_type_size(y.type), x.shape.element_count()));
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

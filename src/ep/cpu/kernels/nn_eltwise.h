@@ -3,7 +3,7 @@
 
 #include "ep/kit/kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 Status match_unary(const KernelNode& node);  // also tenon.Activation; plain and blocked layouts
 Result<std::unique_ptr<Kernel>> create_unary(const KernelNode& node);
@@ -18,4 +18,4 @@ Result<std::unique_ptr<Kernel>> create_where(const KernelNode& node);
 Status match_cast(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_cast(const KernelNode& node);
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -3,11 +3,15 @@
 #include "ep/cpu/kernels/nn_attention.h"
 #include "ep/cpu/kernels/nn_eltwise.h"
 #include "ep/cpu/kernels/nn_matmul.h"
+#include "ep/cpu/kernels/nn_move.h"
 #include "ep/cpu/kernels/nn_norm.h"
+#include "ep/cpu/kernels/nn_reduce.h"
 
 namespace tenon::cpu {
 
 namespace {
+
+using namespace nn;
 
 constexpr KernelEntry kNnKernels[] = {
     {"tenon", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_fused_matmul},
@@ -59,6 +63,22 @@ constexpr KernelEntry kNnKernels[] = {
     {"", "Pow", 7, kAnyVersion, "elementwise", &match_power, &create_power},
     {"", "Where", 9, kAnyVersion, "elementwise", &match_where, &create_where},
     {"", "Cast", 6, kAnyVersion, "cast", &match_cast, &create_cast},
+    {"", "Transpose", 1, kAnyVersion, "copy", &match_move, &create_transpose},
+    {"", "Expand", 8, kAnyVersion, "copy", &match_move, &create_expand},
+    {"", "Split", 2, kAnyVersion, "copy", &match_move, &create_split},
+    {"", "Concat", 4, kAnyVersion, "copy", &match_move, &create_concat},
+    {"", "Slice", 1, kAnyVersion, "copy", &match_slice, &create_slice},
+    {"", "Gather", 1, kAnyVersion, "gather", &match_gather, &create_gather},
+    {"tenon", "LookupOrDefault", 1, kAnyVersion, "gather", &match_gather, &create_lookup_or_default},
+    {"", "ReduceSum", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceMean", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceMax", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceMin", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceSumSquare", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceL2", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "ReduceL1", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "GlobalAveragePool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "GlobalMaxPool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
 };
 
 }  // namespace

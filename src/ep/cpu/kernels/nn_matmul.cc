@@ -7,7 +7,7 @@
 #include "ep/cpu/kernels/nn_product.h"
 #include "ep/cpu/parse_epilogue.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 namespace {
 
@@ -163,4 +163,4 @@ Result<std::unique_ptr<Kernel>> create_gemm(const KernelNode& node) {
   return make_product(node, std::move(problem));
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -5,7 +5,7 @@
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/simd/norm.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 namespace {
 
@@ -162,4 +162,4 @@ Result<std::unique_ptr<Kernel>> create_flat_log_softmax(const KernelNode& node) 
   return make_softmax(node, true, true);
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -3,7 +3,7 @@
 
 #include "ep/kit/kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 Status match_norm(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_layer_norm(const KernelNode& node);           // tenon: X, skip, scale, bias
@@ -13,4 +13,4 @@ Result<std::unique_ptr<Kernel>> create_flat_softmax(const KernelNode& node);    
 Result<std::unique_ptr<Kernel>> create_log_softmax(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_flat_log_softmax(const KernelNode& node);
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

@@ -6,7 +6,7 @@
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/simd/gemm.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 namespace {
 
@@ -179,4 +179,4 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
   return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(std::move(problem), std::move(packed)));
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

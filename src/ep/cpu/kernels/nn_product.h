@@ -8,7 +8,7 @@
 #include "ep/cpu/activation.h"
 #include "ep/kit/kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::nn {
 
 // How a [m,n] output is cut for threads: tasks of `rows` x `columns`.
 struct ProductSplit {
@@ -46,4 +46,4 @@ struct ProductProblem {
 // A is input 0, B input 1; both dense f32. Packs B when it is constant.
 Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProblem problem);
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::nn

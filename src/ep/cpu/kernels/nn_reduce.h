@@ -1,0 +1,11 @@
+// Reductions of f32 over neighbouring axes.
+#pragma once
+
+#include "ep/kit/kernel.h"
+
+namespace tenon::cpu::nn {
+
+Status match_reduce(const KernelNode& node);  // axes known, [kept, reduced] or [kept, reduced, kept]
+Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node);
+
+}  // namespace tenon::cpu::nn
