@@ -1,5 +1,6 @@
-// Times the convolution layers of ppocr_v6_det and nudenet_yolov8n, each alone: one line a layer, with the GFLOP/s that
-// a direct convolution would have needed (Winograd needs fewer products, so it may exceed the machine's peak).
+// Times the convolution layers of ppocr_v6_det and nudenet_yolov8n, each alone: one line a layer, with the GFLOP/s (of
+// the fastest run) that a direct convolution would have needed (Winograd needs fewer products, so it may exceed the
+// machine's peak).
 //   tenon_conv_benchmark [threads] [filter]
 #include <time.h>
 
@@ -65,8 +66,8 @@ ConstantRef random_constant(std::mt19937& random, const Shape& shape) {
   return constant;
 }
 
-// Seconds of the median run; CPU time of the thread where it is alone, else wall time.
-double time_layer(const Layer& layer, ThreadPool& pool, std::string* name) {
+// Seconds of the median and of the fastest run; CPU time of the thread where it is alone, else wall time.
+std::pair<double, double> time_layer(const Layer& layer, ThreadPool& pool, std::string* name) {
   std::mt19937 random(1);
   const int64_t kernel_w = layer.width == 1 ? 1 : layer.kernel;
   const int64_t out_h = (layer.height + layer.pad_begin + layer.pad_end - layer.kernel) / layer.stride + 1;
@@ -126,7 +127,7 @@ double time_layer(const Layer& layer, ThreadPool& pool, std::string* name) {
   }
   pool.leave_run();
   std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
+  return {samples[samples.size() / 2], samples[0]};
 }
 
 int benchmark(int threads, const char* filter) {
@@ -139,17 +140,19 @@ int benchmark(int threads, const char* filter) {
         format("{} {}->{} {}x{} k{} s{} g{} {}", layer.model, layer.channels, layer.outputs, layer.height, layer.width,
                layer.kernel, layer.stride, layer.group, layer.activation);
     if (text.find(filter) == std::string::npos) continue;
-    const double seconds = time_layer(layer, *pool, &name);
+    const auto [seconds, least] = time_layer(layer, *pool, &name);
     const int64_t kernel_w = layer.width == 1 ? 1 : layer.kernel;
     const double pixels =
         static_cast<double>((layer.height + layer.pad_begin + layer.pad_end - layer.kernel) / layer.stride + 1) *
         static_cast<double>((layer.width + layer.pad_begin + layer.pad_end - kernel_w) / layer.stride + 1);
     const double flops =
         2.0 * pixels * static_cast<double>(layer.outputs * layer.channels / layer.group * layer.kernel * kernel_w);
-    std::printf("{\"case\": \"%s\", \"kernel\": \"%s\", \"median_us\": %.1f, \"gflops\": %.1f, \"count\": %d}\n",
-                text.c_str(), name.c_str(), seconds * 1e6, flops / seconds * 1e-9, layer.count);
+    std::printf(
+        "{\"case\": \"%s\", \"kernel\": \"%s\", \"median_us\": %.1f, \"min_us\": %.1f, \"gflops\": %.1f, \"count\": "
+        "%d}\n",
+        text.c_str(), name.c_str(), seconds * 1e6, least * 1e6, flops / least * 1e-9, layer.count);
     for (int i = 0; i < 3; ++i)
-      if (std::strcmp(layer.model, kModels[i]) == 0) totals[i] += seconds * layer.count;
+      if (std::strcmp(layer.model, kModels[i]) == 0) totals[i] += least * layer.count;
   }
   for (int i = 0; i < 3; ++i) std::printf("{\"model\": \"%s\", \"conv_ms\": %.2f}\n", kModels[i], totals[i] * 1e3);
   return 0;

@@ -24,6 +24,15 @@ TENON_INLINE T opaque(T value) {
   return value;
 }
 
+// Keeps gcc from folding three weights a channel into each product as memory operands: 16 loads instead of 7 for 12
+// products cost 1.3 times.
+TENON_INLINE F8 in_register(F8 value) {
+#if defined(__AVX__) && HWY_MAX_BYTES >= 32
+  asm("" : "+x"(value.v.raw));
+#endif
+  return value;
+}
+
 // Addresses of R pixels of one tap: by threes, so that each is one of R / 3 bases plus 0, 1 or 2 times the stride.
 template <int R>
 struct Pixels {
@@ -50,7 +59,7 @@ template <int R, int J, typename Source>
 TENON_INLINE void step(F8 (&sum)[R][J], const Source& x, int k, const float* w) {
   F8 weight[J];
 #pragma GCC unroll 3
-  for (int j = 0; j < J; ++j) weight[j] = load8(w + j * 8);
+  for (int j = 0; j < J; ++j) weight[j] = J == 3 ? in_register(load8(w + j * 8)) : load8(w + j * 8);
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i) {
     const F8 value = set8(x.at(i, k));
@@ -94,7 +103,12 @@ void tile(const ConvRun& run, int64_t first) {
   }
   const float* w = run.w;
   if constexpr (kSource == Source::kPoint) {
-    for (int64_t b = 0; b < run.blocks; ++b, x += run.x_block, w += J * 64) step8(sum, DensePixels<R>(x, 8), w);
+    for (int64_t b = 0; b < run.blocks; ++b, x += run.x_block, w += J * 64) {
+      // The next tile's pixels: each block of channels is a stream of its own, more than the hardware follows.
+#pragma GCC unroll 6
+      for (int i = 0; i < R; i += 2) __builtin_prefetch(x + (R + i) * 8);
+      step8(sum, DensePixels<R>(x, 8), w);
+    }
     for (int64_t k = 0; k < run.tail; ++k) step(sum, DensePixels<R>(x + k, 8), 0, w + k * J * 8);
   } else {
     for (int64_t b = 0; b < run.blocks; ++b, x += run.x_block, w += run.w_block) {
