@@ -1,0 +1,329 @@
+// Each pattern that passes rewrite: the text before and after is a checked-in file, and the results stay the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "graph/shape_inference.h"
+#include "graph_maker.h"
+#include "interpreter.h"
+
+namespace tenon {
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Load passes, then, with `symbol` for every symbol, plan passes. Writes what it found beside the golden file's place
+// (in the working directory) when they differ.
+void expect_golden(const std::string& name, GraphMaker& maker, int64_t symbol = 2) {
+  Graph graph = maker.graph();
+  ASSERT_TRUE(infer_shapes(graph).ok());
+  std::string text = graph.to_text();
+  const std::vector<ConstantRef> inputs = make_inputs(graph, symbol);
+  Result<std::vector<ConstantRef>> before = interpret(graph, inputs);
+  ASSERT_TRUE(before.ok()) << before.status().message();
+
+  Status status = run_named(graph, PassPhase::kLoad, {});
+  ASSERT_TRUE(status.ok()) << status.message();
+  text += "---- load\n" + graph.to_text();
+  Result<std::vector<ConstantRef>> loaded = interpret(graph, inputs);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message() << "\n" << graph.to_text();
+
+  Graph planned = with_shapes(graph, inputs);
+  status = run_named(planned, PassPhase::kPlan, {});
+  ASSERT_TRUE(status.ok()) << status.message();
+  text += "---- plan\n" + planned.to_text();
+  Result<std::vector<ConstantRef>> after = interpret(planned, inputs);
+  ASSERT_TRUE(after.ok()) << after.status().message() << "\n" << planned.to_text();
+
+  for (size_t i = 0; i < before->size(); ++i) {
+    EXPECT_LT(relative_difference(*(*before)[i], *(*loaded)[i]), 2e-5) << "output " << i << " after the load passes";
+    EXPECT_LT(relative_difference(*(*before)[i], *(*after)[i]), 2e-5) << "output " << i << " after the plan passes";
+  }
+  const std::string wanted = read(std::string(TENON_GOLDEN_DIR) + "/" + name + ".txt");
+  EXPECT_EQ(text, wanted) << "for " << name << ".txt; found: " << name << ".txt in the working directory";
+  if (text != wanted) std::ofstream(name + ".txt") << text;
+}
+
+TEST(Fusion, ConvolutionTakesBiasAndActivation) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "3", "H", "W"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {8, 3, 3, 3})});
+  m.set("pads", {1, 1, 1, 1});
+  y = m.node("Add", {y, m.weights("b", {1, 8, 1, 1})});
+  y = m.node("Identity", {y});
+  y = m.node("Relu", {y});
+  y = m.node("Conv", {y, m.weights("w2", {4, 8, 1, 1}), m.weights("b2", {4})});
+  y = m.node("Add", {m.weights("b3", {4, 1, 1}), y});
+  ValueId s = m.node("Sigmoid", {y});
+  y = m.node("Mul", {y, s});
+  m.output(y);
+  expect_golden("conv_bias_activation", m, 6);
+}
+
+TEST(Fusion, BatchNormalizationAndScaleGoIntoTheWeights) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4", "H", "W"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {6, 2, 3, 3}), m.weights("b", {6})});
+  m.set("group", int64_t{2});
+  std::vector<float> variance{0.5f, 1, 2, 3, 0.1f, 4};
+  y = m.node("BatchNormalization", {y, m.weights("scale", {6}), m.weights("shift", {6}), m.weights("mean", {6}),
+                                    m.floats("variance", {6}, variance)});
+  y = m.node("Mul", {y, m.weights("factor", {1, 6, 1, 1})});
+  y = m.node("ConvTranspose", {y, m.weights("w2", {6, 2, 2, 2})});
+  m.set("strides", {2, 2}).set("group", int64_t{3});
+  y = m.node("Mul", {m.weights("factor2", {6, 1, 1}), y});
+  y = m.node("Add", {y, m.number(0.25f)});
+  y = m.node("Clip", {y, m.number(0), m.number(6)});
+  m.output(y);
+  expect_golden("conv_batch_norm_scale", m, 5);
+}
+
+TEST(Fusion, ResidualsJoinBeforeOrAfterTheActivation) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4", "H", "W"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 4, 1, 1})});
+  y = m.node("Add", {x, y});
+  y = m.node("Relu", {y});
+  ValueId z = m.node("Conv", {y, m.weights("w2", {4, 4, 1, 1})});
+  z = m.node("HardSwish", {z});
+  z = m.node("Add", {z, y});
+  m.output(z);
+  expect_golden("residual", m, 3);
+}
+
+// Products of x in every order that exporters use.
+TEST(Fusion, GeluInPieces) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8"});
+  auto erf = [&](ValueId v) {
+    return m.node("Add", {m.node("Erf", {m.node("Div", {v, m.number(1.4142135f)})}), m.number(1)});
+  };
+  ValueId factor = erf(x);
+  m.output(m.node("Mul", {m.node("Mul", {x, factor}), m.number(0.5f)}));
+  ValueId a = m.input("a", {"N", "8"});
+  ValueId half = m.node("Mul", {a, m.number(0.5f)});
+  ValueId scaled = m.node("Mul", {m.number(0.70710678f), a});
+  factor = m.node("Add", {m.number(1), m.node("Erf", {scaled})});
+  m.output(m.node("Mul", {half, factor}));
+  ValueId b = m.input("b", {"N", "8"});
+  factor = erf(b);
+  m.output(m.node("Mul", {b, m.node("Mul", {m.number(0.5f), factor})}));
+  ValueId c = m.input("c", {"N", "8"});
+  factor = erf(c);
+  m.output(m.node("Div", {m.node("Mul", {factor, c}), m.number(2)}));
+  expect_golden("gelu_erf", m);
+}
+
+TEST(Fusion, TanhGeluInPieces) {
+  GraphMaker m;
+  auto tail = [&](ValueId x, ValueId inner) {
+    ValueId t = m.node("Tanh", {m.node("Mul", {m.number(0.7978846f), inner})});
+    ValueId half = m.node("Mul", {m.number(0.5f), m.node("Add", {m.number(1), t})});
+    return m.node("Mul", {x, half});
+  };
+  ValueId x = m.input("x", {"N", "8"});
+  ValueId cube = m.node("Mul", {x, m.node("Mul", {x, m.node("Mul", {m.number(0.044715f), x})})});
+  m.output(tail(x, m.node("Add", {x, cube})));
+  ValueId a = m.input("a", {"N", "8"});
+  cube = m.node("Mul", {m.node("Pow", {a, m.number(3)}), m.number(0.044715f)});
+  m.output(tail(a, m.node("Add", {a, cube})));
+  expect_golden("gelu_tanh", m);
+}
+
+TEST(Fusion, HardSwishInPieces) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8"});
+  auto relu6 = [&](ValueId v) { return m.node("Clip", {m.node("Add", {v, m.number(3)}), m.number(0), m.number(6)}); };
+  ValueId gate = relu6(x);
+  m.output(m.node("Div", {m.node("Mul", {x, gate}), m.number(6)}));
+  ValueId a = m.input("a", {"N", "8"});
+  gate = relu6(a);
+  m.output(m.node("Mul", {m.node("Div", {gate, m.number(6)}), a}));
+  ValueId b = m.input("b", {"N", "8"});
+  gate = m.node("HardSigmoid", {b});
+  m.set("alpha", 1.0f / 6).set("beta", 0.5f);
+  m.output(m.node("Mul", {b, gate}));
+  expect_golden("hard_swish", m);
+}
+
+TEST(Fusion, MatMulAndGemmTakeBiasScaleAndActivation) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "5", "8"});
+  ValueId y = m.node("MatMul", {x, m.weights("w", {8, 6})});
+  y = m.node("Div", {y, m.number(2)});
+  y = m.node("Add", {m.weights("b", {1, 6}), y});
+  y = m.node("Tanh", {y});
+  m.output(y);
+  ValueId a = m.input("a", {"N", "8"});
+  y = m.node("Gemm", {a, m.weights("w2", {6, 8}), m.weights("b2", {6})});
+  m.set("transB", int64_t{1}).set("alpha", 0.5f);
+  y = m.node("LeakyRelu", {y});
+  m.output(y);
+  expect_golden("matmul", m);
+}
+
+TEST(Fusion, LayerNormalizationAndTheAdditionBeforeIt) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "3", "8"});
+  ValueId skip = m.input("skip", {"N", "3", "8"});
+  ValueId sum = m.node("Add", {x, skip});
+  ValueId y = m.node("LayerNormalization", {sum, m.weights("scale", {8}), m.weights("shift", {8})});
+  m.output(m.node("Mul", {y, sum}));
+  ValueId a = m.input("a", {"N", "3", "8"});
+  ValueId mean = m.node("ReduceMean", {a});
+  m.set("axes", std::vector<int64_t>{-1});
+  ValueId d = m.node("Sub", {a, mean});
+  ValueId variance = m.node("ReduceMean", {m.node("Pow", {d, m.number(2)})});
+  m.set("axes", std::vector<int64_t>{-1});
+  ValueId root = m.node("Sqrt", {m.node("Add", {variance, m.number(1e-5f)})});
+  y = m.node("Mul", {m.node("Div", {d, root}), m.weights("scale2", {8})});
+  m.output(m.node("Add", {y, m.weights("shift2", {8})}));
+  expect_golden("layer_norm", m);
+}
+
+// BERT's attention as PyTorch exports it, sizes computed through Shape.
+void add_attention(GraphMaker& m, ValueId x, ValueId mask, int64_t width, int64_t heads) {
+  auto project = [&](const char* name) {
+    ValueId y = m.node("MatMul", {x, m.weights(std::string("w") + name, {width, width})});
+    return m.node("Add", {m.weights(std::string("b") + name, {width}), y});
+  };
+  auto size = [&](ValueId v, int64_t axis) {
+    ValueId dim = m.node("Gather", {m.node("Shape", {v}), m.ints({axis}, true)});
+    return m.node("Unsqueeze", {dim, m.ints({0})});
+  };
+  auto split = [&](ValueId v, std::vector<int64_t> perm) {
+    ValueId batch = size(v, 0), time = size(v, 1);
+    ValueId target = m.node("Concat", {batch, time, m.ints({heads}), m.ints({width / heads})});
+    m.set("axis", int64_t{0});
+    ValueId y = m.node("Transpose", {m.node("Reshape", {v, target})});
+    m.set("perm", std::move(perm));
+    return y;
+  };
+  ValueId q = project("q"), k = project("k"), v = project("v");
+  ValueId kt = split(k, {0, 2, 3, 1}), vt = split(v, {0, 2, 1, 3}), qt = split(q, {0, 2, 1, 3});
+  ValueId scores = m.node("Div", {m.node("MatMul", {qt, kt}), m.number(2)});
+  scores = m.node("Softmax", {m.node("Add", {scores, mask})});
+  m.set("axis", int64_t{-1});
+  ValueId y = m.node("Transpose", {m.node("MatMul", {scores, vt})});
+  m.set("perm", {0, 2, 1, 3});
+  ValueId batch = size(y, 0), time = size(y, 1);
+  ValueId target = m.node("Concat", {batch, time, m.ints({width})});
+  m.set("axis", int64_t{0});
+  m.output(m.node("Reshape", {y, target}));
+}
+
+TEST(Fusion, AttentionWithOneProductForQueriesKeysAndValues) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"B", "T", "12"});
+  ValueId mask = m.input("mask", {"B", "1", "1", "T"});
+  add_attention(m, x, mask, 12, 3);
+  expect_golden("attention_packed", m, 5);
+}
+
+TEST(Fusion, OneHotProductsBecomeLookups) {
+  GraphMaker m;
+  ValueId indices = m.input("indices", {"N", "4"}, DataType::kInt64);
+  std::vector<int64_t> iota{0, 1, 2, 3, 4, 5, 6};
+  ValueId column = m.node("Unsqueeze", {indices, m.ints({2})});
+  ValueId hot = m.node("Equal", {column, m.ints(iota)});
+  ValueId y = m.node("Cast", {hot});
+  m.set("to", int64_t{1});
+  y = m.node("MatMul", {y, m.weights("table", {7, 5})});
+  y = m.node("Add", {y, m.weights("bias", {1, 1, 5})});
+  y = m.node("Gelu", {y});
+  m.output(y);
+  m.graph().nodes.back().since_version = 20;
+  expect_golden("one_hot_lookup", m);
+}
+
+TEST(Fusion, ShapesAreFoldedAndWhatChangesNothingGoes) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4", "6"});
+  ValueId shape = m.node("Shape", {x});
+  ValueId batch = m.node("Gather", {shape, m.ints({0})});
+  ValueId target = m.node("Concat", {batch, m.ints({2, 2, 6})});
+  m.set("axis", int64_t{0});
+  ValueId y = m.node("Reshape", {x, target});
+  y = m.node("Expand", {y, target});
+  y = m.node("Add", {y, m.number(0)});
+  y = m.node("Transpose", {y});
+  m.set("perm", {0, 1, 3, 2});
+  y = m.node("Transpose", {y});
+  m.set("perm", {0, 1, 3, 2});
+  y = m.node("Squeeze", {m.node("Unsqueeze", {y, m.ints({0})}), m.ints({0})});
+  y = m.node("Reshape", {y, m.ints({-1, 12})});
+  ValueId again = m.node("Neg", {y}), same = m.node("Neg", {y});
+  m.output(m.node("Add", {again, same}));
+  ValueId unchanged = m.node("Identity", {x});
+  m.output(unchanged);
+  expect_golden("fold_shapes", m);
+}
+
+TEST(Fusion, GlobalMeanIsAPool) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4", "H", "W"});
+  ValueId y = m.node("ReduceMean", {x});
+  m.set("axes", {2, 3});
+  m.output(y);
+  expect_golden("global_pool", m, 3);
+}
+
+// A 1-D convolution written as a 2-D one and a Squeeze.
+TEST(Fusion, SqueezeSinksBelowBiasAndActivation) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "3", "L", "1"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 3, 3, 1})});
+  y = m.node("Squeeze", {y, m.ints({3})});
+  y = m.node("Add", {y, m.weights("b", {1, 4, 1})});
+  y = m.node("Relu", {y});
+  m.output(m.node("GlobalMaxPool", {y}));
+  expect_golden("sink_squeeze", m, 6);
+}
+
+TEST(Fusion, AdditionsOfConstantsJoin) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "3", "4"});
+  ValueId y = m.node("Add", {m.node("Add", {x, m.weights("a", {3, 4})}), m.weights("bb", {1, 4})});
+  m.output(y);
+  expect_golden("constant_adds", m);
+}
+
+TEST(Fusion, AnIfOnAConstantIsItsBranch) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4"});
+  std::byte* data = nullptr;
+  ConstantRef yes = make_constant(DataType::kBool, Shape(), &data).value();
+  data[0] = std::byte{1};
+  auto branch = [](const char* op_type) {
+    auto body = std::make_shared<Graph>();
+    const ValueId in = body->add_value(Value{.name = "in"}), out = body->add_value(Value{.name = "out"});
+    Node node{.op_type = op_type, .since_version = 13};
+    node.inputs = {in};
+    node.outputs = {out};
+    body->nodes.push_back(node);
+    body->outputs = {out};
+    body->captures = {{0, in}};
+    return body;
+  };
+  ValueId y = m.node("If", {m.graph().add_constant("yes", yes)});
+  m.graph().nodes.back().attributes = {{.name = "then_branch", .kind = AttributeKind::kGraph, .graph = branch("Neg")},
+                                       {.name = "else_branch", .kind = AttributeKind::kGraph, .graph = branch("Abs")}};
+  m.output(m.node("Exp", {y}));
+  Graph graph = m.graph();
+  ASSERT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
+  ASSERT_EQ(graph.nodes.size(), 2u);
+  EXPECT_EQ(graph.nodes[0].op_type, "Neg");
+  EXPECT_EQ(graph.nodes[0].inputs[0], x);
+  EXPECT_EQ(graph.nodes[1].inputs[0], graph.nodes[0].outputs[0]);
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,213 @@
+// Patterns that look right and are not: fusing them would change a result or lose an output.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "graph/shape_inference.h"
+#include "graph_maker.h"
+#include "interpreter.h"
+
+namespace tenon {
+namespace {
+
+// The operators left after both phases, in order, "tenon." before internal ones. Results must not have changed.
+std::string operators_after(GraphMaker& m, int64_t symbol = 3) {
+  Graph graph = m.graph();
+  const std::vector<ConstantRef> inputs = make_inputs(graph, symbol);
+  Result<std::vector<ConstantRef>> before = interpret(graph, inputs);
+  if (!before.ok()) return std::string(before.status().message());
+  if (Status status = run_named(graph, PassPhase::kLoad, {}); !status.ok()) return std::string(status.message());
+  graph = with_shapes(graph, inputs);
+  if (Status status = run_named(graph, PassPhase::kPlan, {}); !status.ok()) return std::string(status.message());
+  Result<std::vector<ConstantRef>> after = interpret(graph, inputs);
+  if (!after.ok()) return std::string(after.status().message());
+  for (size_t i = 0; i < before->size(); ++i)
+    if (relative_difference(*(*before)[i], *(*after)[i]) > 2e-5) return "the results differ:\n" + graph.to_text();
+  std::string text;
+  for (const Node& node : graph.nodes) {
+    text += (text.empty() ? "" : " ") + (node.domain.empty() ? "" : node.domain + ".") + node.op_type;
+    if (std::string_view kind = node.string_or("activation", ""); !kind.empty()) text += ":" + std::string(kind);
+    if ((node.op_type == "Conv" || node.op_type == "MatMul") && node.input(3) != kNoValue) text += "+residual";
+  }
+  return text;
+}
+
+TEST(Refusal, AValueThatIsReadTwiceStays) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "3", "H", "W"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {3, 3, 1, 1})});
+  ValueId z = m.node("Relu", {y});
+  m.output(m.node("Sub", {z, y}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv tenon.Activation:relu Sub");
+}
+
+TEST(Refusal, AGraphOutputStays) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "3", "H", "W"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {3, 3, 1, 1})});
+  m.output(y);
+  m.output(m.node("Relu", {y}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv tenon.Activation:relu");
+}
+
+TEST(Refusal, ABiasAlongAnotherDimensionIsNone) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "3", "4", "4"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 3, 1, 1})});
+  m.output(m.node("Add", {y, m.weights("b", {4})}));  // adds along W
+  EXPECT_EQ(operators_after(m), "tenon.Conv Add");
+}
+
+TEST(Refusal, ABiasThatEnlargesTheRankIsNone) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "3", "4"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {1, 3, 1})});
+  m.output(m.node("Add", {y, m.weights("b", {1, 1, 1, 1})}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv Add");
+}
+
+TEST(Refusal, AResidualThatBroadcastsStaysAnAddition) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "3", "4", "4"});
+  ValueId r = m.input("r", {"1", "4", "1", "1"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 3, 1, 1})});
+  m.output(m.node("Add", {y, r}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv Add");
+}
+
+TEST(Refusal, AProductAddedToItselfKeepsOneCopy) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "3", "4", "4"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 3, 1, 1})});
+  m.output(m.node("Add", {y, y}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv Add");
+}
+
+TEST(Refusal, TwoResidualsDoNotFitOneProduct) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "4", "4", "4"});
+  ValueId r = m.input("r", {"1", "4", "4", "4"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 4, 1, 1})});
+  y = m.node("Add", {y, x});
+  m.output(m.node("Add", {y, r}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv+residual Add");
+}
+
+TEST(Refusal, ASecondActivationStays) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "3", "4", "4"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 3, 1, 1})});
+  m.output(m.node("Sigmoid", {m.node("Relu", {y})}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv:relu tenon.Activation:sigmoid");
+}
+
+TEST(Refusal, GeluWithAWrongConstantStaysInPieces) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8"});
+  ValueId f = m.node("Add", {m.node("Erf", {m.node("Div", {x, m.number(1.5f)})}), m.number(1)});
+  m.output(m.node("Mul", {m.node("Mul", {x, f}), m.number(0.5f)}));
+  EXPECT_EQ(operators_after(m), "Div Erf Add Mul Mul");
+}
+
+TEST(Refusal, GeluOfTwoDifferentValuesStaysInPieces) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8"}), z = m.input("z", {"N", "8"});
+  ValueId f = m.node("Add", {m.node("Erf", {m.node("Div", {x, m.number(1.4142135f)})}), m.number(1)});
+  m.output(m.node("Mul", {m.node("Mul", {z, f}), m.number(0.5f)}));
+  EXPECT_EQ(operators_after(m), "Div Erf Add Mul Mul");
+}
+
+TEST(Refusal, AConstantThatRaisesTheRankIsNoScalar) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8"});
+  ValueId f = m.node("Add", {m.node("Erf", {m.node("Div", {x, m.number(1.4142135f)})}), m.number(1, {1, 1, 1})});
+  m.output(m.node("Mul", {m.node("Mul", {x, f}), m.number(0.5f)}));
+  EXPECT_EQ(operators_after(m), "Div Erf Add Mul Mul");
+}
+
+TEST(Refusal, ClipWithLowAboveHighStays) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8"});
+  m.output(m.node("Clip", {x, m.number(3), m.number(-3)}));
+  EXPECT_EQ(operators_after(m), "Clip");
+}
+
+TEST(Refusal, IntegersAreNotFused) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"2", "3"}, DataType::kInt64);
+  m.output(m.node("Relu", {x}));
+  Graph graph = m.graph();
+  ASSERT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
+  EXPECT_EQ(graph.nodes[0].domain, "");
+}
+
+TEST(Refusal, AMatMulBiasOfAnotherShapeStays) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"4", "8"});
+  ValueId y = m.node("MatMul", {x, m.weights("w", {8, 4})});
+  m.output(m.node("Add", {y, m.weights("b", {4, 1})}));
+  EXPECT_EQ(operators_after(m), "tenon.MatMul Add");
+}
+
+TEST(Refusal, AVectorTimesAMatrixStaysAMatMul) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"8"});
+  m.output(m.node("MatMul", {x, m.weights("w", {8, 4})}));
+  EXPECT_EQ(operators_after(m), "MatMul");
+}
+
+TEST(Refusal, LayerNormalizationThatReturnsItsMeanStays) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8"});
+  m.output(m.node("LayerNormalization", {x, m.weights("s", {8})}, 2));
+  m.output(m.output_of_last(1));
+  Graph graph = m.graph();
+  ASSERT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
+  EXPECT_EQ(graph.nodes[0].op_type, "LayerNormalization");
+}
+
+TEST(Refusal, OneHotOfOtherNumbersStays) {
+  GraphMaker m;
+  ValueId indices = m.input("indices", {"N", "4"}, DataType::kInt64);
+  ValueId column = m.node("Unsqueeze", {indices, m.ints({2})});
+  ValueId y = m.node("Cast", {m.node("Equal", {column, m.ints({0, 1, 3})})});
+  m.set("to", int64_t{1});
+  m.output(m.node("MatMul", {y, m.weights("table", {3, 5})}));
+  EXPECT_EQ(operators_after(m), "Reshape Equal Cast tenon.MatMul");
+}
+
+TEST(Refusal, SubtractingTheConvolutionFromAConstantIsNoBias) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "3", "4", "4"});
+  ValueId y = m.node("Conv", {x, m.weights("w", {4, 3, 1, 1})});
+  m.output(m.node("Sub", {m.weights("b", {4, 1, 1}), y}));
+  EXPECT_EQ(operators_after(m), "tenon.Conv Sub");
+}
+
+TEST(Refusal, RandomNodesAreNotShared) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"2", "3"});
+  ValueId a = m.node("RandomNormalLike", {x}), b = m.node("RandomNormalLike", {x});
+  m.output(m.node("Sub", {a, b}));
+  Graph graph = m.graph();
+  ASSERT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
+  EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
+TEST(Refusal, ABackwardSliceOfEverythingIsNotNothing) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "4"});
+  m.output(m.node("Slice", {x, m.ints({-1}), m.ints({INT64_MIN}), m.ints({1}), m.ints({-1})}));
+  EXPECT_EQ(operators_after(m), "Slice");
+}
+
+TEST(Refusal, AnAdditionOfZeroThatBroadcastsStays) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"1", "4"});
+  m.output(m.node("Add", {x, m.number(0, {3, 1})}));
+  EXPECT_EQ(operators_after(m), "Add");
+}
+
+}  // namespace
+}  // namespace tenon
