@@ -28,6 +28,31 @@ std::optional<std::vector<int64_t>> axes_of(const Rewriter& rewriter, const Node
   return axes;
 }
 
+// The dimensions of 1 that `to` lacks of `from`, both known; nullopt when more than that differs.
+std::optional<std::vector<int64_t>> dropped_ones(const Value& from, const Value& to) {
+  if (!from.fully_known() || !to.fully_known()) return std::nullopt;
+  std::vector<int64_t> axes;
+  size_t next = 0;
+  for (size_t i = 0; i < from.dims.size(); ++i) {
+    if (next < to.dims.size() && from.dims[i].value == to.dims[next].value) {
+      ++next;
+    } else if (from.dims[i].value == 1) {
+      axes.push_back(static_cast<int64_t>(i));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return next == to.dims.size() ? std::optional(axes) : std::nullopt;
+}
+
+// The axes that a Squeeze, or a Reshape that is one, drops; nullopt for any other node.
+std::optional<std::vector<int64_t>> squeezed_axes(const Rewriter& rewriter, ValueId id) {
+  if (const Node* squeeze = rewriter.made_by(id, "Squeeze")) return axes_of(rewriter, *squeeze);
+  const Node* reshape = rewriter.made_by(id, "Reshape");
+  if (!reshape || !rewriter.constant(reshape->inputs[1])) return std::nullopt;
+  return dropped_ones(rewriter.value(reshape->inputs[0]), rewriter.value(id));
+}
+
 // A constant of the squeezed rank with ones put back at `axes`; a scalar stays.
 ConstantRef unsqueezed(const ConstantRef& constant, size_t squeezed_rank, const std::vector<int64_t>& axes) {
   if (constant->shape.rank() == 0) return constant;
@@ -47,8 +72,8 @@ ConstantRef unsqueezed(const ConstantRef& constant, size_t squeezed_rank, const 
 
 Status pass_fold(Graph& graph, const PassOptions& options) { return fold_constants(graph, options.evaluate); }
 
-// op(Squeeze(x)) becomes Squeeze(op(x)) for activations and operations with constants, so that they meet the
-// convolution before the Squeeze.
+// op(Squeeze(x)) becomes Squeeze(op(x)), also where a Reshape is a Squeeze, for activations and operations with
+// constants, so that they meet the convolution before the Squeeze.
 Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (size_t i = 0; i < rewriter.size(); ++i) {
@@ -60,20 +85,19 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
       squeezed = node.inputs[0];
     } else if (node.domain.empty() && (node.op_type == "Add" || node.op_type == "Mul" || node.op_type == "Sub")) {
       auto parts = split_operands(node, [&](ValueId a, ValueId b) {
-        return rewriter.constant(a) != nullptr && rewriter.made_by(b, "Squeeze") != nullptr;
+        return rewriter.constant(a) != nullptr && squeezed_axes(rewriter, b).has_value();
       });
       if (!parts) continue;
       std::tie(constant, squeezed) = *parts;
     } else {
       continue;
     }
-    const Node* found = rewriter.made_by(squeezed, "Squeeze");
-    if (!found || !rewriter.read_once(squeezed)) continue;
-    const Node squeeze = *found;
-    std::optional<std::vector<int64_t>> axes = axes_of(rewriter, squeeze);
+    std::optional<std::vector<int64_t>> axes = squeezed_axes(rewriter, squeezed);
+    if (!axes || axes->empty() || !rewriter.read_once(squeezed)) continue;
+    const Node squeeze = *rewriter.producer(squeezed);
     const Value& x = rewriter.value(squeeze.inputs[0]);
     const Value y = rewriter.value(node.outputs[0]);
-    if (!axes || axes->empty() || !y.has_rank || y.dims.size() + axes->size() != x.dims.size()) continue;
+    if (!y.has_rank || y.dims.size() + axes->size() != x.dims.size()) continue;
     Value inner = x;
     inner.name = y.name + ":unsqueezed";
     inner.constant = nullptr;

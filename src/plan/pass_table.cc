@@ -29,6 +29,7 @@ constexpr Pass kPasses[] = {
     {"fold", PassPhase::kPlan, &pass_fold},
     {"layer_norms", PassPhase::kPlan, &pass_layer_norms},
     {"activations", PassPhase::kPlan, &pass_activations},
+    {"sink_squeeze", PassPhase::kPlan, &pass_sink_squeeze},
     {"convolution_bias", PassPhase::kPlan, &pass_convolution_bias},
     {"matmul_bias", PassPhase::kPlan, &pass_matmul_bias},
     {"fuse_activations", PassPhase::kPlan, &pass_fuse_activations},
