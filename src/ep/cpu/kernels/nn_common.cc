@@ -16,25 +16,12 @@ Status check_plain(const TensorSpec& spec, DataType type, const char* what) {
   return {};
 }
 
-const TensorSpec& absent_spec() {
-  static const TensorSpec absent;
-  return absent;
-}
-
 }  // namespace
 
 Status match_plain(const KernelNode& node, DataType type) {
   for (const TensorSpec& spec : node.inputs) TENON_TRY(check_plain(spec, type, "input"));
   for (const TensorSpec& spec : node.outputs) TENON_TRY(check_plain(spec, type, "output"));
   return {};
-}
-
-const TensorSpec& input_spec(const KernelNode& node, size_t index) {
-  return index < node.inputs.size() ? node.inputs[index] : absent_spec();
-}
-
-const TensorSpec& output_spec(const KernelNode& node, size_t index) {
-  return index < node.outputs.size() ? node.outputs[index] : absent_spec();
 }
 
 const Constant* constant_input(const KernelNode& node, size_t index) {

@@ -5,15 +5,13 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "ep/cpu/kernels/ref_kernel.h"  // input_spec, output_spec
 #include "ep/kit/kernel.h"
 
 namespace tenon::cpu::nn {
 
 // OK if every present input and output is plain and of `type`.
 Status match_plain(const KernelNode& node, DataType type);
-// The specs of an input or output, or an absent one where the node has fewer.
-const TensorSpec& input_spec(const KernelNode& node, size_t index);
-const TensorSpec& output_spec(const KernelNode& node, size_t index);
 // The constant of an input, or null.
 const Constant* constant_input(const KernelNode& node, size_t index);
 
