@@ -411,7 +411,10 @@ Status infer_expand(Context& c) {
   std::optional<std::vector<int64_t>> target = c.values(1);
   if (!target) {
     std::optional<int64_t> rank = length_of(c, 1);
-    return rank ? set_unknown_dims(c, std::max<int64_t>(*rank, c.rank(0))) : Status();
+    if (!rank || *rank > Shape::kMaxRank) return {};
+    // Dimensions above 1 stay whatever the target says.
+    TENON_TRY_ASSIGN(Dims unknown, broadcast(c.dims(0), Dims(static_cast<size_t>(*rank))));
+    return c.set_dims(0, std::move(unknown));
   }
   TENON_TRY_ASSIGN(Dims dims, dims_from(*target));
   TENON_TRY_ASSIGN(dims, broadcast(c.dims(0), dims));

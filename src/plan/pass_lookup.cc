@@ -66,10 +66,10 @@ Result<ConstantRef> make_table(const Constant& weights, const ConstantRef& bias)
 // The table after the product's activation.
 Result<ConstantRef> activate(Rewriter& rewriter, const Node& matmul, ConstantRef table, const PassOptions& options) {
   Value result;
-  result.name = rewriter.value(matmul.outputs[0]).name + ":table";
+  result.name = rewriter.value(matmul.outputs[0]).name + ":activated";
   result.type = DataType::kFloat;
   result.set_shape(table->shape);
-  const ValueId in = rewriter.add_constant(result.name, std::move(table));
+  const ValueId in = rewriter.add_constant(result.name + ":bare", std::move(table));
   const ValueId out = rewriter.add_value(std::move(result));
   Node activation = make_internal("Activation", matmul.name, {in}, {out});
   for (const Attribute& attribute : matmul.attributes)

@@ -181,7 +181,7 @@ Status pass_join_constant_adds(Graph& graph, const PassOptions& options) {
     Result<std::vector<ConstantRef>> value = options.evaluate(graph, sum);
     if (!value.ok() || value->empty() || !(*value)[0]) continue;
     Node add = node;
-    add.inputs = {inner->second, rewriter.add_constant(rewriter.value(sum.outputs[0]).name, (*value)[0])};
+    add.inputs = {inner->second, rewriter.add_constant(rewriter.value(node.outputs[0]).name + ":addend", (*value)[0])};
     rewriter.replace(i, std::move(add));
   }
   rewriter.finish();

@@ -32,7 +32,8 @@ ValueId GraphMaker::floats(const std::string& name, const Shape& shape, const st
 
 ValueId GraphMaker::weights(const std::string& name, const Shape& shape) {
   std::vector<float> values(static_cast<size_t>(shape.element_count()));
-  uint32_t state = static_cast<uint32_t>(name.size() + values.size());
+  auto state = static_cast<uint32_t>(values.size());
+  for (char letter : name) state = state * 31 + static_cast<uint32_t>(letter);
   for (float& value : values) {
     state = state * 1664525u + 1013904223u;
     value = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
