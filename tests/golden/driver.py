@@ -1,0 +1,98 @@
+"""Writes cases for golden_driver, runs it once, reads the results."""
+import dataclasses
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import onnx
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    model: object  # bytes, or the path of a file
+    inputs: dict  # name -> array
+    outputs: list  # expected arrays; None for what is not compared
+
+
+@dataclasses.dataclass
+class Outcome:
+    status: str  # "ok", "<code>: <message>", or "crashed"
+    outputs: list  # arrays
+
+    @property
+    def ok(self):
+        return self.status == "ok"
+
+    @property
+    def unsupported(self):
+        return self.status.startswith("unsupported:")
+
+
+def type_number(array):
+    return onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def _dims(array):
+    return ",".join(str(dim) for dim in array.shape)
+
+
+class _Blob:
+    def __init__(self, path):
+        self.file = open(path, "wb")
+        self.size = 0
+
+    def add(self, data):
+        # Models and tensors begin at multiples of 64 bytes.
+        padding = -self.size % 64
+        self.file.write(b"\0" * padding)
+        offset = self.size + padding
+        self.file.write(data)
+        self.size = offset + len(data)
+        return offset
+
+
+def run(cases, folder, options=(), environment=None):
+    """{case name: Outcome} for all cases, in one process."""
+    folder = pathlib.Path(folder)
+    blob = _Blob(folder / "blob")
+    lines = []
+    for case in cases:
+        if isinstance(case.model, bytes):
+            lines.append(f"case\t{case.name}\tblob\t{blob.add(case.model)}\t{len(case.model)}")
+        else:
+            lines.append(f"case\t{case.name}\tpath\t{case.model}")
+        for name, array in case.inputs.items():
+            offset = blob.add(np.ascontiguousarray(array).tobytes())
+            lines.append(f"input\t{name}\t{type_number(array)}\t{_dims(array)}\t{offset}")
+        for array in case.outputs:
+            lines.append("output\tany" if array is None else f"output\t{type_number(array)}\t{_dims(array)}")
+    blob.file.close()
+    (folder / "cases").write_text("".join(line + "\n" for line in lines))
+    command = [os.environ["TENON_GOLDEN_DRIVER"], *(str(folder / name) for name in ("cases", "blob", "results", "outputs"))]
+    done = subprocess.run([*command, *options], env={**os.environ, **(environment or {})}, capture_output=True, text=True)
+    outcomes = _read(folder)
+    if done.returncode != 0:
+        print(done.stderr)
+        crashed = [name for name, outcome in outcomes.items() if outcome.status == "crashed"]
+        assert crashed, f"golden_driver: exit status {done.returncode}: {done.stderr}"
+    return outcomes
+
+
+def _read(folder):
+    outcomes, arrays = {}, []
+    data = (folder / "outputs").read_bytes()
+    for line in (folder / "results").read_text().splitlines():
+        kind, *fields = line.split("\t")
+        if kind == "begin":
+            arrays = []
+            outcomes[fields[0]] = Outcome("crashed", [])
+        elif kind == "output":
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(int(fields[0]))
+            shape = tuple(int(dim) for dim in fields[1].split(",") if dim)
+            begin, size = int(fields[2]), int(fields[3])
+            arrays.append(np.frombuffer(data[begin:begin + size], dtype=dtype).reshape(shape))
+        elif kind == "done":
+            outcomes[fields[0]] = Outcome(fields[1], arrays)
+    return outcomes

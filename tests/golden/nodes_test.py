@@ -1,0 +1,140 @@
+"""The node cases that the onnx package generates, through libtenon, under ordinary and harder settings."""
+import functools
+import json
+import os
+import pathlib
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+
+import driver
+
+HERE = pathlib.Path(__file__).resolve().parent
+# {"operators": {name: reason}, "cases": {name: reason}}: what Tenon does not claim (yet).
+NOT_CLAIMED = json.loads((HERE / "not_claimed.json").read_text())
+SETTINGS = {
+    "1 thread": (["--threads=1"], {}),
+    "2 threads": (["--threads=2"], {}),
+    "baseline": (["--threads=1"], {"TENON_CPU_ISA": "baseline"}),
+    "no winograd": (["--threads=1", "--no-winograd"], {}),
+    "guarded": (["--threads=1", "--guarded"], {}),
+}
+
+
+def _arrays(values):
+    """Numpy arrays, or None when a value is no tensor that Tenon could be given."""
+    arrays = []
+    for value in values:
+        if isinstance(value, onnx.TensorProto):
+            value = onnx.numpy_helper.to_array(value)
+        if not isinstance(value, (np.ndarray, np.generic)):
+            return None
+        value = np.asarray(value)
+        # Packed types and strings have no bytes of their own for each element.
+        if value.dtype.kind in "OUS" or onnx.helper.np_dtype_to_tensor_dtype(value.dtype) in PACKED:
+            return None
+        arrays.append(value)
+    return arrays
+
+
+PACKED = {getattr(onnx.TensorProto, name) for name in ("UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")}
+
+
+@functools.cache
+def collect():
+    """[(onnx case, driver case or None)]"""
+    from onnx.backend.test.loader import load_model_tests
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = load_model_tests(kind="node")
+    collected = []
+    for case in cases:
+        feeds, expected = (case.data_sets[0] if case.data_sets else ([], []))
+        inputs, outputs = _arrays(feeds), _arrays(expected)
+        if inputs is None or outputs is None:
+            collected.append((case, None))
+            continue
+        names = [value.name for value in case.model.graph.input]
+        collected.append((case, driver.Case(case.name, case.model.SerializeToString(), dict(zip(names, inputs)), outputs)))
+    return collected
+
+
+def reason_not_claimed(case):
+    if case.name in NOT_CLAIMED["cases"]:
+        return NOT_CLAIMED["cases"][case.name]
+    for node in case.model.graph.node:
+        key = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        if key in NOT_CLAIMED["operators"]:
+            return f"{key}: {NOT_CLAIMED['operators'][key]}"
+    return None
+
+
+def differs(case, outcome):
+    """None when the outputs are the expected ones, else what is wrong."""
+    expected = [np.asarray(value) for value in case.data_sets[0][1]]
+    if len(outcome.outputs) < len(expected):
+        return f"{len(outcome.outputs)} outputs, not {len(expected)}"
+    for index, (want, got) in enumerate(zip(expected, outcome.outputs)):
+        if want.dtype != got.dtype or want.shape != got.shape:
+            return f"output {index} is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
+        if want.dtype.kind in "fV":
+            # Halves: half of the last digit may round either way.
+            bits = 10 if want.dtype == np.float16 else 7 if want.dtype.itemsize == 2 else None
+            relative = max(case.rtol, 0 if bits is None else 2.0 ** -bits)
+            close = np.isclose(got.astype(np.float64), want.astype(np.float64), rtol=relative, atol=max(case.atol, 1e-6),
+                               equal_nan=True)
+        else:
+            close = got == want
+        if not np.all(close):
+            where = tuple(int(i) for i in np.argwhere(~close)[0])
+            return f"output {index} at {list(where)} is {got[where]}, not {want[where]} ({np.sum(~close)} differ)"
+    return None
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def outcomes(request, tmp_path_factory):
+    options, environment = SETTINGS[request.param]
+    cases = [case for _, case in collect() if case is not None]
+    return driver.run(cases, tmp_path_factory.mktemp("nodes"), options, environment)
+
+
+# One test a setting and not one a case: 1,900 tests times five settings would drown the report. Every failure is listed.
+def test_node_cases_give_the_expected_outputs(outcomes, record_property):
+    passed, skipped, failures = 0, 0, []
+    for case, runnable in collect():
+        why_not = reason_not_claimed(case)
+        if runnable is None:
+            # Sequences, optionals, strings and packed types cannot be bound.
+            skipped += 1
+            continue
+        outcome = outcomes[case.name]
+        problem = outcome.status if not outcome.ok else differs(case, outcome)
+        if why_not is None:
+            passed += problem is None
+            if problem is not None:
+                failures.append(f"{case.name}: {problem}")
+        elif problem is None:
+            failures.append(f"{case.name} passes although it is listed as not claimed ({why_not})")
+        elif outcome.status == "crashed" or outcome.status.startswith("internal"):
+            failures.append(f"{case.name}: {problem}")
+        else:
+            skipped += 1
+    record_property("node_cases_passed", passed)
+    record_property("node_cases_skipped", skipped)
+    print(f"{passed} node cases pass, {skipped} are not claimed, {len(failures)} fail")
+    assert not failures, "\n".join(failures)
+    assert passed > 900
+
+
+def test_listed_operators_and_cases_exist():
+    names = {case.name for case, _ in collect()}
+    assert not set(NOT_CLAIMED["cases"]) - names
+    operators = {node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+                 for case, _ in collect() for node in case.model.graph.node}
+    assert not set(NOT_CLAIMED["operators"]) - operators
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-q", "-s"]))
