@@ -1,4 +1,5 @@
-// Runs many cases in one process: golden_driver CASES BLOB RESULTS OUTPUT_BLOB [--threads=N] [--no-winograd] [--guarded].
+// Runs many cases in one process: golden_driver CASES BLOB RESULTS OUTPUT_BLOB [--threads=N] [--no-winograd]
+// [--guarded].
 //
 // CASES is text, fields separated by tabs, one line each:
 //   case NAME path PATH | case NAME blob OFFSET BYTES     the model
@@ -6,8 +7,8 @@
 //   output TYPE DIMS                                      one an output, in order; `any` for what is not compared
 // RESULTS has for each case a line `begin NAME`, then `output TYPE DIMS OFFSET BYTES` for each output (bytes in
 // OUTPUT_BLOB), then `done NAME ok` or `done NAME <status code> <message>`.
-// --guarded puts each input and output at the end of its own pages, imported as external memory, with an unreadable page
-// behind; bytes before an output must stay what they were.
+// --guarded puts each input and output at the end of its own pages, imported as external memory, with an unreadable
+// page behind; bytes before an output must stay what they were.
 #include <sys/mman.h>
 #include <tenon/external_memory.h>
 #include <tenon/session.h>
@@ -31,8 +32,8 @@ using tenon::Status;
 using tenon::StatusCode;
 using tenon::Tensor;
 
-#define DRIVER_TRY(expr)                                  \
-  do {                                                    \
+#define DRIVER_TRY(expr)                                        \
+  do {                                                          \
     if (Status status_ = (expr); !status_.ok()) return status_; \
   } while (false)
 
@@ -124,7 +125,10 @@ class GuardedMemory {
     std::memset(base_, 0xa5, usable_);
   }
   GuardedMemory(GuardedMemory&& other) noexcept
-      : base_(std::exchange(other.base_, nullptr)), mapped_(other.mapped_), usable_(other.usable_), bytes_(other.bytes_) {}
+      : base_(std::exchange(other.base_, nullptr)),
+        mapped_(other.mapped_),
+        usable_(other.usable_),
+        bytes_(other.bytes_) {}
   ~GuardedMemory() {
     if (base_ != nullptr) munmap(base_, mapped_);
   }
@@ -173,9 +177,9 @@ class Driver {
     tenon::SessionOptions options;
     options.pool = pool_;
     options.winograd = options_.winograd;
-    auto session = asked.path.empty()
-                       ? tenon::Session::load_from_bytes({blob_.data() + asked.model_offset, asked.model_bytes}, options)
-                       : tenon::Session::load(asked.path, options);
+    auto session = asked.path.empty() ? tenon::Session::load_from_bytes(
+                                            {blob_.data() + asked.model_offset, asked.model_bytes}, options)
+                                      : tenon::Session::load(asked.path, options);
     if (!session.ok()) return std::move(session).status();
     auto binding = (*session)->make_binding();
     if (!binding.ok()) return std::move(binding).status();
@@ -264,7 +268,8 @@ std::vector<std::byte> read_file(const char* path) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fprintf(stderr, "usage: %s CASES BLOB RESULTS OUTPUT_BLOB [--threads=N] [--no-winograd] [--guarded]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s CASES BLOB RESULTS OUTPUT_BLOB [--threads=N] [--no-winograd] [--guarded]\n",
+                 argv[0]);
     return 2;
   }
   Options options;
