@@ -9,7 +9,9 @@ namespace tenon::cpu {
 
 namespace {
 
-std::string_view shown_domain(const Node& node) { return node.domain.empty() ? "ai.onnx" : node.domain; }
+std::string_view shown_domain(const Node& node) {
+  return node.domain.empty() ? std::string_view("ai.onnx") : std::string_view(node.domain);
+}
 
 // "float32, int64 -> float32": what is known of a node's types.
 std::string types_text(const KernelNode& node) {

@@ -1,6 +1,6 @@
 #include "ep/cpu/kernels/ref_activation.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 Result<Epilogue> Epilogue::of(const Node& node) {
   struct Row {
@@ -54,4 +54,4 @@ double Epilogue::activate(double x) const {
   return x;
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

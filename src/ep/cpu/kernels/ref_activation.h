@@ -6,7 +6,7 @@
 
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 template <typename T>
 T sigmoid(T x) {
@@ -55,4 +55,4 @@ struct Epilogue {
   }
 };
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -1,7 +1,7 @@
 // Cast and CastLike between every type of whole bytes.
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -70,4 +70,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_cast_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

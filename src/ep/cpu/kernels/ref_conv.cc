@@ -2,7 +2,7 @@
 #include "ep/cpu/kernels/ref_activation.h"
 #include "ep/cpu/kernels/ref_window.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -108,4 +108,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_conv_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -4,7 +4,7 @@
 
 #include "ep/cpu/kernels/ref_index.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -206,4 +206,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_gather_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -1,6 +1,6 @@
 #include "ep/cpu/kernels/ref_index.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 Result<IndexReader> index_reader(const KernelNode& node, size_t input) {
   const DataType type = input_spec(node, input).type;
@@ -47,4 +47,4 @@ Result<Tuples> tuples_of(const KernelNode& node, const Shape& x, const Shape& in
   return tuples;
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -3,7 +3,7 @@
 
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 using IndexReader = int64_t (*)(const void* indices, int64_t i);
 // Floats are truncated (OneHot allows them).
@@ -66,4 +66,4 @@ struct Tuples {
 };
 Result<Tuples> tuples_of(const KernelNode& node, const Shape& x, const Shape& indices, int first);
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -3,7 +3,7 @@
 
 #include "ep/cpu/kernels/ref_activation.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -77,4 +77,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_internal_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -255,4 +255,4 @@ void copy_box(size_t element_bytes, const Shape& dims, const void* src, const St
   });
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

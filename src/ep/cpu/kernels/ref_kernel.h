@@ -8,7 +8,7 @@
 #include "ep/cpu/kernels/ref_types.h"
 #include "ep/kit/kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 // A prepared reference kernel: `run` holds copies of everything that it needs.
 struct RefImpl {
@@ -144,4 +144,4 @@ Result<Shape> broadcast_shape(const Shape& a, const Shape& b);
 void copy_box(size_t element_bytes, const Shape& dims, const void* src, const Strides& src_strides, void* dst,
               const Strides& dst_strides);
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

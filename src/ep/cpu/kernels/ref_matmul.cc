@@ -1,7 +1,7 @@
 // MatMul (numpy's rules), Gemm, and MatMul of domain tenon.
 #include "ep/cpu/kernels/ref_activation.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -184,4 +184,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_matmul_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -4,7 +4,7 @@
 
 #include "ep/cpu/kernels/ref_index.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -164,4 +164,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_order_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -4,7 +4,7 @@
 
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -147,4 +147,4 @@ constexpr KernelEntry kRows[] = {ref_row<~TypeSet{0}, &make_pad>("Pad", 2)};
 
 std::span<const KernelEntry> ref_pad_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

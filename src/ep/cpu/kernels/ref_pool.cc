@@ -3,7 +3,7 @@
 
 #include "ep/cpu/kernels/ref_window.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -137,4 +137,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_pool_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

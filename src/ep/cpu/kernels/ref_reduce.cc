@@ -1,7 +1,7 @@
 // Reduce* over any set of axes, ArgMax and ArgMin.
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -257,4 +257,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_reduce_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -3,7 +3,7 @@
 
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -148,4 +148,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_reshape_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

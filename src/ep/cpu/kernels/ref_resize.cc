@@ -4,7 +4,7 @@
 
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -383,4 +383,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_resize_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -3,7 +3,7 @@
 
 #include "ep/cpu/kernels/ref_index.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -146,4 +146,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_scatter_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

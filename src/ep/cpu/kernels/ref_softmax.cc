@@ -1,7 +1,7 @@
 // Softmax, LogSoftmax and Hardmax: along one axis since version 13, before that over everything from the axis on.
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -73,4 +73,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_softmax_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -10,7 +10,7 @@
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/kernels/ref_types.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 namespace {
 
 using testing::ElementsAre;
@@ -301,4 +301,4 @@ TEST(Reference, ReorderPadsChannelsWithZerosAndComesBack) {
 }
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

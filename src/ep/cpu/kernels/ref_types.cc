@@ -1,6 +1,6 @@
 #include "ep/cpu/kernels/ref_types.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 uint16_t Float16::encode(float value) {
   const auto word = std::bit_cast<uint32_t>(value);
@@ -34,4 +34,4 @@ float Float16::round_to_odd(double value) {
   return std::bit_cast<float>(word | 1);
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

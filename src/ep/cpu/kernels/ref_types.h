@@ -10,7 +10,7 @@
 
 #include <tenon/types.h>
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 // IEEE half precision; conversions round to nearest, ties to even.
 struct Float16 {
@@ -126,4 +126,4 @@ inline constexpr TypeSet kAllSet = type_set(AllTypes());
 inline constexpr TypeSet kBoolSet = type_set(TypeList<Bool>());
 inline constexpr TypeSet kFloat32Set = type_set(TypeList<float>());
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

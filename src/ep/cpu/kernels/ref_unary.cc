@@ -4,7 +4,7 @@
 #include "ep/cpu/kernels/ref_activation.h"
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -268,4 +268,4 @@ constexpr KernelEntry kRows[] = {
 
 std::span<const KernelEntry> ref_unary_rows() { return kRows; }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

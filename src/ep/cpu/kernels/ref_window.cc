@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 namespace {
 
@@ -136,4 +136,4 @@ Shape window_output(const Window& window, int64_t n, int64_t c) {
   return shape;
 }
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

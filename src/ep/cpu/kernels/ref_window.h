@@ -3,7 +3,7 @@
 
 #include "ep/cpu/kernels/ref_kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::ref {
 
 struct Window {
   int rank = 0;  // spatial axes
@@ -66,4 +66,4 @@ Result<Window> transposed_window(const Node& node, const Shape& x, const Shape& 
 // [n, c, window.out...]
 Shape window_output(const Window& window, int64_t n, int64_t c);
 
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::ref

@@ -8,10 +8,11 @@ std::span<const KernelEntry> reference_kernels() {
   static const std::vector<KernelEntry> kAll = [] {
     std::vector<KernelEntry> all;
     for (std::span<const KernelEntry> rows :
-         {ref_unary_rows(), ref_binary_rows(), ref_cast_rows(), ref_reduce_rows(), ref_softmax_rows(), ref_conv_rows(),
-          ref_pool_rows(), ref_norm_rows(), ref_matmul_rows(), ref_attention_rows(), ref_reshape_rows(),
-          ref_move_rows(), ref_pad_rows(), ref_gather_rows(), ref_scatter_rows(), ref_order_rows(), ref_resize_rows(),
-          ref_generate_rows(), ref_internal_rows()}) {
+         {ref::ref_unary_rows(), ref::ref_binary_rows(), ref::ref_cast_rows(), ref::ref_reduce_rows(),
+          ref::ref_softmax_rows(), ref::ref_conv_rows(), ref::ref_pool_rows(), ref::ref_norm_rows(),
+          ref::ref_matmul_rows(), ref::ref_attention_rows(), ref::ref_reshape_rows(), ref::ref_move_rows(),
+          ref::ref_pad_rows(), ref::ref_gather_rows(), ref::ref_scatter_rows(), ref::ref_order_rows(),
+          ref::ref_resize_rows(), ref::ref_generate_rows(), ref::ref_internal_rows()}) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
