@@ -5,10 +5,13 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "ep/cpu/kernels/ref_kernel.h"  // input_spec, output_spec
+#include "ep/cpu/kernels/ref_kernel.h"
 #include "ep/kit/kernel.h"
 
 namespace tenon::cpu::nn {
+
+using ref::input_spec;
+using ref::output_spec;
 
 // OK if every present input and output is plain and of `type`.
 Status match_plain(const KernelNode& node, DataType type);

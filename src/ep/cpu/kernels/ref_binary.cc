@@ -129,16 +129,19 @@ struct PRelu {
     return x < T(0) ? static_cast<T>(x * slope) : x;
   }
 };
+// A shift by less than 0 or the whole width leaves nothing, or the sign of what is shifted to the right.
 struct ShiftLeft {
   template <typename T>
   static T apply(T a, T b, bool&) {
-    return b < T(sizeof(T) * 8) ? static_cast<T>(static_cast<uint64_t>(a) << b) : T(0);
+    const bool inside = b >= T(0) && static_cast<uint64_t>(b) < sizeof(T) * 8;
+    return inside ? static_cast<T>(static_cast<uint64_t>(a) << static_cast<uint64_t>(b)) : T(0);
   }
 };
 struct ShiftRight {
   template <typename T>
   static T apply(T a, T b, bool&) {
-    return b < T(sizeof(T) * 8) ? static_cast<T>(a >> b) : T(0);
+    const bool inside = b >= T(0) && static_cast<uint64_t>(b) < sizeof(T) * 8;
+    return static_cast<T>(inside ? a >> static_cast<int>(b) : a < T(0) ? -1 : 0);
   }
 };
 #define TENON_BINARY_(Name, expression)  \
@@ -225,17 +228,14 @@ Result<RefImpl> make_compare(RefNode& node) {
 
 Result<RefImpl> make_mod(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
-  const bool fmod = node.node->int_or("fmod", 0) != 0;
-  TENON_INVALID_IF(!fmod && ((kFloatSet >> static_cast<int>(node.inputs[0].type)) & 1) != 0, "Mod of {} needs fmod=1.",
-                   data_type_name(node.inputs[0].type));
-  return fmod ? make_arithmetic<ModTruncated, NumericTypes>(node) : make_arithmetic<ModFloored, IntTypes>(node);
+  return node.node->int_or("fmod", 0) != 0 ? make_arithmetic<ModTruncated, NumericTypes>(node)
+                                           : make_arithmetic<ModFloored, NumericTypes>(node);
 }
 
 Result<RefImpl> make_shift(RefNode& node) {
   const std::string_view direction = node.node->string_or("direction", "");
   TENON_INVALID_IF(direction != "LEFT" && direction != "RIGHT", "BitShift has the direction \"{}\".", direction);
-  return direction == "LEFT" ? make_arithmetic<ShiftLeft, UnsignedTypes>(node)
-                             : make_arithmetic<ShiftRight, UnsignedTypes>(node);
+  return direction == "LEFT" ? make_arithmetic<ShiftLeft, IntTypes>(node) : make_arithmetic<ShiftRight, IntTypes>(node);
 }
 
 Result<RefImpl> make_pow(RefNode& node) {

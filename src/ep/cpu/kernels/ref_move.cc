@@ -262,8 +262,10 @@ Result<RefImpl> make_depth_space(RefNode& node) {
   } else {
     const int64_t h = x[2] / block, w = x[3] / block;
     out = Shape{x[0], x[1] * block * block, h, w};
-    box = Shape{x[0], block, block, x[1], h, w};
-    from = {x[1] * x[2] * x[3], x[3], 1, x[2] * x[3], x[3] * block, block};
+    const int64_t plane = x[2] * x[3];
+    box = crd ? Shape{x[0], x[1], block, block, h, w} : Shape{x[0], block, block, x[1], h, w};
+    from = crd ? Strides{x[1] * plane, plane, x[3], 1, x[3] * block, block}
+               : Strides{x[1] * plane, x[3], 1, plane, x[3] * block, block};
   }
   TENON_TRY(require_output(node, 0, out));
   RefImpl impl;

@@ -1,4 +1,5 @@
-// Operators that keep the elements as they lie: Identity, Reshape, Flatten, Squeeze, Unsqueeze, Dropout.
+// Operators that keep the elements as they lie: Identity, Reshape, Flatten, Squeeze, Unsqueeze,
+// BitCast, Dropout.
 #include <cstring>
 
 #include "ep/cpu/kernels/ref_kernel.h"
@@ -86,8 +87,10 @@ Result<RefImpl> make(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const TensorSpec& x = node.inputs[0];
   const TensorSpec& out = output_spec(node, 0);
-  TENON_INVALID_IF(!out.present() || out.type != x.type, "{} has {} in and {} out.", node.node->op_type,
-                   data_type_name(x.type), data_type_name(out.type));
+  const bool fits =
+      node.node->op_type == "BitCast" ? data_type_bits(out.type) == data_type_bits(x.type) : out.type == x.type;
+  TENON_INVALID_IF(!out.present() || !fits, "{} has {} in and {} out.", node.node->op_type, data_type_name(x.type),
+                   data_type_name(out.type));
   const size_t bytes = x.size_bytes();
   RefImpl impl;
   if (!out.dynamic) {
