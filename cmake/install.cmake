@@ -22,5 +22,5 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/tenon.pc.in ${PROJECT_BINARY_DIR}/ten
 install(FILES ${PROJECT_BINARY_DIR}/tenon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT tenon)
 
 if(TARGET tenon-cli)
-  install(TARGETS tenon-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tenon)
+  install(TARGETS tenon-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cli)
 endif()

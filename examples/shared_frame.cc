@@ -3,6 +3,7 @@
 //
 //   producer (child):   write frame k, signal 2k+1, wait for 2k+2, read the result
 //   consumer (parent):  wait for 2k+1, run with input and output bound to the memfd, signal 2k+2
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <tenon/external_memory.h>
@@ -14,8 +15,6 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
-
-#include <fcntl.h>
 
 namespace {
 
@@ -51,6 +50,8 @@ struct Layout {
 Layout find_layout(tenon::Session& session) {
   if (session.inputs().size() != 1 || session.inputs()[0].type != tenon::DataType::kFloat)
     fail({tenon::StatusCode::kUnsupported, "This example takes a model of one float32 input."});
+  if (session.outputs()[0].type != tenon::DataType::kFloat)
+    fail({tenon::StatusCode::kUnsupported, "This example takes a model whose first output is float32."});
   Layout layout;
   std::vector<int64_t> dims = session.inputs()[0].dims;
   std::replace_if(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; }, 1);
@@ -79,7 +80,8 @@ int produce(int memory_fd, int timeline_fd, const Layout& layout) {
     std::fill_n(input, layout.input_bytes / sizeof(float), static_cast<float>(frame) / kFrames);
     check(timeline->signal(turn + 1));
     check(timeline->wait(turn + 2, kTimeoutNs));
-    if (frame % 5 == 0) std::printf("producer: frame %d: first output value %g\n", frame, output[0]);
+    const float largest = *std::max_element(output, output + layout.output_bytes / sizeof(float));
+    if (frame % 5 == 0) std::printf("producer: frame %d: largest output value %g\n", frame, largest);
   }
   ::munmap(mapped, layout.total_bytes());
   std::fflush(stdout);

@@ -1,5 +1,6 @@
 #include "plan/evaluate.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/checked.h"
@@ -76,6 +77,18 @@ Result<std::vector<ConstantRef>> evaluate_node(const Graph& graph, const Node& n
     results.push_back(context.result(i).constant);
   }
   return results;
+}
+
+EvaluateNode make_evaluator(const ExecutionProvider& provider, ThreadPool& pool) {
+  return [&provider, &pool](const Graph& graph, const Node& node) {
+    size_t max_bytes = size_t{16} << 20;
+    for (ValueId id : node.inputs) {
+      if (id != kNoValue && graph.value(id).constant) {
+        max_bytes = std::max(max_bytes, graph.value(id).constant->size_bytes);
+      }
+    }
+    return evaluate_node(graph, node, provider, pool, max_bytes);
+  };
 }
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 
 #include "ep/kit/kernel.h"
 #include "graph/graph.h"
+#include "plan/fold.h"
 
 namespace tenon {
 
@@ -13,5 +14,8 @@ namespace tenon {
 // more than `max_bytes`.
 Result<std::vector<ConstantRef>> evaluate_node(const Graph& graph, const Node& node, const ExecutionProvider& provider,
                                                ThreadPool& pool, size_t max_bytes);
+
+// evaluate_node for fold_constants: outputs take at most 16 MiB, or what the inputs take. Both outlive the function.
+EvaluateNode make_evaluator(const ExecutionProvider& provider, ThreadPool& pool);
 
 }  // namespace tenon

@@ -1,11 +1,11 @@
 #include "plan/planner.h"
 
-#include "graph/shape_inference.h"
 #include "plan/bind_shapes.h"
 #include "plan/cut.h"
 #include "plan/evaluate.h"
 #include "plan/kernel_node.h"
 #include "plan/layouts.h"
+#include "plan/pass_table.h"
 #include "plan/storage.h"
 #include "plan/views.h"
 
@@ -157,8 +157,10 @@ class PlanBuilder {
 
 Result<std::shared_ptr<Plan>> plan_inferred(Graph graph, std::span<const int32_t> output_slots,
                                             const PlannerOptions& options) {
-  TENON_TRY(infer_shapes(graph));
-  graph.remove_dead_nodes();
+  PassOptions passes;
+  passes.evaluate = make_evaluator(*options.provider, *options.fold_pool);
+  passes.observe = options.observe;
+  TENON_TRY(run_passes(graph, PassPhase::kPlan, passes));
   TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots));
   return PlanBuilder(std::move(cut), options).build();
 }

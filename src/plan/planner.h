@@ -1,8 +1,10 @@
 // Makes the plan of one signature from the graph as it was loaded.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include <tenon/thread_pool.h>
 
@@ -19,6 +21,8 @@ struct PlannerOptions {
   ThreadPool* fold_pool = nullptr;  // one thread
   WeightCache* weights = nullptr;   // may be null
   bool winograd = true;
+  // Sees the graph before and after each pass; may be empty.
+  std::function<void(std::string_view pass, const Graph& graph)> observe;
 };
 
 // Plans `graph` for inputs of `shapes` (one a graph input, checked by check_input_shapes). `output_slots[i]` is the

@@ -98,7 +98,11 @@ Result<Binding> SessionImpl::make_binding() {
 Status SessionImpl::run(Binding& binding, const RunOptions& options) {
   TENON_INVALID_IF(binding.impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(binding.impl_->session.get() != this, "The binding belongs to another session.");
-  return without_exceptions([&] { return run_bound(*binding.impl_, options); });
+  Status status = without_exceptions([&] { return run_bound(*binding.impl_, options); });
+  if (!status.ok()) {
+    for (BindingImpl::Output& output : binding.impl_->outputs) output.ready = false;
+  }
+  return status;
 }
 
 Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
@@ -141,10 +145,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   }
   const int64_t ran_ns = monotonic_ns();
   if (status.ok()) status = signal_fences(options.signals);
-  if (!status.ok()) {
-    poison_fences(options.signals, status);
-    for (BindingImpl::Output& output : binding.outputs) output.ready = false;
-  }
+  if (!status.ok()) poison_fences(options.signals, status);
   if (report != nullptr) {
     report->wait_ns = waited_ns - planned_ns;
     report->infer_ns = (planned_ns - start_ns) + (ran_ns - waited_ns);

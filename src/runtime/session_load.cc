@@ -3,6 +3,8 @@
 #include "ep/cpu/cpu_provider.h"
 #include "graph/shape_inference.h"
 #include "plan/bind_shapes.h"
+#include "plan/evaluate.h"
+#include "plan/pass_table.h"
 #include "runtime/session_impl.h"
 
 namespace tenon {
@@ -45,7 +47,6 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   Graph& graph = model_.graph;
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(check_nodes());
-  graph.remove_dead_nodes();
   describe_values();
 
   pool_ = options.pool;
@@ -53,6 +54,9 @@ Status SessionImpl::prepare(const SessionOptions& options) {
     TENON_TRY_ASSIGN(pool_, ThreadPool::create({.threads = options.threads, .allow_spinning = options.allow_spinning}));
   }
   TENON_TRY_ASSIGN(fold_pool_, ThreadPool::create({.threads = 1}));
+  PassOptions passes;
+  passes.evaluate = make_evaluator(*provider_, *fold_pool_);
+  TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
   planner_options_.provider = provider_.get();
   planner_options_.pool = pool_.get();
   planner_options_.fold_pool = fold_pool_.get();

@@ -1,0 +1,127 @@
+// A steady run allocates nothing, on any thread: malloc and its kin are replaced for this whole program and counted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <random>
+
+#include "base/testing.h"
+#include "onnx_builder.h"
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+}
+
+namespace {
+std::atomic<int> allocations = 0;
+}
+
+// glibc's own allocator, with a count. operator new ends here too.
+extern "C" {
+void* malloc(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(size);
+}
+void* calloc(size_t count, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(count, size);
+}
+void* realloc(void* block, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(block, size);
+}
+void* memalign(size_t alignment, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+int posix_memalign(void** block, size_t alignment, size_t size) {
+  *block = memalign(alignment, size);
+  return *block == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace tenon {
+namespace {
+
+using api_testing::floats;
+using api_testing::OnnxModel;
+using api_testing::OnnxNode;
+
+OnnxModel model() {
+  OnnxModel model;
+  std::mt19937 random(3);
+  std::vector<float> weights(64 * 64);
+  for (float& weight : weights) weight = static_cast<float>(random() % 100) / 100 - 0.5f;
+  model.input("x", DataType::kFloat, {"n", 64}).output("y", DataType::kFloat, {"n", 64});
+  model.output("p", DataType::kFloat, {"n", 64}).output("handed_through", DataType::kFloat, {"n", 64});
+  model.initializer("w", DataType::kFloat, {64, 64}, weights);
+  model.node(OnnxNode("MatMul", {"x", "w"}, {"m"})).node(OnnxNode("Relu", {"m"}, {"r"}));
+  model.node(OnnxNode("Softmax", {"r"}, {"p"}).attribute("axis", -1)).node(OnnxNode("Add", {"p", "x"}, {"y"}));
+  model.node(OnnxNode("Identity", {"x"}, {"handed_through"}));
+  return model;
+}
+
+class SteadyRun : public ::testing::TestWithParam<int> {};
+
+TEST(Counter, SeesAllocations) {
+  const int before = allocations;
+  const auto block = std::make_unique<std::vector<int>>(100);
+  EXPECT_GE(allocations - before, 2);
+}
+
+TEST_P(SteadyRun, AllocatesNothingOnAnyThread) {
+  const auto session = model().load({.threads = GetParam()});
+  ASSERT_THAT(session, is_ok());
+  Binding binding = *(*session)->make_binding();
+  const Tensor x = floats({256, 64}, std::vector<float>(256 * 64, 0.25f));
+  const Tensor y = floats({256, 64}, std::vector<float>(256 * 64));
+  ASSERT_THAT(binding.bind_input("x", x), is_ok());
+  ASSERT_THAT(binding.bind_output("y", y), is_ok());
+  const auto ready = *make_host_timeline("ready", 1000);
+  const auto done = *make_host_timeline("done");
+  RunReport report;
+  const auto run = [&](uint64_t frame) {
+    const Fence waits[] = {{ready, frame}};
+    const Fence signals[] = {{done, frame}};
+    return (*session)->run(binding, {.waits = waits, .signals = signals, .report = &report});
+  };
+  ASSERT_THAT(run(1), is_ok());
+  ASSERT_THAT(run(2), is_ok());
+  const int before = allocations;
+  bool ok = true;
+  for (uint64_t frame = 3; frame < 103; ++frame) ok = run(frame).ok() && ok;
+  const int counted = allocations - before;
+  EXPECT_EQ(counted, 0);
+  EXPECT_TRUE(ok);
+}
+
+// Other addresses, the same shapes: pointers are found anew, in memory that is there.
+TEST_P(SteadyRun, AllocatesNothingWhenOtherMemoryIsBound) {
+  const auto session = model().load({.threads = GetParam()});
+  ASSERT_THAT(session, is_ok());
+  Binding binding = *(*session)->make_binding();
+  const Tensor x[] = {floats({8, 64}, std::vector<float>(512, 0.25f)), floats({8, 64}, std::vector<float>(512, 1.0f))};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_THAT(binding.bind_input("x", x[i]), is_ok());
+    ASSERT_THAT((*session)->run(binding), is_ok());
+  }
+  const int before = allocations;
+  bool ok = true;
+  for (int i = 0; i < 100; ++i) {
+    ok = binding.bind_input("x", x[i % 2]).ok() && (*session)->run(binding).ok() && ok;
+  }
+  const int counted = allocations - before;
+  EXPECT_EQ(counted, 0);
+  EXPECT_TRUE(ok);
+}
+
+INSTANTIATE_TEST_SUITE_P(ThreadCounts, SteadyRun, ::testing::Values(1, 2));
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,122 @@
+// Waits, signals, deadlines and poison.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/testing.h"
+#include "onnx_builder.h"
+
+namespace tenon {
+namespace {
+
+using api_testing::floats;
+using api_testing::ints;
+using api_testing::OnnxModel;
+using api_testing::OnnxNode;
+using api_testing::values_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class FenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // Gather fails at run time for an index that is out of range.
+    OnnxModel model;
+    model.input("x", DataType::kFloat, {2}).input("i", DataType::kInt64, {1}).output("y", DataType::kFloat, {1});
+    model.node(OnnxNode("Gather", {"x", "i"}, {"y"}));
+    auto session = model.load();
+    ASSERT_THAT(session, is_ok());
+    session_ = *session;
+    binding_ = std::make_unique<Binding>(*session_->make_binding());
+    ready_ = *make_host_timeline("ready");
+    done_ = *make_host_timeline("done");
+    x_ = floats({2}, {1, 2});
+    ASSERT_THAT(binding_->bind_input("x", x_), is_ok());
+    bind_index(1);
+  }
+  void bind_index(int64_t index) { ASSERT_THAT(binding_->bind_input("i", ints({1}, {index})), is_ok()); }
+  Status run(int64_t timeout_ns = kWaitForever) {
+    const Fence waits[] = {{ready_, 1}};
+    const Fence signals[] = {{done_, 1}};
+    return session_->run(*binding_, {.waits = waits, .signals = signals, .timeout_ns = timeout_ns, .report = &report_});
+  }
+
+  std::shared_ptr<Session> session_;
+  std::unique_ptr<Binding> binding_;
+  std::shared_ptr<Timeline> ready_, done_;
+  Tensor x_;
+  RunReport report_;
+};
+
+TEST_F(FenceTest, AFenceWithoutTimelineIsRefused) {
+  const Fence undefined[] = {{}};
+  EXPECT_THAT(session_->run(*binding_, {.waits = undefined}),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("RunOptions::waits has no timeline")));
+  EXPECT_THAT(session_->run(*binding_, {.signals = undefined}), has_status(StatusCode::kInvalidArgument));
+}
+
+TEST_F(FenceTest, BadArgumentsLeaveTheFencesAlone) {
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  binding_->clear();
+  EXPECT_THAT(run(), has_status(StatusCode::kInvalidArgument));
+  EXPECT_EQ(*done_->value(), 0u);
+  EXPECT_THAT(done_->status(), is_ok());
+}
+
+TEST_F(FenceTest, AnOutputThatIsTooSmallLeavesTheFencesAlone) {
+  ASSERT_THAT(binding_->bind_output("y", floats({0}, {})), is_ok());
+  EXPECT_THAT(run(), has_status(StatusCode::kInvalidArgument, HasSubstr("needs 4 bytes")));
+  EXPECT_EQ(*done_->value(), 0u);
+  EXPECT_THAT(done_->status(), is_ok());
+}
+
+// The first failure stays, and a waiter does not hang.
+TEST_F(FenceTest, AFailedRunPoisonsItsSignals) {
+  ASSERT_THAT(ready_->signal(1), is_ok());
+  bind_index(9);
+  EXPECT_FALSE(run().ok());
+  const Fence fence{done_, 1};
+  EXPECT_THAT(fence.wait(1'000'000'000), has_status(StatusCode::kOutOfRange, HasSubstr("Gather_of_y")));
+  bind_index(1);
+  EXPECT_THAT(session_->run(*binding_), is_ok());  // the session stays usable
+}
+
+TEST_F(FenceTest, AProducerThatNeverSignalsEndsInADeadline) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(run(20'000'000), has_status(StatusCode::kCancelled, HasSubstr("ready")));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
+  EXPECT_THAT(Fence({done_, 1}).wait(0), has_status(StatusCode::kCancelled));
+}
+
+TEST_F(FenceTest, APoisonedProducerFailsTheRunAndItsSignals) {
+  ready_->poison(1, device_lost("The producer died."));
+  EXPECT_THAT(run(), has_status(StatusCode::kDeviceLost, HasSubstr("The producer died.")));
+  EXPECT_THAT(Fence({done_, 1}).wait(0), has_status(StatusCode::kDeviceLost, HasSubstr("The producer died.")));
+}
+
+// Nothing is read before the fence: the input is written by another thread, which signals 50 ms later.
+TEST_F(FenceTest, TheInputIsReadAfterTheWaitAndTheSignalComesAfterTheOutput) {
+  const Tensor y = floats({1}, {0});
+  ASSERT_THAT(binding_->bind_output("y", y), is_ok());
+  std::thread producer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    x_.data_as<float>()[1] = 42;
+    ASSERT_TRUE(ready_->signal(1).ok());
+  });
+  float seen = 0;
+  std::thread consumer([&] {
+    ASSERT_TRUE(done_->wait(1, 5'000'000'000).ok());
+    seen = y.data_as<float>()[0];
+  });
+  EXPECT_THAT(run(), is_ok());
+  producer.join();
+  consumer.join();
+  EXPECT_EQ(seen, 42);
+  EXPECT_GE(report_.wait_ns, 20'000'000);
+  EXPECT_EQ(*done_->value(), 1u);
+}
+
+}  // namespace
+}  // namespace tenon

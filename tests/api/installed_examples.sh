@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs Tenon to a fresh prefix, builds the examples against it with find_package and with pkg-config, runs them, and
+# once more after the tree has moved. Usage: installed_examples.sh SOURCE_DIR BUILD_DIR CXX
+set -euo pipefail
+source_dir=$1 build_dir=$2 cxx=$3
+python=${TENON_PYTHON:-python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build_dir" --prefix "$work/first" --component tenon >"$work/log" || { cat "$work/log"; exit 1; }
+mv "$work/first" "$work/prefix"  # an installed tree may be moved
+prefix=$work/prefix
+"$python" "$source_dir/tests/api/make_model.py" "$work/small.onnx"
+
+if grep -rIl -e "$source_dir" -e "$build_dir" "$prefix"; then
+  echo "These installed files name the folder that they were built in." >&2
+  exit 1
+fi
+
+cmake -S "$source_dir/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" \
+  -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >"$work/log" || { cat "$work/log"; exit 1; }
+cmake --build "$work/build" >"$work/log" || { cat "$work/log"; exit 1; }
+
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenon.pc)")
+[[ $(pkg-config --modversion tenon) == 0.* ]]
+libdir=$(pkg-config --variable=libdir tenon)
+for example in run_model shared_frame; do
+  # shellcheck disable=SC2046
+  "$cxx" -O1 -Wall -Wextra -Werror "$source_dir/examples/$example.cc" -o "$work/$example" \
+    $(pkg-config --cflags --libs tenon) -Wl,-rpath,"$libdir"
+done
+
+for folder in "$work/build" "$work"; do
+  "$folder/run_model" "$work/small.onnx" batch=2 | tee "$work/out"
+  grep -q 'y: float32\[2,2,8,8\]' "$work/out"
+  "$folder/shared_frame" "$work/small.onnx" batch=2 | tee "$work/out"
+  grep -q 'consumer: 20 frames of 512 bytes in and 1024 bytes out, 0 bytes copied' "$work/out"
+done
+
+# Bad input is a message and an exit code.
+if "$work/run_model" "$work/none.onnx" 2>"$work/out"; then exit 1; fi
+grep -q 'none.onnx' "$work/out"

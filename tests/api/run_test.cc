@@ -1,0 +1,212 @@
+// Running: misuse, outputs of every kind, plans by signature.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/testing.h"
+#include "onnx_builder.h"
+
+namespace tenon {
+namespace {
+
+using api_testing::floats;
+using api_testing::ints;
+using api_testing::OnnxModel;
+using api_testing::OnnxNode;
+using api_testing::values_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// y = relu(x + x), z = x + y
+OnnxModel model_with_two_outputs() {
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {"n"}).output("y", DataType::kFloat, {"n"}).output("z", DataType::kFloat, {"n"});
+  model.node(OnnxNode("Add", {"x", "x"}, {"s"})).node(OnnxNode("Relu", {"s"}, {"y"}));
+  model.node(OnnxNode("Add", {"x", "y"}, {"z"}));
+  return model;
+}
+
+class RunTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto session = model_with_two_outputs().load({.threads = 1, .plan_cache_size = 2});
+    ASSERT_THAT(session, is_ok());
+    session_ = *session;
+    binding_ = std::make_unique<Binding>(*session_->make_binding());
+  }
+  // The session still works.
+  void expect_usable() {
+    Binding binding = *session_->make_binding();
+    ASSERT_THAT(binding.bind_input("x", floats({2}, {-1, 2})), is_ok());
+    ASSERT_THAT(session_->run(binding), is_ok());
+    EXPECT_THAT(values_of(binding.output("z")), ElementsAre(-1, 6));
+  }
+  std::shared_ptr<Session> session_;
+  std::unique_ptr<Binding> binding_;
+};
+
+TEST_F(RunTest, AMissingInputIsNamed) {
+  EXPECT_THAT(session_->run(*binding_),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("Input \"x\" is not bound")));
+  expect_usable();
+}
+
+TEST_F(RunTest, UnknownNamesAreRefusedWithTheKnownOnes) {
+  const Tensor x = floats({2}, {1, 2});
+  EXPECT_THAT(binding_->bind_input("w", x), has_status(StatusCode::kNotFound, HasSubstr("it has \"x\"")));
+  EXPECT_THAT(binding_->bind_output("w", x), has_status(StatusCode::kNotFound, HasSubstr("\"y\", \"z\"")));
+  EXPECT_THAT(binding_->bind_output_auto("w"), has_status(StatusCode::kNotFound));
+  EXPECT_FALSE(binding_->output("w").defined());
+  EXPECT_FALSE(binding_->output(7).defined());
+  expect_usable();
+}
+
+TEST_F(RunTest, WrongTypesRanksAndUndefinedTensorsAreRefusedWhenBound) {
+  EXPECT_THAT(binding_->bind_input("x", Tensor()), has_status(StatusCode::kInvalidArgument, HasSubstr("undefined")));
+  EXPECT_THAT(binding_->bind_input("x", ints({2}, {1, 2})),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("has type int64, but the model declares float32[n]")));
+  EXPECT_THAT(binding_->bind_input("x", floats({1, 2}, {1, 2})),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("has rank 2 (shape [1,2])")));
+  EXPECT_THAT(binding_->bind_output("y", ints({2}, {1, 2})), has_status(StatusCode::kInvalidArgument));
+  EXPECT_THAT(binding_->bind_output("y", floats({2, 1}, {1, 2})), has_status(StatusCode::kInvalidArgument));
+  expect_usable();
+}
+
+TEST_F(RunTest, AnOutputThatIsTooSmallIsRefusedWithBothSizes) {
+  ASSERT_THAT(binding_->bind_input("x", floats({3}, {1, 2, 3})), is_ok());
+  ASSERT_THAT(binding_->bind_output("y", floats({2}, {0, 0})), is_ok());
+  EXPECT_THAT(
+      session_->run(*binding_),
+      has_status(StatusCode::kInvalidArgument, HasSubstr("needs 12 bytes, but the tensor bound to it has room for 8")));
+  expect_usable();
+}
+
+TEST_F(RunTest, ABindingOfAnotherSessionOrMovedFromIsRefused) {
+  auto other = model_with_two_outputs().load();
+  ASSERT_THAT(other, is_ok());
+  EXPECT_THAT((*other)->run(*binding_), has_status(StatusCode::kInvalidArgument, HasSubstr("another session")));
+  const Binding taken = std::move(*binding_);
+  EXPECT_THAT(session_->run(*binding_), has_status(StatusCode::kInvalidArgument, HasSubstr("moved from")));
+  EXPECT_THAT(binding_->bind_input("x", Tensor()), has_status(StatusCode::kInvalidArgument));
+  EXPECT_FALSE(binding_->output(0).defined());
+}
+
+TEST_F(RunTest, OutputsThatOverlapAreRefused) {
+  const Tensor memory = floats({4}, {0, 0, 0, 0});
+  const Tensor part = *Tensor::view(DataType::kFloat, Shape{2}, memory.data_as<float>() + 1, 8, memory.owner());
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(binding_->bind_output("y", *memory.reinterpret(DataType::kFloat, Shape{2})), is_ok());
+  ASSERT_THAT(binding_->bind_output("z", part), is_ok());
+  EXPECT_THAT(session_->run(*binding_), has_status(StatusCode::kInvalidArgument, HasSubstr("overlap")));
+}
+
+TEST_F(RunTest, BoundOutputsAreWrittenWhereTheyLie) {
+  const Tensor x = floats({3}, {1, -2, 3});
+  const Tensor y = floats({3}, {9, 9, 9});
+  ASSERT_THAT(binding_->bind_input("x", x), is_ok());
+  ASSERT_THAT(binding_->bind_output("y", y), is_ok());
+  RunReport report;
+  ASSERT_THAT(session_->run(*binding_, {.report = &report}), is_ok());
+  EXPECT_THAT(values_of(y), ElementsAre(2, 0, 6));
+  EXPECT_EQ(binding_->output("y").data(), y.data());
+  EXPECT_THAT(values_of(binding_->output("z")), ElementsAre(3, -2, 9));
+  EXPECT_EQ(report.copies.bytes_copied(), 0u);
+  EXPECT_TRUE(report.planned);
+  ASSERT_THAT(session_->run(*binding_, {.report = &report}), is_ok());
+  EXPECT_FALSE(report.planned);
+}
+
+TEST_F(RunTest, AnOutputInALargerBufferHasItsRealShape) {
+  const Tensor y = floats({5}, {9, 9, 9, 9, 9});
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(binding_->bind_output("y", y), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  EXPECT_EQ(binding_->output("y").shape(), Shape{2});
+  EXPECT_THAT(values_of(y), ElementsAre(2, 4, 9, 9, 9));
+}
+
+TEST_F(RunTest, AutomaticOutputsAreReusedUnlessSomebodyHoldsThem) {
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  const void* first = binding_->output("y").data();
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  EXPECT_EQ(binding_->output("y").data(), first);
+  const Tensor held = binding_->output("y");
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {10, 20})), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  EXPECT_NE(binding_->output("y").data(), held.data());
+  EXPECT_THAT(values_of(held), ElementsAre(2, 4));
+  EXPECT_THAT(values_of(binding_->output("y")), ElementsAre(20, 40));
+}
+
+TEST_F(RunTest, ClearForgetsTensorsAndResults) {
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  binding_->clear();
+  EXPECT_FALSE(binding_->output("y").defined());
+  EXPECT_FALSE(session_->run(*binding_).ok());
+}
+
+TEST_F(RunTest, AFailedRunLeavesNoResults) {
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  ASSERT_THAT(binding_->bind_output("z", floats({1}, {0})), is_ok());
+  ASSERT_FALSE(session_->run(*binding_).ok());
+  EXPECT_FALSE(binding_->output("y").defined());
+}
+
+// One plan a signature, the least recently used goes first.
+TEST_F(RunTest, PlansAreKeptBySignatureUpToTheLimit) {
+  RunReport report;
+  const auto planned = [&](int64_t n) {
+    EXPECT_TRUE(binding_->bind_input("x", floats({n}, std::vector<float>(static_cast<size_t>(n), 1))).ok());
+    EXPECT_TRUE(session_->run(*binding_, {.report = &report}).ok());
+    EXPECT_EQ(binding_->output("y").shape(), Shape{n});
+    return report.planned;
+  };
+  EXPECT_TRUE(planned(1));
+  EXPECT_TRUE(planned(2));
+  EXPECT_FALSE(planned(1));
+  EXPECT_TRUE(planned(3));  // 2 goes
+  EXPECT_FALSE(planned(1));
+  EXPECT_TRUE(planned(2));
+}
+
+TEST_F(RunTest, EmptyTensorsAreFine) {
+  ASSERT_THAT(binding_->bind_input("x", floats({0}, {})), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  EXPECT_EQ(binding_->output("z").shape(), Shape{0});
+}
+
+TEST_F(RunTest, TheConvenienceCallGivesOutputsInOrder) {
+  const std::vector<std::pair<std::string, Tensor>> inputs = {{"x", floats({2}, {-1, 2})}};
+  const auto outputs = session_->run(std::span<const std::pair<std::string, Tensor>>(inputs));
+  ASSERT_THAT(outputs, is_ok());
+  ASSERT_EQ(outputs->size(), 2u);
+  EXPECT_THAT(values_of((*outputs)[0]), ElementsAre(0, 4));
+  EXPECT_THAT(values_of((*outputs)[1]), ElementsAre(-1, 6));
+}
+
+TEST_F(RunTest, ResultsOutliveTheSession) {
+  ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(session_->run(*binding_), is_ok());
+  const Tensor y = binding_->output("y");
+  session_.reset();
+  binding_.reset();
+  EXPECT_THAT(values_of(y), ElementsAre(2, 4));
+}
+
+TEST(RunWithTwoInputs, DimensionsOfOneNameMustAgree) {
+  OnnxModel model;
+  model.input("a", DataType::kFloat, {"n"}).input("b", DataType::kFloat, {"n"}).output("y", DataType::kFloat, {"n"});
+  model.node(OnnxNode("Add", {"a", "b"}, {"y"}));
+  const auto session = model.load();
+  ASSERT_THAT(session, is_ok());
+  Binding binding = *(*session)->make_binding();
+  ASSERT_THAT(binding.bind_input("a", floats({2}, {1, 2})), is_ok());
+  ASSERT_THAT(binding.bind_input("b", floats({3}, {1, 2, 3})), is_ok());
+  EXPECT_THAT((*session)->run(binding), has_status(StatusCode::kInvalidArgument,
+                                                   HasSubstr("Dimension \"n\" is 2 in input \"a\" (axis 0), but 3")));
+}
+
+}  // namespace
+}  // namespace tenon
