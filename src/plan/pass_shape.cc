@@ -188,4 +188,87 @@ Status pass_join_constant_adds(Graph& graph, const PassOptions& options) {
   return {};
 }
 
+// x + x * s becomes x * (s + 1) where s is much smaller than x (the gate of a squeeze-and-excitation block): one pass
+// over x instead of two.
+Status pass_scale_shortcuts(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node add = rewriter.node(i);
+    if (!add.domain.empty() || add.op_type != "Add" || !rewriter.is_float(add.outputs[0])) continue;
+    auto parts = split_operands(add, [&](ValueId a, ValueId b) {
+      const Node* mul = rewriter.made_by(a, "Mul");
+      return mul && rewriter.read_once(a) && mul->inputs.size() == 2 && (mul->inputs[0] == b || mul->inputs[1] == b);
+    });
+    if (!parts) continue;
+    const ValueId x = parts->second;
+    const Node* mul = rewriter.made_by(parts->first, "Mul");
+    const ValueId gate = mul->inputs[0] == x ? mul->inputs[1] : mul->inputs[0];
+    if (gate == x || !rewriter.same_shape(x, add.outputs[0])) continue;
+    if (!rewriter.value(x).fully_known() || !rewriter.value(gate).fully_known()) continue;
+    Result<int64_t> large = rewriter.value(x).shape().checked_element_count();
+    Result<int64_t> small = rewriter.value(gate).shape().checked_element_count();
+    if (!large.ok() || !small.ok() || *small > *large / 8) continue;
+    std::byte* data = nullptr;
+    TENON_TRY_ASSIGN(ConstantRef one, make_constant(DataType::kFloat, Shape(), &data));
+    *reinterpret_cast<float*>(data) = 1.0f;
+    Value raised = rewriter.value(gate);
+    raised.name += ":plus_one";
+    raised.constant = nullptr;
+    Node sum = add;
+    Node product = *mul;
+    sum.inputs = {gate, rewriter.add_constant(raised.name + ":one", std::move(one))};
+    sum.outputs = {rewriter.add_value(std::move(raised))};
+    product.inputs = {x, sum.outputs[0]};
+    product.outputs = add.outputs;
+    rewriter.insert_before(i, std::move(sum));
+    rewriter.replace(i, std::move(product));
+  }
+  rewriter.finish();
+  return {};
+}
+
+// Transpose(Reshape(x)) where the Reshape only adds dimensions of 1 becomes Reshape(Transpose(x)), so that the
+// Transpose meets the one before x.
+Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i) {
+    if (rewriter.erased(i)) continue;
+    const Node transpose = rewriter.node(i);
+    if (!transpose.domain.empty() || transpose.op_type != "Transpose") continue;
+    const Node* reshape = rewriter.made_by(transpose.inputs[0], "Reshape");
+    if (!reshape || !rewriter.read_once(transpose.inputs[0])) continue;
+    const ValueId x = reshape->inputs[0];
+    if (!rewriter.made_by(x, "Transpose") || !rewriter.value(transpose.outputs[0]).fully_known()) continue;
+    std::optional<std::vector<int64_t>> added = dropped_ones(rewriter.value(transpose.inputs[0]), rewriter.value(x));
+    std::span<const int64_t> perm = transpose.ints("perm");
+    if (!added || perm.size() != rewriter.value(transpose.inputs[0]).dims.size()) continue;
+    std::vector<int64_t> inner;
+    Value moved = rewriter.value(x);
+    moved.name = rewriter.value(transpose.outputs[0]).name + ":moved";
+    moved.dims.clear();
+    for (int64_t from : perm) {
+      if (std::find(added->begin(), added->end(), from) != added->end()) continue;
+      inner.push_back(from - std::count_if(added->begin(), added->end(), [&](int64_t axis) { return axis < from; }));
+      moved.dims.push_back(rewriter.value(x).dims[static_cast<size_t>(inner.back())]);
+    }
+    std::vector<int64_t> dims;
+    for (const Dim& dim : rewriter.value(transpose.outputs[0]).dims) dims.push_back(dim.value);
+    Node first = transpose, second = *reshape;
+    first.set_ints("perm", std::move(inner));
+    first.inputs = {x};
+    first.outputs = {rewriter.add_value(std::move(moved))};
+    second.inputs = {first.outputs[0], rewriter.add_constant(rewriter.value(transpose.outputs[0]).name + ":shape",
+                                                             make_int64_constant(dims))};
+    second.outputs = transpose.outputs;
+    second.since_version = 14;
+    second.attributes.clear();
+    second.set_int("allowzero", 1);
+    rewriter.insert_before(i, std::move(first));
+    rewriter.replace(i, std::move(second));
+  }
+  rewriter.finish();
+  return {};
+}
+
 }  // namespace tenon

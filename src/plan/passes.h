@@ -14,6 +14,8 @@ Status pass_fold(Graph& graph, const PassOptions& options);
 Status pass_sink_squeeze(Graph& graph, const PassOptions& options);
 Status pass_global_pool(Graph& graph, const PassOptions& options);
 Status pass_join_constant_adds(Graph& graph, const PassOptions& options);
+Status pass_scale_shortcuts(Graph& graph, const PassOptions& options);
+Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions& options);
 // pass_activation.cc
 Status pass_activations(Graph& graph, const PassOptions& options);
 // pass_conv.cc: Conv and ConvTranspose with constant weights
@@ -29,6 +31,7 @@ Status pass_fuse_residuals(Graph& graph, const PassOptions& options);
 // pass_layer_norm.cc
 Status pass_layer_norms(Graph& graph, const PassOptions& options);
 Status pass_skip_layer_norms(Graph& graph, const PassOptions& options);
+Status pass_moment_norms(Graph& graph, const PassOptions& options);  // pass_moment_norm.cc
 // pass_attention.cc
 Status pass_pack_qkv(Graph& graph, const PassOptions& options);
 Status pass_attention(Graph& graph, const PassOptions& options);

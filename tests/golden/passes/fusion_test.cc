@@ -296,6 +296,38 @@ TEST(Fusion, AdditionsOfConstantsJoin) {
   expect_golden("constant_adds", m);
 }
 
+// The moments of a TensorFlow LayerNorm over the middle dimension, and the Transpose that follows.
+TEST(Fusion, NormalisationFromMoments) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "6", "4"});
+  ValueId axes = m.ints({1});
+  auto sum = [&](ValueId v) {
+    ValueId y = m.node("ReduceSum", {v, axes});
+    m.set("keepdims", int64_t{0});
+    return m.node("Mul", {y, m.number(1.0f / 6)});
+  };
+  ValueId mean = sum(x), squares = sum(m.node("Mul", {x, x}));
+  ValueId variance = m.node("Sub", {squares, m.node("Mul", {mean, mean})});
+  variance = m.node("Max", {m.number(0), variance});
+  variance = m.node("Unsqueeze", {variance, axes});
+  ValueId root = m.node("Sqrt", {m.node("Add", {variance, m.number(1e-5f)})});
+  ValueId factor = m.node("Mul", {m.node("Reciprocal", {root}), m.weights("scale", {1, 6, 1})});
+  ValueId centred = m.node("Sub", {x, m.node("Unsqueeze", {mean, axes})});
+  ValueId y = m.node("Add", {m.node("Mul", {centred, factor}), m.weights("bias", {1, 6, 1})});
+  y = m.node("Transpose", {m.node("Unsqueeze", {y, m.ints({3})})});
+  m.set("perm", {0, 2, 1, 3});
+  m.output(y);
+  expect_golden("moment_norm", m);
+}
+
+TEST(Fusion, AGateWithAShortcutIsOneProduct) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "8", "H", "W"});
+  ValueId gate = m.node("Sigmoid", {m.node("GlobalAveragePool", {x})});
+  m.output(m.node("Add", {x, m.node("Mul", {x, gate})}));
+  expect_golden("scale_shortcut", m, 4);
+}
+
 TEST(Fusion, AnIfOnAConstantIsItsBranch) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "4"});
