@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/deadline.h"
 #include "demo/page.h"
 #include "demo/producer.h"
 #include "demo/producer_link.h"

@@ -1,12 +1,12 @@
 #include "demo/producer.h"
 
 #include <csignal>
-#include <ctime>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
+#include "base/deadline.h"
 #include "cli/npy.h"
 #include "demo/picture.h"
 
@@ -25,12 +25,6 @@ int32_t copy_boxes(std::span<const Box> from, Box (&to)[kMaxBoxes]) {
 }
 
 }  // namespace
-
-int64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 Result<std::unique_ptr<Producer>> Producer::create(const StartMessage& start, bool export_timelines) {
   TENON_INVALID_IF(start.buffers < 1 || start.buffers > kMaxBuffers, "{} buffers are asked for; 1 to {} work.",

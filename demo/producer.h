@@ -48,7 +48,4 @@ class Producer {
   int64_t begin_ns_[kMaxBuffers] = {};
 };
 
-// CLOCK_MONOTONIC, which all processes share.
-int64_t monotonic_ns();
-
 }  // namespace tenon::demo

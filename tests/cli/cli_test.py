@@ -1,0 +1,232 @@
+"""The command-line tool, driven as a person drives it."""
+import json
+import os
+import re
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+TENON = os.environ["TENON_CLI"]
+OPSET = [helper.make_opsetid("", 17)]
+INVALID, UNSUPPORTED, NOT_FOUND = 2, 3, 4
+
+
+def tenon(*arguments, timeout=120):
+    return subprocess.run([TENON, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
+
+
+def ok(*arguments):
+    done = tenon(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def refused(code, text, *arguments):
+    """One sentence on stderr, nothing on stdout, this exit code."""
+    done = tenon(*arguments)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    assert text in done.stderr, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("tenon: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def tensor(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def save(path, graph, ir_version=8):
+    onnx.save(helper.make_model(graph, opset_imports=OPSET, ir_version=ir_version), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    f32, i64 = TensorProto.FLOAT, TensorProto.INT64
+    weights = helper.make_tensor("w", f32, [4, 3], (np.arange(12) / 7).astype(np.float32))
+    save(folder / "dense.onnx", helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"]),
+         helper.make_node("Shape", ["m"], ["s"])],
+        "dense", [tensor("x", f32, ["batch", 4])], [tensor("y", f32, ["batch", 3]), tensor("s", i64, [2])], [weights]))
+    save(folder / "two.onnx", helper.make_graph(
+        [helper.make_node("Add", ["a=1", "b"], ["y"])], "two",
+        [tensor("a=1", f32, [2]), tensor("b", f32, [2])], [tensor("y", f32, [2])]))
+    save(folder / "unknown.onnx", helper.make_graph(
+        [helper.make_node("Frobnicate", ["x"], ["y"], name="odd")], "unknown",
+        [tensor("x", f32, [2])], [tensor("y", f32, [2])]))
+    (folder / "garbage.onnx").write_bytes(bytes(range(256)) * 8)
+    (folder / "empty.onnx").write_bytes(b"")
+    return folder
+
+
+def npy(folder, name, values):
+    path = folder / f"{name}.npy"
+    np.save(path, values)
+    return path
+
+
+def test_run_writes_outputs_in_the_models_order(models, tmp_path):
+    x = np.linspace(-2, 2, 20, dtype=np.float32).reshape(5, 4)
+    out = tmp_path / "deep" / "out"
+    ok("run", models / "dense.onnx", "--input", f"x={npy(tmp_path, 'x', x)}", "--output-dir", out)
+    listed = json.loads((out / "outputs.json").read_text())
+    assert listed == [{"name": "y", "dtype": "float32", "shape": [5, 3], "file": "0.npy"},
+                      {"name": "s", "dtype": "int64", "shape": [2], "file": "1.npy"}]
+    w = (np.arange(12) / 7).astype(np.float32).reshape(4, 3)
+    np.testing.assert_allclose(np.load(out / "0.npy"), np.maximum(x @ w, 0), rtol=1e-5)
+    assert np.load(out / "1.npy").tolist() == [5, 3]
+
+
+def test_run_prints_json(models, tmp_path):
+    x = npy(tmp_path, "x", np.ones((2, 4), np.float32))
+    told = json.loads(ok("run", models / "dense.onnx", "--input", f"x={x}", "--json"))
+    assert [output["name"] for output in told["outputs"]] == ["y", "s"]
+    assert told["outputs"][0]["shape"] == [2, 3]
+
+
+def test_run_agrees_with_onnx_runtime(tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+    models = os.environ.get("TENON_MODELS", "")
+    listed = os.path.join(models, "magika.onnx")
+    if not os.path.exists(listed):
+        pytest.skip("TENON_MODELS has no magika.onnx")
+    session = ort.InferenceSession(listed, providers=["CPUExecutionProvider"])
+    info = session.get_inputs()[0]
+    shape = [dim if isinstance(dim, int) else 1 for dim in info.shape]
+    kind = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float)": np.float32}[info.type]
+    values = np.random.default_rng(0).integers(0, 256, shape).astype(kind)
+    theirs = session.run(None, {info.name: values})
+    ok("run", listed, "--input", f"{info.name}={npy(tmp_path, 'x', values)}", "--output-dir", tmp_path, "--threads", 1)
+    for i, expected in enumerate(theirs):
+        ours = np.load(tmp_path / f"{i}.npy")
+        assert ours.dtype == expected.dtype and ours.shape == expected.shape
+        assert np.abs(ours - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+def test_random_inputs_are_the_same_each_time(models, tmp_path):
+    for folder in ("a", "b"):
+        ok("run", models / "dense.onnx", "--random", "--dim", "batch=3", "--output-dir", tmp_path / folder)
+    a, b = (np.load(tmp_path / folder / "0.npy") for folder in "ab")
+    np.testing.assert_array_equal(a, b)
+    ok("run", models / "dense.onnx", "--random", "--dim", "batch=3", "--seed", 7, "--output-dir", tmp_path / "c")
+    assert not np.array_equal(a, np.load(tmp_path / "c" / "0.npy"))
+
+
+def test_an_inputs_name_may_hold_an_equals_sign(models, tmp_path):
+    a = npy(tmp_path, "a", np.array([1, 2], np.float32))
+    b = npy(tmp_path, "b", np.array([10, 20], np.float32))
+    ok("run", models / "two.onnx", "--input", f"a=1={a}", "--input", f"b={b}", "--output-dir", tmp_path)
+    assert np.load(tmp_path / "0.npy").tolist() == [11, 22]
+
+
+def test_missing_and_unknown_inputs_are_named(models, tmp_path):
+    b = npy(tmp_path, "b", np.zeros(2, np.float32))
+    refused(INVALID, "missing", "run", models / "two.onnx", "--input", f"b={b}")
+    refused(NOT_FOUND, 'no input "c"', "run", models / "two.onnx", "--input", f"c={b}")
+    refused(INVALID, "twice", "run", models / "two.onnx", "--input", f"b={b}", "--input", f"b={b}")
+    refused(INVALID, "NAME=VALUE", "run", models / "two.onnx", "--input", "b")
+    refused(NOT_FOUND, "none.npy", "run", models / "two.onnx", "--input", f"b={tmp_path}/none.npy")
+
+
+def test_wrong_types_ranks_and_shapes_are_refused(models, tmp_path):
+    for name, values in (("type", np.ones((2, 4), np.float64)), ("rank", np.ones((2, 4, 1), np.float32)),
+                         ("shape", np.ones((2, 5), np.float32))):
+        refused(INVALID, '"x"', "run", models / "dense.onnx", "--input", f"x={npy(tmp_path, name, values)}")
+
+
+def test_open_dimensions_are_named(models):
+    assert "batch" in refused(INVALID, "--dim", "run", models / "dense.onnx", "--random")
+    refused(INVALID, "no whole number", "run", models / "dense.onnx", "--random", "--dim", "batch=many")
+    refused(INVALID, "twice", "run", models / "dense.onnx", "--random", "--dim", "batch=1", "--dim", "batch=2")
+
+
+def test_arrays_that_are_none_are_refused(models, tmp_path):
+    garbage = tmp_path / "garbage.npy"
+    garbage.write_bytes(b"\x93NUMPY\x01\x00\xff\xff{'descr'")
+    refused(INVALID, "garbage.npy", "run", models / "two.onnx", "--input", f"b={garbage}")
+    cut = npy(tmp_path, "cut", np.zeros(2, np.float32))
+    cut.write_bytes(cut.read_bytes()[:-1])
+    refused(INVALID, "cut.npy", "run", models / "two.onnx", "--input", f"b={cut}")
+    fortran = npy(tmp_path, "fortran", np.asfortranarray(np.zeros((2, 3), np.float32)))
+    refused(UNSUPPORTED, "Fortran", "run", models / "two.onnx", "--input", f"b={fortran}")
+    text = npy(tmp_path, "text", np.array(["a", "b"]))
+    refused(UNSUPPORTED, "<U1", "run", models / "two.onnx", "--input", f"b={text}")
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "explain", "inspect"])
+def test_files_that_are_no_models_are_refused(models, command):
+    for name in ("garbage.onnx", "empty.onnx"):
+        done = tenon(command, models / name)
+        assert done.returncode in (INVALID, UNSUPPORTED), done.stderr
+        assert done.stderr.startswith("tenon: ") and done.stdout == ""
+    refused(NOT_FOUND, "nothing.onnx", command, models / "nothing.onnx")
+
+
+def test_an_unknown_operator_is_named_with_its_node(models):
+    said = refused(UNSUPPORTED, "Frobnicate", "run", models / "unknown.onnx", "--random")
+    assert "odd" in said
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(models, tmp_path):
+    (tmp_path / "file").write_text("")
+    refused(NOT_FOUND, "cannot be made", "run", models / "dense.onnx", "--random", "--dim", "batch=1", "--output-dir",
+            tmp_path / "file" / "out")
+
+
+def test_bench_tells_its_times(models):
+    told = json.loads(ok("bench", models / "dense.onnx", "--dim", "batch=2", "--runs", 5, "--json"))
+    assert told["runs"] == 5
+    assert told["create_ms"] > 0 and told["first_ms"] > 0 and told["peak_mb"] > 1
+    assert 0 < told["median_ms"] <= told["p90_ms"]
+    assert "median" in ok("bench", models / "dense.onnx", "--dim", "batch=2", "--runs", 2)
+
+
+def test_explain_prints_a_plan(models):
+    text = ok("explain", models / "dense.onnx", "--dim", "batch=2")
+    assert "MatMul" in text
+    told = json.loads(ok("explain", models / "dense.onnx", "--dim", "batch=2", "--json"))
+    assert told["inputs"] == {"x": [2, 4]} and told["plan"] == text.splitlines()
+
+
+def test_inspect_tells_what_a_model_holds(models):
+    told = json.loads(ok("inspect", models / "dense.onnx", "--json"))
+    assert told["inputs"] == [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}]
+    assert told["operators"] == {"MatMul": 1, "Relu": 1, "Shape": 1}
+    assert told["opsets"] == {"ai.onnx": 17} and told["ir_version"] == 8 and told["nodes"] == 3
+    text = ok("inspect", models / "dense.onnx")
+    assert "opset 17" in text and "float32[batch,4]" in text
+
+
+def test_devices_names_this_machines_cpu():
+    told = json.loads(ok("devices", "--json"))
+    assert len(told) >= 1
+    cpu = next(device for device in told if device["type"] == "CPU")
+    assert {"ep_name", "vendor", "type", "device_id", "memory"} <= cpu.keys()
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    assert cpu["memory"] == pages
+    known = re.search(r"vendor_id\s*:\s*(\S+)", open("/proc/cpuinfo").read())
+    if known:
+        assert cpu["vendor"] == {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}.get(known[1], known[1])
+
+
+def test_env_lists_every_variable_with_what_counts(monkeypatch):
+    monkeypatch.setenv("TENON_LOG", "error")
+    told = {entry["name"]: entry for entry in json.loads(ok("env", "--json"))}
+    assert told["TENON_LOG"]["value"] == "error" and told["TENON_LOG"]["default"] == "warning"
+    assert all(entry["help"] for entry in told.values())
+    assert "TENON_LOG=error (set)" in ok("env")
+
+
+def test_bad_command_lines_are_usage_errors():
+    for arguments in ([], ["dance"], ["run"], ["bench", "x.onnx", "--runs", "0"], ["run", "x.onnx", "--threads", "-1"],
+                      ["demo", "--frames", "0"], ["demo", "--buffers", "9"]):
+        done = tenon(*arguments)
+        assert done.returncode == INVALID, arguments
+        assert done.stderr and done.stdout == ""
+    assert "Exit codes" in ok("--help")
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", ok("--version"))
