@@ -32,7 +32,8 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : exit_code(Status(StatusCode::kInvalidArgument, error.what()));
   }
   const Status status = action();
-  if (!status.ok()) std::fprintf(stderr, "tenon: %s\n", status.message().c_str());
+  // Without words: somebody else has told it already.
+  if (!status.message().empty()) std::fprintf(stderr, "tenon: %s\n", status.message().c_str());
   return exit_code(status);
 }
 
