@@ -19,9 +19,9 @@ TENON_INLINE F8 each8(F8 a, Op op) {
 // In this order of arguments a NaN in `x` stays one.
 TENON_INLINE F8 clamp8(F8 x, float low, float high) { return min8(set8(high), max8(set8(low), x)); }
 
-// e^x within 1.6e-7. Results below 1.7e-38 are 0, above the largest float infinity; exp8(-inf) = 0.
-TENON_INLINE F8 exp8(F8 x) {
-  x = clamp8(x, -87.5f, 89.0f);
+// e^x within 1.6e-7 for x <= 89, as after subtracting a maximum. Results below 1.7e-38 are 0; exp8_bounded(-inf) = 0.
+TENON_INLINE F8 exp8_bounded(F8 x) {
+  x = max8(set8(-87.5f), x);
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits; with 126 more they are the exponent field of
   // 2^(n-1). The missing factor 2 is in the polynomial, so that n = 128 still has a field: results near the largest
   // float are right, and n = -126 gives field 0, which is the value 0.
@@ -39,6 +39,9 @@ TENON_INLINE F8 exp8(F8 x) {
   const F8 scale = each8(t, [](auto v) { return hn::BitCast(DF(), hn::ShiftLeft<23>(hn::BitCast(DI(), v))); });
   return p * scale;
 }
+
+// The same for every x: above the largest float it is infinity.
+TENON_INLINE F8 exp8(F8 x) { return exp8_bounded(min8(set8(89.0f), x)); }
 
 // ln(x) within 2e-7, or 1e-7 absolute near 1. log8(0) = -inf, below 0 NaN; denormals are served.
 TENON_INLINE F8 log8(F8 x) {

@@ -47,14 +47,35 @@ float row_maximum(const float* x, int64_t n) {
   return maximum8(max8(max8(a, b), max8(c, d)));
 }
 
+// y = e^(x - maximum), and the sum of it; y may be x.
+float row_exponentials(const float* x, float* y, int64_t n, float top) {
+  const F8 maximum = set8(top);
+  F8 a = zero8(), b = zero8();
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const F8 e = exp8_bounded(load8(x + i) - maximum), f = exp8_bounded(load8(x + i + 8) - maximum);
+    store8(y + i, e);
+    store8(y + i + 8, f);
+    a = a + e;
+    b = b + f;
+  }
+  for_eights(n - i, [&](int64_t j, int64_t count) {
+    const F8 e = exp8_bounded(load_some8(x + i + j, count, -kInfinity) - maximum);
+    a = a + e;
+    store_some8(y + i + j, count, e);
+  });
+  return sum8(a + b);
+}
+
 void softmax_rows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
     const float top = row_maximum(x, n);
-    const F8 maximum = set8(top);
-    F8 sum = zero8();
     if (log) {
-      for_eights(n,
-                 [&](int64_t i, int64_t count) { sum = sum + exp8(load_some8(x + i, count, -kInfinity) - maximum); });
+      const F8 maximum = set8(top);
+      F8 sum = zero8();
+      for_eights(n, [&](int64_t i, int64_t count) {
+        sum = sum + exp8_bounded(load_some8(x + i, count, -kInfinity) - maximum);
+      });
       float logs[8];
       store8(logs, log8(set8(sum8(sum))));
       const F8 shift = set8(logs[0]);
@@ -63,12 +84,7 @@ void softmax_rows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
       });
       continue;
     }
-    for_eights(n, [&](int64_t i, int64_t count) {
-      const F8 e = exp8(load_some8(x + i, count, -kInfinity) - maximum);
-      sum = sum + e;
-      store_some8(y + i, count, e);
-    });
-    const F8 factor = set8(1.0f / sum8(sum));
+    const F8 factor = set8(1.0f / row_exponentials(x, y, n, top));
     for_eights(n, [&](int64_t i, int64_t count) { store_some8(y + i, count, load_some8(y + i, count, 0) * factor); });
   }
 }
@@ -84,7 +100,7 @@ void softmax_columns(const float* x, float* y, int64_t n, int64_t inner, int64_t
       });
     for (int64_t p = 0; p < n; ++p)
       for_eights(width, [&](int64_t j, int64_t count) {
-        const F8 e = exp8(load_some8(x + p * inner + c0 + j, count, 0) - load8(maxima + j));
+        const F8 e = exp8_bounded(load_some8(x + p * inner + c0 + j, count, 0) - load8(maxima + j));
         store8(sums + j, load8(sums + j) + e);
         if (!log) store_some8(y + p * inner + c0 + j, count, e);
       });
@@ -112,14 +128,7 @@ float exponentials(float* s, const float* mask, int64_t mask_stride, int64_t n) 
   }
   float top = row_maximum(s, n);
   if (top < kLowest) top = kLowest;  // all -infinity: e^(-inf - lowest) is 0, where -inf - -inf would be NaN
-  const F8 maximum = set8(top);
-  F8 sum = zero8();
-  for_eights(n, [&](int64_t i, int64_t count) {
-    const F8 e = exp8(load_some8(s + i, count, -kInfinity) - maximum);
-    sum = sum + e;
-    store_some8(s + i, count, e);
-  });
-  return sum8(sum);
+  return row_exponentials(s, s, n, top);
 }
 
 void scale_rows(float* y, int64_t row_stride, int64_t rows, int64_t n, const float* factors) {
