@@ -41,6 +41,7 @@ class DirectConv final : public Kernel {
   int64_t blocks_a_pass_ = 0;      // input blocks (channels if plain) before partial sums go through memory
   int64_t region_size_ = 1;        // pixels or rows
   int64_t tiles_a_chunk_ = 1;
+  bool large_weights_ = false;  // more than L2 holds beside the inputs
 };
 
 Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
@@ -96,11 +97,18 @@ void DirectConv::choose_regions(int threads) {
   blocks_a_pass_ = std::max<int64_t>(1, kPanelBytes / unit_bytes);
   // Weights that fit L2 beside everything else are read again for every region; larger ones want larger regions.
   const int64_t weight_bytes = group_weights_ * 4;
-  const int64_t input_bytes = weight_bytes <= 128 * 1024 ? 32 * 1024 : 192 * 1024;
+  large_weights_ = weight_bytes > 256 * 1024 && !plain_input_;
+  const int64_t input_bytes = weight_bytes <= 128 * 1024   ? 32 * 1024
+                              : weight_bytes <= 512 * 1024 ? 192 * 1024
+                                                           : 320 * 1024;
   const int64_t pixel_bytes = group_inputs * 4 * shape_.h.stride * shape_.w.stride;
   const int64_t pixels = std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
-  const int64_t extent = point_ ? shape_.out_pixels() : shape_.h.out;
+  const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : shape_.h.out);
   region_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
+  // Equal regions: a small last one would read all the weights for a few pixels.
+  const int64_t count = (extent + region_size_ - 1) / region_size_;
+  region_size_ = (extent + count - 1) / count;
+  if (point_ && count > 1) region_size_ = round_up(region_size_, 12);
   tiles_a_chunk_ = static_cast<int64_t>(tiles_.size());
   if (threads > 1) {
     const int64_t wanted = 4 * threads;
@@ -129,6 +137,7 @@ void DirectConv::run_region(const float* x, const float* residual, const float* 
   run.w_col = tile.width * 8 * step;
   run.w_row = run.w_col * w.kernel;
   run.w_block = run.w_row * h.kernel;
+  run.w_ahead = large_weights_ ? std::min(units, blocks_a_pass_) * run.w_block : 0;
   run.y_block = shape_.out_pixels() * 8;
   float* out = y + tile.block * run.y_block;
   const float* add = residual == nullptr ? nullptr : residual + tile.block * run.y_block;

@@ -56,9 +56,10 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   kernel->weight_step_ = inputs * out_blocks * 8;
   TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.outputs * shape.channels * 9));
   auto pack = [&](float* out) {
-    auto pack_channels = [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) {
-        for (const OutputTile& tile : kernel->tiles_) {
+    auto pack_tiles = [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const OutputTile& tile = kernel->tiles_[static_cast<size_t>(t)];
+        for (int64_t c = 0; c < shape.channels; ++c) {
           for (int b = 0; b < tile.width; ++b) {
             const int64_t o = (tile.block + b) * 8;
             winograd_table().weights(weights.data() + (o * shape.channels + c) * 9, shape.channels * 9,
@@ -68,10 +69,11 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
         }
       }
     };
+    const int64_t tiles = static_cast<int64_t>(kernel->tiles_.size());
     if (node.pool != nullptr)
-      node.pool->parallel_for(shape.channels, 4, pack_channels);
+      node.pool->parallel_for(tiles, 1, pack_tiles);
     else
-      pack_channels(0, shape.channels);
+      pack_tiles(0, tiles);
   };
   TENON_TRY_ASSIGN(kernel->weights_,
                    pack_floats(node, 1, "winograd_f4x4_3x3", kPositions * kernel->weight_step_, pack));
@@ -123,9 +125,12 @@ void WinogradConv::multiply(int64_t position, int64_t count, const float* v, flo
   run.high = kInfinity;
   run.y_block = block_tiles_ * 8;
   run.pixels = count;
+  const bool large_weights = weight_step_ * kPositions * 4 > 256 * 1024;
   for (const OutputTile& tile : tiles_) {
     run.w = weights_.get() + position * weight_step_ + tile.weights;
     run.w_block = tile.width * 64;
+    // Panels that come from L3 are too short for the hardware to run ahead.
+    run.w_ahead = large_weights ? run.blocks * run.w_block : 0;
     run.y = m + position * m_step_ + tile.block * block_tiles_ * 8;
     conv_table().run[tile.width - 1](run);
   }

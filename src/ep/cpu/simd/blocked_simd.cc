@@ -1,10 +1,7 @@
 #include "ep/cpu/simd/blocked.h"
 
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
-
 #include "ep/cpu/simd/epilogue.h"
+#include "ep/cpu/simd/transpose8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
@@ -85,33 +82,13 @@ void binary(BinaryKind kind, const Epilogue& epilogue, const float* a, int64_t a
   }
 }
 
-#ifdef __AVX__
-TENON_INLINE void transpose(__m256 (&r)[8]) {
-  __m256 t[8], u[8];
-  for (int i = 0; i < 4; ++i) {
-    t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    u[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
-    u[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
-    u[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
-    u[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
-    r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
-  }
-}
-#endif
-
 void to_blocked(const float* x, int64_t plane, int channels, float* y, int64_t pixels) {
   int64_t i = 0;
 #ifdef __AVX__
   for (; i + 8 <= pixels; i += 8) {
     __m256 r[8];
     for (int c = 0; c < 8; ++c) r[c] = c < channels ? _mm256_loadu_ps(x + c * plane + i) : _mm256_setzero_ps();
-    transpose(r);
+    transpose8(r);
     for (int c = 0; c < 8; ++c) _mm256_storeu_ps(y + (i + c) * 8, r[c]);
   }
 #endif
@@ -125,7 +102,7 @@ void to_plain(const float* x, float* y, int64_t plane, int channels, int64_t pix
   for (; i + 8 <= pixels; i += 8) {
     __m256 r[8];
     for (int c = 0; c < 8; ++c) r[c] = _mm256_loadu_ps(x + (i + c) * 8);
-    transpose(r);
+    transpose8(r);
     for (int c = 0; c < 8; ++c)
       if (c < channels) _mm256_storeu_ps(y + c * plane + i, r[c]);
   }

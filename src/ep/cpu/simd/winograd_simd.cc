@@ -2,6 +2,7 @@
 #include "ep/cpu/simd/winograd.h"
 
 #include "ep/cpu/simd/epilogue.h"
+#include "ep/cpu/simd/transpose8.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
@@ -25,47 +26,71 @@ TENON_INLINE void output_transform(const F8 (&m)[6], F8 (&o)[4]) {
   o[3] = fma8(set8(8), d, b) + m[5];
 }
 
-void transform_tile(const float* x, int64_t x_row, float* v, int64_t v_step) {
+// Where the 6x6 inputs of a tile lie. At the borders the offsets stay inside, and `keep` is 0 for what must read as
+// zero.
+struct TilePlace {
+  int64_t row[6], col[6];  // offsets in floats
+  alignas(32) float keep_row[6], keep_col[6];
+};
+
+void place(const WinogradInput& in, int64_t row, int64_t col, TilePlace& at) {
+  for (int64_t i = 0; i < 6; ++i) {
+    const int64_t r = row + i, c = col + i;
+    at.keep_row[i] = r >= 0 && r < in.height ? 1.0f : 0.0f;
+    at.keep_col[i] = c >= 0 && c < in.width ? 1.0f : 0.0f;
+    at.row[i] = (r < 0 ? 0 : r < in.height ? r : in.height - 1) * in.width * 8;
+    at.col[i] = (c < 0 ? 0 : c < in.width ? c : in.width - 1) * 8;
+  }
+}
+
+// kBorder: `x` is the plane and `at` says where to read; else `x` is the tile's first input and rows are x_row apart.
+template <bool kBorder>
+TENON_INLINE void transform_tile(const float* x, int64_t x_row, const TilePlace* at, float* v, int64_t v_step) {
   alignas(32) float t[36 * 8];
 #pragma GCC unroll 1
   for (int j = 0; j < 6; ++j) {
-    const float* p = x + j * 8;
-    F8 d0 = load8(p), d1 = load8(p + x_row), d2 = load8(p + 2 * x_row), d3 = load8(p + 3 * x_row);
-    F8 d4 = load8(p + 4 * x_row), d5 = load8(p + 5 * x_row);
-    input_transform(d0, d1, d2, d3, d4, d5);
-    float* q = t + j * 8;
-    store8(q, d0), store8(q + 48, d1), store8(q + 96, d2), store8(q + 144, d3), store8(q + 192, d4);
-    store8(q + 240, d5);
+    F8 d[6];
+    if constexpr (kBorder) {
+      const F8 keep_col = set8(at->keep_col[j]);
+#pragma GCC unroll 6
+      for (int i = 0; i < 6; ++i) {
+        // Selected, not multiplied: what lies there may be infinite.
+        const F8 keep = keep_col * set8(at->keep_row[i]);
+        d[i] = select_lt8(zero8(), keep, load8(x + at->row[i] + at->col[j]), zero8());
+      }
+    } else {
+#pragma GCC unroll 6
+      for (int i = 0; i < 6; ++i) d[i] = load8(x + i * x_row + j * 8);
+    }
+    input_transform(d[0], d[1], d[2], d[3], d[4], d[5]);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) store8(t + (i * 6 + j) * 8, d[i]);
   }
 #pragma GCC unroll 1
   for (int i = 0; i < 6; ++i) {
-    const float* p = t + i * 48;
-    F8 d0 = load8(p), d1 = load8(p + 8), d2 = load8(p + 16), d3 = load8(p + 24), d4 = load8(p + 32), d5 = load8(p + 40);
-    input_transform(d0, d1, d2, d3, d4, d5);
-    float* q = v + i * 6 * v_step;
-    store8(q, d0), store8(q + v_step, d1), store8(q + 2 * v_step, d2), store8(q + 3 * v_step, d3);
-    store8(q + 4 * v_step, d4), store8(q + 5 * v_step, d5);
+    F8 d[6];
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) d[j] = load8(t + (i * 6 + j) * 8);
+    input_transform(d[0], d[1], d[2], d[3], d[4], d[5]);
+    float* to = v + i * 6 * v_step;
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) store8(to + j * v_step, d[j]);
   }
 }
 
 void input(const WinogradInput& in) {
+  int64_t tile_row = in.first / in.tiles_x, tile_col = in.first % in.tiles_x;
   for (int64_t t = 0; t < in.count; ++t) {
-    const int64_t row = (in.first + t) / in.tiles_x * 4 - in.pad_top;
-    const int64_t col = (in.first + t) % in.tiles_x * 4 - in.pad_left;
+    const int64_t row = tile_row * 4 - in.pad_top, col = tile_col * 4 - in.pad_left;
+    if (++tile_col == in.tiles_x) tile_col = 0, ++tile_row;
     float* v = in.v + t * 8;
     if (row >= 0 && col >= 0 && row + 6 <= in.height && col + 6 <= in.width) {
-      transform_tile(in.x + (row * in.width + col) * 8, in.width * 8, v, in.v_step);
-      continue;
+      transform_tile<false>(in.x + (row * in.width + col) * 8, in.width * 8, nullptr, v, in.v_step);
+    } else {
+      TilePlace at;
+      place(in, row, col, at);
+      transform_tile<true>(in.x, 0, &at, v, in.v_step);
     }
-    alignas(32) float padded[36 * 8];
-    for (int64_t i = 0; i < 6; ++i) {
-      for (int64_t j = 0; j < 6; ++j) {
-        const bool inside = row + i >= 0 && row + i < in.height && col + j >= 0 && col + j < in.width;
-        const F8 value = inside ? load8(in.x + ((row + i) * in.width + col + j) * 8) : zero8();
-        store8(padded + (i * 6 + j) * 8, value);
-      }
-    }
-    transform_tile(padded, 48, v, in.v_step);
   }
 }
 
@@ -77,6 +102,7 @@ void output_of(const WinogradOutput& out) {
   const F8 mask = load8(keep);
   const bool before = out.residual != nullptr && !out.epilogue.residual_after;
   const bool after = out.residual != nullptr && out.epilogue.residual_after;
+  int64_t tile_row = out.first / out.tiles_x, tile_col = out.first % out.tiles_x;
   for (int64_t tile = 0; tile < out.count; ++tile) {
     const float* m = out.m + tile * 8;
     alignas(32) float t[24 * 8];
@@ -89,7 +115,8 @@ void output_of(const WinogradOutput& out) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) store8(t + (i * 6 + j) * 8, o[i]);
     }
-    const int64_t row = (out.first + tile) / out.tiles_x * 4, col = (out.first + tile) % out.tiles_x * 4;
+    const int64_t row = tile_row * 4, col = tile_col * 4;
+    if (++tile_col == out.tiles_x) tile_col = 0, ++tile_row;
     const int64_t rows = out.height - row < 4 ? out.height - row : 4;
     const int64_t cols = out.width - col < 4 ? out.width - col : 4;
 #pragma GCC unroll 1
@@ -131,8 +158,17 @@ TENON_INLINE void weight_transform(F8 g0, F8 g1, F8 g2, F8 (&u)[6]) {
 
 void weights(const float* w, int64_t w_out, int channels, float* u, int64_t u_step) {
   alignas(32) float g[9 * 8];
-  for (int k = 0; k < 9; ++k)
-    for (int o = 0; o < 8; ++o) g[k * 8 + o] = o < channels ? w[o * w_out + k] : 0.0f;
+#ifdef __AVX__
+  if (channels == 8) {
+    __m256 rows[8];
+    for (int o = 0; o < 8; ++o) rows[o] = _mm256_loadu_ps(w + o * w_out);
+    transpose8(rows);
+    for (int k = 0; k < 8; ++k) _mm256_store_ps(g + k * 8, rows[k]);
+    for (int o = 0; o < 8; ++o) g[64 + o] = w[o * w_out + 8];
+  } else
+#endif
+    for (int k = 0; k < 9; ++k)
+      for (int o = 0; o < 8; ++o) g[k * 8 + o] = o < channels ? w[o * w_out + k] : 0.0f;
   F8 t[6][3];
   for (int j = 0; j < 3; ++j) {
     F8 column[6];
