@@ -1,4 +1,4 @@
-// The interpolation points are 0, 1, -1, 2, -2 and infinity.
+// The interpolation points are 0, 1, -1, 2, -2, on lines also 1/2 and -1/2, and infinity.
 #include "ep/cpu/simd/winograd.h"
 
 #include "ep/cpu/simd/epilogue.h"
@@ -182,9 +182,96 @@ void weights(const float* w, int64_t w_out, int channels, float* u, int64_t u_st
   }
 }
 
+// B^T d of a line, in place.
+TENON_INLINE void line_input_transform(F8 (&d)[8]) {
+  const F8 c21 = set8(5.25f), c17 = set8(4.25f), c5 = set8(1.25f), c10 = set8(2.5f);
+  const F8 quarter = set8(0.25f), half = set8(0.5f), two = set8(2.0f), four = set8(4.0f);
+  const F8 first = fma8(d[4] - d[2], c21, d[0] - d[6]);
+  const F8 last = fma8(d[3] - d[5], c21, d[7] - d[1]);
+  const F8 even1 = fnma8(c17, d[4], d[2] + d[6]), odd1 = fnma8(c17, d[3], d[1] + d[5]);
+  const F8 even2 = fma8(quarter, d[2], fnma8(c5, d[4], d[6])), odd2 = fma8(half, d[1], fnma8(c10, d[3], two * d[5]));
+  const F8 even3 = fma8(four, fnma8(c5, d[4], d[2]), d[6]), odd3 = fma8(two, d[1], fnma8(c10, d[3], half * d[5]));
+  d[0] = first, d[1] = even1 + odd1, d[2] = even1 - odd1, d[3] = even2 + odd2, d[4] = even2 - odd2;
+  d[5] = even3 + odd3, d[6] = even3 - odd3, d[7] = last;
+}
+
+void line_input(const WinogradInput& in) {
+  for (int64_t t = 0; t < in.count; ++t) {
+    const int64_t col = (in.first + t) * in.tile_outputs - in.pad_left;
+    F8 d[8];
+    if (col >= 0 && col + 8 <= in.width) {
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) d[i] = load8(in.x + (col + i) * 8);
+    } else {
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) d[i] = col + i >= 0 && col + i < in.width ? load8(in.x + (col + i) * 8) : zero8();
+    }
+    line_input_transform(d);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) store8(in.v + i * in.v_step + t * 8, d[i]);
+  }
+}
+
+template <Activation kActivation>
+void line_output_of(const WinogradOutput& out) {
+  const F8 bias = load8(out.bias), alpha = set8(out.epilogue.alpha), beta = set8(out.epilogue.beta);
+  alignas(32) float keep[8];
+  for (int i = 0; i < 8; ++i) keep[i] = i < out.lanes ? 1.0f : 0.0f;
+  const F8 mask = load8(keep);
+  for (int64_t tile = 0; tile < out.count; ++tile) {
+    F8 m[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) m[i] = load8(out.m + i * out.m_step + tile * 8);
+    const F8 sum1 = m[1] + m[2], sum2 = m[3] + m[4], sum3 = m[5] + m[6];
+    const F8 difference1 = m[1] - m[2], difference2 = m[3] - m[4], difference3 = m[5] - m[6];
+    F8 o[6];
+    o[0] = m[0] + sum1 + sum2 + sum3;
+    o[1] = fma8(set8(2), difference2, fma8(set8(0.5f), difference3, difference1));
+    o[2] = fma8(set8(4), sum2, fma8(set8(0.25f), sum3, sum1));
+    o[3] = fma8(set8(8), difference2, fma8(set8(0.125f), difference3, difference1));
+    o[4] = fma8(set8(16), sum2, fma8(set8(0.0625f), sum3, sum1));
+    o[5] = fma8(set8(32), difference2, fma8(set8(0.03125f), difference3, difference1));
+    const int64_t col = (out.first + tile) * out.tile_outputs;
+    const int64_t count = out.width - col < out.tile_outputs ? out.width - col : out.tile_outputs;
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) {
+      if (i >= count) break;
+      F8 z = o[i] + bias;
+      if (i + 1 == out.tile_outputs) z = z + m[7];
+      const int64_t at = (col + i) * 8;
+      if (out.residual != nullptr && !out.epilogue.residual_after) z = z + load8(out.residual + at);
+      z = activate8<kActivation>(z, alpha, beta);
+      if (out.residual != nullptr && out.epilogue.residual_after) z = z + load8(out.residual + at);
+      store8(out.y + at, select_lt8(zero8(), mask, z, zero8()));
+    }
+  }
+}
+
+void line_output(const WinogradOutput& out) {
+  with_activation(out.epilogue.activation, [&]<Activation kActivation>() { line_output_of<kActivation>(out); });
+}
+
+void line_weights(const float* w, int64_t w_out, int taps, int channels, float* u, int64_t u_step) {
+  constexpr float kPoints[6] = {1, -1, 2, -2, 0.5f, -0.5f};
+  constexpr float kFactors[6] = {-2.0f / 9, -2.0f / 9, 1.0f / 90, 1.0f / 90, 32.0f / 45, 32.0f / 45};
+  F8 g[5];
+  for (int k = 0; k < taps; ++k) {
+    alignas(32) float lanes[8] = {};
+    for (int o = 0; o < channels; ++o) lanes[o] = w[o * w_out + k];
+    g[k] = load8(lanes);
+  }
+  store8(u, g[0]);
+  for (int p = 0; p < 6; ++p) {
+    F8 value = g[taps - 1];
+    for (int k = taps - 2; k >= 0; --k) value = fma8(value, set8(kPoints[p]), g[k]);
+    store8(u + (p + 1) * u_step, value * set8(kFactors[p]));
+  }
+  store8(u + 7 * u_step, g[taps - 1]);
+}
+
 }  // namespace
 
 extern const WinogradTable winograd_table;
-const WinogradTable winograd_table = {&input, &output, &weights};
+const WinogradTable winograd_table = {&input, &output, &weights, &line_input, &line_output, &line_weights};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
