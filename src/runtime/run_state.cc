@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/trace.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -77,6 +78,7 @@ void RunState::resolve() {
 
 Status RunState::run_steps() {
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    const TraceSpan span("kernel", plan_.steps[i].kernel->name());
     Status status = plan_.steps[i].kernel->run(contexts_[i]);
     if (!status.ok()) [[unlikely]] {
       const Node& node = plan_.graph.nodes[static_cast<size_t>(plan_.steps[i].node)];

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/log.h"
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
+#include "runtime/dump.h"
 #include "runtime/runner.h"
 #include "runtime/session_impl.h"
 
@@ -28,6 +30,7 @@ auto without_exceptions(const Function& function) -> decltype(function()) {
 Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns) {
   const Deadline deadline = Deadline::after(timeout_ns);
   for (const Fence& fence : fences) {
+    TENON_TRACE(kSync, "The run waits for {} to reach {}.", fence.timeline->name(), fence.value);
     TENON_TRY_CONTEXT(fence.wait(deadline.never() ? kWaitForever : deadline.remaining_ns()), "while waiting for {}",
                       fence.timeline->name());
   }
@@ -37,6 +40,7 @@ Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns) {
 Status signal_fences(std::span<const Fence> fences) {
   Status first;
   for (const Fence& fence : fences) {
+    TENON_TRACE(kSync, "The run signals {} with {}.", fence.timeline->name(), fence.value);
     Status status = fence.signal();
     if (!status.ok() && first.ok()) {
       first = std::move(status).with_context(format("while signalling {}", fence.timeline->name()));
@@ -163,6 +167,9 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shap
   std::vector<int32_t> slots(model_.graph.outputs.size());
   for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int32_t>(i);
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(model_.graph, shapes, slots, planner_options_));
+  TENON_TRACE(kPlan, "A plan is made for a new signature: {} steps, arena {} bytes.", plan->steps.size(),
+              plan->arena_bytes);
+  if (dump_enabled()) dump_text("plan", plan->to_text());
   return std::make_shared<PlanRuntime>(std::move(plan), options_.plan_cache_size);
 }
 

@@ -1,15 +1,19 @@
 #include <utility>
 
+#include "base/env.h"
 #include "ep/cpu/cpu_provider.h"
 #include "graph/shape_inference.h"
 #include "plan/bind_shapes.h"
 #include "plan/evaluate.h"
 #include "plan/pass_table.h"
+#include "runtime/dump.h"
 #include "runtime/session_impl.h"
 
 namespace tenon {
 
 namespace {
+
+constexpr int64_t kMaxEnvironmentThreads = 1024;
 
 ValueInfo info_of(const Value& value) {
   ValueInfo info;
@@ -51,17 +55,24 @@ Status SessionImpl::prepare(const SessionOptions& options) {
 
   pool_ = options.pool;
   if (pool_ == nullptr) {
-    TENON_TRY_ASSIGN(pool_, ThreadPool::create({.threads = options.threads, .allow_spinning = options.allow_spinning}));
+    int64_t threads = options.threads;
+    if (threads == 0) {
+      TENON_TRY_ASSIGN(threads, env_integer(Env::kThreads, 0, kMaxEnvironmentThreads));
+    }
+    TENON_TRY_ASSIGN(
+        pool_, ThreadPool::create({.threads = static_cast<int>(threads), .allow_spinning = options.allow_spinning}));
   }
   TENON_TRY_ASSIGN(fold_pool_, ThreadPool::create({.threads = 1}));
   PassOptions passes;
   passes.evaluate = make_evaluator(*provider_, *fold_pool_);
+  passes.observe = dump_observer("load");
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
   planner_options_.provider = provider_.get();
   planner_options_.pool = pool_.get();
   planner_options_.fold_pool = fold_pool_.get();
   planner_options_.weights = &weights_;
   planner_options_.winograd = options.winograd;
+  planner_options_.observe = dump_observer("plan");
   plans_ = std::make_unique<Guarded<SignatureCache<PlanRuntime>>>(std::in_place, options.plan_cache_size);
   return {};
 }

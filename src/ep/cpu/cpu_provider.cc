@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "ep/cpu/kernel_list.h"
 #include "graph/schema.h"
 
@@ -138,6 +139,10 @@ class CpuProvider final : public ExecutionProvider {
       Status match = row->match(node);
       if (match.ok()) {
         Result<std::unique_ptr<Kernel>> kernel = row->create(node);
+        if (kernel.ok()) {
+          TENON_TRACE(kDispatch, "{} runs on {} ({}).{}", node.node->label(*node.graph), row->name, (*kernel)->name(),
+                      reasons);
+        }
         if (kernel.ok() || kernel.status().code() != StatusCode::kUnsupported) {
           return kernel.ok() ? std::move(kernel)
                              : std::move(kernel).status().with_context(
