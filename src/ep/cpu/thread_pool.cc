@@ -149,6 +149,8 @@ class WorkerPool final : public ThreadPool {
     // The application's signals are not for these threads.
     sigset_t all, before;
     sigfillset(&all);
+    // A fault of a worker still reaches the application's handler; blocked, it would end the process without a word.
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     Status status;
     try {
