@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -168,10 +169,8 @@ class DemoPages : public ::testing::Test {
     ASSERT_TRUE(spans.is_array());
     for (const auto& span : spans) {
       if (span["cat"] != "kernel") continue;
-      const auto begin_ns = static_cast<int64_t>(span["ts"].get<double>() * 1000);
-      // A float has no room for the last digits of a day's nanoseconds: be a microsecond generous.
-      kernels_.push_back(
-          {span["name"], begin_ns - 1000, begin_ns + static_cast<int64_t>(span["dur"].get<double>() * 1000) + 1000});
+      const auto begin_ns = std::llround(span["ts"].get<double>() * 1000);
+      kernels_.push_back({span["name"], begin_ns, begin_ns + std::llround(span["dur"].get<double>() * 1000)});
     }
     ASSERT_GT(kernels_.size(), 50U);
   }
