@@ -17,10 +17,34 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kFromKernel = 256 * 1024;
+constexpr size_t kHugePage = 2 * 1024 * 1024;
+constexpr size_t kFromHugePages = 4 * 1024 * 1024;
 
 size_t page_bytes() {
   static const auto size = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   return size;
+}
+
+}  // namespace
+
+namespace {
+
+// Memory from the kernel, in huge pages where it has them: convolutions walk through dozens of planes at once, more
+// than the TLB holds in 4 KiB pages (5 % of ppocr_v6_det), and 512 first touches become one. Null: errno says why not.
+std::byte* map_huge_pages(size_t size_bytes) {
+  const auto mapped = checked_add(size_bytes, kHugePage);
+  if (!mapped) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  void* memory = ::mmap(nullptr, *mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(memory);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(memory) % kHugePage) % kHugePage;
+  if (before > 0) (void)::munmap(begin, before);
+  if (before < kHugePage) (void)::munmap(begin + before + size_bytes, kHugePage - before);
+  (void)::madvise(begin + before, size_bytes, MADV_HUGEPAGE);  // a refusal only means small pages
+  return begin + before;
 }
 
 }  // namespace
@@ -32,8 +56,10 @@ Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes) {
   if (!padded) return resource_exhausted("{} bytes cannot be allocated: the size overflows.", size_bytes);
   const size_t rounded = *padded / granule * granule;
   if (size_bytes >= kFromKernel) {
-    void* memory = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    void* memory = rounded >= kFromHugePages
+                       ? map_huge_pages(rounded)
+                       : ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || memory == nullptr) {
       return resource_exhausted("{} bytes cannot be allocated: {}.", rounded, errno_text("mmap", errno));
     }
     return std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
