@@ -169,6 +169,7 @@ constexpr Row kRows[] = {
     {"Atanh", &infer_same},
     {"BatchNormalization", &infer_batch_normalization},
     {"Bernoulli", &infer_like_with_dtype},
+    {"BitCast", &infer_cast},
     {"BitShift", &infer_arithmetic},
     {"BitwiseAnd", &infer_arithmetic},
     {"BitwiseNot", &infer_same},

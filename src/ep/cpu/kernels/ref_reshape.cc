@@ -144,7 +144,8 @@ Result<RefImpl> make_dropout(RefNode& node) {
 constexpr KernelEntry kRows[] = {
     ref_row<~TypeSet{0}, &make<&same_shape>>("Identity", 1),  ref_row<~TypeSet{0}, &make<&reshaped>>("Reshape", 5),
     ref_row<~TypeSet{0}, &make<&flattened>>("Flatten", 1),    ref_row<~TypeSet{0}, &make<&squeezed>>("Squeeze", 1),
-    ref_row<~TypeSet{0}, &make<&unsqueezed>>("Unsqueeze", 1), ref_row<kFloatSet, &make_dropout>("Dropout", 7),
+    ref_row<~TypeSet{0}, &make<&unsqueezed>>("Unsqueeze", 1), ref_row<~TypeSet{0}, &make<&same_shape>>("BitCast", 26),
+    ref_row<kFloatSet, &make_dropout>("Dropout", 7),
 };
 
 }  // namespace
