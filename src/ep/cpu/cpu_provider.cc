@@ -95,6 +95,7 @@ class CpuProvider final : public ExecutionProvider {
 
     std::vector<TensorSpec> inputs, outputs;
     std::vector<ConstantRef> constants;
+    bool unknown = false;
     for (auto [ids, specs] : {std::pair{&node.inputs, &inputs}, std::pair{&node.outputs, &outputs}}) {
       for (ValueId id : *ids) {
         TensorSpec& spec = specs->emplace_back();
@@ -104,11 +105,12 @@ class CpuProvider final : public ExecutionProvider {
           return unsupported("Node {} uses value \"{}\", which is not a tensor; the cpu EP runs {} on tensors only.",
                              node.label(graph), value.name, node.op_type);
         }
-        if (value.type == DataType::kUndefined) return {};
+        unknown |= value.type == DataType::kUndefined;
         spec.type = value.type;
         if (value.fully_known()) spec.shape = value.shape();
       }
     }
+    if (unknown) return {};
     for (ValueId id : node.inputs) constants.push_back(id == kNoValue ? nullptr : graph.value(id).constant);
     KernelNode asked;
     asked.graph = &graph;
