@@ -242,7 +242,8 @@ Status match_conv_winograd(const KernelNode& node) {
                        h.kernel, w.kernel);
   const int64_t side = line ? kWinogradLinePositions + 1 - w.kernel : 4;
   const int64_t tiles = (line ? 1 : (h.out + side - 1) / side) * ((w.out + side - 1) / side);
-  TENON_UNSUPPORTED_IF(shape.channels < 16 || shape.outputs < 16 || tiles < 9,
+  // With few tiles the transformed weights, four times the original, cost more memory than the saved work is worth.
+  TENON_UNSUPPORTED_IF(shape.channels < 16 || shape.outputs < 16 || tiles < (line ? 9 : 16),
                        "{} to {} channels with {} tiles do not pay for the transforms.", shape.channels, shape.outputs,
                        tiles);
   return {};
