@@ -13,6 +13,24 @@ namespace {
 // About 4 us of one core: below that, claiming a task costs more than it brings.
 constexpr double kLeastTaskFlops = 400e3;
 
+// All matrices of B, panel by panel, on the pool if there is one.
+void pack_panels(const float* b, int64_t row_stride, int64_t column_stride, const ProductProblem& p, float* packed,
+                 ThreadPool* pool) {
+  const int64_t panels = gemm_panels(p.n);
+  const auto pack = [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t matrix = begin / panels, first = begin % panels;
+      const int64_t last = std::min(panels, first + end - begin);
+      gemm_table().pack(b + matrix * p.k * p.n, row_stride, column_stride, p.k, p.n, first, last,
+                        packed + matrix * gemm_packed_floats(p.k, p.n));
+      begin += last - first;
+    }
+  };
+  if (pool == nullptr) return pack(0, p.b_matrices * panels);
+  const int64_t grain = std::max<int64_t>(1, 1024 / std::max<int64_t>(1, p.k));  // 16 Ki floats
+  pool->parallel_for(p.b_matrices * panels, grain, pack);
+}
+
 class ProductKernel final : public Kernel {
  public:
   ProductKernel(ProductProblem problem, std::shared_ptr<const std::byte> packed)
@@ -85,18 +103,7 @@ class ProductKernel final : public Kernel {
   const float* pack_b(KernelContext& context) const {
     float* const packed = scratch(context, b_offset_);
     const float* const b = context.input<float>(1);
-    const int64_t panels = gemm_panels(p_.n);
-    const int64_t row_stride = p_.trans_b ? 1 : p_.n, column_stride = p_.trans_b ? p_.k : 1;
-    const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, p_.k));  // 64 Ki floats
-    context.pool->parallel_for(p_.b_matrices * panels, grain, [&](int64_t begin, int64_t end) {
-      while (begin < end) {
-        const int64_t matrix = begin / panels, first = begin % panels;
-        const int64_t last = std::min(panels, first + end - begin);
-        gemm_table().pack(b + matrix * p_.k * p_.n, row_stride, column_stride, p_.k, p_.n, first, last,
-                          packed + matrix * gemm_packed_floats(p_.k, p_.n));
-        begin += last - first;
-      }
-    });
+    pack_panels(b, p_.trans_b ? 1 : p_.n, p_.trans_b ? p_.k : 1, p_, packed, context.pool);
     return packed;
   }
 
@@ -170,9 +177,7 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
     const std::string format = tenon::format("gemm_b16 {}x{}x{}{}", problem.b_matrices, problem.k, problem.n,
                                              problem.trans_b ? " transposed" : "");
     const auto pack = [&](std::byte* out) {
-      for (int64_t i = 0; i < problem.b_matrices; ++i)
-        gemm_table().pack(b + i * problem.k * problem.n, row_stride, column_stride, problem.k, problem.n, 0,
-                          gemm_panels(problem.n), reinterpret_cast<float*>(out) + i * packed_floats);
+      pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool);
     };
     TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, static_cast<size_t>(*bytes), pack));
   }
