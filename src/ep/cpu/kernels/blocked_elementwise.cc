@@ -99,16 +99,17 @@ class BlockedBinary final : public Kernel {
     float* y = context.output<float>(0);
     const int64_t blocks = planes_.blocks(), pixels = planes_.pixels;
     const int64_t chunks = (pixels + kPixelsAChunk - 1) / kPixelsAChunk;
-    context.pool->parallel_for(planes_.batch * blocks * chunks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t plane = item / chunks, image = plane / blocks, block = plane % blocks;
-        const int64_t first = item % chunks * kPixelsAChunk;
-        blocked_table().binary(kind_, Epilogue{}, operands_[0].at(a, planes_, image, block, first), operands_[0].step(),
-                               operands_[1].at(b, planes_, image, block, first), operands_[1].step(),
-                               y + (plane * pixels + first) * 8, std::min(kPixelsAChunk, pixels - first),
-                               planes_.lanes(block));
-      }
-    });
+    context.pool->parallel_for(
+        planes_.batch * blocks * chunks, grain_of(std::min(kPixelsAChunk, pixels)), [&](int64_t begin, int64_t end) {
+          for (int64_t item = begin; item < end; ++item) {
+            const int64_t plane = item / chunks, image = plane / blocks, block = plane % blocks;
+            const int64_t first = item % chunks * kPixelsAChunk;
+            blocked_table().binary(kind_, Epilogue{}, operands_[0].at(a, planes_, image, block, first),
+                                   operands_[0].step(), operands_[1].at(b, planes_, image, block, first),
+                                   operands_[1].step(), y + (plane * pixels + first) * 8,
+                                   std::min(kPixelsAChunk, pixels - first), planes_.lanes(block));
+          }
+        });
     return {};
   }
   bool may_run_in_place(size_t input, size_t) const override {
@@ -131,14 +132,15 @@ class BlockedActivation final : public Kernel {
     float* y = context.output<float>(0);
     const int64_t blocks = planes_.blocks(), pixels = planes_.pixels;
     const int64_t chunks = (pixels + kPixelsAChunk - 1) / kPixelsAChunk;
-    context.pool->parallel_for(planes_.batch * blocks * chunks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t plane = item / chunks, first = item % chunks * kPixelsAChunk;
-        const int64_t at = (plane * pixels + first) * 8;
-        blocked_table().activate(epilogue_, x + at, nullptr, y + at, std::min(kPixelsAChunk, pixels - first),
-                                 planes_.lanes(plane % blocks));
-      }
-    });
+    context.pool->parallel_for(
+        planes_.batch * blocks * chunks, grain_of(std::min(kPixelsAChunk, pixels)), [&](int64_t begin, int64_t end) {
+          for (int64_t item = begin; item < end; ++item) {
+            const int64_t plane = item / chunks, first = item % chunks * kPixelsAChunk;
+            const int64_t at = (plane * pixels + first) * 8;
+            blocked_table().activate(epilogue_, x + at, nullptr, y + at, std::min(kPixelsAChunk, pixels - first),
+                                     planes_.lanes(plane % blocks));
+          }
+        });
     return {};
   }
   bool may_run_in_place(size_t input, size_t) const override { return input == 0; }

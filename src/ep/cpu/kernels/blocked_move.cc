@@ -23,19 +23,21 @@ class Reorder final : public Kernel {
     float* y = context.output<float>(0);
     constexpr int64_t kPixels = 1024;
     const int64_t blocks = (channels_ + 7) / 8, chunks = (pixels_ + kPixels - 1) / kPixels;
-    context.pool->parallel_for(batch_ * blocks * chunks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t plane = item / chunks, first = item % chunks * kPixels;
-        const int64_t image = plane / blocks, channel = plane % blocks * 8;
-        const int64_t plain = (image * channels_ + channel) * pixels_ + first, blocked = (plane * pixels_ + first) * 8;
-        const int count = static_cast<int>(std::min<int64_t>(8, channels_ - channel));
-        const int64_t size = std::min(kPixels, pixels_ - first);
-        if (to_plain_)
-          blocked_table().to_plain(x + blocked, y + plain, pixels_, count, size);
-        else
-          blocked_table().to_blocked(x + plain, pixels_, count, y + blocked, size);
-      }
-    });
+    context.pool->parallel_for(batch_ * blocks * chunks, grain_of(std::min(kPixels, pixels_) * 2),
+                               [&](int64_t begin, int64_t end) {
+                                 for (int64_t item = begin; item < end; ++item) {
+                                   const int64_t plane = item / chunks, first = item % chunks * kPixels;
+                                   const int64_t image = plane / blocks, channel = plane % blocks * 8;
+                                   const int64_t plain = (image * channels_ + channel) * pixels_ + first,
+                                                 blocked = (plane * pixels_ + first) * 8;
+                                   const int count = static_cast<int>(std::min<int64_t>(8, channels_ - channel));
+                                   const int64_t size = std::min(kPixels, pixels_ - first);
+                                   if (to_plain_)
+                                     blocked_table().to_plain(x + blocked, y + plain, pixels_, count, size);
+                                   else
+                                     blocked_table().to_blocked(x + plain, pixels_, count, y + blocked, size);
+                                 }
+                               });
     return {};
   }
   std::string_view name() const override { return to_plain_ ? "reorder_to_plain" : "reorder_to_blocked"; }

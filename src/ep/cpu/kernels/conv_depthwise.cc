@@ -98,7 +98,8 @@ Status DepthwiseConv::run(KernelContext& context) const {
   float* y = context.output<float>(0);
   const int64_t chunks = (shape_.h.out + rows_a_chunk_ - 1) / rows_a_chunk_;
   const int64_t blocks = shape_.in_blocks(), in_plane = shape_.in_pixels() * 8, out_plane = shape_.out_pixels() * 8;
-  context.pool->parallel_for(shape_.batch * blocks * chunks, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = grain_of(rows_a_chunk_ * shape_.w.out * shape_.h.kernel * shape_.w.kernel);
+  context.pool->parallel_for(shape_.batch * blocks * chunks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
       run_rows(x + plane * in_plane, residual == nullptr ? nullptr : residual + plane * out_plane,

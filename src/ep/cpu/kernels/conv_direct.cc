@@ -41,6 +41,7 @@ class DirectConv final : public Kernel {
   int64_t blocks_a_pass_ = 0;      // input blocks (channels if plain) before partial sums go through memory
   int64_t region_size_ = 1;        // pixels or rows
   int64_t tiles_a_chunk_ = 1;
+  int64_t grain_ = 1;
   bool large_weights_ = false;  // more than L2 holds beside the inputs
 };
 
@@ -94,7 +95,10 @@ void DirectConv::choose_regions(int threads) {
   // One pass over a panel of weights should stay in L1 (32 KiB) beside the inputs.
   constexpr int64_t kPanelBytes = 20 * 1024;
   const int64_t unit_bytes = taps * tiles_[0].width * 8 * 4 * (plain_input_ ? 1 : 8);
-  blocks_a_pass_ = std::max<int64_t>(1, kPanelBytes / unit_bytes);
+  const int64_t units = plain_input_ ? group_inputs : (group_inputs + 7) / 8;
+  const int64_t passes =
+      (units + std::max<int64_t>(1, kPanelBytes / unit_bytes) - 1) / std::max<int64_t>(1, kPanelBytes / unit_bytes);
+  blocks_a_pass_ = (units + passes - 1) / passes;
   // Weights that fit L2 beside everything else are read again for every region; larger ones want larger regions.
   const int64_t weight_bytes = group_weights_ * 4;
   large_weights_ = weight_bytes > 256 * 1024 && !plain_input_;
@@ -110,16 +114,24 @@ void DirectConv::choose_regions(int threads) {
   region_size_ = (extent + count - 1) / count;
   if (point_ && count > 1) region_size_ = round_up(region_size_, 12);
   tiles_a_chunk_ = static_cast<int64_t>(tiles_.size());
+  const int64_t vectors = shape_.batch * shape_.out_pixels() * shape_.out_blocks() * group_inputs * taps;
   if (threads > 1) {
-    const int64_t wanted = 4 * threads;
+    const int64_t wanted = std::min<int64_t>(4 * threads, vectors / grain_of(1));
+    const int64_t tiles = static_cast<int64_t>(tiles_.size()), smallest = point_ ? 24 : 1;
     auto regions = [&] { return (extent + region_size_ - 1) / region_size_ * shape_.batch * shape_.group; };
-    const int64_t smallest = point_ ? 24 : 1;
-    while (regions() < wanted && region_size_ > smallest) region_size_ = std::max(smallest, region_size_ / 2);
+    auto chunks = [&] { return regions() * ((tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_); };
+    auto split_tiles = [&] {
+      while (chunks() < wanted && tiles_a_chunk_ > 1) tiles_a_chunk_ = (tiles_a_chunk_ + 1) / 2;
+    };
+    // Threads that share large weights should not read all of them each.
+    if (large_weights_) split_tiles();
+    while (chunks() < wanted && region_size_ > smallest) region_size_ = std::max(smallest, region_size_ / 2);
     if (point_) region_size_ = round_up(region_size_, 12);
-    while (regions() * ((static_cast<int64_t>(tiles_.size()) + tiles_a_chunk_ - 1) / tiles_a_chunk_) < wanted &&
-           tiles_a_chunk_ > 1)
-      tiles_a_chunk_ = (tiles_a_chunk_ + 1) / 2;
+    split_tiles();
   }
+  const int64_t items = std::max<int64_t>(
+      1, extent / region_size_ * shape_.batch * shape_.group * static_cast<int64_t>(tiles_.size()) / tiles_a_chunk_);
+  grain_ = grain_of(vectors / items);
 }
 
 void DirectConv::run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
@@ -207,21 +219,22 @@ Status DirectConv::run(KernelContext& context) const {
   const int64_t group_in =
       (plain_input_ ? shape_.channels : shape_.in_blocks() * 8) / shape_.group * shape_.in_pixels();
   const int64_t group_out = shape_.out_blocks() * 8 / shape_.group * shape_.out_pixels();
-  context.pool->parallel_for(shape_.batch * shape_.group * regions * tile_chunks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t chunk = item % tile_chunks, region = item / tile_chunks % regions;
-      const int64_t image = item / tile_chunks / regions;  // and group: both step by the same strides
-      const int64_t group = image % shape_.group;
-      const Region part{region * region_size_, std::min(extent, (region + 1) * region_size_)};
-      for (int64_t t = chunk * tiles_a_chunk_; t < std::min(tiles, (chunk + 1) * tiles_a_chunk_); ++t) {
-        OutputTile tile = tiles_[static_cast<size_t>(t)];
-        tile.weights += group * group_weights_;
-        const float* group_residual = residual == nullptr ? nullptr : residual + image * group_out;
-        run_region(x + image * group_in, group_residual, bias_.data() + group * (shape_.outputs / shape_.group),
-                   y + image * group_out, part, tile);
-      }
-    }
-  });
+  context.pool->parallel_for(
+      shape_.batch * shape_.group * regions * tile_chunks, grain_, [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t chunk = item % tile_chunks, region = item / tile_chunks % regions;
+          const int64_t image = item / tile_chunks / regions;  // and group: both step by the same strides
+          const int64_t group = image % shape_.group;
+          const Region part{region * region_size_, std::min(extent, (region + 1) * region_size_)};
+          for (int64_t t = chunk * tiles_a_chunk_; t < std::min(tiles, (chunk + 1) * tiles_a_chunk_); ++t) {
+            OutputTile tile = tiles_[static_cast<size_t>(t)];
+            tile.weights += group * group_weights_;
+            const float* group_residual = residual == nullptr ? nullptr : residual + image * group_out;
+            run_region(x + image * group_in, group_residual, bias_.data() + group * (shape_.outputs / shape_.group),
+                       y + image * group_out, part, tile);
+          }
+        }
+      });
   return {};
 }
 

@@ -195,13 +195,13 @@ Status WinogradConv::run(KernelContext& context) const {
     for (int64_t item = 0; item < shape_.batch * blocks; ++item) {
       const Images images = image(item / blocks);
       const int64_t first = item % blocks * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
-      context.pool->parallel_for(shape_.in_blocks(), 1, [&](int64_t begin, int64_t end) {
+      context.pool->parallel_for(shape_.in_blocks(), grain_of(count * 100), [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) transform_input(images, first, count, b, v);
       });
       context.pool->parallel_for(positions_, line_ ? 1 : 2, [&](int64_t begin, int64_t end) {
         for (int64_t p = begin; p < end; ++p) multiply(p, count, v, m);
       });
-      context.pool->parallel_for(shape_.out_blocks(), 1, [&](int64_t begin, int64_t end) {
+      context.pool->parallel_for(shape_.out_blocks(), grain_of(count * 100), [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) transform_output(images, first, count, b, m);
       });
     }

@@ -23,7 +23,8 @@ class WindowPool final : public Kernel {
     float* y = context.output<float>(0);
     const int64_t chunks = (shape_.h.out + rows_a_chunk_ - 1) / rows_a_chunk_;
     const int64_t in_plane = shape_.in_pixels() * 8, out_plane = shape_.out_pixels() * 8;
-    context.pool->parallel_for(shape_.batch * shape_.in_blocks() * chunks, 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = grain_of(rows_a_chunk_ * shape_.w.out * shape_.h.kernel * shape_.w.kernel);
+    context.pool->parallel_for(shape_.batch * shape_.in_blocks() * chunks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
         run_rows(x + plane * in_plane, y + plane * out_plane, first, std::min(shape_.h.out, first + rows_a_chunk_));
@@ -84,7 +85,7 @@ class GlobalPool final : public Kernel {
     float* y = context.output<float>(0);
     const int64_t blocks = (channels_ + 7) / 8;
     const float scale = 1.0f / static_cast<float>(pixels_);
-    context.pool->parallel_for(batch_ * blocks, 1, [&](int64_t begin, int64_t end) {
+    context.pool->parallel_for(batch_ * blocks, grain_of(pixels_), [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         float result[8];
         const float* from = x + plane * pixels_ * 8;

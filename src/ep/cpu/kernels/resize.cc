@@ -53,19 +53,21 @@ class ResizeNearest final : public Kernel {
     const float* x = context.input<float>(0);
     float* y = context.output<float>(0);
     const int64_t out_rows = static_cast<int64_t>(rows_.size()), out_cols = static_cast<int64_t>(cols_.size());
-    context.pool->parallel_for(planes_ * out_rows, 16, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t plane = item / out_rows, row = item % out_rows;
-        float* to = y + item * out_cols * 8;
-        const int64_t source = rows_[static_cast<size_t>(row)];
-        if (item > begin && row > 0 && rows_[static_cast<size_t>(row - 1)] == source) {
-          std::memcpy(to, to - out_cols * 8, static_cast<size_t>(out_cols) * 32);
-          continue;
-        }
-        const float* from = x + (plane * height_ + source) * width_ * 8;
-        for (int64_t i = 0; i < out_cols; ++i) std::memcpy(to + i * 8, from + cols_[static_cast<size_t>(i)] * 8, 32);
-      }
-    });
+    context.pool->parallel_for(planes_ * out_rows, std::max<int64_t>(16, grain_of(out_cols)),
+                               [&](int64_t begin, int64_t end) {
+                                 for (int64_t item = begin; item < end; ++item) {
+                                   const int64_t plane = item / out_rows, row = item % out_rows;
+                                   float* to = y + item * out_cols * 8;
+                                   const int64_t source = rows_[static_cast<size_t>(row)];
+                                   if (item > begin && row > 0 && rows_[static_cast<size_t>(row - 1)] == source) {
+                                     std::memcpy(to, to - out_cols * 8, static_cast<size_t>(out_cols) * 32);
+                                     continue;
+                                   }
+                                   const float* from = x + (plane * height_ + source) * width_ * 8;
+                                   for (int64_t i = 0; i < out_cols; ++i)
+                                     std::memcpy(to + i * 8, from + cols_[static_cast<size_t>(i)] * 8, 32);
+                                 }
+                               });
     return {};
   }
   std::string_view name() const override { return "resize_nearest"; }
