@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "ep/cpu/simd/eltwise.h"
 #include "ep/cpu/simd/gemm.h"
 #include "ep/cpu/simd/isa.h"
+#include "ep/cpu/simd/norm.h"
 
 namespace tenon::cpu {
 namespace {
@@ -73,7 +75,60 @@ void time_gemm(int64_t m, int64_t k, int64_t n, Activation activation, int sets)
   std::free(packed);
 }
 
+// Values in [-2, 2), the same every time.
+std::vector<float> some_values(int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  uint32_t state = 1;
+  for (float& value : values) {
+    state = state * 1664525u + 1013904223u;
+    value = static_cast<float>(state >> 8) / 4194304.0f - 2;
+  }
+  return values;
+}
+
+// Bytes read and written once, whatever the caches do.
+void time_memory_bound() {
+  constexpr int64_t kRows = 1536, kColumns = 128, kCount = kRows * kColumns;
+  constexpr double kBytes = 2.0 * kCount * sizeof(float);
+  const std::vector<float> x = some_values(kCount), b = some_values(kCount);
+  std::vector<float> y(static_cast<size_t>(kCount));
+  time_case("softmax f32 1536x128 axis=1", kBytes, "gbytes_per_s",
+            [&] { norm_table().softmax_rows(x.data(), y.data(), kRows, kColumns, false); });
+  const float sum = norm_table().exponentials(y.data(), nullptr, 0, kColumns);
+  if (!(sum > 0) || !(sum <= kColumns)) std::printf("wrong: a sum of %g\n", sum), std::exit(1);
+  time_case("softmax f32 16x8400 axis=0", 2.0 * 16 * 8400 * sizeof(float), "gbytes_per_s",
+            [&] { norm_table().softmax_columns(x.data(), y.data(), 16, 8400, 0, 8400, false); });
+  time_case("layer_norm f32 128x384 skip", 3.0 * 128 * 384 * sizeof(float), "gbytes_per_s", [&] {
+    norm_table().layer_norm({.x = x.data(),
+                             .skip = b.data(),
+                             .scale = b.data(),
+                             .bias = b.data(),
+                             .y = y.data(),
+                             .rows = 128,
+                             .n = 384,
+                             .epsilon = 1e-5f});
+  });
+  time_case("reduce_sum f32 512x256 axis=0", 512.0 * 256 * sizeof(float), "gbytes_per_s",
+            [&] { norm_table().reduce_columns(x.data(), y.data(), 512, 256, 0, 256, Reduction::kSum); });
+  for (auto [name, op] : {std::pair{"exp f32 196608", Unary::kExp},
+                          {"erf f32 196608", Unary::kErf},
+                          {"gelu f32 196608", Unary::kGelu},
+                          {"tanh f32 196608", Unary::kTanh},
+                          {"sigmoid f32 196608", Unary::kSigmoid},
+                          {"relu f32 196608", Unary::kRelu}})
+    time_case(name, kBytes, "gbytes_per_s",
+              [&] { eltwise_table().unary[static_cast<int>(op)](x.data(), y.data(), kCount, 0, 0); });
+  time_case("add f32 196608", 1.5 * kBytes, "gbytes_per_s", [&] {
+    eltwise_table().binary[static_cast<int>(Binary::kAdd)](x.data(), 1, b.data(), 1, y.data(), kCount);
+  });
+  time_case("transpose f32 512x384", kBytes, "gbytes_per_s", [&] {
+    eltwise_table().transpose32(reinterpret_cast<const uint32_t*>(x.data()), 384, reinterpret_cast<uint32_t*>(y.data()),
+                                512, 512, 384);
+  });
+}
+
 void run_all() {
+  time_memory_bound();
   time_gemm(128, 384, 384, Activation::kNone, 1);
   time_gemm(128, 384, 1152, Activation::kNone, 1);
   time_gemm(128, 384, 1536, Activation::kNone, 1);
