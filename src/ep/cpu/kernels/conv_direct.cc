@@ -15,6 +15,9 @@ class DirectConv final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
+  size_t scratch_bytes() const override {
+    return padded_ ? static_cast<size_t>(shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels()) : 0;
+  }
   bool may_run_in_place(size_t input, size_t) const override { return input == 3 && !epilogue_.residual_after; }
   std::string_view name() const override { return name_; }
 
@@ -23,15 +26,20 @@ class DirectConv final : public Kernel {
   struct Region {
     int64_t begin, end;
   };
+  void choose_padding();
   void choose_regions(int threads);
+  void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
   void run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
                   const OutputTile& tile) const;
   void finish(const float* residual, float* y, Region region, const OutputTile& tile) const;
 
-  ConvShape shape_;
+  ConvShape shape_;  // of the padded input, where there is one
   Epilogue epilogue_;
   std::string name_;
   bool plain_input_ = false;
+  // Small maps are copied between zeros first: border pixels come singly, and would be up to half of the work.
+  bool padded_ = false;
+  WindowAxis unpadded_h_, unpadded_w_;
   bool point_ = false;  // 1x1, stride 1, no pads: all pixels are one row
   bool clamps_ = true;  // the activation is done in registers
   std::shared_ptr<const float> weights_;
@@ -85,8 +93,47 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   };
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, format_key, kernel->group_weights_ * shape.group, pack));
   TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
+  kernel->choose_padding();
   kernel->choose_regions(node.pool == nullptr ? 1 : node.pool->threads());
   return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void DirectConv::choose_padding() {
+  WindowAxis &h = shape_.h, &w = shape_.w;
+  unpadded_h_ = h;
+  unpadded_w_ = w;
+  auto reach = [](const WindowAxis& axis) {
+    return std::max(axis.in + axis.pad_begin, (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
+  };
+  const int64_t height = reach(h), width = reach(w);
+  const bool pads = height > h.in || width > w.in;
+  constexpr int64_t kMostBytes = 1024 * 1024;
+  padded_ = pads && !plain_input_ && w.out > 0 && w.out <= 32 && height <= 4 * w.out + 64 &&
+            shape_.batch * shape_.in_blocks() * 32 * height * width <= kMostBytes;
+  if (!padded_) return;
+  h.in = height;
+  w.in = width;
+  h.pad_begin = w.pad_begin = h.pad_end = w.pad_end = 0;
+}
+
+void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) const {
+  const int64_t top = unpadded_h_.pad_begin, left = unpadded_w_.pad_begin, width = shape_.w.in * 8;
+  const int64_t row_floats = unpadded_w_.in * 8;
+  pool.parallel_for(shape_.batch * shape_.in_blocks(), grain_of(shape_.in_pixels()), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const float* from = x + plane * unpadded_h_.in * row_floats;
+      float* to = padded + plane * shape_.in_pixels() * 8;
+      for (int64_t row = 0; row < shape_.h.in; ++row, to += width) {
+        if (row < top || row >= top + unpadded_h_.in) {
+          std::fill_n(to, width, 0.0f);
+          continue;
+        }
+        std::fill_n(to, left * 8, 0.0f);
+        std::memcpy(to + left * 8, from + (row - top) * row_floats, static_cast<size_t>(row_floats) * sizeof(float));
+        std::fill_n(to + left * 8 + row_floats, width - left * 8 - row_floats, 0.0f);
+      }
+    }
+  });
 }
 
 void DirectConv::choose_regions(int threads) {
@@ -212,6 +259,11 @@ Status DirectConv::run(KernelContext& context) const {
   const float* x = context.input<float>(0);
   const float* residual = context.input<float>(3);
   float* y = context.output<float>(0);
+  if (padded_) {
+    float* padded = reinterpret_cast<float*>(context.scratch);
+    copy_padded(*context.pool, x, padded);
+    x = padded;
+  }
   const int64_t extent = point_ ? shape_.out_pixels() : shape_.h.out;
   const int64_t regions = (extent + region_size_ - 1) / region_size_;
   const int64_t tiles = static_cast<int64_t>(tiles_.size());
