@@ -1,4 +1,5 @@
-// Helpers that several test programs share. Only tests include this.
+// Helpers that several test programs share, also those that see only libtenon's public symbols. Only tests include
+// this.
 #pragma once
 
 #include <dirent.h>
@@ -25,7 +26,8 @@ void PrintTo(const Result<T>& result, std::ostream* out) {
 }
 
 // EXPECT_THAT(result, has_status(StatusCode::kInvalidArgument, HasSubstr("4096")));
-MATCHER_P2(has_status_, code, message, format("has the code {} and a fitting message", status_code_name(code))) {
+MATCHER_P2(has_status_, code, message,
+           "has the code " + std::string(status_code_name(code)) + " and a fitting message") {
   const Status& status = status_of(arg);
   *result_listener << "which is " << status.to_string();
   return status.code() == code && ::testing::ExplainMatchResult(message, status.message(), result_listener);

@@ -105,6 +105,7 @@ Status Binding::bind_output(std::string_view name, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
   TENON_TRY(check_tensor(impl_->session->outputs()[index], tensor, "output"));
+  TENON_INVALID_IF(tensor.read_only(), "Output \"{}\" cannot be bound to read-only memory.", name);
   BindingImpl::Output& output = impl_->outputs[index];
   output = {};
   output.bound = std::move(tensor);
