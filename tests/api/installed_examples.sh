@@ -38,6 +38,21 @@ for folder in "$work/build" "$work"; do
   grep -q 'consumer: 20 frames of 512 bytes in and 1024 bytes out, 0 bytes copied' "$work/out"
 done
 
+# The environment's switches: spans as JSON, topics on stderr, the graph and plan as text.
+mkdir "$work/dump"
+TENON_TRACE=dispatch,plan TENON_TRACE_FILE=$work/trace.json TENON_DUMP=$work/dump TENON_THREADS=2 \
+  "$work/run_model" "$work/small.onnx" batch=2 >"$work/out" 2>"$work/err"
+grep -q 'tenon: trace: dispatch: .* runs on ' "$work/err"
+grep -q 'tenon: trace: plan: ' "$work/err"
+"$python" - "$work/trace.json" <<'END'
+import json, sys
+spans = json.load(open(sys.argv[1]))
+assert any(span["cat"] == "kernel" for span in spans), spans
+END
+ls "$work/dump" | grep -q plan.txt
+if TENON_THREADS=many "$work/run_model" "$work/small.onnx" batch=2 2>"$work/err"; then exit 1; fi
+grep -q 'TENON_THREADS is "many"' "$work/err"
+
 # Bad input is a message and an exit code.
 if "$work/run_model" "$work/none.onnx" 2>"$work/out"; then exit 1; fi
 grep -q 'none.onnx' "$work/out"
