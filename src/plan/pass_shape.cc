@@ -68,12 +68,22 @@ ConstantRef unsqueezed(const ConstantRef& constant, size_t squeezed_rank, const 
   return view;
 }
 
+bool is_global_pool(const Node& node) {
+  return node.domain.empty() && (node.op_type == "GlobalMaxPool" || node.op_type == "GlobalAveragePool");
+}
+
+// A pool over fewer spatial dimensions of the same elements is the same pool.
+bool drops_spatial_only(const Rewriter& rewriter, ValueId squeezed) {
+  std::optional<std::vector<int64_t>> axes = squeezed_axes(rewriter, squeezed);
+  return axes && std::all_of(axes->begin(), axes->end(), [](int64_t axis) { return axis >= 2; });
+}
+
 }  // namespace
 
 Status pass_fold(Graph& graph, const PassOptions& options) { return fold_constants(graph, options.evaluate); }
 
-// op(Squeeze(x)) becomes Squeeze(op(x)), also where a Reshape is a Squeeze, for activations and operations with
-// constants, so that they meet the convolution before the Squeeze.
+// op(Squeeze(x)) becomes Squeeze(op(x)), also where a Reshape is a Squeeze, for global pools, activations and
+// operations with constants, so that they meet the convolution before the Squeeze.
 Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (size_t i = 0; i < rewriter.size(); ++i) {
@@ -83,6 +93,9 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
     ValueId squeezed = kNoValue, constant = kNoValue;
     if (node.domain == "tenon" && node.op_type == "Activation") {
       squeezed = node.inputs[0];
+    } else if (is_global_pool(node)) {
+      squeezed = node.inputs[0];
+      if (!drops_spatial_only(rewriter, squeezed)) continue;
     } else if (node.domain.empty() && (node.op_type == "Add" || node.op_type == "Mul" || node.op_type == "Sub")) {
       auto parts = split_operands(node, [&](ValueId a, ValueId b) {
         return rewriter.constant(a) != nullptr && squeezed_axes(rewriter, b).has_value();
@@ -98,7 +111,12 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
     const Value& x = rewriter.value(squeeze.inputs[0]);
     const Value y = rewriter.value(node.outputs[0]);
     if (!y.has_rank || y.dims.size() + axes->size() != x.dims.size()) continue;
+    // A Reshape names its shape: the one after a pool is that of the pool.
+    const bool pool = is_global_pool(node);
+    if (pool && !y.fully_known()) continue;
     Value inner = x;
+    if (pool)
+      for (size_t axis = 2; axis < inner.dims.size(); ++axis) inner.dims[axis] = Dim{.value = 1, .symbol = {}};
     inner.name = y.name + ":unsqueezed";
     inner.constant = nullptr;
     inner.layout = Layout::kPlain;
@@ -121,6 +139,14 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
     Node after = squeeze;
     after.inputs[0] = inner_id;
     after.outputs = node.outputs;
+    if (pool && after.op_type == "Reshape") {
+      std::vector<int64_t> dims;
+      for (const Dim& dim : y.dims) dims.push_back(dim.value);
+      after.inputs[1] = rewriter.add_constant(y.name + ":shape", make_int64_constant(dims));
+      after.since_version = 14;
+      after.attributes.clear();
+      after.set_int("allowzero", 1);
+    }
     rewriter.insert_before(i, std::move(operation));
     rewriter.replace(i, std::move(after));
   }
