@@ -99,6 +99,26 @@ bool moves_only_ones(const Graph& graph, const Node& node) {
   return true;
 }
 
+// Parts that a Split made, all of them in order along the Concat's dimension, are the Split's input.
+void join_parts(const Graph& graph, Node& concat, const FindProducer& producer) {
+  const Value& y = graph.value(concat.outputs[0]);
+  if (!y.has_rank) return;
+  const auto rank = static_cast<int64_t>(y.dims.size());
+  auto normal = [rank](int64_t axis) { return axis < 0 ? axis + rank : axis; };
+  for (size_t i = 0; i < concat.inputs.size(); ++i) {
+    const Node* split = producer(concat.inputs[i]);
+    if (!split || split->op_type != "Split" || !split->domain.empty()) continue;
+    if (normal(split->int_or("axis", 0)) != normal(concat.int_or("axis", 0))) continue;
+    const size_t count = split->outputs.size();
+    if (i + count > concat.inputs.size() ||
+        !std::equal(split->outputs.begin(), split->outputs.end(), concat.inputs.begin() + static_cast<ptrdiff_t>(i)))
+      continue;
+    const auto first = concat.inputs.begin() + static_cast<ptrdiff_t>(i);
+    *first = split->inputs[0];
+    concat.inputs.erase(first + 1, first + static_cast<ptrdiff_t>(count));
+  }
+}
+
 }  // namespace
 
 ConstantRef known_from_shapes(const Graph& graph, const Node& node) {
@@ -191,6 +211,7 @@ void simplify(Graph& graph, Node& node, const FindProducer& producer) {
   if (!node.domain.empty() || node.input(0) == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue) return;
   const std::string_view op = node.op_type;
   const bool known = graph.value(node.outputs[0]).fully_known();
+  if (op == "Concat") return join_parts(graph, node, producer);
   if (op == "Transpose") {
     if (const Node* first = producer(node.inputs[0]); first && first->op_type == "Transpose" && first->domain.empty()) {
       const Value& x = graph.value(first->inputs[0]);

@@ -320,6 +320,23 @@ TEST(Fusion, NormalisationFromMoments) {
   expect_golden("moment_norm", m);
 }
 
+// YOLO's C2f block: both halves go on beside what the second one becomes.
+TEST(Fusion, AConcatOfAllPartsReadsTheWhole) {
+  GraphMaker m;
+  ValueId x = m.input("x", {"N", "6", "4"});
+  ValueId a = m.node("Split", {x, m.ints({2, 4})}, 2);
+  m.set("axis", int64_t{1});
+  ValueId b = m.output_of_last(1);
+  ValueId c = m.node("Neg", {b});
+  m.output(m.node("Concat", {a, b, c}));
+  m.set("axis", int64_t{1});
+  m.output(m.node("Concat", {b, a}));
+  m.set("axis", int64_t{1});
+  m.output(m.node("Concat", {a, b}));
+  m.set("axis", int64_t{-2});
+  expect_golden("split_concat", m);
+}
+
 TEST(Fusion, AGateWithAShortcutIsOneProduct) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "8", "H", "W"});
