@@ -66,6 +66,7 @@ struct Arguments {
   uint64_t seed = 1;
   long only = -1;
   std::string dump;
+  bool skip_unsupported = false;  // leaves out models that cannot run themselves
   std::vector<std::string> models;
 };
 
@@ -80,6 +81,8 @@ Arguments parse_arguments(int count, char** texts) {
       arguments.seed = std::strtoull(next().c_str(), nullptr, 10);
     } else if (text == "--only") {
       arguments.only = std::strtol(next().c_str(), nullptr, 10);
+    } else if (text == "--skip-unsupported") {
+      arguments.skip_unsupported = true;
     } else if (text == "--dump") {
       arguments.dump = next();
     } else {
@@ -190,14 +193,17 @@ int main(int argument_count, char** texts) {
   }
   const ZeroFile zeros(largest);
   // A mutant that does not load proves nothing when the model itself does not.
-  for (const Model& model : models) {
+  std::erase_if(models, [&](const Model& model) {
     const std::string bytes = serialize(model.mutator.model());
     const Outcome outcome = try_model(std::as_bytes(std::span(bytes)), TryOptions{.base_directory = zeros.directory()});
-    if (!outcome.loaded.ok() || !outcome.run.ok()) {
+    if (outcome.loaded.ok() && outcome.run.ok()) return false;
+    if (!arguments.skip_unsupported) {
       std::fprintf(stderr, "mutate_models: %s itself fails: %s %s\n", model.name.c_str(),
                    outcome.loaded.to_string().c_str(), outcome.run.to_string().c_str());
-      return 1;
     }
-  }
+    return true;
+  });
+  if (models.empty() || (models.size() != arguments.models.size() && !arguments.skip_unsupported)) return 1;
+  std::printf("%zu models\n", models.size());
   return run_rounds(arguments, models, zeros.directory()) ? 0 : 1;
 }

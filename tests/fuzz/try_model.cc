@@ -78,7 +78,7 @@ Outcome try_model(std::span<const std::byte> model, const TryOptions& options) {
 
 void limit_memory() {
 #ifndef __SANITIZE_ADDRESS__
-  constexpr rlim_t kLimit = rlim_t{6} << 30;
+  constexpr rlim_t kLimit = rlim_t{1} << 30;
   const rlimit limit{kLimit, kLimit};
   (void)::setrlimit(RLIMIT_AS, &limit);
 #endif
