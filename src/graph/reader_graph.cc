@@ -299,6 +299,12 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
                    fields.domain.empty() ? "ai.onnx" : fields.domain);
   const Schema* schema = find_schema(fields.domain, fields.op_type, opset);
   node.since_version = schema != nullptr ? schema->since_version : 0;
+  // An output without a name that is not optional: nobody reads it, but kernels may count on it.
+  for (size_t i = 0; schema != nullptr && i < node.outputs.size(); ++i) {
+    const SchemaParameter* parameter = schema->output(i);
+    if (node.outputs[i] == kNoValue && parameter != nullptr && parameter->option != 1)
+      node.outputs[i] = level.add(Value{}, level.position);
+  }
   node.attributes.reserve(attributes.size());
   for (BoundAttribute& attribute : attributes) {
     if (attribute.parsed.attribute.kind == AttributeKind::kGraph) {

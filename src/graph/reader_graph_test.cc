@@ -125,6 +125,16 @@ TEST(ReadGraph, SchemasAreChecked) {
   expect_error(read(xy({twice})), StatusCode::kInvalidArgument, HasSubstr("two attributes \"axis\""));
 }
 
+// Kernels write what is not optional, named or not.
+TEST(ReadGraph, OutputsWithoutANameAreThereUnlessOptional) {
+  GraphText text = xy({node({.op_type = "LayerNormalization", .inputs = {"x", "x"}, .outputs = {"", "", "y"}})});
+  auto model = read(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const Node& norm = model->graph.nodes[0];
+  EXPECT_NE(norm.outputs[0], kNoValue);
+  EXPECT_EQ(norm.outputs[1], kNoValue);
+}
+
 TEST(ReadGraph, InputsNeedAnElementType) {
   GraphText text = xy({relu("x", "y")});
   text.inputs = {value_info("x", "")};

@@ -89,11 +89,17 @@ Status infer_pool(Context& c) {
     kernel_dims.push_back(number(size));
   }
   TENON_TRY_ASSIGN(Window window, read_window(c.node(), kernel_dims));
+  for (size_t i = 0; i < window.pads.size(); ++i) {
+    // Pooling has no element to take in a window wholly in the padding. ONNX Runtime refuses such pads too.
+    const size_t axis = i % kernel.size();
+    const int64_t reach = (kernel[axis] - 1) * window.dilations[axis] + 1;
+    TENON_INVALID_IF(window.pads[i] >= reach, "In spatial dimension {} the pad {} is not smaller than the kernel ({}).",
+                     axis, window.pads[i], reach);
+  }
   if (!c.ranked(0)) return {};
   bool ceil_mode = c.node().int_or("ceil_mode", 0) != 0;
   Dims out = c.dims(0);
   for (size_t i = 0; i < kernel.size(); ++i) {
-    // Average pooling divides by the number of elements; a window wholly in the padding would have none.
     TENON_TRY_ASSIGN(out[i + 2], window_output(window, i, c.dims(0)[i + 2], ceil_mode));
   }
   TENON_TRY(c.set_dims(1, out));

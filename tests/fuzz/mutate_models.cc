@@ -5,6 +5,7 @@
 // A round depends on the seed, the model and its own number only: --only repeats one.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -31,7 +32,10 @@ namespace {
 
 using namespace tenon::fuzz;
 
-constexpr unsigned kHangSeconds = 120;
+// A round takes milliseconds; a mutated size may make it seconds. On a loaded machine waiting says little, so that a
+// hang is told by CPU time, and a wait for ever by the clock.
+constexpr time_t kHangCpuSeconds = 60;
+constexpr unsigned kHangSeconds = 900;
 constexpr size_t kKeepBytes = 4096;
 constexpr const char* kZeros = "zeros.bin";
 
@@ -45,11 +49,17 @@ void say_current() {
 
 void on_signal(int signal) {
   say_current();
-  if (signal == SIGALRM) {
+  if (signal == SIGALRM || signal == SIGPROF) {
     constexpr char kText[] = "mutate_models: it hangs\n";
     (void)!::write(STDERR_FILENO, kText, sizeof(kText) - 1);
   }
   std::_Exit(1);
+}
+
+void start_watch(bool on) {
+  const itimerval cpu{{0, 0}, {on ? kHangCpuSeconds : 0, 0}};
+  (void)::setitimer(ITIMER_PROF, &cpu, nullptr);
+  ::alarm(on ? kHangSeconds : 0);
 }
 
 size_t open_files() {
@@ -145,9 +155,9 @@ bool run_rounds(const Arguments& arguments, const std::vector<Model>& models, co
     std::snprintf(current.data(), current.size(), "%s, seed %llu: repeat with --only %zu", model.name.c_str(),
                   static_cast<unsigned long long>(arguments.seed), round);
     if (!arguments.dump.empty()) std::ofstream(arguments.dump, std::ios::binary) << mutant.bytes;
-    ::alarm(kHangSeconds);
+    start_watch(true);
     const Outcome outcome = try_model(std::as_bytes(std::span(mutant.bytes)), TryOptions{.base_directory = directory});
-    ::alarm(0);
+    start_watch(false);
     good = count(outcome.loaded, "load", counts) && good;
     if (outcome.ran) good = count(outcome.run, "run", counts) && good;
     if (arguments.only >= 0) {
@@ -178,6 +188,7 @@ int main(int argument_count, char** texts) {
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, on_signal);
 #endif
   std::signal(SIGALRM, on_signal);
+  std::signal(SIGPROF, on_signal);
 
   std::vector<Model> models;
   size_t largest = 1;
