@@ -208,6 +208,8 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
       .limits = limits, .owner = file, .in_file = true, .external = ExternalFiles(std::move(directory))};
   Result<Model> model = reader::read_and_catch(context, file->bytes());
   if (!model.ok()) return std::move(model).status().with_context(format("while reading \"{}\".", path));
+  // What was copied is not read here again, and most weights are read once more at most, to be packed.
+  file->drop_pages();
   return model;
 }
 

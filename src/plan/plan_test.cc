@@ -74,18 +74,19 @@ TEST_F(PlanTest, AChainUsesTwoBuffersAndTheCallersMemory) {
             "step 2: Sin \"Sin_c\" [fake] (@128) -> output c float32[2,16]\n");
 }
 
-TEST_F(PlanTest, KernelsThatMayRunInPlaceWriteIntoTheOutputFromTheStart) {
+// The caller's memory may be slow to read: only the kernel that makes the output touches it.
+TEST_F(PlanTest, KernelsRunInPlaceInTheArenaAndNotInTheCallersMemory) {
   GraphBuilder b;
   ValueId v = b.input("x", {number(2), number(16)});
   for (const char* name : {"a", "b", "c"}) v = b.node("Sin", {v}, name);
   b.output(v);
   EXPECT_EQ(text(b, {{2, 16}}, {{.op_type = "Sin", .in_place = true}}),
-            "plan for the fake EP: 3 steps, 0 nodes without a step, arena 0 bytes (0 without sharing)\n"
+            "plan for the fake EP: 3 steps, 0 nodes without a step, arena 128 bytes (128 without sharing)\n"
             "input x: float32[2,16]\n"
             "output c: float32[2,16]\n"
-            "step 0: Sin \"Sin_a\" [fake] (input x) -> output c float32[2,16]\n"
-            "step 1: Sin \"Sin_b\" [fake] (output c) -> output c float32[2,16]; in place of input 0\n"
-            "step 2: Sin \"Sin_c\" [fake] (output c) -> output c float32[2,16]; in place of input 0\n");
+            "step 0: Sin \"Sin_a\" [fake] (input x) -> @0 float32[2,16]\n"
+            "step 1: Sin \"Sin_b\" [fake] (@0) -> @0 float32[2,16]; in place of input 0\n"
+            "step 2: Sin \"Sin_c\" [fake] (@0) -> output c float32[2,16]\n");
 }
 
 TEST_F(PlanTest, AValueThatIsReadLaterIsNotOverwritten) {
@@ -102,7 +103,8 @@ TEST_F(PlanTest, AnInputIsNeverOverwritten) {
   GraphBuilder b;
   const ValueId x = b.input("x", {number(16)});
   b.output(b.node("Sin", {b.node("Sin", {x}, "a")}, "c"));
-  EXPECT_THAT(text(b, {{16}}, {{.op_type = "Sin", .in_place = true}}), HasSubstr("(input x) -> output c"));
+  EXPECT_THAT(text(b, {{16}}, {{.op_type = "Sin", .in_place = true}}),
+              HasSubstr("step 0: Sin \"Sin_a\" [fake] (input x) -> @0"));
 }
 
 TEST_F(PlanTest, ConcatAlongTheOutermostDimensionIsWrittenInPlace) {
@@ -151,6 +153,29 @@ TEST_F(PlanTest, SplitAlongTheOutermostDimensionIsAView) {
   b.output(b.node("Sub", {first, second}, "y"));
   EXPECT_THAT(text(b, {{1, 32, 2}}), HasSubstr("(@0, @128) -> output y float32[1,16,2]\n"
                                                "no step: Split \"Split_first\": a view of \"a\" +128\n"));
+}
+
+// Split, work on one part, join all: the parts move into the join together.
+TEST_F(PlanTest, ConcatOfAllPartsOfAValueAndMoreIsWrittenInPlace) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {number(1), number(32), number(2)});
+  const ValueId first = b.node("Split", {b.node("Sin", {x}, "a")}, "first");
+  b.last().set_int("axis", 1);
+  b.last().set_int("num_outputs", 2);
+  b.last().since_version = 18;
+  const ValueId second = b.value("second");
+  b.last().outputs.push_back(second);
+  const ValueId more = b.node("Cos", {second}, "more");
+  const ValueId joined = b.node("Concat", {first, second, more}, "joined");
+  b.last().set_int("axis", 1);
+  const ValueId swapped = b.node("Concat", {second, first}, "swapped");
+  b.last().set_int("axis", 1);
+  b.output(b.node("Sin", {joined}, "y"));
+  b.output(b.node("Sin", {swapped}, "z"));
+  const std::string plan = text(b, {{1, 32, 2}});
+  EXPECT_THAT(plan, HasSubstr("Cos \"Cos_more\" [fake] (@128) -> @256 float32[1,16,2]\n"));
+  EXPECT_THAT(plan, HasSubstr("no step: Concat \"Concat_joined\": its inputs are written straight into"));
+  EXPECT_THAT(plan, HasSubstr("Concat \"Concat_swapped\" [fake] (@128, @0) ->"));
 }
 
 TEST_F(PlanTest, APartThatIsAnOutputIsComputedIntoIt) {

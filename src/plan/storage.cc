@@ -143,22 +143,36 @@ void StorageAssignment::embed(int32_t index, const Place& into) {
   target.last = std::max(target.last, block.last);
 }
 
+// Inputs may be the parts of one block, as long as they are all of it, in order: the block then moves as a whole.
+bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_t> offsets, const Place& whole) const {
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const Place part = place_of(node.inputs[i]);
+    const Block& block = blocks_[static_cast<size_t>(part.block)];
+    if (block.home != Home::kArena || part.block == whole.block || offsets[i] < part.offset_bytes) return false;
+    if ((whole.offset_bytes + offsets[i] - part.offset_bytes) % kArenaAlignment != 0) return false;
+    size_t covered_bytes = 0;
+    for (size_t j = 0; j < offsets.size(); ++j) {
+      const Place other = place_of(node.inputs[j]);
+      if (other.block != part.block) continue;
+      if (offsets[j] - other.offset_bytes != offsets[i] - part.offset_bytes) return false;
+      covered_bytes += spec_of(graph_.value(node.inputs[j])).size_bytes();
+    }
+    if (covered_bytes != block.size_bytes) return false;
+  }
+  return true;
+}
+
 void StorageAssignment::elide_concats() {
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Node& node = graph_.nodes[n];
     const std::vector<size_t> offsets = concat_offsets(graph_, node);
     if (offsets.empty()) continue;
     const Place whole = place_of(node.outputs[0]);
-    bool legal = true;
-    for (size_t i = 0; legal && i < offsets.size(); ++i) {
-      const Place part = place_of(node.inputs[i]);
-      legal = may_embed(node.inputs[i], part) && part.block != whole.block &&
-              (whole.offset_bytes + offsets[i]) % kArenaAlignment == 0;
-      for (size_t j = 0; legal && j < i; ++j) legal = place_of(node.inputs[j]).block != part.block;
-    }
-    if (!legal) continue;
+    if (!may_elide_concat(node, offsets, whole)) continue;
     for (size_t i = 0; i < offsets.size(); ++i) {
-      embed(place_of(node.inputs[i]).block, {whole.block, whole.offset_bytes + offsets[i]});
+      const Place part = place_of(node.inputs[i]);
+      if (part.block == whole.block) continue;  // moved with an earlier part of the same block
+      embed(part.block, {whole.block, whole.offset_bytes + offsets[i] - part.offset_bytes});
     }
     elided_[n] = Elided::kConcat;
   }
@@ -188,7 +202,8 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   const Block& source = blocks_[static_cast<size_t>(from.block)];
   const Block& target = blocks_[static_cast<size_t>(to.block)];
   if (from.block == to.block || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
-  if (target.home != Home::kArena && target.home != Home::kOutput) return false;
+  // Not into a caller's output: its memory may be slow to read, and only the kernel that makes the output touches it.
+  if (target.home != Home::kArena) return false;
   if (source.size_bytes != spec_of(graph_.value(y)).size_bytes()) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (i != input && node.inputs[i] != kNoValue && place_of(node.inputs[i]).block == from.block) return false;

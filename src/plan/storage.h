@@ -95,6 +95,7 @@ class StorageAssignment {
   void mark_output_feeders();
   void place_values();
   void place_outputs();
+  bool may_elide_concat(const Node& node, std::span<const size_t> offsets, const Place& whole) const;
   void elide_concats();
   void find_last_uses();
   bool try_in_place(size_t node, size_t input, size_t output);
