@@ -7,6 +7,9 @@
 
 namespace tenon::infer {
 
+// Symbols are copied to every value that has the dimension: one as long as a file could make it would fill the memory.
+constexpr size_t kMaxSymbolBytes = 256;
+
 bool same(const Dim& a, const Dim& b) {
   if (a.known() || b.known()) return a.value == b.value;
   return !a.symbol.empty() && a.symbol == b.symbol;
@@ -92,7 +95,8 @@ Status Context::set_dims(size_t output, Dims dims) {
                        "Output {} has rank {}; the highest rank that Tenon handles is {}.", output, dims.size(),
                        Shape::kMaxRank);
   int64_t total = 1;
-  for (const Dim& dim : dims) {
+  for (Dim& dim : dims) {
+    if (dim.symbol.size() > kMaxSymbolBytes) dim.symbol.clear();
     TENON_INVALID_IF(dim.value < -1, "Output {} gets the negative dimension {}.", output, dim.value);
     if (dim.value <= 0) continue;
     std::optional<int64_t> next = checked_mul(total, dim.value);

@@ -76,9 +76,40 @@ Status infer_if(Context& c) {
   return {};
 }
 
+// Bodies in bodies are inferred again for each round of the outer one, so deep ones get a single round.
+constexpr int kMaxDepthWithRounds = 3;
+thread_local int loop_depth = 0;
+
+struct LoopDepth {
+  LoopDepth() { ++loop_depth; }
+  ~LoopDepth() { --loop_depth; }
+};
+
+void forget_outputs(Graph& body) {
+  for (ValueId id : body.outputs) {
+    body.value(id).has_rank = false;
+    body.value(id).dims.clear();
+  }
+}
+
+void forget_carried(Graph& body, size_t first, size_t count) {
+  for (size_t i = 0; i < count && first + i < body.inputs.size(); ++i) {
+    Value& in = body.value(body.inputs[first + i]);
+    in.has_rank = false;
+    in.dims.clear();
+  }
+}
+
 // Infers `body` with the carried inputs given; those whose shape changes over an iteration lose what differs, until
 // nothing changes. `first` is the first carried input, `first_out` its output.
 void infer_carried(Graph& body, size_t first, size_t first_out, size_t count) {
+  const LoopDepth depth;
+  if (loop_depth > kMaxDepthWithRounds) {
+    forget_carried(body, first, count);
+    // A body that does not fit leaves its outputs unknown, as any other.
+    if (!infer_shapes(body).ok()) forget_outputs(body);
+    return;
+  }
   // Each round makes at least one dimension unknown; a few suffice, and the last one gives up the ranks.
   for (int round = 0; round < 4; ++round) {
     const bool fits = infer_shapes(body).ok();

@@ -134,6 +134,8 @@ TEST(ShapeInference, OddConvolutionAttributesAreErrors) {
   EXPECT_THAT(conv().set("kernel_shape", {5, 5}).infer(), HasSubstr("\"kernel_shape\" has 5 where the weights have 3"));
   EXPECT_THAT(OneNode("Conv", 11).in(Shape{1, 3, 2, 9}).in(Shape{8, 3, 3, 3}).infer(),
               HasSubstr("kernel (size 3, dilation 1) is larger than the padded input (2 + 0 + 0)"));
+  EXPECT_THAT(OneNode("ConvTranspose", 11).unranked().in(Shape{4, 2, 3}).set("group", int64_t{8}).infer(),
+              HasSubstr("8 groups"));
   EXPECT_THAT(OneNode("Conv", 11).in(Shape{1, 4, 9, 9}).in(Shape{8, 3, 3, 3}).infer(), HasSubstr("4 channels"));
 }
 
@@ -370,6 +372,42 @@ TEST(ShapeInference, BranchesAgreeOrBecomeUnknown) {
 // The branch that is not taken may not fit the shapes of this run.
 TEST(ShapeInference, ABranchThatCannotRunIsNoError) {
   EXPECT_EQ(infer_if(branch_of("Add", {3}), branch_of("Add", {5})), "float32[...]");
+}
+
+// Inferring each body several times for each round of the outer one would take 4^40 steps.
+TEST(ShapeInference, DeeplyNestedLoopsTakeNoLongTime) {
+  auto body = [](std::shared_ptr<Graph> inner) {
+    auto graph = std::make_shared<Graph>();
+    for (const char* name : {"iteration", "condition", "carried"})
+      graph->inputs.push_back(graph->add_value(Value{.name = name}));
+    ValueId out = graph->inputs[2];
+    if (inner) {
+      Node loop{.op_type = "Loop", .since_version = 13};
+      loop.inputs = {kNoValue, graph->inputs[1], graph->inputs[2]};
+      loop.outputs = {graph->add_value(Value{.name = "out"})};
+      loop.attributes = {{.name = "body", .kind = AttributeKind::kGraph, .graph = std::move(inner)}};
+      out = loop.outputs[0];
+      graph->nodes.push_back(std::move(loop));
+    } else {
+      Node grow{.op_type = "Concat", .since_version = 13};
+      grow.inputs = {out, out};
+      grow.outputs = {graph->add_value(Value{.name = "out"})};
+      out = grow.outputs[0];
+      graph->nodes.push_back(std::move(grow));
+    }
+    graph->outputs = {graph->inputs[1], out};
+    return graph;
+  };
+  std::shared_ptr<Graph> graph;
+  for (int depth = 0; depth < 40; ++depth) graph = body(std::move(graph));
+  graph->value(graph->inputs[2]).type = DataType::kFloat;
+  graph->value(graph->inputs[2]).set_shape(Shape{3});
+  ASSERT_TRUE(infer_shapes(*graph).ok());
+  EXPECT_THAT(graph->value(graph->outputs[1]).type_text(), testing::AnyOf("float32[?]", "float32[...]"));
+}
+
+TEST(ShapeInference, LongSymbolsAreNotCarriedOn) {
+  EXPECT_EQ(OneNode("Relu", 14).in({symbol(std::string(1000, 'N'))}).infer(), "float32[?]");
 }
 
 TEST(ShapeInference, SaysWhichValuesSetAShape) {

@@ -362,6 +362,8 @@ Status infer_conv_transpose(Context& c) {
   const size_t n = weights.size() - 2;
   int64_t group = c.node().int_or("group", 1);
   TENON_INVALID_IF(group < 1, "Attribute \"group\" ({}) has to be positive.", group);
+  TENON_INVALID_IF(weights[0].known() && weights[0].value % group != 0,
+                   "The {} input channels of the weights do not divide into {} groups.", weights[0].value, group);
   TENON_TRY_ASSIGN(Dim channels_out, times(weights[1], group));
   if (c.ranked(0)) {
     const Dim& channels = c.dims(0)[1];

@@ -11,6 +11,8 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMaxResultBytes = size_t{16} << 20;
+// What a small file may make folding allocate in all, beside twice its constants.
+constexpr size_t kFoldingBytes = size_t{64} << 20;
 // Inputs of operators whose result size is only known afterwards (NonZero of a constant).
 constexpr size_t kMaxUnsizedInputBytes = size_t{1} << 20;
 
@@ -27,6 +29,8 @@ class Folder {
   Status run() {
     is_output_.assign(graph_.values.size(), false);
     for (ValueId id : graph_.outputs) is_output_[static_cast<size_t>(id)] = true;
+    for (const Value& value : graph_.values)
+      if (value.constant) budget_bytes_ += 2 * std::min(value.constant->size_bytes, SIZE_MAX / 8 - budget_bytes_ / 4);
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     graph_.nodes.reserve(nodes.size());
@@ -158,6 +162,7 @@ class Folder {
       Result<size_t> size = tensor_size_bytes(value.type, value.shape());
       if (!size.ok() || *size > SIZE_MAX / 4) return false;
       outputs += *size;
+      if (outputs > budget_bytes_) return false;
       if (outputs > kMaxResultBytes && outputs > inputs) return false;
     }
     return true;
@@ -178,8 +183,11 @@ class Folder {
     if (!results.ok() || results->size() < node.outputs.size()) return false;
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] != kNoValue && !(*results)[i]) return false;
-    for (size_t i = 0; i < node.outputs.size(); ++i)
-      if (node.outputs[i] != kNoValue) set_constant(node.outputs[i], (*results)[i]);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNoValue) continue;
+      budget_bytes_ -= std::min(budget_bytes_, (*results)[i]->size_bytes);
+      set_constant(node.outputs[i], (*results)[i]);
+    }
     return true;
   }
 
@@ -240,11 +248,13 @@ class Folder {
   std::vector<int32_t> producer_;  // in the new node list
   std::vector<bool> is_output_;
   bool renamed_ = false;
+  size_t budget_bytes_ = kFoldingBytes;
 };
 
 }  // namespace
 
 Status fold_constants(Graph& graph, const EvaluateNode& evaluate) {
+  graph.remove_dead_nodes();
   TENON_TRY(Folder(graph, evaluate).run());
   graph.remove_dead_nodes();
   return {};

@@ -122,7 +122,8 @@ void join_parts(const Graph& graph, Node& concat, const FindProducer& producer) 
 }  // namespace
 
 ConstantRef known_from_shapes(const Graph& graph, const Node& node) {
-  if (!node.domain.empty() || node.input(0) == kNoValue || node.outputs.size() != 1) return nullptr;
+  if (!node.domain.empty() || node.input(0) == kNoValue) return nullptr;
+  if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return nullptr;
   const Value& x = graph.value(node.inputs[0]);
   if (!x.has_rank) return nullptr;
   if (node.op_type == "Shape") {
@@ -146,11 +147,13 @@ ConstantRef known_from_shapes(const Graph& graph, const Node& node) {
 }
 
 ConstantRef reshaped_constant(const Graph& graph, const Node& node) {
-  if (node.op_type == "Constant" || !node.domain.empty()) return nullptr;
+  if (!node.domain.empty() || node.input(0) == kNoValue) return nullptr;
+  if (node.outputs.size() != 1 || node.outputs[0] == kNoValue) return nullptr;
   if (!is_one_of(node.op_type, {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})) return nullptr;
   const ConstantRef& source = graph.value(node.inputs[0]).constant;
   const Value& y = graph.value(node.outputs[0]);
-  if (!source || !y.fully_known()) return nullptr;
+  // Strings are held by value: a view of them would be a copy.
+  if (!source || !source->strings.empty() || !y.fully_known()) return nullptr;
   if (y.shape() == source->shape) return source;
   auto view = std::make_shared<Constant>(*source);
   view->shape = y.shape();

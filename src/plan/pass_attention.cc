@@ -127,7 +127,8 @@ Status pack(Rewriter& rewriter, const Pattern& pattern) {
       if (nodes[other] == nodes[i]) return {};
   }
   const int64_t columns = rewriter.constant(nodes[0]->inputs[1])->shape[1];
-  if (columns > INT32_MAX) return {};
+  const size_t weight_bytes = rewriter.constant(nodes[0]->inputs[1])->size_bytes;
+  if (columns > INT32_MAX || weight_bytes > SIZE_MAX / 8 || !rewriter.may_make(3 * weight_bytes)) return {};
   TENON_TRY_ASSIGN(ConstantRef weights, join_columns(nodes, rewriter));
   TENON_TRY_ASSIGN(ConstantRef bias, join_biases(nodes, rewriter, columns));
   const std::string name = rewriter.value(outputs[0]).name + ":qkv";

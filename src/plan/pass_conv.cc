@@ -19,12 +19,16 @@ const Node* convolution(const Rewriter& rewriter, ValueId id) {
 // Nothing after the product yet: a scale or shift of the result is one of the product.
 bool epilogue_is_bias_only(const Node& conv) { return !conv.has("activation") && conv.input(3) == kNoValue; }
 
+// Weights that are an input may claim any size: more channels than this are no reason to make a bias.
+constexpr int64_t kMaxChannels = int64_t{1} << 24;
+
 std::optional<int64_t> output_channels(const Rewriter& rewriter, const Node& conv) {
   const Value& weights = rewriter.value(conv.inputs[1]);
   if (!weights.has_rank || weights.dims.size() < 3) return std::nullopt;
-  if (conv.op_type == "Conv") return weights.dims[0].known() ? std::optional(weights.dims[0].value) : std::nullopt;
-  if (!weights.dims[1].known()) return std::nullopt;
-  return weights.dims[1].value * conv.int_or("group", 1);
+  const Dim& dim = weights.dims[conv.op_type == "Conv" ? 0 : 1];
+  const int64_t group = conv.op_type == "Conv" ? 1 : conv.int_or("group", 1);
+  if (!dim.known() || dim.value > kMaxChannels || group < 1 || group > kMaxChannels) return std::nullopt;
+  return dim.value * group <= kMaxChannels ? std::optional(dim.value * group) : std::nullopt;
 }
 
 // One number a channel from a constant that broadcasts over `rank` dimensions with the channels in dimension 1: shapes
@@ -66,7 +70,7 @@ Result<ConstantRef> scaled_weights(const Node& conv, const Constant& weights, st
   for (int i = 2; i < weights.shape.rank(); ++i) kernel *= weights.shape[i];
   const int64_t rows = weights.shape[0], columns = weights.shape[1];
   const bool transposed = conv.op_type == "ConvTranspose";
-  const int64_t rows_per_group = rows / std::max<int64_t>(1, conv.int_or("group", 1));
+  const int64_t rows_per_group = std::max<int64_t>(1, rows / std::max<int64_t>(1, conv.int_or("group", 1)));
   size_t at = 0;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 0; column < columns; ++column) {
@@ -127,6 +131,8 @@ Status pass_convolution_scale(Graph& graph, const PassOptions&) {
     const ConstantRef weights = rewriter.constant(conv->inputs[1]);
     std::optional<int64_t> channels = output_channels(rewriter, *conv);
     if (!weights || !channels || weights->type != DataType::kFloat || weights->size_bytes == 0) continue;
+    const size_t bias_bytes = static_cast<size_t>(*channels) * sizeof(float);
+    if (weights->size_bytes > SIZE_MAX / 4 || !rewriter.may_make(weights->size_bytes + bias_bytes)) continue;
     std::optional<std::vector<float>> bias = bias_values(rewriter, *conv, *channels);
     if (!bias) continue;
     std::vector<float> scale;
@@ -180,7 +186,7 @@ Status pass_convolution_bias(Graph& graph, const PassOptions&) {
     const Node* conv = convolution(rewriter, parts->second);
     if (!rewriter.read_once(parts->second) || !epilogue_is_bias_only(*conv)) continue;
     std::optional<int64_t> channels = output_channels(rewriter, *conv);
-    if (!channels) continue;
+    if (!channels || !rewriter.may_make(static_cast<size_t>(*channels) * sizeof(float))) continue;
     const size_t rank = rewriter.value(conv->inputs[1]).dims.size();
     std::optional<std::vector<float>> shift = per_channel(*rewriter.constant(parts->first), rank, *channels);
     std::optional<std::vector<float>> bias = bias_values(rewriter, *conv, *channels);

@@ -93,7 +93,7 @@ Status pass_one_hot_lookup(Graph& graph, const PassOptions& options) {
     if (!weights || weights->type != DataType::kFloat || weights->shape.rank() != 2 || weights->shape[0] < 1) continue;
     if (weights->size_bytes > kMaxTableBytes || (matmul.input(2) != kNoValue && !bias)) continue;
     const ValueId indices = one_hot_indices(rewriter, matmul.inputs[0], weights->shape[0]);
-    if (indices == kNoValue) continue;
+    if (indices == kNoValue || !rewriter.may_make(2 * weights->size_bytes)) continue;
     TENON_TRY_ASSIGN(ConstantRef table, make_table(*weights, bias));
     if (matmul.has("activation")) {
       Result<ConstantRef> activated = activate(rewriter, matmul, std::move(table), options);

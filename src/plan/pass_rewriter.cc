@@ -12,6 +12,14 @@ Rewriter::Rewriter(Graph& graph)
       is_output_(graph.values.size(), false),
       erased_(graph.nodes.size(), false) {
   for (ValueId id : graph.outputs) is_output_[static_cast<size_t>(id)] = true;
+  for (const Value& value : graph.values)
+    if (value.constant) budget_bytes_ += std::min(value.constant->size_bytes, SIZE_MAX / 2 - budget_bytes_ / 2);
+}
+
+bool Rewriter::may_make(size_t bytes) {
+  if (bytes > budget_bytes_) return false;
+  budget_bytes_ -= bytes;
+  return true;
 }
 
 const Node* Rewriter::producer(ValueId id) const {

@@ -47,6 +47,9 @@ class Rewriter {
   void replace(size_t index, Node replacement);
   // Node `index` goes although its outputs are still read: another node makes them now.
   void erase(size_t index);
+  // False once the pass would have made more new constants than 64 MiB and the size of those that the graph had: a small
+  // file must not make large memory by sharing one weight between many nodes. Counts `bytes` when true.
+  bool may_make(size_t bytes);
   ValueId add_constant(std::string name, ConstantRef constant);
   ValueId add_value(Value value);
   // A new node right before node `index` once the pass is finished; until then its outputs have no producer.
@@ -62,6 +65,7 @@ class Rewriter {
   Graph& graph_;
   std::vector<int32_t> producer_, uses_;
   std::vector<bool> is_output_, erased_;
+  size_t budget_bytes_ = size_t{64} << 20;
   std::vector<std::pair<size_t, Node>> inserted_;
 };
 
