@@ -88,6 +88,10 @@ void print_report_json(const DemoReport& report, const DemoOptions& options) {
   object["per_frame"] = nlohmann::ordered_json::array();
   for (const FrameReport& frame : report.frames) {
     object["per_frame"].push_back({{"frame", frame.frame},
+                                   {"wait_ms", frame.times.wait},
+                                   {"run_wait_ms", frame.times.run_wait},
+                                   {"infer_ms", frame.times.infer},
+                                   {"signal_ms", frame.times.signal},
                                    {"expected", boxes_json(frame.expected)},
                                    {"found", boxes_json(frame.found)},
                                    {"matched", frame.matched}});

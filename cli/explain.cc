@@ -4,13 +4,18 @@
 #include <sstream>
 
 #include "cli/commands.h"
+#include "cli/explain_html.h"
 #include "cli/model_arguments.h"
 #include "cli/output.h"
 
 namespace tenon::cli {
 namespace {
 
-Status explain(const ModelArguments& arguments) {
+struct ExplainArguments : ModelArguments {
+  std::string html;
+};
+
+Status explain(const ExplainArguments& arguments) {
   TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
   TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
   std::map<std::string, Shape> shapes;
@@ -19,6 +24,7 @@ Status explain(const ModelArguments& arguments) {
     shapes.emplace(info.name, shape);
   }
   TENON_TRY_ASSIGN(const std::string plan, session->explain(shapes));
+  if (!arguments.html.empty()) TENON_TRY(write_text(arguments.html, explain_html(arguments.model, plan)));
   if (!arguments.json) {
     print("{}{}", plan, plan.ends_with('\n') ? "" : "\n");
     return {};
@@ -36,10 +42,11 @@ Status explain(const ModelArguments& arguments) {
 
 void add_explain(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand("explain", "Prints the plan for a model: steps, memory, copies and why");
-  const auto arguments = std::make_shared<ModelArguments>();
+  const auto arguments = std::make_shared<ExplainArguments>();
   arguments->add_model(*command);
   arguments->add_dims(*command);
   arguments->add_threads(*command);
+  command->add_option("--html", arguments->html, "Draw the plan, its memory and its copies on one page into this file");
   command->callback([arguments, action] { *action = [arguments] { return explain(*arguments); }; });
 }
 

@@ -3,11 +3,20 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 
 namespace tenon::cli {
 
 void print_json(const nlohmann::ordered_json& value) {
   print("{}\n", value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.flush();
+  if (!file) return not_found("The file \"{}\" cannot be written.", path);
+  return {};
 }
 
 std::string bytes_text(uint64_t bytes) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/format.h"
+#include "base/status.h"
 
 namespace tenon::cli {
 
@@ -17,6 +18,9 @@ void print(fmt::format_string<Args...> text, Args&&... args) {
   const std::string line = tenon::format(text, std::forward<Args>(args)...);
   std::fwrite(line.data(), 1, line.size(), stdout);
 }
+
+// Errors: kNotFound when the file cannot be written.
+Status write_text(const std::string& path, const std::string& text);
 
 // "9.3 MiB", "512 bytes".
 std::string bytes_text(uint64_t bytes);

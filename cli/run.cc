@@ -1,6 +1,5 @@
 // tenon run: one run, outputs to files.
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "cli/commands.h"
@@ -19,14 +18,6 @@ Status make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return not_found("The folder \"{}\" cannot be made: {}.", path, error.message());
-  return {};
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text << '\n';
-  file.flush();
-  if (!file) return not_found("The file \"{}\" cannot be written.", path);
   return {};
 }
 
@@ -53,7 +44,7 @@ Status run(const RunArguments& arguments) {
   }
   if (!arguments.output_dir.empty()) {
     TENON_TRY(write_text(arguments.output_dir + "/outputs.json",
-                         list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
+                         list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
   }
   const double infer_ms = static_cast<double>(report.infer_ns) / 1e6;
   if (arguments.json) {

@@ -123,6 +123,7 @@ class VulkanTimeline {
   explicit VulkanTimeline(std::shared_ptr<VulkanDevice> device) : device_(std::move(device)) {}
   std::shared_ptr<VulkanDevice> device_;
   VkSemaphore semaphore_ = VK_NULL_HANDLE;
+  bool shared_ = false;  // another process may move it
 };
 
 // `timeline` as a Tenon timeline whose calls go to the application's own device.

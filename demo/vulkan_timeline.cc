@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "demo/vulkan_device.h"
 
@@ -10,6 +11,9 @@ using Clock = std::chrono::steady_clock;
 
 // A driver may answer a blocking wait milliseconds late while the counter is right at once: look at it first.
 constexpr auto kPollFor = std::chrono::microseconds(50);
+// A timeline that another process or API moves: one driver's blocking wait sees that up to 10 ms late (measured on an
+// H200), so look again and again with a pause between.
+constexpr auto kPause = std::chrono::microseconds(100);
 // Between two slices of a long wait somebody looks whether the other side still lives.
 constexpr int64_t kSliceNs = 50'000'000;
 
@@ -23,6 +27,7 @@ Result<std::shared_ptr<VulkanTimeline>> VulkanTimeline::create(std::shared_ptr<V
   VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   if (exportable) type.pNext = &exported;
+  made->shared_ = exportable;
   const VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};
   TENON_VULKAN_TRY(device.api, vkCreateSemaphore, device.device, &info, nullptr, &made->semaphore_);
   return made;
@@ -41,6 +46,7 @@ Result<std::shared_ptr<VulkanTimeline>> VulkanTimeline::import(std::shared_ptr<V
   info.fd = copy.fd();
   TENON_VULKAN_TRY(device.api, vkImportSemaphoreFdKHR, device.device, &info);
   (void)copy.release_fd();  // the driver's now
+  made->shared_ = true;
   handle.reset();
   return made;
 }
@@ -66,10 +72,21 @@ Status VulkanTimeline::wait(uint64_t value, int64_t timeout_ns, const std::funct
   info.semaphoreCount = 1;
   info.pSemaphores = &semaphore_;
   info.pValues = &value;
+  int64_t next_question_ns = kSliceNs;
   while (true) {
     const int64_t waited_ns = std::chrono::nanoseconds(Clock::now() - start).count();
     if (timeout_ns >= 0 && waited_ns >= timeout_ns)
       return cancelled("A Vulkan timeline does not reach {} within {} ms.", value, timeout_ns / 1'000'000);
+    if (shared_) {
+      std::this_thread::sleep_for(kPause);
+      TENON_TRY_ASSIGN(const uint64_t reached, this->value());
+      if (reached >= value) return {};
+      if (waited_ns >= next_question_ns) {
+        next_question_ns = waited_ns + kSliceNs;
+        if (keep_waiting) TENON_TRY(keep_waiting());
+      }
+      continue;
+    }
     const int64_t slice = timeout_ns < 0 ? kSliceNs : std::min(kSliceNs, timeout_ns - waited_ns);
     const VkResult result = device_->api.vkWaitSemaphores(device_->device, &info, static_cast<uint64_t>(slice));
     if (result == VK_SUCCESS) return {};

@@ -53,6 +53,10 @@ def models(tmp_path_factory):
         [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"]),
          helper.make_node("Shape", ["m"], ["s"])],
         "dense", [tensor("x", f32, ["batch", 4])], [tensor("y", f32, ["batch", 3]), tensor("s", i64, [2])], [weights]))
+    save(folder / "deep.onnx", helper.make_graph(
+        [helper.make_node("MatMul", ["x", "v"], ["m"]), helper.make_node("MatMul", ["m", "v"], ["y"])],
+        "deep", [tensor("x", f32, [2, 4])], [tensor("y", f32, [2, 4])],
+        [helper.make_tensor("v", f32, [4, 4], np.ones(16, np.float32))]))
     save(folder / "two.onnx", helper.make_graph(
         [helper.make_node("Add", ["a=1", "b"], ["y"])], "two",
         [tensor("a=1", f32, [2]), tensor("b", f32, [2])], [tensor("y", f32, [2])]))
@@ -191,6 +195,17 @@ def test_explain_prints_a_plan(models):
     assert "MatMul" in text
     told = json.loads(ok("explain", models / "dense.onnx", "--dim", "batch=2", "--json"))
     assert told["inputs"] == {"x": [2, 4]} and told["plan"] == text.splitlines()
+
+
+def test_explain_draws_a_page(models, tmp_path):
+    page = tmp_path / "plan.html"
+    text = ok("explain", models / "deep.onnx", "--html", page)
+    html = page.read_text()
+    assert html.startswith("<!doctype html>") and html.rstrip().endswith("</html>")
+    for line in text.splitlines():
+        assert line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;") in html
+    assert "<script" not in html and html.count("<rect") == 1  # between the two products
+    refused(NOT_FOUND, "cannot be written", "explain", models / "deep.onnx", "--html", "/nonexistent/plan.html")
 
 
 def test_inspect_tells_what_a_model_holds(models):
