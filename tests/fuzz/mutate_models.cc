@@ -21,6 +21,7 @@
 
 #include "mutator.h"
 #include "try_model.h"
+#include "windows.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
@@ -38,6 +39,9 @@ constexpr time_t kHangCpuSeconds = 60;
 constexpr unsigned kHangSeconds = 900;
 constexpr size_t kKeepBytes = 4096;
 constexpr const char* kZeros = "zeros.bin";
+// Most rounds change a part of a model: a part loads and runs ten times as fast as the whole.
+constexpr size_t kWindowNodes = 24;
+constexpr size_t kWholeEvery = 16;
 
 // What was being tried, for whoever reports a crash. Plain memory: a signal handler reads it.
 std::array<char, 512> current{};
@@ -141,13 +145,16 @@ class ZeroFile {
   std::filesystem::path directory_;
 };
 
-bool run_rounds(const Arguments& arguments, const std::vector<Model>& models, const std::string& directory) {
+bool run_rounds(const Arguments& arguments, const std::vector<Model>& models, const std::vector<Model>& windows,
+                const std::string& directory) {
   Counts counts;
   bool good = true;
   const size_t files_before = open_files();
   for (size_t round = 0; round < arguments.rounds; ++round) {
     if (arguments.only >= 0 && round != static_cast<size_t>(arguments.only)) continue;
-    const Model& model = models[round % models.size()];
+    const bool whole = windows.empty() || round % kWholeEvery == 0;
+    const std::vector<Model>& from = whole ? models : windows;
+    const Model& model = from[(whole && !windows.empty() ? round / kWholeEvery : round) % from.size()];
     Random random(arguments.seed * 1'000'003 + round);
     const Mutator::Mutant mutant = model.mutator.mutate(random);
     counts.changes += mutant.changes;
@@ -205,7 +212,7 @@ int main(int argument_count, char** texts) {
   const ZeroFile zeros(largest);
   // A mutant that does not load proves nothing when the model itself does not.
   std::erase_if(models, [&](const Model& model) {
-    const std::string bytes = serialize(model.mutator.model());
+    const std::string bytes = serialize(*model.mutator.model());
     const Outcome outcome = try_model(std::as_bytes(std::span(bytes)), TryOptions{.base_directory = zeros.directory()});
     if (outcome.loaded.ok() && outcome.run.ok()) return false;
     if (!arguments.skip_unsupported) {
@@ -215,6 +222,16 @@ int main(int argument_count, char** texts) {
     return true;
   });
   if (models.empty() || (models.size() != arguments.models.size() && !arguments.skip_unsupported)) return 1;
-  std::printf("%zu models\n", models.size());
-  return run_rounds(arguments, models, zeros.directory()) ? 0 : 1;
+  std::vector<Model> windows;
+  for (const Model& model : models) {
+    for (const MessageRef& tree : cut_windows(model.mutator.model(), kWindowNodes, zeros.directory())) {
+      const std::string bytes = serialize(*tree);
+      const Outcome outcome =
+          try_model(std::as_bytes(std::span(bytes)), TryOptions{.base_directory = zeros.directory()});
+      // A part whose inputs come at two scales does not run on the small shapes that are chosen for them.
+      if (outcome.ran && outcome.run.ok()) windows.push_back({model.name + ", a part", Mutator(tree)});
+    }
+  }
+  std::printf("%zu models, %zu parts\n", models.size(), windows.size());
+  return run_rounds(arguments, models, windows, zeros.directory()) ? 0 : 1;
 }

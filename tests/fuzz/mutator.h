@@ -23,7 +23,7 @@ class Mutator {
   };
   // The same for the same `random`.
   Mutant mutate(Random& random) const;
-  const Message& model() const { return *model_; }
+  const MessageRef& model() const { return model_; }
 
  private:
   using Class = std::pair<MessageKind, uint32_t>;  // kind of the message, number of the field

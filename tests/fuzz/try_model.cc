@@ -10,18 +10,18 @@ namespace tenon::fuzz {
 
 namespace {
 
-// Open dimensions get small numbers, the same for the same name. Images are larger: convolutions need room.
-int64_t open_dim(const ValueInfo& info, size_t axis) {
+// Open dimensions get small numbers. Images are larger: convolutions need room.
+int64_t open_dim(const ValueInfo& info, size_t axis, int64_t image_size) {
   const bool is_spatial = info.dims.size() == 4 && axis >= 2;
-  return is_spatial ? 32 : axis == 0 ? 1 : 4;
+  return is_spatial ? image_size : axis == 0 ? 1 : 4;
 }
 
 // The shape to run with; false when it has more elements than are left, or no rank.
-bool choose_shape(const ValueInfo& info, Shape& shape, int64_t& elements_left) {
+bool choose_shape(const ValueInfo& info, int64_t image_size, Shape& shape, int64_t& elements_left) {
   if (!info.has_shape || info.dims.size() > static_cast<size_t>(Shape::kMaxRank)) return false;
   int64_t elements = 1;
   for (size_t axis = 0; axis < info.dims.size(); ++axis) {
-    const int64_t dim = info.dims[axis] >= 0 ? info.dims[axis] : open_dim(info, axis);
+    const int64_t dim = info.dims[axis] >= 0 ? info.dims[axis] : open_dim(info, axis, image_size);
     const auto product = checked_mul(elements, dim);
     if (!product || *product > elements_left) return false;
     elements = *product;
@@ -29,6 +29,21 @@ bool choose_shape(const ValueInfo& info, Shape& shape, int64_t& elements_left) {
   }
   elements_left -= elements;
   return true;
+}
+
+// Shapes for all inputs: the largest images that the limit allows. Empty when none are small enough.
+std::vector<Shape> choose_shapes(std::span<const ValueInfo> inputs, int64_t most_elements) {
+  for (int64_t image_size : {32, 8, 4}) {
+    std::vector<Shape> shapes;
+    int64_t elements_left = most_elements;
+    for (const ValueInfo& info : inputs) {
+      Shape shape;
+      if (!choose_shape(info, image_size, shape, elements_left)) break;
+      shapes.push_back(shape);
+    }
+    if (shapes.size() == inputs.size()) return shapes;
+  }
+  return {};
 }
 
 // 1 in every element: an index that exists, a length that is not empty, a number that survives a division.
@@ -61,14 +76,14 @@ Outcome try_model(std::span<const std::byte> model, const TryOptions& options) {
   }
   if (!options.run) return outcome;
   std::vector<std::pair<std::string, Tensor>> inputs;
-  int64_t elements_left = options.max_input_elements;
-  for (const ValueInfo& info : (*session)->inputs()) {
-    Shape shape;
-    if (!choose_shape(info, shape, elements_left)) return outcome;
-    Result<Tensor> tensor = Tensor::allocate(info.type, shape);
+  const std::span<const ValueInfo> infos = (*session)->inputs();
+  const std::vector<Shape> shapes = choose_shapes(infos, options.max_input_elements);
+  if (shapes.size() != infos.size()) return outcome;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    Result<Tensor> tensor = Tensor::allocate(infos[i].type, shapes[i]);
     if (!tensor.ok()) return outcome;
     fill(*tensor);
-    inputs.emplace_back(info.name, *std::move(tensor));
+    inputs.emplace_back(infos[i].name, *std::move(tensor));
   }
   outcome.ran = true;
   const Result<std::vector<Tensor>> outputs = (*session)->run(inputs);
