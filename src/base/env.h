@@ -1,5 +1,4 @@
-// The one place that reads the environment: each variable is a row of the table in env.cc, and nothing else calls
-// getenv.
+// The one place that reads the environment: each variable is a row of the table in env.cc, and nobody else looks.
 //
 // Values are read when asked for, so ask once and keep the answer; nothing here belongs on a hot path.
 #pragma once
