@@ -15,7 +15,9 @@ thread_local FaultState fault_state;
 
 Status fault_point(const char* name) {
   FaultState& state = fault_state;
-  if (state.left == 0 || --state.left > 0) return Status();
+  if (state.left == 0) return Status();
+  --state.left;
+  if (state.left > 0) return Status();
   state.fired = true;
   state.fired_at = name;
   return resource_exhausted("The step {} fails because a test injects a fault.", name);
