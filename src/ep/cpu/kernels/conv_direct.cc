@@ -108,7 +108,7 @@ void DirectConv::choose_padding() {
   const int64_t height = reach(h), width = reach(w);
   const bool pads = height > h.in || width > w.in;
   constexpr int64_t kMostBytes = 1024 * 1024;
-  padded_ = pads && !plain_input_ && w.out > 0 && w.out <= 32 && height <= 4 * w.out + 64 &&
+  padded_ = pads && !plain_input_ && w.out > 0 && w.out <= 32 && height <= 4 * w.out + 64 && width <= kMostPad &&
             shape_.batch * shape_.in_blocks() * 32 * height * width <= kMostBytes;
   if (!padded_) return;
   h.in = height;

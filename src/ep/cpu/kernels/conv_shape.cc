@@ -39,6 +39,10 @@ Status resolve_axes(const Node& node, WindowAxis* axes, size_t spatial) {
     axis.dilation = at(dilations, i, 1);
     TENON_INVALID_IF(axis.stride <= 0 || axis.dilation <= 0, "Stride ({}) and dilation ({}) must be positive.",
                      axis.stride, axis.dilation);
+    // Sizes up to these keep every product of offsets far from overflow.
+    TENON_UNSUPPORTED_IF(axis.stride > kMostStride || axis.dilation > kMostStride || axis.kernel > kMostPad,
+                         "Stride {}, dilation {} or kernel {} is beyond {}, {} and {}.", axis.stride, axis.dilation,
+                         axis.kernel, kMostStride, kMostStride, kMostPad);
     const int64_t reach = (axis.kernel - 1) * axis.dilation + 1;
     if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
       const int64_t total = std::max<int64_t>(0, (axis.out - 1) * axis.stride + reach - axis.in);
@@ -47,6 +51,8 @@ Status resolve_axes(const Node& node, WindowAxis* axes, size_t spatial) {
     } else if (auto_pad == "NOTSET") {
       axis.pad_begin = at(pads, i, 0);
       axis.pad_end = at(pads, i + spatial, 0);
+      TENON_UNSUPPORTED_IF(axis.pad_begin > kMostPad || axis.pad_end > kMostPad, "Pads ({}, {}) are beyond {}.",
+                           axis.pad_begin, axis.pad_end, kMostPad);
       TENON_UNSUPPORTED_IF(axis.pad_begin < 0 || axis.pad_end < 0, "Negative pads ({}, {}) need the reference kernel.",
                            axis.pad_begin, axis.pad_end);
     }

@@ -14,6 +14,10 @@ struct WindowAxis {
   int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
 };
 
+// Beyond these the reference kernels serve.
+inline constexpr int64_t kMostStride = 4096;
+inline constexpr int64_t kMostPad = int64_t{1} << 20;
+
 // The taps of one output that fall on inputs.
 struct TapRange {
   int64_t first = 0, count = 0;

@@ -525,6 +525,12 @@ TEST(ConvMatch, RefusesWhatItCannotDo) {
   groups.node().set_int("group", 2);
   EXPECT_EQ(groups.create().status().code(), StatusCode::kUnsupported);
 
+  ConvNode strides("Conv", "", 11);  // products of offsets would overflow
+  strides.input({1, 8, 3, 3}, uniform_floats(random, 72)).constant({8, 8, 1, 1}, uniform_floats(random, 64));
+  strides.output({1, 8, 1, 1});
+  strides.node().set_ints("strides", {int64_t{1} << 62, int64_t{1} << 62});
+  EXPECT_EQ(strides.create().status().code(), StatusCode::kUnsupported);
+
   ConvNode variable("Conv", "", 11);
   variable.input({1, 8, 3, 3}, uniform_floats(random, 72));
   variable.input({8, 8, 1, 1}, uniform_floats(random, 64), Layout::kPlain).output({1, 8, 3, 3});

@@ -59,6 +59,8 @@ Result<ConvShape> transpose_shape(const KernelNode& node) {
     axis.kernel = w.shape[dim];
     axis.stride = strides.size() > i ? strides[i] : 1;
     TENON_INVALID_IF(axis.stride <= 0, "Stride {} must be positive.", axis.stride);
+    TENON_UNSUPPORTED_IF(axis.stride > kMostStride || (extra.size() > i && (extra[i] < 0 || extra[i] > kMostPad)),
+                         "Stride {} or output_padding is beyond {} and {}.", axis.stride, kMostStride, kMostPad);
     TENON_UNSUPPORTED_IF(dilations.size() > i && dilations[i] != 1, "Dilation {} is not 1.", dilations[i]);
     const int64_t total =
         std::max<int64_t>(0, (axis.in - 1) * axis.stride + (extra.size() > i ? extra[i] : 0) + axis.kernel - axis.out);
@@ -68,7 +70,8 @@ Result<ConvShape> transpose_shape(const KernelNode& node) {
       axis.pad_begin = total - total / 2;
     else
       axis.pad_begin = pads.size() > i ? pads[i] : 0;
-    TENON_UNSUPPORTED_IF(axis.pad_begin < 0, "Pad {} is negative.", axis.pad_begin);
+    TENON_UNSUPPORTED_IF(axis.pad_begin < 0 || axis.pad_begin > kMostPad, "Pad {} is not within 0 and {}.",
+                         axis.pad_begin, kMostPad);
   }
   return shape;
 }

@@ -12,6 +12,7 @@ namespace {
 Result<std::vector<int64_t>> nearest_sources(const Node& node, int64_t in, int64_t out, float scale) {
   const std::string_view transform = node.string_or("coordinate_transformation_mode", "half_pixel");
   const std::string_view nearest = node.string_or("nearest_mode", "round_prefer_floor");
+  TENON_INVALID_IF(!(scale > 0), "Scale {} is not positive.", scale);
   std::vector<int64_t> sources(static_cast<size_t>(out));
   for (int64_t i = 0; i < out; ++i) {
     const float o = static_cast<float>(i);
@@ -35,7 +36,8 @@ Result<std::vector<int64_t>> nearest_sources(const Node& node, int64_t in, int64
       rounded = std::ceil(x - 0.5f);
     else
       rounded = std::floor(x + 0.5f);
-    sources[static_cast<size_t>(i)] = std::clamp<int64_t>(static_cast<int64_t>(rounded), 0, in - 1);
+    sources[static_cast<size_t>(i)] =
+        static_cast<int64_t>(std::clamp(static_cast<double>(rounded), 0.0, static_cast<double>(in - 1)));
   }
   return sources;
 }
