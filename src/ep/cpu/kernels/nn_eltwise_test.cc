@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <functional>
@@ -73,6 +74,41 @@ TEST(Activation, TakesItsParametersFromTheAttributes) {
   test.input({4}, {-3, -1, 1, 3}).output({4});
   EXPECT_THAT(test.run(1), testing::ElementsAre(-0.0f, -0.25f, 0.75f, 3.0f));
   EXPECT_TRUE(test.create().value()->may_run_in_place(0, 0));
+}
+
+// Missing channels of the blocked layout are zero, and convolutions that follow rely on it.
+TEST(Activation, KeepsThePaddingOfBlockedChannelsZero) {
+  Node node;
+  node.op_type = "Activation";
+  node.domain = "tenon";
+  node.since_version = 1;
+  node.set_string("activation", "sigmoid");
+  const TensorSpec spec{.type = DataType::kFloat, .shape = {2, 11, 3}, .layout = Layout::kBlocked8};
+  KernelNode asked;
+  asked.node = &node;
+  asked.inputs = {&spec, 1};
+  asked.outputs = {&spec, 1};
+  const auto row = std::find_if(nn_kernels().begin(), nn_kernels().end(),
+                                [](const KernelEntry& entry) { return entry.op_type == "Activation"; });
+  ASSERT_NE(row, nn_kernels().end());
+  ASSERT_TRUE(row->match(asked).ok());
+  const auto kernel = row->create(asked).value();
+  struct Context final : KernelContext {
+    Result<void*> allocate_output(size_t, const Shape&) override { return internal_error("No output is dynamic."); }
+  } context;
+  const std::vector<float> x(2 * 16 * 3, 0.0f);
+  std::vector<float> y(x.size(), -1);
+  const void* inputs[] = {x.data()};
+  void* outputs[] = {y.data()};
+  const auto pool = ThreadPool::create({.threads = 1}).value();
+  context.inputs = inputs;
+  context.outputs = outputs;
+  context.pool = pool.get();
+  ASSERT_TRUE(kernel->run(context).ok());
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t block = i / 24 % 2, lane = i % 8;
+    EXPECT_EQ(y[i], block == 1 && lane >= 3 ? 0.0f : 0.5f) << i;
+  }
 }
 
 TEST(Clip, BoundsAreInputsAndMayBeAbsent) {
