@@ -74,12 +74,16 @@ function(tenon_simd target)
     # Highway's NEON target includes AES.
     set(flags_baseline -march=armv8-a+crypto)
   endif()
+  # Without optimisation no SIMD file is usable; instrumented ones take minutes each to compile above -O1.
+  set(level -O3)
+  if(TENON_SANITIZE)
+    set(level -O1)
+  endif()
   foreach(isa ${isas})
     add_library(${target}_${isa} OBJECT ${sources})
     target_link_libraries(${target}_${isa} PRIVATE tenon_flags)
     target_compile_definitions(${target}_${isa} PRIVATE TENON_ISA=${isa})
-    # Without -O2 no SIMD file is usable, not even for debugging.
-    target_compile_options(${target}_${isa} PRIVATE ${flags_${isa}} -O3 -fno-math-errno -fno-trapping-math -Wno-psabi)
+    target_compile_options(${target}_${isa} PRIVATE ${flags_${isa}} ${level} -fno-math-errno -fno-trapping-math -Wno-psabi)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()
