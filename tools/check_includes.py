@@ -12,6 +12,7 @@ ARROWS = {
     "plan": ["base", "graph", "device", "interop", "ep/kit"],
     "ep/cpu": ["base", "graph", "device", "interop", "ep/kit"],
     "runtime": ["base", "graph", "device", "interop", "plan", "ep/kit", "ep/cpu"],
+    "abi": ["base", "graph", "device", "interop", "plan", "ep/kit", "runtime"],
 }
 
 
