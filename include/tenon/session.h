@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "tenon/copy_ledger.h"
+#include "tenon/ep.h"
 #include "tenon/fence.h"
 #include "tenon/tensor.h"
 #include "tenon/thread_pool.h"
@@ -41,6 +42,10 @@ struct SessionOptions {
   size_t plan_cache_size = 16;
   // Fixes symbolic dimensions by name: {"batch", 1}.
   std::map<std::string, int64_t> dims = {};
+  // EPs in order of preference (see tenon/ep.h); what none of them takes runs on the CPU EP.
+  std::vector<EpChoice> eps = {};
+  // Other entries, as a C ABI host keeps them: "ep.<name>.<key>", "session.<key>", "tenon.<key>".
+  std::map<std::string, std::string> config = {};
 };
 
 // An input or output as the model declares it. A dimension is a number, or -1 with its name (may be empty).
@@ -67,7 +72,7 @@ struct RunOptions {
   std::span<const Fence> waits = {};    // waited for before anything reads an input
   std::span<const Fence> signals = {};  // signalled when all outputs are written; poisoned when the run fails after the
                                         // call was found valid (bad arguments leave them alone)
-  int64_t timeout_ns = kWaitForever;  // for all waits together
+  int64_t timeout_ns = kWaitForever;    // for all waits together
   RunReport* report = nullptr;
 };
 

@@ -1,0 +1,64 @@
+// A device that is not the host's own memory and threads: where its tensors live, in what order its work runs.
+//
+// Ownership: stated at each class. Lifetime: allocators, transfers and streams outlive the tensors and plans that use
+// them (a session keeps its providers). Threads: allocators and transfers from any thread; a stream from one run at a
+// time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include <tenon/tensor.h>
+#include <tenon/types.h>
+
+#include "base/status.h"
+
+namespace tenon {
+
+class DeviceStream;
+
+// A point on a stream that another stream, or the host, can wait for.
+class DeviceNotification {
+ public:
+  virtual ~DeviceNotification() = default;
+  // The point is what was enqueued on the stream so far.
+  virtual Status activate() = 0;
+  // Later work on `waiter` runs after the point; returns at once.
+  virtual Status wait_on_device(DeviceStream& waiter) = 0;
+  // Returns when the point is passed. Errors: the failure of the work before it.
+  virtual Status wait_on_host() = 0;
+};
+
+// An ordered queue of a device. What is enqueued may run only when something waits for it.
+class DeviceStream {
+ public:
+  virtual ~DeviceStream() = default;
+  virtual Result<std::unique_ptr<DeviceNotification>> create_notification() = 0;
+  // Hands all enqueued work to the device; does not wait.
+  virtual Status flush() = 0;
+  // The run that used the stream is over (OrtSyncStreamImpl::OnSessionRunEnd).
+  virtual Status end_run() = 0;
+  // The device's own handle (a cudaStream_t, say); null when there is none.
+  virtual void* native_handle() const = 0;
+};
+
+// Memory of one place.
+class DeviceAllocator {
+ public:
+  virtual ~DeviceAllocator() = default;
+  virtual const MemoryPlace& place() const = 0;
+  // At least `size_bytes`; freed with the last reference, which keeps the allocator alive. Contents are undefined.
+  // `stream` may be null: the memory is then usable by everyone at once.
+  virtual Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream* stream) = 0;
+};
+
+// Moves bytes between places of which the host cannot address one. Only device/copy.cc calls copy().
+class DataTransfer {
+ public:
+  virtual ~DataTransfer() = default;
+  virtual bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const = 0;
+  // With a stream the copy is enqueued there and the call may return before it ran; without, it is done on return.
+  virtual Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) = 0;
+};
+
+}  // namespace tenon

@@ -1,0 +1,15 @@
+#include "ep/kit/device_provider.h"
+
+namespace tenon {
+
+Status DeviceProvider::can_run(const Graph& graph, const Node& node) const {
+  if (node.domain == "tenon" && node.op_type == "Region") return {};
+  return unsupported("Node {} is not a region of the {} EP.", node.label(graph), name());
+}
+
+LayoutChoice DeviceProvider::choose_layouts(const KernelNode& node) const {
+  return {std::vector<Layout>(node.node->inputs.size(), Layout::kPlain),
+          std::vector<Layout>(node.node->outputs.size(), Layout::kPlain)};
+}
+
+}  // namespace tenon

@@ -1,0 +1,79 @@
+// An EP that claims parts of a model for a device: what a plugin's OrtEp looks like to the runtime.
+//
+// The runtime calls, at load: claim() on the graph as it was read (inferred, before any pass), then compile() with the
+// regions that it granted. Each granted region becomes one node {domain "tenon", op "Region"} whose attribute "body" is
+// the claimed subgraph, "provider" the number of the EP in the session (1 is the first after the CPU EP, which is 0)
+// and "region" the region's number. Passes leave such nodes alone; their shapes are inferred through the body. At plan
+// time create_kernel() makes the light object that runs a compiled region.
+//
+// Lifetime: the session keeps its providers until its plans and streams are gone.
+// Threads: claim and compile from the loading thread; the rest from any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "ep/kit/kernel.h"
+#include "graph/graph.h"
+
+namespace tenon {
+
+// Nodes that an EP wants. The runtime checks it: nodes exist, are free, and do not depend on themselves through others.
+struct Claim {
+  std::vector<int32_t> nodes;   // of graph.nodes, ascending
+  bool fused = false;           // false: one node, served by a kernel; true: all of them as one, compiled
+  bool drop_constants = false;  // fused: the EP keeps the constants itself, they are no inputs of the region
+  std::string name;             // for messages; may be empty
+};
+
+// A granted claim. `body.inputs` and `body.outputs` are in the order in which the region's kernel sees them. Constants
+// are values of the body with `constant` set; unless dropped, they are inputs of the region too (after the others).
+struct Region {
+  int32_t id = 0;  // the node's attribute "region"
+  std::string name;
+  bool fused = false;
+  bool drop_constants = false;
+  Graph body;
+};
+
+// Where a region's kernel wants its tensors; indices into DeviceProvider::allocators(), or kHostPlace.
+inline constexpr int32_t kHostPlace = -1;
+struct PlaceChoice {
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> outputs;
+};
+
+struct RunInfo {
+  const void* native_options = nullptr;  // the OrtRunOptions of a run that came through the C ABI; may be null
+};
+
+class DeviceProvider : public ExecutionProvider {
+ public:
+  // `taken[n]`: node n belongs to an EP of higher preference.
+  virtual Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) = 0;
+  virtual Status compile(std::span<const Region> regions) = 0;
+  // After all regions of the session are compiled.
+  virtual Status loaded() = 0;
+
+  // The device's allocators. None: the EP works on plain host memory.
+  virtual std::span<const std::shared_ptr<DeviceAllocator>> allocators() const = 0;
+  // For copies that the host cannot do itself; null when it can do all.
+  virtual DataTransfer* transfer() const = 0;
+  // What the kernel of a region wants; `node.inputs` and outputs as in create_kernel.
+  virtual PlaceChoice choose_places(const KernelNode& node) const = 0;
+  // Null when the device has no streams: its kernels are done when run() returns.
+  virtual Result<std::unique_ptr<DeviceStream>> create_stream() = 0;
+  // False: the session runs one run at a time.
+  virtual bool concurrent_runs() const = 0;
+  virtual Status run_start(const RunInfo& info) = 0;
+  virtual Status run_end(const RunInfo& info, bool synchronize) = 0;
+
+  Status can_run(const Graph& graph, const Node& node) const override;
+  LayoutChoice choose_layouts(const KernelNode& node) const override;  // all plain
+};
+
+}  // namespace tenon

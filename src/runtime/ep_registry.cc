@@ -1,0 +1,97 @@
+#include "runtime/ep_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+
+namespace {
+
+constexpr std::string_view kCpuEpName = "CPUExecutionProvider";
+
+EpDevice cpu_device() {
+  EpDevice device;
+  device.ep_name = kCpuEpName;
+  device.ep_vendor = "Tenon";
+  device.memory = {MemoryPlace{}};
+  return device;
+}
+
+}  // namespace
+
+EpRegistry& EpRegistry::instance() {
+  static EpRegistry registry;
+  return registry;
+}
+
+Status EpRegistry::add(const std::string& library, std::vector<std::shared_ptr<EpFactory>> factories) {
+  auto libraries = libraries_.lock();
+  for (const Library& one : *libraries) {
+    TENON_INVALID_IF(one.name == library, "An EP library is already registered as \"{}\".", library);
+  }
+  libraries->push_back({library, std::move(factories)});
+  return {};
+}
+
+Status EpRegistry::remove(const std::string& library) {
+  Library removed;  // released after the lock: a factory's end may take long and call back
+  auto libraries = libraries_.lock();
+  const auto found =
+      std::find_if(libraries->begin(), libraries->end(), [&](const Library& one) { return one.name == library; });
+  if (found == libraries->end()) return not_found("No EP library is registered as \"{}\".", library);
+  removed = std::move(*found);
+  libraries->erase(found);
+  return {};
+}
+
+std::vector<EpDevice> EpRegistry::devices() const {
+  std::vector<EpDevice> all = {cpu_device()};
+  auto libraries = libraries_.lock();
+  for (const Library& library : *libraries) {
+    for (const auto& factory : library.factories) {
+      all.insert(all.end(), factory->devices().begin(), factory->devices().end());
+    }
+  }
+  return all;
+}
+
+Result<std::shared_ptr<EpFactory>> EpRegistry::find(const std::string& ep_name) const {
+  std::string known(kCpuEpName);
+  auto libraries = libraries_.lock();
+  for (const Library& library : *libraries) {
+    for (const auto& factory : library.factories) {
+      if (factory->name() == ep_name) return factory;
+      known += ", " + factory->name();
+    }
+  }
+  return not_found("There is no EP \"{}\"; registered are {}.", ep_name, known);
+}
+
+std::shared_ptr<DataTransfer> EpRegistry::find_transfer(const MemoryPlace& src, const MemoryPlace& dst) const {
+  auto libraries = libraries_.lock();
+  for (const Library& library : *libraries) {
+    for (const auto& factory : library.factories) {
+      DataTransfer* transfer = factory->transfer();
+      if (transfer != nullptr && transfer->can_copy(src, dst)) return {factory, transfer};
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<DeviceAllocator> EpRegistry::find_allocator(const MemoryPlace& place) const {
+  auto libraries = libraries_.lock();
+  for (const Library& library : *libraries) {
+    for (const auto& factory : library.factories) {
+      for (size_t device = 0; device < factory->devices().size(); ++device) {
+        for (const auto& allocator : factory->shared_allocators(device)) {
+          if (allocator->place() == place) return allocator;
+        }
+      }
+    }
+  }
+  return nullptr;
+}
+
+std::vector<EpDevice> ep_devices() { return EpRegistry::instance().devices(); }
+
+}  // namespace tenon
