@@ -1,0 +1,49 @@
+// OrtEnv: one a process, as in the reference. The first CreateEnv makes it, later ones share it (their arguments are
+// ignored), the last ReleaseEnv destroys it.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+#include <tenon/thread_pool.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi/key_value_pairs.h"
+#include "abi/logger.h"
+#include "abi/memory_info.h"
+#include "abi/threading_options.h"
+#include "base/guarded.h"
+
+namespace tenon::abi {
+
+// The plugin libraries and devices of an env; belongs to the plugin host, which makes it when it is first needed.
+class EpRegistry;
+
+// An allocator that sessions may use in place of their own.
+struct SharedAllocator {
+  OrtMemoryInfo info;
+  OrtAllocator* allocator = nullptr;
+  std::shared_ptr<const void> owner;  // null: the program's, which keeps it alive
+};
+
+}  // namespace tenon::abi
+
+struct OrtEnv {
+  std::shared_ptr<OrtLogger> logger;
+  OrtKeyValuePairs config_entries;
+  // Threads for sessions that have DisablePerSessionThreads; null without global thread pools.
+  std::shared_ptr<tenon::ThreadPool> pool;
+  bool has_global_pool = false;
+  tenon::Guarded<std::vector<tenon::abi::SharedAllocator>> allocators;
+  tenon::Guarded<std::shared_ptr<tenon::abi::EpRegistry>> eps;
+};
+
+namespace tenon::abi {
+
+// The env that exists, or null. Holding it keeps it alive past the last ReleaseEnv.
+std::shared_ptr<OrtEnv> current_env();
+// A shared allocator for memory like `info`; null when there is none.
+OrtAllocator* find_shared_allocator(const OrtEnv& env, const OrtMemoryInfo& info);
+
+}  // namespace tenon::abi

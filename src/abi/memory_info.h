@@ -1,0 +1,40 @@
+// OrtMemoryInfo and OrtMemoryDevice: where memory lives, as the C ABI says it, and as tenon::MemoryPlace.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+#include <tenon/types.h>
+
+#include <string>
+
+// A memory space of one device. Part of an OrtMemoryInfo; programs only borrow it.
+struct OrtMemoryDevice {
+  OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
+  OrtDeviceMemoryType memory_type = OrtDeviceMemoryType_DEFAULT;
+  uint32_t vendor_id = 0;
+  int32_t device_id = 0;
+  size_t alignment = 0;
+
+  friend bool operator==(const OrtMemoryDevice&, const OrtMemoryDevice&) = default;
+};
+
+struct OrtMemoryInfo {
+  std::string name = "Cpu";
+  OrtAllocatorType allocator_type = OrtDeviceAllocator;
+  OrtMemType mem_type = OrtMemTypeDefault;
+  OrtMemoryDevice device;
+  // The place declares that the host reads its DEFAULT memory too (our own importers say so; the C ABI has no word).
+  bool unified = false;
+
+  friend bool operator==(const OrtMemoryInfo&, const OrtMemoryInfo&) = default;
+};
+
+namespace tenon::abi {
+
+// FPGA devices, of which Tenon knows nothing, count as NPUs.
+MemoryPlace to_place(const OrtMemoryInfo& info) noexcept;
+// A plain CPU place is "Cpu" with a device allocator; others are named by their device type ("Gpu", "Npu").
+OrtMemoryInfo to_memory_info(const MemoryPlace& place);
+// HOST_ACCESSIBLE memory, and all of the CPU device's: what the host may read.
+bool host_reads(const OrtMemoryInfo& info) noexcept;
+
+}  // namespace tenon::abi

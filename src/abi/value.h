@@ -1,0 +1,45 @@
+// OrtValue: a tensor, a tensor of strings, a sequence, a map, or nothing yet.
+//
+// Ownership: an OrtValue is a handle; copies share tensor memory, strings and elements. A tensor is a tenon::Tensor, so
+// that it enters a Binding without a copy, whatever memory it lives in, and keeps its owner alive.
+// Threads: const access from any thread; the bytes are the program's to synchronise.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+#include <tenon/tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi/memory_info.h"
+#include "abi/type_info.h"
+
+struct OrtValue {
+  ONNXType kind = ONNX_TYPE_UNKNOWN;
+
+  // ONNX_TYPE_TENSOR: `tensor` for element types with a size; strings have `strings`, one for each element, and
+  // `shape`.
+  tenon::Tensor tensor;
+  tenon::Shape shape;
+  ONNXTensorElementDataType element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  std::shared_ptr<std::vector<std::string>> strings;
+  // As GetTensorMemoryInfo reports it: the info that the program gave, or that of the allocator.
+  OrtMemoryInfo memory;
+
+  // ONNX_TYPE_SEQUENCE: the elements. ONNX_TYPE_MAP: a tensor of keys and a tensor of values.
+  std::vector<std::shared_ptr<const OrtValue>> elements;
+
+  bool is_tensor() const { return kind == ONNX_TYPE_TENSOR; }
+  bool is_string_tensor() const { return is_tensor() && strings != nullptr; }
+};
+
+namespace tenon::abi {
+
+// A value around a tensor; the memory info follows from the tensor's place, or is the one given.
+OrtValue make_value(Tensor tensor);
+OrtValue make_value(Tensor tensor, OrtMemoryInfo memory);
+// The value's type, with nested types for sequences and maps.
+OrtTypeInfo type_of(const OrtValue& value);
+
+}  // namespace tenon::abi
