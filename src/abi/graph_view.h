@@ -1,0 +1,153 @@
+// OrtGraph, OrtNode, OrtValueInfo and OrtOpAttr: a model as plugins and programs see it through the C ABI.
+//
+// The same structs serve views of the core's Graph (what GetCapability and Compile get) and what a program builds with
+// the model editor (abi/model_editor.h); `core` tells them apart.
+//
+// Ownership: an OrtGraph owns its nodes, values and subgraphs; everything that a getter hands out is borrowed from it.
+// Lifetime: a view borrows the core's Graph, so it must not outlive it, and ids of that Graph must not change
+// meanwhile. Threads: const access from any thread.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "abi/type_info.h"
+#include "abi/value.h"
+#include "graph/graph.h"
+#include "graph/reader.h"
+
+// An attribute of a node, or one that CreateOpAttr made.
+struct OrtOpAttr {
+  std::unique_ptr<tenon::Attribute> owned;      // null: borrowed from a node of the core
+  const tenon::Attribute* attribute = nullptr;  // never null
+};
+
+struct OrtValueInfo {
+  struct Use {
+    const OrtNode* node = nullptr;
+    int64_t input = -1;  // -1: an implicit input, read by a subgraph of the node
+  };
+
+  std::string name;
+  OrtTypeInfo type;
+  const OrtGraph* graph = nullptr;  // null: made by CreateValueInfo
+  tenon::ValueId core = tenon::kNoValue;
+  const OrtNode* producer = nullptr;
+  size_t producer_output = 0;
+  std::vector<Use> uses;
+  bool graph_input = false;
+  bool graph_output = false;
+  bool from_outer_scope = false;
+  // Set for constants: a view of the model's own memory.
+  std::unique_ptr<OrtValue> initializer;
+};
+
+struct OrtNode {
+  struct Subgraph {
+    std::string attribute;
+    std::unique_ptr<OrtGraph> graph;
+  };
+
+  ~OrtNode();
+
+  size_t id = 0;  // stays the same in views of parts of a graph
+  std::string name;
+  std::string op_type;
+  std::string domain;
+  int since_version = 0;
+  std::string ep_name;  // empty until the node belongs to an EP
+  // Null where an optional input or output is absent.
+  std::vector<const OrtValueInfo*> inputs;
+  std::vector<const OrtValueInfo*> outputs;
+  std::vector<const OrtValueInfo*> implicit_inputs;
+  std::vector<OrtOpAttr> attributes;
+  std::vector<Subgraph> subgraphs;
+  const OrtGraph* graph = nullptr;  // null: made by CreateNode and not added to a graph
+  // Index into the core graph's nodes; -1 for nodes of the model editor and for the nodes that stand for a region.
+  int32_t core = -1;
+  // Nodes of the model editor only: values by name.
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+};
+
+namespace tenon::abi {
+
+// What a view tells of the model around its graph. Copied into the view.
+struct GraphOrigin {
+  std::string model_path;  // "" for a model from memory
+  ModelInfo info;
+};
+
+// Initializers of the model editor, by name in the order in which they were added.
+struct EditorInitializer {
+  std::string name;
+  std::unique_ptr<OrtValue> value;
+  bool external = false;
+};
+
+}  // namespace tenon::abi
+
+struct OrtGraph {
+  std::string name;
+  const tenon::Graph* core = nullptr;  // null: a graph of the model editor
+  std::shared_ptr<const tenon::abi::GraphOrigin> origin;
+  std::vector<std::pair<std::string, int64_t>> opsets;  // by domain
+  std::vector<std::unique_ptr<OrtValueInfo>> values;
+  std::vector<std::unique_ptr<OrtNode>> nodes;
+  std::vector<const OrtValueInfo*> inputs;
+  std::vector<const OrtValueInfo*> outputs;
+  std::vector<const OrtValueInfo*> initializers;
+  const OrtNode* parent = nullptr;  // subgraphs: the node that has it as an attribute
+  // By the core's ids.
+  std::unordered_map<tenon::ValueId, OrtValueInfo*> by_id;
+  std::unordered_map<std::string_view, const OrtValueInfo*> by_name;
+  std::vector<tenon::abi::EditorInitializer> editor_initializers;
+};
+
+struct OrtModel {
+  std::vector<std::pair<std::string, int64_t>> opsets;
+  std::unique_ptr<OrtGraph> graph;
+};
+
+struct OrtExternalInitializerInfo {
+  std::string path;
+  int64_t offset = 0;
+  size_t size_bytes = 0;
+};
+
+namespace tenon::abi {
+
+// A view of a whole graph, for GetCapability. `ep_names[n]` is the EP that node n belongs to by now ("" for none); it
+// may be empty.
+Result<std::unique_ptr<OrtGraph>> make_graph_view(const Graph& graph, std::shared_ptr<const GraphOrigin> origin,
+                                                  std::span<const std::string> ep_names = {});
+
+// A view of some nodes of a graph (ascending indices), as Graph_GetGraphView makes it: inputs are the values that the
+// nodes read and others make, outputs those that others read. Ids are those of the whole graph.
+Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<const int32_t> nodes,
+                                                 std::shared_ptr<const GraphOrigin> origin);
+
+// A view of a region's body, for Compile. Inputs and outputs are the body's. `node_ids[n]` is the id that node n of the
+// body had in the graph that GetCapability saw; empty: its index.
+Result<std::unique_ptr<OrtGraph>> make_region_view(const Graph& body, std::shared_ptr<const GraphOrigin> origin,
+                                                   std::span<const size_t> node_ids = {});
+
+// The node that stands for a region, for Compile: its inputs and outputs are the values of `view` in the order in which
+// the region's kernel sees them (constants after the others, unless they are dropped). Lives as long as `view`.
+Result<std::unique_ptr<OrtNode>> make_region_node(const OrtGraph& view, std::string name, std::string ep_name,
+                                                  bool drop_constants, size_t id);
+
+// A model's type for a value of the core.
+OrtTypeInfo type_info_of(const Value& value);
+// A tensor value that views a constant. Strings are copied.
+Result<std::unique_ptr<OrtValue>> value_of(const ConstantRef& constant);
+OrtOpAttrType attribute_type(AttributeKind kind) noexcept;
+
+}  // namespace tenon::abi
