@@ -16,7 +16,8 @@
 
 namespace tenon {
 
-// Values from 0x544E0000 up are Tenon's own; the others are ONNX Runtime's OrtExternalMemoryHandleType.
+// Values from 0x544E0000 up are Tenon's own (as in <tenon/external_handles.h>); the others are ONNX Runtime's
+// OrtExternalMemoryHandleType.
 enum class ExternalMemoryKind : uint32_t {
   kD3d12Resource = 0,
   kD3d12Heap = 1,
@@ -24,6 +25,10 @@ enum class ExternalMemoryKind : uint32_t {
   kVulkanOpaqueFd = 3,           // an fd that vkGetMemoryFdKHR gave out; consumed on success
   kHostAllocation = 0x544E0000,  // a pointer; stays the caller's
   kMappableFd = 0x544E0001,      // memfd, POSIX shared memory, any fd that mmap takes; consumed on success
+  kDlpack = 0x544E0002,          // a DLManagedTensorVersioned*; consumed on success: its deleter is called once
+  kCudaVmmFd = 0x544E0003,
+  kCudaIpc = 0x544E0004,
+  kDmaBufFd = 0x544E0005,
 };
 
 TENON_API std::string external_memory_kind_name(ExternalMemoryKind kind);

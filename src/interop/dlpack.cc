@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/fault.h"
 #include "base/status.h"
+#include "interop/dlpack_memory.h"
 #include "interop/dlpack_types.h"
 
 namespace tenon {
@@ -94,6 +95,13 @@ Result<Tensor> view_dlpack(const DLTensor& tensor) {
   return Tensor::view(type, shape, reinterpret_cast<void*>(*begin), size_bytes);
 }
 
+Status check_version(const DLManagedTensorVersioned& managed) {
+  TENON_UNSUPPORTED_IF(managed.version.major != kDlpackMajor,
+                       "A DLPack tensor has version {}.{}; this build knows version {}.", managed.version.major,
+                       managed.version.minor, kDlpackMajor);
+  return Status();
+}
+
 // The transaction: everything is checked before `managed` is taken, and taking cannot fail.
 template <typename Managed>
 Result<Tensor> take(Managed* managed) {
@@ -103,6 +111,35 @@ Result<Tensor> take(Managed* managed) {
     if (last->deleter != nullptr) last->deleter(last);
   });
   return Tensor::view(checked.type(), checked.shape(), checked.data(), checked.capacity_bytes(), std::move(owner));
+}
+
+class DlpackMemory final : public ExternalMemory {
+ public:
+  DlpackMemory(const ExternalMemoryDescriptor& descriptor, Tensor tensor)
+      : descriptor_(descriptor), tensor_(std::move(tensor)) {}
+
+  void* data() const override { return static_cast<std::byte*>(tensor_.data()) + descriptor_.offset_bytes; }
+  size_t size_bytes() const override { return descriptor_.size_bytes; }
+  ExternalMemoryKind kind() const override { return ExternalMemoryKind::kDlpack; }
+  const std::string& name() const override { return descriptor_.name; }
+  bool writable() const override { return descriptor_.writable; }
+  Status check() const override { return Status(); }
+
+ private:
+  const ExternalMemoryDescriptor descriptor_;
+  const Tensor tensor_;  // owns the producer's struct
+};
+
+template <typename Managed>
+Result<std::shared_ptr<ExternalMemory>> import_managed(Managed* managed, const ExternalMemoryDescriptor& descriptor) {
+  TENON_INVALID_IF(descriptor.size_bytes == 0, "The size of \"{}\" (dlpack) is 0.", descriptor.name);
+  TENON_TRY_ASSIGN(const Tensor view, view_dlpack(managed->dl_tensor));
+  const auto end = checked_add(descriptor.offset_bytes, descriptor.size_bytes);
+  TENON_INVALID_IF(!end || *end > view.size_bytes(),
+                   "Offset ({}) plus size ({}) of \"{}\" (dlpack) exceed the tensor's {} bytes.",
+                   descriptor.offset_bytes, descriptor.size_bytes, descriptor.name, view.size_bytes());
+  TENON_TRY_ASSIGN(Tensor tensor, take(managed));
+  return std::shared_ptr<ExternalMemory>(std::make_shared<DlpackMemory>(descriptor, std::move(tensor)));
 }
 
 // What a consumer holds: the struct that it sees, and what that points to.
@@ -143,6 +180,21 @@ Result<Managed*> export_tensor(const Tensor& tensor) {
 
 }  // namespace
 
+Result<std::shared_ptr<ExternalMemory>> import_dlpack(DLManagedTensor* managed,
+                                                      const ExternalMemoryDescriptor& descriptor) {
+  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
+  return import_managed(managed, descriptor);
+}
+
+Result<std::shared_ptr<ExternalMemory>> import_dlpack(DLManagedTensorVersioned* managed,
+                                                      const ExternalMemoryDescriptor& descriptor) {
+  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
+  TENON_TRY(check_version(*managed));
+  TENON_INVALID_IF(descriptor.writable && (managed->flags & kDlpackReadOnly) != 0,
+                   "The DLPack tensor of \"{}\" is read-only, but writable memory is asked for.", descriptor.name);
+  return import_managed(managed, descriptor);
+}
+
 Result<Tensor> tensor_from_dlpack(DLManagedTensor* managed) {
   TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
   return take(managed);
@@ -150,9 +202,7 @@ Result<Tensor> tensor_from_dlpack(DLManagedTensor* managed) {
 
 Result<Tensor> tensor_from_dlpack(DLManagedTensorVersioned* managed, bool allow_read_only) {
   TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
-  TENON_UNSUPPORTED_IF(managed->version.major != kDlpackMajor,
-                       "A DLPack tensor has version {}.{}; this build knows version {}.", managed->version.major,
-                       managed->version.minor, kDlpackMajor);
+  TENON_TRY(check_version(*managed));
   const bool read_only = (managed->flags & kDlpackReadOnly) != 0;
   TENON_INVALID_IF(read_only && !allow_read_only, "A DLPack tensor is read-only, and the caller does not allow that.");
   TENON_TRY_ASSIGN(Tensor tensor, take(managed));

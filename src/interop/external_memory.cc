@@ -4,9 +4,10 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "device/element.h"
+#include "interop/dlpack_memory.h"
 #include "interop/fd_memory.h"
 #include "interop/handle_table.h"
+#include "interop/importer.h"
 
 namespace tenon {
 
@@ -42,6 +43,13 @@ Result<std::shared_ptr<ExternalMemory>> import_host_allocation(OwnedHandle& hand
   return std::shared_ptr<ExternalMemory>(std::move(memory));
 }
 
+Result<std::shared_ptr<ExternalMemory>> import_dlpack_handle(OwnedHandle& handle,
+                                                             const ExternalMemoryDescriptor& descriptor) {
+  TENON_TRY_ASSIGN(auto memory, import_dlpack(static_cast<DLManagedTensorVersioned*>(handle.pointer()), descriptor));
+  handle.reset();
+  return memory;
+}
+
 }  // namespace
 
 std::string external_memory_kind_name(ExternalMemoryKind kind) {
@@ -64,10 +72,12 @@ Result<std::shared_ptr<ExternalMemory>> ExternalMemory::import(OwnedHandle& hand
   TENON_INVALID_IF(!handle.valid(), "The handle of {} is empty.", what);
   const bool is_fd = handle.fd() >= 0;
   TENON_INVALID_IF(is_fd != (row->type == HandleType::kFd), "The handle of {} is a {}, but the kind takes a {}.", what,
-                   is_fd ? "file descriptor" : "pointer", is_fd ? "pointer" : "file descriptor");
+                   is_fd ? "file descriptor" : "pointer", handle_type_name(row->type));
   TENON_INVALID_IF(descriptor.size_bytes == 0, "The size of {} is 0.", what);
-  Result<std::shared_ptr<ExternalMemory>> memory =
-      is_fd ? import_fd(handle, descriptor, what) : import_host_allocation(handle, descriptor, what);
+  Result<std::shared_ptr<ExternalMemory>> memory = is_fd ? import_fd(handle, descriptor, what)
+                                                   : row->type == HandleType::kPointer
+                                                       ? import_host_allocation(handle, descriptor, what)
+                                                       : import_dlpack_handle(handle, descriptor);
   if (memory.ok())
     TENON_TRACE(kInterop, "{} is imported: {} bytes at {}.", what, descriptor.size_bytes, (*memory)->data());
   return memory;
@@ -76,14 +86,7 @@ Result<std::shared_ptr<ExternalMemory>> ExternalMemory::import(OwnedHandle& hand
 Result<Tensor> ExternalMemory::create_tensor(const std::shared_ptr<ExternalMemory>& memory, DataType type,
                                              const Shape& shape, size_t offset_bytes) {
   TENON_INVALID_IF(memory == nullptr, "A tensor cannot be made from an import that is null.");
-  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-  const size_t alignment = data_type_alignment(type);
-  TENON_INVALID_IF(offset_bytes % alignment != 0, "Offset ({}) in \"{}\" is not aligned to {} bytes, which {} needs.",
-                   offset_bytes, memory->name(), alignment, data_type_name(type));
-  const auto end = checked_add(offset_bytes, bytes);
-  TENON_INVALID_IF(!end || *end > memory->size_bytes(),
-                   "Offset ({}) plus {} bytes of a {} tensor of shape {} exceed the {} bytes of \"{}\".", offset_bytes,
-                   bytes, data_type_name(type), shape.to_string(), memory->size_bytes(), memory->name());
+  TENON_TRY(check_imported_tensor(type, shape, offset_bytes, memory->size_bytes(), memory->name()).status());
   TENON_TRY(memory->check());
   TENON_TRY_ASSIGN(Tensor tensor, Tensor::view(type, shape, static_cast<std::byte*>(memory->data()) + offset_bytes,
                                                memory->size_bytes() - offset_bytes, memory));

@@ -53,7 +53,7 @@ TEST(CanImport, AnswersForEveryKindAndForValuesOutsideTheEnum) {
   EXPECT_TRUE(ExternalMemory::can_import(Kind::kMappableFd));
   EXPECT_TRUE(ExternalMemory::can_import(Kind::kVulkanOpaqueFd));
   for (Kind kind : {Kind::kD3d12Resource, Kind::kD3d12Heap, Kind::kVulkanOpaqueWin32, static_cast<Kind>(4),
-                    static_cast<Kind>(0x544E0002), static_cast<Kind>(0xffffffff)}) {
+                    Kind::kCudaIpc, static_cast<Kind>(0x544E0077), static_cast<Kind>(0xffffffff)}) {
     EXPECT_FALSE(ExternalMemory::can_import(kind));
     OwnedHandle handle = memfd();
     ExternalMemoryDescriptor descriptor = layout(kSize);

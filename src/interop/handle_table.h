@@ -5,7 +5,12 @@
 
 namespace tenon {
 
-enum class HandleType : uint8_t { kFd, kPointer, kNtHandle };
+enum class HandleType : uint8_t { kFd, kPointer, kNtHandle, kDlpack, kIpc };
+
+constexpr const char* handle_type_name(HandleType type) {
+  constexpr const char* kNames[] = {"file descriptor", "pointer", "NT handle", "DLPack tensor", "IPC handle"};
+  return kNames[static_cast<size_t>(type)];
+}
 
 // What a successful import does with the caller's handle. A failed one never touches it.
 enum class HandleOwnership : uint8_t {
@@ -33,6 +38,13 @@ inline constexpr HandleKindRow kHandleKinds[] = {
     {ExternalMemoryKind::kVulkanOpaqueFd, "vulkan_opaque_fd", HandleType::kFd, HandleOwnership::kConsumed, true},
     {ExternalMemoryKind::kHostAllocation, "host_allocation", HandleType::kPointer, HandleOwnership::kBorrowed, true},
     {ExternalMemoryKind::kMappableFd, "mappable_fd", HandleType::kFd, HandleOwnership::kConsumed, true},
+    {ExternalMemoryKind::kDlpack, "dlpack", HandleType::kDlpack, HandleOwnership::kConsumed, true},
+    {ExternalMemoryKind::kCudaVmmFd, "cuda_vmm_fd", HandleType::kFd, HandleOwnership::kConsumed, false,
+     "the CPU device has no CUDA"},
+    {ExternalMemoryKind::kCudaIpc, "cuda_ipc", HandleType::kIpc, HandleOwnership::kBorrowed, false,
+     "the CPU device has no CUDA"},
+    {ExternalMemoryKind::kDmaBufFd, "dma_buf_fd", HandleType::kFd, HandleOwnership::kConsumed, false,
+     "the CPU device orders nothing against a dma-buf's device; one that maps can be imported as a mappable_fd"},
 };
 
 // Null for a value outside the enum.

@@ -1,0 +1,40 @@
+// What a caller of the C ABI hands over to be imported, read and checked once: the native handle with its kind, and
+// what TenonExternalMemoryInfo says about it.
+//
+// Ownership: an ExternalHandle borrows; who owns the handle after an import is in handle_table.h.
+#pragma once
+
+#include <tenon/external_handles.h>
+#include <tenon/external_memory.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "interop/handle_table.h"
+
+namespace tenon {
+
+using DeviceUuid = std::array<uint8_t, TENON_DEVICE_UUID_BYTES>;
+// "00112233-4455-6677-8899-aabbccddeeff"
+std::string uuid_text(const DeviceUuid& uuid);
+
+struct ExternalHandle {
+  ExternalMemoryKind kind = ExternalMemoryKind::kMappableFd;  // the inner one
+  HandleType type = HandleType::kFd;
+  int fd = -1;              // kFd
+  void* pointer = nullptr;  // kPointer, kNtHandle, kDlpack
+  std::array<uint8_t, TENON_IPC_HANDLE_BYTES> ipc{};
+  bool dlpack_versioned = false;
+  bool read_only = false;
+  bool dedicated = false;
+  std::optional<DeviceUuid> device_uuid;  // of the device that made the memory, where it is known
+};
+
+// Reads `native_handle` as `handle_type` says (a value of OrtExternalMemoryHandleType or of
+// <tenon/external_handles.h>). Errors: kUnsupported for a kind that nobody knows; kInvalidArgument for null where that
+// is no handle, a negative fd, an unknown version or flag, an inner kind that contradicts the outer one.
+Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_handle);
+
+}  // namespace tenon
