@@ -1,0 +1,44 @@
+// The CPU device in the C ABI: its importer, and its streams, which are ordered queues on the host (S1.5).
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <memory>
+
+#include "abi/interop_api_importer.h"
+#include "abi/sync_stream.h"
+#include "device/device.h"
+#include "device/stream.h"
+
+namespace tenon::abi {
+
+std::shared_ptr<DeviceImporter> make_cpu_importer();
+
+// A stream of the CPU device with the C ABI's face: programs reach it by SyncStream_GetImpl as they reach a plugin's.
+// Native handle: null. Destroying it does not wait: what has not begun is cancelled, and its signals are poisoned.
+// Errors: what fails on the stream (a wait whose peer has died) fails each notification after it, for good: make a new
+// stream then.
+class CpuStream final : public DeviceStream {
+ public:
+  static Result<std::unique_ptr<CpuStream>> create();
+  ~CpuStream() override;
+
+  Result<std::unique_ptr<DeviceNotification>> create_notification() override;
+  Status flush() override;
+  Status end_run() override;
+  void* native_handle() const override { return nullptr; }
+
+  Stream& queue() { return *queue_; }
+  // Null for a stream of another device.
+  static CpuStream* from(const OrtSyncStream& stream);
+
+ private:
+  explicit CpuStream(std::unique_ptr<Stream> queue);
+  std::unique_ptr<Stream> queue_;
+};
+
+// What CreateSyncStreamForEpDevice gives for the CPU EP's device; released with ReleaseSyncStream, which deletes it.
+// There are no options: any entry is an error that names it.
+Result<std::unique_ptr<OrtSyncStream>> create_cpu_sync_stream(const OrtKeyValuePairs* options);
+
+}  // namespace tenon::abi
