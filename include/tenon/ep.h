@@ -47,8 +47,16 @@ struct EpChoice {
   std::vector<size_t> devices = {};
 };
 
-// Loads the library at `path` and registers its EPs. A name is registered once; it names the library from then on.
-TENON_API Status register_ep_library(const std::string& name, const std::string& path);
+struct EpLibraryOptions {
+  // Devices that the library's EPs are shown after those that the host found: an EP that asks for a certain vendor's
+  // hardware, or for a GPU, is then free to try what is there (a CPU of another vendor, Vulkan on the CPU).
+  std::vector<HardwareDevice> offer = {};
+};
+
+// Loads the library at `path` and registers its EPs. A name is registered once; it names the library from then on. A
+// relative path is looked up beside libtenon, then in the working folder.
+TENON_API Status register_ep_library(const std::string& name, const std::string& path,
+                                     const EpLibraryOptions& options = {});
 // The library is unloaded when the last session that uses it is gone. kNotFound for a name that is not registered.
 TENON_API Status unregister_ep_library(const std::string& name);
 // The built-in CPU EP's device first, then the libraries' in the order of their registration.

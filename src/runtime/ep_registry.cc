@@ -84,7 +84,7 @@ std::shared_ptr<DeviceAllocator> EpRegistry::find_allocator(const MemoryPlace& p
     for (const auto& factory : library.factories) {
       for (size_t device = 0; device < factory->devices().size(); ++device) {
         for (const auto& allocator : factory->shared_allocators(device)) {
-          if (allocator->place() == place) return allocator;
+          if (allocator->place() == place) return {factory, allocator.get()};
         }
       }
     }

@@ -19,6 +19,8 @@
 
 namespace tenon {
 
+class DeviceStream;
+
 // A tensor as a kernel meets it: the logical shape (N, C, spatial...), and how its elements lie.
 struct TensorSpec {
   DataType type = DataType::kUndefined;  // kUndefined: the optional input or output is absent
@@ -63,6 +65,7 @@ class KernelContext {
   std::span<void* const> outputs;       // null where absent or dynamic
   std::byte* scratch = nullptr;         // scratch_bytes() long, contents undefined, this run's alone
   ThreadPool* pool = nullptr;           // never null
+  DeviceStream* stream = nullptr;       // that the kernel's work goes to; null: it is done when run() returns
   // Dynamic outputs: memory for `shape`; may allocate. Call once for each.
   virtual Result<void*> allocate_output(size_t index, const Shape& shape) = 0;
 

@@ -1,0 +1,27 @@
+// What hardware this machine has, as EP plugins are offered it: the CPU, and what sysfs shows of GPUs and NPUs.
+#pragma once
+
+#include <tenon/ep.h>
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// The CPU with its real vendor ("AMD", 0x1022; the CPU's own 12 letters and 0 for a vendor without a PCI id).
+// metadata["name"]: "AMD EPYC ..."; absent where the CPU does not tell.
+HardwareDevice find_cpu();
+
+// Display controllers (GPUs) and processing accelerators (NPUs) on the PCI bus, in the order of their addresses.
+// metadata: "pci_bus_id" ("0000:01:00.0") and, for GPUs, "Discrete" ("1" for one with memory of its own as far as the
+// bus number tells). `folder` is sysfs's list of devices; one that is missing or unreadable has none.
+std::vector<HardwareDevice> find_pci_devices(const std::string& folder = "/sys/bus/pci/devices");
+
+// The CPU first.
+std::vector<HardwareDevice> find_hardware();
+
+// A device described as text, for options: "type=cpu,vendor=0x8086,device=3,name=Intel". Only the type is required.
+// Errors: kInvalidArgument names the text and what is wrong with it.
+Result<HardwareDevice> parse_hardware_device(const std::string& text);
+
+}  // namespace tenon
