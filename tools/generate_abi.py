@@ -246,10 +246,10 @@ def signature(row, prefix=""):
 
 
 def slots(abi):
-    lines = [f"// The functions behind the tables that the library serves. {GENERATED}", "//",
+    lines = ["// clang-format off", f"// The functions behind the tables that the library serves. {GENERATED}", "//",
              "// A function is implemented by defining it, by its qualified name and at the start of a line, in a .cc file of",
              "// src/abi/; the build finds it there and leaves its stub out (docs/abi.md).",
-             "// clang-format off", "#pragma once", "", "#include <tenon/onnxruntime_c_api.h>", "", "namespace tenon::abi {", ""]
+             "#pragma once", "", "#include <tenon/onnxruntime_c_api.h>", "", "namespace tenon::abi {", ""]
     for table, namespace in SERVED.items():
         lines.append(f"namespace {namespace} {{")
         lines += [signature(row) + ";" for row in functions(abi.tables[table])]
@@ -291,8 +291,8 @@ def stubs(abi):
 
 
 def since(abi):
-    lines = ["// The API version that added each member of the structs which plugins and programs fill in: a struct that",
-             f"// declares an older version does not have the member. {GENERATED}", "// clang-format off", "#pragma once", "",
+    lines = ["// clang-format off", "// The API version that added each member of the structs which plugins and programs fill in: a struct that",
+             f"// declares an older version does not have the member. {GENERATED}", "#pragma once", "",
              "#include <cstdint>", "", "namespace tenon::abi_since {", ""]
     for table in FILLED_IN:
         for row in abi.tables[table]:

@@ -1,4 +1,5 @@
-// OrtKeyValuePairs: text by key, in the order of the keys, and the arrays of pointers that GetKeyValuePairs hands out.
+// OrtKeyValuePairs: text by key, and the arrays of pointers that GetKeyValuePairs hands out. They list the pairs as
+// they were added; replacing a value sorts them by key, as in the reference.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

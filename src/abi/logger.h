@@ -18,6 +18,8 @@ struct OrtLogger {
   // Nothing for a level below the severity. `category` is the part of the library ("onnxruntime" for plugins' lines),
   // `location` is "file:line function".
   void log(OrtLoggingLevel level, const char* category, const char* location, const char* message) const noexcept;
+  // The same for a line that was asked for whatever the severity.
+  void write(OrtLoggingLevel level, const char* category, const char* location, const char* message) const noexcept;
 };
 
 namespace tenon::abi {

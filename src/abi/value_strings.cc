@@ -1,0 +1,114 @@
+// Tensors of strings.
+#include <algorithm>
+#include <cstring>
+
+#include "abi/slots.h"
+#include "abi/status.h"
+#include "abi/value.h"
+
+namespace tenon::abi {
+
+namespace {
+
+// The code is the reference's, which finds the type out by a failed check of its own.
+OrtStatus* check_strings(const OrtValue& value) {
+  if (value.is_string_tensor()) return nullptr;
+  return ort_error(ORT_FAIL, "The value is no tensor of strings (kind {}, element type {}).",
+                   static_cast<int>(value.kind), static_cast<int>(value.element_type));
+}
+
+OrtStatus* check_index(const OrtValue& value, size_t index, const char* message) {
+  if (OrtStatus* bad = check_strings(value)) return bad;
+  return index < value.strings->size() ? nullptr : make_ort_status(ORT_INVALID_ARGUMENT, message);
+}
+
+}  // namespace
+
+OrtStatus* ort_api::FillStringTensor(OrtValue* value, const char* const* s, size_t s_len) noexcept {
+  if (OrtStatus* bad = check_pointers("FillStringTensor", {{"value", value}})) return bad;
+  if (OrtStatus* bad = check_strings(*value)) return bad;
+  if (s_len != value->strings->size())
+    return make_ort_status(ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
+  if (s_len == 0) return nullptr;
+  if (OrtStatus* bad = check_pointers("FillStringTensor", {{"s", s}})) return bad;
+  for (size_t i = 0; i < s_len; ++i) {
+    if (s[i] == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "String {} of FillStringTensor is null.", i);
+  }
+  return guarded([&]() -> OrtStatus* {
+    std::vector<std::string> filled(s, s + s_len);
+    *value->strings = std::move(filled);
+    return nullptr;
+  });
+}
+
+OrtStatus* ort_api::FillStringTensorElement(OrtValue* value, const char* s, size_t index) noexcept {
+  if (OrtStatus* bad = check_pointers("FillStringTensorElement", {{"value", value}, {"s", s}})) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  return guarded([&]() -> OrtStatus* {
+    (*value->strings)[index] = s;
+    return nullptr;
+  });
+}
+
+OrtStatus* ort_api::GetResizedStringTensorElementBuffer(OrtValue* value, size_t index, size_t length_in_bytes,
+                                                        char** buffer) noexcept {
+  clear(buffer);
+  if (OrtStatus* bad = check_pointers("GetResizedStringTensorElementBuffer", {{"value", value}, {"buffer", buffer}}))
+    return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  return guarded([&]() -> OrtStatus* {
+    std::string& element = (*value->strings)[index];
+    element.resize(length_in_bytes);
+    *buffer = element.data();
+    return nullptr;
+  });
+}
+
+OrtStatus* ort_api::GetStringTensorDataLength(const OrtValue* value, size_t* len) noexcept {
+  clear(len);
+  if (OrtStatus* bad = check_pointers("GetStringTensorDataLength", {{"value", value}, {"len", len}})) return bad;
+  if (OrtStatus* bad = check_strings(*value)) return bad;
+  for (const std::string& text : *value->strings) *len += text.size();
+  return nullptr;
+}
+
+OrtStatus* ort_api::GetStringTensorContent(const OrtValue* value, void* s, size_t s_len, size_t* offsets,
+                                           size_t offsets_len) noexcept {
+  if (OrtStatus* bad = check_pointers("GetStringTensorContent", {{"value", value}})) return bad;
+  if (OrtStatus* bad = check_strings(*value)) return bad;
+  const std::vector<std::string>& strings = *value->strings;
+  if (offsets_len != strings.size()) return make_ort_status(ORT_FAIL, "offsets buffer is not equal to tensor size");
+  size_t needed = 0;
+  for (const std::string& text : strings) needed += text.size();
+  if (s_len < needed) return make_ort_status(ORT_FAIL, "output buffer is too small. Use GetStringTensorDataLength.");
+  if (strings.empty()) return nullptr;
+  if (OrtStatus* bad = check_pointers("GetStringTensorContent", {{"s", needed > 0 ? s : value}, {"offsets", offsets}}))
+    return bad;
+  size_t offset = 0;
+  for (size_t i = 0; i < strings.size(); ++i) {
+    offsets[i] = offset;
+    std::copy(strings[i].begin(), strings[i].end(), static_cast<char*>(s) + offset);
+    offset += strings[i].size();
+  }
+  return nullptr;
+}
+
+OrtStatus* ort_api::GetStringTensorElementLength(const OrtValue* value, size_t index, size_t* out) noexcept {
+  if (OrtStatus* bad = check_pointers("GetStringTensorElementLength", {{"value", value}, {"out", out}})) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "index is out of bounds")) return bad;
+  *out = (*value->strings)[index].size();
+  return nullptr;
+}
+
+OrtStatus* ort_api::GetStringTensorElement(const OrtValue* value, size_t s_len, size_t index, void* s) noexcept {
+  if (OrtStatus* bad = check_pointers("GetStringTensorElement", {{"value", value}})) return bad;
+  if (OrtStatus* bad = check_index(*value, index, "element index is out of bounds")) return bad;
+  const std::string& text = (*value->strings)[index];
+  if (s_len < text.size()) return make_ort_status(ORT_FAIL, "buffer size is too small for string element");
+  if (text.empty()) return nullptr;
+  if (OrtStatus* bad = check_pointers("GetStringTensorElement", {{"s", s}})) return bad;
+  std::copy(text.begin(), text.end(), static_cast<char*>(s));
+  return nullptr;
+}
+
+}  // namespace tenon::abi
