@@ -17,7 +17,7 @@ if grep -rIl -e "$source_dir" -e "$build_dir" "$prefix"; then
   exit 1
 fi
 
-cmake -S "$source_dir/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" \
+cmake -G Ninja -S "$source_dir/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >"$work/log" || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" >"$work/log" || { cat "$work/log"; exit 1; }
 
