@@ -64,7 +64,7 @@ OrtStatus* ort_api::Logger_LogMessage(const OrtLogger* logger, OrtLoggingLevel l
     if (!logger->enabled(log_severity_level)) return nullptr;
     std::string_view file = file_path;
     if (const size_t slash = file.find_last_of("/\\"); slash != file.npos) file.remove_prefix(slash + 1);
-    const std::string location = format("{}:{} {}", std::string(file), line_number, func_name);
+    const std::string location = tenon::format("{}:{} {}", std::string(file), line_number, func_name);
     logger->log(log_severity_level, "onnxruntime", location.c_str(), message);
     return nullptr;
   });

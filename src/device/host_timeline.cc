@@ -19,7 +19,7 @@ constexpr uint64_t kNotPoisoned = std::numeric_limits<uint64_t>::max();
 class HostTimeline final : public Timeline {
  public:
   HostTimeline(std::string name, uint64_t initial_value)
-      : name_(format("timeline \"{}\"", name)), value_(initial_value) {}
+      : name_(tenon::format("timeline \"{}\"", name)), value_(initial_value) {}
 
   Result<uint64_t> value() override { return value_.load(std::memory_order_acquire); }
 

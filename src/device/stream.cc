@@ -150,7 +150,7 @@ struct Stream::Impl {
 
 Result<std::unique_ptr<Stream>> Stream::create(std::string name) {
   auto impl = std::make_shared<Impl>();
-  impl->name = format("stream \"{}\"", name);
+  impl->name = tenon::format("stream \"{}\"", name);
   TENON_FAULT_POINT("thread");
   try {
     impl->thread = std::thread([impl] { impl->run(); });
