@@ -6,6 +6,7 @@
     src/abi/tables.cc                   those tables
     src/abi/stubs.cc                    "not implemented: NAME" for each function that nothing in src/abi/ defines
     src/ep/kit/abi_since.h              the API version that added each member of the structs that others fill in
+    tests/abi/all_slots.inc             TENON_SLOT(table, name) for every function of the tables, for tests
 
     python tools/generate_abi.py          writes the files
     python tools/generate_abi.py --check  exits with 1 if one of them differs
@@ -302,6 +303,13 @@ def since(abi):
     return "\n".join(lines) + "\n"
 
 
+def all_slots(abi):
+    lines = [f"// {GENERATED}"]
+    for table in SERVED:
+        lines += [f"TENON_SLOT({table}, {row['name']})" for row in functions(abi.tables[table])]
+    return "\n".join(lines) + "\n"
+
+
 def outputs():
     abi = Abi()
     return {
@@ -311,6 +319,7 @@ def outputs():
         "src/abi/tables.cc": tables(abi),
         "src/abi/stubs.cc": stubs(abi),
         "src/ep/kit/abi_since.h": since(abi),
+        "tests/abi/all_slots.inc": all_slots(abi),
     }
 
 
