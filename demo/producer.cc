@@ -33,8 +33,8 @@ Result<std::unique_ptr<Producer>> Producer::create(const StartMessage& start, bo
   TENON_TRY_ASSIGN(made->device_, VulkanDevice::create(std::string(start.device.view())));
   std::vector<const SharedBuffer*> targets;
   for (int i = 0; i < start.buffers; ++i) {
-    TENON_TRY_ASSIGN(auto input, SharedBuffer::create(made->device_, kInputBytes, format("frame {}", i)));
-    TENON_TRY_ASSIGN(auto output, SharedBuffer::create(made->device_, kMapBytes, format("map {}", i)));
+    TENON_TRY_ASSIGN(auto input, SharedBuffer::create(made->device_, kInputBytes, tenon::format("frame {}", i)));
+    TENON_TRY_ASSIGN(auto output, SharedBuffer::create(made->device_, kMapBytes, tenon::format("map {}", i)));
     targets.push_back(input.get());
     made->inputs_.push_back(std::move(input));
     made->outputs_.push_back(std::move(output));
@@ -68,7 +68,7 @@ Status Producer::finish_frame(uint64_t frame, int64_t seen_ns, FrameMessage* mes
   message->expected_count = copy_boxes(renderer_->page().visible_boxes(frame), message->expected);
 
   if (!start_.dump_directory.view().empty()) {
-    const std::string prefix = format("{}/{}", start_.dump_directory.view(), frame);
+    const std::string prefix = tenon::format("{}/{}", start_.dump_directory.view(), frame);
     TENON_TRY(dump(prefix + ".input.npy", input(slot), {1, kFrameChannels, kFrameHeight, kFrameWidth}));
     TENON_TRY(dump(prefix + ".map.npy", output(slot), {1, 1, kFrameHeight, kFrameWidth}));
   }

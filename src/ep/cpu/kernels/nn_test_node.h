@@ -28,7 +28,7 @@ class TestNode {
   TestNode& input(DataType type, const Shape& shape, const std::vector<T>& values, bool constant = false) {
     EXPECT_EQ(shape.element_count(), static_cast<int64_t>(values.size()));
     auto& bytes = data_.emplace_back(std::make_unique<std::vector<std::byte>>(values.size() * sizeof(T)));
-    std::memcpy(bytes->data(), values.data(), bytes->size());
+    if (!values.empty()) std::memcpy(bytes->data(), values.data(), bytes->size());
     inputs_.push_back({.type = type, .shape = shape});
     constants_.push_back(nullptr);
     if (constant) {
