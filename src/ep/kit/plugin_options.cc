@@ -1,0 +1,170 @@
+#include "ep/kit/plugin_options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <numeric>
+
+namespace tenon::plugin {
+
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+template <typename Integer>
+std::optional<Integer> parse_number(std::string_view text, int base) {
+  Integer value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> parse_flag(std::string_view text) {
+  const std::string value = lower(text);
+  if (value == "1" || value == "true") return true;
+  if (value == "0" || value == "false") return false;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> parse_address(std::string_view text) {
+  if (text.starts_with("0x") || text.starts_with("0X")) return parse_number<uint64_t>(text.substr(2), 16);
+  return parse_number<uint64_t>(text, 10);
+}
+
+bool is_choice(std::string_view choices, std::string_view text) {
+  while (!choices.empty()) {
+    const size_t bar = choices.find('|');
+    if (choices.substr(0, bar) == text) return true;
+    choices = bar == std::string_view::npos ? "" : choices.substr(bar + 1);
+  }
+  return false;
+}
+
+Status check_value(const OptionRow& row, const std::string& text) {
+  switch (row.kind) {
+    case OptionKind::kFlag:
+      TENON_INVALID_IF(!parse_flag(text), "Option \"{}\" is \"{}\"; it takes 0, 1, false or true.", row.name, text);
+      break;
+    case OptionKind::kInteger: {
+      const auto value = parse_number<int64_t>(text, 10);
+      TENON_INVALID_IF(!value || *value < row.lowest || *value > row.highest,
+                       "Option \"{}\" is \"{}\"; it takes a whole number from {} to {}.", row.name, text, row.lowest,
+                       row.highest);
+      break;
+    }
+    case OptionKind::kAddress:
+      TENON_INVALID_IF(!parse_address(text),
+                       "Option \"{}\" is \"{}\"; it takes an address, in decimal or in hex with 0x.", row.name, text);
+      break;
+    case OptionKind::kChoice: {
+      std::string choices(row.choices);
+      TENON_INVALID_IF(!is_choice(row.choices, text), "Option \"{}\" is \"{}\"; it takes one of {}.", row.name, text,
+                       choices);
+      break;
+    }
+    case OptionKind::kText:
+      break;
+  }
+  return Status();
+}
+
+Status unknown_option(std::string_view name, std::span<const OptionRow> rows) {
+  std::vector<std::string_view> names;
+  for (const OptionRow& row : rows) names.push_back(row.name);
+  std::string close;
+  for (std::string_view candidate : close_names(name, names))
+    close += (close.empty() ? "" : ", ") + format("\"{}\"", candidate);
+  if (!close.empty()) return invalid_argument("There is no option \"{}\"; close ones are {}.", name, close);
+  std::string all;
+  for (std::string_view candidate : names) all += (all.empty() ? "" : ", ") + format("\"{}\"", candidate);
+  return invalid_argument("There is no option \"{}\"; the options are {}.", name, all);
+}
+
+// What follows a prefix of the plugin, or nullopt for a key of somebody else's.
+std::optional<std::string> own_key(const std::string& key, std::span<const std::string_view> prefixes) {
+  std::string name = lower(key);
+  bool own = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (std::string_view prefix : prefixes) {
+      if (!std::string_view(name).starts_with(prefix)) continue;
+      name.erase(0, prefix.size());
+      own = again = true;
+    }
+  }
+  if (!own) return std::nullopt;
+  return name;
+}
+
+}  // namespace
+
+std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names) {
+  std::vector<std::pair<size_t, std::string_view>> found;
+  const std::string wanted = lower(name);
+  for (std::string_view candidate : names) {
+    const std::string have = lower(candidate);
+    const size_t distance = edit_distance(wanted, have);
+    const bool contains = wanted.size() >= 3 && (have.find(wanted) != std::string::npos ||
+                                                 (have.size() >= 3 && wanted.find(have) != std::string::npos));
+    if (contains || distance <= std::max<size_t>(1, std::min(wanted.size(), have.size()) / 3))
+      found.emplace_back(distance, candidate);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (found.size() > 3) found.resize(3);
+  std::vector<std::string_view> result;
+  for (const auto& [distance, candidate] : found) result.push_back(candidate);
+  return result;
+}
+
+Result<OptionValues> OptionValues::parse(std::span<const OptionRow> rows, std::span<const std::string_view> prefixes,
+                                         std::span<const std::pair<std::string, std::string>> entries) {
+  OptionValues options;
+  for (const OptionRow& row : rows) options.values_.push_back({row.name, std::string(row.default_value), false});
+  for (const auto& [key, text] : entries) {
+    const std::optional<std::string> name = own_key(key, prefixes);
+    if (!name) continue;
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& r) { return r.name == *name; });
+    if (row == rows.end()) return unknown_option(*name, rows);
+    TENON_TRY(check_value(*row, text));
+    Value& value = options.values_[static_cast<size_t>(row - rows.begin())];
+    value.text = text;
+    value.given = true;
+  }
+  return options;
+}
+
+const OptionValues::Value& OptionValues::find(std::string_view name) const {
+  const auto value = std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.name == name; });
+  TENON_CHECK(value != values_.end());
+  return *value;
+}
+
+const std::string& OptionValues::text(std::string_view name) const { return find(name).text; }
+bool OptionValues::flag(std::string_view name) const { return parse_flag(find(name).text).value_or(false); }
+int64_t OptionValues::integer(std::string_view name) const {
+  return parse_number<int64_t>(find(name).text, 10).value_or(0);
+}
+uint64_t OptionValues::address(std::string_view name) const { return parse_address(find(name).text).value_or(0); }
+bool OptionValues::given(std::string_view name) const { return find(name).given; }
+
+}  // namespace tenon::plugin

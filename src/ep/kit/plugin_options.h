@@ -1,0 +1,62 @@
+// The options of a plugin: which there are, what their values may be, and errors that say what was meant (S4.5).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon::plugin {
+
+enum class OptionKind : uint8_t {
+  kFlag,     // 0, 1, false, true
+  kInteger,  // decimal, from lowest to highest
+  kAddress,  // a pointer: decimal, or hex with 0x
+  kChoice,   // one of `choices`
+  kText,
+};
+
+struct OptionRow {
+  std::string_view name;
+  OptionKind kind;
+  std::string_view default_value;
+  std::string_view choices = "";  // "compile|kernels"
+  int64_t lowest = INT64_MIN;
+  int64_t highest = INT64_MAX;
+};
+
+// The parsed options of one session. Only names of the table may be asked for.
+class OptionValues {
+ public:
+  // `entries` are a session's config entries. An entry belongs to the plugin when its key begins with one of `prefixes`
+  // ("ep.tenonsimexecutionprovider.", "ep.sim."); what follows may carry a prefix again, because applications write
+  // both. Keys are matched without regard to case. Later entries win.
+  // Errors: kInvalidArgument names the option, and lists close names or the values that it takes.
+  static Result<OptionValues> parse(std::span<const OptionRow> rows, std::span<const std::string_view> prefixes,
+                                    std::span<const std::pair<std::string, std::string>> entries);
+
+  const std::string& text(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+  uint64_t address(std::string_view name) const;
+  bool given(std::string_view name) const;
+
+ private:
+  struct Value {
+    std::string_view name;
+    std::string text;
+    bool given = false;
+  };
+  const Value& find(std::string_view name) const;
+  std::vector<Value> values_;
+};
+
+// Names within a small edit distance of `name`, or that contain it, nearest first; at most three.
+std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names);
+
+}  // namespace tenon::plugin

@@ -1,0 +1,59 @@
+// A plugin's streams and notifications as C++ classes behind OrtSyncStreamImpl and OrtSyncNotificationImpl.
+//
+// Ownership: the host owns both and releases them through the ABI. A notification may outlive its stream.
+// Threads: one thread at a time enqueues on a stream; waiting on the host is allowed from any.
+#pragma once
+
+#include <memory>
+
+#include "ep/kit/plugin_host.h"
+
+namespace tenon::plugin {
+
+class SyncNotification : private OrtSyncNotificationImpl {
+ public:
+  explicit SyncNotification(const HostApi& host);
+  virtual ~SyncNotification() = default;
+  SyncNotification(const SyncNotification&) = delete;
+  SyncNotification& operator=(const SyncNotification&) = delete;
+
+  static OrtSyncNotificationImpl* release_to_host(std::unique_ptr<SyncNotification> notification);
+
+ protected:
+  // Marks the point that the producer's stream has reached in its queue.
+  virtual Status activate() = 0;
+  // Later work of `consumer` runs after that point. `consumer` belongs to this plugin.
+  virtual Status wait_on_device(OrtSyncStream* consumer) = 0;
+  virtual Status wait_on_host() = 0;
+  const HostApi& host() const { return host_; }
+
+ private:
+  const HostApi host_;
+};
+
+class SyncStream : private OrtSyncStreamImpl {
+ public:
+  explicit SyncStream(const HostApi& host);
+  virtual ~SyncStream() = default;
+  SyncStream(const SyncStream&) = delete;
+  SyncStream& operator=(const SyncStream&) = delete;
+
+  static OrtSyncStreamImpl* release_to_host(std::unique_ptr<SyncStream> stream);
+  // The implementation behind a stream of this plugin; null for null.
+  static SyncStream* from(const HostApi& host, const OrtSyncStream* stream);
+
+  // The native handle that the host hands to kernels and to applications.
+  virtual void* handle() = 0;
+
+ protected:
+  virtual Result<std::unique_ptr<SyncNotification>> create_notification() = 0;
+  // Returns when everything queued before is done; its first failure.
+  virtual Status flush() = 0;
+  virtual Status on_session_run_end() = 0;
+  const HostApi& host() const { return host_; }
+
+ private:
+  const HostApi host_;
+};
+
+}  // namespace tenon::plugin

@@ -1,0 +1,91 @@
+// Runs operators on the simulated device, one call of a kernel or compiled node at a time: queued on a stream, with
+// intermediate and scratch memory tagged by it. On the plain CPU device it computes at once.
+//
+// Lifetime: lives on the stack of one call; what it has queued holds all that it needs.
+#pragma once
+
+#include <tenon/tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ep/kit/plugin_kernel.h"
+#include "ep/kit/scratch.h"
+#include "ep/sim/sim_device.h"
+#include "ep/sim/sim_ops.h"
+
+namespace tenon::sim {
+
+// What the calls of one session share.
+struct SimRuntime {
+  std::shared_ptr<SimDevice> device;  // null: the CPU device, no streams
+  std::shared_ptr<plugin::ScratchPool> scratch;
+  std::shared_ptr<SimRecorder> recorder = std::make_shared<SimRecorder>();
+  std::atomic<bool> recording{false};
+  SimFaults faults;  // of the session's option fail_at
+
+  // The process's faults, then the session's.
+  Status hit(SimStep step) {
+    TENON_TRY(process_faults().hit(step));
+    return faults.hit(step);
+  }
+};
+
+// One operator with its attributes, ready to run.
+struct SimNode {
+  const SimOp* op = nullptr;
+  std::string name;
+  SimAttributes attributes;
+};
+
+// A tensor of one call. `memory` is set for one that lives in scratch memory.
+class SimScratch;
+struct SimArgument {
+  SimTensor tensor;
+  void* address = nullptr;
+  std::shared_ptr<SimScratch> memory;
+};
+
+// A block of scratch memory for the rest of a call: its last holder frees it at that point of the stream.
+class SimScratch {
+ public:
+  static Result<std::shared_ptr<SimScratch>> take(SimRuntime& runtime, const std::shared_ptr<SimStream>& stream,
+                                                  size_t size_bytes);
+  ~SimScratch();
+  SimScratch(const SimScratch&) = delete;
+  SimScratch& operator=(const SimScratch&) = delete;
+
+  void* address() const { return block_.data(); }
+  uint64_t use() const { return use_; }
+
+ private:
+  SimScratch() = default;
+  plugin::ScratchPool::Block block_;
+  uint64_t use_ = 0;
+  std::shared_ptr<SimDevice> device_;
+  std::shared_ptr<SimStream> stream_;
+};
+
+class SimExecutor {
+ public:
+  // `stream_handle`: what KernelCall::stream_handle gave; null: the call is done when finish() returns.
+  SimExecutor(std::shared_ptr<SimRuntime> runtime, void* stream_handle);
+
+  // Memory for an intermediate result.
+  Result<SimArgument> make(const SimTensor& tensor);
+  // Output addresses are those of `out`. Sizes were found with the operator's infer().
+  Status launch(const std::shared_ptr<const SimNode>& node, std::vector<SimArgument> in, std::vector<SimArgument> out);
+  // Waits if the host gave no stream.
+  Status finish();
+
+ private:
+  Status launch_on_host(const SimNode& node, const std::vector<SimArgument>& in, const std::vector<SimArgument>& out);
+
+  const std::shared_ptr<SimRuntime> runtime_;
+  std::shared_ptr<SimStream> stream_;
+  bool synchronous_ = false;
+  std::vector<Tensor> host_memory_;  // intermediates on the CPU device
+};
+
+}  // namespace tenon::sim

@@ -1,0 +1,147 @@
+#include "ep/sim/sim_factory.h"
+
+#include "ep/sim/sim_ep.h"
+#include "ep/sim/sim_importer.h"
+
+namespace tenon::sim {
+
+using plugin::HostApi;
+
+namespace {
+
+constexpr int32_t kDevices = 2;
+constexpr size_t kAlignment = 64;
+
+// Devices are the process's: two factories of one library show the same ones.
+std::shared_ptr<SimDevice> shared_device(int32_t number) {
+  static Guarded<std::vector<std::weak_ptr<SimDevice>>> all(std::in_place, kDevices);
+  auto devices = all.lock();
+  auto& slot = (*devices)[static_cast<size_t>(number)];
+  std::shared_ptr<SimDevice> device = slot.lock();
+  if (device == nullptr) slot = device = SimDevice::create(number);
+  return device;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SimFactory>> SimFactory::create(const HostApi& host) {
+  std::unique_ptr<SimFactory> factory(new SimFactory(host));
+  for (int32_t number = 0; number < kDevices; ++number) {
+    factory->devices_.push_back(shared_device(number));
+    TENON_TRY(factory->add_memory(number, SimMemory::Kind::kDefault, "TenonSim"));
+  }
+  TENON_TRY(factory->add_memory(0, SimMemory::Kind::kHostAccessible, "TenonSim host accessible"));
+  return factory;
+}
+
+SimFactory::SimFactory(const HostApi& host)
+    : EpFactory(host, {.ep_name = kSimEpName, .vendor = "Tenon", .vendor_id = kSimVendorId, .version = "0.1.0"},
+                {.streams = true, .importer = true, .compiled_model_validation = true}) {}
+
+Status SimFactory::add_memory(int32_t number, SimMemory::Kind kind, const char* name) {
+  OrtMemoryInfo* info = nullptr;
+  TENON_ORT_TRY(host(), CreateMemoryInfo_V2, name, OrtMemoryInfoDeviceType_GPU, kSimVendorId, number,
+                kind == SimMemory::Kind::kDefault ? OrtDeviceMemoryType_DEFAULT : OrtDeviceMemoryType_HOST_ACCESSIBLE,
+                kAlignment, OrtDeviceAllocator, &info);
+  memories_.push_back({number, kind, host().own(info, host().ort().ReleaseMemoryInfo)});
+  return Status();
+}
+
+std::shared_ptr<SimDevice> SimFactory::device(int32_t number) const {
+  for (const auto& device : devices_)
+    if (device->number() == number) return device;
+  return nullptr;
+}
+
+const OrtMemoryInfo* SimFactory::memory_info(int32_t number, SimMemory::Kind kind) const {
+  for (const Memory& memory : memories_)
+    if (memory.number == number && memory.kind == kind) return memory.info.get();
+  return nullptr;
+}
+
+std::optional<int32_t> SimFactory::device_number(const OrtHardwareDevice* hardware) const {
+  const OrtApi& ort = host().ort();
+  if (ort.HardwareDevice_Type(hardware) == OrtHardwareDeviceType_CPU) return std::nullopt;
+  return static_cast<int32_t>(ort.HardwareDevice_DeviceId(hardware));
+}
+
+Result<std::vector<plugin::DeviceOffer>> SimFactory::offer_devices(std::span<const OrtHardwareDevice* const> devices) {
+  std::vector<plugin::DeviceOffer> offers;
+  for (int32_t number = 0; number < kDevices; ++number) {
+    TENON_TRY_ASSIGN(const OrtHardwareDevice* hardware,
+                     make_hardware_device(OrtHardwareDeviceType_GPU, static_cast<uint32_t>(number),
+                                          {{"is_virtual", "1"}, {"Description", "Tenon's simulated device"}}));
+    plugin::DeviceOffer offer{.hardware = hardware,
+                              .metadata = {{"sim_device", number == 0 ? "full" : "no_host_accessible"}}};
+    for (const Memory& memory : memories_)
+      if (memory.number == number) offer.allocators.push_back(memory.info.get());
+    offers.push_back(std::move(offer));
+  }
+  for (const OrtHardwareDevice* hardware : devices) {
+    if (host().ort().HardwareDevice_Type(hardware) != OrtHardwareDeviceType_CPU) continue;
+    offers.push_back({.hardware = hardware, .metadata = {{"sim_device", "cpu"}}});
+    break;
+  }
+  return offers;
+}
+
+Result<std::unique_ptr<plugin::Ep>> SimFactory::create_ep(const plugin::EpRequest& request) {
+  TENON_TRY(process_faults().hit(SimStep::create_ep));
+  TENON_UNSUPPORTED_IF(request.devices.size() != 1, "The simulated EP runs a session on one device; {} are given.",
+                       request.devices.size());
+  const std::optional<int32_t> number = device_number(request.devices[0]);
+  std::shared_ptr<SimDevice> chosen;
+  if (number) {
+    chosen = device(*number);
+    TENON_INVALID_IF(chosen == nullptr, "There is no simulated device {}.", *number);
+  }
+  TENON_TRY_ASSIGN(auto ep, SimEp::create(*this, std::move(chosen), request));
+  return std::unique_ptr<plugin::Ep>(std::move(ep));
+}
+
+Result<std::unique_ptr<plugin::Allocator>> SimFactory::make_allocator(const OrtMemoryInfo* info) {
+  const OrtMemoryDevice* memory = host().ep().MemoryInfo_GetMemoryDevice(info);
+  TENON_INVALID_IF(memory == nullptr, "The memory info of an allocator has no device.");
+  const MemoryPlace place = plugin::memory_place(host(), memory);
+  const auto kind = place.kind == MemoryKind::kDefault ? SimMemory::Kind::kDefault : SimMemory::Kind::kHostAccessible;
+  const OrtMemoryInfo* ours = place.vendor_id == kSimVendorId ? memory_info(place.device_id, kind) : nullptr;
+  TENON_UNSUPPORTED_IF(ours == nullptr, "The simulated EP has no memory at {}.", place.to_string());
+  return std::unique_ptr<plugin::Allocator>(
+      std::make_unique<SimAllocator>(host(), ours, device(place.device_id), kind));
+}
+
+Result<std::unique_ptr<plugin::Allocator>> SimFactory::create_allocator(const OrtMemoryInfo* info,
+                                                                        const plugin::TextPairs&) {
+  TENON_TRY(process_faults().hit(SimStep::create_allocator));
+  return make_allocator(info);
+}
+
+Result<std::unique_ptr<plugin::DataTransfer>> SimFactory::create_data_transfer() {
+  TENON_TRY(process_faults().hit(SimStep::create_data_transfer));
+  return std::unique_ptr<plugin::DataTransfer>(std::make_unique<SimDataTransfer>(host(), devices_));
+}
+
+Result<std::unique_ptr<plugin::SyncStream>> SimFactory::create_stream(const OrtMemoryDevice* memory,
+                                                                      const plugin::TextPairs&) {
+  TENON_TRY(process_faults().hit(SimStep::create_stream));
+  const MemoryPlace place = plugin::memory_place(host(), memory);
+  const auto chosen = place.vendor_id == kSimVendorId ? device(place.device_id) : nullptr;
+  TENON_UNSUPPORTED_IF(chosen == nullptr, "The simulated EP has no streams for {}.", place.to_string());
+  return std::unique_ptr<plugin::SyncStream>(std::make_unique<SimSyncStream>(
+      host(), chosen, format("user {}", ++streams_made_), [](SimStep step) { return process_faults().hit(step); }));
+}
+
+Result<std::unique_ptr<plugin::Importer>> SimFactory::create_importer(const OrtEpDevice* ep_device) {
+  TENON_TRY(process_faults().hit(SimStep::create_importer));
+  const std::optional<int32_t> number = device_number(host().ort().EpDevice_Device(ep_device));
+  if (!number || *number != 0) return std::unique_ptr<plugin::Importer>();
+  return std::unique_ptr<plugin::Importer>(
+      std::make_unique<SimImporter>(host(), ep_device, device(0), memory_info(0, SimMemory::Kind::kDefault)));
+}
+
+Result<OrtCompiledModelCompatibility> SimFactory::validate_compiled_model(std::string_view info) {
+  return info == kSimCompatibility ? OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL
+                                   : OrtCompiledModelCompatibility_EP_UNSUPPORTED;
+}
+
+}  // namespace tenon::sim

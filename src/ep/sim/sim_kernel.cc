@@ -1,0 +1,116 @@
+// The kernels of mode=kernels: one object a node, from the host's kernel infos.
+#include "ep/sim/sim_ep.h"
+
+namespace tenon::sim {
+
+using plugin::HostApi;
+using plugin::TensorArgument;
+
+namespace {
+
+// Hosts answer an error for an attribute that is not set: then it has its default.
+Result<SimAttributes> read_attributes(const HostApi& host, const OrtKernelInfo* info, const SimOp& op) {
+  SimAttributes attributes;
+  const OrtApi& ort = host.ort();
+  for (const auto& [name, kind] : op.attributes) {
+    OrtStatus* status = nullptr;
+    int64_t integer = 0;
+    float number = 0;
+    size_t count = 0;
+    switch (kind) {
+      case AttributeKind::kInt:
+        status = ort.KernelInfoGetAttribute_int64(info, name, &integer);
+        if (status == nullptr) attributes.ints[name] = integer;
+        break;
+      case AttributeKind::kFloat:
+        status = ort.KernelInfoGetAttribute_float(info, name, &number);
+        if (status == nullptr) attributes.floats[name] = number;
+        break;
+      case AttributeKind::kInts: {
+        status = ort.KernelInfoGetAttributeArray_int64(info, name, nullptr, &count);
+        if (status != nullptr || count == 0) break;
+        std::vector<int64_t> list(count);
+        TENON_ORT_TRY(host, KernelInfoGetAttributeArray_int64, info, name, list.data(), &count);
+        attributes.lists[name] = std::move(list);
+        break;
+      }
+    }
+    if (status != nullptr) ort.ReleaseStatus(status);
+  }
+  return attributes;
+}
+
+class SimKernel final : public plugin::NodeKernel {
+ public:
+  SimKernel(const HostApi& host, std::shared_ptr<SimRuntime> runtime, std::shared_ptr<const SimNode> node)
+      : NodeKernel(host), runtime_(std::move(runtime)), node_(std::move(node)) {}
+
+ private:
+  Status compute(OrtKernelContext* context) override {
+    TENON_TRY(runtime_->hit(SimStep::compute));
+    const plugin::KernelCall call(host(), context);
+    TENON_TRY_ASSIGN(void* stream, call.stream_handle());
+    SimExecutor executor(runtime_, stream);
+    TENON_TRY_ASSIGN(const size_t count, call.input_count());
+    std::vector<SimArgument> in;
+    std::vector<SimTensor> tensors;
+    std::vector<const std::byte*> on_host;
+    for (size_t i = 0; i < count; ++i) {
+      TENON_TRY_ASSIGN(const TensorArgument input, call.input(i));
+      tensors.push_back({input.type, input.shape});
+      const bool reads_here = static_cast<int>(i) == node_->op->host_input;
+      on_host.push_back(reads_here ? static_cast<const std::byte*>(input.data) : nullptr);
+      // Its values have been read when the work runs.
+      in.push_back(reads_here ? SimArgument() : SimArgument{.tensor = tensors.back(), .address = input.data});
+    }
+    TENON_TRY_CONTEXT(check_operands(*node_->op, tensors), "while running {}", node_->name);
+    auto made = node_->op->infer({.tensors = tensors, .host = on_host}, node_->attributes);
+    if (!made.ok()) return std::move(made).status().with_context(format("while running {}", node_->name));
+    std::vector<SimArgument> out;
+    for (size_t i = 0; i < made->size(); ++i) {
+      TENON_TRY_ASSIGN(const TensorArgument output, call.output(i, (*made)[i].shape));
+      TENON_INVALID_IF(output.type != (*made)[i].type, "Output {} of {} has elements of type {} instead of {}.", i,
+                       node_->name, data_type_name(output.type), data_type_name((*made)[i].type));
+      out.push_back({.tensor = (*made)[i], .address = output.data});
+    }
+    TENON_TRY(executor.launch(node_, std::move(in), std::move(out)));
+    return executor.finish();
+  }
+
+  const std::shared_ptr<SimRuntime> runtime_;
+  const std::shared_ptr<const SimNode> node_;
+  SimCounters::Live counted_{counters().kernels};
+};
+
+Result<std::string> node_name(const HostApi& host, const OrtKernelInfo* info) {
+  size_t size = 0;
+  if (OrtStatus* status = host.ort().KernelInfo_GetNodeName(info, nullptr, &size)) host.ort().ReleaseStatus(status);
+  std::string name(size, '\0');
+  if (size != 0) TENON_ORT_TRY(host, KernelInfo_GetNodeName, info, name.data(), &size);
+  if (!name.empty()) name.resize(name.find('\0') == std::string::npos ? name.size() : name.find('\0'));
+  return name;
+}
+
+}  // namespace
+
+std::vector<plugin::KernelRow> sim_kernel_rows(const HostApi& host, const std::shared_ptr<SimRuntime>& runtime) {
+  std::vector<plugin::KernelRow> rows;
+  for (const SimOp& op : sim_ops()) {
+    plugin::KernelRow row{.op_type = std::string(op.op_type), .since = op.since, .until = op.until};
+    row.types.emplace_back(std::string(op.type_parameter), std::vector<DataType>(op.types.begin(), op.types.end()));
+    if (op.host_input >= 0) row.host_inputs.push_back(static_cast<size_t>(op.host_input));
+    row.create = [host, runtime, &op](const OrtKernelInfo* info) -> Result<std::unique_ptr<plugin::NodeKernel>> {
+      TENON_TRY(runtime->hit(SimStep::create_kernel));
+      auto node = std::make_shared<SimNode>();
+      node->op = &op;
+      TENON_TRY_ASSIGN(node->name, node_name(host, info));
+      if (node->name.empty()) node->name = std::string(op.op_type);
+      TENON_TRY_ASSIGN(node->attributes, read_attributes(host, info, op));
+      return std::unique_ptr<plugin::NodeKernel>(std::make_unique<SimKernel>(host, runtime, std::move(node)));
+    };
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace tenon::sim

@@ -1,0 +1,79 @@
+// The operators of the simulated device: plain loops over dense tensors.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon::sim {
+
+struct SimTensor {
+  DataType type = DataType::kUndefined;  // kUndefined: absent
+  Shape shape;
+
+  size_t size_bytes() const {
+    return type == DataType::kUndefined ? 0 : static_cast<size_t>(shape.element_count()) * data_type_size(type);
+  }
+};
+
+struct SimAttributes {
+  std::map<std::string, int64_t, std::less<>> ints;
+  std::map<std::string, float, std::less<>> floats;
+  std::map<std::string, std::vector<int64_t>, std::less<>> lists;
+
+  int64_t integer(std::string_view name, int64_t fallback) const;
+  float number(std::string_view name, float fallback) const;
+  std::vector<int64_t> list(std::string_view name) const;
+};
+
+// What infer() works on. `host` has the bytes of inputs that the operator reads on the host; null for others.
+struct SimInputs {
+  std::span<const SimTensor> tensors;
+  std::span<const std::byte* const> host;
+};
+
+struct SimRun {
+  std::span<const SimTensor> in;
+  std::span<const std::byte* const> in_data;
+  std::span<const SimTensor> out;
+  std::span<std::byte* const> out_data;
+  std::byte* scratch = nullptr;
+};
+
+enum class AttributeKind : uint8_t { kInt, kFloat, kInts };
+
+struct SimOp {
+  std::string_view op_type;
+  int since;
+  int until;
+  std::string_view type_parameter;  // the schema's name for the elements' type: "T"
+  std::span<const DataType> types;
+  std::span<const std::pair<const char*, AttributeKind>> attributes;
+  size_t least_inputs = 1;
+  size_t most_inputs = 1;
+  int host_input = -1;  // read on the host when shapes are found; -1: none
+
+  // Types and shapes of the outputs. Everything that run() relies on is checked here.
+  Result<std::vector<SimTensor>> (*infer)(const SimInputs& inputs, const SimAttributes& attributes);
+  // On the device, in two steps: prepare() fills the scratch block, run() uses it. A size of 0: no first step.
+  size_t (*scratch_bytes)(std::span<const SimTensor> in, const SimAttributes& attributes) = nullptr;
+  void (*prepare)(const SimRun& run, const SimAttributes& attributes) = nullptr;
+  Status (*run)(const SimRun& run, const SimAttributes& attributes);
+};
+
+std::span<const SimOp> sim_ops();
+// Null when the device has no such operator.
+const SimOp* find_op(std::string_view domain, std::string_view op_type, int since);
+bool takes(const SimOp& op, DataType type);
+// Number and element types of a node's inputs: what infer() relies on.
+Status check_operands(const SimOp& op, std::span<const SimTensor> inputs);
+
+}  // namespace tenon::sim

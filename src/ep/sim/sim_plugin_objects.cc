@@ -1,0 +1,148 @@
+#include "ep/sim/sim_plugin_objects.h"
+
+namespace tenon::sim {
+
+using plugin::HostApi;
+
+SimAllocator::SimAllocator(const HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<SimDevice> device,
+                           SimMemory::Kind kind)
+    : Allocator(host, info), device_(std::move(device)), kind_(kind) {}
+
+void* SimAllocator::allocate(size_t size_bytes) {
+  Result<void*> memory = device_->allocate(size_bytes, kind_);
+  if (!memory.ok()) return nullptr;
+  ++allocations_;
+  ++live_;
+  return *memory;
+}
+
+void SimAllocator::free(void* memory) {
+  --live_;
+  device_->free(memory);
+}
+
+plugin::TextPairs SimAllocator::stats() const {
+  return {{"NumAllocs", std::to_string(allocations_)}, {"NumLive", std::to_string(live_)}};
+}
+
+SimDataTransfer::SimDataTransfer(const HostApi& host, std::vector<std::shared_ptr<SimDevice>> devices)
+    : DataTransfer(host), devices_(std::move(devices)) {}
+
+SimDevice* SimDataTransfer::device_of(const MemoryPlace& place) const {
+  if (place.device_type == DeviceType::kCpu || place.vendor_id != kSimVendorId) return nullptr;
+  for (const auto& device : devices_)
+    if (device->number() == place.device_id) return device.get();
+  return nullptr;
+}
+
+bool SimDataTransfer::can_copy(const MemoryPlace& src, const MemoryPlace& dst) const {
+  const SimDevice* from = device_of(src);
+  const SimDevice* to = device_of(dst);
+  if (from != nullptr && to != nullptr) return from == to;
+  return (from != nullptr && dst.device_type == DeviceType::kCpu) ||
+         (to != nullptr && src.device_type == DeviceType::kCpu);
+}
+
+Status SimDataTransfer::copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place,
+                             size_t size_bytes, OrtSyncStream* stream) {
+  SimDevice* from = device_of(src_place);
+  SimDevice* to = device_of(dst_place);
+  TENON_UNSUPPORTED_IF(!can_copy(src_place, dst_place), "There is no copy from {} to {}.", src_place.to_string(),
+                       dst_place.to_string());
+  auto* ours = static_cast<SimSyncStream*>(plugin::SyncStream::from(host(), stream));
+  return (from != nullptr ? from : to)
+      ->copy({.src = src,
+              .src_on_device = from != nullptr,
+              .dst = dst,
+              .dst_on_device = to != nullptr,
+              .size_bytes = size_bytes},
+             ours != nullptr ? ours->stream() : nullptr);
+}
+
+namespace {
+
+class SimNotification final : public plugin::SyncNotification {
+ public:
+  SimNotification(const HostApi& host, std::shared_ptr<SimStream> producer, StepHook hook)
+      : SyncNotification(host), producer_(std::move(producer)), hook_(std::move(hook)) {}
+
+ private:
+  Status activate() override {
+    TENON_TRY(hook_(SimStep::activate));
+    point_ = producer_->queued();
+    return Status();
+  }
+  Status wait_on_device(OrtSyncStream* consumer) override {
+    TENON_TRY(hook_(SimStep::wait_on_device));
+    auto* stream = static_cast<SimSyncStream*>(plugin::SyncStream::from(host(), consumer));
+    TENON_INVALID_IF(stream == nullptr, "The stream that waits for a notification has no implementation.");
+    stream->stream()->wait_for(producer_, point_);
+    return Status();
+  }
+  Status wait_on_host() override {
+    TENON_TRY(hook_(SimStep::wait_on_host));
+    ++counters().total_host_waits;
+    return producer_->run_until(point_);
+  }
+
+  const std::shared_ptr<SimStream> producer_;
+  const StepHook hook_;
+  std::atomic<uint64_t> point_{0};
+  SimCounters::Live counted_{counters().notifications};
+};
+
+}  // namespace
+
+SimSyncStream::SimSyncStream(const HostApi& host, std::shared_ptr<SimDevice> device, std::string name, StepHook hook)
+    : SyncStream(host), device_(std::move(device)), stream_(device_->create_stream(std::move(name))), hook_(hook) {}
+
+Result<std::unique_ptr<plugin::SyncNotification>> SimSyncStream::create_notification() {
+  TENON_TRY(hook_(SimStep::create_notification));
+  return std::unique_ptr<plugin::SyncNotification>(std::make_unique<SimNotification>(host(), stream_, hook_));
+}
+
+Status SimSyncStream::flush() {
+  ++counters().total_host_waits;
+  // The stream is brought to an end also when the flush is told to fail: the host may free what it wrote to.
+  Status done = stream_->synchronize();
+  TENON_TRY(hook_(SimStep::flush));
+  return done;
+}
+
+Status SimSyncStream::on_session_run_end() { return Status(); }
+
+SimProfiler::SimProfiler(const HostApi& host, std::shared_ptr<SimRuntime> runtime)
+    : Profiler(host), runtime_(std::move(runtime)) {}
+
+Status SimProfiler::start() {
+  TENON_TRY(runtime_->hit(SimStep::start_profiling));
+  (void)runtime_->recorder->take();
+  runtime_->recording = true;
+  return Status();
+}
+
+Status SimProfiler::start_event(uint64_t correlation_id) {
+  SimRecorder::correlation_id() = correlation_id;
+  return Status();
+}
+
+Status SimProfiler::stop_event(uint64_t) {
+  SimRecorder::correlation_id() = 0;
+  return Status();
+}
+
+Result<std::vector<plugin::ProfiledEvent>> SimProfiler::end() {
+  TENON_TRY(runtime_->hit(SimStep::end_profiling));
+  runtime_->recording = false;
+  if (runtime_->device != nullptr) runtime_->device->run_everything();
+  std::vector<plugin::ProfiledEvent> events;
+  for (SimEvent& event : runtime_->recorder->take())
+    events.push_back({.name = std::move(event.name),
+                      .begin = event.begin,
+                      .end = event.end,
+                      .correlation_id = event.correlation_id,
+                      .arguments = {{"stream", std::move(event.stream)}}});
+  return events;
+}
+
+}  // namespace tenon::sim
