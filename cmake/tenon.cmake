@@ -32,7 +32,7 @@ if(TENON_SANITIZE)
   target_link_options(tenon_flags INTERFACE -fsanitize=${TENON_SANITIZE})
 endif()
 
-# tenon_library(NAME base DEPENDS other...): libtenon_<name>.a from *.cc of this folder, tests from *_test.cc.
+# tenon_library(NAME base DEPENDS other... EXCLUDE x.cc...): libtenon_<name>.a from *.cc of this folder, tests from *_test.cc.
 function(tenon_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cc
@@ -40,6 +40,9 @@ function(tenon_library name)
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*_test.cc
        ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_test.cc)
   list(FILTER sources EXCLUDE REGEX "_(test|benchmark|simd)\\.cc$")
+  foreach(exclude ${ARG_EXCLUDE})
+    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${exclude})
+  endforeach()
   if(NOT sources)
     set(sources ${PROJECT_SOURCE_DIR}/cmake/empty.cc)
   endif()

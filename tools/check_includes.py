@@ -11,6 +11,7 @@ ARROWS = {
     "ep/kit": ["base", "graph", "device", "interop"],
     "plan": ["base", "graph", "device", "interop", "ep/kit"],
     "ep/cpu": ["base", "graph", "device", "interop", "ep/kit"],
+    "ep/sim": ["base", "graph", "device", "interop", "plan", "ep/kit"],
     "runtime": ["base", "graph", "device", "interop", "plan", "ep/kit", "ep/cpu"],
     "abi": ["base", "graph", "device", "interop", "plan", "ep/kit", "runtime"],
 }
