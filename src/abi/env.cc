@@ -186,7 +186,8 @@ void ort_api::ReleaseEnv(OrtEnv* input) noexcept {
     state->env = nullptr;
   }
   last.reset();
-  set_log_sink(nullptr);
+  // Unless another thread has made the next env meanwhile.
+  if (auto state = current().lock(); state->env == nullptr) set_log_sink(nullptr);
 }
 
 OrtStatus* ort_api::UpdateEnvWithCustomLogLevel(OrtEnv* ort_env, OrtLoggingLevel log_severity_level) noexcept {
