@@ -7,6 +7,7 @@ import argparse
 import pathlib
 import sys
 
+import numpy
 import onnx
 import onnx.defs
 import onnx.helper
@@ -38,19 +39,41 @@ def quoted(text):
     return f'"{text}"'
 
 
+def joined(texts):
+    texts = list(texts)
+    assert all("|" not in text for text in texts), texts
+    return quoted("|".join(texts))
+
+
+def default_text(value):
+    if isinstance(value, bytes):
+        return value.decode()
+    return str(numpy.float32(value)) if isinstance(value, float) else str(value)
+
+
+def attribute_row(attribute):
+    default = ""
+    if attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
+        value = onnx.helper.get_attribute_value(attribute.default_value)
+        values = [value] if isinstance(value, (int, float, bytes)) else value
+        default = ", " + joined(default_text(item) for item in values)
+    return f"{{{quoted(attribute.name)}, {attribute.type.value}, {int(attribute.required)}{default}}}"
+
+
 def element_type_bits():
     return {onnx.helper.tensor_dtype_to_string(number)[len("TensorProto."):].lower(): 1 << number
             for number in onnx.TensorProto.DataType.values() if number != onnx.TensorProto.UNDEFINED}
 
 
 def constraint_row(name, types, bits):
-    tensors, other = 0, False
+    tensors, others = 0, []
     for text in types:
         if text.startswith("tensor("):
             tensors |= bits[text[len("tensor("):-1]]
         else:
-            other = True
-    return f"{{{quoted(name)}, {tensors:#x}, {int(other)}}}"
+            others.append(text)
+    listed = f", {joined(others)}" if others else ""
+    return f"{{{quoted(name)}, {tensors:#x}, {int(bool(others))}{listed}}}"
 
 
 def parameter_rows(parameters):
@@ -66,8 +89,8 @@ def lists_of(schema, bits):
     return {
         "inputs": parameter_rows(schema.inputs),
         "outputs": parameter_rows(schema.outputs),
-        "attributes": [f"{{{quoted(a.name)}, {a.type.value}, {int(a.required)}}}" for a in attributes],
-        "constraints": [constraint_row(name, types, bits) for name, types in sorted(constraints.items())],
+        "attributes": [attribute_row(a) for a in attributes],
+        "constraints": [constraint_row(name, types, bits) for name, types in constraints.items()],
     }
 
 
