@@ -74,13 +74,16 @@ typedef char ORTCHAR_T;
 #define ORT_MUST_USE_RESULT
 #endif
 
+/* Any int may come in an enum's place, from a newer program or a mistaken one: in C++ that needs a fixed type. */
 #ifdef __cplusplus
 #define NO_EXCEPTION noexcept
+#define TENON_ENUM_BASE : int
 #else
 #define NO_EXCEPTION
+#define TENON_ENUM_BASE
 #endif
 
-/* Annotations of Microsoft's compiler, which programs use in functions that they hand to the library. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): annotations of Microsoft's compiler that programs use. */
 #ifndef _MSC_VER
 """
 
@@ -92,7 +95,7 @@ SAL_SIZED = ("_In_reads_", "_In_reads_opt_", "_Inout_updates_", "_Inout_updates_
              "_Outptr_result_buffer_maybenull_")
 
 # Programs define functions with these: the names of a status function's declaration and of its implementation.
-HEADER_MACROS = """#endif
+HEADER_MACROS = """#endif /* NOLINTEND(bugprone-reserved-identifier) */
 
 #define ORT_API(RETURN_TYPE, NAME, ...) RETURN_TYPE ORT_API_CALL NAME(__VA_ARGS__) NO_EXCEPTION
 #define ORT_API_STATUS(NAME, ...) OrtStatusPtr ORT_API_CALL NAME(__VA_ARGS__) NO_EXCEPTION ORT_MUST_USE_RESULT
@@ -191,7 +194,7 @@ def header(abi):
         lines += [f"#ifndef {name}", f"#define {name}(X)", "#endif"]
     lines.append(HEADER_MACROS)
     for name, rows in abi.enums.items():
-        lines.append(f"typedef enum {name} {{")
+        lines.append(f"typedef enum {name} TENON_ENUM_BASE {{")
         for row in rows:
             value = "(-2147483647 - 1)" if int(row["value"]) == INT32_MIN else row["value"]
             lines.append(f"  {row['name']} = {value},")

@@ -34,13 +34,16 @@ typedef char ORTCHAR_T;
 #define ORT_MUST_USE_RESULT
 #endif
 
+/* Any int may come in an enum's place, from a newer program or a mistaken one: in C++ that needs a fixed type. */
 #ifdef __cplusplus
 #define NO_EXCEPTION noexcept
+#define TENON_ENUM_BASE : int
 #else
 #define NO_EXCEPTION
+#define TENON_ENUM_BASE
 #endif
 
-/* Annotations of Microsoft's compiler, which programs use in functions that they hand to the library. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): annotations of Microsoft's compiler that programs use. */
 #ifndef _MSC_VER
 #ifndef _In_
 #define _In_
@@ -123,7 +126,7 @@ typedef char ORTCHAR_T;
 #ifndef _Outptr_result_buffer_maybenull_
 #define _Outptr_result_buffer_maybenull_(X)
 #endif
-#endif
+#endif /* NOLINTEND(bugprone-reserved-identifier) */
 
 #define ORT_API(RETURN_TYPE, NAME, ...) RETURN_TYPE ORT_API_CALL NAME(__VA_ARGS__) NO_EXCEPTION
 #define ORT_API_STATUS(NAME, ...) OrtStatusPtr ORT_API_CALL NAME(__VA_ARGS__) NO_EXCEPTION ORT_MUST_USE_RESULT
@@ -137,12 +140,12 @@ typedef char ORTCHAR_T;
 extern "C" {
 #endif
 
-typedef enum ExecutionMode {
+typedef enum ExecutionMode TENON_ENUM_BASE {
   ORT_SEQUENTIAL = 0,
   ORT_PARALLEL = 1
 } ExecutionMode;
 
-typedef enum GraphOptimizationLevel {
+typedef enum GraphOptimizationLevel TENON_ENUM_BASE {
   ORT_DISABLE_ALL = 0,
   ORT_ENABLE_BASIC = 1,
   ORT_ENABLE_EXTENDED = 2,
@@ -150,7 +153,7 @@ typedef enum GraphOptimizationLevel {
   ORT_ENABLE_ALL = 99
 } GraphOptimizationLevel;
 
-typedef enum ONNXTensorElementDataType {
+typedef enum ONNXTensorElementDataType TENON_ENUM_BASE {
   ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED = 0,
   ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT = 1,
   ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 = 2,
@@ -180,7 +183,7 @@ typedef enum ONNXTensorElementDataType {
   ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E8M0 = 26
 } ONNXTensorElementDataType;
 
-typedef enum ONNXType {
+typedef enum ONNXType TENON_ENUM_BASE {
   ONNX_TYPE_UNKNOWN = 0,
   ONNX_TYPE_TENSOR = 1,
   ONNX_TYPE_SEQUENCE = 2,
@@ -190,39 +193,39 @@ typedef enum ONNXType {
   ONNX_TYPE_OPTIONAL = 6
 } ONNXType;
 
-typedef enum OrtAllocatorType {
+typedef enum OrtAllocatorType TENON_ENUM_BASE {
   OrtInvalidAllocator = -1,
   OrtDeviceAllocator = 0,
   OrtArenaAllocator = 1,
   OrtReadOnlyAllocator = 2
 } OrtAllocatorType;
 
-typedef enum OrtCompileApiFlags {
+typedef enum OrtCompileApiFlags TENON_ENUM_BASE {
   OrtCompileApiFlags_NONE = 0,
   OrtCompileApiFlags_ERROR_IF_NO_NODES_COMPILED = 1,
   OrtCompileApiFlags_ERROR_IF_OUTPUT_FILE_EXISTS = 2
 } OrtCompileApiFlags;
 
-typedef enum OrtCompiledModelCompatibility {
+typedef enum OrtCompiledModelCompatibility TENON_ENUM_BASE {
   OrtCompiledModelCompatibility_EP_NOT_APPLICABLE = 0,
   OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL = 1,
   OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION = 2,
   OrtCompiledModelCompatibility_EP_UNSUPPORTED = 3
 } OrtCompiledModelCompatibility;
 
-typedef enum OrtCudnnConvAlgoSearch {
+typedef enum OrtCudnnConvAlgoSearch TENON_ENUM_BASE {
   OrtCudnnConvAlgoSearchExhaustive = 0,
   OrtCudnnConvAlgoSearchHeuristic = 1,
   OrtCudnnConvAlgoSearchDefault = 2
 } OrtCudnnConvAlgoSearch;
 
-typedef enum OrtCustomOpInputOutputCharacteristic {
+typedef enum OrtCustomOpInputOutputCharacteristic TENON_ENUM_BASE {
   INPUT_OUTPUT_REQUIRED = 0,
   INPUT_OUTPUT_OPTIONAL = 1,
   INPUT_OUTPUT_VARIADIC = 2
 } OrtCustomOpInputOutputCharacteristic;
 
-typedef enum OrtDeviceEpIncompatibilityReason {
+typedef enum OrtDeviceEpIncompatibilityReason TENON_ENUM_BASE {
   OrtDeviceEpIncompatibility_NONE = 0,
   OrtDeviceEpIncompatibility_DRIVER_INCOMPATIBLE = 1,
   OrtDeviceEpIncompatibility_DEVICE_INCOMPATIBLE = 2,
@@ -230,18 +233,18 @@ typedef enum OrtDeviceEpIncompatibilityReason {
   OrtDeviceEpIncompatibility_UNKNOWN = (-2147483647 - 1)
 } OrtDeviceEpIncompatibilityReason;
 
-typedef enum OrtDeviceMemoryType {
+typedef enum OrtDeviceMemoryType TENON_ENUM_BASE {
   OrtDeviceMemoryType_DEFAULT = 0,
   OrtDeviceMemoryType_HOST_ACCESSIBLE = 5
 } OrtDeviceMemoryType;
 
-typedef enum OrtEpDataLayout {
+typedef enum OrtEpDataLayout TENON_ENUM_BASE {
   OrtEpDataLayout_NCHW = 0,
   OrtEpDataLayout_NHWC = 1,
   OrtEpDataLayout_Default = 0
 } OrtEpDataLayout;
 
-typedef enum OrtErrorCode {
+typedef enum OrtErrorCode TENON_ENUM_BASE {
   ORT_OK = 0,
   ORT_FAIL = 1,
   ORT_INVALID_ARGUMENT = 2,
@@ -260,7 +263,7 @@ typedef enum OrtErrorCode {
   ORT_DEVICE_RESET = 15
 } OrtErrorCode;
 
-typedef enum OrtExecutionProviderDevicePolicy {
+typedef enum OrtExecutionProviderDevicePolicy TENON_ENUM_BASE {
   OrtExecutionProviderDevicePolicy_DEFAULT = 0,
   OrtExecutionProviderDevicePolicy_PREFER_CPU = 1,
   OrtExecutionProviderDevicePolicy_PREFER_NPU = 2,
@@ -270,37 +273,37 @@ typedef enum OrtExecutionProviderDevicePolicy {
   OrtExecutionProviderDevicePolicy_MIN_OVERALL_POWER = 6
 } OrtExecutionProviderDevicePolicy;
 
-typedef enum OrtExternalMemoryHandleType {
+typedef enum OrtExternalMemoryHandleType TENON_ENUM_BASE {
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE = 0,
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP = 1,
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_WIN32 = 2,
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD = 3
 } OrtExternalMemoryHandleType;
 
-typedef enum OrtExternalSemaphoreType {
+typedef enum OrtExternalSemaphoreType TENON_ENUM_BASE {
   ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE = 0,
   ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_WIN32 = 1,
   ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD = 2
 } OrtExternalSemaphoreType;
 
-typedef enum OrtGraphCaptureNodeAssignmentPolicy {
+typedef enum OrtGraphCaptureNodeAssignmentPolicy TENON_ENUM_BASE {
   OrtGraphCaptureNodeAssignmentPolicy_ALL_NODES_ON_EP = 0,
   OrtGraphCaptureNodeAssignmentPolicy_ALLOW_CPU_FOR_SHAPES = 1
 } OrtGraphCaptureNodeAssignmentPolicy;
 
-typedef enum OrtGraphicsApi {
+typedef enum OrtGraphicsApi TENON_ENUM_BASE {
   ORT_GRAPHICS_API_NONE = 0,
   ORT_GRAPHICS_API_D3D12 = 1,
   ORT_GRAPHICS_API_VULKAN = 2
 } OrtGraphicsApi;
 
-typedef enum OrtHardwareDeviceType {
+typedef enum OrtHardwareDeviceType TENON_ENUM_BASE {
   OrtHardwareDeviceType_CPU = 0,
   OrtHardwareDeviceType_GPU = 1,
   OrtHardwareDeviceType_NPU = 2
 } OrtHardwareDeviceType;
 
-typedef enum OrtLanguageProjection {
+typedef enum OrtLanguageProjection TENON_ENUM_BASE {
   ORT_PROJECTION_C = 0,
   ORT_PROJECTION_CPLUSPLUS = 1,
   ORT_PROJECTION_CSHARP = 2,
@@ -310,7 +313,7 @@ typedef enum OrtLanguageProjection {
   ORT_PROJECTION_NODEJS = 6
 } OrtLanguageProjection;
 
-typedef enum OrtLoggingLevel {
+typedef enum OrtLoggingLevel TENON_ENUM_BASE {
   ORT_LOGGING_LEVEL_VERBOSE = 0,
   ORT_LOGGING_LEVEL_INFO = 1,
   ORT_LOGGING_LEVEL_WARNING = 2,
@@ -318,21 +321,21 @@ typedef enum OrtLoggingLevel {
   ORT_LOGGING_LEVEL_FATAL = 4
 } OrtLoggingLevel;
 
-typedef enum OrtMemType {
+typedef enum OrtMemType TENON_ENUM_BASE {
   OrtMemTypeCPUInput = -2,
   OrtMemTypeCPUOutput = -1,
   OrtMemTypeCPU = -1,
   OrtMemTypeDefault = 0
 } OrtMemType;
 
-typedef enum OrtMemoryInfoDeviceType {
+typedef enum OrtMemoryInfoDeviceType TENON_ENUM_BASE {
   OrtMemoryInfoDeviceType_CPU = 0,
   OrtMemoryInfoDeviceType_GPU = 1,
   OrtMemoryInfoDeviceType_FPGA = 2,
   OrtMemoryInfoDeviceType_NPU = 3
 } OrtMemoryInfoDeviceType;
 
-typedef enum OrtOpAttrType {
+typedef enum OrtOpAttrType TENON_ENUM_BASE {
   ORT_OP_ATTR_UNDEFINED = 0,
   ORT_OP_ATTR_INT = 1,
   ORT_OP_ATTR_INTS = 2,
@@ -344,39 +347,39 @@ typedef enum OrtOpAttrType {
   ORT_OP_ATTR_TENSOR = 8
 } OrtOpAttrType;
 
-typedef enum OrtProfilingEventCategory {
+typedef enum OrtProfilingEventCategory TENON_ENUM_BASE {
   OrtProfilingEventCategory_SESSION = 0,
   OrtProfilingEventCategory_NODE = 1,
   OrtProfilingEventCategory_KERNEL = 2,
   OrtProfilingEventCategory_API = 3
 } OrtProfilingEventCategory;
 
-typedef enum OrtResourceCountKind {
+typedef enum OrtResourceCountKind TENON_ENUM_BASE {
   OrtResourceCountKind_None = 0,
   OrtResourceCountKind_TotalBytes = 1
 } OrtResourceCountKind;
 
-typedef enum OrtSparseFormat {
+typedef enum OrtSparseFormat TENON_ENUM_BASE {
   ORT_SPARSE_UNDEFINED = 0,
   ORT_SPARSE_COO = 1,
   ORT_SPARSE_CSRC = 2,
   ORT_SPARSE_BLOCK_SPARSE = 4
 } OrtSparseFormat;
 
-typedef enum OrtSparseIndicesFormat {
+typedef enum OrtSparseIndicesFormat TENON_ENUM_BASE {
   ORT_SPARSE_COO_INDICES = 0,
   ORT_SPARSE_CSR_INNER_INDICES = 1,
   ORT_SPARSE_CSR_OUTER_INDICES = 2,
   ORT_SPARSE_BLOCK_SPARSE_INDICES = 3
 } OrtSparseIndicesFormat;
 
-typedef enum OrtWeightlessSupport {
+typedef enum OrtWeightlessSupport TENON_ENUM_BASE {
   OrtWeightlessSupport_NONE = 0,
   OrtWeightlessSupport_EXTERNAL_ONLY = 1,
   OrtWeightlessSupport_ALL = 2
 } OrtWeightlessSupport;
 
-typedef enum OrtEpContextDataSupportFlags {
+typedef enum OrtEpContextDataSupportFlags TENON_ENUM_BASE {
   OrtEpContextDataSupportFlags_NONE = 0,
   OrtEpContextDataSupportFlags_READ = 1,
   OrtEpContextDataSupportFlags_WRITE = 2
