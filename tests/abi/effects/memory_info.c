@@ -135,14 +135,14 @@ static void run(void) {
       create_v2("Mine", OrtMemoryInfoDeviceType_GPU, 0x10de, 1, OrtDeviceMemoryType_DEFAULT, 0, OrtArenaAllocator);
   all[count++] =
       create_v2("Mine", OrtMemoryInfoDeviceType_GPU, 0x10df, 1, OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator);
-  all[count++] =
-      create_v2("Bad device", (OrtMemoryInfoDeviceType)9, 0, 0, OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator);
-  all[count++] =
-      create_v2("Bad kind", OrtMemoryInfoDeviceType_GPU, 0, 0, (OrtDeviceMemoryType)3, 0, OrtDeviceAllocator);
-  all[count++] =
-      create_v2("Alignment 3", OrtMemoryInfoDeviceType_GPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 3, OrtDeviceAllocator);
-  all[count++] =
-      create_v2("Negative id", OrtMemoryInfoDeviceType_GPU, 0, -5, OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator);
+  api->ReleaseMemoryInfo(
+      create_v2("Bad device", (OrtMemoryInfoDeviceType)9, 0, 0, OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator));
+  api->ReleaseMemoryInfo(
+      create_v2("Bad kind", OrtMemoryInfoDeviceType_GPU, 0, 0, (OrtDeviceMemoryType)3, 0, OrtDeviceAllocator));
+  api->ReleaseMemoryInfo(
+      create_v2("Alignment 3", OrtMemoryInfoDeviceType_GPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 3, OrtDeviceAllocator));
+  api->ReleaseMemoryInfo(
+      create_v2("Negative id", OrtMemoryInfoDeviceType_GPU, 0, -5, OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator));
   for (i = 0; i < count; ++i) {
     for (j = 0; j < count; ++j) {
       char what[32];
