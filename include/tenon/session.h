@@ -10,6 +10,7 @@
 // Errors: clear statuses; the session stays usable after a failed run.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "tenon/copy_ledger.h"
+#include "tenon/custom_threads.h"
 #include "tenon/ep.h"
 #include "tenon/fence.h"
 #include "tenon/tensor.h"
@@ -34,6 +36,8 @@ struct SessionOptions {
   bool allow_spinning = true;
   // Shared with other sessions.
   std::shared_ptr<ThreadPool> pool = nullptr;
+  // The caller's own threads for the session's own pool.
+  CustomThreads custom_threads = {};
   // Strict mode (config key tenon.disallow_copies): a copy that a run would need is an error at bind or plan time.
   bool disallow_copies = false;
   // Winograd for 3x3 convolutions (config key tenon.winograd): faster, error a few 1e-6 of the largest output.
@@ -42,6 +46,15 @@ struct SessionOptions {
   size_t plan_cache_size = 16;
   // Fixes symbolic dimensions by name: {"batch", 1}.
   std::map<std::string, int64_t> dims = {};
+  // Fixes dimensions of inputs by their denotation: {"DATA_BATCH", 1}.
+  std::map<std::string, int64_t> dims_by_denotation = {};
+  // Host tensors in the place of the model's initializers of these names, used where they lie. Type and shape must be
+  // the model's; external data that a replaced one names is not looked for.
+  std::map<std::string, Tensor> initializers = {};
+  // External data files by the name that the model gives, instead of files beside it. The bytes are copied.
+  std::map<std::string, std::span<const std::byte>> external_files = {};
+  // Initializers that the model also lists as inputs (IR 4 and newer) become inputs that every run binds.
+  bool initializers_as_inputs = false;
   // EPs in order of preference (see tenon/ep.h); what none of them takes runs on the CPU EP.
   std::vector<EpChoice> eps = {};
   // Other entries, as a C ABI host keeps them: "ep.<name>.<key>", "session.<key>", "tenon.<key>".
@@ -59,6 +72,19 @@ struct ValueInfo {
   TENON_API std::string to_string() const;
 };
 
+// What the file says of itself.
+struct ModelMetadata {
+  std::string producer_name;
+  std::string producer_version;
+  std::string domain;
+  std::string description;
+  std::string graph_name;
+  std::string graph_description;
+  int64_t version = 0;
+  bool has_version = false;
+  std::map<std::string, std::string> custom;
+};
+
 // What one run did. Reuse one object: its memory is kept.
 struct RunReport {
   CopyLedger copies;
@@ -73,6 +99,8 @@ struct RunOptions {
   std::span<const Fence> signals = {};  // signalled when all outputs are written; poisoned when the run fails after the
                                         // call was found valid (bad arguments leave them alone)
   int64_t timeout_ns = kWaitForever;    // for all waits together
+  // Set by any thread, the run ends with kCancelled before its next step. Null: nobody cancels.
+  const std::atomic<bool>* cancel = nullptr;
   RunReport* report = nullptr;
 };
 
@@ -91,6 +119,11 @@ class TENON_API Binding {
   Status bind_output(std::string_view name, Tensor tensor);
   // Memory from Tenon, reused by later runs of this binding when the size allows. The default for unbound outputs.
   Status bind_output_auto(std::string_view name);
+  // The same by position in Session::inputs() and outputs().
+  Status bind_input(size_t index, Tensor tensor);
+  Status bind_output(size_t index, Tensor tensor);
+  Status bind_output_auto(size_t index);
+  void unbind_input(size_t index);
   void clear();
   // After a run: the output with its real shape; undefined before the first run or for unknown names.
   Tensor output(std::string_view name) const;
@@ -115,6 +148,11 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
 
   virtual std::span<const ValueInfo> inputs() const = 0;
   virtual std::span<const ValueInfo> outputs() const = 0;
+  // Initializers that the model also lists as inputs: a run may replace them only with initializers_as_inputs.
+  virtual std::span<const ValueInfo> overridable_initializers() const = 0;
+  // The value that one of them has when no run replaces it; undefined past the end.
+  virtual Tensor overridable_default(size_t index) const = 0;
+  virtual const ModelMetadata& metadata() const = 0;
   virtual const SessionOptions& options() const = 0;
 
   virtual Result<Binding> make_binding() = 0;

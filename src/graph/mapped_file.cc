@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 namespace tenon {
 
@@ -55,22 +56,39 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   if (::fstat(file.fd, &info) != 0) return file_error("fstat", path, errno);
   TENON_INVALID_IF(!S_ISREG(info.st_mode), "\"{}\" is not a regular file.", path);
   const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}));
+  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}, true));
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (memory == MAP_FAILED) return file_error("mmap", path, errno);
-  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::byte*>(memory), size}));
+  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::byte*>(memory), size}, true));
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::copy(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return std::shared_ptr<const MappedFile>(new MappedFile({}, false));
+  void* memory = ::mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return resource_exhausted("There is no memory for {} bytes.", bytes.size());
+  std::memcpy(memory, bytes.data(), bytes.size());
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile({static_cast<const std::byte*>(memory), bytes.size()}, false));
 }
 
 void MappedFile::drop_pages() const {
   // A refusal only means that the pages stay.
-  if (!bytes_.empty()) (void)::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+  if (is_file_ && !bytes_.empty()) (void)::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+Status ExternalFiles::add(const std::string& location, std::span<const std::byte> bytes) {
+  TENON_TRY_ASSIGN(auto file, MappedFile::copy(bytes));
+  given_.emplace_back(location, std::move(file));
+  return Status();
+}
+
 Result<std::shared_ptr<const MappedFile>> ExternalFiles::open(std::string_view location) {
+  for (const auto& [name, file] : given_)
+    if (name == location) return file;
   TENON_INVALID_IF(directory_.empty(), "The model keeps data in the external file \"{}\", and no directory was given.",
                    location);
   TENON_INVALID_IF(location.empty() || location.find('\0') != std::string_view::npos,

@@ -18,6 +18,8 @@ class MappedFile {
  public:
   // An empty file is a mapping of no bytes. Only regular files; symbolic links are followed.
   static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  // The same for bytes that are no file: they are copied into anonymous memory.
+  static Result<std::shared_ptr<const MappedFile>> copy(std::span<const std::byte> bytes);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -27,8 +29,9 @@ class MappedFile {
   void drop_pages() const;
 
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  MappedFile(std::span<const std::byte> bytes, bool is_file) : bytes_(bytes), is_file_(is_file) {}
   std::span<const std::byte> bytes_;
+  bool is_file_ = true;
 };
 
 // The files beside a model that hold its external data, each mapped once.
@@ -38,11 +41,14 @@ class ExternalFiles {
   explicit ExternalFiles(std::string directory) : directory_(std::move(directory)) {}
   // `location` comes from the model: relative, without "..", and no symbolic link on the way may leave the directory.
   Result<std::shared_ptr<const MappedFile>> open(std::string_view location);
+  // From now on `location` is a copy of `bytes`, whatever lies in the directory.
+  Status add(const std::string& location, std::span<const std::byte> bytes);
 
  private:
   std::string directory_;
   std::string real_directory_;  // resolved on first use
   std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> files_;
+  std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> given_;  // by location
 };
 
 }  // namespace tenon

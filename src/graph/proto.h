@@ -63,6 +63,7 @@ struct GraphProto {
     kNode = 1,
     kName = 2,
     kInitializer = 5,
+    kDocString = 10,
     kInput = 11,
     kOutput = 12,
     kValueInfo = 13,
@@ -113,7 +114,7 @@ struct TypeProto {
   enum : uint32_t { kTensor = 1, kSequence = 4, kMap = 5, kOpaque = 7, kSparseTensor = 8, kOptional = 9 };
   enum TensorField : uint32_t { kElementType = 1, kShape = 2 };
   enum ShapeField : uint32_t { kDim = 1 };
-  enum DimField : uint32_t { kDimValue = 1, kDimParam = 2 };
+  enum DimField : uint32_t { kDimValue = 1, kDimParam = 2, kDimDenotation = 3 };
 };
 struct TensorProto {
   enum : uint32_t {

@@ -79,6 +79,7 @@ Result<ModelParts> split_model(std::string_view message) {
         break;
       case proto::varint(P::kModelVersion):
         parts.info.model_version = reader.get_int64();
+        parts.info.has_model_version = true;
         break;
       case proto::bytes(P::kDocString):
         parts.info.doc_string = proto::text(reader.get_view());
@@ -119,6 +120,7 @@ Result<Model> read_model(ReadContext& context, std::string_view bytes) {
   }
   Model model;
   TENON_TRY_ASSIGN(model.graph, read_graph(context, parts.graph, opsets, functions));
+  model.notes = std::move(context.notes);
   model.info = std::move(parts.info);
   model.info.file_bytes = bytes.size();
   return model;
@@ -132,7 +134,7 @@ Result<Model> read_and_catch(ReadContext& context, std::span<const std::byte> by
   } catch (const std::bad_alloc&) {
     return resource_exhausted("There is no memory for a model of {} bytes.", bytes.size());
   } catch (const std::exception& error) {
-    return invalid_argument("The {} bytes are not an ONNX model: the protobuf encoding is broken ({}).", bytes.size(),
+    return invalid_argument("The {} bytes are not an ONNX model: {} ({}).", bytes.size(), kBrokenEncoding,
                             error.what());
   }
 }
@@ -200,12 +202,26 @@ Status check_name(const ReadContext& context, std::string_view name, const char*
 
 }  // namespace reader
 
-Result<Model> read_model_file(const std::string& path, const ReaderLimits& limits) {
+namespace {
+
+Status add_files(reader::ReadContext& context, const ReaderReplacements& replacements) {
+  for (const auto& [name, bytes] : replacements.files) TENON_TRY(context.external.add(name, bytes));
+  return Status();
+}
+
+}  // namespace
+
+Result<Model> read_model_file(const std::string& path, const ReaderLimits& limits,
+                              const ReaderReplacements& replacements) {
   TENON_TRY_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   const size_t slash = path.rfind('/');
   std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  reader::ReadContext context{
-      .limits = limits, .owner = file, .in_file = true, .external = ExternalFiles(std::move(directory))};
+  reader::ReadContext context{.limits = limits,
+                              .replacements = replacements,
+                              .owner = file,
+                              .in_file = true,
+                              .external = ExternalFiles(std::move(directory))};
+  TENON_TRY(add_files(context, replacements));
   Result<Model> model = reader::read_and_catch(context, file->bytes());
   if (!model.ok()) return std::move(model).status().with_context(format("while reading \"{}\".", path));
   // What was copied is not read here again, and most weights are read once more at most, to be packed.
@@ -214,15 +230,19 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
 }
 
 Result<Model> read_model_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
-                               const ReaderLimits& limits) {
+                               const ReaderLimits& limits, const ReaderReplacements& replacements) {
   constexpr std::align_val_t kAlignment{64};
   auto* copy = static_cast<std::byte*>(::operator new(bytes.size() + 1, kAlignment, std::nothrow));
   if (copy == nullptr) return resource_exhausted("There is no memory for a model of {} bytes.", bytes.size());
   std::shared_ptr<const void> owner(
       copy, [](const void* p) { ::operator delete(const_cast<void*>(p), std::align_val_t{64}); });
   if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
-  reader::ReadContext context{
-      .limits = limits, .owner = std::move(owner), .in_file = false, .external = ExternalFiles(base_directory)};
+  reader::ReadContext context{.limits = limits,
+                              .replacements = replacements,
+                              .owner = std::move(owner),
+                              .in_file = false,
+                              .external = ExternalFiles(base_directory)};
+  TENON_TRY(add_files(context, replacements));
   return reader::read_and_catch(context, {copy, bytes.size()});
 }
 

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -17,13 +20,29 @@ struct ModelInfo {
   std::string producer_version;
   std::string domain;
   int64_t model_version = 0;
+  bool has_model_version = false;
   std::string doc_string;
   std::vector<std::pair<std::string, std::string>> metadata;
   size_t file_bytes = 0;
 };
 
+// What a dimension of an input stands for: "DATA_BATCH".
+struct DimDenotation {
+  ValueId value = kNoValue;
+  size_t axis = 0;
+  std::string text;
+};
+
+// Of the model's own graph, not of subgraphs.
+struct GraphNotes {
+  std::string doc_string;
+  std::vector<DimDenotation> denotations;  // of inputs
+  std::vector<ValueId> overridable;        // initializers that are listed as inputs too
+};
+
 struct Model {
   ModelInfo info;
+  GraphNotes notes;
   Graph graph;
 };
 
@@ -35,11 +54,22 @@ struct ReaderLimits {
   size_t max_tensor_bytes = size_t{1} << 40;
 };
 
+// What a program puts in the place of what the file has.
+struct ReaderReplacements {
+  std::map<std::string, ConstantRef, std::less<>> initializers;  // type and shape must be the model's
+  std::map<std::string, std::span<const std::byte>> files;       // external data; copied
+  bool initializers_as_inputs = false;                           // those that are listed as inputs too stay inputs
+};
+
+// In the message of every error that says that the bytes are no protobuf; adapters tell it from other errors by that.
+inline constexpr std::string_view kBrokenEncoding = "the protobuf encoding is broken";
+
 // Maps the file: weights are views into the mapping where they are raw and aligned, else decoded once. External data is
 // mapped from the model's directory (no path may leave it).
-Result<Model> read_model_file(const std::string& path, const ReaderLimits& limits = {});
+Result<Model> read_model_file(const std::string& path, const ReaderLimits& limits = {},
+                              const ReaderReplacements& replacements = {});
 // Copies the bytes. `base_directory` "" refuses external data.
 Result<Model> read_model_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
-                               const ReaderLimits& limits = {});
+                               const ReaderLimits& limits = {}, const ReaderReplacements& replacements = {});
 
 }  // namespace tenon

@@ -102,6 +102,7 @@ Status GraphReader::read_inputs(const GraphFields& fields, const std::shared_ptr
     TENON_INVALID_IF(!scope->names.emplace(view, id).second, "Graph \"{}\" has two inputs \"{}\".", level.graph.name,
                      view);
     level.graph.inputs.push_back(id);
+    if (level.parent == nullptr) read_denotations(message, id, context_.notes.denotations);
   }
   return Status();
 }
@@ -110,7 +111,8 @@ Status GraphReader::read_initializers(const GraphFields& fields, const std::shar
   Level& level = *scope->level;
   const bool is_model = level.parent == nullptr;
   for (std::string_view message : fields.initializers) {
-    TENON_TRY_ASSIGN(const NamedConstant tensor, read_tensor(context_, message));
+    TENON_TRY_ASSIGN(const NamedConstant tensor,
+                     is_model ? read_initializer(context_, message) : read_tensor(context_, message));
     TENON_INVALID_IF(tensor.name.empty(), "An initializer of graph \"{}\" has no name.", level.graph.name);
     ValueId id = kNoValue;
     if (const auto input = scope->names.find(tensor.name); input != scope->names.end()) {
@@ -123,6 +125,7 @@ Status GraphReader::read_initializers(const GraphFields& fields, const std::shar
                        data_type_name(value.type), data_type_name(tensor.constant->type));
       // A subgraph's inputs are given by position on every call: there an initializer never counts.
       if (!is_model) continue;
+      context_.notes.overridable.push_back(id);
     } else {
       TENON_TRY_ASSIGN(id, scope->define(tensor.name, "initializer"));
     }
@@ -133,6 +136,9 @@ Status GraphReader::read_initializers(const GraphFields& fields, const std::shar
     value.constant = tensor.constant;
   }
   if (!is_model) return Status();
+  if (context_.replacements.initializers_as_inputs) {
+    for (ValueId id : context_.notes.overridable) level.graph.value(id).constant = nullptr;
+  }
   std::erase_if(level.graph.inputs, [&](ValueId id) { return level.graph.value(id).constant != nullptr; });
   for (ValueId id : level.graph.inputs) {
     const Value& value = level.graph.value(id);
@@ -457,6 +463,7 @@ Result<Graph> GraphReader::read_level(std::string_view message, Level* parent, c
     level.inlined = parent->inlined || scope->call != nullptr;
   }
   level.graph.name = fields.name;
+  if (parent == nullptr) context_.notes.doc_string = fields.doc_string;
   level.graph.opsets = *scope->opsets;
   const size_t names = fields.inputs.size() + fields.initializers.size() + fields.nodes.size();
   level.graph.values.reserve(names);

@@ -23,6 +23,8 @@ struct NamedConstant {
 // One read of one model.
 struct ReadContext {
   const ReaderLimits& limits;
+  const ReaderReplacements& replacements;
+  GraphNotes notes = {};
   std::shared_ptr<const void> owner;
   bool in_file = false;  // the bytes are a mapped file
   ExternalFiles external;
@@ -47,6 +49,9 @@ Result<DataType> to_data_type(int64_t number);
 
 // TensorProto. The data is a view where it is raw and aligned, else decoded.
 Result<NamedConstant> read_tensor(ReadContext& context, std::string_view message);
+
+// The same, or what the program put in its place.
+Result<NamedConstant> read_initializer(ReadContext& context, std::string_view message);
 
 // TypeProto into the value's type, rank and dimensions.
 Status read_type(const ReadContext& context, std::string_view message, Value& value);
@@ -77,7 +82,7 @@ struct NodeFields {
 NodeFields split_node(std::string_view message);
 
 struct GraphFields {
-  std::string_view name;
+  std::string_view name, doc_string;
   std::vector<std::string_view> nodes, initializers, inputs, outputs, value_infos;
 };
 Result<GraphFields> split_graph(std::string_view message);
@@ -85,6 +90,8 @@ Result<GraphFields> split_graph(std::string_view message);
 // ValueInfoProto, and its name as a view into the message.
 std::string_view value_info_name(std::string_view message);
 Result<Value> read_value_info(const ReadContext& context, std::string_view message);
+// The denotations of its dimensions, of which most models have none, added to `denotations` for the value `id`.
+void read_denotations(std::string_view message, ValueId id, std::vector<DimDenotation>& denotations);
 
 // What a Constant node's attribute gives.
 Result<ConstantRef> read_constant_node(const ParsedAttribute& attribute);

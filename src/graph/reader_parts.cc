@@ -365,6 +365,22 @@ NodeFields split_node(std::string_view message) {
   return node;
 }
 
+void read_denotations(std::string_view message, ValueId id, std::vector<DimDenotation>& denotations) {
+  const auto inner = [](std::string_view outer, uint32_t field) {
+    std::string_view found;
+    proto::Reader reader = proto::reader(outer);
+    while (reader.next(field, protozero::pbf_wire_type::length_delimited)) found = proto::text(reader.get_view());
+    return found;
+  };
+  const std::string_view type = inner(message, proto::ValueInfoProto::kType);
+  const std::string_view shape = inner(inner(type, proto::TypeProto::kTensor), proto::TypeProto::kShape);
+  proto::Reader dims = proto::reader(shape);
+  for (size_t axis = 0; dims.next(proto::TypeProto::kDim, protozero::pbf_wire_type::length_delimited); ++axis) {
+    const std::string_view text = inner(proto::text(dims.get_view()), proto::TypeProto::kDimDenotation);
+    if (!text.empty()) denotations.push_back({id, axis, std::string(text)});
+  }
+}
+
 Result<GraphFields> split_graph(std::string_view message) {
   using P = proto::GraphProto;
   GraphFields graph;
@@ -376,6 +392,9 @@ Result<GraphFields> split_graph(std::string_view message) {
         break;
       case proto::bytes(P::kName):
         graph.name = proto::text(reader.get_view());
+        break;
+      case proto::bytes(P::kDocString):
+        graph.doc_string = proto::text(reader.get_view());
         break;
       case proto::bytes(P::kInitializer):
         graph.initializers.push_back(proto::text(reader.get_view()));

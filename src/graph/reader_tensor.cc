@@ -352,6 +352,18 @@ Result<DataType> to_data_type(int64_t number) {
   return static_cast<DataType>(number);
 }
 
+Result<NamedConstant> read_initializer(ReadContext& context, std::string_view message) {
+  if (context.replacements.initializers.empty()) return read_tensor(context, message);
+  TENON_TRY_ASSIGN(const TensorFields fields, split_tensor(message));
+  const auto found = context.replacements.initializers.find(fields.name);
+  if (found == context.replacements.initializers.end()) return read_tensor(context, message);
+  TENON_INVALID_IF(found->second->type != fields.type || !(found->second->shape == fields.shape),
+                   "The tensor given for initializer \"{}\" is {}{}, and the model's is {}{}.", fields.name,
+                   data_type_name(found->second->type), found->second->shape.to_string(), data_type_name(fields.type),
+                   fields.shape.to_string());
+  return NamedConstant{fields.name, found->second};
+}
+
 Result<NamedConstant> read_tensor(ReadContext& context, std::string_view message) {
   if (!context.keep_tensors) return read_new_tensor(context, message);
   if (const auto known = context.tensors.find(message.data()); known != context.tensors.end()) return known->second;

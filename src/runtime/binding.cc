@@ -96,16 +96,35 @@ Binding& Binding::operator=(Binding&&) noexcept = default;
 Status Binding::bind_input(std::string_view name, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->inputs(), name, "input"));
-  TENON_TRY(check_tensor(impl_->session->inputs()[index], tensor, "input"));
-  impl_->inputs[index] = std::move(tensor);
-  return {};
+  return bind_input(index, std::move(tensor));
 }
 
 Status Binding::bind_output(std::string_view name, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
+  return bind_output(index, std::move(tensor));
+}
+
+Status Binding::bind_output_auto(std::string_view name) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
+  return bind_output_auto(index);
+}
+
+Status Binding::bind_input(size_t index, Tensor tensor) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
+  TENON_TRY(check_tensor(impl_->session->inputs()[index], tensor, "input"));
+  impl_->inputs[index] = std::move(tensor);
+  return {};
+}
+
+Status Binding::bind_output(size_t index, Tensor tensor) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   TENON_TRY(check_tensor(impl_->session->outputs()[index], tensor, "output"));
-  TENON_INVALID_IF(tensor.read_only(), "Output \"{}\" cannot be bound to read-only memory.", name);
+  TENON_INVALID_IF(tensor.read_only(), "Output \"{}\" cannot be bound to read-only memory.",
+                   impl_->session->outputs()[index].name);
   BindingImpl::Output& output = impl_->outputs[index];
   output = {};
   output.bound = std::move(tensor);
@@ -113,11 +132,15 @@ Status Binding::bind_output(std::string_view name, Tensor tensor) {
   return {};
 }
 
-Status Binding::bind_output_auto(std::string_view name) {
+Status Binding::bind_output_auto(size_t index) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
-  TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
+  TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   if (!impl_->outputs[index].is_auto) impl_->outputs[index] = {};
   return {};
+}
+
+void Binding::unbind_input(size_t index) {
+  if (impl_ != nullptr && index < impl_->inputs.size()) impl_->inputs[index] = Tensor();
 }
 
 void Binding::clear() {

@@ -76,8 +76,11 @@ void RunState::resolve() {
   }
 }
 
-Status RunState::run_steps() {
+Status RunState::run_steps(const std::atomic<bool>* cancel) {
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) [[unlikely]] {
+      return cancelled("The run was cancelled before step {} of {}.", i, plan_.steps.size());
+    }
     const TraceSpan span("kernel", plan_.steps[i].kernel->name());
     Status status = plan_.steps[i].kernel->run(contexts_[i]);
     if (!status.ok()) [[unlikely]] {

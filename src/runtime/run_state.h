@@ -1,6 +1,7 @@
 // What one run of one plan works on: every step's pointers, resolved once and kept while the addresses stay the same.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -31,8 +32,8 @@ class RunState {
   // Where a run's memory is. `inputs` has one address a plan input, `outputs` one a session output (by slot; null for
   // those that this plan does not write). Does nothing when all of it is as in the last run.
   void bind(std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs);
-  // Runs every step. The first failure ends it, with the node named.
-  Status run_steps();
+  // Runs every step. The first failure ends it, with the node named; `cancel` (may be null), once set, ends it too.
+  Status run_steps(const std::atomic<bool>* cancel);
 
   void* address(const Location& location) const;
   const DynamicValue& dynamic_value(int32_t index) const { return dynamic_[static_cast<size_t>(index)]; }

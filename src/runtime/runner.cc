@@ -149,15 +149,15 @@ Status Runner::redirect_overlaps(const Plan& plan, std::span<void* const> inputs
   return {};
 }
 
-Status Runner::run(PlanRuntime& runtime, std::span<void* const> inputs) {
+Status Runner::run(PlanRuntime& runtime, std::span<void* const> inputs, const std::atomic<bool>* cancel) {
   const Plan& plan = *runtime.plan;
   Lease lease(*this, runtime);
   TENON_TRY(lease.take(binding_.last_state));
   TENON_TRY(redirect_overlaps(plan, inputs, lease));
   binding_.last_state = lease.state.get();
   lease.state->bind(lease.arena.memory.get(), inputs, binding_.output_addresses);
-  TENON_TRY(lease.state->run_steps());
-  if (plan.cut) TENON_TRY(run_rest(runtime, *lease.state));
+  TENON_TRY(lease.state->run_steps(cancel));
+  if (plan.cut) TENON_TRY(run_rest(runtime, *lease.state, cancel));
   return copy_out(plan, lease);
 }
 
@@ -220,14 +220,14 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
   return rests->insert(key, std::move(made));
 }
 
-Status Runner::run_rest(PlanRuntime& runtime, const RunState& state) {
+Status Runner::run_rest(PlanRuntime& runtime, const RunState& state, const std::atomic<bool>* cancel) {
   TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> rest, find_rest(runtime, state));
   std::vector<void*> inputs;
   for (const CutValue& value : runtime.plan->cut->values) {
     if (!value.as_constant) inputs.push_back(state.address(value.location));
   }
   TENON_TRY(prepare(*rest, inputs));
-  return run(*rest, inputs);
+  return run(*rest, inputs, cancel);
 }
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 // One run of a binding through a plan and what follows its cuts.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 
@@ -21,7 +22,7 @@ class Runner {
   // Everything that can be wrong with the call is found here.
   Status prepare(const PlanRuntime& runtime, std::span<void* const> inputs);
   // After prepare().
-  Status run(PlanRuntime& runtime, std::span<void* const> inputs);
+  Status run(PlanRuntime& runtime, std::span<void* const> inputs, const std::atomic<bool>* cancel);
   bool planned() const { return planned_; }
 
  private:
@@ -33,7 +34,7 @@ class Runner {
   Status redirect_overlaps(const Plan& plan, std::span<void* const> inputs, Lease& lease);
   Status copy_out(const Plan& plan, const Lease& lease);
   Status copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, CopyReason reason);
-  Status run_rest(PlanRuntime& runtime, const RunState& state);
+  Status run_rest(PlanRuntime& runtime, const RunState& state, const std::atomic<bool>* cancel);
   Result<std::shared_ptr<PlanRuntime>> find_rest(PlanRuntime& runtime, const RunState& state);
 
   SessionImpl& session_;

@@ -60,6 +60,26 @@ Status check_fences(std::span<const Fence> fences, std::string_view kind) {
   return {};
 }
 
+Result<ReaderReplacements> replacements_of(const SessionOptions& options) {
+  ReaderReplacements replacements;
+  for (const auto& [name, tensor] : options.initializers) {
+    TENON_INVALID_IF(!tensor.defined(), "The tensor for initializer \"{}\" is undefined.", name);
+    TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.place(), MemoryPlace{}),
+                         "The tensor for initializer \"{}\" lives in {}, which the host cannot read.", name,
+                         tensor.place().to_string());
+    auto constant = std::make_shared<Constant>();
+    constant->type = tensor.type();
+    constant->shape = tensor.shape();
+    constant->data = tensor.data_as<std::byte>();
+    constant->size_bytes = tensor.size_bytes();
+    constant->owner = tensor.owner();
+    replacements.initializers.emplace(name, std::move(constant));
+  }
+  replacements.files = options.external_files;
+  replacements.initializers_as_inputs = options.initializers_as_inputs;
+  return replacements;
+}
+
 // enter_run and leave_run in pairs.
 class InRun {
  public:
@@ -78,7 +98,8 @@ std::string_view version() { return TENON_VERSION_TEXT; }
 
 Result<std::shared_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
-    TENON_TRY_ASSIGN(Model model, read_model_file(path));
+    TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
+    TENON_TRY_ASSIGN(Model model, read_model_file(path, {}, replacements));
     return SessionImpl::create(std::move(model), options);
   });
 }
@@ -87,7 +108,8 @@ Result<std::shared_ptr<Session>> Session::load_from_bytes(std::span<const std::b
                                                           const SessionOptions& options,
                                                           const std::string& base_directory) {
   return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
-    TENON_TRY_ASSIGN(Model model, read_model_bytes(bytes, base_directory));
+    TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
+    TENON_TRY_ASSIGN(Model model, read_model_bytes(bytes, base_directory, {}, replacements));
     return SessionImpl::create(std::move(model), options);
   });
 }
@@ -145,7 +167,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   const int64_t waited_ns = monotonic_ns();
   if (status.ok()) {
     const InRun in_run(*pool_);
-    status = runner.run(*plan, binding.input_addresses);
+    status = runner.run(*plan, binding.input_addresses, options.cancel);
   }
   const int64_t ran_ns = monotonic_ns();
   if (status.ok()) status = signal_fences(options.signals);

@@ -38,6 +38,11 @@ struct SessionImpl final : public Session {
 
   std::span<const ValueInfo> inputs() const override { return inputs_; }
   std::span<const ValueInfo> outputs() const override { return outputs_; }
+  std::span<const ValueInfo> overridable_initializers() const override { return overridable_; }
+  Tensor overridable_default(size_t index) const override {
+    return index < overridable_defaults_.size() ? overridable_defaults_[index] : Tensor();
+  }
+  const ModelMetadata& metadata() const override { return metadata_; }
   const SessionOptions& options() const override { return options_; }
   Result<Binding> make_binding() override;
   Status run(Binding& binding, const RunOptions& options) override;
@@ -63,7 +68,9 @@ struct SessionImpl final : public Session {
 
   SessionOptions options_;
   Model model_;
-  std::vector<ValueInfo> inputs_, outputs_;
+  std::vector<ValueInfo> inputs_, outputs_, overridable_;
+  std::vector<Tensor> overridable_defaults_;
+  ModelMetadata metadata_;
   std::unique_ptr<ExecutionProvider> provider_;
   std::shared_ptr<ThreadPool> pool_, fold_pool_;
   SessionWeightCache weights_;

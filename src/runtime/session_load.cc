@@ -28,6 +28,15 @@ ValueInfo info_of(const Value& value) {
   return info;
 }
 
+// A view of an initializer; undefined for strings.
+Tensor default_of(const Value& value) {
+  if (value.constant == nullptr || value.constant->type == DataType::kString) return {};
+  const Constant& constant = *value.constant;
+  Result<Tensor> view = Tensor::view(constant.type, constant.shape, const_cast<std::byte*>(constant.data),
+                                     constant.size_bytes, constant.owner);
+  return view.ok() ? view->as_read_only() : Tensor();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const SessionOptions& options) {
@@ -35,8 +44,10 @@ Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const 
   TENON_INVALID_IF(options.plan_cache_size == 0, "SessionOptions::plan_cache_size is 0; at least 1 plan is kept.");
   TENON_INVALID_IF(options.threads < 0, "SessionOptions::threads is {}; 0 means as many as there are CPUs.",
                    options.threads);
-  for (const auto& [name, value] : options.dims) {
-    TENON_INVALID_IF(value < 0, "SessionOptions::dims fixes \"{}\" to {}, which is negative.", name, value);
+  for (const auto* dims : {&options.dims, &options.dims_by_denotation}) {
+    for (const auto& [name, value] : *dims) {
+      TENON_INVALID_IF(value < 0, "SessionOptions::dims fixes \"{}\" to {}, which is negative.", name, value);
+    }
   }
   std::shared_ptr<SessionImpl> session(new SessionImpl());
   session->model_ = std::move(model).value();
@@ -59,8 +70,9 @@ Status SessionImpl::prepare(const SessionOptions& options) {
     if (threads == 0) {
       TENON_TRY_ASSIGN(threads, env_integer(Env::kThreads, 0, kMaxEnvironmentThreads));
     }
-    TENON_TRY_ASSIGN(
-        pool_, ThreadPool::create({.threads = static_cast<int>(threads), .allow_spinning = options.allow_spinning}));
+    TENON_TRY_ASSIGN(pool_,
+                     make_thread_pool({.threads = static_cast<int>(threads), .allow_spinning = options.allow_spinning},
+                                      options.custom_threads));
   }
   TENON_TRY_ASSIGN(fold_pool_, ThreadPool::create({.threads = 1}));
   PassOptions passes;
@@ -78,6 +90,12 @@ Status SessionImpl::prepare(const SessionOptions& options) {
 }
 
 void SessionImpl::fix_dims() {
+  for (const DimDenotation& denotation : model_.notes.denotations) {
+    const auto fixed = options_.dims_by_denotation.find(denotation.text);
+    if (fixed == options_.dims_by_denotation.end()) continue;
+    std::vector<Dim>& dims = model_.graph.value(denotation.value).dims;
+    if (denotation.axis < dims.size() && !dims[denotation.axis].known()) dims[denotation.axis] = Dim{fixed->second, {}};
+  }
   if (options_.dims.empty()) return;
   for (Value& value : model_.graph.values) {
     for (Dim& dim : value.dims) {
@@ -100,6 +118,24 @@ Status SessionImpl::check_nodes() const {
 void SessionImpl::describe_values() {
   for (ValueId id : model_.graph.inputs) inputs_.push_back(info_of(model_.graph.value(id)));
   for (ValueId id : model_.graph.outputs) outputs_.push_back(info_of(model_.graph.value(id)));
+  const ModelInfo& info = model_.info;
+  // Before IR 4 every initializer had to be listed, so that says nothing there.
+  if (info.ir_version >= 4) {
+    for (ValueId id : model_.notes.overridable) {
+      const Value& value = model_.graph.value(id);
+      overridable_.push_back(info_of(value));
+      overridable_defaults_.push_back(default_of(value));
+    }
+  }
+  metadata_ = {.producer_name = info.producer_name,
+               .producer_version = info.producer_version,
+               .domain = info.domain,
+               .description = info.doc_string,
+               .graph_name = model_.graph.name,
+               .graph_description = model_.notes.doc_string,
+               .version = info.model_version,
+               .has_version = info.has_model_version,
+               .custom = {info.metadata.begin(), info.metadata.end()}};
 }
 
 }  // namespace tenon

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "ep/cpu/futex.h"
-#include "tenon/thread_pool.h"
+#include "tenon/custom_threads.h"
 
 namespace tenon {
 
@@ -136,16 +136,18 @@ struct alignas(64) Slot {
 
 class WorkerPool final : public ThreadPool {
  public:
-  explicit WorkerPool(bool allow_spinning) : allow_spinning_(allow_spinning) {}
+  WorkerPool(bool allow_spinning, const CustomThreads& custom) : allow_spinning_(allow_spinning), custom_(custom) {}
 
   ~WorkerPool() override {
     stop_.store(true, std::memory_order_seq_cst);
     epoch_.fetch_add(1, std::memory_order_seq_cst);
     cpu::futex_wake(epoch_, kMaxThreads);
     for (std::thread& worker : workers_) worker.join();
+    for (void* worker : custom_workers_) custom_.join(worker);
   }
 
   Status start(int threads) {
+    if (custom_.create) return start_custom(threads);
     // The application's signals are not for these threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -164,7 +166,7 @@ class WorkerPool final : public ThreadPool {
     return status;
   }
 
-  int threads() const override { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const override { return static_cast<int>(workers_.size() + custom_workers_.size()) + 1; }
   void enter_run() override { runs_.fetch_add(1, std::memory_order_relaxed); }
   void leave_run() override { runs_.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -195,6 +197,18 @@ class WorkerPool final : public ThreadPool {
   }
 
  private:
+  Status start_custom(int threads) {
+    custom_workers_.reserve(static_cast<size_t>(threads - 1));
+    for (int i = 1; i < threads; ++i) {
+      void* const worker = custom_.create([](void* pool) { static_cast<WorkerPool*>(pool)->work(); }, this);
+      if (worker == nullptr) {
+        return resource_exhausted("The application's function made no thread {} of {}.", i + 1, threads);
+      }
+      custom_workers_.push_back(worker);
+    }
+    return Status();
+  }
+
   // A free slot, or -1: then 64 other callers keep the workers busy anyway.
   int take_slot() {
     uint64_t taken = taken_.load(std::memory_order_relaxed);
@@ -238,6 +252,8 @@ class WorkerPool final : public ThreadPool {
   }
 
   const bool allow_spinning_;
+  const CustomThreads custom_;
+  std::vector<void*> custom_workers_;
   std::vector<std::thread> workers_;
   std::array<Slot, 64> slots_;
   alignas(64) std::atomic<uint64_t> taken_{0};  // bit i: slot i is in use
@@ -250,11 +266,17 @@ class WorkerPool final : public ThreadPool {
 }  // namespace
 
 Result<std::shared_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& options) {
+  return make_thread_pool(options, {});
+}
+
+Result<std::shared_ptr<ThreadPool>> make_thread_pool(const ThreadPoolOptions& options, const CustomThreads& custom) {
   TENON_INVALID_IF(options.threads < 0 || options.threads > kMaxThreads,
                    "The number of threads ({}) is not in [0, {}].", options.threads, kMaxThreads);
+  TENON_INVALID_IF(!custom.create != !custom.join,
+                   "Of the functions that create and join a thread, only one is given.");
   const int threads = options.threads == 0 ? usable_cpus() : options.threads;
   if (threads == 1) return std::shared_ptr<ThreadPool>(std::make_shared<SerialPool>());
-  auto pool = std::make_shared<WorkerPool>(options.allow_spinning);
+  auto pool = std::make_shared<WorkerPool>(options.allow_spinning, custom);
   TENON_TRY(pool->start(threads));
   return std::shared_ptr<ThreadPool>(std::move(pool));
 }
