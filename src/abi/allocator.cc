@@ -81,11 +81,8 @@ OrtAllocator* default_allocator() noexcept {
 
 Result<void*> allocate(OrtAllocator* allocator, size_t size_bytes) {
   TENON_INVALID_IF(allocator == nullptr, "The allocator is null.");
-  TENON_INVALID_IF(allocator->Alloc == nullptr || allocator->Free == nullptr || allocator->Info == nullptr,
-                   "Member {} of an OrtAllocator is null.",
-                   allocator->Alloc == nullptr  ? "Alloc"
-                   : allocator->Free == nullptr ? "Free"
-                                                : "Info");
+  // Programs hand in allocators that only allocate, for texts that they free in their own way (onnxruntime-genai does).
+  TENON_INVALID_IF(allocator->Alloc == nullptr, "Member Alloc of an OrtAllocator is null.");
   if (size_bytes == 0) return static_cast<void*>(nullptr);
   void* block = nullptr;
   // A program's function may be C++ and throw; it enters here.
@@ -137,6 +134,10 @@ OrtStatus* ort_api::AllocatorAlloc(OrtAllocator* ort_allocator, size_t size, voi
     if (block.ok()) *out = *block;
     return to_ort(block.status());
   });
+}
+
+void free_block(OrtAllocator* allocator, void* block) noexcept {
+  if (block != nullptr && allocator->Free != nullptr) allocator->Free(allocator, block);
 }
 
 OrtStatus* ort_api::AllocatorFree(OrtAllocator* ort_allocator, void* p) noexcept {

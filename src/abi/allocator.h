@@ -17,6 +17,8 @@ OrtAllocator* default_allocator() noexcept;
 
 // Bytes from an allocator: checks the allocator's members and what it returns. `size_bytes` 0 gives null.
 Result<void*> allocate(OrtAllocator* allocator, size_t size_bytes);
+// Back to the allocator that it came from, if that can free.
+void free_block(OrtAllocator* allocator, void* block) noexcept;
 // A zero-terminated copy of `text` that the program frees with the allocator.
 OrtStatus* copy_text(OrtAllocator* allocator, std::string_view text, char** out) noexcept;
 

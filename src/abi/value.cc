@@ -54,9 +54,8 @@ OrtStatus* make_tensor_value(const Layout& layout, void* data, size_t size_bytes
 
 // The owner of a block that goes back to its allocator with the last tensor.
 std::shared_ptr<const void> own_block(OrtAllocator* allocator, void* block) {
-  return std::shared_ptr<const void>(block, [allocator](const void* pointer) {
-    if (pointer != nullptr) allocator->Free(allocator, const_cast<void*>(pointer));
-  });
+  return std::shared_ptr<const void>(
+      block, [allocator](const void* pointer) { free_block(allocator, const_cast<void*>(pointer)); });
 }
 
 OrtStatus* make_string_value(const Layout& layout, const OrtMemoryInfo& memory, OrtValue** out) {

@@ -1,0 +1,225 @@
+#include "abi/io_binding.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "abi/allocator.h"
+#include "abi/run.h"
+#include "abi/slots.h"
+#include "abi/status.h"
+
+namespace tenon::abi {
+namespace {
+
+OrtIoBinding::Output& output_named(OrtIoBinding& io, const char* name) {
+  const auto found =
+      std::find_if(io.outputs.begin(), io.outputs.end(), [&](const auto& one) { return one.name == name; });
+  io.applied = false;
+  if (found != io.outputs.end()) return *found;
+  OrtIoBinding::Output output;
+  output.name = name;
+  io.outputs.push_back(std::move(output));
+  return io.outputs.back();
+}
+
+// Puts what is bound into the core's binding; done again only after a change.
+OrtStatus* apply(OrtIoBinding& io) {
+  const Session& core = io.session.core();
+  io.binding.clear();
+  for (const OrtIoBinding::Input& input : io.inputs) {
+    if (OrtStatus* bad = check_feed(core.inputs()[input.index], input.value)) return bad;
+    const Status bound = io.binding.bind_input(input.index, input.value.tensor);
+    if (!bound.ok()) return to_ort(bound);
+  }
+  for (size_t i = 0; i < core.inputs().size(); ++i) {
+    const bool is_bound =
+        std::any_of(io.inputs.begin(), io.inputs.end(), [&](const auto& one) { return one.index == i; });
+    if (!is_bound) return ort_error(ORT_FAIL, "Missing Input: {}", core.inputs()[i].name);
+  }
+  for (const OrtIoBinding::Output& output : io.outputs) {
+    const size_t index = find_value(core.outputs(), output.name, 0);
+    if (index == kNotFound) return ort_error(ORT_INVALID_ARGUMENT, "Invalid output name: {}", output.name);
+    if (!output.value) continue;
+    if (OrtStatus* bad = check_fetch(core.outputs()[index], *output.value)) return bad;
+    const Status bound = io.binding.bind_output(index, output.value->tensor);
+    if (!bound.ok()) return to_ort(bound);
+  }
+  io.applied = true;
+  return nullptr;
+}
+
+OrtStatus* check_results(const OrtIoBinding& io) {
+  const std::span<const ValueInfo> infos = io.session.core().outputs();
+  for (const OrtIoBinding::Output& output : io.outputs) {
+    if (!output.value) continue;
+    const size_t index = find_value(infos, output.name, 0);
+    if (OrtStatus* bad = check_fetched(infos[index], *output.value, io.binding.output(index).shape())) return bad;
+  }
+  return nullptr;
+}
+
+// The value of a bound output: the program's, what the last run made, or one without anything in it.
+OrtValue value_of(const OrtIoBinding& io, const OrtIoBinding::Output& output) {
+  if (output.value) return *output.value;
+  const size_t index = find_value(io.session.core().outputs(), output.name, 0);
+  const Tensor result = index == kNotFound ? Tensor() : io.binding.output(index);
+  return result.defined() ? make_value(result) : OrtValue();
+}
+
+}  // namespace
+
+OrtStatus* ort_api::CreateIoBinding(OrtSession* session, OrtIoBinding** out) noexcept {
+  clear(out);
+  if (OrtStatus* bad = check_pointers("CreateIoBinding", {{"session", session}, {"out", out}})) return bad;
+  return guarded([&]() -> OrtStatus* {
+    Result<Binding> binding = session->main->core->make_binding();
+    if (!binding.ok()) return to_ort(binding.status());
+    *out = new OrtIoBinding(*session, *std::move(binding));
+    return nullptr;
+  });
+}
+
+void ort_api::ReleaseIoBinding(OrtIoBinding* input) noexcept { delete input; }
+
+OrtStatus* ort_api::BindInput(OrtIoBinding* binding_ptr, const char* name, const OrtValue* val_ptr) noexcept {
+  if (OrtStatus* bad =
+          check_pointers("BindInput", {{"binding_ptr", binding_ptr}, {"name", name}, {"val_ptr", val_ptr}}))
+    return bad;
+  const size_t index = find_value(binding_ptr->session.core().inputs(), name, 0);
+  if (index == kNotFound) return ort_error(ORT_FAIL, "Failed to find input name in the mapping: {}", name);
+  return guarded([&]() -> OrtStatus* {
+    auto& inputs = binding_ptr->inputs;
+    binding_ptr->applied = false;
+    const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const auto& one) { return one.index == index; });
+    if (found != inputs.end()) {
+      found->value = *val_ptr;
+    } else {
+      inputs.push_back({index, *val_ptr});
+    }
+    return nullptr;
+  });
+}
+
+OrtStatus* ort_api::BindOutput(OrtIoBinding* binding_ptr, const char* name, const OrtValue* val_ptr) noexcept {
+  if (OrtStatus* bad =
+          check_pointers("BindOutput", {{"binding_ptr", binding_ptr}, {"name", name}, {"val_ptr", val_ptr}}))
+    return bad;
+  return guarded([&]() -> OrtStatus* {
+    output_named(*binding_ptr, name).value = *val_ptr;
+    return nullptr;
+  });
+}
+
+OrtStatus* ort_api::BindOutputToDevice(OrtIoBinding* binding_ptr, const char* name,
+                                       const OrtMemoryInfo* mem_info_ptr) noexcept {
+  if (OrtStatus* bad = check_pointers("BindOutputToDevice",
+                                      {{"binding_ptr", binding_ptr}, {"name", name}, {"mem_info_ptr", mem_info_ptr}}))
+    return bad;
+  if (!host_reads(*mem_info_ptr))
+    return ort_error(ORT_NOT_IMPLEMENTED,
+                     "Output {} cannot be allocated in {}, which the host does not address; bind a value there.", name,
+                     mem_info_ptr->name);
+  return guarded([&]() -> OrtStatus* {
+    OrtIoBinding::Output& output = output_named(*binding_ptr, name);
+    output.value.reset();
+    output.place = *mem_info_ptr;
+    return nullptr;
+  });
+}
+
+OrtStatus* ort_api::GetBoundOutputNames(const OrtIoBinding* binding_ptr, OrtAllocator* allocator, char** buffer,
+                                        size_t** lengths, size_t* count) noexcept {
+  clear(buffer);
+  clear(lengths);
+  clear(count);
+  if (OrtStatus* bad = check_pointers("GetBoundOutputNames", {{"binding_ptr", binding_ptr},
+                                                              {"allocator", allocator},
+                                                              {"buffer", buffer},
+                                                              {"lengths", lengths},
+                                                              {"count", count}}))
+    return bad;
+  const auto& outputs = binding_ptr->outputs;
+  if (outputs.empty()) return nullptr;
+  size_t bytes = 1;  // names may be of no bytes at all
+  for (const OrtIoBinding::Output& output : outputs) bytes += output.name.size();
+  const Result<void*> names = allocate(allocator, bytes);
+  if (!names.ok()) return to_ort(names.status());
+  const Result<void*> sizes = allocate(allocator, outputs.size() * sizeof(size_t));
+  if (!sizes.ok()) {
+    free_block(allocator, *names);
+    return to_ort(sizes.status());
+  }
+  *buffer = static_cast<char*>(*names);
+  *lengths = static_cast<size_t*>(*sizes);
+  *count = outputs.size();
+  char* at = *buffer;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    at = std::copy(outputs[i].name.begin(), outputs[i].name.end(), at);
+    (*lengths)[i] = outputs[i].name.size();
+  }
+  *at = '\0';
+  return nullptr;
+}
+
+OrtStatus* ort_api::GetBoundOutputValues(const OrtIoBinding* binding_ptr, OrtAllocator* allocator, OrtValue*** output,
+                                         size_t* output_count) noexcept {
+  clear(output);
+  clear(output_count);
+  if (OrtStatus* bad = check_pointers(
+          "GetBoundOutputValues",
+          {{"binding_ptr", binding_ptr}, {"allocator", allocator}, {"output", output}, {"output_count", output_count}}))
+    return bad;
+  return guarded([&]() -> OrtStatus* {
+    std::vector<std::unique_ptr<OrtValue>> values;
+    for (const OrtIoBinding::Output& one : binding_ptr->outputs)
+      values.push_back(std::make_unique<OrtValue>(value_of(*binding_ptr, one)));
+    if (values.empty()) return nullptr;
+    const Result<void*> memory = allocate(allocator, values.size() * sizeof(OrtValue*));
+    if (!memory.ok()) return to_ort(memory.status());
+    *output = static_cast<OrtValue**>(*memory);
+    *output_count = values.size();
+    for (size_t i = 0; i < values.size(); ++i) (*output)[i] = values[i].release();
+    return nullptr;
+  });
+}
+
+void ort_api::ClearBoundInputs(OrtIoBinding* binding_ptr) noexcept {
+  if (binding_ptr == nullptr) return;
+  binding_ptr->inputs.clear();
+  binding_ptr->applied = false;
+}
+
+void ort_api::ClearBoundOutputs(OrtIoBinding* binding_ptr) noexcept {
+  if (binding_ptr == nullptr) return;
+  binding_ptr->outputs.clear();
+  binding_ptr->applied = false;
+}
+
+// A run waits for what its inputs need, and has written its outputs when it returns.
+OrtStatus* ort_api::SynchronizeBoundInputs(OrtIoBinding* binding_ptr) noexcept {
+  return check_pointers("SynchronizeBoundInputs", {{"binding_ptr", binding_ptr}});
+}
+
+OrtStatus* ort_api::SynchronizeBoundOutputs(OrtIoBinding* binding_ptr) noexcept {
+  return check_pointers("SynchronizeBoundOutputs", {{"binding_ptr", binding_ptr}});
+}
+
+OrtStatus* ort_api::RunWithBinding(OrtSession* session, const OrtRunOptions* run_options,
+                                   const OrtIoBinding* binding_ptr) noexcept {
+  if (session == nullptr || binding_ptr == nullptr)
+    return check_pointers("RunWithBinding", {{"session", session}, {"binding_ptr", binding_ptr}});
+  if (&binding_ptr->session != session)
+    return make_ort_status(ORT_INVALID_ARGUMENT, "The binding belongs to another session.");
+  // The ABI says const, and keeps results in it all the same.
+  auto& io = *const_cast<OrtIoBinding*>(binding_ptr);
+  if (io.outputs.empty()) return make_ort_status(ORT_INVALID_ARGUMENT, "At least one output should be requested.");
+  return guarded([&]() -> OrtStatus* {
+    if (!io.applied) {
+      if (OrtStatus* bad = apply(io)) return bad;
+    }
+    if (OrtStatus* bad = run_binding(*session, *session->main, io.binding, run_options)) return bad;
+    return check_results(io);
+  });
+}
+
+}  // namespace tenon::abi

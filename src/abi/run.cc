@@ -1,0 +1,263 @@
+#include "abi/run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "abi/run_options.h"
+#include "abi/slots.h"
+#include "abi/status.h"
+#include "base/deadline.h"
+
+namespace tenon::abi {
+namespace {
+
+// A binding for one run, given back at its end with nothing of the program's in it.
+class BindingLease {
+ public:
+  explicit BindingLease(CoreSession& core) : core_(core) {}
+  BindingLease(const BindingLease&) = delete;
+  BindingLease& operator=(const BindingLease&) = delete;
+  ~BindingLease() {
+    if (run_ == nullptr) return;
+    for (size_t i = 0; i < run_->bound.size(); ++i) {
+      if (run_->bound[i]) run_->binding.unbind_input(i);
+      run_->bound[i] = false;
+    }
+    core_.idle.lock()->push_back(std::move(run_));
+  }
+
+  OrtStatus* take() {
+    {
+      auto idle = core_.idle.lock();
+      if (!idle->empty()) {
+        run_ = std::move(idle->back());
+        idle->pop_back();
+        return nullptr;
+      }
+    }
+    Result<Binding> binding = core_.core->make_binding();
+    if (!binding.ok()) return to_ort(binding.status());
+    run_ = std::make_unique<RunBinding>(*std::move(binding), core_.core->inputs().size());
+    return nullptr;
+  }
+
+  RunBinding* operator->() { return run_.get(); }
+
+ private:
+  CoreSession& core_;
+  std::unique_ptr<RunBinding> run_;
+};
+
+OrtStatus* check_call(const RunCall& call) noexcept {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.input_names[i] == nullptr || *call.input_names[i] == '\0')
+      return make_ort_status(ORT_INVALID_ARGUMENT, "input name cannot be empty");
+    if (call.inputs[i] == nullptr)
+      return ort_error(ORT_INVALID_ARGUMENT, "NULL input supplied for input {}", call.input_names[i]);
+  }
+  for (const char* name : call.output_names) {
+    if (name == nullptr || *name == '\0') return make_ort_status(ORT_INVALID_ARGUMENT, "output name cannot be empty");
+  }
+  return nullptr;
+}
+
+bool overrides_initializer(const OrtSession& session, const RunCall& call) {
+  const std::span<const ValueInfo> overridable = session.core().overridable_initializers();
+  if (overridable.empty()) [[likely]]
+    return false;
+  for (const char* name : call.input_names)
+    if (find_value(overridable, name, 0) != kNotFound) return true;
+  return false;
+}
+
+// The same model with its overridable initializers as inputs, made when a run first gives one.
+OrtStatus* overriding_core(OrtSession& session, CoreSession** out) {
+  auto overriding = session.overriding.lock();
+  if (*overriding == nullptr) {
+    SessionOptions options = session.core_options;
+    options.initializers_as_inputs = true;
+    Result<std::shared_ptr<Session>> made = session.load(options);
+    if (!made.ok()) return to_ort(made.status());
+    *overriding = std::make_unique<CoreSession>(*std::move(made));
+  }
+  *out = overriding->get();
+  return nullptr;
+}
+
+OrtStatus* bind_inputs(const OrtSession& session, CoreSession& core, RunBinding& run, const RunCall& call) {
+  const std::span<const ValueInfo> infos = core.core->inputs();
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const size_t index = find_value(infos, call.input_names[i], i);
+    if (index == kNotFound) return ort_error(ORT_INVALID_ARGUMENT, "Invalid input name: {}", call.input_names[i]);
+    if (OrtStatus* bad = check_feed(infos[index], *call.inputs[i])) return bad;
+    const Status bound = run.binding.bind_input(index, call.inputs[i]->tensor);
+    if (!bound.ok()) return to_ort(bound);
+    run.bound[index] = true;
+  }
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (run.bound[i]) continue;
+    const size_t fallback = &core == session.main.get()
+                                ? kNotFound
+                                : find_value(session.core().overridable_initializers(), infos[i].name, 0);
+    if (fallback == kNotFound) return ort_error(ORT_FAIL, "Missing Input: {}", infos[i].name);
+    const Status bound = run.binding.bind_input(i, session.core().overridable_default(fallback));
+    if (!bound.ok()) return to_ort(bound);
+    run.bound[i] = true;
+  }
+  return nullptr;
+}
+
+OrtStatus* bind_outputs(CoreSession& core, RunBinding& run, const RunCall& call) {
+  const std::span<const ValueInfo> infos = core.core->outputs();
+  if (call.output_names.empty())
+    return make_ort_status(ORT_INVALID_ARGUMENT, "At least one output should be requested.");
+  for (size_t i = 0; i < call.output_names.size(); ++i) {
+    const size_t index = find_value(infos, call.output_names[i], i);
+    if (index == kNotFound) return ort_error(ORT_INVALID_ARGUMENT, "Invalid output name: {}", call.output_names[i]);
+    const OrtValue* given = call.outputs[i];
+    if (given == nullptr || given->kind == ONNX_TYPE_UNKNOWN) continue;
+    if (OrtStatus* bad = check_fetch(infos[index], *given)) return bad;
+    const Status bound = run.binding.bind_output(index, given->tensor);
+    if (!bound.ok()) return to_ort(bound);
+  }
+  return nullptr;
+}
+
+// New values for the outputs that the program left to us, all of them or none.
+OrtStatus* fetch_outputs(CoreSession& core, RunBinding& run, const RunCall& call) {
+  const std::span<const ValueInfo> infos = core.core->outputs();
+  std::unique_ptr<OrtValue> first;
+  std::vector<std::unique_ptr<OrtValue>> more;  // stays empty, and off the heap, for one output
+  for (size_t i = 0; i < call.output_names.size(); ++i) {
+    const size_t index = find_value(infos, call.output_names[i], i);
+    const Tensor result = run.binding.output(index);
+    OrtValue* given = call.outputs[i];
+    if (given != nullptr && given->kind != ONNX_TYPE_UNKNOWN) {
+      if (OrtStatus* bad = check_fetched(infos[index], *given, result.shape())) return bad;
+      if (i > 0) more.push_back(nullptr);
+      continue;
+    }
+    auto made = std::make_unique<OrtValue>(make_value(result));
+    if (i == 0) {
+      first = std::move(made);
+    } else {
+      more.push_back(std::move(made));
+    }
+  }
+  for (size_t i = 0; i < call.output_names.size(); ++i) {
+    std::unique_ptr<OrtValue>& made = i == 0 ? first : more[i - 1];
+    if (made == nullptr) continue;
+    if (call.outputs[i] != nullptr) {
+      *call.outputs[i] = std::move(*made);  // a value without anything in it: the program's own
+    } else {
+      call.outputs[i] = made.release();
+    }
+  }
+  return nullptr;
+}
+
+// Drops what the program gave. Outputs that Tenon allocates stay: their memory serves the next run once the program
+// released it.
+void forget_outputs(CoreSession& core, RunBinding& run, std::span<const char* const> names,
+                    std::span<OrtValue* const> given) {
+  const std::span<const ValueInfo> infos = core.core->outputs();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const size_t index = given[i] != nullptr ? find_value(infos, names[i], i) : kNotFound;
+    if (index != kNotFound) (void)run.binding.bind_output_auto(index);
+  }
+}
+
+OrtStatus* run_core(OrtSession& session, CoreSession& core, const RunCall& call) {
+  BindingLease lease(core);
+  if (OrtStatus* bad = lease.take()) return bad;
+  RunBinding& run = *lease.operator->();
+  OrtStatus* status = bind_inputs(session, core, run, call);
+  if (status == nullptr) status = bind_outputs(core, run, call);
+  if (status == nullptr) status = run_binding(session, core, run.binding, call.options);
+  const bool any_given =
+      std::any_of(call.outputs.begin(), call.outputs.end(), [](auto* one) { return one != nullptr; });
+  if (!any_given) [[likely]]
+    return status != nullptr ? status : fetch_outputs(core, run, call);
+  const std::vector<OrtValue*> given(call.outputs.begin(), call.outputs.end());
+  if (status == nullptr) status = fetch_outputs(core, run, call);
+  forget_outputs(core, run, call.output_names, given);
+  return status;
+}
+
+}  // namespace
+
+OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
+                       const OrtRunOptions* options) noexcept {
+  return guarded([&]() -> OrtStatus* {
+    RunOptions run;
+    const bool profiled = session.profile != nullptr || (options != nullptr && options->profiling);
+    if (options != nullptr) {
+      if (options->terminate.load(std::memory_order_relaxed)) [[unlikely]]
+        return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+      run.cancel = &options->terminate;
+    }
+    const int64_t begin_ns = profiled ? monotonic_ns() : 0;
+    Status status = core.core->run(binding, run);
+    if (profiled) [[unlikely]] {
+      const int64_t end_ns = monotonic_ns();
+      if (session.profile != nullptr) session.profile->add("model_run", begin_ns, end_ns);
+      if (status.ok() && options != nullptr && options->profiling)
+        status = write_run_profile(options->profile_prefix, begin_ns, end_ns);
+    }
+    if (status.ok()) [[likely]]
+      return nullptr;
+    if (status.code() == StatusCode::kCancelled)
+      return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+    return to_ort(status);
+  });
+}
+
+OrtStatus* run_session(OrtSession& session, const RunCall& call) noexcept {
+  if (OrtStatus* bad = check_call(call)) return bad;
+  return guarded([&]() -> OrtStatus* {
+    CoreSession* core = session.main.get();
+    if (overrides_initializer(session, call)) {
+      if (OrtStatus* bad = overriding_core(session, &core)) return bad;
+    }
+    return run_core(session, *core, call);
+  });
+}
+
+OrtStatus* ort_api::Run(OrtSession* session, const OrtRunOptions* run_options, const char* const* input_names,
+                        const OrtValue* const* inputs, size_t input_len, const char* const* output_names,
+                        size_t output_names_len, OrtValue** outputs) noexcept {
+  if (session == nullptr || (input_len > 0 && (input_names == nullptr || inputs == nullptr)) ||
+      (output_names_len > 0 && (output_names == nullptr || outputs == nullptr))) [[unlikely]]
+    return make_ort_status(ORT_INVALID_ARGUMENT, "Run needs a session, and an array wherever there is a count.");
+  return run_session(*session, {.options = run_options,
+                                .input_names = {input_names, input_len},
+                                .inputs = {inputs, input_len},
+                                .output_names = {output_names, output_names_len},
+                                .outputs = {outputs, output_names_len}});
+}
+
+OrtStatus* ort_api::RunAsync(OrtSession* session, const OrtRunOptions* run_options, const char* const* input_names,
+                             const OrtValue* const* input, size_t input_len, const char* const* output_names,
+                             size_t output_names_len, OrtValue** output, RunAsyncCallbackFn run_async_callback,
+                             void* user_data) noexcept {
+  if (session == nullptr || run_async_callback == nullptr ||
+      (input_len > 0 && (input_names == nullptr || input == nullptr)) ||
+      (output_names_len > 0 && (output_names == nullptr || output == nullptr)))
+    return make_ort_status(ORT_INVALID_ARGUMENT,
+                           "RunAsync needs a session, a callback, and an array wherever there is a count.");
+  return guarded([&]() -> OrtStatus* {
+    // The program keeps its arrays, names and values until the callback, as the reference asks.
+    const RunCall call{.options = run_options,
+                       .input_names = {input_names, input_len},
+                       .inputs = {input, input_len},
+                       .output_names = {output_names, output_names_len},
+                       .outputs = {output, output_names_len}};
+    return to_ort(session->executor.post([session, call, run_async_callback, user_data] {
+      OrtStatus* status = run_session(*session, call);
+      run_async_callback(user_data, status == nullptr ? call.outputs.data() : nullptr,
+                         status == nullptr ? call.outputs.size() : 0, status);
+    }));
+  });
+}
+
+}  // namespace tenon::abi

@@ -1,0 +1,152 @@
+// Making and releasing sessions.
+#include "abi/session.h"
+
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "abi/slots.h"
+#include "abi/status.h"
+#include "base/deadline.h"
+#include "graph/mapped_file.h"
+#include "graph/reader.h"
+
+namespace tenon::abi {
+namespace {
+
+bool contains(const Status& status, std::string_view text) { return status.message().find(text) != std::string::npos; }
+
+// The model as it was given: what Tenon fuses and folds is no ONNX, and the file means the same.
+Status write_model(const std::string& path, std::span<const std::byte> bytes) {
+  std::FILE* file = std::fopen(path.c_str(), "wbe");
+  if (file == nullptr)
+    return invalid_argument("The model \"{}\" cannot be written: {}.", path, errno_text("fopen", errno));
+  const bool all = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (std::fclose(file) != 0 || !all) return invalid_argument("The model \"{}\" cannot be written.", path);
+  return Status();
+}
+
+OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, CoreLoader load) {
+  const std::atomic<bool>& cancelled_flag = *session.options.cancel_load;
+  const auto load_cancelled = [&] { return cancelled_flag.load(std::memory_order_relaxed); };
+  const int64_t begin_ns = monotonic_ns();
+  if (OrtStatus* bad = choose_eps(session.options, *session.env)) return bad;
+  if (OrtStatus* bad = to_core(session.options, *session.env, session.core_options)) return bad;
+  Result<std::shared_ptr<Session>> core = load(session.core_options);
+  // Until here the program kept the buffers.
+  session.options.external_files.clear();
+  session.core_options.external_files.clear();
+  if (load_cancelled()) return make_ort_status(ORT_MODEL_LOAD_CANCELED, "The loading of the model was cancelled.");
+  if (!core.ok()) return load_error(core.status(), load_prefix);
+  session.main = std::make_unique<CoreSession>(*std::move(core));
+  if (!session.core().overridable_initializers().empty()) session.load = std::move(load);
+  if (session.options.profiling) {
+    session.profile = std::make_unique<SessionProfile>(session.options.profile_prefix);
+    session.profile->add("session_initialization", begin_ns, monotonic_ns());
+  }
+  return nullptr;
+}
+
+OrtStatus* session_from_path(const OrtEnv* env, const char* path, const OrtSessionOptions* options,
+                             OrtSession** out) noexcept {
+  return guarded([&]() -> OrtStatus* {
+    const std::string file = path;
+    const std::string prefix = "Load model from " + file + " failed:";
+    struct stat info;
+    if (::stat(path, &info) != 0)
+      return ort_error(ORT_NO_SUCHFILE, "{}Load model {} failed. File doesn't exist", prefix, file);
+    if (OrtStatus* bad = make_session(
+            env, options, prefix, [file](const SessionOptions& core) { return Session::load(file, core); }, out))
+      return bad;
+    if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
+    const Result<std::shared_ptr<const MappedFile>> model = MappedFile::open(file);
+    Status written = model.ok() ? write_model(options->optimized_model_path, (*model)->bytes()) : model.status();
+    if (written.ok()) return nullptr;
+    delete std::exchange(*out, nullptr);
+    return to_ort(written, ORT_FAIL);
+  });
+}
+
+OrtStatus* session_from_bytes(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
+                              OrtSession** out) noexcept {
+  return guarded([&]() -> OrtStatus* {
+    const std::span bytes(static_cast<const std::byte*>(data), size);
+    std::string directory;
+    if (options != nullptr) {
+      const char* folder = options->config_entries.find("session.model_external_initializers_file_folder_path");
+      if (folder != nullptr) directory = folder;
+    }
+    // External data that is given needs no folder, but a place to look for the rest.
+    const auto first = [bytes, directory](const SessionOptions& core) {
+      return Session::load_from_bytes(bytes, core, directory);
+    };
+    if (OrtStatus* bad = make_session(env, options, "", first, out)) return bad;
+    OrtSession& session = **out;
+    if (session.load) {
+      // A run may ask for the model again, when the program's bytes are gone.
+      session.load = [copy = std::vector(bytes.begin(), bytes.end()), directory](const SessionOptions& core) {
+        return Session::load_from_bytes(copy, core, directory);
+      };
+    }
+    if (options == nullptr || options->optimized_model_path.empty()) return nullptr;
+    const Status written = write_model(options->optimized_model_path, bytes);
+    if (!written.ok()) delete std::exchange(*out, nullptr);
+    return to_ort(written, ORT_FAIL);
+  });
+}
+
+}  // namespace
+
+OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept {
+  if (contains(status, kBrokenEncoding)) {
+    return prefix.empty()
+               ? make_ort_status(ORT_INVALID_PROTOBUF, "Failed to load model because protobuf parsing failed.")
+               : ort_error(ORT_INVALID_PROTOBUF, "{}Protobuf parsing failed.", prefix);
+  }
+  if (contains(status, "The model is empty") || contains(status, "The model has no graph"))
+    return ort_error(ORT_INVALID_ARGUMENT, "{}No graph was found in the protobuf.", prefix);
+  OrtErrorCode code = to_ort_code(status.code());
+  // An operator that no schema has is a fault of the model; one without a kernel is a limit of Tenon.
+  if (contains(status, "which does not exist up to opset") ||
+      contains(status, "Tenon knows no operator of that domain"))
+    code = ORT_INVALID_GRAPH;
+  // What is wrong with the model, and not with the call.
+  if (status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kOutOfRange)
+    code = ORT_INVALID_GRAPH;
+  if (status.code() == StatusCode::kNotFound) code = ORT_FAIL;  // external data; the model itself is there
+  return ort_error(code, "{}{}", prefix, status.message());
+}
+
+OrtStatus* make_session(const OrtEnv* env, const OrtSessionOptions* options, std::string load_prefix, CoreLoader load,
+                        OrtSession** out) noexcept {
+  return guarded([&]() -> OrtStatus* {
+    auto session = std::make_unique<OrtSession>();
+    session->env = current_env();
+    if (session->env.get() != env) return make_ort_status(ORT_INVALID_ARGUMENT, "The env was released.");
+    if (options != nullptr) session->options = *options;
+    if (OrtStatus* bad = fill_session(*session, load_prefix, std::move(load))) return bad;
+    *out = session.release();
+    return nullptr;
+  });
+}
+
+OrtStatus* ort_api::CreateSession(const OrtEnv* env, const ORTCHAR_T* model_path, const OrtSessionOptions* options,
+                                  OrtSession** out) noexcept {
+  clear(out);
+  if (OrtStatus* bad = check_pointers("CreateSession", {{"env", env}, {"model_path", model_path}, {"out", out}}))
+    return bad;
+  return session_from_path(env, model_path, options, out);
+}
+
+OrtStatus* ort_api::CreateSessionFromArray(const OrtEnv* env, const void* model_data, size_t model_data_length,
+                                           const OrtSessionOptions* options, OrtSession** out) noexcept {
+  clear(out);
+  if (OrtStatus* bad =
+          check_pointers("CreateSessionFromArray", {{"env", env}, {"model_data", model_data}, {"out", out}}))
+    return bad;
+  return session_from_bytes(env, model_data, model_data_length, options, out);
+}
+
+void ort_api::ReleaseSession(OrtSession* input) noexcept { delete input; }
+
+}  // namespace tenon::abi

@@ -1,0 +1,40 @@
+// What a session did and when, written as a trace (Chrome's event format) when profiling ends.
+//
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/guarded.h"
+#include "base/status.h"
+
+namespace tenon::abi {
+
+class SessionProfile {
+ public:
+  explicit SessionProfile(std::string prefix);
+
+  uint64_t start_ns() const { return static_cast<uint64_t>(start_ns_); }
+  // An event of this process and thread; beyond a million of them later ones are dropped.
+  void add(std::string_view name, int64_t begin_ns, int64_t end_ns);
+  // Writes "PREFIX_DATE_TIME.json" and gives its name. Once; then the profile is empty.
+  Result<std::string> write();
+
+ private:
+  struct Event {
+    std::string name;
+    int64_t begin_ns, end_ns;
+    int thread;
+  };
+  std::string prefix_;
+  int64_t start_ns_;
+  Guarded<std::vector<Event>> events_;
+};
+
+// Writes the profile of one run that asked for its own (RunOptionsEnableProfiling).
+Status write_run_profile(const std::string& prefix, int64_t begin_ns, int64_t end_ns);
+
+}  // namespace tenon::abi
