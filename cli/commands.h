@@ -17,6 +17,7 @@ void add_explain(CLI::App& app, Action* action);
 void add_inspect(CLI::App& app, Action* action);
 void add_devices(CLI::App& app, Action* action);
 void add_env(CLI::App& app, Action* action);
+void add_conformance(CLI::App& app, Action* action);
 void add_demo(CLI::App& app, Action* action);
 
 // 0 for OK; one number for each status code, listed in the help.

@@ -25,6 +25,7 @@ int run(int argc, char** argv) {
   add_inspect(app, &action);
   add_devices(app, &action);
   add_env(app, &action);
+  add_conformance(app, &action);
   add_demo(app, &action);
   try {
     app.parse(argc, argv);

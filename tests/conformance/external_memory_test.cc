@@ -13,8 +13,8 @@
 #include <functional>
 #include <thread>
 
+#include "../../cli/conformance/relu_model.h"
 #include "base/testing.h"
-#include "relu_model.h"
 
 namespace tenon::test {
 namespace {

@@ -22,6 +22,9 @@ Result<size_t> whole_pages(size_t size_bytes) {
   return *padded / page * page;
 }
 
+// Beyond any object that an import can name: an argument that is wrong, not memory that is short.
+constexpr size_t kLargestImportBytes = size_t{1} << 46;
+
 Result<void*> map_pages(size_t size_bytes, int access) {
   void* pages = ::mmap(nullptr, size_bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED)
@@ -73,11 +76,13 @@ SimMemory::Addresses::~Addresses() {
 
 Result<SimMemory::Addresses> SimMemory::reserve(size_t size_bytes) {
   // One page more: an import may begin anywhere in its first page.
+  TENON_INVALID_IF(size_bytes > kLargestImportBytes,
+                   "size_bytes ({}) exceeds the {} bytes that the device can address.", size_bytes,
+                   kLargestImportBytes);
   TENON_TRY_ASSIGN(const size_t pages_bytes, whole_pages(size_bytes));
-  const auto reserved = checked_add(pages_bytes, static_cast<size_t>(::sysconf(_SC_PAGESIZE)));
-  if (!reserved) return resource_exhausted("{} bytes of device addresses are asked for.", size_bytes);
-  TENON_TRY_ASSIGN(void* pages, map_pages(*reserved, PROT_NONE));
-  return Addresses(pages, *reserved);
+  const size_t reserved = pages_bytes + static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  TENON_TRY_ASSIGN(void* pages, map_pages(reserved, PROT_NONE));
+  return Addresses(pages, reserved);
 }
 
 void* SimMemory::adopt(Addresses addresses, std::byte* backing, size_t size_bytes, std::shared_ptr<const void> owner) {

@@ -1,0 +1,179 @@
+#include "cli/conformance/host.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+namespace tenon::conformance {
+
+namespace {
+
+constexpr uint32_t kOldestVersion = 24;  // the first with OrtInteropApi
+
+std::string absolute(const std::string& path) {
+  // A relative path would mean another folder to the host than to whoever typed it.
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::absolute(path, error);
+  return error ? path : full.string();
+}
+
+}  // namespace
+
+const char* code_name(OrtErrorCode code) {
+  constexpr const char* kNames[] = {"OK",
+                                    "FAIL",
+                                    "INVALID_ARGUMENT",
+                                    "NO_SUCHFILE",
+                                    "NO_MODEL",
+                                    "ENGINE_ERROR",
+                                    "RUNTIME_EXCEPTION",
+                                    "INVALID_PROTOBUF",
+                                    "MODEL_LOADED",
+                                    "NOT_IMPLEMENTED",
+                                    "INVALID_GRAPH",
+                                    "EP_FAIL",
+                                    "MODEL_LOAD_CANCELED",
+                                    "MODEL_REQUIRES_COMPILATION",
+                                    "NOT_FOUND",
+                                    "DEVICE_RESET"};
+  const auto index = static_cast<size_t>(code);
+  return index < std::size(kNames) ? kNames[index] : "an unknown code";
+}
+
+std::string Outcome::text() const { return ok() ? std::string("OK") : format("{} ({})", code_name(code), message); }
+
+Status to_status(const Outcome& outcome, const char* what) {
+  if (outcome.ok()) return Status();
+  const StatusCode code = outcome.code == ORT_NOT_IMPLEMENTED    ? StatusCode::kUnsupported
+                          : outcome.code == ORT_INVALID_ARGUMENT ? StatusCode::kInvalidArgument
+                                                                 : StatusCode::kDeviceError;
+  return make_status(code, "{} fails: {}.", what, outcome.text());
+}
+
+Result<std::unique_ptr<Host>> Host::load(const HostOptions& options) {
+  std::unique_ptr<Host> host(new Host());
+  TENON_TRY(host->open(options));
+  TENON_TRY(host->find_device(options));
+  return host;
+}
+
+Host::~Host() {
+  if (api_ == nullptr) return;
+  if (!plugin_name_.empty()) (void)take(api_->UnregisterExecutionProviderLibrary(env_, plugin_name_.c_str()));
+  if (env_ != nullptr) api_->ReleaseEnv(env_);
+  // The library stays loaded: hosts keep threads and exit handlers.
+}
+
+Status Host::open(const HostOptions& options) {
+  auto* get_base = options.own;
+  if (!options.library.empty()) {
+    library_ = ::dlopen(absolute(options.library).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) return not_found("The host does not load: {}.", ::dlerror());
+    get_base = reinterpret_cast<decltype(get_base)>(::dlsym(library_, "OrtGetApiBase"));
+    TENON_INVALID_IF(get_base == nullptr, "\"{}\" has no OrtGetApiBase, so it is no host.", options.library);
+  }
+  TENON_INVALID_IF(get_base == nullptr, "This program has no host of its own; name the library of one.");
+  const OrtApiBase* base = get_base();
+  // Asking for a version that the host does not have makes it write to stderr: begin with what it says of itself.
+  uint32_t newest = 0;
+  if (const char* dot = std::strchr(base->GetVersionString(), '.')) newest = static_cast<uint32_t>(std::atoi(dot + 1));
+  for (version_ = std::min<uint32_t>(newest, ORT_API_VERSION); version_ >= kOldestVersion && api_ == nullptr;) {
+    api_ = base->GetApi(version_);
+    if (api_ == nullptr) --version_;
+  }
+  TENON_UNSUPPORTED_IF(api_ == nullptr, "The host ({}) is older than API version {}, which has the first importers.",
+                       base->GetVersionString(), kOldestVersion);
+  is_tenon_ = std::strstr(api_->GetBuildInfoString(), "Tenon") != nullptr;
+  description_ = format("{} {}", is_tenon_ ? "Tenon, as onnxruntime" : "onnxruntime", base->GetVersionString());
+  TENON_TRY(to_status(take(api_->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "conformance", &env_)), "CreateEnv"));
+  if (options.plugin_library.empty()) return Status();
+  const std::string path = absolute(options.plugin_library);
+  TENON_TRY(to_status(take(api_->RegisterExecutionProviderLibrary(env_, options.plugin_name.c_str(), path.c_str())),
+                      "RegisterExecutionProviderLibrary"));
+  plugin_name_ = options.plugin_name;
+  if (void* plugin = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
+    if (void* get = ::dlsym(plugin, "TenonSimGetTestApi"))
+      sim_ = reinterpret_cast<TenonSimGetTestApiFn>(get)(TENON_SIM_TEST_API_VERSION);
+    ::dlclose(plugin);  // the host's own reference stays
+  }
+  return Status();
+}
+
+Status Host::find_device(const HostOptions& options) {
+  const OrtEpDevice* const* devices = nullptr;
+  size_t count = 0;
+  TENON_TRY(to_status(take(api_->GetEpDevices(env_, &devices, &count)), "GetEpDevices"));
+  std::set<std::string> names;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = api_->EpDevice_EpName(devices[i]);
+    names.insert(name);
+    const bool wanted = !options.ep_name.empty()          ? name == options.ep_name
+                        : !options.plugin_library.empty() ? name != "CPUExecutionProvider"
+                                                          : name == "CPUExecutionProvider";
+    if (wanted && device_ == nullptr) device_ = devices[i];
+  }
+  if (device_ == nullptr) {
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    return not_found("No device of EP \"{}\" is offered; there are devices of: {}.",
+                     options.ep_name.empty() ? options.plugin_name : options.ep_name, list);
+  }
+  ep_name_ = api_->EpDevice_EpName(device_);
+  return Status();
+}
+
+Outcome Host::take(OrtStatus* status) const {
+  if (status == nullptr) return {};
+  Outcome outcome{api_->GetErrorCode(status), api_->GetErrorMessage(status)};
+  api_->ReleaseStatus(status);
+  return outcome;
+}
+
+Result<Owned<OrtExternalResourceImporter>> Host::create_importer() const {
+  OrtExternalResourceImporter* importer = nullptr;
+  TENON_TRY(to_status(take(interop().CreateExternalResourceImporterForDevice(device_, &importer)),
+                      "CreateExternalResourceImporterForDevice"));
+  return own(importer, interop().ReleaseExternalResourceImporter);
+}
+
+Result<Owned<OrtSyncStream>> Host::create_stream() const {
+  OrtSyncStream* stream = nullptr;
+  TENON_TRY(
+      to_status(take(api_->CreateSyncStreamForEpDevice(device_, nullptr, &stream)), "CreateSyncStreamForEpDevice"));
+  if (stream == nullptr) return unsupported("CreateSyncStreamForEpDevice gives no stream, with success.");
+  return own(stream, api_->ReleaseSyncStream);
+}
+
+Result<Owned<OrtSession>> Host::create_session(const std::vector<std::byte>& model) const {
+  OrtSessionOptions* raw_options = nullptr;
+  TENON_TRY(to_status(take(api_->CreateSessionOptions(&raw_options)), "CreateSessionOptions"));
+  const auto options = own(raw_options, api_->ReleaseSessionOptions);
+  TENON_TRY(to_status(take(api_->SetIntraOpNumThreads(raw_options, 1)), "SetIntraOpNumThreads"));
+  TENON_TRY(to_status(
+      take(api_->SessionOptionsAppendExecutionProvider_V2(raw_options, env_, &device_, 1, nullptr, nullptr, 0)),
+      "SessionOptionsAppendExecutionProvider_V2"));
+  OrtSession* session = nullptr;
+  TENON_TRY(to_status(take(api_->CreateSessionFromArray(env_, model.data(), model.size(), raw_options, &session)),
+                      "CreateSessionFromArray"));
+  return own(session, api_->ReleaseSession);
+}
+
+Status Host::wait_for(OrtSyncStream* stream) const {
+  const OrtSyncStreamImpl* constant = ep().SyncStream_GetImpl(stream);
+  TENON_UNSUPPORTED_IF(constant == nullptr, "The stream has no implementation that can be waited for.");
+  auto* impl = const_cast<OrtSyncStreamImpl*>(constant);
+  OrtSyncNotificationImpl* notification = nullptr;
+  TENON_TRY(to_status(take(impl->CreateNotification(impl, &notification)), "OrtSyncStreamImpl.CreateNotification"));
+  Outcome outcome = take(notification->Activate(notification));
+  const char* what = "OrtSyncNotificationImpl.Activate";
+  if (outcome.ok()) {
+    what = "OrtSyncNotificationImpl.WaitOnHost";
+    outcome = take(notification->WaitOnHost(notification));
+  }
+  notification->Release(notification);
+  return to_status(outcome, what);
+}
+
+}  // namespace tenon::conformance

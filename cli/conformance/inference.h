@@ -1,0 +1,38 @@
+// A session that computes y = Relu(x), run on imported tensors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/conformance/tensors.h"
+
+namespace tenon::conformance {
+
+inline constexpr int64_t kReluCount = 3 * 1024;
+inline constexpr size_t kReluBytes = kReluCount * sizeof(float);
+// The input, then the output.
+inline constexpr size_t kFrameBytes = 2 * kReluBytes;
+
+float relu_input(int frame, int64_t index);
+void upload(std::byte* memory, int frame);
+// Empty, or the first element that is wrong.
+std::string read_back(const std::byte* memory, int frame);
+
+class ReluSession {
+ public:
+  // Null when the session cannot be made; that is the check's failure.
+  static std::unique_ptr<ReluSession> create(Check& check);
+  // Binds tensors of the import and runs once on `stream`. A failure of run() is the check's.
+  Status try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory);
+  bool run(OrtSyncStream* stream, const OrtExternalMemoryHandle* memory) {
+    return check_.expect_ok(try_run(stream, check_.importer(), memory), "A run on imported memory");
+  }
+  OrtSession* session() { return session_.get(); }
+
+ private:
+  explicit ReluSession(Check& check) : check_(check) {}
+  Check& check_;
+  Owned<OrtSession> session_;
+};
+
+}  // namespace tenon::conformance

@@ -1,0 +1,147 @@
+// Runs on imported memory: S1.7, S1.8.
+#include <cmath>
+#include <thread>
+
+#include "cli/conformance/inference.h"
+#include "cli/conformance/relu_model.h"
+
+namespace tenon::conformance {
+
+namespace {
+
+constexpr int64_t kLongNs = 20'000'000'000;
+
+const std::vector<int64_t>& relu_shape() {
+  static const std::vector<int64_t> shape = {1, 3, kReluCount / 3};
+  return shape;
+}
+
+}  // namespace
+
+float relu_input(int frame, int64_t index) { return static_cast<float>((index * 37 + frame * 101) % 2003 - 1000) / 64; }
+
+void upload(std::byte* memory, int frame) {
+  auto* floats = reinterpret_cast<float*>(memory);
+  for (int64_t i = 0; i < kReluCount; ++i) floats[i] = relu_input(frame, i);
+}
+
+std::string read_back(const std::byte* memory, int frame) {
+  const auto* floats = reinterpret_cast<const float*>(memory + kReluBytes);
+  for (int64_t i = 0; i < kReluCount; ++i) {
+    const float expected = std::fmax(0.0f, relu_input(frame, i));
+    if (floats[i] != expected) return format("frame {}: element {} is {} instead of {}", frame, i, floats[i], expected);
+  }
+  return "";
+}
+
+std::unique_ptr<ReluSession> ReluSession::create(Check& check) {
+  std::unique_ptr<ReluSession> relu(new ReluSession(check));
+  check.step("creating a session");
+  auto session = check.host().create_session(test::relu_model({1, 3, kReluCount / 3}));
+  if (!check.expect_ok(session.status(), "A session of Relu on the EP")) return nullptr;
+  relu->session_ = std::move(*session);
+  return relu;
+}
+
+Status ReluSession::try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer,
+                            const OrtExternalMemoryHandle* memory) {
+  const OrtApi& api = check_.api();
+  Owned<OrtValue> input, output;
+  TENON_TRY(to_status(create_tensor(check_, importer, memory, describe_tensor(check_, relu_shape(), 0), &input),
+                      "CreateTensorFromMemory"));
+  TENON_TRY(
+      to_status(create_tensor(check_, importer, memory, describe_tensor(check_, relu_shape(), kReluBytes), &output),
+                "CreateTensorFromMemory"));
+  OrtRunOptions* raw_options = nullptr;
+  TENON_TRY(to_status(check_.take(api.CreateRunOptions(&raw_options)), "CreateRunOptions"));
+  const auto options = check_.host().own(raw_options, api.ReleaseRunOptions);
+  api.RunOptionsSetSyncStream(raw_options, stream);
+  const char* input_names[] = {"x"};
+  const char* output_names[] = {"y"};
+  const OrtValue* inputs[] = {input.get()};
+  OrtValue* outputs[] = {output.get()};
+  TENON_TRY(to_status(
+      check_.take(api.Run(session_.get(), raw_options, input_names, inputs, 1, output_names, 1, outputs)), "Run"));
+  if (outputs[0] != output.get()) return device_error("Run replaces the output that was bound (S1.8).");
+  return Status();
+}
+
+namespace {
+
+// S1.7, S1.8, S6.2: uploads by the other side, wait, Relu in place, signal, readback by the other side.
+void full_inference(Check& check) {
+  constexpr int kFrames = 5;
+  if (check.importer() == nullptr) return;
+  const auto memory_exporters = check.memory_exporters();
+  const auto semaphore_exporters = check.semaphore_exporters();
+  if (memory_exporters.empty() || semaphore_exporters.empty())
+    return check.skip("The EP imports no memory or no semaphore that this program can make.");
+  auto session = ReluSession::create(check);
+  if (session == nullptr) return;
+  for (const auto& memory_exporter : memory_exporters) {
+    for (const auto& semaphore_exporter : semaphore_exporters) {
+      const std::string what = format("{}, {}", memory_exporter->name(), semaphore_exporter->name());
+      check.step(what);
+      auto memory = memory_exporter->make(kFrameBytes);
+      auto semaphore = semaphore_exporter->make();
+      if (!check.expect_ok(memory.status(), what) || !check.expect_ok(semaphore.status(), what)) continue;
+      const auto memory_handle = import_all(check, **memory);
+      const auto semaphore_handle = import_all(check, **semaphore);
+      const auto stream = check.stream();
+      if (memory_handle == nullptr || semaphore_handle == nullptr || stream == nullptr) continue;
+
+      std::string wrong;
+      std::thread other([&] {
+        for (int frame = 0; frame < kFrames && wrong.empty(); ++frame) {
+          const auto turn = static_cast<uint64_t>(2 * frame);
+          upload((*memory)->view(), frame);
+          Status status = (*semaphore)->other().signal(turn + 1);
+          if (status.ok()) status = (*semaphore)->other().wait(turn + 2, kLongNs);
+          wrong = status.ok() ? read_back((*memory)->view(), frame) : status.message();
+        }
+      });
+      for (int frame = 0; frame < kFrames; ++frame) {
+        const auto turn = static_cast<uint64_t>(2 * frame);
+        check.step(format("{}, frame {}", what, frame));
+        if (!check.expect_ok(check.take(check.interop().WaitSemaphore(check.importer(), semaphore_handle.get(),
+                                                                      stream.get(), turn + 1)),
+                             "WaitSemaphore") ||
+            !session->run(stream.get(), memory_handle.get()) ||
+            !check.expect_ok(check.take(check.interop().SignalSemaphore(check.importer(), semaphore_handle.get(),
+                                                                        stream.get(), turn + 2)),
+                             "SignalSemaphore")) {
+          // The other side must not wait for frames that do not come.
+          (void)(*semaphore)->other().signal(1'000'000);
+          break;
+        }
+      }
+      other.join();
+      if (!wrong.empty()) check.fail(format("{}: {}", what, wrong));
+    }
+  }
+}
+
+// S1.8: where to allocate for a session.
+void devices_of_inputs_and_outputs(Check& check) {
+  auto session = ReluSession::create(check);
+  if (session == nullptr) return;
+  const OrtEpDevice* device = nullptr;
+  check.step("SessionGetEpDeviceForInputs");
+  if (check.expect_ok(check.take(check.api().SessionGetEpDeviceForInputs(session->session(), &device, 1)),
+                      "SessionGetEpDeviceForInputs"))
+    check.expect(device == check.host().device(), "SessionGetEpDeviceForInputs names another device.");
+  device = nullptr;
+  check.step("SessionGetEpDeviceForOutputs");
+  if (check.expect_ok(check.take(check.api().SessionGetEpDeviceForOutputs(session->session(), &device, 1)),
+                      "SessionGetEpDeviceForOutputs"))
+    check.expect(device == check.host().device(), "SessionGetEpDeviceForOutputs names another device.");
+}
+
+}  // namespace
+
+const std::vector<CheckEntry> kInferenceChecks = {
+    {"SessionNamesItsDevices", "S1.8", &devices_of_inputs_and_outputs},
+    {"FullInferenceWithExternalMemory", "S1.7", &full_inference},
+};
+
+}  // namespace tenon::conformance

@@ -1,0 +1,15 @@
+// What can be shared with the simulated EP: its model of NT handles, and memfds in place of the fds of GPU drivers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cli/conformance/exporter.h"
+#include "ep/sim/sim_test_api.h"
+
+namespace tenon::conformance {
+
+std::vector<std::unique_ptr<MemoryExporter>> sim_memory_exporters(const TenonSimTestApi& sim);
+std::vector<std::unique_ptr<SemaphoreExporter>> sim_semaphore_exporters(const TenonSimTestApi& sim);
+
+}  // namespace tenon::conformance

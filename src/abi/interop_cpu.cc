@@ -1,0 +1,81 @@
+#include "abi/interop_cpu.h"
+
+#include <tenon/external_memory.h>
+
+#include <cstring>
+#include <utility>
+
+#include "abi/status.h"
+#include "interop/importer.h"
+
+namespace tenon::abi {
+
+namespace {
+
+class CpuMemory final : public DeviceMemory {
+ public:
+  explicit CpuMemory(std::shared_ptr<ExternalMemory> memory) : memory_(std::move(memory)) {}
+
+  Result<std::unique_ptr<OrtValue>> create_tensor(const OrtExternalTensorDescriptor&, const ImportedView& view,
+                                                  const std::shared_ptr<DeviceMemory>&) override {
+    // The tensor holds the import itself: nothing of the C ABI is needed to keep it alive.
+    TENON_TRY_ASSIGN(Tensor tensor, ExternalMemory::create_tensor(memory_, view.type, view.shape, view.offset_bytes));
+    return std::make_unique<OrtValue>(make_value(std::move(tensor)));
+  }
+
+ private:
+  const std::shared_ptr<ExternalMemory> memory_;
+};
+
+class CpuSemaphore final : public DeviceSemaphore {
+ public:
+  explicit CpuSemaphore(std::shared_ptr<Timeline> timeline) : timeline_(std::move(timeline)) {}
+
+  Status wait(OrtSyncStream& stream, uint64_t value) override {
+    TENON_TRY_ASSIGN(CpuStream * cpu, cpu_stream(stream));
+    return cpu->queue().wait({timeline_, value});
+  }
+  Status signal(OrtSyncStream& stream, uint64_t value) override {
+    TENON_TRY_ASSIGN(CpuStream * cpu, cpu_stream(stream));
+    return cpu->queue().signal({timeline_, value});
+  }
+
+ private:
+  static Result<CpuStream*> cpu_stream(OrtSyncStream& stream) {
+    CpuStream* cpu = CpuStream::from(stream);
+    TENON_INVALID_IF(cpu == nullptr, "The stream is not one of the CPU device, but the semaphore's importer is.");
+    return cpu;
+  }
+
+  const std::shared_ptr<Timeline> timeline_;
+};
+
+class CpuImporter final : public DeviceImporter {
+ public:
+  Result<bool> can_import_memory(uint32_t kind) const override { return tenon::can_import_memory(kind); }
+  Result<bool> can_import_semaphore(uint32_t kind) const override { return tenon::can_import_semaphore(kind); }
+
+  Result<std::shared_ptr<DeviceMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) override {
+    TENON_TRY_ASSIGN(auto memory, tenon::import_memory(kind_of(&descriptor.handle_type), descriptor.native_handle,
+                                                       descriptor.size_bytes, descriptor.offset_bytes));
+    return std::shared_ptr<DeviceMemory>(std::make_shared<CpuMemory>(std::move(memory)));
+  }
+
+  Result<std::shared_ptr<DeviceSemaphore>> import_semaphore(const OrtExternalSemaphoreDescriptor& descriptor) override {
+    TENON_TRY_ASSIGN(auto timeline, tenon::import_semaphore(kind_of(&descriptor.type), descriptor.native_handle));
+    return std::shared_ptr<DeviceSemaphore>(std::make_shared<CpuSemaphore>(std::move(timeline)));
+  }
+
+ private:
+  static uint32_t kind_of(const void* field) {
+    uint32_t kind = 0;
+    std::memcpy(&kind, field, sizeof(kind));
+    return kind;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<DeviceImporter> make_cpu_importer() { return std::make_shared<CpuImporter>(); }
+
+}  // namespace tenon::abi

@@ -1,0 +1,140 @@
+#include "vulkan_exporter.h"
+
+#include <fcntl.h>
+
+#include <cstring>
+#include <random>
+
+#include "../interop/vulkan_program.h"
+
+namespace tenon::conformance {
+
+namespace {
+
+using test::VulkanBuffer;
+using test::VulkanProgram;
+
+std::shared_ptr<VulkanProgram> program(std::string* why_not) {
+  static std::string reason;
+  // One device a process: drivers keep memory of theirs until it ends.
+  static std::shared_ptr<VulkanProgram> made = VulkanProgram::create(&reason);
+  *why_not = reason;
+  return made;
+}
+
+// Where the driver puts an allocation inside its fd: asked with a nonce, never assumed.
+Result<size_t> opaque_offset(VulkanProgram& vulkan) {
+  std::random_device random;
+  uint32_t nonce[16];
+  for (uint32_t& word : nonce) word = random();
+  const VulkanBuffer probe = vulkan.make_buffer(sizeof(nonce));
+  std::memcpy(probe.mapped, nonce, sizeof(nonce));
+  const OwnedHandle fd = vulkan.export_fd(probe);
+  Result<size_t> offset = find_opaque_fd_offset(fd.fd(), nonce, sizeof(nonce));
+  vulkan.destroy(probe);
+  return offset;
+}
+
+class VulkanMemory final : public SharedMemory {
+ public:
+  VulkanMemory(std::shared_ptr<VulkanProgram> vulkan, size_t size_bytes, size_t offset)
+      : vulkan_(std::move(vulkan)),
+        buffer_(vulkan_->make_buffer(size_bytes)),
+        fd_(vulkan_->export_fd(buffer_)),
+        offset_(offset) {
+    std::memset(buffer_.mapped, 0, size_bytes);
+  }
+  ~VulkanMemory() override { vulkan_->destroy(buffer_); }
+
+  OrtExternalMemoryDescriptor descriptor(uint32_t version) override { return describe(version, fd_.fd()); }
+  OrtExternalMemoryDescriptor broken_descriptor(uint32_t version) override { return describe(version, 1 << 20); }
+  std::byte* view() override { return static_cast<std::byte*>(buffer_.mapped); }
+  size_t size_bytes() const override { return buffer_.size_bytes; }
+  void take_on_success() override { (void)fd_.release_fd(); }
+  std::string check_still_ours() override {
+    return ::fcntl(fd_.fd(), F_GETFD) >= 0 ? "" : "A failed import closed the file descriptor.";
+  }
+  std::string check_given_back() override { return ""; }
+  // The object also holds what the driver keeps around the buffer.
+  bool size_is_known() const override { return false; }
+
+ private:
+  OrtExternalMemoryDescriptor describe(uint32_t version, int fd) const {
+    OrtExternalMemoryDescriptor descriptor = {};
+    descriptor.version = version;
+    descriptor.handle_type = ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD;
+    descriptor.native_handle = reinterpret_cast<void*>(static_cast<intptr_t>(fd));
+    descriptor.size_bytes = buffer_.size_bytes;
+    descriptor.offset_bytes = offset_;
+    return descriptor;
+  }
+
+  const std::shared_ptr<VulkanProgram> vulkan_;
+  const VulkanBuffer buffer_;
+  OwnedHandle fd_;
+  const size_t offset_;
+};
+
+class VulkanMemoryExporter final : public MemoryExporter {
+ public:
+  VulkanMemoryExporter(std::shared_ptr<VulkanProgram> vulkan, size_t offset)
+      : vulkan_(std::move(vulkan)), offset_(offset) {}
+  const char* name() const override { return "vulkan_opaque_fd"; }
+  uint32_t kind() const override { return ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD; }
+  Result<std::unique_ptr<SharedMemory>> make(size_t size_bytes) override {
+    return std::unique_ptr<SharedMemory>(std::make_unique<VulkanMemory>(vulkan_, size_bytes, offset_));
+  }
+
+ private:
+  const std::shared_ptr<VulkanProgram> vulkan_;
+  const size_t offset_;
+};
+
+// A timeline that the driver cannot export: the EP reaches it through callbacks.
+class VulkanSemaphoreExporter final : public SemaphoreExporter {
+ public:
+  explicit VulkanSemaphoreExporter(std::shared_ptr<VulkanProgram> vulkan) : vulkan_(std::move(vulkan)) {}
+  const char* name() const override { return "vulkan_timeline (callbacks)"; }
+  uint32_t kind() const override { return TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS; }
+  Result<std::unique_ptr<SharedSemaphore>> make() override {
+    const VkSemaphore semaphore = vulkan_->make_timeline(0);
+    TENON_TRY_ASSIGN(std::shared_ptr<Timeline> timeline,
+                     make_callback_timeline("vulkan", vulkan_->callbacks(semaphore)));
+    // The semaphore lives as long as its timeline.
+    struct Owner {
+      std::shared_ptr<VulkanProgram> vulkan;
+      VkSemaphore semaphore;
+      std::shared_ptr<Timeline> timeline;
+      ~Owner() { vulkan->destroy(semaphore); }
+    };
+    auto owner = std::make_shared<Owner>(vulkan_, semaphore, timeline);
+    return share_by_callbacks(std::shared_ptr<Timeline>(owner, timeline.get()));
+  }
+
+ private:
+  const std::shared_ptr<VulkanProgram> vulkan_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<MemoryExporter>> vulkan_memory_exporters(std::string* why_not) {
+  std::vector<std::unique_ptr<MemoryExporter>> exporters;
+  const auto vulkan = program(why_not);
+  if (vulkan == nullptr) return exporters;
+  const Result<size_t> offset = opaque_offset(*vulkan);
+  if (offset.ok()) {
+    exporters.push_back(std::make_unique<VulkanMemoryExporter>(vulkan, *offset));
+  } else {
+    *why_not = offset.status().message();
+  }
+  return exporters;
+}
+
+std::vector<std::unique_ptr<SemaphoreExporter>> vulkan_semaphore_exporters(std::string* why_not) {
+  std::vector<std::unique_ptr<SemaphoreExporter>> exporters;
+  const auto vulkan = program(why_not);
+  if (vulkan != nullptr) exporters.push_back(std::make_unique<VulkanSemaphoreExporter>(vulkan));
+  return exporters;
+}
+
+}  // namespace tenon::conformance

@@ -1,0 +1,15 @@
+// Buffers and timelines of a Vulkan driver, to be imported by an EP.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cli/conformance/exporter.h"
+
+namespace tenon::conformance {
+
+// Empty, with the reason, on a machine without a software Vulkan device that exports memory.
+std::vector<std::unique_ptr<MemoryExporter>> vulkan_memory_exporters(std::string* why_not);
+std::vector<std::unique_ptr<SemaphoreExporter>> vulkan_semaphore_exporters(std::string* why_not);
+
+}  // namespace tenon::conformance
