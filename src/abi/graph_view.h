@@ -13,7 +13,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -107,7 +106,6 @@ struct OrtGraph {
   const OrtNode* parent = nullptr;  // subgraphs: the node that has it as an attribute
   // By the core's ids.
   std::unordered_map<tenon::ValueId, OrtValueInfo*> by_id;
-  std::unordered_map<std::string_view, const OrtValueInfo*> by_name;
   std::vector<tenon::abi::EditorInitializer> editor_initializers;
 };
 
@@ -134,15 +132,16 @@ Result<std::unique_ptr<OrtGraph>> make_graph_view(const Graph& graph, std::share
 Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<const int32_t> nodes,
                                                  std::shared_ptr<const GraphOrigin> origin);
 
-// A view of a region's body, for Compile. Inputs and outputs are the body's. `node_ids[n]` is the id that node n of the
+// A view of a region's body, for Compile. Inputs and outputs are the body's: constants that the region hands over are
+// among the inputs, and count as optional ones. `node_ids[n]` is the id that node n of the
 // body had in the graph that GetCapability saw; empty: its index.
-Result<std::unique_ptr<OrtGraph>> make_region_view(const Graph& body, std::shared_ptr<const GraphOrigin> origin,
+Result<std::unique_ptr<OrtGraph>> make_region_view(const Graph& body, std::string name,
+                                                   std::shared_ptr<const GraphOrigin> origin,
                                                    std::span<const size_t> node_ids = {});
 
-// The node that stands for a region, for Compile: its inputs and outputs are the values of `view` in the order in which
-// the region's kernel sees them (constants after the others, unless they are dropped). Lives as long as `view`.
-Result<std::unique_ptr<OrtNode>> make_region_node(const OrtGraph& view, std::string name, std::string ep_name,
-                                                  bool drop_constants, size_t id);
+// The node that stands for a region, for Compile: its inputs and outputs are those of `view`, its operator has the
+// view's name, in the domain `ep_name`. Lives as long as `view`.
+std::unique_ptr<OrtNode> make_region_node(const OrtGraph& view, std::string name, std::string ep_name, size_t id);
 
 // A model's type for a value of the core.
 OrtTypeInfo type_info_of(const Value& value);

@@ -44,13 +44,17 @@ struct OrtKernelContext {
 
   // Allocates nothing. `stream` may be null: a synchronous run on the CPU device.
   tenon::Status begin(tenon::KernelContext& run, OrtSyncStream* stream);
-  // After Compute: fails for an output that the kernel never asked for although its size had to come from it.
+  // After Compute, also after a failed one. Fails for an output whose size had to come from the kernel and did not.
   tenon::Status end();
+
+  // What the kernel gets for an output of which it says the shape: of outputs whose size is known it must be that one.
+  // Null for an output that nobody wants or that does not exist.
+  tenon::Result<OrtValue*> output(size_t index, const tenon::Shape& shape);
 
   struct Slot {
     OrtValue value;
-    bool present = false;
-    bool made = false;  // outputs: the kernel asked for it in this run
+    const OrtValue* shown = nullptr;  // null where absent
+    bool made = false;                // outputs whose size was not known: the kernel has said it in this run
   };
 
   const std::shared_ptr<const tenon::abi::KernelHost> host;

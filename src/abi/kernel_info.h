@@ -52,4 +52,7 @@ namespace tenon::abi {
 Result<std::unique_ptr<OrtKernelInfo>> make_kernel_info(const Graph& graph, const Node& node,
                                                         std::shared_ptr<const KernelHost> host);
 
+// For CopyKernelInfo; the tensors are shared.
+std::unique_ptr<OrtKernelInfo> copy_kernel_info(const OrtKernelInfo& info);
+
 }  // namespace tenon::abi

@@ -18,6 +18,8 @@ struct SchemaAttribute {
   std::string_view name;
   int8_t kind;  // AttributeProto.AttributeType
   bool required;
+  // As text, entries of a list with '|' between them; data() is null when there is no default.
+  std::string_view default_value;
 };
 
 struct SchemaParameter {
@@ -28,8 +30,9 @@ struct SchemaParameter {
 
 struct SchemaConstraint {
   std::string_view name;
-  uint64_t tensor_types;  // bit i: DataType i is allowed as a tensor
-  bool allows_other;      // sequences, optionals or maps too
+  uint64_t tensor_types;         // bit i: DataType i is allowed as a tensor
+  bool allows_other;             // sequences, optionals or maps too
+  std::string_view other_types;  // those, with '|' between them: "seq(tensor(float))|..."
 };
 
 struct Schema {

@@ -21,6 +21,23 @@ static void describe(const char* what, const OrtMemoryInfo* info) {
          api->MemoryInfoGetVendorId(info));
 }
 
+static void memory_devices(OrtMemoryInfo* const* all, size_t count) {
+  const OrtEpApi* ep_api = api->GetEpApi();
+  size_t i, j;
+  for (i = 0; i < count; ++i) {
+    const OrtMemoryDevice* device = all[i] != NULL ? ep_api->MemoryInfo_GetMemoryDevice(all[i]) : NULL;
+    if (device == NULL) continue;
+    printf("memory device %zu: type %d memory %d vendor 0x%x id %u, equal to", i,
+           (int)ep_api->MemoryDevice_GetDeviceType(device), (int)ep_api->MemoryDevice_GetMemoryType(device),
+           ep_api->MemoryDevice_GetVendorId(device), ep_api->MemoryDevice_GetDeviceId(device));
+    for (j = 0; j < count; ++j) {
+      if (all[j] != NULL && ep_api->MemoryDevice_AreEqual(device, ep_api->MemoryInfo_GetMemoryDevice(all[j])))
+        printf(" %zu", j);
+    }
+    printf("\n");
+  }
+}
+
 static OrtMemoryInfo* create(const char* name, OrtAllocatorType type, int id, OrtMemType mem_type) {
   OrtMemoryInfo* info = NULL;
   char what[160];
@@ -133,6 +150,7 @@ static void run(void) {
       compare(what, all[i], all[j]);
     }
   }
+  memory_devices(all, count);
   for (i = 0; i < count; ++i) api->ReleaseMemoryInfo(all[i]);
   api->ReleaseMemoryInfo(NULL);
   printf("released\n");

@@ -1,0 +1,18 @@
+// From what a program built with OrtModelEditorApi to a model of the core.
+//
+// OrtGraph, OrtNode and OrtValueInfo are those of abi/graph_view.h; here nodes name their values, and a graph owns what
+// was added to it.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include "abi/graph_view.h"
+#include "graph/reader.h"
+
+namespace tenon::abi {
+
+// Checks names, order and operators as the reader does for a file. Initializers are shared, not copied: the values live
+// as long as the result.
+Result<Model> to_core(const OrtModel& model);
+
+}  // namespace tenon::abi
