@@ -3,6 +3,7 @@
 
 #include <tenon/onnxruntime_c_api.h>
 
+#include <atomic>
 #include <memory>
 
 #include "abi/interop_api_importer.h"
@@ -36,6 +37,11 @@ class CpuStream final : public DeviceStream {
   explicit CpuStream(std::unique_ptr<Stream> queue);
   std::unique_ptr<Stream> queue_;
 };
+
+// Returns when all that is queued on `stream` is done: a run whose options have a stream comes after it. kCancelled
+// when `cancel` (may be null) is set meanwhile; only waits for the CPU's own streams look at it. Errors: the failure of
+// the work that was queued.
+Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel);
 
 // What CreateSyncStreamForEpDevice gives for the CPU EP's device; released with ReleaseSyncStream, which deletes it.
 // There are no options: any entry is an error that names it.

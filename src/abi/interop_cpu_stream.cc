@@ -109,6 +109,26 @@ Status CpuStream::end_run() { return Status(); }
 
 CpuStream* CpuStream::from(const OrtSyncStream& stream) { return dynamic_cast<CpuStream*>(stream.stream); }
 
+Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel) {
+  constexpr int64_t kSliceNs = 10'000'000;
+  CpuStream* cpu = CpuStream::from(stream);
+  if (cpu == nullptr) {
+    TENON_TRY_ASSIGN(const auto notification, stream.stream->create_notification());
+    TENON_TRY(notification->activate());
+    TENON_TRY(stream.stream->flush());
+    return notification->wait_on_host();
+  }
+  TENON_TRY_ASSIGN(auto timeline, make_host_timeline("run"));
+  const Fence reached{std::move(timeline), 1};
+  TENON_TRY(cpu->queue().signal(reached));
+  while (true) {
+    const Status status = reached.wait(kSliceNs);
+    if (status.code() != StatusCode::kCancelled || !reached.status().ok()) return status;
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
+      return cancelled("The run is cancelled while it waits for {}.", cpu->queue().name());
+  }
+}
+
 Result<std::unique_ptr<OrtSyncStream>> create_cpu_sync_stream(const OrtKeyValuePairs* options) {
   if (options != nullptr && !options->entries().empty())
     return invalid_argument("A stream of the CPU device has no option \"{}\".", options->entries().begin()->first);

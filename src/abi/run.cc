@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "abi/interop_cpu.h"
 #include "abi/run_options.h"
 #include "abi/slots.h"
 #include "abi/status.h"
@@ -197,7 +198,10 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
       run.cancel = &options->terminate;
     }
     const int64_t begin_ns = profiled ? monotonic_ns() : 0;
-    Status status = core.core->run(binding, run);
+    Status status;
+    if (options != nullptr && options->sync_stream != nullptr)
+      status = wait_for_stream(*options->sync_stream, &options->terminate);
+    if (status.ok()) status = core.core->run(binding, run);
     if (profiled) [[unlikely]] {
       const int64_t end_ns = monotonic_ns();
       if (session.profile != nullptr) session.profile->add("model_run", begin_ns, end_ns);
