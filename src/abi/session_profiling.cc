@@ -26,4 +26,19 @@ OrtStatus* ort_api::SessionGetProfilingStartTimeNs(const OrtSession* session, ui
   return nullptr;
 }
 
+OrtStatus* ort_api::SetEpDynamicOptions(OrtSession* sess, const char* const* keys, const char* const* values,
+                                        size_t kv_len) noexcept {
+  if (OrtStatus* bad = check_pointers("SetEpDynamicOptions", {{"sess", sess}})) return bad;
+  if (kv_len == 0) return make_ort_status(ORT_INVALID_ARGUMENT, "no inputs were passed");
+  if (OrtStatus* bad = check_pointers("SetEpDynamicOptions", {{"keys", keys}, {"values", values}})) return bad;
+  for (size_t i = 0; i < kv_len; ++i) {
+    if (keys[i] == nullptr || *keys[i] == '\0' || values[i] == nullptr)
+      return ort_error(ORT_INVALID_ARGUMENT, "Dynamic option {} has no key or no value.", i);
+  }
+  // The CPU EP has no such option, and ignores those that it does not know, as the reference does.
+  if (sess->options.eps.empty()) return nullptr;
+  return ort_error(ORT_NOT_IMPLEMENTED, "The EP {} cannot be given options while the session lives.",
+                   sess->options.eps.front().ep_name);
+}
+
 }  // namespace tenon::abi

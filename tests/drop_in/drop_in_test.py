@@ -1,0 +1,92 @@
+"""Each C program prints the same against stock libonnxruntime and against libtenon, but for differences.txt.
+
+Run with TENON_LIBRARY (libtenon) and TENON_PROGRAMS (the folder of the built programs) set. The stock library is the
+one of the onnxruntime package."""
+import difflib
+import os
+import pathlib
+import re
+import subprocess
+
+import onnxruntime
+import pytest
+
+import models
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = ["session_options", "session_info", "run_errors", "run_results", "io_binding", "async", "concurrency"]
+
+
+def stock_library():
+    folder = pathlib.Path(onnxruntime.__file__).parent / "capi"
+    found = sorted(folder.glob("libonnxruntime.so.*"))
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drop_in") / "models"
+    models.write(folder)
+    return folder
+
+
+def lines_of(program, library, model_folder, tmp_path):
+    command = [str(pathlib.Path(os.environ["TENON_PROGRAMS"]).resolve() / f"drop_in_{program}"), str(library), "models"]
+    run_in = tmp_path / pathlib.Path(library).name
+    run_in.mkdir(exist_ok=True)
+    (run_in / "models").symlink_to(model_folder)
+    done = subprocess.run(command, cwd=run_in, capture_output=True, text=True, errors="replace", timeout=300)
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout.splitlines()
+
+
+def explained():
+    """Of differences.txt: (program, pattern of stock's line, pattern of ours, reason)."""
+    rows = []
+    for line in (HERE / "differences.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            program, stock, ours, reason = (part.strip() for part in line.split(" | "))
+            assert reason, line
+            rows.append((program, re.compile(stock), re.compile(ours), reason))
+    return rows
+
+
+def differences(stock, ours):
+    """Blocks of lines that differ, paired line by line; a side that has fewer gives "" for the rest."""
+    pairs = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, stock, ours, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        left, right = stock[a:b], ours[c:d]
+        count = max(len(left), len(right))
+        pairs += zip(left + [""] * (count - len(left)), right + [""] * (count - len(right)))
+    return pairs
+
+
+used = set()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_same_effects_codes_and_messages_as_stock(program, model_folder, tmp_path):
+    stock = lines_of(program, stock_library(), model_folder, tmp_path)
+    ours = lines_of(program, os.environ["TENON_LIBRARY"], model_folder, tmp_path)
+    assert stock[-1] == ours[-1] == "end"
+    unexplained = []
+    for pair in differences(stock, ours):
+        for index, (where, left, right, _) in enumerate(explained()):
+            if where == program and left.fullmatch(pair[0]) and right.fullmatch(pair[1]):
+                used.add(index)
+                break
+        else:
+            unexplained.append(f"stock: {pair[0]}\n ours: {pair[1]}")
+    assert not unexplained, f"{len(unexplained)} of {len(stock)} lines differ:\n" + "\n".join(unexplained)
+
+
+def test_the_list_of_differences_has_no_row_that_nothing_needs():
+    left_over = [row[0] + ": " + row[1].pattern for index, row in enumerate(explained()) if index not in used]
+    assert not left_over
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-q"]))

@@ -1,0 +1,80 @@
+"""The small models that the drop-in programs open. Usage: models.py FOLDER"""
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT = TensorProto.FLOAT
+
+
+def info(name, shape, kind=FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def save(folder, name, nodes, inputs, outputs, initializers=(), **graph_fields):
+    graph = helper.make_graph(nodes, name, inputs, outputs, list(initializers), **graph_fields)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    if name == "add":
+        model.producer_name = "drop-in"
+        model.producer_version = "1.2"
+        model.domain = "example.tenon"
+        model.model_version = 42
+        model.doc_string = "adds two tensors"
+        graph.doc_string = "the graph's own text"
+        model.graph.doc_string = graph.doc_string
+        helper.set_model_props(model, {"author": "somebody", "empty": "", "labels": "a,b,c"})
+    onnx.save(model, folder / f"{name}.onnx")
+    return model
+
+
+def write(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    node = helper.make_node
+    save(folder, "add", [node("Add", ["x", "y"], ["sum"])], [info("x", ["N", 4]), info("y", ["N", 4])],
+         [info("sum", ["N", 4])])
+    kinds = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13]
+    save(folder, "types", [node("Identity", [f"in{k}"], [f"out{k}"]) for k in kinds],
+         [info(f"in{k}", [2], k) for k in kinds], [info(f"out{k}", [2], k) for k in kinds])
+    save(folder, "two_outputs", [node("Relu", ["x"], ["positive"]), node("Neg", ["x"], ["negative"])],
+         [info("x", ["batch", 3])], [info("positive", ["batch", 3]), info("negative", ["batch", 3])])
+    save(folder, "nonzero", [node("NonZero", ["x"], ["where"])], [info("x", ["N"])],
+         [info("where", [1, None], TensorProto.INT64)])
+    save(folder, "scalar", [node("Add", ["x", "x"], ["twice"])], [info("x", [])], [info("twice", [])])
+    save(folder, "chain", [node("Relu" if i == 0 else "Add", ["x"] if i == 0 else [f"t{i - 1}", "x"], [f"t{i}"])
+                           for i in range(64)], [info("x", [8])], [info("t63", [8])])
+    weight = numpy_helper.from_array(np.arange(4, dtype=np.float32), "w")
+    save(folder, "overridable", [node("Mul", ["x", "w"], ["y"])], [info("x", ["N", 4]), info("w", [4])],
+         [info("y", ["N", 4])], [weight])
+    save(folder, "weights", [node("Mul", ["x", "w"], ["y"])], [info("x", ["N", 4])], [info("y", ["N", 4])], [weight])
+    model = save(folder, "denoted", [node("Relu", ["x"], ["y"])], [info("x", [None, 3, "H"])],
+                 [info("y", [None, 3, "H"])])
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    dims[0].denotation, dims[1].denotation, dims[2].denotation = "DATA_BATCH", "DATA_CHANNEL", "DATA_FEATURE"
+    onnx.save(model, folder / "denoted.onnx")
+    model = save(folder, "external", [node("Mul", ["x", "w"], ["y"])], [info("x", ["N", 4])], [info("y", ["N", 4])],
+                 [weight])
+    onnx.save_model(model, folder / "external.onnx", save_as_external_data=True, location="external.bin",
+                    size_threshold=0)
+    model = save(folder, "missing", [node("Mul", ["x", "w"], ["y"])], [info("x", ["N", 4])], [info("y", ["N", 4])],
+                 [weight])
+    onnx.save_model(model, folder / "missing.onnx", save_as_external_data=True, location="missing.bin",
+                    size_threshold=0)
+    (folder / "missing.bin").unlink()
+    save(folder, "strings", [node("Identity", ["x"], ["y"])], [info("x", ["N"], TensorProto.STRING)],
+         [info("y", ["N"], TensorProto.STRING)])
+    save(folder, "unknown_op", [node("NoSuchOperator", ["x"], ["y"])], [info("x", [1])], [info("y", [1])])
+    save(folder, "custom_op", [node("Custom", ["x"], ["y"], domain="example.custom")], [info("x", [1])],
+         [info("y", [1])])
+    weights = np.eye(8, dtype=np.float32) * 2
+    save(folder, "matmul", [node("MatMul", ["x", "w"], ["product"]), node("Relu", ["product"], ["y"])],
+         [info("x", ["N", 8])], [info("y", ["N", 8])], [numpy_helper.from_array(weights, "w")])
+    (folder / "garbage.onnx").write_bytes(b"this is no model, whatever its name says" * 4)
+    (folder / "empty.onnx").write_bytes(b"")
+    whole = (folder / "matmul.onnx").read_bytes()
+    (folder / "truncated.onnx").write_bytes(whole[:len(whole) // 2])
+
+
+if __name__ == "__main__":
+    write(pathlib.Path(sys.argv[1]))

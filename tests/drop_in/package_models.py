@@ -1,0 +1,103 @@
+"""Small models with the inputs, outputs and metadata that sherpa-onnx and onnxruntime-genai expect of theirs."""
+import json
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+VOCABULARY, HEADS, HEAD_SIZE = 32, 2, 8
+
+
+def tensor(name, array):
+    return numpy_helper.from_array(array, name)
+
+
+def save(path, name, nodes, inputs, outputs, initializers, metadata=None):
+    graph = helper.make_graph(nodes, name, inputs, outputs, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    helper.set_model_props(model, metadata or {})
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, path)
+
+
+def info(name, shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def write_embedding(path):
+    random = np.random.default_rng(0)
+    node = helper.make_node
+    nodes = [node("Transpose", ["feats"], ["t"], perm=[0, 2, 1]), node("Conv", ["t", "w1", "b1"], ["c"], pads=[2, 2]),
+             node("Relu", ["c"], ["r"]), node("ReduceMean", ["r"], ["m"], axes=[2], keepdims=0),
+             node("MatMul", ["m", "w2"], ["embs"])]
+    weights = [tensor("w1", random.standard_normal((32, 80, 5)).astype(np.float32) * 0.05),
+               tensor("b1", random.standard_normal(32).astype(np.float32) * 0.1),
+               tensor("w2", random.standard_normal((32, 16)).astype(np.float32))]
+    save(path, "embedding", nodes, [info("feats", ["B", "T", 80])], [info("embs", ["B", 16])], weights,
+         {"framework": "wespeaker", "language": "English", "url": "", "comment": "made for a test",
+          "sample_rate": "16000", "output_dim": "16", "normalize_samples": "1", "feature_normalize_type": ""})
+
+
+def write_ctc(folder):
+    random = np.random.default_rng(1)
+    node = helper.make_node
+    tokens = ["<blk>", "<unk>"] + ["\u2581" + c if i % 5 == 0 else c for i, c in enumerate("abcdefghijklmn")]
+    (folder / "tokens.txt").write_text("".join(f"{token} {i}\n" for i, token in enumerate(tokens)))
+    nodes = [node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+             node("Conv", ["t", "w1", "b1"], ["c"], pads=[1, 1], strides=[4]), node("Tanh", ["c"], ["h"]),
+             node("Transpose", ["h"], ["u"], perm=[0, 2, 1]), node("MatMul", ["u", "w2"], ["scores"]),
+             node("LogSoftmax", ["scores"], ["log_probs"], axis=2),
+             node("Sub", ["x_lens", "one"], ["less"]), node("Div", ["less", "four"], ["quarter"]),
+             node("Add", ["quarter", "one"], ["log_probs_len"])]
+    weights = [tensor("w1", random.standard_normal((24, 80, 3)).astype(np.float32) * 0.1),
+               tensor("b1", random.standard_normal(24).astype(np.float32)),
+               tensor("w2", random.standard_normal((24, len(tokens))).astype(np.float32)),
+               tensor("one", np.array(1, np.int64)), tensor("four", np.array(4, np.int64))]
+    save(folder / "ctc.onnx", "ctc", nodes, [info("x", ["N", "T", 80]), info("x_lens", ["N"], TensorProto.INT64)],
+         [info("log_probs", ["N", "S", len(tokens)]), info("log_probs_len", ["N"], TensorProto.INT64)], weights,
+         {"model_type": "zipformer2_ctc", "subsampling_factor": "4", "model_author": "test", "version": "1",
+          "comment": "made for a test"})
+
+
+def write_decoder(folder):
+    """Logits from the token's embedding and the mean of all keys so far; keys and values grow from run to run."""
+    random = np.random.default_rng(0)
+    node = helper.make_node
+    width = HEADS * HEAD_SIZE
+    weights = [tensor("embed", random.standard_normal((VOCABULARY, width)).astype(np.float32)),
+               tensor("head", random.standard_normal((width, VOCABULARY)).astype(np.float32)),
+               tensor("split", np.array([0, 0, HEADS, HEAD_SIZE], np.int64)),
+               tensor("flat", np.array([0, 1, width], np.int64))]
+    past = ["batch", HEADS, "past", HEAD_SIZE]
+    total = ["batch", HEADS, "total", HEAD_SIZE]
+    nodes = [node("Gather", ["embed", "input_ids"], ["e"]), node("Reshape", ["e", "split"], ["split_e"]),
+             node("Transpose", ["split_e"], ["kv"], perm=[0, 2, 1, 3]),
+             node("Concat", ["past_key_values.0.key", "kv"], ["present.0.key"], axis=2),
+             node("Concat", ["past_key_values.0.value", "kv"], ["present.0.value"], axis=2),
+             node("ReduceMean", ["present.0.key"], ["mean"], axes=[2], keepdims=1),
+             node("Transpose", ["mean"], ["mean_t"], perm=[0, 2, 1, 3]), node("Reshape", ["mean_t", "flat"], ["context"]),
+             node("Add", ["e", "context"], ["h"]), node("MatMul", ["h", "head"], ["logits"])]
+    int64 = TensorProto.INT64
+    save(folder / "decoder.onnx", "decoder", nodes,
+         [info("input_ids", ["batch", "seq"], int64), info("attention_mask", ["batch", "total"], int64),
+          info("past_key_values.0.key", past), info("past_key_values.0.value", past)],
+         [info("logits", ["batch", "seq", VOCABULARY]), info("present.0.key", total), info("present.0.value", total)],
+         weights)
+    names = {"past_key_names": "past_key_values.%d.key", "past_value_names": "past_key_values.%d.value"}
+    decoder = {"session_options": {"log_id": "tiny", "provider_options": []}, "filename": "decoder.onnx",
+               "head_size": HEAD_SIZE, "hidden_size": width, "num_attention_heads": HEADS, "num_hidden_layers": 1,
+               "num_key_value_heads": HEADS,
+               "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask", **names},
+               "outputs": {"logits": "logits", "present_key_names": "present.%d.key",
+                           "present_value_names": "present.%d.value"}}
+    config = {"model": {"type": "llama", "bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 0, "context_length": 64,
+                        "vocab_size": VOCABULARY, "decoder": decoder},
+              "search": {"do_sample": False, "max_length": 24, "num_beams": 1, "past_present_share_buffer": False}}
+    (folder / "genai_config.json").write_text(json.dumps(config))
+
+
+def write(folder):
+    write_embedding(folder / "embedding.onnx")
+    write_ctc(folder)
+    (folder / "decoder").mkdir()
+    write_decoder(folder / "decoder")

@@ -1,0 +1,88 @@
+"""Programs of others, from PyPI, with libtenon where they expect libonnxruntime: the same results as with stock.
+
+Run with TENON_LIBRARY (libtenon) and TENON_BUILD (a folder for what is fetched) set. Each program runs in a process of
+its own, once as it was published and once with libtenon in its place; which library it has loaded is checked too."""
+import filecmp
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import package_models
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIBRARY = pathlib.Path(os.environ["TENON_LIBRARY"]).resolve()
+
+
+@pytest.fixture(scope="session")
+def packages():
+    """The pinned packages, installed once into the build folder."""
+    wanted = (HERE / "requirements.txt").read_text()
+    folder = pathlib.Path(os.environ["TENON_BUILD"]) / "drop_in_packages"
+    stamp = folder / "requirements.txt"
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(folder, ignore_errors=True)
+        # Their dependency on the onnxruntime package is what is replaced here.
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+                        "--target", folder, "-r", HERE / "requirements.txt"], check=True)
+        stamp.write_text(wanted)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    package_models.write(folder)
+    return folder
+
+
+def drive(script, models, *paths):
+    done = subprocess.run([sys.executable, HERE / script, models], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(str(path) for path in paths)})
+    assert done.returncode == 0, f"{script}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def assert_only_library(report, expected):
+    assert report["libraries"], "the program has loaded no library of that name"
+    for path in report["libraries"]:
+        assert filecmp.cmp(path, expected, shallow=False), path
+
+
+def test_sherpa_onnx(packages, models, tmp_path):
+    """Metadata, sessions and runs of a speech toolkit: an embedding and a CTC transcript."""
+    stock = drive("drive_sherpa.py", models, packages)
+    shutil.copytree(packages / "sherpa_onnx", tmp_path / "sherpa_onnx")
+    shutil.copytree(packages / "sherpa_onnx.libs", tmp_path / "sherpa_onnx.libs")
+    shutil.copy(LIBRARY, tmp_path / "sherpa_onnx" / "lib" / "libonnxruntime.so")
+    ours = drive("drive_sherpa.py", models, tmp_path)
+    assert_only_library(stock, packages / "sherpa_onnx" / "lib" / "libonnxruntime.so")
+    assert_only_library(ours, LIBRARY)
+    np.testing.assert_allclose(ours["embeddings"], stock["embeddings"], rtol=1e-4, atol=1e-3)
+    assert ours["embeddings"][0] == ours["embeddings"][2] != ours["embeddings"][1]
+    assert stock["transcript"]["tokens"], "the model says nothing, so that the test shows nothing"
+    assert ours["transcript"] == stock["transcript"]
+
+
+def test_onnxruntime_genai(packages, models, tmp_path):
+    """A decoder whose keys and values grow: every run has new shapes and reads the outputs of the run before."""
+    stock = drive("drive_genai.py", models / "decoder", packages)
+    # The package looks for libonnxruntime inside a package of that name.
+    replacement = tmp_path / "onnxruntime"
+    (replacement / "capi").mkdir(parents=True)
+    (replacement / "__init__.py").write_text("")
+    shutil.copy(LIBRARY, replacement / "capi" / "libonnxruntime.so")
+    ours = drive("drive_genai.py", models / "decoder", tmp_path, packages)
+    assert_only_library(ours, LIBRARY)
+    for case in ("one", "two"):
+        np.testing.assert_allclose(ours[case]["logits"], stock[case]["logits"], rtol=1e-4, atol=1e-4)
+        assert ours[case]["tokens"] == stock[case]["tokens"]
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-q"]))
