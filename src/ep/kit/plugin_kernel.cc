@@ -87,6 +87,48 @@ NodeKernel::NodeKernel(const HostApi& host) : OrtKernelImpl{}, host_(host) {
 
 OrtKernelImpl* NodeKernel::release_to_host(std::unique_ptr<NodeKernel> kernel) { return kernel.release(); }
 
+namespace {
+
+class CopyKernel final : public NodeKernel {
+ public:
+  CopyKernel(const HostApi& host, CopyFunction copy) : NodeKernel(host), copy_(std::move(copy)) {}
+
+ private:
+  Status compute(OrtKernelContext* context) override {
+    const KernelCall call(host(), context);
+    TENON_TRY_ASSIGN(const TensorArgument src, call.input(0));
+    TENON_INVALID_IF(!src.present(), "A copy between host and device has no input.");
+    TENON_TRY_ASSIGN(const TensorArgument dst, call.output(0, src.shape));
+    TENON_INVALID_IF(dst.type != src.type, "A copy between host and device is to change {} to {}.",
+                     data_type_name(src.type), data_type_name(dst.type));
+    if (src.shape.element_count() == 0) return Status();
+    TENON_TRY_ASSIGN(void* stream, call.stream_handle());
+    return copy_(src, dst, stream);
+  }
+
+  const CopyFunction copy_;
+};
+
+}  // namespace
+
+std::vector<KernelRow> copy_kernel_rows(const HostApi& host, CopyFunction copy) {
+  std::vector<DataType> types;
+  for (int32_t number = 1; number <= static_cast<int32_t>(DataType::kInt4); ++number) {
+    const auto type = static_cast<DataType>(number);
+    const OrtDataType* known = nullptr;
+    // Hosts differ in which types they have.
+    OrtStatus* status = host.ep().GetTensorDataType(ort_element_type(type), &known);
+    if (status != nullptr) host.ort().ReleaseStatus(status);
+    if (status == nullptr && known != nullptr && data_type_bits(type) != 0) types.push_back(type);
+  }
+  const auto create = [host, copy](const OrtKernelInfo*) -> Result<std::unique_ptr<NodeKernel>> {
+    return std::unique_ptr<NodeKernel>(std::make_unique<CopyKernel>(host, copy));
+  };
+  KernelRow from{.op_type = "MemcpyFromHost", .types = {{"T", types}}, .host_inputs = {0}, .create = create};
+  KernelRow to{.op_type = "MemcpyToHost", .types = {{"T", types}}, .host_outputs = {0}, .create = create};
+  return {std::move(from), std::move(to)};
+}
+
 Result<std::unique_ptr<KernelRegistry>> KernelRegistry::create(const HostApi& host, const std::string& ep_name,
                                                                std::vector<KernelRow> rows) {
   std::unique_ptr<KernelRegistry> registry(new KernelRegistry());
@@ -111,6 +153,8 @@ Status KernelRegistry::add(const std::string& ep_name, KernelRow row) {
   TENON_ORT_EP_TRY(host_, KernelDefBuilder_SetExecutionProvider, builder, ep_name.c_str());
   for (size_t input : row.host_inputs)
     TENON_ORT_EP_TRY(host_, KernelDefBuilder_SetInputMemType, builder, input, OrtMemTypeCPUInput);
+  for (size_t output : row.host_outputs)
+    TENON_ORT_EP_TRY(host_, KernelDefBuilder_SetOutputMemType, builder, output, OrtMemTypeCPUOutput);
   for (const auto& [parameter, allowed] : row.types) {
     std::vector<const OrtDataType*> types;
     for (DataType type : allowed) {

@@ -68,9 +68,15 @@ struct KernelRow {
   int until = INT32_MAX;
   // Type parameter ("T") and what it may be.
   std::vector<std::pair<std::string, std::vector<DataType>>> types;
-  std::vector<size_t> host_inputs;  // inputs that the kernel reads on the host
+  std::vector<size_t> host_inputs;   // inputs that the kernel reads on the host
+  std::vector<size_t> host_outputs;  // outputs that it writes there
   std::function<Result<std::unique_ptr<NodeKernel>>(const OrtKernelInfo* info)> create;
 };
+
+// MemcpyFromHost and MemcpyToHost, which hosts put between an EP's nodes and the CPU's. An EP with memory of its own
+// needs both, also one that compiles: the host's own ones do not know its streams.
+using CopyFunction = std::function<Status(const TensorArgument& src, const TensorArgument& dst, void* stream_handle)>;
+std::vector<KernelRow> copy_kernel_rows(const HostApi& host, CopyFunction copy);
 
 class KernelRegistry {
  public:

@@ -14,10 +14,8 @@ SyncNotification::SyncNotification(const HostApi& host) : OrtSyncNotificationImp
   OrtSyncNotificationImpl::WaitOnDevice = [](OrtSyncNotificationImpl* table,
                                              OrtSyncStream* consumer) noexcept -> OrtStatus* {
     auto& notification = *static_cast<SyncNotification*>(table);
-    return notification.host_.guarded([&]() -> Status {
-      TENON_INVALID_IF(consumer == nullptr, "The stream that waits for a notification is null.");
-      return notification.wait_on_device(consumer);
-    });
+    return notification.host_.guarded(
+        [&] { return consumer != nullptr ? notification.wait_on_device(consumer) : notification.wait_on_host(); });
   };
   OrtSyncNotificationImpl::WaitOnHost = [](OrtSyncNotificationImpl* table) noexcept -> OrtStatus* {
     auto& notification = *static_cast<SyncNotification*>(table);

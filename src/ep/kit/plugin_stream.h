@@ -22,7 +22,8 @@ class SyncNotification : private OrtSyncNotificationImpl {
  protected:
   // Marks the point that the producer's stream has reached in its queue.
   virtual Status activate() = 0;
-  // Later work of `consumer` runs after that point. `consumer` belongs to this plugin.
+  // Later work of `consumer` runs after that point. `consumer` belongs to this plugin; hosts also ask for a wait on the
+  // device when the consumer runs on the CPU and has no stream: the kit makes that a wait on the host.
   virtual Status wait_on_device(OrtSyncStream* consumer) = 0;
   virtual Status wait_on_host() = 0;
   const HostApi& host() const { return host_; }

@@ -15,7 +15,8 @@ namespace tenon::sim {
 // Live objects, then totals.
 #define TENON_SIM_COUNTERS(X)                                                                                         \
   X(factories)                                                                                                        \
-  X(eps) X(compiled_nodes) X(compute_states) X(kernels) X(allocators) X(data_transfers) X(streams) X(notifications)   \
+  X(eps)                                                                                                              \
+  X(compiled_nodes) X(compute_states) X(kernels) X(allocators) X(data_transfers) X(streams) X(notifications)          \
       X(importers) X(imported_memories) X(imported_semaphores) X(imported_tensors) X(profilers) X(nt_handles)         \
           X(device_blocks) X(device_bytes) X(host_blocks) X(host_bytes) X(total_runs) X(total_items) X(total_kernels) \
               X(total_copies) X(total_copied_bytes) X(total_scratch_takes) X(total_order_violations)                  \
@@ -45,13 +46,14 @@ struct SimCounters {
 SimCounters& counters();
 
 // Every place that can fail. Names are what the option fail_at and the test interface take.
-#define TENON_SIM_STEPS(X)                                                                                            \
-  X(create_ep)                                                                                                        \
-  X(get_capability) X(compile) X(create_state) X(compute) X(on_run_start) X(on_run_end) X(sync) X(initialization_end) \
-      X(create_allocator) X(allocate) X(allocate_host) X(create_stream) X(flush) X(create_notification) X(activate)   \
-          X(wait_on_device) X(wait_on_host) X(create_data_transfer) X(copy) X(kernel) X(create_kernel)                \
-              X(kernel_registry) X(create_importer) X(import_memory) X(map) X(create_tensor) X(import_semaphore)      \
-                  X(wait_semaphore) X(signal_semaphore) X(create_profiler) X(start_profiling) X(end_profiling)        \
+#define TENON_SIM_STEPS(X)                                                                                          \
+  X(create_ep)                                                                                                      \
+  X(get_capability)                                                                                                 \
+  X(compile) X(create_state) X(compute) X(on_run_start) X(on_run_end) X(sync) X(initialization_end)                 \
+      X(create_allocator) X(allocate) X(allocate_host) X(create_stream) X(flush) X(create_notification) X(activate) \
+          X(wait_on_device) X(wait_on_host) X(create_data_transfer) X(copy) X(kernel) X(create_kernel)              \
+              X(kernel_registry) X(create_importer) X(import_memory) X(map) X(create_tensor) X(import_semaphore)    \
+                  X(wait_semaphore) X(signal_semaphore) X(create_profiler) X(start_profiling) X(end_profiling)      \
                       X(write_context) X(read_context)
 
 enum class SimStep : uint8_t {

@@ -30,6 +30,8 @@ class SimDevice : public std::enable_shared_from_this<SimDevice> {
   SimFaults& faults() { return process_faults(); }
 
   std::shared_ptr<SimStream> create_stream(std::string name);
+  // Releases what all streams have passed. Also done by every allocation.
+  void collect();
   // Every stream's queue so far. What they failed with stays with them.
   void run_everything();
 
@@ -70,8 +72,6 @@ class SimDevice : public std::enable_shared_from_this<SimDevice> {
   };
   SimDevice(int32_t number, size_t limit_bytes) : number_(number), memory_(limit_bytes) {}
   Status copy_now(const Copy& copy);
-  // Releases what all streams have passed.
-  void collect();
 
   const int32_t number_;
   SimMemory memory_;

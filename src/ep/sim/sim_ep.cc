@@ -35,7 +35,7 @@ class SimCompiledNode final : public plugin::CompiledNode {
   }
   Status compute(plugin::ComputeState&, OrtKernelContext* context) override {
     TENON_TRY(runtime_->hit(SimStep::compute));
-    return program_->run(plugin::KernelCall(host(), context));
+    return program_->run(host(), plugin::KernelCall(host(), context));
   }
 
   const std::shared_ptr<SimRuntime> runtime_;
@@ -68,6 +68,8 @@ Result<std::unique_ptr<SimEp>> SimEp::create(SimFactory& factory, std::shared_pt
 
   const bool compiles = options.text("mode") == "compile";
   std::unique_ptr<SimEp> ep(new SimEp(factory, runtime, std::move(options), compiles));
+  // Now, because onnxruntime 1.24 loses an EP whose GetKernelRegistry fails.
+  TENON_TRY(ep->make_registry());
   for (const auto& [key, value] : entries) {
     if (key == "ep.context_embed_mode") ep->context_embedded_ = value != "0";
     if (key == "ep.context_file_path") ep->context_folder_ = value.substr(0, value.find_last_of('/') + 1);
@@ -78,7 +80,7 @@ Result<std::unique_ptr<SimEp>> SimEp::create(SimFactory& factory, std::shared_pt
 SimEp::SimEp(SimFactory& factory, std::shared_ptr<SimRuntime> runtime, plugin::OptionValues options, bool compiles)
     : Ep(factory.host(), factory.identity().ep_name,
          {.compile = compiles,
-          .kernel_registry = !compiles,
+          .kernel_registry = !compiles || runtime->device != nullptr,
           .streams = runtime->device != nullptr,
           .profiler = true,
           .ep_context = false}),
@@ -155,19 +157,24 @@ Result<std::unique_ptr<plugin::CompiledNode>> SimEp::compile(const OrtGraph* gra
   return std::unique_ptr<plugin::CompiledNode>(std::make_unique<SimCompiledNode>(host(), runtime_, std::move(program)));
 }
 
-Result<const OrtKernelRegistry*> SimEp::kernel_registry() {
+Status SimEp::make_registry() {
   TENON_TRY(runtime_->hit(SimStep::kernel_registry));
-  if (registry_ == nullptr) {
-    TENON_TRY_ASSIGN(registry_, plugin::KernelRegistry::create(host(), name(), sim_kernel_rows(host(), runtime_)));
-  }
-  return registry_->get();
+  std::vector<plugin::KernelRow> rows;
+  if (!compiles_) rows = sim_kernel_rows(host(), runtime_);
+  if (runtime_->device != nullptr)
+    for (plugin::KernelRow& row : sim_copy_rows(host(), runtime_)) rows.push_back(std::move(row));
+  TENON_TRY_ASSIGN(registry_, plugin::KernelRegistry::create(host(), name(), std::move(rows)));
+  return Status();
 }
+
+Result<const OrtKernelRegistry*> SimEp::kernel_registry() { return registry_->get(); }
 
 Result<std::unique_ptr<plugin::SyncStream>> SimEp::create_stream(const OrtMemoryDevice*) {
   TENON_TRY(runtime_->hit(SimStep::create_stream));
-  return std::unique_ptr<plugin::SyncStream>(
-      std::make_unique<SimSyncStream>(host(), runtime_->device, format("session {}", ++streams_made_),
-                                      [runtime = runtime_](SimStep step) { return runtime->hit(step); }));
+  return std::unique_ptr<plugin::SyncStream>(std::make_unique<SimSyncStream>(
+      host(), runtime_->device, format("session {}", ++streams_made_),
+      [runtime = runtime_](SimStep step) { return runtime->hit(step); },
+      [runtime = runtime_](const Status& failure) { runtime->runs.fail(failure); }));
 }
 
 Result<std::unique_ptr<plugin::Profiler>> SimEp::create_profiler() {
@@ -186,10 +193,15 @@ Result<bool> SimEp::is_concurrent_run_supported() { return host().version() >= 2
 Status SimEp::on_run_start(const OrtRunOptions*) {
   TENON_TRY(runtime_->hit(SimStep::on_run_start));
   ++counters().total_runs;
+  runtime_->runs.start();
   return Status();
 }
 
-Status SimEp::on_run_end(const OrtRunOptions*, bool) { return runtime_->hit(SimStep::on_run_end); }
+Status SimEp::on_run_end(const OrtRunOptions*, bool sync_stream) {
+  Status failure = runtime_->runs.end(sync_stream);
+  TENON_TRY(runtime_->hit(SimStep::on_run_end));
+  return failure;
+}
 
 Status SimEp::sync() {
   if (runtime_->device != nullptr) runtime_->device->run_everything();

@@ -27,6 +27,7 @@ class SimEp final : public plugin::Ep {
  private:
   SimEp(SimFactory& factory, std::shared_ptr<SimRuntime> runtime, plugin::OptionValues options, bool compiles);
 
+  Status make_registry();
   Status get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override;
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node,
                                                         OrtNode** context_node) override;
@@ -59,5 +60,7 @@ class SimEp final : public plugin::Ep {
 
 // The rows of the kernel registry, for mode=kernels.
 std::vector<plugin::KernelRow> sim_kernel_rows(const plugin::HostApi& host, const std::shared_ptr<SimRuntime>& runtime);
+// The copies between host and device, for both modes.
+std::vector<plugin::KernelRow> sim_copy_rows(const plugin::HostApi& host, const std::shared_ptr<SimRuntime>& runtime);
 
 }  // namespace tenon::sim

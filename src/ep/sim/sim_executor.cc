@@ -71,11 +71,18 @@ SimExecutor::SimExecutor(std::shared_ptr<SimRuntime> runtime, void* stream_handl
   if (runtime_->device == nullptr) return;
   if (stream_handle != nullptr) {
     stream_ = static_cast<SimStream*>(stream_handle)->shared_from_this();
+    runtime_->runs.use(stream_);
     return;
   }
   synchronous_ = true;
   ++counters().total_synchronous_calls;
   stream_ = runtime_->device->create_stream("synchronous call");
+}
+
+Result<void*> SimExecutor::stream_of(const plugin::KernelCall& call, const plugin::HostApi& host) {
+  TENON_TRY_ASSIGN(void* handle, call.stream_handle());
+  ++(host.version() >= 28 ? counters().total_sync_stream_reads : counters().total_old_stream_reads);
+  return handle;
 }
 
 Result<SimArgument> SimExecutor::make(const SimTensor& tensor) {

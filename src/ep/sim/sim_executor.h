@@ -14,6 +14,7 @@
 #include "ep/kit/scratch.h"
 #include "ep/sim/sim_device.h"
 #include "ep/sim/sim_ops.h"
+#include "ep/sim/sim_runs.h"
 
 namespace tenon::sim {
 
@@ -24,6 +25,7 @@ struct SimRuntime {
   std::shared_ptr<SimRecorder> recorder = std::make_shared<SimRecorder>();
   std::atomic<bool> recording{false};
   SimFaults faults;  // of the session's option fail_at
+  SimRuns runs;
 
   // The process's faults, then the session's.
   Status hit(SimStep step) {
@@ -71,6 +73,8 @@ class SimExecutor {
  public:
   // `stream_handle`: what KernelCall::stream_handle gave; null: the call is done when finish() returns.
   SimExecutor(std::shared_ptr<SimRuntime> runtime, void* stream_handle);
+  // Asks the host for the call's stream, the new way or the old one.
+  static Result<void*> stream_of(const plugin::KernelCall& call, const plugin::HostApi& host);
 
   // Memory for an intermediate result.
   Result<SimArgument> make(const SimTensor& tensor);

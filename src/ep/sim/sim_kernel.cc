@@ -1,5 +1,6 @@
 // The kernels of mode=kernels: one object a node, from the host's kernel infos.
 #include "ep/sim/sim_ep.h"
+#include "ep/sim/sim_plugin_objects.h"
 
 namespace tenon::sim {
 
@@ -49,7 +50,7 @@ class SimKernel final : public plugin::NodeKernel {
   Status compute(OrtKernelContext* context) override {
     TENON_TRY(runtime_->hit(SimStep::compute));
     const plugin::KernelCall call(host(), context);
-    TENON_TRY_ASSIGN(void* stream, call.stream_handle());
+    TENON_TRY_ASSIGN(void* stream, SimExecutor::stream_of(call, host()));
     SimExecutor executor(runtime_, stream);
     TENON_TRY_ASSIGN(const size_t count, call.input_count());
     std::vector<SimArgument> in;
@@ -92,6 +93,24 @@ Result<std::string> node_name(const HostApi& host, const OrtKernelInfo* info) {
 }
 
 }  // namespace
+
+std::vector<plugin::KernelRow> sim_copy_rows(const HostApi& host, const std::shared_ptr<SimRuntime>& runtime) {
+  return plugin::copy_kernel_rows(
+      host, [runtime](const TensorArgument& src, const TensorArgument& dst, void* stream) -> Status {
+        TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(src.type, src.shape));
+        std::shared_ptr<SimStream> ours;
+        if (stream != nullptr) {
+          ours = static_cast<SimStream*>(stream)->shared_from_this();
+          runtime->runs.use(ours);
+        }
+        return runtime->device->copy({.src = src.data,
+                                      .src_on_device = src.place.vendor_id == kSimVendorId,
+                                      .dst = dst.data,
+                                      .dst_on_device = dst.place.vendor_id == kSimVendorId,
+                                      .size_bytes = size_bytes},
+                                     ours);
+      });
+}
 
 std::vector<plugin::KernelRow> sim_kernel_rows(const HostApi& host, const std::shared_ptr<SimRuntime>& runtime) {
   std::vector<plugin::KernelRow> rows;

@@ -63,53 +63,82 @@ namespace {
 
 class SimNotification final : public plugin::SyncNotification {
  public:
-  SimNotification(const HostApi& host, std::shared_ptr<SimStream> producer, StepHook hook)
-      : SyncNotification(host), producer_(std::move(producer)), hook_(std::move(hook)) {}
+  SimNotification(const HostApi& host, std::shared_ptr<SimStream> producer, StepHook hook, FailureHook on_failure)
+      : SyncNotification(host),
+        producer_(std::move(producer)),
+        hook_(std::move(hook)),
+        on_failure_(std::move(on_failure)) {}
 
  private:
-  Status activate() override {
+  Status activate() override { return reported(mark()); }
+  Status wait_on_device(OrtSyncStream* consumer) override { return reported(queue_wait(consumer)); }
+  Status wait_on_host() override { return reported(wait_here()); }
+
+  Status mark() {
     TENON_TRY(hook_(SimStep::activate));
     point_ = producer_->queued();
     return Status();
   }
-  Status wait_on_device(OrtSyncStream* consumer) override {
+  Status queue_wait(OrtSyncStream* consumer) {
     TENON_TRY(hook_(SimStep::wait_on_device));
     auto* stream = static_cast<SimSyncStream*>(plugin::SyncStream::from(host(), consumer));
     TENON_INVALID_IF(stream == nullptr, "The stream that waits for a notification has no implementation.");
     stream->stream()->wait_for(producer_, point_);
     return Status();
   }
-  Status wait_on_host() override {
+  Status wait_here() {
     TENON_TRY(hook_(SimStep::wait_on_host));
     ++counters().total_host_waits;
     return producer_->run_until(point_);
   }
 
+  Status reported(Status status) {
+    if (!status.ok() && on_failure_) on_failure_(status);
+    return status;
+  }
+
   const std::shared_ptr<SimStream> producer_;
   const StepHook hook_;
+  const FailureHook on_failure_;
   std::atomic<uint64_t> point_{0};
   SimCounters::Live counted_{counters().notifications};
 };
 
 }  // namespace
 
-SimSyncStream::SimSyncStream(const HostApi& host, std::shared_ptr<SimDevice> device, std::string name, StepHook hook)
-    : SyncStream(host), device_(std::move(device)), stream_(device_->create_stream(std::move(name))), hook_(hook) {}
+SimSyncStream::SimSyncStream(const HostApi& host, std::shared_ptr<SimDevice> device, std::string name, StepHook hook,
+                             FailureHook on_failure)
+    : SyncStream(host),
+      device_(std::move(device)),
+      stream_(device_->create_stream(std::move(name))),
+      hook_(std::move(hook)),
+      on_failure_(std::move(on_failure)) {}
+
+SimSyncStream::~SimSyncStream() {
+  stream_ = nullptr;
+  device_->collect();
+}
 
 Result<std::unique_ptr<plugin::SyncNotification>> SimSyncStream::create_notification() {
   TENON_TRY(hook_(SimStep::create_notification));
-  return std::unique_ptr<plugin::SyncNotification>(std::make_unique<SimNotification>(host(), stream_, hook_));
+  return std::unique_ptr<plugin::SyncNotification>(
+      std::make_unique<SimNotification>(host(), stream_, hook_, on_failure_));
 }
 
 Status SimSyncStream::flush() {
   ++counters().total_host_waits;
   // The stream is brought to an end also when the flush is told to fail: the host may free what it wrote to.
   Status done = stream_->synchronize();
-  TENON_TRY(hook_(SimStep::flush));
+  device_->collect();
+  if (Status told = hook_(SimStep::flush); done.ok()) done = std::move(told);
+  if (!done.ok() && on_failure_) on_failure_(done);
   return done;
 }
 
-Status SimSyncStream::on_session_run_end() { return Status(); }
+Status SimSyncStream::on_session_run_end() {
+  device_->collect();
+  return Status();
+}
 
 SimProfiler::SimProfiler(const HostApi& host, std::shared_ptr<SimRuntime> runtime)
     : Profiler(host), runtime_(std::move(runtime)) {}

@@ -16,6 +16,7 @@ inline constexpr uint32_t kSimVendorId = 0x544E;
 
 // Steps that may fail for the process and, where one is given, for a session.
 using StepHook = std::function<Status(SimStep)>;
+using FailureHook = std::function<void(const Status&)>;
 
 class SimAllocator final : public plugin::Allocator {
  public:
@@ -52,7 +53,11 @@ class SimDataTransfer final : public plugin::DataTransfer {
 // The native handle is the SimStream.
 class SimSyncStream final : public plugin::SyncStream {
  public:
-  SimSyncStream(const plugin::HostApi& host, std::shared_ptr<SimDevice> device, std::string name, StepHook hook);
+  // `on_failure` gets what a flush or notification fails with: hosts only log it. May be empty.
+  SimSyncStream(const plugin::HostApi& host, std::shared_ptr<SimDevice> device, std::string name, StepHook hook,
+                FailureHook on_failure = {});
+
+  ~SimSyncStream() override;
 
   void* handle() override { return stream_.get(); }
   const std::shared_ptr<SimStream>& stream() const { return stream_; }
@@ -63,8 +68,9 @@ class SimSyncStream final : public plugin::SyncStream {
   Status on_session_run_end() override;
 
   const std::shared_ptr<SimDevice> device_;
-  const std::shared_ptr<SimStream> stream_;
+  std::shared_ptr<SimStream> stream_;
   const StepHook hook_;
+  const FailureHook on_failure_;
 };
 
 class SimProfiler final : public plugin::Profiler {

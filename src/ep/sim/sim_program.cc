@@ -161,8 +161,8 @@ Status SimProgram::finish() {
   return Status();
 }
 
-Status SimProgram::run(const plugin::KernelCall& call) const {
-  TENON_TRY_ASSIGN(void* stream, call.stream_handle());
+Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) const {
+  TENON_TRY_ASSIGN(void* stream, SimExecutor::stream_of(call, host));
   SimExecutor executor(runtime_, stream);
   std::vector<SimArgument> arguments(values_.size());
   for (size_t i = 0; i < values_.size(); ++i)
@@ -180,18 +180,18 @@ Status SimProgram::run(const plugin::KernelCall& call) const {
   for (size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
     std::vector<SimTensor> tensors;
-    std::vector<const std::byte*> host;
+    std::vector<const std::byte*> on_host;
     std::vector<SimArgument> in, out;
     for (int32_t id : step.inputs) {
       in.push_back(id >= 0 ? arguments[static_cast<size_t>(id)] : SimArgument());
       tensors.push_back(in.back().tensor);
-      host.push_back(id >= 0 && values_[static_cast<size_t>(id)].constant
-                         ? values_[static_cast<size_t>(id)].bytes.data()
-                         : nullptr);
+      on_host.push_back(id >= 0 && values_[static_cast<size_t>(id)].constant
+                            ? values_[static_cast<size_t>(id)].bytes.data()
+                            : nullptr);
     }
     TENON_TRY_CONTEXT(check_operands(*step.node->op, tensors), "while running {}", step.node->name);
     Result<std::vector<SimTensor>> made =
-        step.node->op->infer({.tensors = tensors, .host = host}, step.node->attributes);
+        step.node->op->infer({.tensors = tensors, .host = on_host}, step.node->attributes);
     if (!made.ok()) return std::move(made).status().with_context(format("while running {}", step.node->name));
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const SimTensor& tensor = (*made)[i];

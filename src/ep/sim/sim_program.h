@@ -26,7 +26,7 @@ class SimProgram {
   size_t input_count() const { return inputs_.size(); }
   size_t output_count() const { return outputs_.size(); }
   // Queues everything on the call's stream.
-  Status run(const plugin::KernelCall& call) const;
+  Status run(const plugin::HostApi& host, const plugin::KernelCall& call) const;
 
  private:
   struct Value {
