@@ -93,6 +93,8 @@ void add_bench(CLI::App& app, Action* action) {
   arguments->add_inputs(*command);
   arguments->add_dims(*command);
   arguments->add_threads(*command);
+  arguments->add_plugins(*command);
+  arguments->add_eps(*command);
   command->add_option("--runs", arguments->runs, "Runs to time after the first one")->check(CLI::Range(1, 1'000'000));
   command->callback([arguments, action] { *action = [arguments] { return bench(*arguments); }; });
 }

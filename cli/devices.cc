@@ -4,28 +4,79 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/cpu_info.h"
 #include "cli/output.h"
-#include "ep/cpu/cpu_provider.h"
+#include "cli/plugin_arguments.h"
+#include "device/hardware_devices.h"
 
 namespace tenon::cli {
 namespace {
 
-Status devices(bool json) {
-  const CpuInfo cpu = cpu_info();
-  const std::string ep_name(cpu::make_cpu_provider()->name());
+struct DevicesArguments : PluginArguments {
+  bool json = false;
+};
+
+const char* type_name(DeviceType type) {
+  switch (type) {
+    case DeviceType::kGpu:
+      return "GPU";
+    case DeviceType::kNpu:
+      return "NPU";
+    case DeviceType::kCpu:
+      break;
+  }
+  return "CPU";
+}
+
+uint64_t memory_of_machine() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_bytes = sysconf(_SC_PAGESIZE);
-  const uint64_t memory =
-      pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
-  if (json) {
-    nlohmann::ordered_json device = {{"ep_name", ep_name}, {"vendor", cpu.vendor}, {"vendor_id", cpu.vendor_id},
-                                     {"type", "CPU"},      {"device_id", 0},       {"memory", memory},
-                                     {"name", cpu.name}};
-    print_json(nlohmann::ordered_json::array({std::move(device)}));
-    return {};
+  return pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
+}
+
+std::string places_text(const EpDevice& device) {
+  std::string text;
+  for (const MemoryPlace& place : device.memory) text += (text.empty() ? "" : ", ") + place.to_string();
+  return text.empty() ? "the host's memory" : text;
+}
+
+Status devices(const DevicesArguments& arguments) {
+  TENON_TRY(arguments.load_plugins());
+  const HardwareDevice cpu = find_cpu();
+  auto list = nlohmann::ordered_json::array();
+  for (EpDevice& device : ep_devices()) {
+    const bool builtin = device.library.empty();
+    if (builtin) device.hardware = cpu;
+    const HardwareDevice& hardware = device.hardware;
+    const auto name = hardware.metadata.find("name");
+    const std::string text = name != hardware.metadata.end() ? name->second : "";
+    const bool host_memory = hardware.type == DeviceType::kCpu;
+    if (arguments.json) {
+      nlohmann::ordered_json entry = {{"ep_name", device.ep_name},
+                                      {"vendor", hardware.vendor},
+                                      {"vendor_id", hardware.vendor_id},
+                                      {"type", type_name(hardware.type)},
+                                      {"device_id", hardware.device_id},
+                                      {"memory", host_memory ? nlohmann::ordered_json(memory_of_machine()) : nullptr},
+                                      {"name", text},
+                                      {"library", device.library},
+                                      {"ep_vendor", device.ep_vendor},
+                                      {"ep_version", device.ep_version},
+                                      {"metadata", device.metadata},
+                                      {"options", device.options}};
+      entry["places"] = nlohmann::ordered_json::array();
+      for (const MemoryPlace& place : device.memory) entry["places"].push_back(place.to_string());
+      list.push_back(std::move(entry));
+      continue;
+    }
+    print("{} {}: {} ({}), ", device.ep_name, hardware.device_id, text.empty() ? type_name(hardware.type) : text,
+          hardware.vendor.empty() ? format("vendor {:#06x}", hardware.vendor_id) : hardware.vendor);
+    if (builtin) {
+      print("{}\n", bytes_text(memory_of_machine()));
+    } else {
+      print("{}; EP library \"{}\", {} {}\n", places_text(device), device.library, device.ep_vendor, device.ep_version);
+    }
   }
-  print("{} 0: {} ({}), {}\n", ep_name, cpu.name.empty() ? "CPU" : cpu.name, cpu.vendor, bytes_text(memory));
+  if (arguments.json) print_json(list);
   return {};
 }
 
@@ -33,9 +84,10 @@ Status devices(bool json) {
 
 void add_devices(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand("devices", "Lists the devices that models can run on");
-  const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print JSON");
-  command->callback([json, action] { *action = [json] { return devices(*json); }; });
+  const auto arguments = std::make_shared<DevicesArguments>();
+  arguments->add_plugins(*command);
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments, action] { *action = [arguments] { return devices(*arguments); }; });
 }
 
 }  // namespace tenon::cli

@@ -46,6 +46,8 @@ void add_explain(CLI::App& app, Action* action) {
   arguments->add_model(*command);
   arguments->add_dims(*command);
   arguments->add_threads(*command);
+  arguments->add_plugins(*command);
+  arguments->add_eps(*command);
   command->add_option("--html", arguments->html, "Draw the plan, its memory and its copies on one page into this file");
   command->callback([arguments, action] { *action = [arguments] { return explain(*arguments); }; });
 }

@@ -63,7 +63,9 @@ void ModelArguments::add_threads(CLI::App& command) {
 }
 
 Result<SessionOptions> ModelArguments::session_options() const {
+  TENON_TRY(load_plugins());
   SessionOptions options;
+  TENON_TRY_ASSIGN(options.eps, choices());
   options.threads = threads;
   for (const std::string& dim : dims) {
     TENON_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim"));

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/plugin_arguments.h"
 
 namespace tenon::cli {
 
-struct ModelArguments {
+struct ModelArguments : PluginArguments {
   std::string model;
   std::vector<std::string> inputs;  // NAME=FILE.npy
   std::vector<std::string> dims;    // NAME=N
@@ -26,7 +27,7 @@ struct ModelArguments {
   void add_inputs(CLI::App& command);
   void add_threads(CLI::App& command);
 
-  // Errors: kInvalidArgument for text that is no NAME=N.
+  // Loads the EP libraries. Errors: kInvalidArgument for text that is no NAME=N; what PluginArguments refuses.
   Result<SessionOptions> session_options() const;
   // Every input of the model in its order: from its file, or random when `fill` is set. Errors name the inputs that are
   // missing, given twice or unknown, and dimensions that nothing fixes.

@@ -71,6 +71,8 @@ void add_run(CLI::App& app, Action* action) {
   arguments->add_inputs(*command);
   arguments->add_dims(*command);
   arguments->add_threads(*command);
+  arguments->add_plugins(*command);
+  arguments->add_eps(*command);
   command->add_flag("--random", arguments->random, "Fill inputs that are not given with random values");
   command->add_option("--output-dir", arguments->output_dir,
                       "Write 0.npy, 1.npy, ... and outputs.json into this folder");

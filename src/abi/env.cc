@@ -21,11 +21,13 @@ struct EnvArguments {
   void* function_parameter = nullptr;
   const OrtThreadingOptions* threads = nullptr;
   const OrtKeyValuePairs* config_entries = nullptr;
+  bool takes_log = true;  // Tenon's own lines go to the env's logger
 };
 
 struct Current {
   std::shared_ptr<OrtEnv> env;
   int count = 0;
+  bool has_log = false;
 };
 
 Guarded<Current>& current() {
@@ -85,7 +87,10 @@ OrtStatus* create_env(const EnvArguments& arguments, OrtEnv** out) {
       Result<std::shared_ptr<OrtEnv>> env = make_env(arguments);
       if (!env.ok()) return to_ort(env.status());
       state->env = *std::move(env);
+    }
+    if (arguments.takes_log && !state->has_log) {
       send_log_to(state->env->logger);
+      state->has_log = true;
     }
     ++state->count;
     *out = state->env.get();
@@ -99,6 +104,12 @@ constexpr std::array<const char*, 1> kProviders = {"CPUExecutionProvider"};
 }  // namespace
 
 std::shared_ptr<OrtEnv> current_env() { return current().lock()->env; }
+
+Result<std::shared_ptr<OrtEnv>> hold_env() {
+  OrtEnv* env = nullptr;
+  TENON_TRY(from_ort(create_env({.severity = ORT_LOGGING_LEVEL_WARNING, .id = "tenon", .takes_log = false}, &env)));
+  return std::shared_ptr<OrtEnv>(env, [](OrtEnv* held) { ort_api::ReleaseEnv(held); });
+}
 
 OrtStatus* ort_api::CreateEnv(OrtLoggingLevel log_severity_level, const char* logid, OrtEnv** out) noexcept {
   clear(out);
@@ -187,7 +198,8 @@ void ort_api::ReleaseEnv(OrtEnv* input) noexcept {
   }
   last.reset();
   // Unless another thread has made the next env meanwhile.
-  if (auto state = current().lock(); state->env == nullptr) set_log_sink(nullptr);
+  if (auto state = current().lock(); state->env == nullptr && std::exchange(state->has_log, false))
+    set_log_sink(nullptr);
 }
 
 OrtStatus* ort_api::UpdateEnvWithCustomLogLevel(OrtEnv* ort_env, OrtLoggingLevel log_severity_level) noexcept {

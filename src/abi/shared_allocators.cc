@@ -5,6 +5,7 @@
 #include "abi/allocator.h"
 #include "abi/arena_cfg.h"
 #include "abi/env.h"
+#include "abi/plugin_registry.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 
@@ -38,7 +39,8 @@ OrtAllocator* find_shared_allocator(const OrtEnv& env, const OrtMemoryInfo& info
   auto allocators = env.allocators.lock();
   for (const SharedAllocator& one : *allocators)
     if (one.info.device == info.device) return one.allocator;
-  return nullptr;
+  // Plain CPU memory stays the host's own, also where an EP has an allocator for it.
+  return is_plain_cpu(info) ? nullptr : PluginRegistry::instance().find_allocator(info);
 }
 
 OrtStatus* ort_api::RegisterAllocator(OrtEnv* env, OrtAllocator* allocator) noexcept {

@@ -16,6 +16,9 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TENON_DUMP", "", "Folder to write each graph and plan to, as text that diffs; empty: nothing is written."},
     {"TENON_LOG", "warning", "Least severe messages that are logged: info, warning or error."},
     {"TENON_MODELS", "", "Folder of the test models; empty: tests that need them skip."},
+    {"TENON_OFFER_DEVICES", "",
+     "Devices that EP libraries registered through the C ABI are offered beside the machine's own, separated by "
+     "semicolons: type=cpu,vendor=0x8086."},
     {"TENON_PYTHON", "python3", "Python interpreter that tests run scripts with."},
     {"TENON_RESULTS", "", "Folder that tests write their measurements to; empty: nothing is written."},
     {"TENON_THREADS", "0", "Threads of a session that sets none; 0: one for each CPU that the process may use."},

@@ -29,7 +29,7 @@ class EpFactory {
                                                                   std::span<const size_t> devices,
                                                                   const SessionOptions& options) = 0;
   // Allocators that are shared by all sessions, one for each of the device's memory places; may be empty.
-  virtual std::span<const std::shared_ptr<DeviceAllocator>> shared_allocators(size_t device) = 0;
+  virtual std::vector<std::shared_ptr<DeviceAllocator>> shared_allocators(size_t device) = 0;
   virtual DataTransfer* transfer() = 0;
 };
 

@@ -1,0 +1,33 @@
+// EP libraries on the command line: which to load, what they are offered, which EPs a session uses and with what
+// options.
+#pragma once
+
+#include <tenon/session.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon::cli {
+
+struct PluginArguments {
+  std::vector<std::string> plugins;  // NAME=LIBRARY
+  std::vector<std::string> offers;   // type=cpu,vendor=0x8086
+  std::vector<std::string> eps;
+  std::vector<std::string> ep_options;  // KEY=VALUE, or EP.KEY=VALUE
+
+  // --plugin and --offer.
+  void add_plugins(CLI::App& command);
+  // --ep and --ep-option.
+  void add_eps(CLI::App& command);
+
+  // Errors: text of another form, and whatever register_ep_library says.
+  Status load_plugins() const;
+  // In the order given. An option is for the EP that its key begins with, else for all of them.
+  // Errors: an option without an EP; text that is no KEY=VALUE.
+  Result<std::vector<EpChoice>> choices() const;
+};
+
+}  // namespace tenon::cli

@@ -1,0 +1,30 @@
+// An OrtEp and its factory: what everything that came from an EP keeps alive. ReleaseEp is called with the last of it.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <memory>
+#include <string>
+
+#include "abi/plugin_factory.h"
+#include "abi/plugin_member.h"
+
+namespace tenon::abi {
+
+class PluginEp {
+ public:
+  PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep);
+  ~PluginEp();
+  PluginEp(const PluginEp&) = delete;
+  PluginEp& operator=(const PluginEp&) = delete;
+
+  OrtEp* get() const { return ep_; }
+  PluginFactory& factory() const { return *factory_; }
+  const std::string& who() const { return factory_->who(); }
+
+ private:
+  const std::shared_ptr<PluginFactory> factory_;
+  OrtEp* const ep_;
+};
+
+}  // namespace tenon::abi

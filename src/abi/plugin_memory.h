@@ -1,0 +1,71 @@
+// A plugin's allocators and data transfers behind the core's interfaces (device/device.h).
+//
+// Ownership: each object releases what the plugin made, and holds `keep`: the library, and the EP if it came from one.
+// Memory holds its allocator.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "abi/memory_info.h"
+#include "abi/plugin_member.h"
+#include "device/device.h"
+
+namespace tenon::abi {
+
+class PluginAllocator final : public DeviceAllocator, public std::enable_shared_from_this<PluginAllocator> {
+ public:
+  using Release = std::function<void(OrtAllocator*)>;
+  // Takes `allocator` over, also on failure: `release` gets it at the end. `memory_keep` is held by memory alone, for
+  // an allocator that is part of what it would otherwise keep.
+  static Result<std::shared_ptr<PluginAllocator>> create(std::string who, OrtAllocator* allocator, Release release,
+                                                         std::shared_ptr<const void> keep,
+                                                         std::weak_ptr<const void> memory_keep = {});
+  ~PluginAllocator() override;
+
+  const MemoryPlace& place() const override { return place_; }
+  Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream* stream) override;
+  const OrtMemoryInfo& info() const { return info_; }
+  OrtAllocator* ort() const { return allocator_; }
+
+ private:
+  PluginAllocator(std::string who, OrtAllocator* allocator, Release release, std::shared_ptr<const void> keep);
+
+  const std::shared_ptr<const void> keep_;
+  std::weak_ptr<const void> memory_keep_;
+  const std::string who_;
+  OrtAllocator* const allocator_;
+  const Release release_;
+  PluginMember<decltype(OrtAllocator::Alloc)> alloc_;
+  PluginMember<decltype(OrtAllocator::Free)> free_;
+  PluginMember<decltype(OrtAllocator::AllocOnStream)> alloc_on_stream_;
+  OrtMemoryInfo info_;
+  MemoryPlace place_;
+};
+
+class PluginTransfer final : public DataTransfer {
+ public:
+  // Takes `impl` over on success.
+  static Result<std::unique_ptr<PluginTransfer>> create(std::string who, OrtDataTransferImpl* impl,
+                                                        std::shared_ptr<const void> keep);
+  ~PluginTransfer() override;
+
+  bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override;
+  Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) override;
+  OrtDataTransferImpl* ort() const { return impl_; }
+
+ private:
+  PluginTransfer(std::string who, OrtDataTransferImpl* impl, std::shared_ptr<const void> keep);
+
+  const std::shared_ptr<const void> keep_;
+  const std::string who_;
+  OrtDataTransferImpl* const impl_;
+  PluginMember<decltype(OrtDataTransferImpl::Release)> release_;
+  PluginMember<decltype(OrtDataTransferImpl::CanCopy)> can_copy_;
+  PluginMember<decltype(OrtDataTransferImpl::CopyTensors)> copy_tensors_;
+};
+
+}  // namespace tenon::abi

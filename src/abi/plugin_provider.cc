@@ -1,0 +1,320 @@
+#include "abi/plugin_provider.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "abi/allocator.h"
+#include "abi/ep_support_info.h"
+#include "abi/logger.h"
+#include "abi/plugin_options.h"
+#include "abi/run_options.h"
+#include "base/log.h"
+
+namespace tenon::abi {
+
+// Kernels may outlive the provider in plans that are being dropped, so they share what they need of it.
+class PluginProvider::Host final : public KernelHost {
+ public:
+  OrtAllocator* allocator(OrtMemType mem_type) const override {
+    if (mem_type == OrtMemTypeDefault && default_allocator_ != nullptr) return default_allocator_->ort();
+    return default_allocator();
+  }
+  OrtAllocator* allocator(const OrtMemoryInfo& info) const override {
+    for (const auto& one : allocators_) {
+      if (one->info().device == info.device) return one->ort();
+    }
+    return info.device == OrtMemoryDevice{} ? default_allocator() : nullptr;
+  }
+  const OrtLogger* logger() const override { return logger_.get(); }
+  const OrtKeyValuePairs& config() const override { return config_; }
+  const OrtEp* ep() const override { return ep_->get(); }
+
+ private:
+  OrtAllocator* default_allocator() const { return abi::default_allocator(); }
+
+  friend class PluginProvider;
+  std::shared_ptr<PluginEp> ep_;
+  std::vector<std::shared_ptr<PluginAllocator>> allocators_;
+  PluginAllocator* default_allocator_ = nullptr;
+  std::shared_ptr<OrtLogger> logger_;
+  OrtKeyValuePairs config_;
+};
+
+PluginEp::PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep) : factory_(std::move(factory)), ep_(ep) {}
+
+PluginEp::~PluginEp() {
+  const auto release = TENON_MEMBER(factory_->ort(), OrtEpFactory, ReleaseEp);
+  const Status status = call_value(factory_->who(), release, factory_->ort(), ep_);
+  if (!status.ok()) log_warning("plugin", "{}", status.message());
+}
+
+PluginProvider::PluginProvider(std::shared_ptr<PluginFactory> factory, std::span<const size_t> devices)
+    : factory_(std::move(factory)), name_(factory_->name()) {
+  for (size_t device : devices) devices_.push_back(factory_->ort_devices()[device].get());
+}
+
+PluginProvider::~PluginProvider() = default;
+
+Result<std::unique_ptr<DeviceProvider>> PluginProvider::create(std::shared_ptr<PluginFactory> factory,
+                                                               const EpChoice& choice, std::span<const size_t> devices,
+                                                               const SessionOptions& options) {
+  std::unique_ptr<PluginProvider> provider(new PluginProvider(std::move(factory), devices));
+  for (const EpChoice& other : options.eps) {
+    if (other.ep_name == choice.ep_name) break;
+    provider->preferred_before_ = other.ep_name;
+  }
+  TENON_TRY(provider->create_ep(choice, options));
+  TENON_TRY(provider->ask_ep());
+  TENON_TRY(provider->create_allocators());
+  return std::unique_ptr<DeviceProvider>(std::move(provider));
+}
+
+Status PluginProvider::create_ep(const EpChoice& choice, const SessionOptions& options) {
+  host_ = std::make_shared<Host>();
+  host_->logger_ = current_logger();
+  auto origin = std::make_shared<GraphOrigin>();
+  if (const auto path = options.config.find("tenon.model_path"); path != options.config.end())
+    origin->model_path = path->second;
+  origin_ = std::move(origin);
+  host_->config_ = ep_config(*factory_, devices_, choice, options);
+  TENON_TRY_ASSIGN(context_model_, ContextModel::create(host_->config_, origin_->model_path));
+  TENON_TRY_ASSIGN(const auto session_options, make_session_options(options, host_->config_));
+  std::vector<const OrtHardwareDevice*> hardware;
+  std::vector<const OrtKeyValuePairs*> metadata;
+  for (const OrtEpDevice* device : devices_) {
+    hardware.push_back(device->hardware);
+    metadata.push_back(&device->ep_metadata);
+  }
+  const auto create = TENON_MEMBER(factory_->ort(), OrtEpFactory, CreateEp);
+  OrtEp* ep = nullptr;
+  TENON_TRY(call(factory_->who(), create, factory_->ort(), hardware.data(), metadata.data(), hardware.size(),
+                 static_cast<const OrtSessionOptions*>(session_options.get()),
+                 static_cast<const OrtLogger*>(host_->logger_.get()), &ep));
+  TENON_TRY(check_object(factory_->who(), "OrtEp", ep, create.name));
+  ep_ = std::make_shared<PluginEp>(factory_, ep);
+  host_->ep_ = ep_;
+  return {};
+}
+
+Status PluginProvider::ask_ep() {
+  OrtEp* ep = ep_->get();
+  TENON_TRY(TENON_MEMBER(ep, OrtEp, GetCapability).check(ep_->who()));
+  const auto get_name = TENON_MEMBER(ep, OrtEp, GetName);
+  if (!get_name.absent()) {
+    TENON_TRY_ASSIGN(const char* text, call_value(ep_->who(), get_name, static_cast<const OrtEp*>(ep)));
+    TENON_TRY_ASSIGN(name_, checked_text(ep_->who(), get_name.name, text));
+  }
+  const auto concurrent = TENON_MEMBER(ep, OrtEp, IsConcurrentRunSupported);
+  if (!concurrent.absent()) TENON_TRY(call(ep_->who(), concurrent, ep, &concurrent_));
+  TENON_TRY_ASSIGN(transfer_, factory_->create_transfer(ep_));
+  const auto get_registry = TENON_MEMBER(ep, OrtEp, GetKernelRegistry);
+  if (!get_registry.absent()) {
+    TENON_TRY(call(ep_->who(), get_registry, ep, &registry_));
+    if (registry_ != nullptr) TENON_TRY(check_object(ep_->who(), "OrtKernelRegistry", registry_, get_registry.name));
+  }
+  const auto get_layout = TENON_MEMBER(ep, OrtEp, GetPreferredDataLayout);
+  if (!get_layout.absent()) {
+    OrtEpDataLayout layout = OrtEpDataLayout_NCHW;
+    TENON_TRY(call(ep_->who(), get_layout, ep, &layout));
+    if (layout == OrtEpDataLayout_NHWC)
+      TENON_TRACE(kDispatch, "{} prefers the layout NHWC; it gets its nodes in NCHW.", ep_->who());
+  }
+  on_run_start_ = TENON_MEMBER(ep, OrtEp, OnRunStart);
+  on_run_end_ = TENON_MEMBER(ep, OrtEp, OnRunEnd);
+  return {};
+}
+
+Status PluginProvider::create_allocators() {
+  const auto create = TENON_MEMBER(ep_->get(), OrtEp, CreateAllocator);
+  for (const OrtEpDevice* device : devices_) {
+    for (const auto* info : {&device->default_memory, &device->host_accessible_memory}) {
+      if (!info->has_value()) continue;
+      std::shared_ptr<PluginAllocator> allocator;
+      if (!create.absent()) {
+        OrtAllocator* made = nullptr;
+        TENON_TRY(call(ep_->who(), create, ep_->get(), &**info, &made));
+        TENON_TRY_ASSIGN(allocator, factory_->adopt_allocator(made, ep_));
+      } else {
+        TENON_TRY_ASSIGN(allocator, factory_->create_allocator(**info, nullptr, ep_));
+      }
+      if (allocator == nullptr) continue;
+      allocators_.push_back(allocator);
+      memory_.push_back(allocator->info());
+      host_->allocators_.push_back(std::move(allocator));
+    }
+  }
+  // What the EP itself calls its default device, or the first device's own memory.
+  std::optional<OrtMemoryDevice> wanted;
+  const auto get_default = TENON_MEMBER(ep_->get(), OrtEp, GetDefaultMemoryDevice);
+  if (!get_default.absent()) {
+    const OrtMemoryDevice* device = nullptr;
+    TENON_TRY(call(ep_->who(), get_default, static_cast<const OrtEp*>(ep_->get()), &device));
+    if (device != nullptr) {
+      TENON_TRY(check_object(ep_->who(), "OrtMemoryDevice", device, get_default.name));
+      wanted = *device;
+    }
+  }
+  if (!wanted && !devices_.empty() && devices_[0]->default_memory) wanted = devices_[0]->default_memory->device;
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    const auto index = static_cast<int32_t>(i);
+    if (wanted && memory_[i].device == *wanted && default_place_ == kHostPlace) default_place_ = index;
+    if (memory_[i].device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE && host_accessible_place_ == kHostPlace)
+      host_accessible_place_ = index;
+  }
+  if (default_place_ != kHostPlace)
+    host_->default_allocator_ = host_->allocators_[static_cast<size_t>(default_place_)].get();
+  if (wanted && wanted->type != OrtMemoryInfoDeviceType_CPU) stream_device_ = wanted;
+  return {};
+}
+
+Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, std::span<const bool> taken) {
+  std::vector<std::string> owners(graph.nodes.size());
+  for (size_t n = 0; n < owners.size(); ++n) {
+    if (taken[n]) owners[n] = preferred_before_;
+  }
+  if (context_model_) context_model_->begin(graph);
+  TENON_TRY_ASSIGN(const std::unique_ptr<OrtGraph> view, make_graph_view(graph, origin_, owners));
+  OrtEpGraphSupportInfo support(*view, name_, registry_);
+  const auto get_capability = TENON_MEMBER(ep_->get(), OrtEp, GetCapability);
+  TENON_TRY(call(ep_->who(), get_capability, ep_->get(), static_cast<const OrtGraph*>(view.get()), &support));
+  // Nodes of an EP of higher preference are not up for choice; asking for them is no mistake.
+  std::vector<Claim> claims;
+  for (Claim& claim : support.claims) {
+    const bool free = std::none_of(claim.nodes.begin(), claim.nodes.end(),
+                                   [&](int32_t node) { return taken[static_cast<size_t>(node)]; });
+    if (free) claims.push_back(std::move(claim));
+  }
+  return claims;
+}
+
+Status PluginProvider::compile(std::span<const Region> regions) {
+  std::vector<const Region*> fused;
+  for (const Region& region : regions) {
+    if (region.fused) fused.push_back(&region);
+  }
+  if (!fused.empty()) TENON_TRY(compile_fused(fused));
+  for (const Region& region : regions) {
+    if (!region.fused) TENON_TRY(create_kernel_region(region));
+  }
+  return {};
+}
+
+Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
+  const auto compile = TENON_MEMBER(ep_->get(), OrtEp, Compile);
+  TENON_TRY(compile.check(ep_->who()));
+  TENON_TRY(TENON_MEMBER(ep_->get(), OrtEp, ReleaseNodeComputeInfos).check(ep_->who()));
+  std::vector<std::unique_ptr<OrtGraph>> views;
+  std::vector<std::unique_ptr<OrtNode>> nodes;
+  std::vector<const OrtGraph*> graphs;
+  std::vector<const OrtNode*> fused_nodes;
+  for (const Region* region : regions) {
+    TENON_TRY_ASSIGN(auto view, make_region_view(region->body, region->name, origin_));
+    auto node = make_region_node(*view, region->name, name_, static_cast<size_t>(region->id));
+    graphs.push_back(view.get());
+    fused_nodes.push_back(node.get());
+    views.push_back(std::move(view));
+    nodes.push_back(std::move(node));
+  }
+  auto infos = std::make_shared<ComputeInfos>(ep_, regions.size());
+  std::vector<OrtNode*> context_nodes(regions.size(), nullptr);
+  const Status compiled = call(ep_->who(), compile, ep_->get(), graphs.data(), fused_nodes.data(), regions.size(),
+                               infos->infos().data(), context_nodes.data());
+  // From here they are the host's, whatever Compile says.
+  const std::vector<std::unique_ptr<OrtNode>> owned(context_nodes.begin(), context_nodes.end());
+  TENON_TRY(compiled);
+  for (size_t i = 0; context_model_ && i < regions.size(); ++i) {
+    if (owned[i] != nullptr) TENON_TRY(context_model_->replace(*regions[i], *owned[i]));
+  }
+  (void)factory_->stream_aware();
+  for (size_t i = 0; i < regions.size(); ++i) {
+    TENON_TRY_ASSIGN(auto made, make_compiled_region(infos, i, *regions[i]));
+    made->places.inputs.assign(regions[i]->body.inputs.size(), default_place_);
+    made->places.outputs.assign(regions[i]->body.outputs.size(), default_place_);
+    regions_[regions[i]->id] = std::move(made);
+  }
+  return {};
+}
+
+Status PluginProvider::create_kernel_region(const Region& region) {
+  const Node& node = region.body.nodes[0];
+  if (registry_ == nullptr)
+    return device_error("{} takes {} for a kernel of its own, but it has no kernel registry.", ep_->who(),
+                        node.label(region.body));
+  std::string why_not;
+  const OrtKernelRegistry::Entry* entry = registry_->find(region.body, node, &why_not);
+  if (entry == nullptr)
+    return device_error("{} takes {}, for which its kernel registry has no kernel: {}.", ep_->who(),
+                        node.label(region.body), why_not);
+  TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, default_place_ == kHostPlace));
+  made->places.inputs.assign(region.body.inputs.size(), default_place_);
+  made->places.outputs.assign(region.body.outputs.size(), default_place_);
+  for (size_t i = 0; i < made->input_map.size(); ++i) {
+    if (made->input_map[i] >= 0)
+      made->places.inputs[static_cast<size_t>(made->input_map[i])] = place_of(entry->def->input_mem_type(i));
+  }
+  for (size_t i = 0; i < made->output_map.size(); ++i) {
+    if (made->output_map[i] >= 0)
+      made->places.outputs[static_cast<size_t>(made->output_map[i])] = place_of(entry->def->output_mem_type(i));
+  }
+  regions_[region.id] = std::move(made);
+  return {};
+}
+
+int32_t PluginProvider::place_of(OrtMemType mem_type) const {
+  return mem_type == OrtMemTypeDefault ? default_place_ : host_accessible_place_;
+}
+
+Status PluginProvider::loaded() {
+  if (context_model_) TENON_TRY(context_model_->write());
+  const auto ended = TENON_MEMBER(ep_->get(), OrtEp, OnSessionInitializationEnd);
+  return ended.absent() ? Status() : call(ep_->who(), ended, ep_->get());
+}
+
+const PluginRegion& PluginProvider::region_of(const Node& node) const {
+  const auto found = regions_.find(static_cast<int32_t>(node.int_or("region", -1)));
+  TENON_CHECK(found != regions_.end());
+  return *found->second;
+}
+
+PlaceChoice PluginProvider::choose_places(const KernelNode& node) const { return region_of(*node.node).places; }
+
+Result<std::unique_ptr<Kernel>> PluginProvider::create_kernel(const KernelNode& node) const {
+  const auto found = regions_.find(static_cast<int32_t>(node.node->int_or("region", -1)));
+  TENON_CHECK(found != regions_.end());
+  return make_region_kernel(found->second, node, host_, memory_);
+}
+
+Result<std::unique_ptr<DeviceStream>> PluginProvider::create_stream() {
+  if (!stream_device_ || !factory_->stream_aware()) return std::unique_ptr<DeviceStream>();
+  const auto create = TENON_MEMBER(ep_->get(), OrtEp, CreateSyncStreamForDevice);
+  std::unique_ptr<PluginStream> stream;
+  if (!create.absent()) {
+    OrtSyncStreamImpl* impl = nullptr;
+    TENON_TRY(call(ep_->who(), create, ep_->get(), &*stream_device_, &impl));
+    if (impl != nullptr) {
+      TENON_TRY_ASSIGN(stream, PluginStream::create(ep_->who(), impl, *stream_device_, ep_));
+    }
+  } else {
+    TENON_TRY_ASSIGN(stream, factory_->create_stream(*stream_device_, nullptr, ep_));
+  }
+  return std::unique_ptr<DeviceStream>(std::move(stream));
+}
+
+Status PluginProvider::run_start(const RunInfo& info) {
+  if (on_run_start_.absent()) return {};
+  static const OrtRunOptions defaults;
+  const auto* options =
+      info.native_options != nullptr ? static_cast<const OrtRunOptions*>(info.native_options) : &defaults;
+  return call(ep_->who(), on_run_start_, ep_->get(), options);
+}
+
+Status PluginProvider::run_end(const RunInfo& info, bool synchronize) {
+  if (on_run_end_.absent()) return {};
+  static const OrtRunOptions defaults;
+  const auto* options =
+      info.native_options != nullptr ? static_cast<const OrtRunOptions*>(info.native_options) : &defaults;
+  return call(ep_->who(), on_run_end_, ep_->get(), options, synchronize);
+}
+
+}  // namespace tenon::abi

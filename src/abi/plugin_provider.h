@@ -1,0 +1,77 @@
+// An OrtEp of one session behind the core's DeviceProvider.
+//
+// The order of calls on the EP is ONNX Runtime's (docs/plugin-host.md): CreateEp, GetName, IsConcurrentRunSupported,
+// CreateDataTransfer, GetKernelRegistry, GetCapability, Compile, IsStreamAware, CreateState,
+// OnSessionInitializationEnd; OnRunStart, Compute, OnRunEnd; ReleaseState, ReleaseNodeComputeInfos, ReleaseEp.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/plugin_context.h"
+#include "abi/plugin_ep.h"
+#include "abi/plugin_regions.h"
+#include "ep/kit/device_provider.h"
+
+namespace tenon::abi {
+
+class PluginProvider final : public DeviceProvider {
+ public:
+  static Result<std::unique_ptr<DeviceProvider>> create(std::shared_ptr<PluginFactory> factory, const EpChoice& choice,
+                                                        std::span<const size_t> devices, const SessionOptions& options);
+  ~PluginProvider() override;
+
+  std::string_view name() const override { return name_; }
+  Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override;
+  Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override;
+  Status compile(std::span<const Region> regions) override;
+  Status loaded() override;
+  std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
+  DataTransfer* transfer() const override { return transfer_.get(); }
+  PlaceChoice choose_places(const KernelNode& node) const override;
+  Result<std::unique_ptr<DeviceStream>> create_stream() override;
+  bool concurrent_runs() const override { return concurrent_; }
+  Status run_start(const RunInfo& info) override;
+  Status run_end(const RunInfo& info, bool synchronize) override;
+
+ private:
+  class Host;
+
+  PluginProvider(std::shared_ptr<PluginFactory> factory, std::span<const size_t> devices);
+  Status create_ep(const EpChoice& choice, const SessionOptions& options);
+  Status ask_ep();
+  Status create_allocators();
+  Status compile_fused(std::span<const Region* const> regions);
+  Status create_kernel_region(const Region& region);
+  const PluginRegion& region_of(const Node& node) const;
+  // The place of most tensors: an index into allocators_, or kHostPlace.
+  int32_t place_of(OrtMemType mem_type) const;
+
+  const std::shared_ptr<PluginFactory> factory_;
+  std::vector<const OrtEpDevice*> devices_;
+  std::string name_;
+  std::string preferred_before_;  // the EP of higher preference, for the view that GetCapability gets
+  std::shared_ptr<PluginEp> ep_;
+  std::shared_ptr<Host> host_;
+  std::shared_ptr<const GraphOrigin> origin_;
+  std::optional<ContextModel> context_model_;
+  const OrtKernelRegistry* registry_ = nullptr;  // the EP's
+  std::unique_ptr<PluginTransfer> transfer_;
+  std::vector<std::shared_ptr<DeviceAllocator>> allocators_;
+  std::vector<OrtMemoryInfo> memory_;  // of allocators_
+  int32_t default_place_ = kHostPlace;
+  int32_t host_accessible_place_ = kHostPlace;
+  std::optional<OrtMemoryDevice> stream_device_;
+  bool concurrent_ = true;
+  std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
+  PluginMember<decltype(OrtEp::OnRunStart)> on_run_start_;
+  PluginMember<decltype(OrtEp::OnRunEnd)> on_run_end_;
+};
+
+}  // namespace tenon::abi

@@ -1,0 +1,72 @@
+// What an EP made of the regions that it was granted: compiled ones (OrtNodeComputeInfo) and single nodes with a kernel
+// of its registry (OrtKernelImpl), ready to make the light kernels of plans.
+//
+// Ownership: a region releases its state (ReleaseState) or kernel (Release) and holds the EP; the compute infos of one
+// Compile call are released together, after the states.
+// Threads: run from any; an EP that does not support that says so (IsConcurrentRunSupported).
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/graph_view.h"
+#include "abi/kernel_context.h"
+#include "abi/kernel_info.h"
+#include "abi/kernel_registry.h"
+#include "abi/plugin_ep.h"
+#include "ep/kit/device_provider.h"
+
+// What OrtNodeComputeInfo::CreateState gets.
+struct OrtNodeComputeContext {
+  std::string name;
+};
+
+namespace tenon::abi {
+
+// The compute infos of one Compile call, in the order of its graphs.
+class ComputeInfos {
+ public:
+  ComputeInfos(std::shared_ptr<PluginEp> ep, size_t count) : ep_(std::move(ep)), infos_(count, nullptr) {}
+  ~ComputeInfos();
+  ComputeInfos(const ComputeInfos&) = delete;
+  ComputeInfos& operator=(const ComputeInfos&) = delete;
+
+  std::vector<OrtNodeComputeInfo*>& infos() { return infos_; }
+  PluginEp& ep() const { return *ep_; }
+
+ private:
+  const std::shared_ptr<PluginEp> ep_;
+  std::vector<OrtNodeComputeInfo*> infos_;
+};
+
+// One region; calls Compute of whatever stands behind it.
+class PluginRegion {
+ public:
+  virtual ~PluginRegion() = default;
+  virtual Status compute(OrtKernelContext& context) const = 0;
+
+  std::string name;
+  PlaceChoice places;
+  // For single nodes: which of the region's inputs each of the node's is (-1: absent), outputs alike. Empty: as it is.
+  std::vector<int32_t> input_map, output_map;
+  bool mapped = false;
+};
+
+// CreateState is called here.
+Result<std::shared_ptr<PluginRegion>> make_compiled_region(std::shared_ptr<ComputeInfos> infos, size_t index,
+                                                           const Region& region);
+// Creates the kernel and offers it its constant inputs to pack. `mem_types` of the definition are left to the caller.
+Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginEp> ep,
+                                                         const OrtKernelRegistry::Entry& entry, const Region& region,
+                                                         std::shared_ptr<const KernelHost> host, bool host_memory);
+
+// The kernel that runs a region in a plan. `memory` gives the OrtMemoryInfo of each place of the region's choice.
+Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginRegion> region, const KernelNode& node,
+                                                   std::shared_ptr<const KernelHost> host,
+                                                   std::span<const OrtMemoryInfo> memory);
+
+}  // namespace tenon::abi

@@ -1,0 +1,48 @@
+// A plugin's streams, notifications, allocators and data transfers behind the core's interfaces (device/device.h).
+//
+// Ownership: each object releases what the plugin made, and holds `keep`: the library, and the EP if it came from one.
+// Threads and errors: as device/device.h says; a member that is missing is a status that names it.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <memory>
+#include <string>
+
+#include "abi/plugin_member.h"
+#include "abi/sync_stream.h"
+#include "device/device.h"
+
+namespace tenon::abi {
+
+class PluginStream final : public DeviceStream {
+ public:
+  // Takes `impl` over on success.
+  static Result<std::unique_ptr<PluginStream>> create(std::string who, OrtSyncStreamImpl* impl,
+                                                      const OrtMemoryDevice& device, std::shared_ptr<const void> keep);
+  ~PluginStream() override;
+
+  Result<std::unique_ptr<DeviceNotification>> create_notification() override;
+  Status flush() override;
+  Status end_run() override;
+  void* native_handle() const override;
+  OrtSyncStream* ort() { return &ort_; }
+
+ private:
+  PluginStream(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device,
+               std::shared_ptr<const void> keep);
+
+  const std::shared_ptr<const void> keep_;
+  const std::string who_;
+  OrtSyncStream ort_;
+  PluginMember<decltype(OrtSyncStreamImpl::Release)> release_;
+  PluginMember<decltype(OrtSyncStreamImpl::GetHandle)> get_handle_;
+  PluginMember<decltype(OrtSyncStreamImpl::CreateNotification)> create_notification_;
+  PluginMember<decltype(OrtSyncStreamImpl::Flush)> flush_;
+  PluginMember<decltype(OrtSyncStreamImpl::OnSessionRunEnd)> end_run_;
+};
+
+// The next id of a stream's notifications. Of the process, so that an id never fits a later stream at the same address.
+uint64_t next_sync_id();
+
+}  // namespace tenon::abi

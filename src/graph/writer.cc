@@ -1,0 +1,208 @@
+#include "graph/writer.h"
+
+#include <algorithm>
+#include <protozero/pbf_writer.hpp>
+#include <utility>
+#include <vector>
+
+#include "graph/proto.h"
+
+namespace tenon {
+
+namespace {
+
+using protozero::pbf_writer;
+
+constexpr int kIrVersion = 10;
+constexpr size_t kMostBytes = size_t{1} << 31;
+
+// AttributeProto.AttributeType.
+enum AttributeNumber { kFloat = 1, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings };
+
+std::string type_bytes(const Value& value) {
+  std::string tensor;
+  pbf_writer to(tensor);
+  to.add_int32(proto::TypeProto::kElementType, static_cast<int32_t>(value.type));
+  if (value.has_rank) {
+    std::string shape;
+    for (const Dim& dim : value.dims) {
+      std::string bytes;
+      if (dim.known()) {
+        pbf_writer(bytes).add_int64(proto::TypeProto::kDimValue, dim.value);
+      } else if (!dim.symbol.empty()) {
+        pbf_writer(bytes).add_string(proto::TypeProto::kDimParam, dim.symbol);
+      }
+      pbf_writer(shape).add_message(proto::TypeProto::kDim, bytes);
+    }
+    to.add_message(proto::TypeProto::kShape, shape);
+  }
+  std::string type;
+  pbf_writer(type).add_message(proto::TypeProto::kTensor, tensor);
+  return type;
+}
+
+std::string tensor_bytes(const std::string& name, const Constant& constant) {
+  std::string bytes;
+  pbf_writer to(bytes);
+  to.add_packed_int64(proto::TensorProto::kDims, constant.shape.begin(), constant.shape.end());
+  to.add_int32(proto::TensorProto::kDataType, static_cast<int32_t>(constant.type));
+  if (!name.empty()) to.add_string(proto::TensorProto::kName, name);
+  if (constant.type == DataType::kString) {
+    for (const std::string& text : constant.strings) to.add_bytes(proto::TensorProto::kStringData, text);
+  } else {
+    to.add_bytes(proto::TensorProto::kRawData, reinterpret_cast<const char*>(constant.data), constant.size_bytes);
+  }
+  return bytes;
+}
+
+class GraphWriter {
+ public:
+  // `outer`: the graph around this one, for the names of what is captured.
+  GraphWriter(const Graph& graph, const GraphWriter* outer) : graph_(graph), names_(graph.values.size()) {
+    std::vector<bool> captured(graph.values.size(), false);
+    for (const auto& [from, to] : graph.captures) {
+      names_[index(to)] = outer->names_[index(from)];
+      captured[index(to)] = true;
+    }
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (!captured[i]) names_[i] = graph.values[i].name.empty() ? format("tenon_value_{}", i) : graph.values[i].name;
+    }
+    is_captured_ = std::move(captured);
+  }
+
+  Result<std::string> write() const {
+    std::string bytes;
+    pbf_writer to(bytes);
+    for (const Node& node : graph_.nodes) {
+      TENON_TRY_ASSIGN(const std::string message, node_bytes(node));
+      to.add_message(proto::GraphProto::kNode, message);
+    }
+    to.add_string(proto::GraphProto::kName, graph_.name.empty() ? "graph" : graph_.name);
+    const std::vector<int32_t> uses = graph_.use_counts();
+    const std::vector<int32_t> producers = graph_.producers();
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const Value& value = graph_.values[i];
+      if (value.constant && producers[i] < 0 && uses[i] > 0 && !is_captured_[i])
+        to.add_message(proto::GraphProto::kInitializer, tensor_bytes(names_[i], *value.constant));
+    }
+    for (ValueId id : graph_.inputs) TENON_TRY(add_value(to, proto::GraphProto::kInput, id));
+    for (ValueId id : graph_.outputs) TENON_TRY(add_value(to, proto::GraphProto::kOutput, id));
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      const Value& value = graph_.values[i];
+      if (producers[i] < 0 || value.type == DataType::kUndefined || !value.is_tensor) continue;
+      if (std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end()) continue;
+      TENON_TRY(add_value(to, proto::GraphProto::kValueInfo, id));
+    }
+    return bytes;
+  }
+
+ private:
+  static size_t index(ValueId id) { return static_cast<size_t>(id); }
+
+  const std::string& name(ValueId id) const {
+    static const std::string absent;
+    return id == kNoValue ? absent : names_[index(id)];
+  }
+
+  Status add_value(pbf_writer& to, uint32_t field, ValueId id) const {
+    const Value& value = graph_.value(id);
+    TENON_UNSUPPORTED_IF(!value.is_tensor, "\"{}\" is no tensor; only tensors can be written.", name(id));
+    std::string bytes;
+    pbf_writer info(bytes);
+    info.add_string(proto::ValueInfoProto::kName, name(id));
+    if (value.type != DataType::kUndefined) info.add_message(proto::ValueInfoProto::kType, type_bytes(value));
+    to.add_message(field, bytes);
+    return {};
+  }
+
+  Result<std::string> node_bytes(const Node& node) const {
+    TENON_UNSUPPORTED_IF(node.domain == "tenon", "{} is an internal operator, which no file can have.",
+                         node.label(graph_));
+    std::string bytes;
+    pbf_writer to(bytes);
+    for (ValueId id : node.inputs) to.add_string(proto::NodeProto::kInput, name(id));
+    for (ValueId id : node.outputs) to.add_string(proto::NodeProto::kOutput, name(id));
+    if (!node.name.empty()) to.add_string(proto::NodeProto::kName, node.name);
+    to.add_string(proto::NodeProto::kOpType, node.op_type);
+    if (!node.domain.empty()) to.add_string(proto::NodeProto::kDomain, node.domain);
+    for (const Attribute& attribute : node.attributes) {
+      TENON_TRY_ASSIGN(const std::string message, attribute_bytes(node, attribute));
+      to.add_message(proto::NodeProto::kAttribute, message);
+    }
+    return bytes;
+  }
+
+  Result<std::string> attribute_bytes(const Node& node, const Attribute& attribute) const {
+    std::string bytes;
+    pbf_writer to(bytes);
+    to.add_string(proto::AttributeProto::kName, attribute.name);
+    AttributeNumber type = kInt;
+    switch (attribute.kind) {
+      case AttributeKind::kFloat:
+        type = kFloat;
+        to.add_float(proto::AttributeProto::kF, attribute.f);
+        break;
+      case AttributeKind::kInt:
+        to.add_int64(proto::AttributeProto::kI, attribute.i);
+        break;
+      case AttributeKind::kString:
+        type = kString;
+        to.add_bytes(proto::AttributeProto::kS, attribute.s);
+        break;
+      case AttributeKind::kTensor:
+        type = kTensor;
+        to.add_message(proto::AttributeProto::kT, tensor_bytes("", *attribute.tensor));
+        break;
+      case AttributeKind::kGraph: {
+        type = kGraph;
+        TENON_TRY_ASSIGN(const std::string graph, GraphWriter(*attribute.graph, this).write());
+        to.add_message(proto::AttributeProto::kG, graph);
+        break;
+      }
+      case AttributeKind::kFloats:
+        type = kFloats;
+        to.add_packed_float(proto::AttributeProto::kFloats, attribute.floats.begin(), attribute.floats.end());
+        break;
+      case AttributeKind::kInts:
+        type = kInts;
+        to.add_packed_int64(proto::AttributeProto::kInts, attribute.ints.begin(), attribute.ints.end());
+        break;
+      case AttributeKind::kStrings:
+        type = kStrings;
+        for (const std::string& text : attribute.strings) to.add_bytes(proto::AttributeProto::kStrings, text);
+        break;
+      case AttributeKind::kOther:
+        return unsupported("Attribute \"{}\" of {} is of a kind that cannot be written.", attribute.name,
+                           node.label(graph_));
+    }
+    to.add_int32(proto::AttributeProto::kType, type);
+    return bytes;
+  }
+
+  const Graph& graph_;
+  std::vector<std::string> names_;
+  std::vector<bool> is_captured_;
+};
+
+}  // namespace
+
+Result<std::string> write_model(const Graph& graph) {
+  TENON_TRY_ASSIGN(const std::string body, GraphWriter(graph, nullptr).write());
+  std::string bytes;
+  pbf_writer to(bytes);
+  to.add_int64(proto::ModelProto::kIrVersion, kIrVersion);
+  to.add_string(proto::ModelProto::kProducerName, "Tenon");
+  for (const auto& [domain, version] : graph.opsets) {
+    std::string opset;
+    pbf_writer(opset).add_string(proto::OpsetProto::kDomain, domain);
+    pbf_writer(opset).add_int64(proto::OpsetProto::kVersion, version);
+    to.add_message(proto::ModelProto::kOpsetImport, opset);
+  }
+  TENON_UNSUPPORTED_IF(body.size() + bytes.size() + 16 >= kMostBytes,
+                       "The model takes {} bytes; a file of ONNX holds less than 2 GiB.", body.size());
+  to.add_message(proto::ModelProto::kGraph, body);
+  return bytes;
+}
+
+}  // namespace tenon

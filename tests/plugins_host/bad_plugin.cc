@@ -1,0 +1,453 @@
+// An EP library that tells one lie, or makes one mistake: TENON_BAD_PLUGIN names it. Without one it is a plain and
+// honest EP ("BadEp") that compiles each Relu node, one region each, and is what the lies are measured against.
+//
+// TENON_BAD_PLUGIN_CALLS: a file that each call of the host appends its name to.
+#include <tenon/onnxruntime_c_api.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+const OrtApi* g_api = nullptr;
+const OrtEpApi* g_ep_api = nullptr;
+
+bool lie(const char* name) {
+  const char* chosen = std::getenv("TENON_BAD_PLUGIN");
+  return chosen != nullptr && std::strcmp(chosen, name) == 0;
+}
+
+void called(const char* what) {
+  if (const char* path = std::getenv("TENON_BAD_PLUGIN_CALLS")) {
+    if (FILE* file = std::fopen(path, "a")) {
+      std::fprintf(file, "%s\n", what);
+      std::fclose(file);
+    }
+  }
+  if (lie((std::string("throw ") + what).c_str())) throw std::runtime_error("a plugin's own exception");
+  if (lie((std::string("throw int ") + what).c_str())) throw 42;
+}
+
+// A status for the lie "fail WHAT" (EP_FAIL), null else.
+OrtStatus* outcome(const char* what) {
+  if (lie((std::string("fail ") + what).c_str())) return g_api->CreateStatus(ORT_EP_FAIL, "the plugin cannot");
+  return nullptr;
+}
+
+template <typename F>
+F member(const char* name, F function) {
+  if (lie((std::string("null ") + name).c_str())) return nullptr;
+  if (lie((std::string("data ") + name).c_str())) return reinterpret_cast<F>(reinterpret_cast<void*>(&g_api));
+  return function;
+}
+
+struct Info : OrtNodeComputeInfo {};
+struct Ep : OrtEp {
+  OrtKernelRegistry* registry = nullptr;
+};
+struct Factory : OrtEpFactory {
+  OrtCustomOpDomain* domain = nullptr;
+};
+
+int g_state = 0;
+
+OrtStatus* ORT_API_CALL create_state(OrtNodeComputeInfo*, OrtNodeComputeContext* context, void** state) {
+  called("CreateState");
+  if (g_ep_api->NodeComputeContext_NodeName(context) == nullptr) std::abort();
+  *state = &g_state;
+  return outcome("CreateState");
+}
+
+template <typename F>
+OrtStatus* elementwise(OrtKernelContext* context, F function) {
+  const OrtValue* input = nullptr;
+  if (OrtStatus* bad = g_api->KernelContext_GetInput(context, 0, &input)) return bad;
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  if (OrtStatus* bad = g_api->GetTensorTypeAndShape(input, &info)) return bad;
+  size_t rank = 0, count = 0;
+  OrtStatus* bad = g_api->GetDimensionsCount(info, &rank);
+  std::vector<int64_t> dims(rank);
+  if (bad == nullptr) bad = g_api->GetDimensions(info, dims.data(), rank);
+  if (bad == nullptr) bad = g_api->GetTensorShapeElementCount(info, &count);
+  g_api->ReleaseTensorTypeAndShapeInfo(info);
+  OrtValue* output = nullptr;
+  if (bad == nullptr) bad = g_api->KernelContext_GetOutput(context, 0, dims.data(), rank, &output);
+  void *x = nullptr, *y = nullptr;
+  if (bad == nullptr) bad = g_api->GetTensorMutableData(const_cast<OrtValue*>(input), &x);
+  if (bad == nullptr) bad = g_api->GetTensorMutableData(output, &y);
+  for (size_t i = 0; bad == nullptr && i < count; ++i) static_cast<float*>(y)[i] = function(static_cast<float*>(x)[i]);
+  return bad;
+}
+
+OrtStatus* relu(OrtKernelContext* context) {
+  return elementwise(context, [](float x) { return x > 0 ? x : 0; });
+}
+
+OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo*, void* state, OrtKernelContext* context) {
+  called("Compute");
+  if (state != &g_state) std::abort();
+  if (OrtStatus* bad = outcome("Compute")) return bad;
+  if (lie("no output")) return nullptr;
+  if (lie("output of another shape")) {
+    const int64_t dims[] = {1, 1, 1};
+    OrtValue* output = nullptr;
+    return g_api->KernelContext_GetOutput(context, 0, dims, 3, &output);
+  }
+  if (lie("output index")) {
+    const int64_t dims[] = {1};
+    OrtValue* output = nullptr;
+    return g_api->KernelContext_GetOutput(context, 7, dims, 1, &output);
+  }
+  return relu(context);
+}
+
+void ORT_API_CALL release_state(OrtNodeComputeInfo*, void* state) {
+  called("ReleaseState");
+  if (state != &g_state) std::abort();
+}
+
+const char* ORT_API_CALL ep_name(const OrtEp*) {
+  called("Ep.GetName");
+  return lie("null name of ep") ? nullptr : "BadEp";
+}
+
+OrtStatus* claim(OrtEpGraphSupportInfo* support, const OrtNode* const* nodes, size_t count) {
+  OrtNodeFusionOptions options = {};
+  options.ort_version_supported = ORT_API_VERSION;
+  return g_ep_api->EpGraphSupportInfo_AddNodesToFuse(support, nodes, count, &options);
+}
+
+OrtStatus* ORT_API_CALL get_capability(OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+  called("GetCapability");
+  if (OrtStatus* bad = outcome("GetCapability")) return bad;
+  size_t count = 0;
+  if (OrtStatus* bad = g_api->Graph_GetNumNodes(graph, &count)) return bad;
+  std::vector<const OrtNode*> nodes(count);
+  if (OrtStatus* bad = g_api->Graph_GetNodes(graph, nodes.data(), count)) return bad;
+  std::vector<const OrtNode*> all = nodes;
+  for (const OrtNode* node : nodes) {
+    const char* type = nullptr;
+    if (OrtStatus* bad = g_api->Node_GetOperatorType(node, &type)) return bad;
+    if (std::strcmp(type, "Relu") != 0) continue;
+    OrtStatus* bad = nullptr;
+    if (static_cast<Ep*>(self)->registry != nullptr || lie("single node without a registry")) {
+      bad = g_ep_api->EpGraphSupportInfo_AddSingleNode(support, node);
+    } else if (lie("claims a node twice in a region")) {
+      const OrtNode* twice[] = {node, node};
+      bad = claim(support, twice, 2);
+    } else {
+      bad = claim(support, &node, 1);
+      if (bad == nullptr && lie("claims a node in two regions")) bad = claim(support, &node, 1);
+    }
+    if (bad != nullptr) return bad;
+  }
+  // Everything but what lies between: the region would depend on itself.
+  if (lie("claims a cycle") && all.size() >= 3) {
+    const OrtNode* ends[] = {all.front(), all.back()};
+    if (OrtStatus* bad = claim(support, ends, 2)) return bad;
+  }
+  if (lie("claims nothing")) return claim(support, nullptr, 0);
+  return nullptr;
+}
+
+OrtStatus* ORT_API_CALL compile(OrtEp*, const OrtGraph**, const OrtNode**, size_t count, OrtNodeComputeInfo** infos,
+                                OrtNode** context_nodes) {
+  called("Compile");
+  if (OrtStatus* bad = outcome("Compile")) return bad;
+  if (context_nodes == nullptr) std::abort();
+  for (size_t i = 0; i < count; ++i) {
+    if (lie("null compute info")) continue;
+    if (lie("bad compute info")) {
+      infos[i] = reinterpret_cast<OrtNodeComputeInfo*>(uintptr_t{16});
+      continue;
+    }
+    auto* info = new Info();
+    info->ort_version_supported = lie("compute info of version 0") ? 0 : ORT_API_VERSION;
+    info->CreateState = member("CreateState", &create_state);
+    info->Compute = member("Compute", &compute);
+    info->ReleaseState = member("ReleaseState", &release_state);
+    infos[i] = info;
+  }
+  return nullptr;
+}
+
+void ORT_API_CALL release_infos(OrtEp*, OrtNodeComputeInfo** infos, size_t count) {
+  called("ReleaseNodeComputeInfos");
+  if (lie("bad compute info")) return;
+  for (size_t i = 0; i < count; ++i) delete static_cast<Info*>(infos[i]);
+}
+
+OrtStatus* ORT_API_CALL run_start(OrtEp*, const OrtRunOptions* options) {
+  called("OnRunStart");
+  if (options == nullptr) std::abort();
+  return outcome("OnRunStart");
+}
+
+OrtStatus* ORT_API_CALL run_end(OrtEp*, const OrtRunOptions*, bool) {
+  called("OnRunEnd");
+  return outcome("OnRunEnd");
+}
+
+OrtStatus* ORT_API_CALL concurrent(OrtEp*, bool* supported) {
+  called("IsConcurrentRunSupported");
+  *supported = true;
+  return outcome("IsConcurrentRunSupported");
+}
+
+OrtStatus* ORT_API_CALL initialized(OrtEp*) {
+  called("OnSessionInitializationEnd");
+  return outcome("OnSessionInitializationEnd");
+}
+
+// A kernel of the registry.
+struct Kernel : OrtKernelImpl {};
+
+OrtStatus* ORT_API_CALL create_kernel(void*, const OrtKernelInfo*, OrtKernelImpl** out) {
+  called("CreateKernel");
+  if (OrtStatus* bad = outcome("CreateKernel")) return bad;
+  if (lie("null kernel")) return nullptr;
+  auto* kernel = new Kernel();
+  kernel->ort_version_supported = ORT_API_VERSION;
+  kernel->OrtKernelImpl::Compute = member(
+      "Kernel.Compute", +[](OrtKernelImpl*, OrtKernelContext* context) -> OrtStatus* {
+        called("Kernel.Compute");
+        return relu(context);
+      });
+  kernel->OrtKernelImpl::Release = +[](OrtKernelImpl* self) {
+    called("Kernel.Release");
+    delete static_cast<Kernel*>(self);
+  };
+  *out = kernel;
+  return nullptr;
+}
+
+bool with_kernels() {
+  const char* chosen = std::getenv("TENON_BAD_PLUGIN");
+  return lie("kernels") || lie("null kernel") || lie("null Kernel.Compute") || lie("fail CreateKernel") ||
+         lie("null create function") || (chosen != nullptr && std::strstr(chosen, "Kernel.Compute") != nullptr);
+}
+
+OrtStatus* make_registry(OrtKernelRegistry** registry) {
+  if (OrtStatus* bad = g_ep_api->CreateKernelRegistry(registry)) return bad;
+  OrtKernelDefBuilder* builder = nullptr;
+  if (OrtStatus* bad = g_ep_api->CreateKernelDefBuilder(&builder)) return bad;
+  OrtKernelDef* def = nullptr;
+  const OrtDataType* type = nullptr;
+  OrtStatus* bad = g_ep_api->KernelDefBuilder_SetOperatorType(builder, "Relu");
+  if (bad == nullptr) bad = g_ep_api->KernelDefBuilder_SetDomain(builder, "");
+  if (bad == nullptr) bad = g_ep_api->KernelDefBuilder_SetSinceVersion(builder, 6, 100);
+  if (bad == nullptr) bad = g_ep_api->KernelDefBuilder_SetExecutionProvider(builder, "BadEp");
+  if (bad == nullptr) bad = g_ep_api->GetTensorDataType(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &type);
+  if (bad == nullptr) bad = g_ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &type, 1);
+  if (bad == nullptr) bad = g_ep_api->KernelDefBuilder_Build(builder, &def);
+  if (bad == nullptr)
+    bad = g_ep_api->KernelRegistry_AddKernel(*registry, def, lie("null create function") ? nullptr : &create_kernel,
+                                             nullptr);
+  g_ep_api->ReleaseKernelDef(def);
+  g_ep_api->ReleaseKernelDefBuilder(builder);
+  return bad;
+}
+
+OrtStatus* ORT_API_CALL get_registry(OrtEp* self, const OrtKernelRegistry** registry) {
+  called("GetKernelRegistry");
+  *registry = static_cast<Ep*>(self)->registry;
+  return nullptr;
+}
+
+// Factory.
+const char* ORT_API_CALL factory_name(const OrtEpFactory*) {
+  called("GetName");
+  return lie("null name") ? nullptr : lie("empty name") ? "" : "BadEp";
+}
+const char* ORT_API_CALL factory_vendor(const OrtEpFactory*) {
+  called("GetVendor");
+  return lie("bad vendor") ? reinterpret_cast<const char*>(uintptr_t{1}) : "Tenon's tests";
+}
+const char* ORT_API_CALL factory_version(const OrtEpFactory*) {
+  called("GetVersion");
+  return "1.2.3";
+}
+
+OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* self, const OrtHardwareDevice* const* devices, size_t count,
+                                          OrtEpDevice** made, size_t most, size_t* made_count) {
+  called("GetSupportedDevices");
+  if (OrtStatus* bad = outcome("GetSupportedDevices")) return bad;
+  *made_count = 0;
+  for (size_t i = 0; i < count && *made_count < most; ++i) {
+    if (g_api->HardwareDevice_Type(devices[i]) != OrtHardwareDeviceType_CPU) continue;
+    OrtKeyValuePairs *metadata = nullptr, *options = nullptr;
+    g_api->CreateKeyValuePairs(&metadata);
+    g_api->CreateKeyValuePairs(&options);
+    g_api->AddKeyValuePair(metadata, "color", "grey");
+    g_api->AddKeyValuePair(options, "speed", "slow");
+    OrtStatus* bad = g_ep_api->CreateEpDevice(self, devices[i], metadata, options, &made[*made_count]);
+    g_api->ReleaseKeyValuePairs(metadata);
+    g_api->ReleaseKeyValuePairs(options);
+    if (bad != nullptr) return bad;
+    ++*made_count;
+    break;
+  }
+  if (lie("null device")) {
+    g_ep_api->ReleaseEpDevice(made[0]);
+    made[0] = nullptr;
+  }
+  if (lie("a device twice")) made[(*made_count)++] = made[0];
+  if (lie("a device of nobody")) made[(*made_count)++] = reinterpret_cast<OrtEpDevice*>(&g_state);
+  if (lie("too many devices")) *made_count = most + 5;
+  return nullptr;
+}
+
+OrtStatus* ORT_API_CALL create_ep(OrtEpFactory*, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*,
+                                  size_t count, const OrtSessionOptions* options, const OrtLogger* logger,
+                                  OrtEp** out) {
+  called("CreateEp");
+  if (OrtStatus* bad = outcome("CreateEp")) return bad;
+  if (count == 0 || options == nullptr || logger == nullptr) std::abort();
+  if (lie("null ep")) return nullptr;
+  if (lie("bad ep")) {
+    *out = reinterpret_cast<OrtEp*>(uintptr_t{0x10});
+    return nullptr;
+  }
+  auto* ep = new Ep();
+  // A struct of version 22 ends after GetName; what lies behind it is not the host's business.
+  ep->ort_version_supported = lie("ep of version 22") ? 22 : lie("ep of version 0") ? 0 : ORT_API_VERSION;
+  if (lie("ep of version 99")) ep->ort_version_supported = 99;
+  ep->OrtEp::GetName = member("Ep.GetName", &ep_name);
+  ep->OrtEp::GetCapability = member("GetCapability", &get_capability);
+  ep->OrtEp::Compile = member("Compile", &compile);
+  ep->OrtEp::ReleaseNodeComputeInfos = member("ReleaseNodeComputeInfos", &release_infos);
+  ep->OrtEp::OnRunStart = member("OnRunStart", &run_start);
+  ep->OrtEp::OnRunEnd = member("OnRunEnd", &run_end);
+  ep->OrtEp::IsConcurrentRunSupported = member("IsConcurrentRunSupported", &concurrent);
+  ep->OrtEp::OnSessionInitializationEnd = member("OnSessionInitializationEnd", &initialized);
+  if (with_kernels()) {
+    if (OrtStatus* bad = make_registry(&ep->registry)) return bad;
+    ep->OrtEp::GetKernelRegistry = &get_registry;
+  }
+  if (lie("garbage behind version 24")) {
+    // Only a host that reads past what the version has meets these.
+    ep->ort_version_supported = 24;
+    std::memset(&ep->Sync, 0x5A, sizeof(OrtEp) - offsetof(OrtEp, Sync));
+  }
+  *out = ep;
+  return nullptr;
+}
+
+void ORT_API_CALL release_ep(OrtEpFactory*, OrtEp* ep) {
+  called("ReleaseEp");
+  auto* own = static_cast<Ep*>(ep);
+  if (own->registry != nullptr) g_ep_api->ReleaseKernelRegistry(own->registry);
+  delete own;
+}
+
+struct Transfer : OrtDataTransferImpl {};
+Transfer g_transfer;
+
+OrtStatus* ORT_API_CALL create_transfer(OrtEpFactory*, OrtDataTransferImpl** out) {
+  called("CreateDataTransfer");
+  *out = nullptr;
+  if (lie("transfer without CopyTensors")) {
+    g_transfer.ort_version_supported = ORT_API_VERSION;
+    g_transfer.OrtDataTransferImpl::CanCopy =
+        +[](const OrtDataTransferImpl*, const OrtMemoryDevice*, const OrtMemoryDevice*) { return true; };
+    *out = &g_transfer;
+  }
+  return outcome("CreateDataTransfer");
+}
+
+// A custom operator of the plugin's own domain: y = 2 x.
+struct Twice : OrtCustomOp {};
+Twice g_twice;
+
+void fill_twice() {
+  g_twice.version = ORT_API_VERSION;
+  g_twice.GetName = +[](const OrtCustomOp*) { return "Twice"; };
+  g_twice.GetExecutionProviderType = +[](const OrtCustomOp*) -> const char* { return nullptr; };
+  g_twice.GetInputTypeCount = +[](const OrtCustomOp*) -> size_t { return 1; };
+  g_twice.GetOutputTypeCount = +[](const OrtCustomOp*) -> size_t { return 1; };
+  g_twice.GetInputType = +[](const OrtCustomOp*, size_t) { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; };
+  g_twice.GetOutputType = g_twice.GetInputType;
+  g_twice.GetInputCharacteristic = +[](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
+  g_twice.GetOutputCharacteristic = g_twice.GetInputCharacteristic;
+  g_twice.CreateKernelV2 = +[](const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*, void** kernel) -> OrtStatus* {
+    called("Twice.CreateKernelV2");
+    *kernel = &g_state;
+    return nullptr;
+  };
+  g_twice.KernelComputeV2 = +[](void*, OrtKernelContext* context) -> OrtStatus* {
+    called("Twice.KernelComputeV2");
+    return elementwise(context, [](float x) { return 2 * x; });
+  };
+  g_twice.KernelDestroy = +[](void*) { called("Twice.KernelDestroy"); };
+  g_twice.GetStartVersion = +[](const OrtCustomOp*) { return 1; };
+  g_twice.GetEndVersion = +[](const OrtCustomOp*) { return 2147483647; };
+}
+
+OrtStatus* ORT_API_CALL domain_count(OrtEpFactory* self, size_t* count) {
+  called("GetNumCustomOpDomains");
+  *count = static_cast<Factory*>(self)->domain != nullptr ? 1 : 0;
+  return nullptr;
+}
+
+OrtStatus* ORT_API_CALL domains(OrtEpFactory* self, OrtCustomOpDomain** out, size_t count) {
+  called("GetCustomOpDomains");
+  if (count > 0) out[0] = static_cast<Factory*>(self)->domain;
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base, const OrtLogger* logger,
+                                        OrtEpFactory** factories, size_t most, size_t* count) {
+  g_api = base->GetApi(ORT_API_VERSION);
+  g_ep_api = g_api->GetEpApi();
+  called("CreateEpFactories");
+  if (OrtStatus* bad = outcome("CreateEpFactories")) return bad;
+  if (name == nullptr || logger == nullptr || most == 0) std::abort();
+  *count = 1;
+  if (lie("null factory")) return nullptr;
+  if (lie("no factory")) {
+    *count = 0;
+    return nullptr;
+  }
+  if (lie("too many factories")) {
+    *count = 9;
+    return nullptr;
+  }
+  auto* factory = new Factory();
+  factory->ort_version_supported = ORT_API_VERSION;
+  if (lie("factory of version 0")) factory->ort_version_supported = 0;
+  if (lie("factory of version 22")) factory->ort_version_supported = 22;
+  if (lie("factory of version 99")) factory->ort_version_supported = 99;
+  factory->OrtEpFactory::GetName = member("GetName", &factory_name);
+  factory->OrtEpFactory::GetVendor = member("GetVendor", &factory_vendor);
+  factory->OrtEpFactory::GetVersion = member("GetVersion", &factory_version);
+  factory->OrtEpFactory::GetSupportedDevices = member("GetSupportedDevices", &supported_devices);
+  factory->OrtEpFactory::CreateEp = member("CreateEp", &create_ep);
+  factory->OrtEpFactory::ReleaseEp = member("ReleaseEp", &release_ep);
+  factory->OrtEpFactory::CreateDataTransfer = member("CreateDataTransfer", &create_transfer);
+  factory->OrtEpFactory::GetNumCustomOpDomains = &domain_count;
+  factory->OrtEpFactory::GetCustomOpDomains = &domains;
+  if (lie("custom op")) {
+    fill_twice();
+    if (OrtStatus* bad = g_api->CreateCustomOpDomain("test.bad", &factory->domain)) return bad;
+    if (OrtStatus* bad = g_api->CustomOpDomain_Add(factory->domain, &g_twice)) return bad;
+  }
+  factories[0] = factory;
+  return nullptr;
+}
+
+ORT_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
+  called("ReleaseEpFactory");
+  auto* own = static_cast<Factory*>(factory);
+  if (own->domain != nullptr) g_api->ReleaseCustomOpDomain(own->domain);
+  delete own;
+  return nullptr;
+}
+}

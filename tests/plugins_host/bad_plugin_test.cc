@@ -1,0 +1,338 @@
+// What an EP library may get wrong without harm to anybody: for each lie a status that names library and member, then
+// an unloaded library, and an honest one that works.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tenon/ep.h>
+#include <tenon/session.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/testing.h"
+#include "onnx_builder.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+constexpr const char* kPlugin = BAD_PLUGIN;
+
+// Chooses the lie for as long as it lives.
+class Lie {
+ public:
+  explicit Lie(const std::string& name) { setenv("TENON_BAD_PLUGIN", name.c_str(), 1); }
+  ~Lie() { unsetenv("TENON_BAD_PLUGIN"); }
+};
+
+bool plugin_is_loaded() {
+  void* handle = dlopen(kPlugin, RTLD_NOW | RTLD_NOLOAD);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
+// y = Relu(Relu(x) - x), of which the plugin takes the Relus.
+Result<std::shared_ptr<Session>> load_model(const SessionOptions& options) {
+  api_testing::OnnxModel model;
+  model.input("x", DataType::kFloat, {3})
+      .output("y", DataType::kFloat, {3})
+      .node({"Relu", {"x"}, {"a"}})
+      .node({"Sub", {"a", "x"}, {"b"}})
+      .node({"Relu", {"b"}, {"y"}});
+  return model.load(options);
+}
+
+const SessionOptions kWithEp = {.threads = 1, .eps = {{.ep_name = "BadEp"}}};
+
+struct Outcome {
+  Status registered, loaded, run;
+  std::vector<float> values;
+};
+
+Outcome try_plugin() {
+  Outcome outcome;
+  outcome.registered = register_ep_library("bad", kPlugin);
+  if (!outcome.registered.ok()) return outcome;
+  {
+    const auto session = load_model(kWithEp);
+    outcome.loaded = session.status();
+    if (session.ok()) {
+      const std::pair<std::string, Tensor> inputs[] = {{"x", api_testing::floats({3}, {-1, 2, -3})}};
+      const auto outputs = (*session)->run(inputs);
+      outcome.run = outputs.status();
+      if (outputs.ok()) outcome.values = api_testing::values_of((*outputs)[0]);
+    }
+  }
+  EXPECT_TRUE(unregister_ep_library("bad").ok());
+  return outcome;
+}
+
+void expect_honest_plugin_works() {
+  const Outcome outcome = try_plugin();
+  EXPECT_TRUE(outcome.registered.ok()) << outcome.registered.to_string();
+  EXPECT_TRUE(outcome.loaded.ok()) << outcome.loaded.to_string();
+  EXPECT_TRUE(outcome.run.ok()) << outcome.run.to_string();
+  EXPECT_THAT(outcome.values, ElementsAre(1, 0, 3));
+  EXPECT_FALSE(plugin_is_loaded());
+}
+
+TEST(PluginHost, AnHonestPluginRuns) { expect_honest_plugin_works(); }
+
+enum class Step { kRegister, kLoad, kRun, kNone };
+struct Case {
+  const char* lie;
+  Step fails_at;
+  const char* says = "";
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.lie; }
+
+class BadPlugin : public ::testing::TestWithParam<Case> {};
+
+TEST_P(BadPlugin, HarmsNobody) {
+  const Case& one = GetParam();
+  Outcome outcome;
+  {
+    const Lie lie(one.lie);
+    outcome = try_plugin();
+  }
+  const Status& failed = one.fails_at == Step::kRegister ? outcome.registered
+                         : one.fails_at == Step::kLoad   ? outcome.loaded
+                                                         : outcome.run;
+  if (one.fails_at == Step::kNone) {
+    EXPECT_TRUE(outcome.registered.ok()) << outcome.registered.to_string();
+    EXPECT_TRUE(outcome.loaded.ok()) << outcome.loaded.to_string();
+    EXPECT_TRUE(outcome.run.ok()) << outcome.run.to_string();
+    EXPECT_THAT(outcome.values, ElementsAre(1, 0, 3));
+  } else {
+    EXPECT_FALSE(failed.ok());
+    EXPECT_THAT(failed.message(), AllOf(HasSubstr("EP library \"bad\""), HasSubstr(one.says)));
+    EXPECT_TRUE(one.fails_at == Step::kRegister || outcome.registered.ok()) << outcome.registered.to_string();
+    EXPECT_TRUE(one.fails_at != Step::kRun || outcome.loaded.ok()) << outcome.loaded.to_string();
+  }
+  EXPECT_FALSE(plugin_is_loaded());
+  expect_honest_plugin_works();
+}
+
+// A member that the stock host calls without looking.
+INSTANTIATE_TEST_SUITE_P(
+    NullMember, BadPlugin,
+    ::testing::Values(Case{"null GetName", Step::kRegister, "OrtEpFactory::GetName is null"},
+                      Case{"null GetVendor", Step::kRegister, "OrtEpFactory::GetVendor is null"},
+                      Case{"null GetVersion", Step::kRegister, "OrtEpFactory::GetVersion is null"},
+                      Case{"null GetSupportedDevices", Step::kRegister, "OrtEpFactory::GetSupportedDevices is null"},
+                      Case{"null CreateEp", Step::kRegister, "OrtEpFactory::CreateEp is null"},
+                      Case{"null ReleaseEp", Step::kRegister, "OrtEpFactory::ReleaseEp is null"},
+                      Case{"null CreateDataTransfer", Step::kRegister, "OrtEpFactory::CreateDataTransfer is null"},
+                      Case{"transfer without CopyTensors", Step::kRegister, "OrtDataTransferImpl::CopyTensors is null"},
+                      Case{"null GetCapability", Step::kLoad, "OrtEp::GetCapability is null"},
+                      Case{"null Compile", Step::kLoad, "OrtEp::Compile is null"},
+                      Case{"null ReleaseNodeComputeInfos", Step::kLoad, "OrtEp::ReleaseNodeComputeInfos is null"},
+                      Case{"null CreateState", Step::kLoad, "OrtNodeComputeInfo::CreateState is null"},
+                      Case{"null Compute", Step::kLoad, "OrtNodeComputeInfo::Compute is null"},
+                      Case{"null create function", Step::kLoad, "OrtKernelCreateFunc is null"},
+                      Case{"null Kernel.Compute", Step::kLoad, "OrtKernelImpl::Compute is null"}));
+
+// Members that may be null.
+INSTANTIATE_TEST_SUITE_P(OptionalMember, BadPlugin,
+                         ::testing::Values(Case{"null Ep.GetName", Step::kNone}, Case{"null OnRunStart", Step::kNone},
+                                           Case{"null OnRunEnd", Step::kNone},
+                                           Case{"null IsConcurrentRunSupported", Step::kNone},
+                                           Case{"null OnSessionInitializationEnd", Step::kNone},
+                                           Case{"kernels", Step::kNone}));
+
+// A pointer that is no function.
+INSTANTIATE_TEST_SUITE_P(
+    NoFunction, BadPlugin,
+    ::testing::Values(Case{"data CreateEp", Step::kRegister, "CreateEp does not point to a function"},
+                      Case{"data GetVersion", Step::kRegister, "GetVersion does not point to a function"},
+                      Case{"data GetCapability", Step::kLoad, "GetCapability does not point to a function"},
+                      Case{"data Compute", Step::kLoad, "Compute does not point to a function"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    NullHandle, BadPlugin,
+    ::testing::Values(
+        Case{"null factory", Step::kRegister, "null OrtEpFactory"},
+        Case{"no factory", Step::kRegister, "makes no factory"},
+        Case{"too many factories", Step::kRegister, "9 factories"},
+        Case{"null name", Step::kRegister, "OrtEpFactory::GetName gives null"},
+        Case{"empty name", Step::kRegister, "empty name"}, Case{"bad vendor", Step::kRegister, "no memory"},
+        Case{"null device", Step::kRegister, "says that it gives 1 devices and gives 0"},
+        Case{"a device twice", Step::kRegister, "gives a device twice"},
+        Case{"a device of nobody", Step::kRegister, "CreateEpDevice did not make"},
+        Case{"too many devices", Step::kRegister, "13 devices"}, Case{"null ep", Step::kLoad, "null OrtEp"},
+        Case{"bad ep", Step::kLoad, "no memory"}, Case{"null name of ep", Step::kLoad, "OrtEp::GetName gives null"},
+        Case{"null compute info", Step::kLoad, "null OrtNodeComputeInfo"},
+        Case{"bad compute info", Step::kLoad, "no memory"}, Case{"null kernel", Step::kLoad, "null OrtKernelImpl"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Throws, BadPlugin,
+    ::testing::Values(Case{"throw CreateEpFactories", Step::kRegister, "a plugin's own exception"},
+                      Case{"throw int CreateEpFactories", Step::kRegister, "no std::exception"},
+                      Case{"throw GetName", Step::kRegister, "a plugin's own exception"},
+                      Case{"throw GetSupportedDevices", Step::kRegister, "a plugin's own exception"},
+                      Case{"throw CreateDataTransfer", Step::kRegister, "a plugin's own exception"},
+                      Case{"throw CreateEp", Step::kLoad, "OrtEpFactory::CreateEp throws"},
+                      Case{"throw IsConcurrentRunSupported", Step::kLoad, "a plugin's own exception"},
+                      Case{"throw GetCapability", Step::kNone},
+                      Case{"throw Compile", Step::kLoad, "OrtEp::Compile throws"},
+                      Case{"throw CreateState", Step::kLoad, "OrtNodeComputeInfo::CreateState throws"},
+                      Case{"throw OnSessionInitializationEnd", Step::kLoad, "OnSessionInitializationEnd throws"},
+                      Case{"throw OnRunStart", Step::kRun, "OrtEp::OnRunStart throws"},
+                      Case{"throw Compute", Step::kRun, "OrtNodeComputeInfo::Compute throws"},
+                      Case{"throw int Compute", Step::kRun, "no std::exception"},
+                      Case{"throw Kernel.Compute", Step::kRun, "OrtKernelImpl::Compute throws"},
+                      Case{"throw OnRunEnd", Step::kRun, "OrtEp::OnRunEnd throws"},
+                      // Nobody to tell: the log gets it.
+                      Case{"throw ReleaseState", Step::kNone}, Case{"throw ReleaseNodeComputeInfos", Step::kNone},
+                      Case{"throw ReleaseEp", Step::kNone}, Case{"throw ReleaseEpFactory", Step::kNone}));
+
+INSTANTIATE_TEST_SUITE_P(Fails, BadPlugin,
+                         ::testing::Values(Case{"fail CreateEpFactories", Step::kRegister, "the plugin cannot"},
+                                           Case{"fail GetSupportedDevices", Step::kRegister, "the plugin cannot"},
+                                           Case{"fail CreateDataTransfer", Step::kRegister, "the plugin cannot"},
+                                           Case{"fail CreateEp", Step::kLoad, "the plugin cannot"},
+                                           Case{"fail IsConcurrentRunSupported", Step::kLoad, "the plugin cannot"},
+                                           Case{"fail GetCapability", Step::kNone},
+                                           Case{"fail Compile", Step::kLoad, "the plugin cannot"},
+                                           Case{"fail CreateState", Step::kLoad, "the plugin cannot"},
+                                           Case{"fail CreateKernel", Step::kLoad, "the plugin cannot"},
+                                           Case{"fail OnSessionInitializationEnd", Step::kLoad, "the plugin cannot"},
+                                           Case{"fail OnRunStart", Step::kRun, "the plugin cannot"},
+                                           Case{"fail Compute", Step::kRun, "the plugin cannot"},
+                                           Case{"fail OnRunEnd", Step::kRun, "the plugin cannot"}));
+
+// A claim that cannot hold is dropped, and the CPU EP runs what is left.
+INSTANTIATE_TEST_SUITE_P(Claims, BadPlugin,
+                         ::testing::Values(Case{"claims a node twice in a region", Step::kNone},
+                                           Case{"claims a node in two regions", Step::kNone},
+                                           Case{"claims a cycle", Step::kNone}, Case{"claims nothing", Step::kNone},
+                                           Case{"single node without a registry", Step::kLoad, "no kernel registry"},
+                                           Case{"output index", Step::kRun, "output"}));
+
+// A struct's version says which members may be read, and nothing else does.
+INSTANTIATE_TEST_SUITE_P(Version, BadPlugin,
+                         ::testing::Values(Case{"factory of version 0", Step::kRegister, "needs version 22"},
+                                           Case{"factory of version 22", Step::kNone},
+                                           Case{"factory of version 99", Step::kNone},
+                                           Case{"ep of version 0", Step::kLoad, "needs version 23"},
+                                           Case{"ep of version 22", Step::kLoad, "needs version 23"},
+                                           Case{"ep of version 99", Step::kNone},
+                                           Case{"garbage behind version 24", Step::kNone},
+                                           Case{"compute info of version 0", Step::kLoad, "needs version 23"}));
+
+// docs/plugin-host.md: the order of the host's calls.
+TEST(PluginHost, CallsComeInTheOrderOfTheReference) {
+  std::string folder = (std::filesystem::temp_directory_path() / "tenon_calls_XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string file = folder + "/calls";
+  setenv("TENON_BAD_PLUGIN_CALLS", file.c_str(), 1);
+  expect_honest_plugin_works();
+  unsetenv("TENON_BAD_PLUGIN_CALLS");
+  std::vector<std::string> calls;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) calls.push_back(line);
+  std::filesystem::remove_all(folder);
+  const std::vector<std::string> registering = {"CreateEpFactories", "GetSupportedDevices", "GetName", "GetVendor",
+                                                "GetVersion"};
+  ASSERT_GE(calls.size(), registering.size());
+  EXPECT_THAT(std::vector<std::string>(calls.begin(), calls.begin() + 5), ElementsAreArray(registering));
+  // Names may be asked for again at any time.
+  std::erase_if(calls, [](const std::string& call) {
+    return call == "GetName" || call == "GetVendor" || call == "GetVersion" || call == "Ep.GetName";
+  });
+  EXPECT_THAT(calls, ElementsAreArray({"CreateEpFactories",
+                                       "GetSupportedDevices",
+                                       "CreateDataTransfer",
+                                       "GetNumCustomOpDomains",
+                                       "GetCustomOpDomains",
+                                       "CreateEp",
+                                       "IsConcurrentRunSupported",
+                                       "CreateDataTransfer",
+                                       "GetCapability",
+                                       "Compile",
+                                       "CreateState",
+                                       "CreateState",
+                                       "OnSessionInitializationEnd",
+                                       "OnRunStart",
+                                       "Compute",
+                                       "Compute",
+                                       "OnRunEnd",
+                                       "ReleaseState",
+                                       "ReleaseState",
+                                       "ReleaseNodeComputeInfos",
+                                       "ReleaseEp",
+                                       "ReleaseEpFactory"}));
+}
+
+TEST(PluginHost, ALibraryStaysLoadedAsLongAsASessionUsesIt) {
+  ASSERT_TRUE(register_ep_library("bad", kPlugin).ok());
+  auto session = load_model(kWithEp);
+  ASSERT_TRUE(session.ok()) << session.status().to_string();
+  ASSERT_TRUE(unregister_ep_library("bad").ok());
+  EXPECT_TRUE(plugin_is_loaded());
+  const std::pair<std::string, Tensor> inputs[] = {{"x", api_testing::floats({3}, {-1, 2, -3})}};
+  const auto outputs = (*session)->run(inputs);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+  EXPECT_THAT(api_testing::values_of((*outputs)[0]), ElementsAre(1, 0, 3));
+  session->reset();
+  EXPECT_FALSE(plugin_is_loaded());
+}
+
+TEST(PluginHost, ANameIsRegisteredOnce) {
+  ASSERT_TRUE(register_ep_library("bad", kPlugin).ok());
+  EXPECT_THAT(register_ep_library("bad", kPlugin), has_status(StatusCode::kInvalidArgument, HasSubstr("\"bad\"")));
+  // The same file under another name is a second library.
+  EXPECT_TRUE(register_ep_library("bad2", kPlugin).ok());
+  EXPECT_EQ(ep_devices().size(), 3u);
+  EXPECT_TRUE(unregister_ep_library("bad").ok());
+  EXPECT_TRUE(unregister_ep_library("bad2").ok());
+  EXPECT_THAT(unregister_ep_library("bad"), has_status(StatusCode::kNotFound, HasSubstr("\"bad\"")));
+  EXPECT_FALSE(plugin_is_loaded());
+}
+
+TEST(PluginHost, DevicesShowWhatTheEpOffers) {
+  ASSERT_TRUE(register_ep_library("bad", kPlugin).ok());
+  const std::vector<EpDevice> devices = ep_devices();
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].ep_name, "CPUExecutionProvider");
+  EXPECT_EQ(devices[1].ep_name, "BadEp");
+  EXPECT_EQ(devices[1].ep_vendor, "Tenon's tests");
+  EXPECT_EQ(devices[1].ep_version, "1.2.3");
+  EXPECT_EQ(devices[1].library, "bad");
+  EXPECT_EQ(devices[1].metadata.at("color"), "grey");
+  EXPECT_EQ(devices[1].metadata.at("version"), "1.2.3");
+  EXPECT_EQ(devices[1].metadata.at("library_path"), kPlugin);
+  EXPECT_EQ(devices[1].options.at("speed"), "slow");
+  EXPECT_TRUE(unregister_ep_library("bad").ok());
+}
+
+TEST(PluginHost, WhatIsNoEpLibraryIsRefusedWithItsPath) {
+  EXPECT_THAT(register_ep_library("bad", "/nowhere/libx.so"), has_status(StatusCode::kNotFound, HasSubstr("/nowhere")));
+  EXPECT_THAT(register_ep_library("bad", "libnowhere.so"),
+              has_status(StatusCode::kNotFound, HasSubstr("libnowhere.so")));
+  EXPECT_THAT(register_ep_library("bad", "/proc/self/status"),
+              has_status(StatusCode::kUnsupported, HasSubstr("cannot be loaded")));
+  EXPECT_EQ(register_ep_library("bad", "libm.so.6").code(), StatusCode::kNotFound);
+  EXPECT_THAT(register_ep_library("", kPlugin), has_status(StatusCode::kInvalidArgument, HasSubstr("empty")));
+  EXPECT_THAT(register_ep_library("bad", ""), has_status(StatusCode::kInvalidArgument, HasSubstr("empty")));
+}
+
+TEST(PluginHost, ARelativePathIsAlsoLookedForInTheWorkingFolder) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path plugin(kPlugin);
+  std::filesystem::current_path(plugin.parent_path());
+  EXPECT_TRUE(register_ep_library("bad", plugin.filename()).ok());
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(unregister_ep_library("bad").ok());
+}
+
+}  // namespace
+}  // namespace tenon
