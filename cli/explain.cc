@@ -34,7 +34,15 @@ Status explain(const ExplainArguments& arguments) {
   auto lines = nlohmann::ordered_json::array();
   std::istringstream text(plan);
   for (std::string line; std::getline(text, line);) lines.push_back(line);
-  print_json({{"model", arguments.model}, {"inputs", inputs}, {"plan", lines}});
+  auto assignments = nlohmann::ordered_json::array();
+  for (const EpAssignment& assignment : session->assignments()) {
+    auto nodes = nlohmann::ordered_json::array();
+    for (const auto& node : assignment.nodes) {
+      nodes.push_back({{"name", node.name}, {"domain", node.domain}, {"op_type", node.op_type}});
+    }
+    assignments.push_back({{"ep_name", assignment.ep_name}, {"nodes", nodes}});
+  }
+  print_json({{"model", arguments.model}, {"inputs", inputs}, {"assignments", assignments}, {"plan", lines}});
   return {};
 }
 

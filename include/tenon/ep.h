@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tenon/copy_ledger.h"
+#include "tenon/tensor.h"
 #include "tenon/types.h"
 
 namespace tenon {
@@ -61,5 +63,9 @@ TENON_API Status register_ep_library(const std::string& name, const std::string&
 TENON_API Status unregister_ep_library(const std::string& name);
 // The built-in CPU EP's device first, then the libraries' in the order of their registration.
 TENON_API std::vector<EpDevice> ep_devices();
+
+// Copies a tensor of one place to another, by the host or by a registered EP's data transfer; done on return. Recorded
+// in `ledger` (may be null) as kCallerAsked. Errors: those of other types or sizes; kUnsupported when nobody can.
+TENON_API Status copy(const Tensor& dst, const Tensor& src, CopyLedger* ledger = nullptr);
 
 }  // namespace tenon

@@ -85,6 +85,23 @@ struct ModelMetadata {
   std::map<std::string, std::string> custom;
 };
 
+// Nodes of the model that run together, and which EP runs them.
+struct EpAssignment {
+  struct AssignedNode {
+    std::string name;
+    std::string domain;
+    std::string op_type;
+  };
+  std::string ep_name;  // "CPUExecutionProvider"
+  std::vector<AssignedNode> nodes;
+};
+
+// Where an input is wanted or an output is made: a tensor that lives there needs no copy (S1.8).
+struct ValuePlace {
+  std::string ep_name;
+  MemoryPlace place;
+};
+
 // What one run did. Reuse one object: its memory is kept.
 struct RunReport {
   CopyLedger copies;
@@ -102,6 +119,7 @@ struct RunOptions {
   // Set by any thread, the run ends with kCancelled before its next step. Null: nobody cancels.
   const std::atomic<bool>* cancel = nullptr;
   RunReport* report = nullptr;
+  const void* native_options = nullptr;  // the OrtRunOptions of a run that came through the C ABI, for plugins
 };
 
 class Session;
@@ -117,12 +135,15 @@ class TENON_API Binding {
   Status bind_input(std::string_view name, Tensor tensor);
   // Written in place. A tensor whose capacity is larger than the output needs is fine: output() has the real shape.
   Status bind_output(std::string_view name, Tensor tensor);
-  // Memory from Tenon, reused by later runs of this binding when the size allows. The default for unbound outputs.
+  // Memory from Tenon, reused by later runs of this binding when the size allows. The default for unbound outputs. It
+  // lies where the output is made (Session::output_places), or in `place` when one is given.
   Status bind_output_auto(std::string_view name);
+  Status bind_output_auto(std::string_view name, const MemoryPlace& place);
   // The same by position in Session::inputs() and outputs().
   Status bind_input(size_t index, Tensor tensor);
   Status bind_output(size_t index, Tensor tensor);
   Status bind_output_auto(size_t index);
+  Status bind_output_auto(size_t index, const MemoryPlace& place);
   void unbind_input(size_t index);
   void clear();
   // After a run: the output with its real shape; undefined before the first run or for unknown names.
@@ -154,6 +175,15 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
   virtual Tensor overridable_default(size_t index) const = 0;
   virtual const ModelMetadata& metadata() const = 0;
   virtual const SessionOptions& options() const = 0;
+  // Which EP took which nodes of the model as it was read: one entry for each region that an EP compiles and for each
+  // node that it has a kernel for, in the order of preference, then one for each node of the CPU EP.
+  virtual std::span<const EpAssignment> assignments() const = 0;
+  // In the order of inputs() and outputs().
+  virtual std::span<const ValuePlace> input_places() const = 0;
+  virtual std::span<const ValuePlace> output_places() const = 0;
+  // Memory to bind, in any place that an EP of this session has an allocator for (plain host memory included).
+  // Contents are undefined outside of plain host memory.
+  virtual Result<Tensor> allocate(DataType type, const Shape& shape, const MemoryPlace& place) = 0;
 
   virtual Result<Binding> make_binding() = 0;
   // Blocks; runs on this thread and the pool. The second run of a signature allocates nothing.
@@ -163,9 +193,11 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
                                   const RunOptions& options = {});
 
   // Printable plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims):
-  // steps with kernels and layouts, the arena, which copies a run with everything bound in plain host memory makes, and
-  // why.
-  virtual Result<std::string> explain(const std::map<std::string, Shape>& shapes) = 0;
+  // steps with kernels and layouts, the arenas, which copies a run makes, and why (S6.1). `places` says where inputs
+  // and outputs are bound (name -> place); those that it does not name are in plain host memory.
+  virtual Result<std::string> explain(const std::map<std::string, Shape>& shapes,
+                                      const std::map<std::string, MemoryPlace>& places) = 0;
+  Result<std::string> explain(const std::map<std::string, Shape>& shapes) { return explain(shapes, {}); }
 };
 
 // "0.1.0"

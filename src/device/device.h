@@ -17,7 +17,8 @@ namespace tenon {
 
 class DeviceStream;
 
-// A point on a stream that another stream, or the host, can wait for.
+// A point on a stream that another stream, or the host, can wait for. Activated again, it is a later point; what waited
+// for the earlier one has passed it by then.
 class DeviceNotification {
  public:
   virtual ~DeviceNotification() = default;

@@ -1,4 +1,4 @@
-#include <tenon/types.h>
+#include "device/place.h"
 
 namespace tenon {
 
@@ -15,6 +15,10 @@ bool is_cpu_memory(const MemoryPlace& place) {
 }
 
 }  // namespace
+
+bool same_memory(const MemoryPlace& a, const MemoryPlace& b) { return same_device(a, b) && a.kind == b.kind; }
+
+bool host_can_address(const MemoryPlace& place) { return is_cpu_memory(place); }
 
 bool devices_are_memory_compatible(const MemoryPlace& source, const MemoryPlace& target) {
   if (source.alignment < target.alignment) return false;

@@ -25,7 +25,8 @@ const Table& onnx_table() {
 const Table& internal_table() {
   static const Table table = [] {
     Table rows;
-    for (const infer::Row& row : infer::internal_rows()) rows.emplace(row.op_type, row.infer);
+    for (std::span<const infer::Row> family : {infer::internal_rows(), infer::region_rows()})
+      for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
     return rows;
   }();
   return table;

@@ -74,7 +74,7 @@ struct Row {
   InferFunction infer;
 };
 
-// One span a family, for ai.onnx; the last for domain "tenon".
+// One span a family, for ai.onnx; the last two for domain "tenon".
 std::span<const Row> elementwise_rows();
 std::span<const Row> window_rows();
 std::span<const Row> tensor_rows();
@@ -82,5 +82,6 @@ std::span<const Row> index_rows();
 std::span<const Row> math_rows();
 std::span<const Row> control_rows();
 std::span<const Row> internal_rows();
+std::span<const Row> region_rows();
 
 }  // namespace tenon::infer

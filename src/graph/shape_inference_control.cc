@@ -212,6 +212,27 @@ Status infer_scan(Context& c) {
   return {};
 }
 
+// A part of the graph that an EP runs as one node: the symbols inside are those outside. What the body declares about
+// operators that nobody here knows stays, for a region that is nothing else (EPContext) has no other source of shapes.
+Status infer_region(Context& c) {
+  Node& node = c.node();
+  Graph* body = own_body(node, "body");
+  if (!body) return {};
+  for (size_t i = 0; i < node.inputs.size() && i < body->inputs.size(); ++i) {
+    if (c.has(i)) copy_type(c.in(i), body->value(body->inputs[i]));
+    if (c.has(i) && c.in(i).constant) body->value(body->inputs[i]).constant = c.in(i).constant;
+  }
+  TENON_TRY(infer_shapes(*body));
+  for (size_t i = 0; i < node.outputs.size() && i < body->outputs.size(); ++i) {
+    if (c.has_output(i)) copy_type(body->value(body->outputs[i]), c.graph().value(node.outputs[i]));
+  }
+  return {};
+}
+
+constexpr Row kRegionRows[] = {
+    {"Region", &infer_region},
+};
+
 constexpr Row kRows[] = {
     {"If", &infer_if},
     {"Loop", &infer_loop},
@@ -221,5 +242,6 @@ constexpr Row kRows[] = {
 }  // namespace
 
 std::span<const Row> control_rows() { return kRows; }
+std::span<const Row> region_rows() { return kRegionRows; }
 
 }  // namespace tenon::infer

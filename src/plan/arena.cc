@@ -9,12 +9,13 @@
 
 namespace tenon {
 
-Result<size_t> pack_arena(std::span<ArenaBlock> blocks) {
+Result<size_t> pack_arena(std::span<ArenaBlock> blocks, size_t alignment) {
+  const size_t granule = std::max(alignment, kArenaAlignment);
   std::vector<size_t> rounded(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i) {
-    const auto padded = checked_add(blocks[i].size_bytes, kArenaAlignment - 1);
+    const auto padded = checked_add(blocks[i].size_bytes, granule - 1);
     if (!padded) return resource_exhausted("A tensor of {} bytes does not fit into an arena.", blocks[i].size_bytes);
-    rounded[i] = *padded / kArenaAlignment * kArenaAlignment;
+    rounded[i] = *padded / granule * granule;
   }
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});

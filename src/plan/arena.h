@@ -15,11 +15,12 @@ struct ArenaBlock {
   size_t size_bytes = 0;
   int32_t first = 0;  // alive in the steps [first, last]
   int32_t last = 0;
-  size_t offset_bytes = 0;  // set by pack_arena, a multiple of kArenaAlignment
+  size_t offset_bytes = 0;  // set by pack_arena, a multiple of the alignment
 };
 
 // Places the blocks greedily, the largest first, each in the tightest gap that holds it. Returns the arena's size.
 // Deterministic. Errors: kResourceExhausted when a size or sum overflows.
-Result<size_t> pack_arena(std::span<ArenaBlock> blocks);
+// Offsets are multiples of `alignment`, and of kArenaAlignment.
+Result<size_t> pack_arena(std::span<ArenaBlock> blocks, size_t alignment = kArenaAlignment);
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "graph/shape_inference.h"
+#include "plan/regions.h"
 #include "plan/views.h"
 
 namespace tenon {
@@ -133,6 +134,8 @@ class Cutter {
 }  // namespace
 
 bool is_dynamic_operator(const Node& node) {
+  // Only the EP knows what its region will make of the sizes.
+  if (is_region(node)) return true;
   constexpr std::array<std::string_view, 4> kDynamic = {"Compress", "NonMaxSuppression", "NonZero", "Unique"};
   return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
 }

@@ -6,6 +6,7 @@
 
 #include "graph/shape_inference.h"
 #include "plan/fold_rules.h"
+#include "plan/regions.h"
 
 namespace tenon {
 namespace {
@@ -120,6 +121,11 @@ class Folder {
     redirect(node);
     if (inline_branch(node)) return splice(std::move(node));
     TENON_TRY(infer_node(graph_, node));
+    if (is_region(node)) {
+      infer_folded_body(node);
+      keep(std::move(node));
+      return {};
+    }
     if (ConstantRef known = fold_rules::known_from_shapes(graph_, node)) {
       set_constant(node.outputs[0], std::move(known));
       return {};
@@ -133,6 +139,23 @@ class Folder {
     }
     keep(std::move(node));
     return {};
+  }
+
+  // What a region's body computes of its shapes is found on a copy: the region itself stays as it was compiled.
+  void infer_folded_body(const Node& node) {
+    const auto known = [this](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
+    if (std::all_of(node.outputs.begin(), node.outputs.end(), known)) return;
+    Graph body = region_body(node);
+    // A body that does not fold leaves its shapes to the run.
+    if (!Folder(body, evaluate_).run().ok()) return;
+    for (size_t i = 0; i < node.outputs.size() && i < body.outputs.size(); ++i) {
+      const Value& inner = body.value(body.outputs[i]);
+      if (node.outputs[i] == kNoValue || !inner.has_rank) continue;
+      Value& outer = graph_.value(node.outputs[i]);
+      outer.type = inner.type;
+      outer.has_rank = true;
+      outer.dims = inner.dims;
+    }
   }
 
   bool all_constant(const Node& node) const {

@@ -12,8 +12,8 @@ namespace {
 
 class LayoutAssigner {
  public:
-  LayoutAssigner(Graph& graph, const ExecutionProvider& provider, const KernelNode& base)
-      : graph_(graph), provider_(provider), base_(base) {}
+  LayoutAssigner(Graph& graph, const Providers& providers, const KernelNode& base)
+      : graph_(graph), providers_(providers), base_(base) {}
 
   Status run() {
     std::vector<Node> nodes = std::move(graph_.nodes);
@@ -27,10 +27,11 @@ class LayoutAssigner {
  private:
   Status assign(Node node) {
     const KernelNodeData data(graph_, node, base_);
-    const LayoutChoice choice = provider_.choose_layouts(data.view);
+    const ExecutionProvider& provider = providers_.of(node);
+    const LayoutChoice choice = provider.choose_layouts(data.view);
     if (choice.inputs.size() != node.inputs.size() || choice.outputs.size() != node.outputs.size()) {
       return internal_error("The {} EP chose layouts for {} inputs and {} outputs of node {}, which has {} and {}.",
-                            provider_.name(), choice.inputs.size(), choice.outputs.size(), node.label(graph_),
+                            provider.name(), choice.inputs.size(), choice.outputs.size(), node.label(graph_),
                             node.inputs.size(), node.outputs.size());
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -72,15 +73,15 @@ class LayoutAssigner {
   }
 
   Graph& graph_;
-  const ExecutionProvider& provider_;
+  const Providers& providers_;
   const KernelNode& base_;
   std::map<std::pair<ValueId, Layout>, ValueId> reordered_;
 };
 
 }  // namespace
 
-Status assign_layouts(Graph& graph, const ExecutionProvider& provider, const KernelNode& base) {
-  return LayoutAssigner(graph, provider, base).run();
+Status assign_layouts(Graph& graph, const Providers& providers, const KernelNode& base) {
+  return LayoutAssigner(graph, providers, base).run();
 }
 
 }  // namespace tenon

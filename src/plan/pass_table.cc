@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "plan/passes.h"
+#include "plan/regions.h"
 
 namespace tenon {
 namespace {
@@ -65,6 +66,7 @@ Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
   }
   if (phase != PassPhase::kLoad) return {};
   for (Node& node : graph.nodes) {
+    if (is_region(node)) continue;  // what an EP compiled stays as it is
     for (Attribute& attribute : node.attributes) {
       if (!attribute.graph) continue;
       if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);

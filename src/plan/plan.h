@@ -1,15 +1,18 @@
 // A Plan: everything that one signature needs to run, found once; immutable and printable.
 //
 // Ownership: owns its kernels and its graph (and through it the constants that kernels read). Memory to run in is the
-// runtime's: an arena of arena_bytes for each concurrent run.
+// runtime's: an arena in each place for each concurrent run.
 // Threads: const access from any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <tenon/tensor.h>
 
 #include "ep/kit/kernel.h"
 #include "graph/graph.h"
@@ -17,9 +20,32 @@
 
 namespace tenon {
 
+// A step that only moves a value to other memory.
+struct StepCopy {
+  CopyReason reason = CopyReason::kNotCompatible;
+  const char* what = "";  // lives as long as the session
+  TensorSpec spec;
+  int32_t source = 0;  // places
+  int32_t target = 0;
+  int32_t mover = 0;  // PlaceTable::mover
+};
+
+// A point of another stream (`provider`'s notification `slot`) that has to be passed first: on the host by a step of
+// the host, on the device otherwise.
+struct StepWait {
+  int32_t provider = 0;
+  int32_t slot = 0;
+};
+
 struct PlanStep {
-  std::unique_ptr<Kernel> kernel;
-  int32_t node = 0;  // in Plan::graph
+  std::unique_ptr<Kernel> kernel;  // null for a copy
+  std::optional<StepCopy> copy;
+  int32_t provider = 0;  // whose kernel it is
+  int32_t executor = 0;  // whose stream it runs on; 0: done by the host when the step returns
+  std::vector<StepWait> waits;
+  int32_t notify = -1;                                   // the notification that is activated after the step
+  std::vector<MemoryPlace> input_places, output_places;  // of other EPs' kernels
+  int32_t node = 0;                                      // in Plan::graph
   std::vector<Location> inputs;
   std::vector<Location> outputs;
   Location scratch;
@@ -30,6 +56,7 @@ struct PlanStep {
 struct PlanInput {
   std::string name;
   TensorSpec spec;
+  int32_t place = 0;
   int32_t last_read = kNever;  // the last step; kAtEnd when it is read after the steps
 };
 
@@ -37,7 +64,8 @@ struct PlanInput {
 struct PlanOutput {
   std::string name;
   int32_t slot = 0;  // which of the session's outputs
-  TensorSpec spec;   // spec.dynamic: the shape is known only after the run
+  int32_t place = 0;
+  TensorSpec spec;  // spec.dynamic: the shape is known only after the run
   int32_t first_write = kAtEnd;
   std::pair<int32_t, int32_t> overlap_safe{-1, -1};  // {input, step}: may be exactly that input's memory
 };
@@ -47,6 +75,7 @@ struct CutValue {
   std::string name;
   Location location;
   TensorSpec spec;
+  int32_t place = 0;
   bool as_constant = false;  // the rest is planned for its contents
 };
 
@@ -66,7 +95,15 @@ struct Plan {
   std::vector<PlanOutput> outputs;
   std::vector<PlanCopy> copies;  // after the last step
   int32_t dynamic_values = 0;
-  size_t arena_bytes = 0;
+  std::vector<int32_t> dynamic_places;   // by dynamic value
+  std::vector<Tensor> placed_constants;  // constants that an EP wants in its own memory
+  std::vector<int32_t> notifications;    // by provider less 1: how many the steps need
+  std::vector<bool> uses_stream;         // by provider less 1
+  bool asynchronous = false;             // some step runs on a stream
+  std::vector<MemoryPlace> places;       // that the session knows; 0 is plain host memory
+  std::vector<std::string> ep_names;     // by provider; empty when there is only the CPU EP
+  std::vector<size_t> arenas;            // bytes, by place
+  size_t arena_bytes = 0;                // of plain host memory
   size_t unshared_bytes = 0;
   std::vector<std::string> aliases;  // one line for each node without a step
   std::unique_ptr<PlanCut> cut;

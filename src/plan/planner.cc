@@ -1,10 +1,14 @@
 #include "plan/planner.h"
 
+#include <algorithm>
+
+#include "device/place.h"
 #include "plan/bind_shapes.h"
 #include "plan/cut.h"
 #include "plan/evaluate.h"
 #include "plan/kernel_node.h"
 #include "plan/layouts.h"
+#include "plan/ordering.h"
 #include "plan/pass_table.h"
 #include "plan/storage.h"
 #include "plan/views.h"
@@ -41,8 +45,9 @@ std::string alias_text(const Graph& graph, const Node& node, Elided elided, cons
 
 class PlanBuilder {
  public:
-  PlanBuilder(CutGraph cut, const PlannerOptions& options)
-      : cut_values_(std::move(cut.cut_values)),
+  PlanBuilder(CutGraph cut, const PlannerOptions& options, const BoundPlaces& bound)
+      : bound_(bound),
+        cut_values_(std::move(cut.cut_values)),
         output_slots_(std::move(cut.output_slots)),
         options_(options),
         plan_(std::make_shared<Plan>()) {
@@ -59,28 +64,99 @@ class PlanBuilder {
     Graph& graph = plan_->graph;
     TENON_TRY(check_sizes(graph));
     const std::vector<ValueId> outputs_before = graph.outputs;
-    TENON_TRY(assign_layouts(graph, *options_.provider, base));
+    const Providers providers = options_.providers();
+    TENON_TRY(assign_layouts(graph, providers, base));
     // A cut value that was blocked is now a reordered one.
     for (size_t i = 0; i < cut_values_.size(); ++i) {
       cut_values_[i] = graph.outputs[graph.outputs.size() - cut_values_.size() + i];
     }
-    StorageAssignment storage(graph, output_slots_);
+    if (!options_.devices.empty()) {
+      TENON_TRY_ASSIGN(placement_, place_values(graph, output_slots_, providers, *options_.places, bound_, base));
+      plan_->places = options_.places->places;
+      plan_->ep_names = options_.ep_names;
+    } else {
+      plan_->places.emplace_back();
+    }
+    StorageAssignment storage(graph, output_slots_, placement_.place, plan_->places);
     TENON_TRY(storage.elide());
     std::vector<std::unique_ptr<Kernel>> kernels(graph.nodes.size());
     std::vector<const Kernel*> borrowed(graph.nodes.size(), nullptr);
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      if (storage.elided(n) != Elided::kNo) continue;
+      if (storage.elided(n) != Elided::kNo || is_copy(graph.nodes[n])) continue;
+      TENON_TRY(check_addressable(storage, graph.nodes[n]));
       const KernelNodeData data(graph, graph.nodes[n], base);
-      TENON_TRY_ASSIGN(kernels[n], options_.provider->create_kernel(data.view));
+      TENON_TRY_ASSIGN(kernels[n], providers.of(graph.nodes[n]).create_kernel(data.view));
       borrowed[n] = kernels[n].get();
     }
     storage.reuse_in_place(borrowed);
     TENON_TRY(storage.finish(borrowed));
     fill(storage, std::move(kernels), outputs_before);
+    if (!options_.devices.empty()) {
+      TENON_TRY(place_constants());
+      order_steps(*plan_, options_.devices.size());
+    }
     return plan_;
   }
 
  private:
+  // The CPU EP's kernels read and write memory that the host can address, or the planner is wrong.
+  Status check_addressable(const StorageAssignment& storage, const Node& node) const {
+    if (provider_number(node) != 0) return {};
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (ValueId id : *ids) {
+        const MemoryPlace& place = plan_->places[static_cast<size_t>(storage.memory_place(id))];
+        if (!host_can_address(place)) {
+          return internal_error("Node {} of the CPU EP was planned on memory in {}.", node.label(plan_->graph),
+                                place.to_string());
+        }
+      }
+    }
+    return {};
+  }
+
+  StepCopy step_copy(const Node& node) const {
+    StepCopy copy;
+    copy.reason = copy_reason(node);
+    copy.mover = copy_mover(node);
+    copy.spec = spec_of(plan_->graph.value(node.inputs[0]));
+    copy.source = placement_.place[static_cast<size_t>(node.inputs[0])];
+    copy.target = placement_.place[static_cast<size_t>(node.outputs[0])];
+    if (options_.keep_text) copy.what = options_.keep_text(plan_->graph.value(node.inputs[0]).name);
+    return copy;
+  }
+
+  void fill_places(PlanStep& step, const Node& node, const StorageAssignment& storage) const {
+    step.provider = provider_number(node);
+    if (step.copy) step.executor = options_.places->executor(step.copy->mover);
+    if (step.provider == 0) return;
+    step.executor = options_.places->executor(step.provider);
+    for (ValueId id : node.inputs) {
+      step.input_places.push_back(plan_->places[static_cast<size_t>(storage.memory_place(id))]);
+    }
+    for (ValueId id : node.outputs) {
+      step.output_places.push_back(plan_->places[static_cast<size_t>(storage.memory_place(id))]);
+    }
+  }
+
+  // Constants that an EP cannot read in host memory.
+  Status place_constants() {
+    Plan& plan = *plan_;
+    for (PlanStep& step : plan.steps) {
+      const auto& wanted = placement_.wanted[static_cast<size_t>(step.node)];
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        if (step.inputs[i].home != Home::kConstant) continue;
+        if (devices_are_memory_compatible(plan.places[0], options_.places->at(wanted[i]))) continue;
+        const Value& value = plan.graph.value(step.inputs[i].index);
+        if (!options_.place_constant) return internal_error("Nobody places the constant \"{}\".", value.name);
+        TENON_TRY_ASSIGN(Tensor tensor, options_.place_constant(value.constant, value.name, wanted[i]));
+        step.inputs[i] = {Home::kPlacedConstant, static_cast<int32_t>(plan.placed_constants.size()), 0};
+        step.input_places[i] = options_.places->at(wanted[i]);
+        plan.placed_constants.push_back(std::move(tensor));
+      }
+    }
+    return {};
+  }
+
   void fill(const StorageAssignment& storage, std::vector<std::unique_ptr<Kernel>> kernels,
             const std::vector<ValueId>& outputs_before) {
     Plan& plan = *plan_;
@@ -89,7 +165,7 @@ class PlanBuilder {
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       step_of[n] = static_cast<int32_t>(plan.steps.size());
       const Node& node = graph.nodes[n];
-      if (!kernels[n]) {
+      if (storage.elided(n) != Elided::kNo) {
         plan.aliases.push_back(alias_text(graph, node, storage.elided(n), storage));
         continue;
       }
@@ -102,8 +178,13 @@ class PlanBuilder {
         step.outputs.push_back(storage.location(id));
         const bool dynamic = step.outputs.back().home == Home::kDynamic;
         step.dynamic_outputs.push_back(dynamic ? step.outputs.back().index : -1);
-        if (dynamic) plan.dynamic_values = std::max(plan.dynamic_values, step.outputs.back().index + 1);
+        if (!dynamic) continue;
+        plan.dynamic_values = std::max(plan.dynamic_values, step.outputs.back().index + 1);
+        plan.dynamic_places.resize(static_cast<size_t>(plan.dynamic_values), 0);
+        plan.dynamic_places[static_cast<size_t>(step.outputs.back().index)] = storage.memory_place(id);
       }
+      if (is_copy(node)) step.copy = step_copy(node);
+      if (!options_.devices.empty()) fill_places(step, node, storage);
       step.kernel = std::move(kernels[n]);
       plan.steps.push_back(std::move(step));
     }
@@ -112,7 +193,8 @@ class PlanBuilder {
     };
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       const Value& value = graph.value(graph.inputs[i]);
-      plan.inputs.push_back({value.name, spec_of(value), as_step(storage.last_read(i))});
+      const int32_t place = storage.memory_place(graph.inputs[i]);
+      plan.inputs.push_back({value.name, spec_of(value), place, as_step(storage.last_read(i))});
     }
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
       if (output_slots_[i] < 0) continue;
@@ -120,28 +202,44 @@ class PlanBuilder {
       output.name = graph.value(outputs_before[i]).name;
       output.slot = output_slots_[i];
       output.spec = spec_of(graph.value(graph.outputs[i]));
+      output.place = storage.memory_place(graph.outputs[i]);
       output.first_write = as_step(storage.first_write(static_cast<size_t>(output.slot)));
       plan.outputs.push_back(std::move(output));
     }
     for (PlanOutput& output : plan.outputs) find_overlap_safe(output);
     plan.copies = storage.copies();
-    plan.arena_bytes = storage.arena_bytes();
+    plan.arenas = storage.arena_bytes();
+    plan.arena_bytes = plan.arenas[0];
     plan.unshared_bytes = storage.unshared_bytes();
     if (plan.cut) {
-      for (size_t i = 0; i < cut_values_.size(); ++i) plan.cut->values[i].location = storage.location(cut_values_[i]);
+      for (size_t i = 0; i < cut_values_.size(); ++i) {
+        plan.cut->values[i].location = storage.location(cut_values_[i]);
+        plan.cut->values[i].place = storage.memory_place(cut_values_[i]);
+      }
     }
+  }
+
+  // A stream may read it later than the order of the steps says.
+  bool read_on_stream(int32_t input) const {
+    return std::any_of(plan_->steps.begin(), plan_->steps.end(), [&](const PlanStep& step) {
+      return step.executor > 0 && std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Location& location) {
+               return location.home == Home::kInput && location.index == input;
+             });
+    });
   }
 
   // An input that is read for the last time by the step that writes the output, in place, may be the same memory.
   void find_overlap_safe(PlanOutput& output) const {
     if (output.first_write == kAtEnd) return;
     const PlanStep& step = plan_->steps[static_cast<size_t>(output.first_write)];
+    if (step.kernel == nullptr) return;
     for (size_t o = 0; o < step.outputs.size(); ++o) {
       if (step.outputs[o] != Location{Home::kOutput, output.slot, 0}) continue;
       for (size_t i = 0; i < step.inputs.size(); ++i) {
         const Location& from = step.inputs[i];
         if (from.home == Home::kInput && from.offset_bytes == 0 && step.kernel->may_run_in_place(i, o) &&
-            plan_->inputs[static_cast<size_t>(from.index)].last_read == output.first_write) {
+            plan_->inputs[static_cast<size_t>(from.index)].last_read == output.first_write &&
+            !read_on_stream(from.index)) {
           output.overlap_safe = {from.index, output.first_write};
           return;
         }
@@ -149,32 +247,36 @@ class PlanBuilder {
     }
   }
 
+  const BoundPlaces& bound_;
   std::vector<ValueId> cut_values_;
   std::vector<int32_t> output_slots_;
+  Placement placement_;
   const PlannerOptions& options_;
   std::shared_ptr<Plan> plan_;
 };
 
 Result<std::shared_ptr<Plan>> plan_inferred(Graph graph, std::span<const int32_t> output_slots,
-                                            const PlannerOptions& options) {
+                                            const PlannerOptions& options, const BoundPlaces& bound) {
   PassOptions passes;
   passes.evaluate = make_evaluator(*options.provider, *options.fold_pool);
   passes.observe = options.observe;
   TENON_TRY(run_passes(graph, PassPhase::kPlan, passes));
   TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots));
-  return PlanBuilder(std::move(cut), options).build();
+  return PlanBuilder(std::move(cut), options, bound).build();
 }
 
 }  // namespace
 
 Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
-                                         std::span<const int32_t> output_slots, const PlannerOptions& options) {
+                                         std::span<const int32_t> output_slots, const PlannerOptions& options,
+                                         const BoundPlaces& bound) {
   set_input_shapes(graph, shapes);
-  return plan_inferred(std::move(graph), output_slots, options);
+  return plan_inferred(std::move(graph), output_slots, options, bound);
 }
 
 Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,
-                                         std::span<const ConstantRef> constants, const PlannerOptions& options) {
+                                         std::span<const ConstantRef> constants, const PlannerOptions& options,
+                                         const BoundPlaces& bound) {
   Graph graph = cut.rest;
   set_input_shapes(graph, shapes);
   std::vector<ValueId> inputs;
@@ -186,7 +288,7 @@ Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Sha
     }
   }
   graph.inputs = std::move(inputs);
-  return plan_inferred(std::move(graph), cut.output_slots, options);
+  return plan_inferred(std::move(graph), cut.output_slots, options, bound);
 }
 
 }  // namespace tenon

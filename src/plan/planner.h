@@ -5,34 +5,52 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <tenon/thread_pool.h>
 
 #include "ep/kit/kernel.h"
 #include "graph/graph.h"
+#include "plan/place_table.h"
+#include "plan/placement.h"
 #include "plan/plan.h"
+#include "plan/regions.h"
 
 namespace tenon {
 
 // Lifetime: everything pointed to outlives the planner and its plans.
 struct PlannerOptions {
-  const ExecutionProvider* provider = nullptr;
-  ThreadPool* pool = nullptr;       // for packing, and the number of threads
-  ThreadPool* fold_pool = nullptr;  // one thread
-  WeightCache* weights = nullptr;   // may be null
+  const ExecutionProvider* provider = nullptr;  // the CPU EP
+  std::vector<DeviceProvider*> devices = {};    // the other EPs, by their number less 1
+  ThreadPool* pool = nullptr;                   // for packing, and the number of threads
+  ThreadPool* fold_pool = nullptr;              // one thread
+  WeightCache* weights = nullptr;               // may be null
   bool winograd = true;
   // Sees the graph before and after each pass; may be empty.
   std::function<void(std::string_view pass, const Graph& graph)> observe;
+
+  // Only for sessions with other EPs.
+  const PlaceTable* places = nullptr;
+  std::vector<std::string> ep_names = {};  // by provider, "cpu" first
+  // A constant in the memory of a place, copied there once.
+  std::function<Result<Tensor>(const ConstantRef& constant, const std::string& name, int32_t place)> place_constant =
+      {};
+  // The same text, living as long as the session.
+  std::function<const char*(const std::string& text)> keep_text = {};
+
+  Providers providers() const { return {provider, devices}; }
 };
 
 // Plans `graph` for inputs of `shapes` (one a graph input, checked by check_input_shapes). `output_slots[i]` is the
-// session's number of graph.outputs[i].
+// session's number of graph.outputs[i]. `bound` says where the caller's tensors are.
 Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
-                                         std::span<const int32_t> output_slots, const PlannerOptions& options);
+                                         std::span<const int32_t> output_slots, const PlannerOptions& options,
+                                         const BoundPlaces& bound = {});
 
 // Plans what comes after a cut. `shapes` and `constants` have one entry for each of cut.values; a constant for those
-// with as_constant, null for the others.
+// with as_constant, null for the others. `bound.inputs` has one entry for each value that is no constant.
 Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,
-                                         std::span<const ConstantRef> constants, const PlannerOptions& options);
+                                         std::span<const ConstantRef> constants, const PlannerOptions& options,
+                                         const BoundPlaces& bound = {});
 
 }  // namespace tenon

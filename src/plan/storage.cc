@@ -3,18 +3,32 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "device/place.h"
 #include "plan/views.h"
 
 namespace tenon {
 
-StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots)
+StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots,
+                                     std::span<const int32_t> places, std::span<const MemoryPlace> table)
     : graph_(graph),
       output_slots_(output_slots.begin(), output_slots.end()),
       places_(graph.values.size()),
       elided_(graph.nodes.size(), Elided::kNo),
       feeds_output_(graph.values.size(), false),
       in_place_(graph.nodes.size(), {-1, -1}),
-      scratch_(graph.nodes.size()) {}
+      scratch_(graph.nodes.size()),
+      memory_(places.begin(), places.end()),
+      table_(table.begin(), table.end()) {
+  if (table_.empty()) table_.emplace_back();
+}
+
+bool StorageAssignment::host_addressable(int32_t memory) const {
+  return host_can_address(table_[static_cast<size_t>(memory)]);
+}
+
+bool StorageAssignment::serves(int32_t memory, int32_t wanted) const {
+  return memory == wanted || (wanted == 0 && host_addressable(memory));
+}
 
 StorageAssignment::Place StorageAssignment::root(Place place) const {
   while (place.block >= 0 && blocks_[static_cast<size_t>(place.block)].parent >= 0) {
@@ -24,8 +38,9 @@ StorageAssignment::Place StorageAssignment::root(Place place) const {
   return place;
 }
 
-int32_t StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes, int32_t first) {
+int32_t StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes, int32_t first, int32_t memory) {
   Block block;
+  block.memory = memory;
   block.home = home;
   block.index = index;
   block.size_bytes = size_bytes;
@@ -64,11 +79,12 @@ void StorageAssignment::place_values() {
   for (size_t v = 0; v < graph_.values.size(); ++v) {
     const Value& value = graph_.values[v];
     if (!value.constant) continue;
-    places_[v].block = add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever);
+    places_[v].block = add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, 0);
   }
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId id = graph_.inputs[i];
-    places_[static_cast<size_t>(id)].block = add_block(Home::kInput, static_cast<int32_t>(i), 0, kNever);
+    places_[static_cast<size_t>(id)].block =
+        add_block(Home::kInput, static_cast<int32_t>(i), 0, kNever, wanted_memory(id));
   }
   int32_t dynamic_values = 0;
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -82,7 +98,8 @@ void StorageAssignment::place_values() {
         // Kernels may rely on 64-byte alignment of everything that is not a caller's.
         const bool aligned = blocks_[static_cast<size_t>(source.block)].home == Home::kInput ||
                              (source.offset_bytes + offsets[i]) % kArenaAlignment == 0;
-        if (!aligned || (!whole && feeds_output(node.outputs[i]))) {
+        const bool here = serves(blocks_[static_cast<size_t>(source.block)].memory, wanted_memory(node.outputs[i]));
+        if (!aligned || !here || (!whole && feeds_output(node.outputs[i]))) {
           offsets.clear();
           break;
         }
@@ -97,8 +114,9 @@ void StorageAssignment::place_values() {
       if (id == kNoValue) continue;
       const TensorSpec spec = spec_of(graph_.value(id));
       places_[static_cast<size_t>(id)].block =
-          spec.dynamic ? add_block(Home::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n))
-                       : add_block(Home::kArena, -1, spec.size_bytes(), static_cast<int32_t>(n));
+          spec.dynamic ? add_block(Home::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n), wanted_memory(id))
+                       : add_block(Home::kArena, wanted_memory(id), spec.size_bytes(), static_cast<int32_t>(n),
+                                   wanted_memory(id));
     }
   }
 }
@@ -123,6 +141,7 @@ void StorageAssignment::place_outputs() {
     copy.reason = block.home == Home::kOutput    ? CopyReason::kOutputShared
                   : block.home == Home::kDynamic ? CopyReason::kOutputUnknownSize
                                                  : CopyReason::kOutputIsInput;
+    copy.place = block.memory;
     copy.source.index = id;  // until finish() knows the location
     copies_.push_back(copy);
   }
@@ -149,6 +168,7 @@ bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_
     const Place part = place_of(node.inputs[i]);
     const Block& block = blocks_[static_cast<size_t>(part.block)];
     if (block.home != Home::kArena || part.block == whole.block || offsets[i] < part.offset_bytes) return false;
+    if (block.memory != blocks_[static_cast<size_t>(whole.block)].memory) return false;
     if ((whole.offset_bytes + offsets[i] - part.offset_bytes) % kArenaAlignment != 0) return false;
     size_t covered_bytes = 0;
     for (size_t j = 0; j < offsets.size(); ++j) {
@@ -200,14 +220,17 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   const Place from = place_of(x);
   const Place to = place_of(y);
   const Block& source = blocks_[static_cast<size_t>(from.block)];
-  const Block& target = blocks_[static_cast<size_t>(to.block)];
+  Block& target = blocks_[static_cast<size_t>(to.block)];
   if (from.block == to.block || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
   // Not into a caller's output: its memory may be slow to read, and only the kernel that makes the output touches it.
   if (target.home != Home::kArena) return false;
   if (source.size_bytes != spec_of(graph_.value(y)).size_bytes()) return false;
+  // S3.4: the question is whether the memory serves, not which device it belongs to.
+  if (!serves(source.memory, target.memory)) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (i != input && node.inputs[i] != kNoValue && place_of(node.inputs[i]).block == from.block) return false;
   }
+  target.index = target.memory = source.memory;
   embed(from.block, to);
   in_place_[n] = {static_cast<int32_t>(input), static_cast<int32_t>(output)};
   return true;
@@ -227,28 +250,33 @@ void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
 }
 
 Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
-  std::vector<ArenaBlock> arena;
-  std::vector<size_t> owners;  // a block, or blocks_.size() + node for scratch
-  const auto add = [&](size_t owner, size_t size_bytes, int32_t first, int32_t last) {
-    arena.push_back({.size_bytes = size_bytes, .first = first, .last = last});
-    owners.push_back(owner);
+  std::vector<std::vector<ArenaBlock>> arenas(table_.size());
+  std::vector<std::vector<size_t>> owners(table_.size());  // a block, or blocks_.size() + node for scratch
+  const auto add = [&](size_t place, size_t owner, size_t size_bytes, int32_t first, int32_t last) {
+    arenas[place].push_back({.size_bytes = size_bytes, .first = first, .last = last});
+    owners[place].push_back(owner);
     const auto sum = checked_add(unshared_bytes_, size_bytes);
     unshared_bytes_ = sum ? *sum : std::numeric_limits<size_t>::max();
   };
   for (size_t b = 0; b < blocks_.size(); ++b) {
     const Block& block = blocks_[b];
-    if (block.home == Home::kArena && block.parent < 0) add(b, block.size_bytes, block.first, block.last);
+    if (block.home != Home::kArena || block.parent >= 0) continue;
+    add(static_cast<size_t>(block.memory), b, block.size_bytes, block.first, block.last);
   }
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (kernels[n] == nullptr || kernels[n]->scratch_bytes() == 0) continue;
-    add(blocks_.size() + n, kernels[n]->scratch_bytes(), static_cast<int32_t>(n), static_cast<int32_t>(n));
+    add(0, blocks_.size() + n, kernels[n]->scratch_bytes(), static_cast<int32_t>(n), static_cast<int32_t>(n));
   }
-  TENON_TRY_ASSIGN(arena_bytes_, pack_arena(arena));
-  for (size_t i = 0; i < arena.size(); ++i) {
-    if (owners[i] < blocks_.size()) {
-      blocks_[owners[i]].offset_bytes = arena[i].offset_bytes;
-    } else {
-      scratch_[owners[i] - blocks_.size()] = {Home::kArena, -1, arena[i].offset_bytes};
+  arena_bytes_.assign(table_.size(), 0);
+  for (size_t place = 0; place < arenas.size(); ++place) {
+    TENON_TRY_ASSIGN(arena_bytes_[place], pack_arena(arenas[place], table_[place].alignment));
+    for (size_t i = 0; i < arenas[place].size(); ++i) {
+      const size_t owner = owners[place][i];
+      if (owner < blocks_.size()) {
+        blocks_[owner].offset_bytes = arenas[place][i].offset_bytes;
+      } else {
+        scratch_[owner - blocks_.size()] = {Home::kArena, 0, arenas[place][i].offset_bytes};
+      }
     }
   }
   for (PlanCopy& copy : copies_) copy.source = location(copy.source.index);
@@ -268,6 +296,11 @@ Location StorageAssignment::location(ValueId id) const {
   if (place.block < 0) return {};
   const Block& block = blocks_[static_cast<size_t>(place.block)];
   return {block.home, block.index, place.offset_bytes + (block.home == Home::kArena ? block.offset_bytes : 0)};
+}
+
+int32_t StorageAssignment::memory_place(ValueId id) const {
+  const Place place = id == kNoValue ? Place{} : place_of(id);
+  return place.block < 0 ? 0 : blocks_[static_cast<size_t>(place.block)].memory;
 }
 
 }  // namespace tenon

@@ -17,10 +17,10 @@
 
 namespace tenon {
 
-enum class Home : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic };
+enum class Home : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic, kPlacedConstant };
 
-// Where a value begins. `index`: the value's id for constants; which graph input, output slot or dynamic value
-// otherwise.
+// Where a value begins. `index`: the value's id for constants; which place's arena; which graph input, output slot,
+// dynamic value or placed constant otherwise.
 struct Location {
   Home home = Home::kAbsent;
   int32_t index = -1;
@@ -31,6 +31,7 @@ struct Location {
 // A copy at the end of a run: from where the value is into a caller's output.
 struct PlanCopy {
   Location source;
+  int32_t place = 0;   // of the source
   int32_t output = 0;  // slot
   CopyReason reason = CopyReason::kOutputIsInput;
 };
@@ -44,7 +45,9 @@ class StorageAssignment {
  public:
   // `output_slots[i]` is where the caller wants graph.outputs[i], or -1 for a value that only has to stay until the
   // end.
-  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots);
+  // `places` has one entry a value; empty: all in plain host memory.
+  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const int32_t> places = {},
+                    std::span<const MemoryPlace> table = {});
 
   // Finds the nodes that need no step. elided(n) answers from then on.
   Status elide();
@@ -59,8 +62,11 @@ class StorageAssignment {
   Status finish(std::span<const Kernel* const> kernels);
 
   Location location(ValueId id) const;
+  // Of the memory that the value lies in.
+  int32_t memory_place(ValueId id) const;
   Location scratch(size_t node) const { return scratch_[node]; }
-  size_t arena_bytes() const { return arena_bytes_; }
+  // By place.
+  const std::vector<size_t>& arena_bytes() const { return arena_bytes_; }
   // Bytes that all arena values and scratch would take without sharing.
   size_t unshared_bytes() const { return unshared_bytes_; }
   const std::vector<PlanCopy>& copies() const { return copies_; }
@@ -79,6 +85,7 @@ class StorageAssignment {
     int32_t parent = -1;  // this block lies inside another
     size_t parent_offset = 0;
     size_t offset_bytes = 0;  // in the arena
+    int32_t memory = 0;       // its place
   };
   struct Place {
     int32_t block = -1;
@@ -87,7 +94,11 @@ class StorageAssignment {
 
   Place root(Place place) const;
   Place place_of(ValueId id) const { return root(places_[static_cast<size_t>(id)]); }
-  int32_t add_block(Home home, int32_t index, size_t size_bytes, int32_t first);
+  int32_t add_block(Home home, int32_t index, size_t size_bytes, int32_t first, int32_t memory);
+  int32_t wanted_memory(ValueId id) const { return memory_.empty() ? 0 : memory_[static_cast<size_t>(id)]; }
+  bool host_addressable(int32_t memory) const;
+  // A value may lie in memory other than the one that was chosen for it if that one is the host's and so is this.
+  bool serves(int32_t memory, int32_t wanted) const;
   // The value fills an arena block of its own, which may therefore be moved into another.
   bool may_embed(ValueId id, const Place& place) const;
   void embed(int32_t block, const Place& into);
@@ -111,7 +122,9 @@ class StorageAssignment {
   std::vector<PlanCopy> copies_;
   std::vector<int32_t> last_read_;
   std::vector<int32_t> first_write_;
-  size_t arena_bytes_ = 0;
+  std::vector<int32_t> memory_;  // by value
+  std::vector<MemoryPlace> table_;
+  std::vector<size_t> arena_bytes_;
   size_t unshared_bytes_ = 0;
 };
 

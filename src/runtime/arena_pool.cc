@@ -34,7 +34,8 @@ Result<Arena> ArenaPool::acquire(size_t size_bytes, const std::byte* hint) {
   }
   replaced = {};
   Arena arena;
-  TENON_TRY_ASSIGN(arena.memory, allocate_zeroed(size_bytes));
+  TENON_TRY_ASSIGN(arena.memory,
+                   allocator_ != nullptr ? allocate_device(*allocator_, size_bytes) : allocate_zeroed(size_bytes));
   arena.size_bytes = size_bytes;
   return arena;
 }

@@ -1,4 +1,4 @@
-// The arenas of a session: each concurrent run has one for itself, and plans share those that are idle.
+// The arenas of a session in one place: each concurrent run has one for itself, and plans share those that are idle.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 
 #include "base/guarded.h"
 #include "base/status.h"
+#include "device/device.h"
 
 namespace tenon {
 
@@ -18,6 +19,9 @@ struct Arena {
 // Threads: any.
 class ArenaPool {
  public:
+  // Of a device's memory; null for plain host memory. The allocator outlives the pool.
+  explicit ArenaPool(DeviceAllocator* allocator = nullptr) : allocator_(allocator) {}
+
   // An arena of at least `size_bytes` (none for 0), its contents undefined. Prefers the one at `hint`, so that a run
   // that comes back finds its pointers still right. An idle arena that is too small is freed for a larger one.
   Result<Arena> acquire(size_t size_bytes, const std::byte* hint);
@@ -27,6 +31,7 @@ class ArenaPool {
   size_t idle_bytes() const;
 
  private:
+  DeviceAllocator* allocator_ = nullptr;
   Guarded<std::vector<Arena>> idle_;
 };
 

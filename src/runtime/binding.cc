@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "device/place.h"
 #include "runtime/binding_impl.h"
 #include "runtime/session_impl.h"
 
@@ -20,7 +21,7 @@ Result<size_t> find_name(std::span<const ValueInfo> infos, std::string_view name
   return not_found("The model has no {} \"{}\"; it has {}.", kind, name, known.empty() ? "none" : known);
 }
 
-Status check_tensor(const ValueInfo& info, const Tensor& tensor, std::string_view kind) {
+Status check_tensor(const SessionImpl& session, const ValueInfo& info, const Tensor& tensor, std::string_view kind) {
   TENON_INVALID_IF(!tensor.defined(), "The tensor for {} \"{}\" is undefined.", kind, info.name);
   TENON_INVALID_IF(info.type != DataType::kUndefined && tensor.type() != info.type,
                    "The tensor for {} \"{}\" has type {}, but the model declares {}.", kind, info.name,
@@ -28,9 +29,9 @@ Status check_tensor(const ValueInfo& info, const Tensor& tensor, std::string_vie
   TENON_INVALID_IF(info.has_shape && static_cast<size_t>(tensor.shape().rank()) != info.dims.size(),
                    "The tensor for {} \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", kind,
                    info.name, tensor.shape().rank(), tensor.shape().to_string(), info.dims.size(), info.to_string());
-  TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.place(), MemoryPlace{}),
-                       "The tensor for {} \"{}\" lives in {}, which the cpu EP cannot address.", kind, info.name,
-                       tensor.place().to_string());
+  TENON_UNSUPPORTED_IF(session.places().find(tensor.place()) < 0,
+                       "The tensor for {} \"{}\" lives in {}, which the cpu EP cannot address{}.", kind, info.name,
+                       tensor.place().to_string(), session.has_devices() ? ", nor another EP of the session" : "");
   return {};
 }
 
@@ -40,6 +41,11 @@ BindingImpl::BindingImpl(std::shared_ptr<SessionImpl> owner) : session(std::move
   inputs.resize(session->inputs().size());
   outputs.resize(session->outputs().size());
   shapes.resize(inputs.size());
+  if (session->has_devices()) {
+    places.inputs.resize(inputs.size());
+    places.outputs.resize(outputs.size());
+    place_words.assign(inputs.size() + outputs.size(), -1);
+  }
   input_addresses.resize(inputs.size());
   output_addresses.resize(outputs.size());
 }
@@ -52,6 +58,7 @@ Status BindingImpl::begin_run() {
     append_shape(key, shapes[i]);
     input_addresses[i] = inputs[i].data();
   }
+  key.insert(key.end(), place_words.begin(), place_words.end());
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i].ready = false;
     output_addresses[i] = nullptr;
@@ -59,7 +66,35 @@ Status BindingImpl::begin_run() {
   return {};
 }
 
-Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape) {
+void BindingImpl::set_output_place(size_t slot) {
+  if (!session->has_devices()) return;
+  const Output& output = outputs[slot];
+  int64_t& word = place_words[inputs.size() + slot];
+  std::optional<MemoryPlace>& place = places.outputs[slot];
+  if (!output.is_auto) {
+    place = session->place_of(output.bound, word);
+  } else if (output.auto_place >= 0) {
+    place = session->places().at(output.auto_place);
+    word = session->place_word(output.auto_place, place->alignment);
+  } else {
+    place.reset();
+    word = -1;
+  }
+}
+
+Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
+                                 size_t size_bytes, int32_t place) {
+  Output& output = outputs[slot];
+  std::byte* data = memory.get();
+  output.memory = Tensor();
+  TENON_TRY_ASSIGN(output.result,
+                   Tensor::view(type, shape, data, size_bytes, std::move(memory), session->places().at(place)));
+  output.ready = true;
+  output_addresses[slot] = output.result.data();
+  return {};
+}
+
+Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape, int32_t place) {
   Output& output = outputs[slot];
   const std::string& name = session->outputs()[slot].name;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
@@ -67,10 +102,12 @@ Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shap
   if (output.is_auto) {
     // Two handles here, `memory` and `result`: any other is the application's, which still looks at the last result.
     const bool shared = output.memory.defined() && output.memory.owner().use_count() > 2;
-    if (!output.memory.defined() || shared || output.memory.capacity_bytes() < bytes || output.memory.type() != type) {
+    const bool elsewhere = output.memory.defined() && !same_memory(output.memory.place(), session->places().at(place));
+    if (!output.memory.defined() || shared || elsewhere || output.memory.capacity_bytes() < bytes ||
+        output.memory.type() != type) {
       output.result = Tensor();
       output.memory = Tensor();
-      TENON_TRY_ASSIGN(output.memory, Tensor::allocate(type, shape));
+      TENON_TRY_ASSIGN(output.memory, session->allocate_in(place, type, shape));
     }
     target = &output.memory;
   } else {
@@ -114,7 +151,10 @@ Status Binding::bind_output_auto(std::string_view name) {
 Status Binding::bind_input(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
-  TENON_TRY(check_tensor(impl_->session->inputs()[index], tensor, "input"));
+  TENON_TRY(check_tensor(*impl_->session, impl_->session->inputs()[index], tensor, "input"));
+  if (impl_->session->has_devices()) {
+    impl_->places.inputs[index] = impl_->session->place_of(tensor, impl_->place_words[index]);
+  }
   impl_->inputs[index] = std::move(tensor);
   return {};
 }
@@ -122,20 +162,42 @@ Status Binding::bind_input(size_t index, Tensor tensor) {
 Status Binding::bind_output(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
-  TENON_TRY(check_tensor(impl_->session->outputs()[index], tensor, "output"));
+  TENON_TRY(check_tensor(*impl_->session, impl_->session->outputs()[index], tensor, "output"));
   TENON_INVALID_IF(tensor.read_only(), "Output \"{}\" cannot be bound to read-only memory.",
                    impl_->session->outputs()[index].name);
   BindingImpl::Output& output = impl_->outputs[index];
   output = {};
   output.bound = std::move(tensor);
   output.is_auto = false;
+  impl_->set_output_place(index);
   return {};
 }
 
 Status Binding::bind_output_auto(size_t index) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
-  if (!impl_->outputs[index].is_auto) impl_->outputs[index] = {};
+  BindingImpl::Output& output = impl_->outputs[index];
+  if (!output.is_auto || output.auto_place >= 0) output = {};
+  impl_->set_output_place(index);
+  return {};
+}
+
+Status Binding::bind_output_auto(std::string_view name, const MemoryPlace& place) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
+  return bind_output_auto(index, place);
+}
+
+Status Binding::bind_output_auto(size_t index, const MemoryPlace& place) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
+  const int32_t known = impl_->session->places().find(place);
+  TENON_UNSUPPORTED_IF(known < 0, "Output \"{}\" cannot be made in {}: the session has no allocator for it.",
+                       impl_->session->outputs()[index].name, place.to_string());
+  BindingImpl::Output& output = impl_->outputs[index];
+  if (!output.is_auto || output.auto_place != known) output = {};
+  output.auto_place = known;
+  impl_->set_output_place(index);
   return {};
 }
 
@@ -146,7 +208,10 @@ void Binding::unbind_input(size_t index) {
 void Binding::clear() {
   if (impl_ == nullptr) return;
   for (Tensor& tensor : impl_->inputs) tensor = Tensor();
-  for (BindingImpl::Output& output : impl_->outputs) output = {};
+  for (size_t i = 0; i < impl_->outputs.size(); ++i) {
+    impl_->outputs[i] = {};
+    impl_->set_output_place(i);
+  }
 }
 
 Tensor Binding::output(std::string_view name) const {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/copy.h"
+#include "device/place.h"
+
 namespace tenon {
 
 namespace {
@@ -93,5 +96,13 @@ std::shared_ptr<DeviceAllocator> EpRegistry::find_allocator(const MemoryPlace& p
 }
 
 std::vector<EpDevice> ep_devices() { return EpRegistry::instance().devices(); }
+
+Status copy(const Tensor& dst, const Tensor& src, CopyLedger* ledger) {
+  std::shared_ptr<DataTransfer> transfer;
+  if (!host_can_address(src.place()) || !host_can_address(dst.place())) {
+    transfer = EpRegistry::instance().find_transfer(src.place(), dst.place());
+  }
+  return copy_tensor(dst, src, CopyReason::kCallerAsked, "tensor", ledger, transfer.get());
+}
 
 }  // namespace tenon

@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/fault.h"
@@ -69,6 +71,20 @@ Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes) {
   if (memory == nullptr) return resource_exhausted("{} bytes cannot be allocated.", rounded);
   std::memset(memory, 0, rounded);
   return std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), [](std::byte* data) { std::free(data); });
+}
+
+Result<std::shared_ptr<std::byte>> allocate_device(DeviceAllocator& allocator, size_t size_bytes) {
+  TENON_FAULT_POINT("allocate device memory");
+  const size_t alignment = std::max<size_t>(kAlignment, allocator.place().alignment);
+  const auto padded = checked_add(size_bytes, 2 * alignment);
+  if (!padded) return resource_exhausted("{} bytes cannot be allocated: the size overflows.", size_bytes);
+  TENON_TRY_ASSIGN(std::shared_ptr<void> block, allocator.allocate(*padded, nullptr));
+  if (block == nullptr) {
+    return resource_exhausted("The allocator of {} gives no memory for {} bytes.", allocator.place().to_string(),
+                              *padded);
+  }
+  const auto address = (reinterpret_cast<uintptr_t>(block.get()) + alignment - 1) / alignment * alignment;
+  return std::shared_ptr<std::byte>(std::move(block), reinterpret_cast<std::byte*>(address));
 }
 
 void drop_file_pages(const std::byte* data, size_t size_bytes) {

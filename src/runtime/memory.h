@@ -5,12 +5,16 @@
 #include <memory>
 
 #include "base/status.h"
+#include "device/device.h"
 
 namespace tenon {
 
 // Zeroed memory of at least `size_bytes`, freed with the last reference. Pages of large blocks come from the kernel, so
 // they cost nothing until they are touched and go back at once.
 Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes);
+
+// Memory of a device's allocator, aligned as that of allocate_zeroed and with as much room behind it; not cleared.
+Result<std::shared_ptr<std::byte>> allocate_device(DeviceAllocator& allocator, size_t size_bytes);
 
 // Tells the kernel that the whole pages inside [data, data + size_bytes) of a mapped file are not needed for now.
 void drop_file_pages(const std::byte* data, size_t size_bytes);

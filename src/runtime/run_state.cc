@@ -3,12 +3,25 @@
 #include <algorithm>
 
 #include "base/trace.h"
+#include "device/copy.h"
 #include "runtime/memory.h"
 
 namespace tenon {
 
+namespace {
+
+// A bound tensor may be less aligned than its place's own memory; what it is used for was decided when it was planned.
+MemoryPlace unaligned(MemoryPlace place) {
+  place.alignment = 0;
+  return place;
+}
+
+}  // namespace
+
 RunState::RunState(const Plan& plan, ThreadPool& pool)
     : plan_(plan), contexts_(plan.steps.size()), dynamic_(static_cast<size_t>(plan.dynamic_values)) {
+  held.resize(plan.places.size());
+  arenas_.resize(plan.places.size());
   size_t inputs = 0, outputs = 0;
   for (const PlanStep& step : plan.steps) {
     inputs += step.inputs.size();
@@ -23,6 +36,8 @@ RunState::RunState(const Plan& plan, ThreadPool& pool)
     context.inputs = std::span<const void* const>(step_inputs_).subspan(input, step.inputs.size());
     context.outputs = std::span<void* const>(step_outputs_).subspan(output, step.outputs.size());
     context.pool = &pool;
+    context.input_places = step.input_places;
+    context.output_places = step.output_places;
     context.state = this;
     context.step = i;
     input += step.inputs.size();
@@ -43,21 +58,27 @@ void* RunState::address(const Location& location) const {
     case Home::kOutput:
       return offset(outputs_[index]);
     case Home::kArena:
-      return offset(arena_);
+      return offset(arena(index));
     case Home::kDynamic:
       return offset(dynamic_[index].memory.get());
+    case Home::kPlacedConstant:
+      return offset(plan_.placed_constants[index].data());
     case Home::kAbsent:
       break;
   }
   return nullptr;
 }
 
-void RunState::bind(std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs) {
-  if (resolved_ && arena == arena_ && std::equal(inputs.begin(), inputs.end(), inputs_.begin(), inputs_.end()) &&
+void RunState::bind(std::span<void* const> inputs, std::span<void* const> outputs) {
+  bool moved = false;
+  for (size_t place = 0; place < held.size(); ++place) {
+    moved = moved || arenas_[place] != held[place].memory.get();
+    arenas_[place] = held[place].memory.get();
+  }
+  if (resolved_ && !moved && std::equal(inputs.begin(), inputs.end(), inputs_.begin(), inputs_.end()) &&
       std::equal(outputs.begin(), outputs.end(), outputs_.begin(), outputs_.end())) {
     return;
   }
-  arena_ = arena;
   inputs_.assign(inputs.begin(), inputs.end());
   outputs_.assign(outputs.begin(), outputs.end());
   resolve();
@@ -76,13 +97,14 @@ void RunState::resolve() {
   }
 }
 
-Status RunState::run_steps(const std::atomic<bool>* cancel) {
+Status RunState::run_steps(const std::atomic<bool>* cancel, const DeviceRun* device) {
+  places_ = device != nullptr ? device->places : nullptr;
+  for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) [[unlikely]] {
       return cancelled("The run was cancelled before step {} of {}.", i, plan_.steps.size());
     }
-    const TraceSpan span("kernel", plan_.steps[i].kernel->name());
-    Status status = plan_.steps[i].kernel->run(contexts_[i]);
+    Status status = run_step(i, device);
     if (!status.ok()) [[unlikely]] {
       const Node& node = plan_.graph.nodes[static_cast<size_t>(plan_.steps[i].node)];
       return std::move(status).with_context(format("while running node {}", node.label(plan_.graph)));
@@ -95,6 +117,57 @@ Status RunState::run_steps(const std::atomic<bool>* cancel) {
     }
   }
   return {};
+}
+
+Status RunState::run_step(size_t index, const DeviceRun* device) {
+  const PlanStep& step = plan_.steps[index];
+  if (device == nullptr) {
+    const TraceSpan span("kernel", step.kernel->name());
+    return step.kernel->run(contexts_[index]);
+  }
+  TENON_TRY(wait_before(step, *device));
+  if (step.executor > 0) device->streams->mark_used(step.executor);
+  if (step.copy) {
+    TENON_TRY(run_copy(index, *device));
+  } else {
+    const TraceSpan span("kernel", step.kernel->name());
+    StepContext& context = contexts_[index];
+    context.stream = step.executor > 0 ? device->streams->stream(step.executor) : nullptr;
+    context.run = &device->info;
+    Status status = step.kernel->run(context);
+    context.stream = nullptr;
+    context.run = nullptr;
+    TENON_TRY(std::move(status));
+  }
+  return step.notify >= 0 ? device->streams->notify(step.executor, step.notify) : Status();
+}
+
+Status RunState::wait_before(const PlanStep& step, const DeviceRun& device) {
+  for (const StepWait& wait : step.waits) {
+    TENON_TRY(step.executor == 0 ? device.streams->wait_on_host(wait.provider, wait.slot)
+                                 : device.streams->wait_on_device(wait.provider, wait.slot, step.executor));
+  }
+  return {};
+}
+
+Status RunState::run_copy(size_t index, const DeviceRun& device) {
+  const PlanStep& step = plan_.steps[index];
+  const StepCopy& copy = *step.copy;
+  const size_t bytes = copy.spec.size_bytes();
+  TENON_TRY_ASSIGN(const Tensor source, Tensor::view(copy.spec.type, copy.spec.shape, address(step.inputs[0]), bytes,
+                                                     nullptr, unaligned(device.places->at(copy.source))));
+  TENON_TRY_ASSIGN(const Tensor target, Tensor::view(copy.spec.type, copy.spec.shape, address(step.outputs[0]), bytes,
+                                                     nullptr, unaligned(device.places->at(copy.target))));
+  DataTransfer* transfer = copy.mover > 0 ? device.places->transfers[static_cast<size_t>(copy.mover - 1)] : nullptr;
+  DeviceStream* stream = step.executor > 0 ? device.streams->stream(step.executor) : nullptr;
+  return copy_tensor(target, source, copy.reason, copy.what, device.ledger, transfer, stream);
+}
+
+std::shared_ptr<std::byte> RunState::take_dynamic(int32_t index) {
+  DynamicValue& value = dynamic_[static_cast<size_t>(index)];
+  value.capacity_bytes = 0;
+  resolved_ = false;
+  return std::move(value.memory);
 }
 
 Result<void*> RunState::StepContext::allocate_output(size_t index, const Shape& shape) {
@@ -111,7 +184,9 @@ Result<void*> RunState::allocate_dynamic(size_t step_index, size_t output, const
   const DataType type = plan_.graph.value(node.outputs[output]).type;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   if (value.memory == nullptr || value.capacity_bytes < bytes) {
-    TENON_TRY_ASSIGN(value.memory, allocate_zeroed(bytes));
+    const auto place = static_cast<size_t>(plan_.dynamic_places[static_cast<size_t>(index)]);
+    DeviceAllocator* allocator = place > 0 && places_ != nullptr ? places_->allocators[place] : nullptr;
+    TENON_TRY_ASSIGN(value.memory, allocator != nullptr ? allocate_device(*allocator, bytes) : allocate_zeroed(bytes));
     value.capacity_bytes = bytes;
   }
   value.type = type;

@@ -10,7 +10,10 @@
 #include <tenon/thread_pool.h>
 
 #include "ep/kit/kernel.h"
+#include "plan/place_table.h"
 #include "plan/plan.h"
+#include "runtime/arena_pool.h"
+#include "runtime/run_streams.h"
 
 namespace tenon {
 
@@ -22,6 +25,14 @@ struct DynamicValue {
   size_t capacity_bytes = 0;
 };
 
+// What a run on other EPs needs besides memory. Lifetime: of the run.
+struct DeviceRun {
+  const PlaceTable* places = nullptr;
+  RunStreams* streams = nullptr;
+  CopyLedger* ledger = nullptr;  // may be null
+  RunInfo info;
+};
+
 // Lifetime: the plan and the pool outlive it. Threads: one run at a time.
 class RunState {
  public:
@@ -29,15 +40,21 @@ class RunState {
   RunState(const RunState&) = delete;
   RunState& operator=(const RunState&) = delete;
 
-  // Where a run's memory is. `inputs` has one address a plan input, `outputs` one a session output (by slot; null for
-  // those that this plan does not write). Does nothing when all of it is as in the last run.
-  void bind(std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs);
-  // Runs every step. The first failure ends it, with the node named; `cancel` (may be null), once set, ends it too.
-  Status run_steps(const std::atomic<bool>* cancel);
+  // Where a run's memory is. The arenas are `held`, `inputs` has one address a plan input, `outputs` one a session
+  // output (by slot; null for those that this plan does not write). Does nothing when all of it is as in the last run.
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs);
+  // Runs every step. The first failure ends it, with the node named; `cancel` (may be null), once
+  // set, ends it too. `device` may be null for plans of the CPU EP
+  // alone. What streams still run then is the caller's to wait for.
+  Status run_steps(const std::atomic<bool>* cancel, const DeviceRun* device);
 
   void* address(const Location& location) const;
   const DynamicValue& dynamic_value(int32_t index) const { return dynamic_[static_cast<size_t>(index)]; }
-  std::byte* arena() const { return arena_; }
+  // A dynamic value's memory becomes the caller's.
+  std::shared_ptr<std::byte> take_dynamic(int32_t index);
+  // By place; the arenas of the run under way.
+  std::vector<Arena> held;
+  std::byte* arena(size_t place) const { return place < arenas_.size() ? arenas_[place] : nullptr; }
 
  private:
   class StepContext final : public KernelContext {
@@ -47,6 +64,9 @@ class RunState {
     size_t step = 0;
   };
 
+  Status run_step(size_t index, const DeviceRun* device);
+  Status wait_before(const PlanStep& step, const DeviceRun& device);
+  Status run_copy(size_t index, const DeviceRun& device);
   Result<void*> allocate_dynamic(size_t step, size_t output, const Shape& shape);
   void resolve();
 
@@ -55,7 +75,8 @@ class RunState {
   std::vector<void*> step_outputs_;
   std::vector<StepContext> contexts_;
   std::vector<DynamicValue> dynamic_;
-  std::byte* arena_ = nullptr;
+  const PlaceTable* places_ = nullptr;  // of the run under way
+  std::vector<std::byte*> arenas_;      // by place
   std::vector<void*> inputs_;
   std::vector<void*> outputs_;
   bool resolved_ = false;

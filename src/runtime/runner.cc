@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "device/copy.h"
+#include "device/place.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -25,8 +27,12 @@ struct Runner::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
-    session.arenas().release(std::move(arena));
     if (state == nullptr) return;
+    for (size_t place = 0; place < state->held.size(); ++place) {
+      // What a stream may still use is never used again.
+      if (spoiled) state->held[place] = {};
+      session.arenas(place).release(std::exchange(state->held[place], {}));
+    }
     auto idle = runtime.idle_states.lock();
     idle->push_back(std::move(state));
   }
@@ -44,7 +50,10 @@ struct Runner::Lease {
       }
     }
     if (state == nullptr) state = std::make_unique<RunState>(*runtime.plan, session.pool());
-    TENON_TRY_ASSIGN(arena, session.arenas().acquire(runtime.plan->arena_bytes, state->arena()));
+    const std::vector<size_t>& sizes = runtime.plan->arenas;
+    for (size_t place = 0; place < sizes.size(); ++place) {
+      TENON_TRY_ASSIGN(state->held[place], session.arenas(place).acquire(sizes[place], state->arena(place)));
+    }
     return {};
   }
 
@@ -56,15 +65,16 @@ struct Runner::Lease {
   SessionImpl& session;
   PlanRuntime& runtime;
   std::unique_ptr<RunState> state;
-  Arena arena;
   std::vector<Redirect> redirects;  // outputs that are written elsewhere first
+  bool spoiled = false;             // the work on the memory may not be over
 };
 
 Status Runner::prepare(const PlanRuntime& runtime, std::span<void* const> inputs) {
   const Plan& plan = *runtime.plan;
   for (const PlanOutput& output : plan.outputs) {
     if (output.spec.dynamic) continue;
-    TENON_TRY(binding_.prepare_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape));
+    TENON_TRY(
+        binding_.prepare_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape, output.place));
   }
   TENON_TRY(check_outputs_apart(plan));
   return check_copies(plan, inputs);
@@ -93,7 +103,8 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const PlanInput& input = plan.inputs[i];
     // An output that is only copied to at the end is written after all steps.
-    if (input.last_read == kNever || input.last_read < output.first_write) continue;
+    // A stream may read later than the order of the steps says.
+    if (input.last_read == kNever || (input.last_read < output.first_write && !plan.asynchronous)) continue;
     if (!ranges_overlap(inputs[i], input.spec.size_bytes(), target, target_bytes)) continue;
     const bool same = inputs[i] == target && input.spec.size_bytes() == target_bytes;
     if (same && output.overlap_safe.first == static_cast<int32_t>(i)) continue;
@@ -104,6 +115,13 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
 
 Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) const {
   const bool strict = session_.options().disallow_copies;
+  for (const PlanStep& step : plan.steps) {
+    if (!strict || !step.copy) continue;
+    return invalid_argument("\"{}\" would have to be copied from {} to {} ({}), and tenon.disallow_copies is set.",
+                            step.copy->what, plan.places[static_cast<size_t>(step.copy->source)].to_string(),
+                            plan.places[static_cast<size_t>(step.copy->target)].to_string(),
+                            copy_reason_name(step.copy->reason));
+  }
   for (const PlanCopy& copy : plan.copies) {
     const auto slot = static_cast<size_t>(copy.output);
     const bool in_place =
@@ -142,92 +160,188 @@ Status Runner::redirect_overlaps(const Plan& plan, std::span<void* const> inputs
     const PlanOutput& output = plan.outputs[i];
     if (output.spec.dynamic || output.first_write == kAtEnd) continue;
     if (overlapped_input(plan, output, inputs) == nullptr) continue;
-    TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(output.spec.size_bytes()));
+    TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory,
+                     session_.allocate_bytes_in(output.place, output.spec.size_bytes()));
     binding_.output_addresses[static_cast<size_t>(output.slot)] = memory.get();
     lease.redirects.push_back({i, std::move(memory)});
   }
   return {};
 }
 
-Status Runner::run(PlanRuntime& runtime, std::span<void* const> inputs, const std::atomic<bool>* cancel) {
+Status Runner::run(PlanRuntime& runtime, std::span<void* const> inputs) {
+  return session_.has_devices() ? run_on_devices(runtime, inputs) : run_plan(runtime, inputs);
+}
+
+Status Runner::run_on_devices(PlanRuntime& runtime, std::span<void* const> inputs) {
+  std::unique_lock<std::mutex> alone;
+  if (std::mutex* mutex = session_.one_run_at_a_time()) alone = std::unique_lock(*mutex);
+  std::unique_ptr<RunStreams> streams = session_.take_streams();
+  device_ = DeviceRun{&session_.places(), streams.get(), ledger_, {.native_options = native_options_}};
+  const std::span<const int32_t> active = session_.active_providers();
+  Status status;
+  const auto keep = [&status](Status next, std::string_view what, std::string_view ep_name) {
+    if (status.ok() && !next.ok()) {
+      status = std::move(next).with_context(format("while the EP \"{}\" {}", ep_name, what));
+    }
+  };
+  size_t started = 0;
+  for (; started < active.size() && status.ok(); ++started) {
+    DeviceProvider& provider = session_.device_provider(active[started]);
+    keep(provider.run_start(device_->info), "starts a run", provider.name());
+    if (!status.ok()) break;
+  }
+  if (status.ok()) status = run_plan(runtime, inputs);
+  Status ended = streams->end_run();
+  if (status.ok()) status = std::move(ended);
+  for (size_t i = 0; i < started; ++i) {
+    DeviceProvider& provider = session_.device_provider(active[i]);
+    keep(provider.run_end(device_->info, /*synchronize=*/true), "ends a run", provider.name());
+  }
+  device_.reset();
+  // A stream on which something failed is not used again.
+  if (status.ok()) session_.give_streams(std::move(streams));
+  return status;
+}
+
+Status Runner::run_plan(PlanRuntime& runtime, std::span<void* const> inputs) {
   const Plan& plan = *runtime.plan;
   Lease lease(*this, runtime);
   TENON_TRY(lease.take(binding_.last_state));
   TENON_TRY(redirect_overlaps(plan, inputs, lease));
   binding_.last_state = lease.state.get();
-  lease.state->bind(lease.arena.memory.get(), inputs, binding_.output_addresses);
-  TENON_TRY(lease.state->run_steps(cancel));
-  if (plan.cut) TENON_TRY(run_rest(runtime, *lease.state, cancel));
+  lease.state->bind(inputs, binding_.output_addresses);
+  TENON_TRY(run_steps(plan, lease));
+  if (plan.cut) TENON_TRY(run_rest(runtime, *lease.state));
   return copy_out(plan, lease);
 }
 
-Status Runner::copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, CopyReason reason) {
+// Memory is given back, and read, only when no stream works on it any more, also after a failure.
+Status Runner::run_steps(const Plan& plan, Lease& lease) {
+  if (!device_) return lease.state->run_steps(cancel_, nullptr);
+  for (size_t i = 0; i < plan.uses_stream.size(); ++i) {
+    if (!plan.uses_stream[i]) continue;
+    const auto number = static_cast<int32_t>(i) + 1;
+    TENON_TRY(device_->streams->prepare(session_.device_provider(number), number, plan.notifications[i]));
+  }
+  Status status = lease.state->run_steps(cancel_, &*device_);
+  Status synchronized = device_->streams->synchronize();
+  lease.spoiled = !synchronized.ok();
+  return status.ok() ? std::move(synchronized) : std::move(status);
+}
+
+Status Runner::copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, int32_t place,
+                              CopyReason reason) {
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-  TENON_TRY_ASSIGN(const Tensor from, Tensor::view(type, shape, source, bytes));
-  return copy_tensor(binding_.outputs[slot].result, from, reason, session_.outputs()[slot].name.c_str(), ledger_);
+  MemoryPlace from_place = session_.places().at(place);
+  from_place.alignment = 0;
+  TENON_TRY_ASSIGN(const Tensor from, Tensor::view(type, shape, source, bytes, nullptr, from_place));
+  const Tensor& target = binding_.outputs[slot].result;
+  const int32_t mover = session_.places().mover(from.place(), target.place());
+  DataTransfer* transfer = mover > 0 ? session_.places().transfers[static_cast<size_t>(mover - 1)] : nullptr;
+  return copy_tensor(target, from, reason, session_.outputs()[slot].name.c_str(), ledger_, transfer);
+}
+
+Status Runner::copy_dynamic(const Plan& plan, const PlanCopy& copy, RunState& state) {
+  const auto slot = static_cast<size_t>(copy.output);
+  const DynamicValue& value = state.dynamic_value(copy.source.index);
+  const BindingImpl::Output& output = binding_.outputs[slot];
+  // Memory of a device that nobody asked to be elsewhere becomes the output as it is.
+  if (copy.place != 0 && output.is_auto && (output.auto_place < 0 || output.auto_place == copy.place)) {
+    const size_t capacity = value.capacity_bytes;
+    const Shape shape = value.shape;
+    const DataType type = value.type;
+    return binding_.adopt_output(slot, type, shape, state.take_dynamic(copy.source.index), capacity, copy.place);
+  }
+  int32_t place = copy.place;
+  if (output.is_auto && output.auto_place >= 0) place = output.auto_place;
+  TENON_TRY(binding_.prepare_output(slot, value.type, value.shape, place));
+  TENON_TRY(check_outputs_apart(plan));
+  return copy_to_output(slot, value.type, value.shape, value.memory.get(), copy.place, copy.reason);
 }
 
 Status Runner::copy_out(const Plan& plan, const Lease& lease) {
   for (const Lease::Redirect& redirect : lease.redirects) {
     const PlanOutput& output = plan.outputs[redirect.output];
     TENON_TRY(copy_to_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape,
-                             redirect.memory.get(), CopyReason::kOverlap));
+                             redirect.memory.get(), output.place, CopyReason::kOverlap));
   }
   for (const PlanCopy& copy : plan.copies) {
-    const auto slot = static_cast<size_t>(copy.output);
     if (copy.source.home == Home::kDynamic) {
-      const DynamicValue& value = lease.state->dynamic_value(copy.source.index);
-      TENON_TRY(binding_.prepare_output(slot, value.type, value.shape));
-      TENON_TRY(check_outputs_apart(plan));
-      TENON_TRY(copy_to_output(slot, value.type, value.shape, value.memory.get(), copy.reason));
+      TENON_TRY(copy_dynamic(plan, copy, *lease.state));
       continue;
     }
+    const auto slot = static_cast<size_t>(copy.output);
     const Tensor& target = binding_.outputs[slot].result;
-    TENON_TRY(copy_to_output(slot, target.type(), target.shape(), lease.state->address(copy.source), copy.reason));
+    TENON_TRY(copy_to_output(slot, target.type(), target.shape(), lease.state->address(copy.source), copy.place,
+                             copy.reason));
   }
   return {};
+}
+
+Result<ConstantRef> Runner::read_value(const CutValue& value, const Shape& shape, const RunState& state) {
+  std::byte* data = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef constant, make_constant(value.spec.type, shape, &data));
+  if (constant->size_bytes == 0) return constant;
+  const MemoryPlace& place = session_.places().at(value.place);
+  if (host_can_address(place)) {
+    std::memcpy(data, state.address(value.location), constant->size_bytes);
+    return constant;
+  }
+  MemoryPlace from_place = place;
+  from_place.alignment = 0;
+  TENON_TRY_ASSIGN(const Tensor from, Tensor::view(value.spec.type, shape, state.address(value.location),
+                                                   constant->size_bytes, nullptr, from_place));
+  TENON_TRY_ASSIGN(const Tensor to, Tensor::view(value.spec.type, shape, data, constant->size_bytes));
+  TENON_INVALID_IF(session_.options().disallow_copies,
+                   "\"{}\" would have to be copied from {} to the host, which needs its value to plan the rest, and "
+                   "tenon.disallow_copies is set.",
+                   value.name, place.to_string());
+  const int32_t mover = session_.places().mover(place, to.place());
+  DataTransfer* transfer = mover > 0 ? session_.places().transfers[static_cast<size_t>(mover - 1)] : nullptr;
+  TENON_TRY(copy_tensor(to, from, CopyReason::kNotCompatible, session_.keep_text(value.name), ledger_, transfer));
+  return constant;
 }
 
 Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, const RunState& state) {
   const PlanCut& cut = *runtime.plan->cut;
   SignatureKey key;
   std::vector<Shape> shapes;
-  for (const CutValue& value : cut.values) {
+  std::vector<ConstantRef> constants(cut.values.size());
+  BoundPlaces places;
+  for (size_t i = 0; i < cut.values.size(); ++i) {
+    const CutValue& value = cut.values[i];
     const bool dynamic = value.location.home == Home::kDynamic;
     shapes.push_back(dynamic ? state.dynamic_value(value.location.index).shape : value.spec.shape);
     append_shape(key, shapes.back());
-    if (!value.as_constant) continue;
-    TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(value.spec.type, shapes.back()));
-    append_bytes(key, {static_cast<const std::byte*>(state.address(value.location)), bytes});
+    if (!value.as_constant) {
+      key.push_back(value.place);
+      places.inputs.push_back(session_.places().at(value.place));
+      continue;
+    }
+    TENON_TRY_ASSIGN(constants[i], read_value(value, shapes.back(), state));
+    append_bytes(key, {constants[i]->data, constants[i]->size_bytes});
   }
   {
     auto rests = runtime.rests.lock();
     if (std::shared_ptr<PlanRuntime> found = rests->find(key)) return found;
   }
-  std::vector<ConstantRef> constants(cut.values.size());
-  for (size_t i = 0; i < cut.values.size(); ++i) {
-    if (!cut.values[i].as_constant) continue;
-    std::byte* data = nullptr;
-    TENON_TRY_ASSIGN(constants[i], make_constant(cut.values[i].spec.type, shapes[i], &data));
-    if (constants[i]->size_bytes > 0) {
-      std::memcpy(data, state.address(cut.values[i].location), constants[i]->size_bytes);
-    }
-  }
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_rest(cut, shapes, constants, session_.planner_options()));
+  places.outputs = binding_.places.outputs;
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
+                   build_rest(cut, shapes, constants, session_.planner_options(ledger_), places));
   planned_ = true;
   auto made = std::make_shared<PlanRuntime>(std::move(plan), session_.options().plan_cache_size);
   auto rests = runtime.rests.lock();
   return rests->insert(key, std::move(made));
 }
 
-Status Runner::run_rest(PlanRuntime& runtime, const RunState& state, const std::atomic<bool>* cancel) {
+Status Runner::run_rest(PlanRuntime& runtime, const RunState& state) {
   TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> rest, find_rest(runtime, state));
   std::vector<void*> inputs;
   for (const CutValue& value : runtime.plan->cut->values) {
     if (!value.as_constant) inputs.push_back(state.address(value.location));
   }
   TENON_TRY(prepare(*rest, inputs));
-  return run(*rest, inputs, cancel);
+  return run_plan(*rest, inputs);
 }
 
 }  // namespace tenon

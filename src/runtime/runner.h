@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include <tenon/copy_ledger.h>
@@ -15,31 +16,44 @@ namespace tenon {
 // Lifetime: on the stack of the thread that runs.
 class Runner {
  public:
-  Runner(SessionImpl& session, BindingImpl& binding, CopyLedger* ledger)
-      : session_(session), binding_(binding), ledger_(ledger) {}
+  Runner(SessionImpl& session, BindingImpl& binding, CopyLedger* ledger, const RunOptions& options)
+      : session_(session),
+        binding_(binding),
+        ledger_(ledger),
+        native_options_(options.native_options),
+        cancel_(options.cancel) {}
 
   // Finds memory for the outputs whose sizes the plan knows, and refuses what strict mode or the bound memory forbids.
   // Everything that can be wrong with the call is found here.
   Status prepare(const PlanRuntime& runtime, std::span<void* const> inputs);
-  // After prepare().
-  Status run(PlanRuntime& runtime, std::span<void* const> inputs, const std::atomic<bool>* cancel);
+  // After prepare(): the whole run, with what the EPs do before and after it.
+  Status run(PlanRuntime& runtime, std::span<void* const> inputs);
   bool planned() const { return planned_; }
 
  private:
   struct Lease;
+  Status run_on_devices(PlanRuntime& runtime, std::span<void* const> inputs);
+  Status run_plan(PlanRuntime& runtime, std::span<void* const> inputs);
+  Status run_steps(const Plan& plan, Lease& lease);
   Status check_outputs_apart(const Plan& plan) const;
   Status check_copies(const Plan& plan, std::span<void* const> inputs) const;
   // The input that output `output` must not be written over; null if there is none.
   const PlanInput* overlapped_input(const Plan& plan, const PlanOutput& output, std::span<void* const> inputs) const;
   Status redirect_overlaps(const Plan& plan, std::span<void* const> inputs, Lease& lease);
   Status copy_out(const Plan& plan, const Lease& lease);
-  Status copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, CopyReason reason);
-  Status run_rest(PlanRuntime& runtime, const RunState& state, const std::atomic<bool>* cancel);
+  Status copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, int32_t place, CopyReason reason);
+  Status copy_dynamic(const Plan& plan, const PlanCopy& copy, RunState& state);
+  // The bytes of a value, for the host to read.
+  Result<ConstantRef> read_value(const CutValue& value, const Shape& shape, const RunState& state);
+  Status run_rest(PlanRuntime& runtime, const RunState& state);
   Result<std::shared_ptr<PlanRuntime>> find_rest(PlanRuntime& runtime, const RunState& state);
 
   SessionImpl& session_;
   BindingImpl& binding_;
   CopyLedger* ledger_;
+  const void* native_options_;
+  const std::atomic<bool>* cancel_;
+  std::optional<DeviceRun> device_;  // of sessions with other EPs, while they run
   bool planned_ = false;
 };
 

@@ -149,11 +149,13 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   }
   const int64_t start_ns = monotonic_ns();
   bool planned = false;
-  Runner runner(*this, binding, report != nullptr ? &report->copies : nullptr);
+  CopyLedger* ledger = report != nullptr ? &report->copies : nullptr;
+  Runner runner(*this, binding, ledger, options);
   std::shared_ptr<PlanRuntime> plan;
   {
     const InRun in_run(*pool_);
-    Result<std::shared_ptr<PlanRuntime>> found = find_plan(binding.key, binding.shapes, planned);
+    Result<std::shared_ptr<PlanRuntime>> found =
+        find_plan(binding.key, binding.shapes, binding.places, ledger, planned);
     if (!found.ok()) {
       // Shapes that the model cannot take are the caller's; running out of memory is not.
       if (found.status().code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found.status());
@@ -167,7 +169,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   const int64_t waited_ns = monotonic_ns();
   if (status.ok()) {
     const InRun in_run(*pool_);
-    status = runner.run(*plan, binding.input_addresses, options.cancel);
+    status = runner.run(*plan, binding.input_addresses);
   }
   const int64_t ran_ns = monotonic_ns();
   if (status.ok()) status = signal_fences(options.signals);
@@ -185,10 +187,18 @@ Status SessionImpl::check_shapes(std::span<const Shape> shapes) const {
   return check_input_shapes(model_.graph, shapes);
 }
 
-Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shape> shapes) const {
+Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
+                                                            CopyLedger* ledger) {
   std::vector<int32_t> slots(model_.graph.outputs.size());
   for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int32_t>(i);
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(model_.graph, shapes, slots, planner_options_));
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
+                   build_plan(model_.graph, shapes, slots, planner_options(ledger), places));
+  for (const PlanStep& step : plan->steps) {
+    if (!step.copy) continue;
+    TENON_TRACE(kPlan, "\"{}\" will be copied from {} to {}: {}.", step.copy->what,
+                plan->places[static_cast<size_t>(step.copy->source)].to_string(),
+                plan->places[static_cast<size_t>(step.copy->target)].to_string(), copy_reason_name(step.copy->reason));
+  }
   TENON_TRACE(kPlan, "A plan is made for a new signature: {} steps, arena {} bytes.", plan->steps.size(),
               plan->arena_bytes);
   if (dump_enabled()) dump_text("plan", plan->to_text());
@@ -196,12 +206,13 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shap
 }
 
 Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& key, std::span<const Shape> shapes,
+                                                            const BoundPlaces& places, CopyLedger* ledger,
                                                             bool& planned) {
   {
     auto plans = plans_->lock();
     if (std::shared_ptr<PlanRuntime> found = plans->find(key)) return found;
   }
-  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes));
+  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, ledger));
   planned = true;
   bool full = false;
   {
@@ -210,12 +221,39 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& 
     made = plans->insert(key, std::move(made));
   }
   // A plan went: its arena may have been the largest.
-  if (full) arenas_.trim();
+  if (full) {
+    for (ArenaPool& arenas : arenas_) arenas.trim();
+  }
   return made;
 }
 
-Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& shapes) {
+Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, MemoryPlace>& named) const {
+  BoundPlaces bound;
+  bound.inputs.resize(inputs_.size());
+  bound.outputs.assign(outputs_.size(), MemoryPlace{});
+  for (const auto& [name, place] : named) {
+    TENON_UNSUPPORTED_IF(places_.find(place) < 0, "\"{}\" cannot live in {}, which no EP of the session can address.",
+                         name, place.to_string());
+    bool known = false;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].name != name) continue;
+      bound.inputs[i] = place;
+      known = true;
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (outputs_[i].name != name) continue;
+      bound.outputs[i] = place;
+      known = true;
+    }
+    if (!known) return not_found("The model has no input or output \"{}\".", name);
+  }
+  return bound;
+}
+
+Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& shapes,
+                                         const std::map<std::string, MemoryPlace>& places) {
   return without_exceptions([&]() -> Result<std::string> {
+    TENON_TRY_ASSIGN(const BoundPlaces bound, bound_places(places));
     for (const auto& [name, shape] : shapes) {
       bool known = false;
       for (const ValueInfo& info : inputs_) known = known || info.name == name;
@@ -238,7 +276,7 @@ Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& sha
       all.push_back(shape);
     }
     TENON_TRY(check_shapes(all));
-    TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> plan, make_plan(all));
+    TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> plan, make_plan(all, bound, nullptr));
     return plan->plan->to_text();
   });
 }

@@ -1,8 +1,11 @@
 // A loaded model: its graph, its plans, and what runs share.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,11 +15,14 @@
 #include "base/guarded.h"
 #include "graph/graph.h"
 #include "graph/reader.h"
+#include "plan/place_table.h"
 #include "plan/plan.h"
 #include "plan/planner.h"
+#include "plan/regions.h"
 #include "plan/signature.h"
 #include "runtime/arena_pool.h"
 #include "runtime/run_state.h"
+#include "runtime/run_streams.h"
 #include "runtime/weight_cache.h"
 
 namespace tenon {
@@ -44,26 +50,60 @@ struct SessionImpl final : public Session {
   }
   const ModelMetadata& metadata() const override { return metadata_; }
   const SessionOptions& options() const override { return options_; }
+  std::span<const EpAssignment> assignments() const override { return assignments_; }
   Result<Binding> make_binding() override;
   Status run(Binding& binding, const RunOptions& options) override;
-  Result<std::string> explain(const std::map<std::string, Shape>& shapes) override;
+  std::span<const ValuePlace> input_places() const override { return input_places_; }
+  std::span<const ValuePlace> output_places() const override { return output_places_; }
+  Result<Tensor> allocate(DataType type, const Shape& shape, const MemoryPlace& place) override;
+  Result<std::string> explain(const std::map<std::string, Shape>& shapes,
+                              const std::map<std::string, MemoryPlace>& places) override;
 
   const Graph& graph() const { return model_.graph; }
   ThreadPool& pool() const { return *pool_; }
-  ArenaPool& arenas() { return arenas_; }
-  const PlannerOptions& planner_options() const { return planner_options_; }
+  ArenaPool& arenas(size_t place) { return arenas_[place]; }
+  const PlaceTable& places() const { return places_; }
+  bool has_devices() const { return !device_providers_.empty(); }
+  DeviceProvider& device_provider(int32_t number) { return *device_providers_[static_cast<size_t>(number - 1)]; }
+  // The numbers of the EPs that have regions.
+  std::span<const int32_t> active_providers() const { return active_providers_; }
+  // The place of a tensor with as much alignment as somebody may ask for, and the same as a word of a signature.
+  MemoryPlace place_of(const Tensor& tensor, int64_t& word) const;
+  int64_t place_word(int32_t place, uint32_t alignment) const;
+  std::unique_ptr<RunStreams> take_streams();
+  void give_streams(std::unique_ptr<RunStreams> streams);
+  // Held by a run while an EP of the session supports only one at a time; null otherwise.
+  std::mutex* one_run_at_a_time() { return serial_ ? &serial_mutex_ : nullptr; }
+  // Memory in a place of the table.
+  Result<Tensor> allocate_in(int32_t place, DataType type, const Shape& shape) const;
+  Result<std::shared_ptr<std::byte>> allocate_bytes_in(int32_t place, size_t size_bytes) const;
+
+  // The same text, living as long as the session.
+  const char* keep_text(const std::string& text);
 
   // The plan of these shapes, from the cache or made now.
-  Result<std::shared_ptr<PlanRuntime>> find_plan(const SignatureKey& key, std::span<const Shape> shapes, bool& planned);
-  Result<std::shared_ptr<PlanRuntime>> make_plan(std::span<const Shape> shapes) const;
+  Result<std::shared_ptr<PlanRuntime>> find_plan(const SignatureKey& key, std::span<const Shape> shapes,
+                                                 const BoundPlaces& places, CopyLedger* ledger, bool& planned);
+  Result<std::shared_ptr<PlanRuntime>> make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
+                                                 CopyLedger* ledger);
+  Result<BoundPlaces> bound_places(const std::map<std::string, MemoryPlace>& named) const;
+  // For one plan: constants that it places are written down in `ledger` (may be null).
+  PlannerOptions planner_options(CopyLedger* ledger);
   Status check_shapes(std::span<const Shape> shapes) const;
 
  private:
   SessionImpl() = default;
   Status prepare(const SessionOptions& options);
   void fix_dims();
+  Status make_device_providers();
+  Status partition();
+  Status make_place_table(std::span<const Region> regions, const Partition& partition);
+  void describe_assignments(const Partition& partition);
   Status check_nodes() const;
   void describe_values();
+  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
+                                CopyLedger* ledger);
+  Status describe_places();
   Status run_bound(BindingImpl& binding, const RunOptions& options);
 
   SessionOptions options_;
@@ -72,9 +112,25 @@ struct SessionImpl final : public Session {
   std::vector<Tensor> overridable_defaults_;
   ModelMetadata metadata_;
   std::unique_ptr<ExecutionProvider> provider_;
+  std::vector<std::unique_ptr<DeviceProvider>> device_providers_;  // outlive everything that runs on them
+  std::vector<std::string> device_ep_names_;
+  std::vector<EpAssignment> assignments_;
+  PlaceTable places_;
+  std::vector<ValuePlace> input_places_, output_places_;
+  std::vector<int32_t> active_providers_;  // the numbers of those that have regions
+  std::vector<uint32_t> alignments_;       // that places ask for, the strictest first
+  bool serial_ = false;
+  std::mutex serial_mutex_;
+  struct PlacedConstant {
+    std::weak_ptr<const Constant> source;
+    Tensor tensor;
+  };
+  Guarded<std::map<std::pair<const Constant*, int32_t>, PlacedConstant>> placed_constants_;
+  Guarded<std::set<std::string>> texts_;
+  Guarded<std::vector<std::unique_ptr<RunStreams>>> idle_streams_;
   std::shared_ptr<ThreadPool> pool_, fold_pool_;
   SessionWeightCache weights_;
-  ArenaPool arenas_;
+  std::deque<ArenaPool> arenas_;  // by place
   PlannerOptions planner_options_;
   std::unique_ptr<Guarded<SignatureCache<PlanRuntime>>> plans_;
 };

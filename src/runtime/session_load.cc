@@ -58,11 +58,15 @@ Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const 
 Status SessionImpl::prepare(const SessionOptions& options) {
   options_ = options;
   provider_ = cpu::make_cpu_provider();
+  planner_options_.provider = provider_.get();
   fix_dims();
   Graph& graph = model_.graph;
   TENON_TRY(infer_shapes(graph));
+  describe_values();  // before EPs take constants away
+  TENON_TRY(make_device_providers());
+  TENON_TRY(partition());
+  for (DeviceAllocator* allocator : places_.allocators) arenas_.emplace_back(allocator);
   TENON_TRY(check_nodes());
-  describe_values();
 
   pool_ = options.pool;
   if (pool_ == nullptr) {
@@ -79,7 +83,7 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   passes.evaluate = make_evaluator(*provider_, *fold_pool_);
   passes.observe = dump_observer("load");
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
-  planner_options_.provider = provider_.get();
+  TENON_TRY(describe_places());
   planner_options_.pool = pool_.get();
   planner_options_.fold_pool = fold_pool_.get();
   planner_options_.weights = &weights_;
@@ -111,7 +115,8 @@ Status SessionImpl::check_nodes() const {
     const Value& value = graph.value(id);
     TENON_UNSUPPORTED_IF(!value.is_tensor, "Input \"{}\" is not a tensor; only tensors are supported.", value.name);
   }
-  for (const Node& node : graph.nodes) TENON_TRY(provider_->can_run(graph, node));
+  const Providers providers = planner_options_.providers();
+  for (const Node& node : graph.nodes) TENON_TRY(providers.of(node).can_run(graph, node));
   return {};
 }
 

@@ -1,4 +1,5 @@
-// What an execution provider (EP) offers for one node: match says why not, create prepares everything, run only computes.
+// What an execution provider (EP) offers for one node: match says why not, create prepares everything, run only
+// computes.
 #pragma once
 
 #include <cstddef>
@@ -57,6 +58,8 @@ struct KernelNode {
   bool winograd = true;
 };
 
+struct RunInfo;
+
 // What run() works on. Pointers are aligned to 64 bytes, except those of external tensors (aligned to their element).
 class KernelContext {
  public:
@@ -65,7 +68,12 @@ class KernelContext {
   std::span<void* const> outputs;       // null where absent or dynamic
   std::byte* scratch = nullptr;         // scratch_bytes() long, contents undefined, this run's alone
   ThreadPool* pool = nullptr;           // never null
-  DeviceStream* stream = nullptr;       // that the kernel's work goes to; null: it is done when run() returns
+  // Kernels of other EPs than the CPU one. The stream to enqueue on; null when the EP has none: then the work is done
+  // when run() returns. Inputs and outputs lie in these places (empty: all in plain host memory).
+  DeviceStream* stream = nullptr;
+  const RunInfo* run = nullptr;
+  std::span<const MemoryPlace> input_places;
+  std::span<const MemoryPlace> output_places;
   // Dynamic outputs: memory for `shape`; may allocate. Call once for each.
   virtual Result<void*> allocate_output(size_t index, const Shape& shape) = 0;
 
@@ -122,7 +130,8 @@ class ExecutionProvider {
   // At load: is there any kernel for this operator and these element types (shapes may be unknown)? The refusal names
   // node, operator, domain, opset and what is known.
   virtual Status can_run(const Graph& graph, const Node& node) const = 0;
-  // At plan time, shapes known. `node.inputs[i].layout` is what the producer gives now; outputs' layouts are to be chosen.
+  // At plan time, shapes known. `node.inputs[i].layout` is what the producer gives now; outputs' layouts are to be
+  // chosen.
   virtual LayoutChoice choose_layouts(const KernelNode& node) const = 0;
   virtual Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const = 0;
 };

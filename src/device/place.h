@@ -1,0 +1,14 @@
+// Questions about places of memory that the public header does not need.
+#pragma once
+
+#include <tenon/types.h>
+
+namespace tenon {
+
+// The same memory space: what is known of alignment may differ.
+bool same_memory(const MemoryPlace& a, const MemoryPlace& b);
+
+// CPU memory in the words of S3.1: the host may read and write it (once the work that uses it is done).
+bool host_can_address(const MemoryPlace& place);
+
+}  // namespace tenon

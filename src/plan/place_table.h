@@ -1,0 +1,40 @@
+// The places of memory that a session knows, and who moves bytes between them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tenon/types.h>
+
+#include "ep/kit/device_provider.h"
+
+namespace tenon {
+
+// Indices are into `places`; 0 is plain host memory. Providers are counted from 1 (0 is the CPU EP).
+struct PlaceTable {
+  std::vector<MemoryPlace> places = {MemoryPlace{}};
+  std::vector<DeviceAllocator*> allocators = {nullptr};  // by place; null for plain host memory
+  std::vector<std::vector<int32_t>> of_provider;         // by provider less 1: the place of each of its allocators
+  std::vector<DataTransfer*> transfers;                  // by provider less 1; may be null
+  std::vector<bool> has_stream;                          // by provider less 1
+
+  // Adds the places of the next provider.
+  void add(DeviceProvider& provider, bool streams);
+  const MemoryPlace& at(int32_t place) const { return places[static_cast<size_t>(place)]; }
+  // The place of the same memory; that of plain host memory for any other that the host can address; -1 otherwise.
+  int32_t find(const MemoryPlace& place) const;
+  // Who copies: 0 is the host itself, otherwise a provider's data transfer; -1: nobody can.
+  int32_t mover(const MemoryPlace& src, const MemoryPlace& dst) const;
+  // Whose stream orders a provider's work: 0, the host, when it has none.
+  int32_t executor(int32_t provider) const {
+    return provider > 0 && has_stream[static_cast<size_t>(provider - 1)] ? provider : 0;
+  }
+  // The table's index of one of a provider's choices. Errors: one that is no allocator of the EP.
+  Result<int32_t> choice(const DeviceProvider& provider, int32_t number, int32_t index) const;
+};
+
+// What the EP wants for a region's node, checked to have one entry a tensor.
+Result<PlaceChoice> chosen_places(const DeviceProvider& provider, const KernelNode& node);
+
+}  // namespace tenon

@@ -1,0 +1,257 @@
+#include "plan/placement.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "device/place.h"
+#include "plan/kernel_node.h"
+#include "plan/views.h"
+
+namespace tenon {
+
+namespace {
+
+// A memory that a value may live in: the table's place, and what is known of this value's address there.
+struct Home {
+  int32_t index = 0;
+  MemoryPlace as;
+};
+
+class Placer {
+ public:
+  Placer(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers, const PlaceTable& table,
+         const BoundPlaces& bound, const KernelNode& base)
+      : graph_(graph), slots_(output_slots), providers_(providers), table_(table), bound_(bound), base_(base) {}
+
+  Result<Placement> run() {
+    TENON_TRY(collect());
+    for (size_t v = 0; v < classes_.size(); ++v) {
+      if (root_[v] == static_cast<ValueId>(v)) classes_[v].home = choose(classes_[v]);
+    }
+    TENON_TRY(rewrite());
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      placement_.place.push_back(home(static_cast<ValueId>(v)).index);
+    }
+    return std::move(placement_);
+  }
+
+ private:
+  // A value with the views of its whole: they share their memory.
+  struct Class {
+    Home home;
+    int32_t made = 0;  // where its maker wants to write it
+    bool fixed = false;
+    bool dynamic = false;
+    std::vector<int32_t> wants;
+    std::vector<MemoryPlace> outputs;
+  };
+
+  Class& class_of(ValueId id) { return classes_[static_cast<size_t>(root_[static_cast<size_t>(id)])]; }
+  const Home& home(ValueId id) { return class_of(id).home; }
+  Home planned(int32_t place) const { return {place, table_.at(place)}; }
+  bool usable(const Home& from, int32_t wanted) const {
+    return devices_are_memory_compatible(from.as, table_.at(wanted));
+  }
+
+  bool is_whole_view(const Node& node) const {
+    if (provider_number(node) != 0 || node.input(0) == kNoValue || graph_.value(node.inputs[0]).constant) return false;
+    const std::vector<size_t> offsets = view_offsets(graph_, node);
+    return offsets.size() == 1 && offsets[0] == 0 &&
+           spec_of(graph_.value(node.inputs[0])).size_bytes() == spec_of(graph_.value(node.outputs[0])).size_bytes();
+  }
+
+  const std::optional<MemoryPlace>* bound_output(size_t i) const {
+    const int32_t slot = slots_[i];
+    if (slot < 0 || static_cast<size_t>(slot) >= bound_.outputs.size()) return nullptr;
+    return bound_.outputs[static_cast<size_t>(slot)] ? &bound_.outputs[static_cast<size_t>(slot)] : nullptr;
+  }
+
+  Status collect() {
+    classes_.resize(graph_.values.size());
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      root_.push_back(static_cast<ValueId>(v));
+      classes_[v].home = planned(0);
+      classes_[v].fixed = graph_.values[v].constant != nullptr;
+      classes_[v].dynamic = !graph_.values[v].fully_known();
+    }
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      Class& input = class_of(graph_.inputs[i]);
+      input.fixed = true;
+      if (bound_.inputs.empty()) continue;
+      input.home = {table_.find(bound_.inputs[i]), bound_.inputs[i]};
+      TENON_UNSUPPORTED_IF(input.home.index < 0,
+                           "Input \"{}\" lives in {}, which neither the host nor an EP of the session can address.",
+                           graph_.value(graph_.inputs[i]).name, bound_.inputs[i].to_string());
+    }
+    wanted_.resize(graph_.nodes.size());
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) TENON_TRY(collect(n));
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      if (const auto* place = bound_output(i)) class_of(graph_.outputs[i]).outputs.push_back(**place);
+    }
+    return {};
+  }
+
+  Status collect(size_t n) {
+    const Node& node = graph_.nodes[n];
+    if (is_whole_view(node)) {
+      root_[static_cast<size_t>(node.outputs[0])] = root_[static_cast<size_t>(node.inputs[0])];
+      return {};
+    }
+    std::vector<int32_t>& wanted = wanted_[n];
+    wanted.assign(node.inputs.size(), 0);
+    std::vector<int32_t> made(node.outputs.size(), 0);
+    if (const int32_t number = provider_number(node); number > 0) {
+      const auto& provider = *providers_.devices[static_cast<size_t>(number - 1)];
+      const KernelNodeData data(graph_, node, base_);
+      TENON_TRY_ASSIGN(const PlaceChoice choice, chosen_places(provider, data.view));
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        TENON_TRY_ASSIGN(wanted[i], table_.choice(provider, number, choice.inputs[i]));
+      }
+      for (size_t o = 0; o < made.size(); ++o) {
+        TENON_TRY_ASSIGN(made[o], table_.choice(provider, number, choice.outputs[o]));
+      }
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (id == kNoValue || graph_.value(id).constant) continue;
+      std::vector<int32_t>& wants = class_of(id).wants;
+      if (std::find(wants.begin(), wants.end(), wanted[i]) == wants.end()) wants.push_back(wanted[i]);
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      if (node.outputs[o] != kNoValue) class_of(node.outputs[o]).made = made[o];
+    }
+    return {};
+  }
+
+  // The caller's output can be the value's own memory.
+  bool written_in_place(const Class& one, const Home& home, const MemoryPlace& output) const {
+    return same_memory(home.as, output) && (one.fixed || devices_are_memory_compatible(output, table_.at(one.made)));
+  }
+
+  // The home in `place`, as the first caller's output that can be it.
+  Home with_output(const Class& one, int32_t place) const {
+    Home home = planned(place);
+    for (const MemoryPlace& output : one.outputs) {
+      if (written_in_place(one, home, output)) return {place, output};
+    }
+    return home;
+  }
+
+  size_t copies(const Class& one, const Home& home) const {
+    size_t count = 0;
+    for (int32_t wanted : one.wants) count += usable(home, wanted) ? 0 : 1;
+    for (const MemoryPlace& output : one.outputs) count += written_in_place(one, home, output) ? 0 : 1;
+    return count;
+  }
+
+  Home choose(const Class& one) const {
+    if (one.fixed) return one.home;
+    if (one.dynamic) return planned(one.made);
+    std::vector<int32_t> candidates = {one.made};
+    for (const MemoryPlace& output : one.outputs) candidates.push_back(table_.find(output));
+    candidates.insert(candidates.end(), one.wants.begin(), one.wants.end());
+    Home best = with_output(one, one.made);
+    for (int32_t candidate : candidates) {
+      if (candidate < 0) continue;
+      const Home home = with_output(one, candidate);
+      // Its maker has to be able to write there.
+      if (usable(home, one.made) && copies(one, home) < copies(one, best)) best = home;
+    }
+    return best;
+  }
+
+  Status rewrite() {
+    std::vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    graph_.nodes.reserve(nodes.size());
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      Node& node = nodes[n];
+      std::vector<int32_t>& wanted = wanted_[n];
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const ValueId id = node.inputs[i];
+        if (id == kNoValue || graph_.value(id).constant || usable(home(id), wanted[i])) continue;
+        TENON_TRY_ASSIGN(node.inputs[i], copied(id, planned(wanted[i])));
+      }
+      const bool region = provider_number(node) > 0;
+      graph_.nodes.push_back(std::move(node));
+      placement_.wanted.push_back(region ? std::move(wanted) : std::vector<int32_t>());
+    }
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const auto* place = bound_output(i);
+      const ValueId id = graph_.outputs[i];
+      // What has no known size, or no maker in this graph, is copied after the steps.
+      if (place == nullptr || class_of(id).dynamic || graph_.value(id).constant) continue;
+      if (written_in_place(class_of(id), home(id), **place)) continue;
+      TENON_TRY_ASSIGN(graph_.outputs[i], copied(id, {table_.find(**place), **place}, /*shared=*/false));
+    }
+    return {};
+  }
+
+  // The value in other memory; made once for all that read it there.
+  Result<ValueId> copied(ValueId id, const Home& target, bool shared = true) {
+    TENON_UNSUPPORTED_IF(target.index < 0, "\"{}\" has to be copied to {}, which no EP of the session can address.",
+                         graph_.value(id).name, target.as.to_string());
+    if (shared) {
+      if (const auto found = copies_.find({id, target.index}); found != copies_.end()) return found->second;
+    }
+    int32_t mover = table_.mover(home(id).as, target.as);
+    ValueId from = id;
+    if (mover < 0 && !host_can_address(home(id).as) && !host_can_address(target.as)) {
+      TENON_TRY_ASSIGN(from, copied(id, planned(0)));
+      mover = table_.mover(home(from).as, target.as);
+    }
+    TENON_UNSUPPORTED_IF(mover < 0, "\"{}\" has to be copied from {} to {}, and no EP of the session can do that.",
+                         graph_.value(id).name, home(id).as.to_string(), target.as.to_string());
+    MemoryPlace anyhow = target.as;
+    anyhow.alignment = 0;
+    const bool only_alignment = devices_are_memory_compatible(home(from).as, anyhow);
+    Value value = graph_.value(from);
+    value.constant = nullptr;
+    const ValueId result = graph_.add_value(std::move(value));
+    root_.push_back(result);
+    Class& made = classes_.emplace_back();
+    made.home = target;
+    made.made = target.index;
+    made.fixed = true;
+    Node copy;
+    copy.op_type = "Copy";
+    copy.domain = "tenon";
+    copy.since_version = 1;
+    copy.inputs = {from};
+    copy.outputs = {result};
+    copy.set_int("reason", static_cast<int64_t>(only_alignment ? CopyReason::kAlignment : CopyReason::kNotCompatible));
+    copy.set_int("mover", mover);
+    graph_.nodes.push_back(std::move(copy));
+    placement_.wanted.emplace_back();
+    if (shared) copies_[{id, target.index}] = result;
+    return result;
+  }
+
+  Graph& graph_;
+  std::span<const int32_t> slots_;
+  const Providers& providers_;
+  const PlaceTable& table_;
+  const BoundPlaces& bound_;
+  const KernelNode& base_;
+  std::vector<ValueId> root_;  // by value: the first of its class
+  std::vector<Class> classes_;
+  std::vector<std::vector<int32_t>> wanted_;  // by node as it was
+  std::map<std::pair<ValueId, int32_t>, ValueId> copies_;
+  Placement placement_;
+};
+
+}  // namespace
+
+bool is_copy(const Node& node) { return node.op_type == "Copy" && node.domain == "tenon"; }
+
+CopyReason copy_reason(const Node& node) { return static_cast<CopyReason>(node.int_or("reason", 0)); }
+
+int32_t copy_mover(const Node& node) { return static_cast<int32_t>(node.int_or("mover", 0)); }
+
+Result<Placement> place_values(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers,
+                               const PlaceTable& table, const BoundPlaces& bound, const KernelNode& base) {
+  return Placer(graph, output_slots, providers, table, bound, base).run();
+}
+
+}  // namespace tenon

@@ -1,0 +1,257 @@
+#include "plan/regions.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace tenon {
+
+namespace {
+
+// Every value of the enclosing graph that `node` reads: its inputs, and what its subgraphs capture.
+template <typename Use>
+void for_each_read(const Node& node, Use&& use) {
+  for (ValueId id : node.inputs) {
+    if (id != kNoValue) use(id);
+  }
+  for (const Attribute& attribute : node.attributes) {
+    if (!attribute.graph) continue;
+    for (const auto& [outer, inner] : attribute.graph->captures) use(outer);
+  }
+}
+
+// Takes the nodes of one claim out of a graph and into a body of their own.
+class BodyBuilder {
+ public:
+  BodyBuilder(const Graph& graph, const Claim& claim, const std::vector<bool>& read_outside)
+      : graph_(graph), claim_(claim), read_outside_(read_outside) {
+    body_.name = graph.name;
+    body_.opsets = graph.opsets;
+  }
+
+  void build() {
+    for (int32_t n : claim_.nodes) {
+      for (ValueId id : graph_.nodes[static_cast<size_t>(n)].outputs) {
+        if (id != kNoValue) made_.insert(id);
+      }
+    }
+    for (int32_t n : claim_.nodes) add_node(graph_.nodes[static_cast<size_t>(n)]);
+    if (!claim_.drop_constants) {
+      for (ValueId id : constants_) {
+        outer_inputs_.push_back(id);
+        body_.inputs.push_back(inner(id));
+      }
+    }
+    for (int32_t n : claim_.nodes) {
+      for (ValueId id : graph_.nodes[static_cast<size_t>(n)].outputs) {
+        if (id == kNoValue || !read_outside_[static_cast<size_t>(id)]) continue;
+        outer_outputs_.push_back(id);
+        body_.outputs.push_back(inner(id));
+      }
+    }
+  }
+
+  Graph& body() { return body_; }
+  std::vector<ValueId>& outer_inputs() { return outer_inputs_; }
+  std::vector<ValueId>& outer_outputs() { return outer_outputs_; }
+
+ private:
+  ValueId inner(ValueId outer) {
+    const auto [slot, fresh] = inner_.emplace(outer, kNoValue);
+    if (fresh) slot->second = body_.add_value(graph_.value(outer));
+    return slot->second;
+  }
+
+  void read(ValueId outer) {
+    if (made_.contains(outer) || !read_.insert(outer).second) return;
+    if (graph_.value(outer).constant) {
+      constants_.push_back(outer);
+      return;
+    }
+    outer_inputs_.push_back(outer);
+    body_.inputs.push_back(inner(outer));
+  }
+
+  void add_node(const Node& node) {
+    for_each_read(node, [this](ValueId id) { read(id); });
+    Node copy = node;
+    for (ValueId& id : copy.inputs) id = id == kNoValue ? kNoValue : inner(id);
+    for (ValueId& id : copy.outputs) id = id == kNoValue ? kNoValue : inner(id);
+    for (Attribute& attribute : copy.attributes) {
+      if (!attribute.graph) continue;
+      attribute.graph = std::make_shared<Graph>(*attribute.graph);
+      for (auto& capture : attribute.graph->captures) capture.first = inner(capture.first);
+    }
+    body_.nodes.push_back(std::move(copy));
+  }
+
+  const Graph& graph_;
+  const Claim& claim_;
+  const std::vector<bool>& read_outside_;
+  Graph body_;
+  std::unordered_map<ValueId, ValueId> inner_;
+  std::unordered_set<ValueId> made_, read_;
+  std::vector<ValueId> constants_, outer_inputs_, outer_outputs_;
+};
+
+}  // namespace
+
+bool is_region(const Node& node) { return node.op_type == "Region" && node.domain == "tenon"; }
+
+int32_t provider_number(const Node& node) {
+  return is_region(node) ? static_cast<int32_t>(node.int_or("provider", 0)) : 0;
+}
+
+const Graph& region_body(const Node& node) { return *node.find("body")->graph; }
+
+Partition::Partition(const Graph& graph)
+    : graph_(graph),
+      taken_(std::make_unique<bool[]>(graph.nodes.size())),
+      group_(graph.nodes.size(), -1),
+      readers_(graph.nodes.size()) {
+  const std::vector<int32_t> producer = graph.producers();
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for_each_read(graph.nodes[n], [&](ValueId id) {
+      const int32_t from = producer[static_cast<size_t>(id)];
+      if (from >= 0) readers_[static_cast<size_t>(from)].push_back(static_cast<int32_t>(n));
+    });
+  }
+}
+
+Partition::~Partition() = default;
+
+std::span<const bool> Partition::taken() const { return {taken_.get(), graph_.nodes.size()}; }
+
+Status Partition::add(int32_t provider, const std::string& ep_name, std::vector<Claim> claims) {
+  for (Claim& claim : claims) {
+    if (!claim.fused && claim.nodes.size() > 1) {
+      return device_error(
+          "The EP \"{}\" claims {} nodes for one kernel, which runs one node; several have to be fused.", ep_name,
+          claim.nodes.size());
+    }
+    std::sort(claim.nodes.begin(), claim.nodes.end());
+    if (const std::string why = problem(claim); !why.empty()) {
+      dropped_.push_back(format("A claim of the EP \"{}\"{} on {} nodes is dropped: {}.", ep_name,
+                                claim.name.empty() ? "" : format(" (\"{}\")", claim.name), claim.nodes.size(), why));
+      continue;
+    }
+    for (int32_t node : claim.nodes) {
+      taken_[static_cast<size_t>(node)] = true;
+      group_[static_cast<size_t>(node)] = static_cast<int32_t>(grants_.size());
+    }
+    grants_.push_back({provider, std::move(claim)});
+  }
+  return {};
+}
+
+std::string Partition::problem(const Claim& claim) const {
+  const auto count = static_cast<int32_t>(graph_.nodes.size());
+  if (claim.nodes.empty()) return "it has no nodes";
+  for (size_t i = 0; i < claim.nodes.size(); ++i) {
+    const int32_t node = claim.nodes[i];
+    if (node < 0 || node >= count) return format("node {} does not exist, the graph has {}", node, count);
+    const std::string label = graph_.nodes[static_cast<size_t>(node)].label(graph_);
+    if (i > 0 && claim.nodes[i - 1] == node) return format("it names {} twice", label);
+    if (taken_[static_cast<size_t>(node)]) return format("{} is already claimed", label);
+  }
+  if (const int32_t through = way_back(claim); through >= 0) {
+    return format("it would depend on itself through {}, which is outside",
+                  graph_.nodes[static_cast<size_t>(through)].label(graph_));
+  }
+  return {};
+}
+
+// Walks what depends on the claim, whole grants at a time: those run as one node, too.
+int32_t Partition::way_back(const Claim& claim) const {
+  if (claim.nodes.size() < 2) return -1;
+  std::vector<bool> inside(graph_.nodes.size(), false), seen(graph_.nodes.size(), false);
+  for (int32_t node : claim.nodes) inside[static_cast<size_t>(node)] = true;
+  std::vector<int32_t> stack;
+  const auto visit = [&](int32_t node) {
+    if (inside[static_cast<size_t>(node)] || seen[static_cast<size_t>(node)]) return;
+    const int32_t group = group_[static_cast<size_t>(node)];
+    if (group < 0) {
+      seen[static_cast<size_t>(node)] = true;
+      stack.push_back(node);
+      return;
+    }
+    for (int32_t member : grants_[static_cast<size_t>(group)].claim.nodes) {
+      seen[static_cast<size_t>(member)] = true;
+      stack.push_back(member);
+    }
+  };
+  for (int32_t node : claim.nodes) {
+    for (int32_t reader : readers_[static_cast<size_t>(node)]) visit(reader);
+  }
+  while (!stack.empty()) {
+    const int32_t node = stack.back();
+    stack.pop_back();
+    for (int32_t reader : readers_[static_cast<size_t>(node)]) {
+      if (inside[static_cast<size_t>(reader)]) return node;
+      visit(reader);
+    }
+  }
+  return -1;
+}
+
+Result<std::vector<Region>> Partition::build(Graph& graph) const {
+  std::vector<Region> regions;
+  if (grants_.empty()) return regions;
+  // A value is read outside its group when a node of another group, or the graph's caller, reads it.
+  std::vector<bool> read_outside(graph.values.size(), false);
+  const std::vector<int32_t> producer = graph.producers();
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for_each_read(graph.nodes[n], [&](ValueId id) {
+      const int32_t from = producer[static_cast<size_t>(id)];
+      if (from >= 0 && (group_[static_cast<size_t>(from)] < 0 || group_[static_cast<size_t>(from)] != group_[n])) {
+        read_outside[static_cast<size_t>(id)] = true;
+      }
+    });
+  }
+  for (ValueId id : graph.outputs) read_outside[static_cast<size_t>(id)] = true;
+
+  std::vector<Node> region_nodes;
+  for (size_t g = 0; g < grants_.size(); ++g) {
+    const Grant& grant = grants_[g];
+    BodyBuilder builder(graph, grant.claim, read_outside);
+    builder.build();
+    Region region;
+    region.id = static_cast<int32_t>(g);
+    region.name = grant.claim.name.empty() ? format("region {}", g) : grant.claim.name;
+    region.fused = grant.claim.fused;
+    region.drop_constants = grant.claim.fused && grant.claim.drop_constants;
+    region.body = std::move(builder.body());
+
+    Node node;
+    node.name = grant.claim.fused ? region.name : graph.nodes[static_cast<size_t>(grant.claim.nodes[0])].name;
+    node.op_type = "Region";
+    node.domain = "tenon";
+    node.since_version = 1;
+    node.inputs = std::move(builder.outer_inputs());
+    node.outputs = std::move(builder.outer_outputs());
+    node.set_int("provider", grant.provider);
+    node.set_int("region", region.id);
+    Attribute& body = node.attributes.emplace_back();
+    body.name = "body";
+    body.kind = AttributeKind::kGraph;
+    body.graph = std::make_shared<Graph>(region.body);
+    region_nodes.push_back(std::move(node));
+    regions.push_back(std::move(region));
+  }
+  // A region stands where its first node stood, unless it has to wait for more.
+  std::vector<Node> nodes;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (group_[n] < 0) {
+      nodes.push_back(std::move(graph.nodes[n]));
+      continue;
+    }
+    const auto group = static_cast<size_t>(group_[n]);
+    if (grants_[group].claim.nodes[0] == static_cast<int32_t>(n)) nodes.push_back(std::move(region_nodes[group]));
+  }
+  graph.nodes = std::move(nodes);
+  TENON_TRY_CONTEXT(graph.sort_topologically(), "after {} regions were put into the graph", grants_.size());
+  return regions;
+}
+
+}  // namespace tenon

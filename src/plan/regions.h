@@ -1,0 +1,74 @@
+// Regions: the parts of a graph that EPs other than the CPU one run, and the nodes that stand for them.
+//
+// The order of calls at load: check_claims() with what an EP claims, once for each EP in order of preference, then
+// build_regions() once with all that was granted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ep/kit/device_provider.h"
+#include "graph/graph.h"
+
+namespace tenon {
+
+// Which provider runs `node`: 0 is the CPU EP.
+int32_t provider_number(const Node& node);
+
+bool is_region(const Node& node);
+// The claimed subgraph of a region node.
+const Graph& region_body(const Node& node);
+
+// What the EPs of a session have been granted so far.
+class Partition {
+ public:
+  struct Grant {
+    int32_t provider = 0;  // 1 is the first EP after the CPU one
+    Claim claim;
+  };
+
+  explicit Partition(const Graph& graph);
+  ~Partition();
+  Partition(const Partition&) = delete;
+  Partition& operator=(const Partition&) = delete;
+
+  // By node of the graph; for DeviceProvider::claim.
+  std::span<const bool> taken() const;
+  // Grants the claims that hold; the others are dropped, and each leaves a sentence in dropped(). Errors: a claim that
+  // no EP can mean (several nodes for one kernel), naming the EP.
+  Status add(int32_t provider, const std::string& ep_name, std::vector<Claim> claims);
+  const std::vector<std::string>& dropped() const { return dropped_; }
+  const std::vector<Grant>& grants() const { return grants_; }
+
+  // Puts one region node in the place of each granted claim; the regions come in the order of grants().
+  Result<std::vector<Region>> build(Graph& graph) const;
+
+ private:
+  // Why the claim does not hold; empty when it does.
+  std::string problem(const Claim& claim) const;
+  // A node outside the claim through which it would depend on itself; -1 if there is none.
+  int32_t way_back(const Claim& claim) const;
+
+  const Graph& graph_;
+  std::unique_ptr<bool[]> taken_;
+  std::vector<int32_t> group_;                 // by node: the grant that it belongs to, -1 for none
+  std::vector<std::vector<int32_t>> readers_;  // by node: who reads its outputs
+  std::vector<Grant> grants_;
+  std::vector<std::string> dropped_;
+};
+
+// The providers of a session: the CPU EP, and the others in the order of their numbers.
+struct Providers {
+  const ExecutionProvider* cpu = nullptr;
+  std::span<DeviceProvider* const> devices;
+
+  const ExecutionProvider& of(const Node& node) const {
+    const int32_t number = provider_number(node);
+    return number == 0 ? *cpu : *devices[static_cast<size_t>(number - 1)];
+  }
+};
+
+}  // namespace tenon

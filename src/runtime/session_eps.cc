@@ -1,0 +1,278 @@
+// The EPs of a session beside the CPU one: which nodes they take.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "base/log.h"
+#include "device/copy.h"
+#include "graph/shape_inference.h"
+#include "plan/kernel_node.h"
+#include "plan/place_table.h"
+#include "plan/regions.h"
+#include "runtime/ep_registry.h"
+#include "runtime/memory.h"
+#include "runtime/session_impl.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr std::string_view kCpuEpName = "CPUExecutionProvider";
+// A larger constant sets no shape: a body need not keep it once the EP has compiled it.
+constexpr size_t kMaxShapeConstantBytes = 4096;
+
+EpAssignment::AssignedNode assigned(const Node& node) { return {node.name, node.domain, node.op_type}; }
+
+void drop_large_constants(Graph& body) {
+  for (Value& value : body.values) {
+    if (value.constant && value.constant->size_bytes > kMaxShapeConstantBytes) value.constant = nullptr;
+  }
+}
+
+}  // namespace
+
+Status SessionImpl::make_device_providers() {
+  for (const EpChoice& choice : options_.eps) {
+    if (choice.ep_name == kCpuEpName) continue;  // it is always there, and always the last
+    for (const std::string& name : device_ep_names_) {
+      TENON_INVALID_IF(name == choice.ep_name, "SessionOptions::eps names the EP \"{}\" twice.", choice.ep_name);
+    }
+    TENON_TRY_ASSIGN(const std::shared_ptr<EpFactory> factory, EpRegistry::instance().find(choice.ep_name));
+    std::vector<size_t> devices = choice.devices;
+    if (devices.empty()) {
+      for (size_t i = 0; i < factory->devices().size(); ++i) devices.push_back(i);
+    }
+    for (size_t device : devices) {
+      TENON_INVALID_IF(device >= factory->devices().size(),
+                       "SessionOptions::eps asks for device {} of the EP \"{}\", which has {}.", device, choice.ep_name,
+                       factory->devices().size());
+    }
+    Result<std::unique_ptr<DeviceProvider>> provider = factory->create_provider(choice, devices, options_);
+    if (!provider.ok()) {
+      return std::move(provider).status().with_context(format("while making the EP \"{}\"", choice.ep_name));
+    }
+    if (*provider == nullptr) return device_error("The EP \"{}\" made no provider.", choice.ep_name);
+    planner_options_.devices.push_back(provider->get());
+    device_providers_.push_back(std::move(provider).value());
+    device_ep_names_.push_back(choice.ep_name);
+  }
+  return {};
+}
+
+Status SessionImpl::partition() {
+  Graph& graph = model_.graph;
+  Partition partition(graph);
+  for (size_t i = 0; i < device_providers_.size(); ++i) {
+    Result<std::vector<Claim>> claims = device_providers_[i]->claim(graph, partition.taken());
+    if (!claims.ok()) {
+      // As elsewhere: an EP that cannot say what it wants gets nothing, and the model still runs.
+      log_warning("dispatch", "The EP \"{}\" takes no nodes, because its claim failed: {}", device_ep_names_[i],
+                  claims.status().to_string());
+      continue;
+    }
+    TENON_TRY(partition.add(static_cast<int32_t>(i) + 1, device_ep_names_[i], std::move(claims).value()));
+  }
+  for (const std::string& why : partition.dropped()) TENON_TRACE(kDispatch, "{}", why);
+  describe_assignments(partition);
+  TENON_TRY_ASSIGN(const std::vector<Region> regions, partition.build(graph));
+  for (size_t i = 0; i < device_providers_.size(); ++i) {
+    std::vector<Region> own;
+    for (size_t r = 0; r < regions.size(); ++r) {
+      if (partition.grants()[r].provider == static_cast<int32_t>(i) + 1) own.push_back(regions[r]);
+    }
+    TENON_TRACE(kDispatch, "The EP \"{}\" runs {} regions.", device_ep_names_[i], own.size());
+    TENON_TRY_CONTEXT(device_providers_[i]->compile(own), "while the EP \"{}\" compiles {} regions",
+                      device_ep_names_[i], own.size());
+  }
+  for (size_t i = 0; i < device_providers_.size(); ++i) {
+    TENON_TRY_CONTEXT(device_providers_[i]->loaded(), "after the EP \"{}\" has compiled its regions",
+                      device_ep_names_[i]);
+  }
+  TENON_TRY(make_place_table(regions, partition));
+  if (regions.empty()) return {};
+  for (Node& node : graph.nodes) {
+    if (!is_region(node)) continue;
+    const Region& region = regions[static_cast<size_t>(node.int_or("region", 0))];
+    if (region.drop_constants) drop_large_constants(*node.find("body")->graph);
+  }
+  const std::vector<int32_t> uses = graph.use_counts();
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    if (uses[v] == 0) graph.values[v].constant = nullptr;
+  }
+  return infer_shapes(graph);
+}
+
+// What has no regions never runs, and needs no stream.
+Status SessionImpl::make_place_table(std::span<const Region> regions, const Partition& partition) {
+  auto streams = std::make_unique<RunStreams>(device_providers_.size());
+  for (size_t i = 0; i < device_providers_.size(); ++i) {
+    const auto number = static_cast<int32_t>(i) + 1;
+    bool used = false;
+    for (size_t r = 0; r < regions.size(); ++r) used = used || partition.grants()[r].provider == number;
+    bool has_stream = false;
+    if (used) {
+      active_providers_.push_back(number);
+      serial_ = serial_ || !device_providers_[i]->concurrent_runs();
+      TENON_TRY_ASSIGN(has_stream, streams->make_stream(*device_providers_[i], number));
+    }
+    places_.add(*device_providers_[i], has_stream);
+  }
+  idle_streams_.lock()->push_back(std::move(streams));
+  for (const MemoryPlace& place : places_.places) {
+    if (place.alignment > 0) alignments_.push_back(place.alignment);
+  }
+  std::sort(alignments_.begin(), alignments_.end(), std::greater<>());
+  alignments_.erase(std::unique(alignments_.begin(), alignments_.end()), alignments_.end());
+  return {};
+}
+
+MemoryPlace SessionImpl::place_of(const Tensor& tensor, int64_t& word) const {
+  MemoryPlace place = tensor.place();
+  place.alignment = 0;
+  for (uint32_t alignment : alignments_) {
+    if (reinterpret_cast<uintptr_t>(tensor.data()) % alignment != 0) continue;
+    place.alignment = alignment;
+    break;
+  }
+  word = place_word(places_.find(place), place.alignment);
+  return place;
+}
+
+int64_t SessionImpl::place_word(int32_t place, uint32_t alignment) const {
+  return static_cast<int64_t>(place) << 32 | alignment;
+}
+
+std::unique_ptr<RunStreams> SessionImpl::take_streams() {
+  {
+    auto idle = idle_streams_.lock();
+    if (!idle->empty()) {
+      std::unique_ptr<RunStreams> streams = std::move(idle->back());
+      idle->pop_back();
+      return streams;
+    }
+  }
+  return std::make_unique<RunStreams>(device_providers_.size());
+}
+
+void SessionImpl::give_streams(std::unique_ptr<RunStreams> streams) {
+  idle_streams_.lock()->push_back(std::move(streams));
+}
+
+// The lock is held while a constant is copied: whoever wants the same one then finds it.
+Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
+                                           CopyLedger* ledger) {
+  auto placed = placed_constants_.lock();
+  PlacedConstant& entry = (*placed)[{constant.get(), place}];
+  // Another constant may have been made at the address of one that is gone.
+  if (!entry.source.expired()) return entry.tensor;
+  Result<Tensor> made = [&]() -> Result<Tensor> {
+    TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
+                                                       const_cast<std::byte*>(constant->data), constant->size_bytes));
+    TENON_TRY_ASSIGN(Tensor target, allocate_in(place, constant->type, constant->shape));
+    const int32_t mover = places_.mover(source.place(), target.place());
+    DataTransfer* transfer = mover > 0 ? places_.transfers[static_cast<size_t>(mover - 1)] : nullptr;
+    TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, keep_text(name), ledger, transfer),
+                      "while placing the constant \"{}\"", name);
+    return target;
+  }();
+  if (!made.ok()) {
+    placed->erase({constant.get(), place});
+    return made;
+  }
+  entry.source = constant;
+  entry.tensor = *made;
+  return made;
+}
+
+const char* SessionImpl::keep_text(const std::string& text) { return texts_.lock()->insert(text).first->c_str(); }
+
+PlannerOptions SessionImpl::planner_options(CopyLedger* ledger) {
+  PlannerOptions options = planner_options_;
+  if (!has_devices()) return options;
+  options.places = &places_;
+  options.ep_names = {"cpu"};
+  options.ep_names.insert(options.ep_names.end(), device_ep_names_.begin(), device_ep_names_.end());
+  options.place_constant = [this, ledger](const ConstantRef& constant, const std::string& name, int32_t place) {
+    return place_constant(constant, name, place, ledger);
+  };
+  options.keep_text = [this](const std::string& text) { return keep_text(text); };
+  return options;
+}
+
+// Where what reads an input, or makes an output, wants it. An input that the CPU EP reads too is wanted there.
+Status SessionImpl::describe_places() {
+  const Graph& graph = model_.graph;
+  const ValuePlace plain{std::string(kCpuEpName), MemoryPlace{}};
+  input_places_.assign(inputs_.size(), plain);
+  output_places_.assign(outputs_.size(), plain);
+  if (active_providers_.empty()) return {};
+  std::map<ValueId, ValuePlace> wanted, made;
+  for (const Node& node : graph.nodes) {
+    const int32_t number = provider_number(node);
+    PlaceChoice choice{std::vector<int32_t>(node.inputs.size(), kHostPlace),
+                       std::vector<int32_t>(node.outputs.size(), kHostPlace)};
+    const KernelNodeData data(graph, node, KernelNode{});
+    if (number > 0) {
+      TENON_TRY_ASSIGN(choice, chosen_places(*device_providers_[static_cast<size_t>(number - 1)], data.view));
+    }
+    const auto describe = [&](int32_t index) -> Result<ValuePlace> {
+      if (number == 0) return plain;
+      const auto& provider = *device_providers_[static_cast<size_t>(number - 1)];
+      TENON_TRY_ASSIGN(const int32_t place, places_.choice(provider, number, index));
+      return ValuePlace{device_ep_names_[static_cast<size_t>(number - 1)], places_.at(place)};
+    };
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) continue;
+      TENON_TRY_ASSIGN(const ValuePlace place, describe(choice.inputs[i]));
+      if (number == 0 || !wanted.contains(node.inputs[i])) wanted[node.inputs[i]] = place;
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      if (node.outputs[o] == kNoValue) continue;
+      TENON_TRY_ASSIGN(made[node.outputs[o]], describe(choice.outputs[o]));
+    }
+  }
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    if (const auto found = wanted.find(graph.inputs[i]); found != wanted.end()) input_places_[i] = found->second;
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    if (const auto found = made.find(graph.outputs[i]); found != made.end()) output_places_[i] = found->second;
+  }
+  return {};
+}
+
+void SessionImpl::describe_assignments(const Partition& partition) {
+  const Graph& graph = model_.graph;
+  for (const Partition::Grant& grant : partition.grants()) {
+    EpAssignment& assignment = assignments_.emplace_back();
+    assignment.ep_name = device_ep_names_[static_cast<size_t>(grant.provider) - 1];
+    for (int32_t node : grant.claim.nodes) {
+      assignment.nodes.push_back(assigned(graph.nodes[static_cast<size_t>(node)]));
+    }
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (partition.taken()[n]) continue;
+    assignments_.push_back({std::string(kCpuEpName), {assigned(graph.nodes[n])}});
+  }
+}
+
+Result<Tensor> SessionImpl::allocate(DataType type, const Shape& shape, const MemoryPlace& place) {
+  const int32_t index = places_.find(place);
+  TENON_INVALID_IF(index < 0, "The session has no allocator for {}.", place.to_string());
+  if (index == 0) return Tensor::allocate(type, shape);
+  return allocate_in(index, type, shape);
+}
+
+Result<Tensor> SessionImpl::allocate_in(int32_t place, DataType type, const Shape& shape) const {
+  if (place == 0) return Tensor::allocate(type, shape);
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+  TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_bytes_in(place, bytes));
+  return Tensor::view(type, shape, memory.get(), bytes, memory, places_.at(place));
+}
+
+Result<std::shared_ptr<std::byte>> SessionImpl::allocate_bytes_in(int32_t place, size_t size_bytes) const {
+  if (place == 0) return allocate_zeroed(size_bytes);
+  return allocate_device(*places_.allocators[static_cast<size_t>(place)], size_bytes);
+}
+
+}  // namespace tenon

@@ -1,0 +1,64 @@
+// An EP in plain C++ whose device makes mistakes repeatable: its streams run only when something waits for them, its
+// own memory cannot be touched by the host and is poisoned when it is new and when it is given back. Every step of it
+// is a fault point.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tenon/session.h>
+
+#include "runtime/ep_registry.h"
+
+namespace tenon::api_testing {
+
+struct FakeOptions {
+  std::string name = "FakeEP";
+  int32_t device_id = 0;
+  std::vector<std::string> ops = {"Neg"};  // that it claims
+  bool fuse = true;                        // neighbours become one region; otherwise each node is a kernel
+  bool device_memory = true;               // has DEFAULT memory, and wants its tensors there if it has no other
+  bool host_accessible = false;            // has HOST_ACCESSIBLE memory, and wants its tensors there
+  bool streams = true;
+  bool concurrent = true;
+  uint32_t alignment = 0;  // that its DEFAULT memory has and asks for
+  bool drop_constants = false;
+  // Instead of claiming what `ops` says.
+  std::function<Result<std::vector<Claim>>(const Graph& graph, std::span<const bool> taken)> claim = {};
+};
+
+// What the EP was asked to do, and what is left of it.
+struct FakeCounts {
+  std::atomic<int> regions{0}, compiled{0}, loaded{0}, kernels{0}, run_starts{0}, run_ends{0}, streams{0},
+      streams_made{0}, blocks{0}, copies{0}, waits_on_host{0}, waits_on_device{0}, end_runs{0}, running{0},
+      most_running{0};
+};
+
+// Registered as long as it lives, under the EP's name.
+class FakeDevice {
+ public:
+  explicit FakeDevice(FakeOptions options);
+  ~FakeDevice();
+  FakeDevice(const FakeDevice&) = delete;
+  FakeDevice& operator=(const FakeDevice&) = delete;
+
+  FakeCounts& counts() { return *counts_; }
+  MemoryPlace place() const;                  // of its DEFAULT memory
+  MemoryPlace host_accessible_place() const;  // of its HOST_ACCESSIBLE memory
+  // Puts the EP first in the session's list.
+  SessionOptions session_options() const;
+
+ private:
+  FakeOptions options_;
+  std::shared_ptr<FakeCounts> counts_;
+};
+
+// A copy of a tensor, wherever it is, in plain host memory.
+Tensor on_host(const Tensor& tensor);
+// A copy of `tensor` in `place`, for binding to `session`.
+Tensor in_place(Session& session, const Tensor& tensor, const MemoryPlace& place);
+
+}  // namespace tenon::api_testing
