@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "abi/allocator.h"
+#include "abi/graph_view.h"
 #include "abi/session.h"
 #include "abi/slots.h"
 #include "abi/status.h"
@@ -26,6 +27,23 @@ OrtStatus* ort_api::SessionGetModelMetadata(const OrtSession* session, OrtModelM
   clear(out);
   if (OrtStatus* bad = check_pointers("SessionGetModelMetadata", {{"session", session}, {"out", out}})) return bad;
   return make_object(out, session->core().metadata());
+}
+
+OrtStatus* ort_api::Graph_GetModelMetadata(const OrtGraph* graph, OrtModelMetadata** out) noexcept {
+  clear(out);
+  if (OrtStatus* bad = check_pointers("Graph_GetModelMetadata", {{"graph", graph}, {"out", out}})) return bad;
+  return guarded([&] {
+    const ModelInfo info = graph->origin != nullptr ? graph->origin->info : ModelInfo{};
+    return make_object(out, ModelMetadata{.producer_name = info.producer_name,
+                                          .producer_version = info.producer_version,
+                                          .domain = info.domain,
+                                          .description = info.doc_string,
+                                          .graph_name = graph->name,
+                                          .graph_description = {},
+                                          .version = info.model_version,
+                                          .has_version = info.has_model_version,
+                                          .custom = {info.metadata.begin(), info.metadata.end()}});
+  });
 }
 
 void ort_api::ReleaseModelMetadata(OrtModelMetadata* input) noexcept { delete input; }

@@ -32,6 +32,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   const int64_t begin_ns = monotonic_ns();
   if (OrtStatus* bad = choose_eps(session.options, *session.env)) return bad;
   if (OrtStatus* bad = to_core(session.options, *session.env, session.core_options)) return bad;
+  const MakingSession making(session.options);
   Result<std::shared_ptr<Session>> core = load(session.core_options);
   // Until here the program kept the buffers.
   session.options.external_files.clear();

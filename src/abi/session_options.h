@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "abi/env.h"
+#include "abi/ep_context.h"
 #include "abi/key_value_pairs.h"
 #include "abi/value.h"
 
@@ -56,6 +57,8 @@ struct OrtSessionOptions {
   // SessionOptionsSetEpSelectionPolicy and its delegate; NOT_SET without a delegate means that `eps` counts.
   OrtExecutionProviderDevicePolicy ep_policy = OrtExecutionProviderDevicePolicy_DEFAULT;
   bool has_ep_policy = false;
+  tenon::abi::SourceModel source_model;  // not cloned
+  OrtEpContextConfig ep_context;
   EpSelectionDelegate ep_delegate = nullptr;
   void* ep_delegate_state = nullptr;
 };

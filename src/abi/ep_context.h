@@ -1,0 +1,41 @@
+// What session options tell an EP beside config entries: the bytes of the model that a weightless one was made from,
+// and functions that read and write the data of EPContext nodes.
+//
+// Ownership: buffers, functions and their states are the program's, which keeps them until the session is made.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <cstddef>
+
+// What SessionOptions_GetEpContextConfig hands out.
+struct OrtEpContextConfig {
+  OrtReadNamedBufferFunc read = nullptr;
+  void* read_state = nullptr;
+  OrtWriteNamedBufferFunc write = nullptr;  // only a compilation has one
+  void* write_state = nullptr;
+};
+
+namespace tenon::abi {
+
+struct SourceModel {
+  const void* data = nullptr;
+  size_t size_bytes = 0;
+};
+
+// The options of the session that this thread is making: EPs that are made meanwhile are shown what these hold.
+class MakingSession {
+ public:
+  explicit MakingSession(const OrtSessionOptions& options);
+  ~MakingSession();
+  MakingSession(const MakingSession&) = delete;
+  MakingSession& operator=(const MakingSession&) = delete;
+
+  // Null outside of such a scope.
+  static const OrtSessionOptions* options();
+
+ private:
+  const OrtSessionOptions* const outer_;
+};
+
+}  // namespace tenon::abi
