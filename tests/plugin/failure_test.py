@@ -121,24 +121,25 @@ def test_a_profile_shows_what_the_streams_ran(api, tmp_path):
         assert whole["ts"] <= event["ts"] and event["ts"] + event["dur"] <= whole["ts"] + whole["dur"] + 1000
 
 
-@pytest.mark.parametrize("mode", ["compile", "kernels"])
-def test_concurrent_runs_give_what_one_thread_gives(api, mode):
+@pytest.mark.parametrize("mode, turns", [("compile", 1000), ("kernels", 200)])
+def test_concurrent_runs_give_what_one_thread_gives(api, mode, turns):
     """S5.3: advertised only when the host has KernelContext_GetSyncStream; older hosts serialise."""
-    made = sim.perceptron()
+    turns = turns if sim.VERSION >= (1, 28) else turns // 10
+    made = sim.perceptron(16)
     with_sim = sim.session(made, mode=mode)
     rng = numpy.random.default_rng(3)
-    feeds = [{"x": rng.standard_normal((n, 64)).astype(numpy.float32)} for n in (1, 2, 5, 9)]
+    feeds = [{"x": rng.standard_normal((n, 16)).astype(numpy.float32)} for n in (1, 2, 5, 9)]
     wanted = [with_sim.run(None, feed)[0] for feed in feeds]
     failures = []
 
     def work(number):
-        for turn in range(25):
+        for turn in range(turns):
             which = (number + turn) % len(feeds)
             result, = with_sim.run(None, feeds[which])
             if not numpy.array_equal(result, wanted[which]):
                 failures.append((number, turn))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:

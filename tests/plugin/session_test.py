@@ -1,5 +1,8 @@
 """Sessions on the simulated device in a stock host: devices, results, options, bindings."""
+import ctypes
+
 import numpy
+import onnx
 import onnxruntime
 import pytest
 import sim
@@ -147,6 +150,33 @@ def test_bound_device_memory_is_used_in_place(api, kind):
     sim.close([result], sim.on_cpu(made, feeds))
 
 
+@pytest.mark.skipif(sim.VERSION < (1, 28), reason="this host's Python makes no OrtValue from a memory info")
+def test_host_accessible_memory_is_bound_and_read_by_the_host(api):
+    """S3.2, S3.5: one buffer that the program writes and reads itself, and the device uses."""
+    made = sim.relu_chain()
+    feeds = {"x": floats(3, 4)}
+    info = sim.device(sim.FULL).memory_info(onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    blocks = api.counter("host_blocks")
+    x, y = (onnxruntime.OrtValue.ortvalue_from_shape_and_type([3, 4], numpy.float32, memory_info=info)
+            for _ in range(2))
+    assert api.counter("host_blocks") == blocks + 2
+    ctypes.memmove(x.data_ptr(), feeds["x"].ctypes.data, feeds["x"].nbytes)
+    with_sim = sim.session(made)
+    binding = with_sim.io_binding()
+    binding.bind_ortvalue_input("x", x)
+    binding.bind_ortvalue_output("y", y)
+    with_sim.run_with_iobinding(binding)
+    result = numpy.empty((3, 4), numpy.float32)
+    ctypes.memmove(result.ctypes.data, y.data_ptr(), result.nbytes)
+    sim.close([result], sim.on_cpu(made, feeds))
+
+
+def test_a_device_without_host_accessible_memory_has_no_memory_info_for_it(api):
+    kind = onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE
+    assert sim.device(sim.NO_HOST_ACCESSIBLE).memory_info(kind) is None
+    assert sim.device(sim.FULL).memory_info(kind) is not None
+
+
 def test_a_model_that_was_compiled_ahead_runs_from_its_ep_context(api, tmp_path):
     made = sim.perceptron()
     feeds = {"x": floats(2, 64)}
@@ -157,16 +187,12 @@ def test_a_model_that_was_compiled_ahead_runs_from_its_ep_context(api, tmp_path)
         session_options.add_session_config_entry("ep.context_embed_mode", embed)
         session_options.add_session_config_entry("ep.context_file_path", str(path))
         sim.session(made, session_options=session_options)
-        import onnx
-
         node, = onnx.load(str(path)).graph.node
         assert (node.op_type, node.domain) == ("EPContext", "com.microsoft")
         sim.close(sim.session(str(path)).run(None, feeds), sim.on_cpu(made, feeds))
 
 
 def test_a_damaged_ep_context_is_an_error_that_says_so(api, tmp_path):
-    import onnx
-
     path = tmp_path / "context.onnx"
     session_options = sim.options()
     session_options.add_session_config_entry("ep.context_enable", "1")
