@@ -72,6 +72,54 @@ TEST(CopyTensor, RefusesOtherTypesSizesAndUnaddressablePlaces) {
   EXPECT_EQ(target[0], 1);
 }
 
+class RecordingTransfer final : public DataTransfer {
+ public:
+  bool can_copy(const MemoryPlace& src, const MemoryPlace&) const override { return src.device_id == 0; }
+  Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) override {
+    ++calls;
+    last_stream = stream;
+    if (fail) return device_error("The device is gone.");
+    std::memcpy(dst.data(), src.data(), src.size_bytes());
+    return {};
+  }
+  int calls = 0;
+  bool fail = false;
+  DeviceStream* last_stream = nullptr;
+};
+
+TEST(CopyTensor, WhatTheHostCannotAddressGoesThroughTheTransfer) {
+  char source[4] = "abc", target[4] = {};
+  const MemoryPlace gpu{.device_type = DeviceType::kGpu};
+  RecordingTransfer transfer;
+  CopyLedger ledger;
+  auto* stream = reinterpret_cast<DeviceStream*>(&transfer);  // only passed on
+  ASSERT_THAT(
+      copy_tensor(bytes(target, 4), bytes(source, 4, gpu), CopyReason::kNotCompatible, "x", &ledger, &transfer, stream),
+      is_ok());
+  EXPECT_STREQ(target, "abc");
+  EXPECT_EQ(transfer.last_stream, stream);
+  EXPECT_EQ(ledger.bytes_copied(), 4u);
+  // What the host can address it moves itself.
+  ASSERT_THAT(copy_tensor(bytes(target, 4), bytes(source, 4), CopyReason::kCallerAsked, "x", &ledger, &transfer),
+              is_ok());
+  EXPECT_EQ(transfer.calls, 1);
+}
+
+TEST(CopyTensor, ATransferThatRefusesOrFailsLeavesNoRecord) {
+  char source[4] = {}, target[4] = {};
+  const MemoryPlace gpu{.device_type = DeviceType::kGpu};
+  const MemoryPlace other{.device_type = DeviceType::kGpu, .device_id = 1};
+  RecordingTransfer transfer;
+  CopyLedger ledger;
+  EXPECT_THAT(
+      copy_tensor(bytes(target, 4), bytes(source, 4, other), CopyReason::kNotCompatible, "x", &ledger, &transfer),
+      has_status(StatusCode::kUnsupported, HasSubstr("refuses the pair")));
+  transfer.fail = true;
+  EXPECT_THAT(copy_tensor(bytes(target, 4), bytes(source, 4, gpu), CopyReason::kNotCompatible, "x", &ledger, &transfer),
+              has_status(StatusCode::kDeviceError, HasSubstr("while copying \"x\" from gpu:0")));
+  EXPECT_TRUE(ledger.records.empty());
+}
+
 TEST(CopyReason, EveryReasonHasItsName) {
   std::vector<std::string> names;
   for (int i = 0; i <= static_cast<int>(CopyReason::kCallerAsked); ++i)

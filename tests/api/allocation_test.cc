@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/testing.h"
+#include "eager_device.h"
 #include "onnx_builder.h"
 
 extern "C" {
@@ -119,6 +120,35 @@ TEST_P(SteadyRun, AllocatesNothingWhenOtherMemoryIsBound) {
   const int counted = allocations - before;
   EXPECT_EQ(counted, 0);
   EXPECT_TRUE(ok);
+}
+
+// With another EP, its streams and copies between the two.
+TEST_P(SteadyRun, AllocatesNothingOfItsOwnForOtherEps) {
+  ASSERT_THAT(EpRegistry::instance().add("eager", {std::make_shared<api_testing::EagerFactory>()}), is_ok());
+  {
+    OnnxModel mixed;
+    mixed.input("x", DataType::kFloat, {64}).output("y", DataType::kFloat, {64});
+    mixed.node(OnnxNode("Abs", {"x"}, {"a"})).node(OnnxNode("Neg", {"a"}, {"b"})).node(OnnxNode("Abs", {"b"}, {"c"}));
+    mixed.node(OnnxNode("Neg", {"c"}, {"y"}));
+    const auto session = mixed.load({.threads = GetParam(), .eps = {{.ep_name = "EagerEP"}}});
+    ASSERT_THAT(session, is_ok());
+    Binding binding = *(*session)->make_binding();
+    ASSERT_THAT(binding.bind_input("x", floats({64}, std::vector<float>(64, 2.0f))), is_ok());
+    ASSERT_THAT(binding.bind_output_auto("y", MemoryPlace{}), is_ok());
+    RunReport report;
+    const auto run = [&] { return (*session)->run(binding, {.report = &report}); };
+    ASSERT_THAT(run(), is_ok());
+    ASSERT_THAT(run(), is_ok());
+    EXPECT_EQ(report.copies.records.size(), 4u);
+    const int before = allocations;
+    bool ok = true;
+    for (int i = 0; i < 100; ++i) ok = run().ok() && ok;
+    const int counted = allocations - before;
+    EXPECT_EQ(counted, 0);
+    EXPECT_TRUE(ok);
+    EXPECT_EQ(binding.output("y").data_as<float>()[63], -2.0f);
+  }
+  ASSERT_THAT(EpRegistry::instance().remove("eager"), is_ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(ThreadCounts, SteadyRun, ::testing::Values(1, 2));
