@@ -122,8 +122,7 @@ class Folder {
     if (inline_branch(node)) return splice(std::move(node));
     TENON_TRY(infer_node(graph_, node));
     if (is_region(node)) {
-      infer_folded_body(node);
-      keep(std::move(node));
+      if (!fold_body(node)) keep(std::move(node));
       return {};
     }
     if (ConstantRef known = fold_rules::known_from_shapes(graph_, node)) {
@@ -141,21 +140,34 @@ class Folder {
     return {};
   }
 
-  // What a region's body computes of its shapes is found on a copy: the region itself stays as it was compiled.
-  void infer_folded_body(const Node& node) {
+  // What a region's body computes of its shapes is found on a copy: the region itself stays as it was compiled. True if
+  // it makes nothing but sizes, which are constants now.
+  bool fold_body(const Node& node) {
     const auto known = [this](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
-    if (std::all_of(node.outputs.begin(), node.outputs.end(), known)) return;
+    const auto may_be_size = [&](ValueId id) {
+      return id != kNoValue && known(id) && graph_.value(id).type == DataType::kInt64 &&
+             graph_.value(id).dims.size() <= 1;
+    };
+    const bool sizes = std::all_of(node.outputs.begin(), node.outputs.end(), may_be_size);
+    if (!sizes && std::all_of(node.outputs.begin(), node.outputs.end(), known)) return false;
     Graph body = region_body(node);
     // A body that does not fold leaves its shapes to the run.
-    if (!Folder(body, evaluate_).run().ok()) return;
+    if (!Folder(body, evaluate_).run().ok()) return false;
+    bool all_constant = sizes;
     for (size_t i = 0; i < node.outputs.size() && i < body.outputs.size(); ++i) {
       const Value& inner = body.value(body.outputs[i]);
+      all_constant = all_constant && inner.constant != nullptr;
       if (node.outputs[i] == kNoValue || !inner.has_rank) continue;
       Value& outer = graph_.value(node.outputs[i]);
       outer.type = inner.type;
       outer.has_rank = true;
       outer.dims = inner.dims;
     }
+    if (!all_constant || node.outputs.size() != body.outputs.size()) return false;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      set_constant(node.outputs[i], body.value(body.outputs[i]).constant);
+    }
+    return true;
   }
 
   bool all_constant(const Node& node) const {

@@ -310,6 +310,20 @@ TEST(Device, ARegionsOutputOfUnknownSizeCutsThePlan) {
   }
 }
 
+// Sizes that an EP took over are still found when the plan is made.
+TEST(Device, ARegionThatMakesOnlySizesCutsNothing) {
+  FakeDevice device({.ops = {"Shape"}, .fuse = false});
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {"n", 2}).output("y", DataType::kFloat, {"n", 2});
+  model.node(OnnxNode("Shape", {"x"}, {"s"})).node(OnnxNode("ConstantOfShape", {"s"}, {"y"}));
+  Runs runs(model, device.session_options());
+  ASSERT_EQ(device.counts().regions, 1);
+  EXPECT_THAT(*runs.session->explain({{"x", {3, 2}}}), Not(HasSubstr("cut:")));
+  ASSERT_THAT(runs.binding.bind_input("x", floats({1, 2}, {1, 2})), is_ok());
+  ASSERT_THAT(runs.run(), is_ok());
+  EXPECT_THAT(values_of(runs.binding.output("y")), ElementsAre(0, 0));
+}
+
 TEST(Device, TwoEpsTakeNodesInTheOrderOfPreference) {
   FakeDevice first({.name = "FirstEP", .ops = {"Neg"}});
   FakeDevice second({.name = "SecondEP", .device_id = 1, .ops = {"Neg", "Add"}});

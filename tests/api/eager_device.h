@@ -102,7 +102,7 @@ class EagerFactory final : public EpFactory {
                                                           const SessionOptions&) override {
     return std::unique_ptr<DeviceProvider>(std::make_unique<EagerProvider>());
   }
-  std::span<const std::shared_ptr<DeviceAllocator>> shared_allocators(size_t) override { return {}; }
+  std::vector<std::shared_ptr<DeviceAllocator>> shared_allocators(size_t) override { return {}; }
   DataTransfer* transfer() override { return nullptr; }
 
  private:

@@ -402,7 +402,7 @@ class FakeFactory final : public EpFactory {
     TENON_FAULT_POINT("fake create provider");
     return std::unique_ptr<DeviceProvider>(std::make_unique<FakeProvider>(options_, counts_, allocators_, transfer_));
   }
-  std::span<const std::shared_ptr<DeviceAllocator>> shared_allocators(size_t) override { return allocators_; }
+  std::vector<std::shared_ptr<DeviceAllocator>> shared_allocators(size_t) override { return allocators_; }
   DataTransfer* transfer() override { return transfer_.get(); }
 
  private:
