@@ -37,7 +37,7 @@ Result<Epilogue> parse_epilogue(const Node& node) {
                     .alpha = node.float_or("activation_alpha", row.alpha),
                     .beta = node.float_or("activation_beta", row.beta)};
   }
-  return unsupported("The activation \"{}\" is unknown.", name);
+  return invalid_argument("The activation \"{}\" is unknown.", name);
 }
 
 }  // namespace tenon::cpu

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ep/cpu/activation.h"
 #include "ep/cpu/kernels/ref_kernel.h"
 
 namespace tenon::cpu::ref {
@@ -26,23 +27,9 @@ T gelu_tanh(T x) {
   return T(0.5) * x * (T(1) + std::tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
 }
 
-enum class ActivationKind : uint8_t {
-  kNone,
-  kRelu,
-  kClip,
-  kLeakyRelu,
-  kSigmoid,
-  kHardSigmoid,
-  kHardSwish,
-  kSilu,
-  kGelu,
-  kGeluTanh,
-  kTanh,
-};
-
-// `activation`, `activation_alpha`, `activation_beta` and `residual_after` of a node of domain tenon.
+// What parse_epilogue reads, computed in double and by formulas of its own: the fast kernels are tested against it.
 struct Epilogue {
-  ActivationKind activation = ActivationKind::kNone;
+  Activation activation = Activation::kNone;
   double alpha = 0;
   double beta = 0;
   bool residual_after = false;
