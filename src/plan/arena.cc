@@ -19,7 +19,9 @@ Result<size_t> pack_arena(std::span<ArenaBlock> blocks, size_t alignment) {
   }
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rounded[a] > rounded[b]; });
+  // The same plan every time: blocks of one size in the order they came.
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return rounded[a] != rounded[b] ? rounded[a] > rounded[b] : a < b; });
 
   size_t arena_bytes = 0;
   std::vector<size_t> placed;  // sorted by offset

@@ -135,12 +135,11 @@ ValueId Rewriter::add_constant(std::string name, ConstantRef constant) {
 
 void Rewriter::insert_before(size_t index, Node node) {
   count(node, 1);
-  inserted_.emplace_back(index, std::move(node));
+  inserted_.emplace(index, std::move(node));
 }
 
 void Rewriter::finish() {
   if (inserted_.empty() && std::find(erased_.begin(), erased_.end(), true) == erased_.end()) return;
-  std::stable_sort(inserted_.begin(), inserted_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Node> nodes;
   nodes.reserve(graph_.nodes.size() + inserted_.size());
   auto next = inserted_.begin();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -66,7 +67,7 @@ class Rewriter {
   std::vector<int32_t> producer_, uses_;
   std::vector<bool> is_output_, erased_;
   size_t budget_bytes_ = size_t{64} << 20;
-  std::vector<std::pair<size_t, Node>> inserted_;
+  std::multimap<size_t, Node> inserted_;  // by the index of the node that they stand before, in the order they came
 };
 
 // A binary node's two inputs in the order {one for which `accept` holds, other}; nullopt when neither fits.

@@ -251,7 +251,7 @@ Result<RefImpl> make_depth_space(RefNode& node) {
   const bool crd = node.node->string_or("mode", "DCR") == "CRD";
   TENON_INVALID_IF(to_space ? x[1] % (block * block) != 0 : x[2] % block != 0 || x[3] % block != 0,
                    "{} has blocksize {} for {}.", node.node->op_type, block, x.to_string());
-  Shape box, out, order;
+  Shape box, out;
   Strides from{};
   if (to_space) {
     const int64_t c = x[1] / (block * block), h = x[2], w = x[3], plane = h * w;
