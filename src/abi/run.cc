@@ -196,6 +196,7 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
       if (options->terminate.load(std::memory_order_relaxed)) [[unlikely]]
         return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
       run.cancel = &options->terminate;
+      run.native_options = options;
     }
     const int64_t begin_ns = profiled ? monotonic_ns() : 0;
     Status status;

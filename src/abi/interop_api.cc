@@ -1,0 +1,279 @@
+// OrtInteropApi: checks what the program passes, calls the device's importer, wraps what it made (S1).
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "abi/interop_api_importer.h"
+#include "abi/interop_cpu.h"
+#include "abi/plugin_registry.h"
+#include "abi/slots.h"
+#include "abi/status.h"
+#include "abi/type_info.h"
+#include "interop/importer.h"
+
+namespace tenon::abi {
+
+namespace {
+
+constexpr uint32_t kFirstVersion = 24;          // of the importer's structs
+constexpr uint32_t kFirstGraphicsVersion = 25;  // of OrtGraphicsInteropConfig
+
+// What a program holds. The structs of the ABI begin them, so that it may read the descriptor.
+struct MemoryHandle : OrtExternalMemoryHandle {
+  std::shared_ptr<DeviceImporter> importer;
+  std::shared_ptr<DeviceMemory> memory;
+};
+struct SemaphoreHandle : OrtExternalSemaphoreHandle {
+  std::shared_ptr<DeviceImporter> importer;
+  std::shared_ptr<DeviceSemaphore> semaphore;
+};
+
+void ORT_API_CALL release_memory(OrtExternalMemoryHandle* handle) noexcept {
+  delete static_cast<MemoryHandle*>(handle);
+}
+void ORT_API_CALL release_semaphore(OrtExternalSemaphoreHandle* handle) noexcept {
+  delete static_cast<SemaphoreHandle*>(handle);
+}
+
+Status check_version(const char* type, uint32_t version, uint32_t first = kFirstVersion) {
+  TENON_INVALID_IF(version < first || version > ORT_API_VERSION, "{}.version ({}) is unknown; {} to {} are known.",
+                   type, version, first, static_cast<uint32_t>(ORT_API_VERSION));
+  return Status();
+}
+
+// Enums are read as integers: a program may pass any.
+uint32_t integer_of(const void* field) {
+  uint32_t value = 0;
+  std::memcpy(&value, field, sizeof(value));
+  return value;
+}
+
+Result<MemoryHandle*> import(const OrtExternalResourceImporter& from, const OrtExternalMemoryDescriptor& descriptor) {
+  TENON_TRY(check_version("OrtExternalMemoryDescriptor", descriptor.version));
+  const uint32_t kind = integer_of(&descriptor.handle_type);
+  TENON_TRY_ASSIGN(const bool can, from.importer->can_import_memory(kind));
+  TENON_UNSUPPORTED_IF(!can, "External memory of handle_type {:#x} cannot be imported by EP \"{}\" on this device.",
+                       kind, from.device->ep_name);
+  TENON_INVALID_IF(descriptor.size_bytes == 0, "OrtExternalMemoryDescriptor.size_bytes is 0.");
+  TENON_INVALID_IF(descriptor.offset_bytes + descriptor.size_bytes < descriptor.size_bytes,
+                   "OrtExternalMemoryDescriptor.offset_bytes ({}) plus size_bytes ({}) overflow.",
+                   descriptor.offset_bytes, descriptor.size_bytes);
+  TENON_TRY_ASSIGN(auto memory, from.importer->import_memory(descriptor));
+  auto handle = std::make_unique<MemoryHandle>();
+  handle->version = ORT_API_VERSION;
+  handle->ep_device = from.device;
+  handle->descriptor = descriptor;
+  handle->Release = &release_memory;
+  handle->importer = from.importer;
+  handle->memory = std::move(memory);
+  return handle.release();
+}
+
+Result<SemaphoreHandle*> import(const OrtExternalResourceImporter& from,
+                                const OrtExternalSemaphoreDescriptor& descriptor) {
+  TENON_TRY(check_version("OrtExternalSemaphoreDescriptor", descriptor.version));
+  const uint32_t kind = integer_of(&descriptor.type);
+  TENON_TRY_ASSIGN(const bool can, from.importer->can_import_semaphore(kind));
+  TENON_UNSUPPORTED_IF(!can, "External semaphores of type {:#x} cannot be imported by EP \"{}\" on this device.", kind,
+                       from.device->ep_name);
+  TENON_TRY_ASSIGN(auto semaphore, from.importer->import_semaphore(descriptor));
+  auto handle = std::make_unique<SemaphoreHandle>();
+  handle->version = ORT_API_VERSION;
+  handle->ep_device = from.device;
+  handle->descriptor = descriptor;
+  handle->Release = &release_semaphore;
+  handle->importer = from.importer;
+  handle->semaphore = std::move(semaphore);
+  return handle.release();
+}
+
+Result<ImportedView> check_tensor(const OrtExternalTensorDescriptor& descriptor, size_t import_size_bytes) {
+  TENON_TRY(check_version("OrtExternalTensorDescriptor", descriptor.version));
+  ImportedView view;
+  const uint32_t type = integer_of(&descriptor.element_type);
+  view.type = type <= ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E8M0 ? from_element_type(descriptor.element_type)
+                                                               : DataType::kUndefined;
+  TENON_INVALID_IF(data_type_bits(view.type) == 0,
+                   "OrtExternalTensorDescriptor.element_type ({}) has no size; imported memory holds numbers only.",
+                   type);
+  TENON_TRY_ASSIGN(view.shape, to_shape(descriptor.shape, descriptor.rank));
+  view.offset_bytes = descriptor.offset_bytes;
+  TENON_TRY_ASSIGN(view.size_bytes, check_imported_tensor(view.type, view.shape, view.offset_bytes, import_size_bytes,
+                                                          "external memory"));
+  return view;
+}
+
+Result<OrtValue*> create_tensor(const OrtExternalResourceImporter& importer, const OrtExternalMemoryHandle& handle,
+                                const OrtExternalTensorDescriptor& descriptor) {
+  TENON_INVALID_IF(handle.Release != &release_memory || handle.ep_device != importer.device,
+                   "The memory handle was not imported by an importer of this device.");
+  const auto& ours = static_cast<const MemoryHandle&>(handle);
+  TENON_TRY_ASSIGN(const ImportedView view, check_tensor(descriptor, handle.descriptor.size_bytes));
+  TENON_TRY_ASSIGN(auto value, ours.memory->create_tensor(descriptor, view, ours.memory));
+  return value.release();
+}
+
+Result<DeviceSemaphore*> semaphore_of(const OrtExternalResourceImporter& importer,
+                                      const OrtExternalSemaphoreHandle& handle) {
+  TENON_INVALID_IF(handle.Release != &release_semaphore || handle.ep_device != importer.device,
+                   "The semaphore handle was not imported by an importer of this device.");
+  return static_cast<const SemaphoreHandle&>(handle).semaphore.get();
+}
+
+Status check_graphics(const OrtEpDevice& device, const OrtGraphicsInteropConfig& config) {
+  TENON_TRY(check_version("OrtGraphicsInteropConfig", config.version, kFirstGraphicsVersion));
+  const uint32_t api = integer_of(&config.graphics_api);
+  TENON_INVALID_IF(api != ORT_GRAPHICS_API_D3D12 && api != ORT_GRAPHICS_API_VULKAN,
+                   "OrtGraphicsInteropConfig.graphics_api ({}) names no graphics API.", api);
+  TENON_UNSUPPORTED_IF(device.factory == nullptr, "The CPU device has no graphics interop.");
+  return Status();
+}
+
+// S1.1: a device that GetEpDevices does not list is not looked at; its library may be gone.
+Status check_device(const OrtEpDevice* device) {
+  const auto devices = PluginRegistry::instance().devices();
+  TENON_INVALID_IF(std::find(devices.begin(), devices.end(), device) == devices.end(),
+                   "ep_device is none of the devices that GetEpDevices lists.");
+  return Status();
+}
+
+// Sets *out from a Result, or gives its status.
+template <typename T, typename Out>
+OrtStatus* give(Result<T> result, Out** out) {
+  if (!result.ok()) return to_ort(result.status());
+  *out = std::move(result).value();
+  return nullptr;
+}
+
+}  // namespace
+
+OrtStatus* interop_api::CreateExternalResourceImporterForDevice(const OrtEpDevice* ep_device,
+                                                                OrtExternalResourceImporter** out_importer) noexcept {
+  clear(out_importer);
+  if (OrtStatus* bad = check_pointers("CreateExternalResourceImporterForDevice",
+                                      {{"ep_device", ep_device}, {"out_importer", out_importer}}))
+    return bad;
+  return guarded([&]() -> OrtStatus* {
+    if (const Status known = check_device(ep_device); !known.ok()) return to_ort(known);
+    auto importer = ep_device->factory == nullptr ? Result<std::shared_ptr<DeviceImporter>>(make_cpu_importer())
+                                                  : make_plugin_importer(*ep_device);
+    if (!importer.ok()) return to_ort(importer.status());
+    if (*importer != nullptr) *out_importer = new OrtExternalResourceImporter{std::move(*importer), ep_device};
+    return nullptr;
+  });
+}
+
+void interop_api::ReleaseExternalResourceImporter(OrtExternalResourceImporter* input) noexcept { delete input; }
+
+OrtStatus* interop_api::CanImportMemory(const OrtExternalResourceImporter* importer,
+                                        OrtExternalMemoryHandleType handle_type, bool* out_supported) noexcept {
+  clear(out_supported);
+  if (OrtStatus* bad = check_pointers("CanImportMemory", {{"importer", importer}, {"out_supported", out_supported}}))
+    return bad;
+  return guarded([&]() -> OrtStatus* {
+    const Result<bool> can = importer->importer->can_import_memory(integer_of(&handle_type));
+    if (can.ok()) *out_supported = *can;
+    return to_ort(can.status());
+  });
+}
+
+OrtStatus* interop_api::ImportMemory(OrtExternalResourceImporter* importer, const OrtExternalMemoryDescriptor* desc,
+                                     OrtExternalMemoryHandle** out_handle) noexcept {
+  clear(out_handle);
+  if (OrtStatus* bad =
+          check_pointers("ImportMemory", {{"importer", importer}, {"desc", desc}, {"out_handle", out_handle}}))
+    return bad;
+  return guarded([&] { return give(import(*importer, *desc), out_handle); });
+}
+
+void interop_api::ReleaseExternalMemoryHandle(OrtExternalMemoryHandle* input) noexcept {
+  if (input != nullptr) input->Release(input);
+}
+
+OrtStatus* interop_api::CreateTensorFromMemory(OrtExternalResourceImporter* importer,
+                                               const OrtExternalMemoryHandle* mem_handle,
+                                               const OrtExternalTensorDescriptor* tensor_desc,
+                                               OrtValue** out_tensor) noexcept {
+  clear(out_tensor);
+  if (OrtStatus* bad = check_pointers("CreateTensorFromMemory", {{"importer", importer},
+                                                                 {"mem_handle", mem_handle},
+                                                                 {"tensor_desc", tensor_desc},
+                                                                 {"out_tensor", out_tensor}}))
+    return bad;
+  return guarded([&] { return give(create_tensor(*importer, *mem_handle, *tensor_desc), out_tensor); });
+}
+
+OrtStatus* interop_api::CanImportSemaphore(const OrtExternalResourceImporter* importer, OrtExternalSemaphoreType type,
+                                           bool* out_supported) noexcept {
+  clear(out_supported);
+  if (OrtStatus* bad = check_pointers("CanImportSemaphore", {{"importer", importer}, {"out_supported", out_supported}}))
+    return bad;
+  return guarded([&]() -> OrtStatus* {
+    const Result<bool> can = importer->importer->can_import_semaphore(integer_of(&type));
+    if (can.ok()) *out_supported = *can;
+    return to_ort(can.status());
+  });
+}
+
+OrtStatus* interop_api::ImportSemaphore(OrtExternalResourceImporter* importer,
+                                        const OrtExternalSemaphoreDescriptor* desc,
+                                        OrtExternalSemaphoreHandle** out_handle) noexcept {
+  clear(out_handle);
+  if (OrtStatus* bad =
+          check_pointers("ImportSemaphore", {{"importer", importer}, {"desc", desc}, {"out_handle", out_handle}}))
+    return bad;
+  return guarded([&] { return give(import(*importer, *desc), out_handle); });
+}
+
+void interop_api::ReleaseExternalSemaphoreHandle(OrtExternalSemaphoreHandle* input) noexcept {
+  if (input != nullptr) input->Release(input);
+}
+
+OrtStatus* interop_api::WaitSemaphore(OrtExternalResourceImporter* importer,
+                                      OrtExternalSemaphoreHandle* semaphore_handle, OrtSyncStream* stream,
+                                      uint64_t value) noexcept {
+  if (OrtStatus* bad = check_pointers(
+          "WaitSemaphore", {{"importer", importer}, {"semaphore_handle", semaphore_handle}, {"stream", stream}}))
+    return bad;
+  return guarded([&] {
+    const auto semaphore = semaphore_of(*importer, *semaphore_handle);
+    return to_ort(semaphore.ok() ? (*semaphore)->wait(*stream, value) : semaphore.status());
+  });
+}
+
+OrtStatus* interop_api::SignalSemaphore(OrtExternalResourceImporter* importer,
+                                        OrtExternalSemaphoreHandle* semaphore_handle, OrtSyncStream* stream,
+                                        uint64_t value) noexcept {
+  if (OrtStatus* bad = check_pointers(
+          "SignalSemaphore", {{"importer", importer}, {"semaphore_handle", semaphore_handle}, {"stream", stream}}))
+    return bad;
+  return guarded([&] {
+    const auto semaphore = semaphore_of(*importer, *semaphore_handle);
+    return to_ort(semaphore.ok() ? (*semaphore)->signal(*stream, value) : semaphore.status());
+  });
+}
+
+OrtStatus* interop_api::InitGraphicsInteropForEpDevice(const OrtEpDevice* ep_device,
+                                                       const OrtGraphicsInteropConfig* config) noexcept {
+  if (OrtStatus* bad = check_pointers("InitGraphicsInteropForEpDevice", {{"ep_device", ep_device}, {"config", config}}))
+    return bad;
+  return guarded([&] {
+    Status status = check_device(ep_device);
+    if (status.ok()) status = check_graphics(*ep_device, *config);
+    if (status.ok()) status = init_graphics_interop(*ep_device, *config);
+    return to_ort(status);
+  });
+}
+
+OrtStatus* interop_api::DeinitGraphicsInteropForEpDevice(const OrtEpDevice* ep_device) noexcept {
+  if (OrtStatus* bad = check_pointers("DeinitGraphicsInteropForEpDevice", {{"ep_device", ep_device}})) return bad;
+  return guarded([&] {
+    Status status = check_device(ep_device);
+    if (status.ok())
+      status = ep_device->factory != nullptr ? deinit_graphics_interop(*ep_device)
+                                             : unsupported("The CPU device has no graphics interop.");
+    return to_ort(status);
+  });
+}
+
+}  // namespace tenon::abi

@@ -1,0 +1,240 @@
+// A plugin's importer behind DeviceImporter, and its graphics interop.
+#include <map>
+#include <utility>
+
+#include "abi/interop_api_importer.h"
+#include "abi/interop_cpu.h"
+#include "abi/plugin_library.h"
+#include "abi/plugin_member.h"
+#include "abi/status.h"
+#include "base/guarded.h"
+#include "base/log.h"
+
+namespace tenon::abi {
+
+namespace {
+
+using Impl = OrtExternalResourceImporterImpl;
+
+// For messages: `EP "x"`.
+std::string who_of(const OrtEpDevice& device) { return format("EP \"{}\"", device.ep_name); }
+
+Result<std::shared_ptr<PluginLibrary>> library_of(const OrtEpDevice& device) {
+  auto library = device.library.lock();
+  TENON_INVALID_IF(library == nullptr, "The library of {} is not registered any more.", who_of(device));
+  return library;
+}
+
+// The enums are integers at the ABI, and programs pass values that they do not have.
+template <typename Enum>
+Enum as_enum(uint32_t value) {
+  Enum result;
+  static_assert(sizeof(result) == sizeof(value));
+  std::memcpy(&result, &value, sizeof(value));
+  return result;
+}
+
+void warn(const Status& status) {
+  if (!status.ok()) log_warning("interop", "{}", status.message());
+}
+
+class PluginImporter final : public DeviceImporter {
+ public:
+  PluginImporter(std::string who, Impl* impl, OrtMemoryDevice device, std::shared_ptr<PluginLibrary> keep)
+      : keep_(std::move(keep)),
+        who_(std::move(who)),
+        impl_(impl),
+        device_(device),
+        release_(TENON_MEMBER(impl, OrtExternalResourceImporterImpl, Release)) {}
+  ~PluginImporter() override {
+    if (!release_.absent()) warn(call_value(who_, release_, impl_));
+  }
+
+  Result<bool> can_import_memory(uint32_t kind) const override {
+    const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, CanImportMemory);
+    return call_value(who_, member, impl_, as_enum<OrtExternalMemoryHandleType>(kind));
+  }
+  Result<bool> can_import_semaphore(uint32_t kind) const override {
+    const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, CanImportSemaphore);
+    return call_value(who_, member, impl_, as_enum<OrtExternalSemaphoreType>(kind));
+  }
+  Result<std::shared_ptr<DeviceMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) override;
+  Result<std::shared_ptr<DeviceSemaphore>> import_semaphore(const OrtExternalSemaphoreDescriptor& descriptor) override;
+
+  const std::string& who() const { return who_; }
+  Impl* impl() const { return impl_; }
+  // A stream of another device cannot order this one's work.
+  Status check_stream(const OrtSyncStream& stream) const {
+    TENON_INVALID_IF(CpuStream::from(stream) != nullptr || stream.impl == nullptr ||
+                         stream.device.type != device_.type || stream.device.vendor_id != device_.vendor_id ||
+                         stream.device.device_id != device_.device_id,
+                     "The stream belongs to another device than the semaphore's importer, which is that of {}.", who_);
+    return Status();
+  }
+
+ private:
+  const std::shared_ptr<PluginLibrary> keep_;
+  const std::string who_;
+  Impl* const impl_;
+  const OrtMemoryDevice device_;
+  const PluginMember<decltype(Impl::Release)> release_;
+};
+
+// Releases a plugin's handle: through the handle itself, as ONNX Runtime does, which has no importer there.
+template <typename Handle, typename Member>
+void release_handle(const std::string& who, Impl* impl, Handle* handle,
+                    const PluginMember<decltype(Handle::Release)>& own, const Member& importers) {
+  if (own) {
+    warn(call_value(who, own, handle));
+  } else if (!importers.absent()) {
+    warn(call_value(who, importers, impl, handle));
+  }
+}
+
+class PluginMemory final : public DeviceMemory {
+ public:
+  PluginMemory(std::shared_ptr<PluginImporter> importer, OrtExternalMemoryHandle* handle)
+      : importer_(std::move(importer)), handle_(handle) {}
+  ~PluginMemory() override {
+    Impl* impl = importer_->impl();
+    release_handle(importer_->who(), impl, handle_,
+                   TENON_MEMBER_OF_(handle_, handle_->version, OrtExternalMemoryHandle, Release),
+                   TENON_MEMBER(impl, OrtExternalResourceImporterImpl, ReleaseMemory));
+  }
+
+  Result<std::unique_ptr<OrtValue>> create_tensor(const OrtExternalTensorDescriptor& descriptor,
+                                                  const ImportedView& view,
+                                                  const std::shared_ptr<DeviceMemory>& self) override {
+    Impl* impl = importer_->impl();
+    const auto member = TENON_MEMBER(impl, OrtExternalResourceImporterImpl, CreateTensorFromMemory);
+    OrtValue* made = nullptr;
+    TENON_TRY(call(importer_->who(), member, impl, handle_, &descriptor, &made));
+    if (made == nullptr || !is_readable(made, sizeof(OrtValue)))
+      return device_error("{}: {} gives no tensor, with success.", importer_->who(), member.name);
+    std::unique_ptr<OrtValue> value(made);
+    const Tensor& tensor = value->tensor;
+    if (!value->is_tensor() || tensor.type() != view.type || !(tensor.shape() == view.shape))
+      return device_error("{}: {} gives another value than the {} tensor of shape {} that was asked for.",
+                          importer_->who(), member.name, data_type_name(view.type), view.shape.to_string());
+    // ONNX Runtime lets the program keep the import alive; here the tensor does, whatever the plugin's own does.
+    struct Owners {
+      std::shared_ptr<const void> plugins;
+      std::shared_ptr<DeviceMemory> import;
+    };
+    auto owners = std::make_shared<Owners>(tensor.owner(), self);
+    TENON_TRY_ASSIGN(Tensor held, Tensor::view(tensor.type(), tensor.shape(), tensor.data(), tensor.capacity_bytes(),
+                                               std::move(owners), tensor.place()));
+    value->tensor = tensor.read_only() ? held.as_read_only() : std::move(held);
+    return value;
+  }
+
+ private:
+  const std::shared_ptr<PluginImporter> importer_;
+  OrtExternalMemoryHandle* const handle_;
+};
+
+class PluginSemaphore final : public DeviceSemaphore {
+ public:
+  PluginSemaphore(std::shared_ptr<PluginImporter> importer, OrtExternalSemaphoreHandle* handle)
+      : importer_(std::move(importer)), handle_(handle) {}
+  ~PluginSemaphore() override {
+    Impl* impl = importer_->impl();
+    release_handle(importer_->who(), impl, handle_,
+                   TENON_MEMBER_OF_(handle_, handle_->version, OrtExternalSemaphoreHandle, Release),
+                   TENON_MEMBER(impl, OrtExternalResourceImporterImpl, ReleaseSemaphore));
+  }
+
+  Status wait(OrtSyncStream& stream, uint64_t value) override {
+    TENON_TRY(importer_->check_stream(stream));
+    Impl* impl = importer_->impl();
+    return call(importer_->who(), TENON_MEMBER(impl, OrtExternalResourceImporterImpl, WaitSemaphore), impl, handle_,
+                &stream, value);
+  }
+  Status signal(OrtSyncStream& stream, uint64_t value) override {
+    TENON_TRY(importer_->check_stream(stream));
+    Impl* impl = importer_->impl();
+    return call(importer_->who(), TENON_MEMBER(impl, OrtExternalResourceImporterImpl, SignalSemaphore), impl, handle_,
+                &stream, value);
+  }
+
+ private:
+  const std::shared_ptr<PluginImporter> importer_;
+  OrtExternalSemaphoreHandle* const handle_;
+};
+
+Result<std::shared_ptr<DeviceMemory>> PluginImporter::import_memory(const OrtExternalMemoryDescriptor& descriptor) {
+  const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, ImportMemory);
+  OrtExternalMemoryHandle* handle = nullptr;
+  TENON_TRY(call(who_, member, impl_, &descriptor, &handle));
+  TENON_TRY(check_object(who_, "OrtExternalMemoryHandle", handle, member.name));
+  auto self = std::static_pointer_cast<PluginImporter>(shared_from_this());
+  return std::shared_ptr<DeviceMemory>(std::make_shared<PluginMemory>(std::move(self), handle));
+}
+
+Result<std::shared_ptr<DeviceSemaphore>> PluginImporter::import_semaphore(
+    const OrtExternalSemaphoreDescriptor& descriptor) {
+  const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, ImportSemaphore);
+  OrtExternalSemaphoreHandle* handle = nullptr;
+  TENON_TRY(call(who_, member, impl_, &descriptor, &handle));
+  TENON_TRY(check_object(who_, "OrtExternalSemaphoreHandle", handle, member.name));
+  auto self = std::static_pointer_cast<PluginImporter>(shared_from_this());
+  return std::shared_ptr<DeviceSemaphore>(std::make_shared<PluginSemaphore>(std::move(self), handle));
+}
+
+// Devices whose graphics interop is initialised, with the library that makes an address mean the same device.
+using GraphicsDevices = std::map<const OrtEpDevice*, std::weak_ptr<PluginLibrary>>;
+Guarded<GraphicsDevices>& graphics_devices() {
+  static Guarded<GraphicsDevices> devices;
+  return devices;
+}
+
+bool is_initialised(const GraphicsDevices& devices, const OrtEpDevice& device,
+                    const std::shared_ptr<PluginLibrary>& library) {
+  const auto found = devices.find(&device);
+  return found != devices.end() && found->second.lock() == library;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceImporter>> make_plugin_importer(const OrtEpDevice& device) {
+  const std::string who = who_of(device);
+  TENON_TRY_ASSIGN(auto library, library_of(device));
+  const auto member = TENON_MEMBER(device.factory, OrtEpFactory, CreateExternalResourceImporterForDevice);
+  if (member.absent()) return std::shared_ptr<DeviceImporter>();
+  Impl* impl = nullptr;
+  Status status = call(who, member, device.factory, &device, &impl);
+  // A factory may have the member and still say that this device has no importer.
+  if (status.code() == StatusCode::kUnsupported || (status.ok() && impl == nullptr))
+    return std::shared_ptr<DeviceImporter>();
+  TENON_TRY(status);
+  TENON_TRY(check_object(who, "OrtExternalResourceImporterImpl", impl, member.name));
+  const OrtMemoryDevice memory = device.default_memory ? device.default_memory->device : OrtMemoryDevice{};
+  return std::shared_ptr<DeviceImporter>(std::make_shared<PluginImporter>(who, impl, memory, std::move(library)));
+}
+
+Status init_graphics_interop(const OrtEpDevice& device, const OrtGraphicsInteropConfig& config) {
+  TENON_TRY_ASSIGN(auto library, library_of(device));
+  const auto member = TENON_MEMBER(device.factory, OrtEpFactory, InitGraphicsInterop);
+  TENON_TRY(member.check(who_of(device)));
+  // Held over the call: two at once would both find the device free.
+  auto devices = graphics_devices().lock();
+  TENON_INVALID_IF(is_initialised(*devices, device, library),
+                   "Graphics interop of {} is initialised already; it ends with DeinitGraphicsInteropForEpDevice.",
+                   who_of(device));
+  TENON_TRY(call(who_of(device), member, device.factory, &device, &config));
+  (*devices)[&device] = library;
+  return Status();
+}
+
+Status deinit_graphics_interop(const OrtEpDevice& device) {
+  TENON_TRY_ASSIGN(auto library, library_of(device));
+  const auto member = TENON_MEMBER(device.factory, OrtEpFactory, DeinitGraphicsInterop);
+  TENON_TRY(member.check(who_of(device)));
+  auto devices = graphics_devices().lock();
+  if (!is_initialised(*devices, device, library)) return Status();
+  TENON_TRY(call(who_of(device), member, device.factory, &device));
+  devices->erase(&device);
+  return Status();
+}
+
+}  // namespace tenon::abi
