@@ -12,7 +12,7 @@
 namespace tenon::abi {
 namespace {
 
-// A binding for one run, given back at its end with nothing of the program's in it.
+// A binding for one run, given back at its end with nothing in it that the program may want freed.
 class BindingLease {
  public:
   explicit BindingLease(CoreSession& core) : core_(core) {}
@@ -20,10 +20,10 @@ class BindingLease {
   BindingLease& operator=(const BindingLease&) = delete;
   ~BindingLease() {
     if (run_ == nullptr) return;
-    for (size_t i = 0; i < run_->bound.size(); ++i) {
-      if (run_->bound[i]) run_->binding.unbind_input(i);
-      run_->bound[i] = false;
-    }
+    for (size_t i = 0; i < run_->inputs.size(); ++i)
+      if (std::exchange(run_->inputs[i].owned, false)) run_->binding.unbind_input(i);
+    for (size_t i = 0; i < run_->outputs.size(); ++i)
+      if (run_->outputs[i].owned) forget_output(i);
     core_.idle.lock()->push_back(std::move(run_));
   }
 
@@ -33,18 +33,30 @@ class BindingLease {
       if (!idle->empty()) {
         run_ = std::move(idle->back());
         idle->pop_back();
+        ++run_->run;
         return nullptr;
       }
     }
     Result<Binding> binding = core_.core->make_binding();
     if (!binding.ok()) return to_ort(binding.status());
-    run_ = std::make_unique<RunBinding>(*std::move(binding), core_.core->inputs().size());
+    run_ = std::make_unique<RunBinding>(*std::move(binding), core_.core->inputs().size(), core_.core->outputs().size());
+    run_->run = 1;
     return nullptr;
   }
 
-  RunBinding* operator->() { return run_.get(); }
+  RunBinding& run() { return *run_; }
+  // What an earlier run wrote for its program, this one leaves alone.
+  void forget_other_outputs() {
+    for (size_t i = 0; i < run_->outputs.size(); ++i)
+      if (run_->outputs[i].program && run_->outputs[i].run != run_->run) forget_output(i);
+  }
 
  private:
+  void forget_output(size_t index) {
+    (void)run_->binding.bind_output_auto(index);
+    run_->outputs[index].program = run_->outputs[index].owned = false;
+  }
+
   CoreSession& core_;
   std::unique_ptr<RunBinding> run_;
 };
@@ -91,19 +103,21 @@ OrtStatus* bind_inputs(const OrtSession& session, CoreSession& core, RunBinding&
     const size_t index = find_value(infos, call.input_names[i], i);
     if (index == kNotFound) return ort_error(ORT_INVALID_ARGUMENT, "Invalid input name: {}", call.input_names[i]);
     if (OrtStatus* bad = check_feed(infos[index], *call.inputs[i])) return bad;
-    const Status bound = run.binding.bind_input(index, call.inputs[i]->tensor);
+    const Tensor& tensor = call.inputs[i]->tensor;
+    const Status bound = run.binding.bind_input(index, tensor);
     if (!bound.ok()) return to_ort(bound);
-    run.bound[index] = true;
+    run.inputs[index].run = run.run;
+    run.inputs[index].owned = tensor.owner() != nullptr;
   }
   for (size_t i = 0; i < infos.size(); ++i) {
-    if (run.bound[i]) continue;
+    if (run.inputs[i].run == run.run) continue;
     const size_t fallback = &core == session.main.get()
                                 ? kNotFound
                                 : find_value(session.core().overridable_initializers(), infos[i].name, 0);
     if (fallback == kNotFound) return ort_error(ORT_FAIL, "Missing Input: {}", infos[i].name);
     const Status bound = run.binding.bind_input(i, session.core().overridable_default(fallback));
     if (!bound.ok()) return to_ort(bound);
-    run.bound[i] = true;
+    run.inputs[i] = {.run = run.run, .program = true, .owned = true};
   }
   return nullptr;
 }
@@ -120,6 +134,7 @@ OrtStatus* bind_outputs(CoreSession& core, RunBinding& run, const RunCall& call)
     if (OrtStatus* bad = check_fetch(infos[index], *given)) return bad;
     const Status bound = run.binding.bind_output(index, given->tensor);
     if (!bound.ok()) return to_ort(bound);
+    run.outputs[index] = {.run = run.run, .program = true, .owned = given->tensor.owner() != nullptr};
   }
   return nullptr;
 }
@@ -157,32 +172,15 @@ OrtStatus* fetch_outputs(CoreSession& core, RunBinding& run, const RunCall& call
   return nullptr;
 }
 
-// Drops what the program gave. Outputs that Tenon allocates stay: their memory serves the next run once the program
-// released it.
-void forget_outputs(CoreSession& core, RunBinding& run, std::span<const char* const> names,
-                    std::span<OrtValue* const> given) {
-  const std::span<const ValueInfo> infos = core.core->outputs();
-  for (size_t i = 0; i < names.size(); ++i) {
-    const size_t index = given[i] != nullptr ? find_value(infos, names[i], i) : kNotFound;
-    if (index != kNotFound) (void)run.binding.bind_output_auto(index);
-  }
-}
-
 OrtStatus* run_core(OrtSession& session, CoreSession& core, const RunCall& call) {
   BindingLease lease(core);
   if (OrtStatus* bad = lease.take()) return bad;
-  RunBinding& run = *lease.operator->();
-  OrtStatus* status = bind_inputs(session, core, run, call);
-  if (status == nullptr) status = bind_outputs(core, run, call);
-  if (status == nullptr) status = run_binding(session, core, run.binding, call.options);
-  const bool any_given =
-      std::any_of(call.outputs.begin(), call.outputs.end(), [](auto* one) { return one != nullptr; });
-  if (!any_given) [[likely]]
-    return status != nullptr ? status : fetch_outputs(core, run, call);
-  const std::vector<OrtValue*> given(call.outputs.begin(), call.outputs.end());
-  if (status == nullptr) status = fetch_outputs(core, run, call);
-  forget_outputs(core, run, call.output_names, given);
-  return status;
+  RunBinding& run = lease.run();
+  if (OrtStatus* bad = bind_inputs(session, core, run, call)) return bad;
+  if (OrtStatus* bad = bind_outputs(core, run, call)) return bad;
+  lease.forget_other_outputs();
+  if (OrtStatus* bad = run_binding(session, core, run.binding, call.options)) return bad;
+  return fetch_outputs(core, run, call);
 }
 
 }  // namespace

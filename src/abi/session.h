@@ -30,11 +30,19 @@ struct OrtEpAssignedSubgraph {
 
 namespace tenon::abi {
 
-// A binding of the core, kept between runs, and which of its inputs the run at hand has bound.
+// A binding of the core, kept between runs. What the program bound to it without an owner stays, unread, so that
+// binding the same again costs nothing; what has an owner is dropped at the end of the run.
 struct RunBinding {
-  explicit RunBinding(Binding made, size_t inputs) : binding(std::move(made)), bound(inputs) {}
+  struct Slot {
+    uint64_t run = 0;      // the last run that bound it
+    bool program = false;  // bound to a tensor of the program
+    bool owned = false;    // which has an owner
+  };
+  RunBinding(Binding made, size_t input_count, size_t output_count)
+      : binding(std::move(made)), inputs(input_count), outputs(output_count) {}
   Binding binding;
-  std::vector<bool> bound;
+  uint64_t run = 0;
+  std::vector<Slot> inputs, outputs;
 };
 
 // A session of the core with the bindings that no run uses now.

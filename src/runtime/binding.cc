@@ -21,6 +21,12 @@ Result<size_t> find_name(std::span<const ValueInfo> infos, std::string_view name
   return not_found("The model has no {} \"{}\"; it has {}.", kind, name, known.empty() ? "none" : known);
 }
 
+// Binding the same again changes nothing, and programs do it before every run.
+bool same_tensor(const Tensor& a, const Tensor& b) {
+  return a.data() == b.data() && a.type() == b.type() && a.shape() == b.shape() && a.owner() == b.owner() &&
+         a.capacity_bytes() == b.capacity_bytes() && a.place() == b.place() && a.read_only() == b.read_only();
+}
+
 Status check_tensor(const SessionImpl& session, const ValueInfo& info, const Tensor& tensor, std::string_view kind) {
   TENON_INVALID_IF(!tensor.defined(), "The tensor for {} \"{}\" is undefined.", kind, info.name);
   TENON_INVALID_IF(info.type != DataType::kUndefined && tensor.type() != info.type,
@@ -151,6 +157,7 @@ Status Binding::bind_output_auto(std::string_view name) {
 Status Binding::bind_input(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
+  if (tensor.defined() && same_tensor(tensor, impl_->inputs[index])) return {};
   TENON_TRY(check_tensor(*impl_->session, impl_->session->inputs()[index], tensor, "input"));
   if (impl_->session->has_devices()) {
     impl_->places.inputs[index] = impl_->session->place_of(tensor, impl_->place_words[index]);
@@ -162,6 +169,7 @@ Status Binding::bind_input(size_t index, Tensor tensor) {
 Status Binding::bind_output(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
+  if (tensor.defined() && same_tensor(tensor, impl_->outputs[index].bound)) return {};
   TENON_TRY(check_tensor(*impl_->session, impl_->session->outputs()[index], tensor, "output"));
   TENON_INVALID_IF(tensor.read_only(), "Output \"{}\" cannot be bound to read-only memory.",
                    impl_->session->outputs()[index].name);

@@ -39,6 +39,59 @@ static void wait_for(struct Call* call) {
   pthread_mutex_unlock(&call->mutex);
 }
 
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A run that has begun ends early when another thread asks for it. */
+static void ended_in_the_middle(void) {
+  static float memory[512 * 512];
+  const int64_t dims[2] = {512, 512};
+  const char *in[] = {"x"}, *out[] = {"t127"};
+  OrtSession* session = must_open("long.onnx");
+  OrtValue *x = floats(memory, 512 * 512, dims, 2), *result = NULL;
+  const OrtValue* values[] = {x};
+  OrtRunOptions* options = NULL;
+  double whole, begin, part = 0;
+  int attempt, early = 0;
+  MUST(ort->CreateRunOptions(&options));
+  MUST(ort->Run(session, NULL, in, values, 1, out, 1, &result)); /* the first run prepares */
+  ort->ReleaseValue(result);
+  result = NULL;
+  begin = seconds();
+  MUST(ort->Run(session, options, in, values, 1, out, 1, &result));
+  whole = seconds() - begin;
+  ort->ReleaseValue(result);
+  result = NULL;
+  for (attempt = 0; attempt < 10 && !early; ++attempt) {
+    struct Call call;
+    struct timespec quarter;
+    init_call(&call);
+    quarter.tv_sec = (time_t)(whole / 4);
+    quarter.tv_nsec = (long)(1e9 * (whole / 4 - (double)quarter.tv_sec));
+    MUST(ort->RunOptionsUnsetTerminate(options));
+    begin = seconds();
+    MUST(ort->RunAsync(session, options, in, values, 1, out, 1, &result, finished, &call));
+    nanosleep(&quarter, NULL);
+    MUST(ort->RunOptionsSetTerminate(options));
+    wait_for(&call);
+    part = seconds() - begin;
+    if (call.status == NULL) { /* too late: it was done */
+      ort->ReleaseValue(result);
+      result = NULL;
+      continue;
+    }
+    early = 1;
+    check("ended in the middle", call.status);
+  }
+  printf("before it was done: %d\n", early && part < whole);
+  ort->ReleaseRunOptions(options);
+  ort->ReleaseValue(x);
+  ort->ReleaseSession(session);
+}
+
 int main(int argc, char** argv) {
   static struct Call calls[8];
   OrtSessionOptions* options = NULL;
@@ -53,6 +106,7 @@ int main(int argc, char** argv) {
   start(argc, argv);
   MUST(ort->CreateSessionOptions(&options));
   MUST(ort->SetIntraOpNumThreads(options, 2));
+  ended_in_the_middle();
   session = open_session("session", "matmul.onnx", options);
   x = floats(a, 8, dims, 2);
   short_x = floats(a, 4, wrong, 2);

@@ -44,6 +44,10 @@ def write(folder):
     save(folder, "scalar", [node("Add", ["x", "x"], ["twice"])], [info("x", [])], [info("twice", [])])
     save(folder, "chain", [node("Relu" if i == 0 else "Add", ["x"] if i == 0 else [f"t{i - 1}", "x"], [f"t{i}"])
                            for i in range(64)], [info("x", [8])], [info("t63", [8])])
+    # About a second of work in many steps: long enough to be ended in its middle.
+    square = numpy_helper.from_array(np.eye(512, dtype=np.float32), "w")
+    save(folder, "long", [node("MatMul", ["x" if i == 0 else f"t{i - 1}", "w"], [f"t{i}"]) for i in range(128)],
+         [info("x", [512, 512])], [info("t127", [512, 512])], [square])
     weight = numpy_helper.from_array(np.arange(4, dtype=np.float32), "w")
     save(folder, "overridable", [node("Mul", ["x", "w"], ["y"])], [info("x", ["N", 4]), info("w", [4])],
          [info("y", ["N", 4])], [weight])
