@@ -39,7 +39,11 @@ OrtStatus* apply(OrtIoBinding& io) {
   for (const OrtIoBinding::Output& output : io.outputs) {
     const size_t index = find_value(core.outputs(), output.name, 0);
     if (index == kNotFound) return ort_error(ORT_INVALID_ARGUMENT, "Invalid output name: {}", output.name);
-    if (!output.value) continue;
+    if (!output.value) {
+      const Status bound = io.binding.bind_output_auto(index, to_place(output.place));
+      if (!bound.ok()) return to_ort(bound);
+      continue;
+    }
     if (OrtStatus* bad = check_fetch(core.outputs()[index], *output.value)) return bad;
     const Status bound = io.binding.bind_output(index, output.value->tensor);
     if (!bound.ok()) return to_ort(bound);
@@ -115,10 +119,6 @@ OrtStatus* ort_api::BindOutputToDevice(OrtIoBinding* binding_ptr, const char* na
   if (OrtStatus* bad = check_pointers("BindOutputToDevice",
                                       {{"binding_ptr", binding_ptr}, {"name", name}, {"mem_info_ptr", mem_info_ptr}}))
     return bad;
-  if (!host_reads(*mem_info_ptr))
-    return ort_error(ORT_NOT_IMPLEMENTED,
-                     "Output {} cannot be allocated in {}, which the host does not address; bind a value there.", name,
-                     mem_info_ptr->name);
   return guarded([&]() -> OrtStatus* {
     OrtIoBinding::Output& output = output_named(*binding_ptr, name);
     output.value.reset();

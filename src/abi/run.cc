@@ -41,6 +41,7 @@ class BindingLease {
     if (!binding.ok()) return to_ort(binding.status());
     run_ = std::make_unique<RunBinding>(*std::move(binding), core_.core->inputs().size(), core_.core->outputs().size());
     run_->run = 1;
+    for (size_t i = 0; i < run_->outputs.size(); ++i) let_output_be_made(i);
     return nullptr;
   }
 
@@ -52,8 +53,15 @@ class BindingLease {
   }
 
  private:
+  // Where its EP makes it if the host reads there, else in host memory: without an IoBinding, that is what programs
+  // expect of a run.
+  void let_output_be_made(size_t index) {
+    const MemoryPlace host;
+    const bool readable = devices_are_memory_compatible(core_.core->output_places()[index].place, host);
+    (void)(readable ? run_->binding.bind_output_auto(index) : run_->binding.bind_output_auto(index, host));
+  }
   void forget_output(size_t index) {
-    (void)run_->binding.bind_output_auto(index);
+    let_output_be_made(index);
     run_->outputs[index].program = run_->outputs[index].owned = false;
   }
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "abi/custom_ops.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "base/deadline.h"
@@ -26,6 +27,27 @@ Status write_model(const std::string& path, std::span<const std::byte> bytes) {
   return Status();
 }
 
+void describe_parts(OrtSession& session) {
+  for (const EpAssignment& assignment : session.core().assignments()) {
+    OrtEpAssignedSubgraph part;
+    part.ep_name = assignment.ep_name;
+    for (const auto& node : assignment.nodes) part.nodes.push_back({node.name, node.domain, node.op_type});
+    session.parts.push_back(std::move(part));
+  }
+  for (OrtEpAssignedSubgraph& part : session.parts) {
+    for (const OrtEpAssignedNode& node : part.nodes) part.pointers.push_back(&node);
+    session.part_pointers.push_back(&part);
+  }
+}
+
+// Where inputs are wanted and outputs are made, as the C ABI says it.
+void describe_memory(OrtSession& session) {
+  for (const ValuePlace& input : session.core().input_places())
+    session.input_memory.push_back(to_memory_info(input.place));
+  for (const ValuePlace& output : session.core().output_places())
+    session.output_memory.push_back(to_memory_info(output.place));
+}
+
 OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, CoreLoader load) {
   const std::atomic<bool>& cancelled_flag = *session.options.cancel_load;
   const auto load_cancelled = [&] { return cancelled_flag.load(std::memory_order_relaxed); };
@@ -38,9 +60,14 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   session.options.external_files.clear();
   session.core_options.external_files.clear();
   if (load_cancelled()) return make_ort_status(ORT_MODEL_LOAD_CANCELED, "The loading of the model was cancelled.");
+  if (!core.ok() && has_custom_domain(session.options, core.status().message()))
+    return ort_error(ORT_NOT_IMPLEMENTED, "{}Custom operators are registered, but not run. {}", load_prefix,
+                     core.status().message());
   if (!core.ok()) return load_error(core.status(), load_prefix);
   session.main = std::make_unique<CoreSession>(*std::move(core));
   if (!session.core().overridable_initializers().empty()) session.load = std::move(load);
+  describe_parts(session);
+  describe_memory(session);
   if (session.options.profiling) {
     session.profile = std::make_unique<SessionProfile>(session.options.profile_prefix);
     session.profile->add("session_initialization", begin_ns, monotonic_ns());

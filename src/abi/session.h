@@ -64,7 +64,7 @@ struct OrtSession {
   tenon::abi::CoreLoader load;  // kept only if the model has initializers that runs may override
   tenon::SessionOptions core_options;
   tenon::Guarded<std::unique_ptr<tenon::abi::CoreSession>> overriding;
-  OrtMemoryInfo cpu_memory;
+  std::vector<OrtMemoryInfo> input_memory, output_memory;
   std::vector<OrtEpAssignedSubgraph> parts;
   std::vector<const OrtEpAssignedSubgraph*> part_pointers;
   std::unique_ptr<tenon::abi::SessionProfile> profile;  // null: not profiling

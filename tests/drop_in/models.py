@@ -71,6 +71,10 @@ def write(folder):
     save(folder, "unknown_op", [node("NoSuchOperator", ["x"], ["y"])], [info("x", [1])], [info("y", [1])])
     save(folder, "custom_op", [node("Custom", ["x"], ["y"], domain="example.custom")], [info("x", [1])],
          [info("y", [1])])
+    model = save(folder, "custom_domain", [node("Custom", ["x"], ["y"], domain="example.custom")], [info("x", [1])],
+                 [info("y", [1])])
+    model.opset_import.append(helper.make_opsetid("example.custom", 1))
+    onnx.save(model, folder / "custom_domain.onnx")
     weights = np.eye(8, dtype=np.float32) * 2
     save(folder, "matmul", [node("MatMul", ["x", "w"], ["product"]), node("Relu", ["product"], ["y"])],
          [info("x", ["N", 8])], [info("y", ["N", 8])], [numpy_helper.from_array(weights, "w")])
