@@ -23,7 +23,7 @@
 #include "try_model.h"
 #include "windows.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TENON_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
 // A mutated shape asks for any amount of memory: malloc answers null as it would on a machine without so much.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
@@ -189,7 +189,7 @@ int main(int argument_count, char** texts) {
     return 2;
   }
   limit_memory();
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TENON_ADDRESS_SANITIZER
   __sanitizer_set_death_callback(say_current);
 #else
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, on_signal);

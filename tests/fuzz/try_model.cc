@@ -92,7 +92,7 @@ Outcome try_model(std::span<const std::byte> model, const TryOptions& options) {
 }
 
 void limit_memory() {
-#ifndef __SANITIZE_ADDRESS__
+#ifndef TENON_ADDRESS_SANITIZER
   constexpr rlim_t kLimit = rlim_t{1} << 30;
   const rlimit limit{kLimit, kLimit};
   (void)::setrlimit(RLIMIT_AS, &limit);
