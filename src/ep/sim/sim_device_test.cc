@@ -235,6 +235,46 @@ TEST_F(SimDeviceTest, ThePoolOfTheKitNeverReusesABlockTooEarly) {
   EXPECT_EQ(counters().total_order_violations, violations);
 }
 
+// S5.3: threads with streams of their own share the device, its scratch memory and one more stream.
+TEST_F(SimDeviceTest, ManyThreadsShareADevice) {
+  const int64_t violations = counters().total_order_violations;
+  std::atomic<int> wrong{0};
+  {
+    plugin::ScratchPool pool(device_->scratch_source(), 1 << 16);
+    const auto shared = device_->create_stream("shared");
+    const auto work = [&](int number) {
+      const auto stream = device_->create_stream("thread " + std::to_string(number));
+      for (int turn = 0; turn < 100; ++turn) {
+        auto block = pool.take(64, stream->progress());
+        auto memory = device_->allocate(64, SimMemory::Kind::kDefault);
+        if (!block.ok() || !memory.ok()) {
+          ++wrong;
+          continue;
+        }
+        ScratchUser user{device_, stream, static_cast<float>(number * 1000 + turn)};
+        const uint64_t use = device_->next_scratch_use();
+        user.use(block->data(), use);
+        user.finish(block->data(), use);
+        block->reset();
+        float result = 0;
+        const SimDevice::Copy in{.src = &user.value, .dst = *memory, .dst_on_device = true, .size_bytes = 4};
+        const SimDevice::Copy out{.src = *memory, .src_on_device = true, .dst = &result, .size_bytes = 4};
+        if (!device_->copy(in, stream).ok() || !device_->copy(out, stream).ok()) ++wrong;
+        device_->free(*memory);
+        if (turn % 7 == 0) shared->wait_for(stream);
+        if (turn % 11 == 0 && !shared->run_until(shared->queued()).ok()) ++wrong;
+        if (!stream->synchronize().ok() || result != user.value || user.read != user.value) ++wrong;
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 8; ++number) threads.emplace_back(work, number);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(shared->synchronize().ok());
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(counters().total_order_violations, violations);
+}
+
 TEST(SimFaults, TheNthVisitFailsOnce) {
   SimFaults faults;
   faults.arm(find_step("copy"), 2);
