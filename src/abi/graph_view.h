@@ -78,10 +78,12 @@ struct OrtNode {
 
 namespace tenon::abi {
 
-// What a view tells of the model around its graph. Copied into the view.
+// What a view tells of the model around its graph.
 struct GraphOrigin {
   std::string model_path;  // "" for a model from memory
+  std::string graph_name;  // of the model's graph
   ModelInfo info;
+  GraphNotes notes;
 };
 
 // Initializers of the model editor, by name in the order in which they were added.

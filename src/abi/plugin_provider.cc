@@ -168,6 +168,15 @@ Status PluginProvider::create_allocators() {
   return {};
 }
 
+void PluginProvider::set_model(const Model& model) {
+  auto origin = std::make_shared<GraphOrigin>(*origin_);
+  if (origin->model_path.empty()) origin->model_path = model.info.path;
+  origin->graph_name = model.graph.name;
+  origin->info = model.info;
+  origin->notes = model.notes;
+  origin_ = std::move(origin);
+}
+
 Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, std::span<const bool> taken) {
   std::vector<std::string> owners(graph.nodes.size());
   for (size_t n = 0; n < owners.size(); ++n) {
@@ -209,7 +218,8 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
   std::vector<const OrtGraph*> graphs;
   std::vector<const OrtNode*> fused_nodes;
   for (const Region* region : regions) {
-    TENON_TRY_ASSIGN(auto view, make_region_view(region->body, region->name, origin_));
+    const std::vector<size_t> ids(region->nodes.begin(), region->nodes.end());
+    TENON_TRY_ASSIGN(auto view, make_region_view(region->body, region->name, origin_, ids));
     auto node = make_region_node(*view, region->name, name_, static_cast<size_t>(region->id));
     graphs.push_back(view.get());
     fused_nodes.push_back(node.get());

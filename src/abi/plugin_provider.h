@@ -29,6 +29,7 @@ class PluginProvider final : public DeviceProvider {
 
   std::string_view name() const override { return name_; }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override;
+  void set_model(const Model& model) override;
   Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override;
   Status compile(std::span<const Region> regions) override;
   Status loaded() override;

@@ -54,12 +54,18 @@ OrtStatus* ort_api::ValueInfo_GetInitializerValue(const OrtValueInfo* value_info
                   [](const OrtValueInfo& v) -> const OrtValue* { return v.initializer.get(); });
 }
 
+// Null and success for what is no initializer, or lies in the model's own file.
 OrtStatus* ort_api::ValueInfo_GetExternalInitializerInfo(const OrtValueInfo* value_info,
                                                          OrtExternalInitializerInfo** info) noexcept {
   clear(info);
   if (value_info == nullptr) return null_argument("value_info");
   if (info == nullptr) return null_argument("info");
-  return nullptr;
+  const OrtGraph* const graph = value_info->graph;
+  if (graph == nullptr || graph->core == nullptr || !graph->origin) return nullptr;
+  const ConstantRef& constant = graph->core->value(value_info->core).constant;
+  const ExternalTensor* const external = constant ? graph->origin->notes.find_external(constant) : nullptr;
+  if (external == nullptr) return nullptr;
+  return make_object(info, external->location, static_cast<int64_t>(external->offset_bytes), constant->size_bytes);
 }
 
 OrtStatus* ort_api::ValueInfo_IsRequiredGraphInput(const OrtValueInfo* value_info,

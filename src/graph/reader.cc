@@ -202,6 +202,12 @@ Status check_name(const ReadContext& context, std::string_view name, const char*
 
 }  // namespace reader
 
+const ExternalTensor* GraphNotes::find_external(const ConstantRef& constant) const {
+  const auto found = external.find(constant.get());
+  // The address may be that of a later constant.
+  return found != external.end() && found->second.constant.lock() == constant ? &found->second : nullptr;
+}
+
 namespace {
 
 Status add_files(reader::ReadContext& context, const ReaderReplacements& replacements) {
@@ -224,6 +230,7 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
   TENON_TRY(add_files(context, replacements));
   Result<Model> model = reader::read_and_catch(context, file->bytes());
   if (!model.ok()) return std::move(model).status().with_context(format("while reading \"{}\".", path));
+  model->info.path = path;
   // What was copied is not read here again, and most weights are read once more at most, to be packed.
   file->drop_pages();
   return model;

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -15,6 +17,7 @@
 namespace tenon {
 
 struct ModelInfo {
+  std::string path;  // as the caller gave it; "" for a model from memory
   int64_t ir_version = 0;
   std::string producer_name;
   std::string producer_version;
@@ -33,11 +36,22 @@ struct DimDenotation {
   std::string text;
 };
 
-// Of the model's own graph, not of subgraphs.
+// Where a tensor's bytes lie that the model keeps in another file.
+struct ExternalTensor {
+  std::weak_ptr<const Constant> constant;
+  std::string location;  // as the model gives it: relative to the model's directory
+  size_t offset_bytes = 0;
+};
+
+// Of the model's own graph, not of subgraphs, but for external tensors.
 struct GraphNotes {
   std::string doc_string;
   std::vector<DimDenotation> denotations;  // of inputs
   std::vector<ValueId> overridable;        // initializers that are listed as inputs too
+  std::unordered_map<const Constant*, ExternalTensor> external;
+
+  // Null for a constant whose bytes are the model's own, or were made.
+  const ExternalTensor* find_external(const ConstantRef& constant) const;
 };
 
 struct Model {

@@ -193,7 +193,8 @@ Result<size_t> to_size(std::string_view digits, std::string_view what, std::stri
   return value;
 }
 
-Status read_external(ReadContext& context, const TensorFields& fields, Constant& constant) {
+Status read_external(ReadContext& context, const TensorFields& fields, const std::shared_ptr<Constant>& made) {
+  Constant& constant = *made;
   size_t offset = 0;
   if (fields.has_offset) {
     TENON_TRY_ASSIGN(offset, to_size(fields.offset, "offset", fields.name));
@@ -211,6 +212,7 @@ Status read_external(ReadContext& context, const TensorFields& fields, Constant&
     return out_of_range("Offset ({}) plus size ({}) of tensor \"{}\" exceeds the external file \"{}\" ({} bytes).",
                         offset, constant.size_bytes, fields.name, fields.location, file->bytes().size());
   }
+  context.notes.external[made.get()] = {made, std::string(fields.location), offset};
   return take_raw(context, constant, file->bytes().subspan(offset, constant.size_bytes), file, true);
 }
 
@@ -331,7 +333,7 @@ Result<NamedConstant> read_new_tensor(ReadContext& context, std::string_view mes
   }
   if (fields.is_external) {
     TENON_INVALID_IF(fields.type == DataType::kString, "Tensor \"{}\" of strings has external data.", fields.name);
-    TENON_TRY(read_external(context, fields, *constant));
+    TENON_TRY(read_external(context, fields, constant));
   } else if (fields.has_raw) {
     TENON_INVALID_IF(fields.type == DataType::kString, "Tensor \"{}\" of strings has raw data.", fields.name);
     TENON_INVALID_IF(fields.raw.size() != constant->size_bytes,

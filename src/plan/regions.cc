@@ -221,6 +221,7 @@ Result<std::vector<Region>> Partition::build(Graph& graph) const {
     region.name = grant.claim.name.empty() ? format("region {}", g) : grant.claim.name;
     region.fused = grant.claim.fused;
     region.drop_constants = grant.claim.fused && grant.claim.drop_constants;
+    region.nodes = grant.claim.nodes;
     region.body = std::move(builder.body());
 
     Node node;

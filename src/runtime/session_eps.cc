@@ -64,6 +64,7 @@ Status SessionImpl::partition() {
   Graph& graph = model_.graph;
   Partition partition(graph);
   for (size_t i = 0; i < device_providers_.size(); ++i) {
+    device_providers_[i]->set_model(model_);
     Result<std::vector<Claim>> claims = device_providers_[i]->claim(graph, partition.taken());
     if (!claims.ok()) {
       // As elsewhere: an EP that cannot say what it wants gets nothing, and the model still runs.

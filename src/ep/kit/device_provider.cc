@@ -2,6 +2,8 @@
 
 namespace tenon {
 
+void DeviceProvider::set_model(const Model&) {}
+
 Status DeviceProvider::can_run(const Graph& graph, const Node& node) const {
   if (node.domain == "tenon" && node.op_type == "Region") return {};
   return unsupported("Node {} is not a region of the {} EP.", node.label(graph), name());

@@ -22,6 +22,8 @@
 
 namespace tenon {
 
+struct Model;
+
 // Nodes that an EP wants. The runtime checks it: nodes exist, are free, and do not depend on themselves through others.
 struct Claim {
   std::vector<int32_t> nodes;   // of graph.nodes, ascending
@@ -37,6 +39,7 @@ struct Region {
   std::string name;
   bool fused = false;
   bool drop_constants = false;
+  std::vector<int32_t> nodes;  // node n of the body is node nodes[n] of the graph that claim() got
   Graph body;
 };
 
@@ -53,6 +56,9 @@ struct RunInfo {
 
 class DeviceProvider : public ExecutionProvider {
  public:
+  // Before claim(): the model as it was read, for what its file says of itself. Valid during the call. The default does
+  // nothing.
+  virtual void set_model(const Model& model);
   // `taken[n]`: node n belongs to an EP of higher preference.
   virtual Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) = 0;
   virtual Status compile(std::span<const Region> regions) = 0;
