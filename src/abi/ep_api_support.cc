@@ -1,16 +1,36 @@
 // OrtEpApi: what an EP answers in GetCapability.
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
 
 #include "abi/ep_support_info.h"
 #include "abi/graph_view.h"
 #include "abi/slots.h"
 #include "abi/view_arguments.h"
+#include "base/format.h"
 
 namespace tenon::abi {
 
 namespace {
 
 constexpr uint32_t kDropConstantsSince = 23;  // the API version of OrtNodeFusionOptions::drop_constant_initializers
+
+// "Ep_123_0": the same in every session with this model, another for each region, as plugins that keep what they
+// compiled expect it.
+std::string region_name(const OrtEpGraphSupportInfo& info) {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  const auto add = [&](std::string_view text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    hash *= 1099511628211u;
+  };
+  add(info.graph->name);
+  for (const std::unique_ptr<OrtNode>& node : info.graph->nodes) {
+    add(node->op_type);
+    for (const OrtValueInfo* output : node->outputs) add(output != nullptr ? output->name : std::string_view());
+  }
+  return format("{}_{}_{}", info.ep_name, hash, info.claims.size());
+}
 
 OrtStatus* check_node(const OrtEpGraphSupportInfo& info, const OrtNode& node) noexcept {
   if (node.core >= 0 && node.graph != nullptr && node.graph->core == info.graph->core) return nullptr;
@@ -30,6 +50,7 @@ OrtStatus* ep_api::EpGraphSupportInfo_AddNodesToFuse(OrtEpGraphSupportInfo* grap
   return guarded([&]() -> OrtStatus* {
     Claim claim;
     claim.fused = true;
+    claim.name = region_name(*graph_support_info);
     for (size_t i = 0; i < num_nodes; ++i) {
       if (nodes[i] == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "Node {} of {} to fuse is null.", i, num_nodes);
       if (OrtStatus* bad = check_node(*graph_support_info, *nodes[i])) return bad;

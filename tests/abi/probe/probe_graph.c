@@ -185,10 +185,18 @@ void dump_node(const OrtNode* node, int depth) {
     for (i = 0; i < count; ++i) dump_attribute(attributes[i], depth + 1);
   if (QUIET(Node_GetNumSubgraphs(node, &count)) && count > 0 && count <= 16 &&
       QUIET(Node_GetSubgraphs(node, graphs, count, graph_names))) {
-    for (i = 0; i < count; ++i) {
+    /* By name: their order is not the same in every host. */
+    const char* last = "";
+    for (;;) {
       char title[256];
-      snprintf(title, sizeof(title), "%*ssubgraph \"%s\" of \"%s\"", 2 * depth, "", graph_names[i], node_name(node));
-      dump_graph(graphs[i], title);
+      size_t next = count;
+      for (i = 0; i < count; ++i)
+        if (strcmp(graph_names[i], last) > 0 && (next == count || strcmp(graph_names[i], graph_names[next]) < 0))
+          next = i;
+      if (next == count) break;
+      last = graph_names[next];
+      snprintf(title, sizeof(title), "%*ssubgraph \"%s\" of \"%s\"", 2 * depth, "", last, node_name(node));
+      dump_graph(graphs[next], title);
     }
   }
 }
