@@ -1,4 +1,6 @@
 // The memory in which a session wants its inputs and leaves its outputs (S1.8); session_ep_devices.cc has the devices.
+#include <algorithm>
+
 #include "abi/session.h"
 #include "abi/slots.h"
 #include "abi/status.h"
@@ -10,7 +12,8 @@ OrtStatus* fill_memory_infos(const char* function, const OrtSession* session, co
                              std::vector<OrtMemoryInfo> OrtSession::* known) noexcept {
   if (OrtStatus* bad = check_pointers(function, {{"session", session}, {"infos", infos}})) return bad;
   const std::vector<OrtMemoryInfo>& all = session->*known;
-  for (size_t i = 0; i < count; ++i) infos[i] = i < all.size() ? &all[i] : nullptr;
+  // As the reference does: what there is, and nothing beyond it.
+  for (size_t i = 0; i < std::min(count, all.size()); ++i) infos[i] = &all[i];
   return nullptr;
 }
 

@@ -90,7 +90,7 @@ static void metadata(const char* name) {
 
 static void devices(const char* name) {
   OrtSession* session = must_open(name);
-  const OrtMemoryInfo* infos[2] = {NULL, NULL};
+  const OrtMemoryInfo* infos[5] = {NULL};
   const char* text = NULL;
   OrtMemoryInfoDeviceType device;
   printf("== devices of %s\n", name);
