@@ -13,6 +13,7 @@
 namespace tenon::sim {
 
 // Live objects, then totals.
+// clang-format off
 #define TENON_SIM_COUNTERS(X)                                                                                         \
   X(factories)                                                                                                        \
   X(eps)                                                                                                              \
@@ -22,6 +23,7 @@ namespace tenon::sim {
               X(total_copies) X(total_copied_bytes) X(total_scratch_takes) X(total_order_violations)                  \
                   X(total_sync_stream_reads) X(total_old_stream_reads) X(total_host_waits) X(total_device_waits)      \
                       X(total_faults) X(total_synchronous_calls)
+// clang-format on
 
 struct SimCounters {
 #define X(name) std::atomic<int64_t> name{0};
@@ -46,6 +48,7 @@ struct SimCounters {
 SimCounters& counters();
 
 // Every place that can fail. Names are what the option fail_at and the test interface take.
+// clang-format off
 #define TENON_SIM_STEPS(X)                                                                                          \
   X(create_ep)                                                                                                      \
   X(get_capability)                                                                                                 \
@@ -55,6 +58,7 @@ SimCounters& counters();
               X(kernel_registry) X(create_importer) X(import_memory) X(map) X(create_tensor) X(import_semaphore)    \
                   X(wait_semaphore) X(signal_semaphore) X(create_profiler) X(start_profiling) X(end_profiling)      \
                       X(write_context) X(read_context)
+// clang-format on
 
 enum class SimStep : uint8_t {
 #define X(name) name,

@@ -87,8 +87,10 @@ Result<std::vector<plugin::DeviceOffer>> SimFactory::offer_devices(std::span<con
 
 Result<std::unique_ptr<plugin::Ep>> SimFactory::create_ep(const plugin::EpRequest& request) {
   TENON_TRY(process_faults().hit(SimStep::create_ep));
-  TENON_UNSUPPORTED_IF(request.devices.size() != 1, "The simulated EP runs a session on one device; {} are given.",
-                       request.devices.size());
+  if (request.devices.size() > 1)
+    host().log(request.logger, ORT_LOGGING_LEVEL_INFO,
+               format("The simulated EP runs a session on the first of the {} devices that it is given.",
+                      request.devices.size()));
   const std::optional<int32_t> number = device_number(request.devices[0]);
   std::shared_ptr<SimDevice> chosen;
   if (number) {
