@@ -29,7 +29,7 @@ struct Imported {
 };
 
 bool import_new(Check& check, SemaphoreExporter& exporter, Imported* out) {
-  check.step(format("importing a {}", exporter.name()));
+  check.step(tenon::format("importing a {}", exporter.name()));
   auto made = exporter.make();
   if (!check.expect_ok(made.status(), exporter.name())) return false;
   out->semaphore = std::move(*made);
@@ -40,13 +40,13 @@ bool import_new(Check& check, SemaphoreExporter& exporter, Imported* out) {
 bool wait(Check& check, Imported& semaphore, OrtSyncStream* stream, uint64_t value) {
   return check.expect_ok(
       check.take(check.interop().WaitSemaphore(check.importer(), semaphore.handle.get(), stream, value)),
-      format("WaitSemaphore for {}", value));
+      tenon::format("WaitSemaphore for {}", value));
 }
 
 bool signal(Check& check, Imported& semaphore, OrtSyncStream* stream, uint64_t value) {
   return check.expect_ok(
       check.take(check.interop().SignalSemaphore(check.importer(), semaphore.handle.get(), stream, value)),
-      format("SignalSemaphore to {}", value));
+      tenon::format("SignalSemaphore to {}", value));
 }
 
 // S1.2, S1.3
@@ -59,7 +59,7 @@ void bad_descriptors(Check& check) {
     const int fds = count_open_fds();
     Owned<OrtExternalSemaphoreHandle> handle;
     check.expect_code(import_semaphore(check, descriptor, &handle), code, "ImportSemaphore with " + what);
-    check.expect(count_open_fds() == fds, format("{}: a failed import leaves file descriptors open.", what));
+    check.expect(count_open_fds() == fds, tenon::format("{}: a failed import leaves file descriptors open.", what));
     if (semaphore == nullptr) return;
     const std::string lost = handle == nullptr ? semaphore->check_still_ours() : "";
     if (!lost.empty()) check.fail(lost);
@@ -73,7 +73,7 @@ void bad_descriptors(Check& check) {
     descriptor.version = version;
     descriptor.type = type;
     descriptor.native_handle = &local;
-    refused(nullptr, descriptor, ORT_NOT_IMPLEMENTED, format("the unsupported type {:#x}", kind));
+    refused(nullptr, descriptor, ORT_NOT_IMPLEMENTED, tenon::format("the unsupported type {:#x}", kind));
   }
   for (const auto& exporter : check.semaphore_exporters()) {
     auto made = exporter->make();
@@ -81,13 +81,14 @@ void bad_descriptors(Check& check) {
     for (const uint32_t wrong : {0u, 1000u}) {
       OrtExternalSemaphoreDescriptor descriptor = (*made)->descriptor(version);
       descriptor.version = wrong;
-      refused(made->get(), descriptor, ORT_INVALID_ARGUMENT, format("version {} ({})", wrong, exporter->name()));
+      refused(made->get(), descriptor, ORT_INVALID_ARGUMENT, tenon::format("version {} ({})", wrong, exporter->name()));
     }
     OrtExternalSemaphoreDescriptor descriptor = (*made)->descriptor(version);
     // No fd of this number is open; for pointers, null.
     const bool is_fd = exporter->kind() == TENON_EXTERNAL_SEMAPHORE_SHARED_TIMELINE_FD;
     descriptor.native_handle = is_fd ? reinterpret_cast<void*>(intptr_t{1 << 20}) : nullptr;
-    refused(made->get(), descriptor, ORT_INVALID_ARGUMENT, format("a handle that is none ({})", exporter->name()));
+    refused(made->get(), descriptor, ORT_INVALID_ARGUMENT,
+            tenon::format("a handle that is none ({})", exporter->name()));
   }
 }
 
@@ -121,10 +122,10 @@ void import_fence(Check& check) {
         if (!import_new(check, *exporter, &semaphore)) break;
         semaphore.handle.reset();
         const std::string wrong = semaphore.semaphore->check_given_back();
-        if (!wrong.empty()) check.fail(format("{}: {}", exporter->name(), wrong));
+        if (!wrong.empty()) check.fail(tenon::format("{}: {}", exporter->name(), wrong));
       }
       check.expect(round == 0 || count_open_fds() == fds,
-                   format("{}: import and release leave file descriptors open.", exporter->name()));
+                   tenon::format("{}: import and release leave file descriptors open.", exporter->name()));
     }
   }
 }
@@ -136,22 +137,22 @@ void wait_and_signal(Check& check) {
     if (!import_new(check, *exporter, &semaphore)) continue;
     const auto stream = check.stream();
     if (stream == nullptr) return;
-    check.step(format("waiting first, signalling later ({})", exporter->name()));
+    check.step(tenon::format("waiting first, signalling later ({})", exporter->name()));
     if (!wait(check, semaphore, stream.get(), 1) || !signal(check, semaphore, stream.get(), 2)) continue;
     std::this_thread::sleep_for(milliseconds(20));
     const auto early = semaphore.other().value();
     check.expect(early.ok() && *early == 0,
-                 format("{}: the signal did not wait for the wait before it.", exporter->name()));
+                 tenon::format("{}: the signal did not wait for the wait before it.", exporter->name()));
     std::thread other([&] {
       std::this_thread::sleep_for(milliseconds(20));
       (void)semaphore.other().signal(1);
     });
     const Status reached = semaphore.other().wait(2, kLongNs);
     other.join();
-    check.expect_ok(reached, format("{}: the value that was signalled does not arrive", exporter->name()));
+    check.expect_ok(reached, tenon::format("{}: the value that was signalled does not arrive", exporter->name()));
     const auto value = semaphore.other().value();
     check.expect(value.ok() && *value == 2,
-                 format("{}: the semaphore is not at the signalled value.", exporter->name()));
+                 tenon::format("{}: the semaphore is not at the signalled value.", exporter->name()));
   }
 }
 
@@ -162,14 +163,14 @@ void program_order(Check& check) {
     if (!import_new(check, *exporter, &first) || !import_new(check, *exporter, &second)) continue;
     const auto stream = check.stream();
     if (stream == nullptr) return;
-    check.step(format("four operations on one stream ({})", exporter->name()));
+    check.step(tenon::format("four operations on one stream ({})", exporter->name()));
     if (!wait(check, first, stream.get(), 1) || !signal(check, second, stream.get(), 1) ||
         !wait(check, first, stream.get(), 2) || !signal(check, second, stream.get(), 2))
       continue;
     (void)first.other().signal(1);
     check.expect_ok(second.other().wait(1, kLongNs), "The first signal after the first wait");
     check.expect(!second.other().wait(2, kShortNs).ok(),
-                 format("{}: the second signal passes before the second wait.", exporter->name()));
+                 tenon::format("{}: the second signal passes before the second wait.", exporter->name()));
     (void)first.other().signal(2);
     check.expect_ok(second.other().wait(2, kLongNs), "The second signal after the second wait");
   }
@@ -197,7 +198,7 @@ void released_while_queued(Check& check) {
     const auto stream = check.stream();
     if (stream == nullptr) return;
     if (!wait(check, semaphore, stream.get(), 1) || !signal(check, semaphore, stream.get(), 2)) continue;
-    check.step(format("releasing the handle while its work is queued ({})", exporter->name()));
+    check.step(tenon::format("releasing the handle while its work is queued ({})", exporter->name()));
     semaphore.handle.reset();
     (void)semaphore.other().signal(1);
     check.expect_ok(semaphore.other().wait(2, kLongNs), "A signal whose handle was released");
@@ -212,7 +213,7 @@ void never_signalled(Check& check) {
     auto stream = check.stream();
     if (stream == nullptr) return;
     if (!wait(check, semaphore, stream.get(), 1)) continue;
-    check.step(format("releasing a stream that waits for ever ({})", exporter->name()));
+    check.step(tenon::format("releasing a stream that waits for ever ({})", exporter->name()));
     stream.reset();
     // Only now: somebody may hold the semaphore for the stream's work.
     semaphore.handle.reset();
@@ -244,7 +245,7 @@ void many_threads(Check& check) {
     }
     for (auto& result : done) {
       const std::string wrong = result.get();
-      if (!wrong.empty()) check.fail(format("{}: {}", exporter->name(), wrong));
+      if (!wrong.empty()) check.fail(tenon::format("{}: {}", exporter->name(), wrong));
     }
   }
 }

@@ -86,9 +86,10 @@ std::string run_apart(double timeout_seconds, const std::function<void(int fd)>&
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   ::kill(-child, SIGKILL);
-  if (timed_out) return format("does not end within {} s", timeout_seconds);
-  if (WIFSIGNALED(status)) return format("is ended by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-  if (WEXITSTATUS(status) != 0) return format("exits with {}", WEXITSTATUS(status));
+  if (timed_out) return tenon::format("does not end within {} s", timeout_seconds);
+  if (WIFSIGNALED(status))
+    return tenon::format("is ended by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  if (WEXITSTATUS(status) != 0) return tenon::format("exits with {}", WEXITSTATUS(status));
   return "";
 }
 
@@ -129,7 +130,7 @@ CheckResult collect(const CheckEntry& entry, const SuiteOptions& options, std::s
           run_check(entry, options, [fd](char type, const std::string& text) { send_record(fd, type, text); });
         },
         on_record);
-    if (!ended.empty()) result.failures.push_back(format("The check {}, at: {}.", ended, step));
+    if (!ended.empty()) result.failures.push_back(tenon::format("The check {}, at: {}.", ended, step));
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.verdict = !result.failures.empty()          ? Verdict::kFailed
@@ -292,12 +293,12 @@ bool Check::expect(bool condition, const std::string& text) {
 
 bool Check::expect_code(const Outcome& outcome, OrtErrorCode code, const std::string& what) {
   if (outcome.code == code) return true;
-  fail(format("{}: {} instead of {}.", what, outcome.text(), code_name(code)));
+  fail(tenon::format("{}: {} instead of {}.", what, outcome.text(), code_name(code)));
   return false;
 }
 
 bool Check::expect_ok(const Status& status, const std::string& what) {
-  if (!status.ok()) fail(format("{}: {}", what, status.message()));
+  if (!status.ok()) fail(tenon::format("{}: {}", what, status.message()));
   return status.ok();
 }
 

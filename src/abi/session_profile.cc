@@ -24,7 +24,7 @@ std::string file_name(const std::string& prefix) {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d_%H-%M-%S", &parts);
   const unsigned number = files.fetch_add(1, std::memory_order_relaxed);
-  return number == 0 ? format("{}_{}.json", prefix, text) : format("{}_{}_{}.json", prefix, text, number);
+  return number == 0 ? tenon::format("{}_{}.json", prefix, text) : tenon::format("{}_{}_{}.json", prefix, text, number);
 }
 
 int this_thread() { return static_cast<int>(::syscall(SYS_gettid)); }
@@ -49,12 +49,13 @@ Result<std::string> SessionProfile::write() {
   std::fputs("[\n", file);
   for (size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
-    std::fputs(format("{{\"cat\":\"Session\",\"pid\":{},\"tid\":{},\"dur\":{},\"ts\":{},\"ph\":\"X\",\"name\":\"{}\","
+    std::fputs(
+        tenon::format("{{\"cat\":\"Session\",\"pid\":{},\"tid\":{},\"dur\":{},\"ts\":{},\"ph\":\"X\",\"name\":\"{}\","
                       "\"args\":{{}}}}{}\n",
                       process, event.thread, (event.end_ns - event.begin_ns) / 1000,
                       (event.begin_ns - start_ns_) / 1000, event.name, i + 1 < events.size() ? "," : "")
-                   .c_str(),
-               file);
+            .c_str(),
+        file);
   }
   std::fputs("]\n", file);
   const bool failed = std::ferror(file) != 0;

@@ -58,7 +58,7 @@ Result<std::shared_ptr<SimProgram>> SimEp::read_context(const GraphNode& node) c
     TENON_TRY_ASSIGN(bytes, read_file(folder + bytes));
   }
   auto program = SimProgram::parse(runtime_, bytes);
-  if (!program.ok()) return std::move(program).status().with_context(format("while reading {}", node.label()));
+  if (!program.ok()) return std::move(program).status().with_context(tenon::format("while reading {}", node.label()));
   return program;
 }
 

@@ -66,7 +66,7 @@ class SimKernel final : public plugin::NodeKernel {
     }
     TENON_TRY_CONTEXT(check_operands(*node_->op, tensors), "while running {}", node_->name);
     auto made = node_->op->infer({.tensors = tensors, .host = on_host}, node_->attributes);
-    if (!made.ok()) return std::move(made).status().with_context(format("while running {}", node_->name));
+    if (!made.ok()) return std::move(made).status().with_context(tenon::format("while running {}", node_->name));
     std::vector<SimArgument> out;
     for (size_t i = 0; i < made->size(); ++i) {
       TENON_TRY_ASSIGN(const TensorArgument output, call.output(i, (*made)[i].shape));

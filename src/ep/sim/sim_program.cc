@@ -192,7 +192,7 @@ Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) cons
     TENON_TRY_CONTEXT(check_operands(*step.node->op, tensors), "while running {}", step.node->name);
     Result<std::vector<SimTensor>> made =
         step.node->op->infer({.tensors = tensors, .host = on_host}, step.node->attributes);
-    if (!made.ok()) return std::move(made).status().with_context(format("while running {}", step.node->name));
+    if (!made.ok()) return std::move(made).status().with_context(tenon::format("while running {}", step.node->name));
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const SimTensor& tensor = (*made)[i];
       const int64_t index = output_index(step.outputs[i]);
