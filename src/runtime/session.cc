@@ -285,6 +285,8 @@ Result<std::vector<Tensor>> Session::run(std::span<const std::pair<std::string, 
                                          const RunOptions& options) {
   TENON_TRY_ASSIGN(Binding binding, make_binding());
   for (const auto& [name, tensor] : inputs) TENON_TRY(binding.bind_input(name, tensor));
+  // The caller reads them: an output of a device's EP comes to host memory.
+  for (size_t i = 0; i < outputs().size(); ++i) TENON_TRY(binding.bind_output_auto(i, MemoryPlace()));
   TENON_TRY(run(binding, options));
   std::vector<Tensor> results;
   for (size_t i = 0; i < outputs().size(); ++i) results.push_back(binding.output(i));
