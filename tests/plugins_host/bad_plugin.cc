@@ -49,9 +49,7 @@ struct Info : OrtNodeComputeInfo {};
 struct Ep : OrtEp {
   OrtKernelRegistry* registry = nullptr;
 };
-struct Factory : OrtEpFactory {
-  OrtCustomOpDomain* domain = nullptr;
-};
+struct Factory : OrtEpFactory {};
 
 int g_state = 0;
 
@@ -91,17 +89,6 @@ OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo*, void* state, OrtKernelConte
   called("Compute");
   if (state != &g_state) std::abort();
   if (OrtStatus* bad = outcome("Compute")) return bad;
-  if (lie("no output")) return nullptr;
-  if (lie("output of another shape")) {
-    const int64_t dims[] = {1, 1, 1};
-    OrtValue* output = nullptr;
-    return g_api->KernelContext_GetOutput(context, 0, dims, 3, &output);
-  }
-  if (lie("output index")) {
-    const int64_t dims[] = {1};
-    OrtValue* output = nullptr;
-    return g_api->KernelContext_GetOutput(context, 7, dims, 1, &output);
-  }
   return relu(context);
 }
 
@@ -359,46 +346,6 @@ OrtStatus* ORT_API_CALL create_transfer(OrtEpFactory*, OrtDataTransferImpl** out
   return outcome("CreateDataTransfer");
 }
 
-// A custom operator of the plugin's own domain: y = 2 x.
-struct Twice : OrtCustomOp {};
-Twice g_twice;
-
-void fill_twice() {
-  g_twice.version = ORT_API_VERSION;
-  g_twice.GetName = +[](const OrtCustomOp*) { return "Twice"; };
-  g_twice.GetExecutionProviderType = +[](const OrtCustomOp*) -> const char* { return nullptr; };
-  g_twice.GetInputTypeCount = +[](const OrtCustomOp*) -> size_t { return 1; };
-  g_twice.GetOutputTypeCount = +[](const OrtCustomOp*) -> size_t { return 1; };
-  g_twice.GetInputType = +[](const OrtCustomOp*, size_t) { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; };
-  g_twice.GetOutputType = g_twice.GetInputType;
-  g_twice.GetInputCharacteristic = +[](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
-  g_twice.GetOutputCharacteristic = g_twice.GetInputCharacteristic;
-  g_twice.CreateKernelV2 = +[](const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*, void** kernel) -> OrtStatus* {
-    called("Twice.CreateKernelV2");
-    *kernel = &g_state;
-    return nullptr;
-  };
-  g_twice.KernelComputeV2 = +[](void*, OrtKernelContext* context) -> OrtStatus* {
-    called("Twice.KernelComputeV2");
-    return elementwise(context, [](float x) { return 2 * x; });
-  };
-  g_twice.KernelDestroy = +[](void*) { called("Twice.KernelDestroy"); };
-  g_twice.GetStartVersion = +[](const OrtCustomOp*) { return 1; };
-  g_twice.GetEndVersion = +[](const OrtCustomOp*) { return 2147483647; };
-}
-
-OrtStatus* ORT_API_CALL domain_count(OrtEpFactory* self, size_t* count) {
-  called("GetNumCustomOpDomains");
-  *count = static_cast<Factory*>(self)->domain != nullptr ? 1 : 0;
-  return nullptr;
-}
-
-OrtStatus* ORT_API_CALL domains(OrtEpFactory* self, OrtCustomOpDomain** out, size_t count) {
-  called("GetCustomOpDomains");
-  if (count > 0) out[0] = static_cast<Factory*>(self)->domain;
-  return nullptr;
-}
-
 }  // namespace
 
 extern "C" {
@@ -432,22 +379,13 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base
   factory->OrtEpFactory::CreateEp = member("CreateEp", &create_ep);
   factory->OrtEpFactory::ReleaseEp = member("ReleaseEp", &release_ep);
   factory->OrtEpFactory::CreateDataTransfer = member("CreateDataTransfer", &create_transfer);
-  factory->OrtEpFactory::GetNumCustomOpDomains = &domain_count;
-  factory->OrtEpFactory::GetCustomOpDomains = &domains;
-  if (lie("custom op")) {
-    fill_twice();
-    if (OrtStatus* bad = g_api->CreateCustomOpDomain("test.bad", &factory->domain)) return bad;
-    if (OrtStatus* bad = g_api->CustomOpDomain_Add(factory->domain, &g_twice)) return bad;
-  }
   factories[0] = factory;
   return nullptr;
 }
 
 ORT_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   called("ReleaseEpFactory");
-  auto* own = static_cast<Factory*>(factory);
-  if (own->domain != nullptr) g_api->ReleaseCustomOpDomain(own->domain);
-  delete own;
+  delete static_cast<Factory*>(factory);
   return nullptr;
 }
 }
