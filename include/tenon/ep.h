@@ -45,7 +45,7 @@ struct EpDevice {
 struct EpChoice {
   std::string ep_name;
   std::map<std::string, std::string> options = {};
-  // Which of the EP's devices, counted in the order of ep_devices(); empty: all that the EP's factory accepts.
+  // Which of the EP's devices, counted in the order of ep_devices(); empty: its first.
   std::vector<size_t> devices = {};
 };
 
