@@ -1,5 +1,7 @@
 #include "abi/env.h"
 
+#include <tenon/custom_threads.h>
+
 #include <array>
 #include <cstring>
 #include <utility>
@@ -64,6 +66,21 @@ void send_log_to(std::shared_ptr<OrtLogger> logger) {
   });
 }
 
+// A function that creates without one that joins is refused where the pool is made.
+CustomThreads to_custom_threads(const OrtThreadingOptions& options) {
+  CustomThreads threads;
+  if (options.create_thread != nullptr) {
+    threads.create = [create = options.create_thread, creation = options.thread_creation_options](
+                         CustomThreads::Work work, void* parameter) {
+      return const_cast<void*>(static_cast<const void*>(create(creation, work, parameter)));
+    };
+  }
+  if (options.join_thread != nullptr) {
+    threads.join = [join = options.join_thread](void* thread) { join(static_cast<OrtCustomThreadHandle>(thread)); };
+  }
+  return threads;
+}
+
 Result<std::shared_ptr<OrtEnv>> make_env(const EnvArguments& arguments) {
   auto env = std::make_shared<OrtEnv>();
   env->logger = std::make_shared<OrtLogger>();
@@ -74,8 +91,9 @@ Result<std::shared_ptr<OrtEnv>> make_env(const EnvArguments& arguments) {
   if (arguments.config_entries != nullptr) env->config_entries = *arguments.config_entries;
   if (arguments.threads != nullptr) {
     env->has_global_pool = true;
-    TENON_TRY_ASSIGN(env->pool, ThreadPool::create({.threads = std::max(arguments.threads->intra_op_threads, 0),
-                                                    .allow_spinning = arguments.threads->allow_spinning}));
+    TENON_TRY_ASSIGN(env->pool, make_thread_pool({.threads = std::max(arguments.threads->intra_op_threads, 0),
+                                                  .allow_spinning = arguments.threads->allow_spinning},
+                                                 to_custom_threads(*arguments.threads)));
   }
   return env;
 }

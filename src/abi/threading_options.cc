@@ -35,6 +35,27 @@ OrtStatus* ort_api::SetGlobalSpinControl(OrtThreadingOptions* tp_options, int al
   return nullptr;
 }
 
+OrtStatus* ort_api::SetGlobalCustomCreateThreadFn(OrtThreadingOptions* tp_options,
+                                                  OrtCustomCreateThreadFn ort_custom_create_thread_fn) noexcept {
+  if (OrtStatus* bad = check_pointers("SetGlobalCustomCreateThreadFn", {{"tp_options", tp_options}})) return bad;
+  tp_options->create_thread = ort_custom_create_thread_fn;
+  return nullptr;
+}
+
+OrtStatus* ort_api::SetGlobalCustomThreadCreationOptions(OrtThreadingOptions* tp_options,
+                                                         void* ort_custom_thread_creation_options) noexcept {
+  if (OrtStatus* bad = check_pointers("SetGlobalCustomThreadCreationOptions", {{"tp_options", tp_options}})) return bad;
+  tp_options->thread_creation_options = ort_custom_thread_creation_options;
+  return nullptr;
+}
+
+OrtStatus* ort_api::SetGlobalCustomJoinThreadFn(OrtThreadingOptions* tp_options,
+                                                OrtCustomJoinThreadFn ort_custom_join_thread_fn) noexcept {
+  if (OrtStatus* bad = check_pointers("SetGlobalCustomJoinThreadFn", {{"tp_options", tp_options}})) return bad;
+  tp_options->join_thread = ort_custom_join_thread_fn;
+  return nullptr;
+}
+
 OrtStatus* ort_api::SetGlobalDenormalAsZero(OrtThreadingOptions* tp_options) noexcept {
   if (OrtStatus* bad = check_pointers("SetGlobalDenormalAsZero", {{"tp_options", tp_options}})) return bad;
   tp_options->denormal_as_zero = true;

@@ -13,4 +13,7 @@ struct OrtThreadingOptions {
   // Hints that the reference has and Tenon has no use for: they are kept, and nothing reads them.
   bool denormal_as_zero = false;
   std::string affinity;
+  OrtCustomCreateThreadFn create_thread = nullptr;
+  void* thread_creation_options = nullptr;
+  OrtCustomJoinThreadFn join_thread = nullptr;
 };

@@ -154,7 +154,7 @@ static int finish(void) {
 __attribute__((unused))
 #endif
 static void drop_in_unused(void) {
-  (void)open_session, (void)must_open, (void)floats, (void)print_value;
+  (void)open_session, (void)must_open, (void)floats, (void)print_value, (void)finish;
 }
 
 #endif

@@ -14,8 +14,8 @@ import pytest
 import models
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = ["session_options", "session_info", "ep_devices", "custom_ops", "run_errors", "run_results", "io_binding",
-            "async", "concurrency"]
+PROGRAMS = ["session_options", "session_info", "ep_devices", "global_threads", "custom_ops", "run_errors", "run_results",
+            "io_binding", "async", "concurrency"]
 
 
 def stock_library():
