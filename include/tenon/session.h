@@ -188,7 +188,7 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
   virtual Result<Binding> make_binding() = 0;
   // Blocks; runs on this thread and the pool. The second run of a signature allocates nothing.
   virtual Status run(Binding& binding, const RunOptions& options = {}) = 0;
-  // Convenience: outputs in the model's order, freshly allocated.
+  // Convenience: outputs in the model's order, in fresh plain host memory.
   Result<std::vector<Tensor>> run(std::span<const std::pair<std::string, Tensor>> inputs,
                                   const RunOptions& options = {});
 

@@ -150,6 +150,13 @@ TEST(Device, AnUnboundOutputStaysWhereItIsMadeUnlessAskedElsewhere) {
   EXPECT_EQ(runs.binding.output("y").place(), device.place());
 }
 
+TEST(Device, TheConvenienceRunGivesHostMemory) {
+  FakeDevice device({});
+  const auto session = negation().load(device.session_options()).value();
+  const std::vector<std::pair<std::string, Tensor>> feeds = {{"x", floats({2}, {1, 2})}};
+  EXPECT_THAT(values_of(session->run(feeds).value()[0]), ElementsAre(-1, -2));
+}
+
 // The place of a bound tensor is part of the signature.
 TEST(Device, PlansDependOnWhereTensorsAreBound) {
   FakeDevice device({.host_accessible = true});
