@@ -100,7 +100,11 @@ Result<std::shared_ptr<Session>> Session::load(const std::string& path, const Se
   return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
     TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
     TENON_TRY_ASSIGN(Model model, read_model_file(path, {}, replacements));
-    return SessionImpl::create(std::move(model), options);
+    if (options.eps.empty()) return SessionImpl::create(std::move(model), options);
+    // EPs look for files beside the model (Graph_GetModelPath).
+    SessionOptions named = options;
+    named.config.emplace("tenon.model_path", path);
+    return SessionImpl::create(std::move(model), named);
   });
 }
 
