@@ -1,44 +1,160 @@
 #include "abi/custom_ops.h"
 
-#include <dlfcn.h>
+#include <algorithm>
 
-#include <memory>
-
+#include "abi/custom_op_member.h"
 #include "abi/session_options.h"
 #include "abi/slots.h"
 #include "abi/status.h"
+#include "abi/type_info.h"
+#include "base/status.h"
 
 namespace tenon::abi {
+
 namespace {
 
-using RegisterCustomOpsFn = OrtStatus*(ORT_API_CALL*)(OrtSessionOptions*, const OrtApiBase*);
-
-std::string last_dl_error() {
-  const char* text = ::dlerror();
-  return text != nullptr ? text : "no reason given";
+// What an operator must have; checked when it is added, so that later calls find it.
+Status check_op(const OrtCustomOp* op) {
+  const std::string who = "The custom operator";
+  TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, GetName).check(who));
+  TENON_TRY_ASSIGN(const std::string name, custom_op_name(op));
+  const std::string named = format("The custom operator \"{}\"", name);
+  TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, GetInputTypeCount).check(named));
+  TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, GetOutputTypeCount).check(named));
+  TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, GetInputType).check(named));
+  TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, GetOutputType).check(named));
+  TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, KernelDestroy).check(named));
+  if (!TENON_CUSTOM_OP_MEMBER(op, CreateKernelV2)) TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, CreateKernel).check(named));
+  if (!TENON_CUSTOM_OP_MEMBER(op, KernelComputeV2)) TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, KernelCompute).check(named));
+  return {};
 }
 
-OrtStatus* call_registration(OrtSessionOptions* options, void* function) {
-  return reinterpret_cast<RegisterCustomOpsFn>(function)(options, OrtGetApiBase());
+using Characteristic = OrtCustomOpInputOutputCharacteristic;
+
+Result<Characteristic> input_characteristic(const OrtCustomOp* op, size_t index) {
+  const auto member = TENON_CUSTOM_OP_MEMBER(op, GetInputCharacteristic);
+  return member.absent() ? Result<Characteristic>(INPUT_OUTPUT_REQUIRED)
+                         : call_value("A custom operator", member, op, index);
 }
 
-// Loads the library and lets it register. `handle` stays open on success.
-OrtStatus* register_library(OrtSessionOptions* options, const char* path, void** handle) {
-  void* const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return ort_error(ORT_FAIL, "Failed to load library {} with error: {}", path, last_dl_error());
-  void* const function = ::dlsym(library, "RegisterCustomOps");
-  OrtStatus* status = function == nullptr ? ort_error(ORT_FAIL, "Failed to get symbol RegisterCustomOps with error: {}",
-                                                      last_dl_error())
-                                          : call_registration(options, function);
-  if (status != nullptr) {
-    ::dlclose(library);
-    return status;
+Result<Characteristic> output_characteristic(const OrtCustomOp* op, size_t index) {
+  const auto member = TENON_CUSTOM_OP_MEMBER(op, GetOutputCharacteristic);
+  return member.absent() ? Result<Characteristic>(INPUT_OUTPUT_REQUIRED)
+                         : call_value("A custom operator", member, op, index);
+}
+
+// The operator's parameter for input `index`: the last one takes the rest when it is variadic.
+size_t parameter_of(size_t index, size_t count) { return std::min(index, count - 1); }
+
+Status check_inputs(const OrtCustomOp* op, const Graph& graph, const Node& node) {
+  TENON_TRY_ASSIGN(const size_t count,
+                   call_value("A custom operator", TENON_CUSTOM_OP_MEMBER(op, GetInputTypeCount), op));
+  if (node.inputs.size() > count) {
+    TENON_INVALID_IF(count == 0, "it has no inputs, and the node has {}", node.inputs.size());
+    TENON_TRY_ASSIGN(const Characteristic last, input_characteristic(op, count - 1));
+    TENON_INVALID_IF(last != INPUT_OUTPUT_VARIADIC, "it has {} inputs, and the node has {}", count, node.inputs.size());
   }
-  *handle = library;
-  return nullptr;
+  for (size_t i = 0; i < std::max(count, node.inputs.size()); ++i) {
+    const size_t parameter = parameter_of(i, count);
+    const ValueId input = node.input(i);
+    if (input == kNoValue) {
+      TENON_TRY_ASSIGN(const Characteristic kind, input_characteristic(op, parameter));
+      TENON_INVALID_IF(kind == INPUT_OUTPUT_REQUIRED, "its input {} is missing", i);
+      continue;
+    }
+    TENON_TRY_ASSIGN(const ONNXTensorElementDataType wanted,
+                     call_value("A custom operator", TENON_CUSTOM_OP_MEMBER(op, GetInputType), op, parameter));
+    const DataType type = graph.value(input).type;
+    const bool fits = wanted == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED || type == DataType::kUndefined ||
+                      from_element_type(wanted) == type;
+    TENON_INVALID_IF(!fits, "its input {} is of type {}, and the node's of type {}", i,
+                     data_type_name(from_element_type(wanted)), data_type_name(type));
+  }
+  return {};
+}
+
+Status check_version(const OrtCustomOp* op, int opset) {
+  const auto start = TENON_CUSTOM_OP_MEMBER(op, GetStartVersion);
+  const auto end = TENON_CUSTOM_OP_MEMBER(op, GetEndVersion);
+  if (opset == 0) return {};
+  if (!start.absent()) {
+    TENON_TRY_ASSIGN(const int first, call_value("A custom operator", start, op));
+    TENON_INVALID_IF(opset < first, "it is there from opset {} on, and the model imports {}", first, opset);
+  }
+  if (!end.absent()) {
+    TENON_TRY_ASSIGN(const int last, call_value("A custom operator", end, op));
+    TENON_INVALID_IF(opset > last, "it is there up to opset {}, and the model imports {}", last, opset);
+  }
+  return {};
+}
+
+// The type of output `index`: the operator's own, or for "any" that of the first input of type "any".
+Result<DataType> output_type(const OrtCustomOp* op, const Graph& graph, const Node& node, size_t index) {
+  TENON_TRY_ASSIGN(const size_t count,
+                   call_value("A custom operator", TENON_CUSTOM_OP_MEMBER(op, GetOutputTypeCount), op));
+  if (count == 0) return DataType::kUndefined;
+  if (index >= count) {
+    TENON_TRY_ASSIGN(const Characteristic last, output_characteristic(op, count - 1));
+    if (last != INPUT_OUTPUT_VARIADIC) return DataType::kUndefined;
+  }
+  TENON_TRY_ASSIGN(
+      const ONNXTensorElementDataType type,
+      call_value("A custom operator", TENON_CUSTOM_OP_MEMBER(op, GetOutputType), op, parameter_of(index, count)));
+  if (type != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) return from_element_type(type);
+  TENON_TRY_ASSIGN(const size_t inputs,
+                   call_value("A custom operator", TENON_CUSTOM_OP_MEMBER(op, GetInputTypeCount), op));
+  for (size_t i = 0; i < node.inputs.size() && inputs > 0; ++i) {
+    TENON_TRY_ASSIGN(
+        const ONNXTensorElementDataType input,
+        call_value("A custom operator", TENON_CUSTOM_OP_MEMBER(op, GetInputType), op, parameter_of(i, inputs)));
+    if (input == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED && node.inputs[i] != kNoValue)
+      return graph.value(node.inputs[i]).type;
+  }
+  return DataType::kUndefined;
 }
 
 }  // namespace
+
+Result<std::string> custom_op_name(const OrtCustomOp* op) {
+  const auto member = TENON_CUSTOM_OP_MEMBER(op, GetName);
+  TENON_TRY_ASSIGN(const char* text, call_value("A custom operator", member, op));
+  return checked_text("A custom operator", member.name, text);
+}
+
+CustomOps::CustomOps(std::span<OrtCustomOpDomain* const> domains) {
+  for (const OrtCustomOpDomain* domain : domains) domains_.push_back(*domain);
+}
+
+const OrtCustomOp* CustomOps::find(const Graph& graph, const Node& node, std::string* why_not) const {
+  for (const OrtCustomOpDomain& domain : domains_) {
+    if (domain.name != node.domain) continue;
+    for (const OrtCustomOp* op : domain.ops) {
+      const Result<std::string> name = custom_op_name(op);
+      if (!name.ok() || *name != node.op_type) continue;
+      Status fits = check_version(op, graph.opset(node.domain));
+      if (fits.ok()) fits = check_inputs(op, graph, node);
+      if (fits.ok()) return op;
+      if (why_not != nullptr) *why_not = fits.message();
+    }
+  }
+  return nullptr;
+}
+
+Result<bool> CustomOps::infer_types(Graph& graph) const {
+  bool changed = false;
+  for (const Node& node : graph.nodes) {
+    const OrtCustomOp* op = find(graph, node);
+    if (op == nullptr) continue;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNoValue) continue;
+      Value& value = graph.value(node.outputs[i]);
+      if (value.type != DataType::kUndefined) continue;
+      TENON_TRY_ASSIGN(value.type, output_type(op, graph, node, i));
+      changed = changed || value.type != DataType::kUndefined;
+    }
+  }
+  return changed;
+}
 
 bool has_custom_domain(const OrtSessionOptions& options, const std::string& message) {
   for (const OrtCustomOpDomain* domain : options.custom_op_domains)
@@ -49,7 +165,7 @@ bool has_custom_domain(const OrtSessionOptions& options, const std::string& mess
 OrtStatus* ort_api::CreateCustomOpDomain(const char* domain, OrtCustomOpDomain** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("CreateCustomOpDomain", {{"domain", domain}, {"out", out}})) return bad;
-  return guarded([&] { return make_object(out, std::string(domain)); });
+  return guarded([&] { return make_object(out, OrtCustomOpDomain{.name = domain, .ops = {}}); });
 }
 
 void ort_api::ReleaseCustomOpDomain(OrtCustomOpDomain* input) noexcept { delete input; }
@@ -58,6 +174,7 @@ OrtStatus* ort_api::CustomOpDomain_Add(OrtCustomOpDomain* custom_op_domain, cons
   if (OrtStatus* bad = check_pointers("CustomOpDomain_Add", {{"custom_op_domain", custom_op_domain}, {"op", op}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
+    if (Status status = check_op(op); !status.ok()) return to_ort(status, ORT_INVALID_ARGUMENT);
     custom_op_domain->ops.push_back(op);
     return nullptr;
   });
@@ -71,47 +188,6 @@ OrtStatus* ort_api::AddCustomOpDomain(OrtSessionOptions* options, OrtCustomOpDom
     options->custom_op_domains.push_back(custom_op_domain);
     return nullptr;
   });
-}
-
-OrtStatus* ort_api::RegisterCustomOpsLibrary(OrtSessionOptions* options, const char* library_path,
-                                             void** library_handle) noexcept {
-  clear(library_handle);
-  if (OrtStatus* bad =
-          check_pointers("RegisterCustomOpsLibrary",
-                         {{"options", options}, {"library_path", library_path}, {"library_handle", library_handle}}))
-    return bad;
-  return guarded([&] { return register_library(options, library_path, library_handle); });
-}
-
-OrtStatus* ort_api::RegisterCustomOpsLibrary_V2(OrtSessionOptions* options, const ORTCHAR_T* library_name) noexcept {
-  if (OrtStatus* bad =
-          check_pointers("RegisterCustomOpsLibrary_V2", {{"options", options}, {"library_name", library_name}}))
-    return bad;
-  return guarded([&]() -> OrtStatus* {
-    void* handle = nullptr;
-    if (OrtStatus* bad = register_library(options, library_name, &handle)) return bad;
-    options->custom_op_libraries.emplace_back(handle, [](void* library) { ::dlclose(library); });
-    return nullptr;
-  });
-}
-
-OrtStatus* ort_api::RegisterCustomOpsUsingFunction(OrtSessionOptions* options,
-                                                   const char* registration_func_name) noexcept {
-  if (OrtStatus* bad = check_pointers("RegisterCustomOpsUsingFunction",
-                                      {{"options", options}, {"registration_func_name", registration_func_name}}))
-    return bad;
-  return guarded([&]() -> OrtStatus* {
-    void* const function = ::dlsym(RTLD_DEFAULT, registration_func_name);
-    if (function == nullptr)
-      return ort_error(ORT_FAIL, "Failed to get symbol {} with error: {}", registration_func_name, last_dl_error());
-    return call_registration(options, function);
-  });
-}
-
-// The reference's own operators of onnxruntime-extensions, in builds that have them linked in.
-OrtStatus* ort_api::EnableOrtCustomOps(OrtSessionOptions* options) noexcept {
-  if (OrtStatus* bad = check_pointers("EnableOrtCustomOps", {{"options", options}})) return bad;
-  return make_ort_status(ORT_FAIL, "EnableOrtCustomOps: Custom operators in onnxruntime-extensions are not enabled");
 }
 
 }  // namespace tenon::abi

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "abi/ep_context.h"
+#include "abi/session_options.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "base/log.h"
@@ -36,7 +38,6 @@ void ReleaseOptions::operator()(OrtSessionOptions* options) const noexcept {
   if (options != nullptr) ort_api::ReleaseSessionOptions(options);
 }
 
-// Through the ABI's own functions: they alone know the object.
 Result<std::unique_ptr<OrtSessionOptions, ReleaseOptions>> make_session_options(const SessionOptions& options,
                                                                                 const OrtKeyValuePairs& config) {
   OrtSessionOptions* raw = nullptr;
@@ -45,6 +46,10 @@ Result<std::unique_ptr<OrtSessionOptions, ReleaseOptions>> make_session_options(
   if (options.threads > 0) TENON_TRY(from_ort(ort_api::SetIntraOpNumThreads(raw, options.threads)));
   for (const auto& [key, value] : config.entries()) {
     TENON_TRY(from_ort(ort_api::AddSessionConfigEntry(raw, key.c_str(), value.c_str())));
+  }
+  if (const OrtSessionOptions* original = MakingSession::options(); original != nullptr) {
+    raw->source_model = original->source_model;
+    raw->ep_context = original->ep_context;
   }
   return made;
 }

@@ -86,6 +86,7 @@ Status PluginProvider::create_ep(const EpChoice& choice, const SessionOptions& o
     hardware.push_back(device->hardware);
     metadata.push_back(&device->ep_metadata);
   }
+  TENON_TRY(ask_custom_ops());
   const auto create = TENON_MEMBER(factory_->ort(), OrtEpFactory, CreateEp);
   OrtEp* ep = nullptr;
   TENON_TRY(call(factory_->who(), create, factory_->ort(), hardware.data(), metadata.data(), hardware.size(),
@@ -94,6 +95,25 @@ Status PluginProvider::create_ep(const EpChoice& choice, const SessionOptions& o
   TENON_TRY(check_object(factory_->who(), "OrtEp", ep, create.name));
   ep_ = std::make_shared<PluginEp>(factory_, ep);
   host_->ep_ = ep_;
+  return {};
+}
+
+Status PluginProvider::ask_custom_ops() {
+  constexpr size_t kMaxDomains = 1024;
+  OrtEpFactory* factory = factory_->ort();
+  const auto get_count = TENON_MEMBER(factory, OrtEpFactory, GetNumCustomOpDomains);
+  const auto get_domains = TENON_MEMBER(factory, OrtEpFactory, GetCustomOpDomains);
+  if (get_count.absent() || get_domains.absent()) return {};
+  size_t count = 0;
+  TENON_TRY(call(factory_->who(), get_count, factory, &count));
+  if (count > kMaxDomains)
+    return device_error("{}: {} gives {} domains, and {} are the most that is believed.", factory_->who(),
+                        get_count.name, count, kMaxDomains);
+  std::vector<OrtCustomOpDomain*> domains(count, nullptr);
+  TENON_TRY(call(factory_->who(), get_domains, factory, domains.data(), count));
+  for (const OrtCustomOpDomain* domain : domains)
+    TENON_TRY(check_object(factory_->who(), "OrtCustomOpDomain", domain, get_domains.name));
+  custom_ops_ = CustomOps(domains);
   return {};
 }
 

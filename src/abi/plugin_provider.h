@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/custom_ops.h"
 #include "abi/plugin_context.h"
 #include "abi/plugin_ep.h"
 #include "abi/plugin_regions.h"
@@ -30,6 +31,7 @@ class PluginProvider final : public DeviceProvider {
   std::string_view name() const override { return name_; }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override;
   void set_model(const Model& model) override;
+  Result<bool> infer_types(Graph& graph) const override { return custom_ops_.infer_types(graph); }
   Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override;
   Status compile(std::span<const Region> regions) override;
   Status loaded() override;
@@ -47,6 +49,8 @@ class PluginProvider final : public DeviceProvider {
   PluginProvider(std::shared_ptr<PluginFactory> factory, std::span<const size_t> devices);
   Status create_ep(const EpChoice& choice, const SessionOptions& options);
   Status ask_ep();
+  // The operators of the EP's own domains: their types are known from them.
+  Status ask_custom_ops();
   Status create_allocators();
   Status compile_fused(std::span<const Region* const> regions);
   Status create_kernel_region(const Region& region);
@@ -62,6 +66,7 @@ class PluginProvider final : public DeviceProvider {
   std::shared_ptr<Host> host_;
   std::shared_ptr<const GraphOrigin> origin_;
   std::optional<ContextModel> context_model_;
+  CustomOps custom_ops_;
   const OrtKernelRegistry* registry_ = nullptr;  // the EP's
   std::unique_ptr<PluginTransfer> transfer_;
   std::vector<std::shared_ptr<DeviceAllocator>> allocators_;

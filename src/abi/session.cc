@@ -54,6 +54,12 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   const int64_t begin_ns = monotonic_ns();
   if (OrtStatus* bad = choose_eps(session.options, *session.env)) return bad;
   if (OrtStatus* bad = to_core(session.options, *session.env, session.core_options)) return bad;
+  if (!session.options.custom_op_domains.empty()) {
+    Result<std::unique_ptr<CustomOpEp>> ep = CustomOpEp::create(session.options);
+    if (!ep.ok()) return to_ort(ep.status());
+    session.custom_ops = *std::move(ep);
+    session.core_options.eps.insert(session.core_options.eps.begin(), session.custom_ops->choice());
+  }
   const MakingSession making(session.options);
   Result<std::shared_ptr<Session>> core = load(session.core_options);
   // Until here the program kept the buffers.

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "abi/custom_ops.h"
 #include "abi/env.h"
 #include "abi/run_executor.h"
 #include "abi/session_options.h"
@@ -60,6 +61,7 @@ using CoreLoader = std::function<Result<std::shared_ptr<Session>>(const SessionO
 struct OrtSession {
   std::shared_ptr<OrtEnv> env;
   OrtSessionOptions options;
+  std::unique_ptr<tenon::abi::CustomOpEp> custom_ops;  // null without custom operators; `load` names it again
   std::unique_ptr<tenon::abi::CoreSession> main;
   tenon::abi::CoreLoader load;  // kept only if the model has initializers that runs may override
   tenon::SessionOptions core_options;

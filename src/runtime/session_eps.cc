@@ -59,6 +59,21 @@ Status SessionImpl::make_device_providers() {
   return {};
 }
 
+Status SessionImpl::infer_provider_types() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < device_providers_.size(); ++i) {
+      Result<bool> inferred = device_providers_[i]->infer_types(model_.graph);
+      if (!inferred.ok())
+        return std::move(inferred).status().with_context(
+            format("while the EP \"{}\" infers the types of its operators", device_ep_names_[i]));
+      changed = changed || *inferred;
+    }
+    if (changed) TENON_TRY(infer_shapes(model_.graph));
+  }
+  return {};
+}
+
 Status SessionImpl::partition() {
   Graph& graph = model_.graph;
   Partition partition(graph);

@@ -96,6 +96,8 @@ struct SessionImpl final : public Session {
   Status prepare(const SessionOptions& options);
   void fix_dims();
   Status make_device_providers();
+  // The types of operators that only an EP knows.
+  Status infer_provider_types();
   Status partition();
   Status make_place_table(std::span<const Region> regions, const Partition& partition);
   void describe_assignments(const Partition& partition);

@@ -62,8 +62,9 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   fix_dims();
   Graph& graph = model_.graph;
   TENON_TRY(infer_shapes(graph));
-  describe_values();  // before EPs take constants away
   TENON_TRY(make_device_providers());
+  TENON_TRY(infer_provider_types());
+  describe_values();  // before EPs take constants away
   TENON_TRY(partition());
   for (DeviceAllocator* allocator : places_.allocators) arenas_.emplace_back(allocator);
   TENON_TRY(check_nodes());

@@ -3,6 +3,7 @@
 namespace tenon {
 
 void DeviceProvider::set_model(const Model&) {}
+Result<bool> DeviceProvider::infer_types(Graph&) const { return false; }
 
 Status DeviceProvider::can_run(const Graph& graph, const Node& node) const {
   if (node.domain == "tenon" && node.op_type == "Region") return {};

@@ -59,6 +59,9 @@ class DeviceProvider : public ExecutionProvider {
   // Before claim(): the model as it was read, for what its file says of itself. Valid during the call. The default does
   // nothing.
   virtual void set_model(const Model& model);
+  // Gives values of `graph` the types that only this EP knows: the outputs of its own operators. True if something
+  // changed. Called before claim(), again after the shapes were inferred anew, until nothing changes.
+  virtual Result<bool> infer_types(Graph& graph) const;
   // `taken[n]`: node n belongs to an EP of higher preference.
   virtual Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) = 0;
   virtual Status compile(std::span<const Region> regions) = 0;

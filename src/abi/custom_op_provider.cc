@@ -1,0 +1,215 @@
+// Custom operators as a DeviceProvider: one kernel a node, on plain host memory.
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+
+#include "abi/allocator.h"
+#include "abi/custom_op_member.h"
+#include "abi/custom_ops.h"
+#include "abi/kernel_context.h"
+#include "abi/kernel_info.h"
+#include "abi/plugin_regions.h"
+#include "abi/session_options.h"
+#include "abi/slots.h"
+#include "base/log.h"
+#include "runtime/ep_registry.h"
+
+namespace tenon::abi {
+
+namespace {
+
+// What a kernel's info asks about the session around it.
+class CustomOpHost final : public KernelHost {
+ public:
+  explicit CustomOpHost(const OrtSessionOptions& options) : config_(options.config_entries) {
+    const std::shared_ptr<const OrtLogger> of_env = current_logger();
+    const bool own = options.log_function != nullptr;
+    logger_.id = options.log_id;
+    logger_.function = own ? options.log_function : of_env->function;
+    logger_.function_parameter = own ? options.log_parameter : of_env->function_parameter;
+    logger_.severity = options.log_severity_level < 0 ? of_env->severity.load()
+                                                      : static_cast<OrtLoggingLevel>(options.log_severity_level);
+  }
+
+  OrtAllocator* allocator(OrtMemType) const override { return default_allocator(); }
+  OrtAllocator* allocator(const OrtMemoryInfo& info) const override {
+    return info.device == OrtMemoryDevice{} ? default_allocator() : nullptr;
+  }
+  const OrtLogger* logger() const override { return &logger_; }
+  const OrtKeyValuePairs& config() const override { return config_; }
+  const OrtEp* ep() const override { return nullptr; }
+
+ private:
+  const OrtKeyValuePairs config_;
+  OrtLogger logger_;
+};
+
+class CustomOpRegion final : public PluginRegion {
+ public:
+  CustomOpRegion(const OrtCustomOp* op, std::string who, std::unique_ptr<OrtKernelInfo> info)
+      : op_(op),
+        who_(std::move(who)),
+        info_(std::move(info)),
+        compute_(TENON_CUSTOM_OP_MEMBER(op, KernelCompute)),
+        compute_v2_(TENON_CUSTOM_OP_MEMBER(op, KernelComputeV2)) {}
+
+  ~CustomOpRegion() override {
+    if (kernel_ == nullptr) return;
+    const Status destroyed = call_value(who_, TENON_CUSTOM_OP_MEMBER(op_, KernelDestroy), kernel_);
+    if (!destroyed.ok()) log_warning("plugin", "{}", destroyed.message());
+  }
+
+  Status prepare() {
+    const auto create_v2 = TENON_CUSTOM_OP_MEMBER(op_, CreateKernelV2);
+    const auto* info = static_cast<const OrtKernelInfo*>(info_.get());
+    if (create_v2) {
+      TENON_TRY(call(who_, create_v2, op_, &kOrtApi, info, &kernel_));
+    } else {
+      TENON_TRY_ASSIGN(kernel_, call_value(who_, TENON_CUSTOM_OP_MEMBER(op_, CreateKernel), op_, &kOrtApi, info));
+    }
+    if (kernel_ == nullptr) return device_error("{} made no kernel.", who_);
+    return {};
+  }
+
+  Status compute(OrtKernelContext& context) const override {
+    if (compute_v2_) return call(who_, compute_v2_, kernel_, &context);
+    return call_value(who_, compute_, kernel_, &context);
+  }
+
+ private:
+  const OrtCustomOp* const op_;
+  const std::string who_;
+  const std::unique_ptr<OrtKernelInfo> info_;
+  const PluginMember<decltype(OrtCustomOp::KernelCompute)> compute_;
+  const PluginMember<decltype(OrtCustomOp::KernelComputeV2)> compute_v2_;
+  void* kernel_ = nullptr;
+};
+
+int32_t index_of(std::span<const ValueId> values, ValueId id) {
+  const auto found = std::find(values.begin(), values.end(), id);
+  return found != values.end() && id != kNoValue ? static_cast<int32_t>(found - values.begin()) : -1;
+}
+
+// The region's one node, all of it in host memory.
+void map_node(PluginRegion& made, const Region& region) {
+  const Node& node = region.body.nodes[0];
+  made.name = node.label(region.body);
+  made.mapped = true;
+  for (ValueId id : node.inputs) made.input_map.push_back(index_of(region.body.inputs, id));
+  for (ValueId id : node.outputs) made.output_map.push_back(index_of(region.body.outputs, id));
+  made.places.inputs.assign(region.body.inputs.size(), kHostPlace);
+  made.places.outputs.assign(region.body.outputs.size(), kHostPlace);
+}
+
+// "" and the CPU EP's name: kernels for host memory.
+Result<bool> runs_on_host(const OrtCustomOp* op) {
+  const auto member = TENON_CUSTOM_OP_MEMBER(op, GetExecutionProviderType);
+  if (member.absent()) return true;
+  TENON_TRY_ASSIGN(const char* type, call_value("A custom operator", member, op));
+  return type == nullptr || *type == '\0' || std::string_view(type) == "CPUExecutionProvider";
+}
+
+class CustomOpProvider final : public DeviceProvider {
+ public:
+  CustomOpProvider(std::string name, CustomOps ops, std::shared_ptr<const CustomOpHost> host)
+      : name_(std::move(name)), ops_(std::move(ops)), host_(std::move(host)) {}
+
+  std::string_view name() const override { return name_; }
+
+  Result<bool> infer_types(Graph& graph) const override { return ops_.infer_types(graph); }
+
+  Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override {
+    std::vector<Claim> claims;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (taken[n]) continue;
+      const Node& node = graph.nodes[n];
+      std::string why_not;
+      const OrtCustomOp* op = ops_.find(graph, node, &why_not);
+      if (op == nullptr) {
+        if (!why_not.empty()) log_warning("dispatch", "No custom operator serves {}: {}.", node.label(graph), why_not);
+        continue;
+      }
+      TENON_TRY_ASSIGN(const bool on_host, runs_on_host(op));
+      if (on_host) claims.push_back({.nodes = {static_cast<int32_t>(n)}, .name = node.label(graph)});
+    }
+    return claims;
+  }
+
+  Status compile(std::span<const Region> regions) override {
+    for (const Region& region : regions) {
+      const Node& node = region.body.nodes[0];
+      const OrtCustomOp* op = ops_.find(region.body, node);
+      if (op == nullptr) return internal_error("No custom operator serves {} any more.", node.label(region.body));
+      TENON_TRY_ASSIGN(auto info, make_kernel_info(region.body, node, host_));
+      auto made = std::make_shared<CustomOpRegion>(
+          op, format("The custom operator \"{}\" of domain \"{}\"", node.op_type, node.domain), std::move(info));
+      map_node(*made, region);
+      TENON_TRY_CONTEXT(made->prepare(), "while making the kernel of {}", made->name);
+      regions_[region.id] = std::move(made);
+    }
+    return {};
+  }
+
+  Status loaded() override { return {}; }
+  std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return {}; }
+  DataTransfer* transfer() const override { return nullptr; }
+  PlaceChoice choose_places(const KernelNode& node) const override { return region_of(*node.node)->places; }
+  Result<std::unique_ptr<DeviceStream>> create_stream() override { return std::unique_ptr<DeviceStream>(); }
+  // The reference runs the kernels of a session from any thread.
+  bool concurrent_runs() const override { return true; }
+  Status run_start(const RunInfo&) override { return {}; }
+  Status run_end(const RunInfo&, bool) override { return {}; }
+
+  Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {
+    return make_region_kernel(region_of(*node.node), node, host_, {});
+  }
+
+ private:
+  std::shared_ptr<PluginRegion> region_of(const Node& node) const {
+    const auto found = regions_.find(static_cast<int32_t>(node.int_or("region", -1)));
+    TENON_CHECK(found != regions_.end());
+    return found->second;
+  }
+
+  const std::string name_;
+  const CustomOps ops_;
+  const std::shared_ptr<const CustomOpHost> host_;
+  std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
+};
+
+// Offers no device, so that it appears in no list.
+class CustomOpFactory final : public EpFactory {
+ public:
+  CustomOpFactory(std::string name, CustomOps ops, std::shared_ptr<const CustomOpHost> host)
+      : name_(std::move(name)), ops_(std::move(ops)), host_(std::move(host)) {}
+
+  const std::string& name() const override { return name_; }
+  std::span<const EpDevice> devices() const override { return {}; }
+  Result<std::unique_ptr<DeviceProvider>> create_provider(const EpChoice&, std::span<const size_t>,
+                                                          const SessionOptions&) override {
+    return std::unique_ptr<DeviceProvider>(std::make_unique<CustomOpProvider>(name_, ops_, host_));
+  }
+  std::vector<std::shared_ptr<DeviceAllocator>> shared_allocators(size_t) override { return {}; }
+  DataTransfer* transfer() override { return nullptr; }
+
+ private:
+  const std::string name_;
+  const CustomOps ops_;
+  const std::shared_ptr<const CustomOpHost> host_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CustomOpEp>> CustomOpEp::create(const OrtSessionOptions& options) {
+  static std::atomic<uint64_t> count = 0;
+  std::unique_ptr<CustomOpEp> ep(new CustomOpEp(format("custom operators {}", ++count)));
+  TENON_TRY(::tenon::EpRegistry::instance().add(
+      ep->name_, {std::make_shared<CustomOpFactory>(ep->name_, CustomOps(options.custom_op_domains),
+                                                    std::make_shared<const CustomOpHost>(options))}));
+  return ep;
+}
+
+CustomOpEp::~CustomOpEp() { (void)::tenon::EpRegistry::instance().remove(name_); }
+
+}  // namespace tenon::abi
