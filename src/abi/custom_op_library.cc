@@ -14,14 +14,20 @@ namespace {
 
 constexpr char kEntry[] = "RegisterCustomOps";
 
-OrtStatus* register_ops(OrtSessionOptions* options, void* symbol, const char* what) {
-  if (symbol == nullptr) return ort_error(ORT_FAIL, "Failed to get symbol {} of {}.", kEntry, what);
+std::string last_error() {
+  const char* text = ::dlerror();
+  return text != nullptr ? text : "no reason is given";
+}
+
+OrtStatus* register_ops(OrtSessionOptions* options, void* library) {
+  void* symbol = ::dlsym(library, kEntry);
+  if (symbol == nullptr) return ort_error(ORT_FAIL, "Failed to get symbol {} with error: {}", kEntry, last_error());
   return guarded([&] { return reinterpret_cast<RegisterCustomOpsFn>(symbol)(options, OrtGetApiBase()); });
 }
 
 OrtStatus* open_library(const char* path, std::shared_ptr<void>& library) {
   void* handle = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return ort_error(ORT_FAIL, "Failed to load library {} with error: {}", path, ::dlerror());
+  if (handle == nullptr) return ort_error(ORT_FAIL, "Failed to load library {} with error: {}", path, last_error());
   library = std::shared_ptr<void>(handle, [](void* open) { ::dlclose(open); });
   return nullptr;
 }
@@ -37,7 +43,7 @@ OrtStatus* ort_api::RegisterCustomOpsLibrary_V2(OrtSessionOptions* options, cons
     if (OrtStatus* bad = open_library(library_name, library)) return bad;
     // Kept also when the library's function fails: it may have added domains before.
     options->custom_op_libraries.push_back(library);
-    return register_ops(options, ::dlsym(library.get(), kEntry), library_name);
+    return register_ops(options, library.get());
   });
 }
 
@@ -51,7 +57,7 @@ OrtStatus* ort_api::RegisterCustomOpsLibrary(OrtSessionOptions* options, const c
   return guarded([&]() -> OrtStatus* {
     std::shared_ptr<void> library;
     if (OrtStatus* bad = open_library(library_path, library)) return bad;
-    if (OrtStatus* bad = register_ops(options, ::dlsym(library.get(), kEntry), library_path)) return bad;
+    if (OrtStatus* bad = register_ops(options, library.get())) return bad;
     // The handle is the program's, who unloads the library; this count of it is never given back by us.
     *library_handle = ::dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
     return nullptr;
@@ -65,7 +71,7 @@ OrtStatus* ort_api::RegisterCustomOpsUsingFunction(OrtSessionOptions* options,
     return bad;
   void* symbol = ::dlsym(RTLD_DEFAULT, registration_func_name);
   if (symbol == nullptr)
-    return ort_error(ORT_FAIL, "Failed to get symbol {} with error: {}", registration_func_name, ::dlerror());
+    return ort_error(ORT_FAIL, "Failed to get symbol {} with error: {}", registration_func_name, last_error());
   return guarded([&] { return reinterpret_cast<RegisterCustomOpsFn>(symbol)(options, OrtGetApiBase()); });
 }
 

@@ -67,7 +67,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   session.core_options.external_files.clear();
   if (load_cancelled()) return make_ort_status(ORT_MODEL_LOAD_CANCELED, "The loading of the model was cancelled.");
   if (!core.ok() && has_custom_domain(session.options, core.status().message()))
-    return ort_error(ORT_NOT_IMPLEMENTED, "{}Custom operators are registered, but not run. {}", load_prefix,
+    return ort_error(ORT_NOT_IMPLEMENTED, "{}None of the custom operators of its domain serves a node. {}", load_prefix,
                      core.status().message());
   if (!core.ok()) return load_error(core.status(), load_prefix);
   session.main = std::make_unique<CoreSession>(*std::move(core));
