@@ -128,7 +128,7 @@ struct Stream::Impl {
     TraceSpan span("wait", name);
     const Deadline deadline = Deadline::after(timeout_ns);
     while (true) {
-      const Status status = fence.wait(deadline.remaining_ns(kSliceNs));
+      Status status = fence.wait(deadline.remaining_ns(kSliceNs));
       if (status.code() != StatusCode::kCancelled) return status;
       // The slice has passed, unless the fence itself was poisoned with kCancelled.
       if (!fence.status().ok()) return status;
