@@ -33,9 +33,10 @@ class TENON_API ThreadPool {
   // chunks are done. Allocates nothing. `body` must not throw.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
-    for_chunks(count, grain, [](const void* context, int64_t begin, int64_t end) {
-      (*static_cast<const Body*>(context))(begin, end);
-    }, &body);
+    for_chunks(
+        count, grain,
+        [](const void* context, int64_t begin, int64_t end) { (*static_cast<const Body*>(context))(begin, end); },
+        &body);
   }
 
   // Brackets one run: between the two, workers may spin for more work.

@@ -47,15 +47,16 @@ enum class DataType : int32_t {
   kFloat6E3M2 = 28,
 };
 
-// "float32", "int64", "bool", ... (numpy's spelling where numpy has the type); "undefined" for a value outside the enum.
+// "float32", "int64", "bool", ... (numpy's spelling where numpy has the type); "undefined" for a value outside the
+// enum.
 TENON_API std::string_view data_type_name(DataType type);
 // Bits of one element: 32 for float32, 4 for int4; 0 for strings, undefined and values outside the enum.
 TENON_API int data_type_bits(DataType type);
 // Bytes of one element; 0 for types below one byte, strings and undefined.
 TENON_API size_t data_type_size(DataType type);
 
-// The dimensions of a tensor, stored inline: no heap. A rank above kMaxRank is refused where it enters (the model reader,
-// the C++ API), so the class itself only checks it.
+// The dimensions of a tensor, stored inline: no heap. A rank above kMaxRank is refused where it enters (the model
+// reader, the C++ API), so the class itself only checks it.
 class TENON_API Shape {
  public:
   static constexpr int kMaxRank = 12;
@@ -90,8 +91,8 @@ class TENON_API Shape {
   std::array<int64_t, kMaxRank> dims_{};
 };
 
-// Bytes that `shape` elements of `type` take when densely packed (6-, 4- and 2-bit types round up to a byte at the end).
-// Errors: negative dimensions, overflow, a type without a size (string, undefined).
+// Bytes that `shape` elements of `type` take when densely packed (6-, 4- and 2-bit types round up to a byte at the
+// end). Errors: negative dimensions, overflow, a type without a size (string, undefined).
 TENON_API Result<size_t> tensor_size_bytes(DataType type, const Shape& shape);
 
 enum class DeviceType : uint8_t { kCpu = 0, kGpu = 1, kNpu = 2 };
@@ -105,8 +106,8 @@ struct MemoryPlace {
   MemoryKind kind = MemoryKind::kDefault;
   uint32_t vendor_id = 0;  // PCI vendor id; 0 for the plain CPU device
   int32_t device_id = 0;
-  uint32_t alignment = 0;       // bytes that addresses there are known to be aligned to; 0: unknown
-  bool unified = false;         // the device declares that its DEFAULT memory is addressable by the host
+  uint32_t alignment = 0;  // bytes that addresses there are known to be aligned to; 0: unknown
+  bool unified = false;    // the device declares that its DEFAULT memory is addressable by the host
 
   friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
   // "cpu", "cpu:host_accessible", "gpu:0 (vendor 0x10de)".

@@ -43,8 +43,8 @@ namespace tenon::abi {
 
 // The env that exists, or null. Holding it keeps it alive past the last ReleaseEnv.
 std::shared_ptr<OrtEnv> current_env();
-// The env that exists, or a new one: for programs of the C++ API, whose plugins look for one. Counts as a CreateEnv until
-// it is dropped; Tenon's own log lines stay where they are.
+// The env that exists, or a new one: for programs of the C++ API, whose plugins look for one. Counts as a CreateEnv
+// until it is dropped; Tenon's own log lines stay where they are.
 Result<std::shared_ptr<OrtEnv>> hold_env();
 // A shared allocator for memory like `info`; null when there is none.
 OrtAllocator* find_shared_allocator(const OrtEnv& env, const OrtMemoryInfo& info);

@@ -12,7 +12,18 @@
 namespace tenon {
 
 // In the order of the table.
-enum class Env : uint8_t { kCpuIsa, kDump, kLog, kModels, kOfferDevices, kPython, kResults, kThreads, kTrace, kTraceFile };
+enum class Env : uint8_t {
+  kCpuIsa,
+  kDump,
+  kLog,
+  kModels,
+  kOfferDevices,
+  kPython,
+  kResults,
+  kThreads,
+  kTrace,
+  kTraceFile
+};
 
 // The value that is set, else the default.
 std::string env_value(Env variable);

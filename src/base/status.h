@@ -14,9 +14,9 @@ Status make_status(StatusCode code, fmt::format_string<Args...> text, Args&&... 
   return Status(code, format_text(text, fmt::make_format_args(args...)));
 }
 
-#define TENON_STATUS_MAKER_(name, code)                                             \
-  template <typename... Args>                                                       \
-  Status name(fmt::format_string<Args...> text, Args&&... args) {                   \
+#define TENON_STATUS_MAKER_(name, code)                                                 \
+  template <typename... Args>                                                           \
+  Status name(fmt::format_string<Args...> text, Args&&... args) {                       \
     return Status(StatusCode::code, format_text(text, fmt::make_format_args(args...))); \
   }
 TENON_STATUS_MAKER_(invalid_argument, kInvalidArgument)
@@ -41,16 +41,16 @@ std::string errno_text(const char* call, int error);
 #define TENON_CONCAT_(a, b) TENON_CONCAT_INNER_(a, b)
 
 // Returns the status of `expr` from the enclosing function if it failed.
-#define TENON_TRY(expr)                                            \
-  do {                                                             \
+#define TENON_TRY(expr)                                                                                \
+  do {                                                                                                 \
     if (::tenon::Status tenon_try_status_ = (expr); !tenon_try_status_.ok()) return tenon_try_status_; \
   } while (false)
 
 // The same, with a sentence part such as "while reading node 3" added. The text is built only on failure.
-#define TENON_TRY_CONTEXT(expr, ...)                                                                              \
-  do {                                                                                                            \
-    if (::tenon::Status tenon_try_status_ = (expr); !tenon_try_status_.ok())                                      \
-      return std::move(tenon_try_status_).with_context(::tenon::format(__VA_ARGS__));                             \
+#define TENON_TRY_CONTEXT(expr, ...)                                                  \
+  do {                                                                                \
+    if (::tenon::Status tenon_try_status_ = (expr); !tenon_try_status_.ok())          \
+      return std::move(tenon_try_status_).with_context(::tenon::format(__VA_ARGS__)); \
   } while (false)
 
 // Declares or assigns `decl` from the value of a Result expression, or returns its status.
@@ -60,19 +60,19 @@ std::string errno_text(const char* call, int error);
   if (!result.ok()) return std::move(result).status(); \
   decl = std::move(result).value()
 
-#define TENON_INVALID_IF(condition, ...) \
-  do {                                   \
+#define TENON_INVALID_IF(condition, ...)                          \
+  do {                                                            \
     if (condition) return ::tenon::invalid_argument(__VA_ARGS__); \
   } while (false)
 
-#define TENON_UNSUPPORTED_IF(condition, ...) \
-  do {                                       \
+#define TENON_UNSUPPORTED_IF(condition, ...)                 \
+  do {                                                       \
     if (condition) return ::tenon::unsupported(__VA_ARGS__); \
   } while (false)
 
 // Stays on in release. Guards Tenon's own invariants; no user's input, model or plugin can reach one.
-#define TENON_CHECK(condition)                                             \
-  do {                                                                     \
+#define TENON_CHECK(condition)                                               \
+  do {                                                                       \
     if (!(condition)) ::tenon::check_failed(__FILE__, __LINE__, #condition); \
   } while (false)
 

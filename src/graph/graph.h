@@ -1,7 +1,7 @@
 // The model in memory: values, nodes, constants; what the reader makes, passes change and the planner reads.
 //
-// Ownership: a Graph owns its values and nodes; constants are shared and immutable, so copying a graph copies no weight.
-// Threads: const access from any thread.
+// Ownership: a Graph owns its values and nodes; constants are shared and immutable, so copying a graph copies no
+// weight. Threads: const access from any thread.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ enum class Layout : uint8_t { kPlain, kBlocked8 };
 
 // A dimension: a number, or a symbol (two dimensions with the same symbol are equal at run time), or unknown.
 struct Dim {
-  int64_t value = -1;   // >= 0: known
-  std::string symbol;   // for unknown values; may be empty
+  int64_t value = -1;  // >= 0: known
+  std::string symbol;  // for unknown values; may be empty
   bool known() const { return value >= 0; }
   friend bool operator==(const Dim&, const Dim&) = default;
 };
@@ -40,9 +40,9 @@ struct Constant {
   Shape shape;
   const std::byte* data = nullptr;  // aligned to the element; size_bytes long. Null only for 0 bytes.
   size_t size_bytes = 0;
-  std::shared_ptr<const void> owner;   // the mapping, or the buffer that was made
-  bool in_file = false;                // a view into the mapped model: may be dropped from residency once packed
-  std::vector<std::string> strings;    // for DataType::kString
+  std::shared_ptr<const void> owner;  // the mapping, or the buffer that was made
+  bool in_file = false;               // a view into the mapped model: may be dropped from residency once packed
+  std::vector<std::string> strings;   // for DataType::kString
 
   template <typename T>
   std::span<const T> as() const {
@@ -62,13 +62,13 @@ struct Value {
   bool is_tensor = true;                 // false: sequence, optional or map (refused where it would be run)
   bool has_rank = false;
   std::vector<Dim> dims;
-  ConstantRef constant;                  // set: this value is known
+  ConstantRef constant;  // set: this value is known
   Layout layout = Layout::kPlain;
 
-  bool fully_known() const;              // has a rank and every dimension is a number
-  Shape shape() const;                   // only when fully_known()
+  bool fully_known() const;  // has a rank and every dimension is a number
+  Shape shape() const;       // only when fully_known()
   void set_shape(const Shape& shape);
-  std::string type_text() const;         // "float32[N,3,736,960]"
+  std::string type_text() const;  // "float32[N,3,736,960]"
 };
 
 class Graph;
@@ -89,7 +89,7 @@ struct Attribute {
 };
 
 struct Node {
-  std::string name;       // may be empty
+  std::string name;  // may be empty
   std::string op_type;
   std::string domain;     // "" is ai.onnx; "tenon" is docs/internal-operators.md
   int since_version = 0;  // of the schema that applies; 1 for domain "tenon"
@@ -117,8 +117,8 @@ class Graph {
  public:
   std::string name;
   std::vector<Value> values;
-  std::vector<Node> nodes;       // in an order in which every input comes before its use
-  std::vector<ValueId> inputs;   // without initializers
+  std::vector<Node> nodes;      // in an order in which every input comes before its use
+  std::vector<ValueId> inputs;  // without initializers
   std::vector<ValueId> outputs;
   // Subgraphs only: values of the enclosing graph that this one reads: {outer id, inner id}.
   std::vector<std::pair<ValueId, ValueId>> captures;
@@ -135,7 +135,8 @@ class Graph {
   std::vector<int32_t> producers() const;
   // uses[v]: how many node inputs (captures of subgraphs included) and graph outputs read v.
   std::vector<int32_t> use_counts() const;
-  // Reorders so that every input comes before its use; nodes stay in order where they may. An error names a cycle's nodes.
+  // Reorders so that every input comes before its use; nodes stay in order where they may. An error names a cycle's
+  // nodes.
   Status sort_topologically();
   // Drops nodes whose outputs nobody reads. Values stay, so that ids stay.
   void remove_dead_nodes();

@@ -48,8 +48,8 @@ class Rewriter {
   void replace(size_t index, Node replacement);
   // Node `index` goes although its outputs are still read: another node makes them now.
   void erase(size_t index);
-  // False once the pass would have made more new constants than 64 MiB and the size of those that the graph had: a small
-  // file must not make large memory by sharing one weight between many nodes. Counts `bytes` when true.
+  // False once the pass would have made more new constants than 64 MiB and the size of those that the graph had: a
+  // small file must not make large memory by sharing one weight between many nodes. Counts `bytes` when true.
   bool may_make(size_t bytes);
   ValueId add_constant(std::string name, ConstantRef constant);
   ValueId add_value(Value value);

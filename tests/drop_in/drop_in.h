@@ -17,13 +17,13 @@ static OrtAllocator* allocator;
 static const char* folder; /* of the models */
 
 /* Ends the program when a call that prepares a case fails: nothing after it would mean anything. */
-#define MUST(call)                                                                        \
-  do {                                                                                    \
-    OrtStatus* must_ = (call);                                                            \
-    if (must_ != NULL) {                                                                  \
+#define MUST(call)                                                                       \
+  do {                                                                                   \
+    OrtStatus* must_ = (call);                                                           \
+    if (must_ != NULL) {                                                                 \
       printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ort->GetErrorMessage(must_)); \
-      exit(1);                                                                            \
-    }                                                                                     \
+      exit(1);                                                                           \
+    }                                                                                    \
   } while (0)
 
 /* Prints "LABEL: ok" or "LABEL: CODE MESSAGE" (its first line), and releases the status. Returns 1 for ok. */
@@ -153,7 +153,8 @@ static int finish(void) {
 #if defined(__GNUC__)
 __attribute__((unused))
 #endif
-static void drop_in_unused(void) {
+static void
+drop_in_unused(void) {
   (void)open_session, (void)must_open, (void)floats, (void)print_value, (void)finish;
 }
 

@@ -14,7 +14,7 @@ struct ConvRun {
   // Weights of the first tap, packed [block][row][col][8 input channels][width * 8 output channels].
   const float* w = nullptr;
   int64_t w_col = 0, w_row = 0, w_block = 0;
-  int64_t w_ahead = 0;  // while these weights are used, those so many floats on are fetched; 0: none
+  int64_t w_ahead = 0;          // while these weights are used, those so many floats on are fetched; 0: none
   int64_t rows = 1, cols = 1;   // taps
   int64_t blocks = 0;           // full blocks of 8 input channels
   int64_t tail = 0;             // 0..7 input channels in one more block

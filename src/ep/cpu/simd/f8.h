@@ -34,9 +34,9 @@ TENON_INLINE F8 operator*(F8 a, F8 b) { return {hn::Mul(a.v, b.v)}; }
 TENON_INLINE F8 operator/(F8 a, F8 b) { return {hn::Div(a.v, b.v)}; }
 TENON_INLINE F8 min8(F8 a, F8 b) { return {hn::Min(a.v, b.v)}; }
 TENON_INLINE F8 max8(F8 a, F8 b) { return {hn::Max(a.v, b.v)}; }
-TENON_INLINE F8 fma8(F8 a, F8 b, F8 c) { return {hn::MulAdd(a.v, b.v, c.v)}; }       // a*b + c
-TENON_INLINE F8 fnma8(F8 a, F8 b, F8 c) { return {hn::NegMulAdd(a.v, b.v, c.v)}; }   // c - a*b
-TENON_INLINE F8 fms8(F8 a, F8 b, F8 c) { return {hn::MulSub(a.v, b.v, c.v)}; }       // a*b - c
+TENON_INLINE F8 fma8(F8 a, F8 b, F8 c) { return {hn::MulAdd(a.v, b.v, c.v)}; }      // a*b + c
+TENON_INLINE F8 fnma8(F8 a, F8 b, F8 c) { return {hn::NegMulAdd(a.v, b.v, c.v)}; }  // c - a*b
+TENON_INLINE F8 fms8(F8 a, F8 b, F8 c) { return {hn::MulSub(a.v, b.v, c.v)}; }      // a*b - c
 TENON_INLINE F8 abs8(F8 a) { return {hn::Abs(a.v)}; }
 TENON_INLINE F8 neg8(F8 a) { return {hn::Neg(a.v)}; }
 TENON_INLINE F8 sqrt8(F8 a) { return {hn::Sqrt(a.v)}; }

@@ -1,7 +1,8 @@
-// One source, one object for each instruction set. A simd/*.cc file is compiled once for each set in the CMake list with
-// -DTENON_ISA=avx2 (say) and that set's flags; everything in it lives in TENON_ISA_NAMESPACE, so that no inline function
-// compiled for a newer CPU can be picked by the linker for an older one. Such a file includes no standard header with
-// templates or inline functions that it calls (<algorithm>, <vector>, <string>, <cmath> functions): those would be shared.
+// One source, one object for each instruction set. A simd/*.cc file is compiled once for each set in the CMake list
+// with -DTENON_ISA=avx2 (say) and that set's flags; everything in it lives in TENON_ISA_NAMESPACE, so that no inline
+// function compiled for a newer CPU can be picked by the linker for an older one. Such a file includes no standard
+// header with templates or inline functions that it calls (<algorithm>, <vector>, <string>, <cmath> functions): those
+// would be shared.
 //
 // A family (gemm, conv, ...) declares a plain struct of function pointers in simd/<family>.h; simd/<family>_simd.cc
 // defines it for each set with TENON_SIMD_TABLE, and simd/<family>_select.cc picks one with TENON_SIMD_SELECT.
@@ -27,26 +28,37 @@ const char* isa_name(Isa isa);
 // `const GemmTable& gemm_table()`. In simd/<family>_simd.cc, inside namespace tenon::cpu::TENON_ISA_NAMESPACE:
 // `extern const GemmTable gemm_table; const GemmTable gemm_table = {...};`
 #if defined(__x86_64__)
-#define TENON_SIMD_SELECT(Table, name)                                       \
-  namespace tenon::cpu {                                                     \
-  namespace isa_baseline { extern const Table name; }                        \
-  namespace isa_avx2 { extern const Table name; }                            \
-  namespace isa_avx512 { extern const Table name; }                          \
-  const Table& name() {                                                      \
-    static const Table* const chosen = [] {                                  \
-      switch (selected_isa()) {                                              \
-        case Isa::kAvx512: return &isa_avx512::name;                         \
-        case Isa::kAvx2: return &isa_avx2::name;                             \
-        default: return &isa_baseline::name;                                 \
-      }                                                                      \
-    }();                                                                     \
-    return *chosen;                                                          \
-  }                                                                          \
+#define TENON_SIMD_SELECT(Table, name)      \
+  namespace tenon::cpu {                    \
+  namespace isa_baseline {                  \
+  extern const Table name;                  \
+  }                                         \
+  namespace isa_avx2 {                      \
+  extern const Table name;                  \
+  }                                         \
+  namespace isa_avx512 {                    \
+  extern const Table name;                  \
+  }                                         \
+  const Table& name() {                     \
+    static const Table* const chosen = [] { \
+      switch (selected_isa()) {             \
+        case Isa::kAvx512:                  \
+          return &isa_avx512::name;         \
+        case Isa::kAvx2:                    \
+          return &isa_avx2::name;           \
+        default:                            \
+          return &isa_baseline::name;       \
+      }                                     \
+    }();                                    \
+    return *chosen;                         \
+  }                                         \
   }
 #else
-#define TENON_SIMD_SELECT(Table, name)                                       \
-  namespace tenon::cpu {                                                     \
-  namespace isa_baseline { extern const Table name; }                        \
-  const Table& name() { return isa_baseline::name; }                         \
+#define TENON_SIMD_SELECT(Table, name)               \
+  namespace tenon::cpu {                             \
+  namespace isa_baseline {                           \
+  extern const Table name;                           \
+  }                                                  \
+  const Table& name() { return isa_baseline::name; } \
   }
 #endif
