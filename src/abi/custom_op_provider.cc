@@ -186,6 +186,7 @@ class CustomOpFactory final : public EpFactory {
 
   const std::string& name() const override { return name_; }
   std::span<const EpDevice> devices() const override { return {}; }
+  bool needs_device() const override { return false; }
   Result<std::unique_ptr<DeviceProvider>> create_provider(const EpChoice&, std::span<const size_t>,
                                                           const SessionOptions&) override {
     return std::unique_ptr<DeviceProvider>(std::make_unique<CustomOpProvider>(name_, ops_, host_));

@@ -24,6 +24,8 @@ class EpFactory {
   virtual const std::string& name() const = 0;
   // With the library's name filled in; the same order each time.
   virtual std::span<const EpDevice> devices() const = 0;
+  // False for an EP that works on the host itself: sessions may use it though it offers no device.
+  virtual bool needs_device() const { return true; }
   // `devices` are indices into devices(). The provider keeps the factory alive.
   virtual Result<std::unique_ptr<DeviceProvider>> create_provider(const EpChoice& choice,
                                                                   std::span<const size_t> devices,

@@ -39,9 +39,10 @@ Status SessionImpl::make_device_providers() {
       TENON_INVALID_IF(name == choice.ep_name, "SessionOptions::eps names the EP \"{}\" twice.", choice.ep_name);
     }
     TENON_TRY_ASSIGN(const std::shared_ptr<EpFactory> factory, EpRegistry::instance().find(choice.ep_name));
-    TENON_UNSUPPORTED_IF(factory->devices().empty(), "The EP \"{}\" offers no device on this machine.", choice.ep_name);
+    TENON_UNSUPPORTED_IF(factory->devices().empty() && factory->needs_device(),
+                         "The EP \"{}\" offers no device on this machine.", choice.ep_name);
     std::vector<size_t> devices = choice.devices;
-    if (devices.empty()) devices.push_back(0);
+    if (devices.empty() && !factory->devices().empty()) devices.push_back(0);
     for (size_t device : devices) {
       TENON_INVALID_IF(device >= factory->devices().size(),
                        "SessionOptions::eps asks for device {} of the EP \"{}\", which has {}.", device, choice.ep_name,
