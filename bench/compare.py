@@ -83,11 +83,25 @@ class OnnxRuntime:
         self.values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in feeds.values()]
         for name, value in zip(feeds, self.values):
             self.binding.bind_ortvalue_input(name, value)
+        self.bind_outputs()
+        self.rebind = False
+
+    def bind_outputs(self):
+        self.binding.clear_binding_outputs()
         for output in self.session.get_outputs():
             self.binding.bind_output(output.name, "cpu")
 
     def run(self):
-        self.session.run_with_iobinding(self.binding)
+        if self.rebind:
+            self.bind_outputs()
+        try:
+            self.session.run_with_iobinding(self.binding)
+        except RuntimeError:
+            # It keeps the last run's output, and refuses it where the model declares another rank than it makes.
+            if self.rebind:
+                raise
+            self.rebind = True
+            self.run()
 
     def outputs(self):
         return [np.array(value) for value in self.binding.copy_outputs_to_cpu()]
