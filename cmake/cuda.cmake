@@ -1,0 +1,70 @@
+# The CUDA toolkit, for the CUDA plugin: an installed one, or the PyPI packages that `./dev cuda` puts into
+# build/cuda-toolkit. Nothing of it is linked; the plugin needs its headers and nvcc. Sets TENON_CUDA_FOUND, TENON_NVCC
+# and TENON_CUDA_INCLUDES, or says in one line what is missing.
+option(TENON_CUDA "Build the CUDA plugin where a CUDA toolkit is found" ON)
+set(TENON_CUDA_ARCHS "80;86;89;90;100;120" CACHE STRING "Compute capabilities that .cu files become machine code for; the last one's PTX serves newer devices")
+set(packages ${PROJECT_SOURCE_DIR}/build/cuda-toolkit)
+set(roots ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} ${packages}/nvidia/cu13 /usr/local/cuda)
+
+set(TENON_CUDA_FOUND FALSE)
+if(TENON_CUDA AND NOT CMAKE_CROSSCOMPILING)
+  find_program(TENON_NVCC nvcc HINTS ${roots} PATH_SUFFIXES bin)
+  set(missing "")
+  if(NOT TENON_NVCC)
+    list(APPEND missing nvcc)
+  endif()
+  set(TENON_CUDA_INCLUDES "")
+  foreach(header cuda.h cudaTypedefs.h nvrtc.h cublasLt.h cudnn.h cudnn_frontend.h)
+    find_path(TENON_CUDA_${header} ${header} HINTS ${roots} ${packages} PATH_SUFFIXES include NO_CACHE)
+    if(TENON_CUDA_${header})
+      list(APPEND TENON_CUDA_INCLUDES ${TENON_CUDA_${header}})
+    else()
+      list(APPEND missing ${header})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES TENON_CUDA_INCLUDES)
+  if(missing)
+    list(JOIN missing ", " missing)
+    message(STATUS "The CUDA plugin is left out: ${missing} not found (./dev cuda fetches what is missing)")
+  else()
+    set(TENON_CUDA_FOUND TRUE)
+  endif()
+endif()
+
+# tenon_fatbins(TARGET kernels.cu...): compiles each file and embeds it as data. x.cu becomes the symbols
+# tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]).
+function(tenon_fatbins target)
+  list(GET TENON_CUDA_ARCHS -1 newest)
+  set(code "")
+  foreach(arch ${TENON_CUDA_ARCHS})
+    list(APPEND code -gencode arch=compute_${arch},code=sm_${arch})
+  endforeach()
+  list(APPEND code -gencode arch=compute_${newest},code=compute_${newest})
+  foreach(file ${ARGN})
+    get_filename_component(name ${file} NAME_WE)
+    get_filename_component(source ${file} ABSOLUTE)
+    set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
+    set(embedded ${CMAKE_CURRENT_BINARY_DIR}/${name}_fatbin.cc)
+    add_custom_command(OUTPUT ${fatbin}
+      COMMAND ${TENON_NVCC} -fatbin --std=c++17 -O3 -Xfatbin -compress-all ${code} -I${PROJECT_SOURCE_DIR}/src
+              -MD -MF ${fatbin}.d -o ${fatbin} ${source}
+      DEPENDS ${source} DEPFILE ${fatbin}.d COMMENT "nvcc ${name}.cu" VERBATIM)
+    file(GENERATE OUTPUT ${embedded} CONTENT
+"asm(R\"(
+.section .rodata
+.balign 64
+.globl tenon_fatbin_${name}
+.globl tenon_fatbin_${name}_end
+.hidden tenon_fatbin_${name}
+.hidden tenon_fatbin_${name}_end
+tenon_fatbin_${name}:
+.incbin \"${fatbin}\"
+tenon_fatbin_${name}_end:
+.byte 0
+.previous
+)\");
+")
+    set_source_files_properties(${embedded} PROPERTIES OBJECT_DEPENDS ${fatbin})
+    target_sources(${target} PRIVATE ${embedded})
+  endforeach()
+endfunction()

@@ -1,0 +1,41 @@
+// cuDNN, found when the plugin runs: its handle functions here, its graph API through cudnn_frontend's dynamic loading
+// (include "ep/cuda/driver/cudnn_frontend.h" for that).
+#pragma once
+
+#include <cudnn.h>
+
+#include "base/fault.h"
+#include "base/status.h"
+
+namespace tenon::cuda {
+
+#define TENON_CUDNN_FUNCTIONS(X) \
+  X(GetVersion)                  \
+  X(GetErrorString)              \
+  X(Create)                      \
+  X(Destroy)                     \
+  X(SetStream)                   \
+  X(GetStream)
+
+struct Cudnn {
+#define TENON_CUDNN_MEMBER_(name) decltype(&::cudnn##name) name = nullptr;
+  TENON_CUDNN_FUNCTIONS(TENON_CUDNN_MEMBER_)
+#undef TENON_CUDNN_MEMBER_
+  size_t version = 0;  // 91900: 9.19.0
+};
+
+// Loaded once; cudnn_frontend finds the library from then on, so call this before any of its functions.
+// Errors: kNotFound when the library is not there.
+Result<const Cudnn*> cudnn();
+
+Status cudnn_error(const Cudnn& library, cudnnStatus_t result, const char* call);
+
+}  // namespace tenon::cuda
+
+#define TENON_CUDNN_TRY(library, function, ...)                                             \
+  do {                                                                                      \
+    TENON_FAULT_POINT("cudnn" #function);                                                   \
+    if (const cudnnStatus_t tenon_cudnn_result_ = (library).function(__VA_ARGS__);          \
+        tenon_cudnn_result_ != CUDNN_STATUS_SUCCESS)                                        \
+      return ::tenon::cuda::cudnn_error((library), tenon_cudnn_result_, "cudnn" #function); \
+  } while (false)

@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include "base/testing.h"
+#include "ep/cuda/driver/cuda_device.h"
+#include "ep/cuda/driver/nvrtc.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Answers of a driver that is there, but too old; what it is asked for first is its version.
+CUresult CUDAAPI old_version(int* version) {
+  *version = 12040;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI old_lookup(const char* name, void** out, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
+  const bool known = std::string_view(name) == "cuDriverGetVersion";
+  *out = known ? reinterpret_cast<void*>(&old_version) : nullptr;
+  return known ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult CUDAAPI new_version(int* version) {
+  *version = 99000;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI gap_lookup(const char* name, void** out, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
+  const bool known = std::string_view(name) == "cuDriverGetVersion";
+  *out = known ? reinterpret_cast<void*>(&new_version) : nullptr;
+  return known ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+TEST(CudaDriver, AnOldDriverIsRefusedWithItsVersion) {
+  EXPECT_THAT(CudaDriver::load_with(&old_lookup),
+              has_status(StatusCode::kUnsupported, HasSubstr("is for version 12.4; this plugin needs one for 13.0")));
+}
+
+TEST(CudaDriver, AMissingFunctionIsNamed) {
+  EXPECT_THAT(CudaDriver::load_with(&gap_lookup),
+              has_status(StatusCode::kUnsupported, HasSubstr("has no function cuInit")));
+}
+
+TEST(CudaDriver, TheMachinesDriverLoadsOrSaysWhyNot) {
+  const Result<const CudaDriver*> driver = cuda_driver();
+  if (driver.ok()) {
+    EXPECT_GE((*driver)->version, CUDA_VERSION / 1000 * 1000);
+  } else {
+    EXPECT_FALSE(driver.status().message().empty());
+    EXPECT_NE(driver.status().code(), StatusCode::kInternal);
+  }
+}
+
+TEST(Nvrtc, CompilesWithoutADevice) {
+  const Result<const Nvrtc*> library = nvrtc();
+  if (!library.ok()) GTEST_SKIP() << library.status().to_string();
+  const auto cubin =
+      (*library)->compile("extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice.cu", 90);
+  ASSERT_THAT(cubin, is_ok());
+  EXPECT_GT(cubin->size(), 100U);
+}
+
+TEST(Nvrtc, AnErrorCarriesTheCompilersWords) {
+  const Result<const Nvrtc*> library = nvrtc();
+  if (!library.ok()) GTEST_SKIP() << library.status().to_string();
+  EXPECT_THAT((*library)->compile("__global__ void broken() { nonsense; }", "broken.cu", 90),
+              has_status(StatusCode::kInternal, HasSubstr("\"nonsense\" is undefined")));
+}
+
+}  // namespace
+}  // namespace tenon::cuda

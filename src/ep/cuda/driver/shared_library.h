@@ -1,0 +1,36 @@
+// A library of the driver or the toolkit, opened when the plugin runs: nothing of CUDA is linked.
+//
+// Ownership: libraries stay loaded until the process ends, because what they start (threads, contexts) does too.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "base/status.h"
+
+namespace tenon::cuda {
+
+class SharedLibrary {
+ public:
+  // The first of `names` that loads: as the loader finds it, then in the toolkit's usual folders.
+  // Errors: kNotFound with what the loader said of each name.
+  static Result<SharedLibrary> open(std::initializer_list<const char*> names);
+
+  // Null when the library has no such symbol.
+  void* symbol(const char* name) const;
+  template <typename Function>
+  Status find(const char* name, Function** out) const {
+    *out = reinterpret_cast<Function*>(symbol(name));
+    if (*out == nullptr) return not_found("{} has no function {}.", name_, name);
+    return Status();
+  }
+  const std::string& name() const { return name_; }
+  void* native() const { return handle_; }
+
+ private:
+  SharedLibrary(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
+  void* handle_;
+  std::string name_;
+};
+
+}  // namespace tenon::cuda
