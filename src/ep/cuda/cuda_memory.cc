@@ -1,0 +1,196 @@
+#include "ep/cuda/cuda_memory.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tenon::cuda {
+
+namespace {
+
+// Free pinned memory that is kept: page-locking costs 100 us and more a block.
+constexpr size_t kKeptPinnedBytes = size_t{256} << 20;
+constexpr size_t kSmallestBlock = 256;
+
+// A point of every stream that is alive when it is made: memory that anyone may use is free when all have passed
+// theirs.
+class AllStreamsPoint final : public plugin::StreamProgress {
+ public:
+  explicit AllStreamsPoint(StreamList& streams) : streams_(streams) {}
+  uint64_t queued() const override {
+    auto points = points_.lock();
+    for (auto& stream : streams_.all()) {
+      const uint64_t point = stream->queued();
+      points->emplace_back(std::move(stream), point);
+    }
+    return 1;
+  }
+  bool passed(uint64_t) const override {
+    auto points = points_.lock();
+    std::erase_if(*points, [](const auto& point) { return point.first->passed(point.second); });
+    return points->empty();
+  }
+
+ private:
+  StreamList& streams_;
+  mutable Guarded<std::vector<std::pair<std::shared_ptr<CudaStream>, uint64_t>>> points_;
+};
+
+class PinnedSource final : public plugin::ScratchSource {
+ public:
+  explicit PinnedSource(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  Result<void*> allocate(size_t size_bytes) override {
+    TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+    void* memory = nullptr;
+    TENON_CUDA_TRY(device_->driver(), MemHostAlloc, &memory, size_bytes,
+                   CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    return memory;
+  }
+  void free(void* memory) override {
+    if (const auto scope = ContextScope::enter(*device_); scope.ok()) (void)device_->driver().MemFreeHost(memory);
+  }
+
+ private:
+  const std::shared_ptr<CudaDevice> device_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<CudaMemory>> CudaMemory::of(const CudaDriver& driver, int ordinal) {
+  static Guarded<std::map<std::pair<const CudaDriver*, int>, std::weak_ptr<CudaMemory>>> all;
+  auto known = all.lock();
+  std::weak_ptr<CudaMemory>& slot = (*known)[{&driver, ordinal}];
+  if (auto memory = slot.lock()) return memory;
+  TENON_TRY_ASSIGN(auto device, CudaDevice::open(driver, ordinal));
+  std::shared_ptr<CudaMemory> memory(new CudaMemory(std::move(device)));
+  TENON_TRY(memory->open());
+  slot = memory;
+  return memory;
+}
+
+Status CudaMemory::open() {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  const CudaDriver& driver = device_->driver();
+  TENON_UNSUPPORTED_IF(device_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) == 0,
+                       "CUDA device {} has no memory pools.", device_->ordinal());
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device_->ordinal()};
+  TENON_CUDA_TRY(driver, MemPoolCreate, &pool_, &properties);
+  // Memory stays with the pool between runs; the driver takes it back when another allocation needs it.
+  cuuint64_t keep = UINT64_MAX;
+  TENON_CUDA_TRY(driver, MemPoolSetAttribute, pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+  TENON_TRY_ASSIGN(service_, CudaStream::create(device_));
+  TENON_TRY_ASSIGN(allocation_, CudaStream::create(device_));
+  streams_.add(service_);
+  pinned_pool_ = std::make_unique<plugin::ScratchPool>(std::make_shared<PinnedSource>(device_), kKeptPinnedBytes);
+  return Status();
+}
+
+CudaMemory::~CudaMemory() {
+  const auto scope = ContextScope::enter(*device_);
+  if (!scope.ok()) return;
+  // Copies that nobody waited for may still read pinned memory.
+  (void)device_->driver().CtxSynchronize();
+  pinned_pool_ = nullptr;
+  if (pool_ != nullptr) (void)device_->driver().MemPoolDestroy(pool_);
+}
+
+Status CudaMemory::try_allocate(size_t size_bytes, CUstream stream, CUdeviceptr* out) {
+  TENON_CUDA_TRY(device_->driver(), MemAllocFromPoolAsync, out, size_bytes, pool_, stream);
+  return Status();
+}
+
+Result<void*> CudaMemory::allocate(size_t size_bytes, const std::shared_ptr<CudaStream>& stream) {
+  size_bytes = std::max(size_bytes, kSmallestBlock);
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  const CudaDriver& driver = device_->driver();
+  const CUstream native = stream != nullptr ? stream->native() : allocation_->native();
+  CUdeviceptr address = 0;
+  Status allocated = try_allocate(size_bytes, native, &address);
+  if (allocated.code() == StatusCode::kResourceExhausted) {
+    // What was freed on other streams comes back when they have passed the point.
+    (void)driver.CtxSynchronize();
+    (void)driver.MemPoolTrimTo(pool_, 0);
+    allocated = try_allocate(size_bytes, native, &address);
+  }
+  if (!allocated.ok()) {
+    size_t free_bytes = 0, total_bytes = 0;
+    (void)driver.MemGetInfo(&free_bytes, &total_bytes);
+    return std::move(allocated).with_context(
+        format("while allocating {} bytes on CUDA device {}, where {} of {} bytes are free", size_bytes,
+               device_->ordinal(), free_bytes, total_bytes));
+  }
+  void* const memory = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  if (stream == nullptr) {
+    if (Status done = allocation_->synchronize(); !done.ok()) {
+      (void)driver.MemFreeAsync(address, native);
+      return done;
+    }
+  }
+  auto blocks = blocks_.lock();
+  blocks->live[memory] = {size_bytes, stream};
+  ++blocks->stats.allocations;
+  ++blocks->stats.live;
+  blocks->stats.live_bytes += static_cast<int64_t>(size_bytes);
+  return memory;
+}
+
+Status CudaMemory::queue_free(CUdeviceptr memory, const std::shared_ptr<CudaStream>& stream) {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  const auto alive = streams_.all();
+  // Nobody but this stream can have used it: the service stream is waited for by whoever queues work there.
+  const bool alone = stream != nullptr && std::all_of(alive.begin(), alive.end(), [&](const auto& other) {
+                       return other == stream || other == service_;
+                     });
+  if (!alone)
+    for (const auto& other : alive) TENON_TRY(service_->wait_for(*other));
+  TENON_CUDA_TRY(device_->driver(), MemFreeAsync, memory, (alone ? stream : service_)->native());
+  return Status();
+}
+
+void CudaMemory::free(void* memory) {
+  if (memory == nullptr) return;
+  std::shared_ptr<CudaStream> stream;
+  {
+    auto blocks = blocks_.lock();
+    const auto found = blocks->live.find(memory);
+    if (found == blocks->live.end()) return;
+    stream = std::move(found->second.stream);
+    --blocks->stats.live;
+    blocks->stats.live_bytes -= static_cast<int64_t>(found->second.size_bytes);
+    blocks->live.erase(found);
+  }
+  // A failure is the context's, which is lost then, with all of its memory.
+  (void)queue_free(static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(memory)), stream);
+}
+
+Result<void*> CudaMemory::allocate_pinned(size_t size_bytes) {
+  TENON_TRY_ASSIGN(auto block, pinned_pool_->take(std::max(size_bytes, kSmallestBlock),
+                                                  std::make_shared<AllStreamsPoint>(streams_)));
+  void* const memory = block.data();
+  auto pinned = pinned_.lock();
+  ++pinned->stats.allocations;
+  ++pinned->stats.live;
+  pinned->stats.live_bytes += static_cast<int64_t>(block.size_bytes());
+  pinned->live.emplace(memory, std::move(block));
+  return memory;
+}
+
+void CudaMemory::free_pinned(void* memory) {
+  plugin::ScratchPool::Block block;
+  {
+    auto pinned = pinned_.lock();
+    const auto found = pinned->live.find(memory);
+    if (found == pinned->live.end()) return;
+    block = std::move(found->second);
+    --pinned->stats.live;
+    pinned->stats.live_bytes -= static_cast<int64_t>(block.size_bytes());
+    pinned->live.erase(found);
+  }
+  block.reset();
+}
+
+CudaMemory::Stats CudaMemory::stats() const { return blocks_.lock()->stats; }
+CudaMemory::Stats CudaMemory::pinned_stats() const { return pinned_.lock()->stats; }
+
+}  // namespace tenon::cuda

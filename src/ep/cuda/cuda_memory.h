@@ -1,0 +1,75 @@
+// The memory of one device of this process, shared by its sessions: a stream-ordered pool of the driver, pinned host
+// memory, and the streams that may use them.
+//
+// Ownership: what was allocated goes back with free(), also while queued work still uses it: it is handed out again
+// only after that. The pool's memory goes back to the driver when the last user of the device is gone. Threads: every
+// function from any thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+
+#include "ep/cuda/cuda_stream.h"
+
+namespace tenon::cuda {
+
+class CudaMemory {
+ public:
+  // The memory of a device that is open already, or a new one: one for each device of the process.
+  static Result<std::shared_ptr<CudaMemory>> of(const CudaDriver& driver, int ordinal);
+  ~CudaMemory();
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+
+  const std::shared_ptr<CudaDevice>& device() const { return device_; }
+  StreamList& streams() { return streams_; }
+  // For copies that nobody gave a stream, and for work of a call without one.
+  const std::shared_ptr<CudaStream>& service_stream() const { return service_; }
+
+  // Memory that work on `stream` may use at once; null: any stream may. Aligned to 256 bytes at least. 0 bytes give the
+  // smallest block. Errors: kResourceExhausted with what is free.
+  Result<void*> allocate(size_t size_bytes, const std::shared_ptr<CudaStream>& stream);
+  void free(void* memory);
+  // Page-locked host memory that the device addresses too.
+  Result<void*> allocate_pinned(size_t size_bytes);
+  void free_pinned(void* memory);
+
+  struct Stats {
+    int64_t allocations = 0;
+    int64_t live = 0;
+    int64_t live_bytes = 0;
+  };
+  Stats stats() const;
+  Stats pinned_stats() const;
+
+ private:
+  explicit CudaMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  Status open();
+  Status try_allocate(size_t size_bytes, CUstream stream, CUdeviceptr* out);
+  Status queue_free(CUdeviceptr memory, const std::shared_ptr<CudaStream>& stream);
+
+  struct Block {
+    size_t size_bytes = 0;
+    std::shared_ptr<CudaStream> stream;
+  };
+  struct Blocks {
+    std::unordered_map<void*, Block> live;
+    Stats stats;
+  };
+  struct Pinned {
+    std::unordered_map<void*, plugin::ScratchPool::Block> live;
+    Stats stats;
+  };
+
+  const std::shared_ptr<CudaDevice> device_;
+  StreamList streams_;
+  std::shared_ptr<CudaStream> service_;
+  std::shared_ptr<CudaStream> allocation_;  // waits for nothing, so that an allocation never waits for a computation
+  CUmemoryPool pool_ = nullptr;
+  Guarded<Blocks> blocks_;
+  std::unique_ptr<plugin::ScratchPool> pinned_pool_;
+  Guarded<Pinned> pinned_;
+};
+
+}  // namespace tenon::cuda

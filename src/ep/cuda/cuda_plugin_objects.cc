@@ -1,0 +1,135 @@
+#include "ep/cuda/cuda_plugin_objects.h"
+
+#include <algorithm>
+
+namespace tenon::cuda {
+
+using plugin::HostApi;
+
+namespace {
+
+// The stream behind the host's; null for null. Any stream of this plugin.
+std::shared_ptr<CudaStream> stream_behind(const HostApi& host, const OrtSyncStream* stream) {
+  auto* ours = static_cast<CudaSyncStream*>(plugin::SyncStream::from(host, stream));
+  return ours != nullptr ? ours->stream() : nullptr;
+}
+
+void* or_null(Result<void*> memory) { return memory.ok() ? *memory : nullptr; }
+
+plugin::TextPairs pairs_of(const CudaMemory::Stats& stats) {
+  return {{"NumAllocs", std::to_string(stats.allocations)},
+          {"NumLive", std::to_string(stats.live)},
+          {"InUse", std::to_string(stats.live_bytes)}};
+}
+
+class CudaNotification final : public plugin::SyncNotification {
+ public:
+  CudaNotification(const HostApi& host, std::shared_ptr<CudaStream> producer, CudaEvent event,
+                   std::shared_ptr<CudaSession> session)
+      : SyncNotification(host),
+        producer_(std::move(producer)),
+        event_(std::move(event)),
+        session_(std::move(session)) {}
+
+ private:
+  Status activate() override { return reported(event_.record(producer_->native())); }
+  Status wait_on_device(OrtSyncStream* consumer) override {
+    const auto stream = stream_behind(host(), consumer);
+    TENON_INVALID_IF(stream == nullptr, "The stream that waits for a notification has no implementation.");
+    return reported(stream->wait_for(event_));
+  }
+  Status wait_on_host() override { return reported(event_.synchronize()); }
+
+  Status reported(Status status) {
+    if (!status.ok() && session_ != nullptr) session_->runs().fail(status);
+    return status;
+  }
+
+  const std::shared_ptr<CudaStream> producer_;
+  const CudaEvent event_;
+  const std::shared_ptr<CudaSession> session_;
+};
+
+}  // namespace
+
+void* PoolAllocator::allocate(size_t size_bytes) { return or_null(memory_->allocate(size_bytes, nullptr)); }
+
+void* PoolAllocator::allocate_on(size_t size_bytes, OrtSyncStream* stream) {
+  return or_null(memory_->allocate(size_bytes, stream_behind(host(), stream)));
+}
+
+plugin::TextPairs PoolAllocator::stats() const { return pairs_of(memory_->stats()); }
+
+void* PinnedAllocator::allocate(size_t size_bytes) { return or_null(memory_->allocate_pinned(size_bytes)); }
+
+plugin::TextPairs PinnedAllocator::stats() const { return pairs_of(memory_->pinned_stats()); }
+
+void* SessionAllocator::allocate(size_t size_bytes) { return allocate_on(size_bytes, nullptr); }
+
+void* SessionAllocator::allocate_on(size_t size_bytes, OrtSyncStream* stream) {
+  Result<void*> memory = memory_->allocate(size_bytes, stream_behind(host(), stream));
+  // The ABI's allocators have no place for a reason.
+  if (const auto session = session_.lock(); !memory.ok() && session != nullptr)
+    session->log(ORT_LOGGING_LEVEL_ERROR, memory.status().message());
+  return or_null(std::move(memory));
+}
+
+plugin::TextPairs SessionAllocator::stats() const {
+  const SessionMemory::Stats stats = memory_->stats();
+  return pairs_of({stats.allocations, stats.live, static_cast<int64_t>(stats.live_bytes)});
+}
+
+bool CudaDataTransfer::on_device(const MemoryPlace& place) const {
+  return place.device_type == DeviceType::kGpu && place.vendor_id == kNvidiaVendorId &&
+         std::find(ordinals_.begin(), ordinals_.end(), place.device_id) != ordinals_.end();
+}
+
+bool CudaDataTransfer::can_copy(const MemoryPlace& src, const MemoryPlace& dst) const {
+  const bool from = on_device(src), to = on_device(dst);
+  return (from || src.device_type == DeviceType::kCpu) && (to || dst.device_type == DeviceType::kCpu) && (from || to);
+}
+
+Result<std::shared_ptr<CudaMemory>> CudaDataTransfer::memory_of(int ordinal) const {
+  auto opened = opened_.lock();
+  for (const auto& memory : *opened)
+    if (memory->device()->ordinal() == ordinal) return memory;
+  TENON_TRY_ASSIGN(auto memory, CudaMemory::of(driver_, ordinal));
+  opened->push_back(memory);
+  return memory;
+}
+
+Status CudaDataTransfer::copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place,
+                              size_t size_bytes, OrtSyncStream* ort_stream) {
+  TENON_UNSUPPORTED_IF(!can_copy(src_place, dst_place), "There is no copy from {} to {}.", src_place.to_string(),
+                       dst_place.to_string());
+  TENON_TRY_ASSIGN(const auto memory, memory_of((on_device(src_place) ? src_place : dst_place).device_id));
+  std::shared_ptr<CudaStream> stream = stream_behind(host(), ort_stream);
+  const bool wait = stream == nullptr;
+  if (wait) stream = memory->service_stream();
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*stream->device()));
+  // Addresses are unified: the driver sees from them what lies where.
+  TENON_CUDA_TRY(stream->device()->driver(), MemcpyAsync, reinterpret_cast<CUdeviceptr>(dst),
+                 reinterpret_cast<CUdeviceptr>(src), size_bytes, stream->native());
+  return wait ? stream->synchronize() : Status();
+}
+
+Result<std::unique_ptr<plugin::SyncNotification>> CudaSyncStream::create_notification() {
+  TENON_TRY_ASSIGN(CudaEvent event, CudaEvent::create(stream_->device()));
+  return std::unique_ptr<plugin::SyncNotification>(
+      std::make_unique<CudaNotification>(host(), stream_, std::move(event), session_));
+}
+
+Status CudaSyncStream::flush() {
+  // S4.1: the user's stream is not waited for; what the host reads of it the end of the run has waited for.
+  if (stream_->borrowed()) return Status();
+  Status done = stream_->synchronize();
+  if (!done.ok() && session_ != nullptr) session_->runs().fail(done);
+  return done;
+}
+
+Status CudaSyncStream::on_session_run_end() {
+  if (session_ != nullptr) session_->device_memory()->collect();
+  return Status();
+}
+
+}  // namespace tenon::cuda

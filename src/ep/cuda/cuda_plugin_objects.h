@@ -1,0 +1,92 @@
+// The CUDA EP's allocators, data transfer, streams and notifications, as the plugin hands them to the host.
+#pragma once
+
+#include <memory>
+
+#include "ep/cuda/cuda_session.h"
+#include "ep/kit/plugin_memory.h"
+#include "ep/kit/plugin_stream.h"
+
+namespace tenon::cuda {
+
+inline constexpr uint32_t kNvidiaVendorId = 0x10DE;
+
+// The device's stream-ordered pool.
+class PoolAllocator final : public plugin::Allocator {
+ public:
+  PoolAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<CudaMemory> memory)
+      : Allocator(host, info), memory_(std::move(memory)) {}
+
+ private:
+  void* allocate(size_t size_bytes) override;
+  void* allocate_on(size_t size_bytes, OrtSyncStream* stream) override;
+  void free(void* memory) override { memory_->free(memory); }
+  plugin::TextPairs stats() const override;
+  const std::shared_ptr<CudaMemory> memory_;
+};
+
+class PinnedAllocator final : public plugin::Allocator {
+ public:
+  PinnedAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<CudaMemory> memory)
+      : Allocator(host, info), memory_(std::move(memory)) {}
+
+ private:
+  void* allocate(size_t size_bytes) override;
+  void free(void* memory) override { memory_->free_pinned(memory); }
+  plugin::TextPairs stats() const override;
+  const std::shared_ptr<CudaMemory> memory_;
+};
+
+// What a session with a limit or with the program's allocator uses.
+class SessionAllocator final : public plugin::Allocator {
+ public:
+  SessionAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<CudaSession> session)
+      : Allocator(host, info), memory_(session->device_memory()), session_(std::move(session)) {}
+
+ private:
+  void* allocate(size_t size_bytes) override;
+  void* allocate_on(size_t size_bytes, OrtSyncStream* stream) override;
+  void free(void* memory) override { memory_->free(memory); }
+  plugin::TextPairs stats() const override;
+  const std::shared_ptr<SessionMemory> memory_;
+  const std::weak_ptr<CudaSession> session_;  // for its log only: tensors may outlive the session
+};
+
+class CudaDataTransfer final : public plugin::DataTransfer {
+ public:
+  CudaDataTransfer(const plugin::HostApi& host, const CudaDriver& driver, std::vector<int> ordinals)
+      : DataTransfer(host), driver_(driver), ordinals_(std::move(ordinals)) {}
+
+ private:
+  bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override;
+  Status copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place, size_t size_bytes,
+              OrtSyncStream* stream) override;
+  bool on_device(const MemoryPlace& place) const;
+  // A device is opened with the first copy, and stays open.
+  Result<std::shared_ptr<CudaMemory>> memory_of(int ordinal) const;
+
+  const CudaDriver& driver_;
+  const std::vector<int> ordinals_;
+  mutable Guarded<std::vector<std::shared_ptr<CudaMemory>>> opened_;
+};
+
+// The native handle is the CUstream.
+class CudaSyncStream final : public plugin::SyncStream {
+ public:
+  // `session` null: a stream that the program asked the device for.
+  CudaSyncStream(const plugin::HostApi& host, std::shared_ptr<CudaStream> stream, std::shared_ptr<CudaSession> session)
+      : SyncStream(host), stream_(std::move(stream)), session_(std::move(session)) {}
+
+  void* handle() override { return stream_->native(); }
+  const std::shared_ptr<CudaStream>& stream() const { return stream_; }
+
+ private:
+  Result<std::unique_ptr<plugin::SyncNotification>> create_notification() override;
+  Status flush() override;
+  Status on_session_run_end() override;
+
+  const std::shared_ptr<CudaStream> stream_;
+  const std::shared_ptr<CudaSession> session_;
+};
+
+}  // namespace tenon::cuda

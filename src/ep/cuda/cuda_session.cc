@@ -1,0 +1,108 @@
+#include "ep/cuda/cuda_session.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+constexpr size_t kKeptScratchBytes = size_t{256} << 20;
+
+}  // namespace
+
+Result<std::shared_ptr<CudaSession>> CudaSession::create(const plugin::HostApi& host,
+                                                         std::shared_ptr<CudaMemory> memory, CudaOptions options,
+                                                         const OrtLogger* logger) {
+  std::shared_ptr<CudaSession> session(new CudaSession(host, std::move(memory), std::move(options), logger));
+  const CudaOptions& wanted = session->options_;
+  const std::shared_ptr<CudaDevice>& device = session->device();
+  const CudaDriver& driver = device->driver();
+  if (wanted.user_stream) {
+    const auto native = reinterpret_cast<CUstream>(static_cast<uintptr_t>(*wanted.user_stream));
+    TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device));
+    if (*wanted.user_stream > 2) {  // 0 to 2 are CUDA's default streams
+      CUcontext context = nullptr;
+      TENON_TRY_CONTEXT(cuda_status(driver, driver.StreamGetCtx(native, &context), "cuStreamGetCtx"),
+                        "while reading option \"user_compute_stream\" = {:#x}", *wanted.user_stream);
+      TENON_INVALID_IF(
+          context != device->context(),
+          "Option \"user_compute_stream\" = {:#x} is a stream of another context than device {}'s primary one.",
+          *wanted.user_stream, device->ordinal());
+    }
+    session->unified_ = CudaStream::borrow(device, native);
+  } else if (wanted.unified_stream) {
+    TENON_TRY_ASSIGN(session->unified_, CudaStream::create(device));
+  }
+  if (session->unified_ != nullptr) session->memory_->streams().add(session->unified_);
+  // All of the session runs on a stream that the program gave (S4.1), copies too.
+  if (!wanted.copy_in_compute_stream && !wanted.user_stream) {
+    TENON_TRY_ASSIGN(session->copies_, CudaStream::create(device));
+    session->memory_->streams().add(session->copies_);
+  }
+  if (session->unified_ == nullptr) {
+    TENON_TRY_ASSIGN(session->own_, CudaStream::create(device));
+    session->memory_->streams().add(session->own_);
+  }
+  session->device_memory_ = std::make_shared<SessionMemory>(session->memory_, wanted, session->unified_);
+  session->scratch_ = std::make_unique<plugin::ScratchPool>(session->device_memory_, kKeptScratchBytes);
+  return session;
+}
+
+CudaSession::~CudaSession() {
+  // Free scratch memory goes back to the program's allocator at once, so the stream has to be through with it.
+  if (options_.external_allocator.given() && unified_ != nullptr) (void)unified_->synchronize();
+}
+
+Result<CallStream> CudaSession::call_stream(const plugin::KernelCall& call) {
+  if (unified_ != nullptr) return stream_of(nullptr);
+  TENON_TRY_ASSIGN(void* native, call.stream_handle());
+  return stream_of(native);
+}
+
+Result<CallStream> CudaSession::stream_of(void* native) {
+  CallStream call;
+  if (unified_ != nullptr) {
+    call.stream = unified_;
+  } else if (native != nullptr) {
+    call.stream = memory_->streams().find(static_cast<CUstream>(native));
+    TENON_INVALID_IF(call.stream == nullptr, "The host passes a stream ({:#x}) that this EP did not make.",
+                     reinterpret_cast<uintptr_t>(native));
+  } else {
+    call = {.stream = own_, .synchronous = true};
+  }
+  runs_.use(call.stream);
+  return call;
+}
+
+Result<std::shared_ptr<CudaStream>> CudaSession::make_stream() {
+  if (unified_ != nullptr) return unified_;
+  TENON_TRY_ASSIGN(auto stream, CudaStream::create(device()));
+  memory_->streams().add(stream);
+  return stream;
+}
+
+Status CudaSession::copy(const plugin::TensorArgument& src, const plugin::TensorArgument& dst, void* stream_handle) {
+  TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(src.type, src.shape));
+  TENON_TRY_ASSIGN(const CallStream call, stream_of(stream_handle));
+  const std::shared_ptr<CudaStream>& stream = copies_ != nullptr ? copies_ : call.stream;
+  if (copies_ != nullptr) TENON_TRY(copies_->wait_for(*call.stream));
+  if (size_bytes != 0) {
+    TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device()));
+    TENON_CUDA_TRY(device()->driver(), MemcpyAsync, reinterpret_cast<CUdeviceptr>(dst.data),
+                   reinterpret_cast<CUdeviceptr>(src.data), size_bytes, stream->native());
+  }
+  if (copies_ != nullptr) {
+    TENON_TRY(call.stream->wait_for(*copies_));
+    runs_.use(copies_);
+  }
+  // Whoever reads host memory next may do so without asking the stream.
+  if (dst.place.device_type == DeviceType::kCpu || dst.place.kind == MemoryKind::kHostAccessible)
+    runs_.use(call.stream, true);
+  return call.synchronous ? call.stream->synchronize() : Status();
+}
+
+Status CudaSession::synchronize() {
+  for (const auto& stream : {unified_, copies_, own_})
+    if (stream != nullptr) TENON_TRY(stream->synchronize());
+  return Status();
+}
+
+}  // namespace tenon::cuda

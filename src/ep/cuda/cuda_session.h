@@ -1,0 +1,80 @@
+// What the parts of one session on CUDA share, and the door to what compiles its regions.
+//
+// Lifetime: the EP holds the session; compiled nodes hold it too.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ep/cuda/cuda_memory.h"
+#include "ep/cuda/cuda_options.h"
+#include "ep/cuda/cuda_runs.h"
+#include "ep/cuda/session_memory.h"
+#include "ep/kit/plugin_ep.h"
+#include "ep/kit/plugin_kernel.h"
+
+namespace tenon::cuda {
+
+// The stream that one call of a kernel or compiled node runs on.
+struct CallStream {
+  std::shared_ptr<CudaStream> stream;
+  bool synchronous = false;  // the host gave none: the call waits for its work before it returns
+};
+
+class CudaSession {
+ public:
+  static Result<std::shared_ptr<CudaSession>> create(const plugin::HostApi& host, std::shared_ptr<CudaMemory> memory,
+                                                     CudaOptions options, const OrtLogger* logger);
+  ~CudaSession();
+
+  const plugin::HostApi& host() const { return host_; }
+  const std::shared_ptr<CudaDevice>& device() const { return memory_->device(); }
+  const std::shared_ptr<CudaMemory>& memory() const { return memory_; }
+  const CudaOptions& options() const { return options_; }
+  CudaRuns& runs() { return runs_; }
+  // Scratch memory, tagged by stream (S5.2).
+  plugin::ScratchPool& scratch() { return *scratch_; }
+  // For constants, plans and tensors; of the external allocator where there is one.
+  const std::shared_ptr<SessionMemory>& device_memory() const { return device_memory_; }
+
+  // S4.1, S5.1: the user's stream, the session's unified one, or the call's own. The run's end waits for it.
+  Result<CallStream> call_stream(const plugin::KernelCall& call);
+  // The stream of a native handle that the host passed; the session's when `native` is null.
+  Result<CallStream> stream_of(void* native);
+  // Everything that the session has queued on streams of its own is done on return.
+  Status synchronize();
+  // A stream for the host: the unified one, or a new one.
+  Result<std::shared_ptr<CudaStream>> make_stream();
+  // Copies between host and device, queued on the call's stream or on the copy stream in its order (S4.2).
+  Status copy(const plugin::TensorArgument& src, const plugin::TensorArgument& dst, void* stream_handle);
+  void log(OrtLoggingLevel level, const std::string& message) const { host_.log(logger_, level, message); }
+
+ private:
+  CudaSession(const plugin::HostApi& host, std::shared_ptr<CudaMemory> memory, CudaOptions options,
+              const OrtLogger* logger)
+      : host_(host), memory_(std::move(memory)), options_(std::move(options)), logger_(logger) {}
+
+  const plugin::HostApi host_;
+  const std::shared_ptr<CudaMemory> memory_;
+  const CudaOptions options_;
+  const OrtLogger* const logger_;
+  std::shared_ptr<SessionMemory> device_memory_;
+  std::unique_ptr<plugin::ScratchPool> scratch_;
+  std::shared_ptr<CudaStream> unified_;  // null: streams are the runs' own
+  std::shared_ptr<CudaStream> copies_;   // null: copies run on the compute stream
+  std::shared_ptr<CudaStream> own_;      // for calls that the host gives no stream
+  CudaRuns runs_;
+};
+
+// What claims nodes and compiles regions; compute/ has it.
+class RegionCompiler {
+ public:
+  virtual ~RegionCompiler() = default;
+  // Adds what the EP takes to `support`, as groups of nodes to fuse.
+  virtual Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) = 0;
+  virtual Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) = 0;
+};
+using MakeRegionCompiler = std::function<Result<std::unique_ptr<RegionCompiler>>(std::shared_ptr<CudaSession>)>;
+
+}  // namespace tenon::cuda

@@ -1,0 +1,150 @@
+#include "ep/cuda/cuda_stream.h"
+
+#include <chrono>
+
+#include "device/spin.h"
+
+namespace tenon::cuda {
+
+Result<CudaEvent> CudaEvent::create(std::shared_ptr<CudaDevice> device) {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device));
+  CUevent event = nullptr;
+  TENON_CUDA_TRY(device->driver(), EventCreate, &event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+  return CudaEvent(std::move(device), event);
+}
+
+CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(event_, other.event_);
+  return *this;
+}
+
+CudaEvent::~CudaEvent() {
+  if (event_ == nullptr) return;
+  if (const auto scope = ContextScope::enter(*device_); scope.ok()) (void)device_->driver().EventDestroy(event_);
+}
+
+Status CudaEvent::record(CUstream stream) const {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  TENON_CUDA_TRY(device_->driver(), EventRecord, event_, stream);
+  return Status();
+}
+
+bool CudaEvent::passed() const {
+  const auto scope = ContextScope::enter(*device_);
+  return !scope.ok() || device_->driver().EventQuery(event_) != CUDA_ERROR_NOT_READY;
+}
+
+Status CudaEvent::synchronize() const {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  const CudaDriver& driver = device_->driver();
+  // A blocked wait is woken some 50 us late; most waits of a frame are shorter than that.
+  constexpr auto kPoll = std::chrono::microseconds(100);
+  const auto end = std::chrono::steady_clock::now() + kPoll;
+  do {
+    const CUresult result = driver.EventQuery(event_);
+    if (result != CUDA_ERROR_NOT_READY) return cuda_status(driver, result, "cuEventQuery");
+    cpu_relax();
+  } while (std::chrono::steady_clock::now() < end);
+  TENON_CUDA_TRY(driver, EventSynchronize, event_);
+  return Status();
+}
+
+Result<std::shared_ptr<CudaStream>> CudaStream::create(std::shared_ptr<CudaDevice> device) {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device));
+  CUstream stream = nullptr;
+  TENON_CUDA_TRY(device->driver(), StreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0);
+  return std::shared_ptr<CudaStream>(new CudaStream(std::move(device), stream, false));
+}
+
+std::shared_ptr<CudaStream> CudaStream::borrow(std::shared_ptr<CudaDevice> device, CUstream stream) {
+  return std::shared_ptr<CudaStream>(new CudaStream(std::move(device), stream, true));
+}
+
+CudaStream::~CudaStream() {
+  if (borrowed_) return;
+  if (const auto scope = ContextScope::enter(*device_); scope.ok()) (void)device_->driver().StreamDestroy(stream_);
+}
+
+Result<CudaEvent> CudaStream::mark() const {
+  TENON_TRY_ASSIGN(CudaEvent event, CudaEvent::create(device_));
+  TENON_TRY(event.record(stream_));
+  return event;
+}
+
+Status CudaStream::synchronize() const {
+  if (borrowed_) {
+    TENON_TRY_ASSIGN(const CudaEvent event, mark());
+    return event.synchronize();
+  }
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  TENON_CUDA_TRY(device_->driver(), StreamSynchronize, stream_);
+  return Status();
+}
+
+Status CudaStream::wait_for(const CudaStream& other) const {
+  if (other.native() == native()) return Status();
+  TENON_TRY_ASSIGN(const CudaEvent event, other.mark());
+  return wait_for(event);
+}
+
+Status CudaStream::wait_for(const CudaEvent& event) const {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
+  TENON_CUDA_TRY(device_->driver(), StreamWaitEvent, stream_, event.native(), CU_EVENT_WAIT_DEFAULT);
+  return Status();
+}
+
+void CudaStream::retire(Points& points) {
+  while (!points.pending.empty() && points.pending.front().second.passed()) {
+    points.passed = points.pending.front().first;
+    points.spare.push_back(std::move(points.pending.front().second));
+    points.pending.pop_front();
+  }
+}
+
+uint64_t CudaStream::queued() const {
+  auto points = points_.lock();
+  retire(*points);
+  Result<CudaEvent> event = invalid_argument("There is no spare event.");
+  if (!points->spare.empty()) {
+    event = std::move(points->spare.back());
+    points->spare.pop_back();
+  } else {
+    event = CudaEvent::create(device_);
+  }
+  // Without an event the stream has failed: nothing of it runs any more, so the point is passed.
+  if (!event.ok() || !event->record(stream_).ok()) return points->passed;
+  const uint64_t point = ++points->last;
+  points->pending.emplace_back(point, std::move(*event));
+  return point;
+}
+
+bool CudaStream::passed(uint64_t point) const {
+  auto points = points_.lock();
+  if (points->passed < point) retire(*points);
+  return points->passed >= point;
+}
+
+void StreamList::add(const std::shared_ptr<CudaStream>& stream) {
+  auto streams = streams_.lock();
+  std::erase_if(*streams, [](const auto& other) { return other.expired(); });
+  streams->push_back(stream);
+}
+
+std::shared_ptr<CudaStream> StreamList::find(CUstream native) const {
+  auto streams = streams_.lock();
+  // The latest: a borrowed handle's value may come again.
+  for (auto stream = streams->rbegin(); stream != streams->rend(); ++stream)
+    if (auto alive = stream->lock(); alive != nullptr && alive->native() == native) return alive;
+  return nullptr;
+}
+
+std::vector<std::shared_ptr<CudaStream>> StreamList::all() const {
+  std::vector<std::shared_ptr<CudaStream>> alive;
+  auto streams = streams_.lock();
+  for (const auto& stream : *streams)
+    if (auto one = stream.lock()) alive.push_back(std::move(one));
+  return alive;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,94 @@
+// A stream of a CUDA device: the session's own, or the program's, which is borrowed and never destroyed or waited for
+// as a whole; and events that mark points of it.
+//
+// Lifetime: a stream holds its device. What was queued on it keeps running when the object is gone.
+// Threads: one thread at a time enqueues; points may be asked for from any.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/guarded.h"
+#include "ep/cuda/driver/cuda_device.h"
+#include "ep/kit/scratch.h"
+
+namespace tenon::cuda {
+
+class CudaEvent {
+ public:
+  static Result<CudaEvent> create(std::shared_ptr<CudaDevice> device);
+  CudaEvent(CudaEvent&& other) noexcept
+      : device_(std::move(other.device_)), event_(std::exchange(other.event_, nullptr)) {}
+  CudaEvent& operator=(CudaEvent&& other) noexcept;
+  ~CudaEvent();
+
+  CUevent native() const { return event_; }
+  Status record(CUstream stream) const;
+  // True also after a failure of the device: nothing runs there any more.
+  bool passed() const;
+  // Polls for a while, then blocks.
+  Status synchronize() const;
+
+ private:
+  CudaEvent(std::shared_ptr<CudaDevice> device, CUevent event) : device_(std::move(device)), event_(event) {}
+  std::shared_ptr<CudaDevice> device_;
+  CUevent event_ = nullptr;
+};
+
+class CudaStream final : public plugin::StreamProgress {
+ public:
+  static Result<std::shared_ptr<CudaStream>> create(std::shared_ptr<CudaDevice> device);
+  static std::shared_ptr<CudaStream> borrow(std::shared_ptr<CudaDevice> device, CUstream stream);
+  ~CudaStream() override;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  CUstream native() const { return stream_; }
+  bool borrowed() const { return borrowed_; }
+  const std::shared_ptr<CudaDevice>& device() const { return device_; }
+
+  // Everything queued before is done on return, or the device's failure. A borrowed stream is waited for through an
+  // event (S4.1).
+  Status synchronize() const;
+  // What is queued here from now on comes after what `other` has queued so far.
+  Status wait_for(const CudaStream& other) const;
+  Status wait_for(const CudaEvent& event) const;
+
+  // For scratch memory: a point is an event's number.
+  uint64_t queued() const override;
+  bool passed(uint64_t point) const override;
+
+ private:
+  CudaStream(std::shared_ptr<CudaDevice> device, CUstream stream, bool borrowed)
+      : device_(std::move(device)), stream_(stream), borrowed_(borrowed) {}
+  Result<CudaEvent> mark() const;
+
+  struct Points {
+    uint64_t last = 0;
+    uint64_t passed = 0;
+    std::deque<std::pair<uint64_t, CudaEvent>> pending;
+    std::vector<CudaEvent> spare;
+  };
+  static void retire(Points& points);
+
+  const std::shared_ptr<CudaDevice> device_;
+  const CUstream stream_;
+  const bool borrowed_;
+  Guarded<Points> points_;
+};
+
+// The streams of a device that are alive, so that a native handle finds its object, and memory that anyone may still
+// use waits for all of them.
+class StreamList {
+ public:
+  void add(const std::shared_ptr<CudaStream>& stream);
+  // Null when there is none with this handle.
+  std::shared_ptr<CudaStream> find(CUstream native) const;
+  std::vector<std::shared_ptr<CudaStream>> all() const;
+
+ private:
+  mutable Guarded<std::vector<std::weak_ptr<CudaStream>>> streams_;
+};
+
+}  // namespace tenon::cuda
