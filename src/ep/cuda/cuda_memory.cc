@@ -91,6 +91,7 @@ CudaMemory::~CudaMemory() {
   if (!scope.ok()) return;
   // Copies that nobody waited for may still read pinned memory.
   (void)device_->driver().CtxSynchronize();
+  for (const Unused& unused : *unused_.lock()) unused.release(device_->driver());
   pinned_pool_ = nullptr;
   if (pool_ != nullptr) (void)device_->driver().MemPoolDestroy(pool_);
 }
@@ -188,6 +189,34 @@ void CudaMemory::free_pinned(void* memory) {
     pinned->live.erase(found);
   }
   block.reset();
+}
+
+void CudaMemory::when_unused(std::function<void(const CudaDriver&)> release) {
+  auto point = std::make_shared<AllStreamsPoint>(streams_);
+  const uint64_t queued = point->queued();
+  if (point->passed(queued)) {
+    if (const auto scope = ContextScope::enter(*device_); scope.ok()) release(device_->driver());
+  } else {
+    unused_.lock()->push_back({std::move(point), std::move(release)});
+  }
+}
+
+void CudaMemory::collect() {
+  std::vector<Unused> ready;
+  {
+    auto unused = unused_.lock();
+    for (size_t i = 0; i < unused->size();) {
+      if (!(*unused)[i].point->passed(1)) {
+        ++i;
+        continue;
+      }
+      ready.push_back(std::move((*unused)[i]));
+      unused->erase(unused->begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+  if (ready.empty()) return;
+  if (const auto scope = ContextScope::enter(*device_); scope.ok())
+    for (const Unused& unused : ready) unused.release(device_->driver());
 }
 
 CudaMemory::Stats CudaMemory::stats() const { return blocks_.lock()->stats; }

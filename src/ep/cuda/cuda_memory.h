@@ -6,7 +6,7 @@
 // function from any thread.
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -35,6 +35,12 @@ class CudaMemory {
   Result<void*> allocate_pinned(size_t size_bytes);
   void free_pinned(void* memory);
 
+  // Releases something of the driver's as soon as every stream has passed what is queued now: at once where nothing is
+  // queued, else with a later call. `release` runs with the device's context current.
+  void when_unused(std::function<void(const CudaDriver&)> release);
+  // Releases what has become unused by now.
+  void collect();
+
   struct Stats {
     int64_t allocations = 0;
     int64_t live = 0;
@@ -57,6 +63,10 @@ class CudaMemory {
     std::unordered_map<void*, Block> live;
     Stats stats;
   };
+  struct Unused {
+    std::shared_ptr<plugin::StreamProgress> point;
+    std::function<void(const CudaDriver&)> release;
+  };
   struct Pinned {
     std::unordered_map<void*, plugin::ScratchPool::Block> live;
     Stats stats;
@@ -70,6 +80,7 @@ class CudaMemory {
   Guarded<Blocks> blocks_;
   std::unique_ptr<plugin::ScratchPool> pinned_pool_;
   Guarded<Pinned> pinned_;
+  Guarded<std::vector<Unused>> unused_;
 };
 
 }  // namespace tenon::cuda

@@ -1,0 +1,161 @@
+#include "ep/cuda/cuda_importer.h"
+
+#include <algorithm>
+
+#include "ep/cuda/cuda_plugin_objects.h"
+
+namespace tenon::cuda {
+
+bool can_import(OrtExternalSemaphoreType type, HandleSystem system) {
+  switch (type) {
+    case ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE:
+    case ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_WIN32:
+      return system == HandleSystem::kWindows;
+    case ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD:
+      return system == HandleSystem::kPosix;
+    default:
+      return false;
+  }
+}
+
+Result<std::shared_ptr<SemaphoreImport>> SemaphoreImport::import(std::shared_ptr<CudaMemory> memory,
+                                                                 OrtExternalSemaphoreType type, void* native_handle) {
+  memory->collect();
+  const CudaDevice& device = *memory->device();
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(device));
+  std::shared_ptr<SemaphoreImport> import(new SemaphoreImport(memory));
+  CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC descriptor{};
+  OwnedHandle copy;
+  int fd = -1;
+  if (type == ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD) {
+    const auto number = reinterpret_cast<intptr_t>(native_handle);
+    TENON_INVALID_IF(number < 0 || number > INT32_MAX, "native_handle ({}) is no file descriptor.", number);
+    fd = static_cast<int>(number);
+    OwnedHandle borrowed = OwnedHandle::take_fd(fd);
+    Result<OwnedHandle> duplicated = borrowed.dup();
+    (void)borrowed.release_fd();
+    TENON_INVALID_IF(!duplicated.ok(), "native_handle ({}) is no open file descriptor: {}", fd,
+                     duplicated.status().message());
+    copy = std::move(*duplicated);
+    descriptor.type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD;
+    descriptor.handle.fd = copy.fd();
+  } else {
+    TENON_INVALID_IF(native_handle == nullptr, "native_handle is null; semaphore type {} takes an NT handle.",
+                     static_cast<int>(type));
+    descriptor.type = type == ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE
+                          ? CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE
+                          : CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32;
+    descriptor.handle.win32.handle = native_handle;
+  }
+  TENON_CUDA_TRY(device.driver(), ImportExternalSemaphore, &import->semaphore_, &descriptor);
+  (void)copy.release_fd();                      // the driver's from here
+  if (fd >= 0) (void)OwnedHandle::take_fd(fd);  // consumed
+  return import;
+}
+
+SemaphoreImport::~SemaphoreImport() {
+  // The driver wants every wait and signal to have run first.
+  if (semaphore_ != nullptr)
+    memory_->when_unused(
+        [semaphore = semaphore_](const CudaDriver& driver) { (void)driver.DestroyExternalSemaphore(semaphore); });
+}
+
+Status SemaphoreImport::wait(const CudaStream& stream, uint64_t value) const {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*memory_->device()));
+  CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS parameters{};
+  parameters.params.fence.value = value;
+  TENON_CUDA_TRY(memory_->device()->driver(), WaitExternalSemaphoresAsync, &semaphore_, &parameters, 1,
+                 stream.native());
+  return Status();
+}
+
+Status SemaphoreImport::signal(const CudaStream& stream, uint64_t value) const {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*memory_->device()));
+  CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS parameters{};
+  parameters.params.fence.value = value;
+  TENON_CUDA_TRY(memory_->device()->driver(), SignalExternalSemaphoresAsync, &semaphore_, &parameters, 1,
+                 stream.native());
+  return Status();
+}
+
+namespace {
+
+class CudaMemoryHandle final : public plugin::ImportedMemory {
+ public:
+  CudaMemoryHandle(const plugin::HostApi& host, const OrtEpDevice* device,
+                   const OrtExternalMemoryDescriptor& descriptor, std::shared_ptr<MemoryImport> import)
+      : ImportedMemory(host, device, descriptor), import_(std::move(import)) {}
+  const std::shared_ptr<MemoryImport>& import() const { return import_; }
+
+ private:
+  const std::shared_ptr<MemoryImport> import_;
+};
+
+class CudaSemaphoreHandle final : public plugin::ImportedSemaphore {
+ public:
+  CudaSemaphoreHandle(const plugin::HostApi& host, const OrtEpDevice* device,
+                      const OrtExternalSemaphoreDescriptor& descriptor, std::shared_ptr<SemaphoreImport> import)
+      : ImportedSemaphore(host, device, descriptor), import_(std::move(import)) {}
+  const SemaphoreImport& import() const { return *import_; }
+
+ private:
+  const std::shared_ptr<SemaphoreImport> import_;
+};
+
+}  // namespace
+
+CudaImporter::CudaImporter(const plugin::HostApi& host, const OrtEpDevice* ep_device,
+                           std::shared_ptr<CudaMemory> memory, const CudaDeviceInfo& info,
+                           const OrtMemoryInfo* device_memory, const OrtMemoryInfo* pinned_memory)
+    : Importer(host, ep_device),
+      memory_(std::move(memory)),
+      device_memory_(device_memory),
+      pinned_memory_(pinned_memory) {
+  std::copy(info.uuid.begin(), info.uuid.end(), uuid_.begin());
+}
+
+bool CudaImporter::can_import_memory(OrtExternalMemoryHandleType kind) const {
+  const auto value = static_cast<uint32_t>(kind);
+  if (value == TENON_EXTERNAL_MEMORY_DESCRIBED) return true;
+  return can_import(*memory_->device(), static_cast<ExternalMemoryKind>(value));
+}
+
+bool CudaImporter::can_import_semaphore(OrtExternalSemaphoreType type) const { return can_import(type); }
+
+Result<std::unique_ptr<plugin::ImportedMemory>> CudaImporter::import_memory(
+    const OrtExternalMemoryDescriptor& descriptor) {
+  TENON_TRY_ASSIGN(const ExternalHandle handle,
+                   read_external_handle(static_cast<uint32_t>(descriptor.handle_type), descriptor.native_handle));
+  TENON_UNSUPPORTED_IF(!can_import(*memory_->device(), handle.kind), "This device imports no {}.",
+                       external_memory_kind_name(handle.kind));
+  TENON_TRY_ASSIGN(auto import,
+                   MemoryImport::import(memory_, uuid_, handle, descriptor.size_bytes, descriptor.offset_bytes));
+  return std::unique_ptr<plugin::ImportedMemory>(
+      std::make_unique<CudaMemoryHandle>(host(), device(), descriptor, std::move(import)));
+}
+
+Result<std::unique_ptr<plugin::ImportedSemaphore>> CudaImporter::import_semaphore(
+    const OrtExternalSemaphoreDescriptor& descriptor) {
+  TENON_TRY_ASSIGN(auto import, SemaphoreImport::import(memory_, descriptor.type, descriptor.native_handle));
+  return std::unique_ptr<plugin::ImportedSemaphore>(
+      std::make_unique<CudaSemaphoreHandle>(host(), device(), descriptor, std::move(import)));
+}
+
+Result<OrtValue*> CudaImporter::create_tensor(const plugin::ImportedMemory& memory, const plugin::TensorView& view) {
+  const std::shared_ptr<MemoryImport>& import = static_cast<const CudaMemoryHandle&>(memory).import();
+  TENON_TRY(import->check());
+  return make_view(import->host_accessible() ? pinned_memory_ : device_memory_,
+                   static_cast<std::byte*>(import->address()) + view.offset_bytes, view, import);
+}
+
+Status CudaImporter::wait(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) {
+  return static_cast<CudaSemaphoreHandle&>(semaphore).import().wait(*static_cast<CudaSyncStream&>(stream).stream(),
+                                                                    value);
+}
+
+Status CudaImporter::signal(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) {
+  return static_cast<CudaSemaphoreHandle&>(semaphore).import().signal(*static_cast<CudaSyncStream&>(stream).stream(),
+                                                                      value);
+}
+
+}  // namespace tenon::cuda

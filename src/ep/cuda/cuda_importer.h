@@ -1,0 +1,55 @@
+// The CUDA EP's external resource importer (S1, S2): memory by import_memory.h, and timelines of graphics APIs.
+#pragma once
+
+#include <memory>
+
+#include "ep/cuda/import_memory.h"
+#include "ep/kit/plugin_importer.h"
+
+namespace tenon::cuda {
+
+// A timeline of another API that streams of this device wait for and signal.
+class SemaphoreImport {
+ public:
+  // Consumes an fd on success; NT handles stay the caller's.
+  static Result<std::shared_ptr<SemaphoreImport>> import(std::shared_ptr<CudaMemory> memory,
+                                                         OrtExternalSemaphoreType type, void* native_handle);
+  ~SemaphoreImport();
+  SemaphoreImport(const SemaphoreImport&) = delete;
+  SemaphoreImport& operator=(const SemaphoreImport&) = delete;
+
+  CUexternalSemaphore native() const { return semaphore_; }
+  // Queued; both return before the value is reached.
+  Status wait(const CudaStream& stream, uint64_t value) const;
+  Status signal(const CudaStream& stream, uint64_t value) const;
+
+ private:
+  explicit SemaphoreImport(std::shared_ptr<CudaMemory> memory) : memory_(std::move(memory)) {}
+  const std::shared_ptr<CudaMemory> memory_;
+  CUexternalSemaphore semaphore_ = nullptr;
+};
+
+bool can_import(OrtExternalSemaphoreType type, HandleSystem system = kThisSystem);
+
+class CudaImporter final : public plugin::Importer {
+ public:
+  CudaImporter(const plugin::HostApi& host, const OrtEpDevice* ep_device, std::shared_ptr<CudaMemory> memory,
+               const CudaDeviceInfo& info, const OrtMemoryInfo* device_memory, const OrtMemoryInfo* pinned_memory);
+
+ private:
+  bool can_import_memory(OrtExternalMemoryHandleType kind) const override;
+  bool can_import_semaphore(OrtExternalSemaphoreType kind) const override;
+  Result<std::unique_ptr<plugin::ImportedMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) override;
+  Result<std::unique_ptr<plugin::ImportedSemaphore>> import_semaphore(
+      const OrtExternalSemaphoreDescriptor& descriptor) override;
+  Result<OrtValue*> create_tensor(const plugin::ImportedMemory& memory, const plugin::TensorView& view) override;
+  Status wait(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) override;
+  Status signal(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) override;
+
+  const std::shared_ptr<CudaMemory> memory_;
+  DeviceUuid uuid_{};
+  const OrtMemoryInfo* const device_memory_;
+  const OrtMemoryInfo* const pinned_memory_;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,366 @@
+#include "ep/cuda/import_memory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/checked.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+void* pointer_to(CUdeviceptr address) { return reinterpret_cast<void*>(static_cast<uintptr_t>(address)); }
+
+// The end of the imported range, for drivers that are told the whole object's size.
+Result<size_t> range_end(size_t size_bytes, size_t offset_bytes) {
+  const auto end = checked_add(offset_bytes, size_bytes);
+  TENON_INVALID_IF(!end, "offset_bytes ({}) plus size_bytes ({}) overflow.", offset_bytes, size_bytes);
+  return *end;
+}
+
+// Where an fd's object tells its size, it must hold the range. Memory of GPU drivers mostly tells none.
+Status check_fd_size(int fd, size_t end) {
+  struct stat about;
+  TENON_INVALID_IF(::fstat(fd, &about) != 0, "native_handle ({}) is no open file descriptor: {}.", fd,
+                   errno_text("fstat", errno));
+  TENON_INVALID_IF(S_ISREG(about.st_mode) && static_cast<uint64_t>(about.st_size) < end,
+                   "offset_bytes plus size_bytes ({}) exceed the object's {} bytes.", end, about.st_size);
+  return Status();
+}
+
+Result<OwnedHandle> duplicate(int fd) {
+  OwnedHandle borrowed = OwnedHandle::take_fd(fd);
+  Result<OwnedHandle> copy = borrowed.dup();
+  (void)borrowed.release_fd();  // it stays the caller's
+  if (!copy.ok()) return invalid_argument("native_handle ({}) cannot be duplicated: {}", fd, copy.status().message());
+  return copy;
+}
+
+// Memory objects of graphics APIs: what cuImportExternalMemory takes.
+class ExternalObject final : public MemoryImport {
+ public:
+  ExternalObject(std::shared_ptr<CudaMemory> memory, size_t size_bytes) : MemoryImport(std::move(memory), size_bytes) {}
+  ~ExternalObject() override {
+    if (object_ == nullptr) return;
+    memory_->when_unused([buffer = buffer_, object = object_](const CudaDriver& driver) {
+      if (buffer != 0) (void)driver.MemFree(buffer);
+      (void)driver.DestroyExternalMemory(object);
+    });
+  }
+
+  Status open(const ExternalHandle& handle, CUexternalMemoryHandleType type, size_t offset_bytes) {
+    TENON_TRY_ASSIGN(const size_t end, range_end(size_bytes_, offset_bytes));
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC descriptor{};
+    descriptor.type = type;
+    descriptor.size = end;
+    // A D3D12 resource is an allocation of its own; of a Vulkan one only its maker knows.
+    if (handle.dedicated || handle.kind == ExternalMemoryKind::kD3d12Resource)
+      descriptor.flags = CUDA_EXTERNAL_MEMORY_DEDICATED;
+    OwnedHandle copy;
+    if (handle.type == HandleType::kFd) {
+      TENON_TRY(check_fd_size(handle.fd, end));
+      TENON_TRY_ASSIGN(copy, duplicate(handle.fd));
+      descriptor.handle.fd = copy.fd();
+    } else {
+      descriptor.handle.win32.handle = handle.pointer;
+    }
+    TENON_CUDA_TRY(driver(), ImportExternalMemory, &object_, &descriptor);
+    (void)copy.release_fd();  // the driver's from here
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer{};
+    buffer.offset = offset_bytes;
+    buffer.size = size_bytes_;
+    TENON_CUDA_TRY(driver(), ExternalMemoryGetMappedBuffer, &buffer_, object_, &buffer);
+    address_ = pointer_to(buffer_);
+    return Status();
+  }
+
+ private:
+  CUexternalMemory object_ = nullptr;
+  CUdeviceptr buffer_ = 0;
+};
+
+// Memory of CUDA's virtual memory management, exported as an fd by this process or another.
+class VmmMemory final : public MemoryImport {
+ public:
+  VmmMemory(std::shared_ptr<CudaMemory> memory, size_t size_bytes) : MemoryImport(std::move(memory), size_bytes) {}
+  ~VmmMemory() override {
+    if (!have_allocation_) return;
+    memory_->when_unused(
+        [allocation = allocation_, range = range_, bytes = range_bytes_, mapped = mapped_](const CudaDriver& driver) {
+          if (mapped) (void)driver.MemUnmap(range, bytes);
+          if (range != 0) (void)driver.MemAddressFree(range, bytes);
+          (void)driver.MemRelease(allocation);
+        });
+  }
+
+  Status open(const ExternalHandle& handle, size_t offset_bytes) {
+    TENON_TRY_ASSIGN(const size_t end, range_end(size_bytes_, offset_bytes));
+    TENON_TRY(check_fd_size(handle.fd, end));
+    void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(handle.fd));
+    TENON_CUDA_TRY(driver(), MemImportFromShareableHandle, &allocation_, number,
+                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    have_allocation_ = true;
+    CUmemAllocationProp properties{};
+    TENON_CUDA_TRY(driver(), MemGetAllocationPropertiesFromHandle, &properties, allocation_);
+    const int ordinal = memory_->device()->ordinal();
+    TENON_INVALID_IF(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && properties.location.id != ordinal,
+                     "The memory lies on CUDA device {}; this importer is device {}'s.", properties.location.id,
+                     ordinal);
+    size_t granularity = 0;
+    TENON_CUDA_TRY(driver(), MemGetAllocationGranularity, &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    const auto padded = checked_add(end, granularity - 1);
+    TENON_INVALID_IF(!padded, "offset_bytes plus size_bytes ({}) is too large.", end);
+    range_bytes_ = *padded / granularity * granularity;
+    TENON_CUDA_TRY(driver(), MemAddressReserve, &range_, range_bytes_, 0, 0, 0);
+    if (const CUresult mapped = driver().MemMap(range_, range_bytes_, 0, allocation_, 0); mapped != CUDA_SUCCESS) {
+      Status failed = cuda_error(driver(), mapped, "cuMemMap");
+      // What the driver refuses here is a range that the allocation does not have.
+      if (mapped == CUDA_ERROR_INVALID_VALUE)
+        return invalid_argument("offset_bytes plus size_bytes ({}) do not fit into the allocation: {}", end,
+                                failed.message());
+      return failed;
+    }
+    mapped_ = true;
+    CUmemAccessDesc access{};
+    access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
+    access.flags = handle.read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    TENON_CUDA_TRY(driver(), MemSetAccess, range_, range_bytes_, &access, 1);
+    address_ = static_cast<std::byte*>(pointer_to(range_)) + offset_bytes;
+    // The driver has a reference of its own, and leaves the fd to whoever has it: now the import, which needs no more.
+    (void)OwnedHandle::take_fd(handle.fd);
+    return Status();
+  }
+
+ private:
+  CUmemGenericAllocationHandle allocation_ = 0;
+  bool have_allocation_ = false;
+  CUdeviceptr range_ = 0;
+  size_t range_bytes_ = 0;
+  bool mapped_ = false;
+};
+
+// An allocation of another process.
+class IpcMemory final : public MemoryImport {
+ public:
+  IpcMemory(std::shared_ptr<CudaMemory> memory, size_t size_bytes) : MemoryImport(std::move(memory), size_bytes) {}
+  ~IpcMemory() override {
+    if (base_ == 0) return;
+    memory_->when_unused([base = base_](const CudaDriver& driver) { (void)driver.IpcCloseMemHandle(base); });
+  }
+
+  Status open(const ExternalHandle& handle, size_t offset_bytes) {
+    TENON_TRY_ASSIGN(const size_t end, range_end(size_bytes_, offset_bytes));
+    CUipcMemHandle ipc{};
+    static_assert(sizeof(ipc) == TENON_IPC_HANDLE_BYTES);
+    std::memcpy(&ipc, handle.ipc.data(), sizeof(ipc));
+    TENON_CUDA_TRY(driver(), IpcOpenMemHandle, &base_, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    CUdeviceptr start = 0;
+    size_t allocated_bytes = 0;
+    TENON_CUDA_TRY(driver(), MemGetAddressRange, &start, &allocated_bytes, base_);
+    TENON_INVALID_IF(end > allocated_bytes, "offset_bytes ({}) plus size_bytes ({}) exceed the allocation's {} bytes.",
+                     offset_bytes, size_bytes_, allocated_bytes);
+    address_ = static_cast<std::byte*>(pointer_to(base_)) + offset_bytes;
+    return Status();
+  }
+
+ private:
+  CUdeviceptr base_ = 0;
+};
+
+// Host memory that the device reads and writes where it lies: the program's, or a mapped file's.
+class RegisteredMemory final : public MemoryImport {
+ public:
+  RegisteredMemory(std::shared_ptr<CudaMemory> memory, size_t size_bytes)
+      : MemoryImport(std::move(memory), size_bytes) {}
+  ~RegisteredMemory() override {
+    if (pages_ == nullptr) return;
+    for (const auto& stream : memory_->streams().all()) (void)stream->synchronize();
+    const auto lock = registrations().lock();
+    pages_ = nullptr;
+  }
+  Status check() const override { return mapping_ != nullptr ? mapping_->check() : Status(); }
+
+  Status open_pointer(const ExternalHandle& handle, size_t offset_bytes) {
+    TENON_TRY(range_end(size_bytes_, offset_bytes).status());
+    return map(static_cast<std::byte*>(handle.pointer) + offset_bytes, handle.read_only);
+  }
+
+  Status open_fd(const ExternalHandle& handle, size_t offset_bytes) {
+    // Mapped from a duplicate, because the registration can still fail after that.
+    TENON_TRY(check_fd_size(handle.fd, 0));
+    TENON_TRY_ASSIGN(OwnedHandle copy, duplicate(handle.fd));
+    TENON_TRY_ASSIGN(mapping_, ExternalMemory::import(copy, {.kind = ExternalMemoryKind::kMappableFd,
+                                                             .size_bytes = size_bytes_,
+                                                             .offset_bytes = offset_bytes,
+                                                             .writable = !handle.read_only,
+                                                             .name = "external memory"}));
+    TENON_TRY(map(mapping_->data(), handle.read_only));
+    (void)OwnedHandle::take_fd(handle.fd);
+    return Status();
+  }
+
+ private:
+  // Pages that the driver has locked for us. Imports of the same pages share one registration, because a page can be
+  // registered once only.
+  struct Pages {
+    std::shared_ptr<CudaDevice> device;
+    uintptr_t begin = 0, end = 0;
+    bool read_only = false;
+    ~Pages() {
+      const auto scope = ContextScope::enter(*device);
+      if (scope.ok() && begin != 0) (void)device->driver().MemHostUnregister(reinterpret_cast<void*>(begin));
+    }
+  };
+  // Held while pages are registered and unregistered, so that nobody finds a registration that is about to go.
+  static Guarded<std::vector<std::weak_ptr<Pages>>>& registrations() {
+    static Guarded<std::vector<std::weak_ptr<Pages>>> all;
+    return all;
+  }
+
+  Status map(void* data, bool read_only) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto first = reinterpret_cast<uintptr_t>(data);
+    const uintptr_t begin = first / page * page;
+    const uintptr_t end = (first + size_bytes_ + page - 1) / page * page;
+    auto known = registrations().lock();
+    std::erase_if(*known, [](const auto& pages) { return pages.expired(); });
+    for (const auto& weak : *known) {
+      auto pages = weak.lock();
+      if (pages != nullptr && pages->begin <= begin && end <= pages->end && (read_only || !pages->read_only)) {
+        pages_ = std::move(pages);
+        break;
+      }
+    }
+    if (pages_ == nullptr) {
+      auto pages = std::make_shared<Pages>();
+      pages->device = memory_->device();
+      pages->read_only = read_only;
+      unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+      if (read_only) flags |= CU_MEMHOSTREGISTER_READ_ONLY;
+      TENON_FAULT_POINT("cuMemHostRegister");
+      const CUresult result = driver().MemHostRegister(reinterpret_cast<void*>(begin), end - begin, flags);
+      // The program's own pinned memory is mapped already, and stays as long as the program keeps it.
+      if (result == CUDA_SUCCESS) {
+        pages->begin = begin;
+        pages->end = end;
+        known->push_back(pages);
+      } else if (result == CUDA_ERROR_INVALID_VALUE) {
+        return invalid_argument("{} bytes at {:#x} are not memory of this process that can be registered: {}",
+                                size_bytes_, first, cuda_error(driver(), result, "cuMemHostRegister").message());
+      } else if (result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+        return cuda_error(driver(), result, "cuMemHostRegister");
+      }
+      pages_ = std::move(pages);
+    }
+    CUdeviceptr address = 0;
+    TENON_CUDA_TRY(driver(), MemHostGetDevicePointer, &address, data, 0);
+    address_ = pointer_to(address);
+    host_accessible_ = address_ == data;
+    return Status();
+  }
+
+  std::shared_ptr<ExternalMemory> mapping_;  // outlives the registration of its pages
+  std::shared_ptr<Pages> pages_;
+};
+
+}  // namespace
+
+bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem system) {
+  const bool posix = system == HandleSystem::kPosix;
+  switch (kind) {
+    case ExternalMemoryKind::kD3d12Resource:
+    case ExternalMemoryKind::kD3d12Heap:
+    case ExternalMemoryKind::kVulkanOpaqueWin32:
+      return !posix;
+    case ExternalMemoryKind::kVulkanOpaqueFd:
+      return posix;
+    case ExternalMemoryKind::kMappableFd:
+      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0;
+    case ExternalMemoryKind::kHostAllocation:
+      return device.attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0;
+    case ExternalMemoryKind::kCudaVmmFd:
+      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;
+    case ExternalMemoryKind::kCudaIpc:
+      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED) != 0;
+    case ExternalMemoryKind::kDmaBufFd:
+      // Drivers of discrete GPUs export dma-bufs, but take none.
+      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0 &&
+             device.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
+    case ExternalMemoryKind::kDlpack:
+      return false;
+  }
+  return false;
+}
+
+Result<std::shared_ptr<MemoryImport>> MemoryImport::import(const std::shared_ptr<CudaMemory>& memory,
+                                                           const DeviceUuid& uuid, const ExternalHandle& handle,
+                                                           size_t size_bytes, size_t offset_bytes) {
+  memory->collect();
+  TENON_INVALID_IF(size_bytes == 0, "size_bytes is 0.");
+  TENON_INVALID_IF(handle.device_uuid && *handle.device_uuid != uuid,
+                   "The memory is of device {}; this importer is of device {}.", uuid_text(*handle.device_uuid),
+                   uuid_text(uuid));
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*memory->device()));
+  const auto finish = [](auto import, Status opened) -> Result<std::shared_ptr<MemoryImport>> {
+    if (!opened.ok()) return opened;
+    return std::shared_ptr<MemoryImport>(std::move(import));
+  };
+  const auto open_object = [&](CUexternalMemoryHandleType type) {
+    auto object = std::make_shared<ExternalObject>(memory, size_bytes);
+    Status opened = object->open(handle, type, offset_bytes);
+    return finish(std::move(object), std::move(opened));
+  };
+  Result<std::shared_ptr<MemoryImport>> import = unsupported("The kind is unknown.");
+  switch (handle.kind) {
+    case ExternalMemoryKind::kVulkanOpaqueFd:
+      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD);
+      break;
+    case ExternalMemoryKind::kVulkanOpaqueWin32:
+      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32);
+      break;
+    case ExternalMemoryKind::kD3d12Resource:
+      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE);
+      break;
+    case ExternalMemoryKind::kD3d12Heap:
+      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP);
+      break;
+    case ExternalMemoryKind::kDmaBufFd:
+      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD);
+      break;
+    case ExternalMemoryKind::kCudaVmmFd: {
+      auto vmm = std::make_shared<VmmMemory>(memory, size_bytes);
+      Status opened = vmm->open(handle, offset_bytes);
+      import = finish(std::move(vmm), std::move(opened));
+      break;
+    }
+    case ExternalMemoryKind::kCudaIpc: {
+      auto ipc = std::make_shared<IpcMemory>(memory, size_bytes);
+      Status opened = ipc->open(handle, offset_bytes);
+      import = finish(std::move(ipc), std::move(opened));
+      break;
+    }
+    case ExternalMemoryKind::kHostAllocation:
+    case ExternalMemoryKind::kMappableFd: {
+      auto registered = std::make_shared<RegisteredMemory>(memory, size_bytes);
+      Status opened = handle.type == HandleType::kFd ? registered->open_fd(handle, offset_bytes)
+                                                     : registered->open_pointer(handle, offset_bytes);
+      import = finish(std::move(registered), std::move(opened));
+      break;
+    }
+    case ExternalMemoryKind::kDlpack:
+      break;
+  }
+  if (!import.ok())
+    return std::move(import).status().with_context(
+        format("while importing {} bytes of {}", size_bytes, external_memory_kind_name(handle.kind)));
+  // An fd that a graphics driver took was a duplicate; the caller's is consumed last.
+  if (handle.kind == ExternalMemoryKind::kVulkanOpaqueFd || handle.kind == ExternalMemoryKind::kDmaBufFd)
+    (void)OwnedHandle::take_fd(handle.fd);
+  return import;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,59 @@
+// Memory of another API or process, mapped by a CUDA device (S2), whatever kind of handle it comes by.
+//
+// Ownership: an import is a transaction: on OK a file descriptor is the import's, on error it is the caller's, and
+// nothing is left behind (src/interop/handle_table.h). The driver gets a duplicate, because it takes an fd before a
+// later step can fail. NT handles, pointers and IPC handles stay the caller's.
+// Lifetime: the memory is unmapped when every stream of the device has passed what is queued when the import goes. For
+// host memory, which is its owner's again then, the import's end waits for that.
+// Threads: every function from any thread.
+#pragma once
+
+#include <memory>
+
+#include "ep/cuda/cuda_memory.h"
+#include "interop/external_handle.h"
+
+namespace tenon::cuda {
+
+// Which kinds this system's driver takes; the driver itself says more (dma-bufs).
+enum class HandleSystem : uint8_t { kPosix, kWindows };
+constexpr HandleSystem kThisSystem =
+#ifdef _WIN32
+    HandleSystem::kWindows;
+#else
+    HandleSystem::kPosix;
+#endif
+
+bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem system = kThisSystem);
+
+class MemoryImport {
+ public:
+  virtual ~MemoryImport() = default;
+  MemoryImport(const MemoryImport&) = delete;
+  MemoryImport& operator=(const MemoryImport&) = delete;
+
+  // `handle` was read and passed can_import. `uuid` is the device's own.
+  // Errors: kInvalidArgument for a handle that is none, a size beyond the object's, another device's memory.
+  static Result<std::shared_ptr<MemoryImport>> import(const std::shared_ptr<CudaMemory>& memory, const DeviceUuid& uuid,
+                                                      const ExternalHandle& handle, size_t size_bytes,
+                                                      size_t offset_bytes);
+
+  // The device's address; the host's too when host_accessible().
+  void* address() const { return address_; }
+  size_t size_bytes() const { return size_bytes_; }
+  bool host_accessible() const { return host_accessible_; }
+  // OK while the object behind the import still has the imported bytes.
+  virtual Status check() const { return Status(); }
+
+ protected:
+  MemoryImport(std::shared_ptr<CudaMemory> memory, size_t size_bytes)
+      : memory_(std::move(memory)), size_bytes_(size_bytes) {}
+  const CudaDriver& driver() const { return memory_->device()->driver(); }
+
+  const std::shared_ptr<CudaMemory> memory_;
+  const size_t size_bytes_;
+  void* address_ = nullptr;
+  bool host_accessible_ = false;
+};
+
+}  // namespace tenon::cuda
