@@ -135,6 +135,12 @@ void infer_carried(Graph& body, size_t first, size_t first_out, size_t count) {
   }
 }
 
+// One number or bool. Some models declare it as a vector of one, and get that.
+void set_counter(Value& value, DataType type) {
+  value.type = type;
+  value.set_shape(value.has_rank && value.dims.size() == 1 ? Shape{1} : Shape());
+}
+
 Status infer_loop(Context& c) {
   Node& node = c.node();
   Graph* body = own_body(node, "body");
@@ -144,12 +150,8 @@ Status infer_loop(Context& c) {
   TENON_INVALID_IF(body->inputs.size() != carried + 2 || body->outputs.size() < carried + 1,
                    "The body has {} inputs and {} outputs for {} carried values.", body->inputs.size(),
                    body->outputs.size(), carried);
-  Value& iteration = body->value(body->inputs[0]);
-  iteration.type = DataType::kInt64;
-  iteration.set_shape(Shape());
-  Value& condition = body->value(body->inputs[1]);
-  condition.type = DataType::kBool;
-  condition.set_shape(Shape());
+  set_counter(body->value(body->inputs[0]), DataType::kInt64);
+  set_counter(body->value(body->inputs[1]), DataType::kBool);
   for (size_t i = 0; i < carried; ++i)
     if (c.has(i + 2)) copy_type(c.in(i + 2), body->value(body->inputs[i + 2]));
   infer_carried(*body, 2, 1, carried);
@@ -168,11 +170,48 @@ Status infer_loop(Context& c) {
   return {};
 }
 
+// Version 8: everything has a batch before all other dimensions, which the body does not see.
+Status infer_batched_scan(Context& c, Graph& body) {
+  Node& node = c.node();
+  const int64_t scans = node.int_or("num_scan_inputs", 0);
+  const size_t own = node.inputs.empty() ? 0 : node.inputs.size() - 1;  // the first one has the lengths
+  TENON_INVALID_IF(scans < 1 || static_cast<size_t>(scans) > own || body.inputs.size() != own,
+                   "Attribute \"num_scan_inputs\" is {} for {} inputs and a body with {}.", scans, own,
+                   body.inputs.size());
+  const size_t states = own - static_cast<size_t>(scans);
+  TENON_INVALID_IF(body.outputs.size() < states, "The body has {} outputs for {} states.", body.outputs.size(), states);
+  Dim batch, length;
+  for (size_t i = 0; i < own; ++i) {
+    if (!c.has(i + 1)) continue;
+    Value& in = body.value(body.inputs[i]);
+    copy_type(c.in(i + 1), in);
+    const size_t taken = i < states ? 1 : 2;
+    if (!in.has_rank) continue;
+    TENON_INVALID_IF(in.dims.size() < taken, "Input {} has {} dimensions, not {} or more.", i + 1, in.dims.size(),
+                     taken);
+    if (!batch.known()) batch = in.dims[0];
+    if (taken == 2 && !length.known()) length = in.dims[1];
+    in.dims.erase(in.dims.begin(), in.dims.begin() + static_cast<std::ptrdiff_t>(taken));
+  }
+  infer_carried(body, 0, 0, states);
+  for (size_t i = 0; i < node.outputs.size() && i < body.outputs.size(); ++i) {
+    if (!c.has_output(i)) continue;
+    Value& out = c.graph().value(node.outputs[i]);
+    copy_type(i < states ? body.value(body.inputs[i]) : body.value(body.outputs[i]), out);
+    drop_foreign_symbols(out);
+    if (!out.has_rank) continue;
+    if (i >= states) out.dims.insert(out.dims.begin(), length);
+    out.dims.insert(out.dims.begin(), batch);
+  }
+  return {};
+}
+
 Status infer_scan(Context& c) {
   Node& node = c.node();
   Graph* body = own_body(node, "body");
-  if (!body || c.version() < 9) return {};
+  if (!body) return {};
   copy_captures(c.graph(), *body);
+  if (c.version() < 9) return infer_batched_scan(c, *body);
   const int64_t scans = node.int_or("num_scan_inputs", 0);
   TENON_INVALID_IF(
       scans < 1 || static_cast<size_t>(scans) > node.inputs.size() || body->inputs.size() != node.inputs.size(),

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "graph/shape_inference.h"
+#include "plan/control_flow.h"
 #include "plan/regions.h"
 #include "plan/views.h"
 
@@ -13,6 +14,19 @@ namespace tenon {
 namespace {
 
 enum class When : uint8_t { kNow, kRest };
+
+// True if `holds` for every value of the graph that `node` reads: its inputs, and what its subgraphs capture.
+template <typename Condition>
+bool all_read(const Node& node, const Condition& holds) {
+  if (!std::all_of(node.inputs.begin(), node.inputs.end(), holds)) return false;
+  for (const Attribute& attribute : node.attributes) {
+    if (!attribute.graph) continue;
+    for (const auto& [outer, inner] : attribute.graph->captures) {
+      if (!holds(outer)) return false;
+    }
+  }
+  return true;
+}
 
 class Cutter {
  public:
@@ -39,7 +53,7 @@ class Cutter {
     const Node& node = graph_.nodes[n];
     const auto ready = [&](ValueId id) { return id == kNoValue || available_[at(id)]; };
     const auto known = [&](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
-    if (!std::all_of(node.inputs.begin(), node.inputs.end(), ready)) {
+    if (!all_read(node, ready)) {
       when_[n] = When::kRest;
       return {};
     }
@@ -76,9 +90,10 @@ class Cutter {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       if (when_[n] != When::kRest) continue;
       any_rest = true;
-      for (ValueId id : graph_.nodes[n].inputs) {
+      (void)all_read(graph_.nodes[n], [&](ValueId id) {
         if (id != kNoValue && !graph_.value(id).constant) needed_[at(id)] = true;
-      }
+        return true;
+      });
     }
     if (!any_rest) {
       result.now = std::move(graph_);
@@ -134,8 +149,8 @@ class Cutter {
 }  // namespace
 
 bool is_dynamic_operator(const Node& node) {
-  // Only the EP knows what its region will make of the sizes.
-  if (is_region(node)) return true;
+  // Only the EP knows what its region will make of the sizes, and only running it what a body does.
+  if (is_region(node) || is_control_flow(node)) return true;
   constexpr std::array<std::string_view, 4> kDynamic = {"Compress", "NonMaxSuppression", "NonZero", "Unique"};
   return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
 }

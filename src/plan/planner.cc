@@ -4,6 +4,7 @@
 
 #include "device/place.h"
 #include "plan/bind_shapes.h"
+#include "plan/control_flow.h"
 #include "plan/cut.h"
 #include "plan/evaluate.h"
 #include "plan/kernel_node.h"
@@ -63,6 +64,7 @@ class PlanBuilder {
     base.winograd = options_.winograd;
     Graph& graph = plan_->graph;
     TENON_TRY(check_sizes(graph));
+    lower_control_flow(graph);
     const std::vector<ValueId> outputs_before = graph.outputs;
     const Providers providers = options_.providers();
     TENON_TRY(assign_layouts(graph, providers, base));
@@ -85,7 +87,7 @@ class PlanBuilder {
       if (storage.elided(n) != Elided::kNo || is_copy(graph.nodes[n])) continue;
       TENON_TRY(check_addressable(storage, graph.nodes[n]));
       const KernelNodeData data(graph, graph.nodes[n], base);
-      TENON_TRY_ASSIGN(kernels[n], providers.of(graph.nodes[n]).create_kernel(data.view));
+      TENON_TRY_ASSIGN(kernels[n], create_kernel(providers, data.view));
       borrowed[n] = kernels[n].get();
     }
     storage.reuse_in_place(borrowed);
@@ -99,6 +101,13 @@ class PlanBuilder {
   }
 
  private:
+  Result<std::unique_ptr<Kernel>> create_kernel(const Providers& providers, const KernelNode& node) const {
+    if (!is_control_flow(*node.node)) return providers.of(*node.node).create_kernel(node);
+    TENON_UNSUPPORTED_IF(options_.subgraphs == nullptr, "Node {} has subgraphs, which nobody runs here.",
+                         node.node->label(*node.graph));
+    return options_.subgraphs->create(node, nullptr);
+  }
+
   // The CPU EP's kernels read and write memory that the host can address, or the planner is wrong.
   Status check_addressable(const StorageAssignment& storage, const Node& node) const {
     if (provider_number(node) != 0) return {};

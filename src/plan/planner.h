@@ -10,6 +10,7 @@
 #include <tenon/thread_pool.h>
 
 #include "ep/kit/kernel.h"
+#include "ep/kit/subgraphs.h"
 #include "graph/graph.h"
 #include "plan/place_table.h"
 #include "plan/placement.h"
@@ -26,6 +27,7 @@ struct PlannerOptions {
   ThreadPool* fold_pool = nullptr;              // one thread
   WeightCache* weights = nullptr;               // may be null
   bool winograd = true;
+  const SubgraphKernels* subgraphs = nullptr;  // makes If, Loop and Scan; null: none can be planned
   // Sees the graph before and after each pass; may be empty.
   std::function<void(std::string_view pass, const Graph& graph)> observe;
 

@@ -98,14 +98,14 @@ void RunState::resolve() {
   }
 }
 
-Status RunState::run_steps(const std::atomic<bool>* cancel, const DeviceRun* device) {
+Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
   places_ = device != nullptr ? device->places : nullptr;
   for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) [[unlikely]] {
+    if (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed)) [[unlikely]] {
       return cancelled("The run was cancelled before step {} of {}.", i, plan_.steps.size());
     }
-    Status status = run_step(i, device);
+    Status status = run_step(i, info, device);
     if (!status.ok()) [[unlikely]] {
       const Node& node = plan_.graph.nodes[static_cast<size_t>(plan_.steps[i].node)];
       return std::move(status).with_context(format("while running node {}", node.label(plan_.graph)));
@@ -120,11 +120,15 @@ Status RunState::run_steps(const std::atomic<bool>* cancel, const DeviceRun* dev
   return {};
 }
 
-Status RunState::run_step(size_t index, const DeviceRun* device) {
+Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* device) {
   const PlanStep& step = plan_.steps[index];
   if (device == nullptr) {
     const TraceSpan span("kernel", step.kernel->name());
-    return step.kernel->run(contexts_[index]);
+    StepContext& context = contexts_[index];
+    context.run = &info;
+    Status status = step.kernel->run(context);
+    context.run = nullptr;
+    return status;
   }
   TENON_TRY(wait_before(step, *device));
   if (step.executor > 0) device->streams->mark_used(step.executor);
@@ -134,7 +138,7 @@ Status RunState::run_step(size_t index, const DeviceRun* device) {
     const TraceSpan span("kernel", step.kernel->name());
     StepContext& context = contexts_[index];
     context.stream = step.executor > 0 ? device->streams->stream(step.executor) : nullptr;
-    context.run = &device->info;
+    context.run = &info;
     Status status = step.kernel->run(context);
     context.stream = nullptr;
     context.run = nullptr;

@@ -30,7 +30,6 @@ struct DeviceRun {
   const PlaceTable* places = nullptr;
   RunStreams* streams = nullptr;
   CopyLedger* ledger = nullptr;  // may be null
-  RunInfo info;
 };
 
 // Lifetime: the plan and the pool outlive it. Threads: one run at a time.
@@ -43,10 +42,10 @@ class RunState {
   // Where a run's memory is. The arenas are `held`, `inputs` has one address a plan input, `outputs` one a session
   // output (by slot; null for those that this plan does not write). Does nothing when all of it is as in the last run.
   void bind(std::span<void* const> inputs, std::span<void* const> outputs);
-  // Runs every step. The first failure ends it, with the node named; `cancel` (may be null), once
-  // set, ends it too. `device` may be null for plans of the CPU EP
+  // Runs every step. The first failure ends it, with the node named; `info.cancel`, once set, ends it too. `device` may
+  // be null for plans of the CPU EP
   // alone. What streams still run then is the caller's to wait for.
-  Status run_steps(const std::atomic<bool>* cancel, const DeviceRun* device);
+  Status run_steps(const RunInfo& info, const DeviceRun* device);
 
   void* address(const Location& location) const;
   const DynamicValue& dynamic_value(int32_t index) const { return dynamic_[static_cast<size_t>(index)]; }
@@ -64,7 +63,7 @@ class RunState {
     size_t step = 0;
   };
 
-  Status run_step(size_t index, const DeviceRun* device);
+  Status run_step(size_t index, const RunInfo& info, const DeviceRun* device);
   Status wait_before(const PlanStep& step, const DeviceRun& device);
   Status run_copy(size_t index, const DeviceRun& device);
   Result<void*> allocate_dynamic(size_t step, size_t output, const Shape& shape);

@@ -176,7 +176,7 @@ Status Runner::run_on_devices(PlanRuntime& runtime, std::span<void* const> input
   std::unique_lock<std::mutex> alone;
   if (std::mutex* mutex = session_.one_run_at_a_time()) alone = std::unique_lock(*mutex);
   std::unique_ptr<RunStreams> streams = session_.take_streams();
-  device_ = DeviceRun{&session_.places(), streams.get(), ledger_, {.native_options = native_options_}};
+  device_ = DeviceRun{&session_.places(), streams.get(), ledger_};
   const std::span<const int32_t> active = session_.active_providers();
   Status status;
   const auto keep = [&status](Status next, std::string_view what, std::string_view ep_name) {
@@ -187,7 +187,7 @@ Status Runner::run_on_devices(PlanRuntime& runtime, std::span<void* const> input
   size_t started = 0;
   for (; started < active.size() && status.ok(); ++started) {
     DeviceProvider& provider = session_.device_provider(active[started]);
-    keep(provider.run_start(device_->info), "starts a run", provider.name());
+    keep(provider.run_start(info_), "starts a run", provider.name());
     if (!status.ok()) break;
   }
   if (status.ok()) status = run_plan(runtime, inputs);
@@ -195,7 +195,7 @@ Status Runner::run_on_devices(PlanRuntime& runtime, std::span<void* const> input
   if (status.ok()) status = std::move(ended);
   for (size_t i = 0; i < started; ++i) {
     DeviceProvider& provider = session_.device_provider(active[i]);
-    keep(provider.run_end(device_->info, /*synchronize=*/true), "ends a run", provider.name());
+    keep(provider.run_end(info_, /*synchronize=*/true), "ends a run", provider.name());
   }
   device_.reset();
   // A stream on which something failed is not used again.
@@ -217,13 +217,13 @@ Status Runner::run_plan(PlanRuntime& runtime, std::span<void* const> inputs) {
 
 // Memory is given back, and read, only when no stream works on it any more, also after a failure.
 Status Runner::run_steps(const Plan& plan, Lease& lease) {
-  if (!device_) return lease.state->run_steps(cancel_, nullptr);
+  if (!device_) return lease.state->run_steps(info_, nullptr);
   for (size_t i = 0; i < plan.uses_stream.size(); ++i) {
     if (!plan.uses_stream[i]) continue;
     const auto number = static_cast<int32_t>(i) + 1;
     TENON_TRY(device_->streams->prepare(session_.device_provider(number), number, plan.notifications[i]));
   }
-  Status status = lease.state->run_steps(cancel_, &*device_);
+  Status status = lease.state->run_steps(info_, &*device_);
   Status synchronized = device_->streams->synchronize();
   lease.spoiled = !synchronized.ok();
   return status.ok() ? std::move(synchronized) : std::move(status);

@@ -20,8 +20,7 @@ class Runner {
       : session_(session),
         binding_(binding),
         ledger_(ledger),
-        native_options_(options.native_options),
-        cancel_(options.cancel) {}
+        info_{.native_options = options.native_options, .cancel = options.cancel} {}
 
   // Finds memory for the outputs whose sizes the plan knows, and refuses what strict mode or the bound memory forbids.
   // Everything that can be wrong with the call is found here.
@@ -51,8 +50,7 @@ class Runner {
   SessionImpl& session_;
   BindingImpl& binding_;
   CopyLedger* ledger_;
-  const void* native_options_;
-  const std::atomic<bool>* cancel_;
+  RunInfo info_;
   std::optional<DeviceRun> device_;  // of sessions with other EPs, while they run
   bool planned_ = false;
 };

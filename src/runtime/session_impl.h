@@ -102,6 +102,8 @@ struct SessionImpl final : public Session {
   Status make_place_table(std::span<const Region> regions, const Partition& partition);
   void describe_assignments(const Partition& partition);
   Status check_nodes() const;
+  // After the passes: those that are left.
+  Status check_control_flow_nodes() const;
   void describe_values();
   Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
                                 CopyLedger* ledger);
@@ -134,6 +136,7 @@ struct SessionImpl final : public Session {
   SessionWeightCache weights_;
   std::deque<ArenaPool> arenas_;  // by place
   PlannerOptions planner_options_;
+  std::unique_ptr<SubgraphKernels> subgraphs_;  // outlives the plans
   std::unique_ptr<Guarded<SignatureCache<PlanRuntime>>> plans_;
 };
 

@@ -4,8 +4,10 @@
 #include "ep/cpu/cpu_provider.h"
 #include "graph/shape_inference.h"
 #include "plan/bind_shapes.h"
+#include "plan/control_flow.h"
 #include "plan/evaluate.h"
 #include "plan/pass_table.h"
+#include "runtime/control_flow.h"
 #include "runtime/dump.h"
 #include "runtime/session_impl.h"
 
@@ -84,11 +86,14 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   passes.evaluate = make_evaluator(*provider_, *fold_pool_);
   passes.observe = dump_observer("load");
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
+  TENON_TRY(check_control_flow_nodes());
   TENON_TRY(describe_places());
   planner_options_.pool = pool_.get();
   planner_options_.fold_pool = fold_pool_.get();
   planner_options_.weights = &weights_;
   planner_options_.winograd = options.winograd;
+  subgraphs_ = std::make_unique<ControlFlowKernels>(planner_options_, arenas_[0]);
+  planner_options_.subgraphs = subgraphs_.get();
   planner_options_.observe = dump_observer("plan");
   plans_ = std::make_unique<Guarded<SignatureCache<PlanRuntime>>>(std::in_place, options.plan_cache_size);
   return {};
@@ -117,7 +122,16 @@ Status SessionImpl::check_nodes() const {
     TENON_UNSUPPORTED_IF(!value.is_tensor, "Input \"{}\" is not a tensor; only tensors are supported.", value.name);
   }
   const Providers providers = planner_options_.providers();
-  for (const Node& node : graph.nodes) TENON_TRY(providers.of(node).can_run(graph, node));
+  for (const Node& node : graph.nodes) {
+    if (!is_control_flow(node)) TENON_TRY(providers.of(node).can_run(graph, node));
+  }
+  return {};
+}
+
+Status SessionImpl::check_control_flow_nodes() const {
+  for (const Node& node : model_.graph.nodes) {
+    if (is_control_flow(node)) TENON_TRY(check_control_flow(model_.graph, node, *provider_));
+  }
   return {};
 }
 

@@ -102,6 +102,34 @@ TEST_P(SteadyRun, AllocatesNothingOnAnyThread) {
   EXPECT_TRUE(ok);
 }
 
+// A branch whose shapes are known has its plan, and its run its scratch.
+TEST_P(SteadyRun, AllocatesNothingInABranch) {
+  OnnxModel then_branch, else_branch, choice;
+  then_branch.output("a", DataType::kFloat, {"n"}).node(OnnxNode("Add", {"x", "x"}, {"a"}));
+  else_branch.output("b", DataType::kFloat, {"n"}).node(OnnxNode("Neg", {"x"}, {"b"}));
+  choice.input("c", DataType::kBool, {}).input("x", DataType::kFloat, {"n"}).output("y", DataType::kFloat, {"n"});
+  choice.node(OnnxNode("If", {"c"}, {"y"})
+                  .attribute("then_branch", then_branch.graph_bytes())
+                  .attribute("else_branch", else_branch.graph_bytes()));
+  const auto session = choice.load({.threads = GetParam()});
+  ASSERT_THAT(session, is_ok());
+  Binding binding = *(*session)->make_binding();
+  Tensor taken = *Tensor::allocate(DataType::kBool, Shape());
+  ASSERT_THAT(binding.bind_input("c", taken), is_ok());
+  ASSERT_THAT(binding.bind_input("x", floats({8}, std::vector<float>(8, 2.0f))), is_ok());
+  const auto run = [&](int frame) {
+    *taken.data_as<uint8_t>() = static_cast<uint8_t>(frame % 2);
+    return (*session)->run(binding).ok() && binding.output("y").data_as<float>()[7] == (frame % 2 == 1 ? 4.0f : -2.0f);
+  };
+  bool ok = true;
+  for (int frame = 0; frame < 4; ++frame) ok = run(frame) && ok;
+  const int before = allocations;
+  for (int frame = 0; frame < 100; ++frame) ok = run(frame) && ok;
+  const int counted = allocations - before;
+  EXPECT_EQ(counted, 0);
+  EXPECT_TRUE(ok);
+}
+
 // Other addresses, the same shapes: pointers are found anew, in memory that is there.
 TEST_P(SteadyRun, AllocatesNothingWhenOtherMemoryIsBound) {
   const auto session = model().load({.threads = GetParam()});

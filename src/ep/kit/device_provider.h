@@ -10,6 +10,7 @@
 // Threads: claim and compile from the loading thread; the rest from any.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -50,8 +51,10 @@ struct PlaceChoice {
   std::vector<int32_t> outputs;
 };
 
+// What one run tells its kernels (KernelContext::run), those of the CPU EP too.
 struct RunInfo {
-  const void* native_options = nullptr;  // the OrtRunOptions of a run that came through the C ABI; may be null
+  const void* native_options = nullptr;       // the OrtRunOptions of a run that came through the C ABI; may be null
+  const std::atomic<bool>* cancel = nullptr;  // set: the run is to end; may be null
 };
 
 class DeviceProvider : public ExecutionProvider {

@@ -1,0 +1,59 @@
+#include "plan/control_flow.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+namespace {
+
+constexpr std::string_view kOwnInputs = "tenon.own_inputs";
+
+std::string captured_name(std::string_view attribute) { return "tenon.captured." + std::string(attribute); }
+
+void lower(Graph& graph, Node& node) {
+  node.set_int(kOwnInputs, static_cast<int64_t>(node.inputs.size()));
+  const size_t attributes = node.attributes.size();
+  for (size_t a = 0; a < attributes; ++a) {
+    if (!node.attributes[a].graph) continue;
+    auto body = std::make_shared<Graph>(*node.attributes[a].graph);
+    const std::vector<int32_t> uses = body->use_counts();
+    const auto first = static_cast<int64_t>(node.inputs.size());
+    for (const auto& [outer, inner] : body->captures) {
+      if (uses[static_cast<size_t>(inner)] == 0) continue;
+      Value& value = body->value(inner);
+      value.constant = graph.value(outer).constant;
+      if (value.constant) continue;
+      node.inputs.push_back(outer);
+      body->inputs.push_back(inner);
+    }
+    body->captures.clear();
+    node.attributes[a].graph = std::move(body);
+    node.set_ints(captured_name(node.attributes[a].name), {first, static_cast<int64_t>(node.inputs.size()) - first});
+  }
+}
+
+}  // namespace
+
+bool is_control_flow(const Node& node) {
+  return node.domain.empty() && (node.op_type == "If" || node.op_type == "Loop" || node.op_type == "Scan");
+}
+
+void lower_control_flow(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (is_control_flow(node)) lower(graph, node);
+  }
+}
+
+size_t own_inputs(const Node& node) {
+  return static_cast<size_t>(node.int_or(kOwnInputs, static_cast<int64_t>(node.inputs.size())));
+}
+
+CapturedInputs captured_inputs(const Node& node, std::string_view attribute) {
+  const std::span<const int64_t> range = node.ints(captured_name(attribute));
+  if (range.size() != 2) return {};
+  return {static_cast<size_t>(range[0]), static_cast<size_t>(range[1])};
+}
+
+}  // namespace tenon

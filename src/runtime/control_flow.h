@@ -1,0 +1,103 @@
+// The kernels of If, Loop and Scan, and the bodies that they run: graphs with plans of their own.
+//
+// A body is planned for the shapes of what goes into it, when they first occur; the plans stay, a bounded number of
+// them. Where a body's shapes depend on its data its plan is cut, as that of a model.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/guarded.h"
+#include "ep/kit/device_provider.h"
+#include "ep/kit/subgraphs.h"
+#include "plan/planner.h"
+#include "plan/signature.h"
+#include "runtime/arena_pool.h"
+#include "runtime/session_impl.h"
+
+namespace tenon {
+
+// What bodies run on: the CPU EP, and host memory. Lifetime: outlives bodies.
+struct BodyHost {
+  PlannerOptions planner;
+  ArenaPool* arenas = nullptr;
+};
+
+// A value that goes into a body or comes out of one.
+struct BodyValue {
+  const void* data = nullptr;
+  DataType type = DataType::kUndefined;
+  Shape shape;
+  std::shared_ptr<std::byte> memory;  // null: borrowed, stays while the node runs
+  size_t capacity_bytes = 0;          // of `memory`
+};
+
+// Where the outputs of one run of a body go.
+class BodyOutputs {
+ public:
+  virtual ~BodyOutputs() = default;
+  // Memory that the body writes output `index` to, before the step that makes it.
+  virtual Result<void*> place(size_t index, DataType type, const Shape& shape) = 0;
+  // Output `index` is there already. `input`: it lies in the memory of that input; -1: in none. The memory, where
+  // `value` has it, may be kept; what is borrowed stays until the body's run returns. The default copies it to where
+  // place() says.
+  virtual Status hand_over(size_t index, BodyValue value, int32_t input);
+};
+
+// One subgraph of a node. Threads: any.
+class Body {
+ public:
+  // `graph` is lowered, its captures being its last inputs. Outputs that `wanted` (by output) leaves out are not made.
+  Body(const BodyHost& host, Graph graph, const std::vector<bool>& wanted);
+
+  const Graph& graph() const { return graph_; }
+  // `inputs` has one value a graph input. Errors: what the planner or a step says; kCancelled.
+  Status run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const;
+
+ private:
+  struct Lease;
+  // What a run would otherwise have to allocate.
+  struct Scratch {
+    SignatureKey key;
+    std::vector<void*> inputs, outputs;
+  };
+  class Borrowed;
+  Result<std::shared_ptr<PlanRuntime>> find_plan(std::span<const BodyValue> inputs, SignatureKey& key) const;
+  Result<std::shared_ptr<PlanRuntime>> find_rest(PlanRuntime& runtime, const RunState& state) const;
+  // `addresses` is scratch, one a body output.
+  Status run_plan(PlanRuntime& runtime, std::span<void* const> inputs, std::vector<void*>& addresses, bool is_rest,
+                  BodyOutputs& outputs, const RunInfo& info) const;
+  Status run_rest(PlanRuntime& runtime, const RunState& state, BodyOutputs& outputs, const RunInfo& info) const;
+
+  const BodyHost& host_;
+  Graph graph_;
+  std::vector<int32_t> slots_;  // by graph output: the body's output
+  size_t outputs_ = 0;          // of the body, with those that are not made
+  mutable Guarded<SignatureCache<PlanRuntime>> plans_;
+  mutable Guarded<std::vector<std::unique_ptr<Scratch>>> idle_;
+};
+
+// Makes the kernels; `host.planner.subgraphs` is set to itself, for bodies in bodies.
+class ControlFlowKernels final : public SubgraphKernels {
+ public:
+  // `arenas` outlives it.
+  ControlFlowKernels(PlannerOptions planner, ArenaPool& arenas);
+  Result<std::unique_ptr<Kernel>> create(const KernelNode& node, const SubgraphHelper* helper) const override;
+
+ private:
+  BodyHost host_;
+};
+
+Result<std::unique_ptr<Kernel>> make_if_kernel(const BodyHost& host, const KernelNode& node);
+Result<std::unique_ptr<Kernel>> make_loop_kernel(const BodyHost& host, const KernelNode& node,
+                                                 const SubgraphHelper* helper);
+Result<std::unique_ptr<Kernel>> make_scan_kernel(const BodyHost& host, const KernelNode& node,
+                                                 const SubgraphHelper* helper);
+
+// At load, after the passes: every node of the bodies can run on `cpu`, the bodies have the inputs and outputs that
+// their node wants, and all of it is tensors.
+Status check_control_flow(const Graph& graph, const Node& node, const ExecutionProvider& cpu);
+
+}  // namespace tenon

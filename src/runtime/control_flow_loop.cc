@@ -1,0 +1,198 @@
+// Loop: a body runs until the trip count is reached or the condition is false; scan outputs are stacked.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/guarded.h"
+#include "plan/control_flow.h"
+#include "runtime/control_flow_parts.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr size_t kFirstCarried = 2;  // of the node's and the body's inputs: after trip count and condition
+
+// What one run of a Loop works on; kept for the next one.
+struct LoopFrame {
+  alignas(64) int64_t iteration = 0;
+  alignas(64) std::array<uint8_t, 64> condition{};
+  alignas(64) std::array<uint8_t, 64> next_condition{};
+  std::vector<CarriedValue> carried;
+  std::vector<Stack> stacks;
+  std::vector<BodyValue> values;
+};
+
+class LoopOutputs final : public BodyOutputs {
+ public:
+  explicit LoopOutputs(LoopFrame& frame) : frame_(frame) {}
+
+  Result<void*> place(size_t index, DataType type, const Shape& shape) override {
+    if (index == 0) {
+      TENON_INVALID_IF(type != DataType::kBool || shape.element_count() != 1,
+                       "The body's condition is {}{}, not one bool.", data_type_name(type), shape.to_string());
+      return static_cast<void*>(frame_.next_condition.data());
+    }
+    const size_t carried = index - 1;
+    if (carried < frame_.carried.size()) return frame_.carried[carried].place(type, shape);
+    return frame_.stacks[carried - frame_.carried.size()].place(type, shape);
+  }
+
+  // A carried value that is already in memory of its own needs no copy.
+  Status hand_over(size_t index, BodyValue value, int32_t input) override {
+    if (index == 0 || index > frame_.carried.size()) return BodyOutputs::hand_over(index, std::move(value), input);
+    const auto from = static_cast<size_t>(std::max(input, 0));
+    if (value.memory == nullptr) {
+      if (from < kFirstCarried) return BodyOutputs::hand_over(index, std::move(value), input);
+      // Captured values are borrowed for the whole run.
+      if (from - kFirstCarried < frame_.carried.size()) {
+        const BodyValue& source = frame_.carried[from - kFirstCarried].current();
+        value.memory = source.memory;
+        value.capacity_bytes = source.capacity_bytes;
+      }
+    }
+    frame_.carried[index - 1].set_next(std::move(value));
+    return {};
+  }
+
+ private:
+  LoopFrame& frame_;
+};
+
+class LoopKernel final : public Kernel {
+ public:
+  LoopKernel(const KernelNode& node, BodyOf body, Shape iteration_shape, Shape condition_shape,
+             const SubgraphHelper* helper)
+      : inputs_(node.inputs.begin(), node.inputs.end()),
+        outputs_(node.outputs.begin(), node.outputs.end()),
+        node_(*node.node),
+        body_(std::move(body)),
+        carried_(own_inputs(*node.node) - kFirstCarried),
+        iteration_shape_(iteration_shape),
+        condition_shape_(condition_shape),
+        helper_(helper) {}
+
+  Status run(KernelContext& context) const override {
+    std::unique_ptr<LoopFrame> frame = take();
+    Status status = iterate(context, *frame);
+    if (status.ok()) status = write_outputs(context, *frame);
+    // Borrowed values are gone after the run.
+    for (CarriedValue& value : frame->carried) value.start({});
+    frame->values.clear();
+    idle_.lock()->push_back(std::move(frame));
+    return status;
+  }
+  std::string_view name() const override { return "loop"; }
+
+ private:
+  std::unique_ptr<LoopFrame> take() const {
+    auto idle = idle_.lock();
+    if (idle->empty()) return std::make_unique<LoopFrame>();
+    std::unique_ptr<LoopFrame> frame = std::move(idle->back());
+    idle->pop_back();
+    return frame;
+  }
+
+  Status iterate(KernelContext& context, LoopFrame& frame) const {
+    const auto* trip_count = context.input<int64_t>(0);
+    const auto* condition = context.input<uint8_t>(1);
+    frame.condition[0] = condition == nullptr || *condition != 0 ? 1 : 0;
+    frame.carried.resize(carried_);
+    for (size_t i = 0; i < carried_; ++i) frame.carried[i].start(input_value(context, inputs_, kFirstCarried + i));
+    frame.stacks.resize(outputs_.size() - std::min(outputs_.size(), carried_));
+    for (Stack& stack : frame.stacks) stack.start(helper_ != nullptr);
+    const RunInfo& info = info_of(context);
+    LoopOutputs outputs(frame);
+    for (int64_t i = 0; (trip_count == nullptr || i < *trip_count) && frame.condition[0] != 0; ++i) {
+      TENON_TRY(check_cancelled(info, node_, i));
+      frame.iteration = i;
+      frame.values.clear();
+      frame.values.push_back({.data = &frame.iteration, .type = DataType::kInt64, .shape = iteration_shape_});
+      frame.values.push_back({.data = frame.condition.data(), .type = DataType::kBool, .shape = condition_shape_});
+      for (const CarriedValue& value : frame.carried) frame.values.push_back(value.current());
+      append_captured(context, inputs_, body_, frame.values);
+      TENON_TRY_CONTEXT(body_.body->run(frame.values, outputs, info), "in iteration {}", i);
+      frame.values.clear();  // so that memory has one owner
+      frame.condition[0] = frame.next_condition[0];
+      for (CarriedValue& value : frame.carried) value.advance();
+      for (size_t s = 0; s < frame.stacks.size(); ++s) {
+        if (outputs_[carried_ + s].present()) frame.stacks[s].advance();
+      }
+    }
+    return {};
+  }
+
+  Status write_outputs(KernelContext& context, LoopFrame& frame) const {
+    for (size_t i = 0; i < carried_ && i < outputs_.size(); ++i) {
+      if (!outputs_[i].present()) continue;
+      TENON_TRY(write_output(context, outputs_, i, frame.carried[i].current()));
+    }
+    size_t made = carried_ + 1;  // of the body's outputs that are made
+    for (size_t s = 0; s < frame.stacks.size(); ++s) {
+      const size_t index = carried_ + s;
+      if (!outputs_[index].present()) continue;
+      TENON_TRY(write_stack(context, index, frame.stacks[s], made++));
+    }
+    return {};
+  }
+
+  Status write_stack(KernelContext& context, size_t index, const Stack& stack, size_t body_output) const {
+    const bool empty = stack.count() == 0;
+    const Shape part = empty ? part_shape_without_iterations(body_.body->graph(), body_output) : stack.part_shape();
+    const DataType type = empty ? outputs_[index].type : stack.type();
+    TENON_UNSUPPORTED_IF(part.rank() == Shape::kMaxRank, "Scan output {} would have more than {} dimensions.", index,
+                         Shape::kMaxRank);
+    Shape shape{stack.count()};
+    for (int64_t dim : part.dims()) shape.push_back(dim);
+    TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+    TENON_TRY_ASSIGN(void* target, open_output(context, outputs_, index, type, shape));
+    if (bytes == 0) return {};
+    if (helper_ != nullptr) return helper_->concat(stack.parts(), static_cast<std::byte*>(target), bytes);
+    std::memcpy(target, stack.data(), bytes);
+    return {};
+  }
+
+  const std::vector<TensorSpec> inputs_, outputs_;
+  const Node node_;
+  const BodyOf body_;
+  const size_t carried_;
+  const Shape iteration_shape_, condition_shape_;
+  const SubgraphHelper* const helper_;
+  mutable Guarded<std::vector<std::unique_ptr<LoopFrame>>> idle_;
+};
+
+// Some models declare the iteration number and the condition as vectors of one.
+Shape counter_shape(const Graph& body, size_t input) {
+  const Value& value = body.value(body.inputs[input]);
+  return value.has_rank && value.dims.size() == 1 ? Shape{1} : Shape();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Kernel>> make_loop_kernel(const BodyHost& host, const KernelNode& node,
+                                                 const SubgraphHelper* helper) {
+  const std::string label = node.node->label(*node.graph);
+  const size_t own = own_inputs(*node.node);
+  TENON_INVALID_IF(own < kFirstCarried, "{} has {} inputs; a Loop has at least {}.", label, own, kFirstCarried);
+  const auto is_one = [&](size_t index, DataType type) {
+    const TensorSpec& spec = node.inputs[index];
+    return !spec.present() || (spec.type == type && spec.shape.element_count() == 1);
+  };
+  TENON_INVALID_IF(!is_one(0, DataType::kInt64), "The trip count of {} is not one int64.", label);
+  TENON_INVALID_IF(!is_one(1, DataType::kBool), "The condition of {} is not one bool.", label);
+  const size_t carried = own - kFirstCarried;
+  std::vector<bool> wanted(1 + std::max(carried, node.outputs.size()), true);
+  for (size_t i = carried; i < node.outputs.size(); ++i) wanted[1 + i] = node.outputs[i].present();
+  TENON_TRY_ASSIGN(BodyOf body, body_of(host, node, "body", wanted));
+  const Graph& graph = body.body->graph();
+  const auto made = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
+  TENON_INVALID_IF(graph.inputs.size() != kFirstCarried + carried + body.captured || graph.outputs.size() != made,
+                   "The body of {} has {} inputs and {} outputs for {} carried values and {} outputs of the node.",
+                   label, graph.inputs.size() - body.captured, graph.outputs.size(), carried, node.outputs.size());
+  const Shape iteration = counter_shape(graph, 0), condition = counter_shape(graph, 1);
+  return std::unique_ptr<Kernel>(std::make_unique<LoopKernel>(node, std::move(body), iteration, condition, helper));
+}
+
+}  // namespace tenon

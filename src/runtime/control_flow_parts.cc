@@ -1,0 +1,143 @@
+#include "runtime/control_flow_parts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/checked.h"
+#include "plan/control_flow.h"
+#include "runtime/memory.h"
+
+namespace tenon {
+
+Result<BodyOf> body_of(const BodyHost& host, const KernelNode& node, std::string_view name,
+                       const std::vector<bool>& wanted) {
+  const Attribute* attribute = node.node->find(name);
+  TENON_INVALID_IF(attribute == nullptr || !attribute->graph, "Node {} has no subgraph \"{}\".",
+                   node.node->label(*node.graph), name);
+  const CapturedInputs captured = captured_inputs(*node.node, name);
+  return BodyOf{std::make_unique<Body>(host, *attribute->graph, wanted), captured.first, captured.count};
+}
+
+BodyValue input_value(const KernelContext& context, std::span<const TensorSpec> specs, size_t index) {
+  BodyValue value;
+  value.data = context.inputs[index];
+  value.type = specs[index].type;
+  value.shape = specs[index].shape;
+  return value;
+}
+
+void append_captured(const KernelContext& context, std::span<const TensorSpec> specs, const BodyOf& body,
+                     std::vector<BodyValue>& values) {
+  for (size_t i = 0; i < body.captured; ++i) {
+    values.push_back(input_value(context, specs, body.first_captured + i));
+  }
+}
+
+Result<void*> open_output(KernelContext& context, std::span<const TensorSpec> specs, size_t index, DataType type,
+                          const Shape& shape) {
+  const TensorSpec& spec = specs[index];
+  TENON_INVALID_IF(spec.type != type, "Output {} is {}, but was planned as {}.", index, data_type_name(type),
+                   data_type_name(spec.type));
+  if (spec.dynamic) return context.allocate_output(index, shape);
+  TENON_INVALID_IF(spec.shape != shape, "Output {} has shape {}, but was planned with {}.", index, shape.to_string(),
+                   spec.shape.to_string());
+  return context.outputs[index];
+}
+
+Status write_output(KernelContext& context, std::span<const TensorSpec> specs, size_t index, const BodyValue& value) {
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(value.type, value.shape));
+  TENON_TRY_ASSIGN(void* target, open_output(context, specs, index, value.type, value.shape));
+  if (bytes > 0) std::memcpy(target, value.data, bytes);
+  return {};
+}
+
+Status check_cancelled(const RunInfo& info, const Node& node, int64_t iteration) {
+  if (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed)) [[unlikely]] {
+    return cancelled("The run was cancelled in iteration {} of {}.", iteration, node.op_type);
+  }
+  return {};
+}
+
+const RunInfo& info_of(const KernelContext& context) {
+  static const RunInfo kNone;
+  return context.run != nullptr ? *context.run : kNone;
+}
+
+Result<void*> CarriedValue::place(DataType type, const Shape& shape) {
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+  next_.type = type;
+  next_.shape = shape;
+  // Somebody else may have been handed the same memory.
+  if (spare_.memory != nullptr && spare_.memory.use_count() == 1 && spare_.capacity_bytes >= bytes) {
+    next_.memory = std::move(spare_.memory);
+    next_.capacity_bytes = spare_.capacity_bytes;
+  } else {
+    TENON_TRY_ASSIGN(next_.memory, allocate_zeroed(bytes));
+    next_.capacity_bytes = bytes;
+  }
+  next_.data = next_.memory.get();
+  return static_cast<void*>(next_.memory.get());
+}
+
+void CarriedValue::advance() {
+  spare_ = std::move(current_);
+  current_ = std::move(next_);
+  next_ = {};
+}
+
+void Stack::start(bool parts) {
+  type_ = DataType::kUndefined;
+  count_ = 0;
+  part_bytes_ = 0;
+  keep_parts_ = parts;
+  parts_.clear();
+}
+
+Result<void*> Stack::place(DataType type, const Shape& shape) {
+  if (count_ == 0) {
+    TENON_TRY_ASSIGN(part_bytes_, tensor_size_bytes(type, shape));
+    type_ = type;
+    shape_ = shape;
+  }
+  TENON_INVALID_IF(type != type_ || shape != shape_,
+                   "A scan output is {}{} in iteration {}, but {}{} in the first one; all have to be the same.",
+                   data_type_name(type), shape.to_string(), count_, data_type_name(type_), shape_.to_string());
+  if (keep_parts_) {
+    if (parts_.size() == static_cast<size_t>(count_)) {
+      TENON_TRY_ASSIGN(Tensor part, Tensor::allocate(type, shape));
+      parts_.push_back(std::move(part));
+    }
+    return parts_.back().data();
+  }
+  const auto before = checked_mul(part_bytes_, static_cast<size_t>(count_));
+  const auto after = before ? checked_add(*before, part_bytes_) : std::nullopt;
+  if (!after) return resource_exhausted("{} values of {} bytes exceed what memory can hold.", count_ + 1, part_bytes_);
+  TENON_TRY(grow(*after));
+  return static_cast<void*>(memory_.get() + *before);
+}
+
+void Stack::advance() { ++count_; }
+
+Status Stack::grow(size_t bytes) {
+  if (memory_ != nullptr && bytes <= capacity_) return {};
+  size_t capacity = std::max(bytes, part_bytes_ * std::min<size_t>(8, SIZE_MAX / 8 / std::max<size_t>(part_bytes_, 1)));
+  if (capacity_ <= SIZE_MAX / 4) capacity = std::max(capacity, capacity_ * 2);
+  TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(capacity));
+  const size_t used = part_bytes_ * static_cast<size_t>(count_);
+  if (used > 0) std::memcpy(memory.get(), memory_.get(), used);
+  memory_ = std::move(memory);
+  capacity_ = capacity;
+  return {};
+}
+
+Shape part_shape_without_iterations(const Graph& body, size_t output) {
+  Shape shape;
+  if (output >= body.outputs.size()) return shape;
+  const Value& value = body.value(body.outputs[output]);
+  if (!value.has_rank || value.dims.size() >= static_cast<size_t>(Shape::kMaxRank)) return shape;
+  for (const Dim& dim : value.dims) shape.push_back(dim.known() ? dim.value : 0);
+  return shape;
+}
+
+}  // namespace tenon

@@ -1,0 +1,92 @@
+// What the kernels of If, Loop and Scan share.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ep/kit/kernel.h"
+#include "runtime/control_flow.h"
+
+namespace tenon {
+
+// A body of a node with what it captures.
+struct BodyOf {
+  std::unique_ptr<Body> body;
+  size_t first_captured = 0;  // of the node's inputs
+  size_t captured = 0;
+};
+// The body in attribute `name`. Outputs that `wanted` leaves out are not made.
+Result<BodyOf> body_of(const BodyHost& host, const KernelNode& node, std::string_view name,
+                       const std::vector<bool>& wanted);
+
+// The node's input `index` as a body gets it.
+BodyValue input_value(const KernelContext& context, std::span<const TensorSpec> specs, size_t index);
+// Appends what the body captures to `values`.
+void append_captured(const KernelContext& context, std::span<const TensorSpec> specs, const BodyOf& body,
+                     std::vector<BodyValue>& values);
+
+// Memory for output `index` of the node: the planned one, which must have this type and shape, or what the context
+// allocates.
+Result<void*> open_output(KernelContext& context, std::span<const TensorSpec> specs, size_t index, DataType type,
+                          const Shape& shape);
+// Writes `value` there.
+Status write_output(KernelContext& context, std::span<const TensorSpec> specs, size_t index, const BodyValue& value);
+
+Status check_cancelled(const RunInfo& info, const Node& node, int64_t iteration);
+// What a kernel without a run around it (a test) goes by.
+const RunInfo& info_of(const KernelContext& context);
+
+// A value that each iteration reads and makes anew, in two pieces of memory by turns.
+class CarriedValue {
+ public:
+  void start(BodyValue initial) {
+    current_ = std::move(initial);
+    next_ = {};
+  }
+  const BodyValue& current() const { return current_; }
+  // Memory for the next iteration's value.
+  Result<void*> place(DataType type, const Shape& shape);
+  // The next iteration's value is this one.
+  void set_next(BodyValue value) { next_ = std::move(value); }
+  // The iteration is over.
+  void advance();
+
+ private:
+  BodyValue current_, next_, spare_;
+};
+
+// What the iterations give for one scan output, one after the other. Grows by doubling, so that every byte is copied a
+// bounded number of times.
+class Stack {
+ public:
+  // Before the first iteration. `parts`: each iteration's value is kept in memory of its own, for a helper.
+  void start(bool parts);
+  // Memory for this iteration's value. Errors: another type or shape than the first iteration's.
+  Result<void*> place(DataType type, const Shape& shape);
+  void advance();
+  int64_t count() const { return count_; }
+  DataType type() const { return type_; }
+  const Shape& part_shape() const { return shape_; }
+  const std::byte* data() const { return memory_.get(); }
+  std::span<const Tensor> parts() const { return parts_; }
+
+ private:
+  Status grow(size_t bytes);
+
+  DataType type_ = DataType::kUndefined;
+  Shape shape_;
+  int64_t count_ = 0;
+  size_t part_bytes_ = 0;
+  std::shared_ptr<std::byte> memory_;
+  size_t capacity_ = 0;
+  bool keep_parts_ = false;
+  std::vector<Tensor> parts_;
+};
+
+// The shape of a scan output that got no iteration: what the body says of it, 0 where it says nothing.
+Shape part_shape_without_iterations(const Graph& body, size_t output);
+
+}  // namespace tenon

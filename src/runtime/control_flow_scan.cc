@@ -1,0 +1,445 @@
+// Scan: a body runs once for each slice of its scan inputs; what it gives is put together along an axis.
+//
+// The loop itself knows only axis 0, where a slice is a piece of memory: other axes are moved there before, and back
+// afterwards, by the helper of the node's EP if there is one. Version 8 has no axes; it does all of it once for each
+// entry of a batch, the first dimension of everything, and an entry may be shorter than the others.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/guarded.h"
+#include "plan/control_flow.h"
+#include "runtime/control_flow_parts.h"
+#include "runtime/memory.h"
+
+namespace tenon {
+
+namespace {
+
+Shape without_axis(const Shape& shape, int axis) {
+  Shape slice;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i != axis) slice.push_back(shape[i]);
+  }
+  return slice;
+}
+
+// Room for it was checked.
+Shape with_axis(const Shape& shape, int axis, int64_t dim) {
+  Shape whole;
+  for (int i = 0; i <= shape.rank(); ++i) {
+    if (i == axis) whole.push_back(dim);
+    if (i < shape.rank()) whole.push_back(shape[i]);
+  }
+  return whole;
+}
+
+struct ScanInput {
+  size_t index = 0;  // of the node's inputs
+  int axis = 0;
+  bool reverse = false;
+  Shape slice;
+  size_t slice_bytes = 0;
+};
+
+struct ScanOutput {
+  int64_t axis = 0;
+  bool reverse = false;
+};
+
+// What does not change from run to run.
+struct ScanSpec {
+  std::vector<TensorSpec> inputs, outputs;
+  size_t first_state = 0;  // of the node's inputs; 1 in version 8, after the lengths
+  size_t states = 0;
+  std::vector<ScanInput> scans;
+  std::vector<ScanOutput> scan_outputs;
+  int64_t length = 0;
+  int64_t batch = -1;  // -1: none
+  BodyOf body;
+  const SubgraphHelper* helper = nullptr;
+};
+
+// A scan output of the run under way, with its axis first.
+struct Collected {
+  DataType type = DataType::kUndefined;
+  Shape slice;
+  size_t slice_bytes = 0;
+  std::byte* data = nullptr;
+  std::byte* output = nullptr;               // the node's, where it is another memory than `data`
+  std::shared_ptr<std::byte> before_moving;  // `data`, then
+  bool open = false;
+};
+
+// What one run works on; kept for the next one.
+struct ScanFrame {
+  std::vector<CarriedValue> states;
+  std::vector<Collected> collected;
+  std::vector<std::byte*> state_outputs;  // version 8: all entries' of a state
+  std::vector<Tensor> moved;              // by scan input, where its axis was moved
+  std::vector<BodyValue> values;
+};
+
+// Moves `axis` of `whole` first, or back.
+void move_axis(const Shape& whole, int axis, size_t element_bytes, const std::byte* src, std::byte* dst, bool back) {
+  size_t outer = 1, inner = element_bytes;
+  for (int i = 0; i < whole.rank(); ++i) {
+    if (i < axis) outer *= static_cast<size_t>(whole[i]);
+    if (i > axis) inner *= static_cast<size_t>(whole[i]);
+  }
+  const auto length = static_cast<size_t>(whole[axis]);
+  for (size_t row = 0; row < outer; ++row) {
+    for (size_t at = 0; at < length; ++at) {
+      const size_t in_whole = (row * length + at) * inner, in_first = (at * outer + row) * inner;
+      std::memcpy(dst + (back ? in_whole : in_first), src + (back ? in_first : in_whole), inner);
+    }
+  }
+}
+
+// The helper's permutation for the same.
+std::vector<size_t> permutation_of(int axis, int rank, bool back) {
+  std::vector<size_t> permutation;
+  if (!back) permutation.push_back(static_cast<size_t>(axis));
+  for (int i = 0; i < rank; ++i) {
+    if (back) permutation.push_back(static_cast<size_t>(i == axis ? 0 : i < axis ? i + 1 : i));
+    if (!back && i != axis) permutation.push_back(static_cast<size_t>(i));
+  }
+  return permutation;
+}
+
+class ScanOutputs final : public BodyOutputs {
+ public:
+  ScanOutputs(const ScanSpec& spec, ScanFrame& frame, KernelContext& context)
+      : spec_(spec), frame_(frame), context_(context) {}
+
+  // The iterations that follow are those of this entry of the batch, which has `length` of them.
+  void begin_entry(int64_t entry, int64_t length) {
+    entry_ = entry;
+    length_ = length;
+  }
+  void begin_iteration(int64_t iteration) { iteration_ = iteration; }
+
+  Result<void*> place(size_t index, DataType type, const Shape& shape) override {
+    if (index < spec_.states) return frame_.states[index].place(type, shape);
+    const size_t scan = index - spec_.states;
+    Collected& collected = frame_.collected[scan];
+    if (!collected.open) TENON_TRY(open(scan, type, shape));
+    TENON_INVALID_IF(type != collected.type || shape != collected.slice,
+                     "Scan output {} is {}{} in iteration {}, but {}{} in the first one; all have to be the same.",
+                     index, data_type_name(type), shape.to_string(), iteration_, data_type_name(collected.type),
+                     collected.slice.to_string());
+    const int64_t at = spec_.scan_outputs[scan].reverse ? length_ - 1 - iteration_ : iteration_;
+    return static_cast<void*>(collected.data + static_cast<size_t>(entry_ * spec_.length + at) * collected.slice_bytes);
+  }
+
+  // A state that is already in memory of its own needs no copy. Slices of inputs stay for the whole run.
+  Status hand_over(size_t index, BodyValue value, int32_t input) override {
+    if (index >= spec_.states || (value.memory == nullptr && input < 0)) {
+      return BodyOutputs::hand_over(index, std::move(value), input);
+    }
+    if (value.memory == nullptr && static_cast<size_t>(input) < spec_.states) {
+      const BodyValue& source = frame_.states[static_cast<size_t>(input)].current();
+      value.memory = source.memory;
+      value.capacity_bytes = source.capacity_bytes;
+    }
+    frame_.states[index].set_next(std::move(value));
+    return {};
+  }
+
+  // Makes room for scan output `scan`, whose slices have this shape.
+  Status open(size_t scan, DataType type, const Shape& slice) {
+    Collected& collected = frame_.collected[scan];
+    const size_t index = spec_.states + scan;
+    const int rank = slice.rank() + 1;
+    TENON_UNSUPPORTED_IF(rank + (spec_.batch >= 0 ? 1 : 0) > Shape::kMaxRank,
+                         "Scan output {} would have more than {} dimensions.", index, Shape::kMaxRank);
+    const int64_t wanted = spec_.scan_outputs[scan].axis;
+    TENON_INVALID_IF(wanted < -rank || wanted >= rank, "The axis {} of scan output {} is out of range for rank {}.",
+                     wanted, index, rank);
+    const int axis = static_cast<int>(wanted < 0 ? wanted + rank : wanted);
+    Shape whole = with_axis(slice, axis, spec_.length);
+    if (spec_.batch >= 0) whole = with_axis(whole, 0, spec_.batch);
+    TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, whole));
+    TENON_TRY_ASSIGN(collected.slice_bytes, tensor_size_bytes(type, slice));
+    TENON_TRY_ASSIGN(void* memory, open_output(context_, spec_.outputs, index, type, whole));
+    collected.data = static_cast<std::byte*>(memory);
+    if (axis != 0) {
+      TENON_TRY_ASSIGN(collected.before_moving, allocate_zeroed(bytes));
+      collected.output = std::exchange(collected.data, collected.before_moving.get());
+    } else if (spec_.batch >= 0 && bytes > 0) {
+      std::memset(collected.data, 0, bytes);  // what is beyond an entry's length
+    }
+    collected.type = type;
+    collected.slice = slice;
+    collected.open = true;
+    return {};
+  }
+
+ private:
+  const ScanSpec& spec_;
+  ScanFrame& frame_;
+  KernelContext& context_;
+  int64_t entry_ = 0, length_ = 0, iteration_ = 0;
+};
+
+class ScanKernel final : public Kernel {
+ public:
+  ScanKernel(const Node& node, ScanSpec spec) : node_(node), spec_(std::move(spec)) {}
+
+  Status run(KernelContext& context) const override {
+    std::unique_ptr<ScanFrame> frame = take();
+    Status status = scan(context, *frame);
+    // Borrowed values are gone after the run.
+    for (CarriedValue& state : frame->states) state.start({});
+    frame->values.clear();
+    frame->moved.clear();
+    idle_.lock()->push_back(std::move(frame));
+    return status;
+  }
+  std::string_view name() const override { return "scan"; }
+
+ private:
+  std::unique_ptr<ScanFrame> take() const {
+    auto idle = idle_.lock();
+    if (idle->empty()) return std::make_unique<ScanFrame>();
+    std::unique_ptr<ScanFrame> frame = std::move(idle->back());
+    idle->pop_back();
+    return frame;
+  }
+
+  Status scan(KernelContext& context, ScanFrame& frame) const {
+    frame.states.resize(spec_.states);
+    frame.collected.assign(spec_.scan_outputs.size(), Collected{});
+    frame.state_outputs.assign(spec_.states, nullptr);
+    frame.moved.assign(spec_.scans.size(), Tensor());
+    for (size_t i = 0; i < spec_.scans.size(); ++i) TENON_TRY(move_input(context, frame, i));
+    ScanOutputs outputs(spec_, frame, context);
+    for (int64_t entry = 0; entry < std::max<int64_t>(spec_.batch, 1); ++entry) {
+      if (spec_.batch == 0) break;
+      TENON_TRY_ASSIGN(const int64_t length, length_of(context, entry));
+      start_states(context, frame, entry);
+      outputs.begin_entry(entry, length);
+      for (int64_t i = 0; i < length; ++i) TENON_TRY(iterate(context, frame, outputs, entry, i, length));
+      TENON_TRY(write_states(context, frame, entry));
+    }
+    if (spec_.batch == 0) TENON_TRY(write_empty_states(context));
+    const Graph& body = spec_.body.body->graph();
+    size_t made = spec_.states;  // of the body's outputs that are made
+    for (size_t i = 0; i < frame.collected.size(); ++i) {
+      const TensorSpec& spec = spec_.outputs[spec_.states + i];
+      if (!spec.present()) continue;
+      if (!frame.collected[i].open) {
+        TENON_TRY(outputs.open(i, spec.type, part_shape_without_iterations(body, made)));
+      }
+      ++made;
+      TENON_TRY(move_output(frame.collected[i], i));
+    }
+    return {};
+  }
+
+  Status move_input(KernelContext& context, ScanFrame& frame, size_t scan) const {
+    const ScanInput& input = spec_.scans[scan];
+    if (input.axis == 0) return {};
+    const TensorSpec& spec = spec_.inputs[input.index];
+    const void* data = context.inputs[input.index];
+    TENON_TRY_ASSIGN(Tensor moved, Tensor::allocate(spec.type, with_axis(input.slice, 0, spec_.length)));
+    if (spec_.helper != nullptr) {
+      TENON_TRY_ASSIGN(const Tensor whole,
+                       Tensor::view(spec.type, spec.shape, const_cast<void*>(data), spec.size_bytes()));
+      TENON_TRY(spec_.helper->transpose(permutation_of(input.axis, spec.shape.rank(), false), whole, moved));
+    } else if (moved.size_bytes() > 0) {
+      move_axis(spec.shape, input.axis, data_type_size(spec.type), static_cast<const std::byte*>(data),
+                moved.data_as<std::byte>(), false);
+    }
+    frame.moved[scan] = std::move(moved);
+    return {};
+  }
+
+  Status move_output(const Collected& collected, size_t scan) const {
+    if (collected.before_moving == nullptr) return {};
+    const int rank = collected.slice.rank() + 1;
+    const int64_t wanted = spec_.scan_outputs[scan].axis;
+    const int axis = static_cast<int>(wanted < 0 ? wanted + rank : wanted);
+    const Shape whole = with_axis(collected.slice, axis, spec_.length);
+    TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(collected.type, whole));
+    if (bytes == 0) return {};
+    if (spec_.helper == nullptr) {
+      move_axis(whole, axis, data_type_size(collected.type), collected.data, collected.output, true);
+      return {};
+    }
+    TENON_TRY_ASSIGN(const Tensor from,
+                     Tensor::view(collected.type, with_axis(collected.slice, 0, spec_.length), collected.data, bytes));
+    TENON_TRY_ASSIGN(Tensor to, Tensor::view(collected.type, whole, collected.output, bytes));
+    return spec_.helper->transpose(permutation_of(axis, rank, true), from, to);
+  }
+
+  Result<int64_t> length_of(const KernelContext& context, int64_t entry) const {
+    const int64_t* lengths = spec_.batch >= 0 ? context.input<int64_t>(0) : nullptr;
+    if (lengths == nullptr) return spec_.length;
+    TENON_INVALID_IF(lengths[entry] < 0 || lengths[entry] > spec_.length,
+                     "Entry {} of the batch has length {}, which is not between 0 and {}.", entry, lengths[entry],
+                     spec_.length);
+    return lengths[entry];
+  }
+
+  BodyValue entry_of(const KernelContext& context, size_t index, int64_t entry) const {
+    BodyValue value = input_value(context, spec_.inputs, index);
+    if (spec_.batch < 0) return value;
+    value.shape = without_axis(value.shape, 0);
+    const size_t bytes = spec_.inputs[index].size_bytes() / static_cast<size_t>(spec_.batch);
+    value.data = static_cast<const std::byte*>(value.data) + static_cast<size_t>(entry) * bytes;
+    return value;
+  }
+
+  void start_states(const KernelContext& context, ScanFrame& frame, int64_t entry) const {
+    for (size_t i = 0; i < spec_.states; ++i) {
+      frame.states[i].start(entry_of(context, spec_.first_state + i, entry));
+    }
+  }
+
+  Status iterate(KernelContext& context, ScanFrame& frame, ScanOutputs& outputs, int64_t entry, int64_t iteration,
+                 int64_t length) const {
+    const RunInfo& info = info_of(context);
+    TENON_TRY(check_cancelled(info, node_, iteration));
+    outputs.begin_iteration(iteration);
+    frame.values.clear();
+    for (const CarriedValue& state : frame.states) frame.values.push_back(state.current());
+    for (size_t i = 0; i < spec_.scans.size(); ++i) {
+      const ScanInput& input = spec_.scans[i];
+      const auto at = static_cast<size_t>(entry * spec_.length + (input.reverse ? length - 1 - iteration : iteration));
+      const void* whole = input.axis == 0 ? context.inputs[input.index] : frame.moved[i].data();
+      frame.values.push_back({.data = static_cast<const std::byte*>(whole) + at * input.slice_bytes,
+                              .type = spec_.inputs[input.index].type,
+                              .shape = input.slice});
+    }
+    append_captured(context, spec_.inputs, spec_.body, frame.values);
+    TENON_TRY_CONTEXT(spec_.body.body->run(frame.values, outputs, info), "in iteration {}", iteration);
+    frame.values.clear();  // so that memory has one owner
+    for (CarriedValue& state : frame.states) state.advance();
+    return {};
+  }
+
+  Status write_states(KernelContext& context, ScanFrame& frame, int64_t entry) const {
+    for (size_t i = 0; i < spec_.states && i < spec_.outputs.size(); ++i) {
+      if (!spec_.outputs[i].present()) continue;
+      const BodyValue& state = frame.states[i].current();
+      if (spec_.batch < 0) {
+        TENON_TRY(write_output(context, spec_.outputs, i, state));
+        continue;
+      }
+      const TensorSpec& initial = spec_.inputs[spec_.first_state + i];
+      TENON_INVALID_IF(state.shape != without_axis(initial.shape, 0) || state.type != initial.type,
+                       "State {} is {}{} after entry {} of the batch, but began as {}{}.", i,
+                       data_type_name(state.type), state.shape.to_string(), entry, data_type_name(initial.type),
+                       without_axis(initial.shape, 0).to_string());
+      if (entry == 0) {
+        TENON_TRY_ASSIGN(void* memory, open_output(context, spec_.outputs, i, initial.type, initial.shape));
+        frame.state_outputs[i] = static_cast<std::byte*>(memory);
+      }
+      const size_t bytes = initial.size_bytes() / static_cast<size_t>(spec_.batch);
+      if (bytes > 0) std::memcpy(frame.state_outputs[i] + static_cast<size_t>(entry) * bytes, state.data, bytes);
+    }
+    return {};
+  }
+
+  // A batch without entries.
+  Status write_empty_states(KernelContext& context) const {
+    for (size_t i = 0; i < spec_.states && i < spec_.outputs.size(); ++i) {
+      if (!spec_.outputs[i].present()) continue;
+      TENON_TRY(write_output(context, spec_.outputs, i, input_value(context, spec_.inputs, spec_.first_state + i)));
+    }
+    return {};
+  }
+
+  const Node node_;
+  const ScanSpec spec_;
+  mutable Guarded<std::vector<std::unique_ptr<ScanFrame>>> idle_;
+};
+
+int64_t at_or(std::span<const int64_t> values, size_t index, int64_t fallback) {
+  return index < values.size() ? values[index] : fallback;
+}
+
+// Axes, lengths and directions of the scan inputs.
+Status read_scans(const KernelNode& node, ScanSpec& spec, size_t count) {
+  const std::string label = node.node->label(*node.graph);
+  const bool batched = spec.batch >= 0;
+  const auto directions = node.node->ints(batched ? "directions" : "scan_input_directions");
+  const auto axes = batched ? std::span<const int64_t>() : node.node->ints("scan_input_axes");
+  for (size_t i = 0; i < count; ++i) {
+    ScanInput input;
+    input.index = spec.first_state + spec.states + i;
+    Shape shape = node.inputs[input.index].shape;
+    TENON_INVALID_IF(shape.rank() < (batched ? 2 : 1), "Scan input {} of {} has shape {}, which has nothing to scan.",
+                     i, label, shape.to_string());
+    if (batched) {
+      TENON_INVALID_IF(shape[0] != spec.batch, "Scan input {} of {} has {} entries in its batch, not {}.", i, label,
+                       shape[0], spec.batch);
+      shape = without_axis(shape, 0);
+    }
+    const int64_t axis = at_or(axes, i, 0);
+    TENON_INVALID_IF(axis < -shape.rank() || axis >= shape.rank(),
+                     "The axis {} of scan input {} of {} is out of range for shape {}.", axis, i, label,
+                     shape.to_string());
+    input.axis = static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
+    input.reverse = at_or(directions, i, 0) == 1;
+    if (i == 0) spec.length = shape[input.axis];
+    TENON_INVALID_IF(shape[input.axis] != spec.length, "Scan input {} of {} has {} slices, but the first one has {}.",
+                     i, label, shape[input.axis], spec.length);
+    input.slice = without_axis(shape, input.axis);
+    TENON_TRY_ASSIGN(input.slice_bytes, tensor_size_bytes(node.inputs[input.index].type, input.slice));
+    spec.scans.push_back(input);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Kernel>> make_scan_kernel(const BodyHost& host, const KernelNode& node,
+                                                 const SubgraphHelper* helper) {
+  const std::string label = node.node->label(*node.graph);
+  const bool batched = node.node->since_version < 9;
+  ScanSpec spec;
+  spec.first_state = batched ? 1 : 0;
+  spec.helper = helper;
+  const size_t own = own_inputs(*node.node);
+  const int64_t scans = node.node->int_or("num_scan_inputs", 0);
+  TENON_INVALID_IF(scans < 1 || own < spec.first_state || static_cast<size_t>(scans) > own - spec.first_state,
+                   "Attribute \"num_scan_inputs\" of {} is {} for {} inputs.", label, scans, own);
+  spec.states = own - spec.first_state - static_cast<size_t>(scans);
+  for (size_t i = spec.first_state; i < own; ++i) {
+    TENON_INVALID_IF(!node.inputs[i].present(), "Input {} of {} is absent.", i, label);
+    TENON_INVALID_IF(batched && node.inputs[i].shape.rank() == 0, "Input {} of {} has no batch.", i, label);
+    if (!batched) continue;
+    if (spec.batch < 0) spec.batch = node.inputs[i].shape[0];
+    TENON_INVALID_IF(node.inputs[i].shape[0] != spec.batch, "Input {} of {} has {} entries in its batch, not {}.", i,
+                     label, node.inputs[i].shape[0], spec.batch);
+  }
+  if (batched && node.inputs[0].present()) {
+    TENON_INVALID_IF(node.inputs[0].type != DataType::kInt64 || node.inputs[0].shape.element_count() != spec.batch,
+                     "The lengths of {} are {}{}, not {} of int64.", label, data_type_name(node.inputs[0].type),
+                     node.inputs[0].shape.to_string(), spec.batch);
+  }
+  TENON_TRY(read_scans(node, spec, static_cast<size_t>(scans)));
+  for (size_t i = spec.states; i < node.outputs.size(); ++i) {
+    ScanOutput output;
+    if (!batched) output.axis = at_or(node.node->ints("scan_output_axes"), i - spec.states, 0);
+    if (!batched) output.reverse = at_or(node.node->ints("scan_output_directions"), i - spec.states, 0) == 1;
+    spec.scan_outputs.push_back(output);
+  }
+  std::vector<bool> wanted(std::max(spec.states, node.outputs.size()), true);
+  for (size_t i = spec.states; i < node.outputs.size(); ++i) wanted[i] = node.outputs[i].present();
+  TENON_TRY_ASSIGN(spec.body, body_of(host, node, "body", wanted));
+  const Graph& graph = spec.body.body->graph();
+  const auto made = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
+  TENON_INVALID_IF(graph.inputs.size() != own - spec.first_state + spec.body.captured || graph.outputs.size() != made,
+                   "The body of {} has {} inputs and {} outputs for {} inputs and {} outputs of the node.", label,
+                   graph.inputs.size() - spec.body.captured, graph.outputs.size(), own - spec.first_state,
+                   node.outputs.size());
+  spec.inputs.assign(node.inputs.begin(), node.inputs.end());
+  spec.outputs.assign(node.outputs.begin(), node.outputs.end());
+  return std::unique_ptr<Kernel>(std::make_unique<ScanKernel>(*node.node, std::move(spec)));
+}
+
+}  // namespace tenon
