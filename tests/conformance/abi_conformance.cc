@@ -1,5 +1,8 @@
-// The conformance suite against one host and one EP, with what only tests have: Vulkan on the CPU.
+// The conformance suite against one host and one EP, with what only tests have: Vulkan, and stand-ins for it.
 //   tenon_abi_conformance HOST_LIBRARY [--plugin NAME=LIBRARY] [--ep EP] [--filter TEXT] [--same-process]
+//                         [--vulkan-gpu] [--fake-vulkan]
+// --vulkan-gpu shares with a Vulkan driver's GPU instead of one on the CPU; --fake-vulkan with memfds and shared
+// timelines under Vulkan's kinds, for an EP over the fake CUDA driver.
 #include <cstdio>
 #include <cstring>
 
@@ -23,10 +26,37 @@ void print(const CheckResult& result) {
   std::fflush(stdout);
 }
 
+enum class Sharing : uint8_t { kVulkanOnCpu, kVulkanOnGpu, kFake };
+
+void add_exporters(Sharing sharing, SuiteOptions& options) {
+  using namespace tenon::conformance;  // NOLINT(google-build-using-namespace)
+  if (sharing == Sharing::kFake) {
+    options.more_memory = [] {
+      std::vector<std::unique_ptr<MemoryExporter>> exporters;
+      exporters.push_back(memfd_exporter("vulkan_opaque_fd (a memfd)", 3));
+      exporters.push_back(memfd_exporter("cuda_vmm_fd (a memfd)", TENON_EXTERNAL_MEMORY_CUDA_VMM_FD));
+      return exporters;
+    };
+    options.more_semaphores = [] {
+      std::vector<std::unique_ptr<SemaphoreExporter>> exporters;
+      exporters.push_back(shared_timeline_exporter("vulkan_timeline_fd (a shared timeline)", 2));
+      return exporters;
+    };
+    return;
+  }
+#ifdef TENON_HAS_VULKAN
+  static std::string why_not;
+  const bool gpu = sharing == Sharing::kVulkanOnGpu;
+  options.more_memory = [gpu] { return vulkan_memory_exporters(gpu, &why_not); };
+  options.more_semaphores = [gpu] { return vulkan_semaphore_exporters(gpu, &why_not); };
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   SuiteOptions options;
+  Sharing sharing = Sharing::kVulkanOnCpu;
   for (int i = 1; i < argc; ++i) {
     const bool has_value = i + 1 < argc;
     if (std::strcmp(argv[i], "--plugin") == 0 && has_value) {
@@ -41,15 +71,15 @@ int main(int argc, char** argv) {
       options.filter = argv[++i];
     } else if (std::strcmp(argv[i], "--same-process") == 0) {
       options.same_process = true;
+    } else if (std::strcmp(argv[i], "--vulkan-gpu") == 0) {
+      sharing = Sharing::kVulkanOnGpu;
+    } else if (std::strcmp(argv[i], "--fake-vulkan") == 0) {
+      sharing = Sharing::kFake;
     } else {
       options.host.library = argv[i];
     }
   }
-#ifdef TENON_HAS_VULKAN
-  static std::string why_not;
-  options.more_memory = [] { return tenon::conformance::vulkan_memory_exporters(&why_not); };
-  options.more_semaphores = [] { return tenon::conformance::vulkan_semaphore_exporters(&why_not); };
-#endif
+  add_exporters(sharing, options);
   const auto report = tenon::conformance::run_suite(options, &print);
   if (!report.ok()) {
     std::printf("%s\n", report.status().message().c_str());

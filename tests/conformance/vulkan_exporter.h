@@ -8,8 +8,9 @@
 
 namespace tenon::conformance {
 
-// Empty, with the reason, on a machine without a software Vulkan device that exports memory.
-std::vector<std::unique_ptr<MemoryExporter>> vulkan_memory_exporters(std::string* why_not);
-std::vector<std::unique_ptr<SemaphoreExporter>> vulkan_semaphore_exporters(std::string* why_not);
+// Of a Vulkan device on the CPU, or on a GPU (`gpu`). Empty, with the reason, on a machine without one that exports
+// memory.
+std::vector<std::unique_ptr<MemoryExporter>> vulkan_memory_exporters(bool gpu, std::string* why_not);
+std::vector<std::unique_ptr<SemaphoreExporter>> vulkan_semaphore_exporters(bool gpu, std::string* why_not);
 
 }  // namespace tenon::conformance

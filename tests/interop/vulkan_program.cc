@@ -23,12 +23,13 @@ void must(VkResult result) {
 
 }  // namespace
 
-std::unique_ptr<VulkanProgram> VulkanProgram::create(std::string* why_not) {
+std::unique_ptr<VulkanProgram> VulkanProgram::create(std::string* why_not, Runs runs) {
   std::unique_ptr<VulkanProgram> program(new VulkanProgram);
-  return program->open(why_not) ? std::move(program) : nullptr;
+  return program->open(why_not, runs) ? std::move(program) : nullptr;
 }
 
-bool VulkanProgram::open(std::string* why_not) {
+bool VulkanProgram::open(std::string* why_not, Runs runs) {
+  const bool on_cpu = runs == Runs::kOnCpu;
   const VkApplicationInfo application{.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_2};
   const VkInstanceCreateInfo instance{.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                       .pApplicationInfo = &application};
@@ -42,32 +43,38 @@ bool VulkanProgram::open(std::string* why_not) {
   for (uint32_t i = 0; i < count && physical_ == VK_NULL_HANDLE; ++i) {
     VkPhysicalDeviceProperties properties;
     vkGetPhysicalDeviceProperties(devices[i], &properties);
-    if (properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
+    if ((properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) != on_cpu) continue;
     physical_ = devices[i];
     device_name_ = properties.deviceName;
   }
   if (physical_ == VK_NULL_HANDLE) {
-    *why_not = "no Vulkan device runs on the CPU";
+    *why_not = on_cpu ? "no Vulkan device runs on the CPU" : "Vulkan shows no GPU";
     return false;
   }
+  VkPhysicalDeviceIDProperties id{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+  VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &id};
+  vkGetPhysicalDeviceProperties2(physical_, &about);
+  std::copy(std::begin(id.deviceUUID), std::end(id.deviceUUID), uuid_.begin());
   const float priority = 1.0f;
   const VkDeviceQueueCreateInfo queue{
       .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-  const char* extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+  const char* extensions[] = {VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME};
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES, .timelineSemaphore = VK_TRUE};
   const VkDeviceCreateInfo device{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                   .pNext = &timeline,
                                   .queueCreateInfoCount = 1,
                                   .pQueueCreateInfos = &queue,
-                                  .enabledExtensionCount = 1,
-                                  .ppEnabledExtensionNames = &extension};
+                                  .enabledExtensionCount = on_cpu ? 1u : 2u,
+                                  .ppEnabledExtensionNames = extensions};
   if (vkCreateDevice(physical_, &device, nullptr, &device_) != VK_SUCCESS) {
     *why_not = device_name_ + " exports no memory or has no timelines";
     return false;
   }
   vkGetDeviceQueue(device_, 0, 0, &queue_);
   get_memory_fd_ = reinterpret_cast<PFN_vkGetMemoryFdKHR>(vkGetDeviceProcAddr(device_, "vkGetMemoryFdKHR"));
+  if (!on_cpu)
+    get_semaphore_fd_ = reinterpret_cast<PFN_vkGetSemaphoreFdKHR>(vkGetDeviceProcAddr(device_, "vkGetSemaphoreFdKHR"));
   const VkCommandPoolCreateInfo pool{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
   must(vkCreateCommandPool(device_, &pool, nullptr, &pool_));
   return true;
@@ -82,7 +89,7 @@ VulkanProgram::~VulkanProgram() {
   if (instance_ != VK_NULL_HANDLE) vkDestroyInstance(instance_, nullptr);
 }
 
-VulkanBuffer VulkanProgram::make_buffer(size_t size_bytes) {
+VulkanBuffer VulkanProgram::make_buffer(size_t size_bytes, bool dedicated) {
   VulkanBuffer made{.size_bytes = size_bytes};
   const VkExternalMemoryBufferCreateInfo external{.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
                                                   .handleTypes = kHandleType};
@@ -96,12 +103,21 @@ VulkanBuffer VulkanProgram::make_buffer(size_t size_bytes) {
   vkGetBufferMemoryRequirements(device_, made.buffer, &needs);
   VkPhysicalDeviceMemoryProperties memories;
   vkGetPhysicalDeviceMemoryProperties(physical_, &memories);
-  constexpr auto kHost = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-  uint32_t type = 0;
-  while (type < memories.memoryTypeCount &&
-         ((needs.memoryTypeBits >> type & 1) == 0 || (memories.memoryTypes[type].propertyFlags & kHost) != kHost))
-    ++type;
+  constexpr VkMemoryPropertyFlags kHost = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  const auto find_type = [&](VkMemoryPropertyFlags wanted) {
+    uint32_t type = 0;
+    while (type < memories.memoryTypeCount &&
+           ((needs.memoryTypeBits >> type & 1) == 0 || (memories.memoryTypes[type].propertyFlags & wanted) != wanted))
+      ++type;
+    return type;
+  };
+  // The GPU's own memory where the host sees it.
+  uint32_t type = find_type(kHost | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+  if (type == memories.memoryTypeCount) type = find_type(kHost);
+  const VkMemoryDedicatedAllocateInfo alone{.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+                                            .buffer = made.buffer};
   const VkExportMemoryAllocateInfo exported{.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+                                            .pNext = dedicated ? &alone : nullptr,
                                             .handleTypes = kHandleType};
   const VkMemoryAllocateInfo allocation{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                         .pNext = &exported,
@@ -127,7 +143,10 @@ OwnedHandle VulkanProgram::export_fd(const VulkanBuffer& buffer) {
 }
 
 VkSemaphore VulkanProgram::make_timeline(uint64_t initial_value) {
+  const VkExportSemaphoreCreateInfo exported{.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO,
+                                             .handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
   const VkSemaphoreTypeCreateInfo type{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                       .pNext = get_semaphore_fd_ != nullptr ? &exported : nullptr,
                                        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
                                        .initialValue = initial_value};
   const VkSemaphoreCreateInfo info{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
@@ -137,6 +156,15 @@ VkSemaphore VulkanProgram::make_timeline(uint64_t initial_value) {
 }
 
 void VulkanProgram::destroy(VkSemaphore semaphore) { vkDestroySemaphore(device_, semaphore, nullptr); }
+
+OwnedHandle VulkanProgram::export_fd(VkSemaphore semaphore) {
+  const VkSemaphoreGetFdInfoKHR info{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR,
+                                     .semaphore = semaphore,
+                                     .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
+  int fd = -1;
+  must(get_semaphore_fd_(device_, &info, &fd));
+  return OwnedHandle::take_fd(fd);
+}
 
 TimelineCallbacks VulkanProgram::callbacks(VkSemaphore semaphore) {
   VkDevice device = device_;

@@ -6,6 +6,7 @@
 #include <tenon/fence.h>
 #include <vulkan/vulkan.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,16 +23,22 @@ struct VulkanBuffer {
 
 class VulkanProgram {
  public:
-  // Null, with the reason, when this machine has no software Vulkan device that exports memory.
-  static std::unique_ptr<VulkanProgram> create(std::string* why_not);
+  // On a GPU: a device that also exports timelines.
+  enum class Runs : uint8_t { kOnCpu, kOnGpu };
+  // Null, with the reason, when this machine has no such Vulkan device that exports memory.
+  static std::unique_ptr<VulkanProgram> create(std::string* why_not, Runs runs = Runs::kOnCpu);
   ~VulkanProgram();
 
-  VulkanBuffer make_buffer(size_t size_bytes);
+  // `dedicated`: the allocation is made for this buffer alone.
+  VulkanBuffer make_buffer(size_t size_bytes, bool dedicated = false);
   void destroy(const VulkanBuffer& buffer);
   OwnedHandle export_fd(const VulkanBuffer& buffer);
 
   VkSemaphore make_timeline(uint64_t initial_value);
   void destroy(VkSemaphore semaphore);
+  // On a GPU only.
+  OwnedHandle export_fd(VkSemaphore semaphore);
+  const std::array<uint8_t, VK_UUID_SIZE>& device_uuid() const { return uuid_; }
   TimelineCallbacks callbacks(VkSemaphore semaphore);
 
   // Both wait on the device for one value of `semaphore` and signal another; the calls return at once.
@@ -42,7 +49,7 @@ class VulkanProgram {
 
  private:
   VulkanProgram() = default;
-  bool open(std::string* why_not);
+  bool open(std::string* why_not, Runs runs);
   void submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
               uint64_t signal);
 
@@ -52,6 +59,8 @@ class VulkanProgram {
   VkQueue queue_ = VK_NULL_HANDLE;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   PFN_vkGetMemoryFdKHR get_memory_fd_ = nullptr;
+  PFN_vkGetSemaphoreFdKHR get_semaphore_fd_ = nullptr;  // null on the CPU
+  std::array<uint8_t, VK_UUID_SIZE> uuid_{};
   std::string device_name_;
 };
 

@@ -55,4 +55,8 @@ class CudaFactory final : public plugin::EpFactory {
   std::vector<Offered> devices_;
 };
 
+// What CreateEpFactories of a plugin does, over the machine's driver. Every out parameter is set.
+OrtStatus* create_factories(const OrtApiBase* base, const OrtLogger* logger, OrtEpFactory** factories, size_t room,
+                            size_t* count, MakeRegionCompiler compiler) noexcept;
+
 }  // namespace tenon::cuda

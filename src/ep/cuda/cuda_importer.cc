@@ -47,7 +47,9 @@ Result<std::shared_ptr<SemaphoreImport>> SemaphoreImport::import(std::shared_ptr
                           : CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32;
     descriptor.handle.win32.handle = native_handle;
   }
-  TENON_CUDA_TRY(device.driver(), ImportExternalSemaphore, &import->semaphore_, &descriptor);
+  TENON_FAULT_POINT("cuImportExternalSemaphore");
+  TENON_TRY(import_status(device.driver(), device.driver().ImportExternalSemaphore(&import->semaphore_, &descriptor),
+                          "cuImportExternalSemaphore"));
   (void)copy.release_fd();                      // the driver's from here
   if (fd >= 0) (void)OwnedHandle::take_fd(fd);  // consumed
   return import;

@@ -19,6 +19,7 @@ class AllStreamsPoint final : public plugin::StreamProgress {
   uint64_t queued() const override {
     auto points = points_.lock();
     for (auto& stream : streams_.all()) {
+      if (stream->idle()) continue;
       const uint64_t point = stream->queued();
       points->emplace_back(std::move(stream), point);
     }
@@ -87,10 +88,15 @@ Status CudaMemory::open() {
 }
 
 CudaMemory::~CudaMemory() {
+  if (!streams_.idle()) {
+    // Some work waits for what may never come. Waiting for it would hang the program's end, and whatever it uses must
+    // stay: the driver clears up when the process is gone.
+    (void)new std::shared_ptr<CudaDevice>(device_);
+    (void)pinned_pool_.release();
+    return;
+  }
   const auto scope = ContextScope::enter(*device_);
   if (!scope.ok()) return;
-  // Copies that nobody waited for may still read pinned memory.
-  (void)device_->driver().CtxSynchronize();
   for (const Unused& unused : *unused_.lock()) unused.release(device_->driver());
   pinned_pool_ = nullptr;
   if (pool_ != nullptr) (void)device_->driver().MemPoolDestroy(pool_);

@@ -49,6 +49,7 @@ Result<std::shared_ptr<CudaSession>> CudaSession::create(const plugin::HostApi& 
 CudaSession::~CudaSession() {
   // Free scratch memory goes back to the program's allocator at once, so the stream has to be through with it.
   if (options_.external_allocator.given() && unified_ != nullptr) (void)unified_->synchronize();
+  if (unified_ != nullptr && unified_->borrowed()) memory_->streams().remove(unified_);
 }
 
 Result<CallStream> CudaSession::call_stream(const plugin::KernelCall& call) {

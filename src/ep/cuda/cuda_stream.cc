@@ -1,5 +1,6 @@
 #include "ep/cuda/cuda_stream.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "device/spin.h"
@@ -82,6 +83,19 @@ Status CudaStream::synchronize() const {
   return Status();
 }
 
+bool CudaStream::idle() const {
+  const auto scope = ContextScope::enter(*device_);
+  if (!scope.ok()) return true;
+  const CudaDriver& driver = device_->driver();
+  if (borrowed_) {
+    // A query would invalidate the capture.
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (driver.StreamIsCapturing(stream_, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+      return false;
+  }
+  return driver.StreamQuery(stream_) != CUDA_ERROR_NOT_READY;
+}
+
 Status CudaStream::wait_for(const CudaStream& other) const {
   if (other.native() == native()) return Status();
   TENON_TRY_ASSIGN(const CudaEvent event, other.mark());
@@ -125,26 +139,35 @@ bool CudaStream::passed(uint64_t point) const {
   return points->passed >= point;
 }
 
+void StreamList::drop_done(Streams& streams) {
+  std::erase_if(streams, [](const auto& stream) { return stream.use_count() == 1 && stream->idle(); });
+}
+
 void StreamList::add(const std::shared_ptr<CudaStream>& stream) {
   auto streams = streams_.lock();
-  std::erase_if(*streams, [](const auto& other) { return other.expired(); });
+  drop_done(*streams);
   streams->push_back(stream);
 }
+
+void StreamList::remove(const std::shared_ptr<CudaStream>& stream) { std::erase(*streams_.lock(), stream); }
 
 std::shared_ptr<CudaStream> StreamList::find(CUstream native) const {
   auto streams = streams_.lock();
   // The latest: a borrowed handle's value may come again.
   for (auto stream = streams->rbegin(); stream != streams->rend(); ++stream)
-    if (auto alive = stream->lock(); alive != nullptr && alive->native() == native) return alive;
+    if ((*stream)->native() == native) return *stream;
   return nullptr;
 }
 
 std::vector<std::shared_ptr<CudaStream>> StreamList::all() const {
-  std::vector<std::shared_ptr<CudaStream>> alive;
   auto streams = streams_.lock();
-  for (const auto& stream : *streams)
-    if (auto one = stream.lock()) alive.push_back(std::move(one));
-  return alive;
+  drop_done(*streams);
+  return *streams;
+}
+
+bool StreamList::idle() const {
+  auto streams = streams_.lock();
+  return std::all_of(streams->begin(), streams->end(), [](const auto& stream) { return stream->idle(); });
 }
 
 }  // namespace tenon::cuda

@@ -55,6 +55,9 @@ class CudaStream final : public plugin::StreamProgress {
   Status wait_for(const CudaStream& other) const;
   Status wait_for(const CudaEvent& event) const;
 
+  // True when everything queued so far is done; false also while the program captures the stream.
+  bool idle() const;
+
   // For scratch memory: a point is an event's number.
   uint64_t queued() const override;
   bool passed(uint64_t point) const override;
@@ -78,17 +81,22 @@ class CudaStream final : public plugin::StreamProgress {
   Guarded<Points> points_;
 };
 
-// The streams of a device that are alive, so that a native handle finds its object, and memory that anyone may still
-// use waits for all of them.
+// The streams of a device, so that a native handle finds its object, and memory that anyone may still use waits for all
+// of them. A stream that nobody holds any more stays until its work is done.
 class StreamList {
  public:
   void add(const std::shared_ptr<CudaStream>& stream);
+  // A borrowed stream may be gone from now on.
+  void remove(const std::shared_ptr<CudaStream>& stream);
   // Null when there is none with this handle.
   std::shared_ptr<CudaStream> find(CUstream native) const;
   std::vector<std::shared_ptr<CudaStream>> all() const;
+  bool idle() const;
 
  private:
-  mutable Guarded<std::vector<std::weak_ptr<CudaStream>>> streams_;
+  using Streams = std::vector<std::shared_ptr<CudaStream>>;
+  static void drop_done(Streams& streams);
+  Guarded<Streams> streams_;
 };
 
 }  // namespace tenon::cuda

@@ -68,12 +68,15 @@ class ExternalObject final : public MemoryImport {
     } else {
       descriptor.handle.win32.handle = handle.pointer;
     }
-    TENON_CUDA_TRY(driver(), ImportExternalMemory, &object_, &descriptor);
+    TENON_FAULT_POINT("cuImportExternalMemory");
+    TENON_TRY(import_status(driver(), driver().ImportExternalMemory(&object_, &descriptor), "cuImportExternalMemory"));
     (void)copy.release_fd();  // the driver's from here
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer{};
     buffer.offset = offset_bytes;
     buffer.size = size_bytes_;
-    TENON_CUDA_TRY(driver(), ExternalMemoryGetMappedBuffer, &buffer_, object_, &buffer);
+    TENON_FAULT_POINT("cuExternalMemoryGetMappedBuffer");
+    TENON_TRY(import_status(driver(), driver().ExternalMemoryGetMappedBuffer(&buffer_, object_, &buffer),
+                            "cuExternalMemoryGetMappedBuffer"));
     address_ = pointer_to(buffer_);
     return Status();
   }
@@ -101,8 +104,10 @@ class VmmMemory final : public MemoryImport {
     TENON_TRY_ASSIGN(const size_t end, range_end(size_bytes_, offset_bytes));
     TENON_TRY(check_fd_size(handle.fd, end));
     void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(handle.fd));
-    TENON_CUDA_TRY(driver(), MemImportFromShareableHandle, &allocation_, number,
-                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    TENON_FAULT_POINT("cuMemImportFromShareableHandle");
+    TENON_TRY(import_status(
+        driver(), driver().MemImportFromShareableHandle(&allocation_, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        "cuMemImportFromShareableHandle"));
     have_allocation_ = true;
     CUmemAllocationProp properties{};
     TENON_CUDA_TRY(driver(), MemGetAllocationPropertiesFromHandle, &properties, allocation_);
@@ -157,7 +162,9 @@ class IpcMemory final : public MemoryImport {
     CUipcMemHandle ipc{};
     static_assert(sizeof(ipc) == TENON_IPC_HANDLE_BYTES);
     std::memcpy(&ipc, handle.ipc.data(), sizeof(ipc));
-    TENON_CUDA_TRY(driver(), IpcOpenMemHandle, &base_, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    TENON_FAULT_POINT("cuIpcOpenMemHandle");
+    TENON_TRY(import_status(driver(), driver().IpcOpenMemHandle(&base_, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+                            "cuIpcOpenMemHandle"));
     CUdeviceptr start = 0;
     size_t allocated_bytes = 0;
     TENON_CUDA_TRY(driver(), MemGetAddressRange, &start, &allocated_bytes, base_);

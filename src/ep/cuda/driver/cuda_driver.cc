@@ -100,4 +100,21 @@ Status cuda_error(const CudaDriver& driver, CUresult result, const char* call) {
   return make_status(code, "{}: {} ({}), {}.", call, name, static_cast<int>(result), text);
 }
 
+Status import_status(const CudaDriver& driver, CUresult result, const char* call) {
+  Status status = cuda_status(driver, result, call);
+  switch (result) {
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_INVALID_DEVICE:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_MAP_FAILED:
+    case CUDA_ERROR_OPERATING_SYSTEM:
+    case CUDA_ERROR_UNKNOWN:
+      return invalid_argument("native_handle is nothing that the driver can import with this size: {}",
+                              status.message());
+    default:
+      return status;
+  }
+}
+
 }  // namespace tenon::cuda

@@ -161,6 +161,10 @@ inline Status cuda_status(const CudaDriver& driver, CUresult result, const char*
   return result == CUDA_SUCCESS ? Status() : cuda_error(driver, result, call);
 }
 
+// The same for an import of somebody else's handle: what the driver says of a handle that is none, or of another kind,
+// is an error of the caller's.
+Status import_status(const CudaDriver& driver, CUresult result, const char* call);
+
 }  // namespace tenon::cuda
 
 // TENON_CUDA_TRY(driver, MemAlloc, &pointer, size): each use is a fault point.
