@@ -87,6 +87,14 @@ int main(int argc, char** argv) {
   }
   size_t counts[3] = {};
   for (const CheckResult& result : report->results) ++counts[static_cast<size_t>(result.verdict)];
+#ifdef TENON_HAS_VULKAN
+  // Last, because the checks' processes must not inherit a driver that is open.
+  std::string why_not;
+  if (sharing == Sharing::kVulkanOnGpu && tenon::conformance::vulkan_memory_exporters(true, &why_not).empty()) {
+    std::printf("Nothing was shared with Vulkan: %s\n", why_not.c_str());
+    return 2;
+  }
+#endif
   std::printf("%s in %s: %zu passed, %zu failed, %zu skipped\n", report->ep_name.c_str(), report->host.c_str(),
               counts[0], counts[1], counts[2]);
   return report->passed() && !report->results.empty() ? 0 : 1;
