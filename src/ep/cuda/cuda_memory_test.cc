@@ -1,0 +1,279 @@
+#include "ep/cuda/cuda_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/testing.h"
+#include "ep/cuda/cuda_session.h"
+#include "ep/cuda/fake/fake_cuda.h"
+#include "ep/cuda/fake/gate.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CudaMemoryTest : public ::testing::Test {
+ protected:
+  CudaMemoryTest() {
+    fake::configure({});
+    (void)fake::take_violations();
+    memory_ = CudaMemory::of(fake::driver(), 0).value();
+  }
+  void TearDown() override { EXPECT_THAT(fake::take_violations(), IsEmpty()); }
+
+  std::shared_ptr<CudaStream> make_stream() {
+    auto stream = CudaStream::create(memory_->device()).value();
+    memory_->streams().add(stream);
+    return stream;
+  }
+  std::shared_ptr<CudaSession> make_session(CudaOptions options) {
+    return CudaSession::create(plugin::HostApi(), memory_, std::move(options), nullptr).value();
+  }
+  void copy(void* dst, const void* src, size_t size_bytes, const CudaStream& stream) {
+    const auto scope = ContextScope::enter(*memory_->device());
+    ASSERT_EQ(fake::driver().MemcpyAsync(reinterpret_cast<CUdeviceptr>(dst), reinterpret_cast<CUdeviceptr>(src),
+                                         size_bytes, stream.native()),
+              CUDA_SUCCESS);
+  }
+
+  std::shared_ptr<CudaMemory> memory_;
+};
+
+TEST_F(CudaMemoryTest, OneDeviceIsSharedByWhoeverOpensIt) {
+  EXPECT_EQ(CudaMemory::of(fake::driver(), 0).value(), memory_);
+  EXPECT_THAT(CudaMemory::of(fake::driver(), 7), has_status(StatusCode::kDeviceError, HasSubstr("cuDeviceGet")));
+}
+
+TEST_F(CudaMemoryTest, ExhaustionSaysHowMuchIsFree) {
+  EXPECT_THAT(memory_->allocate(size_t{2} << 30, nullptr),
+              has_status(StatusCode::kResourceExhausted, HasSubstr("of 1073741824 bytes are free")));
+  EXPECT_EQ(memory_->stats().live, 0);
+}
+
+// The host frees memory while work that it has queued still uses it: the fake driver faults on a use after the free.
+TEST_F(CudaMemoryTest, FreedMemoryOutlivesTheWorkThatIsQueued) {
+  const auto stream = make_stream(), other = make_stream();
+  for (const auto& owner : {stream, std::shared_ptr<CudaStream>()}) {
+    void* const block = memory_->allocate(1024, owner).value();
+    void* const result = memory_->allocate_pinned(1024).value();
+    std::memset(result, 0, 1024);
+    fake::Gate gate(*other);
+    const float value = 7;
+    copy(block, &value, sizeof(value), *stream);
+    ASSERT_THAT(stream->synchronize(), is_ok());
+    copy(result, block, sizeof(value), *other);
+    memory_->free(block);
+    gate.open();
+    EXPECT_THAT(other->synchronize(), is_ok());
+    EXPECT_EQ(*static_cast<float*>(result), 7);
+    memory_->free_pinned(result);
+  }
+  EXPECT_EQ(memory_->stats().live, 0);
+  EXPECT_EQ(memory_->pinned_stats().live, 0);
+}
+
+TEST_F(CudaMemoryTest, PinnedMemoryIsNotHandedOutWhileAStreamMayUseIt) {
+  const auto stream = make_stream();
+  void* const first = memory_->allocate_pinned(4096).value();
+  fake::Gate gate(*stream);
+  memory_->free_pinned(first);
+  void* const second = memory_->allocate_pinned(4096).value();
+  EXPECT_NE(second, first);
+  gate.open();
+  ASSERT_THAT(stream->synchronize(), is_ok());
+  void* third = nullptr;
+  // The points are events of their own, and pass a moment after the gate.
+  for (int i = 0; i < 1000 && third != first; ++i) {
+    if (third != nullptr) memory_->free_pinned(third);
+    third = memory_->allocate_pinned(4096).value();
+  }
+  EXPECT_EQ(third, first);
+  memory_->free_pinned(second);
+  memory_->free_pinned(third);
+}
+
+// S5.2
+TEST_F(CudaMemoryTest, ScratchFreedOnOneStreamReachesAnotherOnlyAfterThatPoint) {
+  const auto session = make_session({});
+  const auto a = session->make_stream().value(), b = session->make_stream().value();
+  fake::Gate gate(*a);
+  auto block = session->scratch().take(1000, a).value();
+  void* const address = block.data();
+  block.reset();
+  auto on_b = session->scratch().take(1000, b).value();
+  EXPECT_NE(on_b.data(), address);
+  auto on_a = session->scratch().take(1000, a).value();
+  EXPECT_EQ(on_a.data(), address);
+  gate.open();
+  on_a.reset();
+  ASSERT_THAT(a->synchronize(), is_ok());
+  auto again = session->scratch().take(1000, b).value();
+  EXPECT_EQ(again.data(), address);
+}
+
+// S5.2: nothing grows with the number of uses.
+TEST_F(CudaMemoryTest, ScratchLeavesNothingBehindForEachUse) {
+  const auto session = make_session({});
+  const auto stream = session->make_stream().value();
+  const auto use = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      (void)session->scratch().take(1000, stream).value();
+      if (i % 10 == 9) (void)stream->synchronize();
+    }
+  };
+  use(100);
+  const int64_t before = fake::live_objects();
+  use(1000);
+  EXPECT_LE(fake::live_objects(), before + 20);
+}
+
+// S4.1
+TEST_F(CudaMemoryTest, TheUsersStreamIsNeverDestroyedOrSynchronized) {
+  const auto users = make_stream();
+  const int64_t destroyed = fake::calls("cuStreamDestroy"), synchronized = fake::calls("cuStreamSynchronize");
+  {
+    CudaOptions options;
+    options.user_stream = reinterpret_cast<uintptr_t>(users->native());
+    options.unified_stream = true;
+    const auto session = make_session(options);
+    const CallStream call = session->stream_of(nullptr).value();
+    EXPECT_EQ(call.stream->native(), users->native());
+    EXPECT_FALSE(call.synchronous);
+    EXPECT_EQ(session->make_stream().value()->native(), users->native());
+    session->runs().start();
+    (void)session->stream_of(nullptr).value();
+    EXPECT_THAT(session->runs().end(true), is_ok());
+    EXPECT_THAT(session->synchronize(), is_ok());
+  }
+  EXPECT_EQ(fake::calls("cuStreamDestroy"), destroyed);
+  EXPECT_EQ(fake::calls("cuStreamSynchronize"), synchronized);
+}
+
+TEST_F(CudaMemoryTest, AStreamOfTheHostThatIsNotOursIsRefused) {
+  const auto session = make_session({});
+  EXPECT_THAT(session->stream_of(reinterpret_cast<void*>(0x1234)),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("0x1234")));
+}
+
+TEST_F(CudaMemoryTest, ARunEndsWithTheFailureOfItsStream) {
+  const auto session = make_session({});
+  const auto stream = session->make_stream().value();
+  session->runs().start();
+  ASSERT_THAT(session->stream_of(stream->native()), is_ok());
+  fake::fail("cuStreamSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_THAT(session->runs().end(true),
+              has_status(StatusCode::kDeviceLost, HasSubstr("cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)")));
+  EXPECT_EQ(session->runs().size(), 0U);
+}
+
+// A session's external allocator counts on plain functions, so its counters are the file's.
+std::map<void*, int> handed_out;
+int times_freed = 0;
+bool refuse = false;
+int emptied = 0;
+void* counting_alloc(size_t size_bytes) {
+  if (refuse) return nullptr;
+  void* memory = std::malloc(size_bytes);
+  ++handed_out[memory];
+  return memory;
+}
+void counting_free(void* memory) {
+  ++times_freed;
+  if (--handed_out[memory] == 0) handed_out.erase(memory);
+  std::free(memory);
+}
+void counting_empty() { ++emptied; }
+
+CudaOptions external_options() {
+  handed_out.clear();
+  times_freed = emptied = 0;
+  refuse = false;
+  CudaOptions options;
+  options.external_allocator = {&counting_alloc, &counting_free, &counting_empty};
+  options.unified_stream = true;
+  return options;
+}
+
+// S4.3
+TEST_F(CudaMemoryTest, EveryBlockGoesBackToTheExternalAllocatorOnce) {
+  {
+    const auto session = make_session(external_options());
+    const auto memory = session->device_memory();
+    void* const first = memory->allocate(100).value();
+    void* const second = memory->allocate(200).value();
+    (void)session->scratch().take(300, session->stream_of(nullptr).value().stream).value();
+    EXPECT_EQ(handed_out.size(), 3U);
+    memory->free(first);
+    memory->free(first);  // not ours any more: nothing happens
+    memory->free(second);
+  }
+  EXPECT_TRUE(handed_out.empty());
+  EXPECT_EQ(times_freed, 3);
+}
+
+// S4.3: the program's allocator does not know the session's stream, and would hand the block out at once.
+TEST_F(CudaMemoryTest, TheExternalAllocatorGetsABlockAfterItsLastUse) {
+  const auto session = make_session(external_options());
+  const auto stream = session->stream_of(nullptr).value().stream;
+  void* const block = session->device_memory()->allocate(100).value();
+  fake::Gate gate(*stream);
+  session->device_memory()->free(block);
+  EXPECT_EQ(times_freed, 0);
+  gate.open();
+  ASSERT_THAT(stream->synchronize(), is_ok());
+  session->device_memory()->collect();
+  EXPECT_EQ(times_freed, 1);
+}
+
+// S4.3
+TEST_F(CudaMemoryTest, ANullOfTheExternalAllocatorIsOutOfMemory) {
+  const auto session = make_session(external_options());
+  refuse = true;
+  EXPECT_THAT(session->device_memory()->allocate(100),
+              has_status(StatusCode::kResourceExhausted, HasSubstr("gpu_external_alloc")));
+  EXPECT_EQ(emptied, 1);
+  refuse = false;
+  EXPECT_THAT(session->device_memory()->allocate(100), is_ok());
+}
+
+// S4.3: sessions side by side, each with its own allocator or none.
+TEST_F(CudaMemoryTest, ASessionWithoutAnExternalAllocatorNeverUsesAnothersOne) {
+  const auto with = make_session(external_options());
+  const auto without = make_session({});
+  void* const block = without->device_memory()->allocate(100).value();
+  EXPECT_TRUE(handed_out.empty());
+  without->device_memory()->free(block);
+  EXPECT_EQ(times_freed, 0);
+}
+
+TEST_F(CudaMemoryTest, ASessionStaysBelowItsLimit) {
+  CudaOptions options;
+  options.memory_limit_bytes = 1000;
+  const auto session = make_session(options);
+  void* const block = session->device_memory()->allocate(600).value();
+  EXPECT_THAT(session->device_memory()->allocate(600),
+              has_status(StatusCode::kResourceExhausted, HasSubstr("gpu_mem_limit 1000")));
+  session->device_memory()->free(block);
+  EXPECT_THAT(session->device_memory()->allocate(600), is_ok());
+}
+
+// A stream that is released while it waits for what never comes keeps neither the release nor the device's end waiting.
+TEST_F(CudaMemoryTest, AStreamThatNeverEndsHangsNobody) {
+  auto other_device = [] {
+    fake::configure({.devices = 2});
+    return CudaMemory::of(fake::driver(), 1).value();
+  }();
+  auto stream = CudaStream::create(other_device->device()).value();
+  other_device->streams().add(stream);
+  auto* const never = new fake::Gate(*stream);  // never opened
+  ASSERT_NE(never, nullptr);
+  stream = nullptr;
+  EXPECT_EQ(other_device->streams().all().size(), 2U);  // it and the service stream
+  other_device = nullptr;
+}
+
+}  // namespace
+}  // namespace tenon::cuda

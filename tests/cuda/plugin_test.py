@@ -1,0 +1,138 @@
+"""The CUDA plugin without a GPU: it loads everywhere and says why it offers nothing; over the fake driver, which enforces
+the driver's documented rules and ends the process at the first violation, it conforms in our host and in stock ones."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+PLUGIN = os.environ["TENON_CUDA_PLUGIN"]
+FAKE = pathlib.Path(os.environ["TENON_FAKE_CUDA"])
+FAKE_PLUGIN = FAKE / "libtenon_ep_cuda_fake.so"
+EP = "TenonCudaExecutionProvider"
+THE_EIGHT = ["CreateExternalResourceImporter", "CanImportMemoryCapabilities", "CanImportSemaphoreCapabilities",
+             "ImportSharedResource", "CreateTensorFromImportedMemory", "ImportFence", "WaitAndSignalSemaphore",
+             "FullInferenceWithExternalMemory"]
+
+
+def stock_hosts():
+    try:
+        import onnxruntime
+        return [str(path) for path in (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")]
+    except ImportError:
+        return []
+
+
+def stock_pythons():
+    """This Python's onnxruntime, and the versions that ./dev installs."""
+    folder = os.environ.get("TENON_ORT")
+    others = sorted(pathlib.Path(folder).glob("*/bin/python")) if folder else []
+    return [sys.executable, *map(str, others)]
+
+
+def has_driver():
+    import ctypes
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        return True
+    except OSError:
+        return False
+
+
+def run(*arguments, fake=True):
+    environment = dict(os.environ)
+    if fake:
+        environment["LD_LIBRARY_PATH"] = f"{FAKE}:{environment.get('LD_LIBRARY_PATH', '')}"
+    return subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=600, env=environment)
+
+
+# S1.7, S1.3, S1.5: all of the suite.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_it_conforms_over_the_fake_driver(host):
+    done = run(os.environ["TENON_SUITE"], host, "--plugin", f"cuda={FAKE_PLUGIN}", "--fake-vulkan")
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdicts = {line.split()[2]: line.split()[0] for line in done.stdout.splitlines()
+                if line.startswith(("passed", "failed", "skipped"))}
+    assert [name for name in THE_EIGHT if verdicts.get(name) != "passed"] == []
+    assert "fake CUDA driver" not in done.stderr
+
+
+LOAD = """
+import onnxruntime, sys
+onnxruntime.set_default_logger_severity(2)
+onnxruntime.register_execution_provider_library("cuda", sys.argv[1])
+print([d.ep_metadata for d in onnxruntime.get_ep_devices() if d.ep_name == sys.argv[2]])
+onnxruntime.unregister_execution_provider_library("cuda")
+"""
+
+
+@pytest.mark.skipif(has_driver(), reason="this machine has a CUDA driver")
+@pytest.mark.parametrize("python", stock_pythons(), ids=lambda path: pathlib.Path(path).parent.parent.name)
+def test_without_a_driver_it_loads_and_says_why_it_offers_nothing(python):
+    done = run(python, "-c", LOAD, PLUGIN, EP, fake=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+    assert f"{EP} offers no device: There is no CUDA driver on this machine: libcuda.so.1" in done.stderr
+
+
+@pytest.mark.skipif(has_driver(), reason="this machine has a CUDA driver")
+def test_without_a_driver_our_host_says_why_too(model):
+    done = run(os.environ["TENON_CLI"], "run", model, "--random", "--plugin", f"cuda={PLUGIN}", "--ep", EP, fake=False)
+    assert done.returncode != 0
+    assert EP in done.stderr
+
+
+@pytest.mark.parametrize("python", stock_pythons(), ids=lambda path: pathlib.Path(path).parent.parent.name)
+def test_it_offers_a_hardware_device_of_its_own_where_the_host_shows_none(python):
+    done = run(python, "-c", LOAD, FAKE_PLUGIN, EP)
+    assert done.returncode == 0, done.stderr
+    assert "'cuda_device_id': '0'" in done.stdout and "'cuda_compute_capability': '9.0'" in done.stdout
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.onnx"
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["b"]),
+         helper.make_node("Relu", ["b"], ["c"]), helper.make_node("Sub", ["a", "c"], ["y"])], "model",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 1000])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 1000])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def infer(model, folder, *arguments):
+    done = run(os.environ["TENON_CLI"], "run", model, "--random", "--seed", "5", "--output-dir", folder, *arguments)
+    return done, numpy.load(folder / "0.npy") if done.returncode == 0 else None
+
+
+# S4.2: whatever the options, the same result. Between the EP's nodes and the CPU EP's there are copies.
+@pytest.mark.parametrize("options", [[], ["use_ep_level_unified_stream=1"], ["do_copy_in_default_stream=0"],
+                                     ["has_user_compute_stream=1"], ["user_compute_stream=2"], ["gpu_mem_limit=1000000"],
+                                     ["ep.cuda.use_tf32=0"]], ids=lambda options: ",".join(options) or "none")
+def test_every_option_gives_the_cpu_eps_result(tmp_path, model, options):
+    _, wanted = infer(model, tmp_path / "cpu")
+    chosen = [word for option in options for word in ("--ep-option", option)]
+    done, got = infer(model, tmp_path / "cuda", "--plugin", f"cuda={FAKE_PLUGIN}", "--ep", EP, *chosen)
+    assert done.returncode == 0, done.stderr
+    numpy.testing.assert_array_equal(got, wanted)
+
+
+# S4.4, S4.5
+@pytest.mark.parametrize("options, words", [
+    (["user_compute_stream=banana"], ["user_compute_stream", "banana"]),
+    (["user_compute_steam=1"], ["user_compute_steam", "user_compute_stream"]),
+    (["has_user_compute_stream=1", "enable_cuda_graph=1"], ["enable_cuda_graph", "user_compute_stream"]),
+    (["user_compute_stream=2", "gpu_external_alloc=4096", "gpu_external_free=4096"],
+     ["user_compute_stream", "gpu_external_alloc"]),
+    (["gpu_external_alloc=4096"], ["gpu_external_alloc", "gpu_external_free"]),
+    (["device_id=3"], ["device_id", "3"])], ids=lambda value: value[0] if "=" in value[0] else "")
+def test_bad_options_are_errors_that_name_them(tmp_path, model, options, words):
+    chosen = [word for option in options for word in ("--ep-option", option)]
+    done, _ = infer(model, tmp_path, "--plugin", f"cuda={FAKE_PLUGIN}", "--ep", EP, *chosen)
+    assert done.returncode != 0
+    assert [word for word in words if word not in done.stderr] == []
