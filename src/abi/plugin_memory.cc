@@ -38,6 +38,9 @@ Result<std::shared_ptr<PluginAllocator>> PluginAllocator::create(std::string who
   return made;
 }
 
+// The ABI says it by the memory's name alone.
+bool PluginAllocator::gives_handles() const { return info_.name == "WebGPU_Buf" || info_.name == "WebNN_Tensor"; }
+
 Result<std::shared_ptr<void>> PluginAllocator::allocate(size_t size_bytes, DeviceStream* stream) {
   OrtSyncStream* ort_stream = alloc_on_stream_ ? to_ort(stream) : nullptr;
   // Allocators differ in what they give for nothing, and null is their only way to fail.

@@ -27,6 +27,7 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
   ~PluginAllocator() override;
 
   const MemoryPlace& place() const override { return place_; }
+  bool gives_handles() const override;
   Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream* stream) override;
   const OrtMemoryInfo& info() const { return info_; }
   OrtAllocator* ort() const { return allocator_; }

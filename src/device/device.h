@@ -48,6 +48,9 @@ class DeviceAllocator {
  public:
   virtual ~DeviceAllocator() = default;
   virtual const MemoryPlace& place() const = 0;
+  // True: what allocate() gives is the name of a buffer and no address (a WGPUBuffer, say), so nothing is added to it,
+  // and each tensor has a buffer of its own.
+  virtual bool gives_handles() const { return false; }
   // At least `size_bytes`; freed with the last reference, which keeps the allocator alive. Contents are undefined.
   // `stream` may be null: the memory is then usable by everyone at once.
   virtual Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream* stream) = 0;

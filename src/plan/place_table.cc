@@ -17,6 +17,7 @@ void PlaceTable::add(DeviceProvider& provider, bool streams) {
       index = static_cast<int32_t>(places.size());
       places.push_back(place);
       allocators.push_back(allocator.get());
+      handles.push_back(allocator->gives_handles());
     }
     own.push_back(index);
   }

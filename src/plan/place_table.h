@@ -15,6 +15,7 @@ namespace tenon {
 struct PlaceTable {
   std::vector<MemoryPlace> places = {MemoryPlace{}};
   std::vector<DeviceAllocator*> allocators = {nullptr};  // by place; null for plain host memory
+  std::vector<bool> handles = {false};                   // by place: DeviceAllocator::gives_handles
   std::vector<std::vector<int32_t>> of_provider;         // by provider less 1: the place of each of its allocators
   std::vector<DataTransfer*> transfers;                  // by provider less 1; may be null
   std::vector<bool> has_stream;                          // by provider less 1

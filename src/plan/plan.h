@@ -103,7 +103,8 @@ struct Plan {
   std::vector<MemoryPlace> places;       // that the session knows; 0 is plain host memory
   std::vector<std::string> ep_names;     // by provider; empty when there is only the CPU EP
   std::vector<size_t> arenas;            // bytes, by place
-  size_t arena_bytes = 0;                // of plain host memory
+  std::vector<HandleBlock> handle_blocks;
+  size_t arena_bytes = 0;  // of plain host memory
   size_t unshared_bytes = 0;
   std::vector<std::string> aliases;  // one line for each node without a step
   std::unique_ptr<PlanCut> cut;

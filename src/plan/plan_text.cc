@@ -91,6 +91,8 @@ class PlanPrinter {
         return format("@{}", location.offset_bytes);
       case Home::kPlacedConstant:
         return format("placed constant {}", location.index);
+      case Home::kHandle:
+        return format("handle {}", location.index);
       case Home::kDynamic:
         return format("dynamic {}", location.index);
     }

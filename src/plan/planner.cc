@@ -79,7 +79,9 @@ class PlanBuilder {
     } else {
       plan_->places.emplace_back();
     }
-    StorageAssignment storage(graph, output_slots_, placement_.place, plan_->places);
+    const std::vector<bool> no_handles;
+    StorageAssignment storage(graph, output_slots_, placement_.place, plan_->places,
+                              options_.devices.empty() ? no_handles : options_.places->handles);
     TENON_TRY(storage.elide());
     std::vector<std::unique_ptr<Kernel>> kernels(graph.nodes.size());
     std::vector<const Kernel*> borrowed(graph.nodes.size(), nullptr);
@@ -219,6 +221,7 @@ class PlanBuilder {
     plan.copies = storage.copies();
     plan.arenas = storage.arena_bytes();
     plan.arena_bytes = plan.arenas[0];
+    plan.handle_blocks = storage.handle_blocks();
     plan.unshared_bytes = storage.unshared_bytes();
     if (plan.cut) {
       for (size_t i = 0; i < cut_values_.size(); ++i) {

@@ -9,7 +9,8 @@
 namespace tenon {
 
 StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots,
-                                     std::span<const int32_t> places, std::span<const MemoryPlace> table)
+                                     std::span<const int32_t> places, std::span<const MemoryPlace> table,
+                                     const std::vector<bool>& handles)
     : graph_(graph),
       output_slots_(output_slots.begin(), output_slots.end()),
       places_(graph.values.size()),
@@ -18,7 +19,8 @@ StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t
       in_place_(graph.nodes.size(), {-1, -1}),
       scratch_(graph.nodes.size()),
       memory_(places.begin(), places.end()),
-      table_(table.begin(), table.end()) {
+      table_(table.begin(), table.end()),
+      handles_(handles) {
   if (table_.empty()) table_.emplace_back();
 }
 
@@ -99,7 +101,9 @@ void StorageAssignment::place_values() {
         const bool aligned = blocks_[static_cast<size_t>(source.block)].home == Home::kInput ||
                              (source.offset_bytes + offsets[i]) % kArenaAlignment == 0;
         const bool here = serves(blocks_[static_cast<size_t>(source.block)].memory, wanted_memory(node.outputs[i]));
-        if (!aligned || !here || (!whole && feeds_output(node.outputs[i]))) {
+        const bool part = source.offset_bytes + offsets[i] != 0 || !whole;
+        const bool named = gives_handles(blocks_[static_cast<size_t>(source.block)].memory) && part;
+        if (!aligned || !here || named || (!whole && feeds_output(node.outputs[i]))) {
           offsets.clear();
           break;
         }
@@ -188,6 +192,7 @@ void StorageAssignment::elide_concats() {
     const std::vector<size_t> offsets = concat_offsets(graph_, node);
     if (offsets.empty()) continue;
     const Place whole = place_of(node.outputs[0]);
+    if (gives_handles(blocks_[static_cast<size_t>(whole.block)].memory)) continue;
     if (!may_elide_concat(node, offsets, whole)) continue;
     for (size_t i = 0; i < offsets.size(); ++i) {
       const Place part = place_of(node.inputs[i]);
@@ -249,6 +254,34 @@ void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
   }
 }
 
+// Blocks of the same size whose times do not meet share one.
+void StorageAssignment::assign_handles() {
+  std::vector<int32_t> order, last;  // `last` by handle block
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    const Block& block = blocks_[b];
+    if (block.home == Home::kArena && block.parent < 0 && gives_handles(block.memory))
+      order.push_back(static_cast<int32_t>(b));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return blocks_[static_cast<size_t>(a)].first < blocks_[static_cast<size_t>(b)].first;
+  });
+  for (int32_t b : order) {
+    Block& block = blocks_[static_cast<size_t>(b)];
+    size_t chosen = 0;
+    while (chosen < handle_blocks_.size() &&
+           (handle_blocks_[chosen].place != block.memory || handle_blocks_[chosen].size_bytes != block.size_bytes ||
+            last[chosen] >= block.first))
+      ++chosen;
+    if (chosen == handle_blocks_.size()) {
+      handle_blocks_.push_back({block.memory, block.size_bytes});
+      last.push_back(block.last);
+    }
+    last[chosen] = block.last;
+    block.home = Home::kHandle;
+    block.index = static_cast<int32_t>(chosen);
+  }
+}
+
 Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
   std::vector<std::vector<ArenaBlock>> arenas(table_.size());
   std::vector<std::vector<size_t>> owners(table_.size());  // a block, or blocks_.size() + node for scratch
@@ -258,6 +291,7 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
     const auto sum = checked_add(unshared_bytes_, size_bytes);
     unshared_bytes_ = sum ? *sum : std::numeric_limits<size_t>::max();
   };
+  if (!handles_.empty()) assign_handles();
   for (size_t b = 0; b < blocks_.size(); ++b) {
     const Block& block = blocks_[b];
     if (block.home != Home::kArena || block.parent >= 0) continue;

@@ -17,15 +17,21 @@
 
 namespace tenon {
 
-enum class Home : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic, kPlacedConstant };
+enum class Home : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic, kPlacedConstant, kHandle };
 
 // Where a value begins. `index`: the value's id for constants; which place's arena; which graph input, output slot,
-// dynamic value or placed constant otherwise.
+// dynamic value, placed constant or handle otherwise.
 struct Location {
   Home home = Home::kAbsent;
   int32_t index = -1;
   size_t offset_bytes = 0;
   friend bool operator==(const Location&, const Location&) = default;
+};
+
+// Memory of a place that gives handles: what would be a part of the arena elsewhere.
+struct HandleBlock {
+  int32_t place = 0;
+  size_t size_bytes = 0;
 };
 
 // A copy at the end of a run: from where the value is into a caller's output.
@@ -45,9 +51,9 @@ class StorageAssignment {
  public:
   // `output_slots[i]` is where the caller wants graph.outputs[i], or -1 for a value that only has to stay until the
   // end.
-  // `places` has one entry a value; empty: all in plain host memory.
+  // `places` has one entry a value; empty: all in plain host memory. `handles` has one a place; empty: none.
   StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const int32_t> places = {},
-                    std::span<const MemoryPlace> table = {});
+                    std::span<const MemoryPlace> table = {}, const std::vector<bool>& handles = {});
 
   // Finds the nodes that need no step. elided(n) answers from then on.
   Status elide();
@@ -67,6 +73,8 @@ class StorageAssignment {
   Location scratch(size_t node) const { return scratch_[node]; }
   // By place.
   const std::vector<size_t>& arena_bytes() const { return arena_bytes_; }
+  // In places that give handles; kHandle counts them.
+  const std::vector<HandleBlock>& handle_blocks() const { return handle_blocks_; }
   // Bytes that all arena values and scratch would take without sharing.
   size_t unshared_bytes() const { return unshared_bytes_; }
   const std::vector<PlanCopy>& copies() const { return copies_; }
@@ -97,6 +105,9 @@ class StorageAssignment {
   int32_t add_block(Home home, int32_t index, size_t size_bytes, int32_t first, int32_t memory);
   int32_t wanted_memory(ValueId id) const { return memory_.empty() ? 0 : memory_[static_cast<size_t>(id)]; }
   bool host_addressable(int32_t memory) const;
+  // Memory that nothing can be a part of.
+  bool gives_handles(int32_t memory) const { return !handles_.empty() && handles_[static_cast<size_t>(memory)]; }
+  void assign_handles();
   // A value may lie in memory other than the one that was chosen for it if that one is the host's and so is this.
   bool serves(int32_t memory, int32_t wanted) const;
   // The value fills an arena block of its own, which may therefore be moved into another.
@@ -124,6 +135,8 @@ class StorageAssignment {
   std::vector<int32_t> first_write_;
   std::vector<int32_t> memory_;  // by value
   std::vector<MemoryPlace> table_;
+  std::vector<bool> handles_;
+  std::vector<HandleBlock> handle_blocks_;
   std::vector<size_t> arena_bytes_;
   size_t unshared_bytes_ = 0;
 };

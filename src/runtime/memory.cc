@@ -75,6 +75,13 @@ Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes) {
 
 Result<std::shared_ptr<std::byte>> allocate_device(DeviceAllocator& allocator, size_t size_bytes) {
   TENON_FAULT_POINT("allocate device memory");
+  if (allocator.gives_handles()) {
+    TENON_TRY_ASSIGN(std::shared_ptr<void> buffer, allocator.allocate(size_bytes, nullptr));
+    if (buffer == nullptr)
+      return resource_exhausted("The allocator of {} gives no buffer of {} bytes.", allocator.place().to_string(),
+                                size_bytes);
+    return std::static_pointer_cast<std::byte>(std::move(buffer));
+  }
   const size_t alignment = std::max<size_t>(kAlignment, allocator.place().alignment);
   const auto padded = checked_add(size_bytes, 2 * alignment);
   if (!padded) return resource_exhausted("{} bytes cannot be allocated: the size overflows.", size_bytes);

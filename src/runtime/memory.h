@@ -13,7 +13,8 @@ namespace tenon {
 // they cost nothing until they are touched and go back at once.
 Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes);
 
-// Memory of a device's allocator, aligned as that of allocate_zeroed and with as much room behind it; not cleared.
+// Memory of a device's allocator, aligned as that of allocate_zeroed and with as much room behind it; not cleared. A
+// handle, where the allocator gives those, as it is.
 Result<std::shared_ptr<std::byte>> allocate_device(DeviceAllocator& allocator, size_t size_bytes);
 
 // Tells the kernel that the whole pages inside [data, data + size_bytes) of a mapped file are not needed for now.

@@ -64,11 +64,28 @@ void* RunState::address(const Location& location) const {
       return offset(dynamic_[index].memory.get());
     case Home::kPlacedConstant:
       return offset(plan_.placed_constants[index].data());
+    case Home::kHandle:
+      return handles_[index].get();
     case Home::kAbsent:
       break;
   }
   return nullptr;
 }
+
+Status RunState::hold_handles(const PlaceTable& places) {
+  if (handles_.size() == plan_.handle_blocks.size()) return {};
+  std::vector<std::shared_ptr<std::byte>> held;
+  for (const HandleBlock& block : plan_.handle_blocks) {
+    TENON_TRY_ASSIGN(auto memory,
+                     allocate_device(*places.allocators[static_cast<size_t>(block.place)], block.size_bytes));
+    held.push_back(std::move(memory));
+  }
+  handles_ = std::move(held);
+  resolved_ = false;
+  return {};
+}
+
+void RunState::drop_handles() { handles_.clear(); }
 
 void RunState::bind(std::span<void* const> inputs, std::span<void* const> outputs) {
   bool moved = false;

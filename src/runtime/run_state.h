@@ -42,6 +42,11 @@ class RunState {
   // Where a run's memory is. The arenas are `held`, `inputs` has one address a plan input, `outputs` one a session
   // output (by slot; null for those that this plan does not write). Does nothing when all of it is as in the last run.
   void bind(std::span<void* const> inputs, std::span<void* const> outputs);
+  // Allocates what the plan keeps in places that give handles, unless it is there. Before bind().
+  Status hold_handles(const PlaceTable& places);
+  std::span<const std::shared_ptr<std::byte>> handles() const { return handles_; }
+  // The work on them may not be over: they are never used again.
+  void drop_handles();
   // Runs every step. The first failure ends it, with the node named; `info.cancel`, once set, ends it too. `device` may
   // be null for plans of the CPU EP
   // alone. What streams still run then is the caller's to wait for.
@@ -76,6 +81,7 @@ class RunState {
   std::vector<DynamicValue> dynamic_;
   const PlaceTable* places_ = nullptr;  // of the run under way
   std::vector<std::byte*> arenas_;      // by place
+  std::vector<std::shared_ptr<std::byte>> handles_;
   std::vector<void*> inputs_;
   std::vector<void*> outputs_;
   bool resolved_ = false;

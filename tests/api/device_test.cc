@@ -240,6 +240,41 @@ TEST(Device, ViewsOfDeviceMemoryStayThere) {
 }
 
 // S3.4: memory that a device shares is CPU memory too, so a CPU node takes it over from its dying input.
+// Handles (WebGPU's buffers) are no addresses: a part of one, or one that is aligned, names nothing or another buffer.
+TEST(Device, MemoryOfHandlesIsNeverCutIntoParts) {
+  FakeDevice device({.ops = {"Neg", "Add"}, .fuse = false, .handles = true});
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {"n"})
+      .output("y", DataType::kFloat, {"m", 2})
+      .output("z", DataType::kFloat, {"k"});
+  model.initializer<float>("one", DataType::kFloat, {1}, {1})
+      .initializer<int64_t>("wide", DataType::kInt64, {2}, {-1, 2});
+  model.node(OnnxNode("Neg", {"x"}, {"a"})).node(OnnxNode("Add", {"a", "one"}, {"b"}));
+  model.node(OnnxNode("Split", {"b"}, {"left", "right"}));
+  model.node(OnnxNode("Neg", {"left"}, {"c"})).node(OnnxNode("Neg", {"right"}, {"d"}));
+  model.node(OnnxNode("Concat", {"d", "c"}, {"e"}).attribute("axis", 0)).node(OnnxNode("Neg", {"e"}, {"z"}));
+  model.node(OnnxNode("Reshape", {"z", "wide"}, {"f"})).node(OnnxNode("Neg", {"f"}, {"y"}));
+  for (const int64_t size : {4, 64, 8}) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < size; ++i) values.push_back(static_cast<float>(i + 1));
+    Runs runs(model, device.session_options());
+    const Tensor x = in_place(*runs.session, floats({size}, values), device.place());
+    ASSERT_TRUE(runs.binding.bind_input("x", x).ok());
+    for (int run = 0; run < 2; ++run) {
+      const Status status = runs.run();
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      std::vector<float> y, z;  // z = 1 - x with the right half first, y = -z
+      for (int64_t i = 0; i < size; ++i) {
+        z.push_back(1 - values[static_cast<size_t>((i + size / 2) % size)]);
+        y.push_back(-z.back());
+      }
+      EXPECT_EQ(values_of(on_host(runs.binding.output(0))), y);
+      EXPECT_EQ(values_of(on_host(runs.binding.output(1))), z);
+    }
+  }
+  EXPECT_EQ(device.counts().blocks, 0);
+}
+
 TEST(Device, InPlacePlanningAsksWhetherMemoryServes) {
   FakeDevice device({.host_accessible = true});
   OnnxModel model;

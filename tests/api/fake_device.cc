@@ -57,10 +57,30 @@ class DeviceMemory {
     });
   }
 
+  // A name for memory that nobody finds at the name, or behind it.
+  Result<std::shared_ptr<void>> allocate_handle(size_t size_bytes, std::shared_ptr<FakeCounts> counts) {
+    constexpr size_t kNames = size_t{1} << 20, kApart = 16;
+    const std::lock_guard lock(mutex_);
+    if (names_ == nullptr)
+      names_ = static_cast<std::byte*>(::mmap(nullptr, kNames, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (next_name_ + kApart > kNames) return resource_exhausted("There are no more handles.");
+    auto memory = std::make_shared<std::vector<std::byte>>(size_bytes, static_cast<std::byte>(kFresh));
+    std::byte* name = names_ + next_name_;
+    next_name_ += kApart;
+    handles_[name] = memory;
+    ++counts->blocks;
+    return std::shared_ptr<void>(name, [this, counts](void* freed) {
+      const std::lock_guard freeing(mutex_);
+      handles_.erase(static_cast<std::byte*>(freed));
+      --counts->blocks;
+    });
+  }
+
   // Where the device finds an address; the same address for memory of the host.
   void* open(const void* address) {
     const std::lock_guard lock(mutex_);
     auto* at = static_cast<std::byte*>(const_cast<void*>(address));
+    if (const auto handle = handles_.find(at); handle != handles_.end()) return handle->second->data();
     auto block = blocks_.upper_bound(at);
     if (block == blocks_.begin()) return at;
     --block;
@@ -71,6 +91,9 @@ class DeviceMemory {
  private:
   std::mutex mutex_;
   std::map<std::byte*, std::pair<std::byte*, size_t>> blocks_;
+  std::map<std::byte*, std::shared_ptr<std::vector<std::byte>>> handles_;
+  std::byte* names_ = nullptr;
+  size_t next_name_ = 0;
 };
 
 void* opened(const void* address) { return DeviceMemory::instance().open(address); }
@@ -163,10 +186,13 @@ Result<std::unique_ptr<DeviceNotification>> FakeStream::create_notification() {
 
 class FakeAllocator final : public DeviceAllocator {
  public:
-  FakeAllocator(MemoryPlace place, std::shared_ptr<FakeCounts> counts) : place_(place), counts_(std::move(counts)) {}
+  FakeAllocator(MemoryPlace place, std::shared_ptr<FakeCounts> counts, bool handles = false)
+      : place_(place), handles_(handles), counts_(std::move(counts)) {}
   const MemoryPlace& place() const override { return place_; }
+  bool gives_handles() const override { return handles_; }
   Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream*) override {
     TENON_FAULT_POINT("fake allocate");
+    if (handles_) return DeviceMemory::instance().allocate_handle(size_bytes, counts_);
     if (!host_can_address(place_)) return DeviceMemory::instance().allocate(size_bytes, counts_);
     void* block = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return resource_exhausted("mmap failed.");
@@ -180,6 +206,7 @@ class FakeAllocator final : public DeviceAllocator {
 
  private:
   MemoryPlace place_;
+  const bool handles_;
   std::shared_ptr<FakeCounts> counts_;
 };
 
@@ -383,7 +410,7 @@ class FakeFactory final : public EpFactory {
       : options_(std::move(options)), counts_(std::move(counts)) {
     if (options_.device_memory) {
       const MemoryPlace place = place_of(options_, MemoryKind::kDefault);
-      allocators_.push_back(std::make_shared<FakeAllocator>(place, counts_));
+      allocators_.push_back(std::make_shared<FakeAllocator>(place, counts_, options_.handles));
       transfer_ = std::make_shared<FakeTransfer>(place, counts_);
     }
     if (options_.host_accessible) {

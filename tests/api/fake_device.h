@@ -24,6 +24,7 @@ struct FakeOptions {
   bool host_accessible = false;            // has HOST_ACCESSIBLE memory, and wants its tensors there
   bool streams = true;
   bool concurrent = true;
+  bool handles = false;    // its DEFAULT memory gives handles, which lie side by side and are no addresses
   uint32_t alignment = 0;  // that its DEFAULT memory has and asks for
   bool drop_constants = false;
   // Instead of claiming what `ops` says.
