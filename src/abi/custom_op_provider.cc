@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "abi/allocator.h"
-#include "abi/custom_op_member.h"
+#include "abi/custom_op_region.h"
 #include "abi/custom_ops.h"
-#include "abi/kernel_context.h"
 #include "abi/kernel_info.h"
 #include "abi/plugin_regions.h"
 #include "abi/session_options.h"
@@ -45,81 +44,20 @@ class CustomOpHost final : public KernelHost {
   OrtLogger logger_;
 };
 
-class CustomOpRegion final : public PluginRegion {
- public:
-  CustomOpRegion(const OrtCustomOp* op, std::string who, std::unique_ptr<OrtKernelInfo> info)
-      : op_(op),
-        who_(std::move(who)),
-        info_(std::move(info)),
-        compute_(TENON_CUSTOM_OP_MEMBER(op, KernelCompute)),
-        compute_v2_(TENON_CUSTOM_OP_MEMBER(op, KernelComputeV2)) {}
-
-  ~CustomOpRegion() override {
-    if (kernel_ == nullptr) return;
-    const Status destroyed = call_value(who_, TENON_CUSTOM_OP_MEMBER(op_, KernelDestroy), kernel_);
-    if (!destroyed.ok()) log_warning("plugin", "{}", destroyed.message());
-  }
-
-  Status prepare() {
-    const auto create_v2 = TENON_CUSTOM_OP_MEMBER(op_, CreateKernelV2);
-    const auto* info = static_cast<const OrtKernelInfo*>(info_.get());
-    if (create_v2) {
-      TENON_TRY(call(who_, create_v2, op_, &kOrtApi, info, &kernel_));
-    } else {
-      TENON_TRY_ASSIGN(kernel_, call_value(who_, TENON_CUSTOM_OP_MEMBER(op_, CreateKernel), op_, &kOrtApi, info));
-    }
-    if (kernel_ == nullptr) return device_error("{} made no kernel.", who_);
-    return {};
-  }
-
-  Status compute(OrtKernelContext& context) const override {
-    if (compute_v2_) return call(who_, compute_v2_, kernel_, &context);
-    return call_value(who_, compute_, kernel_, &context);
-  }
-
- private:
-  const OrtCustomOp* const op_;
-  const std::string who_;
-  const std::unique_ptr<OrtKernelInfo> info_;
-  const PluginMember<decltype(OrtCustomOp::KernelCompute)> compute_;
-  const PluginMember<decltype(OrtCustomOp::KernelComputeV2)> compute_v2_;
-  void* kernel_ = nullptr;
-};
-
-int32_t index_of(std::span<const ValueId> values, ValueId id) {
-  const auto found = std::find(values.begin(), values.end(), id);
-  return found != values.end() && id != kNoValue ? static_cast<int32_t>(found - values.begin()) : -1;
-}
-
-// The region's one node, all of it in host memory.
-void map_node(PluginRegion& made, const Region& region) {
-  const Node& node = region.body.nodes[0];
-  made.name = node.label(region.body);
-  made.mapped = true;
-  for (ValueId id : node.inputs) made.input_map.push_back(index_of(region.body.inputs, id));
-  for (ValueId id : node.outputs) made.output_map.push_back(index_of(region.body.outputs, id));
-  made.places.inputs.assign(region.body.inputs.size(), kHostPlace);
-  made.places.outputs.assign(region.body.outputs.size(), kHostPlace);
-}
-
-// "" and the CPU EP's name: kernels for host memory.
-Result<bool> runs_on_host(const OrtCustomOp* op) {
-  const auto member = TENON_CUSTOM_OP_MEMBER(op, GetExecutionProviderType);
-  if (member.absent()) return true;
-  TENON_TRY_ASSIGN(const char* type, call_value("A custom operator", member, op));
-  return type == nullptr || *type == '\0' || std::string_view(type) == "CPUExecutionProvider";
-}
-
 class CustomOpProvider final : public DeviceProvider {
  public:
-  CustomOpProvider(std::string name, CustomOps ops, std::shared_ptr<const CustomOpHost> host)
-      : name_(std::move(name)), ops_(std::move(ops)), host_(std::move(host)) {}
+  CustomOpProvider(std::string name, CustomOps ops, std::shared_ptr<const KernelHost> host,
+                   std::shared_ptr<const void> keep = nullptr)
+      : keep_(std::move(keep)), name_(std::move(name)), ops_(std::move(ops)), host_(std::move(host)) {}
 
   std::string_view name() const override { return name_; }
 
   Result<bool> infer_types(Graph& graph) const override { return ops_.infer_types(graph); }
 
-  Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override {
+  // The EPs of the session come first, as in the reference.
+  Result<std::vector<Claim>> claim(const Graph&, std::span<const bool>) override { return std::vector<Claim>(); }
+
+  Result<std::vector<Claim>> claim_rest(const Graph& graph, std::span<const bool> taken) override {
     std::vector<Claim> claims;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       if (taken[n]) continue;
@@ -130,8 +68,8 @@ class CustomOpProvider final : public DeviceProvider {
         if (!why_not.empty()) log_warning("dispatch", "No custom operator serves {}: {}.", node.label(graph), why_not);
         continue;
       }
-      TENON_TRY_ASSIGN(const bool on_host, runs_on_host(op));
-      if (on_host) claims.push_back({.nodes = {static_cast<int32_t>(n)}, .name = node.label(graph)});
+      TENON_TRY_ASSIGN(const std::string ep, custom_op_ep(op));
+      if (ep.empty()) claims.push_back({.nodes = {static_cast<int32_t>(n)}, .name = node.label(graph)});
     }
     return claims;
   }
@@ -141,11 +79,7 @@ class CustomOpProvider final : public DeviceProvider {
       const Node& node = region.body.nodes[0];
       const OrtCustomOp* op = ops_.find(region.body, node);
       if (op == nullptr) return internal_error("No custom operator serves {} any more.", node.label(region.body));
-      TENON_TRY_ASSIGN(auto info, make_kernel_info(region.body, node, host_));
-      auto made = std::make_shared<CustomOpRegion>(
-          op, format("The custom operator \"{}\" of domain \"{}\"", node.op_type, node.domain), std::move(info));
-      map_node(*made, region);
-      TENON_TRY_CONTEXT(made->prepare(), "while making the kernel of {}", made->name);
+      TENON_TRY_ASSIGN(auto made, make_custom_op_region(op, region, host_, {}, keep_));
       regions_[region.id] = std::move(made);
     }
     return {};
@@ -172,9 +106,10 @@ class CustomOpProvider final : public DeviceProvider {
     return found->second;
   }
 
+  const std::shared_ptr<const void> keep_;
   const std::string name_;
   const CustomOps ops_;
-  const std::shared_ptr<const CustomOpHost> host_;
+  const std::shared_ptr<const KernelHost> host_;
   std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
 };
 
@@ -201,6 +136,11 @@ class CustomOpFactory final : public EpFactory {
 };
 
 }  // namespace
+
+std::unique_ptr<DeviceProvider> make_custom_op_provider(CustomOps ops, std::shared_ptr<const KernelHost> host,
+                                                        std::shared_ptr<const void> keep) {
+  return std::make_unique<CustomOpProvider>("CPUExecutionProvider", std::move(ops), std::move(host), std::move(keep));
+}
 
 Result<std::unique_ptr<CustomOpEp>> CustomOpEp::create(const OrtSessionOptions& options) {
   static std::atomic<uint64_t> count = 0;

@@ -1,17 +1,25 @@
 #include "abi/custom_ops.h"
 
 #include <algorithm>
+#include <set>
 
 #include "abi/custom_op_member.h"
 #include "abi/session_options.h"
+#include "abi/shape_infer_context.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "abi/type_info.h"
+#include "base/guarded.h"
 #include "base/status.h"
 
 namespace tenon::abi {
 
 namespace {
+
+Guarded<std::set<const OrtCustomOpDomain*>>& domains_alive() {
+  static auto* alive = new Guarded<std::set<const OrtCustomOpDomain*>>();
+  return *alive;
+}
 
 // What an operator must have; checked when it is added, so that later calls find it.
 Status check_op(const OrtCustomOp* op) {
@@ -113,7 +121,70 @@ Result<DataType> output_type(const OrtCustomOp* op, const Graph& graph, const No
   return DataType::kUndefined;
 }
 
+// Dims that the operator leaves open, or computes from open ones, stay open.
+bool set_shape(const OrtTensorTypeAndShapeInfo& said, Value& value) {
+  if (!said.has_shape || value.has_rank || !value.is_tensor) return false;
+  value.has_rank = true;
+  value.dims.clear();
+  for (size_t i = 0; i < said.dims.size(); ++i) {
+    Dim dim;
+    if (said.dims[i] >= 0) {
+      dim.value = said.dims[i];
+    } else if (i < said.dim_names.size()) {
+      dim.symbol = said.dim_names[i];
+    }
+    value.dims.push_back(std::move(dim));
+  }
+  return true;
+}
+
+Result<bool> infer_shapes_of(const OrtCustomOp* op, Graph& graph, const Node& node) {
+  const auto infer = TENON_CUSTOM_OP_MEMBER(op, InferOutputShapeFn);
+  if (infer.absent()) return false;
+  const bool open = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                [&](ValueId id) { return id != kNoValue && !graph.value(id).has_rank; });
+  const bool known = std::all_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId id) { return id == kNoValue || graph.value(id).has_rank; });
+  // What it would be asked about a shape that nobody knows has no answer.
+  if (!open || !known) return false;
+  OrtShapeInferContext context(graph, node);
+  TENON_TRY(
+      call(format("The custom operator \"{}\" of domain \"{}\"", node.op_type, node.domain), infer, op, &context));
+  bool changed = false;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNoValue || !context.outputs[i]) continue;
+    changed = set_shape(*context.outputs[i], graph.value(node.outputs[i])) || changed;
+  }
+  return changed;
+}
+
+// What find() tells operators of one name apart by: the input types and the opsets.
+Result<std::string> signature_of(const OrtCustomOp* op) {
+  const std::string who = "A custom operator";
+  TENON_TRY_ASSIGN(std::string text, custom_op_name(op));
+  TENON_TRY_ASSIGN(const size_t count, call_value(who, TENON_CUSTOM_OP_MEMBER(op, GetInputTypeCount), op));
+  constexpr size_t kMost = 1024;
+  if (count > kMost)
+    return device_error("The custom operator \"{}\" has {} inputs; {} are believed.", text, count, kMost);
+  for (size_t i = 0; i < count; ++i) {
+    TENON_TRY_ASSIGN(const auto type, call_value(who, TENON_CUSTOM_OP_MEMBER(op, GetInputType), op, i));
+    text += format(",{}", static_cast<int>(type));
+  }
+  const auto start = TENON_CUSTOM_OP_MEMBER(op, GetStartVersion);
+  const auto end = TENON_CUSTOM_OP_MEMBER(op, GetEndVersion);
+  int first = 0, last = 0;
+  if (!start.absent()) {
+    TENON_TRY_ASSIGN(first, call_value(who, start, op));
+  }
+  if (!end.absent()) {
+    TENON_TRY_ASSIGN(last, call_value(who, end, op));
+  }
+  return format("{};{};{}", text, first, last);
+}
+
 }  // namespace
+
+bool is_custom_op_domain(const OrtCustomOpDomain* domain) { return domains_alive().lock()->contains(domain); }
 
 Result<std::string> custom_op_name(const OrtCustomOp* op) {
   const auto member = TENON_CUSTOM_OP_MEMBER(op, GetName);
@@ -140,6 +211,20 @@ const OrtCustomOp* CustomOps::find(const Graph& graph, const Node& node, std::st
   return nullptr;
 }
 
+Status CustomOps::check_names() const {
+  std::set<std::string> seen;
+  for (const OrtCustomOpDomain& domain : domains_) {
+    for (const OrtCustomOp* op : domain.ops) {
+      TENON_TRY_ASSIGN(const std::string signature, signature_of(op));
+      if (!seen.insert(domain.name + ":" + signature).second) {
+        TENON_TRY_ASSIGN(const std::string name, custom_op_name(op));
+        return device_error("The domain \"{}\" has two operators \"{}\" that take the same inputs.", domain.name, name);
+      }
+    }
+  }
+  return {};
+}
+
 Result<bool> CustomOps::infer_types(Graph& graph) const {
   bool changed = false;
   for (const Node& node : graph.nodes) {
@@ -152,6 +237,8 @@ Result<bool> CustomOps::infer_types(Graph& graph) const {
       TENON_TRY_ASSIGN(value.type, output_type(op, graph, node, i));
       changed = changed || value.type != DataType::kUndefined;
     }
+    TENON_TRY_ASSIGN(const bool shaped, infer_shapes_of(op, graph, node));
+    changed = changed || shaped;
   }
   return changed;
 }
@@ -165,10 +252,18 @@ bool has_custom_domain(const OrtSessionOptions& options, const std::string& mess
 OrtStatus* ort_api::CreateCustomOpDomain(const char* domain, OrtCustomOpDomain** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("CreateCustomOpDomain", {{"domain", domain}, {"out", out}})) return bad;
-  return guarded([&] { return make_object(out, OrtCustomOpDomain{.name = domain, .ops = {}}); });
+  return guarded([&] {
+    OrtStatus* bad = make_object(out, OrtCustomOpDomain{.name = domain, .ops = {}});
+    if (bad == nullptr) domains_alive().lock()->insert(*out);
+    return bad;
+  });
 }
 
-void ort_api::ReleaseCustomOpDomain(OrtCustomOpDomain* input) noexcept { delete input; }
+void ort_api::ReleaseCustomOpDomain(OrtCustomOpDomain* input) noexcept {
+  if (input == nullptr) return;
+  domains_alive().lock()->erase(input);
+  delete input;
+}
 
 OrtStatus* ort_api::CustomOpDomain_Add(OrtCustomOpDomain* custom_op_domain, const OrtCustomOp* op) noexcept {
   if (OrtStatus* bad = check_pointers("CustomOpDomain_Add", {{"custom_op_domain", custom_op_domain}, {"op", op}}))

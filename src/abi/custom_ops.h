@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "abi/key_value_pairs.h"
+#include "ep/kit/device_provider.h"
 #include "graph/graph.h"
 
 struct OrtCustomOpDomain {
@@ -23,6 +24,9 @@ struct OrtCustomOpDomain {
 };
 
 namespace tenon::abi {
+
+// Is this one that CreateCustomOpDomain made and nobody has released?
+bool is_custom_op_domain(const OrtCustomOpDomain* domain);
 
 // The operators of several domains, as values: what sessions keep.
 class CustomOps {
@@ -34,7 +38,10 @@ class CustomOps {
   // The operator for a node whose input types are known as far as they are; null when there is none. `why_not` then
   // says what came closest.
   const OrtCustomOp* find(const Graph& graph, const Node& node, std::string* why_not = nullptr) const;
-  // Gives the outputs of the nodes that find() knows their types. True if something changed.
+  // OK unless two operators of one domain take the same inputs, of the same opsets, under one name.
+  Status check_names() const;
+  // Gives the outputs of the nodes that find() knows their types, and the shapes that the operators say. True if
+  // something changed.
   Result<bool> infer_types(Graph& graph) const;
 
  private:
@@ -43,6 +50,13 @@ class CustomOps {
 
 // True if the message speaks of a domain of the session's own: a node of it is not a fault of the model.
 bool has_custom_domain(const OrtSessionOptions& options, const std::string& message);
+
+class KernelHost;
+
+// An EP that runs the operators' nodes which no other EP takes, in host memory. `keep` is what the operators are part
+// of.
+std::unique_ptr<DeviceProvider> make_custom_op_provider(CustomOps ops, std::shared_ptr<const KernelHost> host,
+                                                        std::shared_ptr<const void> keep);
 
 // Makes the domains of session options an EP that a session can name, until this object is gone; the session then keeps
 // what it needs. It offers no device, so nobody else sees it.

@@ -6,15 +6,17 @@
 
 namespace tenon::abi {
 
-namespace {
+MakingSession::Making& MakingSession::current() {
+  static thread_local Making making;
+  return making;
+}
 
-thread_local const OrtSessionOptions* making = nullptr;
-
-}  // namespace
-
-MakingSession::MakingSession(const OrtSessionOptions& options) : outer_(making) { making = &options; }
-MakingSession::~MakingSession() { making = outer_; }
-const OrtSessionOptions* MakingSession::options() { return making; }
+MakingSession::MakingSession(const OrtSessionOptions& options, PluginSession& plugins) : outer_(current()) {
+  current() = {&options, &plugins};
+}
+MakingSession::~MakingSession() { current() = outer_; }
+const OrtSessionOptions* MakingSession::options() { return current().options; }
+PluginSession* MakingSession::plugins() { return current().plugins; }
 
 OrtStatus* ort_api::SessionOptionsSetWeightlessSourceModelBuffer(OrtSessionOptions* options,
                                                                  const void* source_model_data,

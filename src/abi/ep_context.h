@@ -23,19 +23,28 @@ struct SourceModel {
   size_t size_bytes = 0;
 };
 
-// The options of the session that this thread is making: EPs that are made meanwhile are shown what these hold.
+struct PluginSession;
+
+// The options of the session that this thread is making: EPs that are made meanwhile are shown what these hold, and put
+// themselves into `plugins`.
 class MakingSession {
  public:
-  explicit MakingSession(const OrtSessionOptions& options);
+  MakingSession(const OrtSessionOptions& options, PluginSession& plugins);
   ~MakingSession();
   MakingSession(const MakingSession&) = delete;
   MakingSession& operator=(const MakingSession&) = delete;
 
   // Null outside of such a scope.
   static const OrtSessionOptions* options();
+  static PluginSession* plugins();
 
  private:
-  const OrtSessionOptions* const outer_;
+  struct Making {
+    const OrtSessionOptions* options = nullptr;
+    PluginSession* plugins = nullptr;
+  };
+  static Making& current();
+  const Making outer_;
 };
 
 }  // namespace tenon::abi

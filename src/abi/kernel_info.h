@@ -17,6 +17,8 @@
 
 namespace tenon::abi {
 
+class PluginProfiler;
+
 // What a kernel gets from the session around it.
 class KernelHost {
  public:
@@ -29,6 +31,8 @@ class KernelHost {
   virtual const OrtKeyValuePairs& config() const = 0;
   // The EP of the node; null for the CPU EP.
   virtual const OrtEp* ep() const = 0;
+  // Null unless the session writes a profile.
+  virtual PluginProfiler* profiler() const { return nullptr; }
 };
 
 // An input or output of a node.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <protozero/pbf_writer.hpp>
 #include <unordered_set>
 #include <utility>
 
@@ -10,10 +12,18 @@
 
 namespace tenon::abi {
 
-Result<std::optional<ContextModel>> ContextModel::create(const OrtKeyValuePairs& config,
-                                                         const std::string& model_path) {
+namespace {
+
+constexpr protozero::pbf_tag_type kMetadataProps = 14;  // of ModelProto
+
+}  // namespace
+
+std::string compatibility_key(const std::string& ep_name) { return "ep_compatibility_info." + ep_name; }
+
+Result<std::shared_ptr<ContextModel>> ContextModel::create(const OrtKeyValuePairs& config,
+                                                           const std::string& model_path) {
   const char* enable = config.find("ep.context_enable");
-  if (enable == nullptr || std::string_view(enable) != "1") return std::optional<ContextModel>();
+  if (enable == nullptr || std::string_view(enable) != "1") return std::shared_ptr<ContextModel>();
   const char* given = config.find("ep.context_file_path");
   std::string path = given != nullptr ? given : "";
   if (path.empty()) {
@@ -23,7 +33,25 @@ Result<std::optional<ContextModel>> ContextModel::create(const OrtKeyValuePairs&
   }
   std::error_code error;
   TENON_INVALID_IF(std::filesystem::exists(path, error), "The EP context model \"{}\" exists already.", path);
-  return std::optional<ContextModel>(ContextModel(std::move(path)));
+  // A session is loaded on one thread, and its EPs let go when it is.
+  static thread_local std::map<std::string, std::weak_ptr<ContextModel>> loading;
+  std::erase_if(loading, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<ContextModel>& known = loading[path];
+  std::shared_ptr<ContextModel> model = known.lock();
+  if (model == nullptr) known = model = std::shared_ptr<ContextModel>(new ContextModel(path));
+  return model;
+}
+
+void ContextModel::begin(const Graph& graph, std::vector<std::pair<std::string, std::string>> metadata) {
+  if (std::exchange(begun_, true)) return;
+  graph_ = graph;
+  metadata_ = std::move(metadata);
+}
+
+void ContextModel::set_compatibility(const std::string& ep_name, const std::string& text) {
+  const std::string key = compatibility_key(ep_name);
+  std::erase_if(metadata_, [&](const auto& entry) { return entry.first == key; });
+  metadata_.emplace_back(key, text);
 }
 
 ValueId ContextModel::find(const std::string& name) const {
@@ -73,7 +101,14 @@ Status ContextModel::write() const {
   if (!replaced_) return {};
   Graph graph = graph_;
   TENON_TRY(graph.sort_topologically());
-  TENON_TRY_ASSIGN(const std::string bytes, write_model(graph));
+  TENON_TRY_ASSIGN(std::string bytes, write_model(graph));
+  for (const auto& [key, value] : metadata_) {
+    std::string entry;
+    protozero::pbf_writer pair(entry);
+    pair.add_string(1, key);
+    pair.add_string(2, value);
+    protozero::pbf_writer(bytes).add_message(kMetadataProps, entry);
+  }
   std::ofstream file(path_, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();

@@ -5,11 +5,18 @@
 #include <utility>
 
 #include "abi/allocator.h"
+#include "abi/custom_op_region.h"
+#include "abi/ep_context.h"
 #include "abi/ep_support_info.h"
 #include "abi/logger.h"
 #include "abi/plugin_options.h"
+#include "abi/plugin_session.h"
 #include "abi/run_options.h"
+#include "abi/session_options.h"
 #include "base/log.h"
+#include "device/copy.h"
+#include "device/place.h"
+#include "runtime/memory.h"
 
 namespace tenon::abi {
 
@@ -29,6 +36,7 @@ class PluginProvider::Host final : public KernelHost {
   const OrtLogger* logger() const override { return logger_.get(); }
   const OrtKeyValuePairs& config() const override { return config_; }
   const OrtEp* ep() const override { return ep_->get(); }
+  PluginProfiler* profiler() const override { return profiler_.get(); }
 
  private:
   OrtAllocator* default_allocator() const { return abi::default_allocator(); }
@@ -39,6 +47,7 @@ class PluginProvider::Host final : public KernelHost {
   PluginAllocator* default_allocator_ = nullptr;
   std::shared_ptr<OrtLogger> logger_;
   OrtKeyValuePairs config_;
+  std::shared_ptr<PluginProfiler> profiler_;
 };
 
 PluginEp::PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep) : factory_(std::move(factory)), ep_(ep) {}
@@ -47,6 +56,16 @@ PluginEp::~PluginEp() {
   const auto release = TENON_MEMBER(factory_->ort(), OrtEpFactory, ReleaseEp);
   const Status status = call_value(factory_->who(), release, factory_->ort(), ep_);
   if (!status.ok()) log_warning("plugin", "{}", status.message());
+}
+
+Status PluginSession::set_dynamic_options(std::span<const char* const> keys,
+                                          std::span<const char* const> values) const {
+  for (const std::shared_ptr<PluginEp>& ep : eps) {
+    const auto set = TENON_MEMBER(ep->get(), OrtEp, SetDynamicOptions);
+    if (set.absent()) continue;
+    TENON_TRY(call(ep->who(), set, ep->get(), keys.data(), values.data(), keys.size()));
+  }
+  return {};
 }
 
 PluginProvider::PluginProvider(std::shared_ptr<PluginFactory> factory, std::span<const size_t> devices)
@@ -67,6 +86,13 @@ Result<std::unique_ptr<DeviceProvider>> PluginProvider::create(std::shared_ptr<P
   TENON_TRY(provider->create_ep(choice, options));
   TENON_TRY(provider->ask_ep());
   TENON_TRY(provider->create_allocators());
+  if (PluginSession* session = MakingSession::plugins(); session != nullptr) {
+    session->eps.push_back(provider->ep_);
+    if (session->profile != nullptr) {
+      provider->host_->profiler_ = std::make_shared<PluginProfiler>(provider->ep_, session->profile);
+      session->profilers.push_back(provider->host_->profiler_);
+    }
+  }
   return std::unique_ptr<DeviceProvider>(std::move(provider));
 }
 
@@ -111,9 +137,55 @@ Status PluginProvider::ask_custom_ops() {
                         get_count.name, count, kMaxDomains);
   std::vector<OrtCustomOpDomain*> domains(count, nullptr);
   TENON_TRY(call(factory_->who(), get_domains, factory, domains.data(), count));
-  for (const OrtCustomOpDomain* domain : domains)
-    TENON_TRY(check_object(factory_->who(), "OrtCustomOpDomain", domain, get_domains.name));
+  for (const OrtCustomOpDomain* domain : domains) {
+    if (domain == nullptr)
+      return device_error("{}: {} gives a null OrtCustomOpDomain.", factory_->who(), get_domains.name);
+    if (!is_custom_op_domain(domain))
+      return device_error("{}: {} gives a domain that CreateCustomOpDomain did not make, or that is released.",
+                          factory_->who(), get_domains.name);
+  }
   custom_ops_ = CustomOps(domains);
+  if (Status twice = custom_ops_.check_names(); !twice.ok())
+    return std::move(twice).with_context(format("in the custom operators of {}", factory_->who()));
+  return {};
+}
+
+Status PluginProvider::check_compatibility() const {
+  const std::string key = compatibility_key(name_);
+  const auto& metadata = origin_->info.metadata;
+  const auto info = std::find_if(metadata.begin(), metadata.end(), [&](const auto& one) { return one.first == key; });
+  const auto validate = TENON_MEMBER(factory_->ort(), OrtEpFactory, ValidateCompiledModelCompatibilityInfo);
+  if (info == metadata.end() || validate.absent()) return {};
+  std::vector<const OrtHardwareDevice*> hardware;
+  for (const OrtEpDevice* device : devices_) hardware.push_back(device->hardware);
+  OrtCompiledModelCompatibility found = OrtCompiledModelCompatibility_EP_NOT_APPLICABLE;
+  TENON_TRY(
+      call(factory_->who(), validate, factory_->ort(), hardware.data(), hardware.size(), info->second.c_str(), &found));
+  TENON_UNSUPPORTED_IF(found == OrtCompiledModelCompatibility_EP_UNSUPPORTED,
+                       "{} cannot run this model, which it, or another version of it, has compiled: \"{}\".",
+                       ep_->who(), info->second);
+  if (found != OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION) return {};
+  const char* strict = host_->config_.find("session.fail_on_suboptimal_compiled_model");
+  TENON_UNSUPPORTED_IF(strict != nullptr && std::string_view(strict) == "1",
+                       "{} would run this compiled model better if it were compiled again: \"{}\".", ep_->who(),
+                       info->second);
+  log_warning("plugin", "{} would run this compiled model better if it were compiled again: \"{}\".", ep_->who(),
+              info->second);
+  return {};
+}
+
+Status PluginProvider::check_context_data() const {
+  constexpr uint32_t kRead = 1, kWrite = 2;
+  const OrtSessionOptions* options = MakingSession::options();
+  if (options == nullptr || (options->ep_context.read == nullptr && options->ep_context.write == nullptr)) return {};
+  const auto get_support = TENON_MEMBER(ep_->get(), OrtEp, GetEpContextDataSupport);
+  uint32_t flags = 0;
+  if (!get_support.absent()) TENON_TRY(call(ep_->who(), get_support, static_cast<const OrtEp*>(ep_->get()), &flags));
+  if ((flags & ~(kRead | kWrite)) != 0)
+    return device_error("{}: {} gives the flags {:#x}, of which Tenon knows 1 (read) and 2 (write).", ep_->who(),
+                        get_support.name, flags);
+  TENON_UNSUPPORTED_IF(options->ep_context.write != nullptr && context_model_ && (flags & kWrite) == 0,
+                       "{} does not write the data of EPContext nodes through the program's function.", ep_->who());
   return {};
 }
 
@@ -140,6 +212,7 @@ Status PluginProvider::ask_ep() {
     if (layout == OrtEpDataLayout_NHWC)
       TENON_TRACE(kDispatch, "{} prefers the layout NHWC; it gets its nodes in NCHW.", ep_->who());
   }
+  TENON_TRY(check_context_data());
   on_run_start_ = TENON_MEMBER(ep, OrtEp, OnRunStart);
   on_run_end_ = TENON_MEMBER(ep, OrtEp, OnRunEnd);
   return {};
@@ -202,8 +275,21 @@ Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, std::span<c
   for (size_t n = 0; n < owners.size(); ++n) {
     if (taken[n]) owners[n] = preferred_before_;
   }
-  if (context_model_) context_model_->begin(graph);
-  TENON_TRY_ASSIGN(const std::unique_ptr<OrtGraph> view, make_graph_view(graph, origin_, owners));
+  if (context_model_) context_model_->begin(graph, origin_->info.metadata);
+  // The reference shows what an EP of higher preference has compiled as an operator that nobody else knows, and EPs
+  // that take neighbours as one rely on it.
+  Graph shown;
+  const bool some_taken = std::find(taken.begin(), taken.end(), true) != taken.end();
+  if (some_taken) {
+    shown = graph;
+    for (size_t n = 0; n < owners.size(); ++n) {
+      if (!taken[n]) continue;
+      shown.nodes[n].op_type = format("{}_{}", preferred_before_, n);
+      shown.nodes[n].domain = preferred_before_;
+    }
+    if (shown.opset(preferred_before_) == 0) shown.opsets.emplace_back(preferred_before_, 1);
+  }
+  TENON_TRY_ASSIGN(const std::unique_ptr<OrtGraph> view, make_graph_view(some_taken ? shown : graph, origin_, owners));
   OrtEpGraphSupportInfo support(*view, name_, registry_);
   const auto get_capability = TENON_MEMBER(ep_->get(), OrtEp, GetCapability);
   TENON_TRY(call(ep_->who(), get_capability, ep_->get(), static_cast<const OrtGraph*>(view.get()), &support));
@@ -217,7 +303,16 @@ Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, std::span<c
   return claims;
 }
 
+Result<std::unique_ptr<DeviceProvider>> PluginProvider::host_companion() {
+  if (custom_ops_.empty()) return std::unique_ptr<DeviceProvider>();
+  // Its nodes are the CPU EP's, as a profile shows them.
+  auto host = std::make_shared<Host>(*host_);
+  host->profiler_ = nullptr;
+  return make_custom_op_provider(custom_ops_, std::move(host), ep_);
+}
+
 Status PluginProvider::compile(std::span<const Region> regions) {
+  TENON_TRY(check_compatibility());
   std::vector<const Region*> fused;
   for (const Region& region : regions) {
     if (region.fused) fused.push_back(&region);
@@ -256,6 +351,14 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
   for (size_t i = 0; context_model_ && i < regions.size(); ++i) {
     if (owned[i] != nullptr) TENON_TRY(context_model_->replace(*regions[i], *owned[i]));
   }
+  const auto get_info = TENON_MEMBER(ep_->get(), OrtEp, GetCompiledModelCompatibilityInfo);
+  if (context_model_ && !get_info.absent()) {
+    TENON_TRY_ASSIGN(const char* text, call_value(ep_->who(), get_info, ep_->get(), graphs[0]));
+    if (text != nullptr) {
+      TENON_TRY_ASSIGN(const std::string info, checked_text(ep_->who(), get_info.name, text));
+      if (!info.empty()) context_model_->set_compatibility(name_, info);
+    }
+  }
   (void)factory_->stream_aware();
   for (size_t i = 0; i < regions.size(); ++i) {
     TENON_TRY_ASSIGN(auto made, make_compiled_region(infos, i, *regions[i]));
@@ -268,6 +371,11 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
 
 Status PluginProvider::create_kernel_region(const Region& region) {
   const Node& node = region.body.nodes[0];
+  const OrtKernelRegistry::Entry* const own = registry_ != nullptr ? registry_->find(region.body, node) : nullptr;
+  if (const OrtCustomOp* op = own == nullptr ? custom_ops_.find(region.body, node) : nullptr; op != nullptr) {
+    TENON_TRY_ASSIGN(regions_[region.id], create_custom_op_region(op, region));
+    return {};
+  }
   if (registry_ == nullptr)
     return device_error("{} takes {} for a kernel of its own, but it has no kernel registry.", ep_->who(),
                         node.label(region.body));
@@ -276,7 +384,17 @@ Status PluginProvider::create_kernel_region(const Region& region) {
   if (entry == nullptr)
     return device_error("{} takes {}, for which its kernel registry has no kernel: {}.", ep_->who(),
                         node.label(region.body), why_not);
-  TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, default_place_ == kHostPlace));
+  std::vector<std::unique_ptr<OrtValue>> placed(node.inputs.size());
+  for (size_t i = 0; i < placed.size(); ++i) {
+    const int32_t place = place_of(entry->def->input_mem_type(i));
+    const ConstantRef constant = node.inputs[i] == kNoValue ? nullptr : region.body.value(node.inputs[i]).constant;
+    if (constant == nullptr || constant->type == DataType::kString || place == kHostPlace ||
+        host_can_address(allocators_[static_cast<size_t>(place)]->place()))
+      continue;
+    TENON_TRY_ASSIGN(const Tensor tensor, place_constant(constant, place));
+    placed[i] = std::make_unique<OrtValue>(make_value(tensor, memory_[static_cast<size_t>(place)]));
+  }
+  TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, default_place_ == kHostPlace, placed));
   made->places.inputs.assign(region.body.inputs.size(), default_place_);
   made->places.outputs.assign(region.body.outputs.size(), default_place_);
   for (size_t i = 0; i < made->input_map.size(); ++i) {
@@ -291,12 +409,54 @@ Status PluginProvider::create_kernel_region(const Region& region) {
   return {};
 }
 
+// In the EP's memory when the operator is for the EP, but for the inputs that it wants on the host.
+Result<std::shared_ptr<PluginRegion>> PluginProvider::create_custom_op_region(const OrtCustomOp* op,
+                                                                              const Region& region) const {
+  TENON_TRY_ASSIGN(const std::string ep, custom_op_ep(op));
+  PlaceChoice places;
+  if (!ep.empty()) {
+    if (ep != name_)
+      return device_error("{} takes {}, whose custom operator is for the EP \"{}\".", ep_->who(),
+                          region.body.nodes[0].label(region.body), ep);
+    places.outputs.assign(region.body.outputs.size(), default_place_);
+    const Node& node = region.body.nodes[0];
+    for (ValueId id : region.body.inputs) {
+      const auto input = std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin();
+      TENON_TRY_ASSIGN(const OrtMemType wanted, custom_op_input_memory(op, static_cast<size_t>(input)));
+      places.inputs.push_back(place_of(wanted));
+    }
+  }
+  return make_custom_op_region(op, region, host_, std::move(places), ep_);
+}
+
+Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, int32_t place) {
+  PlacedConstant& entry = placed_constants_[{constant.get(), place}];
+  if (entry.source != nullptr) return entry.tensor;
+  DeviceAllocator& allocator = *allocators_[static_cast<size_t>(place)];
+  TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_device(allocator, constant->size_bytes));
+  TENON_TRY_ASSIGN(Tensor target, Tensor::view(constant->type, constant->shape, memory.get(), constant->size_bytes,
+                                               memory, allocator.place()));
+  TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
+                                                     const_cast<std::byte*>(constant->data), constant->size_bytes));
+  TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, "constant", nullptr, transfer_.get()),
+                    "while placing a constant for {}", ep_->who());
+  entry = {constant, target};
+  return target;
+}
+
+Tensor PluginProvider::placed_constant(const ConstantRef& constant, int32_t place) const {
+  const auto found = placed_constants_.find({constant.get(), place});
+  return found != placed_constants_.end() ? found->second.tensor : Tensor();
+}
+
 int32_t PluginProvider::place_of(OrtMemType mem_type) const {
   return mem_type == OrtMemTypeDefault ? default_place_ : host_accessible_place_;
 }
 
 Status PluginProvider::loaded() {
-  if (context_model_) TENON_TRY(context_model_->write());
+  // All EPs of the session have compiled; the last to come here has it alone.
+  if (const std::shared_ptr<ContextModel> model = std::move(context_model_); model.use_count() == 1)
+    TENON_TRY(model->write());
   const auto ended = TENON_MEMBER(ep_->get(), OrtEp, OnSessionInitializationEnd);
   return ended.absent() ? Status() : call(ep_->who(), ended, ep_->get());
 }

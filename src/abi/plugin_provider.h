@@ -22,7 +22,7 @@
 
 namespace tenon::abi {
 
-class PluginProvider final : public DeviceProvider {
+class PluginProvider final : public DeviceProvider, private GraphCapture {
  public:
   static Result<std::unique_ptr<DeviceProvider>> create(std::shared_ptr<PluginFactory> factory, const EpChoice& choice,
                                                         std::span<const size_t> devices, const SessionOptions& options);
@@ -31,12 +31,15 @@ class PluginProvider final : public DeviceProvider {
   std::string_view name() const override { return name_; }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override;
   void set_model(const Model& model) override;
-  Result<bool> infer_types(Graph& graph) const override { return custom_ops_.infer_types(graph); }
+  // Nodes of the EP's own operators that no EP takes run in host memory, by the operators' own kernels.
+  Result<std::unique_ptr<DeviceProvider>> host_companion() override;
   Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override;
   Status compile(std::span<const Region> regions) override;
   Status loaded() override;
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
   DataTransfer* transfer() const override { return transfer_.get(); }
+  GraphCapture* graph_capture() override;
+  Tensor placed_constant(const ConstantRef& constant, int32_t place) const override;
   PlaceChoice choose_places(const KernelNode& node) const override;
   Result<std::unique_ptr<DeviceStream>> create_stream() override;
   bool concurrent_runs() const override { return concurrent_; }
@@ -49,11 +52,23 @@ class PluginProvider final : public DeviceProvider {
   PluginProvider(std::shared_ptr<PluginFactory> factory, std::span<const size_t> devices);
   Status create_ep(const EpChoice& choice, const SessionOptions& options);
   Status ask_ep();
+  bool needs_whole_model() const override { return captures_whole_model_; }
+  int32_t graph_of(const RunInfo& info) const override;
+  Result<bool> is_captured(int32_t graph) const override;
+  Status replay(int32_t graph) override;
+  Status release(int32_t graph) override;
   // The operators of the EP's own domains: their types are known from them.
   Status ask_custom_ops();
+  // A model that an EP has compiled says for which EPs: this one must still be able to run it.
+  Status check_compatibility() const;
+  // What it says about the data of EPContext nodes, where the program has functions for that.
+  Status check_context_data() const;
   Status create_allocators();
   Status compile_fused(std::span<const Region* const> regions);
   Status create_kernel_region(const Region& region);
+  Result<std::shared_ptr<PluginRegion>> create_custom_op_region(const OrtCustomOp* op, const Region& region) const;
+  // Where the kernels of a registry find their constants when they are created, as in the reference.
+  Result<Tensor> place_constant(const ConstantRef& constant, int32_t place);
   const PluginRegion& region_of(const Node& node) const;
   // The place of most tensors: an index into allocators_, or kHostPlace.
   int32_t place_of(OrtMemType mem_type) const;
@@ -65,7 +80,7 @@ class PluginProvider final : public DeviceProvider {
   std::shared_ptr<PluginEp> ep_;
   std::shared_ptr<Host> host_;
   std::shared_ptr<const GraphOrigin> origin_;
-  std::optional<ContextModel> context_model_;
+  std::shared_ptr<ContextModel> context_model_;
   CustomOps custom_ops_;
   const OrtKernelRegistry* registry_ = nullptr;  // the EP's
   std::unique_ptr<PluginTransfer> transfer_;
@@ -75,7 +90,13 @@ class PluginProvider final : public DeviceProvider {
   int32_t host_accessible_place_ = kHostPlace;
   std::optional<OrtMemoryDevice> stream_device_;
   bool concurrent_ = true;
+  bool captures_whole_model_ = true;
   std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
+  struct PlacedConstant {
+    ConstantRef source;
+    Tensor tensor;
+  };
+  std::map<std::pair<const Constant*, int32_t>, PlacedConstant> placed_constants_;
   PluginMember<decltype(OrtEp::OnRunStart)> on_run_start_;
   PluginMember<decltype(OrtEp::OnRunEnd)> on_run_end_;
 };

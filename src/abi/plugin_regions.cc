@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "abi/allocator.h"
+#include "abi/plugin_profiler.h"
 #include "abi/plugin_stream.h"
 #include "abi/slots.h"
 #include "base/guarded.h"
@@ -153,7 +154,11 @@ class RegionKernel final : public Kernel {
     }
     Status status = frame->context.begin(*run, to_ort(context.stream));
     if (status.ok()) {
+      PluginProfiler* profiler = host_->profiler();
+      const auto event = profiler != nullptr ? profiler->start_event() : PluginProfiler::Event();
       status = region_->compute(frame->context);
+      if (profiler != nullptr)
+        profiler->stop_event(event, region_->node_name.empty() ? region_->name : region_->node_name, region_->op_type);
       Status ended = frame->context.end();
       if (status.ok()) status = std::move(ended);
     }
@@ -212,11 +217,17 @@ Result<std::shared_ptr<PluginRegion>> make_compiled_region(std::shared_ptr<Compu
 
 Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginEp> ep,
                                                          const OrtKernelRegistry::Entry& entry, const Region& region,
-                                                         std::shared_ptr<const KernelHost> host, bool host_memory) {
+                                                         std::shared_ptr<const KernelHost> host, bool host_memory,
+                                                         std::span<std::unique_ptr<OrtValue>> placed) {
   const Node& node = region.body.nodes[0];
   TENON_TRY_ASSIGN(auto info, make_kernel_info(region.body, node, std::move(host)));
+  for (size_t i = 0; i < placed.size(); ++i) {
+    if (placed[i] != nullptr) info->inputs[i].constant = std::move(placed[i]);
+  }
   auto made = std::make_shared<KernelRegion>(std::move(ep), std::move(info));
   made->name = node.label(region.body);
+  made->node_name = node.name;
+  made->op_type = node.op_type;
   made->mapped = true;
   for (ValueId id : node.inputs) made->input_map.push_back(index_of(region.body.inputs, id));
   for (ValueId id : node.outputs) made->output_map.push_back(index_of(region.body.outputs, id));

@@ -50,6 +50,7 @@ class PluginRegion {
   virtual Status compute(OrtKernelContext& context) const = 0;
 
   std::string name;
+  std::string node_name, op_type;  // of a single node; "" of a compiled region
   PlaceChoice places;
   // For single nodes: which of the region's inputs each of the node's is (-1: absent), outputs alike. Empty: as it is.
   std::vector<int32_t> input_map, output_map;
@@ -59,10 +60,12 @@ class PluginRegion {
 // CreateState is called here.
 Result<std::shared_ptr<PluginRegion>> make_compiled_region(std::shared_ptr<ComputeInfos> infos, size_t index,
                                                            const Region& region);
-// Creates the kernel and offers it its constant inputs to pack. `mem_types` of the definition are left to the caller.
+// Creates the kernel and offers it its constant inputs to pack. `placed`, by input of the node: constants in the EP's
+// own memory; null: as the model has it. `mem_types` of the definition are left to the caller.
 Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginEp> ep,
                                                          const OrtKernelRegistry::Entry& entry, const Region& region,
-                                                         std::shared_ptr<const KernelHost> host, bool host_memory);
+                                                         std::shared_ptr<const KernelHost> host, bool host_memory,
+                                                         std::span<std::unique_ptr<OrtValue>> placed = {});
 
 // The kernel that runs a region in a plan. `memory` gives the OrtMemoryInfo of each place of the region's choice.
 Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginRegion> region, const KernelNode& node,

@@ -51,6 +51,10 @@ void describe_memory(OrtSession& session) {
 OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, CoreLoader load) {
   const std::atomic<bool>& cancelled_flag = *session.options.cancel_load;
   const auto load_cancelled = [&] { return cancelled_flag.load(std::memory_order_relaxed); };
+  if (session.options.profiling) {
+    session.profile = std::make_shared<SessionProfile>(session.options.profile_prefix);
+    session.plugins.profile = session.profile;
+  }
   const int64_t begin_ns = monotonic_ns();
   if (OrtStatus* bad = choose_eps(session.options, *session.env)) return bad;
   if (OrtStatus* bad = to_core(session.options, *session.env, session.core_options)) return bad;
@@ -60,7 +64,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
     session.custom_ops = *std::move(ep);
     session.core_options.eps.insert(session.core_options.eps.begin(), session.custom_ops->choice());
   }
-  const MakingSession making(session.options);
+  const MakingSession making(session.options, session.plugins);
   Result<std::shared_ptr<Session>> core = load(session.core_options);
   // Until here the program kept the buffers.
   session.options.external_files.clear();
@@ -74,10 +78,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   if (!session.core().overridable_initializers().empty()) session.load = std::move(load);
   describe_parts(session);
   describe_memory(session);
-  if (session.options.profiling) {
-    session.profile = std::make_unique<SessionProfile>(session.options.profile_prefix);
-    session.profile->add("session_initialization", begin_ns, monotonic_ns());
-  }
+  if (session.profile != nullptr) session.profile->add("session_initialization", begin_ns, monotonic_ns());
   return nullptr;
 }
 

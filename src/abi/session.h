@@ -14,6 +14,7 @@
 
 #include "abi/custom_ops.h"
 #include "abi/env.h"
+#include "abi/plugin_session.h"
 #include "abi/run_executor.h"
 #include "abi/session_options.h"
 #include "abi/session_profile.h"
@@ -62,6 +63,7 @@ struct OrtSession {
   std::shared_ptr<OrtEnv> env;
   OrtSessionOptions options;
   std::unique_ptr<tenon::abi::CustomOpEp> custom_ops;  // null without custom operators; `load` names it again
+  tenon::abi::PluginSession plugins;
   std::unique_ptr<tenon::abi::CoreSession> main;
   tenon::abi::CoreLoader load;  // kept only if the model has initializers that runs may override
   tenon::SessionOptions core_options;
@@ -69,7 +71,7 @@ struct OrtSession {
   std::vector<OrtMemoryInfo> input_memory, output_memory;
   std::vector<OrtEpAssignedSubgraph> parts;
   std::vector<const OrtEpAssignedSubgraph*> part_pointers;
-  std::unique_ptr<tenon::abi::SessionProfile> profile;  // null: not profiling
+  std::shared_ptr<tenon::abi::SessionProfile> profile;  // null: not profiling
   tenon::abi::RunExecutor executor;                     // last: what its thread runs uses the members above
 
   const tenon::Session& core() const { return *main->core; }

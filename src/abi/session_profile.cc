@@ -27,35 +27,80 @@ std::string file_name(const std::string& prefix) {
   return number == 0 ? tenon::format("{}_{}.json", prefix, text) : tenon::format("{}_{}_{}.json", prefix, text, number);
 }
 
+// As a JSON string; what is no text of ASCII stays as it is.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += tenon::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+const char* category_name(OrtProfilingEventCategory category) {
+  switch (category) {
+    case OrtProfilingEventCategory_SESSION:
+      return "Session";
+    case OrtProfilingEventCategory_NODE:
+      return "Node";
+    case OrtProfilingEventCategory_KERNEL:
+      return "Kernel";
+    case OrtProfilingEventCategory_API:
+      return "Api";
+  }
+  return "Session";
+}
+
 int this_thread() { return static_cast<int>(::syscall(SYS_gettid)); }
 
 }  // namespace
 
 SessionProfile::SessionProfile(std::string prefix) : prefix_(std::move(prefix)), start_ns_(monotonic_ns()) {}
 
+void SessionProfile::complete(OrtProfilingEvent& event) {
+  if (event.process_id == 0) event.process_id = ::getpid();
+  if (event.thread_id == 0) event.thread_id = this_thread();
+}
+
 void SessionProfile::add(std::string_view name, int64_t begin_ns, int64_t end_ns) {
+  OrtProfilingEvent event;
+  event.name = name;
+  event.timestamp_us = (begin_ns - start_ns_) / 1000;
+  event.duration_us = (end_ns - begin_ns) / 1000;
+  add(std::move(event));
+}
+
+void SessionProfile::add(OrtProfilingEvent event) {
+  complete(event);
   auto events = events_.lock();
-  if (events->size() < kMaxEvents) events->push_back({std::string(name), begin_ns, end_ns, this_thread()});
+  if (events->size() < kMaxEvents) events->push_back(std::move(event));
 }
 
 Result<std::string> SessionProfile::write() {
-  std::vector<Event> events;
+  std::vector<OrtProfilingEvent> events;
   events.swap(*events_.lock());
   std::string name = file_name(prefix_);
   std::FILE* file = std::fopen(name.c_str(), "we");
   if (file == nullptr)
     return invalid_argument("The profile \"{}\" cannot be written: {}.", name, errno_text("fopen", errno));
-  const int process = ::getpid();
   std::fputs("[\n", file);
   for (size_t i = 0; i < events.size(); ++i) {
-    const Event& event = events[i];
-    std::fputs(
-        tenon::format("{{\"cat\":\"Session\",\"pid\":{},\"tid\":{},\"dur\":{},\"ts\":{},\"ph\":\"X\",\"name\":\"{}\","
-                      "\"args\":{{}}}}{}\n",
-                      process, event.thread, (event.end_ns - event.begin_ns) / 1000,
-                      (event.begin_ns - start_ns_) / 1000, event.name, i + 1 < events.size() ? "," : "")
-            .c_str(),
-        file);
+    const OrtProfilingEvent& event = events[i];
+    std::string arguments;
+    for (const auto& [key, value] : event.arguments)
+      arguments += format("{}{}:{}", arguments.empty() ? "" : ",", quoted(key), quoted(value));
+    std::fputs(tenon::format("{{\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"dur\":{},\"ts\":{},\"ph\":\"X\",\"name\":{},"
+                             "\"args\":{{{}}}}}{}\n",
+                             category_name(event.category), event.process_id, event.thread_id, event.duration_us,
+                             event.timestamp_us, quoted(event.name), arguments, i + 1 < events.size() ? "," : "")
+                   .c_str(),
+               file);
   }
   std::fputs("]\n", file);
   const bool failed = std::ferror(file) != 0;

@@ -13,6 +13,7 @@ OrtStatus* ort_api::SessionEndProfiling(OrtSession* session, OrtAllocator* alloc
     return bad;
   return guarded([&]() -> OrtStatus* {
     if (session->profile == nullptr) return copy_text(allocator, "", out);
+    for (const auto& profiler : session->plugins.profilers) profiler->end();
     const Result<std::string> name = session->profile->write();
     return name.ok() ? copy_text(allocator, *name, out) : to_ort(name.status());
   });
@@ -36,9 +37,7 @@ OrtStatus* ort_api::SetEpDynamicOptions(OrtSession* sess, const char* const* key
       return ort_error(ORT_INVALID_ARGUMENT, "Dynamic option {} has no key or no value.", i);
   }
   // The CPU EP has no such option, and ignores those that it does not know, as the reference does.
-  if (sess->options.eps.empty()) return nullptr;
-  return ort_error(ORT_NOT_IMPLEMENTED, "The EP {} cannot be given options while the session lives.",
-                   sess->options.eps.front().ep_name);
+  return guarded([&] { return to_ort(sess->plugins.set_dynamic_options({keys, kv_len}, {values, kv_len})); });
 }
 
 }  // namespace tenon::abi

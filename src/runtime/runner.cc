@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/log.h"
 #include "device/copy.h"
 #include "device/place.h"
 #include "runtime/memory.h"
@@ -33,6 +34,7 @@ struct Runner::Lease {
       if (spoiled) state->held[place] = {};
       session.arenas(place).release(std::exchange(state->held[place], {}));
     }
+    if (spoiled) state->drop_handles();
     auto idle = runtime.idle_states.lock();
     idle->push_back(std::move(state));
   }
@@ -54,7 +56,7 @@ struct Runner::Lease {
     for (size_t place = 0; place < sizes.size(); ++place) {
       TENON_TRY_ASSIGN(state->held[place], session.arenas(place).acquire(sizes[place], state->arena(place)));
     }
-    return {};
+    return runtime.plan->handle_blocks.empty() ? Status() : state->hold_handles(session.places());
   }
 
   struct Redirect {
@@ -80,6 +82,17 @@ Status Runner::prepare(const PlanRuntime& runtime, std::span<void* const> inputs
   return check_copies(plan, inputs);
 }
 
+// How far a tensor reaches from its address: a handle is next to nothing.
+size_t Runner::extent(int32_t place, size_t size_bytes) const {
+  const bool handle = place > 0 && session_.places().handles[static_cast<size_t>(place)];
+  return handle ? std::min<size_t>(size_bytes, 1) : size_bytes;
+}
+
+size_t Runner::extent(const Tensor& tensor) const {
+  if (!session_.has_devices()) return tensor.size_bytes();
+  return extent(session_.places().find(tensor.place()), tensor.size_bytes());
+}
+
 Status Runner::check_outputs_apart(const Plan& plan) const {
   for (const PlanOutput& output : plan.outputs) {
     const auto slot = static_cast<size_t>(output.slot);
@@ -88,7 +101,7 @@ Status Runner::check_outputs_apart(const Plan& plan) const {
     for (size_t other = 0; other < binding_.outputs.size(); ++other) {
       if (other == slot || !binding_.outputs[other].ready) continue;
       const Tensor& theirs = binding_.outputs[other].result;
-      TENON_INVALID_IF(ranges_overlap(mine.data(), mine.size_bytes(), theirs.data(), theirs.size_bytes()),
+      TENON_INVALID_IF(ranges_overlap(mine.data(), extent(mine), theirs.data(), extent(theirs)),
                        "The tensors bound to outputs \"{}\" and \"{}\" overlap in memory.",
                        session_.outputs()[slot].name, session_.outputs()[other].name);
     }
@@ -105,7 +118,9 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
     // An output that is only copied to at the end is written after all steps.
     // A stream may read later than the order of the steps says.
     if (input.last_read == kNever || (input.last_read < output.first_write && !plan.asynchronous)) continue;
-    if (!ranges_overlap(inputs[i], input.spec.size_bytes(), target, target_bytes)) continue;
+    if (!ranges_overlap(inputs[i], extent(input.place, input.spec.size_bytes()), target,
+                        extent(output.place, target_bytes)))
+      continue;
     const bool same = inputs[i] == target && input.spec.size_bytes() == target_bytes;
     if (same && output.overlap_safe.first == static_cast<int32_t>(i)) continue;
     return &input;
@@ -138,7 +153,7 @@ Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) con
       if (input.last_read != kAtEnd || !binding_.outputs[slot].ready) continue;
       const Tensor& target = binding_.outputs[slot].result;
       TENON_INVALID_IF(
-          ranges_overlap(inputs[i], input.spec.size_bytes(), target.data(), target.size_bytes()),
+          ranges_overlap(inputs[i], extent(input.place, input.spec.size_bytes()), target.data(), extent(target)),
           "The tensor bound to output \"{}\" overlaps input \"{}\", which is still needed when the output is copied.",
           session_.outputs()[slot].name, input.name);
     }
@@ -168,13 +183,71 @@ Status Runner::redirect_overlaps(const Plan& plan, std::span<void* const> inputs
   return {};
 }
 
-Status Runner::run(PlanRuntime& runtime, std::span<void* const> inputs) {
-  return session_.has_devices() ? run_on_devices(runtime, inputs) : run_plan(runtime, inputs);
+Status Runner::run(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs) {
+  return session_.has_devices() ? run_on_devices(runtime, inputs) : run_plan(*runtime, inputs);
 }
 
-Status Runner::run_on_devices(PlanRuntime& runtime, std::span<void* const> inputs) {
+Status Runner::run_on_devices(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs) {
   std::unique_lock<std::mutex> alone;
   if (std::mutex* mutex = session_.one_run_at_a_time()) alone = std::unique_lock(*mutex);
+  GraphCapture* capture = session_.graph_capture();
+  const int32_t graph = capture != nullptr ? capture->graph_of(info_) : -1;
+  if (graph < 0) return run_between(*runtime, inputs);
+  TENON_TRY_ASSIGN(const bool replayed, replay(runtime, inputs, graph));
+  return replayed ? Status() : run_and_capture(runtime, inputs, graph);
+}
+
+Result<bool> Runner::replay(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs, int32_t graph) {
+  GraphCapture& capture = *session_.graph_capture();
+  auto& graphs = session_.captured_graphs();
+  const auto known = graphs.find(graph);
+  TENON_TRY_ASSIGN(const bool captured, capture.is_captured(graph));
+  if (!captured || known == graphs.end()) {
+    if (known != graphs.end()) graphs.erase(known);
+    return false;
+  }
+  const auto& [plan, inputs_before, outputs_before, memory] = known->second;
+  const bool same = plan == runtime &&
+                    std::equal(inputs.begin(), inputs.end(), inputs_before.begin(), inputs_before.end()) &&
+                    std::equal(binding_.output_addresses.begin(), binding_.output_addresses.end(),
+                               outputs_before.begin(), outputs_before.end());
+  if (same) {
+    TENON_TRY_CONTEXT(capture.replay(graph), "while replaying graph {}", graph);
+    return true;
+  }
+  const Status released = capture.release(graph);
+  if (!released.ok() && released.code() != StatusCode::kUnsupported) return released;
+  graphs.erase(known);
+  return false;
+}
+
+// The EP captures when it is warm, which may take it some runs; the reference makes them at once too.
+Status Runner::run_and_capture(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs,
+                               int32_t graph) {
+  constexpr int kMostRuns = 8;
+  const Plan& plan = *runtime->plan;
+  // What the host does in a run, a replay would leave out.
+  const bool whole = plan.copies.empty() && !plan.cut && plan.dynamic_values == 0 &&
+                     std::all_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
+                       return !step.copy && step.provider == plan.steps[0].provider && step.provider > 0;
+                     });
+  GraphCapture& capture = *session_.graph_capture();
+  TENON_TRY_ASSIGN(bool captured, capture.is_captured(graph));
+  if (!whole || captured) return run_between(*runtime, inputs);
+  for (int run = 0; run < kMostRuns && !captured; ++run) {
+    SessionImpl::CapturedGraph made{runtime, {inputs.begin(), inputs.end()}, binding_.output_addresses, {}};
+    used_memory_ = &made.memory;
+    Status status = run_between(*runtime, inputs);
+    used_memory_ = nullptr;
+    TENON_TRY(std::move(status));
+    TENON_TRY_ASSIGN(captured, capture.is_captured(graph));
+    if (captured && binding_.output_addresses == made.outputs) session_.captured_graphs()[graph] = std::move(made);
+  }
+  if (!captured) log_warning("plan", "The EP has captured no graph in {} runs.", kMostRuns);
+  return {};
+}
+
+Status Runner::run_between(PlanRuntime& runtime, std::span<void* const> inputs) {
   std::unique_ptr<RunStreams> streams = session_.take_streams();
   device_ = DeviceRun{&session_.places(), streams.get(), ledger_};
   const std::span<const int32_t> active = session_.active_providers();
@@ -210,6 +283,10 @@ Status Runner::run_plan(PlanRuntime& runtime, std::span<void* const> inputs) {
   TENON_TRY(redirect_overlaps(plan, inputs, lease));
   binding_.last_state = lease.state.get();
   lease.state->bind(inputs, binding_.output_addresses);
+  if (used_memory_ != nullptr) {
+    for (const Arena& arena : lease.state->held) used_memory_->push_back(arena.memory);
+    used_memory_->insert(used_memory_->end(), lease.state->handles().begin(), lease.state->handles().end());
+  }
   TENON_TRY(run_steps(plan, lease));
   if (plan.cut) TENON_TRY(run_rest(runtime, *lease.state));
   return copy_out(plan, lease);

@@ -26,14 +26,20 @@ class Runner {
   // Everything that can be wrong with the call is found here.
   Status prepare(const PlanRuntime& runtime, std::span<void* const> inputs);
   // After prepare(): the whole run, with what the EPs do before and after it.
-  Status run(PlanRuntime& runtime, std::span<void* const> inputs);
+  Status run(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs);
   bool planned() const { return planned_; }
 
  private:
   struct Lease;
-  Status run_on_devices(PlanRuntime& runtime, std::span<void* const> inputs);
+  Status run_on_devices(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs);
+  Status run_between(PlanRuntime& runtime, std::span<void* const> inputs);
+  // True when the run is done: its graph was there, for this plan and memory.
+  Result<bool> replay(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs, int32_t graph);
+  Status run_and_capture(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs, int32_t graph);
   Status run_plan(PlanRuntime& runtime, std::span<void* const> inputs);
   Status run_steps(const Plan& plan, Lease& lease);
+  size_t extent(int32_t place, size_t size_bytes) const;
+  size_t extent(const Tensor& tensor) const;
   Status check_outputs_apart(const Plan& plan) const;
   Status check_copies(const Plan& plan, std::span<void* const> inputs) const;
   // The input that output `output` must not be written over; null if there is none.
@@ -51,7 +57,8 @@ class Runner {
   BindingImpl& binding_;
   CopyLedger* ledger_;
   RunInfo info_;
-  std::optional<DeviceRun> device_;  // of sessions with other EPs, while they run
+  std::optional<DeviceRun> device_;                                 // of sessions with other EPs, while they run
+  std::vector<std::shared_ptr<std::byte>>* used_memory_ = nullptr;  // where to note it, if somebody asks
   bool planned_ = false;
 };
 

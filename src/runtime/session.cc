@@ -173,7 +173,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   const int64_t waited_ns = monotonic_ns();
   if (status.ok()) {
     const InRun in_run(*pool_);
-    status = runner.run(*plan, binding.input_addresses);
+    status = runner.run(plan, binding.input_addresses);
   }
   const int64_t ran_ns = monotonic_ns();
   if (status.ok()) status = signal_fences(options.signals);

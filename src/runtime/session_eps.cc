@@ -57,6 +57,13 @@ Status SessionImpl::make_device_providers() {
     device_providers_.push_back(std::move(provider).value());
     device_ep_names_.push_back(choice.ep_name);
   }
+  for (size_t i = 0, named = device_providers_.size(); i < named; ++i) {
+    TENON_TRY_ASSIGN(std::unique_ptr<DeviceProvider> companion, device_providers_[i]->host_companion());
+    if (companion == nullptr) continue;
+    planner_options_.devices.push_back(companion.get());
+    device_providers_.push_back(std::move(companion));
+    device_ep_names_.emplace_back(kCpuEpName);
+  }
   return {};
 }
 
@@ -89,6 +96,13 @@ Status SessionImpl::partition() {
     }
     TENON_TRY(partition.add(static_cast<int32_t>(i) + 1, device_ep_names_[i], std::move(claims).value()));
   }
+  for (size_t i = 0; i < device_providers_.size(); ++i) {
+    Result<std::vector<Claim>> claims = device_providers_[i]->claim_rest(graph, partition.taken());
+    if (!claims.ok())
+      return std::move(claims).status().with_context(
+          format("while the EP \"{}\" is asked for operators of its own", device_ep_names_[i]));
+    TENON_TRY(partition.add(static_cast<int32_t>(i) + 1, device_ep_names_[i], std::move(claims).value()));
+  }
   for (const std::string& why : partition.dropped()) TENON_TRACE(kDispatch, "{}", why);
   describe_assignments(partition);
   TENON_TRY_ASSIGN(const std::vector<Region> regions, partition.build(graph));
@@ -106,6 +120,7 @@ Status SessionImpl::partition() {
                       device_ep_names_[i]);
   }
   TENON_TRY(make_place_table(regions, partition));
+  TENON_TRY(choose_graph_capture());
   if (regions.empty()) return {};
   for (Node& node : graph.nodes) {
     if (!is_region(node)) continue;
@@ -117,6 +132,24 @@ Status SessionImpl::partition() {
     if (uses[v] == 0) graph.values[v].constant = nullptr;
   }
   return infer_shapes(graph);
+}
+
+// The first that has regions and captures graphs. What the host does between, no graph of a device has in it, so the EP
+// decides whether it wants all nodes or none.
+Status SessionImpl::choose_graph_capture() {
+  for (int32_t number : active_providers_) {
+    graph_capture_ = device_provider(number).graph_capture();
+    if (graph_capture_ == nullptr) continue;
+    serial_ = true;  // graphs share their memory
+    const auto others = std::count_if(model_.graph.nodes.begin(), model_.graph.nodes.end(),
+                                      [&](const Node& node) { return provider_number(node) != number; });
+    TENON_UNSUPPORTED_IF(
+        others > 0 && graph_capture_->needs_whole_model(),
+        "The EP \"{}\" is to capture graphs, for which it needs the whole model; {} nodes are not its own.",
+        device_ep_names_[static_cast<size_t>(number) - 1], others);
+    return {};
+  }
+  return {};
 }
 
 // What has no regions never runs, and needs no stream.
@@ -175,6 +208,17 @@ void SessionImpl::give_streams(std::unique_ptr<RunStreams> streams) {
   idle_streams_.lock()->push_back(std::move(streams));
 }
 
+Tensor SessionImpl::find_placed_constant(const ConstantRef& constant, int32_t place) const {
+  for (size_t i = 0; i < device_providers_.size(); ++i) {
+    const std::vector<int32_t>& own = places_.of_provider[i];
+    const auto index = std::find(own.begin(), own.end(), place) - own.begin();
+    if (index == static_cast<std::ptrdiff_t>(own.size())) continue;
+    Tensor known = device_providers_[i]->placed_constant(constant, static_cast<int32_t>(index));
+    if (known.data() != nullptr) return known;
+  }
+  return {};
+}
+
 // The lock is held while a constant is copied: whoever wants the same one then finds it.
 Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
                                            CopyLedger* ledger) {
@@ -183,6 +227,7 @@ Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const st
   // Another constant may have been made at the address of one that is gone.
   if (!entry.source.expired()) return entry.tensor;
   Result<Tensor> made = [&]() -> Result<Tensor> {
+    if (Tensor known = find_placed_constant(constant, place); known.data() != nullptr) return known;
     TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                        const_cast<std::byte*>(constant->data), constant->size_bytes));
     TENON_TRY_ASSIGN(Tensor target, allocate_in(place, constant->type, constant->shape));

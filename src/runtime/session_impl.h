@@ -74,6 +74,15 @@ struct SessionImpl final : public Session {
   void give_streams(std::unique_ptr<RunStreams> streams);
   // Held by a run while an EP of the session supports only one at a time; null otherwise.
   std::mutex* one_run_at_a_time() { return serial_ ? &serial_mutex_ : nullptr; }
+  // The EP that captures graphs, if there is one that may.
+  GraphCapture* graph_capture() { return graph_capture_; }
+  // A graph that an EP has captured, with what it must find where it was. Touched by one run at a time.
+  struct CapturedGraph {
+    std::shared_ptr<PlanRuntime> plan;
+    std::vector<void*> inputs, outputs;
+    std::vector<std::shared_ptr<std::byte>> memory;
+  };
+  std::map<int32_t, CapturedGraph>& captured_graphs() { return captured_graphs_; }
   // Memory in a place of the table.
   Result<Tensor> allocate_in(int32_t place, DataType type, const Shape& shape) const;
   Result<std::shared_ptr<std::byte>> allocate_bytes_in(int32_t place, size_t size_bytes) const;
@@ -99,6 +108,7 @@ struct SessionImpl final : public Session {
   // The types of operators that only an EP knows.
   Status infer_provider_types();
   Status partition();
+  Status choose_graph_capture();
   Status make_place_table(std::span<const Region> regions, const Partition& partition);
   void describe_assignments(const Partition& partition);
   Status check_nodes() const;
@@ -107,6 +117,8 @@ struct SessionImpl final : public Session {
   void describe_values();
   Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
                                 CopyLedger* ledger);
+  // One that an EP has put there itself.
+  Tensor find_placed_constant(const ConstantRef& constant, int32_t place) const;
   Status describe_places();
   Status run_bound(BindingImpl& binding, const RunOptions& options);
 
@@ -123,6 +135,8 @@ struct SessionImpl final : public Session {
   std::vector<ValuePlace> input_places_, output_places_;
   std::vector<int32_t> active_providers_;  // the numbers of those that have regions
   std::vector<uint32_t> alignments_;       // that places ask for, the strictest first
+  GraphCapture* graph_capture_ = nullptr;
+  std::map<int32_t, CapturedGraph> captured_graphs_;
   bool serial_ = false;
   std::mutex serial_mutex_;
   struct PlacedConstant {

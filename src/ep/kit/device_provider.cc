@@ -4,6 +4,13 @@ namespace tenon {
 
 void DeviceProvider::set_model(const Model&) {}
 Result<bool> DeviceProvider::infer_types(Graph&) const { return false; }
+Result<std::vector<Claim>> DeviceProvider::claim_rest(const Graph&, std::span<const bool>) {
+  return std::vector<Claim>();
+}
+Result<std::unique_ptr<DeviceProvider>> DeviceProvider::host_companion() { return std::unique_ptr<DeviceProvider>(); }
+
+Tensor DeviceProvider::placed_constant(const ConstantRef&, int32_t) const { return {}; }
+GraphCapture* DeviceProvider::graph_capture() { return nullptr; }
 
 Status DeviceProvider::can_run(const Graph& graph, const Node& node) const {
   if (node.domain == "tenon" && node.op_type == "Region") return {};

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "ep/kit/graph_capture.h"
 #include "ep/kit/kernel.h"
 #include "graph/graph.h"
 
@@ -67,6 +68,12 @@ class DeviceProvider : public ExecutionProvider {
   virtual Result<bool> infer_types(Graph& graph) const;
   // `taken[n]`: node n belongs to an EP of higher preference.
   virtual Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) = 0;
+  // After every EP's claim(): nodes that the CPU EP would get, and for which this one has the only code. The default
+  // takes none.
+  virtual Result<std::vector<Claim>> claim_rest(const Graph& graph, std::span<const bool> taken);
+  // Null, or an EP for what this one's own operators need on the host, where no stream of a device has a say. Asked
+  // once, before set_model(); the session keeps it as it keeps this one, behind all others.
+  virtual Result<std::unique_ptr<DeviceProvider>> host_companion();
   virtual Status compile(std::span<const Region> regions) = 0;
   // After all regions of the session are compiled.
   virtual Status loaded() = 0;
@@ -75,6 +82,10 @@ class DeviceProvider : public ExecutionProvider {
   virtual std::span<const std::shared_ptr<DeviceAllocator>> allocators() const = 0;
   // For copies that the host cannot do itself; null when it can do all.
   virtual DataTransfer* transfer() const = 0;
+  // A constant that the EP has already put into memory of `allocators()[place]`; no tensor when it has not.
+  virtual Tensor placed_constant(const ConstantRef& constant, int32_t place) const;
+  // Null unless the EP captures graphs. Asked after compile().
+  virtual GraphCapture* graph_capture();
   // What the kernel of a region wants; `node.inputs` and outputs as in create_kernel.
   virtual PlaceChoice choose_places(const KernelNode& node) const = 0;
   // Null when the device has no streams: its kernels are done when run() returns.

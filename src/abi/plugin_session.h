@@ -1,0 +1,26 @@
+// What a session of the C ABI keeps of its plugin EPs beside the core's session: for its profile and for options that
+// are set while it lives.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "abi/plugin_ep.h"
+#include "abi/plugin_profiler.h"
+#include "abi/session_profile.h"
+
+namespace tenon::abi {
+
+struct PluginSession {
+  std::shared_ptr<SessionProfile> profile;  // null: not profiling
+  std::vector<std::shared_ptr<PluginEp>> eps;
+  std::vector<std::shared_ptr<PluginProfiler>> profilers;
+
+  // The EPs in their order; one without the member ignores all options, as in the reference. The first failure ends it.
+  Status set_dynamic_options(std::span<const char* const> keys, std::span<const char* const> values) const;
+};
+
+}  // namespace tenon::abi

@@ -1,0 +1,21 @@
+// OrtShapeInferContext: what OrtCustomOp::InferOutputShapeFn sees of a node, and what it says of the node's outputs.
+//
+// Lifetime: of one call. Threads: the calling thread.
+#pragma once
+
+#include <tenon/onnxruntime_c_api.h>
+
+#include <optional>
+#include <vector>
+
+#include "abi/graph_view.h"
+#include "abi/type_info.h"
+
+struct OrtShapeInferContext {
+  OrtShapeInferContext(const tenon::Graph& graph, const tenon::Node& node);
+
+  // Null for an input that is absent.
+  std::vector<std::optional<OrtTensorTypeAndShapeInfo>> inputs;
+  std::vector<OrtOpAttr> attributes;
+  std::vector<std::optional<OrtTensorTypeAndShapeInfo>> outputs;  // what the operator has set
+};
