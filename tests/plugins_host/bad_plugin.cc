@@ -49,7 +49,9 @@ struct Info : OrtNodeComputeInfo {};
 struct Ep : OrtEp {
   OrtKernelRegistry* registry = nullptr;
 };
-struct Factory : OrtEpFactory {};
+struct Factory : OrtEpFactory {
+  OrtCustomOpDomain* domain = nullptr;
+};
 
 int g_state = 0;
 
@@ -185,6 +187,81 @@ OrtStatus* ORT_API_CALL concurrent(OrtEp*, bool* supported) {
   return outcome("IsConcurrentRunSupported");
 }
 
+struct Profiler : OrtEpProfilerImpl {};
+
+OrtStatus* ORT_API_CALL create_profiler(OrtEp*, OrtEpProfilerImpl** out) {
+  called("CreateProfiler");
+  if (lie("null profiler")) return nullptr;
+  if (lie("bad profiler")) {
+    *out = reinterpret_cast<OrtEpProfilerImpl*>(uintptr_t{16});
+    return nullptr;
+  }
+  if (OrtStatus* bad = outcome("CreateProfiler")) return bad;
+  auto* profiler = new Profiler();
+  profiler->ort_version_supported = lie("profiler of version 0") ? 0 : ORT_API_VERSION;
+  profiler->OrtEpProfilerImpl::Release = member(
+      "Profiler.Release", +[](OrtEpProfilerImpl* self) {
+        called("Profiler.Release");
+        delete static_cast<Profiler*>(self);
+      });
+  profiler->OrtEpProfilerImpl::StartProfiling = member(
+      "StartProfiling", +[](OrtEpProfilerImpl*, int64_t) {
+        called("StartProfiling");
+        return outcome("StartProfiling");
+      });
+  profiler->OrtEpProfilerImpl::StartEvent = member(
+      "StartEvent", +[](OrtEpProfilerImpl*, uint64_t) {
+        called("StartEvent");
+        return outcome("StartEvent");
+      });
+  profiler->OrtEpProfilerImpl::StopEvent = member(
+      "StopEvent", +[](OrtEpProfilerImpl*, uint64_t, const OrtProfilingEvent*) {
+        called("StopEvent");
+        return outcome("StopEvent");
+      });
+  profiler->OrtEpProfilerImpl::EndProfiling = member(
+      "EndProfiling", +[](OrtEpProfilerImpl*, OrtProfilingEventsContainer*) {
+        called("EndProfiling");
+        return outcome("EndProfiling");
+      });
+  *out = profiler;
+  return nullptr;
+}
+
+bool with_graphs() {
+  const char* chosen = std::getenv("TENON_BAD_PLUGIN");
+  return chosen != nullptr && (std::strstr(chosen, "Graph") != nullptr || std::strstr(chosen, "graphs") != nullptr);
+}
+
+void add_graphs(OrtEp& ep) {
+  ep.IsGraphCaptureEnabled = member(
+      "IsGraphCaptureEnabled", +[](const OrtEp*) {
+        called("IsGraphCaptureEnabled");
+        return true;
+      });
+  ep.IsGraphCaptured = member(
+      "IsGraphCaptured", +[](const OrtEp*, int) {
+        called("IsGraphCaptured");
+        return lie("claims graphs that it never captured");
+      });
+  ep.ReplayGraph = member(
+      "ReplayGraph", +[](OrtEp*, int) {
+        called("ReplayGraph");
+        return outcome("ReplayGraph");
+      });
+}
+
+OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp*, const char* const*, const char* const*, size_t) {
+  called("SetDynamicOptions");
+  return outcome("SetDynamicOptions");
+}
+
+OrtStatus* ORT_API_CALL context_support(const OrtEp*, uint32_t* flags) {
+  called("GetEpContextDataSupport");
+  *flags = lie("unknown context flags") ? 4 : 3;
+  return outcome("GetEpContextDataSupport");
+}
+
 OrtStatus* ORT_API_CALL initialized(OrtEp*) {
   called("OnSessionInitializationEnd");
   return outcome("OnSessionInitializationEnd");
@@ -243,6 +320,51 @@ OrtStatus* ORT_API_CALL get_registry(OrtEp* self, const OrtKernelRegistry** regi
   called("GetKernelRegistry");
   *registry = static_cast<Ep*>(self)->registry;
   return nullptr;
+}
+
+// An operator that no model of the tests has.
+OrtCustomOp make_op() {
+  OrtCustomOp op{};
+  op.version = ORT_API_VERSION;
+  op.GetName = [](const OrtCustomOp*) -> const char* {
+    if (lie("throw GetName of an operator")) throw std::runtime_error("a plugin's own exception");
+    return lie("null name of an operator") ? nullptr : "Nothing";
+  };
+  op.GetInputTypeCount = op.GetOutputTypeCount = [](const OrtCustomOp*) -> size_t { return 1; };
+  op.GetInputType = op.GetOutputType = [](const OrtCustomOp*, size_t) { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; };
+  op.CreateKernel = [](const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*) -> void* { return nullptr; };
+  op.KernelCompute = [](void*, OrtKernelContext*) {};
+  op.KernelDestroy = [](void*) {};
+  if (lie("operator without KernelDestroy")) op.KernelDestroy = nullptr;
+  return op;
+}
+
+OrtStatus* make_domain(Factory& factory) {
+  static OrtCustomOp op;
+  op = make_op();
+  if (OrtStatus* bad = g_api->CreateCustomOpDomain("bad.test", &factory.domain)) return bad;
+  if (lie("null operator")) return g_api->CustomOpDomain_Add(factory.domain, nullptr);
+  if (OrtStatus* bad = g_api->CustomOpDomain_Add(factory.domain, &op)) return bad;
+  return lie("an operator twice") ? g_api->CustomOpDomain_Add(factory.domain, &op) : nullptr;
+}
+
+OrtStatus* ORT_API_CALL count_domains(OrtEpFactory*, size_t* count) {
+  called("GetNumCustomOpDomains");
+  *count = lie("too many domains") ? size_t{1} << 40 : 1;
+  return outcome("GetNumCustomOpDomains");
+}
+
+OrtStatus* ORT_API_CALL get_domains(OrtEpFactory* self, OrtCustomOpDomain** domains, size_t) {
+  called("GetCustomOpDomains");
+  auto* factory = static_cast<Factory*>(self);
+  domains[0] = factory->domain;
+  if (lie("null domain")) domains[0] = nullptr;
+  if (lie("domain of nobody")) domains[0] = reinterpret_cast<OrtCustomOpDomain*>(&g_state);
+  if (lie("released domain")) {
+    g_api->ReleaseCustomOpDomain(factory->domain);
+    factory->domain = nullptr;
+  }
+  return outcome("GetCustomOpDomains");
 }
 
 // Factory.
@@ -310,6 +432,10 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory*, const OrtHardwareDevice* const*
   ep->OrtEp::OnRunStart = member("OnRunStart", &run_start);
   ep->OrtEp::OnRunEnd = member("OnRunEnd", &run_end);
   ep->OrtEp::IsConcurrentRunSupported = member("IsConcurrentRunSupported", &concurrent);
+  if (with_graphs()) add_graphs(*ep);
+  ep->OrtEp::CreateProfiler = member("CreateProfiler", &create_profiler);
+  ep->OrtEp::SetDynamicOptions = member("SetDynamicOptions", &set_dynamic_options);
+  ep->OrtEp::GetEpContextDataSupport = member("GetEpContextDataSupport", &context_support);
   ep->OrtEp::OnSessionInitializationEnd = member("OnSessionInitializationEnd", &initialized);
   if (with_kernels()) {
     if (OrtStatus* bad = make_registry(&ep->registry)) return bad;
@@ -379,13 +505,22 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base
   factory->OrtEpFactory::CreateEp = member("CreateEp", &create_ep);
   factory->OrtEpFactory::ReleaseEp = member("ReleaseEp", &release_ep);
   factory->OrtEpFactory::CreateDataTransfer = member("CreateDataTransfer", &create_transfer);
+  factory->OrtEpFactory::GetNumCustomOpDomains = member("GetNumCustomOpDomains", &count_domains);
+  factory->OrtEpFactory::GetCustomOpDomains = member("GetCustomOpDomains", &get_domains);
+  if (OrtStatus* bad = make_domain(*factory)) {
+    g_api->ReleaseCustomOpDomain(factory->domain);
+    delete factory;
+    return bad;
+  }
   factories[0] = factory;
   return nullptr;
 }
 
 ORT_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   called("ReleaseEpFactory");
-  delete static_cast<Factory*>(factory);
+  auto* own = static_cast<Factory*>(factory);
+  g_api->ReleaseCustomOpDomain(own->domain);
+  delete own;
   return nullptr;
 }
 }

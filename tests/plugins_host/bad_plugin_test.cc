@@ -209,6 +209,25 @@ INSTANTIATE_TEST_SUITE_P(Fails, BadPlugin,
                                            Case{"fail Compute", Step::kRun, "the plugin cannot"},
                                            Case{"fail OnRunEnd", Step::kRun, "the plugin cannot"}));
 
+// The EP's own operators.
+INSTANTIATE_TEST_SUITE_P(
+    CustomOps, BadPlugin,
+    ::testing::Values(Case{"null GetNumCustomOpDomains", Step::kNone}, Case{"null GetCustomOpDomains", Step::kNone},
+                      Case{"data GetCustomOpDomains", Step::kLoad, "GetCustomOpDomains does not point to a function"},
+                      Case{"throw GetNumCustomOpDomains", Step::kLoad, "GetNumCustomOpDomains throws"},
+                      Case{"fail GetNumCustomOpDomains", Step::kLoad, "the plugin cannot"},
+                      Case{"throw GetCustomOpDomains", Step::kLoad, "GetCustomOpDomains throws"},
+                      Case{"fail GetCustomOpDomains", Step::kLoad, "the plugin cannot"},
+                      Case{"too many domains", Step::kLoad, "1099511627776 domains"},
+                      Case{"null domain", Step::kLoad, "gives a null OrtCustomOpDomain"},
+                      Case{"domain of nobody", Step::kLoad, "CreateCustomOpDomain did not make"},
+                      Case{"released domain", Step::kLoad, "CreateCustomOpDomain did not make, or that is released"},
+                      Case{"an operator twice", Step::kLoad, "two operators \"Nothing\" that take the same inputs"},
+                      Case{"null operator", Step::kRegister, "op"},
+                      Case{"null name of an operator", Step::kRegister, "OrtCustomOp::GetName gives null"},
+                      Case{"throw GetName of an operator", Step::kRegister, "OrtCustomOp::GetName throws"},
+                      Case{"operator without KernelDestroy", Step::kRegister, "OrtCustomOp::KernelDestroy is null"}));
+
 // A claim that cannot hold is dropped, and the CPU EP runs what is left.
 INSTANTIATE_TEST_SUITE_P(Claims, BadPlugin,
                          ::testing::Values(Case{"claims a node twice in a region", Step::kNone},
@@ -250,6 +269,8 @@ TEST(PluginHost, CallsComeInTheOrderOfTheReference) {
   EXPECT_THAT(calls, ElementsAreArray({"CreateEpFactories",
                                        "GetSupportedDevices",
                                        "CreateDataTransfer",
+                                       "GetNumCustomOpDomains",
+                                       "GetCustomOpDomains",
                                        "CreateEp",
                                        "IsConcurrentRunSupported",
                                        "CreateDataTransfer",

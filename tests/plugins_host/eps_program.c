@@ -1,0 +1,316 @@
+// Drives EP plugins through the C ABI of any library that has it, and prints what comes of it; eps_test.py compares
+// ONNX Runtime's answers with ours. Usage: eps_program LIBRARY COMMAND...
+//
+//   plugin NAME=PATH       registers an EP library
+//   config KEY=VALUE       a session config entry
+//   profile PREFIX         the session writes a profile
+//   read NAME=TEXT         the data that EPContext nodes name
+//   ep NAME[,KEY=VALUE...] the next EP in order of preference
+//   session MODEL          makes a session; later options are for the next one
+//   nodes                  who runs which node
+//   run [,KEY=VALUE...]    runs it on fixed inputs, with run config entries, and prints the outputs
+//   again [new],[...]      runs it four times with one input of [3, 4], in the same or in new memory
+//   dynamic KEY=VALUE      SetEpDynamicOptions
+//   end                    ends profiling, and prints the file's name
+//
+// A call that fails prints its code; the message goes to stderr.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/onnxruntime_c_api.h>
+
+enum { kMostValues = 8, kMostElements = 4096, kMostPairs = 8 };
+
+static const OrtApi* api;
+static OrtEnv* env;
+static OrtSessionOptions* options;
+static OrtSession* session;
+static OrtAllocator* allocator;
+static const char* named_data;
+
+// Prints and releases a status; 1 for a failure.
+static int failed(const char* what, OrtStatus* status) {
+  if (status == NULL) return 0;
+  printf("%s: code %d\n", what, (int)api->GetErrorCode(status));
+  fprintf(stderr, "%s: %s\n", what, api->GetErrorMessage(status));
+  api->ReleaseStatus(status);
+  return 1;
+}
+
+static void need(const char* what, OrtStatus* status) {
+  if (failed(what, status)) exit(2);
+}
+
+// Splits "KEY=VALUE,KEY=VALUE" in place.
+static size_t split(char* text, const char** keys, const char** values) {
+  size_t count = 0;
+  for (char* pair = strtok(text, ","); pair != NULL && count < kMostPairs; pair = strtok(NULL, ",")) {
+    char* at = strchr(pair, '=');
+    if (at == NULL) exit(3);
+    *at = '\0';
+    keys[count] = pair;
+    values[count++] = at + 1;
+  }
+  return count;
+}
+
+static OrtStatus* read_named(void* state, const char* name, OrtAllocator* with, void** buffer, size_t* size) {
+  const char* text = strchr((const char*)state, '=');
+  const size_t length = (size_t)(text - (const char*)state);
+  if (strlen(name) != length || strncmp(name, (const char*)state, length) != 0)
+    return api->CreateStatus(ORT_NO_SUCHFILE, "there is no data of that name");
+  *size = strlen(text + 1);
+  *buffer = with->Alloc(with, *size);
+  memcpy(*buffer, text + 1, *size);
+  return NULL;
+}
+
+static void append_ep(char* text) {
+  char* rest = strchr(text, ',');
+  if (rest != NULL) *rest++ = '\0';
+  const char *keys[kMostPairs], *values[kMostPairs];
+  const size_t pairs = rest != NULL ? split(rest, keys, values) : 0;
+  const OrtEpDevice* const* devices = NULL;
+  size_t count = 0;
+  need("GetEpDevices", api->GetEpDevices(env, &devices, &count));
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(api->EpDevice_EpName(devices[i]), text) != 0) continue;
+    failed("append", api->SessionOptionsAppendExecutionProvider_V2(options, env, &devices[i], 1, keys, values, pairs));
+    return;
+  }
+  printf("no device of %s\n", text);
+}
+
+static void make_session(const char* model) {
+  if (session != NULL) api->ReleaseSession(session);
+  session = NULL;
+  if (!failed("session", api->CreateSession(env, model, options, &session))) printf("session made\n");
+  api->ReleaseSessionOptions(options);
+  need("CreateSessionOptions", api->CreateSessionOptions(&options));
+  need("record", api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+}
+
+static int by_text(const void* a, const void* b) { return strcmp((const char*)a, (const char*)b); }
+
+static void print_nodes(void) {
+  static char lines[256][128];
+  size_t count = 0, parts = 0;
+  const OrtEpAssignedSubgraph* const* subgraphs = NULL;
+  need("assignment", api->Session_GetEpGraphAssignmentInfo(session, &subgraphs, &parts));
+  for (size_t p = 0; p < parts; ++p) {
+    const char* ep = NULL;
+    const OrtEpAssignedNode* const* nodes = NULL;
+    size_t size = 0;
+    need("name", api->EpAssignedSubgraph_GetEpName(subgraphs[p], &ep));
+    need("nodes", api->EpAssignedSubgraph_GetNodes(subgraphs[p], &nodes, &size));
+    for (size_t n = 0; n < size && count < 256; ++n) {
+      const char *name = NULL, *type = NULL;
+      need("name", api->EpAssignedNode_GetName(nodes[n], &name));
+      need("type", api->EpAssignedNode_GetOperatorType(nodes[n], &type));
+      snprintf(lines[count++], sizeof lines[0], "%s %s: %s", type, name, ep);
+    }
+  }
+  qsort(lines, count, sizeof lines[0], by_text);
+  for (size_t i = 0; i < count; ++i) printf("%s\n", lines[i]);
+}
+
+static size_t shape_of(const OrtTensorTypeAndShapeInfo* info, int64_t* dims, size_t* rank) {
+  need("rank", api->GetDimensionsCount(info, rank));
+  need("dims", api->GetDimensions(info, dims, *rank));
+  size_t elements = 1;
+  for (size_t d = 0; d < *rank; ++d) {
+    if (dims[d] < 0) dims[d] = 3;
+    elements *= (size_t)dims[d];
+  }
+  return elements;
+}
+
+static OrtValue* make_input(size_t index, char** name) {
+  OrtTypeInfo* type_info = NULL;
+  const OrtTensorTypeAndShapeInfo* info = NULL;
+  ONNXTensorElementDataType type;
+  int64_t dims[8];
+  size_t rank = 0;
+  need("input name", api->SessionGetInputName(session, index, allocator, name));
+  need("input type", api->SessionGetInputTypeInfo(session, index, &type_info));
+  need("cast", api->CastTypeInfoToTensorInfo(type_info, &info));
+  need("type", api->GetTensorElementType(info, &type));
+  const size_t elements = shape_of(info, dims, &rank);
+  OrtValue* value = NULL;
+  void* data = NULL;
+  need("tensor", api->CreateTensorAsOrtValue(allocator, dims, rank, type, &value));
+  need("data", api->GetTensorMutableData(value, &data));
+  for (size_t i = 0; i < elements; ++i) {
+    const int number = (int)(i * 7 % 11) - 5;
+    if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) ((float*)data)[i] = (float)number * 0.5f;
+    if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64) ((int64_t*)data)[i] = number;
+    if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32) ((int32_t*)data)[i] = number + 5;
+  }
+  api->ReleaseTypeInfo(type_info);
+  return value;
+}
+
+static void print_value(const char* name, const OrtValue* value) {
+  OrtTensorTypeAndShapeInfo* info = NULL;
+  ONNXTensorElementDataType type;
+  int64_t dims[8];
+  size_t rank = 0;
+  void* data = NULL;
+  need("shape", api->GetTensorTypeAndShape(value, &info));
+  need("type", api->GetTensorElementType(info, &type));
+  const size_t elements = shape_of(info, dims, &rank);
+  need("data", api->GetTensorMutableData((OrtValue*)value, &data));
+  printf("%s [", name);
+  for (size_t d = 0; d < rank; ++d) printf(" %d", (int)dims[d]);
+  printf(" ]");
+  for (size_t i = 0; i < elements && i < kMostElements; ++i) {
+    if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) printf(" %.4f", (double)((float*)data)[i]);
+    if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64) printf(" %lld", (long long)((int64_t*)data)[i]);
+  }
+  printf("\n");
+  api->ReleaseTensorTypeAndShapeInfo(info);
+}
+
+static void run(char* text) {
+  OrtRunOptions* run_options = NULL;
+  const char *keys[kMostPairs], *values[kMostPairs];
+  need("CreateRunOptions", api->CreateRunOptions(&run_options));
+  const size_t pairs = split(text, keys, values);
+  for (size_t i = 0; i < pairs; ++i) need("run entry", api->AddRunConfigEntry(run_options, keys[i], values[i]));
+  size_t inputs = 0, outputs = 0;
+  need("inputs", api->SessionGetInputCount(session, &inputs));
+  need("outputs", api->SessionGetOutputCount(session, &outputs));
+  if (inputs > kMostValues || outputs > kMostValues) exit(3);
+  char *input_names[kMostValues], *output_names[kMostValues];
+  OrtValue *input_values[kMostValues], *output_values[kMostValues] = {NULL};
+  for (size_t i = 0; i < inputs; ++i) input_values[i] = make_input(i, &input_names[i]);
+  for (size_t i = 0; i < outputs; ++i)
+    need("output name", api->SessionGetOutputName(session, i, allocator, &output_names[i]));
+  if (!failed("run",
+              api->Run(session, run_options, (const char* const*)input_names, (const OrtValue* const*)input_values,
+                       inputs, (const char* const*)output_names, outputs, output_values))) {
+    for (size_t i = 0; i < outputs; ++i) print_value(output_names[i], output_values[i]);
+  }
+  for (size_t i = 0; i < inputs; ++i) {
+    api->ReleaseValue(input_values[i]);
+    allocator->Free(allocator, input_names[i]);
+  }
+  for (size_t i = 0; i < outputs; ++i) {
+    if (output_values[i] != NULL) api->ReleaseValue(output_values[i]);
+    allocator->Free(allocator, output_names[i]);
+  }
+  api->ReleaseRunOptions(run_options);
+}
+
+// Four runs with the same tensors, the input one more each time; the outputs of the program's, so that nothing moves.
+// "new": the third and fourth run have other tensors.
+static void run_again(char* text) {
+  const int moves = strncmp(text, "new", 3) == 0;
+  const char *keys[kMostPairs], *values[kMostPairs];
+  const size_t pairs = split(text + (moves ? 3 : 0), keys, values);
+  OrtRunOptions* run_options = NULL;
+  need("CreateRunOptions", api->CreateRunOptions(&run_options));
+  for (size_t i = 0; i < pairs; ++i) need("run entry", api->AddRunConfigEntry(run_options, keys[i], values[i]));
+  char *name = NULL, *output_name = NULL;
+  need("output name", api->SessionGetOutputName(session, 0, allocator, &output_name));
+  OrtValue *inputs[2] = {NULL}, *outputs[2] = {NULL};
+  const int64_t dims[] = {3, 4};
+  for (int i = 0; i < 2; ++i) {
+    if (name != NULL) allocator->Free(allocator, name);
+    inputs[i] = make_input(0, &name);
+    need("tensor", api->CreateTensorAsOrtValue(allocator, dims, 2, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &outputs[i]));
+  }
+  for (int turn = 0; turn < 4; ++turn) {
+    const int which = moves && turn >= 2;
+    void* data = NULL;
+    need("data", api->GetTensorMutableData(inputs[which], &data));
+    for (int i = 0; i < 12; ++i) ((float*)data)[i] = (float)(i - 6 + turn);
+    if (!failed("run", api->Run(session, run_options, (const char* const*)&name, (const OrtValue* const*)&inputs[which],
+                                1, (const char* const*)&output_name, 1, &outputs[which])))
+      print_value(output_name, outputs[which]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    api->ReleaseValue(inputs[i]);
+    api->ReleaseValue(outputs[i]);
+  }
+  allocator->Free(allocator, name);
+  allocator->Free(allocator, output_name);
+  api->ReleaseRunOptions(run_options);
+}
+
+static void set_dynamic(char* text) {
+  const char *keys[kMostPairs], *values[kMostPairs];
+  const size_t pairs = split(text, keys, values);
+  if (!failed("dynamic", api->SetEpDynamicOptions(session, keys, values, pairs))) printf("dynamic options set\n");
+}
+
+static void end_profile(void) {
+  char* file = NULL;
+  if (failed("end", api->SessionEndProfiling(session, allocator, &file))) return;
+  printf("profile %s\n", file);
+  allocator->Free(allocator, file);
+}
+
+static void plugin(char* text) {
+  char* at = strchr(text, '=');
+  if (at == NULL) exit(3);
+  *at = '\0';
+  failed("plugin", api->RegisterExecutionProviderLibrary(env, text, at + 1));
+}
+
+static void config(char* text) {
+  const char *keys[kMostPairs], *values[kMostPairs];
+  if (split(text, keys, values) != 1) exit(3);
+  need("config", api->AddSessionConfigEntry(options, keys[0], values[0]));
+}
+
+static void command(const char* word, char* text) {
+  const int needs_session = strcmp(word, "nodes") == 0 || strcmp(word, "run") == 0 || strcmp(word, "again") == 0 ||
+                            strcmp(word, "dynamic") == 0 || strcmp(word, "end") == 0;
+  if (needs_session && session == NULL) return;
+  if (strcmp(word, "plugin") == 0)
+    plugin(text);
+  else if (strcmp(word, "config") == 0)
+    config(text);
+  else if (strcmp(word, "profile") == 0)
+    need("profile", api->EnableProfiling(options, text));
+  else if (strcmp(word, "read") == 0) {
+    named_data = text;
+    need("read", api->SessionOptions_SetEpContextDataReadFunc(options, read_named, (void*)named_data));
+  } else if (strcmp(word, "ep") == 0)
+    append_ep(text);
+  else if (strcmp(word, "session") == 0)
+    make_session(text);
+  else if (strcmp(word, "nodes") == 0)
+    print_nodes();
+  else if (strcmp(word, "run") == 0)
+    run(text);
+  else if (strcmp(word, "again") == 0)
+    run_again(text);
+  else if (strcmp(word, "dynamic") == 0)
+    set_dynamic(text);
+  else if (strcmp(word, "end") == 0)
+    end_profile();
+  else
+    exit(3);
+}
+
+int main(int count, char** words) {
+  if (count < 2) return 3;
+  void* library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) return 3;
+  const OrtApiBase* (*base)(void);
+  *(void**)&base = dlsym(library, "OrtGetApiBase");
+  api = base()->GetApi(ORT_API_VERSION);
+  if (api == NULL) return 3;
+  need("CreateEnv", api->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "eps", &env));
+  need("allocator", api->GetAllocatorWithDefaultOptions(&allocator));
+  need("CreateSessionOptions", api->CreateSessionOptions(&options));
+  need("record", api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+  for (int i = 2; i + 1 < count; i += 2) command(words[i], words[i + 1]);
+  if (session != NULL) api->ReleaseSession(session);
+  api->ReleaseSessionOptions(options);
+  api->ReleaseEnv(env);
+  return 0;
+}

@@ -1,0 +1,362 @@
+"""EP plugins through the C ABI: the same program with the same plugins, in ONNX Runtime and in Tenon.
+
+TENON_LIBRARY, TENON_CLI, TENON_EPS_PROGRAM, TENON_OWN_PLUGIN and TENON_SIM_PLUGIN are set by CMake. The stock library is
+the onnxruntime package's.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import numpy
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+OURS = os.environ["TENON_LIBRARY"]
+STOCK = str(next((pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")))
+HOSTS = {"stock": STOCK, "tenon": OURS}
+OWN = ["plugin", "own=" + os.environ["TENON_OWN_PLUGIN"]]
+SIM = ["plugin", "sim=" + os.environ["TENON_SIM_PLUGIN"]]
+SIM_EP = "TenonSimExecutionProvider"
+
+
+def drive(host, folder, *words):
+    """What the program prints, line by line."""
+    done = subprocess.run([os.environ["TENON_EPS_PROGRAM"], HOSTS[host], *map(str, words)], cwd=folder, text=True,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
+    drive.messages = done.stderr
+    return done.stdout.splitlines()
+
+
+def same_in_both(folder, *words):
+    answers = {host: drive(host, folder, *words) for host in HOSTS}
+    assert answers["tenon"] == answers["stock"]
+    return answers["tenon"]
+
+
+def floats(name, shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def save(folder, name, nodes, inputs, outputs, between=()):
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("tenon.test", 1), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, value_info=between)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(folder / name))
+    return name
+
+
+node = helper.make_node
+
+
+@pytest.fixture
+def custom(tmp_path):
+    """Relu, Twice, Sigmoid, Total; and Total of int64, an operator of the same name."""
+    return save(tmp_path, "custom.onnx", [
+        node("Relu", ["x"], ["a"], "relu"), node("Twice", ["a"], ["b"], "twice", domain="tenon.test", plus=0.25),
+        node("Sigmoid", ["b"], ["c"], "sigmoid"), node("Total", ["c"], ["y"], "total", domain="tenon.test"),
+        node("Total", ["i"], ["z"], "total64", domain="tenon.test")],
+        [floats("x", ["n", 4]), floats("i", [5], TensorProto.INT64)],
+        [floats("y", [1]), floats("z", [1], TensorProto.INT64)])
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """Relu, Sigmoid, Neg, Tanh, Neg: OwnEp can run Relu and Neg, the simulated device all of it."""
+    types = ["Relu", "Sigmoid", "Neg", "Tanh", "Neg"]
+    names = ["x", "a", "b", "c", "d", "y"]
+    nodes = [node(kind, [names[i]], [names[i + 1]], f"{kind.lower()}{i}") for i, kind in enumerate(types)]
+    return save(tmp_path, "chain.onnx", nodes, [floats("x", ["n", 4])], [floats("y", ["n", 4])])
+
+
+# Issue 4: custom-op domains of a plugin. The EP compiles one operator; those that it leaves run by their own kernels.
+@pytest.mark.parametrize("claim, owner", [("", "OwnEp"), ("Twice", "OwnEp"), ("Relu", "CPUExecutionProvider")])
+def test_a_plugins_own_operators_run(tmp_path, custom, claim, owner):
+    ep = "OwnEp" + (f",claim={claim}" if claim else "")
+    lines = same_in_both(tmp_path, *OWN, "ep", ep, "session", custom, "nodes", "-", "run", "")
+    assert f"Twice twice: {owner}" in lines and "Total total64: CPUExecutionProvider" in lines
+    assert lines[-2:] == ["y [ 1 ] 8.5606", "z [ 1 ] 1"]
+
+
+def test_without_the_ep_its_operators_are_not_known(tmp_path, custom):
+    for host in HOSTS:
+        assert drive(host, tmp_path, *OWN, "session", custom)[0].startswith("session: code")
+
+
+# The operator says the shape: the model's output has it, though the file does not.
+def test_an_operator_infers_its_shapes(tmp_path):
+    model = save(tmp_path, "shape.onnx", [node("Twice", ["x"], ["y"], "twice", domain="tenon.test", plus=1.0)],
+                 [floats("x", [2, 4])], [onnx.ValueInfoProto(name="y", type=onnx.TypeProto(
+                     tensor_type=onnx.TypeProto.Tensor(elem_type=TensorProto.FLOAT)))])
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "session", model, "run", "")
+    assert lines[-1].startswith("y [ 2 4 ] ")
+
+
+# SetEpDynamicOptions reaches OrtEp::SetDynamicOptions; run options reach OnRunStart.
+def test_options_reach_the_ep_while_the_session_lives(tmp_path, custom):
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "session", custom, "run", "", "dynamic", "own.factor=2", "run", "",
+                         "run", "own.shift=1", "run", "", "dynamic", "nope=1", "run", "")
+    results = [line for line in lines if line.startswith("y ")]
+    assert results[1] == results[3] == results[4] != results[0] and results[2] not in (results[0], results[1])
+    assert "dynamic: code 11" in lines  # the plugin's own code, ORT_EP_FAIL
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_profile_has_the_eps_events(tmp_path, custom, host):
+    lines = drive(host, tmp_path, *OWN, "profile", "profile", "ep", "OwnEp", "session", custom, "run", "", "end", "-")
+    events = json.loads((tmp_path / lines[-1].removeprefix("profile ")).read_text())
+    own = [event for event in events if event["name"] == "OwnEp.compute"]
+    nodes = [event for event in events if event["args"].get("provider") == "OwnEp"]
+    assert len(own) == len(nodes) == 2
+    for event, of in zip(own, nodes):
+        assert event["cat"] == "Kernel" and event["args"]["text"] == 'a "quoted" \\ text' and event["pid"] == 1
+        assert of["cat"] == "Node" and of["name"].endswith("_kernel_time")
+        assert of["ts"] - 1000 <= event["ts"] <= of["ts"] + of["dur"] + 1000  # microseconds of one clock
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_an_ep_may_have_no_profiler(tmp_path, custom, host):
+    lines = drive(host, tmp_path, *OWN, "profile", "profile", "ep", "OwnEp,profiler=0", "session", custom, "run", "", "end",
+                  "-")
+    events = json.loads((tmp_path / lines[-1].removeprefix("profile ")).read_text())
+    assert not [event for event in events if event["name"] == "OwnEp.compute"]
+    assert "model_run" in [event["name"] for event in events]
+
+
+# OrtEp's graph capture: the second run is captured (the host makes it at once), later ones are replays.
+def negations(folder):
+    return save(folder, "negations.onnx", [node("Relu", ["x"], ["a"], "relu"), node("Neg", ["a"], ["y"], "neg")],
+                [floats("x", [3, 4])], [floats("y", [3, 4])])
+
+
+def test_a_captured_graph_is_replayed(tmp_path):
+    plain = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "session", negations(tmp_path), "again", "")
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp,capture=1", "session", negations(tmp_path), "again", "")
+    assert lines[1:-1] == plain[1:] and len(set(lines[1:5])) == 4
+    assert lines[-1] == "OwnEp replayed 3"
+
+
+def test_a_run_may_say_that_it_captures_nothing(tmp_path):
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp,capture=1", "session", negations(tmp_path), "again", "gpu_graph_id=-1")
+    assert lines[-1] == "OwnEp replayed 0" and len(set(lines[1:5])) == 4
+
+
+def test_each_graph_number_has_its_own_graph(tmp_path):
+    words = [word for graph in (7, 8, 7) for word in ("again", f"gpu_graph_id={graph}")]
+    lines = drive("tenon", tmp_path, *OWN, "ep", "OwnEp,capture=1", "session", negations(tmp_path), *words)
+    assert lines[1:5] == lines[5:9] == lines[9:13]
+
+
+# ONNX Runtime replays what it has, whatever memory the run gives it; Tenon gives the graph up and captures another.
+def test_a_run_with_other_memory_is_right_too(tmp_path):
+    plain = drive("tenon", tmp_path, *OWN, "ep", "OwnEp", "session", negations(tmp_path), "again", "new")
+    lines = drive("tenon", tmp_path, *OWN, "ep", "OwnEp,capture=1", "session", negations(tmp_path), "again", "new")
+    assert lines[1:-1] == plain[1:]
+    assert lines[-1] == "OwnEp replayed 2"
+
+
+def test_capturing_needs_the_whole_model(tmp_path, chain):
+    for host in HOSTS:
+        lines = drive(host, tmp_path, *OWN, "ep", "OwnEp,capture=1", "session", chain)
+        assert [line for line in lines if line.startswith("session")] == [lines[-1]] and "code" in lines[-1]
+
+
+# Issue 4: several EPs in order of preference.
+ORDERS = {
+    "own": (["OwnEp"], {"relu0": "OwnEp", "sigmoid1": "CPU", "neg2": "OwnEp", "tanh3": "CPU", "neg4": "OwnEp"}),
+    "sim": ([SIM_EP + ",exclude=Neg"],
+            {"relu0": SIM_EP, "sigmoid1": SIM_EP, "neg2": "CPU", "tanh3": SIM_EP, "neg4": "CPU"}),
+    "own_sim": (["OwnEp", SIM_EP],
+                {"relu0": "OwnEp", "sigmoid1": SIM_EP, "neg2": "OwnEp", "tanh3": SIM_EP, "neg4": "OwnEp"}),
+    "sim_own": ([SIM_EP, "OwnEp"], dict.fromkeys(["relu0", "sigmoid1", "neg2", "tanh3", "neg4"], SIM_EP)),
+    "sim_own_exclude": ([SIM_EP + ",exclude=Neg", "OwnEp"],
+                        {"relu0": SIM_EP, "sigmoid1": SIM_EP, "neg2": "OwnEp", "tanh3": SIM_EP, "neg4": "OwnEp"}),
+    "own_sim_mixed": (["OwnEp,claim=Neg", SIM_EP + ",exclude=Tanh"],
+                      {"relu0": SIM_EP, "sigmoid1": SIM_EP, "neg2": "OwnEp", "tanh3": "CPU", "neg4": "OwnEp"}),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mode", ["compile", "kernels"])
+def test_the_order_of_eps_decides_who_runs_a_node(tmp_path, chain, order, mode):
+    eps, owners = ORDERS[order]
+    words = [word for ep in eps for word in ("ep", ep + f",mode={mode}" * ep.startswith(SIM_EP))]
+    lines = same_in_both(tmp_path, *OWN, *SIM, *words, "session", chain, "nodes", "-", "run", "")
+    found = dict(re.fullmatch(r"\S+ (\S+): (\S+)", line).groups() for line in lines[1:6])
+    assert found == {name: "CPUExecutionProvider" if ep == "CPU" else ep for name, ep in owners.items()}
+    assert lines[-1] == same_in_both(tmp_path, "session", chain, "run", "")[-1], "the CPU EP alone gives the same"
+
+
+# The same through the command line, which is our C++ API.
+@pytest.mark.parametrize("order", ["own_sim", "sim_own_exclude", "own_sim_mixed"])
+def test_the_command_line_takes_eps_in_order(tmp_path, chain, order):
+    eps, owners = ORDERS[order]
+    words = ["--ep", ",".join(ep.split(",")[0] for ep in eps)]
+    for ep in eps:
+        name, *pairs = ep.split(",")
+        words += [word for pair in pairs for word in ("--ep-option", f"{name}.{pair}")]
+    plugins = ["--plugin", OWN[1], "--plugin", SIM[1]]
+    done = subprocess.run([os.environ["TENON_CLI"], "run", chain, "--random", "--seed", "3", "--dim", "n=3", *plugins,
+                           *words, "--output-dir", "out"], cwd=tmp_path, text=True, capture_output=True, timeout=120,
+                          env={**os.environ, "TENON_TRACE": "dispatch"})
+    assert done.returncode == 0, done.stderr
+    for name in {"OwnEp", SIM_EP}:
+        count = int(re.search(f'The EP "{name}" runs (\\d+) regions', done.stderr).group(1))
+        mine = [owner for owner in owners.values() if owner == name]
+        assert 1 <= count <= len(mine)  # neighbours may be one region
+    subprocess.run([os.environ["TENON_CLI"], "run", chain, "--random", "--seed", "3", "--dim", "n=3", "--output-dir",
+                    "cpu"], cwd=tmp_path, check=True, timeout=120)
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "out/0.npy"), numpy.load(tmp_path / "cpu/0.npy"), rtol=1e-6)
+
+
+# Issue 4, EPContext. OwnEp reads the data of its nodes through the program's function (API 31).
+def own_context(folder, **changes):
+    attributes = {"source": "OwnEp", "embed_mode": 0, "main_context": 1, "ep_cache_context": "program.bin",
+                  "partition_name": "p", **changes}
+    return save(folder, "context.onnx", [node("EPContext", ["x"], ["y"], "context", domain="com.microsoft", **attributes)],
+                [floats("x", ["n", 4])], [floats("y", ["n", 4])])
+
+
+def test_context_data_comes_from_the_programs_function(tmp_path):
+    model = own_context(tmp_path)
+    neg = same_in_both(tmp_path, *OWN, "read", "program.bin=Neg", "ep", "OwnEp", "session", model, "run", "")
+    relu = same_in_both(tmp_path, *OWN, "read", "program.bin=Relu", "ep", "OwnEp", "session", model, "run", "")
+    assert neg[-1].startswith("y [ 3 4 ] 2.5000 -1.0000") and relu[-1].startswith("y [ 3 4 ] 0.0000 1.0000")
+
+
+@pytest.mark.parametrize("read", [[], ["read", "other.bin=Neg"], ["read", "program.bin=garbage"]])
+def test_context_data_that_is_not_there_or_is_no_program_is_a_status(tmp_path, read):
+    model = own_context(tmp_path)
+    for host in HOSTS:
+        lines = drive(host, tmp_path, *OWN, *read, "ep", "OwnEp", "session", model)
+        assert lines[0].startswith("session: code")
+
+
+def test_a_context_of_another_ep_is_not_taken(tmp_path):
+    model = own_context(tmp_path, source="SomebodyElse")
+    for host in HOSTS:
+        lines = drive(host, tmp_path, *OWN, "read", "program.bin=Neg", "ep", "OwnEp", "session", model)
+        assert lines[0].startswith("session: code")
+
+
+def sim_context(embed, folder, name="made.onnx"):
+    return ["config", "ep.context_enable=1", "config", f"ep.context_embed_mode={embed}", "config",
+            f"ep.context_file_path={folder / name}"]
+
+
+def contexts_in(path):
+    return [one for one in onnx.load(str(path)).graph.node if one.op_type == "EPContext"]
+
+
+@pytest.mark.parametrize("embed", [0, 1])
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_compiled_model_is_written_and_loads_again(tmp_path, chain, host, embed):
+    eps = ["ep", f"{SIM_EP},exclude=Tanh"]
+    wanted = drive(host, tmp_path, *SIM, *eps, *sim_context(embed, tmp_path), "session", chain, "run", "")[-1]
+    made = contexts_in(tmp_path / "made.onnx")
+    sources = [a.s.decode() for one in made for a in one.attribute if a.name == "source"]
+    assert sources == [SIM_EP, SIM_EP], "one before Tanh, which the EP leaves, and one after it"
+    assert len(list(tmp_path.glob("*.bin"))) == (0 if embed else 2)
+    # What one host has written, both load.
+    for other in HOSTS:
+        lines = drive(other, tmp_path, *SIM, *eps, "session", "made.onnx", "nodes", "-", "run", "")
+        assert lines[-1] == wanted and any(line.startswith("EPContext") and SIM_EP in line for line in lines)
+
+
+def test_a_context_model_that_is_there_is_not_overwritten(tmp_path, chain):
+    (tmp_path / "made.onnx").write_text("something")
+    for host in HOSTS:
+        lines = drive(host, tmp_path, *SIM, "ep", SIM_EP, *sim_context(1, tmp_path), "session", chain)
+        assert lines[0].startswith("session: code") and (tmp_path / "made.onnx").read_text() == "something"
+
+
+def test_a_context_needs_its_own_ep(tmp_path, chain):
+    """No EP, or another one, cannot run the node."""
+    drive("tenon", tmp_path, *SIM, "ep", SIM_EP, *sim_context(1, tmp_path), "session", chain)
+    for words in ([], [*OWN, "ep", "OwnEp"]):
+        for host in HOSTS:
+            assert drive(host, tmp_path, *words, "session", "made.onnx")[0].startswith("session: code")
+
+
+def test_a_missing_or_broken_program_is_a_status(tmp_path, chain):
+    drive("tenon", tmp_path, *SIM, "ep", SIM_EP, *sim_context(0, tmp_path), "session", chain)
+    programs = list(tmp_path.glob("*.bin"))
+    assert programs
+    again = [*SIM, "ep", SIM_EP, "session", "made.onnx", "run", ""]
+    assert drive("tenon", tmp_path, *again)[0] == "session made"
+    content = programs[0].read_bytes()
+    for broken in (b"", content[:-1], content[: len(content) // 2], b"\xff" * len(content), content + b"x"):
+        programs[0].write_bytes(broken)
+        for host in HOSTS:
+            assert drive(host, tmp_path, *again)[0].startswith("session: code"), broken[:20]
+    programs[0].unlink()
+    for host in HOSTS:
+        assert drive(host, tmp_path, *again)[0].startswith("session: code")
+        if host == "tenon":
+            assert programs[0].name in drive.messages
+
+
+def test_a_compiled_program_may_not_leave_the_models_folder(tmp_path, chain):
+    drive("tenon", tmp_path, *SIM, "ep", SIM_EP, *sim_context(0, tmp_path), "session", chain)
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    model = onnx.load(str(tmp_path / "made.onnx"))
+    for one in model.graph.node:
+        for attribute in one.attribute:
+            if attribute.name == "ep_cache_context":
+                attribute.s = b"../" + attribute.s
+    onnx.save(model, str(inner / "made.onnx"))
+    assert drive("tenon", inner, *SIM, "ep", SIM_EP, "session", "made.onnx")[0].startswith("session: code")
+
+
+def test_several_eps_each_have_their_contexts(tmp_path):
+    """A node of OwnEp and one of the simulated device in one model."""
+    first = save(tmp_path, "plain.onnx", [node("Sigmoid", ["a"], ["y"], "sigmoid")], [floats("a", ["n", 4])],
+                 [floats("y", ["n", 4])])
+    drive("tenon", tmp_path, *SIM, "ep", SIM_EP, *sim_context(1, tmp_path), "session", first)
+    theirs = contexts_in(tmp_path / "made.onnx")[0]
+    own = node("EPContext", ["x"], ["a"], "own", domain="com.microsoft", source="OwnEp", embed_mode=0,
+               main_context=1, ep_cache_context="program.bin", partition_name="p")
+    both = save(tmp_path, "both.onnx", [own, theirs], [floats("x", ["n", 4])], [floats("y", ["n", 4])],
+                [floats("a", ["n", 4])])
+    plain = save(tmp_path, "wanted.onnx", [node("Neg", ["x"], ["a"]), node("Sigmoid", ["a"], ["y"])],
+                 [floats("x", ["n", 4])], [floats("y", ["n", 4])])
+    wanted = drive("tenon", tmp_path, "session", plain, "run", "")[-1]
+    for order in (["ep", "OwnEp", "ep", SIM_EP], ["ep", SIM_EP, "ep", "OwnEp"]):
+        lines = same_in_both(tmp_path, *OWN, *SIM, "read", "program.bin=Neg", *order, "session", both, "nodes", "-", "run", "")
+        assert lines[-1] == wanted
+        assert sorted(line.split(": ")[1] for line in lines[1:3]) == ["OwnEp", SIM_EP]
+
+
+# One model with the contexts of both.
+@pytest.mark.parametrize("host", HOSTS)
+def test_several_eps_write_their_contexts_into_one_model(tmp_path, chain, host):
+    eps = ["ep", f"{SIM_EP},exclude=Neg", "ep", "OwnEp"]
+    wanted = drive(host, tmp_path, *OWN, *SIM, *eps, *sim_context(1, tmp_path), "session", chain, "run", "")[-1]
+    sources = [a.s.decode() for one in contexts_in(tmp_path / "made.onnx") for a in one.attribute if a.name == "source"]
+    assert sorted(sources) == ["OwnEp", "OwnEp", SIM_EP, SIM_EP]
+    for other in HOSTS:
+        lines = drive(other, tmp_path, *OWN, *SIM, *eps, "session", "made.onnx", "nodes", "-", "run", "")
+        assert lines[-1] == wanted
+        assert sorted(line.split(": ")[1] for line in lines[1:5]) == sorted(sources)
+
+
+# What the EP says of its compiled parts travels with the model, and it is asked about it when the model is loaded.
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_compiled_model_of_another_version_is_refused(tmp_path, chain, host):
+    drive(host, tmp_path, *SIM, "ep", SIM_EP, *sim_context(1, tmp_path), "session", chain)
+    model = onnx.load(str(tmp_path / "made.onnx"))
+    said = {entry.key: entry for entry in model.metadata_props}[f"ep_compatibility_info.{SIM_EP}"]
+    assert said.value
+    said.value = "tenon-sim;program=999"
+    onnx.save(model, str(tmp_path / "other.onnx"))
+    for other in HOSTS:
+        assert drive(other, tmp_path, *SIM, "ep", SIM_EP, "session", "made.onnx")[0] == "session made"
+        assert drive(other, tmp_path, *SIM, "ep", SIM_EP, "session", "other.onnx")[0].startswith("session: code")
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-q", "-rs"]))
