@@ -140,7 +140,8 @@ Status SimStream::wait_fence(const Fence& fence) {
     Status status = fence.wait(kWaitSliceNs);
     if (status.code() != StatusCode::kCancelled) return status;
     TENON_TRY_ASSIGN(const uint64_t reached, fence.timeline->value());
-    if (reached >= fence.value) return status;  // a poison that says cancelled
+    // It came after the slice was over, or is a poison that says cancelled: the fence itself knows which.
+    if (reached >= fence.value) return fence.wait(kWaitSliceNs);
     if (cancel_waits_)
       return cancelled("Stream \"{}\" is destroyed while it waits for value {} of {}.", name_, fence.value,
                        fence.timeline->name());
