@@ -121,5 +121,83 @@ TEST(CustomOps, AnyTypeOfOutputIsThatOfTheFirstAnyTypeOfInput) {
   EXPECT_FALSE(*CustomOps(domains).infer_types(graph));
 }
 
+// "Scale" whose output has the shape that `infer` says.
+OrtCustomOp make_shaped_op(decltype(OrtCustomOp::InferOutputShapeFn) infer) {
+  OrtCustomOp op = make_op();
+  op.InferOutputShapeFn = infer;
+  return op;
+}
+
+Graph make_shaped_graph() {
+  Graph graph = make_graph(DataType::kFloat, DataType::kFloat);
+  for (ValueId id : graph.inputs) {
+    graph.value(id).has_rank = true;
+    graph.value(id).dims = {Dim{-1, "n"}, Dim{4, {}}};
+  }
+  graph.value(graph.nodes[0].inputs[1]).has_rank = true;
+  Attribute attribute;
+  attribute.name = "axis";
+  attribute.i = 1;
+  graph.nodes[0].attributes.push_back(attribute);
+  return graph;
+}
+
+TEST(CustomOps, AnOperatorSaysTheShapesOfItsOutputs) {
+  const OrtCustomOp op = make_shaped_op([](const OrtCustomOp*, OrtShapeInferContext* context) -> OrtStatusPtr {
+    size_t inputs = 0;
+    EXPECT_EQ(ort_api::ShapeInferContext_GetInputCount(context, &inputs), nullptr);
+    EXPECT_EQ(inputs, 2u);
+    const OrtOpAttr* attribute = nullptr;
+    EXPECT_EQ(ort_api::ShapeInferContext_GetAttribute(context, "axis", &attribute), nullptr);
+    EXPECT_NE(attribute, nullptr);
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    OrtStatus* const beyond = ort_api::ShapeInferContext_GetInputTypeShape(context, 2, &info);
+    EXPECT_STREQ(ort_api::GetErrorMessage(beyond), "Failed to fetch type shape info for the index.");
+    ort_api::ReleaseStatus(beyond);
+    OrtStatus* const missing = ort_api::ShapeInferContext_GetAttribute(context, "nothing", &attribute);
+    EXPECT_STREQ(ort_api::GetErrorMessage(missing), "Attribute does not exist.");
+    ort_api::ReleaseStatus(missing);
+    EXPECT_EQ(ort_api::ShapeInferContext_GetInputTypeShape(context, 0, &info), nullptr);
+    return ort_api::ShapeInferContext_SetOutputTypeShape(context, 0, info);
+  });
+  OrtCustomOpDomain domain{"mine", {&op}};
+  OrtCustomOpDomain* domains[] = {&domain};
+  Graph graph = make_shaped_graph();
+  ASSERT_TRUE(*CustomOps(domains).infer_types(graph));
+  const Value& y = graph.value(graph.outputs[0]);
+  ASSERT_TRUE(y.has_rank);
+  ASSERT_EQ(y.dims.size(), 2u);
+  EXPECT_EQ(y.dims[0].symbol, "n");
+  EXPECT_EQ(y.dims[1].value, 4);
+  EXPECT_FALSE(*CustomOps(domains).infer_types(graph));
+}
+
+TEST(CustomOps, AShapeFunctionThatFailsOrThrowsIsAStatusThatNamesTheOperator) {
+  const OrtCustomOp throws = make_shaped_op([](const OrtCustomOp*, OrtShapeInferContext*) -> OrtStatusPtr { throw 1; });
+  const OrtCustomOp fails = make_shaped_op([](const OrtCustomOp*, OrtShapeInferContext* context) -> OrtStatusPtr {
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    EXPECT_EQ(ort_api::ShapeInferContext_GetInputTypeShape(context, 0, &info), nullptr);
+    return ort_api::ShapeInferContext_SetOutputTypeShape(context, 5, info);
+  });
+  for (const OrtCustomOp* op : {&throws, &fails}) {
+    OrtCustomOpDomain domain{"mine", {op}};
+    OrtCustomOpDomain* domains[] = {&domain};
+    Graph graph = make_shaped_graph();
+    const Result<bool> inferred = CustomOps(domains).infer_types(graph);
+    ASSERT_FALSE(inferred.ok());
+    EXPECT_THAT(inferred.status().message(), HasSubstr("\"Scale\" of domain \"mine\""));
+  }
+}
+
+TEST(CustomOps, TwoOperatorsThatTakeTheSameInputsAreTold) {
+  const OrtCustomOp op = make_op();
+  OrtCustomOp other = make_op();
+  OrtCustomOpDomain domain{"mine", {&op, &other}};
+  OrtCustomOpDomain* domains[] = {&domain};
+  EXPECT_THAT(CustomOps(domains).check_names().message(), HasSubstr("two operators \"Scale\""));
+  other.GetInputType = [](const OrtCustomOp*, size_t) { return ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE; };
+  EXPECT_TRUE(CustomOps(domains).check_names().ok());
+}
+
 }  // namespace
 }  // namespace tenon::abi

@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "abi/plugin_provider.h"
+#include "abi/plugin_session.h"
 #include "abi/run_options.h"
 #include "base/log.h"
 
@@ -56,6 +57,17 @@ Status PluginProvider::release(int32_t graph) {
   const auto release = TENON_MEMBER(ep_->get(), OrtEp, ReleaseCapturedGraph);
   TENON_TRY(release.check(ep_->who()));
   return call(ep_->who(), release, ep_->get(), static_cast<int>(graph));
+}
+
+Status PluginSession::release_graph(int graph) const {
+  for (const std::shared_ptr<PluginEp>& ep : eps) {
+    const auto enabled = TENON_MEMBER(ep->get(), OrtEp, IsGraphCaptureEnabled);
+    const auto release = TENON_MEMBER(ep->get(), OrtEp, ReleaseCapturedGraph);
+    if (enabled.absent() || release.absent()) continue;
+    TENON_TRY_ASSIGN(const bool captures, call_value(ep->who(), enabled, static_cast<const OrtEp*>(ep->get())));
+    if (captures) TENON_TRY(call(ep->who(), release, ep->get(), graph));
+  }
+  return {};
 }
 
 }  // namespace tenon::abi

@@ -19,6 +19,8 @@ struct PluginSession {
   std::vector<std::shared_ptr<PluginEp>> eps;
   std::vector<std::shared_ptr<PluginProfiler>> profilers;
 
+  // Of the EPs that capture graphs and can give one up.
+  Status release_graph(int graph) const;
   // The EPs in their order; one without the member ignores all options, as in the reference. The first failure ends it.
   Status set_dynamic_options(std::span<const char* const> keys, std::span<const char* const> values) const;
 };

@@ -40,4 +40,10 @@ OrtStatus* ort_api::SetEpDynamicOptions(OrtSession* sess, const char* const* key
   return guarded([&] { return to_ort(sess->plugins.set_dynamic_options({keys, kv_len}, {values, kv_len})); });
 }
 
+// Success also when no EP captures graphs, as in the reference.
+OrtStatus* ort_api::SessionReleaseCapturedGraph(OrtSession* session, int graph_annotation_id) noexcept {
+  if (OrtStatus* bad = check_pointers("SessionReleaseCapturedGraph", {{"session", session}})) return bad;
+  return guarded([&] { return to_ort(session->plugins.release_graph(graph_annotation_id)); });
+}
+
 }  // namespace tenon::abi

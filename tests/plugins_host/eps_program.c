@@ -10,6 +10,7 @@
 //   nodes                  who runs which node
 //   run [,KEY=VALUE...]    runs it on fixed inputs, with run config entries, and prints the outputs
 //   again [new],[...]      runs it four times with one input of [3, 4], in the same or in new memory
+//   release GRAPH          SessionReleaseCapturedGraph
 //   dynamic KEY=VALUE      SetEpDynamicOptions
 //   end                    ends profiling, and prints the file's name
 //
@@ -267,7 +268,7 @@ static void config(char* text) {
 
 static void command(const char* word, char* text) {
   const int needs_session = strcmp(word, "nodes") == 0 || strcmp(word, "run") == 0 || strcmp(word, "again") == 0 ||
-                            strcmp(word, "dynamic") == 0 || strcmp(word, "end") == 0;
+                            strcmp(word, "release") == 0 || strcmp(word, "dynamic") == 0 || strcmp(word, "end") == 0;
   if (needs_session && session == NULL) return;
   if (strcmp(word, "plugin") == 0)
     plugin(text);
@@ -288,6 +289,8 @@ static void command(const char* word, char* text) {
     run(text);
   else if (strcmp(word, "again") == 0)
     run_again(text);
+  else if (strcmp(word, "release") == 0)
+    failed("release", api->SessionReleaseCapturedGraph(session, atoi(text)));
   else if (strcmp(word, "dynamic") == 0)
     set_dynamic(text);
   else if (strcmp(word, "end") == 0)

@@ -144,6 +144,13 @@ def test_a_run_may_say_that_it_captures_nothing(tmp_path):
     assert lines[-1] == "OwnEp replayed 0" and len(set(lines[1:5])) == 4
 
 
+def test_a_graph_can_be_given_up(tmp_path):
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp,capture=1", "session", negations(tmp_path), "again", "", "release", 0,
+                         "again", "")
+    assert lines[1:5] == lines[5:9] and lines[-1] == "OwnEp replayed 6"
+    assert same_in_both(tmp_path, *OWN, "ep", "OwnEp", "session", negations(tmp_path), "release", 5) == ["session made"]
+
+
 def test_each_graph_number_has_its_own_graph(tmp_path):
     words = [word for graph in (7, 8, 7) for word in ("again", f"gpu_graph_id={graph}")]
     lines = drive("tenon", tmp_path, *OWN, "ep", "OwnEp,capture=1", "session", negations(tmp_path), *words)
