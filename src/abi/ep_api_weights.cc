@@ -1,4 +1,4 @@
-// OrtEpApi: packed weights that kernels share, and kernels that run subgraphs.
+// OrtEpApi: packed weights that kernels share.
 #include "abi/prepacked_weights.h"
 #include "abi/slots.h"
 #include "abi/view_arguments.h"
@@ -9,20 +9,6 @@ OrtSharedPrePackedWeightCache::~OrtSharedPrePackedWeightCache() {
 }
 
 namespace tenon::abi {
-
-namespace {
-
-// Plugins make these kernels from the host's, which runs the subgraph; Tenon's CPU EP has none to give.
-OrtStatus* no_control_flow(const char* op_type, const OrtKernelInfo* info, OrtKernelImpl** out) noexcept {
-  clear(out);
-  if (info == nullptr) return null_argument("kernel_info");
-  if (out == nullptr) return null_argument("kernel_out");
-  return ort_error(
-      ORT_NOT_IMPLEMENTED,
-      "Tenon has no {} kernel for plugin EPs. Leave the node to the host: do not claim it in GetCapability.", op_type);
-}
-
-}  // namespace
 
 // Takes the buffers over when the call succeeds. Once for each weight.
 OrtStatus* ep_api::SharedPrePackedWeightCache_StoreWeightData(OrtSharedPrePackedWeightCache* prepacked_weight_cache,
@@ -40,20 +26,6 @@ OrtStatus* ep_api::SharedPrePackedWeightCache_StoreWeightData(OrtSharedPrePacked
     prepacked_weight_cache->buffers.assign(buffer_data_ptrs, buffer_data_ptrs + num_buffers);
     return nullptr;
   });
-}
-
-OrtStatus* ep_api::CreateIfKernel(const OrtKernelInfo* kernel_info, OrtKernelImpl** kernel_out) noexcept {
-  return no_control_flow("If", kernel_info, kernel_out);
-}
-
-OrtStatus* ep_api::CreateLoopKernel(const OrtKernelInfo* kernel_info, OrtLoopKernelHelper*,
-                                    OrtKernelImpl** kernel_out) noexcept {
-  return no_control_flow("Loop", kernel_info, kernel_out);
-}
-
-OrtStatus* ep_api::CreateScanKernel(const OrtKernelInfo* kernel_info, OrtScanKernelHelper*,
-                                    OrtKernelImpl** kernel_out) noexcept {
-  return no_control_flow("Scan", kernel_info, kernel_out);
 }
 
 }  // namespace tenon::abi

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "abi/allocator.h"
+#include "abi/control_flow_region.h"
 #include "abi/custom_op_region.h"
 #include "abi/ep_context.h"
 #include "abi/ep_support_info.h"
@@ -405,6 +406,14 @@ Status PluginProvider::create_kernel_region(const Region& region) {
     if (made->output_map[i] >= 0)
       made->places.outputs[static_cast<size_t>(made->output_map[i])] = place_of(entry->def->output_mem_type(i));
   }
+  // The bodies run on the CPU EP, and so does all around them; only the helper works in the EP's own memory.
+  if (ControlFlowImpl* flow = made->control_flow()) {
+    std::fill(made->places.inputs.begin(), made->places.inputs.end(), kHostPlace);
+    std::fill(made->places.outputs.begin(), made->places.outputs.end(), kHostPlace);
+    if (default_place_ != kHostPlace) {
+      flow->memory = {host_->allocators_[static_cast<size_t>(default_place_)], transfer_.get()};
+    }
+  }
   regions_[region.id] = std::move(made);
   return {};
 }
@@ -449,6 +458,8 @@ Tensor PluginProvider::placed_constant(const ConstantRef& constant, int32_t plac
   return found != placed_constants_.end() ? found->second.tensor : Tensor();
 }
 
+bool PluginProvider::host_runs(const Node& region) const { return region_of(region).control_flow() != nullptr; }
+
 int32_t PluginProvider::place_of(OrtMemType mem_type) const {
   return mem_type == OrtMemTypeDefault ? default_place_ : host_accessible_place_;
 }
@@ -472,6 +483,7 @@ PlaceChoice PluginProvider::choose_places(const KernelNode& node) const { return
 Result<std::unique_ptr<Kernel>> PluginProvider::create_kernel(const KernelNode& node) const {
   const auto found = regions_.find(static_cast<int32_t>(node.node->int_or("region", -1)));
   TENON_CHECK(found != regions_.end());
+  if (found->second->control_flow() != nullptr) return make_control_flow_kernel(found->second, node, *subgraphs_);
   return make_region_kernel(found->second, node, host_, memory_);
 }
 

@@ -43,6 +43,8 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   PlaceChoice choose_places(const KernelNode& node) const override;
   Result<std::unique_ptr<DeviceStream>> create_stream() override;
   bool concurrent_runs() const override { return concurrent_; }
+  bool host_runs(const Node& region) const override;
+  void set_subgraphs(const SubgraphKernels& subgraphs) override { subgraphs_ = &subgraphs; }
   Status run_start(const RunInfo& info) override;
   Status run_end(const RunInfo& info, bool synchronize) override;
 
@@ -91,6 +93,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   std::optional<OrtMemoryDevice> stream_device_;
   bool concurrent_ = true;
   bool captures_whole_model_ = true;
+  const SubgraphKernels* subgraphs_ = nullptr;
   std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
   struct PlacedConstant {
     ConstantRef source;

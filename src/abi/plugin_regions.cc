@@ -77,10 +77,19 @@ class KernelRegion final : public PluginRegion {
     TENON_TRY(release_.check(ep_->who()));
     impl_ = impl;
     TENON_TRY(compute_.check(ep_->who()));
+    control_flow_ = as_control_flow(impl);
+    if (control_flow_ != nullptr) {
+      TENON_INVALID_IF(control_flow_->op_type != info_->node.op_type,
+                       "{}: the kernel that was made for a node {} is the host's for a node {}.", ep_->who(),
+                       info_->node.op_type, control_flow_->op_type);
+      control_flow_->who = ep_->who();
+      return {};
+    }
     return host_memory ? pack() : Status();
   }
 
   Status compute(OrtKernelContext& context) const override { return call(ep_->who(), compute_, impl_, &context); }
+  ControlFlowImpl* control_flow() const override { return control_flow_; }
 
  private:
   // The kernel keeps what it packs; the weight stays an input all the same, so that nothing else changes.
@@ -100,6 +109,7 @@ class KernelRegion final : public PluginRegion {
   const std::shared_ptr<PluginEp> ep_;
   const std::unique_ptr<OrtKernelInfo> info_;
   OrtKernelImpl* impl_ = nullptr;
+  ControlFlowImpl* control_flow_ = nullptr;
   PluginMember<decltype(OrtKernelImpl::Compute)> compute_;
   PluginMember<decltype(OrtKernelImpl::Release)> release_;
 };
@@ -125,6 +135,7 @@ class MappedRun final : public KernelContext {
     scratch = run.scratch;
     pool = run.pool;
     stream = run.stream;
+    this->run = run.run;
   }
 
   Result<void*> allocate_output(size_t index, const Shape& shape) override {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/control_flow_impl.h"
 #include "abi/graph_view.h"
 #include "abi/kernel_context.h"
 #include "abi/kernel_info.h"
@@ -48,6 +49,8 @@ class PluginRegion {
  public:
   virtual ~PluginRegion() = default;
   virtual Status compute(OrtKernelContext& context) const = 0;
+  // The impl of CreateIfKernel and its like, for a node that the host runs; null for all others.
+  virtual ControlFlowImpl* control_flow() const { return nullptr; }
 
   std::string name;
   std::string node_name, op_type;  // of a single node; "" of a compiled region

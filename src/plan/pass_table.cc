@@ -67,17 +67,21 @@ Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
   if (phase != PassPhase::kLoad) return {};
   for (Node& node : graph.nodes) {
     if (is_region(node)) continue;  // what an EP compiled stays as it is
-    for (Attribute& attribute : node.attributes) {
-      if (!attribute.graph) continue;
-      if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
-      PassOptions inner = options;
-      inner.observe = nullptr;
-      TENON_TRY_CONTEXT(run_passes(*attribute.graph, phase, inner), "in attribute \"{}\" of {}", attribute.name,
-                        node.label(graph));
-      drop_unread_captures(*attribute.graph);
-    }
+    TENON_TRY_CONTEXT(run_subgraph_passes(node, phase, options), "of {}", node.label(graph));
   }
   graph.remove_dead_nodes();
+  return {};
+}
+
+Status run_subgraph_passes(Node& node, PassPhase phase, const PassOptions& options) {
+  for (Attribute& attribute : node.attributes) {
+    if (!attribute.graph) continue;
+    if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
+    PassOptions inner = options;
+    inner.observe = nullptr;
+    TENON_TRY_CONTEXT(run_passes(*attribute.graph, phase, inner), "in attribute \"{}\"", attribute.name);
+    drop_unread_captures(*attribute.graph);
+  }
   return {};
 }
 

@@ -36,5 +36,7 @@ std::span<const Pass> pass_table();
 
 // Runs the passes of one phase. The graph is inferred and free of dead nodes afterwards.
 Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options);
+// The same for each subgraph of `node`. Captures that nothing reads afterwards are gone.
+Status run_subgraph_passes(Node& node, PassPhase phase, const PassOptions& options);
 
 }  // namespace tenon

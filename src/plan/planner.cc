@@ -140,7 +140,9 @@ class PlanBuilder {
     step.provider = provider_number(node);
     if (step.copy) step.executor = options_.places->executor(step.copy->mover);
     if (step.provider == 0) return;
-    step.executor = options_.places->executor(step.provider);
+    // What the host runs for the EP reads what it has waited for.
+    const bool by_host = options_.devices[static_cast<size_t>(step.provider - 1)]->host_runs(node);
+    step.executor = by_host ? 0 : options_.places->executor(step.provider);
     for (ValueId id : node.inputs) {
       step.input_places.push_back(plan_->places[static_cast<size_t>(storage.memory_place(id))]);
     }

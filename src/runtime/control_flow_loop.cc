@@ -149,7 +149,10 @@ class LoopKernel final : public Kernel {
     TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
     TENON_TRY_ASSIGN(void* target, open_output(context, outputs_, index, type, shape));
     if (bytes == 0) return {};
-    if (helper_ != nullptr) return helper_->concat(stack.parts(), static_cast<std::byte*>(target), bytes);
+    if (helper_ != nullptr) {
+      TENON_TRY_ASSIGN(Tensor output, Tensor::view(type, shape, target, bytes));
+      return helper_->concat(stack.parts(), output, info_of(context));
+    }
     std::memcpy(target, stack.data(), bytes);
     return {};
   }

@@ -233,7 +233,7 @@ class ScanKernel final : public Kernel {
         TENON_TRY(outputs.open(i, spec.type, part_shape_without_iterations(body, made)));
       }
       ++made;
-      TENON_TRY(move_output(frame.collected[i], i));
+      TENON_TRY(move_output(context, frame.collected[i], i));
     }
     return {};
   }
@@ -247,7 +247,8 @@ class ScanKernel final : public Kernel {
     if (spec_.helper != nullptr) {
       TENON_TRY_ASSIGN(const Tensor whole,
                        Tensor::view(spec.type, spec.shape, const_cast<void*>(data), spec.size_bytes()));
-      TENON_TRY(spec_.helper->transpose(permutation_of(input.axis, spec.shape.rank(), false), whole, moved));
+      TENON_TRY(spec_.helper->transpose(permutation_of(input.axis, spec.shape.rank(), false), whole, moved,
+                                        info_of(context)));
     } else if (moved.size_bytes() > 0) {
       move_axis(spec.shape, input.axis, data_type_size(spec.type), static_cast<const std::byte*>(data),
                 moved.data_as<std::byte>(), false);
@@ -256,7 +257,7 @@ class ScanKernel final : public Kernel {
     return {};
   }
 
-  Status move_output(const Collected& collected, size_t scan) const {
+  Status move_output(const KernelContext& context, const Collected& collected, size_t scan) const {
     if (collected.before_moving == nullptr) return {};
     const int rank = collected.slice.rank() + 1;
     const int64_t wanted = spec_.scan_outputs[scan].axis;
@@ -271,7 +272,7 @@ class ScanKernel final : public Kernel {
     TENON_TRY_ASSIGN(const Tensor from,
                      Tensor::view(collected.type, with_axis(collected.slice, 0, spec_.length), collected.data, bytes));
     TENON_TRY_ASSIGN(Tensor to, Tensor::view(collected.type, whole, collected.output, bytes));
-    return spec_.helper->transpose(permutation_of(axis, rank, true), from, to);
+    return spec_.helper->transpose(permutation_of(axis, rank, true), from, to, info_of(context));
   }
 
   Result<int64_t> length_of(const KernelContext& context, int64_t entry) const {

@@ -20,7 +20,10 @@ class Runner {
       : session_(session),
         binding_(binding),
         ledger_(ledger),
-        info_{.native_options = options.native_options, .cancel = options.cancel} {}
+        info_{.native_options = options.native_options,
+              .cancel = options.cancel,
+              .ledger = ledger,
+              .disallow_copies = session.options().disallow_copies} {}
 
   // Finds memory for the outputs whose sizes the plan knows, and refuses what strict mode or the bound memory forbids.
   // Everything that can be wrong with the call is found here.

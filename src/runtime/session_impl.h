@@ -15,6 +15,7 @@
 #include "base/guarded.h"
 #include "graph/graph.h"
 #include "graph/reader.h"
+#include "plan/pass_table.h"
 #include "plan/place_table.h"
 #include "plan/plan.h"
 #include "plan/planner.h"
@@ -112,6 +113,8 @@ struct SessionImpl final : public Session {
   Status make_place_table(std::span<const Region> regions, const Partition& partition);
   void describe_assignments(const Partition& partition);
   Status check_nodes() const;
+  // The bodies that the host runs for other EPs go through the passes too.
+  Status prepare_region_bodies(const PassOptions& passes);
   // After the passes: those that are left.
   Status check_control_flow_nodes() const;
   void describe_values();

@@ -86,6 +86,7 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   passes.evaluate = make_evaluator(*provider_, *fold_pool_);
   passes.observe = dump_observer("load");
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
+  TENON_TRY(prepare_region_bodies(passes));
   TENON_TRY(check_control_flow_nodes());
   TENON_TRY(describe_places());
   planner_options_.pool = pool_.get();
@@ -94,6 +95,7 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   planner_options_.winograd = options.winograd;
   subgraphs_ = std::make_unique<ControlFlowKernels>(planner_options_, arenas_[0]);
   planner_options_.subgraphs = subgraphs_.get();
+  for (const auto& provider : device_providers_) provider->set_subgraphs(*subgraphs_);
   planner_options_.observe = dump_observer("plan");
   plans_ = std::make_unique<Guarded<SignatureCache<PlanRuntime>>>(std::in_place, options.plan_cache_size);
   return {};
@@ -128,9 +130,28 @@ Status SessionImpl::check_nodes() const {
   return {};
 }
 
+Status SessionImpl::prepare_region_bodies(const PassOptions& passes) {
+  for (Node& region : model_.graph.nodes) {
+    const int32_t number = provider_number(region);
+    if (number == 0 || !device_provider(number).host_runs(region)) continue;
+    for (Attribute& attribute : region.attributes) {
+      if (!attribute.graph) continue;
+      attribute.graph = std::make_shared<Graph>(*attribute.graph);
+      for (Node& node : attribute.graph->nodes) {
+        TENON_TRY_CONTEXT(run_subgraph_passes(node, PassPhase::kLoad, passes), "in {}", node.label(*attribute.graph));
+      }
+    }
+  }
+  return {};
+}
+
 Status SessionImpl::check_control_flow_nodes() const {
   for (const Node& node : model_.graph.nodes) {
     if (is_control_flow(node)) TENON_TRY(check_control_flow(model_.graph, node, *provider_));
+    const int32_t number = provider_number(node);
+    if (number == 0 || !device_providers_[static_cast<size_t>(number - 1)]->host_runs(node)) continue;
+    const Graph& body = region_body(node);
+    for (const Node& inner : body.nodes) TENON_TRY(check_control_flow(body, inner, *provider_));
   }
   return {};
 }

@@ -11,6 +11,8 @@ Result<std::unique_ptr<DeviceProvider>> DeviceProvider::host_companion() { retur
 
 Tensor DeviceProvider::placed_constant(const ConstantRef&, int32_t) const { return {}; }
 GraphCapture* DeviceProvider::graph_capture() { return nullptr; }
+bool DeviceProvider::host_runs(const Node&) const { return false; }
+void DeviceProvider::set_subgraphs(const SubgraphKernels&) {}
 
 Status DeviceProvider::can_run(const Graph& graph, const Node& node) const {
   if (node.domain == "tenon" && node.op_type == "Region") return {};

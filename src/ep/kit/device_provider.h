@@ -24,7 +24,9 @@
 
 namespace tenon {
 
+struct CopyLedger;
 struct Model;
+class SubgraphKernels;
 
 // Nodes that an EP wants. The runtime checks it: nodes exist, are free, and do not depend on themselves through others.
 struct Claim {
@@ -56,6 +58,8 @@ struct PlaceChoice {
 struct RunInfo {
   const void* native_options = nullptr;       // the OrtRunOptions of a run that came through the C ABI; may be null
   const std::atomic<bool>* cancel = nullptr;  // set: the run is to end; may be null
+  CopyLedger* ledger = nullptr;               // may be null
+  bool disallow_copies = false;               // strict mode
 };
 
 class DeviceProvider : public ExecutionProvider {
@@ -92,6 +96,10 @@ class DeviceProvider : public ExecutionProvider {
   virtual Result<std::unique_ptr<DeviceStream>> create_stream() = 0;
   // False: the session runs one run at a time.
   virtual bool concurrent_runs() const = 0;
+  // True for a region that is one If, Loop or Scan whose kernel the EP had the host make: its bodies run on the CPU EP.
+  virtual bool host_runs(const Node& region) const;
+  // Before any plan: what makes those kernels. It outlives the provider's kernels.
+  virtual void set_subgraphs(const SubgraphKernels& subgraphs);
   virtual Status run_start(const RunInfo& info) = 0;
   virtual Status run_end(const RunInfo& info, bool synchronize) = 0;
 

@@ -12,21 +12,25 @@
 
 namespace tenon {
 
-// What an EP does itself in the host's Loop and Scan kernels. Threads: any, each call for one run.
+struct RunInfo;
+
+// What an EP does itself in the host's Loop and Scan kernels, on host memory. Threads: any, each call for one run.
 class SubgraphHelper {
  public:
   virtual ~SubgraphHelper() = default;
   // Loop: puts what the iterations gave for one scan output, in order, one after the other into `output`.
-  virtual Status concat(std::span<const Tensor> parts, std::byte* output, size_t output_bytes) const = 0;
+  virtual Status concat(std::span<const Tensor> parts, Tensor& output, const RunInfo& info) const = 0;
   // Scan: dimension i of `output` is dimension permutation[i] of `input`.
-  virtual Status transpose(std::span<const size_t> permutation, const Tensor& input, Tensor& output) const = 0;
+  virtual Status transpose(std::span<const size_t> permutation, const Tensor& input, Tensor& output,
+                           const RunInfo& info) const = 0;
 };
 
 // Lifetime: outlives the kernels that it makes. Threads: any.
 class SubgraphKernels {
  public:
   virtual ~SubgraphKernels() = default;
-  // `node` is lowered (plan/control_flow.h). `helper` may be null; it outlives the kernel.
+  // `node` is lowered (plan/control_flow.h), and its bodies have been through the passes of loading. `helper` may be
+  // null; it outlives the kernel.
   virtual Result<std::unique_ptr<Kernel>> create(const KernelNode& node, const SubgraphHelper* helper) const = 0;
 };
 
