@@ -1,0 +1,111 @@
+#include "ep/cuda/compute/algorithm_cache.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/format.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+std::map<std::string, std::string> read_choices(const std::string& path) {
+  std::map<std::string, std::string> choices;
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t tab = line.find('\t');
+    if (tab != std::string::npos) choices[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+  return choices;
+}
+
+}  // namespace
+
+AlgorithmCache::AlgorithmCache(std::string path, std::string environment)
+    : path_(std::move(path)), environment_(std::move(environment)) {
+  if (!path_.empty()) state_.lock()->choices = read_choices(path_);
+}
+
+std::optional<std::string> AlgorithmCache::find(const std::string& problem) const {
+  const auto state = state_.lock();
+  const auto found = state->choices.find(environment_ + "|" + problem);
+  return found != state->choices.end() ? std::optional(found->second) : std::nullopt;
+}
+
+void AlgorithmCache::add(const std::string& problem, std::string choice) {
+  auto state = state_.lock();
+  state->choices[environment_ + "|" + problem] = std::move(choice);
+  state->changed = true;
+  ++state->measured;
+}
+
+size_t AlgorithmCache::measured() const { return state_.lock()->measured; }
+
+void AlgorithmCache::save() {
+  auto state = state_.lock();
+  if (path_.empty() || !state->changed) return;
+  std::map<std::string, std::string> all = read_choices(path_);
+  for (const auto& [problem, choice] : state->choices) all[problem] = choice;
+  std::error_code ignored;
+  const std::filesystem::path path(path_);
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
+  const std::string temporary = format("{}.{}", path_, static_cast<const void*>(this));
+  {
+    std::ofstream file(temporary, std::ios::trunc);
+    for (const auto& [problem, choice] : all) file << problem << '\t' << choice << '\n';
+    if (!file.good()) return;
+  }
+  std::filesystem::rename(temporary, path_, ignored);
+  if (ignored) std::filesystem::remove(temporary, ignored);
+  state->changed = false;
+}
+
+namespace {
+
+struct Measurement {
+  const CudaDriver& driver;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CUevent begin = nullptr, end = nullptr;
+  ~Measurement() {
+    if (exec != nullptr) (void)driver.GraphExecDestroy(exec);
+    if (graph != nullptr) (void)driver.GraphDestroy(graph);
+    if (begin != nullptr) (void)driver.EventDestroy(begin);
+    if (end != nullptr) (void)driver.EventDestroy(end);
+  }
+};
+
+}  // namespace
+
+Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue) {
+  constexpr int kCalls = 12, kRepeats = 3;
+  const CudaDriver& driver = device.driver();
+  Measurement m{.driver = driver};
+  TENON_CUDA_TRY(driver, StreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  Status queued;
+  for (int i = 0; i < kCalls && queued.ok(); ++i) queued = queue(stream);
+  const CUresult ended = driver.StreamEndCapture(stream, &m.graph);
+  TENON_TRY(std::move(queued));
+  TENON_TRY(cuda_status(driver, ended, "cuStreamEndCapture"));
+  TENON_CUDA_TRY(driver, GraphInstantiateWithFlags, &m.exec, m.graph, 0);
+  TENON_CUDA_TRY(driver, EventCreate, &m.begin, CU_EVENT_DEFAULT);
+  TENON_CUDA_TRY(driver, EventCreate, &m.end, CU_EVENT_DEFAULT);
+  TENON_CUDA_TRY(driver, GraphLaunch, m.exec, stream);
+  double best = 0;
+  for (int i = 0; i < kRepeats; ++i) {
+    TENON_CUDA_TRY(driver, EventRecord, m.begin, stream);
+    TENON_CUDA_TRY(driver, GraphLaunch, m.exec, stream);
+    TENON_CUDA_TRY(driver, EventRecord, m.end, stream);
+    TENON_CUDA_TRY(driver, EventSynchronize, m.end);
+    float milliseconds = 0;
+    TENON_CUDA_TRY(driver, EventElapsedTime, &milliseconds, m.begin, m.end);
+    const double ns = static_cast<double>(milliseconds) * 1e6 / kCalls;
+    best = i == 0 ? ns : std::min(best, ns);
+  }
+  return best;
+}
+
+}  // namespace tenon::cuda

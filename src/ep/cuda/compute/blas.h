@@ -1,0 +1,84 @@
+// Matrix products through cuBLASLt: the product described in row-major terms, its algorithms, and how one is queued.
+//
+// Threads: any; a product is immutable once made.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ep/cuda/compute/activation.h"
+#include "ep/cuda/driver/cublaslt.h"
+#include "ep/cuda/driver/cuda_device.h"
+
+namespace tenon::cuda {
+
+// y[b] = epilogue(scale * x[b] * w[b] + bias + residual[b]): x is [rows, depth], w [depth, columns] (or
+// [columns, depth] with transposed_w), both of one type; strides in elements, 0 for the same matrix in every batch.
+struct BlasProblem {
+  DataType type = DataType::kFloat;
+  bool tf32 = true;
+  int64_t rows = 0, columns = 0, depth = 0;
+  bool transposed_w = false;
+  int64_t batch = 1, x_stride = 0, w_stride = 0, y_stride = 0;
+  bool bias = false, residual = false;
+  Activation activation = Activation::kNone;  // kNone, kRelu, and kGelu or kGeluTanh (computed with tanh)
+  float scale = 1;
+};
+
+class BlasHandle {
+ public:
+  // Errors: kNotFound where cuBLASLt is not there.
+  static Result<std::unique_ptr<BlasHandle>> create();
+  ~BlasHandle();
+  BlasHandle(const BlasHandle&) = delete;
+  BlasHandle& operator=(const BlasHandle&) = delete;
+
+  const CublasLt& library() const { return library_; }
+  cublasLtHandle_t native() const { return handle_; }
+  size_t version() const { return library_.GetVersion(); }
+
+ private:
+  BlasHandle(const CublasLt& library, cublasLtHandle_t handle) : library_(library), handle_(handle) {}
+  const CublasLt& library_;
+  const cublasLtHandle_t handle_;
+};
+
+class BlasProduct {
+ public:
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+  static Result<std::unique_ptr<BlasProduct>> create(const BlasHandle& handle, const BlasProblem& problem);
+  ~BlasProduct();
+  BlasProduct(const BlasProduct&) = delete;
+  BlasProduct& operator=(const BlasProduct&) = delete;
+
+  size_t algorithms() const { return algorithms_.size(); }
+  // Text that find_algorithm() reads again.
+  std::string algorithm_text(size_t index) const;
+  // Errors: kInvalidArgument for a text that is no algorithm.
+  static Result<cublasLtMatmulAlgo_t> parse_algorithm(const std::string& text);
+  const cublasLtMatmulAlgo_t& algorithm(size_t index) const { return algorithms_[index]; }
+
+  struct Pointers {
+    const void* x = nullptr;
+    const void* w = nullptr;
+    const void* bias = nullptr;  // of the product's type
+    const void* residual = nullptr;
+    void* y = nullptr;
+    void* workspace = nullptr;
+  };
+  Status queue(const cublasLtMatmulAlgo_t& algorithm, const Pointers& pointers, CUstream stream) const;
+
+ private:
+  explicit BlasProduct(const BlasHandle& handle, const BlasProblem& problem) : handle_(handle), problem_(problem) {}
+  Status describe();
+
+  const BlasHandle& handle_;
+  const BlasProblem problem_;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
+  std::vector<cublasLtMatmulAlgo_t> algorithms_;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,400 @@
+#include "ep/cuda/compute/codegen.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+
+#include "base/format.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+std::string storage_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return "half_bits";
+    case DataType::kBfloat16:
+      return "bfloat_bits";
+    case DataType::kBool:
+    case DataType::kUint8:
+      return "unsigned char";
+    case DataType::kInt8:
+      return "signed char";
+    case DataType::kInt16:
+      return "short";
+    case DataType::kUint16:
+      return "unsigned short";
+    default:
+      return compute_type(type);
+  }
+}
+
+// The dimensions that count, outermost in the output's memory first, neighbours joined where every operand allows.
+struct Loops {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> strides;  // one list an operand
+};
+
+Loops join_dims(std::vector<int64_t> dims, const std::vector<std::vector<int64_t>>& strides, size_t order_by) {
+  std::vector<size_t> order(dims.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[order_by][a] > strides[order_by][b]; });
+  Loops loops{.dims = {}, .strides = std::vector<std::vector<int64_t>>(strides.size())};
+  for (size_t d : order) {
+    if (dims[d] == 1) continue;
+    bool joins = !loops.dims.empty();
+    for (size_t s = 0; joins && s < strides.size(); ++s) joins = loops.strides[s].back() == strides[s][d] * dims[d];
+    if (joins) {
+      loops.dims.back() *= dims[d];
+      for (size_t s = 0; s < strides.size(); ++s) loops.strides[s].back() = strides[s][d];
+    } else {
+      loops.dims.push_back(dims[d]);
+      for (size_t s = 0; s < strides.size(); ++s) loops.strides[s].push_back(strides[s][d]);
+    }
+  }
+  return loops;
+}
+
+// "i0 * 128u + i1 * 4u + 7u".
+std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable = "i") {
+  std::string text;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    if (strides[d] == 0) continue;
+    text +=
+        format("{}{}{}{}", text.empty() ? "" : " + ", variable, d, strides[d] == 1 ? "" : format(" * {}", strides[d]));
+  }
+  if (offset != 0 || text.empty()) text += format("{}{}", text.empty() ? "" : " + ", offset);
+  return text;
+}
+
+std::string hash_name(const char* prefix, const std::string& text) {
+  return format("{}_{:016x}", prefix, std::hash<std::string>()(text));
+}
+
+// How many neighbours a thread takes: as many as fit into 16 bytes and lie together in every operand.
+int64_t vector_of(const GeneratedElementwise& kernel, const Loops& loops) {
+  if (loops.dims.empty()) return 1;
+  size_t largest = data_type_size(kernel.type);
+  for (const GeneratedLeaf& leaf : kernel.leaves) largest = std::max(largest, data_type_size(leaf.type));
+  for (int64_t vector = static_cast<int64_t>(16 / std::max<size_t>(largest, 2)); vector > 1; vector /= 2) {
+    bool fits = loops.dims.back() % vector == 0;
+    const auto whole = [&](const std::vector<int64_t>& strides, int64_t offset, bool may_repeat) {
+      if (strides.back() == 0 && may_repeat) return;
+      fits = fits && strides.back() == 1 && offset % vector == 0;
+      for (size_t d = 0; d + 1 < strides.size(); ++d) fits = fits && strides[d] % vector == 0;
+    };
+    whole(loops.strides[0], kernel.offset, false);
+    size_t at = 1;
+    for (const GeneratedLeaf& leaf : kernel.leaves) {
+      whole(loops.strides[at++], leaf.offset, true);
+      if (leaf.gathered) {
+        fits = fits && loops.strides[at].back() == 0;
+        if (loops.strides[at - 1].back() != 0) fits = fits && leaf.index_stride % vector == 0;
+        ++at;
+      }
+      fits = fits && leaf.begin.empty();
+    }
+    if (fits) return vector;
+  }
+  return 1;
+}
+
+std::string fill_in(const std::string& expression, const std::vector<std::string>& arguments) {
+  std::string text;
+  for (size_t i = 0; i < expression.size(); ++i) {
+    if (expression[i] == '$' && i + 1 < expression.size() && expression[i + 1] >= '0' && expression[i + 1] <= '9') {
+      text += arguments[static_cast<size_t>(expression[++i] - '0')];
+    } else {
+      text += expression[i];
+    }
+  }
+  return text;
+}
+
+std::string loaded(DataType type, const std::string& text) {
+  if (type == DataType::kFloat16) return format("from_half({})", text);
+  if (type == DataType::kBfloat16) return format("from_bfloat({})", text);
+  if (type == DataType::kBool) return format("({} != 0)", text);
+  return text;
+}
+
+std::string stored(DataType type, const std::string& text) {
+  if (type == DataType::kFloat16) return format("to_half({})", text);
+  if (type == DataType::kBfloat16) return format("to_bfloat({})", text);
+  return format("({})({})", storage_type(type), text);
+}
+
+int64_t count_of(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+// i0, i1, ... of the flat index `from`; the last one is counted in vectors.
+std::string split_index(const std::vector<int64_t>& dims, const char* variable, const char* from) {
+  std::string text = format("  unsigned {0}r = {1};\n", variable, from);
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (d == 0) {
+      text += format("  const unsigned {0}0 = {0}r;\n", variable);
+    } else {
+      text += format("  const unsigned {0}{1} = {0}r % {2}u; {0}r /= {2}u;\n", variable, d, dims[d]);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string compute_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat:
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return "float";
+    case DataType::kDouble:
+      return "double";
+    case DataType::kInt64:
+      return "long long";
+    case DataType::kUint64:
+      return "unsigned long long";
+    case DataType::kInt32:
+    case DataType::kInt16:
+    case DataType::kInt8:
+      return "int";
+    case DataType::kUint32:
+    case DataType::kUint16:
+    case DataType::kUint8:
+      return "unsigned";
+    case DataType::kBool:
+      return "bool";
+    default:
+      return "";
+  }
+}
+
+const std::string& generated_prelude() {
+  static const std::string kText = R"(
+struct half_bits { unsigned short bits; };
+struct bfloat_bits { unsigned short bits; };
+__device__ __forceinline__ float from_half(half_bits v) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v.bits));
+  return f;
+}
+__device__ __forceinline__ half_bits to_half(float f) {
+  half_bits v;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(v.bits) : "f"(f));
+  return v;
+}
+__device__ __forceinline__ float from_bfloat(bfloat_bits v) { return __uint_as_float((unsigned)v.bits << 16); }
+__device__ __forceinline__ bfloat_bits to_bfloat(float f) {
+  bfloat_bits v;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(v.bits) : "f"(f));
+  return v;
+}
+template <typename T, int n> struct alignas(sizeof(T) * n) Pack { T v[n]; };
+__device__ __forceinline__ void begin_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ float infinity_() { return __int_as_float(0x7f800000); }
+__device__ __forceinline__ float round_even(float x) { return rintf(x); }
+template <typename T> __device__ __forceinline__ T min_of(T a, T b) { return b < a || b != b ? b : a; }
+template <typename T> __device__ __forceinline__ T max_of(T a, T b) { return b > a || b != b ? b : a; }
+template <typename T> __device__ __forceinline__ T divide(T a, T b) { return b == 0 ? T(0) : a / b; }
+__device__ __forceinline__ float divide(float a, float b) { return a / b; }
+__device__ __forceinline__ double divide(double a, double b) { return a / b; }
+template <typename T> __device__ __forceinline__ T python_mod(T a, T b) {
+  if (b == 0) return T(0);
+  T r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+template <typename T> __device__ __forceinline__ T power(T a, T b) {
+  T r = 1;
+  for (; b > 0; b >>= 1, a *= a) if (b & 1) r *= a;
+  return r;
+}
+__device__ __forceinline__ float power(float a, float b) { return b == 2.0f ? a * a : b == 0.5f ? sqrtf(a) : powf(a, b); }
+__device__ __forceinline__ double power(double a, double b) { return pow(a, b); }
+)";
+  return kText;
+}
+
+Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel) {
+  TENON_UNSUPPORTED_IF(compute_type(kernel.type).empty(), "Kernels cannot make {}.", data_type_name(kernel.type));
+  std::vector<std::vector<int64_t>> strides = {kernel.strides};
+  for (const GeneratedLeaf& leaf : kernel.leaves) {
+    TENON_UNSUPPORTED_IF(compute_type(leaf.type).empty(), "Kernels cannot read {}.", data_type_name(leaf.type));
+    strides.push_back(leaf.strides);
+    if (leaf.gathered) strides.push_back(leaf.index_strides);
+  }
+  // Bounds are stated for the dimensions as they are: nothing is joined then.
+  const bool padded =
+      std::any_of(kernel.leaves.begin(), kernel.leaves.end(), [](const GeneratedLeaf& l) { return !l.begin.empty(); });
+  const Loops loops = padded ? Loops{kernel.dims, strides} : join_dims(kernel.dims, strides, 0);
+  const int64_t vector = vector_of(kernel, loops), count = count_of(loops.dims) / vector;
+  std::vector<int64_t> counted = loops.dims;
+  if (vector > 1) counted.back() /= vector;
+
+  std::string parameters, body;
+  size_t at = 1;
+  std::string element;  // inside the loop over a vector
+  for (size_t l = 0; l < kernel.leaves.size(); ++l) {
+    const GeneratedLeaf& leaf = kernel.leaves[l];
+    const std::string type = storage_type(leaf.type);
+    parameters += format("const {}* a{}, ", type, l);
+    std::string where = address(loops.strides[at], leaf.offset);
+    const bool repeats = loops.dims.empty() || loops.strides[at].back() == 0;
+    ++at;
+    if (leaf.gathered) {
+      body += format("  long long g{0} = x{0}[{1}];\n  if (g{0} < 0) g{0} += {2};\n", l, address(loops.strides[at], 0),
+                     leaf.index_limit);
+      // A bad index must not leave the memory of the tensor; the host's operators check it, here nobody can be told.
+      body += format("  g{0} = g{0} < 0 ? 0 : g{0} >= {1} ? {2} : g{0};\n", l, leaf.index_limit,
+                     std::max<int64_t>(leaf.index_limit - 1, 0));
+      where += format(" + g{} * {}", l, leaf.index_stride);
+      ++at;
+    }
+    if (!leaf.begin.empty()) {
+      std::string inside;
+      for (size_t d = 0; d < leaf.begin.size(); ++d)
+        inside += format("{}(int)i{} >= {} && (int)i{} < {}", d == 0 ? "" : " && ", d, leaf.begin[d], d, leaf.end[d]);
+      if (inside.empty()) inside = "true";
+      body += format("  {0} s{1} = {2};\n  if ({3}) s{1} = {4};\n", compute_type(leaf.type), l, leaf.fill, inside,
+                     loaded(leaf.type, format("a{}[{}]", l, where)));
+      element += format("    const {0} v{1} = s{1};\n", compute_type(leaf.type), l);
+    } else if (vector > 1 && !repeats) {
+      body += format("  const Pack<{0}, {1}> p{2} = *(const Pack<{0}, {1}>*)(a{2} + {3});\n", type, vector, l, where);
+      element +=
+          format("    const {} v{} = {};\n", compute_type(leaf.type), l, loaded(leaf.type, format("p{}.v[j]", l)));
+    } else {
+      body +=
+          format("  const {} s{} = {};\n", compute_type(leaf.type), l, loaded(leaf.type, format("a{}[{}]", l, where)));
+      element += format("    const {0} v{1} = s{1};\n", compute_type(leaf.type), l);
+    }
+  }
+  for (size_t l = 0; l < kernel.leaves.size(); ++l)
+    if (kernel.leaves[l].gathered)
+      parameters += format("const {}* x{}, ", storage_type(kernel.leaves[l].index_type), l);
+  for (size_t s = 0; s < kernel.steps.size(); ++s) {
+    std::vector<std::string> arguments;
+    for (int argument : kernel.steps[s].arguments)
+      arguments.push_back(argument >= 0 ? format("v{}", argument) : format("t{}", ~argument));
+    element += format("    const {} t{} = {};\n", compute_type(kernel.steps[s].type), s,
+                      fill_in(kernel.steps[s].expression, arguments));
+  }
+  const std::string result = kernel.steps.empty() ? "v0" : format("t{}", kernel.steps.size() - 1);
+  const std::string type = storage_type(kernel.type);
+  element += format("    out.v[j] = {};\n", stored(kernel.type, result));
+
+  // The last dimension is counted in vectors: its index becomes one of elements.
+  std::string index = counted.empty() ? "" : split_index(counted, "i", "flat");
+  if (vector > 1) {
+    const size_t last = counted.size() - 1;
+    const std::string before =
+        last == 0 ? "const unsigned i0 = ir;" : format("const unsigned i{0} = ir % {1}u;", last, counted[last]);
+    const std::string after = last == 0
+                                  ? format("const unsigned i0 = ir * {}u;", vector)
+                                  : format("const unsigned i{0} = ir % {1}u * {2}u;", last, counted[last], vector);
+    index.replace(index.find(before), before.size(), after);
+  }
+  const std::string signature = format("({}{}* y) {{\n", parameters, type);
+  const std::string text = format(
+      "  const unsigned flat = blockIdx.x * {}u + threadIdx.x;\n  begin_kernel();\n  if (flat >= {}u) return;\n{}{}"
+      "  Pack<{}, {}> out;\n#pragma unroll\n  for (int j = 0; j < {}; ++j) {{\n{}  }}\n  *(Pack<{}, {}>*)(y + {}) = "
+      "out;\n}}\n",
+      kThreads, count, index, body, type, vector, vector, element, type, vector,
+      address(loops.strides[0], kernel.offset));
+  GeneratedKernel generated{.name = hash_name("map", signature + text)};
+  generated.source =
+      format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
+  generated.threads = kThreads;
+  generated.blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
+  return generated;
+}
+
+Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel) {
+  const std::string type = compute_type(kernel.type);
+  TENON_UNSUPPORTED_IF(type.empty() || kernel.type == DataType::kBool || compute_type(kernel.out_type).empty(),
+                       "Kernels cannot reduce {}.", data_type_name(kernel.type));
+  struct Kind {
+    std::string_view name;
+    const char *start, *take, *join, *end;
+  };
+  const std::string lowest = kernel.type == DataType::kInt32   ? "(-2147483647 - 1)"
+                             : kernel.type == DataType::kInt64 ? "(-9223372036854775807LL - 1)"
+                                                               : "-infinity_()";
+  const std::string highest = kernel.type == DataType::kInt32   ? "2147483647"
+                              : kernel.type == DataType::kInt64 ? "9223372036854775807LL"
+                                                                : "infinity_()";
+  const Kind kinds[] = {{"sum", "0", "acc + v", "acc + v", "acc"},
+                        {"mean", "0", "acc + v", "acc + v", "acc / COUNT"},
+                        {"max", "LOWEST", "max_of(acc, v)", "max_of(acc, v)", "acc"},
+                        {"min", "HIGHEST", "min_of(acc, v)", "min_of(acc, v)", "acc"},
+                        {"prod", "1", "acc * v", "acc * v", "acc"},
+                        {"l1", "0", "acc + (v < 0 ? -v : v)", "acc + v", "acc"},
+                        {"l2", "0", "acc + v * v", "acc + v", "sqrtf(acc)"},
+                        {"sum_square", "0", "acc + v * v", "acc + v", "acc"}};
+  const Kind* kind = nullptr;
+  for (const Kind& candidate : kinds)
+    if (candidate.name == kernel.kind) kind = &candidate;
+  const bool arg = kernel.kind == "argmax" || kernel.kind == "argmin";
+  TENON_UNSUPPORTED_IF(kind == nullptr && !arg, "There is no reduction \"{}\".", kernel.kind);
+  const auto replaced = [&](std::string text, const std::string& from, const std::string& to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+    return text;
+  };
+  const int64_t outputs = count_of(kernel.dims), inner = count_of(kernel.reduced);
+  // Long sums share a block; short ones, and those beside each other in memory, have a thread each.
+  const bool beside = std::find(kernel.strides.begin(), kernel.strides.end(), 1) != kernel.strides.end();
+  const bool by_block = !arg && inner >= 64 && !(beside && outputs >= 4096);
+  const std::string load =
+      loaded(kernel.type, format("a[{} + {}]", address(kernel.strides, 0), address(kernel.reduced_strides, 0, "k")));
+  std::string text = "  begin_kernel();\n";
+  text += by_block ? "  const unsigned flat = blockIdx.x;\n"
+                   : format("  const unsigned flat = blockIdx.x * {0}u + threadIdx.x;\n  if (flat >= {1}u) return;\n",
+                            kThreads, outputs);
+  if (!kernel.dims.empty()) text += split_index(kernel.dims, "i", "flat");
+  if (arg) {
+    text += format("  {0} best = 0; long long where = 0;\n  for (unsigned k = 0; k < {1}u; ++k) {{\n", type, inner);
+    if (!kernel.reduced.empty()) text += split_index(kernel.reduced, "k", "k");
+    text += format("    const {} v = {};\n    if (k == 0 || v {} best) {{ best = v; where = k; }}\n  }}\n", type, load,
+                   kernel.kind == "argmax" ? ">" : "<");
+    text += format("  y[{}] = where;\n}}\n", address(kernel.out_strides, 0));
+  } else {
+    const auto constants = [&](std::string expression) {
+      return replaced(replaced(replaced(std::move(expression), "LOWEST", lowest), "HIGHEST", highest), "COUNT",
+                      format("({})({})", type, inner));
+    };
+    text += format("  {} acc = {};\n  for (unsigned k = {}; k < {}u; k += {}) {{\n", type, constants(kind->start),
+                   by_block ? "threadIdx.x" : "0u", inner, by_block ? format("{}u", kThreads) : "1u");
+    if (!kernel.reduced.empty()) text += split_index(kernel.reduced, "k", "k");
+    text += format("    const {} v = {};\n    acc = {};\n  }}\n", type, load, kind->take);
+    if (by_block) {
+      text += format(
+          "  __shared__ {0} parts[{1}];\n  parts[threadIdx.x] = acc;\n  __syncthreads();\n"
+          "  for (unsigned n = {2}u; n > 0; n /= 2) {{\n    if (threadIdx.x < n) {{ const {0} v = parts[threadIdx.x + "
+          "n]; "
+          "acc = {3}; parts[threadIdx.x] = acc; }}\n    __syncthreads();\n  }}\n  if (threadIdx.x != 0) return;\n",
+          type, kThreads, kThreads / 2, kind->join);
+    }
+    text +=
+        format("  y[{}] = {};\n}}\n", address(kernel.out_strides, 0), stored(kernel.out_type, constants(kind->end)));
+  }
+  const std::string signature = format("(const {}* a, {}* y) {{\n", storage_type(kernel.type),
+                                       storage_type(kernel.out_type));
+  GeneratedKernel generated{.name = hash_name("reduce", signature + text)};
+  generated.source =
+      format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
+  generated.threads = kThreads;
+  generated.blocks = static_cast<unsigned>(by_block ? outputs : (outputs + kThreads - 1) / kThreads);
+  return generated;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,80 @@
+// What the regions of one session share on the device: kernels, the cuBLASLt handle, measured choices, constants.
+//
+// Ownership: holds the device; memory comes from the session's source and goes back to it. Threads: any, except that
+// preparing and capturing happen one at a time (`preparing`).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ep/cuda/compute/algorithm_cache.h"
+#include "ep/cuda/compute/blas.h"
+#include "ep/cuda/compute/kernel_library.h"
+#include "ep/cuda/compute/program.h"
+#include "ep/kit/scratch.h"
+
+namespace tenon::cuda {
+
+struct ComputeOptions {
+  bool tf32 = true;
+  bool measure = true;     // false: the first algorithm that fits
+  bool graphs = true;      // one captured graph a run, where that is possible
+  std::string cache_file;  // of measured choices; beside it lies generated machine code. "": nothing is kept
+  size_t plans = 16;       // of a region that stay
+};
+
+// A block of device memory that goes back when its holder does.
+class DeviceBlock {
+ public:
+  DeviceBlock(std::shared_ptr<plugin::ScratchSource> source, void* memory)
+      : source_(std::move(source)), memory_(memory) {}
+  ~DeviceBlock() { source_->free(memory_); }
+  DeviceBlock(const DeviceBlock&) = delete;
+  DeviceBlock& operator=(const DeviceBlock&) = delete;
+  CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(memory_); }
+
+ private:
+  const std::shared_ptr<plugin::ScratchSource> source_;
+  void* const memory_;
+};
+using DeviceBlockRef = std::shared_ptr<const DeviceBlock>;
+
+class ComputeContext {
+ public:
+  static Result<std::shared_ptr<ComputeContext>> create(std::shared_ptr<CudaDevice> device,
+                                                        std::shared_ptr<plugin::ScratchSource> memory,
+                                                        ComputeOptions options);
+  ~ComputeContext();
+
+  const std::shared_ptr<CudaDevice>& device() const { return device_; }
+  const ComputeOptions& options() const { return options_; }
+  KernelLibrary& kernels() { return kernels_; }
+  BlasHandle* blas() { return blas_.get(); }
+  AlgorithmCache& algorithms() { return *algorithms_; }
+  std::string cache_folder() const;
+  // For measuring, uploads and capture; used with `preparing` held.
+  CUstream stream() const { return stream_; }
+  std::mutex preparing;
+
+  Result<DeviceBlockRef> allocate(size_t size_bytes);
+  // The constant on the device; uploaded at its first use. With `preparing` held.
+  Result<DeviceBlockRef> constant(const DeviceConstant& constant);
+
+ private:
+  ComputeContext(std::shared_ptr<CudaDevice> device, std::shared_ptr<plugin::ScratchSource> memory,
+                 ComputeOptions options)
+      : device_(device), memory_(std::move(memory)), options_(std::move(options)), kernels_(std::move(device)) {}
+
+  const std::shared_ptr<CudaDevice> device_;
+  const std::shared_ptr<plugin::ScratchSource> memory_;
+  const ComputeOptions options_;
+  KernelLibrary kernels_;
+  std::unique_ptr<BlasHandle> blas_;
+  std::unique_ptr<AlgorithmCache> algorithms_;
+  CUstream stream_ = nullptr;
+  std::map<std::string, DeviceBlockRef> constants_;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,311 @@
+#include "ep/cuda/compute/conv_op.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/format.h"
+#include "ep/cuda/compute/algorithm_cache.h"
+#include "ep/cuda/compute/kernel_library.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// The tiles of kernels/gemm.cuh.
+struct Tile {
+  int rows, columns, threads, depth_bytes;
+};
+constexpr std::array kTiles = {Tile{128, 128, 256, 64}, Tile{128, 64, 128, 64}, Tile{64, 128, 128, 64},
+                               Tile{64, 64, 128, 128},  Tile{64, 32, 128, 128}, Tile{32, 64, 128, 128},
+                               Tile{32, 32, 128, 128}};
+constexpr int kStages = 4;
+constexpr size_t kDefaultTile = 3;
+constexpr std::array<unsigned, 4> kSplits = {1, 2, 4, 8};
+
+unsigned shared_bytes(const Tile& tile) {
+  return static_cast<unsigned>(
+      std::max(kStages * (tile.rows + tile.columns) * tile.depth_bytes, tile.rows * (tile.columns + 8) * 4));
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+unsigned blocks_for(int64_t count, int64_t threads) {
+  return static_cast<unsigned>(std::min<int64_t>(ceil_div(count, threads), INT32_MAX));
+}
+
+ConvParams with_epilogue(ConvParams params, const Epilogue& epilogue) {
+  params.activation = static_cast<int32_t>(epilogue.activation);
+  params.alpha = epilogue.alpha;
+  params.beta = epilogue.beta;
+  params.residual_after = epilogue.residual_after ? 1 : 0;
+  return params;
+}
+
+std::vector<TensorId> reads_of(const ConvTensors& tensors) {
+  std::vector<TensorId> reads = {tensors.x, tensors.w};
+  for (TensorId id : {tensors.bias, tensors.bias_typed, tensors.residual})
+    if (id != kNoTensor) reads.push_back(id);
+  return reads;
+}
+
+ConvParams bound(ConvParams params, const ConvTensors& tensors, const Addresses& addresses) {
+  params.x = addresses.pointer(tensors.x);
+  params.w = addresses.pointer(tensors.w);
+  params.bias = addresses.pointer<const float>(tensors.bias);
+  params.residual = addresses.pointer(tensors.residual);
+  params.y = addresses.pointer(tensors.y);
+  return params;
+}
+
+std::string problem_text(const ConvParams& p, DataType type, bool bias, bool residual) {
+  return format("{} {}x{}x{} in {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} group {} act {}{}{}",
+                data_type_name(type), p.pixels, p.channels, p.depth, p.in_h, p.in_w, p.in_c, p.kernel_h, p.kernel_w,
+                p.stride_h, p.stride_w, p.pad_h, p.pad_w, p.dilation_h, p.dilation_w, p.group, p.activation,
+                bias ? " bias" : "", residual ? (p.residual_after != 0 ? " residual after" : " residual") : "");
+}
+
+}  // namespace
+
+ConvOp::ConvOp(std::string label, DataType type, const ConvParams& params, const Epilogue& epilogue,
+               const ConvTensors& tensors)
+    : DeviceOp(std::move(label), reads_of(tensors), {tensors.y}),
+      type_(type),
+      params_(with_epilogue(params, epilogue)),
+      epilogue_(epilogue),
+      tensors_(tensors) {}
+
+std::string ConvOp::description(const Program&) const {
+  return (is_product() ? "product " : "conv ") +
+         problem_text(params_, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor);
+}
+
+bool ConvOp::is_product() const {
+  return params_.kernel_h == 1 && params_.kernel_w == 1 && params_.stride_h == 1 && params_.stride_w == 1 &&
+         params_.pad_h == 0 && params_.pad_w == 0 && params_.group == 1 && params_.in_h == params_.out_h &&
+         params_.in_w == params_.out_w;
+}
+
+bool ConvOp::has_tensor_core_form() const {
+  return params_.group == 1 && params_.in_c * static_cast<int>(data_type_size(type_)) % 16 == 0;
+}
+
+bool ConvOp::has_blas_form() const {
+  if (!is_product() || (tensors_.bias != kNoTensor && tensors_.bias_typed == kNoTensor)) return false;
+  const bool after = epilogue_.residual_after && tensors_.residual != kNoTensor;
+  switch (epilogue_.activation) {
+    case Activation::kNone:
+      return true;
+    case Activation::kRelu:
+      return !after;
+    // cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only.
+    case Activation::kGelu:
+    case Activation::kGeluTanh:
+      return !after && type_ != DataType::kFloat;
+    default:
+      return false;
+  }
+}
+
+size_t ConvOp::scratch_bytes(const Program&) const { return has_blas_form() ? BlasProduct::kWorkspaceBytes : 0; }
+
+Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t index, unsigned splits) const {
+  const Tile& tile = kTiles[index];
+  const std::string type(type_ != DataType::kFloat ? kernel_type(type_) : context.tf32 ? "tf32" : "f32");
+  const std::string module = "conv_" + type;
+  Choice choice{.text = format("tile {}x{} split {}", tile.rows, tile.columns, splits)};
+  choice.shape = {.grid_x = blocks_for(params_.pixels, tile.rows),
+                  .grid_y = blocks_for(params_.channels, tile.columns),
+                  .grid_z = splits,
+                  .block_x = static_cast<unsigned>(tile.threads),
+                  .shared_bytes = shared_bytes(tile)};
+  choice.splits = splits;
+  TENON_TRY_ASSIGN(choice.function, context.kernels->find(module, format("{}_{}x{}", module, tile.rows, tile.columns),
+                                                          choice.shape.shared_bytes));
+  return choice;
+}
+
+Result<ConvOp::Choice> ConvOp::plain_choice(const PrepareContext& context) const {
+  Choice choice{.text = "plain"};
+  constexpr unsigned kThreads = 128;
+  choice.shape = {
+      .grid_x = std::min(blocks_for(static_cast<int64_t>(params_.pixels) * params_.channels, kThreads), 1U << 20),
+      .block_x = kThreads};
+  TENON_TRY_ASSIGN(choice.function, context.kernels->find("direct", format("conv_plain_{}", kernel_type(type_))));
+  return choice;
+}
+
+Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& context) const {
+  std::vector<Choice> choices;
+  if (has_tensor_core_form()) {
+    const auto processors = static_cast<int64_t>(context.device->multiprocessors());
+    const bool clusters = context.device->compute_capability() >= 90;
+    for (size_t t = 0; t < kTiles.size(); ++t) {
+      const int64_t blocks = ceil_div(params_.pixels, kTiles[t].rows) * ceil_div(params_.channels, kTiles[t].columns);
+      const int64_t steps =
+          ceil_div(params_.depth * static_cast<int64_t>(data_type_size(type_)), kTiles[t].depth_bytes);
+      for (unsigned splits : kSplits) {
+        // More blocks than two rounds of the device gain nothing by a split, and a block needs some depth.
+        if (splits > 1 && (!clusters || blocks * splits > 2 * processors || steps < 2 * splits)) continue;
+        TENON_TRY_ASSIGN(Choice choice, tile_choice(context, t, splits));
+        choices.push_back(std::move(choice));
+      }
+    }
+  }
+  if (product_ != nullptr) {
+    for (size_t i = 0; i < product_->algorithms(); ++i)
+      choices.push_back(
+          {.text = "blas " + product_->algorithm_text(i), .blas = true, .algorithm = product_->algorithm(i)});
+  }
+  if (choices.empty()) {
+    TENON_TRY_ASSIGN(Choice choice, plain_choice(context));
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& context, const std::string& text) const {
+  if (text == "plain") {
+    TENON_TRY_ASSIGN(Choice choice, plain_choice(context));
+    return std::optional(std::move(choice));
+  }
+  if (text.starts_with("blas ") && product_ != nullptr) {
+    Result<cublasLtMatmulAlgo_t> algorithm = BlasProduct::parse_algorithm(text.substr(5));
+    if (!algorithm.ok()) return std::optional<Choice>();
+    return std::optional(Choice{.text = text, .blas = true, .algorithm = *algorithm});
+  }
+  if (!has_tensor_core_form()) return std::optional<Choice>();
+  for (size_t t = 0; t < kTiles.size(); ++t)
+    for (unsigned splits : kSplits) {
+      if (text != format("tile {}x{} split {}", kTiles[t].rows, kTiles[t].columns, splits)) continue;
+      TENON_TRY_ASSIGN(Choice choice, tile_choice(context, t, splits));
+      return std::optional(std::move(choice));
+    }
+  return std::optional<Choice>();
+}
+
+Status ConvOp::prepare(const PrepareContext& context) {
+  TENON_UNSUPPORTED_IF(kernel_type(type_).empty(), "There is no convolution of {}.", data_type_name(type_));
+  if (has_blas_form() && context.blas != nullptr) {
+    Result<std::unique_ptr<BlasProduct>> product =
+        BlasProduct::create(*context.blas, {.type = type_,
+                                            .tf32 = context.tf32,
+                                            .rows = params_.pixels,
+                                            .columns = params_.channels,
+                                            .depth = params_.depth,
+                                            .transposed_w = true,
+                                            .bias = tensors_.bias != kNoTensor,
+                                            .residual = tensors_.residual != kNoTensor,
+                                            .activation = epilogue_.activation,
+                                            .scale = params_.scale});
+    if (product.ok()) product_ = *std::move(product);
+  }
+  const std::string problem = (context.tf32 ? "" : "exact ") + description(*context.addresses.program);
+  if (const std::optional<std::string> known = context.algorithms->find(problem)) {
+    TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, *known));
+    if (choice) {
+      choice_ = std::move(*choice);
+      return Status();
+    }
+  }
+  if (!context.measure) {
+    if (has_tensor_core_form()) {
+      TENON_TRY_ASSIGN(choice_, tile_choice(context, kDefaultTile, 1));
+    } else {
+      TENON_TRY_ASSIGN(choice_, plain_choice(context));
+    }
+    return Status();
+  }
+  TENON_TRY_ASSIGN(std::vector<Choice> all, choices(context));
+  double best = 0;
+  Status failed;
+  for (Choice& choice : all) {
+    Result<double> time =
+        all.size() == 1 ? Result<double>(0.0) : measure_ns(*context.device, context.stream, [&](CUstream stream) {
+          return queue_choice(choice, *context.device, stream, context.addresses);
+        });
+    if (!time.ok()) {
+      failed = std::move(time).status();  // an algorithm that does not run here is only no choice
+      continue;
+    }
+    if (!choice_.text.empty() && *time >= best) continue;
+    best = *time;
+    choice_ = std::move(choice);
+  }
+  if (choice_.text.empty()) return std::move(failed).with_context(format("while measuring {}", problem));
+  context.algorithms->add(problem, choice_.text);
+  return Status();
+}
+
+Result<std::vector<std::string>> ConvOp::choice_texts(const PrepareContext& context) const {
+  TENON_TRY_ASSIGN(const std::vector<Choice> all, choices(context));
+  std::vector<std::string> texts = {"plain"};
+  for (const Choice& choice : all) texts.push_back(choice.text);
+  return texts;
+}
+
+Status ConvOp::use(const PrepareContext& context, const std::string& text) {
+  TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, text));
+  TENON_INVALID_IF(!choice, "\"{}\" is no choice here.", text);
+  choice_ = *std::move(choice);
+  return Status();
+}
+
+Status ConvOp::queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
+                            const Addresses& addresses) const {
+  if (choice.blas) {
+    return product_->queue(choice.algorithm,
+                           {.x = addresses.pointer(tensors_.x),
+                            .w = addresses.pointer(tensors_.w),
+                            .bias = addresses.pointer(tensors_.bias_typed),
+                            .residual = addresses.pointer(tensors_.residual),
+                            .y = addresses.pointer(tensors_.y),
+                            .workspace = addresses.pointer(scratch())},
+                           stream);
+  }
+  ConvParams params = bound(params_, tensors_, addresses);
+  void* pointers[] = {&params};
+  return queue_kernel(device, choice.function, choice.shape, choice.splits, stream, pointers);
+}
+
+Status ConvOp::queue(const QueueContext& context) const {
+  return queue_choice(choice_, *context.device, context.stream, context.addresses);
+}
+
+DepthwiseConvOp::DepthwiseConvOp(std::string label, DataType type, const ConvParams& params, const Epilogue& epilogue,
+                                 const ConvTensors& tensors)
+    : DeviceOp(std::move(label), reads_of(tensors), {tensors.y}),
+      type_(type),
+      params_(with_epilogue(params, epilogue)),
+      tensors_(tensors) {}
+
+std::string DepthwiseConvOp::description(const Program&) const {
+  return "depthwise " + problem_text(params_, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor);
+}
+
+Status DepthwiseConvOp::prepare(const PrepareContext& context) {
+  const auto is = [&](int kernel, int stride) {
+    return params_.kernel_h == kernel && params_.kernel_w == kernel && params_.stride_h == stride &&
+           params_.stride_w == stride && params_.dilation_h == 1 && params_.dilation_w == 1;
+  };
+  const char* name = is(3, 1)   ? "conv_depthwise3_{}"
+                     : is(3, 2) ? "conv_depthwise3s2_{}"
+                     : is(5, 1) ? "conv_depthwise5_{}"
+                                : "conv_depthwise_{}";
+  std::string function(name);
+  function.replace(function.find("{}"), 2, kernel_type(type_));
+  TENON_TRY_ASSIGN(function_, context.kernels->find("direct", function));
+  return Status();
+}
+
+Status DepthwiseConvOp::queue(const QueueContext& context) const {
+  constexpr unsigned kThreads = 128;
+  const auto vector = static_cast<int64_t>(16 / data_type_size(type_));
+  ConvParams params = bound(params_, tensors_, context.addresses);
+  void* pointers[] = {&params};
+  return queue_kernel(
+      *context.device, function_,
+      {.grid_x = blocks_for(params_.pixels * (params_.channels / vector), kThreads), .block_x = kThreads}, 1,
+      context.stream, pointers);
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,85 @@
+// Convolutions and products with a matrix of weights: y = act(x * w + bias + residual).
+//
+// What runs is chosen by measuring, among our tensor core kernel with its tiles and splits, cuBLASLt where the problem
+// is a plain product, and the direct kernels.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "ep/cuda/compute/activation.h"
+#include "ep/cuda/compute/blas.h"
+#include "ep/cuda/compute/device_op.h"
+#include "ep/cuda/compute/kernel_params.h"
+
+namespace tenon::cuda {
+
+struct ConvTensors {
+  TensorId x = kNoTensor;
+  TensorId w = kNoTensor;           // [out][kernel row][kernel column][in]
+  TensorId bias = kNoTensor;        // float32
+  TensorId bias_typed = kNoTensor;  // of the type of x, for cuBLASLt
+  TensorId residual = kNoTensor;
+  TensorId y = kNoTensor;
+};
+
+class ConvOp final : public DeviceOp {
+ public:
+  // `params` without addresses. The inner dimension (params.in_c) must be a multiple of 16 bytes for the tensor core
+  // kernel; otherwise the direct kernel serves.
+  ConvOp(std::string label, DataType type, const ConvParams& params, const Epilogue& epilogue,
+         const ConvTensors& tensors);
+
+  std::string description(const Program& program) const override;
+  size_t scratch_bytes(const Program& program) const override;
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+  std::string choice() const override { return choice_.text; }
+  // What could serve after prepare(), and using one of them. For tests; the plain kernel always can.
+  Result<std::vector<std::string>> choice_texts(const PrepareContext& context) const;
+  Status use(const PrepareContext& context, const std::string& text);
+
+ private:
+  struct Choice {
+    std::string text;  // "tile 64x64 split 2", "blas <hex>", "plain"
+    CUfunction function = nullptr;
+    LaunchShape shape;
+    unsigned splits = 1;
+    bool blas = false;
+    cublasLtMatmulAlgo_t algorithm{};
+  };
+  bool is_product() const;
+  bool has_tensor_core_form() const;
+  bool has_blas_form() const;
+  Result<std::vector<Choice>> choices(const PrepareContext& context) const;
+  Result<Choice> tile_choice(const PrepareContext& context, size_t tile, unsigned splits) const;
+  Result<Choice> plain_choice(const PrepareContext& context) const;
+  Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text) const;
+  Status queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
+                      const Addresses& addresses) const;
+
+  const DataType type_;
+  ConvParams params_;
+  const Epilogue epilogue_;
+  const ConvTensors tensors_;
+  std::unique_ptr<BlasProduct> product_;
+  Choice choice_;
+};
+
+// A convolution of each channel with its own kernel; weights are [kernel row][kernel column][channel].
+class DepthwiseConvOp final : public DeviceOp {
+ public:
+  DepthwiseConvOp(std::string label, DataType type, const ConvParams& params, const Epilogue& epilogue,
+                  const ConvTensors& tensors);
+  std::string description(const Program& program) const override;
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+
+ private:
+  const DataType type_;
+  ConvParams params_;
+  const ConvTensors tensors_;
+  CUfunction function_ = nullptr;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,81 @@
+// One operator of the device: which tensors it uses, how it is prepared once a plan, and how it is queued.
+//
+// An operator knows addresses only when it is queued, so that one plan serves many bindings.
+// Threads: prepare() from one thread; queue() from any once prepared.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ep/cuda/compute/program.h"
+#include "ep/cuda/driver/cuda_device.h"
+
+namespace tenon::cuda {
+
+class KernelLibrary;
+class GeneratedModule;
+class BlasHandle;
+class AlgorithmCache;
+
+// Where a plan's tensors are in one binding.
+struct Addresses {
+  const Program* program = nullptr;
+  CUdeviceptr arena = 0;
+  std::span<const CUdeviceptr> constants, inputs, outputs;
+
+  CUdeviceptr of(TensorId id) const;
+  template <typename T = void>
+  T* pointer(TensorId id) const {
+    return id == kNoTensor ? nullptr : reinterpret_cast<T*>(of(id));
+  }
+};
+
+struct QueueContext {
+  const CudaDevice* device = nullptr;
+  CUstream stream = nullptr;
+  Addresses addresses;
+};
+
+// What preparing may use. Measuring runs kernels on `stream` over the given addresses, whose contents do not matter.
+struct PrepareContext {
+  const CudaDevice* device = nullptr;
+  CUstream stream = nullptr;
+  KernelLibrary* kernels = nullptr;
+  const GeneratedModule* generated = nullptr;
+  BlasHandle* blas = nullptr;  // null where cuBLASLt is not there
+  AlgorithmCache* algorithms = nullptr;
+  bool tf32 = true;
+  bool measure = true;  // false: the first choice that fits, without running anything
+  Addresses addresses;
+};
+
+class DeviceOp {
+ public:
+  DeviceOp(std::string label, std::vector<TensorId> reads, std::vector<TensorId> writes)
+      : label_(std::move(label)), reads_(std::move(reads)), writes_(std::move(writes)) {}
+  virtual ~DeviceOp() = default;
+
+  // "conv 64x56x56 k3 relu"; for texts and as the key of measured choices.
+  virtual std::string description(const Program& program) const = 0;
+  // Memory for this operator alone while it runs. Asked before prepare().
+  virtual size_t scratch_bytes(const Program&) const { return 0; }
+  virtual Status prepare(const PrepareContext& context) = 0;
+  virtual Status queue(const QueueContext& context) const = 0;
+  // What was chosen, after prepare().
+  virtual std::string choice() const { return ""; }
+
+  const std::string& label() const { return label_; }
+  const std::vector<TensorId>& reads() const { return reads_; }
+  const std::vector<TensorId>& writes() const { return writes_; }
+  TensorId scratch() const { return scratch_; }
+  void set_scratch(TensorId id) { scratch_ = id; }
+
+ private:
+  const std::string label_;
+  const std::vector<TensorId> reads_, writes_;
+  TensorId scratch_ = kNoTensor;
+};
+
+}  // namespace tenon::cuda

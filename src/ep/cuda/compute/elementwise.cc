@@ -1,0 +1,445 @@
+#include "ep/cuda/compute/elementwise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// `expression` serves floats; `integers` (null: none) whole numbers. The result is a boolean for comparisons.
+struct Row {
+  std::string_view op_type;
+  const char* expression;
+  const char* integers;
+};
+constexpr std::array kRows = {
+    Row{"Add", "$0 + $1", "$0 + $1"},
+    Row{"Sub", "$0 - $1", "$0 - $1"},
+    Row{"Mul", "$0 * $1", "$0 * $1"},
+    Row{"Div", "divide($0, $1)", "divide($0, $1)"},
+    Row{"Pow", "power($0, $1)", "power($0, $1)"},
+    Row{"Equal", "$0 == $1", "$0 == $1"},
+    Row{"Less", "$0 < $1", "$0 < $1"},
+    Row{"LessOrEqual", "$0 <= $1", "$0 <= $1"},
+    Row{"Greater", "$0 > $1", "$0 > $1"},
+    Row{"GreaterOrEqual", "$0 >= $1", "$0 >= $1"},
+    Row{"And", nullptr, "$0 && $1"},
+    Row{"Or", nullptr, "$0 || $1"},
+    Row{"Xor", nullptr, "$0 != $1"},
+    Row{"Not", nullptr, "!$0"},
+    Row{"Where", "$0 ? $1 : $2", "$0 ? $1 : $2"},
+    Row{"Neg", "-$0", "-$0"},
+    Row{"Abs", "fabsf($0)", "$0 < 0 ? -$0 : $0"},
+    Row{"Sign", "(float)(($0 > 0) - ($0 < 0))", "($0 > 0) - ($0 < 0)"},
+    Row{"Exp", "expf($0)", nullptr},
+    Row{"Log", "logf($0)", nullptr},
+    Row{"Sqrt", "sqrtf($0)", nullptr},
+    Row{"Reciprocal", "1.0f / $0", nullptr},
+    Row{"Floor", "floorf($0)", nullptr},
+    Row{"Ceil", "ceilf($0)", nullptr},
+    Row{"Round", "round_even($0)", nullptr},
+    Row{"Sin", "sinf($0)", nullptr},
+    Row{"Cos", "cosf($0)", nullptr},
+    Row{"Erf", "erff($0)", nullptr},
+    Row{"Tanh", "tanhf($0)", nullptr},
+    Row{"Sigmoid", "1.0f / (1.0f + expf(-$0))", nullptr},
+    Row{"Relu", "$0 > 0 || $0 != $0 ? $0 : 0.0f", "$0 > 0 ? $0 : 0"},
+    Row{"Softplus", "$0 > 20.0f ? $0 : log1pf(expf($0))", nullptr},
+    Row{"Softsign", "$0 / (1.0f + fabsf($0))", nullptr},
+    Row{"HardSwish", "$0 * fminf(fmaxf($0 / 6.0f + 0.5f, 0.0f), 1.0f)", nullptr},
+    Row{"Mish", "$0 * tanhf($0 > 20.0f ? $0 : log1pf(expf($0)))", nullptr},
+    Row{"PRelu", "$0 < 0 ? $0 * $1 : $0", nullptr},
+    Row{"IsNaN", "$0 != $0", nullptr},
+    Row{"IsInf", "fabsf($0) == infinity_()", nullptr},
+    Row{"Mod", "fmodf($0, $1)", "python_mod($0, $1)"},
+};
+
+// Handled by code below: their expression depends on attributes or on how many inputs there are.
+constexpr std::array<std::string_view, 19> kOthers = {
+    "Cast",        "Clip", "Min",      "Max",    "Sum",       "Mean",   "LeakyRelu", "Elu", "Selu",
+    "HardSigmoid", "Gelu", "CastLike", "Gather", "Transpose", "Expand", "Slice",     "Pad", "BatchNormalization",
+    "Celu"};
+
+const Row* find_row(std::string_view op_type) {
+  const auto found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.op_type == op_type; });
+  return found != kRows.end() ? &*found : nullptr;
+}
+
+bool is_float(DataType type) {
+  return type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16 ||
+         type == DataType::kDouble;
+}
+
+std::string number(float value) {
+  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
+  if (std::isinf(value)) return value > 0 ? "infinity_()" : "(-infinity_())";
+  return format("({:.9e}f)", value);
+}
+
+// Strides of an operand over the dimensions of the output, 0 where it broadcasts.
+std::vector<int64_t> broadcast_strides(const Shape& from, const std::vector<int64_t>& strides, const Shape& to) {
+  std::vector<int64_t> result(static_cast<size_t>(to.rank()), 0);
+  const int shift = to.rank() - from.rank();
+  for (int i = 0; i < from.rank(); ++i)
+    if (from[i] != 1) result[static_cast<size_t>(i + shift)] = strides[static_cast<size_t>(i)];
+  return result;
+}
+
+// Builds one kernel from the root node down.
+class Chain {
+ public:
+  Chain(Lowering& to, const Node& root) : to_(to), root_(root), shape_(to.value(root.outputs[0]).shape()) {}
+
+  Status build() {
+    TENON_TRY_ASSIGN(const int result, visit(root_));
+    const DataType type = to_.type_of(root_.outputs[0]);
+    if (result >= 0) kernel_.steps.push_back({.type = type, .expression = "$0", .arguments = {result}});
+    // Where an operand of the whole shape has its channels last, so has the result.
+    DeviceLayout layout = DeviceLayout::kPlain;
+    if (channels_last_ && shape_.rank() >= 3) layout = DeviceLayout::kChannelsLast;
+    TENON_TRY_ASSIGN(const TensorId out, to_.make(root_.outputs[0], layout));
+    const DeviceTensor& tensor = to_.program().tensor(out);
+    kernel_.dims.assign(shape_.begin(), shape_.end());
+    kernel_.type = type;
+    kernel_.strides = tensor.strides();
+    std::string what;
+    for (const std::string& name : names_) what += (what.empty() ? "" : " ") + name;
+    if (shape_.element_count() == 0) return Status();
+    return to_.add_generated(root_, what, std::move(kernel_), leaves_, indices_, out);
+  }
+
+ private:
+  Result<int> step(DataType type, std::string expression, std::vector<int> arguments) {
+    kernel_.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
+    return ~static_cast<int>(kernel_.steps.size() - 1);
+  }
+
+  Result<int> leaf(TensorId tensor, GeneratedLeaf leaf) {
+    leaves_.push_back(tensor);
+    kernel_.leaves.push_back(std::move(leaf));
+    return static_cast<int>(leaves_.size() - 1);
+  }
+
+  // An operand as it is read by an element of the chain.
+  Result<int> operand(ValueId id) {
+    if (const Node* producer = to_.joined_producer(id)) return visit(*producer);
+    TENON_TRY_ASSIGN(const TensorId tensor, to_.any(id));
+    const DeviceTensor& read = to_.program().tensor(tensor);
+    if (read.layout == DeviceLayout::kChannelsLast && read.shape == shape_) channels_last_ = true;
+    return leaf(tensor, {.type = read.type, .strides = broadcast_strides(read.shape, read.strides(), shape_)});
+  }
+
+  // As float constants read by channel: the parameters of a BatchNormalization.
+  Result<int> channel_operand(ValueId id) {
+    TENON_TRY_ASSIGN(const TensorId tensor, to_.any(id));
+    std::vector<int64_t> strides(static_cast<size_t>(shape_.rank()), 0);
+    if (strides.size() > 1) strides[1] = 1;
+    return leaf(tensor, {.type = to_.program().tensor(tensor).type, .strides = std::move(strides)});
+  }
+
+  Result<int> visit(const Node& node) {
+    names_.push_back(node.op_type == "Activation" ? std::string(node.string_or("activation", "")) : node.op_type);
+    const DataType type = to_.type_of(node.outputs[0]);
+    if (node.op_type == "Transpose") return transpose(node);
+    if (node.op_type == "Expand") return operand(node.inputs[0]);
+    if (node.op_type == "Slice") return slice(node);
+    if (node.op_type == "Gather") return gather(node);
+    if (node.op_type == "Pad") return pad(node);
+    if (node.op_type == "BatchNormalization") return batch_norm(node);
+    const DataType input_type = to_.type_of(node.inputs[0] != kNoValue ? node.inputs[0] : node.outputs[0]);
+    if (node.op_type == "Activation" && node.domain == "tenon") {
+      TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
+      TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
+      return step(type, activation_expression(epilogue, "$0"), {x});
+    }
+    if (node.op_type == "Clip") return clip(node, type);
+    if (node.op_type == "Cast" || node.op_type == "CastLike") {
+      TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
+      return step(type, type == DataType::kBool ? "$0 != 0" : format("({})$0", compute_type(type)), {x});
+    }
+    if (node.op_type == "Min" || node.op_type == "Max" || node.op_type == "Sum" || node.op_type == "Mean")
+      return variadic(node, type);
+    std::vector<int> arguments;
+    for (ValueId id : node.inputs) {
+      TENON_UNSUPPORTED_IF(id == kNoValue, "{} lacks an input.", to_.label(node));
+      TENON_TRY_ASSIGN(const int argument, operand(id));
+      arguments.push_back(argument);
+    }
+    TENON_TRY_ASSIGN(std::string expression, expression_of(node, node.op_type == "Where" ? type : input_type));
+    return step(type, std::move(expression), std::move(arguments));
+  }
+
+  Result<std::string> expression_of(const Node& node, DataType type) {
+    const std::string alpha = number(node.float_or("alpha", node.op_type == "HardSigmoid" ? 0.2F
+                                                            : node.op_type == "LeakyRelu" ? 0.01F
+                                                            : node.op_type == "Selu"      ? 1.67326319F
+                                                                                          : 1.0F));
+    if (node.op_type == "LeakyRelu") return "$0 >= 0 ? $0 : $0 * " + alpha;
+    if (node.op_type == "Elu") return "$0 >= 0 ? $0 : " + alpha + " * expm1f($0)";
+    if (node.op_type == "Celu") return "fmaxf($0, 0.0f) + fminf(0.0f, " + alpha + " * expm1f($0 / " + alpha + "))";
+    if (node.op_type == "Selu")
+      return number(node.float_or("gamma", 1.05070102F)) + " * ($0 > 0 ? $0 : " + alpha + " * expm1f($0))";
+    if (node.op_type == "HardSigmoid")
+      return "fminf(fmaxf(" + alpha + " * $0 + " + number(node.float_or("beta", 0.5F)) + ", 0.0f), 1.0f)";
+    if (node.op_type == "Gelu") {
+      Epilogue epilogue{.activation = node.string_or("approximate", "none") == "tanh" ? Activation::kGeluTanh
+                                                                                      : Activation::kGelu};
+      return activation_expression(epilogue, "$0");
+    }
+    if (node.op_type == "Mod" && is_float(type) && node.int_or("fmod", 0) == 0)
+      return unsupported("{} takes the remainder of floats.", to_.label(node));
+    if (node.op_type == "Mod" && node.int_or("fmod", 0) != 0 && !is_float(type))
+      return std::string("$1 == 0 ? 0 : $0 % $1");
+    const Row* row = find_row(node.op_type);
+    const char* expression = row == nullptr ? nullptr : is_float(type) ? row->expression : row->integers;
+    TENON_UNSUPPORTED_IF(expression == nullptr, "{} computes with {}.", to_.label(node), data_type_name(type));
+    return std::string(expression);
+  }
+
+  Result<int> clip(const Node& node, DataType type) {
+    TENON_TRY_ASSIGN(int x, operand(node.inputs[0]));
+    if (node.since_version < 11) {
+      return step(type,
+                  format("fminf(fmaxf($0, {}), {})", number(node.float_or("min", -3.402823466e38F)),
+                         number(node.float_or("max", 3.402823466e38F))),
+                  {x});
+    }
+    for (size_t i = 1; i <= 2; ++i) {
+      if (node.input(i) == kNoValue) continue;
+      TENON_TRY_ASSIGN(const int bound, operand(node.inputs[i]));
+      TENON_TRY_ASSIGN(x, step(type, i == 1 ? "$0 < $1 ? $1 : $0" : "$0 > $1 ? $1 : $0", {x, bound}));
+    }
+    return x;
+  }
+
+  Result<int> variadic(const Node& node, DataType type) {
+    TENON_TRY_ASSIGN(int sum, operand(node.inputs[0]));
+    const std::string expression = node.op_type == "Min"   ? "min_of($0, $1)"
+                                   : node.op_type == "Max" ? "max_of($0, $1)"
+                                                           : "$0 + $1";
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      TENON_TRY_ASSIGN(const int next, operand(node.inputs[i]));
+      TENON_TRY_ASSIGN(sum, step(type, expression, {sum, next}));
+    }
+    if (node.op_type == "Mean") return step(type, format("$0 / {}.0f", node.inputs.size()), {sum});
+    return sum;
+  }
+
+  Result<int> transpose(const Node& node) {
+    TENON_TRY_ASSIGN(const TensorId tensor, to_.any(node.inputs[0]));
+    const DeviceTensor& read = to_.program().tensor(tensor);
+    const std::vector<int64_t> strides = read.strides();
+    const auto perm = node.ints("perm");
+    std::vector<int64_t> moved(strides.rbegin(), strides.rend());
+    for (size_t i = 0; i < perm.size() && i < moved.size(); ++i) {
+      TENON_INVALID_IF(perm[i] < 0 || perm[i] >= read.shape.rank(), "{} has a bad permutation.", to_.label(node));
+      moved[i] = strides[static_cast<size_t>(perm[i])];
+    }
+    return leaf(tensor, {.type = read.type, .strides = std::move(moved)});
+  }
+
+  Result<int> slice(const Node& node) {
+    TENON_UNSUPPORTED_IF(node.inputs.size() < 3, "{} is of an old version.", to_.label(node));
+    TENON_TRY_ASSIGN(const TensorId tensor, to_.any(node.inputs[0]));
+    const DeviceTensor read = to_.program().tensor(tensor);
+    TENON_TRY_ASSIGN(const std::vector<int64_t> starts, to_.integers(node, 1));
+    std::vector<int64_t> axes, steps;
+    if (node.input(3) != kNoValue) {
+      TENON_TRY_ASSIGN(axes, to_.integers(node, 3));
+    }
+    if (node.input(4) != kNoValue) {
+      TENON_TRY_ASSIGN(steps, to_.integers(node, 4));
+    }
+    GeneratedLeaf part{.type = read.type, .strides = read.strides()};
+    for (size_t i = 0; i < starts.size(); ++i) {
+      int64_t axis = i < axes.size() ? axes[i] : static_cast<int64_t>(i);
+      if (axis < 0) axis += read.shape.rank();
+      TENON_INVALID_IF(axis < 0 || axis >= read.shape.rank(), "{} has a bad axis.", to_.label(node));
+      const int64_t step = i < steps.size() ? steps[i] : 1, dim = read.shape[static_cast<int>(axis)];
+      const int64_t start = starts[i] < 0 ? starts[i] + dim : starts[i];
+      int64_t& stride = part.strides[static_cast<size_t>(axis)];
+      part.offset += std::clamp<int64_t>(start, 0, std::max<int64_t>(step < 0 ? dim - 1 : dim, 0)) * stride;
+      TENON_UNSUPPORTED_IF(step < 0, "{} goes backwards.", to_.label(node));
+      stride *= step;
+    }
+    return leaf(tensor, std::move(part));
+  }
+
+  Result<int> gather(const Node& node) {
+    TENON_TRY_ASSIGN(const TensorId data, to_.any(node.inputs[0]));
+    TENON_TRY_ASSIGN(const TensorId index, to_.plain(node.inputs[1]));
+    const DeviceTensor read = to_.program().tensor(data), by = to_.program().tensor(index);
+    int64_t axis = node.int_or("axis", 0);
+    if (axis < 0) axis += read.shape.rank();
+    TENON_INVALID_IF(axis < 0 || axis >= read.shape.rank(), "{} has a bad axis.", to_.label(node));
+    const std::vector<int64_t> strides = read.strides(), index_strides = by.strides();
+    GeneratedLeaf part{.type = read.type, .gathered = true, .index_type = by.type};
+    for (int i = 0; i < read.shape.rank(); ++i) {
+      if (i != axis) {
+        part.strides.push_back(strides[static_cast<size_t>(i)]);
+        part.index_strides.push_back(0);
+        continue;
+      }
+      for (int64_t stride : index_strides) {
+        part.strides.push_back(0);
+        part.index_strides.push_back(stride);
+      }
+    }
+    part.index_stride = strides[static_cast<size_t>(axis)];
+    part.index_limit = read.shape[static_cast<int>(axis)];
+    indices_.push_back(index);
+    return leaf(data, std::move(part));
+  }
+
+  Result<int> pad(const Node& node) {
+    TENON_UNSUPPORTED_IF(node.string_or("mode", "constant") != "constant" || node.inputs.size() < 2,
+                         "{} pads with something other than a constant.", to_.label(node));
+    TENON_TRY_ASSIGN(const std::vector<int64_t> pads, to_.integers(node, 1));
+    TENON_TRY_ASSIGN(const TensorId tensor, to_.any(node.inputs[0]));
+    const DeviceTensor read = to_.program().tensor(tensor);
+    const int rank = read.shape.rank();
+    std::vector<int64_t> axes;
+    if (node.input(3) != kNoValue) {
+      TENON_TRY_ASSIGN(axes, to_.integers(node, 3));
+    }
+    if (axes.empty())
+      for (int i = 0; i < rank; ++i) axes.push_back(i);
+    TENON_INVALID_IF(pads.size() != 2 * axes.size(), "{} has {} pads.", to_.label(node), pads.size());
+    GeneratedLeaf part{.type = read.type, .strides = read.strides()};
+    part.begin.assign(static_cast<size_t>(rank), 0);
+    part.end.assign(read.shape.begin(), read.shape.end());
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+      TENON_INVALID_IF(axis < 0 || axis >= rank, "{} has a bad axis.", to_.label(node));
+      part.begin[static_cast<size_t>(axis)] = pads[i];
+      part.end[static_cast<size_t>(axis)] = pads[i] + read.shape[static_cast<int>(axis)];
+      part.offset -= pads[i] * part.strides[static_cast<size_t>(axis)];
+    }
+    if (node.input(2) != kNoValue) {
+      const ConstantRef& fill = to_.constant(node.inputs[2]);
+      TENON_UNSUPPORTED_IF(fill == nullptr || !is_float(fill->type) || floats_of(*fill).size() != 1,
+                           "{} pads with a value that is only known at run time.", to_.label(node));
+      part.fill = number(floats_of(*fill)[0]);
+    }
+    return leaf(tensor, std::move(part));
+  }
+
+  Result<int> batch_norm(const Node& node) {
+    TENON_UNSUPPORTED_IF(node.inputs.size() != 5 || node.outputs.size() != 1 || node.int_or("training_mode", 0) != 0,
+                         "{} trains.", to_.label(node));
+    TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
+    std::vector<int> arguments = {x};
+    for (size_t i = 1; i < 5; ++i) {
+      TENON_TRY_ASSIGN(const int argument, channel_operand(node.inputs[i]));
+      arguments.push_back(argument);
+    }
+    return step(to_.type_of(node.outputs[0]),
+                format("($0 - $3) * rsqrtf($4 + {}) * $1 + $2", number(node.float_or("epsilon", 1e-5F))), arguments);
+  }
+
+  Lowering& to_;
+  const Node& root_;
+  const Shape shape_;
+  GeneratedElementwise kernel_;
+  std::vector<TensorId> leaves_, indices_;
+  std::vector<std::string> names_;
+  bool channels_last_ = false;
+};
+
+}  // namespace
+
+std::string activation_expression(const Epilogue& epilogue, const std::string& x) {
+  const std::string alpha = number(epilogue.alpha), beta = number(epilogue.beta);
+  std::string text;
+  switch (epilogue.activation) {
+    case Activation::kNone:
+      text = "X";
+      break;
+    case Activation::kRelu:
+      text = "fmaxf(X, 0.0f)";
+      break;
+    case Activation::kClip:
+      text = "fminf(fmaxf(X, A), B)";
+      break;
+    case Activation::kLeakyRelu:
+      text = "(X >= 0 ? X : A * X)";
+      break;
+    case Activation::kSigmoid:
+      text = "(1.0f / (1.0f + expf(-X)))";
+      break;
+    case Activation::kHardSigmoid:
+      text = "fminf(fmaxf(A * X + B, 0.0f), 1.0f)";
+      break;
+    case Activation::kHardSwish:
+      text = "(X * fminf(fmaxf(A * X + B, 0.0f), 1.0f))";
+      break;
+    case Activation::kSilu:
+      text = "(X / (1.0f + expf(-X)))";
+      break;
+    case Activation::kGelu:
+      text = "(0.5f * X * (1.0f + erff(X * 0.70710678f)))";
+      break;
+    case Activation::kGeluTanh:
+      text = "(0.5f * X * (1.0f + tanhf(0.79788456f * (X + 0.044715f * X * X * X))))";
+      break;
+    case Activation::kTanh:
+      text = "tanhf(X)";
+      break;
+  }
+  const auto put = [&](char name, const std::string& value) {
+    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size()) text.replace(at, 1, value);
+  };
+  put('A', alpha);
+  put('B', beta);
+  put('X', x);
+  return text;
+}
+
+bool is_elementwise(const Graph&, const Node& node) {
+  if (node.domain == "tenon") return node.op_type == "Activation";
+  if (!node.domain.empty()) return false;
+  return find_row(node.op_type) != nullptr || std::find(kOthers.begin(), kOthers.end(), node.op_type) != kOthers.end();
+}
+
+Status lower_elementwise(Lowering& to, const Node& node) { return Chain(to, node).build(); }
+
+Status add_epilogue(Lowering& to, const Node& node, TensorId x, ValueId bias, ValueId residual,
+                    const Epilogue& epilogue) {
+  const Shape shape = to.value(node.outputs[0]).shape();
+  const DataType type = to.type_of(node.outputs[0]);
+  GeneratedElementwise kernel{.dims = {shape.begin(), shape.end()}, .type = type};
+  std::vector<TensorId> leaves;
+  const auto add_leaf = [&](TensorId id) {
+    const DeviceTensor& read = to.program().tensor(id);
+    kernel.leaves.push_back({.type = read.type, .strides = broadcast_strides(read.shape, read.strides(), shape)});
+    leaves.push_back(id);
+    return static_cast<int>(leaves.size() - 1);
+  };
+  const auto step = [&](std::string expression, std::vector<int> arguments) {
+    kernel.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
+    return ~static_cast<int>(kernel.steps.size() - 1);
+  };
+  int result = add_leaf(x);
+  if (bias != kNoValue) {
+    TENON_TRY_ASSIGN(const TensorId id, to.any(bias));
+    result = step("$0 + $1", {result, add_leaf(id)});
+  }
+  int other = 0;
+  if (residual != kNoValue) {
+    TENON_TRY_ASSIGN(const TensorId id, to.plain(residual));
+    other = add_leaf(id);
+  }
+  if (residual != kNoValue && !epilogue.residual_after) result = step("$0 + $1", {result, other});
+  result = step(activation_expression(epilogue, "$0"), {result});
+  if (residual != kNoValue && epilogue.residual_after) step("$0 + $1", {result, other});
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  kernel.strides = to.program().tensor(out).strides();
+  return to.add_generated(node, "epilogue", std::move(kernel), std::move(leaves), {}, out);
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,17 @@
+// Elementwise operators as steps of generated kernels, and what moves elements as the operands of such kernels.
+#pragma once
+
+#include "ep/cuda/compute/activation.h"
+#include "ep/cuda/compute/lowering.h"
+
+namespace tenon::cuda {
+
+// y = act(x + bias + residual) or act(x + bias) + residual over the last dimension, for products that cannot do it
+// themselves. Absent parts are kNoValue.
+Status add_epilogue(Lowering& to, const Node& node, TensorId x, ValueId bias, ValueId residual,
+                    const Epilogue& epilogue);
+
+// The activation of `x` ("$0") as an expression over float.
+std::string activation_expression(const Epilogue& epilogue, const std::string& x);
+
+}  // namespace tenon::cuda

@@ -1,0 +1,242 @@
+// Constant nodes of shape and mask arithmetic, computed on the host.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "base/format.h"
+#include "ep/cuda/compute/region.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// A constant as doubles or as whole numbers, which hold what such nodes compute with.
+struct Numbers {
+  Shape shape;
+  bool whole = true;
+  std::vector<int64_t> ints;
+  std::vector<double> reals;
+  size_t size() const { return whole ? ints.size() : reals.size(); }
+};
+
+std::optional<Numbers> read(const Constant& constant) {
+  Numbers numbers{.shape = constant.shape};
+  const auto take = [&](auto values) { numbers.ints.assign(values.begin(), values.end()); };
+  switch (constant.type) {
+    case DataType::kInt64:
+      take(constant.as<int64_t>());
+      break;
+    case DataType::kInt32:
+      take(constant.as<int32_t>());
+      break;
+    case DataType::kBool:
+      take(constant.as<uint8_t>());
+      break;
+    case DataType::kFloat:
+      numbers.whole = false;
+      numbers.reals.assign(constant.as<float>().begin(), constant.as<float>().end());
+      break;
+    default:
+      return std::nullopt;
+  }
+  return numbers;
+}
+
+Result<ConstantRef> write(const Numbers& numbers, DataType type) {
+  std::byte* data = nullptr;
+  TENON_TRY_ASSIGN(ConstantRef constant, make_constant(type, numbers.shape, &data));
+  const auto put = [&](auto* out) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      using T = std::remove_pointer_t<decltype(out)>;
+      out[i] = numbers.whole ? static_cast<T>(numbers.ints[i]) : static_cast<T>(numbers.reals[i]);
+    }
+  };
+  switch (type) {
+    case DataType::kInt64:
+      put(reinterpret_cast<int64_t*>(data));
+      break;
+    case DataType::kInt32:
+      put(reinterpret_cast<int32_t*>(data));
+      break;
+    case DataType::kFloat:
+      put(reinterpret_cast<float*>(data));
+      break;
+    case DataType::kBool:
+      for (size_t i = 0; i < numbers.size(); ++i)
+        reinterpret_cast<uint8_t*>(data)[i] = numbers.whole ? numbers.ints[i] != 0 : numbers.reals[i] != 0;
+      break;
+    default:
+      return unsupported("{} is not computed on the host.", data_type_name(type));
+  }
+  return constant;
+}
+
+// The place in `from` of element `index` of `to`, to which `from` broadcasts.
+size_t broadcast_index(const Shape& to, const Shape& from, size_t index) {
+  size_t at = 0, stride = 1;
+  for (int i = to.rank() - 1, j = from.rank() - 1; i >= 0; --i, --j) {
+    const auto dim = static_cast<size_t>(std::max<int64_t>(to[i], 1));
+    const size_t coordinate = index % dim;
+    index /= dim;
+    if (j < 0) continue;
+    if (from[j] != 1) at += coordinate * stride;
+    stride *= static_cast<size_t>(from[j]);
+  }
+  return at;
+}
+
+using Inputs = std::vector<Numbers>;
+constexpr int64_t kMaxElements = int64_t{1} << 20;
+
+template <typename F>
+Numbers combine(const Inputs& in, const Shape& shape, bool whole, F&& f) {
+  Numbers out{.shape = shape, .whole = whole};
+  const auto count = static_cast<size_t>(shape.element_count());
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<size_t> at;
+    for (const Numbers& input : in) at.push_back(broadcast_index(shape, input.shape, i));
+    f(out, at);
+  }
+  return out;
+}
+
+std::optional<Numbers> arithmetic(const Node& node, const Inputs& in, const Shape& shape) {
+  if (in.size() != 2 || in[0].whole != in[1].whole) return std::nullopt;
+  const bool compare = node.op_type == "Equal";
+  const auto apply = [&](auto a, auto b) -> decltype(a) {
+    if (node.op_type == "Add") return a + b;
+    if (node.op_type == "Sub") return a - b;
+    if (node.op_type == "Mul") return a * b;
+    if (node.op_type == "Min") return std::min(a, b);
+    if (node.op_type == "Max") return std::max(a, b);
+    if (compare) return a == b;
+    return b == 0 ? 0 : a / b;
+  };
+  return combine(in, shape, in[0].whole || compare, [&](Numbers& out, const std::vector<size_t>& at) {
+    if (in[0].whole) {
+      out.ints.push_back(apply(in[0].ints[at[0]], in[1].ints[at[1]]));
+    } else if (compare) {
+      out.ints.push_back(in[0].reals[at[0]] == in[1].reals[at[1]]);
+    } else {
+      out.reals.push_back(apply(in[0].reals[at[0]], in[1].reals[at[1]]));
+    }
+  });
+}
+
+std::optional<Numbers> concat(const Inputs& in, const Shape& shape) {
+  if (shape.rank() != 1) return std::nullopt;
+  Numbers out{.shape = shape, .whole = in[0].whole};
+  for (const Numbers& part : in) {
+    if (part.whole != out.whole) return std::nullopt;
+    out.ints.insert(out.ints.end(), part.ints.begin(), part.ints.end());
+    out.reals.insert(out.reals.end(), part.reals.begin(), part.reals.end());
+  }
+  return out;
+}
+
+std::optional<Numbers> gather(const Node& node, const Inputs& in, const Shape& shape) {
+  if (in.size() != 2 || in[0].shape.rank() != 1 || node.int_or("axis", 0) > 0 || !in[1].whole) return std::nullopt;
+  Numbers out{.shape = shape, .whole = in[0].whole};
+  const auto count = static_cast<int64_t>(in[0].size());
+  for (int64_t index : in[1].ints) {
+    if (index < -count || index >= count) return std::nullopt;
+    const auto at = static_cast<size_t>(index < 0 ? index + count : index);
+    if (out.whole) {
+      out.ints.push_back(in[0].ints[at]);
+    } else {
+      out.reals.push_back(in[0].reals[at]);
+    }
+  }
+  return out;
+}
+
+std::optional<Numbers> slice(const Inputs& in, const Shape& shape) {
+  if (in.size() < 3 || in[0].shape.rank() != 1 || !in[0].whole || in[1].ints.size() != 1) return std::nullopt;
+  const int64_t step = in.size() > 4 && !in[4].ints.empty() ? in[4].ints[0] : 1, count = in[0].shape[0];
+  int64_t start = in[1].ints[0] < 0 ? in[1].ints[0] + count : in[1].ints[0];
+  start = std::clamp<int64_t>(start, 0, step < 0 ? count - 1 : count);
+  Numbers out{.shape = shape};
+  for (int64_t i = 0; i < shape.element_count(); ++i, start += step) {
+    if (start < 0 || start >= count) return std::nullopt;
+    out.ints.push_back(in[0].ints[static_cast<size_t>(start)]);
+  }
+  return out;
+}
+
+std::optional<Numbers> compute(const Graph& graph, const Node& node, const Inputs& in, const Shape& shape) {
+  const std::string& op = node.op_type;
+  if (op == "Concat") return concat(in, shape);
+  if (op == "Gather") return gather(node, in, shape);
+  if (op == "Slice") return slice(in, shape);
+  if (op == "Cast" || op == "Expand" || op == "Identity") {
+    const DataType type = graph.value(node.outputs[0]).type;
+    return combine({in[0]}, shape, in[0].whole || type != DataType::kFloat,
+                   [&](Numbers& out, const std::vector<size_t>& at) {
+                     if (!out.whole)
+                       out.reals.push_back(in[0].reals[at[0]]);
+                     else
+                       out.ints.push_back(in[0].whole ? in[0].ints[at[0]] : static_cast<int64_t>(in[0].reals[at[0]]));
+                   });
+  }
+  if (op == "Where" && in.size() == 3 && in[1].whole == in[2].whole) {
+    return combine(in, shape, in[1].whole, [&](Numbers& out, const std::vector<size_t>& at) {
+      const size_t which = in[0].ints[at[0]] != 0 ? 1 : 2;
+      if (out.whole)
+        out.ints.push_back(in[which].ints[at[which]]);
+      else
+        out.reals.push_back(in[which].reals[at[which]]);
+    });
+  }
+  if (op == "Range" && in.size() == 3 && in[0].whole) {
+    Numbers out{.shape = shape};
+    for (int64_t i = 0; i < shape.element_count(); ++i) out.ints.push_back(in[0].ints[0] + i * in[2].ints[0]);
+    return out;
+  }
+  if (op == "ConstantOfShape") {
+    Numbers fill{.shape = Shape{}, .whole = false, .ints = {}, .reals = {0}};
+    if (const Attribute* value = node.find("value"); value != nullptr && value->tensor != nullptr) {
+      const std::optional<Numbers> given = read(*value->tensor);
+      if (!given || given->size() != 1) return std::nullopt;
+      fill = *given;
+      fill.shape = Shape{};
+    }
+    return combine({fill}, shape, fill.whole, [&](Numbers& out, const std::vector<size_t>&) {
+      if (out.whole)
+        out.ints.push_back(fill.ints[0]);
+      else
+        out.reals.push_back(fill.reals[0]);
+    });
+  }
+  if (op == "ReduceProd" && in[0].whole && shape.element_count() == 1) {
+    return Numbers{.shape = shape,
+                   .ints = {std::accumulate(in[0].ints.begin(), in[0].ints.end(), int64_t{1}, std::multiplies<>())}};
+  }
+  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div" || op == "Equal" || op == "Min" || op == "Max")
+    return arithmetic(node, in, shape);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<ConstantRef>> evaluate_on_host(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || node.outputs.size() != 1 || node.inputs.empty())
+    return unsupported("{} is not computed on the host.", node.label(graph));
+  const Value& result = graph.value(node.outputs[0]);
+  TENON_UNSUPPORTED_IF(!result.fully_known() || result.shape().element_count() > kMaxElements,
+                       "{} is not computed on the host.", node.label(graph));
+  Inputs inputs;
+  for (ValueId id : node.inputs) {
+    std::optional<Numbers> numbers = id != kNoValue ? read(*graph.value(id).constant) : std::nullopt;
+    TENON_UNSUPPORTED_IF(!numbers || static_cast<int64_t>(numbers->size()) > kMaxElements,
+                         "{} is not computed on the host.", node.label(graph));
+    inputs.push_back(std::move(*numbers));
+  }
+  const std::optional<Numbers> numbers = compute(graph, node, inputs, result.shape());
+  TENON_UNSUPPORTED_IF(!numbers || static_cast<int64_t>(numbers->size()) != result.shape().element_count(),
+                       "{} is not computed on the host.", node.label(graph));
+  TENON_TRY_ASSIGN(ConstantRef constant, write(*numbers, result.type));
+  return std::vector<ConstantRef>{std::move(constant)};
+}
+
+}  // namespace tenon::cuda

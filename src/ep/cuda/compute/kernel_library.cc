@@ -1,0 +1,99 @@
+#include "ep/cuda/compute/kernel_library.h"
+
+#include <array>
+#include <span>
+
+extern "C" {
+#define TENON_FATBIN(name) extern const std::byte tenon_fatbin_##name[], tenon_fatbin_##name##_end[];
+TENON_FATBIN(conv_f16)
+TENON_FATBIN(conv_bf16)
+TENON_FATBIN(conv_tf32)
+TENON_FATBIN(conv_f32)
+TENON_FATBIN(direct)
+TENON_FATBIN(norm)
+TENON_FATBIN(attention)
+#undef TENON_FATBIN
+}
+
+namespace tenon::cuda {
+
+namespace {
+
+std::span<const std::byte> find_image(std::string_view module) {
+  struct Image {
+    std::string_view name;
+    const std::byte* begin;
+    const std::byte* end;
+  };
+#define TENON_FATBIN(name) \
+  Image { #name, tenon_fatbin_##name, tenon_fatbin_##name##_end }
+  static const std::array kImages = {TENON_FATBIN(conv_f16), TENON_FATBIN(conv_bf16), TENON_FATBIN(conv_tf32),
+                                     TENON_FATBIN(conv_f32), TENON_FATBIN(direct),    TENON_FATBIN(norm),
+                                     TENON_FATBIN(attention)};
+#undef TENON_FATBIN
+  for (const Image& image : kImages)
+    if (image.name == module) return {image.begin, image.end};
+  return {};
+}
+
+}  // namespace
+
+Result<CUfunction> KernelLibrary::find(std::string_view module, const std::string& name, unsigned shared_bytes) {
+  auto state = state_.lock();
+  if (const auto known = state->functions.find(name); known != state->functions.end()) return known->second;
+  auto& loaded = state->modules[std::string(module)];
+  if (loaded == nullptr) {
+    const std::span<const std::byte> image = find_image(module);
+    if (image.empty()) return not_found("This build has no kernels \"{}\".", module);
+    Result<std::shared_ptr<CudaModule>> made = CudaModule::load(device_, image);
+    if (!made.ok()) return std::move(made).status().with_context(format("while loading the kernels \"{}\"", module));
+    loaded = *std::move(made);
+  }
+  TENON_TRY_ASSIGN(const CUfunction function, loaded->function(name.c_str()));
+  constexpr unsigned kWithoutAsking = 48 * 1024;
+  if (shared_bytes > kWithoutAsking)
+    TENON_CUDA_TRY(device_->driver(), FuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                   static_cast<int>(shared_bytes));
+  state->functions.emplace(name, function);
+  return function;
+}
+
+std::string_view kernel_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat:
+      return "f32";
+    case DataType::kFloat16:
+      return "f16";
+    case DataType::kBfloat16:
+      return "bf16";
+    default:
+      return "";
+  }
+}
+
+Status queue_kernel(const CudaDevice& device, CUfunction function, const LaunchShape& shape, unsigned cluster_z,
+                    CUstream stream, void** pointers) {
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (device.compute_capability() >= 90) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attributes[count++].value.programmaticStreamSerializationAllowed = 1;
+    if (cluster_z > 1) {
+      attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      attributes[count].value.clusterDim.x = 1;
+      attributes[count].value.clusterDim.y = 1;
+      attributes[count++].value.clusterDim.z = cluster_z;
+    }
+  }
+  CUlaunchConfig config = {};
+  config.gridDimX = shape.grid_x, config.gridDimY = shape.grid_y, config.gridDimZ = shape.grid_z;
+  config.blockDimX = shape.block_x, config.blockDimY = shape.block_y, config.blockDimZ = shape.block_z;
+  config.sharedMemBytes = shape.shared_bytes;
+  config.hStream = stream;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  TENON_CUDA_TRY(device.driver(), LaunchKernelEx, &config, function, pointers, nullptr);
+  return Status();
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,74 @@
+// The parameters of the kernels, as host and device read them. No CUDA header: plain numbers and addresses.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cuda {
+
+// y = act(conv(x, w) + bias + residual), or act(conv(x, w) + bias) + residual. Channels last; a matrix product is a
+// convolution of 1x1 images. Weights are [output channel][kernel row][kernel column][input channel].
+struct ConvParams {
+  const void* x = nullptr;
+  const void* w = nullptr;
+  const float* bias = nullptr;  // one a output channel; may be null
+  const void* residual = nullptr;
+  void* y = nullptr;
+  int32_t pixels = 0;    // output pixels of all images: the rows of the product
+  int32_t channels = 0;  // output channels: its columns
+  int32_t depth = 0;     // kernel rows * kernel columns * input channels
+  int32_t in_h = 1, in_w = 1, in_c = 0;
+  int32_t out_h = 1, out_w = 1;
+  int32_t kernel_h = 1, kernel_w = 1;
+  int32_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
+  int32_t group = 1;
+  int32_t activation = 0;
+  float alpha = 0, beta = 0;  // of the activation
+  float scale = 1;            // of the product
+  int32_t residual_after = 0;
+  int32_t constant_weights = 1;  // they may be read before the kernel before this one has ended
+};
+
+struct PoolParams {
+  const void* x = nullptr;
+  void* y = nullptr;
+  int64_t count = 0;  // output elements (vectors of channels where vectorised)
+  int32_t in_h = 1, in_w = 1, channels = 0, out_h = 1, out_w = 1;
+  int32_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
+  int32_t average = 0;
+  int32_t count_padding = 0;  // average: how many elements a window has is as if padding counted
+  int32_t pad_end_h = 0, pad_end_w = 0;
+};
+
+struct LayerNormParams {
+  const void* x = nullptr;
+  const void* skip = nullptr;  // may be null
+  const float* scale = nullptr;
+  const float* bias = nullptr;  // may be null
+  void* y = nullptr;
+  void* sum = nullptr;  // x + skip; may be null
+  int32_t rows = 0, columns = 0;
+  float epsilon = 0;
+};
+
+struct SoftmaxParams {
+  const void* x = nullptr;
+  void* y = nullptr;
+  int32_t rows = 0, columns = 0;
+  int32_t logarithm = 0;
+  int32_t guarded = 0;  // zeros where everything is masked, instead of NaN
+};
+
+// Element strides; a row of heads lies together. mask strides are 0 where it broadcasts.
+struct AttentionParams {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  const void* mask = nullptr;  // added to the scaled scores
+  void* y = nullptr;
+  int32_t batch = 0, heads = 0, queries = 0, keys = 0, head_size = 0, value_size = 0;
+  int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_batch = 0, y_row = 0;
+  int64_t mask_batch = 0, mask_head = 0, mask_query = 0, mask_key = 0;
+  float scale = 1;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,295 @@
+// softmax(Q K^T * scale + mask) V without the scores in memory. A block takes some queries of one head; its warps share
+// the queries (kQueryWarps) or the keys (kKeyWarps), the latter join their partial results at the end.
+#include "common.cuh"
+#include "ep/cuda/compute/kernel_params.h"
+
+namespace tenon::cuda::device {
+
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kKeysAWarp = 32;
+constexpr float kLog2e = 1.4426950408889634f;
+
+template <typename T>
+__device__ __forceinline__ uint32_t pack_pair(float a, float b);
+template <>
+__device__ __forceinline__ uint32_t pack_pair<__half>(float a, float b) {
+  const __half2 pair = __floats2half2_rn(a, b);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+template <>
+__device__ __forceinline__ uint32_t pack_pair<__nv_bfloat16>(float a, float b) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+// The lowest finite number must not become infinite: a row of nothing else still has a mean.
+__device__ __forceinline__ float scaled_mask(float mask) {
+  return mask == -INFINITY ? mask : fmaxf(mask * kLog2e, -1e38f);
+}
+
+template <typename T, int kHead, int kKeyWarps>
+struct Attention {
+  static constexpr int kQueryWarps = kWarps / kKeyWarps;
+  static constexpr int kQueries = 16 * kQueryWarps, kKeys = kKeysAWarp * kKeyWarps;
+  // 16 more bytes a row spread the rows over the banks.
+  static constexpr int kRowBytes = kHead * sizeof(T) + 16;
+  static constexpr int kChunks = kHead * sizeof(T) / 16, kVector = 16 / sizeof(T);
+  static constexpr int kSteps = kHead * sizeof(T) / 32;  // of 32 bytes
+  static constexpr int kTileBytes = (kQueries + 2 * kKeys) * kRowBytes;
+  static constexpr int kJoinBytes = kKeyWarps == 1 ? 0 : kKeyWarps * 16 * (kHead + 2 + 2) * 4;
+  static constexpr int kSharedBytes = kTileBytes > kJoinBytes ? kTileBytes : kJoinBytes;
+
+  static __device__ __forceinline__ void load_rows(uint32_t to, const T* from, int64_t row_stride, int first, int rows,
+                                                   int all) {
+    for (int i = threadIdx.x; i < rows * kChunks; i += kThreads) {
+      const int row = i / kChunks, chunk = i % kChunks;
+      const bool valid = first + row < all;
+      copy_async(to + row * kRowBytes + chunk * 16,
+                 from + (valid ? static_cast<int64_t>(first + row) * row_stride + chunk * kVector : 0), valid);
+    }
+  }
+
+  static __device__ void run(const AttentionParams& p) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int query_warp = warp / kKeyWarps, key_warp = warp % kKeyWarps;
+    const int head = blockIdx.y % p.heads, image = blockIdx.y / p.heads;
+    const int first_query = blockIdx.x * kQueries;
+    const T* const q = static_cast<const T*>(p.q) + image * p.q_batch + head * kHead;
+    const T* const k = static_cast<const T*>(p.k) + image * p.k_batch + head * kHead;
+    const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head * kHead;
+    const T* const mask =
+        p.mask != nullptr ? static_cast<const T*>(p.mask) + image * p.mask_batch + head * p.mask_head : nullptr;
+    const uint32_t shared_q = shared_address(shared), shared_k = shared_q + kQueries * kRowBytes,
+                   shared_v = shared_k + kKeys * kRowBytes;
+    wait_for_previous_kernel();
+    let_next_kernel_start();
+    load_rows(shared_q, q, p.q_row, first_query, kQueries, p.queries);
+    const float scale = p.scale * kLog2e;
+
+    uint32_t fragment_q[kSteps][4];
+    float out[kHead / 8][4] = {};
+    float largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
+    const int row = first_query + query_warp * 16 + lane / 4;  // and row + 8
+    for (int first_key = 0; first_key < p.keys; first_key += kKeys) {
+      if (first_key != 0) __syncthreads();
+      load_rows(shared_k, k, p.k_row, first_key, kKeys, p.keys);
+      load_rows(shared_v, v, p.v_row, first_key, kKeys, p.keys);
+      commit_copies();
+      wait_for_copies<0>();
+      __syncthreads();
+      if (first_key == 0) {
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) {
+          load_matrices(fragment_q[s], shared_q + (query_warp * 16 + lane % 16) * kRowBytes + (2 * s + lane / 16) * 16);
+          if constexpr (sizeof(T) == 4)
+            for (uint32_t& bits : fragment_q[s]) bits = round_to_tf32(bits);
+        }
+      }
+      float score[kKeysAWarp / 8][4] = {};
+      const uint32_t keys = shared_k + key_warp * kKeysAWarp * kRowBytes;
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+        for (int n = 0; n < kKeysAWarp / 16; ++n) {
+          uint32_t b[4];
+          load_matrices(b, keys + (n * 16 + lane % 8 + lane / 16 * 8) * kRowBytes + (2 * s + lane / 8 % 2) * 16);
+          if constexpr (sizeof(T) == 4)
+            for (uint32_t& bits : b) bits = round_to_tf32(bits);
+          multiply<T>(score[2 * n], fragment_q[s], b[0], b[1]);
+          multiply<T>(score[2 * n + 1], fragment_q[s], b[2], b[3]);
+        }
+      // Rows row (elements 0, 1) and row + 8 (2, 3); columns 2 * (lane % 4) + {0, 1} of each eight.
+      float block_largest[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+      for (int n = 0; n < kKeysAWarp / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int key = first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2;
+          float value = score[n][i] * scale;
+          if (mask != nullptr && key < p.keys && row + i / 2 * 8 < p.queries)
+            value += scaled_mask(to_float(mask[(row + i / 2 * 8) * p.mask_query + key * p.mask_key]));
+          if (key >= p.keys) value = -INFINITY;
+          score[n][i] = value;
+          block_largest[i / 2] = fmaxf(block_largest[i / 2], value);
+        }
+      float factor[2], base[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        block_largest[i] = fmaxf(block_largest[i], __shfl_xor_sync(~0u, block_largest[i], 1));
+        block_largest[i] = fmaxf(block_largest[i], __shfl_xor_sync(~0u, block_largest[i], 2));
+        const float now = fmaxf(largest[i], block_largest[i]);
+        base[i] = now == -INFINITY ? 0.0f : now;  // nothing but masked keys so far
+        factor[i] = exp2f(largest[i] - base[i]);
+        largest[i] = now;
+        total[i] *= factor[i];
+      }
+#pragma unroll
+      for (int n = 0; n < kHead / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out[n][i] *= factor[i / 2];
+#pragma unroll
+      for (int n = 0; n < kKeysAWarp / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          score[n][i] = exp2f(score[n][i] - base[i / 2]);
+          total[i / 2] += score[n][i];
+        }
+      accumulate(out, score, shared + (shared_v - shared_q) + key_warp * kKeysAWarp * kRowBytes, lane);
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      total[i] += __shfl_xor_sync(~0u, total[i], 1);
+      total[i] += __shfl_xor_sync(~0u, total[i], 2);
+    }
+    T* const y = static_cast<T*>(p.y) + image * p.y_batch + head * kHead;
+    if constexpr (kKeyWarps == 1) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (row + i * 8 >= p.queries) continue;
+        const float inverse = total[i] > 0 ? 1.0f / total[i] : 0.0f;  // nothing but masked keys
+        T* const to = y + (row + i * 8) * p.y_row + lane % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < kHead / 8; ++n) {
+          to[n * 8] = from_float<T>(out[n][2 * i] * inverse);
+          to[n * 8 + 1] = from_float<T>(out[n][2 * i + 1] * inverse);
+        }
+      }
+    } else {
+      join(p, y, reinterpret_cast<float*>(shared), out, largest, total, first_query, key_warp, lane);
+    }
+  }
+
+ private:
+  // out += probabilities * V.
+  static __device__ __forceinline__ void accumulate(float (&out)[kHead / 8][4], float (&score)[kKeysAWarp / 8][4],
+                                                    const unsigned char* values, int lane) {
+    if constexpr (sizeof(T) == 2) {
+      const uint32_t base = shared_address(values);
+#pragma unroll
+      for (int s = 0; s < kKeysAWarp / 16; ++s) {
+        const uint32_t a[4] = {pack_pair<T>(score[2 * s][0], score[2 * s][1]),
+                               pack_pair<T>(score[2 * s][2], score[2 * s][3]),
+                               pack_pair<T>(score[2 * s + 1][0], score[2 * s + 1][1]),
+                               pack_pair<T>(score[2 * s + 1][2], score[2 * s + 1][3])};
+#pragma unroll
+        for (int n = 0; n < kHead / 16; ++n) {
+          uint32_t b[4];
+          load_matrices_transposed(b, base + (s * 16 + lane % 16) * kRowBytes + (2 * n + lane / 16) * 16);
+          multiply<T>(out[2 * n], a, b[0], b[1]);
+          multiply<T>(out[2 * n + 1], a, b[2], b[3]);
+        }
+      }
+    } else {
+      // A thread holds columns 2t and 2t + 1 of the probabilities where the product wants t and t + 4: the sum over
+      // keys has no order, so V's rows are taken in the same one.
+      const float* const v = reinterpret_cast<const float*>(values);
+      constexpr int kRow = kRowBytes / 4;
+#pragma unroll
+      for (int s = 0; s < kKeysAWarp / 8; ++s) {
+        const uint32_t a[4] = {round_to_tf32(__float_as_uint(score[s][0])), round_to_tf32(__float_as_uint(score[s][2])),
+                               round_to_tf32(__float_as_uint(score[s][1])),
+                               round_to_tf32(__float_as_uint(score[s][3]))};
+        const float* const rows = v + (s * 8 + lane % 4 * 2) * kRow + lane / 4;
+#pragma unroll
+        for (int n = 0; n < kHead / 8; ++n)
+          multiply<T>(out[n], a, round_to_tf32(__float_as_uint(rows[n * 8])),
+                      round_to_tf32(__float_as_uint(rows[kRow + n * 8])));
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void join(const AttentionParams& p, T* y, float* shared, float (&out)[kHead / 8][4],
+                                              float (&largest)[2], float (&total)[2], int first_query, int key_warp,
+                                              int lane) {
+    constexpr int kRow = kHead + 2;
+    float* const sums = shared + key_warp * 16 * kRow;
+    float* const ends = shared + kKeyWarps * 16 * kRow;  // largest and total of each row and warp
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int r = lane / 4 + i * 8;
+#pragma unroll
+      for (int n = 0; n < kHead / 8; ++n)
+        *reinterpret_cast<float2*>(sums + r * kRow + n * 8 + lane % 4 * 2) =
+            make_float2(out[n][2 * i], out[n][2 * i + 1]);
+      if (lane % 4 == 0) *reinterpret_cast<float2*>(ends + (key_warp * 16 + r) * 2) = make_float2(largest[i], total[i]);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 16 * kHead; i += kThreads) {
+      const int r = i / kHead, column = i % kHead;
+      if (first_query + r >= p.queries) continue;
+      float top = -INFINITY;
+      for (int w = 0; w < kKeyWarps; ++w) top = fmaxf(top, ends[(w * 16 + r) * 2]);
+      if (top == -INFINITY) top = 0;
+      float value = 0, all = 0;
+      for (int w = 0; w < kKeyWarps; ++w) {
+        const float factor = exp2f(ends[(w * 16 + r) * 2] - top);
+        all += ends[(w * 16 + r) * 2 + 1] * factor;
+        value += shared[(w * 16 + r) * kRow + column] * factor;
+      }
+      y[(first_query + r) * p.y_row + column] = from_float<T>(all > 0 ? value / all : 0.0f);
+    }
+  }
+};
+
+// Any head size: a warp a query, the scores twice.
+template <typename T>
+__device__ void attention_plain(const AttentionParams& p) {
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int lane = threadIdx.x % 32;
+  const int64_t item = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (item >= static_cast<int64_t>(p.batch) * p.heads * p.queries) return;
+  const int query = item % p.queries, head = item / p.queries % p.heads, image = item / p.queries / p.heads;
+  const T* const q = static_cast<const T*>(p.q) + image * p.q_batch + query * p.q_row + head * p.head_size;
+  const T* const k = static_cast<const T*>(p.k) + image * p.k_batch + head * p.head_size;
+  const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head * p.value_size;
+  const T* const mask = static_cast<const T*>(p.mask);
+  const auto score = [&](int key) {
+    float sum = 0;
+    for (int d = 0; d < p.head_size; ++d) sum += to_float(q[d]) * to_float(k[key * p.k_row + d]);
+    sum *= p.scale;
+    if (mask != nullptr)
+      sum += to_float(mask[image * p.mask_batch + head * p.mask_head + query * p.mask_query + key * p.mask_key]);
+    return sum;
+  };
+  float largest = -INFINITY;
+  for (int key = lane; key < p.keys; key += 32) largest = fmaxf(largest, score(key));
+  largest = warp_max(largest);
+  float total = 0;
+  for (int key = lane; key < p.keys; key += 32) total += expf(score(key) - largest);
+  total = warp_sum(total);
+  T* const y = static_cast<T*>(p.y) + image * p.y_batch + query * p.y_row + head * p.value_size;
+  for (int first = 0; first < p.value_size; first += 32) {
+    float sum = 0;
+    for (int key0 = 0; key0 < p.keys; key0 += 32) {
+      const float mine = key0 + lane < p.keys ? expf(score(key0 + lane) - largest) : 0.0f;
+      for (int i = 0; i < 32 && key0 + i < p.keys; ++i) {
+        const float weight = __shfl_sync(~0u, mine, i);
+        if (first + lane < p.value_size) sum += weight * to_float(v[(key0 + i) * p.v_row + first + lane]);
+      }
+    }
+    if (first + lane < p.value_size) y[first + lane] = from_float<T>(total > 0 ? sum / total : 0.0f);
+  }
+}
+
+}  // namespace tenon::cuda::device
+
+#define TENON_ATTENTION_KERNEL(name, T, head, key_warps)                                                           \
+  extern "C" __global__ void __launch_bounds__(128) name(const __grid_constant__ tenon::cuda::AttentionParams p) { \
+    tenon::cuda::device::Attention<T, head, key_warps>::run(p);                                                    \
+  }
+#define TENON_ATTENTION_KERNELS(type, T)                                                                      \
+  TENON_ATTENTION_KERNEL(attention_##type##_32_1, T, 32, 1)                                                   \
+  TENON_ATTENTION_KERNEL(attention_##type##_32_4, T, 32, 4)                                                   \
+  TENON_ATTENTION_KERNEL(attention_##type##_64_1, T, 64, 1)                                                   \
+  TENON_ATTENTION_KERNEL(attention_##type##_64_4, T, 64, 4)                                                   \
+  TENON_ATTENTION_KERNEL(attention_##type##_128_1, T, 128, 1)                                                 \
+  extern "C" __global__ void attention_plain_##type(const __grid_constant__ tenon::cuda::AttentionParams p) { \
+    tenon::cuda::device::attention_plain<T>(p);                                                               \
+  }
+
+TENON_ATTENTION_KERNELS(f16, __half)
+TENON_ATTENTION_KERNELS(bf16, __nv_bfloat16)
+TENON_ATTENTION_KERNELS(f32, float)

@@ -1,0 +1,3 @@
+#include "gemm.cuh"
+
+TENON_CONV_KERNELS(f16, __half, false)

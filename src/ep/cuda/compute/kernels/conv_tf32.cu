@@ -1,0 +1,3 @@
+#include "gemm.cuh"
+
+TENON_CONV_KERNELS(tf32, float, false)

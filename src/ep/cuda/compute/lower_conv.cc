@@ -1,0 +1,162 @@
+// Convolutions with constant weights, channels last.
+#include <algorithm>
+#include <array>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/conv_op.h"
+#include "ep/cuda/compute/lowering.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// One spatial dimension is two with a height of 1.
+struct Window {
+  std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, pad{0, 0};
+};
+
+Result<Window> read_window(Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y) {
+  Window window;
+  const int spatial = w.rank() - 2;
+  TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 2, "{} has {} spatial dimensions.", to.label(node), spatial);
+  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
+  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
+  for (int i = 0; i < spatial; ++i) {
+    const auto at = static_cast<size_t>(i + 2 - spatial), from = static_cast<size_t>(i);
+    window.kernel[at] = w[2 + i];
+    if (from < strides.size()) window.stride[at] = strides[from];
+    if (from < dilations.size()) window.dilation[at] = dilations[from];
+    if (auto_pad == "NOTSET" || auto_pad == "VALID") {
+      if (from < pads.size() && auto_pad == "NOTSET") window.pad[at] = pads[from];
+    } else {
+      const int64_t reach = (window.kernel[at] - 1) * window.dilation[at] + 1;
+      const int64_t total = std::max<int64_t>(0, (y[2 + i] - 1) * window.stride[at] + reach - x[2 + i]);
+      window.pad[at] = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
+    }
+    TENON_UNSUPPORTED_IF(window.pad[at] < 0, "{} has a negative pad.", to.label(node));
+  }
+  return window;
+}
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+// [O,I,...] as [O][...][I], the channels padded with zeros.
+void pack_weights(const Constant& from, int64_t padded_channels, DataType type, std::byte* out) {
+  const std::vector<float> w = floats_of(from);
+  const int64_t outputs = from.shape[0], channels = from.shape[1];
+  const int64_t area = outputs * channels == 0 ? 0 : static_cast<int64_t>(w.size()) / (outputs * channels);
+  std::vector<float> packed(static_cast<size_t>(outputs * area * padded_channels));
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t k = 0; k < area; ++k)
+        packed[static_cast<size_t>((o * area + k) * padded_channels + c)] =
+            w[static_cast<size_t>((o * channels + c) * area + k)];
+  store_floats(packed, type, out);
+}
+
+// [C,1,...] as [...][C].
+void pack_depthwise(const Constant& from, DataType type, std::byte* out) {
+  const std::vector<float> w = floats_of(from);
+  const auto channels = static_cast<size_t>(from.shape[0]), area = w.size() / std::max<size_t>(channels, 1);
+  std::vector<float> packed(w.size());
+  for (size_t c = 0; c < channels; ++c)
+    for (size_t k = 0; k < area; ++k) packed[k * channels + c] = w[c * area + k];
+  store_floats(packed, type, out);
+}
+
+// The input with zeros as further channels, so that a pixel's channels fill whole vectors.
+Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_t channels) {
+  TENON_TRY_ASSIGN(const TensorId from, to.any(id));
+  const DeviceTensor tensor = to.program().tensor(from);
+  Shape shape = tensor.shape;
+  shape[1] = channels;
+  TENON_TRY_ASSIGN(const TensorId padded, to.program().add_tensor(tensor.type, shape, DeviceLayout::kChannelsLast));
+  const auto dims = tensor.shape.dims();
+  // In the order of memory: channels last.
+  std::vector<int64_t> order = {0};
+  for (int64_t i = 2; i < shape.rank(); ++i) order.push_back(i);
+  order.push_back(1);
+  GeneratedLeaf leaf{.type = tensor.type};
+  GeneratedElementwise kernel{.type = tensor.type};
+  const std::vector<int64_t> strides = tensor.strides(), out = to.program().tensor(padded).strides();
+  for (int64_t axis : order) {
+    const auto a = static_cast<size_t>(axis);
+    kernel.dims.push_back(shape[narrow(axis)]);
+    kernel.strides.push_back(out[a]);
+    leaf.strides.push_back(strides[a]);
+    leaf.begin.push_back(0);
+    leaf.end.push_back(dims[a]);
+  }
+  kernel.leaves = {leaf};
+  TENON_TRY(to.add_generated(node, "pad channels", kernel, {from}, {}, padded));
+  return padded;
+}
+
+}  // namespace
+
+Status lower_conv(Lowering& to, const Node& node) {
+  TENON_UNSUPPORTED_IF(node.op_type != "Conv", "The CUDA EP has no {}.", node.op_type);
+  const Value &x = to.value(node.inputs[0]), &w = to.value(node.inputs[1]);
+  TENON_UNSUPPORTED_IF(w.constant == nullptr, "The weights of {} are only known at run time.", to.label(node));
+  TENON_UNSUPPORTED_IF(node.input(2) != kNoValue && to.constant(node.input(2)) == nullptr,
+                       "The bias of {} is only known at run time.", to.label(node));
+  const Shape x_shape = x.shape(), w_shape = w.shape(), y_shape = to.value(node.outputs[0]).shape();
+  TENON_TRY_ASSIGN(const Window window, read_window(to, node, x_shape, w_shape, y_shape));
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
+  const DataType type = to.type_of(node.inputs[0]);
+  const int spatial = w_shape.rank() - 2;
+  const int64_t group = node.int_or("group", 1), channels = x_shape[1], outputs = w_shape[0];
+  const auto vector = static_cast<int64_t>(16 / data_type_size(type));
+
+  ConvParams params;
+  params.in_h = narrow(spatial == 2 ? x_shape[2] : 1), params.in_w = narrow(x_shape[1 + spatial]);
+  params.out_h = narrow(spatial == 2 ? y_shape[2] : 1), params.out_w = narrow(y_shape[1 + spatial]);
+  params.pixels = narrow(y_shape[0] * params.out_h * params.out_w);
+  params.channels = narrow(outputs);
+  params.kernel_h = narrow(window.kernel[0]), params.kernel_w = narrow(window.kernel[1]);
+  params.stride_h = narrow(window.stride[0]), params.stride_w = narrow(window.stride[1]);
+  params.pad_h = narrow(window.pad[0]), params.pad_w = narrow(window.pad[1]);
+  params.dilation_h = narrow(window.dilation[0]), params.dilation_w = narrow(window.dilation[1]);
+  params.group = narrow(group);
+
+  ConvTensors tensors;
+  const bool depthwise = group == channels && outputs == channels && group > 1 && channels % vector == 0;
+  const int64_t padded = group == 1 ? (channels + vector - 1) / vector * vector : channels;
+  if (padded != channels) {
+    TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], padded));
+  } else {
+    TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
+  }
+  params.in_c = narrow(padded);
+  const int64_t group_channels = group == 1 ? padded : channels / group;
+  params.depth = narrow(window.kernel[0] * window.kernel[1] * group_channels);
+  if (depthwise) {
+    TENON_TRY_ASSIGN(tensors.w, to.packed_constant(
+                                    node.inputs[1], "depthwise", type, w_shape,
+                                    [type](const Constant& from, std::byte* out) { pack_depthwise(from, type, out); }));
+  } else {
+    TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1], format("conv {}", group_channels), type,
+                                                   Shape{outputs, window.kernel[0] * window.kernel[1], group_channels},
+                                                   [type, group_channels](const Constant& from, std::byte* out) {
+                                                     pack_weights(from, group_channels, type, out);
+                                                   }));
+  }
+  if (node.input(2) != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, to.float_constant(node.inputs[2]));
+    TENON_TRY_ASSIGN(tensors.bias_typed, to.typed_constant(node.inputs[2]));
+  }
+  if (node.input(3) != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
+  }
+  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
+  if (params.pixels == 0 || params.channels == 0) return Status();
+  if (depthwise) {
+    to.program().add_op(std::make_unique<DepthwiseConvOp>(node.name, type, params, epilogue, tensors));
+  } else {
+    to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, epilogue, tensors));
+  }
+  return Status();
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,155 @@
+// Matrix products: with constant weights as a convolution of single pixels, otherwise through cuBLASLt.
+#include <algorithm>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/conv_op.h"
+#include "ep/cuda/compute/elementwise.h"
+#include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/product_op.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+struct Product {
+  ValueId a = kNoValue, b = kNoValue, bias = kNoValue, residual = kNoValue;
+  bool trans_b = false;
+  float alpha = 1;
+  Epilogue epilogue;
+};
+
+Result<Product> read_product(Lowering& to, const Node& node) {
+  Product product{.a = node.inputs[0], .b = node.inputs[1]};
+  if (node.domain == "tenon") {
+    product.bias = node.input(2);
+    product.residual = node.input(3);
+    product.trans_b = node.int_or("trans_b", 0) != 0;
+    product.alpha = node.float_or("alpha", 1);
+    TENON_TRY_ASSIGN(product.epilogue, read_epilogue(node));
+  } else if (node.op_type == "Gemm") {
+    TENON_UNSUPPORTED_IF(node.int_or("transA", 0) != 0, "{} transposes its first input.", to.label(node));
+    product.trans_b = node.int_or("transB", 0) != 0;
+    product.alpha = node.float_or("alpha", 1);
+    product.bias = node.input(2);
+    if (product.bias != kNoValue) {
+      const Shape shape = to.value(product.bias).shape();
+      const bool row = shape.rank() >= 1 && shape.element_count() == shape[shape.rank() - 1] &&
+                       shape[shape.rank() - 1] == to.value(node.outputs[0]).shape()[1];
+      TENON_UNSUPPORTED_IF(node.float_or("beta", 1) != 1 || !row, "{} adds something other than a row.",
+                           to.label(node));
+    }
+  }
+  TENON_UNSUPPORTED_IF(product.bias != kNoValue && to.constant(product.bias) == nullptr,
+                       "The bias of {} is only known at run time.", to.label(node));
+  const int ranks[] = {to.value(product.a).shape().rank(), to.value(product.b).shape().rank()};
+  TENON_UNSUPPORTED_IF(ranks[0] < 2 || ranks[1] < 2, "{} multiplies a vector.", to.label(node));
+  return product;
+}
+
+// [K,N] or [N,K] as [N][K].
+void pack_matrix(const Constant& from, bool transposed, DataType type, std::byte* out) {
+  std::vector<float> w = floats_of(from);
+  if (!transposed) {
+    const auto rows = static_cast<size_t>(from.shape[0]), columns = static_cast<size_t>(from.shape[1]);
+    std::vector<float> turned(w.size());
+    constexpr size_t kBlock = 32;
+    for (size_t r0 = 0; r0 < rows; r0 += kBlock)
+      for (size_t c0 = 0; c0 < columns; c0 += kBlock)
+        for (size_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
+          for (size_t c = c0; c < std::min(columns, c0 + kBlock); ++c) turned[c * rows + r] = w[r * columns + c];
+    w = std::move(turned);
+  }
+  store_floats(w, type, out);
+}
+
+Status lower_with_weights(Lowering& to, const Node& node, const Product& product) {
+  const Shape a = to.value(product.a).shape(), b = to.value(product.b).shape();
+  const int64_t depth = a[a.rank() - 1], columns = product.trans_b ? b[0] : b[1];
+  const DataType type = to.type_of(product.a);
+  ConvParams params;
+  params.in_c = params.depth = static_cast<int32_t>(depth);
+  params.channels = static_cast<int32_t>(columns);
+  params.pixels = static_cast<int32_t>(depth == 0 ? 0 : a.element_count() / depth);
+  params.scale = product.alpha;
+  ConvTensors tensors;
+  TENON_TRY_ASSIGN(tensors.x, to.plain(product.a));
+  const bool transposed = product.trans_b;
+  TENON_TRY_ASSIGN(tensors.w,
+                   to.packed_constant(product.b, transposed ? "rows" : "columns", type, Shape{columns, depth},
+                                      [type, transposed](const Constant& from, std::byte* out) {
+                                        pack_matrix(from, transposed, type, out);
+                                      }));
+  if (product.bias != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, to.float_constant(product.bias));
+    TENON_TRY_ASSIGN(tensors.bias_typed, to.typed_constant(product.bias));
+  }
+  if (product.residual != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.residual, to.plain(product.residual));
+  }
+  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  if (params.pixels == 0 || columns == 0) return Status();
+  to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, product.epilogue, tensors));
+  return Status();
+}
+
+// Elements from one matrix of the batch to the next; an error where the batch is no single stride.
+Result<int64_t> batch_stride(Lowering& to, const Node& node, const Shape& operand, const Shape& y) {
+  int64_t count = 1, wanted = 1;
+  for (int i = 0; i + 2 < operand.rank(); ++i) count *= operand[i];
+  for (int i = 0; i + 2 < y.rank(); ++i) wanted *= y[i];
+  if (count == 1) return int64_t{0};
+  TENON_UNSUPPORTED_IF(count != wanted, "{} broadcasts a part of its batch.", to.label(node));
+  return operand[operand.rank() - 1] * operand[operand.rank() - 2];
+}
+
+Status lower_batch(Lowering& to, const Node& node, const Product& product) {
+  const Shape a = to.value(product.a).shape(), b = to.value(product.b).shape();
+  const Shape y = to.value(node.outputs[0]).shape();
+  BlasProblem problem{.type = to.type_of(product.a), .transposed_w = product.trans_b};
+  TENON_UNSUPPORTED_IF(problem.type != to.type_of(product.b), "{} multiplies {} and {}.", to.label(node),
+                       data_type_name(problem.type), data_type_name(to.type_of(product.b)));
+  TENON_UNSUPPORTED_IF(problem.type != DataType::kFloat && data_type_size(problem.type) != 2, "{} multiplies {}.",
+                       to.label(node), data_type_name(problem.type));
+  problem.rows = y[y.rank() - 2];
+  problem.columns = y[y.rank() - 1];
+  problem.depth = a[a.rank() - 1];
+  problem.scale = product.alpha;
+  for (int i = 0; i + 2 < y.rank(); ++i) problem.batch *= y[i];
+  TENON_TRY_ASSIGN(problem.x_stride, batch_stride(to, node, a, y));
+  TENON_TRY_ASSIGN(problem.w_stride, batch_stride(to, node, b, y));
+  if (problem.w_stride == 0 && problem.x_stride != 0) {
+    problem.rows *= problem.batch;
+    problem.batch = 1;
+  }
+  problem.y_stride = problem.rows * problem.columns;
+  TENON_TRY_ASSIGN(const TensorId x, to.plain(product.a));
+  TENON_TRY_ASSIGN(const TensorId w, to.plain(product.b));
+  const bool plain_epilogue =
+      product.bias == kNoValue && product.residual == kNoValue && product.epilogue.activation == Activation::kNone;
+  TensorId out = kNoTensor;
+  if (plain_epilogue) {
+    TENON_TRY_ASSIGN(out, to.make(node.outputs[0]));
+  } else {
+    TENON_TRY_ASSIGN(out, to.program().add_tensor(problem.type, y));
+  }
+  if (y.element_count() == 0) return Status();
+  TENON_UNSUPPORTED_IF(problem.depth == 0, "{} sums nothing.", to.label(node));
+  to.program().add_op(std::make_unique<ProductOp>(node.name, problem, x, w, out));
+  if (plain_epilogue) return Status();
+  return add_epilogue(to, node, out, product.bias, product.residual, product.epilogue);
+}
+
+}  // namespace
+
+Status lower_matmul(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const Product product, read_product(to, node));
+  const DataType type = to.type_of(product.a);
+  TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
+                       "{} multiplies {}.", to.label(node), data_type_name(type));
+  const Value& b = to.value(product.b);
+  if (b.constant != nullptr && b.shape().rank() == 2) return lower_with_weights(to, node, product);
+  return lower_batch(to, node, product);
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,231 @@
+// Attention, layer normalisation, softmax, pooling and reductions.
+#include <algorithm>
+#include <array>
+
+#include "base/format.h"
+#include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/row_ops.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+bool is_kernel_float(DataType type) {
+  return type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+Result<int> axis_of(Lowering& to, const Node& node, int64_t axis, int rank) {
+  const int64_t wrapped = axis < 0 ? axis + rank : axis;
+  TENON_INVALID_IF(wrapped < 0 || wrapped >= rank, "{} has axis {} of rank {}.", to.label(node), axis, rank);
+  return static_cast<int>(wrapped);
+}
+
+}  // namespace
+
+Status lower_attention(Lowering& to, const Node& node) {
+  const bool packed = node.op_type == "PackedAttention";
+  const DataType type = to.type_of(node.inputs[0]);
+  TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
+  const Shape y = to.value(node.outputs[0]).shape(), q = to.value(node.inputs[0]).shape();
+  AttentionParams params;
+  params.heads = narrow(node.int_or("num_heads", 1));
+  params.scale = node.float_or("scale", 1);
+  params.batch = narrow(y[0]);
+  params.queries = narrow(y[1]);
+  params.y_row = y[2];
+  params.value_size = narrow(y[2] / params.heads);
+  AttentionOp::Tensors tensors;
+  TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[0]));
+  if (packed) {
+    params.keys = params.queries;
+    params.head_size = params.value_size;
+    params.q_row = params.k_row = params.v_row = q[2];
+    // Q, K and V are the thirds of each row.
+    const Shape third = y;
+    const auto part = static_cast<size_t>(y[2]) * data_type_size(type);
+    tensors.k = to.program().add_view(tensors.q, type, third, DeviceLayout::kPlain, part);
+    tensors.v = to.program().add_view(tensors.q, type, third, DeviceLayout::kPlain, 2 * part);
+  } else {
+    const Shape k = to.value(node.inputs[1]).shape();
+    params.keys = narrow(k[1]);
+    params.head_size = narrow(q[2] / params.heads);
+    params.q_row = q[2], params.k_row = k[2], params.v_row = y[2];
+    TENON_TRY_ASSIGN(tensors.k, to.plain(node.inputs[1]));
+    TENON_TRY_ASSIGN(tensors.v, to.plain(node.inputs[2]));
+  }
+  params.q_batch = params.q_row * params.queries;
+  params.k_batch = params.k_row * params.keys;
+  params.v_batch = params.v_row * params.keys;
+  params.y_batch = params.y_row * params.queries;
+  const ValueId mask = node.input(packed ? 1 : 3);
+  if (mask != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.mask, to.plain(mask));
+    const DeviceTensor& tensor = to.program().tensor(tensors.mask);
+    const std::vector<int64_t> strides = tensor.strides();
+    std::array<int64_t*, 4> targets = {&params.mask_batch, &params.mask_head, &params.mask_query, &params.mask_key};
+    const int rank = tensor.shape.rank();
+    for (int i = 0; i < rank; ++i)
+      if (tensor.shape[i] != 1) *targets[static_cast<size_t>(4 - rank + i)] = strides[static_cast<size_t>(i)];
+  }
+  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  if (y.element_count() == 0) return Status();
+  to.program().add_op(std::make_unique<AttentionOp>(node.name, type, params, tensors));
+  return Status();
+}
+
+Status lower_layer_norm(Lowering& to, const Node& node) {
+  const bool internal = node.domain == "tenon";
+  const ValueId skip = internal ? node.input(1) : kNoValue;
+  const ValueId scale = node.input(internal ? 2 : 1), bias = node.input(internal ? 3 : 2);
+  const DataType type = to.type_of(node.inputs[0]);
+  const Shape x = to.value(node.inputs[0]).shape();
+  TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), x.rank()));
+  int64_t columns = 1;
+  for (int i = axis; i < x.rank(); ++i) columns *= x[i];
+  for (ValueId id : {scale, bias}) {
+    if (id == kNoValue) continue;
+    TENON_UNSUPPORTED_IF(to.constant(id) == nullptr || to.value(id).shape().element_count() != columns,
+                         "The scale or bias of {} is no constant row.", to.label(node));
+  }
+  for (size_t i = 1; i < node.outputs.size() && !internal; ++i)
+    TENON_UNSUPPORTED_IF(node.outputs[i] != kNoValue, "{} also gives its mean or deviation.", to.label(node));
+  LayerNormOp::Tensors tensors;
+  TENON_TRY_ASSIGN(tensors.x, to.plain(node.inputs[0]));
+  if (skip != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.skip, to.plain(skip));
+  }
+  TENON_TRY_ASSIGN(tensors.scale, to.float_constant(scale));
+  if (bias != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, to.float_constant(bias));
+  }
+  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  if (internal && node.outputs.size() > 1 && node.outputs[1] != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.sum, to.make(node.outputs[1]));
+  }
+  if (x.element_count() == 0) return Status();
+  to.program().add_op(std::make_unique<LayerNormOp>(node.name, type, narrow(x.element_count() / columns),
+                                                    narrow(columns), node.float_or("epsilon", 1e-5F), tensors));
+  return Status();
+}
+
+Status lower_softmax(Lowering& to, const Node& node) {
+  const DataType type = to.type_of(node.inputs[0]);
+  const Shape x = to.value(node.inputs[0]).shape();
+  TENON_UNSUPPORTED_IF(!is_kernel_float(type) || x.rank() == 0, "{} is computed in {}.", to.label(node),
+                       data_type_name(type));
+  const bool flat = node.since_version < 13;
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", flat ? 1 : -1), x.rank()));
+  int64_t columns = 1;
+  for (int i = axis; i < x.rank(); ++i) columns *= x[i];
+  TENON_UNSUPPORTED_IF(!flat && columns != x[axis], "{} is over dimension {} of {}.", to.label(node), axis, x.rank());
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  if (x.element_count() == 0) return Status();
+  to.program().add_op(std::make_unique<SoftmaxOp>(node.name, type, narrow(x.element_count() / columns), narrow(columns),
+                                                  node.op_type == "LogSoftmax", node.int_or("guarded", 0) != 0, from,
+                                                  out));
+  return Status();
+}
+
+Status lower_pool(Lowering& to, const Node& node) {
+  const DataType type = to.type_of(node.inputs[0]);
+  const Shape x = to.value(node.inputs[0]).shape(), y = to.value(node.outputs[0]).shape();
+  const int spatial = x.rank() - 2;
+  TENON_UNSUPPORTED_IF(!is_kernel_float(type) || spatial < 1 || spatial > 2, "{} pools {} of rank {}.", to.label(node),
+                       data_type_name(type), x.rank());
+  TENON_UNSUPPORTED_IF(node.outputs.size() > 1 && node.outputs[1] != kNoValue, "{} also gives indices.",
+                       to.label(node));
+  const bool global = node.op_type == "GlobalAveragePool";
+  PoolParams params;
+  params.average = node.op_type != "MaxPool" ? 1 : 0;
+  params.count_padding = node.int_or("count_include_pad", 0) != 0 ? 1 : 0;
+  params.channels = narrow(x[1]);
+  params.in_h = narrow(spatial == 2 ? x[2] : 1), params.in_w = narrow(x[1 + spatial]);
+  params.out_h = narrow(spatial == 2 ? y[2] : 1), params.out_w = narrow(y[1 + spatial]);
+  if (!global) {
+    const auto kernel = node.ints("kernel_shape"), strides = node.ints("strides"), pads = node.ints("pads"),
+               dilations = node.ints("dilations");
+    const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
+    TENON_UNSUPPORTED_IF(auto_pad != "NOTSET" && auto_pad != "VALID", "{} pads by {}.", to.label(node), auto_pad);
+    TENON_INVALID_IF(kernel.size() != static_cast<size_t>(spatial), "{} has no kernel.", to.label(node));
+    for (int i = 0; i < spatial; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const bool vertical = spatial == 2 && i == 0;
+      (vertical ? params.kernel_h : params.kernel_w) = narrow(kernel[at]);
+      if (at < strides.size()) (vertical ? params.stride_h : params.stride_w) = narrow(strides[at]);
+      if (at < dilations.size()) (vertical ? params.dilation_h : params.dilation_w) = narrow(dilations[at]);
+      if (pads.size() == 2 * kernel.size()) {
+        (vertical ? params.pad_h : params.pad_w) = narrow(pads[at]);
+        (vertical ? params.pad_end_h : params.pad_end_w) = narrow(pads[at + kernel.size()]);
+      }
+    }
+  }
+  TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
+  if (y.element_count() == 0) return Status();
+  to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), global, from, out));
+  return Status();
+}
+
+Status lower_reduction(Lowering& to, const Node& node) {
+  const Shape x = to.value(node.inputs[0]).shape();
+  const DataType type = to.type_of(node.inputs[0]);
+  const bool arg = node.op_type.starts_with("Arg");
+  std::vector<int64_t> axes(node.ints("axes").begin(), node.ints("axes").end());
+  if (arg) {
+    TENON_UNSUPPORTED_IF(node.int_or("select_last_index", 0) != 0, "{} takes the last index.", to.label(node));
+    axes = {node.int_or("axis", 0)};
+  } else if (node.input(1) != kNoValue) {
+    TENON_TRY_ASSIGN(axes, to.integers(node, 1));
+  }
+  const bool nothing = axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0;
+  if (nothing) return lower_reshape(to, node);
+  std::vector<bool> reduced(static_cast<size_t>(x.rank()), axes.empty());
+  for (int64_t axis : axes) {
+    TENON_TRY_ASSIGN(const int wrapped, axis_of(to, node, axis, x.rank()));
+    reduced[static_cast<size_t>(wrapped)] = true;
+  }
+  // The mean of whole images has a kernel of its own.
+  const bool images = x.rank() == 4 && !reduced[0] && !reduced[1] && reduced[2] && reduced[3];
+  if (images && node.op_type == "ReduceMean" && is_kernel_float(type)) {
+    TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
+    TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+    PoolParams params{.in_h = narrow(x[2]), .in_w = narrow(x[3]), .channels = narrow(x[1]), .average = 1};
+    if (x.element_count() == 0) return Status();
+    to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), true, from, out));
+    return Status();
+  }
+  constexpr std::array<std::pair<std::string_view, const char*>, 10> kKinds = {{{"ReduceMean", "mean"},
+                                                                                {"ReduceSum", "sum"},
+                                                                                {"ReduceMax", "max"},
+                                                                                {"ReduceMin", "min"},
+                                                                                {"ReduceProd", "prod"},
+                                                                                {"ReduceL1", "l1"},
+                                                                                {"ReduceL2", "l2"},
+                                                                                {"ReduceSumSquare", "sum_square"},
+                                                                                {"ArgMax", "argmax"},
+                                                                                {"ArgMin", "argmin"}}};
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  GeneratedReduction kernel{.type = type, .out_type = to.type_of(node.outputs[0])};
+  for (const auto& [name, kind] : kKinds)
+    if (name == node.op_type) kernel.kind = kind;
+  for (int i = 0; i < x.rank(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    (reduced[at] ? kernel.reduced : kernel.dims).push_back(x[i]);
+    (reduced[at] ? kernel.reduced_strides : kernel.strides).push_back(strides[at]);
+  }
+  int64_t stride = 1;
+  kernel.out_strides.resize(kernel.dims.size());
+  for (size_t i = kernel.dims.size(); i-- > 0; stride *= kernel.dims[i]) kernel.out_strides[i] = stride;
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  if (to.program().tensor(out).shape.element_count() == 0) return Status();
+  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_reduction(kernel));
+  return to.add_kernel(node, node.op_type, std::move(generated), {from}, out);
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,308 @@
+#include "ep/cuda/compute/lowering.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/format.h"
+#include "ep/cuda/compute/generated_op.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+struct Family {
+  std::string_view domain, op_type;
+  Status (*lower)(Lowering& to, const Node& node);
+};
+
+// What is not elementwise (elementwise.cc has those).
+constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
+                                  Family{"tenon", "ConvTranspose", &lower_conv},
+                                  Family{"", "Conv", &lower_conv},
+                                  Family{"tenon", "MatMul", &lower_matmul},
+                                  Family{"", "MatMul", &lower_matmul},
+                                  Family{"", "Gemm", &lower_matmul},
+                                  Family{"tenon", "Attention", &lower_attention},
+                                  Family{"tenon", "PackedAttention", &lower_attention},
+                                  Family{"tenon", "LayerNorm", &lower_layer_norm},
+                                  Family{"", "LayerNormalization", &lower_layer_norm},
+                                  Family{"", "Softmax", &lower_softmax},
+                                  Family{"", "LogSoftmax", &lower_softmax},
+                                  Family{"", "MaxPool", &lower_pool},
+                                  Family{"", "AveragePool", &lower_pool},
+                                  Family{"", "GlobalAveragePool", &lower_pool},
+                                  Family{"", "ReduceMean", &lower_reduction},
+                                  Family{"", "ReduceSum", &lower_reduction},
+                                  Family{"", "ReduceMax", &lower_reduction},
+                                  Family{"", "ReduceMin", &lower_reduction},
+                                  Family{"", "ReduceProd", &lower_reduction},
+                                  Family{"", "ReduceL1", &lower_reduction},
+                                  Family{"", "ReduceL2", &lower_reduction},
+                                  Family{"", "ReduceSumSquare", &lower_reduction},
+                                  Family{"", "ArgMax", &lower_reduction},
+                                  Family{"", "ArgMin", &lower_reduction},
+                                  Family{"", "Reshape", &lower_reshape},
+                                  Family{"", "Flatten", &lower_reshape},
+                                  Family{"", "Squeeze", &lower_reshape},
+                                  Family{"", "Unsqueeze", &lower_reshape},
+                                  Family{"", "Identity", &lower_reshape},
+                                  Family{"", "Dropout", &lower_reshape},
+                                  Family{"", "Concat", &lower_concat},
+                                  Family{"", "Split", &lower_split}};
+
+const Family* find_family(const Node& node) {
+  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
+    return family.op_type == node.op_type && family.domain == node.domain;
+  });
+  return found != kFamilies.end() ? &*found : nullptr;
+}
+
+}  // namespace
+
+Status can_lower(const Graph& graph, const Node& node) {
+  TENON_UNSUPPORTED_IF(find_family(node) == nullptr && !is_elementwise(graph, node),
+                       "The CUDA EP has no operator {}{}{}.", node.domain, node.domain.empty() ? "" : ".",
+                       node.op_type);
+  for (const auto& ids : {node.inputs, node.outputs})
+    for (ValueId id : ids) {
+      if (id == kNoValue) continue;
+      const Value& value = graph.value(id);
+      TENON_UNSUPPORTED_IF(!value.is_tensor || compute_type(value.type).empty(),
+                           "{} has a value of type {}, which the CUDA EP does not compute with.", node.label(graph),
+                           data_type_name(value.type));
+    }
+  return Status();
+}
+
+Lowering::Lowering(const Graph& graph, const LoweringOptions& options)
+    : graph_(graph),
+      options_(options),
+      tensors_(graph.values.size(), {kNoTensor, kNoTensor}),
+      uses_(graph.use_counts()),
+      producers_(graph.producers()),
+      output_of_(graph.values.size(), -1),
+      joined_(graph.nodes.size()) {}
+
+DataType Lowering::type_of(ValueId id) const {
+  const DataType type = value(id).type;
+  return type == DataType::kFloat && options_.half != DataType::kUndefined ? options_.half : type;
+}
+
+const ConstantRef& Lowering::constant(ValueId id) const {
+  static const ConstantRef kNone;
+  return id == kNoValue ? kNone : value(id).constant;
+}
+
+Result<TensorId> Lowering::packed_constant(ValueId id, std::string format, DataType type, const Shape& shape,
+                                           std::function<void(const Constant&, std::byte*)> pack) {
+  const ConstantRef held = constant(id);
+  TENON_INVALID_IF(held == nullptr, "Value \"{}\" is not constant.", id == kNoValue ? "" : value(id).name);
+  std::string key =
+      tenon::format("{}:{}:{}", static_cast<const void*>(held.get()), std::move(format), data_type_name(type));
+  return program_.add_constant(type, shape, std::move(key),
+                               [held, pack = std::move(pack)](std::byte* out) { pack(*held, out); });
+}
+
+Result<TensorId> Lowering::float_constant(ValueId id, std::string_view format) {
+  return packed_constant(id, std::string(format), DataType::kFloat, value(id).shape(),
+                         [](const Constant& from, std::byte* out) { convert_floats(from, DataType::kFloat, out); });
+}
+
+Result<TensorId> Lowering::typed_constant(ValueId id) {
+  const DataType type = type_of(id);
+  return packed_constant(id, "plain", type, constant(id)->shape, [type](const Constant& from, std::byte* out) {
+    if (from.type == type) {
+      if (from.size_bytes != 0) std::memcpy(out, from.data, from.size_bytes);
+    } else {
+      convert_floats(from, type, out);
+    }
+  });
+}
+
+Result<TensorId> Lowering::any(ValueId id) {
+  for (TensorId tensor : tensors_[static_cast<size_t>(id)])
+    if (tensor != kNoTensor) return tensor;
+  if (constant(id) != nullptr) {
+    TENON_TRY_ASSIGN(const TensorId tensor, typed_constant(id));
+    tensors_[static_cast<size_t>(id)][0] = tensor;
+    return tensor;
+  }
+  return internal_error("Value \"{}\" is read before it is made.", value(id).name);
+}
+
+bool Lowering::is_channels_last(ValueId id) const {
+  const auto& tensors = tensors_[static_cast<size_t>(id)];
+  return tensors[0] == kNoTensor && tensors[1] != kNoTensor;
+}
+
+Result<TensorId> Lowering::in_layout(ValueId id, DeviceLayout layout) {
+  TensorId& wanted = tensors_[static_cast<size_t>(id)][static_cast<size_t>(layout)];
+  if (wanted != kNoTensor) return wanted;
+  TENON_TRY_ASSIGN(const TensorId have, any(id));
+  if (program_.tensor(have).layout == layout) return have;
+  TENON_TRY_ASSIGN(const TensorId converted, convert(have, layout, value(id).name));
+  wanted = converted;
+  return converted;
+}
+
+Result<TensorId> Lowering::convert(TensorId from, DeviceLayout layout, const std::string& label) {
+  const DeviceTensor tensor = program_.tensor(from);
+  DeviceTensor target = tensor;
+  target.layout = layout;
+  if (tensor.shape.rank() < 3 || tensor.strides() == target.strides())
+    return program_.add_view(from, tensor.type, tensor.shape, layout);
+  // One channel or one pixel: the same bytes.
+  int64_t pixels = 1;
+  for (int i = 2; i < tensor.shape.rank(); ++i) pixels *= tensor.shape[i];
+  if (pixels == 1 || tensor.shape[1] == 1) return program_.add_view(from, tensor.type, tensor.shape, layout);
+  TENON_TRY_ASSIGN(const TensorId to, program_.add_tensor(tensor.type, tensor.shape, layout));
+  const auto dims = tensor.shape.dims();
+  Node node;
+  node.op_type = "Reorder";
+  node.name = label;
+  TENON_TRY(add_generated(node, "reorder",
+                          {.dims = {dims.begin(), dims.end()},
+                           .type = tensor.type,
+                           .strides = target.strides(),
+                           .leaves = {{.type = tensor.type, .strides = tensor.strides()}}},
+                          {from}, {}, to));
+  return to;
+}
+
+Result<TensorId> Lowering::make(ValueId id, DeviceLayout layout) {
+  TENON_UNSUPPORTED_IF(!value(id).fully_known(), "The shape of \"{}\" is not known.", value(id).name);
+  const int32_t output = output_of_[static_cast<size_t>(id)];
+  const bool direct = output >= 0 && layout == DeviceLayout::kPlain;
+  TENON_TRY_ASSIGN(const TensorId tensor,
+                   program_.add_tensor(type_of(id), value(id).shape(), layout,
+                                       direct ? StorageKind::kOutput : StorageKind::kArena, direct ? output : 0));
+  alias(id, tensor);
+  return tensor;
+}
+
+void Lowering::alias(ValueId id, TensorId tensor) {
+  tensors_[static_cast<size_t>(id)][static_cast<size_t>(program_.tensor(tensor).layout)] = tensor;
+}
+
+Result<std::vector<int64_t>> Lowering::integers(const Node& node, size_t input) const {
+  std::vector<int64_t> values;
+  const ConstantRef& held = constant(node.input(input));
+  TENON_UNSUPPORTED_IF(held == nullptr, "Input {} of {} is only known at run time.", input, label(node));
+  if (held->type == DataType::kInt32) {
+    values.assign(held->as<int32_t>().begin(), held->as<int32_t>().end());
+  } else {
+    TENON_UNSUPPORTED_IF(held->type != DataType::kInt64, "Input {} of {} has type {}.", input, label(node),
+                         data_type_name(held->type));
+    values.assign(held->as<int64_t>().begin(), held->as<int64_t>().end());
+  }
+  return values;
+}
+
+bool Lowering::joined(const Node& node) const { return joined_[static_cast<size_t>(&node - graph_.nodes.data())]; }
+
+const Node* Lowering::joined_producer(ValueId id) const {
+  const int32_t producer = id == kNoValue ? -1 : producers_[static_cast<size_t>(id)];
+  return producer >= 0 && joined_[static_cast<size_t>(producer)] ? &graph_.nodes[static_cast<size_t>(producer)]
+                                                                 : nullptr;
+}
+
+// A node joins its only reader where both make the same shape: each element is then still computed once.
+void Lowering::find_chains() {
+  constexpr size_t kMaxLeaves = 24;
+  std::vector<int32_t> reader(graph_.values.size(), -1);
+  for (size_t n = 0; n < graph_.nodes.size(); ++n)
+    for (ValueId id : graph_.nodes[n].inputs)
+      if (id != kNoValue) reader[static_cast<size_t>(id)] = static_cast<int32_t>(n);
+  std::vector<size_t> leaves(graph_.nodes.size(), 0);
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    const Node& node = graph_.nodes[n];
+    if (!is_elementwise(graph_, node) || node.outputs.size() != 1) continue;
+    leaves[n] += node.inputs.size();
+    const ValueId out = node.outputs[0];
+    if (uses_[static_cast<size_t>(out)] != 1 || reader[static_cast<size_t>(out)] < 0) continue;
+    const auto r = static_cast<size_t>(reader[static_cast<size_t>(out)]);
+    const Node& next = graph_.nodes[r];
+    // What moves elements reads memory: it can be the first of a chain, not a later one.
+    if (!is_elementwise(graph_, next) || next.outputs.size() != 1 || next.op_type == "Transpose" ||
+        next.op_type == "Expand" || next.op_type == "Slice" || next.op_type == "Gather" || next.op_type == "Pad")
+      continue;
+    const Value &made = value(out), &wanted = value(next.outputs[0]);
+    if (!made.fully_known() || !wanted.fully_known() || made.shape() != wanted.shape()) continue;
+    if (leaves[n] + leaves[r] + next.inputs.size() > kMaxLeaves) continue;
+    leaves[r] += leaves[n];
+    joined_[n] = true;
+  }
+}
+
+Status Lowering::add_generated(const Node& node, std::string what, GeneratedElementwise kernel,
+                               std::vector<TensorId> leaves, std::vector<TensorId> indices, TensorId out) {
+  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_elementwise(kernel));
+  leaves.insert(leaves.end(), indices.begin(), indices.end());
+  return add_kernel(node, std::move(what), std::move(generated), std::move(leaves), out);
+}
+
+Status Lowering::add_kernel(const Node& node, std::string what, GeneratedKernel generated, std::vector<TensorId> reads,
+                            TensorId out) {
+  if (!generated_.contains(generated.name)) {
+    generated_[generated.name] = true;
+    program_.generated_source += generated.source;
+  }
+  program_.add_op(
+      std::make_unique<GeneratedOp>(node.name, std::move(what), std::move(generated), std::move(reads), out));
+  return Status();
+}
+
+Status Lowering::lower_node(const Node& node) {
+  if (joined(node)) return Status();
+  if (is_elementwise(graph_, node)) return lower_elementwise(*this, node);
+  const Family* family = find_family(node);
+  TENON_UNSUPPORTED_IF(family == nullptr, "The CUDA EP has no operator {}.", node.op_type);
+  return family->lower(*this, node);
+}
+
+Status Lowering::finish_outputs() {
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const ValueId id = graph_.outputs[i];
+    TENON_TRY_ASSIGN(const TensorId have, plain(id));
+    const auto index = static_cast<int32_t>(i);
+    DeviceStorage& storage = program_.storages[static_cast<size_t>(program_.tensor(have).storage)];
+    if (storage.kind == StorageKind::kOutput && storage.index == index) {
+      program_.outputs.push_back(have);
+      continue;
+    }
+    const size_t bytes = program_.tensor(have).size_bytes();
+    if (storage.kind == StorageKind::kArena && storage.size_bytes == bytes && program_.tensor(have).offset_bytes == 0) {
+      storage.kind = StorageKind::kOutput;
+      storage.index = index;
+      program_.outputs.push_back(have);
+      continue;
+    }
+    TENON_TRY_ASSIGN(const TensorId out, program_.add_tensor(type_of(id), value(id).shape(), DeviceLayout::kPlain,
+                                                             StorageKind::kOutput, index));
+    program_.add_op(std::make_unique<CopyOp>(value(id).name, bytes, have, out));
+    program_.outputs.push_back(out);
+  }
+  return Status();
+}
+
+Result<Program> Lowering::run() {
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const ValueId id = graph_.inputs[i];
+    TENON_TRY_ASSIGN(const TensorId tensor, program_.add_tensor(type_of(id), value(id).shape(), DeviceLayout::kPlain,
+                                                                StorageKind::kInput, static_cast<int32_t>(i)));
+    alias(id, tensor);
+    program_.inputs.push_back(tensor);
+  }
+  for (size_t i = 0; i < graph_.outputs.size(); ++i)
+    output_of_[static_cast<size_t>(graph_.outputs[i])] = static_cast<int32_t>(i);
+  find_chains();
+  for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));
+  TENON_TRY(finish_outputs());
+  TENON_TRY(program_.finish());
+  return std::move(program_);
+}
+
+Result<Program> lower(const Graph& graph, const LoweringOptions& options) { return Lowering(graph, options).run(); }
+
+}  // namespace tenon::cuda

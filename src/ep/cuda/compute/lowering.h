@@ -1,0 +1,108 @@
+// Turns a graph whose shapes are numbers into a program: chooses layouts, joins elementwise chains, packs weights.
+//
+// Lifetime: lives during one lower() call. Nothing here needs a device.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ep/cuda/compute/program.h"
+#include "graph/graph.h"
+
+namespace tenon::cuda {
+
+struct LoweringOptions {
+  // Float32 values are kept in this type (kFloat16, kBfloat16): how a graph of 16-bit floats is computed, whose passes
+  // saw float32 (region.h). kUndefined: as they are.
+  DataType half = DataType::kUndefined;
+};
+
+// Errors: kUnsupported names the node that cannot be lowered.
+Result<Program> lower(const Graph& graph, const LoweringOptions& options);
+
+// OK, or why no region can have this node: operator, version, types; shapes may be unknown.
+Status can_lower(const Graph& graph, const Node& node);
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const LoweringOptions& options);
+  Result<Program> run();
+
+  const Graph& graph() const { return graph_; }
+  Program& program() { return program_; }
+  const Value& value(ValueId id) const { return graph_.value(id); }
+  const ConstantRef& constant(ValueId id) const;
+  // How the device keeps the value.
+  DataType type_of(ValueId id) const;
+  // The value in memory, in whatever layout it lies; in a certain one. Converted once for each.
+  Result<TensorId> any(ValueId id);
+  Result<TensorId> plain(ValueId id) { return in_layout(id, DeviceLayout::kPlain); }
+  Result<TensorId> channels_last(ValueId id) { return in_layout(id, DeviceLayout::kChannelsLast); }
+  Result<TensorId> in_layout(ValueId id, DeviceLayout layout);
+  bool is_channels_last(ValueId id) const;
+  // Memory for an output; graph outputs go straight to their place where the layout allows.
+  Result<TensorId> make(ValueId id, DeviceLayout layout = DeviceLayout::kPlain);
+  // The output is the same memory as `tensor`.
+  void alias(ValueId id, TensorId tensor);
+  // A constant as numbers in float32, for parameters that kernels read as such.
+  Result<TensorId> float_constant(ValueId id, std::string_view format = "f32");
+  // In the type that the device keeps floats in.
+  Result<TensorId> typed_constant(ValueId id);
+  // A constant that is not in the graph as such: `format` and the value make the key.
+  Result<TensorId> packed_constant(ValueId id, std::string format, DataType type, const Shape& shape,
+                                   std::function<void(const Constant&, std::byte*)> pack);
+  // The integers of a constant input.
+  Result<std::vector<int64_t>> integers(const Node& node, size_t input) const;
+  std::string label(const Node& node) const { return node.label(graph_); }
+
+  // Elementwise chains: a node that is read only by a chain of its shape becomes part of it.
+  bool joined(const Node& node) const;
+  const Node* joined_producer(ValueId id) const;
+
+  // Adds an elementwise or moving kernel; the parts of its description that need tensors are filled in by the caller.
+  Status add_generated(const Node& node, std::string what, struct GeneratedElementwise kernel,
+                       std::vector<TensorId> leaves, std::vector<TensorId> indices, TensorId out);
+  // The same for a kernel that is written already.
+  Status add_kernel(const Node& node, std::string what, struct GeneratedKernel generated, std::vector<TensorId> reads,
+                    TensorId out);
+
+ private:
+  Status lower_node(const Node& node);
+  void find_chains();
+  Status finish_outputs();
+  Result<TensorId> convert(TensorId from, DeviceLayout layout, const std::string& label);
+
+  const Graph& graph_;
+  const LoweringOptions options_;
+  Program program_;
+  std::vector<std::array<TensorId, 2>> tensors_;  // by value and layout
+  std::vector<int32_t> uses_, producers_, output_of_;
+  std::vector<bool> joined_;
+  std::map<std::string, bool> generated_;
+};
+
+// One family each.
+Status lower_conv(Lowering& to, const Node& node);
+Status lower_matmul(Lowering& to, const Node& node);
+Status lower_attention(Lowering& to, const Node& node);
+Status lower_layer_norm(Lowering& to, const Node& node);
+Status lower_softmax(Lowering& to, const Node& node);
+Status lower_pool(Lowering& to, const Node& node);
+Status lower_reduction(Lowering& to, const Node& node);
+Status lower_elementwise(Lowering& to, const Node& node);  // also Gather, Transpose, Expand, Slice, Pad
+Status lower_reshape(Lowering& to, const Node& node);
+Status lower_concat(Lowering& to, const Node& node);
+Status lower_split(Lowering& to, const Node& node);
+
+// Whether a node is an elementwise step or something that such a step can read through.
+bool is_elementwise(const Graph& graph, const Node& node);
+
+// Numbers of one type as those of another, floats and 16-bit floats and doubles among each other.
+void convert_floats(const Constant& from, DataType to, std::byte* out);
+std::vector<float> floats_of(const Constant& constant);
+void store_floats(std::span<const float> values, DataType type, std::byte* out);
+
+}  // namespace tenon::cuda

@@ -1,0 +1,286 @@
+#include "ep/cuda/compute/plan.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/log.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+constexpr size_t kGraphsAnInstance = 8;
+constexpr size_t kSeenBindings = 16;
+constexpr size_t kMaxInstances = 8;
+
+std::vector<CUdeviceptr> joined(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs) {
+  std::vector<CUdeviceptr> all(inputs.begin(), inputs.end());
+  all.insert(all.end(), outputs.begin(), outputs.end());
+  return all;
+}
+
+bool equals(const std::vector<CUdeviceptr>& bindings, std::span<const CUdeviceptr> inputs,
+            std::span<const CUdeviceptr> outputs) {
+  return bindings.size() == inputs.size() + outputs.size() &&
+         std::equal(inputs.begin(), inputs.end(), bindings.begin()) &&
+         std::equal(outputs.begin(), outputs.end(), bindings.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ComputePlan>> ComputePlan::create(std::shared_ptr<ComputeContext> context, Program program) {
+  std::shared_ptr<ComputePlan> plan(new ComputePlan(std::move(context), std::move(program)));
+  TENON_TRY(plan->prepare());
+  return plan;
+}
+
+Status ComputePlan::prepare() {
+  const std::lock_guard lock(context_->preparing);
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context_->device()));
+  const CudaDriver& driver = context_->device()->driver();
+  for (const DeviceConstant& constant : program_.constants) {
+    TENON_TRY_ASSIGN(DeviceBlockRef block, context_->constant(constant));
+    constants_.push_back(block->address());
+    constant_blocks_.push_back(std::move(block));
+  }
+  if (!program_.generated_source.empty()) {
+    TENON_TRY_ASSIGN(generated_,
+                     GeneratedModule::compile(context_->device(), program_.generated_source, context_->cache_folder()));
+  }
+  TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, make_instance());
+  // Inputs and outputs of its own, for measuring: their contents do not matter, but they are numbers.
+  std::vector<DeviceBlockRef> blocks;
+  const auto stand_ins = [&](const std::vector<TensorId>& ids) -> Result<std::vector<CUdeviceptr>> {
+    std::vector<CUdeviceptr> made;
+    for (TensorId id : ids) {
+      const size_t bytes = program_.tensor(id).size_bytes();
+      TENON_TRY_ASSIGN(DeviceBlockRef block, context_->allocate(bytes));
+      TENON_CUDA_TRY(driver, MemsetD8Async, block->address(), 0, std::max<size_t>(bytes, 1), context_->stream());
+      made.push_back(block->address());
+      blocks.push_back(std::move(block));
+    }
+    return made;
+  };
+  TENON_TRY_ASSIGN(const std::vector<CUdeviceptr> inputs, stand_ins(program_.inputs));
+  TENON_TRY_ASSIGN(const std::vector<CUdeviceptr> outputs, stand_ins(program_.outputs));
+  if (program_.arena_bytes != 0)
+    TENON_CUDA_TRY(driver, MemsetD8Async, instance->arena->address(), 0, program_.arena_bytes, context_->stream());
+  PrepareContext prepare{.device = context_->device().get(),
+                         .stream = context_->stream(),
+                         .kernels = &context_->kernels(),
+                         .generated = generated_.get(),
+                         .blas = context_->blas(),
+                         .algorithms = &context_->algorithms(),
+                         .tf32 = context_->options().tf32,
+                         .measure = context_->options().measure,
+                         .addresses = addresses(*instance, inputs, outputs)};
+  for (const auto& op : program_.ops)
+    TENON_TRY_CONTEXT(op->prepare(prepare), "while preparing {} ({})", op->label(), op->description(program_));
+  context_->algorithms().save();
+  // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured.
+  TENON_TRY(queue_all(prepare.addresses, context_->stream()));
+  TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
+  state_.lock()->idle.push_back(std::move(instance));
+  return Status();
+}
+
+ComputePlan::~ComputePlan() {
+  const Result<ContextScope> scope = ContextScope::enter(*context_->device());
+  for (auto& instance : state_.lock()->idle) destroy(*instance);
+}
+
+void ComputePlan::destroy(Instance& instance) {
+  const CudaDriver& driver = context_->device()->driver();
+  if (instance.done != nullptr) {
+    if (instance.used_before) (void)driver.EventSynchronize(instance.done);
+    (void)driver.EventDestroy(instance.done);
+  }
+  for (Captured& graph : instance.graphs) (void)driver.GraphExecDestroy(graph.exec);
+}
+
+Result<std::unique_ptr<ComputePlan::Instance>> ComputePlan::make_instance() {
+  auto instance = std::make_unique<Instance>();
+  TENON_TRY_ASSIGN(instance->arena, context_->allocate(program_.arena_bytes));
+  TENON_CUDA_TRY(context_->device()->driver(), EventCreate, &instance->done, CU_EVENT_DISABLE_TIMING);
+  auto state = state_.lock();
+  state->stats.instances = ++state->instances;
+  return instance;
+}
+
+// One that this stream used last needs no wait; one that is done neither; else a new one, or the oldest with a wait.
+Result<std::unique_ptr<ComputePlan::Instance>> ComputePlan::take_instance(CUstream stream) {
+  const CudaDriver& driver = context_->device()->driver();
+  std::unique_ptr<Instance> taken;
+  bool wait = false;
+  {
+    auto state = state_.lock();
+    auto& idle = state->idle;
+    const auto take = [&](auto found) {
+      taken = std::move(*found);
+      idle.erase(found);
+    };
+    auto found =
+        std::find_if(idle.begin(), idle.end(), [&](const auto& i) { return !i->used_before || i->last == stream; });
+    if (found == idle.end())
+      found = std::find_if(idle.begin(), idle.end(),
+                           [&](const auto& i) { return driver.EventQuery(i->done) == CUDA_SUCCESS; });
+    if (found == idle.end() && state->instances >= kMaxInstances && !idle.empty()) {
+      found = idle.begin();
+      wait = true;
+    }
+    if (found != idle.end()) take(found);
+  }
+  if (taken == nullptr) return make_instance();
+  if (wait) TENON_CUDA_TRY(driver, StreamWaitEvent, stream, taken->done, 0);
+  return taken;
+}
+
+Addresses ComputePlan::addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
+                                 std::span<const CUdeviceptr> outputs) const {
+  return {.program = &program_,
+          .arena = instance.arena->address(),
+          .constants = constants_,
+          .inputs = inputs,
+          .outputs = outputs};
+}
+
+Status ComputePlan::queue_all(const Addresses& addresses, CUstream stream) const {
+  const QueueContext context{.device = context_->device().get(), .stream = stream, .addresses = addresses};
+  for (const auto& op : program_.ops)
+    TENON_TRY_CONTEXT(op->queue(context), "while queueing {} ({})", op->label(), op->description(program_));
+  return Status();
+}
+
+Result<CUgraphExec> ComputePlan::capture(const Addresses& addresses) {
+  const std::lock_guard lock(context_->preparing);
+  const CudaDriver& driver = context_->device()->driver();
+  CUgraph graph = nullptr;
+  TENON_CUDA_TRY(driver, StreamBeginCapture, context_->stream(), CU_STREAM_CAPTURE_MODE_RELAXED);
+  Status queued = queue_all(addresses, context_->stream());
+  const CUresult ended = driver.StreamEndCapture(context_->stream(), &graph);
+  CUgraphExec exec = nullptr;
+  if (queued.ok()) queued = cuda_status(driver, ended, "cuStreamEndCapture");
+  if (queued.ok())
+    queued = cuda_status(driver, driver.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  if (graph != nullptr) (void)driver.GraphDestroy(graph);
+  TENON_TRY(std::move(queued));
+  return exec;
+}
+
+Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr> inputs,
+                                 std::span<const CUdeviceptr> outputs, CUstream stream) {
+  const CudaDriver& driver = context_->device()->driver();
+  const auto found = std::find_if(instance.graphs.begin(), instance.graphs.end(),
+                                  [&](const Captured& graph) { return equals(graph.bindings, inputs, outputs); });
+  if (found != instance.graphs.end()) {
+    found->used = ++instance.clock;
+    TENON_CUDA_TRY(driver, GraphLaunch, found->exec, stream);
+    ++state_.lock()->stats.launched;
+    return Status();
+  }
+  // Capturing pays from the second run on: a binding that never comes back is only queued.
+  const bool again = std::any_of(instance.seen.begin(), instance.seen.end(),
+                                 [&](const auto& bindings) { return equals(bindings, inputs, outputs); });
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  const bool foreign =
+      driver.StreamIsCapturing(stream, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!again || foreign || !context_->options().graphs) {
+    if (instance.seen.size() < kSeenBindings) {
+      instance.seen.push_back(joined(inputs, outputs));
+    } else {
+      instance.seen[instance.next_seen++ % kSeenBindings] = joined(inputs, outputs);
+    }
+    ++state_.lock()->stats.direct;
+    return queue_all(addresses(instance, inputs, outputs), stream);
+  }
+  TENON_TRY_ASSIGN(const CUgraphExec exec, capture(addresses(instance, inputs, outputs)));
+  if (instance.graphs.size() == kGraphsAnInstance) {
+    const auto oldest = std::min_element(instance.graphs.begin(), instance.graphs.end(),
+                                         [](const Captured& a, const Captured& b) { return a.used < b.used; });
+    (void)driver.GraphExecDestroy(oldest->exec);  // one that still runs goes when it is done
+    instance.graphs.erase(oldest);
+  }
+  instance.graphs.push_back({.bindings = joined(inputs, outputs), .exec = exec, .used = ++instance.clock});
+  TENON_CUDA_TRY(driver, GraphLaunch, exec, stream);
+  auto state = state_.lock();
+  ++state->stats.captured;
+  ++state->stats.launched;
+  return Status();
+}
+
+Status ComputePlan::run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream) {
+  TENON_INVALID_IF(inputs.size() != program_.inputs.size() || outputs.size() != program_.outputs.size(),
+                   "The plan has {} inputs and {} outputs; {} and {} are given.", program_.inputs.size(),
+                   program_.outputs.size(), inputs.size(), outputs.size());
+  TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, take_instance(stream));
+  Status status = run_instance(*instance, inputs, outputs, stream);
+  const CudaDriver& driver = context_->device()->driver();
+  // Also after a failure: some of the work may have been queued.
+  const Status marked = cuda_status(driver, driver.EventRecord(instance->done, stream), "cuEventRecord");
+  instance->last = stream;
+  instance->used_before = true;
+  state_.lock()->idle.push_back(std::move(instance));
+  TENON_TRY(std::move(status));
+  return marked;
+}
+
+ComputePlan::Stats ComputePlan::stats() const { return state_.lock()->stats; }
+
+Result<std::string> ComputePlan::report(bool measure) {
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context_->device()));
+  TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, make_instance());
+  std::vector<DeviceBlockRef> blocks;
+  std::vector<CUdeviceptr> inputs, outputs;
+  for (const auto& [ids, to] : {std::pair(&program_.inputs, &inputs), std::pair(&program_.outputs, &outputs)})
+    for (TensorId id : *ids) {
+      TENON_TRY_ASSIGN(DeviceBlockRef block, context_->allocate(program_.tensor(id).size_bytes()));
+      TENON_CUDA_TRY(context_->device()->driver(), MemsetD8Async, block->address(), 0,
+                     std::max<size_t>(program_.tensor(id).size_bytes(), 1), context_->stream());
+      to->push_back(block->address());
+      blocks.push_back(std::move(block));
+    }
+  QueueContext queue{.device = context_->device().get(), .addresses = addresses(*instance, inputs, outputs)};
+  std::string text;
+  const std::lock_guard lock(context_->preparing);
+  for (const auto& op : program_.ops) {
+    std::string time;
+    if (measure) {
+      TENON_TRY_ASSIGN(const double ns, measure_ns(*context_->device(), context_->stream(), [&](CUstream stream) {
+                         queue.stream = stream;
+                         return op->queue(queue);
+                       }));
+      time = format("{:8.2f} us  ", ns / 1000);
+    }
+    const std::string choice = op->choice();
+    text += format("{}{}{}\n", time, op->description(program_), choice.empty() ? "" : " -> " + choice.substr(0, 24));
+  }
+  destroy(*instance);
+  return text;
+}
+
+Result<std::shared_ptr<ComputeRegion>> ComputeRegion::create(std::shared_ptr<ComputeContext> context, Graph graph) {
+  TENON_TRY_ASSIGN(Region region, Region::prepare(std::move(graph)));
+  return std::shared_ptr<ComputeRegion>(new ComputeRegion(std::move(context), std::move(region)));
+}
+
+Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> inputs) {
+  // Held while a plan is made: whoever wants the same one then finds it.
+  auto state = state_.lock();
+  const auto found = std::find_if(state->plans.begin(), state->plans.end(), [&](const Entry& entry) {
+    return std::equal(entry.shapes.begin(), entry.shapes.end(), inputs.begin(), inputs.end());
+  });
+  if (found != state->plans.end()) {
+    found->used = ++state->clock;
+    return found->plan;
+  }
+  TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs));
+  TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, ComputePlan::create(context_, std::move(program)));
+  if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
+    state->plans.erase(std::min_element(state->plans.begin(), state->plans.end(),
+                                        [](const Entry& a, const Entry& b) { return a.used < b.used; }));
+  }
+  state->plans.push_back({.shapes = {inputs.begin(), inputs.end()}, .plan = plan, .used = ++state->clock});
+  return plan;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,117 @@
+// A program that is ready to run on a device: constants uploaded, algorithms chosen, and one captured graph for each
+// set of addresses that it meets again.
+//
+// Ownership: a plan holds its memory and its graphs; what is queued needs neither the caller nor the plan's lock.
+// Lifetime: the plan outlives its runs on streams; destroying it waits for them.
+// Threads: run() from any thread; runs on different streams at once each have an arena of their own.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/guarded.h"
+#include "ep/cuda/compute/context.h"
+#include "ep/cuda/compute/device_op.h"
+#include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/region.h"
+
+namespace tenon::cuda {
+
+class ComputePlan {
+ public:
+  static Result<std::shared_ptr<ComputePlan>> create(std::shared_ptr<ComputeContext> context, Program program);
+  ~ComputePlan();
+  ComputePlan(const ComputePlan&) = delete;
+  ComputePlan& operator=(const ComputePlan&) = delete;
+
+  const Program& program() const { return program_; }
+  const Shape& output_shape(size_t index) const { return program_.tensor(program_.outputs[index]).shape; }
+
+  // Queues everything on `stream` and returns. The device's context is current. `capturable`: false on a stream that
+  // nothing may be captured for; then operators are queued one by one.
+  Status run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream);
+
+  // One line an operator, with what was chosen and, if `measure`, its time alone.
+  Result<std::string> report(bool measure);
+
+  struct Stats {
+    size_t captured = 0, launched = 0, direct = 0, instances = 0;
+  };
+  Stats stats() const;
+
+ private:
+  // A graph for one set of addresses.
+  struct Captured {
+    std::vector<CUdeviceptr> bindings;
+    CUgraphExec exec = nullptr;
+    uint64_t used = 0;
+  };
+  // An arena with what was captured for it; used by one run at a time.
+  struct Instance {
+    DeviceBlockRef arena;
+    std::vector<Captured> graphs;
+    std::vector<std::vector<CUdeviceptr>> seen;  // bindings that ran once, uncaptured
+    size_t next_seen = 0;
+    uint64_t clock = 0;
+    CUevent done = nullptr;
+    CUstream last = nullptr;
+    bool used_before = false;
+  };
+  struct State {
+    std::vector<std::unique_ptr<Instance>> idle;
+    size_t instances = 0;
+    Stats stats;
+  };
+
+  ComputePlan(std::shared_ptr<ComputeContext> context, Program program)
+      : context_(std::move(context)), program_(std::move(program)) {}
+  Status prepare();
+  Result<std::unique_ptr<Instance>> make_instance();
+  Result<std::unique_ptr<Instance>> take_instance(CUstream stream);
+  void destroy(Instance& instance);
+  Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
+                      std::span<const CUdeviceptr> outputs) const;
+  Status queue_all(const Addresses& addresses, CUstream stream) const;
+  Status run_instance(Instance& instance, std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs,
+                      CUstream stream);
+  Result<CUgraphExec> capture(const Addresses& addresses);
+
+  const std::shared_ptr<ComputeContext> context_;
+  Program program_;
+  std::unique_ptr<GeneratedModule> generated_;
+  std::vector<DeviceBlockRef> constant_blocks_;
+  std::vector<CUdeviceptr> constants_;
+  mutable Guarded<State> state_;
+};
+
+// A region with the plans that were made for it.
+class ComputeRegion {
+ public:
+  static Result<std::shared_ptr<ComputeRegion>> create(std::shared_ptr<ComputeContext> context, Graph graph);
+
+  // The plan for these shapes, made at their first use.
+  Result<std::shared_ptr<ComputePlan>> plan(std::span<const Shape> inputs);
+  const Region& region() const { return region_; }
+  const std::shared_ptr<ComputeContext>& context() const { return context_; }
+
+ private:
+  struct Entry {
+    std::vector<Shape> shapes;
+    std::shared_ptr<ComputePlan> plan;
+    uint64_t used = 0;
+  };
+  struct State {
+    std::vector<Entry> plans;
+    uint64_t clock = 0;
+  };
+  ComputeRegion(std::shared_ptr<ComputeContext> context, Region region)
+      : context_(std::move(context)), region_(std::move(region)) {}
+
+  const std::shared_ptr<ComputeContext> context_;
+  const Region region_;
+  Guarded<State> state_;
+};
+
+}  // namespace tenon::cuda

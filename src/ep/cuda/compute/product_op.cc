@@ -1,0 +1,59 @@
+#include "ep/cuda/compute/product_op.h"
+
+#include "base/format.h"
+#include "ep/cuda/compute/algorithm_cache.h"
+
+namespace tenon::cuda {
+
+std::string ProductOp::description(const Program&) const {
+  return format("batched_product {} {}x{}x{}{} batch {} strides {} {}", data_type_name(problem_.type), problem_.rows,
+                problem_.columns, problem_.depth, problem_.transposed_w ? " transposed" : "", problem_.batch,
+                problem_.x_stride, problem_.w_stride);
+}
+
+Status ProductOp::prepare(const PrepareContext& context) {
+  TENON_UNSUPPORTED_IF(context.blas == nullptr, "{} needs cuBLASLt, which is not there.", label());
+  problem_.tf32 = context.tf32;
+  TENON_TRY_ASSIGN(product_, BlasProduct::create(*context.blas, problem_));
+  const std::string problem = (context.tf32 ? "" : "exact ") + description(*context.addresses.program);
+  if (const std::optional<std::string> known = context.algorithms->find(problem)) {
+    if (Result<cublasLtMatmulAlgo_t> algorithm = BlasProduct::parse_algorithm(*known); algorithm.ok()) {
+      algorithm_ = *algorithm;
+      choice_ = "blas " + *known;
+      return Status();
+    }
+  }
+  algorithm_ = product_->algorithm(0);
+  choice_ = "blas " + product_->algorithm_text(0);
+  if (!context.measure || product_->algorithms() == 1) return Status();
+  double best = 0;
+  size_t chosen = 0;
+  for (size_t i = 0; i < product_->algorithms(); ++i) {
+    Result<double> time = measure_ns(*context.device, context.stream, [&](CUstream stream) {
+      return queue_algorithm(product_->algorithm(i), stream, context.addresses);
+    });
+    if (!time.ok() || (best != 0 && *time >= best)) continue;
+    best = *time;
+    chosen = i;
+  }
+  algorithm_ = product_->algorithm(chosen);
+  choice_ = "blas " + product_->algorithm_text(chosen);
+  context.algorithms->add(problem, product_->algorithm_text(chosen));
+  return Status();
+}
+
+Status ProductOp::queue_algorithm(const cublasLtMatmulAlgo_t& algorithm, CUstream stream,
+                                  const Addresses& addresses) const {
+  return product_->queue(algorithm,
+                         {.x = addresses.pointer(reads()[0]),
+                          .w = addresses.pointer(reads()[1]),
+                          .y = addresses.pointer(writes()[0]),
+                          .workspace = addresses.pointer(scratch())},
+                         stream);
+}
+
+Status ProductOp::queue(const QueueContext& context) const {
+  return queue_algorithm(algorithm_, context.stream, context.addresses);
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,30 @@
+// Batches of matrix products whose operands are both computed, through cuBLASLt.
+#pragma once
+
+#include <memory>
+
+#include "ep/cuda/compute/blas.h"
+#include "ep/cuda/compute/device_op.h"
+
+namespace tenon::cuda {
+
+class ProductOp final : public DeviceOp {
+ public:
+  ProductOp(std::string label, const BlasProblem& problem, TensorId x, TensorId w, TensorId y)
+      : DeviceOp(std::move(label), {x, w}, {y}), problem_(problem) {}
+  std::string description(const Program& program) const override;
+  size_t scratch_bytes(const Program&) const override { return BlasProduct::kWorkspaceBytes; }
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+  std::string choice() const override { return choice_; }
+
+ private:
+  Status queue_algorithm(const cublasLtMatmulAlgo_t& algorithm, CUstream stream, const Addresses& addresses) const;
+
+  BlasProblem problem_;
+  std::unique_ptr<BlasProduct> product_;
+  cublasLtMatmulAlgo_t algorithm_{};
+  std::string choice_;
+};
+
+}  // namespace tenon::cuda

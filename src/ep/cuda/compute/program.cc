@@ -1,0 +1,157 @@
+#include "ep/cuda/compute/program.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "ep/cuda/compute/device_op.h"
+#include "plan/arena.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// Rows of tensors are read 16 bytes at a time, and memory is fastest from whole lines on.
+constexpr size_t kAlignment = 256;
+
+std::string_view kind_name(StorageKind kind) {
+  switch (kind) {
+    case StorageKind::kArena:
+      return "arena";
+    case StorageKind::kConstant:
+      return "constant";
+    case StorageKind::kInput:
+      return "input";
+    case StorageKind::kOutput:
+      return "output";
+  }
+  return "?";
+}
+
+}  // namespace
+
+size_t DeviceTensor::size_bytes() const { return static_cast<size_t>(shape.element_count()) * data_type_size(type); }
+
+std::vector<int64_t> DeviceTensor::strides() const {
+  const int rank = shape.rank();
+  std::vector<int64_t> strides(static_cast<size_t>(rank));
+  std::vector<int> order(static_cast<size_t>(rank));  // of memory, outermost first
+  for (int i = 0; i < rank; ++i) order[static_cast<size_t>(i)] = i;
+  if (layout == DeviceLayout::kChannelsLast && rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  int64_t stride = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[static_cast<size_t>(order[i])] = stride;
+    stride *= shape[order[i]];
+  }
+  return strides;
+}
+
+Program::Program() = default;
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+
+Result<TensorId> Program::add_tensor(DataType type, const Shape& shape, DeviceLayout layout, StorageKind kind,
+                                     int32_t index) {
+  DeviceTensor tensor{.type = type, .shape = shape, .layout = layout};
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+  TENON_UNSUPPORTED_IF(shape.element_count() > INT32_MAX, "A tensor of shape {} has more than 2^31 elements.",
+                       shape.to_string());
+  tensor.storage = static_cast<int32_t>(storages.size());
+  storages.push_back({.kind = kind, .index = index, .size_bytes = bytes});
+  tensors.push_back(tensor);
+  return static_cast<TensorId>(tensors.size() - 1);
+}
+
+TensorId Program::add_view(TensorId of, DataType type, const Shape& shape, DeviceLayout layout, size_t offset_bytes) {
+  DeviceTensor tensor = this->tensor(of);
+  tensor.type = type;
+  tensor.shape = shape;
+  tensor.layout = layout;
+  tensor.offset_bytes += offset_bytes;
+  tensors.push_back(tensor);
+  return static_cast<TensorId>(tensors.size() - 1);
+}
+
+Result<TensorId> Program::add_constant(DataType type, const Shape& shape, std::string key,
+                                       std::function<void(std::byte*)> fill, DeviceLayout layout) {
+  const auto found =
+      std::find_if(constants.begin(), constants.end(), [&](const DeviceConstant& c) { return c.key == key; });
+  const auto index = static_cast<int32_t>(found - constants.begin());
+  TENON_TRY_ASSIGN(const TensorId id, add_tensor(type, shape, layout, StorageKind::kConstant, index));
+  if (found == constants.end())
+    constants.push_back({.key = std::move(key), .size_bytes = tensor(id).size_bytes(), .fill = std::move(fill)});
+  return id;
+}
+
+void Program::add_op(std::unique_ptr<DeviceOp> op) { ops.push_back(std::move(op)); }
+
+Status Program::finish() {
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const size_t scratch = ops[i]->scratch_bytes(*this);
+    if (scratch != 0) {
+      TENON_TRY_ASSIGN(const TensorId id, add_tensor(DataType::kUint8, Shape{static_cast<int64_t>(scratch)}));
+      ops[i]->set_scratch(id);
+    }
+    const auto use = [&](TensorId id) {
+      if (id == kNoTensor) return;
+      DeviceStorage& storage = storages[static_cast<size_t>(tensor(id).storage)];
+      if (storage.first < 0) storage.first = static_cast<int32_t>(i);
+      storage.last = static_cast<int32_t>(i);
+    };
+    for (TensorId id : ops[i]->reads()) use(id);
+    for (TensorId id : ops[i]->writes()) use(id);
+    use(ops[i]->scratch());
+  }
+  std::vector<ArenaBlock> blocks;
+  std::vector<size_t> owners;
+  for (size_t s = 0; s < storages.size(); ++s) {
+    if (storages[s].kind != StorageKind::kArena || storages[s].first < 0) continue;
+    blocks.push_back({.size_bytes = std::max<size_t>(storages[s].size_bytes, 1),
+                      .first = storages[s].first,
+                      .last = storages[s].last});
+    owners.push_back(s);
+  }
+  TENON_TRY_ASSIGN(arena_bytes, pack_arena(blocks, kAlignment));
+  for (size_t b = 0; b < blocks.size(); ++b) storages[owners[b]].offset_bytes = blocks[b].offset_bytes;
+  return Status();
+}
+
+std::string Program::to_text() const {
+  const auto name = [&](TensorId id) {
+    if (id == kNoTensor) return std::string("-");
+    const DeviceTensor& t = tensor(id);
+    const DeviceStorage& s = storage_of(id);
+    std::string where(kind_name(s.kind));
+    if (s.kind != StorageKind::kArena) where += format(" {}", s.index);
+    return format("%{}:{}{}{} ({})", id, data_type_name(t.type), t.shape.to_string(),
+                  t.layout == DeviceLayout::kChannelsLast ? " channels last" : "", where);
+  };
+  std::string text;
+  for (const auto& op : ops) {
+    std::string line;
+    for (TensorId id : op->writes()) line += (line.empty() ? "" : ", ") + name(id);
+    line += " = " + op->description(*this) + " <-";
+    for (TensorId id : op->reads()) line += " " + name(id);
+    text += line + "\n";
+  }
+  return text;
+}
+
+CUdeviceptr Addresses::of(TensorId id) const {
+  const DeviceTensor& tensor = program->tensor(id);
+  const DeviceStorage& storage = program->storage_of(id);
+  const auto index = static_cast<size_t>(storage.index);
+  switch (storage.kind) {
+    case StorageKind::kArena:
+      return arena + storage.offset_bytes + tensor.offset_bytes;
+    case StorageKind::kConstant:
+      return constants[index] + tensor.offset_bytes;
+    case StorageKind::kInput:
+      return inputs[index] + tensor.offset_bytes;
+    case StorageKind::kOutput:
+      return outputs[index] + tensor.offset_bytes;
+  }
+  return 0;
+}
+
+}  // namespace tenon::cuda

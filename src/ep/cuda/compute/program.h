@@ -1,0 +1,89 @@
+// What a region is for one set of input shapes: operators of the device in order, and where every tensor lies.
+//
+// Ownership: a program owns its operators and holds its constants. Threads: immutable once finish() has succeeded.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "graph/graph.h"
+
+namespace tenon::cuda {
+
+// How the elements of an image [N,C,spatial...] lie: as written, or with the channels last.
+enum class DeviceLayout : uint8_t { kPlain, kChannelsLast };
+
+using TensorId = int32_t;
+inline constexpr TensorId kNoTensor = -1;
+
+// A dense part of a storage. The shape is always the logical one.
+struct DeviceTensor {
+  DataType type = DataType::kUndefined;
+  Shape shape;
+  DeviceLayout layout = DeviceLayout::kPlain;
+  int32_t storage = -1;
+  size_t offset_bytes = 0;
+
+  size_t size_bytes() const;
+  // Element strides of the logical dimensions.
+  std::vector<int64_t> strides() const;
+};
+
+enum class StorageKind : uint8_t { kArena, kConstant, kInput, kOutput };
+
+struct DeviceStorage {
+  StorageKind kind = StorageKind::kArena;
+  int32_t index = 0;  // of the input, output or constant
+  size_t size_bytes = 0;
+  int32_t first = -1, last = -1;  // operators that use it; arena only
+  size_t offset_bytes = 0;        // in the arena
+};
+
+// A constant as the device wants it: made once a region, and shared by its programs.
+struct DeviceConstant {
+  std::string key;  // names the weight and how it is packed
+  size_t size_bytes = 0;
+  std::function<void(std::byte*)> fill;  // on the host
+};
+
+class DeviceOp;
+
+class Program {
+ public:
+  Program();
+  ~Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+
+  std::vector<DeviceTensor> tensors;
+  std::vector<DeviceStorage> storages;
+  std::vector<DeviceConstant> constants;
+  std::vector<std::unique_ptr<DeviceOp>> ops;
+  std::vector<TensorId> inputs, outputs;
+  size_t arena_bytes = 0;
+  std::string generated_source;  // CUDA C++ of the kernels that were made for this program; empty: none
+
+  const DeviceTensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
+  const DeviceStorage& storage_of(TensorId id) const { return storages[static_cast<size_t>(tensor(id).storage)]; }
+  // Errors: a shape whose size overflows.
+  Result<TensorId> add_tensor(DataType type, const Shape& shape, DeviceLayout layout = DeviceLayout::kPlain,
+                              StorageKind kind = StorageKind::kArena, int32_t index = 0);
+  // The same memory under another shape.
+  TensorId add_view(TensorId of, DataType type, const Shape& shape, DeviceLayout layout, size_t offset_bytes = 0);
+  // The same constant, however often it is asked for.
+  Result<TensorId> add_constant(DataType type, const Shape& shape, std::string key,
+                                std::function<void(std::byte*)> fill, DeviceLayout layout = DeviceLayout::kPlain);
+  void add_op(std::unique_ptr<DeviceOp> op);
+  // Finds lifetimes and packs the arena.
+  Status finish();
+  // One line an operator: deterministic, for tests and traces.
+  std::string to_text() const;
+};
+
+}  // namespace tenon::cuda

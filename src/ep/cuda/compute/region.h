@@ -1,0 +1,42 @@
+// A claimed part of a model as a graph: prepared once, then once for each set of input shapes.
+//
+// Graphs of 16-bit floats are computed as if they were float32 and only kept in 16 bits: then every pass that knows
+// float32 serves them too, and weights are joined and scaled before they are rounded.
+// Ownership: constants are shared with the graph that was given.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <span>
+
+#include "ep/cuda/compute/lowering.h"
+#include "graph/graph.h"
+
+namespace tenon::cuda {
+
+class Region {
+ public:
+  // Errors: what inference and passes say.
+  static Result<Region> prepare(Graph graph);
+
+  // How float32 values are kept; kUndefined: as float32.
+  DataType half() const { return half_; }
+  const Graph& graph() const { return graph_; }
+  // The graph for these shapes, planned. Errors: kUnsupported where a shape is only known at run time.
+  Result<Graph> at(std::span<const Shape> inputs) const;
+  Result<Program> lower_at(std::span<const Shape> inputs) const;
+
+ private:
+  Region(Graph graph, DataType half) : graph_(std::move(graph)), half_(half) {}
+  Graph graph_;
+  DataType half_;
+};
+
+// Computes a node of constants on the host: what shapes and masks are made of. An error leaves the node to the device.
+Result<std::vector<ConstantRef>> evaluate_on_host(const Graph& graph, const Node& node);
+
+// For each node, whether a region on this device can have it. Nodes that only compute shapes are taken too, where
+// everything that reads them is.
+std::vector<bool> claim_nodes(const Graph& graph);
+
+}  // namespace tenon::cuda

@@ -1,0 +1,175 @@
+// Runs whole models as one region on the device, without a host program:
+//
+//     tenon_cuda_region_benchmark MODEL.onnx [--input FILE]... [--output PREFIX] [--runs N] [--cache FILE] [--no-tf32]
+//                                 [--report] [--no-measure] [--text] [--source]
+//
+// Inputs are raw bytes in the order of the graph (zeros when none are given); outputs are written as PREFIX.0, ... It
+// prints one JSON line: the median and spread of a run with a wait, what the captured graphs did, and how long
+// preparing took.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "base/format.h"
+#include "ep/cuda/compute/plan.h"
+#include "graph/reader.h"
+
+namespace tenon::cuda {
+namespace {
+
+class PlainMemory final : public plugin::ScratchSource {
+ public:
+  explicit PlainMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  Result<void*> allocate(size_t size_bytes) override {
+    CUdeviceptr address = 0;
+    TENON_CUDA_TRY(device_->driver(), MemAlloc, &address, size_bytes);
+    return reinterpret_cast<void*>(address);
+  }
+  void free(void* memory) override { (void)device_->driver().MemFree(reinterpret_cast<CUdeviceptr>(memory)); }
+
+ private:
+  const std::shared_ptr<CudaDevice> device_;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Arguments {
+  std::string model, output, cache;
+  std::vector<std::string> inputs;
+  int runs = 60;
+  bool tf32 = true, report = false, measure = true, text = false, source = false;
+};
+
+Result<std::vector<char>> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  TENON_INVALID_IF(!file.good(), "Cannot read {}.", path);
+  return std::vector<char>(std::istreambuf_iterator<char>(file), {});
+}
+
+// What would run, without a device.
+Status print_program(const Arguments& arguments) {
+  TENON_TRY_ASSIGN(Model model, read_model_file(arguments.model));
+  TENON_TRY_ASSIGN(const Region region, Region::prepare(std::move(model.graph)));
+  std::vector<Shape> shapes;
+  for (ValueId id : region.graph().inputs) shapes.push_back(region.graph().value(id).shape());
+  TENON_TRY_ASSIGN(const Program program, region.lower_at(shapes));
+  std::printf("%s%zu operators, %zu arena bytes, %zu constants\n", program.to_text().c_str(), program.ops.size(),
+              program.arena_bytes, program.constants.size());
+  if (arguments.source) std::printf("%s%s", generated_prelude().c_str(), program.generated_source.c_str());
+  return Status();
+}
+
+Status run(const Arguments& arguments) {
+  TENON_TRY_ASSIGN(const CudaDriver* driver, cuda_driver());
+  TENON_TRY_ASSIGN(std::shared_ptr<CudaDevice> device, CudaDevice::open(*driver, 0));
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device));
+  auto start = std::chrono::steady_clock::now();
+  TENON_TRY_ASSIGN(Model model, read_model_file(arguments.model));
+  const double load = seconds_since(start);
+  start = std::chrono::steady_clock::now();
+  TENON_TRY_ASSIGN(
+      std::shared_ptr<ComputeContext> context,
+      ComputeContext::create(device, std::make_shared<PlainMemory>(device),
+                             {.tf32 = arguments.tf32, .measure = arguments.measure, .cache_file = arguments.cache}));
+  TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> region, ComputeRegion::create(context, std::move(model.graph)));
+  std::vector<Shape> shapes;
+  for (ValueId id : region->region().graph().inputs) {
+    const Value& value = region->region().graph().value(id);
+    TENON_UNSUPPORTED_IF(!value.fully_known(), "Input \"{}\" has no fixed shape.", value.name);
+    shapes.push_back(value.shape());
+  }
+  TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, region->plan(shapes));
+  const double prepare = seconds_since(start);
+  const Program& program = plan->program();
+  std::vector<DeviceBlockRef> blocks;
+  std::vector<CUdeviceptr> inputs, outputs;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const size_t bytes = program.tensor(program.inputs[i]).size_bytes();
+    TENON_TRY_ASSIGN(DeviceBlockRef block, context->allocate(bytes));
+    std::vector<char> data(bytes);
+    if (i < arguments.inputs.size()) {
+      TENON_TRY_ASSIGN(data, read_file(arguments.inputs[i]));
+      TENON_INVALID_IF(data.size() != bytes, "{} has {} bytes; {} are needed.", arguments.inputs[i], data.size(),
+                       bytes);
+    }
+    TENON_CUDA_TRY(*driver, MemcpyHtoDAsync, block->address(), data.data(), bytes, context->stream());
+    TENON_CUDA_TRY(*driver, StreamSynchronize, context->stream());
+    inputs.push_back(block->address());
+    blocks.push_back(std::move(block));
+  }
+  for (TensorId id : program.outputs) {
+    TENON_TRY_ASSIGN(DeviceBlockRef block, context->allocate(program.tensor(id).size_bytes()));
+    outputs.push_back(block->address());
+    blocks.push_back(std::move(block));
+  }
+  std::vector<double> times;
+  for (int i = 0; i < arguments.runs + 10; ++i) {
+    start = std::chrono::steady_clock::now();
+    TENON_TRY(plan->run(inputs, outputs, context->stream()));
+    TENON_CUDA_TRY(*driver, StreamSynchronize, context->stream());
+    if (i >= 10) times.push_back(seconds_since(start) * 1e6);
+  }
+  std::sort(times.begin(), times.end());
+  for (size_t i = 0; i < outputs.size() && !arguments.output.empty(); ++i) {
+    std::vector<char> data(program.tensor(program.outputs[i]).size_bytes());
+    TENON_CUDA_TRY(*driver, MemcpyDtoHAsync, data.data(), outputs[i], data.size(), context->stream());
+    TENON_CUDA_TRY(*driver, StreamSynchronize, context->stream());
+    std::ofstream(format("{}.{}", arguments.output, i), std::ios::binary)
+        .write(data.data(), static_cast<std::streamsize>(data.size()));
+  }
+  if (arguments.report) {
+    TENON_TRY_ASSIGN(const std::string text, plan->report(true));
+    std::printf("%s", text.c_str());
+  }
+  const ComputePlan::Stats stats = plan->stats();
+  std::printf(
+      "%s\n",
+      format("{{\"model\": \"{}\", \"median_us\": {:.1f}, \"p10_us\": {:.1f}, \"p90_us\": {:.1f}, \"operators\": {}, "
+             "\"arena_bytes\": {}, \"captured\": {}, \"launched\": {}, \"direct\": {}, \"load_s\": {:.2f}, "
+             "\"prepare_s\": {:.2f}, \"measured\": {}}}",
+             arguments.model, times[times.size() / 2], times[times.size() / 10], times[times.size() * 9 / 10],
+             program.ops.size(), program.arena_bytes, stats.captured, stats.launched, stats.direct, load, prepare,
+             context->algorithms().measured())
+          .c_str());
+  return Status();
+}
+
+}  // namespace
+}  // namespace tenon::cuda
+
+int main(int argc, char** argv) {
+  tenon::cuda::Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    const char* next = i + 1 < argc ? argv[i + 1] : "";
+    if (name == "--input")
+      arguments.inputs.push_back(next), ++i;
+    else if (name == "--output")
+      arguments.output = next, ++i;
+    else if (name == "--cache")
+      arguments.cache = next, ++i;
+    else if (name == "--runs")
+      arguments.runs = std::max(1, std::atoi(next)), ++i;
+    else if (name == "--no-tf32")
+      arguments.tf32 = false;
+    else if (name == "--no-measure")
+      arguments.measure = false;
+    else if (name == "--report")
+      arguments.report = true;
+    else if (name == "--text")
+      arguments.text = true;
+    else if (name == "--source")
+      arguments.text = arguments.source = true;
+    else
+      arguments.model = name;
+  }
+  const tenon::Status status = arguments.text ? tenon::cuda::print_program(arguments) : tenon::cuda::run(arguments);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.to_string().c_str());
+  return 1;
+}

@@ -1,0 +1,80 @@
+// Operators over rows of the last dimension, over images and over heads: layer normalisation, softmax, pooling,
+// attention. Each chooses one of the compiled kernels by type and size.
+#pragma once
+
+#include "ep/cuda/compute/device_op.h"
+#include "ep/cuda/compute/kernel_params.h"
+
+namespace tenon::cuda {
+
+class LayerNormOp final : public DeviceOp {
+ public:
+  struct Tensors {
+    TensorId x = kNoTensor, skip = kNoTensor, scale = kNoTensor, bias = kNoTensor;  // scale and bias are float32
+    TensorId y = kNoTensor, sum = kNoTensor;
+  };
+  LayerNormOp(std::string label, DataType type, int32_t rows, int32_t columns, float epsilon, const Tensors& tensors);
+  std::string description(const Program& program) const override;
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+
+ private:
+  const DataType type_;
+  LayerNormParams params_;
+  const Tensors tensors_;
+  CUfunction function_ = nullptr;
+};
+
+class SoftmaxOp final : public DeviceOp {
+ public:
+  SoftmaxOp(std::string label, DataType type, int32_t rows, int32_t columns, bool logarithm, bool guarded, TensorId x,
+            TensorId y);
+  std::string description(const Program& program) const override;
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+
+ private:
+  const DataType type_;
+  SoftmaxParams params_;
+  CUfunction function_ = nullptr;
+};
+
+// Windows, or the mean of whole images (`global`).
+class PoolOp final : public DeviceOp {
+ public:
+  PoolOp(std::string label, DataType type, const PoolParams& params, int32_t images, bool global, TensorId x,
+         TensorId y);
+  std::string description(const Program& program) const override;
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+
+ private:
+  const DataType type_;
+  PoolParams params_;
+  const int32_t images_;
+  const bool global_;
+  int32_t vector_ = 1;
+  CUfunction function_ = nullptr;
+};
+
+class AttentionOp final : public DeviceOp {
+ public:
+  struct Tensors {
+    TensorId q = kNoTensor, k = kNoTensor, v = kNoTensor, mask = kNoTensor, y = kNoTensor;
+  };
+  AttentionOp(std::string label, DataType type, const AttentionParams& params, const Tensors& tensors);
+  std::string description(const Program& program) const override;
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+  std::string choice() const override { return name_; }
+
+ private:
+  const DataType type_;
+  AttentionParams params_;
+  const Tensors tensors_;
+  std::string name_;
+  LaunchShape shape_;
+  CUfunction function_ = nullptr;
+};
+
+}  // namespace tenon::cuda
