@@ -1,4 +1,5 @@
 // What the plugin's library shows.
+#include "ep/cuda/compute/region_compiler.h"
 #include "ep/cuda/cuda_factory.h"
 
 extern "C" {
@@ -6,7 +7,7 @@ extern "C" {
 [[gnu::visibility("default")]] OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base,
                                                             const OrtLogger* logger, OrtEpFactory** factories,
                                                             size_t room, size_t* count) noexcept {
-  return tenon::cuda::create_factories(base, logger, factories, room, count, {});
+  return tenon::cuda::create_factories(base, logger, factories, room, count, &tenon::cuda::make_region_compiler);
 }
 
 [[gnu::visibility("default")]] OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) noexcept {

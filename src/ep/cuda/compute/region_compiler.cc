@@ -1,0 +1,157 @@
+#include "ep/cuda/compute/region_compiler.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "ep/cuda/compute/graph_import.h"
+#include "ep/cuda/compute/plan.h"
+#include "graph/shape_inference.h"
+
+namespace tenon::cuda {
+
+using plugin::GraphNode;
+using plugin::GraphValue;
+
+namespace {
+
+class RegionNode final : public plugin::CompiledNode {
+ public:
+  // `arguments`: which of the node's inputs are the region's; the others are constants.
+  RegionNode(std::shared_ptr<CudaSession> session, std::shared_ptr<ComputeRegion> region, std::vector<size_t> arguments)
+      : CompiledNode(session->host()),
+        session_(std::move(session)),
+        region_(std::move(region)),
+        arguments_(std::move(arguments)) {}
+
+ private:
+  struct State final : plugin::ComputeState {};
+  Result<std::unique_ptr<plugin::ComputeState>> create_state() override {
+    return std::unique_ptr<plugin::ComputeState>(std::make_unique<State>());
+  }
+
+  Status compute(plugin::ComputeState&, OrtKernelContext* kernel) override {
+    const plugin::KernelCall call(host(), kernel);
+    TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call));
+    TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*session_->device()));
+    std::vector<Shape> shapes;
+    std::vector<CUdeviceptr> inputs, outputs;
+    for (size_t index : arguments_) {
+      TENON_TRY_ASSIGN(const plugin::TensorArgument input, call.input(index));
+      shapes.push_back(input.shape);
+      inputs.push_back(reinterpret_cast<CUdeviceptr>(input.data));
+    }
+    TENON_TRY_ASSIGN(const std::shared_ptr<ComputePlan> plan, region_->plan(shapes));
+    for (size_t i = 0; i < plan->program().outputs.size(); ++i) {
+      TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(i, plan->output_shape(i)));
+      outputs.push_back(reinterpret_cast<CUdeviceptr>(output.data));
+    }
+    TENON_TRY(plan->run(inputs, outputs, stream.stream->native()));
+    return stream.synchronous ? stream.stream->synchronize() : Status();
+  }
+
+  const std::shared_ptr<CudaSession> session_;
+  const std::shared_ptr<ComputeRegion> region_;
+  const std::vector<size_t> arguments_;
+};
+
+class Compiler final : public RegionCompiler {
+ public:
+  Compiler(std::shared_ptr<CudaSession> session, std::shared_ptr<ComputeContext> context)
+      : session_(std::move(session)), context_(std::move(context)) {}
+
+  Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
+    const plugin::HostApi& host = session_->host();
+    TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph, ConstantBytes::kBorrowed));
+    std::vector<bool> claimed = claim_nodes(imported.graph);
+    for (size_t n = 0; n < claimed.size(); ++n) claimed[n] = claimed[n] && imported.nodes[n].subgraphs == 0;
+    std::vector<int> groups = find_groups(imported.graph, claimed);
+    std::vector<const OrtNode*> part;
+    for (size_t n = 0; n <= claimed.size(); ++n) {
+      const bool ends = n == claimed.size() || !claimed[n] || (n > 0 && groups[n] != groups[n - 1]);
+      if (ends && !part.empty()) {
+        OrtNodeFusionOptions fusion{};
+        fusion.ort_version_supported = host.version();
+        fusion.drop_constant_initializers = true;
+        TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
+        part.clear();
+      }
+      if (n < claimed.size() && claimed[n]) part.push_back(imported.nodes[n].node);
+    }
+    return Status();
+  }
+
+  Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
+    const plugin::HostApi& host = session_->host();
+    TENON_TRY_ASSIGN(const GraphNode fused, graph_node(host, fused_node));
+    TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph, ConstantBytes::kCopied));
+    Graph region = std::move(imported.graph);
+    std::vector<size_t> arguments;
+    for (size_t i = 0; i < fused.inputs.size(); ++i) {
+      const ValueId id = find_value(region, fused.inputs[i].name);
+      if (id == kNoValue || region.value(id).constant != nullptr) continue;
+      region.inputs.push_back(id);
+      arguments.push_back(i);
+    }
+    for (const GraphValue& output : fused.outputs) {
+      const ValueId id = find_value(region, output.name);
+      TENON_INVALID_IF(id == kNoValue, "Output \"{}\" of the region is made by none of its nodes.", output.name);
+      region.outputs.push_back(id);
+    }
+    TENON_TRY(region.sort_topologically());
+    TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(region)));
+    // Where every shape is known already, so is the plan: the first run then waits for nothing.
+    std::vector<Shape> shapes;
+    for (ValueId id : compiled->region().graph().inputs) {
+      const Value& value = compiled->region().graph().value(id);
+      if (value.fully_known()) shapes.push_back(value.shape());
+    }
+    if (shapes.size() == arguments.size()) TENON_TRY(compiled->plan(shapes).status());
+    return std::unique_ptr<plugin::CompiledNode>(
+        std::make_unique<RegionNode>(session_, std::move(compiled), std::move(arguments)));
+  }
+
+ private:
+  // Claimed nodes that follow each other in the host's topological order are a convex part of the graph. What needs a
+  // size from another part loses its claim: it could not be planned.
+  static std::vector<int> find_groups(const Graph& graph, std::vector<bool>& claimed) {
+    std::vector<int> groups(claimed.size());
+    const std::vector<int32_t> producers = graph.producers();
+    for (bool changed = true; changed;) {
+      changed = false;
+      int group = 0;
+      for (size_t n = 0; n < claimed.size(); ++n) {
+        if (n > 0 && claimed[n] != claimed[n - 1]) ++group;
+        groups[n] = group;
+      }
+      for (size_t n = 0; n < claimed.size() && !changed; ++n) {
+        const Node& node = graph.nodes[n];
+        for (size_t i = 0; claimed[n] && i < node.inputs.size(); ++i) {
+          const ValueId id = node.inputs[i];
+          if (id == kNoValue || graph.value(id).constant != nullptr || !shape_depends_on_value(node, i)) continue;
+          const int32_t producer = producers[static_cast<size_t>(id)];
+          if (producer >= 0 && groups[static_cast<size_t>(producer)] == groups[n]) continue;
+          claimed[n] = false;
+          changed = true;
+        }
+      }
+    }
+    return groups;
+  }
+
+  const std::shared_ptr<CudaSession> session_;
+  const std::shared_ptr<ComputeContext> context_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<CudaSession> session) {
+  const CudaOptions& options = session->options();
+  TENON_TRY_ASSIGN(std::shared_ptr<ComputeContext> context,
+                   ComputeContext::create(session->device(), session->device_memory(),
+                                          {.tf32 = options.tf32,
+                                           .measure = options.conv_search == "EXHAUSTIVE",
+                                           .cache_file = options.algorithm_cache}));
+  return std::unique_ptr<RegionCompiler>(std::make_unique<Compiler>(std::move(session), std::move(context)));
+}
+
+}  // namespace tenon::cuda
