@@ -387,8 +387,8 @@ Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel) {
     text +=
         format("  y[{}] = {};\n}}\n", address(kernel.out_strides, 0), stored(kernel.out_type, constants(kind->end)));
   }
-  const std::string signature = format("(const {}* a, {}* y) {{\n", storage_type(kernel.type),
-                                       storage_type(kernel.out_type));
+  const std::string signature =
+      format("(const {}* a, {}* y) {{\n", storage_type(kernel.type), storage_type(kernel.out_type));
   GeneratedKernel generated{.name = hash_name("reduce", signature + text)};
   generated.source =
       format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);

@@ -16,10 +16,13 @@ Result<std::shared_ptr<ComputeContext>> ComputeContext::create(std::shared_ptr<C
   TENON_CUDA_TRY(driver, StreamCreateWithPriority, &context->stream_, CU_STREAM_NON_BLOCKING, 0);
   // Without cuBLASLt our own kernels do what they can.
   if (Result<std::unique_ptr<BlasHandle>> blas = BlasHandle::create(); blas.ok()) context->blas_ = *std::move(blas);
+  if (Result<std::unique_ptr<CudnnHandle>> cudnn = CudnnHandle::create(); cudnn.ok())
+    context->cudnn_ = *std::move(cudnn);
   TENON_TRY_ASSIGN(const CudaDeviceInfo info, describe_device(driver, context->device_->ordinal()));
   context->algorithms_ = std::make_unique<AlgorithmCache>(
-      context->options_.cache_file, format("1 {} driver {} cublaslt {}", info.name, driver.version,
-                                           context->blas_ != nullptr ? context->blas_->version() : 0));
+      context->options_.cache_file, format("1 {} driver {} cublaslt {} cudnn {}", info.name, driver.version,
+                                           context->blas_ != nullptr ? context->blas_->version() : 0,
+                                           context->cudnn_ != nullptr ? context->cudnn_->library().version : 0));
   return context;
 }
 

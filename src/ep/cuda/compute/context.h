@@ -11,6 +11,7 @@
 
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/blas.h"
+#include "ep/cuda/compute/cudnn_conv.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/program.h"
 #include "ep/kit/scratch.h"
@@ -52,6 +53,7 @@ class ComputeContext {
   const ComputeOptions& options() const { return options_; }
   KernelLibrary& kernels() { return kernels_; }
   BlasHandle* blas() { return blas_.get(); }
+  CudnnHandle* cudnn() { return cudnn_.get(); }
   AlgorithmCache& algorithms() { return *algorithms_; }
   std::string cache_folder() const;
   // For measuring, uploads and capture; used with `preparing` held.
@@ -72,6 +74,7 @@ class ComputeContext {
   const ComputeOptions options_;
   KernelLibrary kernels_;
   std::unique_ptr<BlasHandle> blas_;
+  std::unique_ptr<CudnnHandle> cudnn_;
   std::unique_ptr<AlgorithmCache> algorithms_;
   CUstream stream_ = nullptr;
   std::map<std::string, DeviceBlockRef> constants_;

@@ -91,19 +91,23 @@ bool ConvOp::has_tensor_core_form() const {
 
 bool ConvOp::has_blas_form() const {
   if (!is_product() || (tensors_.bias != kNoTensor && tensors_.bias_typed == kNoTensor)) return false;
-  const bool after = epilogue_.residual_after && tensors_.residual != kNoTensor;
-  switch (epilogue_.activation) {
-    case Activation::kNone:
-      return true;
-    case Activation::kRelu:
-      return !after;
-    // cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only.
-    case Activation::kGelu:
-    case Activation::kGeluTanh:
-      return !after && type_ != DataType::kFloat;
-    default:
-      return false;
-  }
+  if (epilogue_.activation == Activation::kNone) return true;
+  if (epilogue_.residual_after && tensors_.residual != kNoTensor) return false;
+  // The activation may need a kernel of its own, which takes whole vectors.
+  const auto elements = static_cast<int64_t>(params_.pixels) * params_.channels;
+  return blas_activation() != Activation::kNone || elements % static_cast<int64_t>(16 / data_type_size(type_)) == 0;
+}
+
+// cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only.
+Activation ConvOp::blas_activation() const {
+  const bool gelu = epilogue_.activation == Activation::kGelu || epilogue_.activation == Activation::kGeluTanh;
+  if (epilogue_.activation == Activation::kRelu || (gelu && type_ != DataType::kFloat)) return epilogue_.activation;
+  return Activation::kNone;
+}
+
+Result<CUfunction> ConvOp::activate_function(const PrepareContext& context) const {
+  if (blas_activation() == epilogue_.activation) return static_cast<CUfunction>(nullptr);
+  return context.kernels->find("direct", format("activate_{}", kernel_type(type_)));
 }
 
 size_t ConvOp::scratch_bytes(const Program&) const { return has_blas_form() ? BlasProduct::kWorkspaceBytes : 0; }
@@ -152,9 +156,12 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
     }
   }
   if (product_ != nullptr) {
+    TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
     for (size_t i = 0; i < product_->algorithms(); ++i)
-      choices.push_back(
-          {.text = "blas " + product_->algorithm_text(i), .blas = true, .algorithm = product_->algorithm(i)});
+      choices.push_back({.text = "blas " + product_->algorithm_text(i),
+                         .blas = true,
+                         .activate = activate,
+                         .algorithm = product_->algorithm(i)});
   }
   if (choices.empty()) {
     TENON_TRY_ASSIGN(Choice choice, plain_choice(context));
@@ -171,7 +178,8 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
   if (text.starts_with("blas ") && product_ != nullptr) {
     Result<cublasLtMatmulAlgo_t> algorithm = BlasProduct::parse_algorithm(text.substr(5));
     if (!algorithm.ok()) return std::optional<Choice>();
-    return std::optional(Choice{.text = text, .blas = true, .algorithm = *algorithm});
+    TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
+    return std::optional(Choice{.text = text, .blas = true, .activate = activate, .algorithm = *algorithm});
   }
   if (!has_tensor_core_form()) return std::optional<Choice>();
   for (size_t t = 0; t < kTiles.size(); ++t)
@@ -195,7 +203,7 @@ Status ConvOp::prepare(const PrepareContext& context) {
                                             .transposed_w = true,
                                             .bias = tensors_.bias != kNoTensor,
                                             .residual = tensors_.residual != kNoTensor,
-                                            .activation = epilogue_.activation,
+                                            .activation = blas_activation(),
                                             .scale = params_.scale});
     if (product.ok()) product_ = *std::move(product);
   }
@@ -253,14 +261,27 @@ Status ConvOp::use(const PrepareContext& context, const std::string& text) {
 Status ConvOp::queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
                             const Addresses& addresses) const {
   if (choice.blas) {
-    return product_->queue(choice.algorithm,
-                           {.x = addresses.pointer(tensors_.x),
-                            .w = addresses.pointer(tensors_.w),
-                            .bias = addresses.pointer(tensors_.bias_typed),
-                            .residual = addresses.pointer(tensors_.residual),
-                            .y = addresses.pointer(tensors_.y),
-                            .workspace = addresses.pointer(scratch())},
-                           stream);
+    TENON_TRY(product_->queue(choice.algorithm,
+                              {.x = addresses.pointer(tensors_.x),
+                               .w = addresses.pointer(tensors_.w),
+                               .bias = addresses.pointer(tensors_.bias_typed),
+                               .residual = addresses.pointer(tensors_.residual),
+                               .y = addresses.pointer(tensors_.y),
+                               .workspace = addresses.pointer(scratch())},
+                              stream));
+    if (choice.activate == nullptr) return Status();
+    ActivateParams activate{.y = addresses.pointer(tensors_.y),
+                            .count = static_cast<int64_t>(params_.pixels) * params_.channels,
+                            .activation = params_.activation,
+                            .alpha = params_.alpha,
+                            .beta = params_.beta};
+    constexpr unsigned kThreads = 128;
+    void* pointers[] = {&activate};
+    return queue_kernel(
+        device, choice.activate,
+        {.grid_x = blocks_for(activate.count, kThreads * static_cast<int64_t>(16 / data_type_size(type_))),
+         .block_x = kThreads},
+        1, stream, pointers);
   }
   ConvParams params = bound(params_, tensors_, addresses);
   void* pointers[] = {&params};

@@ -46,8 +46,12 @@ class ConvOp final : public DeviceOp {
     LaunchShape shape;
     unsigned splits = 1;
     bool blas = false;
+    CUfunction activate = nullptr;  // after cuBLASLt, where that does not know the activation
     cublasLtMatmulAlgo_t algorithm{};
   };
+  // The activation that cuBLASLt computes itself.
+  Activation blas_activation() const;
+  Result<CUfunction> activate_function(const PrepareContext& context) const;
   bool is_product() const;
   bool has_tensor_core_form() const;
   bool has_blas_form() const;

@@ -29,6 +29,8 @@ class ConvChoices : public DeviceTest {
     params.stride_h = params.stride_w = problem.stride;
     params.pad_h = params.pad_w = problem.pad;
     params.depth = problem.kernel * problem.kernel * problem.in_c;
+    // Outlives the operator, which holds its library.
+    const std::shared_ptr<ComputeContext> context = make_context({.tf32 = tf32, .measure = false});
     Program program;
     const auto input = [&](DataType of, const Shape& shape) {
       const auto index = static_cast<int32_t>(program.inputs.size());
@@ -51,7 +53,6 @@ class ConvChoices : public DeviceTest {
     program.add_op(std::move(op));
     ASSERT_TRUE(program.finish().ok());
 
-    const std::shared_ptr<ComputeContext> context = make_context({.tf32 = tf32, .measure = false});
     std::vector<DeviceBlockRef> blocks;
     std::vector<CUdeviceptr> inputs, outputs;
     std::vector<float> bias;
@@ -75,6 +76,7 @@ class ConvChoices : public DeviceTest {
                                  .stream = context->stream(),
                                  .kernels = &context->kernels(),
                                  .blas = context->blas(),
+                                 .cudnn = context->cudnn(),
                                  .algorithms = &context->algorithms(),
                                  .tf32 = tf32,
                                  .measure = false,

@@ -75,6 +75,15 @@ void store_floats(std::span<const float> values, DataType type, std::byte* out) 
   }
 }
 
+void round_weights(std::span<float> values, DataType type, bool tf32) {
+  if (!tf32 || type != DataType::kFloat) return;
+  for (float& value : values) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    if ((bits & 0x7f800000) == 0x7f800000) continue;
+    value = std::bit_cast<float>((bits + 0x0fff + (bits >> 13 & 1)) & 0xffffe000U);
+  }
+}
+
 void convert_floats(const Constant& from, DataType to, std::byte* out) { store_floats(floats_of(from), to, out); }
 
 }  // namespace tenon::cuda

@@ -17,6 +17,7 @@ namespace tenon::cuda {
 class KernelLibrary;
 class GeneratedModule;
 class BlasHandle;
+class CudnnHandle;
 class AlgorithmCache;
 
 // Where a plan's tensors are in one binding.
@@ -44,7 +45,8 @@ struct PrepareContext {
   CUstream stream = nullptr;
   KernelLibrary* kernels = nullptr;
   const GeneratedModule* generated = nullptr;
-  BlasHandle* blas = nullptr;  // null where cuBLASLt is not there
+  BlasHandle* blas = nullptr;    // null where cuBLASLt is not there
+  CudnnHandle* cudnn = nullptr;  // null where cuDNN is not there
   AlgorithmCache* algorithms = nullptr;
   bool tf32 = true;
   bool measure = true;  // false: the first choice that fits, without running anything

@@ -28,6 +28,20 @@ struct ConvParams {
   int32_t constant_weights = 1;  // they may be read before the kernel before this one has ended
 };
 
+struct ActivateParams {
+  void* y = nullptr;
+  int64_t count = 0;  // a multiple of the elements in 16 bytes
+  int32_t activation = 0;
+  float alpha = 0, beta = 0;
+};
+
+// Plain images to channels last, with zeros as further channels.
+struct ImageParams {
+  const void* x = nullptr;
+  void* y = nullptr;
+  int32_t images = 0, area = 0, channels = 0;
+};
+
 struct PoolParams {
   const void* x = nullptr;
   void* y = nullptr;
@@ -69,6 +83,7 @@ struct AttentionParams {
   int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_batch = 0, y_row = 0;
   int64_t mask_batch = 0, mask_head = 0, mask_query = 0, mask_key = 0;
   float scale = 1;
+  int32_t mask_pairs = 0;  // two neighbouring keys of a mask are one aligned word
 };
 
 }  // namespace tenon::cuda

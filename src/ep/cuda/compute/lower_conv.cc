@@ -6,6 +6,7 @@
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/row_ops.h"
 
 namespace tenon::cuda {
 
@@ -42,7 +43,7 @@ Result<Window> read_window(Lowering& to, const Node& node, const Shape& x, const
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
 // [O,I,...] as [O][...][I], the channels padded with zeros.
-void pack_weights(const Constant& from, int64_t padded_channels, DataType type, std::byte* out) {
+void pack_weights(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {
   const std::vector<float> w = floats_of(from);
   const int64_t outputs = from.shape[0], channels = from.shape[1];
   const int64_t area = outputs * channels == 0 ? 0 : static_cast<int64_t>(w.size()) / (outputs * channels);
@@ -52,6 +53,7 @@ void pack_weights(const Constant& from, int64_t padded_channels, DataType type, 
       for (int64_t k = 0; k < area; ++k)
         packed[static_cast<size_t>((o * area + k) * padded_channels + c)] =
             w[static_cast<size_t>((o * channels + c) * area + k)];
+  round_weights(packed, type, tf32);
   store_floats(packed, type, out);
 }
 
@@ -65,6 +67,21 @@ void pack_depthwise(const Constant& from, DataType type, std::byte* out) {
   store_floats(packed, type, out);
 }
 
+// [O,I,R,S] for pixels in pairs: [O][R][pair of columns][2][channels], `front` zero columns first.
+void pack_pairs(const Constant& from, int64_t channels, int64_t front, DataType type, std::byte* out) {
+  const std::vector<float> w = floats_of(from);
+  const int64_t outputs = from.shape[0], inputs = from.shape[1], rows = from.shape[2], columns = from.shape[3];
+  const int64_t pairs = (columns + front + 1) / 2;
+  std::vector<float> packed(static_cast<size_t>(outputs * rows * pairs * 2 * channels));
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t c = 0; c < inputs; ++c)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t s = 0; s < columns; ++s)
+          packed[static_cast<size_t>(((o * rows + r) * pairs * 2 + s + front) * channels + c)] =
+              w[static_cast<size_t>(((o * inputs + c) * rows + r) * columns + s)];
+  store_floats(packed, type, out);
+}
+
 // The input with zeros as further channels, so that a pixel's channels fill whole vectors.
 Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_t channels) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(id));
@@ -72,6 +89,12 @@ Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_
   Shape shape = tensor.shape;
   shape[1] = channels;
   TENON_TRY_ASSIGN(const TensorId padded, to.program().add_tensor(tensor.type, shape, DeviceLayout::kChannelsLast));
+  if (tensor.layout == DeviceLayout::kPlain &&
+      (channels == 4 || channels * static_cast<int64_t>(data_type_size(tensor.type)) == 16)) {
+    to.program().add_op(
+        std::make_unique<PadImageOp>(node.name, tensor.type, tensor.shape, narrow(channels), from, padded));
+    return padded;
+  }
   const auto dims = tensor.shape.dims();
   // In the order of memory: channels last.
   std::vector<int64_t> order = {0};
@@ -122,25 +145,46 @@ Status lower_conv(Lowering& to, const Node& node) {
 
   ConvTensors tensors;
   const bool depthwise = group == channels && outputs == channels && group > 1 && channels % vector == 0;
-  const int64_t padded = group == 1 ? (channels + vector - 1) / vector * vector : channels;
-  if (padded != channels) {
-    TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], padded));
-  } else {
-    TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
-  }
-  params.in_c = narrow(padded);
-  const int64_t group_channels = group == 1 ? padded : channels / group;
-  params.depth = narrow(window.kernel[0] * window.kernel[1] * group_channels);
-  if (depthwise) {
-    TENON_TRY_ASSIGN(tensors.w, to.packed_constant(
-                                    node.inputs[1], "depthwise", type, w_shape,
-                                    [type](const Constant& from, std::byte* out) { pack_depthwise(from, type, out); }));
-  } else {
-    TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1], format("conv {}", group_channels), type,
-                                                   Shape{outputs, window.kernel[0] * window.kernel[1], group_channels},
-                                                   [type, group_channels](const Constant& from, std::byte* out) {
-                                                     pack_weights(from, group_channels, type, out);
+  const bool tf32 = to.options().tf32;
+  // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
+  // the channels, so that no vector is half empty.
+  const bool pairs = group == 1 && spatial == 2 && channels * 2 <= vector && vector == 8 && channels > 1 &&
+                     window.stride[1] == 2 && window.dilation[1] == 1 && params.in_w % 2 == 0;
+  if (pairs) {
+    const int64_t half = vector / 2, front = window.pad[1] % 2;
+    TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], half));
+    params.in_w /= 2;
+    params.in_c = narrow(vector);
+    params.stride_w = 1;
+    params.pad_w = narrow((window.pad[1] + front) / 2);
+    params.kernel_w = narrow((window.kernel[1] + front + 1) / 2);
+    params.depth = narrow(window.kernel[0] * params.kernel_w * vector);
+    TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1], format("pairs {} {}", half, front), type,
+                                                   Shape{outputs, window.kernel[0] * params.kernel_w, vector},
+                                                   [type, half, front](const Constant& from, std::byte* out) {
+                                                     pack_pairs(from, half, front, type, out);
                                                    }));
+  } else {
+    const int64_t padded = group == 1 ? (channels + vector - 1) / vector * vector : channels;
+    if (padded != channels) {
+      TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], padded));
+    } else {
+      TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
+    }
+    params.in_c = narrow(padded);
+    const int64_t group_channels = group == 1 ? padded : channels / group;
+    params.depth = narrow(window.kernel[0] * window.kernel[1] * group_channels);
+    const Shape shape = depthwise ? w_shape : Shape{outputs, window.kernel[0] * window.kernel[1], group_channels};
+    TENON_TRY_ASSIGN(
+        tensors.w,
+        to.packed_constant(node.inputs[1], depthwise ? "depthwise" : format("conv {}", group_channels), type, shape,
+                           [type, group_channels, tf32, depthwise](const Constant& from, std::byte* out) {
+                             if (depthwise) {
+                               pack_depthwise(from, type, out);
+                             } else {
+                               pack_weights(from, group_channels, type, tf32, out);
+                             }
+                           }));
   }
   if (node.input(2) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, to.float_constant(node.inputs[2]));

@@ -48,7 +48,7 @@ Result<Product> read_product(Lowering& to, const Node& node) {
 }
 
 // [K,N] or [N,K] as [N][K].
-void pack_matrix(const Constant& from, bool transposed, DataType type, std::byte* out) {
+void pack_matrix(const Constant& from, bool transposed, DataType type, bool tf32, std::byte* out) {
   std::vector<float> w = floats_of(from);
   if (!transposed) {
     const auto rows = static_cast<size_t>(from.shape[0]), columns = static_cast<size_t>(from.shape[1]);
@@ -60,6 +60,7 @@ void pack_matrix(const Constant& from, bool transposed, DataType type, std::byte
           for (size_t c = c0; c < std::min(columns, c0 + kBlock); ++c) turned[c * rows + r] = w[r * columns + c];
     w = std::move(turned);
   }
+  round_weights(w, type, tf32);
   store_floats(w, type, out);
 }
 
@@ -75,11 +76,11 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   ConvTensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(product.a));
   const bool transposed = product.trans_b;
-  TENON_TRY_ASSIGN(tensors.w,
-                   to.packed_constant(product.b, transposed ? "rows" : "columns", type, Shape{columns, depth},
-                                      [type, transposed](const Constant& from, std::byte* out) {
-                                        pack_matrix(from, transposed, type, out);
-                                      }));
+  TENON_TRY_ASSIGN(
+      tensors.w, to.packed_constant(product.b, transposed ? "rows" : "columns", type, Shape{columns, depth},
+                                    [type, transposed, tf32 = to.options().tf32](const Constant& from, std::byte* out) {
+                                      pack_matrix(from, transposed, type, tf32, out);
+                                    }));
   if (product.bias != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, to.float_constant(product.bias));
     TENON_TRY_ASSIGN(tensors.bias_typed, to.typed_constant(product.bias));

@@ -18,6 +18,9 @@ struct LoweringOptions {
   // Float32 values are kept in this type (kFloat16, kBfloat16): how a graph of 16-bit floats is computed, whose passes
   // saw float32 (region.h). kUndefined: as they are.
   DataType half = DataType::kUndefined;
+  // Weights of float32 products are rounded to TF32 here: the tensor cores would cut them off, which errs twice as
+  // much.
+  bool tf32 = false;
 };
 
 // Errors: kUnsupported names the node that cannot be lowered.
@@ -35,6 +38,7 @@ class Lowering {
   Program& program() { return program_; }
   const Value& value(ValueId id) const { return graph_.value(id); }
   const ConstantRef& constant(ValueId id) const;
+  const LoweringOptions& options() const { return options_; }
   // How the device keeps the value.
   DataType type_of(ValueId id) const;
   // The value in memory, in whatever layout it lies; in a certain one. Converted once for each.
@@ -104,5 +108,7 @@ bool is_elementwise(const Graph& graph, const Node& node);
 void convert_floats(const Constant& from, DataType to, std::byte* out);
 std::vector<float> floats_of(const Constant& constant);
 void store_floats(std::span<const float> values, DataType type, std::byte* out);
+// `values` as TF32, where `tf32` and the type is float32.
+void round_weights(std::span<float> values, DataType type, bool tf32);
 
 }  // namespace tenon::cuda

@@ -70,6 +70,7 @@ Status ComputePlan::prepare() {
                          .kernels = &context_->kernels(),
                          .generated = generated_.get(),
                          .blas = context_->blas(),
+                         .cudnn = context_->cudnn(),
                          .algorithms = &context_->algorithms(),
                          .tf32 = context_->options().tf32,
                          .measure = context_->options().measure,
@@ -273,7 +274,7 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
     found->used = ++state->clock;
     return found->plan;
   }
-  TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs));
+  TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32));
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, ComputePlan::create(context_, std::move(program)));
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
     state->plans.erase(std::min_element(state->plans.begin(), state->plans.end(),

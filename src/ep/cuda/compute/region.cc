@@ -102,9 +102,9 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   return graph;
 }
 
-Result<Program> Region::lower_at(std::span<const Shape> inputs) const {
+Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32) const {
   TENON_TRY_ASSIGN(const Graph graph, at(inputs));
-  return lower(graph, {.half = half_});
+  return lower(graph, {.half = half_, .tf32 = tf32});
 }
 
 namespace {
@@ -139,11 +139,13 @@ Graph alone(const Graph& graph, const Node& node) {
 
 // Lowers the node by itself where its shapes are known: what is refused then is refused in a region too.
 Status try_alone(const Graph& graph, const Node& node) {
-  TENON_TRY(can_lower(graph, node));
   for (const auto& ids : {node.inputs, node.outputs})
     for (ValueId id : ids)
-      if (id != kNoValue && !graph.value(id).fully_known()) return Status();
-  const Graph single = alone(graph, node);
+      if (id != kNoValue && !graph.value(id).fully_known()) return can_lower(graph, node);
+  Graph single = alone(graph, node);
+  TENON_TRY(run_rewrites(single));
+  TENON_TRY(infer_shapes(single));
+  for (const Node& part : single.nodes) TENON_TRY(can_lower(single, part));
   return lower(single, {}).status();
 }
 

@@ -50,6 +50,10 @@ Status LayerNormOp::prepare(const PrepareContext& context) {
     name = format("layer_norm_{}_{}", per_thread, kernel_type(type_));
     break;
   }
+  if (params_.columns % vector == 0 && params_.columns <= 1024) {
+    name = format("layer_norm_warp_{}", kernel_type(type_));
+    rows_a_block_ = kThreads / 32;
+  }
   TENON_TRY_ASSIGN(function_, context.kernels->find("norm", name));
   return Status();
 }
@@ -62,7 +66,10 @@ Status LayerNormOp::queue(const QueueContext& context) const {
   params.bias = context.addresses.pointer<const float>(tensors_.bias);
   params.y = context.addresses.pointer(tensors_.y);
   params.sum = context.addresses.pointer(tensors_.sum);
-  return queue_params(context, function_, {.grid_x = static_cast<unsigned>(params_.rows), .block_x = kThreads}, params);
+  return queue_params(
+      context, function_,
+      {.grid_x = (static_cast<unsigned>(params_.rows) + rows_a_block_ - 1) / rows_a_block_, .block_x = kThreads},
+      params);
 }
 
 SoftmaxOp::SoftmaxOp(std::string label, DataType type, int32_t rows, int32_t columns, bool logarithm, bool guarded,
@@ -126,6 +133,34 @@ Status PoolOp::queue(const QueueContext& context) const {
   return queue_params(context, function_, {.grid_x = blocks, .block_x = kThreads}, params);
 }
 
+PadImageOp::PadImageOp(std::string label, DataType type, const Shape& x_shape, int32_t padded, TensorId x, TensorId y)
+    : DeviceOp(std::move(label), {x}, {y}), type_(type), padded_(padded) {
+  params_.images = static_cast<int32_t>(x_shape[0]);
+  params_.channels = static_cast<int32_t>(x_shape[1]);
+  params_.area = 1;
+  for (int i = 2; i < x_shape.rank(); ++i) params_.area *= static_cast<int32_t>(x_shape[i]);
+}
+
+std::string PadImageOp::description(const Program&) const {
+  return format("pad_image {} {}x{}x{} to {}", data_type_name(type_), params_.images, params_.channels, params_.area,
+                padded_);
+}
+
+Status PadImageOp::prepare(const PrepareContext& context) {
+  TENON_TRY_ASSIGN(
+      function_, context.kernels->find("direct", format("pad_image_{}_{}", padded_ == 4 ? 4 : 8, kernel_type(type_))));
+  return Status();
+}
+
+Status PadImageOp::queue(const QueueContext& context) const {
+  ImageParams params = params_;
+  params.x = context.addresses.pointer(reads()[0]);
+  params.y = context.addresses.pointer(writes()[0]);
+  const int64_t pixels = static_cast<int64_t>(params_.images) * params_.area;
+  const auto blocks = static_cast<unsigned>((pixels + kThreads - 1) / kThreads);
+  return queue_params(context, function_, {.grid_x = blocks, .block_x = kThreads}, params);
+}
+
 AttentionOp::AttentionOp(std::string label, DataType type, const AttentionParams& params, const Tensors& tensors)
     : DeviceOp(std::move(label), present({tensors.q, tensors.k, tensors.v, tensors.mask}), {tensors.y}),
       type_(type),
@@ -149,8 +184,9 @@ Status AttentionOp::prepare(const PrepareContext& context) {
   if (sizes_fit && aligned && heads <= 65535 && (type_ != DataType::kFloat || context.tf32)) {
     // Few blocks of many queries would leave the device idle: then the warps of a block share the keys.
     const bool few = (params_.queries + 63) / 64 * heads < context.device->multiprocessors() && head <= 64;
-    const int key_warps = few ? 4 : 1, queries = few ? 16 : 64, keys = 32 * key_warps;
-    const int tile = (queries + 2 * keys) * (head * static_cast<int>(size) + 16);
+    const int key_warps = few ? 4 : 1, queries = few ? 16 : 64;
+    const int keys = few ? 128 : head * size <= 128 ? 64 : 32, buffers = few ? 1 : 2;
+    const int tile = (queries + 2 * buffers * keys) * (head * static_cast<int>(size) + 16);
     const int join = few ? key_warps * 16 * (head + 4) * 4 : 0;
     shared_bytes = static_cast<unsigned>(std::max(tile, join));
     name_ = format("attention_{}_{}_{}", kernel_type(type_), head, key_warps);
@@ -172,6 +208,8 @@ Status AttentionOp::queue(const QueueContext& context) const {
   params.k = context.addresses.pointer(tensors_.k);
   params.v = context.addresses.pointer(tensors_.v);
   params.mask = context.addresses.pointer(tensors_.mask);
+  const bool even = params.mask_batch % 2 == 0 && params.mask_head % 2 == 0 && params.mask_query % 2 == 0;
+  params.mask_pairs = params.mask_key == 1 && even && reinterpret_cast<uintptr_t>(params.mask) % 4 == 0 ? 1 : 0;
   params.y = context.addresses.pointer(tensors_.y);
   return queue_params(context, function_, shape_, params);
 }

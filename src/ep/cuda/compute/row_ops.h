@@ -21,6 +21,7 @@ class LayerNormOp final : public DeviceOp {
  private:
   const DataType type_;
   LayerNormParams params_;
+  unsigned rows_a_block_ = 1;
   const Tensors tensors_;
   CUfunction function_ = nullptr;
 };
@@ -54,6 +55,21 @@ class PoolOp final : public DeviceOp {
   const int32_t images_;
   const bool global_;
   int32_t vector_ = 1;
+  CUfunction function_ = nullptr;
+};
+
+// Plain images of a few channels to channels last, with zeros as further channels.
+class PadImageOp final : public DeviceOp {
+ public:
+  PadImageOp(std::string label, DataType type, const Shape& x_shape, int32_t padded, TensorId x, TensorId y);
+  std::string description(const Program& program) const override;
+  Status prepare(const PrepareContext& context) override;
+  Status queue(const QueueContext& context) const override;
+
+ private:
+  const DataType type_;
+  const int32_t padded_;
+  ImageParams params_;
   CUfunction function_ = nullptr;
 };
 

@@ -9,13 +9,29 @@
 
 namespace tenon::cuda {
 
-#define TENON_CUDNN_FUNCTIONS(X) \
-  X(GetVersion)                  \
-  X(GetErrorString)              \
-  X(Create)                      \
-  X(Destroy)                     \
-  X(SetStream)                   \
-  X(GetStream)
+#define TENON_CUDNN_FUNCTIONS(X)        \
+  X(GetVersion)                         \
+  X(GetErrorString)                     \
+  X(Create)                             \
+  X(Destroy)                            \
+  X(SetStream)                          \
+  X(GetStream)                          \
+  X(CreateTensorDescriptor)             \
+  X(DestroyTensorDescriptor)            \
+  X(SetTensor4dDescriptor)              \
+  X(CreateFilterDescriptor)             \
+  X(DestroyFilterDescriptor)            \
+  X(SetFilter4dDescriptor)              \
+  X(CreateConvolutionDescriptor)        \
+  X(DestroyConvolutionDescriptor)       \
+  X(SetConvolution2dDescriptor)         \
+  X(SetConvolutionGroupCount)           \
+  X(SetConvolutionMathType)             \
+  X(CreateActivationDescriptor)         \
+  X(DestroyActivationDescriptor)        \
+  X(SetActivationDescriptor)            \
+  X(GetConvolutionForwardWorkspaceSize) \
+  X(ConvolutionBiasActivationForward)
 
 struct Cudnn {
 #define TENON_CUDNN_MEMBER_(name) decltype(&::cudnn##name) name = nullptr;

@@ -1,13 +1,20 @@
 // softmax(Q K^T * scale + mask) V without the scores in memory. A block takes some queries of one head; its warps share
 // the queries (kQueryWarps) or the keys (kKeyWarps), the latter join their partial results at the end.
+#include <type_traits>
+
 #include "common.cuh"
 #include "ep/cuda/compute/kernel_params.h"
 
 namespace tenon::cuda::device {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kKeysAWarp = 32;
 constexpr float kLog2e = 1.4426950408889634f;
+
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 template <typename T>
 __device__ __forceinline__ uint32_t pack_pair(float a, float b);
@@ -22,20 +29,25 @@ __device__ __forceinline__ uint32_t pack_pair<__nv_bfloat16>(float a, float b) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// The lowest finite number must not become infinite: a row of nothing else still has a mean.
+// The lowest finite number must not become infinite: a row of nothing else still has a mean. That of half does not.
+template <typename T>
 __device__ __forceinline__ float scaled_mask(float mask) {
+  if constexpr (std::is_same_v<T, __half>) return mask * kLog2e;
   return mask == -INFINITY ? mask : fmaxf(mask * kLog2e, -1e38f);
 }
 
 template <typename T, int kHead, int kKeyWarps>
 struct Attention {
   static constexpr int kQueryWarps = kWarps / kKeyWarps;
+  // Two blocks of keys are in shared memory: the next one arrives while this one is used.
+  static constexpr int kKeysAWarp = kKeyWarps == 1 && kHead * sizeof(T) <= 128 ? 64 : 32;
+  static constexpr int kBuffers = kKeyWarps == 1 ? 2 : 1;
   static constexpr int kQueries = 16 * kQueryWarps, kKeys = kKeysAWarp * kKeyWarps;
   // 16 more bytes a row spread the rows over the banks.
   static constexpr int kRowBytes = kHead * sizeof(T) + 16;
   static constexpr int kChunks = kHead * sizeof(T) / 16, kVector = 16 / sizeof(T);
   static constexpr int kSteps = kHead * sizeof(T) / 32;  // of 32 bytes
-  static constexpr int kTileBytes = (kQueries + 2 * kKeys) * kRowBytes;
+  static constexpr int kTileBytes = (kQueries + 2 * kBuffers * kKeys) * kRowBytes;
   static constexpr int kJoinBytes = kKeyWarps == 1 ? 0 : kKeyWarps * 16 * (kHead + 2 + 2) * 4;
   static constexpr int kSharedBytes = kTileBytes > kJoinBytes ? kTileBytes : kJoinBytes;
 
@@ -60,11 +72,17 @@ struct Attention {
     const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head * kHead;
     const T* const mask =
         p.mask != nullptr ? static_cast<const T*>(p.mask) + image * p.mask_batch + head * p.mask_head : nullptr;
-    const uint32_t shared_q = shared_address(shared), shared_k = shared_q + kQueries * kRowBytes,
-                   shared_v = shared_k + kKeys * kRowBytes;
+    const uint32_t shared_q = shared_address(shared), shared_blocks = shared_q + kQueries * kRowBytes;
+    const auto load_block = [&](int block) {
+      const uint32_t to = shared_blocks + block % kBuffers * 2 * kKeys * kRowBytes;
+      load_rows(to, k, p.k_row, block * kKeys, kKeys, p.keys);
+      load_rows(to + kKeys * kRowBytes, v, p.v_row, block * kKeys, kKeys, p.keys);
+    };
     wait_for_previous_kernel();
     let_next_kernel_start();
     load_rows(shared_q, q, p.q_row, first_query, kQueries, p.queries);
+    load_block(0);
+    commit_copies();
     const float scale = p.scale * kLog2e;
 
     uint32_t fragment_q[kSteps][4];
@@ -72,12 +90,24 @@ struct Attention {
     float largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
     const int row = first_query + query_warp * 16 + lane / 4;  // and row + 8
     for (int first_key = 0; first_key < p.keys; first_key += kKeys) {
-      if (first_key != 0) __syncthreads();
-      load_rows(shared_k, k, p.k_row, first_key, kKeys, p.keys);
-      load_rows(shared_v, v, p.v_row, first_key, kKeys, p.keys);
-      commit_copies();
-      wait_for_copies<0>();
+      const int block = first_key / kKeys;
+      // Masks come from far: asked for before the wait for the keys.
+      float2 masks[kKeysAWarp / 8][2];
+#pragma unroll
+      for (int n = 0; n < kKeysAWarp / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          masks[n][i] = load_mask(p, mask, row + i * 8, first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2);
+      if (kBuffers == 2 && first_key + kKeys < p.keys) {
+        load_block(block + 1);
+        commit_copies();
+        wait_for_copies<1>();
+      } else {
+        wait_for_copies<0>();
+      }
       __syncthreads();
+      const uint32_t shared_k = shared_blocks + block % kBuffers * 2 * kKeys * kRowBytes,
+                     shared_v = shared_k + kKeys * kRowBytes;
       if (first_key == 0) {
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
@@ -100,16 +130,15 @@ struct Attention {
           multiply<T>(score[2 * n + 1], fragment_q[s], b[2], b[3]);
         }
       // Rows row (elements 0, 1) and row + 8 (2, 3); columns 2 * (lane % 4) + {0, 1} of each eight.
+      const bool ragged = first_key + kKeys > p.keys;
       float block_largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
       for (int n = 0; n < kKeysAWarp / 8; ++n)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int key = first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2;
-          float value = score[n][i] * scale;
-          if (mask != nullptr && key < p.keys && row + i / 2 * 8 < p.queries)
-            value += scaled_mask(to_float(mask[(row + i / 2 * 8) * p.mask_query + key * p.mask_key]));
-          if (key >= p.keys) value = -INFINITY;
+          float value = score[n][i] * scale + (i % 2 == 0 ? masks[n][i / 2].x : masks[n][i / 2].y);
+          if (ragged && key >= p.keys) value = -INFINITY;
           score[n][i] = value;
           block_largest[i / 2] = fmaxf(block_largest[i / 2], value);
         }
@@ -120,7 +149,7 @@ struct Attention {
         block_largest[i] = fmaxf(block_largest[i], __shfl_xor_sync(~0u, block_largest[i], 2));
         const float now = fmaxf(largest[i], block_largest[i]);
         base[i] = now == -INFINITY ? 0.0f : now;  // nothing but masked keys so far
-        factor[i] = exp2f(largest[i] - base[i]);
+        factor[i] = power_of_two(largest[i] - base[i]);
         largest[i] = now;
         total[i] *= factor[i];
       }
@@ -132,10 +161,17 @@ struct Attention {
       for (int n = 0; n < kKeysAWarp / 8; ++n)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          score[n][i] = exp2f(score[n][i] - base[i / 2]);
+          score[n][i] = power_of_two(score[n][i] - base[i / 2]);
           total[i / 2] += score[n][i];
         }
       accumulate(out, score, shared + (shared_v - shared_q) + key_warp * kKeysAWarp * kRowBytes, lane);
+      if (first_key + kKeys < p.keys) {
+        __syncthreads();  // nobody reads this block any more
+        if (kBuffers == 1) {
+          load_block(block + 1);
+          commit_copies();
+        }
+      }
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -161,6 +197,22 @@ struct Attention {
   }
 
  private:
+  // The mask of keys `key` and `key` + 1 for the scores as powers of two.
+  static __device__ __forceinline__ float2 load_mask(const AttentionParams& p, const T* mask, int row, int key) {
+    if (mask == nullptr || row >= p.queries) return make_float2(0, 0);
+    const T* const at = mask + row * p.mask_query + key * p.mask_key;
+    if constexpr (sizeof(T) == 2) {
+      // Two at once where they lie together.
+      if (p.mask_pairs && key + 1 < p.keys) {
+        const uint32_t bits = *reinterpret_cast<const uint32_t*>(at);
+        const T* const pair = reinterpret_cast<const T*>(&bits);
+        return make_float2(scaled_mask<T>(to_float(pair[0])), scaled_mask<T>(to_float(pair[1])));
+      }
+    }
+    return make_float2(key < p.keys ? scaled_mask<T>(to_float(at[0])) : 0.0f,
+                       key + 1 < p.keys ? scaled_mask<T>(to_float(at[p.mask_key])) : 0.0f);
+  }
+
   // out += probabilities * V.
   static __device__ __forceinline__ void accumulate(float (&out)[kHead / 8][4], float (&score)[kKeysAWarp / 8][4],
                                                     const unsigned char* values, int lane) {
@@ -224,7 +276,7 @@ struct Attention {
       if (top == -INFINITY) top = 0;
       float value = 0, all = 0;
       for (int w = 0; w < kKeyWarps; ++w) {
-        const float factor = exp2f(ends[(w * 16 + r) * 2] - top);
+        const float factor = power_of_two(ends[(w * 16 + r) * 2] - top);
         all += ends[(w * 16 + r) * 2 + 1] * factor;
         value += shared[(w * 16 + r) * kRow + column] * factor;
       }

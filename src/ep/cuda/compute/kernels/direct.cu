@@ -94,6 +94,40 @@ __device__ void conv_depthwise(const ConvParams& p) {
   *reinterpret_cast<Vec<T>*>(static_cast<T*>(p.y) + at) = result;
 }
 
+// A thread a pixel: it writes all kPadded channels at once.
+template <typename T, int kPadded>
+__device__ void pad_image(const ImageParams& p) {
+  struct alignas(kPadded * sizeof(T)) Pack {
+    T v[kPadded];
+  };
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= static_cast<int64_t>(p.images) * p.area) return;
+  const int64_t image = i / p.area, pixel = i - image * p.area;
+  const T* const x = static_cast<const T*>(p.x) + image * p.channels * p.area + pixel;
+  Pack pack;
+#pragma unroll
+  for (int c = 0; c < kPadded; ++c)
+    pack.v[c] = c < p.channels ? x[static_cast<int64_t>(c) * p.area] : from_float<T>(0.0f);
+  static_cast<Pack*>(p.y)[i] = pack;
+}
+
+// y = act(y), for products whose library does not know the activation.
+template <typename T>
+__device__ void activate_all(const ActivateParams& p) {
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int64_t i = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * Vec<T>::kCount;
+  if (i >= p.count) return;
+  T* const y = static_cast<T*>(p.y) + i;
+  Vec<T> values = *reinterpret_cast<const Vec<T>*>(y);
+#pragma unroll
+  for (int j = 0; j < Vec<T>::kCount; ++j)
+    values.v[j] = from_float<T>(activate(to_float(values.v[j]), p.activation, p.alpha, p.beta));
+  *reinterpret_cast<Vec<T>*>(y) = values;
+}
+
 template <typename T, int kVector>
 __device__ void pool(const PoolParams& p) {
   struct alignas(kVector * sizeof(T)) Pack {
@@ -174,6 +208,9 @@ __device__ void global_average(const PoolParams& p) {
     body(p);                                                                       \
   }
 #define TENON_DIRECT_KERNELS(type, T)                                                         \
+  TENON_KERNEL(pad_image_4_##type, ImageParams, (pad_image<T, 4>))                            \
+  TENON_KERNEL(pad_image_8_##type, ImageParams, (pad_image<T, 16 / sizeof(T)>))               \
+  TENON_KERNEL(activate_##type, ActivateParams, activate_all<T>)                              \
   TENON_KERNEL(conv_plain_##type, ConvParams, conv_plain<T>)                                  \
   TENON_KERNEL(conv_depthwise_##type, ConvParams, (conv_depthwise<T, 0, 0>))                  \
   TENON_KERNEL(conv_depthwise3_##type, ConvParams, (conv_depthwise<T, 3, 1>))                 \

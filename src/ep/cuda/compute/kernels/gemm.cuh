@@ -74,6 +74,9 @@ struct ConvTile {
       channel = rest - kernel_column * p.in_c;
     }
 
+    // A stage is so many kernel columns and channels further.
+    const int whole_columns = kDepth / p.in_c, rest_channels = kDepth - whole_columns * p.in_c;
+
     const auto load_w = [&](int stage) {
       const uint32_t to = base + stage * kStageBytes + kRows * kDepthBytes;
 #pragma unroll
@@ -98,13 +101,15 @@ struct ConvTile {
         copy_async(to + place(load_row + i * kRowsAPass, chunk), x + offset, valid);
       }
       depth_x += kDepth;
-      channel += kDepth;
-      while (channel >= p.in_c) {
+      channel += rest_channels;
+      kernel_column += whole_columns;
+      if (channel >= p.in_c) {
         channel -= p.in_c;
-        if (++kernel_column == p.kernel_w) {
-          kernel_column = 0;
-          ++kernel_row;
-        }
+        ++kernel_column;
+      }
+      while (kernel_column >= p.kernel_w) {
+        kernel_column -= p.kernel_w;
+        ++kernel_row;
       }
     };
 

@@ -89,6 +89,63 @@ __device__ void layer_norm(const LayerNormParams& p) {
   }
 }
 
+// A warp a row, without a barrier: rows of at most 32 * kVectors vectors.
+template <typename T, int kVectors>
+__device__ void layer_norm_warp(const LayerNormParams& p) {
+  constexpr int kVector = Vec<T>::kCount;
+  const int lane = threadIdx.x % 32;
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (index >= p.rows) return;
+  const int64_t row = index * p.columns;
+  const T* const x = static_cast<const T*>(p.x) + row;
+  const T* const skip = p.skip != nullptr ? static_cast<const T*>(p.skip) + row : nullptr;
+  const float inverse = 1.0f / static_cast<float>(p.columns);
+  Vec<T> a[kVectors], b[kVectors] = {};
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int column = (i * 32 + lane) * kVector;
+    a[i] = Vec<T>{};
+    if (column >= p.columns) continue;
+    a[i] = *reinterpret_cast<const Vec<T>*>(x + column);
+    if (skip != nullptr) b[i] = *reinterpret_cast<const Vec<T>*>(skip + column);
+  }
+  float value[kVectors][kVector], total = 0;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i)
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) total += value[i][j] = to_float(a[i].v[j]) + to_float(b[i].v[j]);
+  const float mean = warp_sum(total) * inverse;
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i)
+    if ((i * 32 + lane) * kVector < p.columns)
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) squares += (value[i][j] - mean) * (value[i][j] - mean);
+  const float scale = rsqrtf(warp_sum(squares) * inverse + p.epsilon);
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int column = (i * 32 + lane) * kVector;
+    if (column >= p.columns) continue;
+    Vec<T> result, sum;
+#pragma unroll
+    for (int j = 0; j < kVector; j += 4) {
+      const float4 g = *reinterpret_cast<const float4*>(p.scale + column + j);
+      float4 h = make_float4(0, 0, 0, 0);
+      if (p.bias != nullptr) h = *reinterpret_cast<const float4*>(p.bias + column + j);
+      const float factors[4] = {g.x, g.y, g.z, g.w}, shifts[4] = {h.x, h.y, h.z, h.w};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        result.v[j + k] = from_float<T>((value[i][j + k] - mean) * scale * factors[k] + shifts[k]);
+        sum.v[j + k] = from_float<T>(value[i][j + k]);
+      }
+    }
+    *reinterpret_cast<Vec<T>*>(static_cast<T*>(p.y) + row + column) = result;
+    if (p.sum != nullptr) *reinterpret_cast<Vec<T>*>(static_cast<T*>(p.sum) + row + column) = sum;
+  }
+}
+
 template <typename T>
 __device__ void softmax(const SoftmaxParams& p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * p.columns;
@@ -117,11 +174,12 @@ __device__ void softmax(const SoftmaxParams& p) {
     using namespace tenon::cuda::device;                                                                  \
     body(p);                                                                                              \
   }
-#define TENON_NORM_KERNELS(type, T)                                        \
-  TENON_KERNEL(layer_norm_8_##type, LayerNormParams, (layer_norm<T, 8>))   \
-  TENON_KERNEL(layer_norm_16_##type, LayerNormParams, (layer_norm<T, 16>)) \
-  TENON_KERNEL(layer_norm_32_##type, LayerNormParams, (layer_norm<T, 32>)) \
-  TENON_KERNEL(layer_norm_##type, LayerNormParams, (layer_norm<T, 0>))     \
+#define TENON_NORM_KERNELS(type, T)                                                                   \
+  TENON_KERNEL(layer_norm_8_##type, LayerNormParams, (layer_norm<T, 8>))                              \
+  TENON_KERNEL(layer_norm_16_##type, LayerNormParams, (layer_norm<T, 16>))                            \
+  TENON_KERNEL(layer_norm_32_##type, LayerNormParams, (layer_norm<T, 32>))                            \
+  TENON_KERNEL(layer_norm_warp_##type, LayerNormParams, (layer_norm_warp<T, 1024 * sizeof(T) / 512>)) \
+  TENON_KERNEL(layer_norm_##type, LayerNormParams, (layer_norm<T, 0>))                                \
   TENON_KERNEL(softmax_##type, SoftmaxParams, softmax<T>)
 
 TENON_NORM_KERNELS(f16, __half)

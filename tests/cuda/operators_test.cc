@@ -239,7 +239,10 @@ TEST_F(Operators, Elementwise) {
   }
   for (const char* name : {"Relu", "Sigmoid", "Tanh", "Exp", "Erf", "Abs", "Neg", "Floor", "Ceil", "HardSwish",
                            "HardSigmoid", "LeakyRelu", "Elu", "Softplus"})
-    check({name, {{Shape{3, 70}, DataType::kFloat, false, -4, 4}}, nullptr, 13});
+    check({name,
+           {{Shape{3, 70}, DataType::kFloat, false, -4, 4}},
+           nullptr,
+           name == std::string_view("HardSwish") ? 14 : 13});
   for (const char* name : {"Sqrt", "Log", "Reciprocal"})
     check({name, {{Shape{65}, DataType::kFloat, false, 0.1F, 4}}, nullptr});
   check({"Pow", {{Shape{33}, DataType::kFloat, false, 0.1F, 3}, {Shape{}, DataType::kFloat, true, 2, 2}}, nullptr, 15});
@@ -266,6 +269,9 @@ TEST_F(Operators, Moves) {
   check({"Pad", {{Shape{3, 5}}, ints({1, 0, 0, 2})}, nullptr, 18});
   check({"Expand", {{Shape{3, 1}}, ints({2, 3, 4})}, nullptr});
   check({"Reshape", {{Shape{3, 8}}, ints({4, 6})}, nullptr, 14});
+  const Operand places{
+      .shape = Shape{3, 2}, .type = DataType::kInt64, .constant = true, .integers = {0, 1, 2, -1, 3, 0}};
+  check({"GatherND", {{Shape{4, 5}}, places}, nullptr});
 }
 
 }  // namespace
