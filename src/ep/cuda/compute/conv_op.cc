@@ -98,6 +98,12 @@ bool ConvOp::has_blas_form() const {
   return blas_activation() != Activation::kNone || elements % static_cast<int64_t>(16 / data_type_size(type_)) == 0;
 }
 
+bool ConvOp::has_cudnn_form() const {
+  const bool known = epilogue_.activation == Activation::kNone || epilogue_.activation == Activation::kRelu;
+  return !is_product() && known && tensors_.bias_typed != kNoTensor && params_.scale == 1 &&
+         (tensors_.residual == kNoTensor || !epilogue_.residual_after || epilogue_.activation == Activation::kNone);
+}
+
 // cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only.
 Activation ConvOp::blas_activation() const {
   const bool gelu = epilogue_.activation == Activation::kGelu || epilogue_.activation == Activation::kGeluTanh;
@@ -110,7 +116,9 @@ Result<CUfunction> ConvOp::activate_function(const PrepareContext& context) cons
   return context.kernels->find("direct", format("activate_{}", kernel_type(type_)));
 }
 
-size_t ConvOp::scratch_bytes(const Program&) const { return has_blas_form() ? BlasProduct::kWorkspaceBytes : 0; }
+size_t ConvOp::scratch_bytes(const Program&) const {
+  return has_blas_form() || has_cudnn_form() ? BlasProduct::kWorkspaceBytes : 0;
+}
 
 Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t index, unsigned splits) const {
   const Tile& tile = kTiles[index];
@@ -163,6 +171,10 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
                          .activate = activate,
                          .algorithm = product_->algorithm(i)});
   }
+  if (cudnn_ != nullptr) {
+    for (int algorithm : cudnn_->algorithms())
+      choices.push_back({.text = format("cudnn {}", algorithm), .cudnn = algorithm});
+  }
   if (choices.empty()) {
     TENON_TRY_ASSIGN(Choice choice, plain_choice(context));
     choices.push_back(std::move(choice));
@@ -180,6 +192,10 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
     if (!algorithm.ok()) return std::optional<Choice>();
     TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
     return std::optional(Choice{.text = text, .blas = true, .activate = activate, .algorithm = *algorithm});
+  }
+  if (text.starts_with("cudnn ") && cudnn_ != nullptr) {
+    for (int algorithm : cudnn_->algorithms())
+      if (text == format("cudnn {}", algorithm)) return std::optional(Choice{.text = text, .cudnn = algorithm});
   }
   if (!has_tensor_core_form()) return std::optional<Choice>();
   for (size_t t = 0; t < kTiles.size(); ++t)
@@ -206,6 +222,12 @@ Status ConvOp::prepare(const PrepareContext& context) {
                                             .activation = blas_activation(),
                                             .scale = params_.scale});
     if (product.ok()) product_ = *std::move(product);
+  }
+  if (has_cudnn_form() && context.cudnn != nullptr) {
+    Result<std::unique_ptr<CudnnConv>> conv =
+        CudnnConv::create(*context.cudnn, type_, params_, epilogue_.activation == Activation::kRelu, context.tf32,
+                          BlasProduct::kWorkspaceBytes);
+    if (conv.ok()) cudnn_ = *std::move(conv);
   }
   const std::string problem = (context.tf32 ? "" : "exact ") + description(*context.addresses.program);
   if (const std::optional<std::string> known = context.algorithms->find(problem)) {
@@ -282,6 +304,16 @@ Status ConvOp::queue_choice(const Choice& choice, const CudaDevice& device, CUst
         {.grid_x = blocks_for(activate.count, kThreads * static_cast<int64_t>(16 / data_type_size(type_))),
          .block_x = kThreads},
         1, stream, pointers);
+  }
+  if (choice.cudnn >= 0) {
+    return cudnn_->queue(choice.cudnn,
+                         {.x = addresses.pointer(tensors_.x),
+                          .w = addresses.pointer(tensors_.w),
+                          .bias = addresses.pointer(tensors_.bias_typed),
+                          .residual = addresses.pointer(tensors_.residual),
+                          .y = addresses.pointer(tensors_.y),
+                          .workspace = addresses.pointer(scratch())},
+                         stream);
   }
   ConvParams params = bound(params_, tensors_, addresses);
   void* pointers[] = {&params};

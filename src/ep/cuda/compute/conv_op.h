@@ -9,6 +9,7 @@
 
 #include "ep/cuda/compute/activation.h"
 #include "ep/cuda/compute/blas.h"
+#include "ep/cuda/compute/cudnn_conv.h"
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/kernel_params.h"
 
@@ -46,9 +47,11 @@ class ConvOp final : public DeviceOp {
     LaunchShape shape;
     unsigned splits = 1;
     bool blas = false;
+    int cudnn = -1;                 // its algorithm
     CUfunction activate = nullptr;  // after cuBLASLt, where that does not know the activation
     cublasLtMatmulAlgo_t algorithm{};
   };
+  bool has_cudnn_form() const;
   // The activation that cuBLASLt computes itself.
   Activation blas_activation() const;
   Result<CUfunction> activate_function(const PrepareContext& context) const;
@@ -67,6 +70,7 @@ class ConvOp final : public DeviceOp {
   const Epilogue epilogue_;
   const ConvTensors tensors_;
   std::unique_ptr<BlasProduct> product_;
+  std::unique_ptr<CudnnConv> cudnn_;
   Choice choice_;
 };
 

@@ -189,6 +189,11 @@ Status lower_conv(Lowering& to, const Node& node) {
   if (node.input(2) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, to.float_constant(node.inputs[2]));
     TENON_TRY_ASSIGN(tensors.bias_typed, to.typed_constant(node.inputs[2]));
+  } else if (!depthwise && (params.kernel_h > 1 || params.kernel_w > 1 || params.stride_h > 1 || params.stride_w > 1)) {
+    // cuDNN wants one.
+    TENON_TRY_ASSIGN(tensors.bias_typed, to.program().add_constant(type, Shape{outputs},
+                                                                   format("zeros {} {}", outputs, data_type_name(type)),
+                                                                   [](std::byte*) {}));
   }
   if (node.input(3) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
