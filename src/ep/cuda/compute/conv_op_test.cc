@@ -116,7 +116,7 @@ class ConvChoices : public DeviceTest {
     check(DataType::kFloat16, true, problem, 2e-3);
     check(DataType::kBfloat16, true, problem, 2e-2);
     check(DataType::kFloat, true, problem, 2e-3);
-    check(DataType::kFloat, false, problem, 1e-5);
+    check(DataType::kFloat, false, problem, 5e-5);  // sums on tensor cores are a little shorter
   }
 };
 

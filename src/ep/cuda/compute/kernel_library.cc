@@ -54,6 +54,10 @@ Result<CUfunction> KernelLibrary::find(std::string_view module, const std::strin
   if (shared_bytes > kWithoutAsking)
     TENON_CUDA_TRY(device_->driver(), FuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                    static_cast<int>(shared_bytes));
+  // Blocks that fit side by side should: the driver would leave a part of the memory to the cache.
+  if (shared_bytes > 0)
+    TENON_CUDA_TRY(device_->driver(), FuncSetAttribute, function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                   100);
   state->functions.emplace(name, function);
   return function;
 }

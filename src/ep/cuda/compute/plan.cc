@@ -275,6 +275,7 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
     return found->plan;
   }
   TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32));
+  TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, ComputePlan::create(context_, std::move(program)));
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
     state->plans.erase(std::min_element(state->plans.begin(), state->plans.end(),

@@ -84,6 +84,36 @@ bool transpose_of_heads(Rewriter& rewriter, size_t index) {
   return true;
 }
 
+// Reshape(Gemm(Reshape(x))), a product that some host made two-dimensional and back: a product of x as it is, so that
+// what follows meets it.
+bool product_of_rows(Rewriter& rewriter, size_t index) {
+  const Node node = rewriter.node(index);
+  if (node.op_type != "Reshape" || !node.domain.empty() || !rewriter.read_once(node.inputs[0])) return false;
+  const Node* product = rewriter.made_by(node.inputs[0], "Gemm");
+  if (product == nullptr) product = rewriter.made_by(node.inputs[0], "MatMul", "tenon");
+  if (product == nullptr || product->has("activation") || product->input(3) != kNoValue) return false;
+  const bool gemm = product->op_type == "Gemm";
+  if (gemm && (product->int_or("transA", 0) != 0 || product->float_or("beta", 1) != 1)) return false;
+  const Node* flat = rewriter.made_by(product->inputs[0], "Reshape");
+  const ConstantRef weights = rewriter.constant(product->inputs[1]), bias = rewriter.constant(product->input(2));
+  if (flat == nullptr || weights == nullptr || weights->shape.rank() != 2) return false;
+  const Value &x = rewriter.value(flat->inputs[0]), &y = rewriter.value(node.outputs[0]);
+  if (x.type != DataType::kFloat || !x.fully_known() || !y.fully_known()) return false;
+  const bool transposed = product->int_or(gemm ? "transB" : "trans_b", 0) != 0;
+  Shape wanted = x.shape();
+  if (wanted.rank() < 2 || wanted[wanted.rank() - 1] != weights->shape[transposed ? 1 : 0]) return false;
+  const int64_t columns = weights->shape[transposed ? 0 : 1];
+  wanted[wanted.rank() - 1] = columns;
+  if (y.shape() != wanted) return false;
+  if (product->input(2) != kNoValue && (bias == nullptr || bias->shape != Shape{columns})) return false;
+  Node rows = make_internal("MatMul", product->name, {flat->inputs[0], product->inputs[1]}, node.outputs);
+  if (product->input(2) != kNoValue) rows.inputs.push_back(product->inputs[2]);
+  if (transposed) rows.set_int("trans_b", 1);
+  if (const float alpha = product->float_or("alpha", 1); alpha != 1) rows.set_float("alpha", alpha);
+  rewriter.replace(index, std::move(rows));
+  return true;
+}
+
 // GatherND of whole elements at constant places: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
@@ -132,7 +162,7 @@ Status run_rewrites(Graph& graph) {
   for (size_t i = 0; i < rewriter.size(); ++i) {
     if (rewriter.erased(i)) continue;
     (void)(guarded_softmax(rewriter, i) || hoist_factors(rewriter, i) || transpose_of_heads(rewriter, i) ||
-           flat_gather(rewriter, i));
+           product_of_rows(rewriter, i) || flat_gather(rewriter, i));
   }
   rewriter.finish();
   return Status();

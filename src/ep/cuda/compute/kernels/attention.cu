@@ -187,8 +187,12 @@ struct Attention {
         T* const to = y + (row + i * 8) * p.y_row + lane % 4 * 2;
 #pragma unroll
         for (int n = 0; n < kHead / 8; ++n) {
-          to[n * 8] = from_float<T>(out[n][2 * i] * inverse);
-          to[n * 8 + 1] = from_float<T>(out[n][2 * i + 1] * inverse);
+          if constexpr (sizeof(T) == 2) {
+            *reinterpret_cast<uint32_t*>(to + n * 8) =
+                pack_pair<T>(out[n][2 * i] * inverse, out[n][2 * i + 1] * inverse);
+          } else {
+            *reinterpret_cast<float2*>(to + n * 8) = make_float2(out[n][2 * i] * inverse, out[n][2 * i + 1] * inverse);
+          }
         }
       }
     } else {

@@ -1,0 +1,112 @@
+// What generated kernels look like; needs no device.
+#include "ep/cuda/compute/codegen.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ep/cuda/driver/nvrtc.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+GeneratedElementwise add_of(DataType type, std::vector<int64_t> dims, std::vector<int64_t> strides,
+                            std::vector<int64_t> other) {
+  return {.dims = std::move(dims),
+          .type = type,
+          .strides = strides,
+          .leaves = {{.type = type, .strides = strides}, {.type = type, .strides = std::move(other)}},
+          .steps = {{.type = type, .expression = "$0 + $1", .arguments = {0, 1}}}};
+}
+
+// The text compiles for a device that need not be here; a machine without the compiler skips.
+void expect_compiles(const GeneratedKernel& kernel) {
+  Result<const Nvrtc*> compiler = nvrtc();
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  const auto image = (*compiler)->compile(generated_prelude() + kernel.source, "test.cu", 90);
+  EXPECT_TRUE(image.ok()) << image.status().to_string() << kernel.source;
+}
+
+TEST(GenerateElementwise, DenseOperandsBecomeOneDimensionOfVectors) {
+  const auto kernel = generate_elementwise(add_of(DataType::kFloat16, {2, 3, 8}, {24, 8, 1}, {24, 8, 1}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_THAT(kernel->source, HasSubstr("flat >= 6u"));  // 48 elements, eight at a time
+  EXPECT_THAT(kernel->source, HasSubstr("const unsigned i0 = ir * 8u"));
+  EXPECT_THAT(kernel->source, Not(HasSubstr("i1")));
+  EXPECT_EQ(kernel->blocks, 1U);
+  expect_compiles(*kernel);
+}
+
+TEST(GenerateElementwise, ABroadcastRowIsReadByItsOwnStride) {
+  const auto kernel = generate_elementwise(add_of(DataType::kFloat, {4, 6}, {6, 1}, {0, 1}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_THAT(kernel->source, HasSubstr("Pack<float, 2>"));  // 6 is no multiple of 4
+  EXPECT_THAT(kernel->source, HasSubstr("(a1 + i1)"));
+  expect_compiles(*kernel);
+}
+
+TEST(GenerateElementwise, ATransposedOperandIsReadElementByElement) {
+  const auto kernel = generate_elementwise({.dims = {4, 8},
+                                            .type = DataType::kFloat,
+                                            .strides = {8, 1},
+                                            .leaves = {{.type = DataType::kFloat, .strides = {1, 4}}}});
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_THAT(kernel->source, HasSubstr("a0[i0 + i1 * 4]"));
+  expect_compiles(*kernel);
+}
+
+// An index that a caller got wrong reads another element of the tensor, never memory beside it.
+TEST(GenerateElementwise, GatheredIndicesAreHeldInTheTensor) {
+  const auto kernel = generate_elementwise({.dims = {5, 8},
+                                            .type = DataType::kFloat,
+                                            .strides = {8, 1},
+                                            .leaves = {{.type = DataType::kFloat,
+                                                        .strides = {0, 1},
+                                                        .gathered = true,
+                                                        .index_strides = {1, 0},
+                                                        .index_stride = 8,
+                                                        .index_limit = 100}}});
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_THAT(kernel->source, HasSubstr("if (g0 < 0) g0 += 100"));
+  EXPECT_THAT(kernel->source, HasSubstr("g0 = g0 < 0 ? 0 : g0 >= 100 ? 99 : g0"));
+  expect_compiles(*kernel);
+}
+
+TEST(GenerateElementwise, TheSameTextHasTheSameName) {
+  const auto a = generate_elementwise(add_of(DataType::kFloat, {4, 8}, {8, 1}, {8, 1}));
+  const auto b = generate_elementwise(add_of(DataType::kFloat, {32}, {1}, {1}));
+  const auto c = generate_elementwise(add_of(DataType::kFloat, {33}, {1}, {1}));
+  ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+  EXPECT_EQ(a->name, b->name);
+  EXPECT_NE(a->name, c->name);
+}
+
+TEST(GenerateElementwise, StringsAreRefused) {
+  EXPECT_EQ(generate_elementwise(add_of(DataType::kString, {4}, {1}, {1})).status().code(), StatusCode::kUnsupported);
+}
+
+TEST(GenerateReduction, LongSumsShareABlock) {
+  const GeneratedReduction reduction{.dims = {3},
+                                     .strides = {1000},
+                                     .out_strides = {1},
+                                     .reduced = {1000},
+                                     .reduced_strides = {1},
+                                     .type = DataType::kFloat16,
+                                     .out_type = DataType::kFloat16,
+                                     .kind = "mean"};
+  const auto kernel = generate_reduction(reduction);
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel->blocks, 3U);
+  EXPECT_THAT(kernel->source, HasSubstr("__shared__ float parts"));
+  expect_compiles(*kernel);
+}
+
+TEST(GenerateReduction, AnUnknownKindIsRefused) {
+  EXPECT_EQ(generate_reduction({.dims = {1}, .strides = {1}, .out_strides = {1}, .kind = "median"}).status().code(),
+            StatusCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace tenon::cuda

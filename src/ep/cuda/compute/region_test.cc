@@ -1,0 +1,205 @@
+// Regions become the programs that they should, and refuse what they should; needs no device.
+#include "ep/cuda/compute/region.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ep/cuda/compute/algorithm_cache.h"
+#include "ep/cuda/compute/device_op.h"
+#include "graph/shape_inference.h"
+#include "plan/testing.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<Dim> dims(std::initializer_list<int64_t> numbers) {
+  std::vector<Dim> result;
+  for (int64_t number : numbers) result.push_back({number, {}});
+  return result;
+}
+
+ConstantRef floats(const Shape& shape, float value, DataType type = DataType::kFloat) {
+  std::byte* data = nullptr;
+  ConstantRef constant = *make_constant(type, shape, &data);
+  store_floats(std::vector<float>(static_cast<size_t>(shape.element_count()), value), type, data);
+  return constant;
+}
+
+// Relu(Conv(x) + x), then the mean of each image.
+Graph residual_block(DataType type) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({1, 16, 8, 8}), type);
+  const ValueId w = builder.graph.add_constant("w", floats(Shape{16, 16, 3, 3}, 0.1F, type));
+  const ValueId conv = builder.node("Conv", {x, w}, "conv", type);
+  builder.last().set_ints("pads", {1, 1, 1, 1});
+  const ValueId sum = builder.node("Add", {conv, x}, "sum", type);
+  const ValueId relu = builder.node("Relu", {sum}, "relu", type);
+  builder.output(builder.node("GlobalAveragePool", {relu}, "y", type));
+  return builder.graph;
+}
+
+std::string program_text(Graph graph) {
+  Result<Region> region = Region::prepare(std::move(graph));
+  EXPECT_TRUE(region.ok()) << region.status().to_string();
+  std::vector<Shape> shapes;
+  for (ValueId id : region->graph().inputs) shapes.push_back(region->graph().value(id).shape());
+  const Result<Program> program = region->lower_at(shapes, true);
+  EXPECT_TRUE(program.ok()) << program.status().to_string();
+  return program.ok() ? program->to_text() : "";
+}
+
+TEST(Region, AConvolutionTakesInItsResidualAndActivation) {
+  const std::string text = program_text(residual_block(DataType::kFloat));
+  EXPECT_THAT(text, HasSubstr("conv float32 64x16x144"));
+  EXPECT_THAT(text, HasSubstr("act 1 residual"));
+  EXPECT_THAT(text, HasSubstr("global_average_pool"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;  // channels last, convolution, pool
+}
+
+// The passes know float32 only; a graph of halves has the same operators all the same.
+TEST(Region, HalvesAreFusedLikeFloats) {
+  const std::string text = program_text(residual_block(DataType::kFloat16));
+  EXPECT_THAT(text, HasSubstr("conv float16 64x16x144"));
+  EXPECT_THAT(text, HasSubstr("act 1 residual"));
+  EXPECT_THAT(text, Not(HasSubstr("float32")));
+}
+
+// 16 bits round the square root of two so far that nobody would know it.
+TEST(Region, GeluIsRecognisedInHalves) {
+  plan_testing::GraphBuilder builder;
+  const DataType half = DataType::kFloat16;
+  const ValueId x = builder.input("x", dims({4, 32}), half);
+  const auto number = [&](const char* name, float value) {
+    return builder.graph.add_constant(name, floats(Shape{}, value, half));
+  };
+  const ValueId scaled = builder.node("Div", {x, number("root", 1.41421356F)}, "scaled", half);
+  const ValueId erf = builder.node("Erf", {scaled}, "erf", half);
+  const ValueId raised = builder.node("Add", {erf, number("one", 1)}, "raised", half);
+  const ValueId halved = builder.node("Mul", {raised, number("half", 0.5F)}, "halved", half);
+  builder.output(builder.node("Mul", {x, halved}, "y", half));
+  EXPECT_THAT(program_text(builder.graph), HasSubstr("= gelu <-"));
+}
+
+TEST(Region, AChainIsOneKernelAndAConstantIsNoInput) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({2, 64}));
+  const ValueId c = builder.graph.add_constant("c", floats(Shape{64}, 2));
+  const ValueId a = builder.node("Mul", {x, c}, "a");
+  const ValueId b = builder.node("Exp", {a}, "b");
+  builder.output(builder.node("Sub", {b, x}, "y"));
+  const std::string text = program_text(builder.graph);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  EXPECT_THAT(text, HasSubstr("(output 0)"));
+}
+
+TEST(Region, AReshapeMovesNothing) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({2, 64}));
+  const ValueId e = builder.node("Exp", {x}, "e");
+  const ValueId shape = builder.constant("shape", {4, 32});
+  builder.output(builder.node("Reshape", {e, shape}, "y"));
+  const std::string text = program_text(builder.graph);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
+TEST(Region, AnImageOfThreeChannelsIsPairsOfPixelsForAStrideOfTwo) {
+  plan_testing::GraphBuilder builder;
+  const DataType half = DataType::kFloat16;
+  const ValueId x = builder.input("x", dims({1, 3, 224, 224}), half);
+  const ValueId w = builder.graph.add_constant("w", floats(Shape{64, 3, 7, 7}, 0.1F, half));
+  builder.output(builder.node("Conv", {x, w}, "y", half));
+  builder.last().set_ints("pads", {3, 3, 3, 3});
+  builder.last().set_ints("strides", {2, 2});
+  const std::string text = program_text(builder.graph);
+  EXPECT_THAT(text, HasSubstr("in 224x112x8 kernel 7x4 stride 2x1 pad 3x2"));
+}
+
+TEST(Region, OtherShapesAreOtherPrograms) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}});
+  builder.output(builder.node("Exp", {x}, "y"));
+  const Result<Region> region = Region::prepare(builder.graph);
+  ASSERT_TRUE(region.ok());
+  for (int64_t n : {1, 7}) {
+    const Result<Program> program = region->lower_at(std::vector<Shape>{Shape{n, 8}}, true);
+    ASSERT_TRUE(program.ok()) << program.status().to_string();
+    EXPECT_EQ(program->tensor(program->outputs[0]).shape, (Shape{n, 8}));
+  }
+  EXPECT_EQ(region->lower_at(std::vector<Shape>{Shape{1, 9}}, true).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(ClaimNodes, WhatHasNoKernelIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({4, 8}));
+  const ValueId a = builder.node("Exp", {x}, "a");
+  const ValueId b = builder.node("Det", {a}, "b");
+  builder.output(builder.node("Relu", {b}, "y"));
+  builder.shape(a, Shape{4, 8}).shape(b, Shape{});
+  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, false, true));
+}
+
+// A size that a run computes cannot be planned for.
+TEST(ClaimNodes, AComputedShapeIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({4, 8}));
+  const ValueId shape = builder.input("shape", dims({2}), DataType::kInt64);
+  builder.output(builder.node("Reshape", {x, shape}, "y"));
+  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(false));
+}
+
+TEST(ClaimNodes, AShapeOfShapesIsTakenWithItsReader) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}});
+  const ValueId shape = builder.node("Shape", {x}, "shape", DataType::kInt64);
+  const ValueId e = builder.node("Exp", {x}, "e");
+  builder.output(builder.node("Reshape", {e, shape}, "y"));
+  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, true, true));
+}
+
+TEST(Program, TensorsThatAreAliveTogetherDoNotOverlap) {
+  const Result<Region> region = Region::prepare(residual_block(DataType::kFloat));
+  ASSERT_TRUE(region.ok());
+  const Result<Program> program = region->lower_at(std::vector<Shape>{Shape{1, 16, 8, 8}}, true);
+  ASSERT_TRUE(program.ok());
+  for (const DeviceStorage& a : program->storages)
+    for (const DeviceStorage& b : program->storages) {
+      if (&a == &b || a.kind != StorageKind::kArena || b.kind != StorageKind::kArena || a.first < 0 || b.first < 0)
+        continue;
+      if (a.last < b.first || b.last < a.first) continue;
+      EXPECT_TRUE(a.offset_bytes + a.size_bytes <= b.offset_bytes || b.offset_bytes + b.size_bytes <= a.offset_bytes);
+    }
+}
+
+TEST(ConvertFloats, HalvesRoundToEvenAndKeepTheirExtremes) {
+  const auto through = [](float value) {
+    uint16_t bits = 0;
+    store_floats({&value, 1}, DataType::kFloat16, reinterpret_cast<std::byte*>(&bits));
+    return floats_of(
+        {.type = DataType::kFloat16, .data = reinterpret_cast<const std::byte*>(&bits), .size_bytes = 2})[0];
+  };
+  EXPECT_EQ(through(1.0F), 1.0F);
+  EXPECT_EQ(through(65504.0F), 65504.0F);
+  EXPECT_EQ(through(65520.0F), INFINITY);
+  EXPECT_EQ(through(2049.0F), 2048.0F);  // a tie
+  EXPECT_EQ(through(-0x1p-24F), -0x1p-24F);
+  EXPECT_EQ(through(0x1p-26F), 0.0F);
+  EXPECT_TRUE(std::isnan(through(NAN)));
+}
+
+TEST(AlgorithmCache, ChoicesOfAnotherEnvironmentAreNotFound) {
+  const std::string path = ::testing::TempDir() + "/tenon_algorithm_cache_test/choices";
+  {
+    AlgorithmCache cache(path, "device a");
+    cache.add("problem", "tile 64x64 split 1");
+    cache.save();
+  }
+  EXPECT_EQ(AlgorithmCache(path, "device a").find("problem"), "tile 64x64 split 1");
+  EXPECT_EQ(AlgorithmCache(path, "device b").find("problem"), std::nullopt);
+  EXPECT_EQ(AlgorithmCache("/nonexistent/choices", "device a").find("problem"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace tenon::cuda
