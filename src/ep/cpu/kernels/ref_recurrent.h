@@ -1,0 +1,12 @@
+// The rows of LSTM, GRU and RNN.
+#pragma once
+
+#include <span>
+
+#include "ep/kit/kernel.h"
+
+namespace tenon::cpu::ref {
+
+std::span<const KernelEntry> ref_recurrent_rows();
+
+}  // namespace tenon::cpu::ref
