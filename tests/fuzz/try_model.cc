@@ -2,7 +2,10 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/checked.h"
 
@@ -62,6 +65,42 @@ void fill(Tensor& tensor) {
   }
 }
 
+// A mutated Loop need not end: what a user would do about it is done here.
+class Terminator {
+ public:
+  Terminator() {
+    static const bool started = [] {
+      std::thread(&Terminator::watch).detach();
+      return true;
+    }();
+    (void)started;
+    cancel_ = false;
+    deadline_ms_ = now_ms() + kRunMs;
+  }
+  ~Terminator() { deadline_ms_ = 0; }
+  Terminator(const Terminator&) = delete;
+  Terminator& operator=(const Terminator&) = delete;
+  const std::atomic<bool>* cancel() const { return &cancel_; }
+
+ private:
+  static constexpr int64_t kRunMs = 1000;
+
+  static int64_t now_ms() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  }
+  [[noreturn]] static void watch() {
+    while (true) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const int64_t deadline = deadline_ms_;
+      if (deadline != 0 && now_ms() > deadline) cancel_ = true;
+    }
+  }
+
+  static inline std::atomic<bool> cancel_ = false;
+  static inline std::atomic<int64_t> deadline_ms_ = 0;
+};
+
 }  // namespace
 
 Outcome try_model(std::span<const std::byte> model, const TryOptions& options) {
@@ -86,7 +125,8 @@ Outcome try_model(std::span<const std::byte> model, const TryOptions& options) {
     inputs.emplace_back(infos[i].name, *std::move(tensor));
   }
   outcome.ran = true;
-  const Result<std::vector<Tensor>> outputs = (*session)->run(inputs);
+  const Terminator terminator;
+  const Result<std::vector<Tensor>> outputs = (*session)->run(inputs, {.cancel = terminator.cancel()});
   outcome.run = outputs.ok() ? Status() : outputs.status();
   return outcome;
 }
