@@ -2,6 +2,8 @@
 // in any host of the ABI. Its helpers work on host memory.
 //
 // TENON_FLOW_OUT: a file that each call of a helper is written to. TENON_FLOW_LIE names one mistake to make.
+// TENON_FLOW_DEVICE: the EP has memory of its own, in which every byte is another one than outside (kScramble), and its
+// helpers take no other memory.
 #include <tenon/onnxruntime_c_api.h>
 
 #include <cstdio>
@@ -30,12 +32,19 @@ void write_line(const std::string& line) {
   }
 }
 
+constexpr uint32_t kVendor = 0x544E;
+constexpr char kScramble = 0x5A;
+bool has_memory() { return std::getenv("TENON_FLOW_DEVICE") != nullptr; }
+bool is_own(const OrtMemoryDevice* device) { return g_ep_api->MemoryDevice_GetVendorId(device) == kVendor; }
+
 struct Tensor {
   const char* data = nullptr;
   std::vector<int64_t> dims;
 };
 
 OrtStatus* describe(const OrtValue* value, Tensor& tensor) {
+  if (has_memory() && !is_own(g_ep_api->Value_GetMemoryDevice(value)))
+    return g_api->CreateStatus(ORT_EP_FAIL, "the helper got memory that is not its EP's");
   OrtTensorTypeAndShapeInfo* info = nullptr;
   if (OrtStatus* bad = g_api->GetTensorTypeAndShape(value, &info)) return bad;
   size_t rank = 0;
@@ -152,6 +161,74 @@ OrtStatus* ORT_API_CALL create_scan(void*, const OrtKernelInfo* info, OrtKernelI
   return bad;
 }
 
+// Memory of the EP's own, and the way there and back.
+struct Allocator : OrtAllocator {
+  OrtMemoryInfo* info = nullptr;
+};
+
+OrtMemoryInfo* memory_info() {
+  OrtMemoryInfo* info = nullptr;
+  OrtStatus* bad = g_api->CreateMemoryInfo_V2("FlowMemory", OrtMemoryInfoDeviceType_NPU, kVendor, 0,
+                                              OrtDeviceMemoryType_DEFAULT, 64, OrtDeviceAllocator, &info);
+  g_api->ReleaseStatus(bad);
+  return info;
+}
+
+OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory*, const OrtMemoryInfo*, const OrtKeyValuePairs*,
+                                         OrtAllocator** out) {
+  auto* allocator = new Allocator();
+  allocator->version = ORT_API_VERSION;
+  allocator->info = memory_info();
+  allocator->Alloc = [](OrtAllocator*, size_t size) { return std::aligned_alloc(64, (size + 127) / 64 * 64); };
+  allocator->Free = [](OrtAllocator*, void* memory) { std::free(memory); };
+  allocator->Info = [](const OrtAllocator* self) -> const OrtMemoryInfo* {
+    return static_cast<const Allocator*>(self)->info;
+  };
+  *out = allocator;
+  return nullptr;
+}
+
+void ORT_API_CALL release_allocator(OrtEpFactory*, OrtAllocator* allocator) {
+  auto* own = static_cast<Allocator*>(allocator);
+  g_api->ReleaseMemoryInfo(own->info);
+  delete own;
+}
+
+struct Transfer : OrtDataTransferImpl {};
+
+OrtStatus* ORT_API_CALL copy_tensors(OrtDataTransferImpl*, const OrtValue** from, OrtValue** to, OrtSyncStream**,
+                                     size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const bool changes =
+        is_own(g_ep_api->Value_GetMemoryDevice(from[i])) != is_own(g_ep_api->Value_GetMemoryDevice(to[i]));
+    const void* src = nullptr;
+    void* dst = nullptr;
+    size_t bytes = 0;
+    OrtStatus* bad = g_api->GetTensorData(from[i], &src);
+    if (bad == nullptr) bad = g_api->GetTensorMutableData(to[i], &dst);
+    if (bad == nullptr) bad = g_api->GetTensorSizeInBytes(from[i], &bytes);
+    if (bad != nullptr) return bad;
+    for (size_t at = 0; at < bytes; ++at) {
+      const char byte = static_cast<const char*>(src)[at];
+      static_cast<char*>(dst)[at] = changes ? static_cast<char>(byte ^ kScramble) : byte;
+    }
+  }
+  return nullptr;
+}
+
+OrtStatus* ORT_API_CALL create_transfer(OrtEpFactory*, OrtDataTransferImpl** out) {
+  *out = nullptr;
+  if (!has_memory()) return nullptr;
+  auto* transfer = new Transfer();
+  transfer->ort_version_supported = ORT_API_VERSION;
+  transfer->OrtDataTransferImpl::Release = [](OrtDataTransferImpl* self) { delete static_cast<Transfer*>(self); };
+  transfer->OrtDataTransferImpl::CanCopy = [](const OrtDataTransferImpl*, const OrtMemoryDevice* from,
+                                              const OrtMemoryDevice* to) { return is_own(from) || is_own(to); };
+  transfer->OrtDataTransferImpl::CopyTensors = &copy_tensors;
+  *out = transfer;
+  return nullptr;
+}
+
 struct Ep : OrtEp {
   OrtKernelRegistry* registry = nullptr;
 };
@@ -215,7 +292,7 @@ const char* ORT_API_CALL ep_name(const OrtEp*) { return "FlowEp"; }
 const char* ORT_API_CALL factory_name(const OrtEpFactory*) { return "FlowEp"; }
 const char* ORT_API_CALL factory_vendor(const OrtEpFactory*) { return "Tenon's tests"; }
 const char* ORT_API_CALL factory_version(const OrtEpFactory*) { return "1.0.0"; }
-uint32_t ORT_API_CALL factory_vendor_id(const OrtEpFactory*) { return 0x544E; }
+uint32_t ORT_API_CALL factory_vendor_id(const OrtEpFactory*) { return kVendor; }
 
 OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* self, const OrtHardwareDevice* const* devices, size_t count,
                                           OrtEpDevice** made, size_t most, size_t* made_count) {
@@ -223,6 +300,10 @@ OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* self, const OrtHardwareD
   for (size_t i = 0; i < count && *made_count < most; ++i) {
     if (g_api->HardwareDevice_Type(devices[i]) != OrtHardwareDeviceType_CPU) continue;
     if (OrtStatus* bad = g_ep_api->CreateEpDevice(self, devices[i], nullptr, nullptr, &made[0])) return bad;
+    if (has_memory()) {
+      static OrtMemoryInfo* const info = memory_info();  // the host keeps the pointer
+      if (OrtStatus* bad = g_ep_api->EpDevice_AddAllocatorInfo(made[0], info)) return bad;
+    }
     *made_count = 1;
     break;
   }
@@ -246,10 +327,6 @@ void ORT_API_CALL release_ep(OrtEpFactory*, OrtEp* ep) {
   delete own;
 }
 
-OrtStatus* ORT_API_CALL no_data_transfer(OrtEpFactory*, OrtDataTransferImpl** out) {
-  *out = nullptr;
-  return nullptr;
-}
 bool ORT_API_CALL not_stream_aware(const OrtEpFactory*) { return false; }
 
 }  // namespace
@@ -272,7 +349,9 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char*,
   factory->GetSupportedDevices = &supported_devices;
   factory->CreateEp = &create_ep;
   factory->ReleaseEp = &release_ep;
-  factory->CreateDataTransfer = &no_data_transfer;
+  factory->CreateAllocator = &create_allocator;
+  factory->ReleaseAllocator = &release_allocator;
+  factory->CreateDataTransfer = &create_transfer;
   factory->IsStreamAware = &not_stream_aware;
   factories[0] = factory;
   *count = 1;

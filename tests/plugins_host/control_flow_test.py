@@ -90,10 +90,10 @@ def models(tmp_path_factory):
     return paths
 
 
-def run(library, model, folder, lie=""):
+def run(library, model, folder, lie="", **environment):
     out = folder / f"{pathlib.Path(library).name}.txt"
     out.write_text("")
-    environment = {**os.environ, "TENON_FLOW_OUT": str(out), "TENON_FLOW_LIE": lie}
+    environment = {**os.environ, "TENON_FLOW_OUT": str(out), "TENON_FLOW_LIE": lie, **environment}
     done = subprocess.run([PROGRAM, str(library), PLUGIN, "FlowEp", str(model)], capture_output=True, text=True,
                           timeout=120, env=environment)
     return done, out.read_text().splitlines()
@@ -118,6 +118,15 @@ def test_helpers_are_called_and_released(models, tmp_path):
     _, scan = run(TENON, models["scan_along_other_axes"], tmp_path)
     assert sum(line.startswith("transpose") for line in scan) == 8
     assert scan[-1] == "release a helper of Scan"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_helpers_of_an_ep_with_its_own_memory_get_that(name, models, tmp_path):
+    wanted, wanted_calls = run(TENON, models[name], tmp_path)
+    got, calls = run(TENON, models[name], tmp_path, TENON_FLOW_DEVICE="1")
+    assert got.returncode == 0, got.stdout + got.stderr
+    assert got.stdout == wanted.stdout
+    assert calls == wanted_calls
 
 
 # (lie, model, part of the message, code) at load; the codes and texts of nulls are the reference's.
