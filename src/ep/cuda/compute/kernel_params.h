@@ -83,7 +83,7 @@ struct AttentionParams {
   int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_batch = 0, y_row = 0;
   int64_t mask_batch = 0, mask_head = 0, mask_query = 0, mask_key = 0;
   float scale = 1;
-  int32_t mask_pairs = 0;  // two neighbouring keys of a mask are one aligned word
+  int32_t mask_vectors = 0;  // 16 bytes of a mask are that many neighbouring keys, aligned
 };
 
 }  // namespace tenon::cuda

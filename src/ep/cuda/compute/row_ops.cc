@@ -186,7 +186,8 @@ Status AttentionOp::prepare(const PrepareContext& context) {
     const bool few = (params_.queries + 63) / 64 * heads < context.device->multiprocessors() && head <= 64;
     const int key_warps = few ? 4 : 1, queries = few ? 16 : 64;
     const int keys = few ? 128 : head * size <= 128 ? 64 : 32, buffers = few ? 1 : 2;
-    const int tile = (queries + 2 * buffers * keys) * (head * static_cast<int>(size) + 16);
+    const int tile = (queries + 2 * buffers * keys) * (head * static_cast<int>(size) + 16) +
+                     buffers * queries * (keys * static_cast<int>(size) + 16);
     const int join = few ? key_warps * 16 * (head + 4) * 4 : 0;
     shared_bytes = static_cast<unsigned>(std::max(tile, join));
     name_ = format("attention_{}_{}_{}", kernel_type(type_), head, key_warps);
@@ -208,8 +209,12 @@ Status AttentionOp::queue(const QueueContext& context) const {
   params.k = context.addresses.pointer(tensors_.k);
   params.v = context.addresses.pointer(tensors_.v);
   params.mask = context.addresses.pointer(tensors_.mask);
-  const bool even = params.mask_batch % 2 == 0 && params.mask_head % 2 == 0 && params.mask_query % 2 == 0;
-  params.mask_pairs = params.mask_key == 1 && even && reinterpret_cast<uintptr_t>(params.mask) % 4 == 0 ? 1 : 0;
+  const auto vector = static_cast<int64_t>(16 / data_type_size(type_));
+  bool vectors =
+      params.mask_key == 1 && params.keys % vector == 0 && reinterpret_cast<uintptr_t>(params.mask) % 16 == 0;
+  for (int64_t stride : {params.mask_batch, params.mask_head, params.mask_query})
+    vectors = vectors && stride % vector == 0;
+  params.mask_vectors = vectors ? 1 : 0;
   params.y = context.addresses.pointer(tensors_.y);
   return queue_params(context, function_, shape_, params);
 }

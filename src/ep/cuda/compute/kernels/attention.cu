@@ -47,7 +47,9 @@ struct Attention {
   static constexpr int kRowBytes = kHead * sizeof(T) + 16;
   static constexpr int kChunks = kHead * sizeof(T) / 16, kVector = 16 / sizeof(T);
   static constexpr int kSteps = kHead * sizeof(T) / 32;  // of 32 bytes
-  static constexpr int kTileBytes = (kQueries + 2 * kBuffers * kKeys) * kRowBytes;
+  // A block's masks: a row a query, spread over the banks too.
+  static constexpr int kMaskRowBytes = kKeys * sizeof(T) + 16, kMaskBytes = kQueries * kMaskRowBytes;
+  static constexpr int kTileBytes = (kQueries + 2 * kBuffers * kKeys) * kRowBytes + kBuffers * kMaskBytes;
   static constexpr int kJoinBytes = kKeyWarps == 1 ? 0 : kKeyWarps * 16 * (kHead + 2 + 2) * 4;
   static constexpr int kSharedBytes = kTileBytes > kJoinBytes ? kTileBytes : kJoinBytes;
 
@@ -72,11 +74,14 @@ struct Attention {
     const T* const v = static_cast<const T*>(p.v) + image * p.v_batch + head * kHead;
     const T* const mask =
         p.mask != nullptr ? static_cast<const T*>(p.mask) + image * p.mask_batch + head * p.mask_head : nullptr;
-    const uint32_t shared_q = shared_address(shared), shared_blocks = shared_q + kQueries * kRowBytes;
+    const uint32_t shared_q = shared_address(shared), shared_blocks = shared_q + kQueries * kRowBytes,
+                   shared_masks = shared_blocks + 2 * kBuffers * kKeys * kRowBytes;
     const auto load_block = [&](int block) {
       const uint32_t to = shared_blocks + block % kBuffers * 2 * kKeys * kRowBytes;
       load_rows(to, k, p.k_row, block * kKeys, kKeys, p.keys);
       load_rows(to + kKeys * kRowBytes, v, p.v_row, block * kKeys, kKeys, p.keys);
+      if (mask != nullptr && p.mask_vectors)
+        load_masks(shared_masks + block % kBuffers * kMaskBytes, p, mask, first_query, block * kKeys);
     };
     wait_for_previous_kernel();
     let_next_kernel_start();
@@ -91,13 +96,6 @@ struct Attention {
     const int row = first_query + query_warp * 16 + lane / 4;  // and row + 8
     for (int first_key = 0; first_key < p.keys; first_key += kKeys) {
       const int block = first_key / kKeys;
-      // Masks come from far: asked for before the wait for the keys.
-      float2 masks[kKeysAWarp / 8][2];
-#pragma unroll
-      for (int n = 0; n < kKeysAWarp / 8; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-          masks[n][i] = load_mask(p, mask, row + i * 8, first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2);
       if (kBuffers == 2 && first_key + kKeys < p.keys) {
         load_block(block + 1);
         commit_copies();
@@ -133,15 +131,26 @@ struct Attention {
       const bool ragged = first_key + kKeys > p.keys;
       float block_largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
-      for (int n = 0; n < kKeysAWarp / 8; ++n)
+      for (int n = 0; n < kKeysAWarp / 8; ++n) {
+        float2 pair[2] = {};
+        if (mask != nullptr) {
+          const int column = key_warp * kKeysAWarp + n * 8 + lane % 4 * 2;
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            pair[i] = p.mask_vectors
+                          ? scaled_pair(shared + (shared_masks - shared_q) + block % kBuffers * kMaskBytes +
+                                        (query_warp * 16 + lane / 4 + i * 8) * kMaskRowBytes + column * sizeof(T))
+                          : load_mask(p, mask, row + i * 8, first_key + column);
+        }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int key = first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2;
-          float value = score[n][i] * scale + (i % 2 == 0 ? masks[n][i / 2].x : masks[n][i / 2].y);
+          float value = score[n][i] * scale + (i % 2 == 0 ? pair[i / 2].x : pair[i / 2].y);
           if (ragged && key >= p.keys) value = -INFINITY;
           score[n][i] = value;
           block_largest[i / 2] = fmaxf(block_largest[i / 2], value);
         }
+      }
       float factor[2], base[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -201,18 +210,26 @@ struct Attention {
   }
 
  private:
+  static __device__ __forceinline__ void load_masks(uint32_t to, const AttentionParams& p, const T* mask,
+                                                    int first_query, int first_key) {
+    constexpr int kMaskChunks = kKeys / kVector;
+    for (int i = threadIdx.x; i < kQueries * kMaskChunks; i += kThreads) {
+      const int row = i / kMaskChunks, key = first_key + i % kMaskChunks * kVector;
+      const bool valid = first_query + row < p.queries && key < p.keys;
+      copy_async(to + row * kMaskRowBytes + i % kMaskChunks * 16,
+                 mask + (valid ? (first_query + row) * p.mask_query + key : 0), valid);
+    }
+  }
+
+  static __device__ __forceinline__ float2 scaled_pair(const unsigned char* at) {
+    const T* const pair = reinterpret_cast<const T*>(at);
+    return make_float2(scaled_mask<T>(to_float(pair[0])), scaled_mask<T>(to_float(pair[1])));
+  }
+
   // The mask of keys `key` and `key` + 1 for the scores as powers of two.
   static __device__ __forceinline__ float2 load_mask(const AttentionParams& p, const T* mask, int row, int key) {
-    if (mask == nullptr || row >= p.queries) return make_float2(0, 0);
+    if (row >= p.queries) return make_float2(0, 0);
     const T* const at = mask + row * p.mask_query + key * p.mask_key;
-    if constexpr (sizeof(T) == 2) {
-      // Two at once where they lie together.
-      if (p.mask_pairs && key + 1 < p.keys) {
-        const uint32_t bits = *reinterpret_cast<const uint32_t*>(at);
-        const T* const pair = reinterpret_cast<const T*>(&bits);
-        return make_float2(scaled_mask<T>(to_float(pair[0])), scaled_mask<T>(to_float(pair[1])));
-      }
-    }
     return make_float2(key < p.keys ? scaled_mask<T>(to_float(at[0])) : 0.0f,
                        key + 1 < p.keys ? scaled_mask<T>(to_float(at[p.mask_key])) : 0.0f);
   }
