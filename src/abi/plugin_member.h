@@ -69,7 +69,7 @@ PluginMember<F> read_member(const void* object, size_t offset, uint32_t version,
   member.state = State::kBad;
   if (!is_readable(address, sizeof(F))) return member;
   F function = nullptr;
-  std::memcpy(&function, address, sizeof(F));
+  std::memcpy(static_cast<void*>(&function), address, sizeof(F));
   if (function == nullptr) {
     member.state = State::kNull;
   } else if (is_code(reinterpret_cast<const void*>(function))) {
@@ -97,6 +97,7 @@ auto call_value(const std::string& who, const PluginMember<F>& member, Args... a
                           Result<std::conditional_t<std::is_void_v<std::invoke_result_t<F, Args...>>, int,
                                                     std::invoke_result_t<F, Args...>>>> {
   TENON_TRY(member.check(who));
+  TENON_CHECK(member.function != nullptr);  // usable means that it is there
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<F, Args...>>) {
       member.function(args...);
