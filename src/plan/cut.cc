@@ -30,8 +30,9 @@ bool all_read(const Node& node, const Condition& holds) {
 
 class Cutter {
  public:
-  Cutter(Graph graph, std::span<const int32_t> output_slots)
+  Cutter(Graph graph, std::span<const int32_t> output_slots, bool values_vary)
       : graph_(std::move(graph)),
+        values_vary_(values_vary),
         output_slots_(output_slots.begin(), output_slots.end()),
         available_(graph_.values.size(), false),
         dynamic_(graph_.values.size(), false),
@@ -63,7 +64,7 @@ class Cutter {
       }
       return {};
     }
-    if (is_dynamic_operator(node)) {
+    if (is_dynamic_operator(node) || (values_vary_ && reads_its_sizes(node))) {
       for (ValueId id : node.outputs) {
         if (id != kNoValue) dynamic_[at(id)] = true;
       }
@@ -139,7 +140,14 @@ class Cutter {
     return result;
   }
 
+  // Its kernel finds the output's size from its inputs' values.
+  static bool reads_its_sizes(const Node& node) {
+    constexpr std::array<std::string_view, 5> kReaders = {"ConstantOfShape", "Expand", "Range", "Slice", "Tile"};
+    return node.domain.empty() && std::find(kReaders.begin(), kReaders.end(), node.op_type) != kReaders.end();
+  }
+
   Graph graph_;
+  const bool values_vary_;
   std::vector<int32_t> output_slots_;
   std::vector<bool> available_, dynamic_, needed_, as_constant_;
   std::vector<When> when_;
@@ -155,8 +163,8 @@ bool is_dynamic_operator(const Node& node) {
   return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
 }
 
-Result<CutGraph> cut_graph(Graph graph, std::span<const int32_t> output_slots) {
-  return Cutter(std::move(graph), output_slots).run();
+Result<CutGraph> cut_graph(Graph graph, std::span<const int32_t> output_slots, bool values_vary) {
+  return Cutter(std::move(graph), output_slots, values_vary).run();
 }
 
 }  // namespace tenon

@@ -20,8 +20,9 @@ struct CutGraph {
   std::vector<ValueId> cut_values;    // of `now`, one for each of cut->values
 };
 
-// `graph` must be inferred with concrete input shapes. Errors: kUnsupported naming a node whose output shape cannot be
-// found although all its inputs are known.
-Result<CutGraph> cut_graph(Graph graph, std::span<const int32_t> output_slots);
+// `graph` must be inferred with concrete input shapes. `values_vary`: values that set shapes are others in each run (an
+// iteration's number), so that a kernel that reads them is better than a plan for each of them. Errors: kUnsupported
+// naming a node whose output shape cannot be found although all its inputs are known.
+Result<CutGraph> cut_graph(Graph graph, std::span<const int32_t> output_slots, bool values_vary = false);
 
 }  // namespace tenon

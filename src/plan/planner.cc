@@ -275,7 +275,7 @@ Result<std::shared_ptr<Plan>> plan_inferred(Graph graph, std::span<const int32_t
   passes.evaluate = make_evaluator(*options.provider, *options.fold_pool);
   passes.observe = options.observe;
   TENON_TRY(run_passes(graph, PassPhase::kPlan, passes));
-  TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots));
+  TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots, options.values_vary));
   return PlanBuilder(std::move(cut), options, bound).build();
 }
 

@@ -211,6 +211,7 @@ ControlFlowKernels::ControlFlowKernels(PlannerOptions planner, ArenaPool& arenas
   host_.planner = std::move(planner);
   host_.planner.subgraphs = this;
   host_.planner.devices = {};
+  host_.planner.values_vary = true;
   host_.arenas = &arenas;
 }
 
