@@ -90,11 +90,17 @@ VulkanProgram::~VulkanProgram() {
 }
 
 VulkanBuffer VulkanProgram::make_buffer(size_t size_bytes, bool dedicated) {
+  return allocate(size_bytes, dedicated, false);
+}
+
+VulkanBuffer VulkanProgram::make_staging_buffer(size_t size_bytes) { return allocate(size_bytes, false, true); }
+
+VulkanBuffer VulkanProgram::allocate(size_t size_bytes, bool dedicated, bool staging) {
   VulkanBuffer made{.size_bytes = size_bytes};
   const VkExternalMemoryBufferCreateInfo external{.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
                                                   .handleTypes = kHandleType};
   const VkBufferCreateInfo buffer{.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                  .pNext = &external,
+                                  .pNext = staging ? nullptr : &external,
                                   .size = size_bytes,
                                   .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
                                            VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
@@ -112,7 +118,8 @@ VulkanBuffer VulkanProgram::make_buffer(size_t size_bytes, bool dedicated) {
     return type;
   };
   // The GPU's own memory where the host sees it.
-  uint32_t type = find_type(kHost | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+  uint32_t type =
+      find_type(kHost | (staging ? VK_MEMORY_PROPERTY_HOST_CACHED_BIT : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT));
   if (type == memories.memoryTypeCount) type = find_type(kHost);
   const VkMemoryDedicatedAllocateInfo alone{.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
                                             .buffer = made.buffer};
@@ -120,7 +127,7 @@ VulkanBuffer VulkanProgram::make_buffer(size_t size_bytes, bool dedicated) {
                                             .pNext = dedicated ? &alone : nullptr,
                                             .handleTypes = kHandleType};
   const VkMemoryAllocateInfo allocation{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                        .pNext = &exported,
+                                        .pNext = staging ? nullptr : &exported,
                                         .allocationSize = needs.size,
                                         .memoryTypeIndex = type};
   must(vkAllocateMemory(device_, &allocation, nullptr, &made.memory));

@@ -31,6 +31,8 @@ class VulkanProgram {
 
   // `dedicated`: the allocation is made for this buffer alone.
   VulkanBuffer make_buffer(size_t size_bytes, bool dedicated = false);
+  // In the host's memory, for copies that it reads; cannot be exported.
+  VulkanBuffer make_staging_buffer(size_t size_bytes);
   void destroy(const VulkanBuffer& buffer);
   OwnedHandle export_fd(const VulkanBuffer& buffer);
 
@@ -50,6 +52,7 @@ class VulkanProgram {
  private:
   VulkanProgram() = default;
   bool open(std::string* why_not, Runs runs);
+  VulkanBuffer allocate(size_t size_bytes, bool dedicated, bool staging);
   void submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
               uint64_t signal);
 

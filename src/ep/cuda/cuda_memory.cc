@@ -91,8 +91,12 @@ CudaMemory::~CudaMemory() {
   if (!streams_.idle()) {
     // Some work waits for what may never come. Waiting for it would hang the program's end, and whatever it uses must
     // stay: the driver clears up when the process is gone.
-    (void)new std::shared_ptr<CudaDevice>(device_);
-    (void)pinned_pool_.release();
+    struct Abandoned {
+      std::shared_ptr<CudaDevice> device;
+      std::unique_ptr<plugin::ScratchPool> pinned_pool;
+    };
+    static auto* const abandoned = new Guarded<std::vector<Abandoned>>;
+    abandoned->lock()->push_back({device_, std::move(pinned_pool_)});
     return;
   }
   const auto scope = ContextScope::enter(*device_);

@@ -1,0 +1,340 @@
+// Frames that Vulkan writes, CUDA works on where they lie, and Vulkan reads again; and what the same costs with copies.
+//   cuda_frames HOST_LIBRARY CUDA_PLUGIN [--frames N]
+// One JSON line for each way and size: p50 and p99 of a frame, and of the calling thread's time to submit the CUDA
+// part.
+//   bare      wait and signal through the driver, no work between them
+//   kernel    the same around one kernel that touches every element in place
+//   session   WaitSemaphore, Run (Relu, in place), SignalSemaphore through the host's C ABI
+//   copied    readback, upload, the kernel, readback, upload: what import saves
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#include "../tests/interop/vulkan_program.h"
+#include "base/deadline.h"
+#include "cli/conformance/host.h"
+#include "cli/conformance/relu_model.h"
+#include "ep/cuda/cuda_importer.h"
+#include "ep/cuda/driver/nvrtc.h"
+
+namespace {
+
+using namespace tenon;        // NOLINT(google-build-using-namespace)
+using namespace tenon::cuda;  // NOLINT(google-build-using-namespace)
+using conformance::Host;
+using conformance::Owned;
+using test::VulkanBuffer;
+using test::VulkanProgram;
+
+constexpr const char* kKernel = R"(
+extern "C" __global__ void relu(float* x, unsigned long long count) {
+  for (unsigned long long i = blockIdx.x * 1ull * blockDim.x + threadIdx.x; i < count; i += gridDim.x * 1ull * blockDim.x)
+    x[i] = x[i] > 0.0f ? x[i] : 0.0f;
+})";
+
+int64_t thread_cpu_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+double percentile_us(std::vector<int64_t> values_ns, double share) {
+  std::sort(values_ns.begin(), values_ns.end());
+  return static_cast<double>(values_ns[static_cast<size_t>(share * static_cast<double>(values_ns.size() - 1))]) / 1000;
+}
+
+// One buffer and one timeline of the Vulkan device, and CUDA's view of both.
+class Frames {
+ public:
+  static Result<std::unique_ptr<Frames>> open(VulkanProgram& vulkan, Host& host, size_t size_bytes) {
+    std::unique_ptr<Frames> frames(new Frames(vulkan, host, size_bytes));
+    TENON_TRY(frames->open_driver());
+    TENON_TRY(frames->open_session());
+    return frames;
+  }
+  ~Frames() {
+    vulkan_.destroy(buffer_);
+    vulkan_.destroy(staging_);
+  }
+
+  struct Times {
+    std::vector<int64_t> frame_ns, submit_ns, submit_cpu_ns;
+  };
+  // `work` queues the CUDA part: waits for the first value, signals the second.
+  Result<Times> run(int frames, const std::function<Status(uint64_t wait, uint64_t signal)>& work) {
+    Times times;
+    for (int i = 0; i < frames; ++i) {
+      const uint64_t base = value_;
+      value_ += 3;
+      const float element = i % 2 == 0 ? 2.0f : -2.0f;
+      uint32_t word = 0;
+      std::memcpy(&word, &element, sizeof(word));
+      const int64_t begin = monotonic_ns();
+      vulkan_.submit_fill(buffer_, word, semaphore_, base, base + 1);
+      const int64_t submit = monotonic_ns(), cpu = thread_cpu_ns();
+      TENON_TRY(work(base + 1, base + 2));
+      times.submit_cpu_ns.push_back(thread_cpu_ns() - cpu);
+      times.submit_ns.push_back(monotonic_ns() - submit);
+      vulkan_.submit_copy(readback_, buffer_, semaphore_, base + 2, base + 3);
+      TENON_TRY(poll(base + 3));
+      times.frame_ns.push_back(monotonic_ns() - begin);
+    }
+    return times;
+  }
+
+  Status bare(uint64_t wait, uint64_t signal) {
+    TENON_TRY(imported_->wait(*stream_, wait));
+    return imported_->signal(*stream_, signal);
+  }
+  Status kernel(uint64_t wait, uint64_t signal) {
+    TENON_TRY(imported_->wait(*stream_, wait));
+    TENON_TRY(launch_relu(memory_import_->address()));
+    return imported_->signal(*stream_, signal);
+  }
+  Status session(uint64_t wait, uint64_t signal) {
+    const char* inputs[] = {"x"};
+    const char* outputs[] = {"y"};
+    const OrtValue* in[] = {tensor_.get()};
+    OrtValue* out[] = {tensor_.get()};
+    const OrtApi& api = host_.api();
+    TENON_TRY(
+        answer(host_.interop().WaitSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), wait)));
+    TENON_TRY(answer(api.Run(session_.get(), run_options_.get(), inputs, in, 1, outputs, 1, out)));
+    return answer(
+        host_.interop().SignalSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), signal));
+  }
+  // The whole way over the host, on the calling thread.
+  Result<Times> run_copied(int frames) {
+    Times times;
+    const CudaDriver& driver = memory_->device()->driver();
+    for (int i = 0; i < frames; ++i) {
+      const uint64_t base = value_;
+      value_ += 4;
+      const int64_t begin = monotonic_ns();
+      vulkan_.submit_fill(buffer_, 0x40000000, semaphore_, base, base + 1);
+      vulkan_.submit_copy(staging_, buffer_, semaphore_, base + 1, base + 2);
+      TENON_TRY(poll(base + 2));
+      const auto host = reinterpret_cast<CUdeviceptr>(staging_.mapped);
+      TENON_CUDA_TRY(driver, MemcpyAsync, reinterpret_cast<CUdeviceptr>(own_), host, size_bytes_, stream_->native());
+      TENON_TRY(launch_relu(own_));
+      TENON_CUDA_TRY(driver, MemcpyAsync, host, reinterpret_cast<CUdeviceptr>(own_), size_bytes_, stream_->native());
+      TENON_TRY(stream_->synchronize());
+      vulkan_.submit_copy(buffer_, staging_, semaphore_, base + 2, base + 3);
+      vulkan_.submit_copy(readback_, buffer_, semaphore_, base + 3, base + 4);
+      TENON_TRY(poll(base + 4));
+      times.frame_ns.push_back(monotonic_ns() - begin);
+    }
+    return times;
+  }
+  // After a frame of negative elements.
+  Status check_last(float expected) const {
+    const float found = *static_cast<const float*>(readback_.mapped);
+    if (found != expected) return device_error("Vulkan reads {} where CUDA wrote {}.", found, expected);
+    return Status();
+  }
+
+ private:
+  Frames(VulkanProgram& vulkan, Host& host, size_t size_bytes)
+      : vulkan_(vulkan),
+        host_(host),
+        size_bytes_(size_bytes),
+        buffer_(vulkan.make_buffer(size_bytes, true)),
+        staging_(vulkan.make_staging_buffer(size_bytes)),
+        readback_(vulkan.make_staging_buffer(4096)),
+        semaphore_(vulkan.make_timeline(0)),
+        callbacks_(vulkan.callbacks(semaphore_)) {}
+
+  Status answer(OrtStatus* status) const { return conformance::to_status(host_.take(status), "The C ABI"); }
+
+  ExternalHandle handle(int fd) const {
+    ExternalHandle described{.kind = ExternalMemoryKind::kVulkanOpaqueFd, .type = HandleType::kFd, .fd = fd};
+    described.dedicated = true;
+    return described;
+  }
+
+  Status open_driver() {
+    TENON_TRY_ASSIGN(const CudaDriver* driver, cuda_driver());
+    TENON_TRY_ASSIGN(memory_, CudaMemory::of(*driver, 0));
+    TENON_TRY_ASSIGN(stream_, CudaStream::create(memory_->device()));
+    memory_->streams().add(stream_);
+    TENON_TRY_ASSIGN(const Nvrtc* compiler, nvrtc());
+    TENON_TRY_ASSIGN(const auto cubin, compiler->compile(kKernel, "relu.cu", memory_->device()->compute_capability()));
+    TENON_TRY_ASSIGN(module_, CudaModule::load(memory_->device(), cubin));
+    TENON_TRY_ASSIGN(relu_, module_->function("relu"));
+    TENON_TRY_ASSIGN(own_, memory_->allocate(size_bytes_, nullptr));
+    OwnedHandle fd = vulkan_.export_fd(buffer_);
+    TENON_TRY_ASSIGN(memory_import_, MemoryImport::import(memory_, {}, handle(fd.fd()), size_bytes_, 0));
+    (void)fd.release_fd();
+    OwnedHandle timeline = vulkan_.export_fd(semaphore_);
+    TENON_TRY_ASSIGN(imported_, SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
+                                                        reinterpret_cast<void*>(static_cast<intptr_t>(timeline.fd()))));
+    (void)timeline.release_fd();
+    return Status();
+  }
+
+  Status open_session() {
+    const OrtApi& api = host_.api();
+    const auto count = static_cast<int64_t>(size_bytes_ / sizeof(float));
+    TENON_TRY_ASSIGN(session_, host_.create_session(test::relu_model({count})));
+    TENON_TRY_ASSIGN(importer_, host_.create_importer());
+    TENON_TRY_ASSIGN(sync_stream_, host_.create_stream());
+    TenonExternalMemoryInfo info = {};
+    info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
+    info.kind = ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD;
+    info.dedicated = 1;
+    OwnedHandle fd = vulkan_.export_fd(buffer_);
+    info.handle.fd = fd.fd();
+    OrtExternalMemoryDescriptor memory = {};
+    memory.version = host_.version();
+    std::memcpy(&memory.handle_type, &kDescribed, sizeof(kDescribed));
+    memory.native_handle = &info;
+    memory.size_bytes = size_bytes_;
+    OrtExternalMemoryHandle* memory_handle = nullptr;
+    TENON_TRY(answer(host_.interop().ImportMemory(importer_.get(), &memory, &memory_handle)));
+    memory_handle_ = host_.own(memory_handle, host_.interop().ReleaseExternalMemoryHandle);
+    (void)fd.release_fd();
+    OrtExternalTensorDescriptor tensor = {};
+    tensor.version = host_.version();
+    tensor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+    tensor.shape = &count;
+    tensor.rank = 1;
+    OrtValue* value = nullptr;
+    TENON_TRY(answer(host_.interop().CreateTensorFromMemory(importer_.get(), memory_handle, &tensor, &value)));
+    tensor_ = host_.own(value, api.ReleaseValue);
+    OwnedHandle timeline = vulkan_.export_fd(semaphore_);
+    OrtExternalSemaphoreDescriptor semaphore = {};
+    semaphore.version = host_.version();
+    semaphore.type = ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD;
+    semaphore.native_handle = reinterpret_cast<void*>(static_cast<intptr_t>(timeline.fd()));
+    OrtExternalSemaphoreHandle* semaphore_handle = nullptr;
+    TENON_TRY(answer(host_.interop().ImportSemaphore(importer_.get(), &semaphore, &semaphore_handle)));
+    semaphore_handle_ = host_.own(semaphore_handle, host_.interop().ReleaseExternalSemaphoreHandle);
+    (void)timeline.release_fd();
+    OrtRunOptions* options = nullptr;
+    TENON_TRY(answer(api.CreateRunOptions(&options)));
+    run_options_ = host_.own(options, api.ReleaseRunOptions);
+    TENON_TRY(answer(api.AddRunConfigEntry(options, "disable_synchronize_execution_providers", "1")));
+    api.RunOptionsSetSyncStream(options, sync_stream_.get());
+    return Status();
+  }
+
+  Status launch_relu(void* data) {
+    TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*memory_->device()));
+    return launch(memory_->device()->driver(), relu_,
+                  {.grid_x = 4 * static_cast<unsigned>(memory_->device()->multiprocessors()), .block_x = 512},
+                  stream_->native(), static_cast<float*>(data),
+                  static_cast<unsigned long long>(size_bytes_ / sizeof(float)));
+  }
+
+  // A blocking wait for a timeline that CUDA signals wakes 10 ms late.
+  Status poll(uint64_t value) {
+    const int64_t end = monotonic_ns() + 5'000'000'000;
+    for (;;) {
+      TENON_TRY_ASSIGN(const uint64_t reached, callbacks_.value());
+      if (reached >= value) return Status();
+      if (monotonic_ns() > end) return cancelled("Value {} is not reached within 5 s; it is {}.", value, reached);
+    }
+  }
+
+  static constexpr uint32_t kDescribed = TENON_EXTERNAL_MEMORY_DESCRIBED;
+  VulkanProgram& vulkan_;
+  Host& host_;
+  const size_t size_bytes_;
+  const VulkanBuffer buffer_, staging_, readback_;
+  const VkSemaphore semaphore_;
+  const TimelineCallbacks callbacks_;
+  uint64_t value_ = 0;
+  std::shared_ptr<CudaMemory> memory_;
+  std::shared_ptr<CudaStream> stream_;
+  std::shared_ptr<CudaModule> module_;
+  CUfunction relu_ = nullptr;
+  void* own_ = nullptr;
+  std::shared_ptr<MemoryImport> memory_import_;
+  std::shared_ptr<SemaphoreImport> imported_;
+  Owned<OrtSession> session_;
+  Owned<OrtExternalResourceImporter> importer_;
+  Owned<OrtSyncStream> sync_stream_;
+  Owned<OrtExternalMemoryHandle> memory_handle_;
+  Owned<OrtExternalSemaphoreHandle> semaphore_handle_;
+  Owned<OrtValue> tensor_;
+  Owned<OrtRunOptions> run_options_;
+};
+
+void report(const char* way, size_t size_bytes, const Frames::Times& times) {
+  std::printf("{\"way\": \"%s\", \"bytes\": %zu, \"frames\": %zu, \"p50_us\": %.1f, \"p99_us\": %.1f", way, size_bytes,
+              times.frame_ns.size(), percentile_us(times.frame_ns, 0.5), percentile_us(times.frame_ns, 0.99));
+  if (!times.submit_ns.empty())
+    std::printf(", \"submit_p50_us\": %.1f, \"submit_p99_us\": %.1f, \"submit_cpu_p50_us\": %.1f",
+                percentile_us(times.submit_ns, 0.5), percentile_us(times.submit_ns, 0.99),
+                percentile_us(times.submit_cpu_ns, 0.5));
+  std::printf("}\n");
+  std::fflush(stdout);
+}
+
+Status measure(VulkanProgram& vulkan, Host& host, size_t size_bytes, int frames, bool rounds) {
+  TENON_TRY_ASSIGN(auto loop, Frames::open(vulkan, host, size_bytes));
+  using Work = Status (Frames::*)(uint64_t, uint64_t);
+  const std::pair<const char*, Work> ways[] = {
+      {"bare", &Frames::bare}, {"kernel", &Frames::kernel}, {"session", &Frames::session}};
+  Frames::Times all[4];
+  const auto add = [](Frames::Times& to, const Frames::Times& from) {
+    to.frame_ns.insert(to.frame_ns.end(), from.frame_ns.begin(), from.frame_ns.end());
+    to.submit_ns.insert(to.submit_ns.end(), from.submit_ns.begin(), from.submit_ns.end());
+    to.submit_cpu_ns.insert(to.submit_cpu_ns.end(), from.submit_cpu_ns.begin(), from.submit_cpu_ns.end());
+  };
+  // Once each, unmeasured, and the result looked at; then one after the other, so that all see the same machine.
+  for (int round = -1; round < (rounds ? 5 : 1); ++round) {
+    const int count = round < 0 ? 20 : rounds ? frames / 5 : frames;
+    for (size_t way = 0; way < 3; ++way) {
+      const auto work = [&](uint64_t wait, uint64_t signal) { return ((*loop).*ways[way].second)(wait, signal); };
+      TENON_TRY_ASSIGN(const Frames::Times times, loop->run(count, work));
+      if (round < 0) {
+        if (way > 0) TENON_TRY_CONTEXT(loop->check_last(0.0f), "in the way \"{}\"", ways[way].first);
+        continue;
+      }
+      add(all[way], times);
+    }
+    TENON_TRY_ASSIGN(const Frames::Times copied, loop->run_copied(round < 0 ? 5 : std::max(10, count / 5)));
+    if (round >= 0) add(all[3], copied);
+  }
+  for (size_t way = 0; way < 3; ++way) report(ways[way].first, size_bytes, all[way]);
+  report("copied", size_bytes, all[3]);
+  return Status();
+}
+
+Status bench(const char* library, const char* plugin, int frames) {
+  std::string why_not;
+  const auto vulkan = VulkanProgram::create(&why_not, VulkanProgram::Runs::kOnGpu);
+  if (vulkan == nullptr) return unsupported("{}.", why_not);
+  conformance::HostOptions options;
+  options.library = library;
+  options.plugin_name = "cuda";
+  options.plugin_library = plugin;
+  TENON_TRY_ASSIGN(auto host, Host::load(options));
+  std::printf("{\"host\": \"%s\", \"vulkan\": \"%s\"}\n", host->description().c_str(), vulkan->device_name().c_str());
+  TENON_TRY(measure(*vulkan, *host, size_t{16} << 20, frames, true));
+  for (const size_t size_bytes :
+       {size_t{256} << 10, size_t{1} << 20, size_t{4} << 20, size_t{8} << 20, size_t{64} << 20})
+    TENON_TRY_CONTEXT(measure(*vulkan, *host, size_bytes, std::max(20, frames / 5), false), "with {} bytes",
+                      size_bytes);
+  return Status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "cuda_frames HOST_LIBRARY CUDA_PLUGIN [--frames N]\n");
+    return 2;
+  }
+  int frames = 500;
+  if (argc == 5 && std::strcmp(argv[3], "--frames") == 0) frames = std::max(20, std::atoi(argv[4]));
+  const Status done = bench(argv[1], argv[2], frames);
+  if (done.ok()) return 0;
+  std::fprintf(stderr, "cuda_frames: %s\n", done.to_string().c_str());
+  return 1;
+}
