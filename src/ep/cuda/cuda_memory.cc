@@ -82,6 +82,7 @@ Status CudaMemory::open() {
   TENON_CUDA_TRY(driver, MemPoolSetAttribute, pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
   TENON_TRY_ASSIGN(service_, CudaStream::create(device_));
   TENON_TRY_ASSIGN(allocation_, CudaStream::create(device_));
+  TENON_TRY_ASSIGN(frees_, CudaStream::create(device_));
   streams_.add(service_);
   pinned_pool_ = std::make_unique<plugin::ScratchPool>(std::make_shared<PinnedSource>(device_), kKeptPinnedBytes);
   return Status();
@@ -148,14 +149,16 @@ Result<void*> CudaMemory::allocate(size_t size_bytes, const std::shared_ptr<Cuda
 
 Status CudaMemory::queue_free(CUdeviceptr memory, const std::shared_ptr<CudaStream>& stream) {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
-  const auto alive = streams_.all();
-  // Nobody but this stream can have used it: the service stream is waited for by whoever queues work there.
-  const bool alone = stream != nullptr && std::all_of(alive.begin(), alive.end(), [&](const auto& other) {
-                       return other == stream || other == service_;
-                     });
-  if (!alone)
-    for (const auto& other : alive) TENON_TRY(service_->wait_for(*other));
-  TENON_CUDA_TRY(device_->driver(), MemFreeAsync, memory, (alone ? stream : service_)->native());
+  // Whoever is idle has no use of it left.
+  auto busy = streams_.all();
+  std::erase_if(busy, [&](const auto& other) { return other == stream || other->idle(); });
+  if (stream == nullptr || !busy.empty()) {
+    if (stream != nullptr) TENON_TRY(frees_->wait_for(*stream));
+    for (const auto& other : busy) TENON_TRY(frees_->wait_for(*other));
+    TENON_CUDA_TRY(device_->driver(), MemFreeAsync, memory, frees_->native());
+  } else {
+    TENON_CUDA_TRY(device_->driver(), MemFreeAsync, memory, stream->native());
+  }
   return Status();
 }
 

@@ -76,6 +76,7 @@ class CudaMemory {
   StreamList streams_;
   std::shared_ptr<CudaStream> service_;
   std::shared_ptr<CudaStream> allocation_;  // waits for nothing, so that an allocation never waits for a computation
+  std::shared_ptr<CudaStream> frees_;       // waits for whoever may use what is freed there, and does nothing else
   CUmemoryPool pool_ = nullptr;
   Guarded<Blocks> blocks_;
   std::unique_ptr<plugin::ScratchPool> pinned_pool_;

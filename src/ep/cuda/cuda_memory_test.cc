@@ -75,6 +75,19 @@ TEST_F(CudaMemoryTest, FreedMemoryOutlivesTheWorkThatIsQueued) {
   EXPECT_EQ(memory_->pinned_stats().live, 0);
 }
 
+// Memory that is freed while a stream waits keeps only itself back.
+TEST_F(CudaMemoryTest, AFreeThatHasToWaitHoldsUpNoOtherWork) {
+  const auto stream = make_stream();
+  fake::Gate gate(*stream);
+  memory_->free(memory_->allocate(1024, nullptr).value());
+  EXPECT_FALSE(stream->idle());
+  EXPECT_THAT(memory_->service_stream()->synchronize(), is_ok());
+  void* const other = memory_->allocate(1024, nullptr).value();
+  gate.open();
+  ASSERT_THAT(stream->synchronize(), is_ok());
+  memory_->free(other);
+}
+
 TEST_F(CudaMemoryTest, PinnedMemoryIsNotHandedOutWhileAStreamMayUseIt) {
   const auto stream = make_stream();
   void* const first = memory_->allocate_pinned(4096).value();
