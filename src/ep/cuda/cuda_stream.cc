@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "device/spin.h"
 
@@ -10,7 +11,7 @@ namespace tenon::cuda {
 Result<CudaEvent> CudaEvent::create(std::shared_ptr<CudaDevice> device) {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device));
   CUevent event = nullptr;
-  TENON_CUDA_TRY(device->driver(), EventCreate, &event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+  TENON_CUDA_TRY(device->driver(), EventCreate, &event, CU_EVENT_DISABLE_TIMING);
   return CudaEvent(std::move(device), event);
 }
 
@@ -39,16 +40,23 @@ bool CudaEvent::passed() const {
 Status CudaEvent::synchronize() const {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
   const CudaDriver& driver = device_->driver();
-  // A blocked wait is woken some 50 us late; most waits of a frame are shorter than that.
-  constexpr auto kPoll = std::chrono::microseconds(100);
-  const auto end = std::chrono::steady_clock::now() + kPoll;
-  do {
+  // Polled throughout: a blocking wait of the driver needs an interrupt, which virtual machines deliver late or, where
+  // the GPU itself waits for another API's timeline, not at all. Short naps keep the thread off the processor.
+  constexpr auto kSpin = std::chrono::microseconds(100);
+  constexpr auto kLongestNap = std::chrono::microseconds(500);
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  auto nap = std::chrono::microseconds(10);
+  for (;;) {
+    TENON_FAULT_POINT("cuEventQuery");
     const CUresult result = driver.EventQuery(event_);
     if (result != CUDA_ERROR_NOT_READY) return cuda_status(driver, result, "cuEventQuery");
-    cpu_relax();
-  } while (std::chrono::steady_clock::now() < end);
-  TENON_CUDA_TRY(driver, EventSynchronize, event_);
-  return Status();
+    if (std::chrono::steady_clock::now() < end) {
+      cpu_relax();
+    } else {
+      std::this_thread::sleep_for(nap);
+      nap = std::min(2 * nap, kLongestNap);
+    }
+  }
 }
 
 Result<std::shared_ptr<CudaStream>> CudaStream::create(std::shared_ptr<CudaDevice> device) {

@@ -27,7 +27,7 @@ class CudaEvent {
   Status record(CUstream stream) const;
   // True also after a failure of the device: nothing runs there any more.
   bool passed() const;
-  // Polls for a while, then blocks.
+  // Returns when it is passed: polls, with naps after a while.
   Status synchronize() const;
 
  private:
