@@ -23,8 +23,11 @@ class SharedMemory {
   virtual ~SharedMemory() = default;
   // What ImportMemory takes. Valid as long as this.
   virtual OrtExternalMemoryDescriptor descriptor(uint32_t version) = 0;
-  // The other side writes and reads here.
+  // The other side writes and reads here; where that is no view of the memory itself, publish() brings what it wrote
+  // there, and refresh() what is there.
   virtual std::byte* view() = 0;
+  virtual void publish() {}
+  virtual void refresh() {}
   virtual size_t size_bytes() const = 0;
   // After a successful import: what the kind hands over is the import's from now on.
   virtual void take_on_success() = 0;

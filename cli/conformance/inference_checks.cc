@@ -1,4 +1,5 @@
 // Runs on imported memory: S1.7, S1.8.
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -91,17 +92,24 @@ void full_inference(Check& check) {
       if (memory_handle == nullptr || semaphore_handle == nullptr || stream == nullptr) continue;
 
       std::string wrong;
+      std::atomic<bool> ended = false;
       bool stopped = false;
       std::thread other([&] {
         for (int frame = 0; frame < kFrames && wrong.empty(); ++frame) {
           const auto turn = static_cast<uint64_t>(2 * frame);
           upload((*memory)->view(), frame);
+          (*memory)->publish();
           Status status = (*semaphore)->other().signal(turn + 1);
           if (status.ok()) status = (*semaphore)->other().wait(turn + 2, kLongNs);
+          if (status.ok()) (*memory)->refresh();
           wrong = status.ok() ? read_back((*memory)->view(), frame) : status.message();
+          if (wrong.empty()) continue;
+          ended = true;
+          // The next frame may be waiting already.
+          (void)(*semaphore)->other().signal(turn + 3);
         }
       });
-      for (int frame = 0; frame < kFrames; ++frame) {
+      for (int frame = 0; frame < kFrames && !ended; ++frame) {
         const auto turn = static_cast<uint64_t>(2 * frame);
         check.step(format("{}, frame {}", what, frame));
         if (!check.expect_ok(check.take(check.interop().WaitSemaphore(check.importer(), semaphore_handle.get(),

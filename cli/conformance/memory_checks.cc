@@ -166,6 +166,7 @@ void create_tensor_from_memory(Check& check) {
       // Written after the tensor was made: a copy would not show it.
       auto* floats = reinterpret_cast<float*>((*memory)->view() + kOffset);
       for (int i = 0; i < 96; ++i) floats[i] = static_cast<float>(i) - 7;
+      (*memory)->publish();
       const auto elements = read_floats(check, value.get(), shape);
       if (!check.expect_ok(elements.status(), "Reading the tensor back")) continue;
       for (size_t i = 0; i < elements->size(); ++i) {
@@ -187,6 +188,7 @@ void release_in_any_order(Check& check) {
     auto memory = exporter->make(kSize);
     if (!check.expect_ok(memory.status(), exporter->name())) continue;
     reinterpret_cast<float*>((*memory)->view())[5] = 42;
+    (*memory)->publish();
     {
       auto importer = check.host().create_importer();
       if (!check.expect_ok(importer.status(), "CreateExternalResourceImporterForDevice")) return;
@@ -248,6 +250,7 @@ void many_threads(Check& check) {
           auto memory = exporter->make(kSize);
           if (!memory.ok()) return void(++wrong);
           reinterpret_cast<float*>((*memory)->view())[0] = static_cast<float>(t * 100 + i);
+          (*memory)->publish();
           const auto handle = import_all(check, **memory);
           if (handle == nullptr) return void(++wrong);
           const auto value = make_tensor(check, handle.get(), {16});

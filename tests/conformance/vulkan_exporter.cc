@@ -48,15 +48,29 @@ class VulkanMemory final : public SharedMemory {
         fd_(vulkan_->export_fd(buffer_)),
         offset_(offset),
         handed_(handed) {
-    std::memset(buffer_.mapped, 0, size_bytes);
+    // A GPU's memory is written and read by its driver, through the host's.
+    if (buffer_.mapped == nullptr) staging_ = vulkan_->make_staging_buffer(size_bytes);
+    std::memset(view(), 0, size_bytes);
+    publish();
   }
-  ~VulkanMemory() override { vulkan_->destroy(buffer_); }
+  ~VulkanMemory() override {
+    vulkan_->destroy(buffer_);
+    if (staging_.buffer != VK_NULL_HANDLE) vulkan_->destroy(staging_);
+  }
 
   OrtExternalMemoryDescriptor descriptor(uint32_t version) override { return describe(version, fd_.fd(), &info_); }
   OrtExternalMemoryDescriptor broken_descriptor(uint32_t version) override {
     return describe(version, 1 << 20, &broken_);
   }
-  std::byte* view() override { return static_cast<std::byte*>(buffer_.mapped); }
+  std::byte* view() override {
+    return static_cast<std::byte*>(buffer_.mapped != nullptr ? buffer_.mapped : staging_.mapped);
+  }
+  void publish() override {
+    if (staging_.mapped != nullptr) vulkan_->copy(buffer_, staging_);
+  }
+  void refresh() override {
+    if (staging_.mapped != nullptr) vulkan_->copy(staging_, buffer_);
+  }
   size_t size_bytes() const override { return buffer_.size_bytes; }
   void take_on_success() override { (void)fd_.release_fd(); }
   std::string check_still_ours() override {
@@ -88,6 +102,7 @@ class VulkanMemory final : public SharedMemory {
 
   const std::shared_ptr<VulkanProgram> vulkan_;
   const VulkanBuffer buffer_;
+  VulkanBuffer staging_;
   OwnedHandle fd_;
   const size_t offset_;
   const Handed handed_;

@@ -136,12 +136,8 @@ def test_torchs_stream_is_the_only_one(device, model):
             y.zero_()
             session.run_with_iobinding(binding)
         torch.cuda.synchronize()
-    streams = {event.device_resource_id for event in profiled.profiler.kineto_results.events()
-               if event.device_type() == torch.autograd.DeviceType.CUDA} if hasattr(
-        profiled.profiler.kineto_results.events()[0], "device_resource_id") else set()
-    if not streams:
-        streams = {event.device_resource_id() for event in profiled.profiler.kineto_results.events()
-                   if event.device_type() == torch.autograd.DeviceType.CUDA}
+    streams = {event.device_resource_id() for event in profiled.profiler.kineto_results.events()
+               if event.device_type() == torch.autograd.DeviceType.CUDA}
     assert len(streams) == 1, streams
 
 

@@ -117,10 +117,12 @@ VulkanBuffer VulkanProgram::allocate(size_t size_bytes, bool dedicated, bool sta
       ++type;
     return type;
   };
-  // The GPU's own memory where the host sees it.
-  uint32_t type =
-      find_type(kHost | (staging ? VK_MEMORY_PROPERTY_HOST_CACHED_BIT : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT));
-  if (type == memories.memoryTypeCount) type = find_type(kHost);
+  // A GPU's own memory, which the host need not see.
+  const bool gpu = get_semaphore_fd_ != nullptr && !staging;
+  VkMemoryPropertyFlags wanted = kHost;
+  if (staging) wanted |= VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  if (gpu) wanted = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  const uint32_t type = find_type(wanted);
   const VkMemoryDedicatedAllocateInfo alone{.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
                                             .buffer = made.buffer};
   const VkExportMemoryAllocateInfo exported{.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
@@ -132,7 +134,7 @@ VulkanBuffer VulkanProgram::allocate(size_t size_bytes, bool dedicated, bool sta
                                         .memoryTypeIndex = type};
   must(vkAllocateMemory(device_, &allocation, nullptr, &made.memory));
   must(vkBindBufferMemory(device_, made.buffer, made.memory, 0));
-  must(vkMapMemory(device_, made.memory, 0, VK_WHOLE_SIZE, 0, &made.mapped));
+  if (!gpu) must(vkMapMemory(device_, made.memory, 0, VK_WHOLE_SIZE, 0, &made.mapped));
   return made;
 }
 
@@ -212,8 +214,19 @@ void VulkanProgram::submit_copy(const VulkanBuffer& dst, const VulkanBuffer& src
          wait, signal);
 }
 
+void VulkanProgram::copy(const VulkanBuffer& dst, const VulkanBuffer& src) {
+  const VkSemaphore done = make_timeline(0);
+  submit_copy(dst, src, done, 0, 1);
+  const uint64_t value = 1;
+  const VkSemaphoreWaitInfo info{
+      .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1, .pSemaphores = &done, .pValues = &value};
+  must(vkWaitSemaphores(device_, &info, UINT64_MAX));
+  destroy(done);
+}
+
 void VulkanProgram::submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
                            uint64_t signal) {
+  const std::lock_guard lock(mutex_);
   const VkCommandBufferAllocateInfo allocation{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                                .commandPool = pool_,
                                                .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,

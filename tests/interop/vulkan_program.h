@@ -9,11 +9,12 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace tenon::test {
 
-// Host-visible device memory with a buffer on it, mapped.
+// Device memory with a buffer on it. Mapped where the host sees it: on the CPU, and staging buffers.
 struct VulkanBuffer {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -47,6 +48,8 @@ class VulkanProgram {
   void submit_fill(const VulkanBuffer& buffer, uint32_t word, VkSemaphore semaphore, uint64_t wait, uint64_t signal);
   void submit_copy(const VulkanBuffer& dst, const VulkanBuffer& src, VkSemaphore semaphore, uint64_t wait,
                    uint64_t signal);
+  // Done on return.
+  void copy(const VulkanBuffer& dst, const VulkanBuffer& src);
   const std::string& device_name() const { return device_name_; }
 
  private:
@@ -56,6 +59,7 @@ class VulkanProgram {
   void submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
               uint64_t signal);
 
+  std::mutex mutex_;  // of the queue and the command pool
   VkInstance instance_ = VK_NULL_HANDLE;
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice device_ = VK_NULL_HANDLE;

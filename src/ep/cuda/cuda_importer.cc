@@ -64,11 +64,13 @@ SemaphoreImport::~SemaphoreImport() {
 
 Status SemaphoreImport::wait(const CudaStream& stream, uint64_t value) const {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*memory_->device()));
-  CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS parameters{};
-  parameters.params.fence.value = value;
-  TENON_CUDA_TRY(memory_->device()->driver(), WaitExternalSemaphoresAsync, &semaphore_, &parameters, 1,
-                 stream.native());
-  return Status();
+  return memory_->queue_wait(stream, [&]() -> Status {
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS parameters{};
+    parameters.params.fence.value = value;
+    TENON_CUDA_TRY(memory_->device()->driver(), WaitExternalSemaphoresAsync, &semaphore_, &parameters, 1,
+                   stream.native());
+    return Status();
+  });
 }
 
 Status SemaphoreImport::signal(const CudaStream& stream, uint64_t value) const {

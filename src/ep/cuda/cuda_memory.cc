@@ -38,7 +38,9 @@ class AllStreamsPoint final : public plugin::StreamProgress {
 
 class PinnedSource final : public plugin::ScratchSource {
  public:
-  explicit PinnedSource(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  using Release = std::function<void(void* memory)>;
+  PinnedSource(std::shared_ptr<CudaDevice> device, Release release)
+      : device_(std::move(device)), release_(std::move(release)) {}
   Result<void*> allocate(size_t size_bytes) override {
     TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
     void* memory = nullptr;
@@ -46,12 +48,11 @@ class PinnedSource final : public plugin::ScratchSource {
                    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     return memory;
   }
-  void free(void* memory) override {
-    if (const auto scope = ContextScope::enter(*device_); scope.ok()) (void)device_->driver().MemFreeHost(memory);
-  }
+  void free(void* memory) override { release_(memory); }
 
  private:
   const std::shared_ptr<CudaDevice> device_;
+  const Release release_;
 };
 
 }  // namespace
@@ -84,7 +85,11 @@ Status CudaMemory::open() {
   TENON_TRY_ASSIGN(allocation_, CudaStream::create(device_));
   TENON_TRY_ASSIGN(frees_, CudaStream::create(device_));
   streams_.add(service_);
-  pinned_pool_ = std::make_unique<plugin::ScratchPool>(std::make_shared<PinnedSource>(device_), kKeptPinnedBytes);
+  const auto release = [this](void* memory) {
+    when_unused([memory](const CudaDriver& driver) { (void)driver.MemFreeHost(memory); });
+  };
+  pinned_pool_ =
+      std::make_unique<plugin::ScratchPool>(std::make_shared<PinnedSource>(device_, release), kKeptPinnedBytes);
   return Status();
 }
 
@@ -102,8 +107,8 @@ CudaMemory::~CudaMemory() {
   }
   const auto scope = ContextScope::enter(*device_);
   if (!scope.ok()) return;
-  for (const Unused& unused : *unused_.lock()) unused.release(device_->driver());
   pinned_pool_ = nullptr;
+  for (const Unused& unused : *unused_.lock()) unused.release(device_->driver());
   if (pool_ != nullptr) (void)device_->driver().MemPoolDestroy(pool_);
 }
 
@@ -204,17 +209,29 @@ void CudaMemory::free_pinned(void* memory) {
   block.reset();
 }
 
+Status CudaMemory::queue_wait(const CudaStream& stream, const std::function<Status()>& wait) {
+  auto waits = waits_.lock();
+  TENON_TRY(wait());
+  std::erase_if(*waits, [](const auto& known) { return known.first->passed(known.second); });
+  waits->emplace_back(stream.shared_from_this(), stream.queued());
+  return Status();
+}
+
 void CudaMemory::when_unused(std::function<void(const CudaDriver&)> release) {
   auto point = std::make_shared<AllStreamsPoint>(streams_);
-  const uint64_t queued = point->queued();
-  if (point->passed(queued)) {
-    if (const auto scope = ContextScope::enter(*device_); scope.ok()) release(device_->driver());
-  } else {
-    unused_.lock()->push_back({std::move(point), std::move(release)});
-  }
+  (void)point->queued();
+  unused_.lock()->push_back({std::move(point), std::move(release)});
+  release_ready();
 }
 
 void CudaMemory::collect() {
+  if (!unused_.lock()->empty()) release_ready();
+}
+
+void CudaMemory::release_ready() {
+  auto waits = waits_.lock();
+  std::erase_if(*waits, [](const auto& known) { return known.first->passed(known.second); });
+  if (!waits->empty()) return;
   std::vector<Unused> ready;
   {
     auto unused = unused_.lock();

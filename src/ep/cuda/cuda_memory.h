@@ -35,8 +35,12 @@ class CudaMemory {
   Result<void*> allocate_pinned(size_t size_bytes);
   void free_pinned(void* memory);
 
-  // Releases something of the driver's as soon as every stream has passed what is queued now: at once where nothing is
-  // queued, else with a later call. `release` runs with the device's context current.
+  // Queues a wait for another API's timeline: `wait` is the driver's call. All of them come by here, because some of
+  // the driver's releases hold its locks until no queued work is left, and whoever is to signal would wait for those
+  // locks.
+  Status queue_wait(const CudaStream& stream, const std::function<Status()>& wait);
+  // Releases something of the driver's as soon as every stream has passed what is queued now and none waits for another
+  // API: at once where that is so, else with a later call. `release` runs with the device's context current.
   void when_unused(std::function<void(const CudaDriver&)> release);
   // Releases what has become unused by now.
   void collect();
@@ -53,6 +57,8 @@ class CudaMemory {
   explicit CudaMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
   Status open();
   Status try_allocate(size_t size_bytes, CUstream stream, CUdeviceptr* out);
+  // Runs those whose time has come; the others stay in `unused_`.
+  void release_ready();
   Status queue_free(CUdeviceptr memory, const std::shared_ptr<CudaStream>& stream);
 
   struct Block {
@@ -82,6 +88,9 @@ class CudaMemory {
   std::unique_ptr<plugin::ScratchPool> pinned_pool_;
   Guarded<Pinned> pinned_;
   Guarded<std::vector<Unused>> unused_;
+  // Waits for other APIs that may not have been reached: a stream's point after each. Held while one is queued, and
+  // while something is released.
+  mutable Guarded<std::vector<std::pair<std::shared_ptr<const CudaStream>, uint64_t>>> waits_;
 };
 
 }  // namespace tenon::cuda

@@ -36,7 +36,7 @@ class CudaEvent {
   CUevent event_ = nullptr;
 };
 
-class CudaStream final : public plugin::StreamProgress {
+class CudaStream final : public plugin::StreamProgress, public std::enable_shared_from_this<CudaStream> {
  public:
   static Result<std::shared_ptr<CudaStream>> create(std::shared_ptr<CudaDevice> device);
   static std::shared_ptr<CudaStream> borrow(std::shared_ptr<CudaDevice> device, CUstream stream);

@@ -185,9 +185,15 @@ class RegisteredMemory final : public MemoryImport {
       : MemoryImport(std::move(memory), size_bytes) {}
   ~RegisteredMemory() override {
     if (pages_ == nullptr) return;
-    for (const auto& stream : memory_->streams().all()) (void)stream->synchronize();
-    const auto lock = registrations().lock();
-    pages_ = nullptr;
+    // The last import of the pages gives them up; they stay registered until the driver may let go of them.
+    const auto known = registrations().lock();
+    if (pages_.use_count() == 1) pages_->given_up = true;
+    if (!pages_->given_up) return;
+    memory_->when_unused([pages = std::move(pages_), mapping = std::move(mapping_)](const CudaDriver& driver) mutable {
+      if (pages->begin != 0) (void)driver.MemHostUnregister(reinterpret_cast<void*>(pages->begin));
+      pages->begin = pages->end = 0;
+      mapping = nullptr;
+    });
   }
   Status check() const override { return mapping_ != nullptr ? mapping_->check() : Status(); }
 
@@ -214,13 +220,9 @@ class RegisteredMemory final : public MemoryImport {
   // Pages that the driver has locked for us. Imports of the same pages share one registration, because a page can be
   // registered once only.
   struct Pages {
-    std::shared_ptr<CudaDevice> device;
-    uintptr_t begin = 0, end = 0;
+    uintptr_t begin = 0, end = 0;  // 0: not registered by us
     bool read_only = false;
-    ~Pages() {
-      const auto scope = ContextScope::enter(*device);
-      if (scope.ok() && begin != 0) (void)device->driver().MemHostUnregister(reinterpret_cast<void*>(begin));
-    }
+    bool given_up = false;  // nobody may share it any more: its owner may have put other memory there
   };
   // Held while pages are registered and unregistered, so that nobody finds a registration that is about to go.
   static Guarded<std::vector<std::weak_ptr<Pages>>>& registrations() {
@@ -237,14 +239,19 @@ class RegisteredMemory final : public MemoryImport {
     std::erase_if(*known, [](const auto& pages) { return pages.expired(); });
     for (const auto& weak : *known) {
       auto pages = weak.lock();
-      if (pages != nullptr && pages->begin <= begin && end <= pages->end && (read_only || !pages->read_only)) {
+      if (pages == nullptr || pages->begin >= end || pages->end <= begin) continue;
+      TENON_UNSUPPORTED_IF(
+          pages->given_up,
+          "The pages at {:#x} are still registered by an import that was released while a stream waits "
+          "for another API.",
+          begin);
+      if (pages->begin <= begin && end <= pages->end && (read_only || !pages->read_only)) {
         pages_ = std::move(pages);
         break;
       }
     }
     if (pages_ == nullptr) {
       auto pages = std::make_shared<Pages>();
-      pages->device = memory_->device();
       pages->read_only = read_only;
       unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
       if (read_only) flags |= CU_MEMHOSTREGISTER_READ_ONLY;

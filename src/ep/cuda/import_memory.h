@@ -3,8 +3,8 @@
 // Ownership: an import is a transaction: on OK a file descriptor is the import's, on error it is the caller's, and
 // nothing is left behind (src/interop/handle_table.h). The driver gets a duplicate, because it takes an fd before a
 // later step can fail. NT handles, pointers and IPC handles stay the caller's.
-// Lifetime: the memory is unmapped when every stream of the device has passed what is queued when the import goes. For
-// host memory, which is its owner's again then, the import's end waits for that.
+// Lifetime: the memory is unmapped when every stream of the device has passed what is queued when the import goes, and
+// nobody waits for that. Host memory has to stay until the work that uses it is done.
 // Threads: every function from any thread.
 #pragma once
 

@@ -241,6 +241,14 @@ CUresult enter_in_context(const char* function) {
   return state().sticky;
 }
 
+void expect_no_foreign_waits(const char* function) {
+  {
+    const std::lock_guard lock(state().mutex);
+    if (state().foreign_waits == 0) return;
+  }
+  violation(format("{} is called while a stream waits for another API.", function));
+}
+
 CUresult CUDAAPI get_proc_address(const char* name, void** out, int, cuuint64_t,
                                   CUdriverProcAddressQueryResult* answer) {
   const auto found = table().find(std::string_view(name));

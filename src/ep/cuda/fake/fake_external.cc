@@ -147,6 +147,7 @@ CUresult CUDAAPI map_buffer(CUdeviceptr* out, CUexternalMemory memory,
 // cuMemFree: of plain allocations, and of buffers that were mapped.
 CUresult CUDAAPI mem_free(CUdeviceptr address) {
   TENON_FAKE_CONTEXT("cuMemFree");
+  expect_no_foreign_waits("cuMemFree");
   {
     const std::lock_guard lock(state().mutex);
     const auto found = state().regions.find(address);
@@ -231,10 +232,16 @@ CUresult CUDAAPI wait_semaphores(const CUexternalSemaphore* semaphores,
     const auto semaphore = find_semaphore(semaphores[i]);
     if (semaphore == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     ++semaphore->pending;
+    {
+      const std::lock_guard lock(state().mutex);
+      ++state().foreign_waits;
+    }
     queue->queue(
         [semaphore, value = parameters[i].params.fence.value] {
           const Status done = semaphore->timeline->wait(value, kWaitForever);
           --semaphore->pending;
+          const std::lock_guard lock(state().mutex);
+          --state().foreign_waits;
           return done.ok() ? CUDA_SUCCESS : CUDA_ERROR_EXTERNAL_DEVICE;
         },
         true);
@@ -265,6 +272,7 @@ CUresult CUDAAPI signal_semaphores(const CUexternalSemaphore* semaphores,
 
 CUresult CUDAAPI destroy_semaphore(CUexternalSemaphore handle) {
   TENON_FAKE_CONTEXT("cuDestroyExternalSemaphore");
+  expect_no_foreign_waits("cuDestroyExternalSemaphore");
   const auto semaphore = find_semaphore(handle);
   if (semaphore == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   std::string wrong;

@@ -96,6 +96,7 @@ CUresult CUDAAPI mem_alloc(CUdeviceptr* out, size_t size_bytes) {
 
 CUresult CUDAAPI mem_free_host(void* memory) {
   TENON_FAKE_CONTEXT("cuMemFreeHost");
+  expect_no_foreign_waits("cuMemFreeHost");
   const auto address = reinterpret_cast<uintptr_t>(memory);
   const CUresult begun = begin_free(address, Region::Kind::kPinned, "cuMemFreeHost");
   if (begun != CUDA_SUCCESS) return begun;
@@ -196,6 +197,7 @@ CUresult CUDAAPI host_register(void* memory, size_t size_bytes, unsigned) {
 
 CUresult CUDAAPI host_unregister(void* memory) {
   TENON_FAKE_CONTEXT("cuMemHostUnregister");
+  expect_no_foreign_waits("cuMemHostUnregister");
   const auto address = reinterpret_cast<uintptr_t>(memory) / kPage * kPage;
   const std::lock_guard lock(state().mutex);
   const auto found = state().regions.find(address);

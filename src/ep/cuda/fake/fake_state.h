@@ -48,6 +48,7 @@ struct State {
   std::set<void*> pools;
   CUresult sticky = CUDA_SUCCESS;
   int retained = 0;
+  int foreign_waits = 0;  // queued waits for timelines of other APIs that are not reached
 };
 State& state();
 
@@ -56,6 +57,9 @@ CUresult enter(const char* function);
 // The same for a function that needs a current context.
 CUresult enter_in_context(const char* function);
 void violation(std::string text);
+// What the driver does under its locks until no queued work is left: called while a stream waits for another API it
+// keeps whoever is to signal from doing so.
+void expect_no_foreign_waits(const char* function);
 #define TENON_FAKE_ENTER(function) \
   if (const CUresult entered = enter(function); entered != CUDA_SUCCESS) return entered
 #define TENON_FAKE_CONTEXT(function) \
