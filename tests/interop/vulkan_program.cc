@@ -216,16 +216,20 @@ void VulkanProgram::submit_copy(const VulkanBuffer& dst, const VulkanBuffer& src
 
 void VulkanProgram::copy(const VulkanBuffer& dst, const VulkanBuffer& src) {
   const VkSemaphore done = make_timeline(0);
-  submit_copy(dst, src, done, 0, 1);
+  const VkBufferCopy region{.size = std::min(dst.size_bytes, src.size_bytes)};
+  const VkCommandBuffer commands = submit(
+      [&](VkCommandBuffer recorded) { vkCmdCopyBuffer(recorded, src.buffer, dst.buffer, 1, &region); }, done, 0, 1);
   const uint64_t value = 1;
   const VkSemaphoreWaitInfo info{
       .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1, .pSemaphores = &done, .pValues = &value};
   must(vkWaitSemaphores(device_, &info, UINT64_MAX));
   destroy(done);
+  const std::lock_guard lock(mutex_);
+  vkFreeCommandBuffers(device_, pool_, 1, &commands);
 }
 
-void VulkanProgram::submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
-                           uint64_t signal) {
+VkCommandBuffer VulkanProgram::submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore,
+                                      uint64_t wait, uint64_t signal) {
   const std::lock_guard lock(mutex_);
   const VkCommandBufferAllocateInfo allocation{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                                .commandPool = pool_,
@@ -254,6 +258,7 @@ void VulkanProgram::submit(const std::function<void(VkCommandBuffer)>& record, V
                             .signalSemaphoreCount = 1,
                             .pSignalSemaphores = &semaphore};
   must(vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE));
+  return commands;
 }
 
 }  // namespace tenon::test

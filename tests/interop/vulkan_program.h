@@ -56,8 +56,9 @@ class VulkanProgram {
   VulkanProgram() = default;
   bool open(std::string* why_not, Runs runs);
   VulkanBuffer allocate(size_t size_bytes, bool dedicated, bool staging);
-  void submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
-              uint64_t signal);
+  // Gives the commands, which live as long as the program unless they are freed.
+  VkCommandBuffer submit(const std::function<void(VkCommandBuffer)>& record, VkSemaphore semaphore, uint64_t wait,
+                         uint64_t signal);
 
   std::mutex mutex_;  // of the queue and the command pool
   VkInstance instance_ = VK_NULL_HANDLE;
