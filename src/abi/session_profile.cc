@@ -28,7 +28,7 @@ std::string file_name(const std::string& prefix) {
 }
 
 // As a JSON string; what is no text of ASCII stays as it is.
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -94,11 +94,11 @@ Result<std::string> SessionProfile::write() {
     const OrtProfilingEvent& event = events[i];
     std::string arguments;
     for (const auto& [key, value] : event.arguments)
-      arguments += format("{}{}:{}", arguments.empty() ? "" : ",", quoted(key), quoted(value));
+      arguments += tenon::format("{}{}:{}", arguments.empty() ? "" : ",", json_string(key), json_string(value));
     std::fputs(tenon::format("{{\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"dur\":{},\"ts\":{},\"ph\":\"X\",\"name\":{},"
                              "\"args\":{{{}}}}}{}\n",
                              category_name(event.category), event.process_id, event.thread_id, event.duration_us,
-                             event.timestamp_us, quoted(event.name), arguments, i + 1 < events.size() ? "," : "")
+                             event.timestamp_us, json_string(event.name), arguments, i + 1 < events.size() ? "," : "")
                    .c_str(),
                file);
   }

@@ -42,7 +42,7 @@ Result<std::unique_ptr<CudaFactory>> CudaFactory::create(const HostApi& host, co
   Status found = driver.ok() ? factory->find_devices(logger) : driver.status();
   // A machine without CUDA is no reason for the library to fail: the EP is there, and has no device.
   if (!found.ok())
-    host.log(logger, ORT_LOGGING_LEVEL_WARNING, format("{} offers no device: {}", kCudaEpName, found.message()));
+    host.log(logger, ORT_LOGGING_LEVEL_WARNING, tenon::format("{} offers no device: {}", kCudaEpName, found.message()));
   return factory;
 }
 
@@ -54,8 +54,8 @@ Status CudaFactory::find_devices(const OrtLogger* logger) {
     TENON_TRY_ASSIGN(CudaDeviceInfo info, describe_device(*driver_, ordinal));
     if (info.compute_capability < kOldestCapability) {
       host().log(logger, ORT_LOGGING_LEVEL_WARNING,
-                 format("CUDA device {} ({}) has compute capability {}.{}; {} needs 8.0 or newer.", ordinal, info.name,
-                        info.compute_capability / 10, info.compute_capability % 10, kCudaEpName));
+                 tenon::format("CUDA device {} ({}) has compute capability {}.{}; {} needs 8.0 or newer.", ordinal,
+                               info.name, info.compute_capability / 10, info.compute_capability % 10, kCudaEpName));
       continue;
     }
     Offered offered{.info = std::move(info)};
@@ -135,7 +135,7 @@ Result<std::vector<plugin::DeviceOffer>> CudaFactory::offer_devices(std::span<co
                       .metadata = {{kOrdinalKey, std::to_string(info.ordinal)},
                                    {"cuda_device_name", info.name},
                                    {"cuda_compute_capability",
-                                    format("{}.{}", info.compute_capability / 10, info.compute_capability % 10)},
+                                    tenon::format("{}.{}", info.compute_capability / 10, info.compute_capability % 10)},
                                    {"cuda_device_uuid", uuid_text(uuid)}},
                       .allocators = {device.device_memory.get(), device.pinned_memory.get()}});
   }
@@ -146,8 +146,8 @@ Result<std::unique_ptr<plugin::Ep>> CudaFactory::create_ep(const plugin::EpReque
   TENON_INVALID_IF(request.metadata.empty(), "A session of {} gets no device metadata.", kCudaEpName);
   if (request.devices.size() > 1)
     host().log(request.logger, ORT_LOGGING_LEVEL_INFO,
-               format("{} runs a session on the first of the {} devices that it is given.", kCudaEpName,
-                      request.devices.size()));
+               tenon::format("{} runs a session on the first of the {} devices that it is given.", kCudaEpName,
+                             request.devices.size()));
   TENON_TRY_ASSIGN(const Offered* device, chosen(request.metadata[0]));
   TENON_TRY_ASSIGN(const plugin::TextPairs entries, host().session_entries(request.session_options));
   const std::string prefix = option_prefix();
