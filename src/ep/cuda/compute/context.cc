@@ -1,6 +1,11 @@
 #include "ep/cuda/compute/context.h"
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <new>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/format.h"
@@ -45,25 +50,70 @@ Result<DeviceBlockRef> ComputeContext::allocate(size_t size_bytes) {
   return DeviceBlockRef(std::make_shared<DeviceBlock>(memory_, memory));
 }
 
-Result<DeviceBlockRef> ComputeContext::constant(const DeviceConstant& constant) {
-  DeviceBlockRef& held = constants_[constant.key];
-  if (held != nullptr) return held;
-  Result<DeviceBlockRef> made = [&]() -> Result<DeviceBlockRef> {
-    TENON_TRY_ASSIGN(DeviceBlockRef block, allocate(constant.size_bytes));
-    if (constant.size_bytes == 0) return block;
-    std::vector<std::byte> bytes(constant.size_bytes);
-    constant.fill(bytes.data());
-    const CudaDriver& driver = device_->driver();
-    TENON_CUDA_TRY(driver, MemcpyHtoDAsync, block->address(), bytes.data(), bytes.size(), stream_);
-    TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
-    return block;
-  }();
-  if (!made.ok()) {
-    constants_.erase(constant.key);
-    return made;
+namespace {
+
+// Fills the buffers of `wanted`, each as one piece of work for the threads that are free. False when memory ran out.
+bool fill_all(std::span<const DeviceConstant> constants, const std::vector<size_t>& wanted,
+              std::vector<std::vector<std::byte>>& buffers) {
+  constexpr size_t kMaxThreads = 8;
+  std::atomic<size_t> next{0};
+  std::atomic<bool> filled{true};
+  const auto work = [&]() noexcept {
+    for (size_t i = next++; i < wanted.size(); i = next++) {
+      const DeviceConstant& constant = constants[wanted[i]];
+      try {
+        buffers[i].resize(constant.size_bytes);
+        if (constant.size_bytes != 0) constant.fill(buffers[i].data());
+      } catch (const std::bad_alloc&) {
+        filled = false;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t count = std::min({kMaxThreads, wanted.size(), size_t{std::thread::hardware_concurrency()}});
+  threads.reserve(count);
+  try {
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // Fewer threads do the same work.
   }
-  held = *std::move(made);
-  return held;
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return filled;
+}
+
+}  // namespace
+
+Result<std::vector<DeviceBlockRef>> ComputeContext::constants(std::span<const DeviceConstant> constants) {
+  const CudaDriver& driver = device_->driver();
+  std::vector<DeviceBlockRef> blocks(constants.size());
+  // Some at a time, so that the host holds no second copy of all weights.
+  constexpr size_t kBatchBytes = size_t{256} << 20;
+  for (size_t first = 0; first < constants.size();) {
+    std::vector<size_t> wanted;
+    size_t bytes = 0;
+    for (; first < constants.size() && bytes < kBatchBytes; ++first) {
+      const auto known = constants_.find(constants[first].key);
+      if (known != constants_.end()) {
+        blocks[first] = known->second;
+        continue;
+      }
+      wanted.push_back(first);
+      bytes += constants[first].size_bytes;
+    }
+    std::vector<std::vector<std::byte>> buffers(wanted.size());
+    if (!fill_all(constants, wanted, buffers))
+      return resource_exhausted("The host has no memory to pack {} bytes of weights.", bytes);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      TENON_TRY_ASSIGN(DeviceBlockRef block, allocate(buffers[i].size()));
+      if (!buffers[i].empty())
+        TENON_CUDA_TRY(driver, MemcpyHtoDAsync, block->address(), buffers[i].data(), buffers[i].size(), stream_);
+      blocks[wanted[i]] = block;
+      constants_.emplace(constants[wanted[i]].key, std::move(block));
+    }
+    TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
+  }
+  return blocks;
 }
 
 }  // namespace tenon::cuda

@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/blas.h"
@@ -61,8 +63,9 @@ class ComputeContext {
   std::mutex preparing;
 
   Result<DeviceBlockRef> allocate(size_t size_bytes);
-  // The constant on the device; uploaded at its first use. With `preparing` held.
-  Result<DeviceBlockRef> constant(const DeviceConstant& constant);
+  // The constants on the device, in order; each is uploaded at its first use. Several threads pack them. With
+  // `preparing` held.
+  Result<std::vector<DeviceBlockRef>> constants(std::span<const DeviceConstant> constants);
 
  private:
   ComputeContext(std::shared_ptr<CudaDevice> device, std::shared_ptr<plugin::ScratchSource> memory,

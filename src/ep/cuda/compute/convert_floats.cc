@@ -17,6 +17,16 @@ float from_half(uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
+// All of them: a network has millions of weights, and 65536 different ones.
+const std::vector<float>& half_table() {
+  static const std::vector<float> table = [] {
+    std::vector<float> values(65536);
+    for (uint32_t bits = 0; bits < values.size(); ++bits) values[bits] = from_half(static_cast<uint16_t>(bits));
+    return values;
+  }();
+  return table;
+}
+
 uint16_t to_half(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
@@ -50,7 +60,7 @@ std::vector<float> floats_of(const Constant& constant) {
       if (!values.empty()) std::memcpy(values.data(), constant.data, constant.size_bytes);
       break;
     case DataType::kFloat16:
-      for (size_t i = 0; i < values.size(); ++i) values[i] = from_half(constant.as<uint16_t>()[i]);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = half_table()[constant.as<uint16_t>()[i]];
       break;
     case DataType::kBfloat16:
       for (size_t i = 0; i < values.size(); ++i) values[i] = from_bfloat(constant.as<uint16_t>()[i]);

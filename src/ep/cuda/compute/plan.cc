@@ -38,11 +38,8 @@ Status ComputePlan::prepare() {
   const std::lock_guard lock(context_->preparing);
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context_->device()));
   const CudaDriver& driver = context_->device()->driver();
-  for (const DeviceConstant& constant : program_.constants) {
-    TENON_TRY_ASSIGN(DeviceBlockRef block, context_->constant(constant));
-    constants_.push_back(block->address());
-    constant_blocks_.push_back(std::move(block));
-  }
+  TENON_TRY_ASSIGN(constant_blocks_, context_->constants(program_.constants));
+  for (const DeviceBlockRef& block : constant_blocks_) constants_.push_back(block->address());
   if (!program_.generated_source.empty()) {
     TENON_TRY_ASSIGN(generated_,
                      GeneratedModule::compile(context_->device(), program_.generated_source, context_->cache_folder()));
