@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "device/place.h"
 #include "plan/views.h"
 
 namespace tenon {
@@ -56,6 +57,10 @@ Touched touched_by(const Plan& plan, const PlanStep& step) {
 
 }  // namespace
 
+bool reads_when_enqueued(const Plan& plan, const PlanStep& step) {
+  return step.copy && step.executor > 0 && host_can_address(plan.places[static_cast<size_t>(step.copy->source)]);
+}
+
 void order_steps(Plan& plan, size_t providers) {
   plan.notifications.assign(providers, 0);
   plan.uses_stream.assign(providers, false);
@@ -67,21 +72,30 @@ void order_steps(Plan& plan, size_t providers) {
     PlanStep& step = plan.steps[j];
     touched.push_back(touched_by(plan, step));
     const auto executor = static_cast<size_t>(step.executor);
-    std::vector<int32_t> last(providers + 1, -1);  // by stream: the last step that this one waits for
+    const bool reads_now = reads_when_enqueued(plan, step);
+    // By stream: the last step that this one waits for, on the host or where it runs.
+    std::vector<int32_t> on_host(providers + 1, -1), last(providers + 1, -1);
     for (int32_t i : on_streams) {
       const auto stream = static_cast<size_t>(plan.steps[static_cast<size_t>(i)].executor);
-      if (stream == executor || seen[executor][stream] >= i) continue;
-      if (conflict(touched[static_cast<size_t>(i)], touched[j])) last[stream] = i;
+      const Touched& earlier = touched[static_cast<size_t>(i)];
+      const bool for_host =
+          executor == 0 ? conflict(earlier, touched[j]) : reads_now && overlap(earlier.writes, touched[j].reads);
+      if (for_host && seen[0][stream] < i) on_host[stream] = i;
+      if (executor == 0 || stream == executor || seen[executor][stream] >= i) continue;
+      if (conflict(earlier, touched[j])) last[stream] = i;
     }
-    for (size_t stream = 1; stream <= providers; ++stream) {
-      if (last[stream] < 0) continue;
-      PlanStep& earlier = plan.steps[static_cast<size_t>(last[stream])];
+    const auto wait_for = [&](size_t stream, int32_t i, bool host) {
+      PlanStep& earlier = plan.steps[static_cast<size_t>(i)];
       if (earlier.notify < 0) earlier.notify = plan.notifications[stream - 1]++;
-      step.waits.push_back({static_cast<int32_t>(stream), earlier.notify});
+      step.waits.push_back({static_cast<int32_t>(stream), earlier.notify, host && executor > 0});
       // What the host has seen is over before anything later is enqueued anywhere.
       for (size_t e = 0; e <= providers; ++e) {
-        if (executor == 0 || e == executor) seen[e][stream] = std::max(seen[e][stream], last[stream]);
+        if (host || e == executor) seen[e][stream] = std::max(seen[e][stream], i);
       }
+    };
+    for (size_t stream = 1; stream <= providers; ++stream) {
+      if (on_host[stream] >= 0) wait_for(stream, on_host[stream], true);
+      if (last[stream] > on_host[stream]) wait_for(stream, last[stream], false);
     }
     if (executor == 0) continue;
     on_streams.push_back(static_cast<int32_t>(j));

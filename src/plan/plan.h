@@ -30,11 +30,12 @@ struct StepCopy {
   int32_t mover = 0;  // PlaceTable::mover
 };
 
-// A point of another stream (`provider`'s notification `slot`) that has to be passed first: on the host by a step of
-// the host, on the device otherwise.
+// A point of a stream (`provider`'s notification `slot`) that has to be passed first: on the host by a step of the host
+// and where `on_host` says so, on the device otherwise.
 struct StepWait {
   int32_t provider = 0;
   int32_t slot = 0;
+  bool on_host = false;
 };
 
 struct PlanStep {

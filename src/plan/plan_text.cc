@@ -122,7 +122,8 @@ class PlanPrinter {
     }
     if (step.provider > 0) text_ += format("; EP {}", step.provider);
     if (step.executor > 0) text_ += format("; on stream {}", step.executor);
-    for (const StepWait& wait : step.waits) text_ += format("; after point {} of stream {}", wait.slot, wait.provider);
+    for (const StepWait& wait : step.waits)
+      text_ += format("; after point {} of stream {}{}", wait.slot, wait.provider, wait.on_host ? ", on the host" : "");
     if (step.notify >= 0) text_ += format("; then point {}", step.notify);
     text_ += "\n";
   }

@@ -4,7 +4,6 @@
 
 #include "base/trace.h"
 #include "device/copy.h"
-#include "device/place.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -166,8 +165,9 @@ Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* de
 
 Status RunState::wait_before(const PlanStep& step, const DeviceRun& device) {
   for (const StepWait& wait : step.waits) {
-    TENON_TRY(step.executor == 0 ? device.streams->wait_on_host(wait.provider, wait.slot)
-                                 : device.streams->wait_on_device(wait.provider, wait.slot, step.executor));
+    TENON_TRY(step.executor == 0 || wait.on_host
+                  ? device.streams->wait_on_host(wait.provider, wait.slot)
+                  : device.streams->wait_on_device(wait.provider, wait.slot, step.executor));
   }
   return {};
 }
@@ -182,13 +182,6 @@ Status RunState::run_copy(size_t index, const DeviceRun& device) {
                                                      nullptr, unaligned(device.places->at(copy.target))));
   DataTransfer* transfer = copy.mover > 0 ? device.places->transfers[static_cast<size_t>(copy.mover - 1)] : nullptr;
   DeviceStream* stream = step.executor > 0 ? device.streams->stream(step.executor) : nullptr;
-  // A transfer may read host memory when it is asked, not when the stream comes to it (as CUDA does with pageable
-  // memory): what streams still write there has to be done.
-  const bool from_host = host_can_address(device.places->at(copy.source)) && step.inputs[0].home != Home::kInput;
-  if (stream != nullptr && from_host) {
-    TENON_TRY(device.streams->synchronize());
-    device.streams->mark_used(step.executor);
-  }
   return copy_tensor(target, source, copy.reason, copy.what, device.ledger, transfer, stream);
 }
 
