@@ -151,6 +151,8 @@ class Placer {
     std::vector<int32_t> candidates = {one.made};
     for (const MemoryPlace& output : one.outputs) candidates.push_back(table_.find(output));
     candidates.insert(candidates.end(), one.wants.begin(), one.wants.end());
+    // Memory that nobody asks for may serve all: HOST_ACCESSIBLE memory between the host and DEFAULT memory.
+    for (size_t place = 0; place < table_.places.size(); ++place) candidates.push_back(static_cast<int32_t>(place));
     Home best = with_output(one, one.made);
     for (int32_t candidate : candidates) {
       if (candidate < 0) continue;
