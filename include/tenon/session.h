@@ -111,6 +111,8 @@ struct RunReport {
   bool planned = false;  // this run built a plan
 };
 
+class DeviceStream;
+
 struct RunOptions {
   std::span<const Fence> waits = {};    // waited for before anything reads an input
   std::span<const Fence> signals = {};  // signalled when all outputs are written; poisoned when the run fails after the
@@ -120,6 +122,13 @@ struct RunOptions {
   const std::atomic<bool>* cancel = nullptr;
   RunReport* report = nullptr;
   const void* native_options = nullptr;  // the OrtRunOptions of a run that came through the C ABI, for plugins
+  // A stream of one of the session's EPs that the caller has ordered the run on (borrowed): the EP's work is enqueued
+  // there, after what is there already. Null: the EPs' own streams.
+  DeviceStream* stream = nullptr;
+  // False: the run may return when its work is enqueued, if all of it is on one stream and nobody asks for `signals`.
+  // Then inputs and outputs have to live until that stream is done with them, and what fails later fails the stream:
+  // Session::synchronize() reports it. A plan in which the host takes part is waited for all the same.
+  bool synchronize = true;
 };
 
 class Session;
@@ -188,6 +197,9 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
   virtual Result<Binding> make_binding() = 0;
   // Blocks; runs on this thread and the pool. The second run of a signature allocates nothing.
   virtual Status run(Binding& binding, const RunOptions& options = {}) = 0;
+  // Waits for the runs that have returned before their streams were done (RunOptions::synchronize). Errors: the first
+  // failure among them.
+  virtual Status synchronize() = 0;
   // Convenience: outputs in the model's order, in fresh plain host memory.
   Result<std::vector<Tensor>> run(std::span<const std::pair<std::string, Tensor>> inputs,
                                   const RunOptions& options = {});

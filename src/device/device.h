@@ -5,7 +5,9 @@
 // time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include <tenon/tensor.h>
@@ -35,12 +37,21 @@ class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
   virtual Result<std::unique_ptr<DeviceNotification>> create_notification() = 0;
-  // Hands all enqueued work to the device; does not wait.
+  // Hands all enqueued work to the device; may wait for it, as plugins' streams do.
   virtual Status flush() = 0;
   // The run that used the stream is over (OrtSyncStreamImpl::OnSessionRunEnd).
   virtual Status end_run() = 0;
   // The device's own handle (a cudaStream_t, say); null when there is none.
   virtual void* native_handle() const = 0;
+  // No other stream of the process has or had it.
+  uint64_t id() const { return id_; }
+
+ private:
+  static uint64_t next_id() {
+    static std::atomic<uint64_t> last = 0;
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  const uint64_t id_ = next_id();
 };
 
 // Memory of one place.

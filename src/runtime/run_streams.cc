@@ -21,45 +21,56 @@ Result<bool> RunStreams::make_stream(DeviceProvider& owner, int32_t provider) {
   if (!made.ok()) {
     return std::move(made).status().with_context(format("while making a stream of the EP \"{}\"", owner.name()));
   }
-  at(provider).ep_name = owner.name();
-  at(provider).stream = std::move(made).value();
-  return at(provider).stream != nullptr;
+  One& one = at(provider);
+  one.ep_name = owner.name();
+  one.owned = std::move(made).value();
+  one.own.stream = one.owned.get();
+  return one.owned != nullptr;
+}
+
+void RunStreams::borrow(const DeviceProvider& owner, int32_t provider, DeviceStream& stream) {
+  One& one = at(provider);
+  TENON_TRACE(kSync, "The EP \"{}\" works on the caller's stream {}.", owner.name(), stream.id());
+  one.ep_name = owner.name();
+  one.borrowed.stream = &stream;
+}
+
+void RunStreams::give_back() {
+  for (One& one : streams_) one.borrowed = Lane();
+  used_own_ = false;
 }
 
 Status RunStreams::prepare(DeviceProvider& owner, int32_t provider, int32_t notifications) {
   One& one = at(provider);
-  if (one.stream == nullptr) {
+  if (one.lane().stream == nullptr) {
     TENON_TRY_ASSIGN(const bool made, make_stream(owner, provider));
     if (!made) {
       return device_error("The EP \"{}\" made a stream when the model was loaded, and none now.", owner.name());
     }
   }
-  if (one.end == nullptr) {
-    TENON_TRY_ASSIGN(one.end, make_notification(*one.stream, owner.name()));
+  Lane& lane = one.lane();
+  if (lane.end == nullptr) {
+    TENON_TRY_ASSIGN(lane.end, make_notification(*lane.stream, owner.name()));
   }
-  while (one.notifications.size() < static_cast<size_t>(notifications)) {
-    TENON_TRY_ASSIGN(std::unique_ptr<DeviceNotification> made, make_notification(*one.stream, owner.name()));
-    one.notifications.push_back(std::move(made));
+  while (lane.notifications.size() < static_cast<size_t>(notifications)) {
+    TENON_TRY_ASSIGN(std::unique_ptr<DeviceNotification> made, make_notification(*lane.stream, owner.name()));
+    lane.notifications.push_back(std::move(made));
   }
   return {};
 }
 
 Status RunStreams::notify(int32_t provider, int32_t slot) {
-  return at(provider).notifications[static_cast<size_t>(slot)]->activate();
+  return at(provider).lane().notifications[static_cast<size_t>(slot)]->activate();
 }
 
 Status RunStreams::wait_on_host(int32_t provider, int32_t slot) {
-  One& one = at(provider);
   TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", slot, provider);
-  TENON_TRY(one.stream->flush());
-  return one.notifications[static_cast<size_t>(slot)]->wait_on_host();
+  return at(provider).lane().notifications[static_cast<size_t>(slot)]->wait_on_host();
 }
 
 Status RunStreams::wait_on_device(int32_t provider, int32_t slot, int32_t waiter) {
-  One& one = at(provider);
   TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter, slot, provider);
-  TENON_TRY(one.stream->flush());
-  return one.notifications[static_cast<size_t>(slot)]->wait_on_device(*at(waiter).stream);
+  return at(provider).lane().notifications[static_cast<size_t>(slot)]->wait_on_device(*at(waiter).lane().stream);
 }
 
 Status RunStreams::synchronize() {
@@ -70,12 +81,20 @@ Status RunStreams::synchronize() {
   for (One& one : streams_) {
     if (!one.busy) continue;
     one.busy = false;
-    Status status = one.end->activate();
-    if (status.ok()) status = one.stream->flush();
-    if (status.ok()) status = one.end->wait_on_host();
+    Lane& lane = one.lane();
+    Status status = lane.end->activate();
+    if (status.ok()) status = lane.stream->flush();
+    if (status.ok()) status = lane.end->wait_on_host();
     if (!status.ok()) keep(std::move(status).with_context(format("while waiting for the EP \"{}\"", one.ep_name)));
   }
   return first;
+}
+
+Result<std::unique_ptr<DeviceNotification>> RunStreams::leave(int32_t provider) {
+  One& one = at(provider);
+  TENON_TRY(one.lane().end->activate());
+  one.busy = false;
+  return std::move(one.lane().end);
 }
 
 Status RunStreams::end_run() {
@@ -83,7 +102,7 @@ Status RunStreams::end_run() {
   for (One& one : streams_) {
     if (!one.used) continue;
     one.used = false;
-    Status status = one.stream->end_run();
+    Status status = one.lane().stream->end_run();
     if (first.ok()) first = std::move(status);
   }
   return first;

@@ -11,15 +11,20 @@
 
 namespace tenon {
 
-// Lifetime: the providers outlive it. Threads: one run at a time.
+// Lifetime: the providers outlive it, and it outlives no stream that it borrows. Threads: one run at a time.
 class RunStreams {
  public:
   explicit RunStreams(size_t providers) : streams_(providers) {}
 
   // Of provider `provider` (counted from 1); null when it has none.
-  DeviceStream* stream(int32_t provider) const { return at(provider).stream.get(); }
+  DeviceStream* stream(int32_t provider) const { return at(provider).lane().stream; }
   // False when the provider has none.
   Result<bool> make_stream(DeviceProvider& owner, int32_t provider);
+  // The provider's work goes to `stream`, which is the caller's, until give_back().
+  void borrow(const DeviceProvider& owner, int32_t provider, DeviceStream& stream);
+  void give_back();
+  // Whether work went to a stream that is not borrowed, since the last give_back().
+  bool used_own() const { return used_own_; }
   // Makes what is missing of the stream and its first `notifications` notifications. Once made, they stay.
   Status prepare(DeviceProvider& owner, int32_t provider, int32_t notifications);
   // The point after what was enqueued so far gets the number `slot`.
@@ -28,26 +33,37 @@ class RunStreams {
   Status wait_on_device(int32_t provider, int32_t slot, int32_t waiter);
   // Returns when everything that was enqueued since the last call is done, or was found to have failed.
   Status synchronize();
+  // Instead of synchronize(), for a stream that is left to work: the point after all that was enqueued.
+  Result<std::unique_ptr<DeviceNotification>> leave(int32_t provider);
   // For every stream that was used since the last call.
   Status end_run();
   void mark_used(int32_t provider) {
     One& one = at(provider);
     one.busy = one.used = true;
+    used_own_ = used_own_ || one.borrowed.stream == nullptr;
   }
 
  private:
-  struct One {
-    std::string ep_name;
-    std::unique_ptr<DeviceStream> stream;
+  // A stream and the points on it.
+  struct Lane {
+    DeviceStream* stream = nullptr;
     std::vector<std::unique_ptr<DeviceNotification>> notifications;
     std::unique_ptr<DeviceNotification> end;
+  };
+  struct One {
+    std::string ep_name;
+    std::unique_ptr<DeviceStream> owned;
+    Lane own, borrowed;
     bool busy = false;  // there may be work that nobody has waited for
     bool used = false;
+    Lane& lane() { return borrowed.stream != nullptr ? borrowed : own; }
+    const Lane& lane() const { return borrowed.stream != nullptr ? borrowed : own; }
   };
   One& at(int32_t provider) { return streams_[static_cast<size_t>(provider - 1)]; }
   const One& at(int32_t provider) const { return streams_[static_cast<size_t>(provider - 1)]; }
 
   std::vector<One> streams_;
+  bool used_own_ = false;
 };
 
 }  // namespace tenon

@@ -20,6 +20,19 @@ bool ranges_overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes
   return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
+// On the host, for all that is on a stream now.
+Status wait_for(DeviceStream& stream) {
+  TENON_TRACE(kSync, "The host waits for the caller's stream {}.", stream.id());
+  TENON_TRY_ASSIGN(const std::unique_ptr<DeviceNotification> reached, stream.create_notification());
+  if (reached == nullptr) return device_error("The caller's stream {} made no notification.", stream.id());
+  TENON_TRY(reached->activate());
+  TENON_TRY_CONTEXT(reached->wait_on_host(), "while waiting for the caller's stream {}", stream.id());
+  return {};
+}
+
+// Arenas that a stream has outgrown and may still use; with more, the run waits for the stream.
+constexpr size_t kMaxOutgrownArenas = 4;
+
 }  // namespace
 
 // A run state and an arena, given back at the end of the scope.
@@ -28,11 +41,13 @@ struct Runner::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
+    if (!ends.empty()) leave_to_stream();
+    for (size_t place = 0; place < outgrown.size(); ++place) {
+      for (Arena& arena : outgrown[place]) give_back(place, std::move(arena));
+    }
     if (state == nullptr) return;
     for (size_t place = 0; place < state->held.size(); ++place) {
-      // What a stream may still use is never used again.
-      if (spoiled) state->held[place] = {};
-      session.arenas(place).release(std::exchange(state->held[place], {}));
+      give_back(place, std::exchange(state->held[place], {}));
     }
     if (spoiled) state->drop_handles();
     auto idle = runtime.idle_states.lock();
@@ -54,9 +69,36 @@ struct Runner::Lease {
     if (state == nullptr) state = std::make_unique<RunState>(*runtime.plan, session.pool());
     const std::vector<size_t>& sizes = runtime.plan->arenas;
     for (size_t place = 0; place < sizes.size(); ++place) {
+      if (place < outgrown.size() && take_outgrown(place, sizes[place])) continue;
       TENON_TRY_ASSIGN(state->held[place], session.arenas(place).acquire(sizes[place], state->arena(place)));
     }
     return runtime.plan->handle_blocks.empty() ? Status() : state->hold_handles(session.places());
+  }
+
+  // What a stream may still use is never used again.
+  void give_back(size_t place, Arena arena) const {
+    if (!spoiled) session.arenas(place).release(std::move(arena));
+  }
+
+  void leave_to_stream() {
+    outgrown.resize(session.places().places.size());
+    for (size_t place = 0; state != nullptr && place < outgrown.size(); ++place) {
+      Arena arena = std::exchange(state->held[place], {});
+      if (arena.memory != nullptr) outgrown[place].push_back(std::move(arena));
+    }
+    session.unfinished_runs().put(
+        {.stream_id = stream_id, .ends = std::move(ends), .arenas = std::exchange(outgrown, {})});
+  }
+
+  // The stream's last run worked there, and this one comes after it.
+  bool take_outgrown(size_t place, size_t size_bytes) {
+    std::vector<Arena>& arenas = outgrown[place];
+    const auto found =
+        std::find_if(arenas.begin(), arenas.end(), [&](const Arena& arena) { return arena.size_bytes >= size_bytes; });
+    if (size_bytes == 0 || found == arenas.end()) return false;
+    state->held[place] = std::move(*found);
+    arenas.erase(found);
+    return true;
   }
 
   struct Redirect {
@@ -69,6 +111,11 @@ struct Runner::Lease {
   std::unique_ptr<RunState> state;
   std::vector<Redirect> redirects;  // outputs that are written elsewhere first
   bool spoiled = false;             // the work on the memory may not be over
+  // Memory of earlier runs on the stream, by place. Until this run has been waited for, it is the stream's, up to
+  // `ends`; so is the run's own when it returns early.
+  std::vector<std::vector<Arena>> outgrown;
+  std::vector<std::unique_ptr<DeviceNotification>> ends;
+  uint64_t stream_id = 0;
 };
 
 Status Runner::prepare(const PlanRuntime& runtime, std::span<void* const> inputs) {
@@ -184,6 +231,7 @@ Status Runner::redirect_overlaps(const Plan& plan, std::span<void* const> inputs
 }
 
 Status Runner::run(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs) {
+  if (caller_stream_ != nullptr) TENON_TRY(wait_for_caller_stream(*runtime));
   return session_.has_devices() ? run_on_devices(runtime, inputs) : run_plan(*runtime, inputs);
 }
 
@@ -193,6 +241,9 @@ Status Runner::run_on_devices(const std::shared_ptr<PlanRuntime>& runtime, std::
   GraphCapture* capture = session_.graph_capture();
   const int32_t graph = capture != nullptr ? capture->graph_of(info_) : -1;
   if (graph < 0) return run_between(*runtime, inputs);
+  // A graph belongs to the EP's own stream, and to memory that no later run may be in.
+  may_return_early_ = false;
+  if (caller_stream_ != nullptr) TENON_TRY(wait_for(*std::exchange(caller_stream_, nullptr)));
   TENON_TRY_ASSIGN(const bool replayed, replay(runtime, inputs, graph));
   return replayed ? Status() : run_and_capture(runtime, inputs, graph);
 }
@@ -249,6 +300,7 @@ Status Runner::run_and_capture(const std::shared_ptr<PlanRuntime>& runtime, std:
 
 Status Runner::run_between(PlanRuntime& runtime, std::span<void* const> inputs) {
   std::unique_ptr<RunStreams> streams = session_.take_streams();
+  if (caller_stream_ != nullptr) borrow_stream(*streams);
   device_ = DeviceRun{&session_.places(), streams.get(), ledger_};
   const std::span<const int32_t> active = session_.active_providers();
   Status status;
@@ -268,17 +320,55 @@ Status Runner::run_between(PlanRuntime& runtime, std::span<void* const> inputs) 
   if (status.ok()) status = std::move(ended);
   for (size_t i = 0; i < started; ++i) {
     DeviceProvider& provider = session_.device_provider(active[i]);
-    keep(provider.run_end(info_, /*synchronize=*/true), "ends a run", provider.name());
+    keep(provider.run_end(info_, /*synchronize=*/!returned_early_), "ends a run", provider.name());
   }
   device_.reset();
   // A stream on which something failed is not used again.
-  if (status.ok()) session_.give_streams(std::move(streams));
+  const bool clean = status.ok() || !streams->used_own();
+  streams->give_back();
+  if (clean) session_.give_streams(std::move(streams));
   return status;
+}
+
+Status Runner::wait_for_caller_stream(const PlanRuntime& runtime) {
+  const bool enqueued = runtime.only_stream > 0 && session_.can_use_stream(runtime.only_stream, *caller_stream_);
+  return enqueued ? Status() : wait_for(*caller_stream_);
+}
+
+void Runner::borrow_stream(RunStreams& streams) {
+  for (int32_t number : session_.active_providers()) {
+    if (session_.can_use_stream(number, *caller_stream_))
+      streams.borrow(session_.device_provider(number), number, *caller_stream_);
+  }
+}
+
+Status Runner::take_over(const PlanRuntime& runtime, Lease& lease) {
+  for (int32_t number : session_.active_providers()) {
+    const DeviceStream* stream = device_->streams->stream(number);
+    if (stream == nullptr) continue;
+    std::optional<UnfinishedRun> earlier = session_.unfinished_runs().take(stream->id());
+    if (!earlier) continue;
+    if (runtime.only_stream != number) {
+      TENON_TRY(session_.finish(*std::move(earlier)));
+      continue;
+    }
+    lease.stream_id = stream->id();
+    lease.outgrown = std::move(earlier->arenas);
+    lease.ends = std::move(earlier->ends);
+  }
+  return {};
+}
+
+bool Runner::returns_early(const PlanRuntime& runtime, const Lease& lease) const {
+  if (!may_return_early_ || runtime.only_stream == 0 || !lease.redirects.empty()) return false;
+  return std::all_of(lease.outgrown.begin(), lease.outgrown.end(),
+                     [](const std::vector<Arena>& arenas) { return arenas.size() <= kMaxOutgrownArenas; });
 }
 
 Status Runner::run_plan(PlanRuntime& runtime, std::span<void* const> inputs) {
   const Plan& plan = *runtime.plan;
   Lease lease(*this, runtime);
+  if (device_) TENON_TRY(take_over(runtime, lease));
   TENON_TRY(lease.take(binding_.last_state));
   TENON_TRY(redirect_overlaps(plan, inputs, lease));
   binding_.last_state = lease.state.get();
@@ -287,13 +377,14 @@ Status Runner::run_plan(PlanRuntime& runtime, std::span<void* const> inputs) {
     for (const Arena& arena : lease.state->held) used_memory_->push_back(arena.memory);
     used_memory_->insert(used_memory_->end(), lease.state->handles().begin(), lease.state->handles().end());
   }
-  TENON_TRY(run_steps(plan, lease));
+  TENON_TRY(run_steps(runtime, lease));
   if (plan.cut) TENON_TRY(run_rest(runtime, *lease.state));
   return copy_out(plan, lease);
 }
 
 // Memory is given back, and read, only when no stream works on it any more, also after a failure.
-Status Runner::run_steps(const Plan& plan, Lease& lease) {
+Status Runner::run_steps(const PlanRuntime& runtime, Lease& lease) {
+  const Plan& plan = *runtime.plan;
   if (!device_) return lease.state->run_steps(info_, nullptr);
   for (size_t i = 0; i < plan.uses_stream.size(); ++i) {
     if (!plan.uses_stream[i]) continue;
@@ -301,7 +392,17 @@ Status Runner::run_steps(const Plan& plan, Lease& lease) {
     TENON_TRY(device_->streams->prepare(session_.device_provider(number), number, plan.notifications[i]));
   }
   Status status = lease.state->run_steps(info_, &*device_);
+  if (status.ok() && returns_early(runtime, lease)) {
+    if (Result<std::unique_ptr<DeviceNotification>> end = device_->streams->leave(runtime.only_stream); end.ok()) {
+      lease.ends.clear();
+      lease.ends.push_back(std::move(end).value());
+      lease.stream_id = device_->streams->stream(runtime.only_stream)->id();
+      returned_early_ = true;
+      return {};
+    }
+  }
   Status synchronized = device_->streams->synchronize();
+  lease.ends.clear();
   lease.spoiled = !synchronized.ok();
   return status.ok() ? std::move(synchronized) : std::move(status);
 }

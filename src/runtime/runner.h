@@ -23,7 +23,9 @@ class Runner {
         info_{.native_options = options.native_options,
               .cancel = options.cancel,
               .ledger = ledger,
-              .disallow_copies = session.options().disallow_copies} {}
+              .disallow_copies = session.options().disallow_copies},
+        caller_stream_(options.stream),
+        may_return_early_(!options.synchronize && options.signals.empty()) {}
 
   // Finds memory for the outputs whose sizes the plan knows, and refuses what strict mode or the bound memory forbids.
   // Everything that can be wrong with the call is found here.
@@ -40,7 +42,13 @@ class Runner {
   Result<bool> replay(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs, int32_t graph);
   Status run_and_capture(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs, int32_t graph);
   Status run_plan(PlanRuntime& runtime, std::span<void* const> inputs);
-  Status run_steps(const Plan& plan, Lease& lease);
+  Status run_steps(const PlanRuntime& runtime, Lease& lease);
+  // The work of this run begins after what the caller has put on the stream, on the host where the host takes part.
+  Status wait_for_caller_stream(const PlanRuntime& runtime);
+  void borrow_stream(RunStreams& streams);
+  // What earlier runs left to the streams of this one: waited for, or continued on the same stream.
+  Status take_over(const PlanRuntime& runtime, Lease& lease);
+  bool returns_early(const PlanRuntime& runtime, const Lease& lease) const;
   size_t extent(int32_t place, size_t size_bytes) const;
   size_t extent(const Tensor& tensor) const;
   Status check_outputs_apart(const Plan& plan) const;
@@ -60,6 +68,9 @@ class Runner {
   BindingImpl& binding_;
   CopyLedger* ledger_;
   RunInfo info_;
+  DeviceStream* caller_stream_;  // may be null
+  bool may_return_early_;
+  bool returned_early_ = false;
   std::optional<DeviceRun> device_;                                 // of sessions with other EPs, while they run
   std::vector<std::shared_ptr<std::byte>>* used_memory_ = nullptr;  // where to note it, if somebody asks
   bool planned_ = false;

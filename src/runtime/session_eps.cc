@@ -219,6 +219,29 @@ Tensor SessionImpl::find_placed_constant(const ConstantRef& constant, int32_t pl
   return {};
 }
 
+bool SessionImpl::can_use_stream(int32_t number, const DeviceStream& stream) {
+  return places_.executor(number) == number && device_provider(number).can_use_stream(stream);
+}
+
+Status SessionImpl::finish(UnfinishedRun run) {
+  Status status = run.wait();
+  for (size_t place = 0; place < run.arenas.size() && status.ok(); ++place) {
+    for (Arena& arena : run.arenas[place]) arenas_[place].release(std::move(arena));
+  }
+  return status;
+}
+
+Status SessionImpl::synchronize() {
+  Status first;
+  for (UnfinishedRun& run : unfinished_runs_.take_all()) {
+    Status status = finish(std::move(run));
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+SessionImpl::~SessionImpl() { (void)synchronize(); }
+
 // The lock is held while a constant is copied: whoever wants the same one then finds it.
 Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
                                            CopyLedger* ledger) {

@@ -24,6 +24,7 @@
 #include "runtime/arena_pool.h"
 #include "runtime/run_state.h"
 #include "runtime/run_streams.h"
+#include "runtime/unfinished_runs.h"
 #include "runtime/weight_cache.h"
 
 namespace tenon {
@@ -31,9 +32,10 @@ namespace tenon {
 // A plan with what its runs keep. Threads: any.
 struct PlanRuntime {
   explicit PlanRuntime(std::shared_ptr<Plan> made, size_t cache_size)
-      : plan(std::move(made)), rests(std::in_place, cache_size) {}
+      : plan(std::move(made)), only_stream(tenon::only_stream(*plan)), rests(std::in_place, cache_size) {}
 
   std::shared_ptr<Plan> plan;
+  const int32_t only_stream;  // see unfinished_runs.h
   Guarded<std::vector<std::unique_ptr<RunState>>> idle_states;
   Guarded<SignatureCache<PlanRuntime>> rests;  // what follows a cut, by the shapes and values found there
 };
@@ -42,6 +44,8 @@ struct PlanRuntime {
 struct SessionImpl final : public Session {
  public:
   static Result<std::shared_ptr<Session>> create(Result<Model> model, const SessionOptions& options);
+  // Waits for what streams still do in the session's memory.
+  ~SessionImpl() override;
 
   std::span<const ValueInfo> inputs() const override { return inputs_; }
   std::span<const ValueInfo> outputs() const override { return outputs_; }
@@ -54,6 +58,7 @@ struct SessionImpl final : public Session {
   std::span<const EpAssignment> assignments() const override { return assignments_; }
   Result<Binding> make_binding() override;
   Status run(Binding& binding, const RunOptions& options) override;
+  Status synchronize() override;
   std::span<const ValuePlace> input_places() const override { return input_places_; }
   std::span<const ValuePlace> output_places() const override { return output_places_; }
   Result<Tensor> allocate(DataType type, const Shape& shape, const MemoryPlace& place) override;
@@ -73,6 +78,11 @@ struct SessionImpl final : public Session {
   int64_t place_word(int32_t place, uint32_t alignment) const;
   std::unique_ptr<RunStreams> take_streams();
   void give_streams(std::unique_ptr<RunStreams> streams);
+  UnfinishedRuns& unfinished_runs() { return unfinished_runs_; }
+  // Waits for it, and gives its memory back; what may still be in use is never used again.
+  Status finish(UnfinishedRun run);
+  // Whether work of provider `number` can be enqueued on the caller's `stream`.
+  bool can_use_stream(int32_t number, const DeviceStream& stream);
   // Held by a run while an EP of the session supports only one at a time; null otherwise.
   std::mutex* one_run_at_a_time() { return serial_ ? &serial_mutex_ : nullptr; }
   // The EP that captures graphs, if there is one that may.
@@ -152,6 +162,7 @@ struct SessionImpl final : public Session {
   std::shared_ptr<ThreadPool> pool_, fold_pool_;
   SessionWeightCache weights_;
   std::deque<ArenaPool> arenas_;  // by place
+  UnfinishedRuns unfinished_runs_;
   PlannerOptions planner_options_;
   std::unique_ptr<SubgraphKernels> subgraphs_;  // outlives the plans
   std::unique_ptr<Guarded<SignatureCache<PlanRuntime>>> plans_;

@@ -212,7 +212,8 @@ class FakeAllocator final : public DeviceAllocator {
 
 class FakeTransfer final : public DataTransfer {
  public:
-  FakeTransfer(MemoryPlace place, std::shared_ptr<FakeCounts> counts) : place_(place), counts_(std::move(counts)) {}
+  FakeTransfer(MemoryPlace place, bool stages, std::shared_ptr<FakeCounts> counts)
+      : place_(place), stages_(stages), counts_(std::move(counts)) {}
   bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override {
     const auto mine = [this](const MemoryPlace& place) { return same_memory(place, place_); };
     return (mine(src) && mine(dst)) || (mine(src) && host_can_address(dst)) || (host_can_address(src) && mine(dst));
@@ -226,12 +227,21 @@ class FakeTransfer final : public DataTransfer {
       return {};
     };
     if (stream == nullptr) return work();
+    if (stages_ && host_can_address(src.place())) {
+      std::vector<std::byte> bytes(src.data_as<std::byte>(), src.data_as<std::byte>() + src.size_bytes());
+      static_cast<FakeStream*>(stream)->enqueue([to = dst.data(), bytes = std::move(bytes)]() -> Status {
+        std::memcpy(opened(to), bytes.data(), bytes.size());
+        return {};
+      });
+      return {};
+    }
     static_cast<FakeStream*>(stream)->enqueue(std::move(work));
     return {};
   }
 
  private:
   MemoryPlace place_;
+  bool stages_;
   std::shared_ptr<FakeCounts> counts_;
 };
 
@@ -372,6 +382,9 @@ class FakeProvider final : public DeviceProvider {
     if (!options_.streams) return std::unique_ptr<DeviceStream>();
     return std::unique_ptr<DeviceStream>(std::make_unique<FakeStream>(counts_));
   }
+  bool can_use_stream(const DeviceStream& stream) const override {
+    return dynamic_cast<const FakeStream*>(&stream) != nullptr;
+  }
   bool concurrent_runs() const override { return options_.concurrent; }
   Status run_start(const RunInfo&) override {
     TENON_FAULT_POINT("fake run start");
@@ -411,7 +424,7 @@ class FakeFactory final : public EpFactory {
     if (options_.device_memory) {
       const MemoryPlace place = place_of(options_, MemoryKind::kDefault);
       allocators_.push_back(std::make_shared<FakeAllocator>(place, counts_, options_.handles));
-      transfer_ = std::make_shared<FakeTransfer>(place, counts_);
+      transfer_ = std::make_shared<FakeTransfer>(place, options_.stages_copies, counts_);
     }
     if (options_.host_accessible) {
       allocators_.push_back(std::make_shared<FakeAllocator>(place_of(options_, MemoryKind::kHostAccessible), counts_));
@@ -453,6 +466,21 @@ MemoryPlace FakeDevice::place() const { return place_of(options_, MemoryKind::kD
 MemoryPlace FakeDevice::host_accessible_place() const { return place_of(options_, MemoryKind::kHostAccessible); }
 
 SessionOptions FakeDevice::session_options() const { return {.threads = 1, .eps = {{.ep_name = options_.name}}}; }
+
+std::unique_ptr<DeviceStream> FakeDevice::make_stream() const { return std::make_unique<FakeStream>(counts_); }
+
+void enqueue(DeviceStream& stream, std::function<Status()> work) {
+  static_cast<FakeStream&>(stream).enqueue(std::move(work));
+}
+
+size_t queued(const DeviceStream& stream) { return static_cast<const FakeStream&>(stream).point(); }
+
+size_t done(const DeviceStream& stream) { return static_cast<const FakeStream&>(stream).queue()->done; }
+
+Status work(DeviceStream& stream, size_t count) {
+  const size_t left = queued(stream) - done(stream);
+  return static_cast<FakeStream&>(stream).queue()->run_until(done(stream) + std::min(count, left));
+}
 
 Tensor on_host(const Tensor& tensor) {
   Tensor host = Tensor::allocate(tensor.type(), tensor.shape()).value();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +28,7 @@ struct FakeOptions {
   bool handles = false;    // its DEFAULT memory gives handles, which lie side by side and are no addresses
   uint32_t alignment = 0;  // that its DEFAULT memory has and asks for
   bool drop_constants = false;
+  bool stages_copies = false;  // copies of host memory read it when they are enqueued
   // Instead of claiming what `ops` says.
   std::function<Result<std::vector<Claim>>(const Graph& graph, std::span<const bool> taken)> claim = {};
 };
@@ -51,11 +53,20 @@ class FakeDevice {
   MemoryPlace host_accessible_place() const;  // of its HOST_ACCESSIBLE memory
   // Puts the EP first in the session's list.
   SessionOptions session_options() const;
+  // A stream of the caller's own.
+  std::unique_ptr<DeviceStream> make_stream() const;
 
  private:
   FakeOptions options_;
   std::shared_ptr<FakeCounts> counts_;
 };
+
+// What is enqueued on such a stream, and how much of it has been carried out.
+void enqueue(DeviceStream& stream, std::function<Status()> work);
+size_t queued(const DeviceStream& stream);
+size_t done(const DeviceStream& stream);
+// Carries out the first `count` items that are left; all by default.
+Status work(DeviceStream& stream, size_t count = SIZE_MAX);
 
 // A copy of a tensor, wherever it is, in plain host memory.
 Tensor on_host(const Tensor& tensor);

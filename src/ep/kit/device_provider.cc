@@ -13,6 +13,7 @@ Tensor DeviceProvider::placed_constant(const ConstantRef&, int32_t) const { retu
 GraphCapture* DeviceProvider::graph_capture() { return nullptr; }
 bool DeviceProvider::host_runs(const Node&) const { return false; }
 void DeviceProvider::set_subgraphs(const SubgraphKernels&) {}
+bool DeviceProvider::can_use_stream(const DeviceStream&) const { return false; }
 
 Status DeviceProvider::can_run(const Graph& graph, const Node& node) const {
   if (node.domain == "tenon" && node.op_type == "Region") return {};

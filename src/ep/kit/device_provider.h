@@ -94,6 +94,9 @@ class DeviceProvider : public ExecutionProvider {
   virtual PlaceChoice choose_places(const KernelNode& node) const = 0;
   // Null when the device has no streams: its kernels are done when run() returns.
   virtual Result<std::unique_ptr<DeviceStream>> create_stream() = 0;
+  // Whether kernels can be enqueued on `stream`, which the EP did not make for this session: one of its own device,
+  // made by the same library.
+  virtual bool can_use_stream(const DeviceStream& stream) const;
   // False: the session runs one run at a time.
   virtual bool concurrent_runs() const = 0;
   // True for a region that is one If, Loop or Scan whose kernel the EP had the host make: its bodies run on the CPU EP.

@@ -1,0 +1,54 @@
+#include "runtime/unfinished_runs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "plan/ordering.h"
+
+namespace tenon {
+
+int32_t only_stream(const Plan& plan) {
+  if (plan.steps.empty() || plan.cut != nullptr || !plan.copies.empty()) return 0;
+  // These belong to the run's state, which the next run of any stream may take.
+  if (plan.dynamic_values > 0 || !plan.handle_blocks.empty()) return 0;
+  const int32_t executor = plan.steps.front().executor;
+  const bool alone = std::all_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
+    return step.executor == executor && !reads_when_enqueued(plan, step);
+  });
+  return alone ? executor : 0;
+}
+
+Status UnfinishedRun::wait() {
+  Status first;
+  for (const auto& end : ends) {
+    Status status = end->wait_on_host();
+    if (first.ok()) first = std::move(status);
+  }
+  return std::move(first).with_context("while waiting for a run that returned before its stream had done its work");
+}
+
+std::optional<UnfinishedRun> UnfinishedRuns::take(uint64_t stream_id) {
+  auto runs = runs_.lock();
+  std::optional<UnfinishedRun> taken;
+  for (UnfinishedRun& run : *runs) {
+    if (run.stream_id != stream_id) continue;
+    if (!taken) {
+      taken = std::move(run);
+      continue;
+    }
+    std::move(run.ends.begin(), run.ends.end(), std::back_inserter(taken->ends));
+    for (size_t place = 0; place < run.arenas.size(); ++place) {
+      std::move(run.arenas[place].begin(), run.arenas[place].end(), std::back_inserter(taken->arenas[place]));
+    }
+  }
+  std::erase_if(*runs, [&](const UnfinishedRun& run) { return run.stream_id == stream_id; });
+  return taken;
+}
+
+std::vector<UnfinishedRun> UnfinishedRuns::take_all() {
+  auto runs = runs_.lock();
+  return std::exchange(*runs, {});
+}
+
+}  // namespace tenon

@@ -1,0 +1,43 @@
+// Runs that have returned while a stream still works for them (RunOptions::synchronize = false), and the memory that
+// they work in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/guarded.h"
+#include "device/device.h"
+#include "plan/plan.h"
+#include "runtime/arena_pool.h"
+
+namespace tenon {
+
+// The provider (counted from 1) whose stream carries out the whole plan; 0 when the host or a second stream takes part.
+// Only such a plan needs no wait between its runs on one stream: the stream's order is enough.
+int32_t only_stream(const Plan& plan);
+
+// What a stream still works on, up to the points `ends`. A notification may outlive its stream.
+struct UnfinishedRun {
+  uint64_t stream_id = 0;
+  std::vector<std::unique_ptr<DeviceNotification>> ends;
+  std::vector<std::vector<Arena>> arenas;  // by place
+
+  // On the host, for all of it. Errors: the first failure.
+  Status wait();
+};
+
+// Threads: any.
+class UnfinishedRuns {
+ public:
+  void put(UnfinishedRun run) { runs_.lock()->push_back(std::move(run)); }
+  // All that is left to one stream, as one.
+  std::optional<UnfinishedRun> take(uint64_t stream_id);
+  std::vector<UnfinishedRun> take_all();
+
+ private:
+  Guarded<std::vector<UnfinishedRun>> runs_;
+};
+
+}  // namespace tenon
