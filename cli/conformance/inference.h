@@ -23,7 +23,13 @@ class ReluSession {
   // Null when the session cannot be made; that is the check's failure.
   static std::unique_ptr<ReluSession> create(Check& check);
   // Binds tensors of the import and runs once on `stream`. A failure of run() is the check's.
-  Status try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory);
+  Status try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory) {
+    return try_run(stream, importer, memory, false);
+  }
+  // The same without waiting for the stream; the tensors live as long as this.
+  bool queue(OrtSyncStream* stream, const OrtExternalMemoryHandle* memory) {
+    return check_.expect_ok(try_run(stream, check_.importer(), memory, true), "A run that does not wait");
+  }
   bool run(OrtSyncStream* stream, const OrtExternalMemoryHandle* memory) {
     return check_.expect_ok(try_run(stream, check_.importer(), memory), "A run on imported memory");
   }
@@ -31,7 +37,10 @@ class ReluSession {
 
  private:
   explicit ReluSession(Check& check) : check_(check) {}
+  Status try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory,
+                 bool keep);
   Check& check_;
+  std::vector<Owned<OrtValue>> kept_;
   Owned<OrtSession> session_;
 };
 

@@ -1,7 +1,9 @@
 // Runs on imported memory: S1.7, S1.8.
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "cli/conformance/inference.h"
 #include "cli/conformance/relu_model.h"
@@ -45,7 +47,7 @@ std::unique_ptr<ReluSession> ReluSession::create(Check& check) {
 }
 
 Status ReluSession::try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer,
-                            const OrtExternalMemoryHandle* memory) {
+                            const OrtExternalMemoryHandle* memory, bool keep) {
   const OrtApi& api = check_.api();
   Owned<OrtValue> input, output;
   TENON_TRY(to_status(create_tensor(check_, importer, memory, describe_tensor(check_, relu_shape(), 0), &input),
@@ -57,6 +59,9 @@ Status ReluSession::try_run(OrtSyncStream* stream, OrtExternalResourceImporter* 
   TENON_TRY(to_status(check_.take(api.CreateRunOptions(&raw_options)), "CreateRunOptions"));
   const auto options = check_.host().own(raw_options, api.ReleaseRunOptions);
   api.RunOptionsSetSyncStream(raw_options, stream);
+  if (keep)
+    TENON_TRY(to_status(check_.take(api.AddRunConfigEntry(raw_options, "disable_synchronize_execution_providers", "1")),
+                        "AddRunConfigEntry"));
   const char* input_names[] = {"x"};
   const char* output_names[] = {"y"};
   const OrtValue* inputs[] = {input.get()};
@@ -64,6 +69,10 @@ Status ReluSession::try_run(OrtSyncStream* stream, OrtExternalResourceImporter* 
   TENON_TRY(to_status(
       check_.take(api.Run(session_.get(), raw_options, input_names, inputs, 1, output_names, 1, outputs)), "Run"));
   if (outputs[0] != output.get()) return device_error("Run replaces the output that was bound (S1.8).");
+  if (keep) {
+    kept_.push_back(std::move(input));
+    kept_.push_back(std::move(output));
+  }
   return Status();
 }
 
@@ -132,6 +141,79 @@ void full_inference(Check& check) {
   }
 }
 
+// S1.5: wait, run and signal are queued, frame after frame, before the other side has written anything; each frame is
+// in memory of its own.
+void queued_inference(Check& check) {
+  constexpr int kFrames = 3;
+  constexpr auto kPatience = std::chrono::seconds(5);
+  if (check.importer() == nullptr) return;
+  const auto memory_exporters = check.memory_exporters();
+  const auto semaphore_exporters = check.semaphore_exporters();
+  if (memory_exporters.empty() || semaphore_exporters.empty())
+    return check.skip("The EP imports no memory or no semaphore that this program can make.");
+  for (const auto& semaphore_exporter : semaphore_exporters) {
+    const std::string what = semaphore_exporter->name();
+    check.step(what);
+    auto session = ReluSession::create(check);
+    auto semaphore = semaphore_exporter->make();
+    if (session == nullptr || !check.expect_ok(semaphore.status(), what)) return;
+    std::vector<std::unique_ptr<SharedMemory>> memory;
+    std::vector<Owned<OrtExternalMemoryHandle>> memory_handles;
+    for (int frame = 0; frame < kFrames; ++frame) {
+      auto made = memory_exporters.front()->make(kFrameBytes);
+      if (!check.expect_ok(made.status(), what)) return;
+      memory.push_back(*std::move(made));
+      memory_handles.push_back(import_all(check, *memory.back()));
+      if (memory_handles.back() == nullptr) return;
+    }
+    const auto semaphore_handle = import_all(check, **semaphore);
+    const auto stream = check.stream();
+    if (semaphore_handle == nullptr || stream == nullptr) return;
+
+    std::atomic<bool> queued = false;
+    bool waited = false;
+    std::string wrong;
+    std::thread other([&] {
+      // An EP, or a host, that waits for the semaphore inside of the run would never come back.
+      const auto end = std::chrono::steady_clock::now() + kPatience;
+      while (!queued && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      waited = !queued;
+      for (int frame = 0; frame < kFrames && wrong.empty(); ++frame) {
+        const auto turn = static_cast<uint64_t>(2 * frame);
+        upload(memory[static_cast<size_t>(frame)]->view(), frame);
+        Status status = (*semaphore)->other().signal(turn + 1);
+        if (status.ok()) status = (*semaphore)->other().wait(turn + 2, kLongNs);
+        wrong = status.ok() ? read_back(memory[static_cast<size_t>(frame)]->view(), frame) : status.message();
+      }
+    });
+    bool stopped = false;
+    for (int frame = 0; frame < kFrames && !stopped; ++frame) {
+      const auto turn = static_cast<uint64_t>(2 * frame);
+      check.step(format("{}, queueing frame {}", what, frame));
+      stopped = !check.expect_ok(check.take(check.interop().WaitSemaphore(check.importer(), semaphore_handle.get(),
+                                                                          stream.get(), turn + 1)),
+                                 "WaitSemaphore") ||
+                !session->queue(stream.get(), memory_handles[static_cast<size_t>(frame)].get()) ||
+                !check.expect_ok(check.take(check.interop().SignalSemaphore(check.importer(), semaphore_handle.get(),
+                                                                            stream.get(), turn + 2)),
+                                 "SignalSemaphore");
+    }
+    queued = true;
+    check.step(format("{}, the frames' work", what));
+    if (stopped) (void)(*semaphore)->other().signal(1'000'000);
+    other.join();
+    if (stopped) return;
+    if (!wrong.empty()) check.fail(format("{}: {}", what, wrong));
+    check.expect_ok(check.host().wait_for(stream.get()), "The stream, after all frames");
+    if (!waited) continue;
+    const std::string text =
+        format("{}: a run with disable_synchronize_execution_providers waits for its stream.", what);
+    // The simulated EP leaves no reason to; others may have one.
+    check.host().sim() != nullptr ? check.fail(text) : check.note(text);
+  }
+}
+
 // S1.8: where to allocate for a session.
 void devices_of_inputs_and_outputs(Check& check) {
   auto session = ReluSession::create(check);
@@ -153,6 +235,7 @@ void devices_of_inputs_and_outputs(Check& check) {
 const std::vector<CheckEntry> kInferenceChecks = {
     {"SessionNamesItsDevices", "S1.8", &devices_of_inputs_and_outputs},
     {"FullInferenceWithExternalMemory", "S1.7", &full_inference},
+    {"QueuedInferenceWithExternalMemory", "S1.5", &queued_inference},
 };
 
 }  // namespace tenon::conformance

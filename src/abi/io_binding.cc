@@ -197,11 +197,13 @@ void ort_api::ClearBoundOutputs(OrtIoBinding* binding_ptr) noexcept {
 
 // A run waits for what its inputs need, and has written its outputs when it returns.
 OrtStatus* ort_api::SynchronizeBoundInputs(OrtIoBinding* binding_ptr) noexcept {
-  return check_pointers("SynchronizeBoundInputs", {{"binding_ptr", binding_ptr}});
+  if (OrtStatus* bad = check_pointers("SynchronizeBoundInputs", {{"binding_ptr", binding_ptr}})) return bad;
+  return guarded([&] { return to_ort(binding_ptr->session.main->core->synchronize()); });
 }
 
 OrtStatus* ort_api::SynchronizeBoundOutputs(OrtIoBinding* binding_ptr) noexcept {
-  return check_pointers("SynchronizeBoundOutputs", {{"binding_ptr", binding_ptr}});
+  if (OrtStatus* bad = check_pointers("SynchronizeBoundOutputs", {{"binding_ptr", binding_ptr}})) return bad;
+  return guarded([&] { return to_ort(binding_ptr->session.main->core->synchronize()); });
 }
 
 OrtStatus* ort_api::RunWithBinding(OrtSession* session, const OrtRunOptions* run_options,

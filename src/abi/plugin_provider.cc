@@ -503,6 +503,14 @@ Result<std::unique_ptr<DeviceStream>> PluginProvider::create_stream() {
   return std::unique_ptr<DeviceStream>(std::move(stream));
 }
 
+bool PluginProvider::can_use_stream(const DeviceStream& stream) const {
+  const auto* plugin = dynamic_cast<const PluginStream*>(&stream);
+  if (plugin == nullptr || !stream_device_ || !factory_->stream_aware()) return false;
+  const OrtMemoryDevice& device = plugin->device();
+  return plugin->is_kept_by(factory_.get()) && device.type == stream_device_->type &&
+         device.vendor_id == stream_device_->vendor_id && device.device_id == stream_device_->device_id;
+}
+
 Status PluginProvider::run_start(const RunInfo& info) {
   if (on_run_start_.absent()) return {};
   static const OrtRunOptions defaults;

@@ -42,6 +42,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Tensor placed_constant(const ConstantRef& constant, int32_t place) const override;
   PlaceChoice choose_places(const KernelNode& node) const override;
   Result<std::unique_ptr<DeviceStream>> create_stream() override;
+  bool can_use_stream(const DeviceStream& stream) const override;
   bool concurrent_runs() const override { return concurrent_; }
   bool host_runs(const Node& region) const override;
   void set_subgraphs(const SubgraphKernels& subgraphs) override { subgraphs_ = &subgraphs; }

@@ -27,6 +27,9 @@ class PluginStream final : public DeviceStream {
   Status end_run() override;
   void* native_handle() const override;
   OrtSyncStream* ort() { return &ort_; }
+  const OrtMemoryDevice& device() const { return ort_.device; }
+  // Whether `owner` is what the stream keeps alive.
+  bool is_kept_by(const void* owner) const { return keep_.get() == owner; }
 
  private:
   PluginStream(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device,

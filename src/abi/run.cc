@@ -15,7 +15,8 @@ namespace {
 // A binding for one run, given back at its end with nothing in it that the program may want freed.
 class BindingLease {
  public:
-  explicit BindingLease(CoreSession& core) : core_(core) {}
+  explicit BindingLease(CoreSession& core, std::unique_ptr<RunBinding> run = nullptr)
+      : core_(core), run_(std::move(run)) {}
   BindingLease(const BindingLease&) = delete;
   BindingLease& operator=(const BindingLease&) = delete;
   ~BindingLease() {
@@ -46,6 +47,8 @@ class BindingLease {
   }
 
   RunBinding& run() { return *run_; }
+  // To another lease of the same session.
+  std::unique_ptr<RunBinding> hand_over() { return std::move(run_); }
   // What an earlier run wrote for its program, this one leaves alone.
   void forget_other_outputs() {
     for (size_t i = 0; i < run_->outputs.size(); ++i)
@@ -92,16 +95,16 @@ bool overrides_initializer(const OrtSession& session, const RunCall& call) {
 }
 
 // The same model with its overridable initializers as inputs, made when a run first gives one.
-OrtStatus* overriding_core(OrtSession& session, CoreSession** out) {
+OrtStatus* overriding_core(OrtSession& session, std::shared_ptr<CoreSession>* out) {
   auto overriding = session.overriding.lock();
   if (*overriding == nullptr) {
     SessionOptions options = session.core_options;
     options.initializers_as_inputs = true;
     Result<std::shared_ptr<Session>> made = session.load(options);
     if (!made.ok()) return to_ort(made.status());
-    *overriding = std::make_unique<CoreSession>(*std::move(made));
+    *overriding = std::make_shared<CoreSession>(*std::move(made));
   }
-  *out = overriding->get();
+  *out = *overriding;
   return nullptr;
 }
 
@@ -180,15 +183,66 @@ OrtStatus* fetch_outputs(CoreSession& core, RunBinding& run, const RunCall& call
   return nullptr;
 }
 
-OrtStatus* run_core(OrtSession& session, CoreSession& core, const RunCall& call) {
-  BindingLease lease(core);
+// Anything but "0" disables, as in the reference.
+bool waits_for_devices(const OrtRunOptions& options) {
+  const char* disabled = options.config_entries.find("disable_synchronize_execution_providers");
+  return disabled == nullptr || std::string_view(disabled) == "0";
+}
+
+// The stream of the CPU device that the run is left to; null when the run is done before it returns. What a program has
+// not given memory for, or what a profile measures, cannot be left to later; nor can another EP's part.
+CpuStream* stream_of_queued_run(const OrtSession& session, const CoreSession& core, const RunCall& call) {
+  const OrtRunOptions* options = call.options;
+  if (options == nullptr || options->sync_stream == nullptr || waits_for_devices(*options)) [[likely]]
+    return nullptr;
+  if (session.profile != nullptr || options->profiling || session.custom_ops != nullptr) return nullptr;
+  for (const OrtValue* given : call.outputs)
+    if (given == nullptr || given->kind == ONNX_TYPE_UNKNOWN) return nullptr;
+  for (const EpAssignment& part : core.core->assignments())
+    if (part.ep_name != "CPUExecutionProvider") return nullptr;
+  return CpuStream::from(*options->sync_stream);
+}
+
+// Puts the run behind what the stream has; its failure is the stream's. The program keeps the memory of its tensors
+// until then.
+OrtStatus* queue_run(OrtSession& session, const std::shared_ptr<CoreSession>& core, BindingLease& lease,
+                     const RunCall& call, CpuStream& stream) {
+  struct QueuedRun {
+    QueuedRun(std::shared_ptr<OrtEnv> env_of_session, std::shared_ptr<CoreSession> of, std::unique_ptr<RunBinding> run)
+        : env(std::move(env_of_session)), core(std::move(of)), lease(*core, std::move(run)) {}
+    std::shared_ptr<OrtEnv> env;
+    std::shared_ptr<CoreSession> core;
+    BindingLease lease;
+    std::vector<std::pair<size_t, Shape>> given;  // outputs, with the shapes of the program's values
+  };
+  auto queued = std::make_shared<QueuedRun>(session.env, core, lease.hand_over());
+  for (size_t i = 0; i < call.output_names.size(); ++i)
+    queued->given.emplace_back(find_value(core->core->outputs(), call.output_names[i], i),
+                               call.outputs[i]->tensor.shape());
+  return to_ort(stream.queue().enqueue([queued]() -> Status {
+    Session& session = *queued->core->core;
+    Binding& binding = queued->lease.run().binding;
+    TENON_TRY(session.run(binding));
+    for (const auto& [index, given] : queued->given) {
+      const Shape shape = binding.output(index).shape();
+      TENON_INVALID_IF(!(shape == given), "The OrtValue for output \"{}\" has shape {}, and the run gives {}.",
+                       session.outputs()[index].name, given.to_string(), shape.to_string());
+    }
+    return Status();
+  }));
+}
+
+OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& core, const RunCall& call) {
+  BindingLease lease(*core);
   if (OrtStatus* bad = lease.take()) return bad;
   RunBinding& run = lease.run();
-  if (OrtStatus* bad = bind_inputs(session, core, run, call)) return bad;
-  if (OrtStatus* bad = bind_outputs(core, run, call)) return bad;
+  if (OrtStatus* bad = bind_inputs(session, *core, run, call)) return bad;
+  if (OrtStatus* bad = bind_outputs(*core, run, call)) return bad;
   lease.forget_other_outputs();
-  if (OrtStatus* bad = run_binding(session, core, run.binding, call.options)) return bad;
-  return fetch_outputs(core, run, call);
+  if (CpuStream* stream = stream_of_queued_run(session, *core, call)) [[unlikely]]
+    return queue_run(session, core, lease, call, *stream);
+  if (OrtStatus* bad = run_binding(session, *core, run.binding, call.options)) return bad;
+  return fetch_outputs(*core, run, call);
 }
 
 }  // namespace
@@ -203,11 +257,16 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
         return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
       run.cancel = &options->terminate;
       run.native_options = options;
+      run.synchronize = waits_for_devices(*options);
     }
     const int64_t begin_ns = profiled ? monotonic_ns() : 0;
     Status status;
-    if (options != nullptr && options->sync_stream != nullptr)
-      status = wait_for_stream(*options->sync_stream, &options->terminate);
+    if (options != nullptr && options->sync_stream != nullptr) {
+      if (CpuStream::from(*options->sync_stream) != nullptr)
+        status = wait_for_stream(*options->sync_stream, &options->terminate);
+      else
+        run.stream = options->sync_stream->stream;
+    }
     if (status.ok()) status = core.core->run(binding, run);
     if (profiled) [[unlikely]] {
       const int64_t end_ns = monotonic_ns();
@@ -226,11 +285,11 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
 OrtStatus* run_session(OrtSession& session, const RunCall& call) noexcept {
   if (OrtStatus* bad = check_call(call)) return bad;
   return guarded([&]() -> OrtStatus* {
-    CoreSession* core = session.main.get();
-    if (overrides_initializer(session, call)) {
-      if (OrtStatus* bad = overriding_core(session, &core)) return bad;
-    }
-    return run_core(session, *core, call);
+    if (!overrides_initializer(session, call)) [[likely]]
+      return run_core(session, session.main, call);
+    std::shared_ptr<CoreSession> core;
+    if (OrtStatus* bad = overriding_core(session, &core)) return bad;
+    return run_core(session, core, call);
   });
 }
 

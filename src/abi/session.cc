@@ -74,7 +74,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
     return ort_error(ORT_NOT_IMPLEMENTED, "{}None of the custom operators of its domain serves a node. {}", load_prefix,
                      core.status().message());
   if (!core.ok()) return load_error(core.status(), load_prefix);
-  session.main = std::make_unique<CoreSession>(*std::move(core));
+  session.main = std::make_shared<CoreSession>(*std::move(core));
   if (!session.core().overridable_initializers().empty()) session.load = std::move(load);
   describe_parts(session);
   describe_memory(session);

@@ -64,10 +64,10 @@ struct OrtSession {
   OrtSessionOptions options;
   std::unique_ptr<tenon::abi::CustomOpEp> custom_ops;  // null without custom operators; `load` names it again
   tenon::abi::PluginSession plugins;
-  std::unique_ptr<tenon::abi::CoreSession> main;
-  tenon::abi::CoreLoader load;  // kept only if the model has initializers that runs may override
+  std::shared_ptr<tenon::abi::CoreSession> main;  // shared with runs that a stream has queued
+  tenon::abi::CoreLoader load;                    // kept only if the model has initializers that runs may override
   tenon::SessionOptions core_options;
-  tenon::Guarded<std::unique_ptr<tenon::abi::CoreSession>> overriding;
+  tenon::Guarded<std::shared_ptr<tenon::abi::CoreSession>> overriding;
   std::vector<OrtMemoryInfo> input_memory, output_memory;
   std::vector<OrtEpAssignedSubgraph> parts;
   std::vector<const OrtEpAssignedSubgraph*> part_pointers;
