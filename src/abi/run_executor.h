@@ -1,11 +1,13 @@
 // The thread on which a session's asynchronous runs work, one after the other. It starts with the first of them.
 //
-// Lifetime: the destructor waits for the runs that are queued.
+// Lifetime: the destructor waits for the runs that are queued. A program may release its session in a run's callback:
+// then the destructor carries them out itself, and the thread ends when the callback returns.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -24,12 +26,19 @@ class RunExecutor {
   Status post(std::function<void()> work);
 
  private:
-  void loop();
+  // Shared with the thread, which may outlive the executor.
+  struct Queue {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> items;
+    bool stop = false;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
-  bool stop_ = false;
+    // Null when there is nothing.
+    std::function<void()> take_locked();
+  };
+  static void loop(Queue& queue);
+
+  const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
   std::thread thread_;
 };
 
