@@ -38,31 +38,47 @@ void warn(const Status& status) {
   if (!status.ok()) log_warning("interop", "{}", status.message());
 }
 
+#define TENON_IMPORTER_MEMBER_(name)                                   \
+  PluginMember<decltype(OrtExternalResourceImporterImpl::name)> name = \
+      TENON_MEMBER(impl, OrtExternalResourceImporterImpl, name)
+
+// Read once: an importer's functions stay what they are, and imports come by the frame.
+struct ImporterMembers {
+  explicit ImporterMembers(Impl* from) : impl(from) {}
+  Impl* impl;
+  TENON_IMPORTER_MEMBER_(Release);
+  TENON_IMPORTER_MEMBER_(CanImportMemory);
+  TENON_IMPORTER_MEMBER_(ImportMemory);
+  TENON_IMPORTER_MEMBER_(ReleaseMemory);
+  TENON_IMPORTER_MEMBER_(CreateTensorFromMemory);
+  TENON_IMPORTER_MEMBER_(CanImportSemaphore);
+  TENON_IMPORTER_MEMBER_(ImportSemaphore);
+  TENON_IMPORTER_MEMBER_(ReleaseSemaphore);
+  TENON_IMPORTER_MEMBER_(WaitSemaphore);
+  TENON_IMPORTER_MEMBER_(SignalSemaphore);
+};
+#undef TENON_IMPORTER_MEMBER_
+
 class PluginImporter final : public DeviceImporter {
  public:
   PluginImporter(std::string who, Impl* impl, OrtMemoryDevice device, std::shared_ptr<PluginLibrary> keep)
-      : keep_(std::move(keep)),
-        who_(std::move(who)),
-        impl_(impl),
-        device_(device),
-        release_(TENON_MEMBER(impl, OrtExternalResourceImporterImpl, Release)) {}
+      : keep_(std::move(keep)), who_(std::move(who)), impl_(impl), members_(impl), device_(device) {}
   ~PluginImporter() override {
-    if (!release_.absent()) warn(call_value(who_, release_, impl_));
+    if (!members_.Release.absent()) warn(call_value(who_, members_.Release, impl_));
   }
 
   Result<bool> can_import_memory(uint32_t kind) const override {
-    const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, CanImportMemory);
-    return call_value(who_, member, impl_, as_enum<OrtExternalMemoryHandleType>(kind));
+    return call_value(who_, members_.CanImportMemory, impl_, as_enum<OrtExternalMemoryHandleType>(kind));
   }
   Result<bool> can_import_semaphore(uint32_t kind) const override {
-    const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, CanImportSemaphore);
-    return call_value(who_, member, impl_, as_enum<OrtExternalSemaphoreType>(kind));
+    return call_value(who_, members_.CanImportSemaphore, impl_, as_enum<OrtExternalSemaphoreType>(kind));
   }
   Result<std::shared_ptr<DeviceMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) override;
   Result<std::shared_ptr<DeviceSemaphore>> import_semaphore(const OrtExternalSemaphoreDescriptor& descriptor) override;
 
   const std::string& who() const { return who_; }
   Impl* impl() const { return impl_; }
+  const ImporterMembers& members() const { return members_; }
   // A stream of another device cannot order this one's work.
   Status check_stream(const OrtSyncStream& stream) const {
     TENON_INVALID_IF(CpuStream::from(stream) != nullptr || stream.impl == nullptr ||
@@ -76,8 +92,8 @@ class PluginImporter final : public DeviceImporter {
   const std::shared_ptr<PluginLibrary> keep_;
   const std::string who_;
   Impl* const impl_;
+  const ImporterMembers members_;
   const OrtMemoryDevice device_;
-  const PluginMember<decltype(Impl::Release)> release_;
 };
 
 // Releases a plugin's handle: through the handle itself, as ONNX Runtime does, which has no importer there.
@@ -96,17 +112,16 @@ class PluginMemory final : public DeviceMemory {
   PluginMemory(std::shared_ptr<PluginImporter> importer, OrtExternalMemoryHandle* handle)
       : importer_(std::move(importer)), handle_(handle) {}
   ~PluginMemory() override {
-    Impl* impl = importer_->impl();
-    release_handle(importer_->who(), impl, handle_,
+    release_handle(importer_->who(), importer_->impl(), handle_,
                    TENON_MEMBER_OF_(handle_, handle_->version, OrtExternalMemoryHandle, Release),
-                   TENON_MEMBER(impl, OrtExternalResourceImporterImpl, ReleaseMemory));
+                   importer_->members().ReleaseMemory);
   }
 
   Result<std::unique_ptr<OrtValue>> create_tensor(const OrtExternalTensorDescriptor& descriptor,
                                                   const ImportedView& view,
                                                   const std::shared_ptr<DeviceMemory>& self) override {
     Impl* impl = importer_->impl();
-    const auto member = TENON_MEMBER(impl, OrtExternalResourceImporterImpl, CreateTensorFromMemory);
+    const auto& member = importer_->members().CreateTensorFromMemory;
     OrtValue* made = nullptr;
     TENON_TRY(call(importer_->who(), member, impl, handle_, &descriptor, &made));
     if (made == nullptr || !is_readable(made, sizeof(OrtValue)))
@@ -138,23 +153,18 @@ class PluginSemaphore final : public DeviceSemaphore {
   PluginSemaphore(std::shared_ptr<PluginImporter> importer, OrtExternalSemaphoreHandle* handle)
       : importer_(std::move(importer)), handle_(handle) {}
   ~PluginSemaphore() override {
-    Impl* impl = importer_->impl();
-    release_handle(importer_->who(), impl, handle_,
+    release_handle(importer_->who(), importer_->impl(), handle_,
                    TENON_MEMBER_OF_(handle_, handle_->version, OrtExternalSemaphoreHandle, Release),
-                   TENON_MEMBER(impl, OrtExternalResourceImporterImpl, ReleaseSemaphore));
+                   importer_->members().ReleaseSemaphore);
   }
 
   Status wait(OrtSyncStream& stream, uint64_t value) override {
     TENON_TRY(importer_->check_stream(stream));
-    Impl* impl = importer_->impl();
-    return call(importer_->who(), TENON_MEMBER(impl, OrtExternalResourceImporterImpl, WaitSemaphore), impl, handle_,
-                &stream, value);
+    return call(importer_->who(), importer_->members().WaitSemaphore, importer_->impl(), handle_, &stream, value);
   }
   Status signal(OrtSyncStream& stream, uint64_t value) override {
     TENON_TRY(importer_->check_stream(stream));
-    Impl* impl = importer_->impl();
-    return call(importer_->who(), TENON_MEMBER(impl, OrtExternalResourceImporterImpl, SignalSemaphore), impl, handle_,
-                &stream, value);
+    return call(importer_->who(), importer_->members().SignalSemaphore, importer_->impl(), handle_, &stream, value);
   }
 
  private:
@@ -163,7 +173,7 @@ class PluginSemaphore final : public DeviceSemaphore {
 };
 
 Result<std::shared_ptr<DeviceMemory>> PluginImporter::import_memory(const OrtExternalMemoryDescriptor& descriptor) {
-  const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, ImportMemory);
+  const auto& member = members_.ImportMemory;
   OrtExternalMemoryHandle* handle = nullptr;
   TENON_TRY(call(who_, member, impl_, &descriptor, &handle));
   TENON_TRY(check_object(who_, "OrtExternalMemoryHandle", handle, member.name));
@@ -173,7 +183,7 @@ Result<std::shared_ptr<DeviceMemory>> PluginImporter::import_memory(const OrtExt
 
 Result<std::shared_ptr<DeviceSemaphore>> PluginImporter::import_semaphore(
     const OrtExternalSemaphoreDescriptor& descriptor) {
-  const auto member = TENON_MEMBER(impl_, OrtExternalResourceImporterImpl, ImportSemaphore);
+  const auto& member = members_.ImportSemaphore;
   OrtExternalSemaphoreHandle* handle = nullptr;
   TENON_TRY(call(who_, member, impl_, &descriptor, &handle));
   TENON_TRY(check_object(who_, "OrtExternalSemaphoreHandle", handle, member.name));

@@ -42,14 +42,14 @@ Guarded<std::vector<Mapping>>& known_mappings() {
   return mappings;
 }
 
-// All of [start, end) lies in mappings that `fits` accepts.
+// All of [start, end) lies in mappings that `fits` accepts. The system lists them in the order of their addresses.
 template <typename Fits>
 bool covered(const std::vector<Mapping>& mappings, uintptr_t start, uintptr_t end, Fits fits) {
-  for (const Mapping& mapping : mappings) {
-    if (mapping.end <= start) continue;
-    if (mapping.start > start || !fits(mapping)) return false;
-    if (mapping.end >= end) return true;
-    start = mapping.end;
+  auto at = std::upper_bound(mappings.begin(), mappings.end(), start,
+                             [](uintptr_t address, const Mapping& mapping) { return address < mapping.end; });
+  for (; at != mappings.end() && at->start <= start && fits(*at); ++at) {
+    if (at->end >= end) return true;
+    start = at->end;
   }
   return false;
 }
