@@ -99,4 +99,12 @@ Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_h
   return handle;
 }
 
+Status check_device_uuid(const ExternalHandle& handle, const DeviceUuid& importer) {
+  TENON_INVALID_IF(
+      handle.device_uuid && *handle.device_uuid != importer,
+      "TenonExternalMemoryInfo.device_uuid says that device {} made the memory; device {} cannot import it.",
+      uuid_text(*handle.device_uuid), uuid_text(importer));
+  return Status();
+}
+
 }  // namespace tenon

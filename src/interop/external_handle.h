@@ -37,4 +37,8 @@ struct ExternalHandle {
 // is no handle, a negative fd, an unknown version or flag, an inner kind that contradicts the outer one.
 Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_handle);
 
+// kInvalidArgument, naming both devices, for memory that another device than `importer` made. Memory whose device is
+// not known is not checked.
+Status check_device_uuid(const ExternalHandle& handle, const DeviceUuid& importer);
+
 }  // namespace tenon

@@ -39,6 +39,12 @@ Result<std::shared_ptr<ExternalMemory>> map_memory(const ExternalHandle& handle,
 
 }  // namespace
 
+DeviceUuid sim_device_uuid(int32_t number) {
+  DeviceUuid uuid{'t', 'e', 'n', 'o', 'n', '-', 's', 'i', 'm'};
+  uuid.back() = static_cast<uint8_t>(number);
+  return uuid;
+}
+
 bool sim_can_import_memory(uint32_t handle_type) {
   return handle_type == TENON_EXTERNAL_MEMORY_DESCRIBED ||
          find_handle_kind(static_cast<ExternalMemoryKind>(handle_type)) != nullptr;
@@ -55,6 +61,7 @@ Result<std::shared_ptr<SimImport>> SimImport::import(std::shared_ptr<SimDevice> 
   TENON_INVALID_IF(size_bytes == 0, "size_bytes is 0.");
   TENON_TRY(device->faults().hit(SimStep::import_memory));
   TENON_TRY_ASSIGN(const ExternalHandle handle, read_external_handle(handle_type, native_handle));
+  TENON_TRY(check_device_uuid(handle, sim_device_uuid(device->number())));
   const auto end = checked_add(offset_bytes, size_bytes);
   TENON_INVALID_IF(!end, "offset_bytes ({}) plus size_bytes ({}) overflow.", offset_bytes, size_bytes);
   std::shared_ptr<SimImport> import(new SimImport(std::move(device), size_bytes));

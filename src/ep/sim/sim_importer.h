@@ -9,6 +9,7 @@
 #include "ep/kit/plugin_importer.h"
 #include "ep/sim/nt_handles.h"
 #include "ep/sim/sim_device.h"
+#include "interop/external_handle.h"
 
 namespace tenon::sim {
 
@@ -37,6 +38,9 @@ class SimImport {
   std::shared_ptr<ExternalMemory> memory_;  // null for NT handles
   SimCounters::Live counted_{counters().imported_memories};
 };
+
+// What TenonExternalMemoryInfo.device_uuid says of memory that a simulated device made.
+DeviceUuid sim_device_uuid(int32_t number);
 
 bool sim_can_import_memory(uint32_t handle_type);
 bool sim_can_import_semaphore(uint32_t type);
