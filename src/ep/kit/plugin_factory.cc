@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
+
+#include "ep/kit/abi_since.h"
 
 namespace tenon::plugin {
 
@@ -123,6 +126,34 @@ EpFactory::EpFactory(const HostApi& host, FactoryIdentity identity, Features fea
       });
     };
   }
+  if (features.graphics_interop && host_.version() >= abi_since::kOrtEpFactory_InitGraphicsInterop)
+    set_graphics_members();
+}
+
+void EpFactory::set_graphics_members() {
+  OrtEpFactory::InitGraphicsInterop = [](OrtEpFactory* table, const OrtEpDevice* device,
+                                         const OrtGraphicsInteropConfig* config) noexcept -> OrtStatus* {
+    auto& factory = *static_cast<EpFactory*>(table);
+    return factory.host_.guarded([&]() -> Status {
+      TENON_INVALID_IF(device == nullptr || config == nullptr,
+                       "InitGraphicsInterop gets no device, or no configuration.");
+      TENON_INVALID_IF(config->version < abi_since::kOrtEpFactory_InitGraphicsInterop,
+                       "OrtGraphicsInteropConfig.version ({}) is unknown; the first is {}.", config->version,
+                       abi_since::kOrtEpFactory_InitGraphicsInterop);
+      int32_t api = 0;  // hosts pass on what the program says, also what is no graphics API
+      std::memcpy(&api, &config->graphics_api, sizeof(api));
+      TENON_INVALID_IF(api != ORT_GRAPHICS_API_D3D12 && api != ORT_GRAPHICS_API_VULKAN,
+                       "OrtGraphicsInteropConfig.graphics_api ({}) names no graphics API.", api);
+      return factory.init_graphics_interop(device, *config, factory.host_.read_pairs(config->additional_options));
+    });
+  };
+  OrtEpFactory::DeinitGraphicsInterop = [](OrtEpFactory* table, const OrtEpDevice* device) noexcept -> OrtStatus* {
+    auto& factory = *static_cast<EpFactory*>(table);
+    return factory.host_.guarded([&]() -> Status {
+      TENON_INVALID_IF(device == nullptr, "DeinitGraphicsInterop gets no device.");
+      return factory.deinit_graphics_interop(device);
+    });
+  };
 }
 
 OrtEpFactory* EpFactory::release_to_host(std::unique_ptr<EpFactory> factory) { return factory.release(); }
@@ -175,6 +206,14 @@ Result<std::unique_ptr<Importer>> EpFactory::create_importer(const OrtEpDevice*)
 
 Result<OrtCompiledModelCompatibility> EpFactory::validate_compiled_model(std::string_view) {
   return OrtCompiledModelCompatibility_EP_NOT_APPLICABLE;
+}
+
+Status EpFactory::init_graphics_interop(const OrtEpDevice*, const OrtGraphicsInteropConfig&, const TextPairs&) {
+  return unsupported("{} has no graphics interop.", identity_.ep_name);
+}
+
+Status EpFactory::deinit_graphics_interop(const OrtEpDevice*) {
+  return unsupported("{} has no graphics interop.", identity_.ep_name);
 }
 
 }  // namespace tenon::plugin

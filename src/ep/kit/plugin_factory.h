@@ -45,6 +45,7 @@ class EpFactory : private OrtEpFactory {
     bool streams = false;
     bool importer = false;
     bool compiled_model_validation = false;
+    bool graphics_interop = false;  // in hosts of API 25 and newer
   };
 
   EpFactory(const HostApi& host, FactoryIdentity identity, Features features);
@@ -72,12 +73,19 @@ class EpFactory : private OrtEpFactory {
   // Null: this device has none.
   virtual Result<std::unique_ptr<Importer>> create_importer(const OrtEpDevice* device);
   virtual Result<OrtCompiledModelCompatibility> validate_compiled_model(std::string_view info);
+  // S1.9. The configuration's version and graphics API are known ones; `options` are its additional options. No host
+  // keeps the order for the EP: a second init without a deinit between has to be refused.
+  virtual Status init_graphics_interop(const OrtEpDevice* device, const OrtGraphicsInteropConfig& config,
+                                       const TextPairs& options);
+  // Also called without an init before it: then nothing is to be done.
+  virtual Status deinit_graphics_interop(const OrtEpDevice* device);
 
   // A hardware device of the plugin's own. The factory keeps it until it is released.
   Result<const OrtHardwareDevice*> make_hardware_device(OrtHardwareDeviceType type, uint32_t device_id,
                                                         const TextPairs& metadata);
 
  private:
+  void set_graphics_members();
   Status get_supported_devices(std::span<const OrtHardwareDevice* const> devices, std::span<OrtEpDevice*> room,
                                size_t* count);
 

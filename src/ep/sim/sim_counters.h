@@ -22,7 +22,8 @@ namespace tenon::sim {
           X(device_blocks) X(device_bytes) X(host_blocks) X(host_bytes) X(total_runs) X(total_items) X(total_kernels) \
               X(total_copies) X(total_copied_bytes) X(total_scratch_takes) X(total_order_violations)                  \
                   X(total_sync_stream_reads) X(total_old_stream_reads) X(total_host_waits) X(total_device_waits)      \
-                      X(total_faults) X(total_synchronous_calls)
+                      X(total_faults) X(total_synchronous_calls) X(total_overlapping_runs) X(graphics_interops)       \
+                          X(total_graphics_inits) X(total_graphics_deinits)
 // clang-format on
 
 struct SimCounters {
@@ -57,7 +58,7 @@ SimCounters& counters();
           X(wait_on_device) X(wait_on_host) X(create_data_transfer) X(copy) X(kernel) X(create_kernel)              \
               X(kernel_registry) X(create_importer) X(import_memory) X(map) X(create_tensor) X(import_semaphore)    \
                   X(wait_semaphore) X(signal_semaphore) X(create_profiler) X(start_profiling) X(end_profiling)      \
-                      X(write_context) X(read_context)
+                      X(write_context) X(read_context) X(init_graphics) X(deinit_graphics)
 // clang-format on
 
 enum class SimStep : uint8_t {

@@ -193,7 +193,7 @@ Result<bool> SimEp::is_concurrent_run_supported() { return host().version() >= 2
 Status SimEp::on_run_start(const OrtRunOptions*) {
   TENON_TRY(runtime_->hit(SimStep::on_run_start));
   ++counters().total_runs;
-  runtime_->runs.start();
+  if (runtime_->runs.start() > 1) ++counters().total_overlapping_runs;
   return Status();
 }
 

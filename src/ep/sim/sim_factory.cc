@@ -36,7 +36,7 @@ Result<std::unique_ptr<SimFactory>> SimFactory::create(const HostApi& host) {
 
 SimFactory::SimFactory(const HostApi& host)
     : EpFactory(host, {.ep_name = kSimEpName, .vendor = "Tenon", .vendor_id = kSimVendorId, .version = "0.1.0"},
-                {.streams = true, .importer = true, .compiled_model_validation = true}) {}
+                {.streams = true, .importer = true, .compiled_model_validation = true, .graphics_interop = true}) {}
 
 Status SimFactory::add_memory(int32_t number, SimMemory::Kind kind, const char* name) {
   OrtMemoryInfo* info = nullptr;
@@ -72,7 +72,8 @@ Result<std::vector<plugin::DeviceOffer>> SimFactory::offer_devices(std::span<con
                      make_hardware_device(OrtHardwareDeviceType_GPU, static_cast<uint32_t>(number),
                                           {{"is_virtual", "1"}, {"Description", "Tenon's simulated device"}}));
     plugin::DeviceOffer offer{.hardware = hardware,
-                              .metadata = {{"sim_device", number == 0 ? "full" : "no_host_accessible"}}};
+                              .metadata = {{"sim_device", number == 0 ? "full" : "no_host_accessible"},
+                                           {"device_uuid", uuid_text(sim_device_uuid(number))}}};
     for (const Memory& memory : memories_)
       if (memory.number == number) offer.allocators.push_back(memory.info.get());
     offers.push_back(std::move(offer));
@@ -145,5 +146,37 @@ Result<OrtCompiledModelCompatibility> SimFactory::validate_compiled_model(std::s
   return info == kSimCompatibility ? OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL
                                    : OrtCompiledModelCompatibility_EP_UNSUPPORTED;
 }
+
+// S1.9, as a mock: it records what it is told, and holds the order that the ABI asks for.
+Status SimFactory::init_graphics_interop(const OrtEpDevice* device, const OrtGraphicsInteropConfig& config,
+                                         const plugin::TextPairs& options) {
+  TENON_TRY(process_faults().hit(SimStep::init_graphics));
+  const std::optional<int32_t> number = device_number(host().ort().EpDevice_Device(device));
+  TENON_UNSUPPORTED_IF(!number || *number != 0, "Only simulated device 0 has graphics interop.");
+  TENON_INVALID_IF(config.graphics_api == ORT_GRAPHICS_API_D3D12 && config.command_queue == nullptr,
+                   "OrtGraphicsInteropConfig.command_queue is null; D3D12 shares a queue.");
+  if (!options.empty())
+    return invalid_argument(
+        "OrtGraphicsInteropConfig.additional_options has \"{}\", which the simulated device does not know.",
+        options.front().first);
+  auto queues = graphics_queues_.lock();
+  TENON_INVALID_IF(queues->contains(*number),
+                   "Graphics interop of simulated device {} is initialised already, with queue {}.", *number,
+                   queues->at(*number));
+  queues->emplace(*number, config.command_queue);
+  ++counters().graphics_interops;
+  ++counters().total_graphics_inits;
+  return Status();
+}
+
+Status SimFactory::deinit_graphics_interop(const OrtEpDevice* device) {
+  TENON_TRY(process_faults().hit(SimStep::deinit_graphics));
+  const std::optional<int32_t> number = device_number(host().ort().EpDevice_Device(device));
+  ++counters().total_graphics_deinits;
+  if (number && graphics_queues_.lock()->erase(*number) > 0) --counters().graphics_interops;
+  return Status();
+}
+
+SimFactory::~SimFactory() { counters().graphics_interops -= static_cast<int64_t>(graphics_queues_.lock()->size()); }
 
 }  // namespace tenon::sim

@@ -1,6 +1,7 @@
 // The factory of the simulated EP: its devices, and what a session makes of them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -16,6 +17,7 @@ inline constexpr const char* kSimEpName = "TenonSimExecutionProvider";
 class SimFactory final : public plugin::EpFactory {
  public:
   static Result<std::unique_ptr<SimFactory>> create(const plugin::HostApi& host);
+  ~SimFactory() override;
 
   // By device number; null for one that there is not.
   std::shared_ptr<SimDevice> device(int32_t number) const;
@@ -42,10 +44,15 @@ class SimFactory final : public plugin::EpFactory {
                                                             const plugin::TextPairs& options) override;
   Result<std::unique_ptr<plugin::Importer>> create_importer(const OrtEpDevice* device) override;
   Result<OrtCompiledModelCompatibility> validate_compiled_model(std::string_view info) override;
+  Status init_graphics_interop(const OrtEpDevice* device, const OrtGraphicsInteropConfig& config,
+                               const plugin::TextPairs& options) override;
+  Status deinit_graphics_interop(const OrtEpDevice* device) override;
 
   std::vector<std::shared_ptr<SimDevice>> devices_;
   std::vector<Memory> memories_;
   std::atomic<uint64_t> streams_made_{0};
+  // Devices in a graphics context, with the queue that they were given.
+  Guarded<std::map<int32_t, void*>> graphics_queues_;
   SimCounters::Live counted_{counters().factories};
 };
 

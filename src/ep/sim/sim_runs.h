@@ -16,7 +16,12 @@ namespace tenon::sim {
 
 class SimRuns {
  public:
-  void start() { (*runs_.lock())[std::this_thread::get_id()] = {}; }
+  // How many runs are under way, this one included.
+  size_t start() {
+    auto runs = runs_.lock();
+    (*runs)[std::this_thread::get_id()] = {};
+    return runs->size();
+  }
 
   // Work of this thread's run is queued on `stream`. No effect outside of a run.
   void use(const std::shared_ptr<SimStream>& stream) {
