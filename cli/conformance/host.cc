@@ -106,13 +106,14 @@ Status Host::find_device(const HostOptions& options) {
   size_t count = 0;
   TENON_TRY(to_status(take(api_->GetEpDevices(env_, &devices, &count)), "GetEpDevices"));
   std::set<std::string> names;
+  size_t seen = 0;
   for (size_t i = 0; i < count; ++i) {
     const std::string name = api_->EpDevice_EpName(devices[i]);
     names.insert(name);
     const bool wanted = !options.ep_name.empty()          ? name == options.ep_name
                         : !options.plugin_library.empty() ? name != "CPUExecutionProvider"
                                                           : name == "CPUExecutionProvider";
-    if (wanted && device_ == nullptr) device_ = devices[i];
+    if (wanted && device_ == nullptr && seen++ == options.device) device_ = devices[i];
   }
   if (device_ == nullptr) {
     std::string list;
@@ -146,14 +147,20 @@ Result<Owned<OrtSyncStream>> Host::create_stream() const {
   return own(stream, api_->ReleaseSyncStream);
 }
 
-Result<Owned<OrtSession>> Host::create_session(const std::vector<std::byte>& model) const {
+Result<Owned<OrtSession>> Host::create_session(const std::vector<std::byte>& model,
+                                               const std::map<std::string, std::string>& ep_options) const {
   OrtSessionOptions* raw_options = nullptr;
   TENON_TRY(to_status(take(api_->CreateSessionOptions(&raw_options)), "CreateSessionOptions"));
   const auto options = own(raw_options, api_->ReleaseSessionOptions);
   TENON_TRY(to_status(take(api_->SetIntraOpNumThreads(raw_options, 1)), "SetIntraOpNumThreads"));
-  TENON_TRY(to_status(
-      take(api_->SessionOptionsAppendExecutionProvider_V2(raw_options, env_, &device_, 1, nullptr, nullptr, 0)),
-      "SessionOptionsAppendExecutionProvider_V2"));
+  std::vector<const char*> keys, values;
+  for (const auto& [key, value] : ep_options) {
+    keys.push_back(key.c_str());
+    values.push_back(value.c_str());
+  }
+  TENON_TRY(to_status(take(api_->SessionOptionsAppendExecutionProvider_V2(raw_options, env_, &device_, 1, keys.data(),
+                                                                          values.data(), keys.size())),
+                      "SessionOptionsAppendExecutionProvider_V2"));
   OrtSession* session = nullptr;
   TENON_TRY(to_status(take(api_->CreateSessionFromArray(env_, model.data(), model.size(), raw_options, &session)),
                       "CreateSessionFromArray"));

@@ -6,6 +6,7 @@
 
 #include <tenon/onnxruntime_c_api.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ struct HostOptions {
   std::string plugin_name;
   std::string plugin_library;  // empty: no plugin, an EP of the host's own
   std::string ep_name;         // empty: the plugin's first
+  size_t device = 0;           // which of the EP's devices
 };
 
 class Host {
@@ -74,7 +76,8 @@ class Host {
   Result<Owned<OrtExternalResourceImporter>> create_importer() const;
   Result<Owned<OrtSyncStream>> create_stream() const;
   // A session of `model` on the device under test.
-  Result<Owned<OrtSession>> create_session(const std::vector<std::byte>& model) const;
+  Result<Owned<OrtSession>> create_session(const std::vector<std::byte>& model,
+                                           const std::map<std::string, std::string>& ep_options = {}) const;
   // Waits on the host for all that was queued on `stream`. kUnsupported for a stream without an implementation.
   Status wait_for(OrtSyncStream* stream) const;
 

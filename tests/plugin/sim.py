@@ -13,7 +13,7 @@ VERSION = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 FULL, NO_HOST_ACCESSIBLE, CPU = "full", "no_host_accessible", "cpu"
 LIVE = ["factories", "eps", "compiled_nodes", "compute_states", "kernels", "allocators", "data_transfers", "streams",
         "notifications", "importers", "imported_memories", "imported_semaphores", "imported_tensors", "profilers",
-        "nt_handles", "device_blocks", "device_bytes", "host_blocks", "host_bytes"]
+        "nt_handles", "device_blocks", "device_bytes", "host_blocks", "host_bytes", "graphics_interops"]
 
 
 class TestApi:
