@@ -1,38 +1,6 @@
 /* Threads of the env: made by the program's functions, used by sessions that have none of their own. */
-#include <pthread.h>
-
+#include "custom_threads.h"
 #include "drop_in.h"
-
-static int made, joined;
-
-struct Worker {
-  OrtThreadWorkerFn function;
-  void* parameter;
-};
-
-static void* thread_main(void* data) {
-  struct Worker worker = *(struct Worker*)data;
-  free(data);
-  worker.function(worker.parameter);
-  return NULL;
-}
-
-static OrtCustomThreadHandle make_thread(void* options, OrtThreadWorkerFn function, void* parameter) {
-  pthread_t* thread = malloc(sizeof(*thread));
-  struct Worker* worker = malloc(sizeof(*worker));
-  worker->function = function;
-  worker->parameter = parameter;
-  if (options != (void*)&made) abort();
-  ++made;
-  if (pthread_create(thread, NULL, thread_main, worker) != 0) abort();
-  return (OrtCustomThreadHandle)thread;
-}
-
-static void join_thread(OrtCustomThreadHandle handle) {
-  pthread_join(*(pthread_t*)handle, NULL);
-  free((void*)handle);
-  ++joined;
-}
 
 int main(int argc, char** argv) {
   OrtThreadingOptions* threads = NULL;
@@ -50,7 +18,7 @@ int main(int argc, char** argv) {
   check("3 threads", ort->SetGlobalIntraOpNumThreads(threads, 3));
   check("1 between operators", ort->SetGlobalInterOpNumThreads(threads, 1));
   check("create function", ort->SetGlobalCustomCreateThreadFn(threads, make_thread));
-  check("creation options", ort->SetGlobalCustomThreadCreationOptions(threads, &made));
+  check("creation options", ort->SetGlobalCustomThreadCreationOptions(threads, &threads_made));
   check("join function", ort->SetGlobalCustomJoinThreadFn(threads, join_thread));
   check("env", ort->CreateEnvWithGlobalThreadPools(ORT_LOGGING_LEVEL_FATAL, "drop_in", threads, &env));
   ort->ReleaseThreadingOptions(threads);
@@ -66,9 +34,9 @@ int main(int argc, char** argv) {
   ort->ReleaseSession(a);
   ort->ReleaseSession(b);
   ort->ReleaseSessionOptions(options);
-  printf("made %d, joined %d\n", made, joined);
+  printf("made %d, joined %d\n", threads_made, threads_joined);
   ort->ReleaseMemoryInfo(cpu);
   ort->ReleaseEnv(env);
-  printf("made %d, joined %d\nend\n", made, joined);
+  printf("made %d, joined %d\nend\n", threads_made, threads_joined);
   return 0;
 }

@@ -1,4 +1,5 @@
 /* Session options: each setter, and what a session that is made with it does differently. */
+#include "custom_threads.h"
 #include "drop_in.h"
 
 static OrtSessionOptions* fresh(void) {
@@ -199,41 +200,6 @@ static void providers(void) {
   printf("CPU is available: %d\n", has_cpu);
   MUST(ort->ReleaseAvailableProviders(available, count));
   ort->ReleaseSessionOptions(options);
-}
-
-static int threads_made, threads_joined;
-struct Worker {
-  OrtThreadWorkerFn function;
-  void* parameter;
-};
-
-/* A thread that does its work when it is joined would hang the pool, so this makes real ones. */
-#include <pthread.h>
-
-static void* thread_main(void* data) {
-  struct Worker* worker = data;
-  struct Worker copy = *worker;
-  free(worker);
-  copy.function(copy.parameter);
-  return NULL;
-}
-
-static OrtCustomThreadHandle make_thread(void* options, OrtThreadWorkerFn function, void* parameter) {
-  pthread_t* thread = malloc(sizeof(*thread));
-  struct Worker* worker = malloc(sizeof(*worker));
-  worker->function = function;
-  worker->parameter = parameter;
-  if (options != (void*)&threads_made) abort();
-  ++threads_made;
-  if (pthread_create(thread, NULL, thread_main, worker) != 0) abort();
-  return (OrtCustomThreadHandle)thread;
-}
-
-static void join_thread(OrtCustomThreadHandle handle) {
-  pthread_t* thread = (pthread_t*)handle;
-  pthread_join(*thread, NULL);
-  free(thread);
-  ++threads_joined;
 }
 
 static void custom_threads(void) {
