@@ -32,7 +32,8 @@ std::string read_back(const std::byte* memory, int frame) {
   const auto* floats = reinterpret_cast<const float*>(memory + kReluBytes);
   for (int64_t i = 0; i < kReluCount; ++i) {
     const float expected = std::fmax(0.0f, relu_input(frame, i));
-    if (floats[i] != expected) return format("frame {}: element {} is {} instead of {}", frame, i, floats[i], expected);
+    if (floats[i] != expected)
+      return tenon::format("frame {}: element {} is {} instead of {}", frame, i, floats[i], expected);
   }
   return "";
 }
@@ -90,7 +91,7 @@ void full_inference(Check& check) {
   if (session == nullptr) return;
   for (const auto& memory_exporter : memory_exporters) {
     for (const auto& semaphore_exporter : semaphore_exporters) {
-      const std::string what = format("{}, {}", memory_exporter->name(), semaphore_exporter->name());
+      const std::string what = tenon::format("{}, {}", memory_exporter->name(), semaphore_exporter->name());
       check.step(what);
       auto memory = memory_exporter->make(kFrameBytes);
       auto semaphore = semaphore_exporter->make();
@@ -120,7 +121,7 @@ void full_inference(Check& check) {
       });
       for (int frame = 0; frame < kFrames && !ended; ++frame) {
         const auto turn = static_cast<uint64_t>(2 * frame);
-        check.step(format("{}, frame {}", what, frame));
+        check.step(tenon::format("{}, frame {}", what, frame));
         if (!check.expect_ok(check.take(check.interop().WaitSemaphore(check.importer(), semaphore_handle.get(),
                                                                       stream.get(), turn + 1)),
                              "WaitSemaphore") ||
@@ -136,7 +137,7 @@ void full_inference(Check& check) {
       }
       other.join();
       if (stopped) return;
-      if (!wrong.empty()) check.fail(format("{}: {}", what, wrong));
+      if (!wrong.empty()) check.fail(tenon::format("{}: {}", what, wrong));
     }
   }
 }
@@ -190,7 +191,7 @@ void queued_inference(Check& check) {
     bool stopped = false;
     for (int frame = 0; frame < kFrames && !stopped; ++frame) {
       const auto turn = static_cast<uint64_t>(2 * frame);
-      check.step(format("{}, queueing frame {}", what, frame));
+      check.step(tenon::format("{}, queueing frame {}", what, frame));
       stopped = !check.expect_ok(check.take(check.interop().WaitSemaphore(check.importer(), semaphore_handle.get(),
                                                                           stream.get(), turn + 1)),
                                  "WaitSemaphore") ||
@@ -200,15 +201,15 @@ void queued_inference(Check& check) {
                                  "SignalSemaphore");
     }
     queued = true;
-    check.step(format("{}, the frames' work", what));
+    check.step(tenon::format("{}, the frames' work", what));
     if (stopped) (void)(*semaphore)->other().signal(1'000'000);
     other.join();
     if (stopped) return;
-    if (!wrong.empty()) check.fail(format("{}: {}", what, wrong));
+    if (!wrong.empty()) check.fail(tenon::format("{}: {}", what, wrong));
     check.expect_ok(check.host().wait_for(stream.get()), "The stream, after all frames");
     if (!waited) continue;
     const std::string text =
-        format("{}: a run with disable_synchronize_execution_providers waits for its stream.", what);
+        tenon::format("{}: a run with disable_synchronize_execution_providers waits for its stream.", what);
     // The simulated EP leaves no reason to; others may have one.
     check.host().sim() != nullptr ? check.fail(text) : check.note(text);
   }
