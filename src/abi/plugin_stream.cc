@@ -11,12 +11,9 @@ namespace {
 
 class PluginNotification final : public DeviceNotification {
  public:
-  PluginNotification(std::string who, OrtSyncNotificationImpl* impl, OrtSyncStream& producer,
-                     std::shared_ptr<const void> keep)
-      : keep_(std::move(keep)),
-        who_(std::move(who)),
+  PluginNotification(std::shared_ptr<PluginStream::Made> producer, OrtSyncNotificationImpl* impl)
+      : producer_(std::move(producer)),
         impl_(impl),
-        producer_(producer),
         release_(TENON_MEMBER(impl, OrtSyncNotificationImpl, Release)),
         activate_(TENON_MEMBER(impl, OrtSyncNotificationImpl, Activate)),
         wait_on_device_(TENON_MEMBER(impl, OrtSyncNotificationImpl, WaitOnDevice)),
@@ -24,32 +21,30 @@ class PluginNotification final : public DeviceNotification {
 
   ~PluginNotification() override {
     if (release_.absent()) return;
-    const Status status = call_value(who_, release_, impl_);
+    const Status status = call_value(producer_->who, release_, impl_);
     if (!status.ok()) log_warning("plugin", "{}", status.message());
   }
 
   Status activate() override {
-    TENON_TRY(call(who_, activate_, impl_));
+    TENON_TRY(call(producer_->who, activate_, impl_));
     sync_id_ = next_sync_id();
-    producer_.sync_id.store(sync_id_, std::memory_order_relaxed);
+    producer_->ort.sync_id.store(sync_id_, std::memory_order_relaxed);
     return {};
   }
 
   Status wait_on_device(DeviceStream& waiter) override {
     OrtSyncStream* consumer = to_ort(&waiter);
     if (consumer == nullptr) return wait_on_host();
-    TENON_TRY(call(who_, wait_on_device_, impl_, consumer));
-    (*consumer->waited.lock())[&producer_] = sync_id_;
+    TENON_TRY(call(producer_->who, wait_on_device_, impl_, consumer));
+    (*consumer->waited.lock())[&producer_->ort] = sync_id_;
     return {};
   }
 
-  Status wait_on_host() override { return call(who_, wait_on_host_, impl_); }
+  Status wait_on_host() override { return call(producer_->who, wait_on_host_, impl_); }
 
  private:
-  const std::shared_ptr<const void> keep_;
-  const std::string who_;
+  const std::shared_ptr<PluginStream::Made> producer_;
   OrtSyncNotificationImpl* const impl_;
-  OrtSyncStream& producer_;
   uint64_t sync_id_ = 0;
   PluginMember<decltype(OrtSyncNotificationImpl::Release)> release_;
   PluginMember<decltype(OrtSyncNotificationImpl::Activate)> activate_;
@@ -73,44 +68,49 @@ Result<std::unique_ptr<PluginStream>> PluginStream::create(std::string who, OrtS
                                                            const OrtMemoryDevice& device,
                                                            std::shared_ptr<const void> keep) {
   TENON_TRY(check_object(who, "OrtSyncStreamImpl", impl, "CreateSyncStreamForDevice"));
-  std::unique_ptr<PluginStream> stream(new PluginStream(std::move(who), impl, device, std::move(keep)));
-  TENON_TRY(stream->create_notification_.check(stream->who_));
+  auto made = std::make_shared<Made>(std::move(who), impl, device, std::move(keep));
+  std::unique_ptr<PluginStream> stream(new PluginStream(std::move(made)));
+  TENON_TRY(stream->create_notification_.check(stream->made_->who));
   return stream;
 }
 
-PluginStream::PluginStream(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device,
-                           std::shared_ptr<const void> keep)
-    : keep_(std::move(keep)),
-      who_(std::move(who)),
-      release_(TENON_MEMBER(impl, OrtSyncStreamImpl, Release)),
-      get_handle_(TENON_MEMBER(impl, OrtSyncStreamImpl, GetHandle)),
-      create_notification_(TENON_MEMBER(impl, OrtSyncStreamImpl, CreateNotification)),
-      flush_(TENON_MEMBER(impl, OrtSyncStreamImpl, Flush)),
-      end_run_(TENON_MEMBER(impl, OrtSyncStreamImpl, OnSessionRunEnd)) {
-  ort_.impl = impl;
-  ort_.stream = this;
-  ort_.device = device;
+PluginStream::Made::Made(std::string name, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device,
+                         std::shared_ptr<const void> keep_alive)
+    : keep(std::move(keep_alive)), who(std::move(name)), release(TENON_MEMBER(impl, OrtSyncStreamImpl, Release)) {
+  ort.impl = impl;
+  ort.device = device;
 }
 
-PluginStream::~PluginStream() {
-  if (release_.absent()) return;
-  const Status status = call_value(who_, release_, ort_.impl);
+PluginStream::Made::~Made() {
+  if (release.absent()) return;
+  const Status status = call_value(who, release, ort.impl);
   if (!status.ok()) log_warning("plugin", "{}", status.message());
 }
 
-Result<std::unique_ptr<DeviceNotification>> PluginStream::create_notification() {
-  OrtSyncNotificationImpl* impl = nullptr;
-  TENON_TRY(call(who_, create_notification_, ort_.impl, &impl));
-  TENON_TRY(check_object(who_, "OrtSyncNotificationImpl", impl, create_notification_.name));
-  return std::unique_ptr<DeviceNotification>(std::make_unique<PluginNotification>(who_, impl, ort_, keep_));
+PluginStream::PluginStream(std::shared_ptr<Made> made)
+    : made_(std::move(made)),
+      get_handle_(TENON_MEMBER(made_->ort.impl, OrtSyncStreamImpl, GetHandle)),
+      create_notification_(TENON_MEMBER(made_->ort.impl, OrtSyncStreamImpl, CreateNotification)),
+      flush_(TENON_MEMBER(made_->ort.impl, OrtSyncStreamImpl, Flush)),
+      end_run_(TENON_MEMBER(made_->ort.impl, OrtSyncStreamImpl, OnSessionRunEnd)) {
+  made_->ort.stream = this;
 }
 
-Status PluginStream::flush() { return flush_.absent() ? Status() : call(who_, flush_, ort_.impl); }
-Status PluginStream::end_run() { return end_run_.absent() ? Status() : call(who_, end_run_, ort_.impl); }
+PluginStream::~PluginStream() { made_->ort.stream = nullptr; }
+
+Result<std::unique_ptr<DeviceNotification>> PluginStream::create_notification() {
+  OrtSyncNotificationImpl* impl = nullptr;
+  TENON_TRY(call(made_->who, create_notification_, made_->ort.impl, &impl));
+  TENON_TRY(check_object(made_->who, "OrtSyncNotificationImpl", impl, create_notification_.name));
+  return std::unique_ptr<DeviceNotification>(std::make_unique<PluginNotification>(made_, impl));
+}
+
+Status PluginStream::flush() { return flush_.absent() ? Status() : call(made_->who, flush_, made_->ort.impl); }
+Status PluginStream::end_run() { return end_run_.absent() ? Status() : call(made_->who, end_run_, made_->ort.impl); }
 
 void* PluginStream::native_handle() const {
   if (get_handle_.absent()) return nullptr;
-  const Result<void*> handle = call_value(who_, get_handle_, ort_.impl);
+  const Result<void*> handle = call_value(made_->who, get_handle_, made_->ort.impl);
   return handle.ok() ? *handle : nullptr;
 }
 

@@ -26,19 +26,27 @@ class PluginStream final : public DeviceStream {
   Status flush() override;
   Status end_run() override;
   void* native_handle() const override;
-  OrtSyncStream* ort() { return &ort_; }
-  const OrtMemoryDevice& device() const { return ort_.device; }
+  OrtSyncStream* ort() { return &made_->ort; }
+  const OrtMemoryDevice& device() const { return made_->ort.device; }
   // Whether `owner` is what the stream keeps alive.
-  bool is_kept_by(const void* owner) const { return keep_.get() == owner; }
+  bool is_kept_by(const void* owner) const { return made_->keep.get() == owner; }
+
+  // What the plugin made, released by the last holder: notifications may outlive their stream, and a plugin's need not
+  // be able to.
+  struct Made {
+    Made(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device, std::shared_ptr<const void> keep);
+    ~Made();
+
+    const std::shared_ptr<const void> keep;
+    const std::string who;
+    OrtSyncStream ort;
+    PluginMember<decltype(OrtSyncStreamImpl::Release)> release;
+  };
 
  private:
-  PluginStream(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device,
-               std::shared_ptr<const void> keep);
+  explicit PluginStream(std::shared_ptr<Made> made);
 
-  const std::shared_ptr<const void> keep_;
-  const std::string who_;
-  OrtSyncStream ort_;
-  PluginMember<decltype(OrtSyncStreamImpl::Release)> release_;
+  const std::shared_ptr<Made> made_;
   PluginMember<decltype(OrtSyncStreamImpl::GetHandle)> get_handle_;
   PluginMember<decltype(OrtSyncStreamImpl::CreateNotification)> create_notification_;
   PluginMember<decltype(OrtSyncStreamImpl::Flush)> flush_;

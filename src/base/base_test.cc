@@ -12,6 +12,7 @@
 #include "base/deadline.h"
 #include "base/env.h"
 #include "base/fault.h"
+#include "base/format.h"
 #include "base/guarded.h"
 #include "base/log.h"
 #include "base/testing.h"
@@ -92,7 +93,7 @@ TEST(Trace, AnUnknownTopicIsWarnedAbout) {
 }
 
 TEST(TraceFile, IsOneJsonArrayOfSpansWhateverTheNames) {
-  const std::string path = ::testing::TempDir() + "tenon_trace_test.json";
+  const std::string path = ::testing::TempDir() + tenon::format("tenon_trace_test_{}.json", ::getpid());
   ASSERT_THAT(open_trace_file(path), is_ok());
   {
     TraceSpan outer("run", "quote \" back\\slash \n \xff end");

@@ -112,6 +112,7 @@ class FakeStream final : public DeviceStream, public std::enable_shared_from_thi
     size_t done = 0;
     Status failure;
 
+    size_t point() const { return done + items.size(); }
     Status run_until(size_t point) {
       const std::lock_guard lock(device_mutex());
       while (done < point && !items.empty()) {
@@ -134,7 +135,7 @@ class FakeStream final : public DeviceStream, public std::enable_shared_from_thi
     const std::lock_guard lock(device_mutex());
     queue_->items.push_back(std::move(work));
   }
-  size_t point() const { return queue_->done + queue_->items.size(); }
+  size_t point() const { return queue_->point(); }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
 
   Result<std::unique_ptr<DeviceNotification>> create_notification() override;
@@ -153,28 +154,27 @@ class FakeStream final : public DeviceStream, public std::enable_shared_from_thi
 class FakeNotification final : public DeviceNotification {
  public:
   FakeNotification(FakeStream& stream, std::shared_ptr<FakeCounts> counts)
-      : stream_(stream), counts_(std::move(counts)) {}
+      : queue_(stream.queue()), counts_(std::move(counts)) {}
 
   Status activate() override {
     TENON_FAULT_POINT("fake notification");
-    point_ = stream_.point();
+    point_ = queue_->point();
     return {};
   }
   Status wait_on_device(DeviceStream& waiter) override {
     TENON_FAULT_POINT("fake wait on the device");
     ++counts_->waits_on_device;
-    static_cast<FakeStream&>(waiter).enqueue(
-        [queue = stream_.queue(), point = point_] { return queue->run_until(point); });
+    static_cast<FakeStream&>(waiter).enqueue([queue = queue_, point = point_] { return queue->run_until(point); });
     return {};
   }
   Status wait_on_host() override {
     ++counts_->waits_on_host;
-    TENON_TRY(stream_.queue()->run_until(point_));
+    TENON_TRY(queue_->run_until(point_));
     return fault_point("fake wait on the host");
   }
 
  private:
-  FakeStream& stream_;
+  const std::shared_ptr<FakeStream::Queue> queue_;
   std::shared_ptr<FakeCounts> counts_;
   size_t point_ = 0;
 };

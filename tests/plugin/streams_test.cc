@@ -154,6 +154,26 @@ TEST_F(Streams, ARunOnTheProgramsStreamReturnsBeforeItsSemaphore) {
   }
 }
 
+// The program has waited for its stream itself, and releases it first.
+TEST_F(Streams, AStreamMayGoBeforeTheSessionThatRanOnIt) {
+  use();
+  auto stream = host().create_stream();
+  ASSERT_THAT(stream, is_ok());
+  auto chain = session({"Neg", "Neg", "Neg"}, {});
+  const auto x = allocate(OrtDeviceMemoryType_DEFAULT), y = allocate(OrtDeviceMemoryType_DEFAULT);
+  ASSERT_TRUE(chain != nullptr && x != nullptr && y != nullptr);
+  std::vector<float> values = numbers(), result(kCount);
+  const auto from = wrap(values), to = wrap(result);
+  ASSERT_THAT(copy(from.get(), x.get()), is_ok());
+  OrtValue* out = y.get();
+  ASSERT_THAT(run(chain.get(), x.get(), &out, options(stream->get(), true).get()), is_ok());
+  ASSERT_THAT(host().wait_for(stream->get()), is_ok());
+  stream->reset();
+  ASSERT_THAT(copy(y.get(), to.get()), is_ok());
+  EXPECT_THAT(result, ElementsAreArray(chain_of(values, {"Neg"})));
+  chain.reset();
+}
+
 // What fails after the run has returned poisons what the program signals behind it; another stream goes on.
 TEST_F(Streams, AFailureAfterTheRunPoisonsTheSignal) {
   use();

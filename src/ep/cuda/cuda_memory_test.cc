@@ -249,7 +249,9 @@ TEST_F(CudaMemoryTest, ANullOfTheExternalAllocatorIsOutOfMemory) {
               has_status(StatusCode::kResourceExhausted, HasSubstr("gpu_external_alloc")));
   EXPECT_EQ(emptied, 1);
   refuse = false;
-  EXPECT_THAT(session->device_memory()->allocate(100), is_ok());
+  const Result<void*> block = session->device_memory()->allocate(100);
+  ASSERT_THAT(block, is_ok());
+  session->device_memory()->free(*block);
 }
 
 // S4.3: sessions side by side, each with its own allocator or none.
