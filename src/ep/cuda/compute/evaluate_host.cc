@@ -188,9 +188,14 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
         out.reals.push_back(in[which].reals[at[which]]);
     });
   }
-  if (op == "Range" && in.size() == 3 && in[0].whole) {
-    Numbers out{.shape = shape};
-    for (int64_t i = 0; i < shape.element_count(); ++i) out.ints.push_back(in[0].ints[0] + i * in[2].ints[0]);
+  if (op == "Range" && in.size() == 3 && in[0].size() == 1 && in[2].size() == 1 && in[0].whole == in[2].whole) {
+    Numbers out{.shape = shape, .whole = in[0].whole};
+    for (int64_t i = 0; i < shape.element_count(); ++i) {
+      if (out.whole)
+        out.ints.push_back(in[0].ints[0] + i * in[2].ints[0]);
+      else
+        out.reals.push_back(in[0].reals[0] + static_cast<double>(i) * in[2].reals[0]);
+    }
     return out;
   }
   if (op == "ConstantOfShape") {

@@ -119,11 +119,14 @@ Status lower_softmax(Lowering& to, const Node& node) {
                        data_type_name(type));
   const bool flat = node.since_version < 13;
   TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", flat ? 1 : -1), x.rank()));
-  int64_t columns = 1;
-  for (int i = axis; i < x.rank(); ++i) columns *= x[i];
+  // Over channels: their rows lie together where channels are last.
+  const bool channels = !flat && axis == 1 && x.rank() >= 3;
+  const DeviceLayout layout = channels ? DeviceLayout::kChannelsLast : DeviceLayout::kPlain;
+  int64_t columns = channels ? x[1] : 1;
+  for (int i = axis; !channels && i < x.rank(); ++i) columns *= x[i];
   TENON_UNSUPPORTED_IF(!flat && columns != x[axis], "{} is over dimension {} of {}.", to.label(node), axis, x.rank());
-  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
-  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  TENON_TRY_ASSIGN(const TensorId from, to.in_layout(node.inputs[0], layout));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], layout));
   if (x.element_count() == 0) return Status();
   to.program().add_op(std::make_unique<SoftmaxOp>(node.name, type, narrow(x.element_count() / columns), narrow(columns),
                                                   node.op_type == "LogSoftmax", node.int_or("guarded", 0) != 0, from,
@@ -150,7 +153,7 @@ Status lower_pool(Lowering& to, const Node& node) {
     const auto kernel = node.ints("kernel_shape"), strides = node.ints("strides"), pads = node.ints("pads"),
                dilations = node.ints("dilations");
     const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-    TENON_UNSUPPORTED_IF(auto_pad != "NOTSET" && auto_pad != "VALID", "{} pads by {}.", to.label(node), auto_pad);
+    const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
     TENON_INVALID_IF(kernel.size() != static_cast<size_t>(spatial), "{} has no kernel.", to.label(node));
     for (int i = 0; i < spatial; ++i) {
       const auto at = static_cast<size_t>(i);
@@ -158,7 +161,15 @@ Status lower_pool(Lowering& to, const Node& node) {
       (vertical ? params.kernel_h : params.kernel_w) = narrow(kernel[at]);
       if (at < strides.size()) (vertical ? params.stride_h : params.stride_w) = narrow(strides[at]);
       if (at < dilations.size()) (vertical ? params.dilation_h : params.dilation_w) = narrow(dilations[at]);
-      if (pads.size() == 2 * kernel.size()) {
+      if (same) {
+        // The sum of both ends follows from the sizes; an odd one has its larger half where the name says.
+        const int64_t stride = vertical ? params.stride_h : params.stride_w;
+        const int64_t reach = (kernel[at] - 1) * (vertical ? params.dilation_h : params.dilation_w) + 1;
+        const int64_t total = std::max<int64_t>(0, (y[2 + i] - 1) * stride + reach - x[2 + i]);
+        const int64_t begin = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
+        (vertical ? params.pad_h : params.pad_w) = narrow(begin);
+        (vertical ? params.pad_end_h : params.pad_end_w) = narrow(total - begin);
+      } else if (pads.size() == 2 * kernel.size() && auto_pad == "NOTSET") {
         (vertical ? params.pad_h : params.pad_w) = narrow(pads[at]);
         (vertical ? params.pad_end_h : params.pad_end_w) = narrow(pads[at + kernel.size()]);
       }
@@ -175,6 +186,7 @@ Status lower_reduction(Lowering& to, const Node& node) {
   const Shape x = to.value(node.inputs[0]).shape();
   const DataType type = to.type_of(node.inputs[0]);
   const bool arg = node.op_type.starts_with("Arg");
+  TENON_UNSUPPORTED_IF(node.op_type == "GlobalMaxPool" && x.rank() < 3, "{} pools rank {}.", to.label(node), x.rank());
   std::vector<int64_t> axes(node.ints("axes").begin(), node.ints("axes").end());
   if (arg) {
     TENON_UNSUPPORTED_IF(node.int_or("select_last_index", 0) != 0, "{} takes the last index.", to.label(node));
@@ -182,6 +194,8 @@ Status lower_reduction(Lowering& to, const Node& node) {
   } else if (node.input(1) != kNoValue) {
     TENON_TRY_ASSIGN(axes, to.integers(node, 1));
   }
+  if (node.op_type == "GlobalMaxPool")
+    for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
   const bool nothing = axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0;
   if (nothing) return lower_reshape(to, node);
   std::vector<bool> reduced(static_cast<size_t>(x.rank()), axes.empty());
@@ -199,7 +213,8 @@ Status lower_reduction(Lowering& to, const Node& node) {
     to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), true, from, out));
     return Status();
   }
-  constexpr std::array<std::pair<std::string_view, const char*>, 10> kKinds = {{{"ReduceMean", "mean"},
+  constexpr std::array<std::pair<std::string_view, const char*>, 11> kKinds = {{{"ReduceMean", "mean"},
+                                                                                {"GlobalMaxPool", "max"},
                                                                                 {"ReduceSum", "sum"},
                                                                                 {"ReduceMax", "max"},
                                                                                 {"ReduceMin", "min"},

@@ -32,6 +32,7 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "MaxPool", &lower_pool},
                                   Family{"", "AveragePool", &lower_pool},
                                   Family{"", "GlobalAveragePool", &lower_pool},
+                                  Family{"", "GlobalMaxPool", &lower_reduction},
                                   Family{"", "ReduceMean", &lower_reduction},
                                   Family{"", "ReduceSum", &lower_reduction},
                                   Family{"", "ReduceMax", &lower_reduction},
@@ -49,7 +50,8 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "Identity", &lower_reshape},
                                   Family{"", "Dropout", &lower_reshape},
                                   Family{"", "Concat", &lower_concat},
-                                  Family{"", "Split", &lower_split}};
+                                  Family{"", "Split", &lower_split},
+                                  Family{"", "Resize", &lower_resize}};
 
 const Family* find_family(const Node& node) {
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
@@ -58,12 +60,30 @@ const Family* find_family(const Node& node) {
   return found != kFamilies.end() ? &*found : nullptr;
 }
 
+// What depends on a value and not on sizes: it must be a constant of the model.
+bool has_fixed_form(const Graph& graph, const Node& node) {
+  const auto fixed = [&](size_t input) {
+    const ValueId id = node.input(input);
+    return id == kNoValue || graph.value(id).constant != nullptr;
+  };
+  if (node.op_type == "Slice") return fixed(4);
+  if (node.op_type == "Pad") return fixed(2);
+  if (node.op_type == "Conv") return fixed(1) && fixed(2);
+  if (node.op_type != "Resize") return true;
+  // A size makes a whole factor of some inputs only; scales may be an empty tensor beside it.
+  const bool sized = node.input(3) != kNoValue;
+  return fixed(2) && fixed(3) &&
+         (!sized || (graph.value(node.inputs[0]).fully_known() && graph.value(node.outputs[0]).fully_known()));
+}
+
 }  // namespace
 
 Status can_lower(const Graph& graph, const Node& node) {
   TENON_UNSUPPORTED_IF(find_family(node) == nullptr && !is_elementwise(graph, node),
                        "The CUDA EP has no operator {}{}{}.", node.domain, node.domain.empty() ? "" : ".",
                        node.op_type);
+  TENON_UNSUPPORTED_IF(node.domain.empty() && !has_fixed_form(graph, node),
+                       "{} depends on a value that is only known at run time.", node.label(graph));
   for (const auto& ids : {node.inputs, node.outputs})
     for (ValueId id : ids) {
       if (id == kNoValue) continue;
@@ -255,6 +275,10 @@ Status Lowering::add_kernel(const Node& node, std::string what, GeneratedKernel 
 
 Status Lowering::lower_node(const Node& node) {
   if (joined(node)) return Status();
+  for (const auto& ids : {node.inputs, node.outputs})
+    for (ValueId id : ids)
+      TENON_UNSUPPORTED_IF(id != kNoValue && !value(id).fully_known(),
+                           "The shape of \"{}\" of {} is only known at run time.", value(id).name, label(node));
   if (is_elementwise(graph_, node)) return lower_elementwise(*this, node);
   const Family* family = find_family(node);
   TENON_UNSUPPORTED_IF(family == nullptr, "The CUDA EP has no operator {}.", node.op_type);
@@ -289,6 +313,7 @@ Status Lowering::finish_outputs() {
 Result<Program> Lowering::run() {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId id = graph_.inputs[i];
+    TENON_UNSUPPORTED_IF(!value(id).fully_known(), "The shape of input \"{}\" is not known.", value(id).name);
     TENON_TRY_ASSIGN(const TensorId tensor, program_.add_tensor(type_of(id), value(id).shape(), DeviceLayout::kPlain,
                                                                 StorageKind::kInput, static_cast<int32_t>(i)));
     alias(id, tensor);

@@ -100,6 +100,7 @@ Status lower_elementwise(Lowering& to, const Node& node);  // also Gather, Trans
 Status lower_reshape(Lowering& to, const Node& node);
 Status lower_concat(Lowering& to, const Node& node);
 Status lower_split(Lowering& to, const Node& node);
+Status lower_resize(Lowering& to, const Node& node);
 
 // Whether a node is an elementwise step or something that such a step can read through.
 bool is_elementwise(const Graph& graph, const Node& node);

@@ -35,8 +35,4 @@ class Region {
 // Computes a node of constants on the host: what shapes and masks are made of. An error leaves the node to the device.
 Result<std::vector<ConstantRef>> evaluate_on_host(const Graph& graph, const Node& node);
 
-// For each node, whether a region on this device can have it. Nodes that only compute shapes are taken too, where
-// everything that reads them is.
-std::vector<bool> claim_nodes(const Graph& graph);
-
 }  // namespace tenon::cuda

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "ep/cuda/compute/claims.h"
 #include "ep/cuda/compute/graph_import.h"
 #include "ep/cuda/compute/plan.h"
-#include "graph/shape_inference.h"
 
 namespace tenon::cuda {
 
@@ -62,20 +62,23 @@ class Compiler final : public RegionCompiler {
   Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
     const plugin::HostApi& host = session_->host();
     TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph, ConstantBytes::kBorrowed));
-    std::vector<bool> claimed = claim_nodes(imported.graph);
-    for (size_t n = 0; n < claimed.size(); ++n) claimed[n] = claimed[n] && imported.nodes[n].subgraphs == 0;
-    std::vector<int> groups = find_groups(imported.graph, claimed);
-    std::vector<const OrtNode*> part;
-    for (size_t n = 0; n <= claimed.size(); ++n) {
-      const bool ends = n == claimed.size() || !claimed[n] || (n > 0 && groups[n] != groups[n - 1]);
-      if (ends && !part.empty()) {
-        OrtNodeFusionOptions fusion{};
-        fusion.ort_version_supported = host.version();
-        fusion.drop_constant_initializers = true;
-        TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
-        part.clear();
-      }
-      if (n < claimed.size() && claimed[n]) part.push_back(imported.nodes[n].node);
+    std::vector<bool> claimed = claim_nodes(imported.graph), barriers;
+    for (size_t n = 0; n < claimed.size(); ++n) {
+      barriers.push_back(imported.nodes[n].subgraphs != 0);
+      claimed[n] = claimed[n] && !barriers[n];
+    }
+    const std::vector<int> groups = group_nodes(imported.graph, std::move(claimed), barriers);
+    std::vector<std::vector<const OrtNode*>> parts;
+    for (size_t n = 0; n < groups.size(); ++n) {
+      if (groups[n] < 0) continue;
+      parts.resize(std::max(parts.size(), static_cast<size_t>(groups[n]) + 1));
+      parts[static_cast<size_t>(groups[n])].push_back(imported.nodes[n].node);
+    }
+    for (const std::vector<const OrtNode*>& part : parts) {
+      OrtNodeFusionOptions fusion{};
+      fusion.ort_version_supported = host.version();
+      fusion.drop_constant_initializers = true;
+      TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
     }
     return Status();
   }
@@ -111,33 +114,6 @@ class Compiler final : public RegionCompiler {
   }
 
  private:
-  // Claimed nodes that follow each other in the host's topological order are a convex part of the graph. What needs a
-  // size from another part loses its claim: it could not be planned.
-  static std::vector<int> find_groups(const Graph& graph, std::vector<bool>& claimed) {
-    std::vector<int> groups(claimed.size());
-    const std::vector<int32_t> producers = graph.producers();
-    for (bool changed = true; changed;) {
-      changed = false;
-      int group = 0;
-      for (size_t n = 0; n < claimed.size(); ++n) {
-        if (n > 0 && claimed[n] != claimed[n - 1]) ++group;
-        groups[n] = group;
-      }
-      for (size_t n = 0; n < claimed.size() && !changed; ++n) {
-        const Node& node = graph.nodes[n];
-        for (size_t i = 0; claimed[n] && i < node.inputs.size(); ++i) {
-          const ValueId id = node.inputs[i];
-          if (id == kNoValue || graph.value(id).constant != nullptr || !shape_depends_on_value(node, i)) continue;
-          const int32_t producer = producers[static_cast<size_t>(id)];
-          if (producer >= 0 && groups[static_cast<size_t>(producer)] == groups[n]) continue;
-          claimed[n] = false;
-          changed = true;
-        }
-      }
-    }
-    return groups;
-  }
-
   const std::shared_ptr<CudaSession> session_;
   const std::shared_ptr<ComputeContext> context_;
 };

@@ -131,34 +131,6 @@ TEST(Region, OtherShapesAreOtherPrograms) {
   EXPECT_EQ(region->lower_at(std::vector<Shape>{Shape{1, 9}}, true).status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST(ClaimNodes, WhatHasNoKernelIsLeftToOthers) {
-  plan_testing::GraphBuilder builder;
-  const ValueId x = builder.input("x", dims({4, 8}));
-  const ValueId a = builder.node("Exp", {x}, "a");
-  const ValueId b = builder.node("Det", {a}, "b");
-  builder.output(builder.node("Relu", {b}, "y"));
-  builder.shape(a, Shape{4, 8}).shape(b, Shape{});
-  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, false, true));
-}
-
-// A size that a run computes cannot be planned for.
-TEST(ClaimNodes, AComputedShapeIsLeftToOthers) {
-  plan_testing::GraphBuilder builder;
-  const ValueId x = builder.input("x", dims({4, 8}));
-  const ValueId shape = builder.input("shape", dims({2}), DataType::kInt64);
-  builder.output(builder.node("Reshape", {x, shape}, "y"));
-  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(false));
-}
-
-TEST(ClaimNodes, AShapeOfShapesIsTakenWithItsReader) {
-  plan_testing::GraphBuilder builder;
-  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}});
-  const ValueId shape = builder.node("Shape", {x}, "shape", DataType::kInt64);
-  const ValueId e = builder.node("Exp", {x}, "e");
-  builder.output(builder.node("Reshape", {e, shape}, "y"));
-  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, true, true));
-}
-
 TEST(Program, TensorsThatAreAliveTogetherDoNotOverlap) {
   const Result<Region> region = Region::prepare(residual_block(DataType::kFloat));
   ASSERT_TRUE(region.ok());

@@ -1,0 +1,208 @@
+#include "ep/cuda/compute/claims.h"
+
+#include <algorithm>
+
+#include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/rewrites.h"
+#include "graph/shape_inference.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// A graph of this node alone, its run-time inputs as inputs.
+Graph alone(const Graph& graph, const Node& node) {
+  Graph single;
+  single.opsets = graph.opsets;
+  Node copy = node;
+  std::vector<std::pair<ValueId, ValueId>> made;
+  const auto map = [&](ValueId id) {
+    if (id == kNoValue) return id;
+    for (const auto& [from, to] : made)
+      if (from == id) return to;
+    const ValueId to = single.add_value(graph.value(id));
+    made.emplace_back(id, to);
+    return to;
+  };
+  for (ValueId& id : copy.inputs) {
+    const bool known = id == kNoValue || graph.value(id).constant != nullptr ||
+                       std::any_of(made.begin(), made.end(), [&](const auto& pair) { return pair.first == id; });
+    id = map(id);
+    if (!known) single.inputs.push_back(id);
+  }
+  for (ValueId& id : copy.outputs) {
+    id = map(id);
+    if (id != kNoValue) single.outputs.push_back(id);
+  }
+  single.nodes.push_back(std::move(copy));
+  return single;
+}
+
+// Numbers instead of symbols: any will do, because what is refused depends on ranks, types and attributes. False where
+// a rank is unknown too.
+bool try_sizes(Graph& graph) {
+  constexpr int64_t kTrialSize = 64;
+  for (ValueId id : graph.inputs) {
+    Value& value = graph.value(id);
+    if (!value.has_rank) return false;
+    for (Dim& dim : value.dims)
+      if (!dim.known()) dim = {.value = kTrialSize, .symbol = {}};
+  }
+  return true;
+}
+
+bool all_known(const Graph& graph) {
+  return std::all_of(graph.values.begin(), graph.values.end(), [](const Value& value) { return value.fully_known(); });
+}
+
+// Lowers the node by itself: what is refused then is refused in a region too.
+Status try_alone(const Graph& graph, const Node& node) {
+  TENON_TRY(can_lower(graph, node));
+  Graph single = alone(graph, node);
+  const bool exact = all_known(single);
+  if (!exact && !(try_sizes(single) && infer_shapes(single).ok() && all_known(single))) return Status();
+  TENON_TRY(run_rewrites(single));
+  TENON_TRY(infer_shapes(single));
+  for (const Node& part : single.nodes) TENON_TRY(can_lower(single, part));
+  const Status lowered = lower(single, {}).status();
+  // Trial sizes may contradict each other, which says nothing.
+  return exact || lowered.code() == StatusCode::kUnsupported ? lowered : Status();
+}
+
+bool is_whole(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32 || type == DataType::kBool; }
+
+// Values that follow from shapes alone, numbers once the shapes are, and the nodes that compute them.
+struct ShapeParts {
+  std::vector<bool> values, nodes;
+};
+
+ShapeParts find_shape_parts(const Graph& graph) {
+  ShapeParts parts{.values = std::vector<bool>(graph.values.size()), .nodes = std::vector<bool>(graph.nodes.size())};
+  for (size_t v = 0; v < graph.values.size(); ++v) parts.values[v] = graph.values[v].constant != nullptr;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!node.domain.empty() || node.outputs.size() != 1 || node.outputs[0] == kNoValue) continue;
+    const bool whole = is_whole(graph.value(node.outputs[0]).type);
+    const bool follows = node.op_type == "Shape" || node.op_type == "Size" ||
+                         std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+                           return id == kNoValue || parts.values[static_cast<size_t>(id)];
+                         });
+    static constexpr std::string_view kShapeOps[] = {
+        "Shape", "Size",  "Gather",   "Concat",   "Unsqueeze", "Squeeze", "Add",       "Sub",
+        "Mul",   "Div",   "Cast",     "Slice",    "Range",     "Reshape", "Expand",    "ConstantOfShape",
+        "Equal", "Where", "Identity", "Constant", "Min",       "Max",     "ReduceProd"};
+    static constexpr std::string_view kOfFloats[] = {"ConstantOfShape", "Expand", "Cast", "Constant", "Range"};
+    const bool known_op =
+        whole ? std::find(std::begin(kShapeOps), std::end(kShapeOps), node.op_type) != std::end(kShapeOps)
+              : std::find(std::begin(kOfFloats), std::end(kOfFloats), node.op_type) != std::end(kOfFloats);
+    if (!follows || !known_op) continue;
+    parts.nodes[n] = true;
+    parts.values[static_cast<size_t>(node.outputs[0])] = true;
+  }
+  return parts;
+}
+
+// Whether the node must know the value of this input before anything runs.
+bool needs_value(const ShapeParts& parts, size_t n, const Node& node, size_t input) {
+  if (shape_depends_on_value(node, input)) return true;
+  return parts.nodes[n] && node.op_type != "Shape" && node.op_type != "Size";
+}
+
+// Takes back claims until none needs a size from outside of its group, nor makes one that is read there: a size is
+// better computed where it is read. True where a claim was taken back.
+bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const std::vector<int32_t>& producers,
+                       const std::vector<int>& groups, std::vector<bool>& claimed) {
+  std::vector<bool> read_outside(graph.values.size(), false);
+  for (ValueId id : graph.outputs) read_outside[static_cast<size_t>(id)] = true;
+  const std::vector<bool> before = claimed;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (id == kNoValue || graph.value(id).constant != nullptr) continue;
+      const int32_t producer = producers[static_cast<size_t>(id)];
+      const auto p = static_cast<size_t>(producer);
+      if (producer >= 0 && before[p] && before[n] && groups[p] == groups[n]) continue;
+      read_outside[static_cast<size_t>(id)] = true;
+      if (needs_value(parts, n, node, i)) claimed[n] = false;
+    }
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (parts.nodes[n] && read_outside[static_cast<size_t>(graph.nodes[n].outputs[0])]) claimed[n] = false;
+  return claimed != before;
+}
+
+// How often a path to the node changes between claimed and not: claimed nodes of one level are convex.
+std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const std::vector<int32_t>& producers,
+                             const std::vector<bool>& claimed, const std::vector<bool>& barriers) {
+  std::vector<int> levels(graph.nodes.size(), 0);
+  int base = 0, highest = 0;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    int level = barriers[n] ? highest + 1 : base;
+    for (ValueId id : graph.nodes[n].inputs) {
+      const int32_t producer = id != kNoValue ? producers[static_cast<size_t>(id)] : -1;
+      if (producer < 0) continue;
+      const auto p = static_cast<size_t>(producer);
+      level = std::max(level, levels[p] + (claimed[p] != claimed[n] ? 1 : 0));
+    }
+    levels[n] = level;
+    highest = std::max(highest, level);
+    if (barriers[n]) base = level + 1;
+  }
+  // Sizes go where they are read, as far as that is one place.
+  constexpr int kNobody = -1, kSeveral = -2;
+  std::vector<int> reader(graph.values.size(), kNobody);
+  for (ValueId id : graph.outputs) reader[static_cast<size_t>(id)] = kSeveral;
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    if (parts.nodes[n] && claimed[n] && reader[static_cast<size_t>(node.outputs[0])] >= 0)
+      levels[n] = reader[static_cast<size_t>(node.outputs[0])];
+    for (ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      int& at = reader[static_cast<size_t>(id)];
+      at = claimed[n] && (at == kNobody || at == levels[n]) ? levels[n] : kSeveral;
+    }
+  }
+  return levels;
+}
+
+}  // namespace
+
+std::vector<bool> claim_nodes(const Graph& graph) {
+  const ShapeParts parts = find_shape_parts(graph);
+  std::vector<bool> claimed(graph.nodes.size(), false);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    bool sizes_known = true;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (node.inputs[i] != kNoValue && shape_depends_on_value(node, i))
+        sizes_known = sizes_known && parts.values[static_cast<size_t>(node.inputs[i])];
+    claimed[n] = parts.nodes[n] || (sizes_known && try_alone(graph, node).ok());
+  }
+  const std::vector<int> together(graph.nodes.size(), 0);
+  const std::vector<int32_t> producers = graph.producers();
+  while (keep_sizes_inside(graph, parts, producers, together, claimed)) {
+  }
+  return claimed;
+}
+
+std::vector<int> group_nodes(const Graph& graph, std::vector<bool> claimed, const std::vector<bool>& barriers) {
+  const ShapeParts parts = find_shape_parts(graph);
+  const std::vector<int32_t> producers = graph.producers();
+  std::vector<int> levels;
+  do {
+    levels = find_levels(graph, parts, producers, claimed, barriers);
+  } while (keep_sizes_inside(graph, parts, producers, levels, claimed));
+  // Levels without gaps.
+  std::vector<int> used;
+  for (size_t n = 0; n < claimed.size(); ++n)
+    if (claimed[n]) used.push_back(levels[n]);
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  std::vector<int> groups(claimed.size(), -1);
+  for (size_t n = 0; n < claimed.size(); ++n)
+    if (claimed[n]) groups[n] = static_cast<int>(std::lower_bound(used.begin(), used.end(), levels[n]) - used.begin());
+  return groups;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,230 @@
+// What is claimed while sizes are symbols can be lowered once they are numbers; needs no device. The whole models lie
+// in the folder that TENON_MODELS names.
+#include "ep/cuda/compute/claims.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/env.h"
+#include "ep/cuda/compute/device_op.h"
+#include "ep/cuda/compute/region.h"
+#include "graph/reader.h"
+#include "graph/shape_inference.h"
+#include "plan/bind_shapes.h"
+#include "plan/fold.h"
+#include "plan/testing.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<Dim> dims(std::initializer_list<int64_t> numbers) {
+  std::vector<Dim> result;
+  for (int64_t number : numbers) result.push_back({number, {}});
+  return result;
+}
+
+// The nodes of one group with the inputs and outputs that a host would give them.
+Graph part_of(const Graph& graph, const std::vector<int>& groups, int group) {
+  Graph part = graph;
+  part.nodes.clear();
+  part.inputs.clear();
+  part.outputs.clear();
+  std::vector<bool> made(graph.values.size(), false), read(graph.values.size(), false), listed = read;
+  for (ValueId id : graph.outputs) read[static_cast<size_t>(id)] = true;
+  for (size_t n = 0; n < groups.size(); ++n) {
+    for (ValueId id : graph.nodes[n].outputs)
+      if (id != kNoValue && groups[n] == group) made[static_cast<size_t>(id)] = true;
+    for (ValueId id : graph.nodes[n].inputs)
+      if (id != kNoValue && groups[n] != group) read[static_cast<size_t>(id)] = true;
+  }
+  for (size_t n = 0; n < groups.size(); ++n) {
+    if (groups[n] != group) continue;
+    part.nodes.push_back(graph.nodes[n]);
+    for (ValueId id : graph.nodes[n].inputs) {
+      const auto v = static_cast<size_t>(id);
+      if (id == kNoValue || made[v] || listed[v] || graph.values[v].constant != nullptr) continue;
+      listed[v] = true;
+      part.inputs.push_back(id);
+    }
+  }
+  for (size_t v = 0; v < made.size(); ++v)
+    if (made[v] && read[v]) part.outputs.push_back(static_cast<ValueId>(v));
+  return part;
+}
+
+struct Lowered {
+  int regions = 0;
+  size_t nodes = 0, operators = 0;
+  std::string left;  // "GlobalMaxPool ConvTranspose": what stays with others
+  std::string text;
+};
+
+// Claims with symbols, then lowers each region for `inputs`.
+Lowered lower_regions(Graph graph, const std::vector<Shape>& inputs) {
+  Lowered result;
+  EXPECT_TRUE(graph.sort_topologically().ok());
+  Status inferred = infer_shapes(graph);
+  EXPECT_TRUE(inferred.ok()) << inferred.to_string();
+  const std::vector<int> groups = group_nodes(graph, claim_nodes(graph), std::vector<bool>(graph.nodes.size(), false));
+  Graph sized = graph;
+  set_input_shapes(sized, inputs);
+  EXPECT_TRUE(fold_constants(sized, &evaluate_on_host).ok());
+  for (size_t n = 0; n < groups.size(); ++n) {
+    result.regions = std::max(result.regions, groups[n] + 1);
+    result.nodes += groups[n] >= 0 ? 1 : 0;
+    if (groups[n] < 0) result.left += (result.left.empty() ? "" : " ") + graph.nodes[n].op_type;
+  }
+  for (int group = 0; group < result.regions; ++group) {
+    const Graph part = part_of(graph, groups, group);
+    std::vector<Shape> shapes;
+    for (ValueId id : part.inputs) {
+      EXPECT_TRUE(sized.value(id).fully_known()) << sized.value(id).name;
+      if (sized.value(id).fully_known()) shapes.push_back(sized.value(id).shape());
+    }
+    const Result<Region> region = Region::prepare(part);
+    EXPECT_TRUE(region.ok()) << region.status().to_string();
+    if (!region.ok()) continue;
+    const Result<Program> program = region->lower_at(shapes, true);
+    EXPECT_TRUE(program.ok()) << "region " << group << ": " << program.status().to_string();
+    if (!program.ok()) continue;
+    result.operators += program->ops.size();
+    result.text += program->to_text();
+    for (size_t i = 0; i < part.outputs.size(); ++i)
+      EXPECT_EQ(program->tensor(program->outputs[i]).shape, sized.value(part.outputs[i]).shape());
+  }
+  return result;
+}
+
+TEST(ClaimNodes, WhatHasNoKernelIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({4, 8}));
+  const ValueId a = builder.node("Exp", {x}, "a");
+  const ValueId b = builder.node("Det", {a}, "b");
+  builder.output(builder.node("Relu", {b}, "y"));
+  builder.shape(a, Shape{4, 8}).shape(b, Shape{});
+  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, false, true));
+}
+
+// A size that a run computes cannot be planned for.
+TEST(ClaimNodes, AComputedShapeIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({4, 8}));
+  const ValueId shape = builder.input("shape", dims({2}), DataType::kInt64);
+  builder.output(builder.node("Reshape", {x, shape}, "y"));
+  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(false));
+}
+
+TEST(ClaimNodes, AShapeOfShapesIsTakenWithItsReader) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}});
+  const ValueId shape = builder.node("Shape", {x}, "shape", DataType::kInt64);
+  const ValueId e = builder.node("Exp", {x}, "e");
+  builder.output(builder.node("Reshape", {e, shape}, "y"));
+  EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, true, true));
+}
+
+TEST(ClaimNodes, APoolThatPadsToTheSameSizeIsTakenWithSymbols) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}, {-1, "h"}, {-1, "w"}});
+  const ValueId pool = builder.node("MaxPool", {x}, "pool");
+  builder.last().set_ints("kernel_shape", {2, 2});
+  builder.last().set_string("auto_pad", "SAME_UPPER");
+  builder.output(builder.node("GlobalMaxPool", {pool}, "y"));
+  EXPECT_EQ(lower_regions(builder.graph, {Shape{1, 8, 5, 7}}).nodes, 2u);
+}
+
+// Its refusal depends on attributes alone: sizes need not be known.
+TEST(ClaimNodes, WhatCannotBeLoweredIsRefusedWithSymbols) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}, {-1, "h"}, {-1, "w"}});
+  const ValueId fill = builder.input("fill", {});
+  const ValueId pads = builder.constant("pads", {0, 0, 1, 1, 0, 0, 1, 1});
+  builder.output(builder.node("Pad", {x, pads, fill}, "a"));
+  builder.output(builder.node("Pad", {x, pads}, "b"));
+  builder.last().set_string("mode", "reflect");
+  builder.output(builder.node("Softmax", {x}, "c"));
+  builder.last().set_int("axis", 2);
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false, false, false));
+}
+
+TEST(ClaimNodes, AResizeByAWholeFactorRepeats) {
+  for (const float factor : {2.0F, 1.5F}) {
+    plan_testing::GraphBuilder builder;
+    const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}, {-1, "h"}, {-1, "w"}});
+    std::byte* data = nullptr;
+    ConstantRef scales = *make_constant(DataType::kFloat, Shape{4}, &data);
+    std::copy_n(std::initializer_list<float>{1, 1, factor, factor}.begin(), 4, reinterpret_cast<float*>(data));
+    const ValueId scale = builder.graph.add_constant("scales", std::move(scales));
+    builder.output(builder.node("Resize", {x, kNoValue, scale}, "y"));
+    EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(factor == 2.0F));
+    if (factor == 2.0F) {
+      EXPECT_EQ(lower_regions(builder.graph, {Shape{1, 8, 5, 7}}).operators, 1u);
+    }
+  }
+}
+
+// Another part of the graph makes the size: nothing is known of it when the region is planned.
+TEST(GroupNodes, WhatNeedsASizeOfAnotherRegionIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}});
+  const ValueId e = builder.node("Exp", {x}, "e");
+  const ValueId d = builder.node("Det", {e}, "d");
+  const ValueId shape = builder.node("Shape", {d}, "shape", DataType::kInt64);
+  const ValueId first = builder.node("Reshape", {e, shape}, "first");
+  builder.output(builder.node("Relu", {first}, "y"));
+  std::vector<bool> claimed = {true, false, false, true, true};
+  EXPECT_THAT(group_nodes(builder.graph, claimed, std::vector<bool>(5, false)), ElementsAre(0, -1, -1, -1, 1));
+}
+
+TEST(GroupNodes, WhatIsBesideAnUnclaimedNodeJoinsTheRegionBeforeIt) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({4, 8}));
+  const ValueId a = builder.node("Exp", {x}, "a");
+  const ValueId b = builder.node("Det", {a}, "b");
+  const ValueId c = builder.node("Abs", {a}, "c");
+  builder.output(builder.node("Add", {b, c}, "y"));
+  const std::vector<bool> claimed = {true, false, true, true};
+  EXPECT_THAT(group_nodes(builder.graph, claimed, {false, false, false, false}), ElementsAre(0, -1, 0, 1));
+  // A node with subgraphs may read anything before it.
+  EXPECT_THAT(group_nodes(builder.graph, claimed, {false, true, false, false}), ElementsAre(0, -1, 1, 1));
+}
+
+struct ModelCase {
+  const char* name;
+  std::vector<Shape> inputs;
+  int regions;
+  const char* left;
+};
+
+std::ostream& operator<<(std::ostream& out, const ModelCase& model) { return out << model.name; }
+
+class Models : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(Models, EveryRegionCanBeLowered) {
+  const std::string folder = env_value(Env::kModels), path = folder + "/" + GetParam().name + ".onnx";
+  if (folder.empty() || !std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << "; see TENON_MODELS";
+  Result<Model> model = read_model_file(path);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const size_t nodes = model->graph.nodes.size();
+  const Lowered lowered = lower_regions(std::move(model->graph), GetParam().inputs);
+  EXPECT_EQ(lowered.left, GetParam().left);
+  EXPECT_EQ(lowered.regions, GetParam().regions);
+  std::cout << GetParam().name << ": " << lowered.nodes << " of " << nodes << " nodes, " << lowered.operators
+            << " operators\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Real, Models,
+    ::testing::Values(ModelCase{"magika", {Shape{1, 2048}}, 1, ""},
+                      ModelCase{"nudenet_yolov8n", {Shape{1, 3, 320, 320}}, 1, ""},
+                      ModelCase{"minilm_l3", {Shape{2, 16}, Shape{2, 16}}, 1, ""},
+                      ModelCase{"ppocr_v6_det", {Shape{1, 3, 480, 640}}, 3, "ConvTranspose ConvTranspose"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tenon::cuda
