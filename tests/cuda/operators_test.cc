@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "ep/cpu/cpu_provider.h"
+#include "ep/cuda/compute/claims.h"
 #include "ep/cuda/compute/device_testing.h"
 #include "graph/shape_inference.h"
 #include "plan/evaluate.h"
@@ -207,6 +208,7 @@ TEST_F(Operators, Rows) {
     check({"LayerNormalization", {{Shape{6, columns}}, weights({columns}), weights({columns})}, nullptr, 17});
     check({"Softmax", {{Shape{3, 5, columns}}}, [](Node& node) { node.set_int("axis", -1); }});
   }
+  check({"Softmax", {{Shape{2, 16, 4, 21}}}, [](Node& node) { node.set_int("axis", 1); }});
   check({"LogSoftmax", {{Shape{3, 200}}}, [](Node& node) { node.set_int("axis", -1); }});
 }
 
@@ -218,6 +220,18 @@ TEST_F(Operators, Pooling) {
   };
   check({"MaxPool", {{Shape{2, 16, 15, 17}}}, window, 12});
   check({"AveragePool", {{Shape{2, 5, 15, 17}}}, window, 11});
+  for (const char* side : {"SAME_UPPER", "SAME_LOWER"})
+    for (const char* name : {"MaxPool", "AveragePool"})
+      check({name,
+             {{Shape{2, 8, 15, 18}}},
+             [&](Node& node) {
+               node.set_ints("kernel_shape", {2, 4});
+               node.set_ints("strides", {1, 3});
+               node.set_string("auto_pad", side);
+             },
+             11});
+  check({"GlobalMaxPool", {{Shape{2, 40, 7, 7}}}, nullptr, 1});
+  check({"GlobalMaxPool", {{Shape{2, 5, 300}}}, nullptr, 1});
   check({"GlobalAveragePool", {{Shape{2, 40, 7, 7}}}, nullptr, 1});
   check({"GlobalAveragePool", {{Shape{2, 5, 9, 7}}}, nullptr, 1});
 }
@@ -266,6 +280,17 @@ TEST_F(Operators, Moves) {
   check({"Concat", {{Shape{2, 3, 8}}, {Shape{2, 5, 8}}}, [](Node& node) { node.set_int("axis", 1); }});
   check({"Split", {{Shape{2, 6, 8}}, ints({2, 4})}, [](Node& node) { node.set_int("axis", 1); }, 13, 2});
   check({"Slice", {{Shape{4, 10, 8}}, ints({1}), ints({9}), ints({1}), ints({2})}, nullptr});
+  const Operand absent{.shape = Shape{0}, .constant = true};
+  check({"Resize", {{Shape{2, 8, 5, 7}}, absent, absent, ints({2, 8, 10, 21})}, nullptr, 13, 1, false});
+  check({"Resize",
+         {{Shape{2, 3, 5, 7}}, absent, absent, ints({2, 3, 20, 14})},
+         [](Node& node) {
+           node.set_string("coordinate_transformation_mode", "asymmetric");
+           node.set_string("nearest_mode", "floor");
+         },
+         13,
+         1,
+         false});
   check({"Pad", {{Shape{3, 5}}, ints({1, 0, 0, 2})}, nullptr, 18});
   check({"Expand", {{Shape{3, 1}}, ints({2, 3, 4})}, nullptr});
   check({"Reshape", {{Shape{3, 8}}, ints({4, 6})}, nullptr, 14});
