@@ -212,6 +212,19 @@ TEST_F(Operators, Rows) {
   check({"LogSoftmax", {{Shape{3, 200}}}, [](Node& node) { node.set_int("axis", -1); }});
 }
 
+TEST_F(Operators, TransposedConvolutions) {
+  for (const int64_t outputs : {1, 5, 16}) {
+    check({"ConvTranspose",
+           {{Shape{2, 24, 6, 7}}, weights({24, outputs, 2, 3}), weights({outputs})},
+           [](Node& node) { node.set_ints("strides", {2, 3}); },
+           11});
+    check({"ConvTranspose",
+           {{Shape{2, 7, 9}}, weights({7, outputs, 4})},
+           [](Node& node) { node.set_ints("strides", {4}); },
+           11});
+  }
+}
+
 TEST_F(Operators, Pooling) {
   const auto window = [](Node& node) {
     node.set_ints("kernel_shape", {3, 3});

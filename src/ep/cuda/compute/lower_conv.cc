@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/conv_op.h"
+#include "ep/cuda/compute/elementwise.h"
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/row_ops.h"
 
@@ -116,6 +117,32 @@ Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_
   return padded;
 }
 
+// [C,O,...] as [tap][O][C], a row for each output channel at each place of the kernel; the inputs padded with zeros.
+void pack_taps(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {
+  const std::vector<float> w = floats_of(from);
+  const int64_t channels = from.shape[0], outputs = from.shape[1];
+  const int64_t taps = channels * outputs == 0 ? 0 : static_cast<int64_t>(w.size()) / (channels * outputs);
+  std::vector<float> packed(static_cast<size_t>(taps * outputs * padded_channels));
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t o = 0; o < outputs; ++o)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        packed[static_cast<size_t>((tap * outputs + o) * padded_channels + c)] =
+            w[static_cast<size_t>((c * outputs + o) * taps + tap)];
+  round_weights(packed, type, tf32);
+  store_floats(packed, type, out);
+}
+
+Result<TensorId> repeated_bias(Lowering& to, ValueId id, int64_t taps, DataType type) {
+  return to.packed_constant(id, format("repeat {}", taps), type, Shape{taps * to.value(id).shape().element_count()},
+                            [taps, type](const Constant& from, std::byte* out) {
+                              const std::vector<float> once = floats_of(from);
+                              std::vector<float> repeated;
+                              for (int64_t tap = 0; tap < taps; ++tap)
+                                repeated.insert(repeated.end(), once.begin(), once.end());
+                              store_floats(repeated, type, out);
+                            });
+}
+
 }  // namespace
 
 Status lower_conv(Lowering& to, const Node& node) {
@@ -206,6 +233,109 @@ Status lower_conv(Lowering& to, const Node& node) {
     to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, epilogue, tensors));
   }
   return Status();
+}
+
+// Where windows neither overlap nor leave gaps, each input pixel becomes a block of output pixels: one product for all
+// places of a block, then a kernel that puts them there and does the rest.
+Status lower_conv_transpose(Lowering& to, const Node& node) {
+  const ValueId bias = node.input(2), residual = node.input(3);
+  TENON_UNSUPPORTED_IF(to.constant(node.inputs[1]) == nullptr || (bias != kNoValue && to.constant(bias) == nullptr),
+                       "The weights of {} are only known at run time.", to.label(node));
+  const Shape x = to.value(node.inputs[0]).shape(), w = to.value(node.inputs[1]).shape(),
+              y = to.value(node.outputs[0]).shape();
+  const int spatial = w.rank() - 2;
+  TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 2 || node.int_or("group", 1) != 1,
+                       "{} has {} spatial dimensions and {} groups.", to.label(node), spatial, node.int_or("group", 1));
+  const auto strides = node.ints("strides"), dilations = node.ints("dilations");
+  int64_t taps = 1;
+  for (int i = 0; i < spatial; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const bool blocks = (at < strides.size() ? strides[at] : 1) == w[2 + i] && y[2 + i] == x[2 + i] * w[2 + i] &&
+                        (w[2 + i] == 1 || at >= dilations.size() || dilations[at] == 1);
+    TENON_UNSUPPORTED_IF(!blocks, "The windows of {} overlap or leave gaps.", to.label(node));
+    taps *= w[2 + i];
+  }
+  // Pads and further outputs may cancel out in the sizes.
+  for (const char* name : {"pads", "output_padding"})
+    for (int64_t pad : node.ints(name)) TENON_UNSUPPORTED_IF(pad != 0, "{} has {}.", to.label(node), name);
+  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
+  TENON_UNSUPPORTED_IF(auto_pad != "NOTSET" && auto_pad != "VALID", "{} pads by {}.", to.label(node), auto_pad);
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
+  const DataType type = to.type_of(node.inputs[0]);
+  TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
+                       "{} is computed in {}.", to.label(node), data_type_name(type));
+
+  const int64_t channels = x[1], outputs = w[1], vector = static_cast<int64_t>(16 / data_type_size(type));
+  const int64_t padded = (channels + vector - 1) / vector * vector;
+  ConvParams params;
+  params.in_h = params.out_h = narrow(spatial == 2 ? x[2] : 1);
+  params.in_w = params.out_w = narrow(x[1 + spatial]);
+  params.pixels = narrow(x[0] * params.in_h * params.in_w);
+  params.in_c = params.depth = narrow(padded);
+  params.channels = narrow(taps * outputs);
+  params.group = 1;
+  ConvTensors tensors;
+  if (padded != channels) {
+    TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], padded));
+  } else {
+    TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
+  }
+  const bool tf32 = to.options().tf32;
+  TENON_TRY_ASSIGN(tensors.w,
+                   to.packed_constant(node.inputs[1], format("taps {}", padded), type, Shape{taps * outputs, 1, padded},
+                                      [padded, type, tf32](const Constant& from, std::byte* out) {
+                                        pack_taps(from, padded, type, tf32, out);
+                                      }));
+  if (bias != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, repeated_bias(to, bias, taps, DataType::kFloat));
+    TENON_TRY_ASSIGN(tensors.bias_typed, repeated_bias(to, bias, taps, type));
+  }
+  Shape blocks = x;
+  blocks[1] = taps * outputs;
+  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, blocks, DeviceLayout::kChannelsLast));
+  TensorId added = kNoTensor;
+  if (residual != kNoValue) {
+    TENON_TRY_ASSIGN(added, to.any(residual));
+  }
+  TENON_TRY_ASSIGN(const TensorId out,
+                   to.make(node.outputs[0], outputs == 1 ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast));
+  if (params.pixels == 0 || params.channels == 0) return Status();
+  to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, Epilogue{}, tensors));
+
+  GeneratedElementwise kernel{.type = type};
+  GeneratedLeaf block{.type = type}, other{.type = type};
+  const std::vector<int64_t> read = to.program().tensor(tensors.y).strides(),
+                             written = to.program().tensor(out).strides();
+  const auto dimension = [&](int axis, int64_t size, int64_t factor, int64_t read_stride) {
+    const auto at = static_cast<size_t>(axis);
+    kernel.dims.push_back(size);
+    kernel.strides.push_back(written[at] * factor);
+    block.strides.push_back(read_stride);
+    if (added != kNoTensor) other.strides.push_back(to.program().tensor(added).strides()[at] * factor);
+  };
+  dimension(0, x[0], 1, read[0]);
+  dimension(1, outputs, 1, read[1]);
+  int64_t tap_stride = taps * outputs;
+  for (int i = 0; i < spatial; ++i) {
+    tap_stride /= w[2 + i];
+    dimension(2 + i, x[2 + i], w[2 + i], read[static_cast<size_t>(2 + i)]);
+    dimension(2 + i, w[2 + i], 1, tap_stride * read[1]);
+  }
+  kernel.leaves = {std::move(block)};
+  std::vector<TensorId> leaves = {tensors.y};
+  int result = 0;
+  const auto step = [&](std::string expression, std::vector<int> arguments) {
+    kernel.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
+    result = ~static_cast<int>(kernel.steps.size() - 1);
+  };
+  if (added != kNoTensor) {
+    kernel.leaves.push_back(std::move(other));
+    leaves.push_back(added);
+  }
+  if (added != kNoTensor && !epilogue.residual_after) step("$0 + $1", {result, 1});
+  if (epilogue.activation != Activation::kNone) step(activation_expression(epilogue, "$0"), {result});
+  if (added != kNoTensor && epilogue.residual_after) step("$0 + $1", {result, 1});
+  return to.add_generated(node, "blocks", std::move(kernel), std::move(leaves), {}, out);
 }
 
 }  // namespace tenon::cuda

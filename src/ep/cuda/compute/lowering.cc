@@ -18,7 +18,8 @@ struct Family {
 
 // What is not elementwise (elementwise.cc has those).
 constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
-                                  Family{"tenon", "ConvTranspose", &lower_conv},
+                                  Family{"tenon", "ConvTranspose", &lower_conv_transpose},
+                                  Family{"", "ConvTranspose", &lower_conv_transpose},
                                   Family{"", "Conv", &lower_conv},
                                   Family{"tenon", "MatMul", &lower_matmul},
                                   Family{"", "MatMul", &lower_matmul},
@@ -68,7 +69,7 @@ bool has_fixed_form(const Graph& graph, const Node& node) {
   };
   if (node.op_type == "Slice") return fixed(4);
   if (node.op_type == "Pad") return fixed(2);
-  if (node.op_type == "Conv") return fixed(1) && fixed(2);
+  if (node.op_type == "Conv" || node.op_type == "ConvTranspose") return fixed(1) && fixed(2);
   if (node.op_type != "Resize") return true;
   // A size makes a whole factor of some inputs only; scales may be an empty tensor beside it.
   const bool sized = node.input(3) != kNoValue;

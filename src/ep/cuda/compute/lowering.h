@@ -90,6 +90,7 @@ class Lowering {
 
 // One family each.
 Status lower_conv(Lowering& to, const Node& node);
+Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);
 Status lower_layer_norm(Lowering& to, const Node& node);
