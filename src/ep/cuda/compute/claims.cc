@@ -57,10 +57,13 @@ bool all_known(const Graph& graph) {
 
 // Lowers the node by itself: what is refused then is refused in a region too.
 Status try_alone(const Graph& graph, const Node& node) {
-  TENON_TRY(can_lower(graph, node));
   Graph single = alone(graph, node);
   const bool exact = all_known(single);
-  if (!exact && !(try_sizes(single) && infer_shapes(single).ok() && all_known(single))) return Status();
+  if (!exact) {
+    // With its sizes a rewrite may still make something else of it.
+    TENON_TRY(can_lower(graph, node));
+    if (!try_sizes(single) || !infer_shapes(single).ok() || !all_known(single)) return Status();
+  }
   TENON_TRY(run_rewrites(single));
   TENON_TRY(infer_shapes(single));
   for (const Node& part : single.nodes) TENON_TRY(can_lower(single, part));

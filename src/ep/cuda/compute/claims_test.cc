@@ -150,6 +150,19 @@ TEST(ClaimNodes, WhatCannotBeLoweredIsRefusedWithSymbols) {
   EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false, false, false));
 }
 
+// It has no kernel, but a rewrite makes a Gather of it.
+TEST(ClaimNodes, WhatARewriteReplacesIsTaken) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({4, 5}));
+  std::byte* data = nullptr;
+  ConstantRef places = *make_constant(DataType::kInt64, Shape{3, 2}, &data);
+  std::copy_n(std::initializer_list<int64_t>{0, 1, 2, -1, 3, 0}.begin(), 6, reinterpret_cast<int64_t*>(data));
+  const ValueId y = builder.node("GatherND", {x, builder.graph.add_constant("places", std::move(places))}, "y");
+  builder.shape(y, Shape{3});
+  builder.output(y);
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(true));
+}
+
 TEST(ClaimNodes, AResizeByAWholeFactorRepeats) {
   for (const float factor : {2.0F, 1.5F}) {
     plan_testing::GraphBuilder builder;
