@@ -58,6 +58,15 @@ Result<CallStream> CudaSession::call_stream(const plugin::KernelCall& call) {
   return stream_of(native);
 }
 
+namespace {
+
+// The program waits for its own stream itself (S4.1).
+plugin::RunEndWait end_wait(const CudaStream& stream) {
+  return stream.borrowed() ? plugin::RunEndWait::kNever : plugin::RunEndWait::kWhenSynchronized;
+}
+
+}  // namespace
+
 Result<CallStream> CudaSession::stream_of(void* native) {
   CallStream call;
   if (unified_ != nullptr) {
@@ -69,7 +78,7 @@ Result<CallStream> CudaSession::stream_of(void* native) {
   } else {
     call = {.stream = own_, .synchronous = true};
   }
-  runs_.use(call.stream);
+  runs_.use(call.stream, end_wait(*call.stream));
   return call;
 }
 
@@ -92,11 +101,11 @@ Status CudaSession::copy(const plugin::TensorArgument& src, const plugin::Tensor
   }
   if (copies_ != nullptr) {
     TENON_TRY(call.stream->wait_for(*copies_));
-    runs_.use(copies_);
+    runs_.use(copies_, end_wait(*copies_));
   }
   // Whoever reads host memory next may do so without asking the stream.
   if (dst.place.device_type == DeviceType::kCpu || dst.place.kind == MemoryKind::kHostAccessible)
-    runs_.use(call.stream, true);
+    runs_.use(call.stream, plugin::RunEndWait::kAlways);
   return call.synchronous ? call.stream->synchronize() : Status();
 }
 

@@ -9,10 +9,10 @@
 
 #include "ep/cuda/cuda_memory.h"
 #include "ep/cuda/cuda_options.h"
-#include "ep/cuda/cuda_runs.h"
 #include "ep/cuda/session_memory.h"
 #include "ep/kit/plugin_ep.h"
 #include "ep/kit/plugin_kernel.h"
+#include "ep/kit/plugin_runs.h"
 
 namespace tenon::cuda {
 
@@ -32,7 +32,7 @@ class CudaSession {
   const std::shared_ptr<CudaDevice>& device() const { return memory_->device(); }
   const std::shared_ptr<CudaMemory>& memory() const { return memory_; }
   const CudaOptions& options() const { return options_; }
-  CudaRuns& runs() { return runs_; }
+  plugin::PluginRuns<CudaStream>& runs() { return runs_; }
   // Scratch memory, tagged by stream (S5.2).
   plugin::ScratchPool& scratch() { return *scratch_; }
   // For constants, plans and tensors; of the external allocator where there is one.
@@ -64,7 +64,7 @@ class CudaSession {
   std::shared_ptr<CudaStream> unified_;  // null: streams are the runs' own
   std::shared_ptr<CudaStream> copies_;   // null: copies run on the compute stream
   std::shared_ptr<CudaStream> own_;      // for calls that the host gives no stream
-  CudaRuns runs_;
+  plugin::PluginRuns<CudaStream> runs_;
 };
 
 // What claims nodes and compiles regions; compute/ has it.

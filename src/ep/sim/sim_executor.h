@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "ep/kit/plugin_kernel.h"
+#include "ep/kit/plugin_runs.h"
 #include "ep/kit/scratch.h"
 #include "ep/sim/sim_device.h"
 #include "ep/sim/sim_ops.h"
-#include "ep/sim/sim_runs.h"
 
 namespace tenon::sim {
 
@@ -25,7 +25,7 @@ struct SimRuntime {
   std::shared_ptr<SimRecorder> recorder = std::make_shared<SimRecorder>();
   std::atomic<bool> recording{false};
   SimFaults faults;  // of the session's option fail_at
-  SimRuns runs;
+  plugin::PluginRuns<SimStream> runs;
 
   // The process's faults, then the session's.
   Status hit(SimStep step) {
