@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -17,17 +16,6 @@ PROGRAMS = pathlib.Path(os.environ.get("TENON_EFFECTS", "."))
 TENON = os.environ.get("TENON_LIBRARY", "")
 NAMES = sorted(path.stem for path in (HERE / "effects").glob("*.c"))
 DIFFERENCES = json.loads((HERE / "effects" / "differences.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def reference():
-    found = subprocess.run([sys.executable, "-c", "import onnxruntime; print(onnxruntime.__version__, onnxruntime.__file__)"],
-                           capture_output=True, text=True)
-    if found.returncode != 0:
-        pytest.skip("the onnxruntime package of requirements.txt is not installed")
-    version, package = found.stdout.split(maxsplit=1)
-    assert version.startswith("1.31."), f"onnxruntime {version} is not the version that the header describes"
-    return next(pathlib.Path(package.strip()).parent.glob("capi/libonnxruntime.so*"))
 
 
 def output(name, library):
