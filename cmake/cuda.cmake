@@ -7,7 +7,7 @@ set(packages ${PROJECT_SOURCE_DIR}/build/cuda-toolkit)
 set(roots ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} ${packages}/nvidia/cu13 /usr/local/cuda)
 
 set(TENON_CUDA_FOUND FALSE)
-if(TENON_CUDA AND NOT CMAKE_CROSSCOMPILING)
+if(TENON_CUDA AND (WIN32 OR NOT CMAKE_CROSSCOMPILING))
   find_program(TENON_NVCC nvcc HINTS ${roots} PATH_SUFFIXES bin)
   set(missing "")
   if(NOT TENON_NVCC)

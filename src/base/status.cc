@@ -58,13 +58,6 @@ void die_bad_result_access(const Status& status) {
 }
 }  // namespace internal
 
-std::string errno_text(const char* call, int error) {
-  char buffer[128];
-  // GNU strerror_r may return a static string instead of filling the buffer.
-  const char* text = ::strerror_r(error, buffer, sizeof(buffer));
-  return format("{}: {} ({})", call, text, error);
-}
-
 void check_failed(const char* file, int line, const char* condition) {
   std::fprintf(stderr, "tenon: %s:%d: check failed: %s\n", file, line, condition);
   std::abort();

@@ -1,6 +1,5 @@
 #include "base/trace.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include "base/env.h"
 #include "base/guarded.h"
 #include "base/log.h"
+#include "base/system.h"
 
 namespace tenon {
 
@@ -88,7 +88,7 @@ size_t escape(std::string_view name, char* out) {
 }  // namespace
 
 Status open_trace_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int fd = create_file(path);
   if (fd < 0) return invalid_argument("The trace file \"{}\" cannot be written: {}.", path, errno_text("open", errno));
   static const int at_exit = std::atexit(close_trace_file);
   (void)at_exit;
@@ -122,7 +122,7 @@ bool internal::open_trace_file_from_environment() {
 }
 
 void write_trace_span(const char* category, std::string_view name, int64_t begin_ns, int64_t end_ns) {
-  thread_local const int thread_id = ::gettid();
+  thread_local const int thread_id = thread_number();
   char escaped[6 * kLongestName + 1];
   escape(name, escaped);
   char line[sizeof(escaped) + 256];

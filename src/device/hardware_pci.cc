@@ -85,7 +85,7 @@ std::vector<HardwareDevice> find_pci_devices(const std::string& folder) {
     found.vendor_id = *vendor;
     found.device_id = *device;
     found.vendor = vendor_name(*vendor);
-    const std::string address = path.filename();
+    const std::string address = path.filename().string();
     found.metadata["pci_bus_id"] = address;
     // A GPU that is part of the chipset sits on bus 0; one on a card is behind a bridge.
     if (*type == DeviceType::kGpu) found.metadata["Discrete"] = address.find(":00:") == std::string::npos ? "1" : "0";

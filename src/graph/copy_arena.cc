@@ -1,17 +1,16 @@
 #include "graph/copy_arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <new>
+
+#include "graph/huge_chunk.h"
 
 namespace tenon {
 
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kFirstChunk = size_t{256} << 10;
 constexpr size_t kHugeFrom = size_t{1} << 20;  // small models stay on small pages: a huge one would be mostly empty
 
@@ -21,18 +20,6 @@ std::shared_ptr<std::byte> small_chunk(size_t size) {
   void* memory = ::operator new(size, std::align_val_t{kAlignment}, std::nothrow);
   if (memory == nullptr) return nullptr;
   return {static_cast<std::byte*>(memory), [](std::byte* p) { ::operator delete(p, std::align_val_t{kAlignment}); }};
-}
-
-// Page faults cost more than the copy itself: huge pages halve the time to read a model.
-std::shared_ptr<std::byte> huge_chunk(size_t size) {
-  void* memory = ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* const begin = static_cast<std::byte*>(memory);
-  const size_t skip = round_up(reinterpret_cast<uintptr_t>(begin), kHugePage) - reinterpret_cast<uintptr_t>(begin);
-  if (skip > 0) ::munmap(begin, skip);
-  if (skip < kHugePage) ::munmap(begin + skip + size, kHugePage - skip);
-  (void)::madvise(begin + skip, size, MADV_HUGEPAGE);
-  return {begin + skip, [size](std::byte* p) { ::munmap(p, size); }};
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ std::string external_memory_kind_name(ExternalMemoryKind kind) {
 
 bool ExternalMemory::can_import(ExternalMemoryKind kind) {
   const HandleKindRow* row = find_handle_kind(kind);
-  return row != nullptr && row->importable;
+  return row != nullptr && row->importable && (row->type != HandleType::kFd || kFdsShareMemory);
 }
 
 Result<std::shared_ptr<ExternalMemory>> ExternalMemory::import(OwnedHandle& handle,

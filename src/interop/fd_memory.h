@@ -1,9 +1,12 @@
-// Imports that map a file descriptor.
+// Imports that map a file descriptor: fd_memory_posix.cc; fd_memory_win32.cc refuses them.
 #pragma once
 
 #include <tenon/external_memory.h>
 
 namespace tenon {
+
+// False where file descriptors name no memory: kinds of handles that are one cannot be imported there.
+extern const bool kFdsShareMemory;
 
 struct FdObject {
   uint64_t size_bytes = 0;

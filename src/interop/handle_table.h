@@ -24,7 +24,7 @@ struct HandleKindRow {
   const char* name;
   HandleType type;
   HandleOwnership ownership;
-  bool importable;           // by this build
+  bool importable;           // by the CPU device; file descriptors only where they share memory
   const char* why_not = "";  // a half sentence, when it is not
 };
 
@@ -34,7 +34,7 @@ inline constexpr HandleKindRow kHandleKinds[] = {
     {ExternalMemoryKind::kD3d12Heap, "d3d12_heap", HandleType::kNtHandle, HandleOwnership::kDuplicated, false,
      "the CPU device has no Direct3D 12"},
     {ExternalMemoryKind::kVulkanOpaqueWin32, "vulkan_opaque_win32", HandleType::kNtHandle, HandleOwnership::kDuplicated,
-     false, "this system has no NT handles"},
+     false, "the CPU device maps no NT handles"},
     {ExternalMemoryKind::kVulkanOpaqueFd, "vulkan_opaque_fd", HandleType::kFd, HandleOwnership::kConsumed, true},
     {ExternalMemoryKind::kHostAllocation, "host_allocation", HandleType::kPointer, HandleOwnership::kBorrowed, true},
     {ExternalMemoryKind::kMappableFd, "mappable_fd", HandleType::kFd, HandleOwnership::kConsumed, true},

@@ -8,6 +8,7 @@
 #include "device/element.h"
 #include "interop/dlpack_memory.h"
 #include "interop/external_handle.h"
+#include "interop/fd_memory.h"
 
 namespace tenon {
 
@@ -104,7 +105,8 @@ bool can_import_memory(uint32_t handle_type) {
 }
 
 bool can_import_semaphore(uint32_t type) {
-  return type == TENON_EXTERNAL_SEMAPHORE_SHARED_TIMELINE_FD || type == TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS;
+  return (type == TENON_EXTERNAL_SEMAPHORE_SHARED_TIMELINE_FD && kFdsShareMemory) ||
+         type == TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS;
 }
 
 Result<std::shared_ptr<ExternalMemory>> import_memory(uint32_t handle_type, void* native_handle, size_t size_bytes,

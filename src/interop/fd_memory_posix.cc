@@ -15,6 +15,8 @@
 
 namespace tenon {
 
+const bool kFdsShareMemory = true;
+
 namespace {
 
 // Pages that hold a range; the range itself may begin anywhere in the first one.

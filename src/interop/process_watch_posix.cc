@@ -1,4 +1,4 @@
-#include "interop/process_watch.h"
+#include "interop/process_watch_posix.h"
 
 #include <fcntl.h>
 #include <poll.h>

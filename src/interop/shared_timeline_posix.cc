@@ -16,7 +16,7 @@
 #include "base/guarded.h"
 #include "device/spin.h"
 #include "device/timeline_errors.h"
-#include "interop/process_watch.h"
+#include "interop/process_watch_posix.h"
 #include "interop/shared_timeline_page.h"
 
 namespace tenon {

@@ -1,0 +1,18 @@
+// What operating systems call differently, for this folder and the tests: system_posix.cc and system_win32.cc.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tenon {
+
+// The system's number of the calling thread.
+int thread_number();
+// A new or emptied file for writing bytes as they are; not inherited by child processes. -1 with errno when that fails.
+int create_file(const std::string& path);
+// Of the memory that maps and registrations come in.
+size_t page_bytes();
+// Sets an environment variable of this process; null removes it.
+void set_environment_variable(const char* name, const char* value);
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+#include "base/system.h"
+
+#include <fcntl.h>
+#include <io.h>
+#include <sys/stat.h>
+#include <windows.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/status.h"
+
+namespace tenon {
+
+int thread_number() { return static_cast<int>(::GetCurrentThreadId()); }
+
+int create_file(const std::string& path) {
+  return ::_open(path.c_str(), _O_WRONLY | _O_CREAT | _O_TRUNC | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE);
+}
+
+size_t page_bytes() {
+  SYSTEM_INFO info;
+  ::GetSystemInfo(&info);
+  return info.dwPageSize;
+}
+
+// The C runtime's copy is what getenv reads; an empty value removes a variable there.
+void set_environment_variable(const char* name, const char* value) {
+  (void)::_putenv_s(name, value != nullptr ? value : "");
+}
+
+std::string errno_text(const char* call, int error) {
+  char buffer[128] = "";
+  (void)::strerror_s(buffer, sizeof(buffer), error);
+  return format("{}: {} ({})", call, buffer, error);
+}
+
+}  // namespace tenon

@@ -1,0 +1,26 @@
+// UTF-8, in which paths are kept, and what the system's functions take.
+#pragma once
+
+#include <windows.h>
+
+#include <string>
+
+namespace tenon {
+
+inline std::wstring wide_text(const std::string& text) {
+  std::wstring wide(text.size() + 1, L'\0');
+  const int length = ::MultiByteToWideChar(CP_UTF8, 0, text.data(), static_cast<int>(text.size()), wide.data(),
+                                           static_cast<int>(wide.size()));
+  wide.resize(static_cast<size_t>(length));
+  return wide;
+}
+
+inline std::string narrow_text(const std::wstring& wide) {
+  std::string text(3 * wide.size() + 1, '\0');
+  const int length = ::WideCharToMultiByte(CP_UTF8, 0, wide.data(), static_cast<int>(wide.size()), text.data(),
+                                           static_cast<int>(text.size()), nullptr, nullptr);
+  text.resize(static_cast<size_t>(length));
+  return text;
+}
+
+}  // namespace tenon
