@@ -55,6 +55,10 @@ class Operators : public DeviceTest {
           i < operand.integers.size() ? operand.integers[i] : static_cast<int64_t>((seed + i * 7) % 5);
       if (type == DataType::kInt64) reinterpret_cast<int64_t*>(data)[i] = value;
       if (type == DataType::kInt32) reinterpret_cast<int32_t*>(data)[i] = static_cast<int32_t>(value);
+      if (type == DataType::kUint8) reinterpret_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(value);
+      if (type == DataType::kInt8) reinterpret_cast<int8_t*>(data)[i] = static_cast<int8_t>(value);
+      if (type == DataType::kUint16) reinterpret_cast<uint16_t*>(data)[i] = static_cast<uint16_t>(value);
+      if (type == DataType::kInt16) reinterpret_cast<int16_t*>(data)[i] = static_cast<int16_t>(value);
       if (type == DataType::kBool) reinterpret_cast<uint8_t*>(data)[i] = value % 2 != 0;
     }
     return made;
@@ -106,7 +110,12 @@ class Operators : public DeviceTest {
     plan_testing::InlinePool pool;
     const auto expected = evaluate_node(reference, reference.nodes[0], *provider, pool, size_t{1} << 30);
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    run(test, data, *expected, tf32, tolerance);
+  }
 
+  // The case on the device.
+  void run(const Case& test, const std::vector<ConstantRef>& data, const std::vector<ConstantRef>& expected, bool tf32,
+           double tolerance) {
     const std::shared_ptr<ComputeContext> context = make_context({.tf32 = tf32, .measure = false});
     Graph graph = make_graph(test, data, false, false);
     ASSERT_TRUE(infer_shapes(graph).ok());
@@ -137,7 +146,7 @@ class Operators : public DeviceTest {
       ASSERT_TRUE(status.ok()) << status.to_string();
       ASSERT_EQ(device_->driver().StreamSynchronize(context->stream()), CUDA_SUCCESS);
       for (size_t o = 0; o < outputs.size(); ++o)
-        compare(program.tensor(program.outputs[o]), outputs[o], *(*expected)[o], tolerance);
+        compare(program.tensor(program.outputs[o]), outputs[o], *expected[o], tolerance);
     }
     EXPECT_EQ((*plan)->stats().captured, program.ops.empty() ? 0U : 1U);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/compute/rewrites.h"
 #include "graph/shape_inference.h"
 
@@ -75,16 +76,24 @@ Status try_alone(const Graph& graph, const Node& node) {
 bool is_whole(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32 || type == DataType::kBool; }
 
 // Values that follow from shapes alone, numbers once the shapes are, and the nodes that compute them.
+// Dequantised weights are such values too: constants of no shape.
 struct ShapeParts {
-  std::vector<bool> values, nodes;
+  std::vector<bool> values, nodes, weights;
 };
 
 ShapeParts find_shape_parts(const Graph& graph) {
-  ShapeParts parts{.values = std::vector<bool>(graph.values.size()), .nodes = std::vector<bool>(graph.nodes.size())};
+  ShapeParts parts{.values = std::vector<bool>(graph.values.size()),
+                   .nodes = std::vector<bool>(graph.nodes.size()),
+                   .weights = std::vector<bool>(graph.values.size())};
   for (size_t v = 0; v < graph.values.size(); ++v) parts.values[v] = graph.values[v].constant != nullptr;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!node.domain.empty() || node.outputs.size() != 1 || node.outputs[0] == kNoValue) continue;
+    if (can_dequantize_on_host(graph, node)) {
+      const auto out = static_cast<size_t>(node.outputs[0]);
+      parts.nodes[n] = parts.values[out] = parts.weights[out] = true;
+      continue;
+    }
     const bool whole = is_whole(graph.value(node.outputs[0]).type);
     const bool follows = node.op_type == "Shape" || node.op_type == "Size" ||
                          std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
@@ -107,7 +116,7 @@ ShapeParts find_shape_parts(const Graph& graph) {
 
 // Whether the node must know the value of this input before anything runs.
 bool needs_value(const ShapeParts& parts, size_t n, const Node& node, size_t input) {
-  if (shape_depends_on_value(node, input)) return true;
+  if (shape_depends_on_value(node, input) || parts.weights[static_cast<size_t>(node.inputs[input])]) return true;
   return parts.nodes[n] && node.op_type != "Shape" && node.op_type != "Size";
 }
 
@@ -173,6 +182,7 @@ std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const 
 
 std::vector<bool> claim_nodes(const Graph& graph) {
   const ShapeParts parts = find_shape_parts(graph);
+  const Graph folded = with_dequantized_weights(graph);
   std::vector<bool> claimed(graph.nodes.size(), false);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -180,7 +190,7 @@ std::vector<bool> claim_nodes(const Graph& graph) {
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (node.inputs[i] != kNoValue && shape_depends_on_value(node, i))
         sizes_known = sizes_known && parts.values[static_cast<size_t>(node.inputs[i])];
-    claimed[n] = parts.nodes[n] || (sizes_known && try_alone(graph, node).ok());
+    claimed[n] = parts.nodes[n] || (sizes_known && try_alone(folded, node).ok());
   }
   const std::vector<int> together(graph.nodes.size(), 0);
   const std::vector<int32_t> producers = graph.producers();

@@ -253,6 +253,8 @@ INSTANTIATE_TEST_SUITE_P(
                       ModelCase{
                           "minilm_l3",
                           {{Shape{2, 16}, Shape{2, 16}}, {Shape{1, 1}, Shape{1, 1}}, {Shape{3, 77}, Shape{3, 77}}}},
+                      ModelCase{"nsnet2", {{Shape{1, 500, 161}}, {Shape{2, 1, 161}}, {Shape{5, 33, 161}}}},
+                      ModelCase{"smart_turn_v3", {{Shape{1, 80, 800}}, {Shape{3, 80, 800}}}},
                       ModelCase{"ppocr_v6_det", {{Shape{1, 3, 480, 640}}, {Shape{2, 3, 96, 64}}}}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/quantize.h"
 
 namespace tenon::cuda {
 
@@ -60,10 +61,27 @@ constexpr std::array kRows = {
 };
 
 // Handled by code below: their expression depends on attributes or on how many inputs there are.
-constexpr std::array<std::string_view, 19> kOthers = {
-    "Cast",        "Clip", "Min",      "Max",    "Sum",       "Mean",   "LeakyRelu", "Elu", "Selu",
-    "HardSigmoid", "Gelu", "CastLike", "Gather", "Transpose", "Expand", "Slice",     "Pad", "BatchNormalization",
-    "Celu"};
+constexpr std::array<std::string_view, 21> kOthers = {"Cast",
+                                                      "Clip",
+                                                      "Min",
+                                                      "Max",
+                                                      "Sum",
+                                                      "Mean",
+                                                      "LeakyRelu",
+                                                      "Elu",
+                                                      "Selu",
+                                                      "HardSigmoid",
+                                                      "Gelu",
+                                                      "CastLike",
+                                                      "Gather",
+                                                      "Transpose",
+                                                      "Expand",
+                                                      "Slice",
+                                                      "Pad",
+                                                      "BatchNormalization",
+                                                      "Celu",
+                                                      "QuantizeLinear",
+                                                      "DequantizeLinear"};
 
 const Row* find_row(std::string_view op_type) {
   const auto found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.op_type == op_type; });
@@ -151,6 +169,7 @@ class Chain {
     if (node.op_type == "Gather") return gather(node);
     if (node.op_type == "Pad") return pad(node);
     if (node.op_type == "BatchNormalization") return batch_norm(node);
+    if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear") return quantize(node, type);
     const DataType input_type = to_.type_of(node.inputs[0] != kNoValue ? node.inputs[0] : node.outputs[0]);
     if (node.op_type == "Activation" && node.domain == "tenon") {
       TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
@@ -171,6 +190,34 @@ class Chain {
       arguments.push_back(argument);
     }
     TENON_TRY_ASSIGN(std::string expression, expression_of(node, node.op_type == "Where" ? type : input_type));
+    return step(type, std::move(expression), std::move(arguments));
+  }
+
+  // A scale or a zero point: one number, or one for each place of a dimension.
+  Result<int> quantization_operand(const Node& node, ValueId id) {
+    TENON_TRY_ASSIGN(const TensorId tensor, to_.plain(id));
+    const DeviceTensor read = to_.program().tensor(tensor);
+    TENON_TRY_ASSIGN(const int axis, quantized_axis(to_.graph(), node, shape_, read.shape));
+    std::vector<int64_t> strides(static_cast<size_t>(shape_.rank()), 0);
+    if (axis >= 0) strides[static_cast<size_t>(axis)] = 1;
+    return leaf(tensor, {.type = read.type, .strides = std::move(strides)});
+  }
+
+  Result<int> quantize(const Node& node, DataType type) {
+    TENON_INVALID_IF(node.inputs.size() < 2, "{} lacks its scale.", to_.label(node));
+    TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
+    TENON_TRY_ASSIGN(const int scale, quantization_operand(node, node.inputs[1]));
+    std::vector<int> arguments = {x, scale};
+    const bool zero_point = node.input(2) != kNoValue;
+    if (zero_point) {
+      TENON_TRY_ASSIGN(const int zero, quantization_operand(node, node.inputs[2]));
+      arguments.push_back(zero);
+    }
+    if (node.op_type == "DequantizeLinear") {
+      TENON_UNSUPPORTED_IF(!is_float(type), "{} makes {}.", to_.label(node), data_type_name(type));
+      return step(type, dequantize_expression(zero_point), std::move(arguments));
+    }
+    TENON_TRY_ASSIGN(std::string expression, quantize_expression(type, zero_point));
     return step(type, std::move(expression), std::move(arguments));
   }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/format.h"
+#include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/compute/region.h"
 
 namespace tenon::cuda {
@@ -225,6 +226,10 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
 }  // namespace
 
 Result<std::vector<ConstantRef>> evaluate_on_host(const Graph& graph, const Node& node) {
+  if (can_dequantize_on_host(graph, node)) {
+    TENON_TRY_ASSIGN(ConstantRef weights, dequantize_on_host(graph, node));
+    return std::vector<ConstantRef>{std::move(weights)};
+  }
   if (!node.domain.empty() || node.outputs.size() != 1 || node.inputs.empty())
     return unsupported("{} is not computed on the host.", node.label(graph));
   const Value& result = graph.value(node.outputs[0]);
