@@ -24,7 +24,7 @@ size_t page_bytes() {
   return info.dwPageSize;
 }
 
-// The C runtime's copy is what getenv reads; an empty value removes a variable there.
+// In the copy of the C runtime, where an empty value removes a variable.
 void set_environment_variable(const char* name, const char* value) {
   (void)::_putenv_s(name, value != nullptr ? value : "");
 }
