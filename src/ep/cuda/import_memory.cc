@@ -1,13 +1,10 @@
 #include "ep/cuda/import_memory.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/system.h"
 
 namespace tenon::cuda {
 
@@ -20,16 +17,6 @@ Result<size_t> range_end(size_t size_bytes, size_t offset_bytes) {
   const auto end = checked_add(offset_bytes, size_bytes);
   TENON_INVALID_IF(!end, "offset_bytes ({}) plus size_bytes ({}) overflow.", offset_bytes, size_bytes);
   return *end;
-}
-
-// Where an fd's object tells its size, it must hold the range. Memory of GPU drivers mostly tells none.
-Status check_fd_size(int fd, size_t end) {
-  struct stat about;
-  TENON_INVALID_IF(::fstat(fd, &about) != 0, "native_handle ({}) is no open file descriptor: {}.", fd,
-                   errno_text("fstat", errno));
-  TENON_INVALID_IF(S_ISREG(about.st_mode) && static_cast<uint64_t>(about.st_size) < end,
-                   "offset_bytes plus size_bytes ({}) exceed the object's {} bytes.", end, about.st_size);
-  return Status();
 }
 
 Result<OwnedHandle> duplicate(int fd) {
@@ -231,7 +218,7 @@ class RegisteredMemory final : public MemoryImport {
   }
 
   Status map(void* data, bool read_only) {
-    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const uintptr_t page = page_bytes();
     const auto first = reinterpret_cast<uintptr_t>(data);
     const uintptr_t begin = first / page * page;
     const uintptr_t end = (first + size_bytes_ + page - 1) / page * page;

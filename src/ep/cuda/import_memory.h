@@ -15,14 +15,13 @@
 
 namespace tenon::cuda {
 
-// Which kinds this system's driver takes; the driver itself says more (dma-bufs).
+// Which kinds this system's driver takes; the driver itself says more (dma-bufs). import_memory_posix.cc and
+// import_memory_win32.cc say which system this is.
 enum class HandleSystem : uint8_t { kPosix, kWindows };
-constexpr HandleSystem kThisSystem =
-#ifdef _WIN32
-    HandleSystem::kWindows;
-#else
-    HandleSystem::kPosix;
-#endif
+extern const HandleSystem kThisSystem;
+
+// Where an fd's object tells its size, it must hold the range up to `end`. Memory of GPU drivers mostly tells none.
+Status check_fd_size(int fd, size_t end);
 
 bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem system = kThisSystem);
 

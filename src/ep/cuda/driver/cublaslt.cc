@@ -7,7 +7,7 @@ namespace tenon::cuda {
 namespace {
 
 Result<CublasLt> load_cublaslt() {
-  TENON_TRY_ASSIGN(const SharedLibrary library, SharedLibrary::open({"libcublasLt.so.13", "libcublasLt.so.12"}));
+  TENON_TRY_ASSIGN(const SharedLibrary library, SharedLibrary::open(LibraryKind::kCublasLt));
   CublasLt table;
 #define TENON_CUBLASLT_LOAD_(name) TENON_TRY(library.find("cublasLt" #name, &table.name));
   TENON_CUBLASLT_FUNCTIONS(TENON_CUBLASLT_LOAD_)

@@ -19,11 +19,7 @@ bool look_up(PFN_cuGetProcAddress_v12000 lookup, const char* name, int version, 
 }
 
 Result<CudaDriver> load() {
-#ifdef _WIN32
-  Result<SharedLibrary> library = SharedLibrary::open({"nvcuda.dll"});
-#else
-  Result<SharedLibrary> library = SharedLibrary::open({"libcuda.so.1"});
-#endif
+  Result<SharedLibrary> library = SharedLibrary::open(LibraryKind::kDriver);
   if (!library.ok()) return not_found("There is no CUDA driver on this machine: {}", library.status().message());
   auto lookup = reinterpret_cast<PFN_cuGetProcAddress_v12000>(library->symbol("cuGetProcAddress_v2"));
   if (lookup == nullptr)

@@ -12,7 +12,7 @@ namespace tenon::cuda {
 namespace {
 
 Result<Cudnn> load() {
-  TENON_TRY_ASSIGN(const SharedLibrary library, SharedLibrary::open({"libcudnn.so.9"}));
+  TENON_TRY_ASSIGN(const SharedLibrary library, SharedLibrary::open(LibraryKind::kCudnn));
   Cudnn table;
 #define TENON_CUDNN_LOAD_(name) TENON_TRY(library.find("cudnn" #name, &table.name));
   TENON_CUDNN_FUNCTIONS(TENON_CUDNN_LOAD_)

@@ -16,7 +16,7 @@ namespace {
   } while (false)
 
 Result<Nvrtc> load() {
-  TENON_TRY_ASSIGN(const SharedLibrary library, SharedLibrary::open({"libnvrtc.so.13", "libnvrtc.so.12"}));
+  TENON_TRY_ASSIGN(const SharedLibrary library, SharedLibrary::open(LibraryKind::kNvrtc));
   Nvrtc table;
 #define TENON_NVRTC_LOAD_(name) TENON_TRY(library.find("nvrtc" #name, &table.name));
   TENON_NVRTC_FUNCTIONS(TENON_NVRTC_LOAD_)

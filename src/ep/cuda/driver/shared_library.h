@@ -3,18 +3,20 @@
 // Ownership: libraries stay loaded until the process ends, because what they start (threads, contexts) does too.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 
 #include "base/status.h"
 
 namespace tenon::cuda {
 
+enum class LibraryKind : uint8_t { kDriver, kNvrtc, kCublasLt, kCudnn };
+
 class SharedLibrary {
  public:
-  // The first of `names` that loads: as the loader finds it, then in the toolkit's usual folders.
-  // Errors: kNotFound with what the loader said of each name.
-  static Result<SharedLibrary> open(std::initializer_list<const char*> names);
+  // As the loader finds it, then beside this plugin and in the toolkit's usual folders; the driver as the loader finds
+  // it. The name says which generation of the library it is.
+  // Errors: kNotFound with what the loader said.
+  static Result<SharedLibrary> open(LibraryKind kind);
 
   // Null when the library has no such symbol.
   void* symbol(const char* name) const;

@@ -43,10 +43,12 @@ int64_t live_objects();
 // The nth call of a function from now (1: the next) fails with `result`.
 void fail(const char* function, int nth, CUresult result);
 
-// NT handles, as the driver of another system would take them.
+// NT handles: Windows' own there, stand-ins for them elsewhere.
 void* make_nt_memory(size_t size_bytes);
 std::byte* nt_view(void* handle);
 void* make_nt_fence(std::shared_ptr<Timeline> timeline);
+bool nt_is_open(void* handle);
+void close_nt(void* handle);
 // An allocation of another process, as its cuIpcGetMemHandle would name it.
 CUipcMemHandle make_ipc_memory(size_t size_bytes);
 

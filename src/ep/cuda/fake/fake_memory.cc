@@ -1,9 +1,7 @@
 // Memory of the fake driver: the device's, pinned and registered host memory, copies.
-#include <sys/mman.h>
-
 #include <cstring>
 
-#include "ep/cuda/fake/fake_state.h"
+#include "ep/cuda/fake/fake_system.h"
 
 namespace tenon::cuda::fake {
 
@@ -35,9 +33,8 @@ bool was_freed(uintptr_t address, size_t size_bytes) {
 uintptr_t add_memory(Region::Kind kind, size_t size_bytes) {
   State& all = state();
   if (counts_as_device(kind) && all.device_bytes + size_bytes > all.config.memory_bytes) return 0;
-  void* memory =
-      ::mmap(nullptr, pages(size_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return 0;
+  void* memory = map_pages(size_bytes);
+  if (memory == nullptr) return 0;
   // NaN in f16, bf16 and f32; of a large block the beginning, because the fake has no gigabytes.
   auto* halves = static_cast<uint16_t*>(memory);
   for (size_t i = 0; i < std::min<size_t>(size_bytes, size_t{1} << 20) / 2; ++i) halves[i] = 0xFFA5;
@@ -57,10 +54,10 @@ void remove_memory(uintptr_t address) {
   all.regions.erase(found);
   void* const memory = reinterpret_cast<void*>(address);
   if (all.freed.size() >= kKeptFreed) {
-    (void)::munmap(memory, pages(size_bytes));
+    unmap_pages(memory, size_bytes);
     return;
   }
-  (void)::mmap(memory, pages(size_bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  make_inaccessible(memory, size_bytes);
   all.freed[address] = pages(size_bytes);
 }
 
@@ -181,8 +178,7 @@ CUresult CUDAAPI host_register(void* memory, size_t size_bytes, unsigned) {
   const auto first = reinterpret_cast<uintptr_t>(memory);
   const uintptr_t begin = first / kPage * kPage;
   const uintptr_t end = (first + size_bytes + kPage - 1) / kPage * kPage;
-  std::vector<unsigned char> resident((end - begin) / kPage);
-  if (size_bytes == 0 || ::mincore(reinterpret_cast<void*>(begin), end - begin, resident.data()) != 0)
+  if (size_bytes == 0 || !is_mapped(reinterpret_cast<void*>(begin), end - begin))
     return CUDA_ERROR_INVALID_VALUE;  // not mapped
   const std::lock_guard lock(state().mutex);
   auto next = state().regions.lower_bound(end);
