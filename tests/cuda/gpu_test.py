@@ -1,6 +1,5 @@
 """The CUDA plugin on a GPU: the importer against Vulkan's driver, and every option of S4 beside torch. Skips, with the
 reason, where there is no GPU, no torch or no Vulkan."""
-import ctypes
 import gc
 import os
 import pathlib
@@ -15,11 +14,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 if not torch.cuda.is_available():
     pytest.skip("there is no CUDA device", allow_module_level=True)
 
-from onnx import TensorProto, helper  # noqa: E402
-
-PLUGIN = os.environ["TENON_CUDA_PLUGIN"]
-EP = "TenonCudaExecutionProvider"
-ROWS = 256
+from gpu_sessions import PLUGIN, ROWS, TorchAllocator, bind, close, make_input, make_session  # noqa: E402
 
 
 def stock_hosts():
@@ -34,57 +29,6 @@ def test_it_conforms_with_vulkan(host):
     if "Nothing was shared with Vulkan" in done.stdout:
         pytest.skip(done.stdout.splitlines()[-1])
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="session")
-def device():
-    onnxruntime.register_execution_provider_library("tenon_cuda", PLUGIN)
-    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == EP]
-    assert devices, "the plugin offers no device"
-    return devices[0]
-
-
-@pytest.fixture(scope="session")
-def model():
-    """Two layers, so that there are weights, scratch memory and several kernels."""
-    random = numpy.random.default_rng(3)
-    weights = [helper.make_tensor(name, TensorProto.FLOAT, [256, 256],
-                                  random.normal(0, 0.06, 256 * 256).astype(numpy.float32)) for name in ("w", "v")]
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
-         helper.make_node("MatMul", ["b", "v"], ["y"])], "model",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [ROWS, 256])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [ROWS, 256])], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
-
-
-@pytest.fixture(scope="session")
-def expected(model):
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return lambda x: session.run(None, {"x": x})[0]
-
-
-def make_session(model, device, **options):
-    chosen = onnxruntime.SessionOptions()
-    chosen.add_provider_for_devices([device], {key: str(value) for key, value in options.items()})
-    session = onnxruntime.InferenceSession(model, chosen)
-    assert session.get_providers()[0] == EP
-    return session
-
-
-def make_input(seed):
-    return numpy.random.default_rng(seed).normal(0, 1, (ROWS, 256)).astype(numpy.float32)
-
-
-def close(got, wanted):
-    numpy.testing.assert_allclose(got, wanted, atol=1e-3 * numpy.abs(wanted).max(), rtol=0)
-
-
-def bind(session, x, y):
-    binding = session.io_binding()
-    for name, tensor, into in (("x", x, binding.bind_input), ("y", y, binding.bind_output)):
-        into(name, "cuda", 0, numpy.float32, tuple(tensor.shape), tensor.data_ptr())
-    return binding
 
 
 OPTIONS = [{}, {"use_ep_level_unified_stream": 1}, {"do_copy_in_default_stream": 0}, {"use_tf32": 0},
@@ -139,33 +83,6 @@ def test_torchs_stream_is_the_only_one(device, model):
     streams = {event.device_resource_id() for event in profiled.profiler.kineto_results.events()
                if event.device_type() == torch.autograd.DeviceType.CUDA}
     assert len(streams) == 1, streams
-
-
-class TorchAllocator:
-    """torch's caching allocator as the session's, with every block counted."""
-
-    def __init__(self):
-        self.live, self.taken, self.wrong, self.refuse = {}, 0, [], False
-        self.alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(self.take)
-        self.free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.give_back)
-
-    def take(self, size):
-        if self.refuse:
-            return None
-        memory = torch.cuda.caching_allocator_alloc(size)
-        self.live[memory] = size
-        self.taken += 1
-        return memory
-
-    def give_back(self, memory):
-        if self.live.pop(memory, None) is None:
-            self.wrong.append(memory)
-        else:
-            torch.cuda.caching_allocator_delete(memory)
-
-    def options(self):
-        return {"gpu_external_alloc": ctypes.cast(self.alloc, ctypes.c_void_p).value,
-                "gpu_external_free": ctypes.cast(self.free, ctypes.c_void_p).value}
 
 
 # S4.3

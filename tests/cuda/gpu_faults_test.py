@@ -1,0 +1,174 @@
+"""Faults on a GPU: memory that runs out, an allocator that refuses, a kernel that faults; and that nothing leaks. Skips,
+with the reason, where there is no GPU or no torch."""
+import gc
+import os
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+torch = pytest.importorskip("torch")
+onnxruntime = pytest.importorskip("onnxruntime")
+if not torch.cuda.is_available():
+    pytest.skip("there is no CUDA device", allow_module_level=True)
+
+from gpu_sessions import (TorchAllocator, close, free_bytes, make_input, make_session, open_files,  # noqa: E402
+                          resident_bytes)
+
+SLACK = 8 << 20
+
+
+def use(model, device, expected, **options):
+    session = make_session(model, device, **options)
+    for seed in range(3):
+        x = make_input(seed)
+        close(session.run(None, {"x": x})[0], expected(x))
+
+
+def collect():
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+# A limit below the model's weights: the session cannot be made, and says which option forbids it.
+def test_a_limit_that_is_too_small_is_named_and_leaves_nothing(device, model, expected):
+    use(model, device, expected)
+    collect()
+    before, files = free_bytes(), open_files()
+    for limit in (1, 100_000, 400_000, 2_000_000):
+        with pytest.raises(Exception, match=f"gpu_mem_limit {limit}"):
+            use(model, device, expected, gpu_mem_limit=limit)
+    collect()
+    assert free_bytes() >= before - SLACK and open_files() == files
+    use(model, device, expected, gpu_mem_limit=1 << 30)
+
+
+# Somebody else has all of the memory: an error with what is free, and all is well when it comes back.
+def test_a_full_device_is_an_error_and_passes(device, model, expected):
+    running = make_session(model, device)
+    x = make_input(0)
+    close(running.run(None, {"x": x})[0], expected(x))
+    taken = []
+    size = 1 << 36
+    while size >= 1 << 20:
+        try:
+            taken.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except torch.OutOfMemoryError:
+            size //= 2
+    # The pool of the process keeps what earlier sessions freed; a model that needs more does not fit there.
+    from onnx import TensorProto, helper, numpy_helper
+    weights = numpy_helper.from_array(numpy.zeros((16384, 16384), numpy.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "large",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16384])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 16384])], [weights])
+    large = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    with pytest.raises(Exception, match=r"OUT_OF_MEMORY.*bytes are free"):
+        make_session(large, device)
+    close(running.run(None, {"x": x})[0], expected(x))  # others go on
+    taken.clear()
+    collect()
+    session = make_session(large, device)
+    assert not session.run(None, {"x": numpy.ones((1, 16384), numpy.float32)})[0].any()
+
+
+# S4.3: the allocator refuses at every one of its calls in turn.
+def test_an_allocator_that_refuses_once_loses_no_block(device, model, expected):
+    refused = 0
+    for n in range(1, 200):
+        allocator = TorchAllocator()
+        allocator.refuse_at = n
+        try:
+            session = make_session(model, device, **allocator.options())
+            for seed in range(3):
+                x = make_input(seed)
+                try:
+                    close(session.run(None, {"x": x})[0], expected(x))
+                except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
+                    assert "lloc" in str(error) or "emory" in str(error)
+            close(session.run(None, {"x": x})[0], expected(x))  # the session goes on
+            del session
+        except Exception as error:  # noqa: BLE001
+            assert "gpu_external_alloc" in str(error), error
+        gc.collect()
+        assert not allocator.live and not allocator.wrong, f"after a refusal of call {n}"
+        if allocator.calls < n:
+            break
+        refused = n
+    assert refused > 3
+    print(refused, "calls of the allocator were refused in turn")
+
+
+FAULT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy, onnxruntime, torch
+from gpu_sessions import *
+device, model = find_devices()[0], make_model()
+on_cpu = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+faulty, other = make_session(model, device), make_session(model, device)
+x = make_input(0)
+wanted = on_cpu.run(None, {"x": x})[0]
+close(other.run(None, {"x": x})[0], wanted)
+y = torch.empty(ROWS, 256, device="cuda")
+binding = faulty.io_binding()
+binding.bind_input("x", "cuda", 0, numpy.float32, (ROWS, 256), 16)  # an address of nobody
+binding.bind_output("y", "cuda", 0, numpy.float32, (ROWS, 256), y.data_ptr())
+def attempt(name, run):
+    try:
+        run()
+        print(name, "OK", flush=True)
+    except Exception as error:
+        print(name, "FAILED", str(error).replace(chr(10), " "), flush=True)
+attempt("faulty", lambda: faulty.run_with_iobinding(binding))
+attempt("faulty again", lambda: faulty.run(None, {"x": x}))
+attempt("other", lambda: other.run(None, {"x": x}))
+attempt("cpu", lambda: close(on_cpu.run(None, {"x": x})[0], wanted))
+def fresh():
+    session = make_session(model, device)
+    close(session.run(None, {"x": x})[0], wanted)
+attempt("fresh", fresh)
+del faulty, other, binding
+attempt("fresh again", fresh)
+attempt("cpu again", lambda: close(on_cpu.run(None, {"x": x})[0], wanted))
+print("end", flush=True)
+"""
+
+
+# A kernel that faults takes CUDA's context with it: every session on that GPU says so at once, and nobody else minds.
+def test_a_kernel_fault_is_told_to_every_session_of_the_context():
+    done = subprocess.run([sys.executable, "-c", FAULT, os.path.dirname(__file__)], capture_output=True, text=True,
+                          timeout=120)
+    print(done.stdout)
+    said = dict(line.split(" OK" if " OK" in line else " FAILED", 1) for line in done.stdout.splitlines()[:-1])
+    assert done.returncode == 0 and done.stdout.endswith("end\n"), done.stdout + done.stderr
+    for name in ("faulty", "faulty again", "other"):
+        assert "CUDA_ERROR_" in said[name], said
+    assert said["cpu"] == said["cpu again"] == "", said
+
+
+# Sessions come and go, with their runs: device memory, the host's memory and open files stay as they are.
+@pytest.mark.parametrize("options", [{}, {"use_ep_level_unified_stream": 1, "gpu_mem_limit": 1 << 30}], ids=str)
+def test_sessions_leave_nothing_behind(device, model, options, tmp_path, expected):
+    count = int(os.environ.get("TENON_CUDA_SESSIONS", "60"))
+    x = make_input(0)
+    wanted = expected(x)
+
+    def once():
+        session = make_session(model, device, algorithm_cache=tmp_path / "algorithms", **options)
+        for _ in range(3):
+            close(session.run(None, {"x": x})[0], wanted)
+
+    for _ in range(20):
+        once()
+    collect()
+    before = free_bytes(), resident_bytes(), open_files()
+    for _ in range(count):
+        once()
+    collect()
+    after = free_bytes(), resident_bytes(), open_files()
+    print(f"{count} sessions: device memory {before[0] - after[0]:+d} bytes, resident {after[1] - before[1]:+d}, "
+          f"files {after[2] - before[2]:+d}")
+    assert before[0] - after[0] <= SLACK
+    assert after[1] - before[1] <= 16 << 20
+    assert after[2] == before[2]
