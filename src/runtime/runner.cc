@@ -231,7 +231,7 @@ Status Runner::redirect_overlaps(const Plan& plan, std::span<void* const> inputs
 }
 
 Status Runner::run(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs) {
-  if (caller_stream_ != nullptr) TENON_TRY(wait_for_caller_stream(*runtime));
+  if (caller_stream_ != nullptr && !session_.has_devices()) TENON_TRY(wait_for(*caller_stream_));
   return session_.has_devices() ? run_on_devices(runtime, inputs) : run_plan(*runtime, inputs);
 }
 
@@ -315,6 +315,8 @@ Status Runner::run_between(PlanRuntime& runtime, std::span<void* const> inputs) 
     keep(provider.run_start(info_), "starts a run", provider.name());
     if (!status.ok()) break;
   }
+  // Within the EPs' run, so that they know its deadline.
+  if (status.ok() && caller_stream_ != nullptr) status = wait_for_caller_stream(runtime);
   if (status.ok()) status = run_plan(runtime, inputs);
   Status ended = streams->end_run();
   if (status.ok()) status = std::move(ended);

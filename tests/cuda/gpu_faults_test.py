@@ -40,11 +40,18 @@ def test_a_limit_that_is_too_small_is_named_and_leaves_nothing(device, model, ex
         with pytest.raises(Exception, match=f"gpu_mem_limit {limit}"):
             use(model, device, expected, gpu_mem_limit=limit)
     collect()
-    assert free_bytes() >= before - SLACK and open_files() == files
+    assert open_files() == files
+    if "TENON_CUDA_ALONE" in os.environ:
+        assert free_bytes() >= before - SLACK
     use(model, device, expected, gpu_mem_limit=1 << 30)
 
 
+ALONE = pytest.mark.skipif("TENON_CUDA_ALONE" not in os.environ,
+                           reason="takes or counts all of the GPU's memory; set TENON_CUDA_ALONE where nobody else uses it")
+
+
 # Somebody else has all of the memory: an error with what is free, and all is well when it comes back.
+@ALONE
 def test_a_full_device_is_an_error_and_passes(device, model, expected):
     running = make_session(model, device)
     x = make_input(0)
@@ -63,8 +70,8 @@ def test_a_full_device_is_an_error_and_passes(device, model, expected):
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16384])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 16384])], [weights])
     large = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
-    with pytest.raises(Exception, match=r"OUT_OF_MEMORY.*bytes are free"):
-        make_session(large, device)
+    with pytest.raises(Exception, match="OUT_OF_MEMORY.*bytes are free|no memory for a tensor"):
+        make_session(large, device).run(None, {"x": numpy.ones((1, 16384), numpy.float32)})
     close(running.run(None, {"x": x})[0], expected(x))  # others go on
     taken.clear()
     collect()
@@ -135,19 +142,21 @@ print("end", flush=True)
 """
 
 
-# A kernel that faults takes CUDA's context with it: every session on that GPU says so at once, and nobody else minds.
-def test_a_kernel_fault_is_told_to_every_session_of_the_context():
+# A kernel that faults takes all of the process's CUDA with it, other contexts too, and the driver makes no new one: every
+# session on a GPU says so at once, the CPU's go on, and the process ends as it should.
+def test_a_kernel_fault_is_told_to_every_session_of_the_process():
     done = subprocess.run([sys.executable, "-c", FAULT, os.path.dirname(__file__)], capture_output=True, text=True,
                           timeout=120)
     print(done.stdout)
     said = dict(line.split(" OK" if " OK" in line else " FAILED", 1) for line in done.stdout.splitlines()[:-1])
     assert done.returncode == 0 and done.stdout.endswith("end\n"), done.stdout + done.stderr
-    for name in ("faulty", "faulty again", "other"):
-        assert "CUDA_ERROR_" in said[name], said
+    for name in ("faulty", "faulty again", "other", "fresh", "fresh again"):
+        assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said[name], said
     assert said["cpu"] == said["cpu again"] == "", said
 
 
 # Sessions come and go, with their runs: device memory, the host's memory and open files stay as they are.
+@ALONE
 @pytest.mark.parametrize("options", [{}, {"use_ep_level_unified_stream": 1, "gpu_mem_limit": 1 << 30}], ids=str)
 def test_sessions_leave_nothing_behind(device, model, options, tmp_path, expected):
     count = int(os.environ.get("TENON_CUDA_SESSIONS", "60"))

@@ -37,7 +37,7 @@ def make_model():
 def make_session(model, device, **options):
     chosen = onnxruntime.SessionOptions()
     chosen.add_provider_for_devices([device], {key: str(value) for key, value in options.items()})
-    session = onnxruntime.InferenceSession(model, chosen)
+    session = onnxruntime.InferenceSession(model, chosen, enable_fallback=0)
     assert session.get_providers()[0] == EP
     return session
 

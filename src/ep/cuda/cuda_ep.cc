@@ -2,6 +2,7 @@
 
 #include "ep/cuda/cuda_factory.h"
 #include "ep/cuda/cuda_plugin_objects.h"
+#include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {
 
@@ -50,13 +51,16 @@ Result<bool> CudaEp::is_concurrent_run_supported() {
   return host().version() >= 28 && !session_->options().unified_stream;
 }
 
-Status CudaEp::on_run_start(const OrtRunOptions*) {
+Status CudaEp::on_run_start(const OrtRunOptions* options) {
+  TENON_TRY_ASSIGN(const RunSettings settings, RunSettings::read(host(), options));
+  begin_run(session_.get(), settings);
   session_->runs().start();
   return Status();
 }
 
 Status CudaEp::on_run_end(const OrtRunOptions*, bool sync_stream) {
   Status failure = session_->runs().end(sync_stream);
+  end_run(session_.get());
   session_->device_memory()->collect();
   return failure;
 }

@@ -179,8 +179,12 @@ void CudaMemory::free(void* memory) {
     blocks->stats.live_bytes -= static_cast<int64_t>(found->second.size_bytes);
     blocks->live.erase(found);
   }
-  // A failure is the context's, which is lost then, with all of its memory.
-  (void)queue_free(static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(memory)), stream);
+  const auto address = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(memory));
+  if (queue_free(address, stream).ok()) return;
+  // There was no event to order the free by, or the context is lost: then with all of its memory.
+  when_unused([address, frees = frees_](const CudaDriver& driver) {
+    (void)driver.MemFreeAsync(address, frees->native());
+  });
 }
 
 Result<void*> CudaMemory::allocate_pinned(size_t size_bytes) {

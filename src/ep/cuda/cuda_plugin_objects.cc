@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ep/cuda/run_settings.h"
+
 namespace tenon::cuda {
 
 using plugin::HostApi;
@@ -38,7 +40,11 @@ class CudaNotification final : public plugin::SyncNotification {
     TENON_INVALID_IF(stream == nullptr, "The stream that waits for a notification has no implementation.");
     return reported(stream->wait_for(event_));
   }
-  Status wait_on_host() override { return reported(event_.synchronize()); }
+  Status wait_on_host() override {
+    Status done = event_.synchronize(this_run().deadline);
+    // The stream says it in full, and is given up.
+    return reported(done.code() == StatusCode::kCancelled ? producer_->synchronize() : std::move(done));
+  }
 
   Status reported(Status status) {
     if (!status.ok() && session_ != nullptr) session_->runs().fail(status);
@@ -106,6 +112,11 @@ Status CudaDataTransfer::copy(const void* src, const MemoryPlace& src_place, voi
   std::shared_ptr<CudaStream> stream = stream_behind(host(), ort_stream);
   const bool wait = stream == nullptr;
   if (wait) stream = memory->service_stream();
+  TENON_TRY(stream->usable());
+  // As in CudaSession::copy().
+  if (!this_run().deadline.never() &&
+      (src_place.device_type == DeviceType::kCpu || dst_place.device_type == DeviceType::kCpu))
+    TENON_TRY(stream->synchronize());
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*stream->device()));
   // Addresses are unified: the driver sees from them what lies where.
   TENON_CUDA_TRY(stream->device()->driver(), MemcpyAsync, reinterpret_cast<CUdeviceptr>(dst),

@@ -1,5 +1,7 @@
 #include "ep/cuda/cuda_session.h"
 
+#include "ep/cuda/run_settings.h"
+
 namespace tenon::cuda {
 
 namespace {
@@ -78,6 +80,7 @@ Result<CallStream> CudaSession::stream_of(void* native) {
   } else {
     call = {.stream = own_, .synchronous = true};
   }
+  TENON_TRY(call.stream->usable());
   runs_.use(call.stream, end_wait(*call.stream));
   return call;
 }
@@ -94,6 +97,9 @@ Status CudaSession::copy(const plugin::TensorArgument& src, const plugin::Tensor
   TENON_TRY_ASSIGN(const CallStream call, stream_of(stream_handle));
   const std::shared_ptr<CudaStream>& stream = copies_ != nullptr ? copies_ : call.stream;
   if (copies_ != nullptr) TENON_TRY(copies_->wait_for(*call.stream));
+  // The driver waits for the stream itself before it copies memory that is not page-locked, and knows no deadline.
+  const auto pageable = [](const MemoryPlace& place) { return place.device_type == DeviceType::kCpu; };
+  if (!this_run().deadline.never() && (pageable(src.place) || pageable(dst.place))) TENON_TRY(stream->synchronize());
   if (size_bytes != 0) {
     TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device()));
     TENON_CUDA_TRY(device()->driver(), MemcpyAsync, reinterpret_cast<CUdeviceptr>(dst.data),

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "device/spin.h"
+#include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {
 
@@ -37,7 +38,7 @@ bool CudaEvent::passed() const {
   return !scope.ok() || device_->driver().EventQuery(event_) != CUDA_ERROR_NOT_READY;
 }
 
-Status CudaEvent::synchronize() const {
+Status CudaEvent::synchronize(const Deadline& deadline) const {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
   const CudaDriver& driver = device_->driver();
   // Polled throughout: a blocking wait of the driver needs an interrupt, which virtual machines deliver late or, where
@@ -50,6 +51,7 @@ Status CudaEvent::synchronize() const {
     TENON_FAULT_POINT("cuEventQuery");
     const CUresult result = driver.EventQuery(event_);
     if (result != CUDA_ERROR_NOT_READY) return cuda_status(driver, result, "cuEventQuery");
+    if (deadline.passed()) return cancelled("The deadline has passed.");
     if (std::chrono::steady_clock::now() < end) {
       cpu_relax();
     } else {
@@ -82,12 +84,32 @@ Result<CudaEvent> CudaStream::mark() const {
 }
 
 Status CudaStream::synchronize() const {
+  const RunSettings run = this_run();
+  if (given_up_) return usable();
+  if (!run.deadline.never()) {
+    TENON_TRY_ASSIGN(const CudaEvent event, mark());
+    Status done = event.synchronize(run.deadline);
+    if (done.code() != StatusCode::kCancelled) return done;
+    given_up_ = true;
+    return cancelled(
+        "The work of the run is not done after {} ms (tenon.timeout_ms): it waits for a fence that nobody has "
+        "signalled, or takes longer.",
+        run.timeout_ms);
+  }
   if (borrowed_) {
     TENON_TRY_ASSIGN(const CudaEvent event, mark());
     return event.synchronize();
   }
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
   TENON_CUDA_TRY(device_->driver(), StreamSynchronize, stream_);
+  return Status();
+}
+
+Status CudaStream::usable() const {
+  if (!given_up_) return Status();
+  if (!idle())
+    return cancelled("The stream still runs what a run before has left behind at its deadline (tenon.timeout_ms).");
+  given_up_ = false;
   return Status();
 }
 
@@ -116,6 +138,13 @@ Status CudaStream::wait_for(const CudaEvent& event) const {
   return Status();
 }
 
+namespace {
+
+// A point that no event could mark: passed when the stream has nothing to do.
+constexpr uint64_t kUnmarked = UINT64_MAX;
+
+}  // namespace
+
 void CudaStream::retire(Points& points) {
   while (!points.pending.empty() && points.pending.front().second.passed()) {
     points.passed = points.pending.front().first;
@@ -134,14 +163,14 @@ uint64_t CudaStream::queued() const {
   } else {
     event = CudaEvent::create(device_);
   }
-  // Without an event the stream has failed: nothing of it runs any more, so the point is passed.
-  if (!event.ok() || !event->record(stream_).ok()) return points->passed;
+  if (!event.ok() || !event->record(stream_).ok()) return kUnmarked;
   const uint64_t point = ++points->last;
   points->pending.emplace_back(point, std::move(*event));
   return point;
 }
 
 bool CudaStream::passed(uint64_t point) const {
+  if (point == kUnmarked) return idle();
   auto points = points_.lock();
   if (points->passed < point) retire(*points);
   return points->passed >= point;

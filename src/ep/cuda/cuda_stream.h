@@ -5,10 +5,12 @@
 // Threads: one thread at a time enqueues; points may be asked for from any.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/guarded.h"
 #include "ep/cuda/driver/cuda_device.h"
 #include "ep/kit/scratch.h"
@@ -27,8 +29,8 @@ class CudaEvent {
   Status record(CUstream stream) const;
   // True also after a failure of the device: nothing runs there any more.
   bool passed() const;
-  // Returns when it is passed: polls, with naps after a while.
-  Status synchronize() const;
+  // Returns when it is passed: polls, with naps after a while. Errors: kCancelled after the deadline.
+  Status synchronize(const Deadline& deadline = Deadline::after(-1)) const;
 
  private:
   CudaEvent(std::shared_ptr<CudaDevice> device, CUevent event) : device_(std::move(device)), event_(event) {}
@@ -49,8 +51,11 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   const std::shared_ptr<CudaDevice>& device() const { return device_; }
 
   // Everything queued before is done on return, or the device's failure. A borrowed stream is waited for through an
-  // event (S4.1).
+  // event (S4.1). Errors: kCancelled when this thread's run has a deadline that passes. Such a stream is given up:
+  // until its work is done after all, nobody waits for it again.
   Status synchronize() const;
+  // Errors: kCancelled for a stream that is given up.
+  Status usable() const;
   // What is queued here from now on comes after what `other` has queued so far.
   Status wait_for(const CudaStream& other) const;
   Status wait_for(const CudaEvent& event) const;
@@ -78,6 +83,7 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   const std::shared_ptr<CudaDevice> device_;
   const CUstream stream_;
   const bool borrowed_;
+  mutable std::atomic<bool> given_up_{false};
   Guarded<Points> points_;
 };
 

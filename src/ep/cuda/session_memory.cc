@@ -8,7 +8,9 @@ SessionMemory::~SessionMemory() {
   // Work that was queued before the last holder went may still use what waits here.
   if (!state_.lock()->freed.empty()) (void)stream_->synchronize();
   auto state = state_.lock();
-  for (const Freed& freed : state->freed) external_.free(freed.memory);
+  // What a stream that is given up may still write to stays out of the program's hands.
+  for (const Freed& freed : state->freed)
+    if (stream_->passed(freed.point)) external_.free(freed.memory);
 }
 
 Result<void*> SessionMemory::take(size_t size_bytes, const std::shared_ptr<CudaStream>& stream) {

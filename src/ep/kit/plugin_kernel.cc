@@ -28,6 +28,10 @@ Result<TensorArgument> describe_tensor(const HostApi& host, const OrtValue* valu
   const void* data = nullptr;
   TENON_ORT_TRY(host, GetTensorData, value, &data);
   tensor.data = const_cast<void*>(data);
+  // onnxruntime 1.31 goes on when an allocator has no more: the tensor then lies nowhere.
+  TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(tensor.type, tensor.shape));
+  if (data == nullptr && size_bytes != 0)
+    return resource_exhausted("There is no memory for a tensor of {} bytes.", size_bytes);
   if (const OrtMemoryDevice* device = host.ep().Value_GetMemoryDevice(value)) tensor.place = memory_place(host, device);
   return tensor;
 }

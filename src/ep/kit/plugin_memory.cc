@@ -96,6 +96,9 @@ Status DataTransfer::copy_tensors(const OrtValue** src, OrtValue** dst, OrtSyncS
     void* dst_data = nullptr;
     TENON_ORT_TRY(host_, GetTensorData, src[i], &src_data);
     TENON_ORT_TRY(host_, GetTensorMutableData, dst[i], &dst_data);
+    if (src_data == nullptr || dst_data == nullptr)
+      return resource_exhausted("There is no memory for the {} of a copy of {} bytes (tensor {} of {}).",
+                                dst_data == nullptr ? "destination" : "source", dst_bytes, i, count);
     const OrtMemoryDevice* src_device = host_.ep().Value_GetMemoryDevice(src[i]);
     const OrtMemoryDevice* dst_device = host_.ep().Value_GetMemoryDevice(dst[i]);
     TENON_INVALID_IF(src_device == nullptr || dst_device == nullptr, "Tensor {} to copy tells no memory device.", i);

@@ -221,10 +221,26 @@ void violation(std::string text) {
   std::abort();
 }
 
+namespace {
+
+// What releases, asks or synchronises fails only when the context is lost, and then all calls do.
+bool may_fail(std::string_view function) {
+  for (const std::string_view word : {"Free", "Destroy", "Release", "Unregister", "Unmap", "Close", "Unload", "Query",
+                                      "Synchronize", "Get", "Push", "Pop", "Is", "Trim", "EventRecord", "Init"})
+    if (function.find(word) != std::string_view::npos) return false;
+  return true;
+}
+
+}  // namespace
+
 CUresult enter(const char* function) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const int64_t count = ++all.calls[function];
+  if (all.calls_until_failure > 0 && may_fail(function) && --all.calls_until_failure == 0) {
+    all.failed_call = function;
+    return all.next_failure;
+  }
   const auto failure = all.failures.find(function);
   if (failure == all.failures.end() || failure->second.at != count) return CUDA_SUCCESS;
   return failure->second.result;
@@ -277,6 +293,18 @@ int64_t calls(const char* function) {
   const std::lock_guard lock(state().mutex);
   const auto found = state().calls.find(std::string_view(function));
   return found != state().calls.end() ? found->second : 0;
+}
+
+void fail_at(int64_t nth, CUresult result) {
+  const std::lock_guard lock(state().mutex);
+  state().calls_until_failure = nth;
+  state().next_failure = result;
+  state().failed_call.clear();
+}
+
+std::string failed_call() {
+  const std::lock_guard lock(state().mutex);
+  return state().failed_call;
 }
 
 void fail(const char* function, int nth, CUresult result) {

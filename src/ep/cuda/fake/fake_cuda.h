@@ -42,6 +42,9 @@ int64_t calls(const char* function);  // of "cuStreamSynchronize", since the pro
 int64_t live_objects();
 // The nth call of a function from now (1: the next) fails with `result`.
 void fail(const char* function, int nth, CUresult result);
+// The same over all functions that can fail in a context that is well; 0: none does.
+void fail_at(int64_t nth, CUresult result);
+std::string failed_call();  // by that; "" when none has yet
 
 // NT handles: Windows' own there, stand-ins for them elsewhere.
 void* make_nt_memory(size_t size_bytes);

@@ -214,7 +214,13 @@ CUresult CUDAAPI wait_semaphores(const CUexternalSemaphore* semaphores,
     }
     queue->queue(
         [semaphore, value = parameters[i].params.fence.value] {
-          const Status done = semaphore->timeline->wait(value, kWaitForever);
+          Status done = semaphore->timeline->wait(value, kWaitForever);
+          // A driver does not learn that the program is gone which was to signal.
+          while (done.code() == StatusCode::kDeviceLost) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            const Result<uint64_t> reached = semaphore->timeline->value();
+            if (reached.ok() && *reached >= value) done = Status();
+          }
           --semaphore->pending;
           const std::lock_guard lock(state().mutex);
           --state().foreign_waits;

@@ -39,6 +39,10 @@ struct State {
     CUresult result = CUDA_SUCCESS;
   };
   std::map<std::string, Failure, std::less<>> failures;
+  // Of FakeControl::fail_at.
+  int64_t calls_until_failure = 0;
+  CUresult next_failure = CUDA_SUCCESS;
+  std::string failed_call;
   std::vector<std::string> violations;
   std::map<uintptr_t, Region> regions;
   std::map<uintptr_t, size_t> freed;  // inaccessible addresses, so that a late use is found

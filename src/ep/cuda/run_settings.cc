@@ -1,0 +1,56 @@
+#include "ep/cuda/run_settings.h"
+
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+namespace tenon::cuda {
+
+namespace {
+
+struct Run {
+  const void* session;
+  RunSettings settings;
+};
+thread_local std::vector<Run> runs;
+
+Result<int64_t> read_number(const char* key, const char* text, int64_t lowest, int64_t otherwise) {
+  if (text == nullptr || *text == '\0') return otherwise;
+  const std::string_view digits(text);
+  int64_t number = 0;
+  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  TENON_INVALID_IF(failed != std::errc() || end != digits.data() + digits.size() || number < lowest,
+                   "Run entry \"{}\" is \"{}\"; it takes an integer from {} on.", key, digits, lowest);
+  return number;
+}
+
+}  // namespace
+
+Result<RunSettings> RunSettings::read(const plugin::HostApi& host, const OrtRunOptions* options) {
+  RunSettings settings;
+  if (options == nullptr) return settings;
+  const auto entry = [&](const char* key) { return host.ort().GetRunConfigEntry(options, key); };
+  TENON_TRY_ASSIGN(const int64_t graph, read_number("gpu_graph_id", entry("gpu_graph_id"), -1, 0));
+  settings.graphs = graph != -1;
+  constexpr const char* kTimeout = "tenon.timeout_ms";
+  TENON_TRY_ASSIGN(settings.timeout_ms, read_number(kTimeout, entry(kTimeout), 0, 0));
+  constexpr int64_t kNsAMs = 1'000'000;
+  if (settings.timeout_ms > 0)
+    settings.deadline =
+        Deadline::after(settings.timeout_ms > INT64_MAX / kNsAMs ? INT64_MAX : settings.timeout_ms * kNsAMs);
+  return settings;
+}
+
+void begin_run(const void* session, const RunSettings& settings) {
+  // One that the host never ended, after a failure, is over.
+  std::erase_if(runs, [&](const Run& run) { return run.session == session; });
+  runs.push_back({session, settings});
+}
+
+void end_run(const void* session) {
+  std::erase_if(runs, [&](const Run& run) { return run.session == session; });
+}
+
+RunSettings this_run() { return runs.empty() ? RunSettings() : runs.back().settings; }
+
+}  // namespace tenon::cuda

@@ -1,0 +1,162 @@
+// Every call of the driver fails once, in its turn, under a whole host: sessions and runs over the fake driver.
+//   tenon_cuda_fault_walk HOST_LIBRARY PLUGIN
+// For each call, up to the first that is never reached: making a session and two runs fail with a status or go on; a
+// session that was made goes on after the failure; nothing is left over. Prints what failed at which call.
+#include <dlfcn.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "base/format.h"
+#include "cli/conformance/host.h"
+#include "cli/conformance/relu_model.h"
+#include "ep/cuda/fake/fake_control.h"
+
+namespace {
+
+using namespace tenon;  // NOLINT(google-build-using-namespace)
+using conformance::Host;
+using conformance::Owned;
+using conformance::to_status;
+
+constexpr int64_t kCount = 1000;
+constexpr int kOutOfMemory = 2, kInvalidHandle = 400;
+
+// Relu runs on the device, Neg on the CPU, so that there are copies both ways.
+std::vector<std::byte> make_model() { return test::chain_model({"Relu", "Neg", "Relu", "Neg"}, {kCount}); }
+
+class Walk {
+ public:
+  Walk(Host& host, const cuda::fake::FakeControl& fake) : host_(host), fake_(fake) {}
+
+  Result<Owned<OrtSession>> make_session(bool graph) {
+    return host_.create_session(make_model(), {{"use_ep_level_unified_stream", graph ? "1" : "0"}});
+  }
+
+  // Runs from host memory to host memory, and checks what comes.
+  Status run(OrtSession* session, float first) {
+    const OrtApi& api = host_.api();
+    std::vector<float> elements(kCount), wanted(kCount, 0.0F);
+    for (int64_t i = 0; i < kCount; ++i) elements[static_cast<size_t>(i)] = first - static_cast<float>(i);
+    OrtMemoryInfo* raw_info = nullptr;
+    TENON_TRY(answer(api.CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)));
+    const auto info = host_.own(raw_info, api.ReleaseMemoryInfo);
+    OrtValue* raw_x = nullptr;
+    TENON_TRY(answer(api.CreateTensorWithDataAsOrtValue(raw_info, elements.data(), kCount * sizeof(float), &kCount, 1,
+                                                        ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &raw_x)));
+    const auto x = host_.own(raw_x, api.ReleaseValue);
+    const char* inputs[] = {"x"};
+    const char* outputs[] = {"y"};
+    const OrtValue* in[] = {raw_x};
+    OrtValue* raw_y = nullptr;
+    TENON_TRY(answer(api.Run(session, nullptr, inputs, in, 1, outputs, 1, &raw_y)));
+    const auto y = host_.own(raw_y, api.ReleaseValue);
+    void* data = nullptr;
+    TENON_TRY(answer(api.GetTensorMutableData(raw_y, &data)));
+    // Relu(-Relu(x)) is 0 everywhere.
+    for (int64_t i = 0; i < kCount; ++i)
+      if (static_cast<const float*>(data)[i] != 0) return internal_error("Element {} is wrong.", i);
+    return Status();
+  }
+
+  // A session and two runs; the first failure.
+  Status work(bool unified, Status* again) {
+    TENON_TRY_ASSIGN(const Owned<OrtSession> session, make_session(unified));
+    Status failure;
+    for (int i = 0; i < 2 && failure.ok(); ++i) failure = run(session.get(), 500.0F + static_cast<float>(i));
+    char name[128] = {};
+    if (!fake_.failed(name, sizeof(name))) fake_.fail_at(0, 0);
+    // The session goes on, whatever failed.
+    for (int i = 0; i < 2 && again->ok(); ++i) *again = run(session.get(), 100);
+    return failure;
+  }
+
+  // What is freed in a stream's order is gone a moment later.
+  int64_t left_over(int64_t before) const {
+    int64_t more = 0;
+    for (int i = 0; i < 100; ++i) {
+      more = fake_.live_objects() - before;
+      if (more <= 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return more;
+  }
+
+  bool walk(int result, bool unified) {
+    Status again;
+    for (int i = 0; i < 3; ++i) {
+      const Status well = work(unified, &again);
+      if (!well.ok() || !again.ok()) return complain("Without a failure: " + well.to_string() + again.to_string());
+    }
+    const int64_t before = fake_.live_objects();
+    std::map<std::string, int> failed;
+    int unseen = 0;
+    for (int64_t n = 1;; ++n) {
+      fake_.fail_at(n, result);
+      const Status failure = work(unified, &again);
+      char name[128] = {};
+      const bool fired = fake_.failed(name, sizeof(name));
+      fake_.fail_at(0, 0);
+      if (!fired) break;
+      failure.ok() ? ++unseen : ++failed[name];
+      const std::string where = format("Call {} ({}) failing with {}", n, name, result);
+      if (!failure.ok() && failure.message().find(name) == std::string::npos &&
+          failure.message().find("emory") == std::string::npos && failure.message().find("lloc") == std::string::npos)
+        (void)complain(where + " is not named: " + failure.to_string());
+      if (!again.ok()) (void)complain(where + " leaves a session that fails: " + again.to_string());
+      again = Status();
+      // Blocks that the pools keep, and events to use again.
+      if (const int64_t more = left_over(before); more > 0)
+        (void)complain(format("{} leaves {} objects more.", where, more));
+      total_ = n;
+    }
+    std::printf("result %d, %s streams: %lld calls failed in turn, %d of them without a failure of the work\n", result,
+                unified ? "one" : "own", static_cast<long long>(total_), unseen);
+    for (const auto& [name, count] : failed) std::printf("  %s %d\n", name.c_str(), count);
+    return total_ > 10;
+  }
+
+  int complaints() const { return complaints_; }
+
+ private:
+  Status answer(OrtStatus* status) { return to_status(host_.take(status), "The C ABI"); }
+  bool complain(const std::string& text) {
+    std::printf("WRONG: %s\n", text.c_str());
+    ++complaints_;
+    return false;
+  }
+
+  Host& host_;
+  const cuda::fake::FakeControl& fake_;
+  int64_t total_ = 0;
+  int complaints_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s HOST_LIBRARY PLUGIN\n", argv[0]);
+    return 2;
+  }
+  Result<std::unique_ptr<Host>> host =
+      Host::load({.library = argv[1], .plugin_name = "cuda", .plugin_library = argv[2]});
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  const auto* fake = driver == nullptr
+                         ? nullptr
+                         : static_cast<const cuda::fake::FakeControl*>(::dlsym(driver, cuda::fake::kFakeControl));
+  if (!host.ok() || fake == nullptr) {
+    std::fprintf(stderr, "%s\n", host.ok() ? "libcuda.so.1 is not the fake driver" : host.status().to_string().c_str());
+    return 2;
+  }
+  std::printf("%s\n", (*host)->description().c_str());
+  Walk walk(**host, *fake);
+  bool done = true;
+  for (const int result : {kOutOfMemory, kInvalidHandle})
+    for (const bool unified : {false, true}) done = walk.walk(result, unified) && done;
+  return done && walk.complaints() == 0 ? 0 : 1;
+}

@@ -1,0 +1,42 @@
+"""Faults over the fake driver, in our host and in stock ones: every call of the driver fails in its turn, and fences come
+late or never."""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+FAKE = pathlib.Path(os.environ["TENON_FAKE_CUDA"])
+FAKE_PLUGIN = FAKE / "libtenon_ep_cuda_fake.so"
+
+
+def stock_hosts():
+    try:
+        import onnxruntime
+        return [str(path) for path in (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")]
+    except ImportError:
+        return []
+
+
+def run(program, host, *arguments):
+    environment = dict(os.environ, LD_LIBRARY_PATH=f"{FAKE}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+    return subprocess.run([os.environ[program], host, FAKE_PLUGIN, *arguments], capture_output=True, text=True,
+                          timeout=300, env=environment)
+
+
+hosts = pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+
+
+# A status that names the call, nothing left over, and a session that goes on.
+@hosts
+def test_every_call_of_the_driver_may_fail(host):
+    done = run("TENON_FAULT_WALK", host)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+# A deadline ends the run; other sessions, the process and whoever signals late go on.
+@hosts
+def test_a_fence_that_nobody_signals_hangs_nobody(host):
+    done = run("TENON_LATE_FENCES", host)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert done.stdout.count("the run ends at its deadline") == 2
