@@ -1,139 +1,404 @@
 #!/usr/bin/env python3
-"""Times models on a CUDA device: Tenon's EP in the onnxruntime that is installed, torch.compile (reduce-overhead), and
-ONNX Runtime's own CUDA EP where it is installed. Inputs and outputs stay on the device, a run ends with a wait for it,
-and the rivals take turns, so that a change of clocks meets all of them.
+"""Times models on a CUDA device, side by side and in turns: Tenon's EP in our host and in a stock onnxruntime (the same
+bench/gpu_worker.cc drives both), torch.compile (reduce-overhead), and onnxruntime-gpu's CUDA EP without and with CUDA
+graphs (exhaustive search) where it is installed. Each is a process of its own; inputs and outputs stay on the device, and
+a run ends with a wait for it. A rival that fails is named in its row and stops nothing.
 
-    gpu.py MODEL.onnx... --plugin build/release/lib/libtenon_ep_cuda.so [--runs 60] [--cache FILE] [--no-torch]
+    gpu.py MODEL.onnx... --worker build/release/bin/gpu_worker --plugin build/release/lib/libtenon_ep_cuda.so
+           --tenon build/release/lib/libtenon.so [--ort LIBONNXRUNTIME] [--ort-gpu-site FOLDER] [--no-torch]
+           [--runs 60] [--seconds 360] [--out DIR]
 
-One JSON line a model: medians and spreads in microseconds, how long Tenon's session took to make, and the largest
-difference of its outputs from those of ONNX Runtime's CPU EP, relative to the largest magnitude. torch.compile runs the
-torchvision or transformers model that a file's name says (bench/export_models.py), with random weights of its own.
+Models are those of bench/export_models.py: a file's name says which torch model is the same one, and x_f16_b1.onnx is
+checked against x_f32_b1.onnx beside it, both on ONNX Runtime's CPU EP. One JSON line a model (also in DIR/gpu.jsonl), and
+a table, DIR/gpu.md, that is written again after each. Times are medians in microseconds with the 10th and 90th
+percentile; `ratio` is the slower of our two hosts over the fastest rival; `limit_us` what the model takes at least on
+this device (bench/gpu_roofline.py), with the device's peaks as torch reaches them here. Sessions are timed in new
+processes, with an empty and a filled algorithm cache.
 """
 
 import argparse
+import contextlib
 import json
+import os
 import pathlib
+import queue
+import shutil
+import signal
 import statistics
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 import numpy as np
 import onnxruntime as ort
 
-import export_models
+import gpu_roofline
 
-NVIDIA = 0x10DE
+HERE = pathlib.Path(__file__).parent
+TENON_EP = "TenonCudaExecutionProvider"
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
+TENON = ("tenon", "tenon in onnxruntime")
+RIVALS = ("torch.compile", "onnxruntime-gpu", "onnxruntime-gpu graph")
+MARK = 0.85  # of the fastest rival
+LIMITS = {"f16": 1e-2, "f32": 1e-3}  # errors relative to the largest magnitude; TF32 is on
+EXACT_LIMIT = 1e-4
 
 
-def make_feeds(session):
-    rng = np.random.default_rng(1)
-    feeds = {}
-    for value in session.get_inputs():
-        dtype = TYPES[value.type]
-        if dtype is np.int64:
-            feeds[value.name] = np.ones(value.shape, dtype) if "mask" in value.name else np.zeros(value.shape, dtype)
-            if value.name == "input_ids":
-                feeds[value.name] = rng.integers(0, 30000, value.shape)
-        else:
-            feeds[value.name] = rng.standard_normal(value.shape).astype(dtype)
-    return feeds
+class Failed(Exception):
+    pass
 
 
-def bound_run(session, feeds, outputs, place):
-    """A function that runs once, on values that stay on the device."""
-    binding = session.io_binding()
-    for name, array in feeds.items():
-        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, *place))
-    for value, reference in zip(session.get_outputs(), outputs):
-        result = ort.OrtValue.ortvalue_from_shape_and_type(list(reference.shape), reference.dtype.type, *place)
-        binding.bind_ortvalue_output(value.name, result)
+class Worker:
+    """A process that answers each line with one line of JSON."""
 
-    def run():
-        session.run_with_iobinding(binding)
+    def __init__(self, command, log, timeout_s, environment=None):
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=log, text=True, env={**os.environ, **(environment or {})})
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+        self.timeout_s = timeout_s
+        self.ready = None
+        self.failed = None
 
-    return run
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
 
+    def answer(self):
+        if self.failed is None:
+            try:
+                line = self.lines.get(timeout=self.timeout_s)
+                result = json.loads(line) if line is not None else {}
+                if line is None:
+                    self.failed = f"the process ended with {self.process.wait()}"
+                elif "error" in result:
+                    self.failed = result["error"]
+            except queue.Empty:
+                self.failed = f"no answer in {self.timeout_s:.0f} s"
+                self.end()
+            except ValueError:
+                self.failed = f"no JSON: {line[:200]!r}"
+        if self.failed is not None:
+            raise Failed(self.failed)
+        return result
 
-def tenon_session(path, args):
-    devices = [d for d in ort.get_ep_devices() if d.ep_name == "TenonCudaExecutionProvider"]
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    settings = {"algorithm_cache": args.cache} if args.cache else {}
-    options.add_provider_for_devices(devices[:1], settings)
-    start = time.perf_counter()
-    return ort.InferenceSession(str(path), options), time.perf_counter() - start
+    def start(self):
+        if self.ready is None:
+            self.ready = self.answer()
+        return self.ready
 
+    def ask(self, line):
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # the answer says why
+        return self.answer()
 
-def torch_run(path):
-    import torch
-
-    name, kind, batch = path.stem.rsplit("_", 2)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    model, inputs, _ = export_models.build(name, int(batch[1:]))
-    model, inputs = model.cuda(), [x.cuda() for x in inputs]
-    if kind == "f16":
-        model, inputs = model.half(), [x.half() if x.is_floating_point() else x for x in inputs]
-    compiled = torch.compile(model, mode="reduce-overhead")
-
-    def run():
-        with torch.no_grad():
-            compiled(*inputs)
-        torch.cuda.synchronize()
-
-    return run
-
-
-def measure(runs, count):
-    """Median and spread (10th to 90th percentile) of each, in turns of ten."""
-    times = {name: [] for name in runs}
-    for name, run in runs.items():
-        for _ in range(10):
-            run()
-    while min(map(len, times.values())) < count:
-        for name, run in runs.items():
-            for _ in range(10):
-                start = time.perf_counter()
-                run()
-                times[name].append((time.perf_counter() - start) * 1e6)
-    result = {}
-    for name, values in times.items():
-        tenths = statistics.quantiles(values, n=10)
-        result[name] = {"median_us": round(statistics.median(values), 1), "p10_us": round(tenths[0], 1),
-                        "p90_us": round(tenths[-1], 1)}
-    return result
+    def end(self):
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
-def bench(path, args):
-    reference = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    feeds = make_feeds(reference)
-    expected = reference.run(None, feeds)
-    session, created = tenon_session(path, args)
-    runs = {}
-    error = max(
-        float(np.abs(got.astype(np.float32) - want.astype(np.float32)).max() / max(np.abs(want).max(), 1e-30))
-        for got, want in zip(session.run(None, feeds), expected))
-    runs["tenon"] = bound_run(session, feeds, expected, ("gpu", 0, NVIDIA))
-    if "CUDAExecutionProvider" in ort.get_available_providers():
-        rival = ort.InferenceSession(str(path), providers=["CUDAExecutionProvider"])
-        runs["onnxruntime_cuda"] = bound_run(rival, feeds, expected, ("cuda", 0))
-    if args.torch:
-        runs["torch_compile"] = torch_run(path)
-    times = measure(runs, args.runs)
-    return {"model": path.stem, "session_s": round(created, 2), "relative_error": error, **times}
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.out = args.out
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="gpu_bench_"))
+        self.log = open(args.out / "gpu.log", "w")
+        self.deadline = time.monotonic() + args.seconds
+        self.workers = []
+        self.torch = {}
+        self.peaks = None
+        self.rows = []
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def worker(self, *command, **environment):
+        made = Worker(command, self.log, max(self.left(), 1), environment)
+        self.workers.append(made)
+        return made
+
+    def close(self):
+        for worker in [*self.workers, *self.torch.values()]:
+            if worker.process.poll() is None:
+                worker.process.kill()
+                worker.process.wait()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    # All at once, before anything is timed: compiling takes many seconds of processor time.
+    def start_torch(self):
+        for path in self.args.models:
+            if len(path.stem.rsplit("_", 2)) == 3:
+                command = [sys.executable, HERE / "gpu_worker_torch.py", path.stem]
+                self.torch[path] = Worker(command, self.log, self.args.torch_seconds)
+        for worker in self.torch.values():
+            with contextlib.suppress(Failed):
+                worker.start()
+                if self.peaks is None:
+                    self.peaks = worker.ask("peaks")
+        if self.peaks is not None:
+            self.print({"peaks": {name: f"{value:.4g}" for name, value in self.peaks.items()}})
+
+    def print(self, row):
+        line = json.dumps(row)
+        print(line, flush=True)
+        with open(self.out / "gpu.jsonl", "a") as file:
+            file.write(line + "\n")
+
+    def tenon(self, path, host, cache, *more):
+        library = self.args.tenon if host == TENON[0] else self.args.ort
+        return self.worker(self.args.worker, "--library", library, "--model", path, "--ep", TENON_EP, "--plugin",
+                           self.args.plugin, "--option", f"algorithm_cache={cache}", *more)
+
+    def onnxruntime_gpu(self, path, graph):
+        found = sorted((self.args.ort_gpu_site / "onnxruntime" / "capi").glob("libonnxruntime.so.*"))
+        if not found:
+            raise Failed(f"no libonnxruntime.so in {self.args.ort_gpu_site}")
+        return self.worker(self.args.worker, "--library", found[0], "--model", path, "--ep", "CUDAExecutionProvider",
+                           "--option", "cudnn_conv_algo_search=EXHAUSTIVE", "--option", f"enable_cuda_graph={graph}")
+
+    # Seconds to make a session: with nothing cached, then cached, in processes without and with a CUDA context, and once
+    # more in the same process. The last worker stays.
+    def sessions(self, path, host, cache):
+        times = {}
+        if not cache.exists():
+            worker = self.tenon(path, host, cache)
+            times["cold"] = worker.start()["session_s"]
+            worker.end()
+        worker = self.tenon(path, host, cache)
+        times["warm"] = worker.start()["session_s"]
+        worker.end()
+        worker = self.tenon(path, host, cache, "--context")
+        times["warm_context"] = worker.start()["session_s"]
+        times["again"] = min(worker.ask("sessions 2")["session_s"])
+        return worker, {name: round(seconds, 3) for name, seconds in times.items()}
+
+    def feeds(self, path, session):
+        rng = np.random.default_rng(1)
+        folder = self.scratch / "feeds"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        feeds = {}
+        for index, value in enumerate(session.get_inputs()):
+            dtype = TYPES[value.type]
+            if dtype is np.int64:
+                array = np.zeros(value.shape, dtype)
+                if "mask" in value.name:
+                    array[:] = 1
+                elif value.name == "input_ids":
+                    array = rng.integers(0, 30000, value.shape)
+            else:
+                # What float16 has, so that both types mean the same input.
+                array = rng.standard_normal(value.shape).astype(np.float16).astype(dtype)
+            feeds[value.name] = array
+            kept = np.float16 if "_f16_" in path.name and dtype is np.float32 else dtype
+            array.astype(kept).tofile(folder / f"{index}.bin")
+        return folder, feeds
+
+    def error(self, worker, expected, half):
+        folder = self.scratch / "results"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        worker.ask(f"save {folder}")
+        worst = 0.0
+        for index, want in enumerate(expected):
+            got = np.fromfile(folder / f"{index}.bin", np.float16 if half else np.float32).astype(np.float32)
+            if got.size != want.size:
+                raise Failed(f"output {index} has {got.size} elements instead of {want.size}")
+            difference = np.abs(got - want.astype(np.float32).ravel()).max()
+            if not np.isfinite(difference):
+                raise Failed(f"output {index} has elements that are no numbers")
+            worst = max(worst, float(difference / np.abs(want).max()))
+        return worst
+
+    # In turns, so that a change of clocks meets all; the first runs of a turn bring the device back to this process.
+    def measure(self, workers):
+        times = {name: [] for name in workers}
+        while times and min(map(len, times.values())) < self.args.runs:
+            for name in list(times):
+                try:
+                    workers[name].ask("run 3")
+                    times[name] += workers[name].ask("run 10")["us"]
+                except Failed as failed:
+                    times.pop(name)
+                    yield name, {"error": str(failed)}
+        for name, values in times.items():
+            tenths = statistics.quantiles(values, n=10)
+            yield name, {"us": round(statistics.median(values), 1), "p10": round(tenths[0], 1),
+                         "p90": round(tenths[-1], 1)}
+
+    def bench(self, path):
+        half = "_f16_" in path.name
+        row = {"model": path.stem, "results": {}, "session_s": {}}
+        precise = path.with_name(path.name.replace("_f16_", "_f32_"))
+        session = ort.InferenceSession(str(precise if precise.exists() else path), providers=["CPUExecutionProvider"])
+        row["reference"] = precise.stem if precise.exists() else path.stem
+        folder, feeds = self.feeds(path, session)
+        expected = session.run(None, feeds)
+        row["largest"] = [float(np.abs(want).max()) for want in expected]
+        del session
+        cache = (self.args.cache or self.scratch) / path.stem / "algorithms.txt"
+        workers, results = {}, row["results"]
+
+        def join(name, start):
+            try:
+                worker = start()
+                worker.start()
+                worker.ask(f"bind {folder}")
+                worker.ask("run 10")
+                results[name] = {"error_relative": self.error(worker, expected, half)}
+                workers[name] = worker
+            except (Failed, OSError) as failed:
+                results[name] = {"error": str(failed)}
+
+        def tenon_in(host):
+            worker, row["session_s"][host] = self.sessions(path, host, cache)
+            return worker
+
+        for host, library in zip(TENON, (self.args.tenon, self.args.ort)):
+            if library:
+                join(host, lambda host=host: tenon_in(host))
+        if path in self.torch:
+            join(RIVALS[0], lambda: self.torch[path])
+        if self.args.ort_gpu_site:
+            for graph, name in enumerate(RIVALS[1:]):
+                join(name, lambda graph=graph: self.onnxruntime_gpu(path, graph))
+        for name, result in self.measure(workers):
+            results[name].update(result)
+        for worker in workers.values():
+            worker.end()
+        if not half and self.args.exact:
+            self.exact(path, folder, expected, row)
+        self.judge(path, row)
+        return row
+
+    # Without TF32 only the results are of interest: the first algorithms that fit are used.
+    def exact(self, path, folder, expected, row):
+        try:
+            worker = self.tenon(path, TENON[0], "", "--option", "use_tf32=0", "--option",
+                                "cudnn_conv_algo_search=HEURISTIC")
+            worker.start()
+            worker.ask(f"bind {folder}")
+            times = worker.ask("run 10")["us"]
+            error = self.error(worker, expected, False)
+            row["exact"] = {"us": round(statistics.median(times), 1), "error_relative": error,
+                            "good": error <= EXACT_LIMIT}
+            worker.end()
+        except Failed as failed:
+            row["exact"] = {"error": str(failed)}
+
+    def judge(self, path, row):
+        half = "_f16_" in path.name
+        results = row["results"]
+        ours = [results[name]["us"] for name in TENON if "us" in results.get(name, {})]
+        rivals = {name: results[name]["us"] for name in RIVALS if "us" in results.get(name, {})}
+        if ours and rivals:
+            row["best_rival"] = min(rivals, key=rivals.get)
+            row["ratio"] = round(max(ours) / rivals[row["best_rival"]], 3)
+            row["fast"] = row["ratio"] <= MARK
+        errors = [results[name]["error_relative"] for name in TENON if "error_relative" in results.get(name, {})]
+        if errors:
+            row["good"] = max(errors) <= LIMITS["f16" if half else "f32"] and min(row["largest"]) > 0
+        warm = [times["warm"] for times in row["session_s"].values() if "warm" in times]
+        if warm:
+            row["session_below_1s"] = max(warm) < 1
+        with contextlib.suppress(Exception):  # a model whose shapes cannot be inferred has no such column
+            found = gpu_roofline.products(path)
+            row["gflop"] = round(sum(flops for flops, _ in found) / 1e9, 2)
+            row["mbytes"] = round(sum(size for _, size in found) / 1e6, 2)
+            if self.peaks is not None and ours:
+                limit = gpu_roofline.limit_us(found, self.peaks["f16_flops" if half else "f32_flops"],
+                                              self.peaks["bytes"])
+                row["limit_us"] = round(limit, 1)
+                row["share_of_limit"] = round(limit / min(ours), 2)
+                row["share_of_flops"] = round(row["gflop"] * 1e15 / min(ours) / self.peaks[
+                    "f16_flops" if half else "f32_flops"], 3)
+                row["share_of_bandwidth"] = round(row["mbytes"] * 1e12 / min(ours) / self.peaks["bytes"], 3)
+
+    def table(self):
+        def cell(row, name):
+            result = row["results"].get(name, {})
+            if "us" in result:
+                return f"{result['us']:.0f} ({result['p10']:.0f}-{result['p90']:.0f})"
+            return "failed" if "error" in result else "-"
+
+        def number(value, digits):
+            return "-" if value is None else f"{value:.{digits}g}"
+
+        lines = ["| model | Tenon | Tenon in onnxruntime | torch.compile | onnxruntime-gpu | with graph | ratio | error | "
+                 "limit us (share) | session s: cold, warm, with context, again |",
+                 "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+        for row in self.rows:
+            errors = [row["results"][name].get("error_relative") for name in TENON if name in row["results"]]
+            errors = [error for error in errors if error is not None]
+            times = row["session_s"]
+            lines.append("| " + " | ".join([
+                row["model"], *(cell(row, name) for name in (*TENON, *RIVALS)), number(row.get("ratio"), 3),
+                number(max(errors, default=None), 2),
+                f"{row['limit_us']:.0f} ({row['share_of_limit']:.2f})" if "limit_us" in row else "-",
+                "; ".join(", ".join(str(times[host].get(name, "-")) for name in
+                                    ("cold", "warm", "warm_context", "again")) for host in TENON if host in times),
+            ]) + " |")
+        (self.out / "gpu.md").write_text("\n".join(lines) + "\n")
+
+    def run(self):
+        if self.args.torch:
+            self.start_torch()
+        for path in self.args.models:
+            if self.left() < 10:
+                self.print({"model": path.stem, "error": "no time is left"})
+                continue
+            try:
+                row = self.bench(path)
+            except Exception as error:  # one model does not stop the others
+                self.print({"model": path.stem, "error": f"{type(error).__name__}: {error}"})
+                continue
+            finally:
+                for worker in self.workers:
+                    if worker.process.poll() is None:
+                        worker.process.kill()
+                        worker.process.wait()
+                self.workers.clear()
+            self.rows.append(row)
+            self.print(row)
+            self.table()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    installed = sorted((pathlib.Path(ort.__file__).parent / "capi").glob("libonnxruntime.so.*"))
     parser.add_argument("models", nargs="+", type=pathlib.Path)
-    parser.add_argument("--plugin", required=True)
-    parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--cache", default="", help="where Tenon keeps the algorithms that it has measured")
+    parser.add_argument("--worker", required=True, type=pathlib.Path)
+    parser.add_argument("--plugin", required=True, type=pathlib.Path)
+    parser.add_argument("--tenon", type=pathlib.Path, help="our host, libtenon.so")
+    parser.add_argument("--ort", type=pathlib.Path, default=installed[0] if installed else None,
+                        help="the stock host; default: of the onnxruntime package that is installed")
+    parser.add_argument("--ort-gpu-site", type=pathlib.Path, help="the folder that has onnxruntime-gpu's onnxruntime/")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
+    parser.add_argument("--no-exact", dest="exact", action="store_false", help="no results without TF32")
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--seconds", type=float, default=360, help="no model is begun after this")
+    parser.add_argument("--torch-seconds", type=float, default=150, help="for compiling")
+    parser.add_argument("--cache", type=pathlib.Path, help="where algorithms stay between runs; default: nowhere")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."))
     args = parser.parse_args()
-    ort.register_execution_provider_library("TenonCuda", args.plugin)
-    for path in args.models:
-        print(json.dumps(bench(path, args)), flush=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    bench = Bench(args)
+    try:
+        bench.run()
+    finally:
+        bench.close()
     return 0
 
 

@@ -1,0 +1,47 @@
+"""What a model asks of a device at least, from its ONNX graph: floating point operations and bytes of each product.
+
+Counted are convolutions and matrix products, which are nearly all of the operations: two for each multiplication and
+addition. The bytes of one are its weights and what goes in and out of it, once; everything between two products is taken
+to happen where the first writes or the second reads. A product takes at least the longer of its operations at the
+device's peak and its bytes at the device's bandwidth, and a run at least the sum of those. Weights and activations that
+a cache of the device keeps can be faster than that.
+"""
+
+import math
+
+import onnx
+from onnx import shape_inference
+
+BYTES = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2,
+         onnx.TensorProto.INT64: 8}
+
+
+def products(path):
+    """(operations, bytes) of each convolution and matrix product of the model, in order."""
+    model = shape_inference.infer_shapes(onnx.load(str(path)), strict_mode=True, data_prop=True)
+    shapes, types = {}, {}
+    for tensor in model.graph.initializer:
+        shapes[tensor.name], types[tensor.name] = list(tensor.dims), tensor.data_type
+    for value in [*model.graph.value_info, *model.graph.input, *model.graph.output]:
+        kind = value.type.tensor_type
+        shapes[value.name] = [dim.dim_value for dim in kind.shape.dim]
+        types[value.name] = kind.elem_type
+    found = []
+    for node in model.graph.node:
+        if node.op_type not in ("Conv", "MatMul", "Gemm"):
+            continue
+        out = math.prod(shapes[node.output[0]])
+        if node.op_type == "Conv":
+            depth = math.prod(shapes[node.input[1]][1:])
+        elif node.op_type == "MatMul":
+            depth = shapes[node.input[0]][-1]
+        else:
+            turned = any(a.name == "transA" and a.i for a in node.attribute)
+            depth = shapes[node.input[0]][0 if turned else 1]
+        names = [name for name in [*node.input, *node.output] if name]
+        found.append((2 * out * depth, sum(math.prod(shapes[name]) * BYTES[types[name]] for name in names)))
+    return found
+
+
+def limit_us(found, flops_a_second, bytes_a_second):
+    return sum(max(flops / flops_a_second, size / bytes_a_second) for flops, size in found) * 1e6
