@@ -89,12 +89,19 @@ Status BlasProduct::describe() {
     const void* const some = reinterpret_cast<const void*>(uintptr_t{256});
     TENON_TRY(set(lt, operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, some));
   }
+  return Status();
+}
+
+Status BlasProduct::find_algorithms() {
+  if (!algorithms_.empty()) return Status();
+  const CublasLt& lt = handle_.library();
   cublasLtMatmulPreference_t preference = nullptr;
   TENON_CUBLASLT_TRY(lt, MatmulPreferenceCreate, &preference);
   const size_t workspace = kWorkspaceBytes;
   (void)lt.MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                         sizeof(workspace));
-  cublasLtMatmulHeuristicResult_t results[12] = {};
+  // They come in the order of what the library expects of them, which is often wrong by a third.
+  cublasLtMatmulHeuristicResult_t results[48] = {};
   int found = 0;
   const cublasStatus_t status = lt.MatmulAlgoGetHeuristic(handle_.native(), operation_, w_, x_, y_, y_, preference,
                                                           static_cast<int>(std::size(results)), results, &found);
@@ -121,7 +128,7 @@ std::string BlasProduct::algorithm_text(size_t index) const {
   return text;
 }
 
-Result<cublasLtMatmulAlgo_t> BlasProduct::parse_algorithm(const std::string& text) {
+Result<cublasLtMatmulAlgo_t> BlasProduct::remembered(const std::string& text) const {
   cublasLtMatmulAlgo_t algorithm = {};
   TENON_INVALID_IF(text.size() != 2 * sizeof(algorithm), "An algorithm of {} digits is none.", text.size());
   auto* bytes = reinterpret_cast<unsigned char*>(&algorithm);
@@ -129,6 +136,11 @@ Result<cublasLtMatmulAlgo_t> BlasProduct::parse_algorithm(const std::string& tex
     const auto [end, error] = std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, bytes[i], 16);
     TENON_INVALID_IF(error != std::errc() || end != text.data() + 2 * i + 2, "\"{}\" is no algorithm.", text);
   }
+  cublasLtMatmulHeuristicResult_t result = {};
+  TENON_CUBLASLT_TRY(handle_.library(), MatmulAlgoCheck, handle_.native(), operation_, w_, x_, y_, y_, &algorithm,
+                     &result);
+  TENON_INVALID_IF(result.workspaceSize > kWorkspaceBytes, "The algorithm takes {} bytes of scratch memory.",
+                   result.workspaceSize);
   return algorithm;
 }
 

@@ -48,16 +48,19 @@ class BlasProduct {
  public:
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
+  // Described, without algorithms: looking for those takes longer than all else.
   static Result<std::unique_ptr<BlasProduct>> create(const BlasHandle& handle, const BlasProblem& problem);
   ~BlasProduct();
   BlasProduct(const BlasProduct&) = delete;
   BlasProduct& operator=(const BlasProduct&) = delete;
 
+  // Errors: kUnsupported when cuBLASLt has none.
+  Status find_algorithms();
   size_t algorithms() const { return algorithms_.size(); }
-  // Text that find_algorithm() reads again.
+  // Text that remembered() reads again.
   std::string algorithm_text(size_t index) const;
-  // Errors: kInvalidArgument for a text that is no algorithm.
-  static Result<cublasLtMatmulAlgo_t> parse_algorithm(const std::string& text);
+  // Errors: kInvalidArgument for a text that is no algorithm, or none of this product.
+  Result<cublasLtMatmulAlgo_t> remembered(const std::string& text) const;
   const cublasLtMatmulAlgo_t& algorithm(size_t index) const { return algorithms_[index]; }
 
   struct Pointers {

@@ -1,16 +1,25 @@
 #include "ep/cuda/compute/context.h"
 
 #include <algorithm>
-#include <atomic>
+#include <condition_variable>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/format.h"
+#include "ep/cuda/compute/parallel.h"
 
 namespace tenon::cuda {
+
+namespace {
+
+constexpr size_t kConstantAlignment = 256;  // what a library may ask of an operand
+
+}  // namespace
 
 Result<std::shared_ptr<ComputeContext>> ComputeContext::create(std::shared_ptr<CudaDevice> device,
                                                                std::shared_ptr<plugin::ScratchSource> memory,
@@ -52,67 +61,121 @@ Result<DeviceBlockRef> ComputeContext::allocate(size_t size_bytes) {
 
 namespace {
 
-// Fills the buffers of `wanted`, each as one piece of work for the threads that are free. False when memory ran out.
-bool fill_all(std::span<const DeviceConstant> constants, const std::vector<size_t>& wanted,
-              std::vector<std::vector<std::byte>>& buffers) {
-  constexpr size_t kMaxThreads = 8;
-  std::atomic<size_t> next{0};
-  std::atomic<bool> filled{true};
-  const auto work = [&]() noexcept {
-    for (size_t i = next++; i < wanted.size(); i = next++) {
-      const DeviceConstant& constant = constants[wanted[i]];
-      try {
-        buffers[i].resize(constant.size_bytes);
-        if (constant.size_bytes != 0) constant.fill(buffers[i].data());
-      } catch (const std::bad_alloc&) {
-        filled = false;
-      }
+// Weights that threads pack while the caller uploads those that are ready.
+class Packing {
+ public:
+  Packing(std::span<const DeviceConstant> constants, std::span<const size_t> wanted)
+      : constants_(constants), wanted_(wanted) {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error&) {
+      run();
     }
-  };
-  std::vector<std::thread> threads;
-  const size_t count = std::min({kMaxThreads, wanted.size(), size_t{std::thread::hardware_concurrency()}});
-  threads.reserve(count);
-  try {
-    for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  } catch (const std::system_error&) {
-    // Fewer threads do the same work.
   }
-  work();
-  for (std::thread& thread : threads) thread.join();
-  return filled;
-}
+  ~Packing() {
+    if (thread_.joinable()) thread_.join();
+  }
+  Packing(const Packing&) = delete;
+  Packing& operator=(const Packing&) = delete;
+
+  struct Packed {
+    size_t index = 0;
+    std::unique_ptr<std::byte[]> bytes;  // null: there was no memory
+  };
+  Packed next() {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [this] { return !packed_.empty(); });
+    Packed packed = std::move(packed_.back());
+    packed_.pop_back();
+    return packed;
+  }
+
+ private:
+  void run() {
+    run_parallel(wanted_.size(), [this](size_t i) {
+      const DeviceConstant& constant = constants_[wanted_[i]];
+      Packed packed{.index = wanted_[i], .bytes = {}};
+      try {
+        // Zeros, because a packing may leave out what is padded.
+        packed.bytes = std::make_unique<std::byte[]>(constant.size_bytes);
+        constant.fill(packed.bytes.get());
+      } catch (const std::bad_alloc&) {
+        packed.bytes = nullptr;
+      }
+      const std::lock_guard lock(mutex_);
+      packed_.push_back(std::move(packed));
+      ready_.notify_one();
+    });
+  }
+
+  const std::span<const DeviceConstant> constants_;
+  const std::span<const size_t> wanted_;
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::vector<Packed> packed_;
+  std::thread thread_;
+};
 
 }  // namespace
 
-Result<std::vector<DeviceBlockRef>> ComputeContext::constants(std::span<const DeviceConstant> constants) {
+Status ComputeContext::upload(std::span<const DeviceConstant> constants, std::span<const size_t> wanted,
+                              std::span<const DeviceBlockRef> blocks) {
   const CudaDriver& driver = device_->driver();
-  std::vector<DeviceBlockRef> blocks(constants.size());
-  // Some at a time, so that the host holds no second copy of all weights.
-  constexpr size_t kBatchBytes = size_t{256} << 20;
-  for (size_t first = 0; first < constants.size();) {
-    std::vector<size_t> wanted;
-    size_t bytes = 0;
-    for (; first < constants.size() && bytes < kBatchBytes; ++first) {
-      const auto known = constants_.find(constants[first].key);
-      if (known != constants_.end()) {
-        blocks[first] = known->second;
-        continue;
-      }
-      wanted.push_back(first);
-      bytes += constants[first].size_bytes;
-    }
-    std::vector<std::vector<std::byte>> buffers(wanted.size());
-    if (!fill_all(constants, wanted, buffers))
-      return resource_exhausted("The host has no memory to pack {} bytes of weights.", bytes);
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      TENON_TRY_ASSIGN(DeviceBlockRef block, allocate(buffers[i].size()));
-      if (!buffers[i].empty())
-        TENON_CUDA_TRY(driver, MemcpyHtoDAsync, block->address(), buffers[i].data(), buffers[i].size(), stream_);
-      blocks[wanted[i]] = block;
-      constants_.emplace(constants[wanted[i]].key, std::move(block));
-    }
+  std::vector<size_t> as_is, packed;
+  for (size_t i : wanted) (constants[i].as_is ? as_is : packed).push_back(i);
+  Packing packing(constants, packed);
+  const auto copy = [&](size_t i, const std::byte* data) -> Status {
+    if (constants[i].size_bytes != 0)
+      TENON_CUDA_TRY(driver, MemcpyHtoDAsync, blocks[i]->address(), data, constants[i].size_bytes, stream_);
+    return Status();
+  };
+  for (size_t i : as_is) TENON_TRY(copy(i, constants[i].source->data));
+  std::vector<std::unique_ptr<std::byte[]>> in_use;
+  size_t bytes = 0;
+  constexpr size_t kBatchBytes = size_t{64} << 20;
+  for (size_t count = packed.size(); count > 0; --count) {
+    Packing::Packed next = packing.next();
+    if (next.bytes == nullptr)
+      return resource_exhausted("The host has no memory to pack {} bytes of weights.",
+                                constants[next.index].size_bytes);
+    TENON_TRY(copy(next.index, next.bytes.get()));
+    in_use.push_back(std::move(next.bytes));
+    bytes += constants[next.index].size_bytes;
+    if (bytes < kBatchBytes) continue;
     TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
+    in_use.clear();
+    bytes = 0;
   }
+  TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
+  return Status();
+}
+
+Result<std::vector<DeviceBlockRef>> ComputeContext::constants(std::span<const DeviceConstant> constants) {
+  std::erase_if(constants_, [](const auto& entry) { return entry.second.has_source && entry.second.source.expired(); });
+  std::vector<DeviceBlockRef> blocks(constants.size());
+  std::vector<size_t> wanted, offsets;
+  size_t bytes = 0;
+  for (size_t i = 0; i < constants.size(); ++i) {
+    if (const auto known = constants_.find(constants[i].key); known != constants_.end()) {
+      blocks[i] = known->second.block;
+      continue;
+    }
+    wanted.push_back(i);
+    offsets.push_back(bytes);
+    const std::optional<size_t> padded = checked_add(constants[i].size_bytes, kConstantAlignment - 1);
+    const std::optional<size_t> next =
+        padded ? checked_add(bytes, *padded / kConstantAlignment * kConstantAlignment) : padded;
+    if (!next) return resource_exhausted("The region's weights are larger than any memory.");
+    bytes = *next;
+  }
+  if (wanted.empty()) return blocks;
+  // One block: each would cost the pool a mapping of its own.
+  TENON_TRY_ASSIGN(const DeviceBlockRef whole, allocate(bytes));
+  for (size_t i = 0; i < wanted.size(); ++i) blocks[wanted[i]] = std::make_shared<DeviceBlock>(whole, offsets[i]);
+  TENON_TRY(upload(constants, wanted, blocks));
+  for (size_t i : wanted)
+    constants_[constants[i].key] = {
+        .has_source = constants[i].source != nullptr, .source = constants[i].source, .block = blocks[i]};
   return blocks;
 }
 

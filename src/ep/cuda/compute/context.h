@@ -33,13 +33,19 @@ class DeviceBlock {
  public:
   DeviceBlock(std::shared_ptr<plugin::ScratchSource> source, void* memory)
       : source_(std::move(source)), memory_(memory) {}
-  ~DeviceBlock() { source_->free(memory_); }
+  // A part of another one.
+  DeviceBlock(std::shared_ptr<const DeviceBlock> whole, size_t offset_bytes)
+      : whole_(std::move(whole)), memory_(static_cast<std::byte*>(whole_->memory_) + offset_bytes) {}
+  ~DeviceBlock() {
+    if (source_ != nullptr) source_->free(memory_);
+  }
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
   CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(memory_); }
 
  private:
   const std::shared_ptr<plugin::ScratchSource> source_;
+  const std::shared_ptr<const DeviceBlock> whole_;
   void* const memory_;
 };
 using DeviceBlockRef = std::shared_ptr<const DeviceBlock>;
@@ -63,11 +69,19 @@ class ComputeContext {
   std::mutex preparing;
 
   Result<DeviceBlockRef> allocate(size_t size_bytes);
-  // The constants on the device, in order; each is uploaded at its first use. Several threads pack them. With
-  // `preparing` held.
+  // The constants on the device, in order; each is uploaded at its first use, and stays while its source does. Several
+  // threads pack them. With `preparing` held.
   Result<std::vector<DeviceBlockRef>> constants(std::span<const DeviceConstant> constants);
 
  private:
+  struct Uploaded {
+    bool has_source = false;
+    std::weak_ptr<const Constant> source;  // a key names it by its address, which may come again
+    DeviceBlockRef block;
+  };
+  Status upload(std::span<const DeviceConstant> constants, std::span<const size_t> wanted,
+                std::span<const DeviceBlockRef> blocks);
+
   ComputeContext(std::shared_ptr<CudaDevice> device, std::shared_ptr<plugin::ScratchSource> memory,
                  ComputeOptions options)
       : device_(device), memory_(std::move(memory)), options_(std::move(options)), kernels_(std::move(device)) {}
@@ -80,7 +94,7 @@ class ComputeContext {
   std::unique_ptr<CudnnHandle> cudnn_;
   std::unique_ptr<AlgorithmCache> algorithms_;
   CUstream stream_ = nullptr;
-  std::map<std::string, DeviceBlockRef> constants_;
+  std::map<std::string, Uploaded> constants_;
 };
 
 }  // namespace tenon::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/format.h"
 #include "ep/cuda/compute/algorithm_cache.h"
@@ -146,7 +147,33 @@ Result<ConvOp::Choice> ConvOp::plain_choice(const PrepareContext& context) const
   return choice;
 }
 
-Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& context) const {
+void ConvOp::describe_product(const PrepareContext& context) {
+  if (product_ != nullptr || !has_blas_form() || context.blas == nullptr) return;
+  Result<std::unique_ptr<BlasProduct>> product =
+      BlasProduct::create(*context.blas, {.type = type_,
+                                          .tf32 = context.tf32,
+                                          .rows = params_.pixels,
+                                          .columns = params_.channels,
+                                          .depth = params_.depth,
+                                          .transposed_w = true,
+                                          .bias = tensors_.bias != kNoTensor,
+                                          .residual = tensors_.residual != kNoTensor,
+                                          .activation = blas_activation(),
+                                          .scale = params_.scale});
+  if (product.ok()) product_ = *std::move(product);
+}
+
+void ConvOp::describe_conv(const PrepareContext& context, int only) {
+  if (!has_cudnn_form() || context.cudnn == nullptr) return;
+  Result<std::unique_ptr<CudnnConv>> conv =
+      CudnnConv::create(*context.cudnn, type_, params_, epilogue_.activation == Activation::kRelu, context.tf32,
+                        BlasProduct::kWorkspaceBytes, only);
+  if (conv.ok()) cudnn_ = *std::move(conv);
+}
+
+Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& context) {
+  describe_product(context);
+  describe_conv(context, -1);
   std::vector<Choice> choices;
   if (has_tensor_core_form()) {
     const auto processors = static_cast<int64_t>(context.device->multiprocessors());
@@ -163,7 +190,7 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
       }
     }
   }
-  if (product_ != nullptr) {
+  if (product_ != nullptr && product_->find_algorithms().ok()) {
     TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
     for (size_t i = 0; i < product_->algorithms(); ++i)
       choices.push_back({.text = "blas " + product_->algorithm_text(i),
@@ -182,20 +209,26 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
   return choices;
 }
 
-Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& context, const std::string& text) const {
+Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& context, const std::string& text) {
   if (text == "plain") {
     TENON_TRY_ASSIGN(Choice choice, plain_choice(context));
     return std::optional(std::move(choice));
   }
-  if (text.starts_with("blas ") && product_ != nullptr) {
-    Result<cublasLtMatmulAlgo_t> algorithm = BlasProduct::parse_algorithm(text.substr(5));
+  if (text.starts_with("blas ")) {
+    describe_product(context);
+    if (product_ == nullptr) return std::optional<Choice>();
+    Result<cublasLtMatmulAlgo_t> algorithm = product_->remembered(text.substr(5));
     if (!algorithm.ok()) return std::optional<Choice>();
     TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
     return std::optional(Choice{.text = text, .blas = true, .activate = activate, .algorithm = *algorithm});
   }
-  if (text.starts_with("cudnn ") && cudnn_ != nullptr) {
-    for (int algorithm : cudnn_->algorithms())
-      if (text == format("cudnn {}", algorithm)) return std::optional(Choice{.text = text, .cudnn = algorithm});
+  if (text.starts_with("cudnn ")) {
+    int algorithm = -1;
+    const auto [end, error] = std::from_chars(text.data() + 6, text.data() + text.size(), algorithm);
+    if (error != std::errc() || end != text.data() + text.size() || algorithm < 0) return std::optional<Choice>();
+    describe_conv(context, algorithm);
+    if (cudnn_ == nullptr) return std::optional<Choice>();
+    return std::optional(Choice{.text = text, .cudnn = algorithm});
   }
   if (!has_tensor_core_form()) return std::optional<Choice>();
   for (size_t t = 0; t < kTiles.size(); ++t)
@@ -209,26 +242,6 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
 
 Status ConvOp::prepare(const PrepareContext& context) {
   TENON_UNSUPPORTED_IF(kernel_type(type_).empty(), "There is no convolution of {}.", data_type_name(type_));
-  if (has_blas_form() && context.blas != nullptr) {
-    Result<std::unique_ptr<BlasProduct>> product =
-        BlasProduct::create(*context.blas, {.type = type_,
-                                            .tf32 = context.tf32,
-                                            .rows = params_.pixels,
-                                            .columns = params_.channels,
-                                            .depth = params_.depth,
-                                            .transposed_w = true,
-                                            .bias = tensors_.bias != kNoTensor,
-                                            .residual = tensors_.residual != kNoTensor,
-                                            .activation = blas_activation(),
-                                            .scale = params_.scale});
-    if (product.ok()) product_ = *std::move(product);
-  }
-  if (has_cudnn_form() && context.cudnn != nullptr) {
-    Result<std::unique_ptr<CudnnConv>> conv =
-        CudnnConv::create(*context.cudnn, type_, params_, epilogue_.activation == Activation::kRelu, context.tf32,
-                          BlasProduct::kWorkspaceBytes);
-    if (conv.ok()) cudnn_ = *std::move(conv);
-  }
   const std::string problem = (context.tf32 ? "" : "exact ") + description(*context.addresses.program);
   if (const std::optional<std::string> known = context.algorithms->find(problem)) {
     TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, *known));
@@ -266,7 +279,7 @@ Status ConvOp::prepare(const PrepareContext& context) {
   return Status();
 }
 
-Result<std::vector<std::string>> ConvOp::choice_texts(const PrepareContext& context) const {
+Result<std::vector<std::string>> ConvOp::choice_texts(const PrepareContext& context) {
   TENON_TRY_ASSIGN(const std::vector<Choice> all, choices(context));
   std::vector<std::string> texts = {"plain"};
   for (const Choice& choice : all) texts.push_back(choice.text);
@@ -336,8 +349,10 @@ std::string DepthwiseConvOp::description(const Program&) const {
 }
 
 Status DepthwiseConvOp::prepare(const PrepareContext& context) {
+  // The special ones count in 32 bits.
+  const bool few = static_cast<int64_t>(params_.pixels) * params_.channels <= INT32_MAX;
   const auto is = [&](int kernel, int stride) {
-    return params_.kernel_h == kernel && params_.kernel_w == kernel && params_.stride_h == stride &&
+    return few && params_.kernel_h == kernel && params_.kernel_w == kernel && params_.stride_h == stride &&
            params_.stride_w == stride && params_.dilation_h == 1 && params_.dilation_w == 1;
   };
   const char* name = is(3, 1)   ? "conv_depthwise3_{}"

@@ -37,7 +37,7 @@ class ConvOp final : public DeviceOp {
   Status queue(const QueueContext& context) const override;
   std::string choice() const override { return choice_.text; }
   // What could serve after prepare(), and using one of them. For tests; the plain kernel always can.
-  Result<std::vector<std::string>> choice_texts(const PrepareContext& context) const;
+  Result<std::vector<std::string>> choice_texts(const PrepareContext& context);
   Status use(const PrepareContext& context, const std::string& text);
 
  private:
@@ -58,10 +58,13 @@ class ConvOp final : public DeviceOp {
   bool is_product() const;
   bool has_tensor_core_form() const;
   bool has_blas_form() const;
-  Result<std::vector<Choice>> choices(const PrepareContext& context) const;
+  // What the libraries need to serve this operator; nothing where they cannot. `only`: one algorithm of cuDNN, or -1.
+  void describe_product(const PrepareContext& context);
+  void describe_conv(const PrepareContext& context, int only);
+  Result<std::vector<Choice>> choices(const PrepareContext& context);
   Result<Choice> tile_choice(const PrepareContext& context, size_t tile, unsigned splits) const;
   Result<Choice> plain_choice(const PrepareContext& context) const;
-  Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text) const;
+  Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text);
   Status queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
                       const Addresses& addresses) const;
 

@@ -4,22 +4,29 @@ namespace tenon::cuda {
 
 Result<std::unique_ptr<CudnnHandle>> CudnnHandle::create() {
   TENON_TRY_ASSIGN(const Cudnn* library, cudnn());
-  cudnnHandle_t handle = nullptr;
-  TENON_CUDNN_TRY(*library, Create, &handle);
-  return std::unique_ptr<CudnnHandle>(new CudnnHandle(*library, handle));
+  return std::unique_ptr<CudnnHandle>(new CudnnHandle(*library));
 }
 
-CudnnHandle::~CudnnHandle() { (void)library_.Destroy(handle_); }
+CudnnHandle::~CudnnHandle() {
+  if (handle_ != nullptr) (void)library_.Destroy(handle_);
+}
+
+Result<cudnnHandle_t> CudnnHandle::native() const {
+  const std::lock_guard lock(making_);
+  if (handle_ == nullptr) TENON_CUDNN_TRY(library_, Create, &handle_);
+  return handle_;
+}
 
 Result<std::unique_ptr<CudnnConv>> CudnnConv::create(const CudnnHandle& handle, DataType type, const ConvParams& params,
-                                                     bool relu, bool tf32, size_t workspace_bytes) {
+                                                     bool relu, bool tf32, size_t workspace_bytes, int only) {
   std::unique_ptr<CudnnConv> conv(new CudnnConv(handle, workspace_bytes));
-  TENON_TRY(conv->describe(type, params, relu, tf32));
+  TENON_TRY(conv->describe(type, params, relu, tf32, only));
   return conv;
 }
 
-Status CudnnConv::describe(DataType type, const ConvParams& p, bool relu, bool tf32) {
+Status CudnnConv::describe(DataType type, const ConvParams& p, bool relu, bool tf32, int only) {
   const Cudnn& dnn = handle_.library();
+  TENON_TRY_ASSIGN(native_, handle_.native());
   const cudnnDataType_t data = type == DataType::kFloat16    ? CUDNN_DATA_HALF
                                : type == DataType::kBfloat16 ? CUDNN_DATA_BFLOAT16
                                                              : CUDNN_DATA_FLOAT;
@@ -43,13 +50,13 @@ Status CudnnConv::describe(DataType type, const ConvParams& p, bool relu, bool t
   TENON_CUDNN_TRY(dnn, SetActivationDescriptor, activation_, relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
                   CUDNN_PROPAGATE_NAN, 0.0);
   for (int algorithm = 0; algorithm < CUDNN_CONVOLUTION_FWD_ALGO_COUNT; ++algorithm) {
+    if (only >= 0 && algorithm != only) continue;
     const auto kind = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm);
     // Without an activation this function knows one algorithm only; FFT needs more memory than it is worth.
     if (!relu && kind != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) continue;
     if (kind == CUDNN_CONVOLUTION_FWD_ALGO_FFT || kind == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING) continue;
     size_t bytes = 0;
-    if (dnn.GetConvolutionForwardWorkspaceSize(handle_.native(), x_, w_, conv_, y_, kind, &bytes) ==
-            CUDNN_STATUS_SUCCESS &&
+    if (dnn.GetConvolutionForwardWorkspaceSize(native_, x_, w_, conv_, y_, kind, &bytes) == CUDNN_STATUS_SUCCESS &&
         bytes <= workspace_bytes_)
       algorithms_.push_back(algorithm);
   }
@@ -69,9 +76,9 @@ CudnnConv::~CudnnConv() {
 Status CudnnConv::queue(int algorithm, const Pointers& pointers, CUstream stream) const {
   const Cudnn& dnn = handle_.library();
   const std::lock_guard lock(handle_.use());
-  TENON_CUDNN_TRY(dnn, SetStream, handle_.native(), reinterpret_cast<cudaStream_t>(stream));
+  TENON_CUDNN_TRY(dnn, SetStream, native_, reinterpret_cast<cudaStream_t>(stream));
   const float one = 1, zero = 0;
-  TENON_CUDNN_TRY(dnn, ConvolutionBiasActivationForward, handle_.native(), &one, x_, pointers.x, w_, pointers.w, conv_,
+  TENON_CUDNN_TRY(dnn, ConvolutionBiasActivationForward, native_, &one, x_, pointers.x, w_, pointers.w, conv_,
                   static_cast<cudnnConvolutionFwdAlgo_t>(algorithm), pointers.workspace, workspace_bytes_,
                   pointers.residual != nullptr ? &one : &zero, y_,
                   pointers.residual != nullptr ? pointers.residual : pointers.y, bias_, pointers.bias, activation_, y_,

@@ -25,21 +25,23 @@ class CudnnHandle {
   CudnnHandle& operator=(const CudnnHandle&) = delete;
 
   const Cudnn& library() const { return library_; }
-  cudnnHandle_t native() const { return handle_; }
+  // Made at its first use: it loads most of cuDNN, which many models do not need.
+  Result<cudnnHandle_t> native() const;
   std::mutex& use() const { return use_; }
 
  private:
-  CudnnHandle(const Cudnn& library, cudnnHandle_t handle) : library_(library), handle_(handle) {}
+  explicit CudnnHandle(const Cudnn& library) : library_(library) {}
   const Cudnn& library_;
-  const cudnnHandle_t handle_;
+  mutable std::mutex making_;
+  mutable cudnnHandle_t handle_ = nullptr;
   mutable std::mutex use_;
 };
 
 class CudnnConv {
  public:
-  // Algorithms that want more than `workspace_bytes` are left out.
+  // Algorithms that want more than `workspace_bytes` are left out. `only`: the one that is of interest, or -1.
   static Result<std::unique_ptr<CudnnConv>> create(const CudnnHandle& handle, DataType type, const ConvParams& params,
-                                                   bool relu, bool tf32, size_t workspace_bytes);
+                                                   bool relu, bool tf32, size_t workspace_bytes, int only = -1);
   ~CudnnConv();
   CudnnConv(const CudnnConv&) = delete;
   CudnnConv& operator=(const CudnnConv&) = delete;
@@ -58,9 +60,10 @@ class CudnnConv {
 
  private:
   CudnnConv(const CudnnHandle& handle, size_t workspace_bytes) : handle_(handle), workspace_bytes_(workspace_bytes) {}
-  Status describe(DataType type, const ConvParams& params, bool relu, bool tf32);
+  Status describe(DataType type, const ConvParams& params, bool relu, bool tf32, int only);
 
   const CudnnHandle& handle_;
+  cudnnHandle_t native_ = nullptr;
   const size_t workspace_bytes_;
   cudnnTensorDescriptor_t x_ = nullptr, y_ = nullptr, bias_ = nullptr;
   cudnnFilterDescriptor_t w_ = nullptr;

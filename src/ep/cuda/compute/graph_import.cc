@@ -15,16 +15,16 @@ using plugin::HostApi;
 
 namespace {
 
-Result<ConstantRef> read_tensor(const HostApi& host, const OrtValue* tensor, ConstantBytes bytes) {
+Result<ConstantRef> read_tensor(const HostApi& host, const OrtValue* tensor, bool borrowed) {
   TENON_TRY_ASSIGN(const plugin::TensorArgument read, plugin::describe_tensor(host, tensor));
   TENON_TRY_ASSIGN(const size_t size, tensor_size_bytes(read.type, read.shape));
-  if (bytes == ConstantBytes::kBorrowed) {
-    auto borrowed = std::make_shared<Constant>();
-    borrowed->type = read.type;
-    borrowed->shape = read.shape;
-    borrowed->data = static_cast<const std::byte*>(read.data);
-    borrowed->size_bytes = size;
-    return ConstantRef(std::move(borrowed));
+  if (borrowed) {
+    auto constant = std::make_shared<Constant>();
+    constant->type = read.type;
+    constant->shape = read.shape;
+    constant->data = static_cast<const std::byte*>(read.data);
+    constant->size_bytes = size;
+    return ConstantRef(std::move(constant));
   }
   std::byte* data = nullptr;
   TENON_TRY_ASSIGN(ConstantRef copied, make_constant(read.type, read.shape, &data));
@@ -80,7 +80,7 @@ Result<Attribute> read_attribute(const HostApi& host, const OrtOpAttr* from) {
       OrtValue* value = nullptr;
       TENON_ORT_TRY(host, OpAttr_GetTensorAttributeAsOrtValue, from, &value);
       const auto owned = host.own(value, host.ort().ReleaseValue);
-      TENON_TRY_ASSIGN(attribute.tensor, read_tensor(host, value, ConstantBytes::kCopied));
+      TENON_TRY_ASSIGN(attribute.tensor, read_tensor(host, value, false));
       break;
     }
     default:
@@ -91,7 +91,7 @@ Result<Attribute> read_attribute(const HostApi& host, const OrtOpAttr* from) {
 
 class Import {
  public:
-  Import(const HostApi& host, ConstantBytes bytes) : host_(host), bytes_(bytes) {}
+  explicit Import(const HostApi& host) : host_(host) {}
 
   Result<ImportedGraph> run(const OrtGraph* graph) {
     TENON_TRY_ASSIGN(result_.nodes, plugin::graph_nodes(host_, graph));
@@ -144,7 +144,7 @@ class Import {
       const OrtValue* tensor = nullptr;
       TENON_ORT_TRY(host_, ValueInfo_GetInitializerValue, from.info, &tensor);
       if (tensor != nullptr && from.type != DataType::kString) {
-        TENON_TRY_ASSIGN(value.constant, read_tensor(host_, tensor, bytes_));
+        TENON_TRY_ASSIGN(value.constant, read_tensor(host_, tensor, true));
         value.type = value.constant->type;
         value.set_shape(value.constant->shape);
       }
@@ -154,16 +154,13 @@ class Import {
   }
 
   const HostApi& host_;
-  const ConstantBytes bytes_;
   ImportedGraph result_;
   std::unordered_map<std::string, ValueId> ids_;
 };
 
 }  // namespace
 
-Result<ImportedGraph> import_graph(const HostApi& host, const OrtGraph* graph, ConstantBytes bytes) {
-  return Import(host, bytes).run(graph);
-}
+Result<ImportedGraph> import_graph(const HostApi& host, const OrtGraph* graph) { return Import(host).run(graph); }
 
 ValueId find_value(const Graph& graph, const std::string& name) {
   for (size_t v = 0; v < graph.values.size(); ++v)

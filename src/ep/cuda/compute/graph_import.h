@@ -8,19 +8,15 @@
 
 namespace tenon::cuda {
 
-enum class ConstantBytes : uint8_t {
-  kBorrowed,  // valid as long as the host's graph
-  kCopied,
-};
-
 struct ImportedGraph {
   Graph graph;
   std::vector<plugin::GraphNode> nodes;  // the host's, in the order of graph.nodes
 };
 
-// Nodes with their attributes, values and constants. The graph's inputs and outputs are left empty: whoever asks knows
+// Nodes with their attributes, values and constants. The bytes of initializers are the host's and valid as long as its
+// graph: such constants have no owner. The graph's inputs and outputs are left empty: whoever asks knows
 // which values count. Nodes with subgraphs keep none of them. Errors: what the host says.
-Result<ImportedGraph> import_graph(const plugin::HostApi& host, const OrtGraph* graph, ConstantBytes bytes);
+Result<ImportedGraph> import_graph(const plugin::HostApi& host, const OrtGraph* graph);
 
 // The value of this name; kNoValue when the graph has none.
 ValueId find_value(const Graph& graph, const std::string& name);

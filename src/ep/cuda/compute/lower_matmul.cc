@@ -1,5 +1,6 @@
 // Matrix products: with constant weights as a convolution of single pixels, otherwise through cuBLASLt.
 #include <algorithm>
+#include <array>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
@@ -49,19 +50,28 @@ Result<Product> read_product(Lowering& to, const Node& node) {
 
 // [K,N] or [N,K] as [N][K].
 void pack_matrix(const Constant& from, bool transposed, DataType type, bool tf32, std::byte* out) {
-  std::vector<float> w = floats_of(from);
-  if (!transposed) {
-    const auto rows = static_cast<size_t>(from.shape[0]), columns = static_cast<size_t>(from.shape[1]);
-    std::vector<float> turned(w.size());
-    constexpr size_t kBlock = 32;
-    for (size_t r0 = 0; r0 < rows; r0 += kBlock)
-      for (size_t c0 = 0; c0 < columns; c0 += kBlock)
-        for (size_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
-          for (size_t c = c0; c < std::min(columns, c0 + kBlock); ++c) turned[c * rows + r] = w[r * columns + c];
-    w = std::move(turned);
-  }
-  round_weights(w, type, tf32);
-  store_floats(w, type, out);
+  std::vector<float> converted;
+  if (from.type != DataType::kFloat) converted = floats_of(from);
+  const std::span<const float> w = from.type == DataType::kFloat ? from.as<float>() : converted;
+  const auto rows = static_cast<size_t>(from.shape[0]), columns = static_cast<size_t>(from.shape[1]);
+  const size_t element = data_type_size(type);
+  // Blocks that stay in the nearest cache: there are hundreds of millions of bytes.
+  constexpr size_t kBlock = 64;
+  std::array<float, kBlock * kBlock> block{};
+  for (size_t r0 = 0; r0 < rows; r0 += kBlock)
+    for (size_t c0 = 0; c0 < columns; c0 += kBlock) {
+      const size_t height = std::min(kBlock, rows - r0), width = std::min(kBlock, columns - c0);
+      const size_t lines = transposed ? height : width, length = transposed ? width : height;
+      for (size_t r = 0; r < height; ++r)
+        for (size_t c = 0; c < width; ++c)
+          block[transposed ? r * kBlock + c : c * kBlock + r] = w[(r0 + r) * columns + c0 + c];
+      for (size_t line = 0; line < lines; ++line) {
+        const std::span<float> values(block.data() + line * kBlock, length);
+        round_weights(values, type, tf32);
+        const size_t at = transposed ? (r0 + line) * columns + c0 : (c0 + line) * rows + r0;
+        store_floats(values, type, out + at * element);
+      }
+    }
 }
 
 Status lower_with_weights(Lowering& to, const Node& node, const Product& product) {

@@ -124,8 +124,11 @@ Result<TensorId> Lowering::packed_constant(ValueId id, std::string format, DataT
   TENON_INVALID_IF(held == nullptr, "Value \"{}\" is not constant.", id == kNoValue ? "" : value(id).name);
   std::string key =
       tenon::format("{}:{}:{}", static_cast<const void*>(held.get()), std::move(format), data_type_name(type));
-  return program_.add_constant(type, shape, std::move(key),
-                               [held, pack = std::move(pack)](std::byte* out) { pack(*held, out); });
+  TENON_TRY_ASSIGN(const TensorId tensor,
+                   program_.add_constant(type, shape, std::move(key),
+                                         [held, pack = std::move(pack)](std::byte* out) { pack(*held, out); }));
+  program_.constants[static_cast<size_t>(program_.storage_of(tensor).index)].source = held;
+  return tensor;
 }
 
 Result<TensorId> Lowering::float_constant(ValueId id, std::string_view format) {
@@ -135,13 +138,18 @@ Result<TensorId> Lowering::float_constant(ValueId id, std::string_view format) {
 
 Result<TensorId> Lowering::typed_constant(ValueId id) {
   const DataType type = type_of(id);
-  return packed_constant(id, "plain", type, constant(id)->shape, [type](const Constant& from, std::byte* out) {
-    if (from.type == type) {
-      if (from.size_bytes != 0) std::memcpy(out, from.data, from.size_bytes);
-    } else {
-      convert_floats(from, type, out);
-    }
-  });
+  TENON_TRY_ASSIGN(const TensorId tensor, packed_constant(id, "plain", type, constant(id)->shape,
+                                                          [type](const Constant& from, std::byte* out) {
+                                                            if (from.type == type) {
+                                                              if (from.size_bytes != 0)
+                                                                std::memcpy(out, from.data, from.size_bytes);
+                                                            } else {
+                                                              convert_floats(from, type, out);
+                                                            }
+                                                          }));
+  if (constant(id)->type == type)
+    program_.constants[static_cast<size_t>(program_.storage_of(tensor).index)].as_is = true;
+  return tensor;
 }
 
 Result<TensorId> Lowering::any(ValueId id) {

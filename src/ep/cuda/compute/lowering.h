@@ -110,6 +110,8 @@ bool is_elementwise(const Graph& graph, const Node& node);
 // Numbers of one type as those of another, floats and 16-bit floats and doubles among each other.
 void convert_floats(const Constant& from, DataType to, std::byte* out);
 std::vector<float> floats_of(const Constant& constant);
+// The same into memory of the caller, for a type of floats.
+void widen_floats(const Constant& constant, std::span<float> values);
 void store_floats(std::span<const float> values, DataType type, std::byte* out);
 // `values` as TF32, where `tf32` and the type is float32.
 void round_weights(std::span<float> values, DataType type, bool tf32);

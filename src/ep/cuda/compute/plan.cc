@@ -1,7 +1,9 @@
 #include "ep/cuda/compute/plan.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/deadline.h"
 #include "base/format.h"
 #include "base/log.h"
 
@@ -12,6 +14,18 @@ namespace {
 constexpr size_t kGraphsAnInstance = 8;
 constexpr size_t kSeenBindings = 16;
 constexpr size_t kMaxInstances = 8;
+
+// Milliseconds since it was asked last.
+class Lap {
+ public:
+  double ms() {
+    const int64_t now = monotonic_ns();
+    return static_cast<double>(now - std::exchange(since_, now)) / 1e6;
+  }
+
+ private:
+  int64_t since_ = monotonic_ns();
+};
 
 std::vector<CUdeviceptr> joined(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs) {
   std::vector<CUdeviceptr> all(inputs.begin(), inputs.end());
@@ -38,12 +52,20 @@ Status ComputePlan::prepare() {
   const std::lock_guard lock(context_->preparing);
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context_->device()));
   const CudaDriver& driver = context_->device()->driver();
+  Lap lap;
   TENON_TRY_ASSIGN(constant_blocks_, context_->constants(program_.constants));
+  // They are on the device now, and the host keeps no copy.
+  for (DeviceConstant& constant : program_.constants) {
+    constant.fill = nullptr;
+    constant.source = nullptr;
+  }
+  const double constants_ms = lap.ms();
   for (const DeviceBlockRef& block : constant_blocks_) constants_.push_back(block->address());
   if (!program_.generated_source.empty()) {
     TENON_TRY_ASSIGN(generated_,
                      GeneratedModule::compile(context_->device(), program_.generated_source, context_->cache_folder()));
   }
+  const double kernels_ms = lap.ms();
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, make_instance());
   // Inputs and outputs of its own, for measuring: their contents do not matter, but they are numbers.
   std::vector<DeviceBlockRef> blocks;
@@ -75,9 +97,12 @@ Status ComputePlan::prepare() {
   for (const auto& op : program_.ops)
     TENON_TRY_CONTEXT(op->prepare(prepare), "while preparing {} ({})", op->label(), op->description(program_));
   context_->algorithms().save();
+  const double choices_ms = lap.ms();
   // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured.
   TENON_TRY(queue_all(prepare.addresses, context_->stream()));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
+  TENON_TRACE(kPlan, "CUDA region: constants {:.1f} ms, kernels {:.1f} ms, choices {:.1f} ms, first run {:.1f} ms.",
+              constants_ms, kernels_ms, choices_ms, lap.ms());
   state_.lock()->idle.push_back(std::move(instance));
   return Status();
 }
@@ -257,8 +282,15 @@ Result<std::string> ComputePlan::report(bool measure) {
 }
 
 Result<std::shared_ptr<ComputeRegion>> ComputeRegion::create(std::shared_ptr<ComputeContext> context, Graph graph) {
+  Lap lap;
   TENON_TRY_ASSIGN(Region region, Region::prepare(std::move(graph)));
+  TENON_TRACE(kPlan, "CUDA region: prepared in {:.1f} ms.", lap.ms());
   return std::shared_ptr<ComputeRegion>(new ComputeRegion(std::move(context), std::move(region)));
+}
+
+void ComputeRegion::drop_constants() {
+  state_.lock()->dropped = true;
+  region_.drop_constants();
 }
 
 Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> inputs) {
@@ -271,7 +303,10 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
     found->used = ++state->clock;
     return found->plan;
   }
+  TENON_INVALID_IF(state->dropped, "The region has fixed shapes, and its inputs now have others.");
+  Lap lap;
   TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32));
+  TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());
   TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, ComputePlan::create(context_, std::move(program)));
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {

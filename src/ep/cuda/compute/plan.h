@@ -94,6 +94,9 @@ class ComputeRegion {
   // The plan for these shapes, made at their first use.
   Result<std::shared_ptr<ComputePlan>> plan(std::span<const Shape> inputs);
   const Region& region() const { return region_; }
+  // While no plan is being made. After drop_constants() there are no more plans than there are.
+  Status own_constants() { return region_.own_constants(); }
+  void drop_constants();
   const std::shared_ptr<ComputeContext>& context() const { return context_; }
 
  private:
@@ -105,12 +108,13 @@ class ComputeRegion {
   struct State {
     std::vector<Entry> plans;
     uint64_t clock = 0;
+    bool dropped = false;  // the constants
   };
   ComputeRegion(std::shared_ptr<ComputeContext> context, Region region)
       : context_(std::move(context)), region_(std::move(region)) {}
 
   const std::shared_ptr<ComputeContext> context_;
-  const Region region_;
+  Region region_;
   Guarded<State> state_;
 };
 

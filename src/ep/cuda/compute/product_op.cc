@@ -17,12 +17,13 @@ Status ProductOp::prepare(const PrepareContext& context) {
   TENON_TRY_ASSIGN(product_, BlasProduct::create(*context.blas, problem_));
   const std::string problem = (context.tf32 ? "" : "exact ") + description(*context.addresses.program);
   if (const std::optional<std::string> known = context.algorithms->find(problem)) {
-    if (Result<cublasLtMatmulAlgo_t> algorithm = BlasProduct::parse_algorithm(*known); algorithm.ok()) {
+    if (Result<cublasLtMatmulAlgo_t> algorithm = product_->remembered(*known); algorithm.ok()) {
       algorithm_ = *algorithm;
       choice_ = "blas " + *known;
       return Status();
     }
   }
+  TENON_TRY(product_->find_algorithms());
   algorithm_ = product_->algorithm(0);
   choice_ = "blas " + product_->algorithm_text(0);
   if (!context.measure || product_->algorithms() == 1) return Status();

@@ -50,6 +50,8 @@ struct DeviceConstant {
   std::string key;  // names the weight and how it is packed
   size_t size_bytes = 0;
   std::function<void(std::byte*)> fill;  // on the host
+  ConstantRef source;                    // what the key names; null where the name is enough
+  bool as_is = false;                    // the bytes of the source are what `fill` would make
 };
 
 class DeviceOp;

@@ -1,8 +1,14 @@
 #include "ep/cuda/compute/region.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
 
 #include "base/format.h"
+#include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/compute/rewrites.h"
 #include "graph/shape_inference.h"
 #include "plan/bind_shapes.h"
@@ -43,24 +49,49 @@ float meant(float value, DataType half) {
   return value;
 }
 
+// A constant of its own memory, which `fill` gets with room for `count` elements. Not make_constant(), which would fill
+// that memory once more: for the weights of a network it is a part of a second.
+Result<ConstantRef> filled_constant(const Constant& like, DataType type, size_t size_bytes,
+                                    const std::function<void(std::byte*)>& fill) try {
+  std::shared_ptr<std::byte[]> memory(new std::byte[size_bytes]);
+  fill(memory.get());
+  auto made = std::make_shared<Constant>();
+  made->type = type;
+  made->shape = like.shape;
+  made->size_bytes = size_bytes;
+  made->data = memory.get();
+  made->owner = std::shared_ptr<const void>(memory, memory.get());
+  return ConstantRef(std::move(made));
+} catch (const std::bad_alloc&) {
+  return resource_exhausted("The host has no memory for {} bytes of weights.", size_bytes);
+}
+
 Result<ConstantRef> as_float(const Constant& constant) {
-  std::byte* data = nullptr;
-  TENON_TRY_ASSIGN(ConstantRef wide, make_constant(DataType::kFloat, constant.shape, &data));
-  convert_floats(constant, DataType::kFloat, data);
-  auto* const number = reinterpret_cast<float*>(data);
-  if (wide->size_bytes == sizeof(float)) *number = meant(*number, constant.type);
-  return wide;
+  const size_t count = constant.size_bytes / data_type_size(constant.type);
+  return filled_constant(constant, DataType::kFloat, count * sizeof(float), [&](std::byte* data) {
+    const std::span<float> values(reinterpret_cast<float*>(data), count);
+    widen_floats(constant, values);
+    if (count == 1) values[0] = meant(values[0], constant.type);
+  });
 }
 
 // Every value and attribute of type `half` becomes one of float32.
 Status call_floats(Graph& graph, DataType half) {
+  std::vector<Value*> constants;
   for (Value& value : graph.values) {
     if (value.type != half) continue;
     value.type = DataType::kFloat;
-    if (value.constant != nullptr) {
-      TENON_TRY_ASSIGN(value.constant, as_float(*value.constant));
-    }
+    if (value.constant != nullptr) constants.push_back(&value);
   }
+  std::vector<Status> failures(constants.size());
+  run_parallel(constants.size(), [&](size_t i) {
+    if (Result<ConstantRef> wide = as_float(*constants[i]->constant); wide.ok()) {
+      constants[i]->constant = *std::move(wide);
+    } else {
+      failures[i] = std::move(wide).status();
+    }
+  });
+  for (Status& failure : failures) TENON_TRY(std::move(failure));
   for (Node& node : graph.nodes)
     for (Attribute& attribute : node.attributes) {
       if (attribute.tensor != nullptr && attribute.tensor->type == half) {
@@ -84,6 +115,35 @@ Result<Region> Region::prepare(Graph graph) {
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_passes(graph, PassPhase::kLoad, pass_options()));
   return Region(std::move(graph), half);
+}
+
+Status Region::own_constants() {
+  // Values may share a constant, and go on doing so: packed weights are found by it.
+  std::map<const Constant*, Result<ConstantRef>> owned;
+  std::vector<std::pair<const Constant*, Result<ConstantRef>*>> work;
+  for (const Value& value : graph_.values) {
+    const Constant* const constant = value.constant.get();
+    if (constant == nullptr || constant->owner != nullptr || constant->size_bytes == 0 || !constant->strings.empty())
+      continue;
+    const auto [at, added] = owned.emplace(constant, value.constant);
+    if (added) work.emplace_back(constant, &at->second);
+  }
+  run_parallel(work.size(), [&](size_t i) {
+    const Constant& from = *work[i].first;
+    *work[i].second = filled_constant(from, from.type, from.size_bytes,
+                                      [&](std::byte* data) { std::memcpy(data, from.data, from.size_bytes); });
+  });
+  for (Value& value : graph_.values) {
+    const auto found = owned.find(value.constant.get());
+    if (found == owned.end()) continue;
+    TENON_TRY(found->second.status());
+    value.constant = *found->second;
+  }
+  return Status();
+}
+
+void Region::drop_constants() {
+  for (Value& value : graph_.values) value.constant = nullptr;
 }
 
 Result<Graph> Region::at(std::span<const Shape> inputs) const {

@@ -2,7 +2,8 @@
 //
 // Graphs of 16-bit floats are computed as if they were float32 and only kept in 16 bits: then every pass that knows
 // float32 serves them too, and weights are joined and scaled before they are rounded.
-// Ownership: constants are shared with the graph that was given.
+// Ownership: constants are shared with the graph that was given; those without an owner are the caller's until
+// own_constants().
 #pragma once
 
 #include <tenon/types.h>
@@ -18,6 +19,11 @@ class Region {
  public:
   // Errors: what inference and passes say.
   static Result<Region> prepare(Graph graph);
+
+  // Constants that were borrowed from the graph become the region's own. Errors: kResourceExhausted.
+  Status own_constants();
+  // After this no more programs can be made.
+  void drop_constants();
 
   // How float32 values are kept; kUndefined: as float32.
   DataType half() const { return half_; }

@@ -45,46 +45,18 @@ __device__ void conv_plain(const ConvParams& p) {
   }
 }
 
-// Weights are [kernel row][kernel column][channel] here; channels a multiple of the vector. kSize 0: any.
-template <typename T, int kSize, int kStride>
-__device__ void conv_depthwise(const ConvParams& p) {
+// The sum's end: scale, bias, residual, activation, and out.
+template <typename T>
+__device__ __forceinline__ void finish_depthwise(const ConvParams& p, int64_t pixel, int channel,
+                                                 const float (&sum)[Vec<T>::kCount],
+                                                 const float (&bias)[Vec<T>::kCount]) {
   constexpr int kVector = Vec<T>::kCount;
-  const int kernel_h = kSize != 0 ? kSize : p.kernel_h, kernel_w = kSize != 0 ? kSize : p.kernel_w;
-  const int stride_h = kStride != 0 ? kStride : p.stride_h, stride_w = kStride != 0 ? kStride : p.stride_w;
-  const int dilation_h = kSize != 0 ? 1 : p.dilation_h, dilation_w = kSize != 0 ? 1 : p.dilation_w;
-  const int vectors = p.channels / kVector;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-  if (i >= static_cast<int64_t>(p.pixels) * vectors) return;
-  const int pixel = i / vectors, channel = (i - static_cast<int64_t>(pixel) * vectors) * kVector;
-  const int ow = pixel % p.out_w, oh = pixel / p.out_w % p.out_h, image = pixel / (p.out_w * p.out_h);
-  const int top = oh * stride_h - p.pad_h, left = ow * stride_w - p.pad_w;
-  float sum[kVector] = {};
-#pragma unroll
-  for (int r = 0; r < kernel_h; ++r) {
-    const int h = top + r * dilation_h;
-    if (h < 0 || h >= p.in_h) continue;
-    const T* const row =
-        static_cast<const T*>(p.x) + (static_cast<int64_t>(image) * p.in_h + h) * p.in_w * p.in_c + channel;
-#pragma unroll
-    for (int s = 0; s < kernel_w; ++s) {
-      const int v = left + s * dilation_w;
-      if (v < 0 || v >= p.in_w) continue;
-      const Vec<T> x = *reinterpret_cast<const Vec<T>*>(row + v * p.in_c);
-      const Vec<T> w =
-          *reinterpret_cast<const Vec<T>*>(static_cast<const T*>(p.w) + (r * kernel_w + s) * p.channels + channel);
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) sum[j] += to_float(x.v[j]) * to_float(w.v[j]);
-    }
-  }
-  const int64_t at = static_cast<int64_t>(pixel) * p.channels + channel;
+  const int64_t at = pixel * p.channels + channel;
   Vec<T> residual{}, result;
   if (p.residual != nullptr) residual = *reinterpret_cast<const Vec<T>*>(static_cast<const T*>(p.residual) + at);
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    float z = sum[j] * p.scale;
-    if (p.bias != nullptr) z += p.bias[channel + j];
+    float z = sum[j] * p.scale + bias[j];
     const float r = to_float(residual.v[j]);
     if (!p.residual_after) z += r;
     z = activate(z, p.activation, p.alpha, p.beta);
@@ -92,6 +64,105 @@ __device__ void conv_depthwise(const ConvParams& p) {
     result.v[j] = from_float<T>(z);
   }
   *reinterpret_cast<Vec<T>*>(static_cast<T*>(p.y) + at) = result;
+}
+
+template <typename T>
+__device__ __forceinline__ void load_bias(const ConvParams& p, int channel, float (&bias)[Vec<T>::kCount]) {
+#pragma unroll
+  for (int j = 0; j < Vec<T>::kCount; ++j) bias[j] = p.bias != nullptr ? p.bias[channel + j] : 0.0f;
+}
+
+// Weights are [kernel row][kernel column][channel] here; channels a multiple of the vector.
+template <typename T>
+__device__ void conv_depthwise(const ConvParams& p) {
+  constexpr int kVector = Vec<T>::kCount;
+  const int vectors = p.channels / kVector;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (i >= static_cast<int64_t>(p.pixels) * vectors) return;
+  const int pixel = i / vectors, channel = (i - static_cast<int64_t>(pixel) * vectors) * kVector;
+  const int ow = pixel % p.out_w, oh = pixel / p.out_w % p.out_h, image = pixel / (p.out_w * p.out_h);
+  const int top = oh * p.stride_h - p.pad_h, left = ow * p.stride_w - p.pad_w;
+  float sum[kVector] = {}, bias[kVector];
+  load_bias<T>(p, channel, bias);
+  for (int r = 0; r < p.kernel_h; ++r) {
+    const int h = top + r * p.dilation_h;
+    if (h < 0 || h >= p.in_h) continue;
+    const T* const row =
+        static_cast<const T*>(p.x) + (static_cast<int64_t>(image) * p.in_h + h) * p.in_w * p.in_c + channel;
+    for (int s = 0; s < p.kernel_w; ++s) {
+      const int v = left + s * p.dilation_w;
+      if (v < 0 || v >= p.in_w) continue;
+      const Vec<T> x = *reinterpret_cast<const Vec<T>*>(row + v * p.in_c);
+      const Vec<T> w =
+          *reinterpret_cast<const Vec<T>*>(static_cast<const T*>(p.w) + (r * p.kernel_w + s) * p.channels + channel);
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) sum[j] += to_float(x.v[j]) * to_float(w.v[j]);
+    }
+  }
+  finish_depthwise<T>(p, pixel, channel, sum, bias);
+}
+
+// A kernel of kSize x kSize without dilation. A small image is all latency, so no load waits for another one: weights
+// come before the kernel ahead has ended, and all rows of pixels at once, those outside as zeros.
+template <typename T, int kSize, int kStride>
+__device__ void conv_depthwise_square(const ConvParams& p) {
+  constexpr int kVector = Vec<T>::kCount;
+  const unsigned vectors = p.channels / kVector;
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;  // fewer than 2^31: DepthwiseConvOp sees to that
+  const bool mine = i < static_cast<unsigned>(p.pixels) * vectors;
+  const unsigned pixel = mine ? i / vectors : 0, channel = mine ? (i - pixel * vectors) * kVector : 0;
+  const unsigned row = pixel / p.out_w, ow = pixel - row * p.out_w, image = row / p.out_h, oh = row - image * p.out_h;
+  const int top = static_cast<int>(oh) * kStride - p.pad_h, left = static_cast<int>(ow) * kStride - p.pad_w;
+  // 25 vectors of weights and as many of pixels would not fit into the registers.
+  constexpr int kKept = kSize <= 3 ? kSize : 1;
+  Vec<T> w[kKept][kSize];
+  const T* const weights = static_cast<const T*>(p.w) + channel;
+  float sum[kVector] = {}, bias[kVector];
+  load_bias<T>(p, channel, bias);
+  if constexpr (kKept == kSize) {
+#pragma unroll
+    for (int r = 0; r < kSize; ++r)
+#pragma unroll
+      for (int s = 0; s < kSize; ++s)
+        w[r][s] = *reinterpret_cast<const Vec<T>*>(weights + (r * kSize + s) * p.channels);
+  }
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (!mine) return;
+  const T* const base = static_cast<const T*>(p.x) + static_cast<int64_t>(image) * p.in_h * p.in_w * p.in_c + channel;
+  Vec<T> x[kKept][kSize];
+  const auto load_row = [&](int r, Vec<T>(&to)[kSize]) {
+    const int h = top + r;
+#pragma unroll
+    for (int s = 0; s < kSize; ++s) {
+      const int v = left + s;
+      const bool inside = h >= 0 && h < p.in_h && v >= 0 && v < p.in_w;
+      to[s] = Vec<T>{};
+      if (inside) to[s] = *reinterpret_cast<const Vec<T>*>(base + (h * p.in_w + v) * static_cast<int64_t>(p.in_c));
+    }
+  };
+  if constexpr (kKept == kSize) {
+#pragma unroll
+    for (int r = 0; r < kSize; ++r) load_row(r, x[r]);
+  }
+#pragma unroll
+  for (int r = 0; r < kSize; ++r) {
+    constexpr bool kLoaded = kKept == kSize;
+    const int at = kLoaded ? r : 0;
+    if constexpr (!kLoaded) {
+      load_row(r, x[0]);
+#pragma unroll
+      for (int s = 0; s < kSize; ++s)
+        w[0][s] = *reinterpret_cast<const Vec<T>*>(weights + (r * kSize + s) * p.channels);
+    }
+#pragma unroll
+    for (int s = 0; s < kSize; ++s)
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) sum[j] += to_float(x[at][s].v[j]) * to_float(w[at][s].v[j]);
+  }
+  finish_depthwise<T>(p, pixel, channel, sum, bias);
 }
 
 // A thread a pixel: it writes all kPadded channels at once.
@@ -212,10 +283,10 @@ __device__ void global_average(const PoolParams& p) {
   TENON_KERNEL(pad_image_8_##type, ImageParams, (pad_image<T, 16 / sizeof(T)>))               \
   TENON_KERNEL(activate_##type, ActivateParams, activate_all<T>)                              \
   TENON_KERNEL(conv_plain_##type, ConvParams, conv_plain<T>)                                  \
-  TENON_KERNEL(conv_depthwise_##type, ConvParams, (conv_depthwise<T, 0, 0>))                  \
-  TENON_KERNEL(conv_depthwise3_##type, ConvParams, (conv_depthwise<T, 3, 1>))                 \
-  TENON_KERNEL(conv_depthwise3s2_##type, ConvParams, (conv_depthwise<T, 3, 2>))               \
-  TENON_KERNEL(conv_depthwise5_##type, ConvParams, (conv_depthwise<T, 5, 1>))                 \
+  TENON_KERNEL(conv_depthwise_##type, ConvParams, conv_depthwise<T>)                          \
+  TENON_KERNEL(conv_depthwise3_##type, ConvParams, (conv_depthwise_square<T, 3, 1>))          \
+  TENON_KERNEL(conv_depthwise3s2_##type, ConvParams, (conv_depthwise_square<T, 3, 2>))        \
+  TENON_KERNEL(conv_depthwise5_##type, ConvParams, (conv_depthwise_square<T, 5, 1>))          \
   TENON_KERNEL(pool_vector_##type, PoolParams, (pool<T, 16 / sizeof(T)>))                     \
   TENON_KERNEL(pool_##type, PoolParams, (pool<T, 1>))                                         \
   TENON_KERNEL(global_average_vector_##type, PoolParams, (global_average<T, 16 / sizeof(T)>)) \
