@@ -42,8 +42,9 @@ Status CudaEvent::synchronize(const Deadline& deadline) const {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
   const CudaDriver& driver = device_->driver();
   // Polled throughout: a blocking wait of the driver needs an interrupt, which virtual machines deliver late or, where
-  // the GPU itself waits for another API's timeline, not at all. Short naps keep the thread off the processor.
-  constexpr auto kSpin = std::chrono::microseconds(100);
+  // the GPU itself waits for another API's timeline, not at all. A nap lasts 60 us longer than it is asked for, so
+  // naps are for what takes longer than most runs.
+  constexpr auto kSpin = std::chrono::milliseconds(5);
   constexpr auto kLongestNap = std::chrono::microseconds(500);
   const auto end = std::chrono::steady_clock::now() + kSpin;
   auto nap = std::chrono::microseconds(10);

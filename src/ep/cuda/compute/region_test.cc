@@ -145,22 +145,6 @@ TEST(Program, TensorsThatAreAliveTogetherDoNotOverlap) {
     }
 }
 
-TEST(ConvertFloats, HalvesRoundToEvenAndKeepTheirExtremes) {
-  const auto through = [](float value) {
-    uint16_t bits = 0;
-    store_floats({&value, 1}, DataType::kFloat16, reinterpret_cast<std::byte*>(&bits));
-    return floats_of(
-        {.type = DataType::kFloat16, .data = reinterpret_cast<const std::byte*>(&bits), .size_bytes = 2})[0];
-  };
-  EXPECT_EQ(through(1.0F), 1.0F);
-  EXPECT_EQ(through(65504.0F), 65504.0F);
-  EXPECT_EQ(through(65520.0F), INFINITY);
-  EXPECT_EQ(through(2049.0F), 2048.0F);  // a tie
-  EXPECT_EQ(through(-0x1p-24F), -0x1p-24F);
-  EXPECT_EQ(through(0x1p-26F), 0.0F);
-  EXPECT_TRUE(std::isnan(through(NAN)));
-}
-
 TEST(AlgorithmCache, ChoicesOfAnotherEnvironmentAreNotFound) {
   const std::string path = ::testing::TempDir() + "/tenon_algorithm_cache_test/choices";
   {
@@ -171,6 +155,70 @@ TEST(AlgorithmCache, ChoicesOfAnotherEnvironmentAreNotFound) {
   EXPECT_EQ(AlgorithmCache(path, "device a").find("problem"), "tile 64x64 split 1");
   EXPECT_EQ(AlgorithmCache(path, "device b").find("problem"), std::nullopt);
   EXPECT_EQ(AlgorithmCache("/nonexistent/choices", "device a").find("problem"), std::nullopt);
+}
+
+// What the program's largest constant is packed into.
+std::vector<float> packed_weights(const Region& region) {
+  std::vector<Shape> shapes;
+  for (ValueId id : region.graph().inputs) shapes.push_back(region.graph().value(id).shape());
+  Result<Program> program = region.lower_at(shapes, true);
+  EXPECT_TRUE(program.ok()) << program.status().to_string();
+  if (!program.ok() || program->constants.empty()) return {};
+  const auto largest = std::max_element(program->constants.begin(), program->constants.end(),
+                                        [](const auto& a, const auto& b) { return a.size_bytes < b.size_bytes; });
+  std::vector<float> values(largest->size_bytes / sizeof(float));
+  largest->fill(reinterpret_cast<std::byte*>(values.data()));
+  return values;
+}
+
+// x [1,70] times w, whose elements say where they stand; `bytes` without an owner, as a host's initializers have none.
+Graph product_with(const std::vector<float>& bytes, const Shape& shape, bool transposed) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", dims({1, 70}), DataType::kFloat);
+  auto borrowed = std::make_shared<Constant>();
+  borrowed->type = DataType::kFloat;
+  borrowed->shape = shape;
+  borrowed->data = reinterpret_cast<const std::byte*>(bytes.data());
+  borrowed->size_bytes = bytes.size() * sizeof(float);
+  const ValueId w = builder.graph.add_constant("w", borrowed);
+  const ValueId y = builder.node(transposed ? "Gemm" : "MatMul", {x, w}, "y");
+  if (transposed) builder.last().set_int("transB", 1);
+  builder.output(y);
+  return builder.graph;
+}
+
+// Neither size is a multiple of the blocks that are packed; 100 * 70 numbers are exact in TF32's 11 bits when even.
+TEST(Region, AMatrixIsPackedWithTheWeightsOfAColumnTogether) {
+  for (const bool transposed : {false, true}) {
+    std::vector<float> w(70 * 100);
+    for (int k = 0; k < 70; ++k)
+      for (int n = 0; n < 100; ++n)
+        w[static_cast<size_t>(transposed ? n * 70 + k : k * 100 + n)] = static_cast<float>(k + 128 * (n % 8));
+    Result<Region> region = Region::prepare(product_with(w, transposed ? Shape{100, 70} : Shape{70, 100}, transposed));
+    ASSERT_TRUE(region.ok()) << region.status().to_string();
+    const std::vector<float> packed = packed_weights(*region);
+    ASSERT_EQ(packed.size(), w.size());
+    for (int n = 0; n < 100; ++n)
+      for (int k = 0; k < 70; ++k)
+        ASSERT_EQ(packed[static_cast<size_t>(n * 70 + k)], static_cast<float>(k + 128 * (n % 8))) << n << " " << k;
+  }
+}
+
+TEST(Region, BorrowedConstantsCanBecomeItsOwn) {
+  std::vector<float> w(70 * 100, 2.0F);
+  Result<Region> region = Region::prepare(product_with(w, Shape{70, 100}, false));
+  ASSERT_TRUE(region.ok()) << region.status().to_string();
+  ASSERT_TRUE(region->own_constants().ok());
+  std::fill(w.begin(), w.end(), -1.0F);  // the host has taken its memory back
+  EXPECT_THAT(packed_weights(*region), ::testing::Each(2.0F));
+}
+
+TEST(Region, DroppedConstantsMakeNoProgram) {
+  const std::vector<float> w(70 * 100, 2.0F);
+  Result<Region> region = Region::prepare(product_with(w, Shape{70, 100}, false));
+  ASSERT_TRUE(region.ok()) << region.status().to_string();
+  region->drop_constants();
+  for (const Value& value : region->graph().values) EXPECT_EQ(value.constant, nullptr) << value.name;
 }
 
 }  // namespace

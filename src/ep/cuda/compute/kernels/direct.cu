@@ -253,9 +253,19 @@ __device__ void global_average(const PoolParams& p) {
   if (vector < vectors) {
     const T* const x =
         static_cast<const T*>(p.x) + static_cast<int64_t>(blockIdx.y) * area * p.channels + vector * kVector;
-    for (int i = part; i < area; i += 8) {
-      const Pack pack = *reinterpret_cast<const Pack*>(x + static_cast<int64_t>(i) * p.channels);
-      for (int j = 0; j < kVector; ++j) sum[j] += to_float(pack.v[j]);
+    // Eight loads at once: one after the other they would be most of the time.
+    for (int i = part; i < area; i += 64) {
+      Pack packs[8];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        packs[k] = Pack{};
+        if (i + 8 * k < area)
+          packs[k] = *reinterpret_cast<const Pack*>(x + static_cast<int64_t>(i + 8 * k) * p.channels);
+      }
+#pragma unroll
+      for (int k = 0; k < 8; ++k)
+#pragma unroll
+        for (int j = 0; j < kVector; ++j) sum[j] += to_float(packs[k].v[j]);
     }
   }
   for (int j = 0; j < kVector; ++j) sums[part][lane][j] = sum[j];
