@@ -392,6 +392,9 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, help="where algorithms stay between runs; default: nowhere")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."))
     args = parser.parse_args()
+    for name in ("worker", "plugin", "tenon", "ort", "ort_gpu_site", "cache"):
+        if getattr(args, name):
+            setattr(args, name, getattr(args, name).resolve())
     args.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     bench = Bench(args)

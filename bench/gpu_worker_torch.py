@@ -67,6 +67,7 @@ class Worker:
         self.session_s = time.perf_counter() - start
 
     def once(self):
+        self.outputs = None  # or the graph's memory could not be used again
         with self.torch.no_grad():
             self.outputs = self.compiled(*self.inputs)
         self.torch.cuda.synchronize()
