@@ -50,6 +50,8 @@ class DeviceTest : public ::testing::Test {
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     EXPECT_EQ(device_->driver().Memcpy((*block)->address(), reinterpret_cast<CUdeviceptr>(data), size_bytes),
               CUDA_SUCCESS);
+    // A copy from pageable memory returns when it is staged; no stream that does not block waits for the rest.
+    EXPECT_EQ(device_->driver().CtxSynchronize(), CUDA_SUCCESS);
     return *block;
   }
 
