@@ -1,0 +1,138 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ep/cuda/fake/importer_fixture.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kSize = kImportBytes;
+
+OwnedHandle make_memfd(size_t size_bytes) {
+  OwnedHandle fd = OwnedHandle::take_fd(::memfd_create("tenon-test", MFD_CLOEXEC));
+  EXPECT_EQ(::ftruncate(fd.fd(), static_cast<off_t>(size_bytes)), 0);
+  return fd;
+}
+
+ExternalHandle fd_handle(ExternalMemoryKind kind, int fd) { return {.kind = kind, .type = HandleType::kFd, .fd = fd}; }
+
+constexpr ExternalMemoryKind kFdKinds[] = {ExternalMemoryKind::kVulkanOpaqueFd, ExternalMemoryKind::kCudaVmmFd,
+                                           ExternalMemoryKind::kMappableFd};
+
+TEST_F(CudaImporterTest, ASuccessfulImportConsumesTheFdOnce) {
+  for (const ExternalMemoryKind kind : kFdKinds) {
+    const FdCount before;
+    const int64_t objects = fake::live_objects();
+    OwnedHandle fd = make_memfd(kSize);
+    auto imported = import(fd_handle(kind, fd.fd()));
+    ASSERT_THAT(imported, is_ok());
+    (void)fd.release_fd();
+    *static_cast<float*>((*imported)->address()) = 3;
+    imported = invalid_argument("released");
+    EXPECT_EQ(before.opened_since(), 0) << external_memory_kind_name(kind);
+    EXPECT_EQ(fake::live_objects(), objects) << external_memory_kind_name(kind);
+  }
+}
+
+TEST_F(CudaImporterTest, AFailureAtAnyStepLeavesTheCallersFdOpen) {
+  for (const ExternalMemoryKind kind : kFdKinds) {
+    for (int nth = 1;; ++nth) {
+      ASSERT_LT(nth, 100);
+      const FdCount before;
+      const int64_t objects = fake::live_objects();
+      OwnedHandle fd = make_memfd(kSize);
+      FaultInjection fault(nth);
+      auto imported = import(fd_handle(kind, fd.fd()));
+      if (!fault.fired()) {
+        ASSERT_THAT(imported, is_ok());
+        (void)fd.release_fd();
+        break;
+      }
+      const std::string where = external_memory_kind_name(kind) + " at " + fault.fired_at();
+      EXPECT_FALSE(imported.ok()) << where;
+      EXPECT_GE(::fcntl(fd.fd(), F_GETFD), 0) << where;
+      EXPECT_EQ(before.opened_since(), 1) << where;
+      EXPECT_EQ(fake::live_objects(), objects) << where;
+    }
+  }
+}
+
+TEST_F(CudaImporterTest, HandlesThatAreNoneAreInvalidArguments) {
+  for (const ExternalMemoryKind kind : kFdKinds)
+    EXPECT_THAT(import(fd_handle(kind, 1 << 20)),
+                has_status(StatusCode::kInvalidArgument, HasSubstr(std::to_string(1 << 20))));
+  OwnedHandle fd = make_memfd(kSize);
+  EXPECT_THAT(import(fd_handle(ExternalMemoryKind::kVulkanOpaqueFd, fd.fd()), 2 * kSize),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("65536")));
+  EXPECT_THAT(import(fd_handle(ExternalMemoryKind::kVulkanOpaqueFd, fd.fd()), SIZE_MAX, 4096),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("overflow")));
+  ExternalHandle ipc{.kind = ExternalMemoryKind::kCudaIpc, .type = HandleType::kIpc};
+  EXPECT_THAT(import(ipc), has_status(StatusCode::kInvalidArgument, HasSubstr("cuIpcOpenMemHandle")));
+}
+
+TEST_F(CudaImporterTest, IpcHandlesAreOpenedAtAnOffset) {
+  ExternalHandle handle{.kind = ExternalMemoryKind::kCudaIpc, .type = HandleType::kIpc};
+  const CUipcMemHandle ipc = fake::make_ipc_memory(kSize);
+  std::memcpy(handle.ipc.data(), &ipc, sizeof(ipc));
+  EXPECT_THAT(import(handle, 4096, 8192), is_ok());
+  EXPECT_THAT(import(handle, kSize, 4096), has_status(StatusCode::kInvalidArgument, HasSubstr("65536")));
+}
+
+TEST_F(CudaImporterTest, DmaBufsNeedADriverThatTakesThem) {
+  EXPECT_FALSE(can_import(*memory_->device(), ExternalMemoryKind::kDmaBufFd));
+  fake::configure({.integrated = true});
+  EXPECT_TRUE(can_import(*memory_->device(), ExternalMemoryKind::kDmaBufFd));
+}
+
+TEST_F(CudaImporterTest, ReleasedImportsOutliveTheQueuedWork) {
+  const auto stream = CudaStream::create(memory_->device()).value();
+  memory_->streams().add(stream);
+  OwnedHandle fd = make_memfd(kSize);
+  auto timeline = SharedTimeline::create("test").value();
+  const int timeline_fd = ::fcntl(timeline->fd(), F_DUPFD_CLOEXEC, 0);
+  const int64_t before = fake::live_objects();
+  auto imported = import(fd_handle(ExternalMemoryKind::kVulkanOpaqueFd, fd.fd()));
+  ASSERT_THAT(imported, is_ok());
+  (void)fd.release_fd();
+  auto semaphore = SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
+                                           reinterpret_cast<void*>(static_cast<intptr_t>(timeline_fd)))
+                       .value();
+  ASSERT_THAT(semaphore->wait(*stream, 1), is_ok());
+  {
+    const auto scope = ContextScope::enter(*memory_->device());
+    ASSERT_EQ(
+        fake::driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>((*imported)->address()), 9, kSize, stream->native()),
+        CUDA_SUCCESS);
+  }
+  imported = invalid_argument("released");
+  semaphore = nullptr;
+  EXPECT_GT(fake::live_objects(), before);
+  ASSERT_THAT(timeline->signal(1), is_ok());
+  ASSERT_THAT(stream->synchronize(), is_ok());
+  for (int i = 0; i < 1000 && fake::calls("cuDestroyExternalMemory") == 0; ++i) memory_->collect();
+  memory_->collect();
+  EXPECT_GT(fake::calls("cuDestroyExternalSemaphore"), 0);
+}
+
+TEST_F(CudaImporterTest, WaitsReturnBeforeTheValueIsReached) {
+  const auto stream = CudaStream::create(memory_->device()).value();
+  memory_->streams().add(stream);
+  auto timeline = SharedTimeline::create("test").value();
+  const int fd = ::fcntl(timeline->fd(), F_DUPFD_CLOEXEC, 0);
+  const auto semaphore = SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
+                                                 reinterpret_cast<void*>(static_cast<intptr_t>(fd)))
+                             .value();
+  ASSERT_THAT(semaphore->wait(*stream, uint64_t{1} << 40), is_ok());
+  ASSERT_THAT(semaphore->signal(*stream, (uint64_t{1} << 40) + 1), is_ok());
+  EXPECT_FALSE(stream->idle());
+  EXPECT_EQ(timeline->value().value(), 0U);
+  ASSERT_THAT(timeline->signal(uint64_t{1} << 40), is_ok());
+  EXPECT_THAT(timeline->wait((uint64_t{1} << 40) + 1, 5'000'000'000), is_ok());
+  EXPECT_THAT(stream->synchronize(), is_ok());
+}
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,37 @@
+// A device of the fake driver for tests of the importer; a violation of the driver's rules fails the test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/testing.h"
+#include "ep/cuda/cuda_importer.h"
+#include "ep/cuda/fake/fake_cuda.h"
+
+namespace tenon::cuda {
+
+inline constexpr size_t kImportBytes = 64 * 1024;
+
+class CudaImporterTest : public ::testing::Test {
+ protected:
+  CudaImporterTest() {
+    fake::configure({});
+    (void)fake::take_violations();
+    memory_ = CudaMemory::of(fake::driver(), 0).value();
+    CUuuid uuid;
+    (void)fake::driver().DeviceGetUuid(&uuid, 0);
+    std::memcpy(uuid_.data(), uuid.bytes, uuid_.size());
+  }
+  void TearDown() override { EXPECT_THAT(fake::take_violations(), ::testing::IsEmpty()); }
+
+  Result<std::shared_ptr<MemoryImport>> import(const ExternalHandle& handle, size_t size_bytes = kImportBytes,
+                                               size_t offset_bytes = 0) {
+    return MemoryImport::import(memory_, uuid_, handle, size_bytes, offset_bytes);
+  }
+
+  std::shared_ptr<CudaMemory> memory_;
+  DeviceUuid uuid_{};
+};
+
+}  // namespace tenon::cuda
