@@ -34,6 +34,15 @@ endif()
 # tenon_fatbins(TARGET kernels.cu...): compiles each file and embeds it as data. x.cu becomes the symbols
 # tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]).
 function(tenon_fatbins target)
+  # Read-only data that no other library sees, and back to where the compiler was.
+  set(begin ".section .rodata")
+  set(hidden ".hidden")
+  set(end ".previous")
+  if(WIN32)
+    set(begin ".section .rdata,\"dr\"")
+    set(hidden "#")  # nothing is exported that no .def file names
+    set(end ".text")
+  endif()
   list(GET TENON_CUDA_ARCHS -1 newest)
   set(code "")
   foreach(arch ${TENON_CUDA_ARCHS})
@@ -51,17 +60,17 @@ function(tenon_fatbins target)
       DEPENDS ${source} DEPFILE ${fatbin}.d COMMENT "nvcc ${name}.cu" VERBATIM)
     file(GENERATE OUTPUT ${embedded} CONTENT
 "asm(R\"(
-.section .rodata
+${begin}
 .balign 64
 .globl tenon_fatbin_${name}
 .globl tenon_fatbin_${name}_end
-.hidden tenon_fatbin_${name}
-.hidden tenon_fatbin_${name}_end
+${hidden} tenon_fatbin_${name}
+${hidden} tenon_fatbin_${name}_end
 tenon_fatbin_${name}:
 .incbin \"${fatbin}\"
 tenon_fatbin_${name}_end:
 .byte 0
-.previous
+${end}
 )\");
 ")
     set_source_files_properties(${embedded} PROPERTIES OBJECT_DEPENDS ${fatbin})

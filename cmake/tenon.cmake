@@ -102,6 +102,20 @@ function(tenon_library name)
   endif()
 endfunction()
 
+# tenon_exports(TARGET exports): a module that shows nothing but what exports.map, or on Windows exports.def, names.
+function(tenon_exports target exports)
+  get_filename_component(exports ${exports} ABSOLUTE)
+  if(WIN32)
+    target_sources(${target} PRIVATE ${exports}.def)
+    return()
+  endif()
+  target_link_options(${target} PRIVATE -Wl,--version-script=${exports}.map -Wl,--gc-sections)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${exports}.map)
+  if(NOT TENON_SANITIZE)
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+endfunction()
+
 # Compiles simd/*_simd.cc of this folder once for each instruction set into target.
 function(tenon_simd target)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_simd.cc)
