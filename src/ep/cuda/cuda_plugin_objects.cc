@@ -118,6 +118,16 @@ Status CudaDataTransfer::copy(const void* src, const MemoryPlace& src_place, voi
       (src_place.device_type == DeviceType::kCpu || dst_place.device_type == DeviceType::kCpu))
     TENON_TRY(stream->synchronize());
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*stream->device()));
+  const auto is_default = [&](const MemoryPlace& place) {
+    return on_device(place) && place.kind == MemoryKind::kDefault;
+  };
+  // Memory of a pool is its own device's: between two the driver has to be told which.
+  if (is_default(src_place) && is_default(dst_place) && src_place.device_id != dst_place.device_id) {
+    TENON_TRY_ASSIGN(const auto other, memory_of(dst_place.device_id));
+    TENON_CUDA_TRY(driver_, MemcpyPeerAsync, reinterpret_cast<CUdeviceptr>(dst), other->device()->context(),
+                   reinterpret_cast<CUdeviceptr>(src), memory->device()->context(), size_bytes, stream->native());
+    return wait ? stream->synchronize() : Status();
+  }
   // Addresses are unified: the driver sees from them what lies where.
   TENON_CUDA_TRY(stream->device()->driver(), MemcpyAsync, reinterpret_cast<CUdeviceptr>(dst),
                  reinterpret_cast<CUdeviceptr>(src), size_bytes, stream->native());

@@ -7,6 +7,8 @@
 namespace tenon::cuda::fake {
 
 struct FakeControl {
+  // Before the plugin looks for devices; else there is one.
+  void (*show_devices)(int count);
   // The nth call from now that can fail at all fails once with this CUresult; 0: none does.
   void (*fail_at)(int64_t nth, int result);
   // Whether one did; its name goes to `name`.

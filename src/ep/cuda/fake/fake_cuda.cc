@@ -208,6 +208,8 @@ State& state() {
   return *the_state;
 }
 
+CUcontext current_context() { return current.empty() ? nullptr : current.back(); }
+
 void violation(std::string text) {
   State& all = state();
   bool abort_now = false;

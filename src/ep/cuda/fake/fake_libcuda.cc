@@ -1,9 +1,7 @@
 // The fake driver as a library that programs find in the driver's place.
-//   TENON_FAKE_CUDA_DEVICES   how many it shows; 1
 #include <cuda.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "ep/cuda/fake/fake_control.h"
 #include "ep/cuda/fake/fake_cuda.h"
@@ -12,19 +10,32 @@
 
 namespace fake = tenon::cuda::fake;
 
-extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** out,
-                                                                               int version, cuuint64_t flags,
-                                                                               CUdriverProcAddressQueryResult* answer) {
+namespace {
+
+// What holds for whole programs, until they say otherwise.
+void configure_once() {
   static const bool configured = [] {
-    const char* devices = std::getenv("TENON_FAKE_CUDA_DEVICES");
-    fake::configure({.devices = devices != nullptr ? std::atoi(devices) : 1, .abort_on_violation = true});
+    fake::configure({.abort_on_violation = true});
     return true;
   }();
   (void)configured;
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** out,
+                                                                               int version, cuuint64_t flags,
+                                                                               CUdriverProcAddressQueryResult* answer) {
+  configure_once();
   return fake::get_proc_address(name, out, version, flags, answer);
 }
 
 namespace {
+
+void show_devices(int count) {
+  configure_once();
+  fake::configure({.devices = count, .abort_on_violation = true});
+}
 
 void fail_at(int64_t nth, int result) { fake::fail_at(nth, static_cast<CUresult>(result)); }
 
@@ -38,5 +49,5 @@ bool failed(char* name, size_t room) {
 
 extern "C" {
 [[gnu::visibility("default")]] extern const fake::FakeControl tenon_fake_cuda_control;
-const fake::FakeControl tenon_fake_cuda_control = {&fail_at, &failed, &fake::live_objects};
+const fake::FakeControl tenon_fake_cuda_control = {&show_devices, &fail_at, &failed, &fake::live_objects};
 }

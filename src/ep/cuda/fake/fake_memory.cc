@@ -40,7 +40,7 @@ uintptr_t add_memory(Region::Kind kind, size_t size_bytes) {
   for (size_t i = 0; i < std::min<size_t>(size_bytes, size_t{1} << 20) / 2; ++i) halves[i] = 0xFFA5;
   const auto address = reinterpret_cast<uintptr_t>(memory);
   all.freed.erase(address);
-  all.regions[address] = {.kind = kind, .size_bytes = size_bytes};
+  all.regions[address] = {.kind = kind, .size_bytes = size_bytes, .context = current_context()};
   if (counts_as_device(kind)) all.device_bytes += size_bytes;
   return address;
 }
@@ -255,6 +255,21 @@ CUresult CUDAAPI copy_async(CUdeviceptr dst, CUdeviceptr src, size_t size_bytes,
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+                           size_t size_bytes, CUstream stream) {
+  TENON_FAKE_CONTEXT("cuMemcpyPeerAsync");
+  if (dst_context == nullptr || src_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  {
+    const std::lock_guard lock(state().mutex);
+    for (const auto& [address, context] : {std::pair(dst, dst_context), std::pair(src, src_context)}) {
+      const Region* region = find_region(address, size_bytes);
+      if (region == nullptr || (region->context != nullptr && region->context != context))
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return copy_async(dst, src, size_bytes, stream);
+}
+
 CUresult CUDAAPI memset8(CUdeviceptr dst, unsigned char value, size_t count, CUstream stream) {
   TENON_FAKE_CONTEXT("cuMemsetD8Async");
   const auto queue = find_stream(stream);
@@ -288,6 +303,7 @@ void add_memory_functions(Table& table) {
   add_function(table, "cuMemHostGetDevicePointer", &host_device_pointer);
   add_function(table, "cuMemGetAddressRange", &address_range);
   add_function(table, "cuMemcpyAsync", &copy_async);
+  add_function(table, "cuMemcpyPeerAsync", &copy_peer);
   add_function(table, "cuMemsetD8Async", &memset8);
 }
 

@@ -20,7 +20,8 @@ struct Region {
   enum class Kind : uint8_t { kDevice, kPinned, kRegistered, kExternal, kMapped, kIpc } kind = Kind::kDevice;
   size_t size_bytes = 0;
   bool free_queued = false;
-  void* owner = nullptr;  // of kExternal: its object
+  void* owner = nullptr;        // of kExternal: its object
+  CUcontext context = nullptr;  // of the driver's own allocations: where they were made
 };
 
 class FakeStream;
@@ -74,6 +75,7 @@ class FakeStream {
  public:
   using Work = std::function<CUresult()>;
   static std::shared_ptr<FakeStream> start();
+  CUcontext context = nullptr;  // null: a default stream, of whichever is current
   void queue(Work work, bool always = false);
   bool idle() const;
   void synchronize();
@@ -83,7 +85,10 @@ class FakeStream {
   std::shared_ptr<Shared> shared_;
 };
 
-// Null, with CUDA_ERROR_INVALID_HANDLE for the caller, when it is none. 0 to 2 are the default streams.
+// The thread's; null when it has none.
+CUcontext current_context();
+// Null, with CUDA_ERROR_INVALID_HANDLE for the caller, when it is none. 0 to 2 are the default streams. Using one while
+// another device's context is current is a violation.
 std::shared_ptr<FakeStream> find_stream(CUstream stream);
 
 // The region that holds all of [address, address + size), with the lock held; null for host memory.

@@ -81,10 +81,17 @@ std::shared_ptr<FakeStream> find_stream(CUstream stream) {
         new std::shared_ptr<FakeStream>(FakeStream::start());
     return *default_stream;
   }
+  bool known = false;
   {
     const std::lock_guard lock(state().mutex);
     const auto found = state().streams.find(reinterpret_cast<FakeStream*>(stream));
-    if (found != state().streams.end()) return found->second;
+    if (found != state().streams.end() && found->second->context == current_context()) return found->second;
+    known = found != state().streams.end();
+  }
+  if (known) {
+    violation(format("The stream {:#x} is used while the context of another device is current.",
+                     reinterpret_cast<uintptr_t>(stream)));
+    return nullptr;
   }
   violation(format("{:#x} is used as a stream, and is none.", reinterpret_cast<uintptr_t>(stream)));
   return nullptr;
@@ -110,6 +117,7 @@ CUresult sticky() {
 CUresult CUDAAPI stream_create(CUstream* out, unsigned, int) {
   TENON_FAKE_CONTEXT("cuStreamCreateWithPriority");
   auto stream = FakeStream::start();
+  stream->context = current_context();
   const std::lock_guard lock(state().mutex);
   *out = reinterpret_cast<CUstream>(stream.get());
   state().streams[stream.get()] = stream;

@@ -1,0 +1,37 @@
+"""Several devices in one process: two of the fake driver, and two GPUs where the machine has them."""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+FAKE = pathlib.Path(os.environ["TENON_FAKE_CUDA"])
+
+
+def stock_hosts():
+    try:
+        import onnxruntime
+        return [str(path) for path in (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")]
+    except ImportError:
+        return []
+
+
+hosts = pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+
+
+# Each by its own device_id, memory of one for a session on the other, importers, both at once from 16 threads.
+@hosts
+def test_two_devices_of_the_fake_driver(host):
+    environment = dict(os.environ, LD_LIBRARY_PATH=f"{FAKE}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+    done = subprocess.run([os.environ["TENON_DEVICES"], host, FAKE / "libtenon_ep_cuda_fake.so"], capture_output=True,
+                          text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+@hosts
+def test_two_gpus(host):
+    done = subprocess.run([os.environ["TENON_DEVICES"], host, os.environ["TENON_CUDA_PLUGIN"]], capture_output=True,
+                          text=True, timeout=300)
+    if done.returncode == 77 or "offers no device" in done.stdout + done.stderr or done.returncode == 2:
+        pytest.skip(f"this machine has no two GPUs: {(done.stdout + done.stderr).strip()[-200:]}")
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
