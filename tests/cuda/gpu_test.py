@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import threading
+import time
 
 import numpy
 import pytest
@@ -33,7 +34,8 @@ def test_it_conforms_with_vulkan(host):
 
 OPTIONS = [{}, {"use_ep_level_unified_stream": 1}, {"do_copy_in_default_stream": 0}, {"use_tf32": 0},
            {"has_user_compute_stream": 1}, {"user_compute_stream": 2}, {"enable_cuda_graph": 1},
-           {"gpu_mem_limit": 1 << 30}]
+           {"enable_cuda_graph": 0}, {"prefer_nhwc": 1}, {"cudnn_conv_algo_search": "HEURISTIC"}, {"device_id": 0},
+           {"do_copy_in_default_stream": 0, "use_ep_level_unified_stream": 1}, {"gpu_mem_limit": 1 << 30}]
 
 
 # S4.2, S4.1 on CUDA's default streams
@@ -145,17 +147,80 @@ def test_sessions_with_different_options_run_side_by_side(device, model, expecte
     assert not allocator.live and not allocator.wrong
 
 
-# S5.3: the same bytes from 16 threads as from one.
+# S4.4, S4.5
+@pytest.mark.parametrize("options, words", [
+    ({"user_compute_stream": "banana"}, ["user_compute_stream", "banana"]),
+    ({"user_compute_steam": 1}, ["user_compute_steam", "user_compute_stream"]),
+    ({"has_user_compute_stream": 1, "enable_cuda_graph": 1}, ["enable_cuda_graph", "user_compute_stream"]),
+    ({"user_compute_stream": 2, "gpu_external_alloc": 4096, "gpu_external_free": 4096},
+     ["user_compute_stream", "gpu_external_alloc"]),
+    ({"gpu_external_free": 4096}, ["gpu_external_alloc", "gpu_external_free"]),
+    ({"gpu_mem_limit": -1}, ["gpu_mem_limit", "-1"]), ({"prefer_nhwc": "maybe"}, ["prefer_nhwc", "maybe"]),
+    ({"cudnn_conv_algo_search": "BEST"}, ["cudnn_conv_algo_search", "BEST"]),
+    ({"device_id": 512}, ["device_id", "512"])], ids=str)
+def test_bad_options_are_errors_that_name_them(device, model, options, words):
+    with pytest.raises(Exception) as failure:
+        make_session(model, device, **options)
+    assert [word for word in words if word not in str(failure.value)] == []
+
+
+def run_entries(**entries):
+    options = onnxruntime.RunOptions()
+    for key, value in entries.items():
+        options.add_run_config_entry(key.replace("__", "."), str(value))
+    return options
+
+
+# ONNX Runtime's entry: -1 refuses graphs for one run; other numbers name a graph, and ours are named by their bindings.
+@pytest.mark.parametrize("enable", [None, 0, 1])
+def test_a_run_may_refuse_graphs(device, model, expected, enable):
+    session = make_session(model, device, **({} if enable is None else {"enable_cuda_graph": enable}))
+    x, y = torch.empty(ROWS, 256, device="cuda"), torch.empty(ROWS, 256, device="cuda")
+    binding = bind(session, x, y)
+    for seed, graph in enumerate([0, 0, 0, -1, -1, 7, 0, -1]):
+        value = make_input(seed)
+        x.copy_(torch.from_numpy(value))
+        torch.cuda.synchronize()
+        session.run_with_iobinding(binding, run_entries(gpu_graph_id=graph))
+        close(y.cpu().numpy(), expected(value))
+    with pytest.raises(Exception, match="gpu_graph_id.*banana"):
+        session.run_with_iobinding(binding, run_entries(gpu_graph_id="banana"))
+    session.run_with_iobinding(binding)
+
+
+# Work that takes longer than its run may ends the run, and not the session.
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_deadline_ends_the_run(device, model, expected, bound):
+    stream = torch.cuda.Stream()
+    session = make_session(model, device, **({"user_compute_stream": stream.cuda_stream} if bound else {}))
+    value = make_input(1)
+    close(session.run(None, {"x": value}, run_entries(tenon__timeout_ms=20_000))[0], expected(value))
+    with pytest.raises(Exception, match="tenon.timeout_ms.*-5"):
+        session.run(None, {"x": value}, run_entries(tenon__timeout_ms=-5))
+    if not bound:
+        return
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(4_000_000_000)  # about two seconds
+    begin = time.monotonic()
+    with pytest.raises(Exception, match="tenon.timeout_ms"):
+        session.run(None, {"x": value}, run_entries(tenon__timeout_ms=200))
+    assert time.monotonic() - begin < 1.5
+    stream.synchronize()
+    close(session.run(None, {"x": value})[0], expected(value))
+
+
+# S5.3: the same bytes from 16 threads as from one, on two sessions at once.
 def test_concurrent_runs_give_the_same_bytes(device, model):
-    session = make_session(model, device)
+    sessions = [make_session(model, device), make_session(model, device, do_copy_in_default_stream=0)]
     inputs = [make_input(seed) for seed in range(16)]
-    wanted = [session.run(None, {"x": x})[0] for x in inputs]
+    wanted = [[session.run(None, {"x": x})[0] for x in inputs] for session in sessions]  # each chooses by measurement
     runs = int(os.environ.get("TENON_CUDA_RUNS", "100"))
     wrong = []
 
     def work(index):
-        for _ in range(runs):
-            if not numpy.array_equal(session.run(None, {"x": inputs[index]})[0], wanted[index]):
+        for i in range(runs):
+            chosen = (index + i) % 2
+            if not numpy.array_equal(sessions[chosen].run(None, {"x": inputs[index]})[0], wanted[chosen][index]):
                 wrong.append(index)
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(16)]

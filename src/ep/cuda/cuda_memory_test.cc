@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "base/testing.h"
 #include "ep/cuda/cuda_session.h"
 #include "ep/cuda/fake/fake_cuda.h"
 #include "ep/cuda/fake/gate.h"
+#include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {
 namespace {
@@ -273,6 +275,56 @@ TEST_F(CudaMemoryTest, ASessionStaysBelowItsLimit) {
               has_status(StatusCode::kResourceExhausted, HasSubstr("gpu_mem_limit 1000")));
   session->device_memory()->free(block);
   EXPECT_THAT(session->device_memory()->allocate(600), is_ok());
+}
+
+RunSettings deadline_in(int64_t timeout_ms) {
+  return {.timeout_ms = timeout_ms, .deadline = Deadline::after(timeout_ms * 1'000'000)};
+}
+
+// A fence that nobody signals: the run ends at its deadline, and nobody waits for the stream again until it is done.
+TEST_F(CudaMemoryTest, AStreamIsGivenUpAtTheRunsDeadline) {
+  const auto session = make_session({});
+  const auto stream = session->make_stream().value(), other = session->make_stream().value();
+  fake::Gate gate(*stream);
+  begin_run(session.get(), deadline_in(5));
+  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kCancelled, HasSubstr("after 5 ms (tenon.timeout_ms)")));
+  end_run(session.get());
+  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kCancelled, HasSubstr("a run before")));
+  EXPECT_THAT(session->stream_of(stream->native()), has_status(StatusCode::kCancelled, HasSubstr("a run before")));
+  EXPECT_THAT(session->stream_of(other->native()), is_ok());
+  EXPECT_THAT(other->synchronize(), is_ok());
+  gate.open();
+  while (!stream->idle()) std::this_thread::yield();
+  EXPECT_THAT(session->stream_of(stream->native()), is_ok());
+  EXPECT_THAT(stream->synchronize(), is_ok());
+}
+
+// A run inside of another session's has its own deadline, and gives the outer one back.
+TEST_F(CudaMemoryTest, RunsOfSeveralSessionsLieInsideEachOther) {
+  begin_run(this, deadline_in(1000));
+  begin_run(&memory_, {.graphs = false});
+  EXPECT_TRUE(this_run().deadline.never());
+  EXPECT_FALSE(this_run().graphs);
+  end_run(&memory_);
+  EXPECT_EQ(this_run().timeout_ms, 1000);
+  end_run(this);
+  EXPECT_TRUE(this_run().deadline.never());
+}
+
+// S4.3: what a stream that is given up may still write to is not handed to the program, which would use it.
+TEST_F(CudaMemoryTest, ABlockOfAStreamThatIsGivenUpStaysAway) {
+  auto session = make_session(external_options());
+  const auto stream = session->stream_of(nullptr).value().stream;
+  void* const block = session->device_memory()->allocate(100).value();
+  fake::Gate gate(*stream);
+  begin_run(session.get(), deadline_in(5));
+  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kCancelled, HasSubstr("tenon.timeout_ms")));
+  end_run(session.get());
+  session->device_memory()->free(block);
+  session = nullptr;
+  EXPECT_EQ(times_freed, 0);
+  gate.open();
+  while (!stream->idle()) std::this_thread::yield();
 }
 
 // A stream that is released while it waits for what never comes keeps neither the release nor the device's end waiting.

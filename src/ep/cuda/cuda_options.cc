@@ -63,9 +63,9 @@ Result<CudaOptions> CudaOptions::parse(std::span<const std::string_view> prefixe
       "Options \"user_compute_stream\" and \"gpu_external_alloc\" exclude each other: an external allocator "
       "orders its blocks by streams of its own.");
 
-  options.cuda_graph = values.flag("enable_cuda_graph");
+  if (values.given("enable_cuda_graph")) options.cuda_graph = values.flag("enable_cuda_graph");
   TENON_INVALID_IF(
-      options.cuda_graph && options.user_stream &&
+      options.cuda_graph.value_or(false) && options.user_stream &&
           (*options.user_stream == kNullStream || *options.user_stream == kLegacyStream),
       "Options \"enable_cuda_graph\" and \"user_compute_stream\" = {:#x} exclude each other: CUDA's legacy "
       "default stream cannot be captured.",

@@ -31,7 +31,9 @@ struct CudaOptions {
   bool copy_in_compute_stream = true;
   ExternalAllocator external_allocator;
   size_t memory_limit_bytes = SIZE_MAX;  // of the session's arenas and scratch memory
-  bool cuda_graph = false;
+  // Not given: a binding is captured when it comes for the second time, where that is possible. true: already when it
+  // comes for the first; false: never.
+  std::optional<bool> cuda_graph;
   bool tf32 = true;
   bool prefer_nhwc = false;
   // How convolutions choose: "EXHAUSTIVE" measures, "HEURISTIC" asks the library, "DEFAULT" takes its first.

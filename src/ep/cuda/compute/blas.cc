@@ -97,7 +97,7 @@ Status BlasProduct::find_algorithms() {
   const CublasLt& lt = handle_.library();
   cublasLtMatmulPreference_t preference = nullptr;
   TENON_CUBLASLT_TRY(lt, MatmulPreferenceCreate, &preference);
-  const size_t workspace = kWorkspaceBytes;
+  const size_t workspace = problem_.workspace_bytes;
   (void)lt.MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                         sizeof(workspace));
   // They come in the order of what the library expects of them, which is often wrong by a third.
@@ -139,7 +139,7 @@ Result<cublasLtMatmulAlgo_t> BlasProduct::remembered(const std::string& text) co
   cublasLtMatmulHeuristicResult_t result = {};
   TENON_CUBLASLT_TRY(handle_.library(), MatmulAlgoCheck, handle_.native(), operation_, w_, x_, y_, y_, &algorithm,
                      &result);
-  TENON_INVALID_IF(result.workspaceSize > kWorkspaceBytes, "The algorithm takes {} bytes of scratch memory.",
+  TENON_INVALID_IF(result.workspaceSize > problem_.workspace_bytes, "The algorithm takes {} bytes of scratch memory.",
                    result.workspaceSize);
   return algorithm;
 }
@@ -152,7 +152,7 @@ Status BlasProduct::queue(const cublasLtMatmulAlgo_t& algorithm, const Pointers&
   const float one = problem_.scale, beta = problem_.residual ? 1.0f : 0.0f;
   TENON_CUBLASLT_TRY(lt, Matmul, handle_.native(), &operation, &one, pointers.w, w_, pointers.x, x_, &beta,
                      problem_.residual ? pointers.residual : pointers.y, y_, pointers.y, y_, &algorithm,
-                     pointers.workspace, kWorkspaceBytes, reinterpret_cast<cudaStream_t>(stream));
+                     pointers.workspace, problem_.workspace_bytes, reinterpret_cast<cudaStream_t>(stream));
   return Status();
 }
 

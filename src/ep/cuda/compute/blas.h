@@ -24,6 +24,7 @@ struct BlasProblem {
   bool bias = false, residual = false;
   Activation activation = Activation::kNone;  // kNone, kRelu, and kGelu or kGeluTanh (computed with tanh)
   float scale = 1;
+  size_t workspace_bytes = 0;  // algorithms that want more are left out
 };
 
 class BlasHandle {
@@ -46,8 +47,6 @@ class BlasHandle {
 
 class BlasProduct {
  public:
-  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-
   // Described, without algorithms: looking for those takes longer than all else.
   static Result<std::unique_ptr<BlasProduct>> create(const BlasHandle& handle, const BlasProblem& problem);
   ~BlasProduct();

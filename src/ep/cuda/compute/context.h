@@ -22,10 +22,11 @@ namespace tenon::cuda {
 
 struct ComputeOptions {
   bool tf32 = true;
-  bool measure = true;     // false: the first algorithm that fits
-  bool graphs = true;      // one captured graph a run, where that is possible
-  std::string cache_file;  // of measured choices; beside it lies generated machine code. "": nothing is kept
-  size_t plans = 16;       // of a region that stay
+  bool measure = true;           // false: the first algorithm that fits
+  bool graphs = true;            // one captured graph a run, where that is possible
+  bool capture_at_once = false;  // at a binding's first run instead of its second
+  std::string cache_file;        // of measured choices; beside it lies generated machine code. "": nothing is kept
+  size_t plans = 16;             // of a region that stay
 };
 
 // A block of device memory that goes back when its holder does.

@@ -117,8 +117,8 @@ Result<CUfunction> ConvOp::activate_function(const PrepareContext& context) cons
   return context.kernels->find("direct", format("activate_{}", kernel_type(type_)));
 }
 
-size_t ConvOp::scratch_bytes(const Program&) const {
-  return has_blas_form() || has_cudnn_form() ? BlasProduct::kWorkspaceBytes : 0;
+size_t ConvOp::scratch_bytes(const Program& program) const {
+  return has_blas_form() || has_cudnn_form() ? program.workspace_bytes : 0;
 }
 
 Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t index, unsigned splits) const {
@@ -159,7 +159,8 @@ void ConvOp::describe_product(const PrepareContext& context) {
                                           .bias = tensors_.bias != kNoTensor,
                                           .residual = tensors_.residual != kNoTensor,
                                           .activation = blas_activation(),
-                                          .scale = params_.scale});
+                                          .scale = params_.scale,
+                                          .workspace_bytes = context.addresses.program->workspace_bytes});
   if (product.ok()) product_ = *std::move(product);
 }
 
@@ -167,7 +168,7 @@ void ConvOp::describe_conv(const PrepareContext& context, int only) {
   if (!has_cudnn_form() || context.cudnn == nullptr) return;
   Result<std::unique_ptr<CudnnConv>> conv =
       CudnnConv::create(*context.cudnn, type_, params_, epilogue_.activation == Activation::kRelu, context.tf32,
-                        BlasProduct::kWorkspaceBytes, only);
+                        context.addresses.program->workspace_bytes, only);
   if (conv.ok()) cudnn_ = *std::move(conv);
 }
 
@@ -242,7 +243,7 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
 
 Status ConvOp::prepare(const PrepareContext& context) {
   TENON_UNSUPPORTED_IF(kernel_type(type_).empty(), "There is no convolution of {}.", data_type_name(type_));
-  const std::string problem = (context.tf32 ? "" : "exact ") + description(*context.addresses.program);
+  const std::string problem = context.problem(*this);
   if (const std::optional<std::string> known = context.algorithms->find(problem)) {
     TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, *known));
     if (choice) {

@@ -39,6 +39,8 @@ struct QueueContext {
   Addresses addresses;
 };
 
+class DeviceOp;
+
 // What preparing may use. Measuring runs kernels on `stream` over the given addresses, whose contents do not matter.
 struct PrepareContext {
   const CudaDevice* device = nullptr;
@@ -51,6 +53,9 @@ struct PrepareContext {
   bool tf32 = true;
   bool measure = true;  // false: the first choice that fits, without running anything
   Addresses addresses;
+
+  // The key of a choice that was measured for `op`.
+  std::string problem(const DeviceOp& op) const;
 };
 
 class DeviceOp {

@@ -336,6 +336,7 @@ Result<Program> Lowering::run() {
   find_chains();
   for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));
   TENON_TRY(finish_outputs());
+  program_.workspace_bytes = options_.workspace_bytes;
   TENON_TRY(program_.finish());
   return std::move(program_);
 }

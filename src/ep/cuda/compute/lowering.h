@@ -21,6 +21,7 @@ struct LoweringOptions {
   // Weights of float32 products are rounded to TF32 here: the tensor cores would cut them off, which errs twice as
   // much.
   bool tf32 = false;
+  size_t workspace_bytes = Program::kWorkspaceBytes;
 };
 
 // Errors: kUnsupported names the node that cannot be lowered.

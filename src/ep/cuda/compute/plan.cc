@@ -1,11 +1,13 @@
 #include "ep/cuda/compute/plan.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/deadline.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {
 
@@ -43,7 +45,7 @@ bool equals(const std::vector<CUdeviceptr>& bindings, std::span<const CUdevicept
 }  // namespace
 
 Result<std::shared_ptr<ComputePlan>> ComputePlan::create(std::shared_ptr<ComputeContext> context, Program program) {
-  std::shared_ptr<ComputePlan> plan(new ComputePlan(std::move(context), std::move(program)));
+  std::shared_ptr<ComputePlan> plan(new ComputePlan(std::move(context), std::move(program)), &ComputePlan::retire);
   TENON_TRY(plan->prepare());
   return plan;
 }
@@ -107,6 +109,29 @@ Status ComputePlan::prepare() {
   return Status();
 }
 
+void ComputePlan::retire(ComputePlan* plan) {
+  // Those whose work did not end in time. Later plans' ends look after them; else they stay to the process's end.
+  static auto* const unfinished = new Guarded<std::vector<std::unique_ptr<ComputePlan>>>;
+  constexpr int64_t kLongestWaitNs = 1'000'000'000;
+  std::unique_ptr<ComputePlan> retired(plan);
+  const Deadline deadline = Deadline::after(kLongestWaitNs);
+  while (!retired->finished() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  std::vector<std::unique_ptr<ComputePlan>> done;
+  auto plans = unfinished->lock();
+  plans->push_back(std::move(retired));
+  for (auto& one : *plans)
+    if (one->finished()) done.push_back(std::move(one));
+  std::erase(*plans, nullptr);
+}
+
+bool ComputePlan::finished() const {
+  const Result<ContextScope> scope = ContextScope::enter(*context_->device());
+  const auto state = state_.lock();
+  return std::none_of(state->idle.begin(), state->idle.end(), [&](const auto& instance) {
+    return instance->used_before && context_->device()->driver().EventQuery(instance->done) == CUDA_ERROR_NOT_READY;
+  });
+}
+
 ComputePlan::~ComputePlan() {
   const Result<ContextScope> scope = ContextScope::enter(*context_->device());
   for (auto& instance : state_.lock()->idle) destroy(*instance);
@@ -115,7 +140,6 @@ ComputePlan::~ComputePlan() {
 void ComputePlan::destroy(Instance& instance) {
   const CudaDriver& driver = context_->device()->driver();
   if (instance.done != nullptr) {
-    if (instance.used_before) (void)driver.EventSynchronize(instance.done);
     (void)driver.EventDestroy(instance.done);
   }
   for (Captured& graph : instance.graphs) (void)driver.GraphExecDestroy(graph.exec);
@@ -193,9 +217,10 @@ Result<CUgraphExec> ComputePlan::capture(const Addresses& addresses) {
 Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr> inputs,
                                  std::span<const CUdeviceptr> outputs, CUstream stream) {
   const CudaDriver& driver = context_->device()->driver();
+  const bool graphs = context_->options().graphs && this_run().graphs;
   const auto found = std::find_if(instance.graphs.begin(), instance.graphs.end(),
                                   [&](const Captured& graph) { return equals(graph.bindings, inputs, outputs); });
-  if (found != instance.graphs.end()) {
+  if (graphs && found != instance.graphs.end()) {
     found->used = ++instance.clock;
     TENON_CUDA_TRY(driver, GraphLaunch, found->exec, stream);
     ++state_.lock()->stats.launched;
@@ -207,7 +232,7 @@ Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   const bool foreign =
       driver.StreamIsCapturing(stream, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!again || foreign || !context_->options().graphs) {
+  if (!(again || context_->options().capture_at_once) || foreign || !graphs) {
     if (instance.seen.size() < kSeenBindings) {
       instance.seen.push_back(joined(inputs, outputs));
     } else {
@@ -308,7 +333,14 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
   TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32));
   TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());
   TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
-  TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, ComputePlan::create(context_, std::move(program)));
+  Result<std::shared_ptr<ComputePlan>> created = ComputePlan::create(context_, std::move(program));
+  if (created.status().code() == StatusCode::kResourceExhausted) {
+    // Without a workspace the libraries have slower algorithms, and our own kernels need none.
+    TENON_TRACE(kPlan, "CUDA region: once more without a workspace: {}", created.status().message());
+    TENON_TRY_ASSIGN(Program small, region_.lower_at(inputs, context_->options().tf32, 0));
+    created = ComputePlan::create(context_, std::move(small));
+  }
+  TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, std::move(created));
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
     state->plans.erase(std::min_element(state->plans.begin(), state->plans.end(),
                                         [](const Entry& a, const Entry& b) { return a.used < b.used; }));

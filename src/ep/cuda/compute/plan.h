@@ -2,7 +2,7 @@
 // set of addresses that it meets again.
 //
 // Ownership: a plan holds its memory and its graphs; what is queued needs neither the caller nor the plan's lock.
-// Lifetime: the plan outlives its runs on streams; destroying it waits for them.
+// Lifetime: the plan outlives its runs on streams; whoever lets go of it waits for them, a second at most.
 // Threads: run() from any thread; runs on different streams at once each have an arena of their own.
 #pragma once
 
@@ -65,6 +65,9 @@ class ComputePlan {
     Stats stats;
   };
 
+  // Instead of delete: work that waits for what may never come must not keep whoever lets go of the plan.
+  static void retire(ComputePlan* plan);
+  bool finished() const;
   ComputePlan(std::shared_ptr<ComputeContext> context, Program program)
       : context_(std::move(context)), program_(std::move(program)) {}
   Status prepare();

@@ -14,8 +14,9 @@ std::string ProductOp::description(const Program&) const {
 Status ProductOp::prepare(const PrepareContext& context) {
   TENON_UNSUPPORTED_IF(context.blas == nullptr, "{} needs cuBLASLt, which is not there.", label());
   problem_.tf32 = context.tf32;
+  problem_.workspace_bytes = context.addresses.program->workspace_bytes;
   TENON_TRY_ASSIGN(product_, BlasProduct::create(*context.blas, problem_));
-  const std::string problem = (context.tf32 ? "" : "exact ") + description(*context.addresses.program);
+  const std::string problem = context.problem(*this);
   if (const std::optional<std::string> known = context.algorithms->find(problem)) {
     if (Result<cublasLtMatmulAlgo_t> algorithm = product_->remembered(*known); algorithm.ok()) {
       algorithm_ = *algorithm;

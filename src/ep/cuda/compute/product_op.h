@@ -13,7 +13,7 @@ class ProductOp final : public DeviceOp {
   ProductOp(std::string label, const BlasProblem& problem, TensorId x, TensorId w, TensorId y)
       : DeviceOp(std::move(label), {x, w}, {y}), problem_(problem) {}
   std::string description(const Program& program) const override;
-  size_t scratch_bytes(const Program&) const override { return BlasProduct::kWorkspaceBytes; }
+  size_t scratch_bytes(const Program& program) const override { return program.workspace_bytes; }
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
   std::string choice() const override { return choice_; }

@@ -137,6 +137,11 @@ std::string Program::to_text() const {
   return text;
 }
 
+std::string PrepareContext::problem(const DeviceOp& op) const {
+  return std::string(tf32 ? "" : "exact ") + (addresses.program->workspace_bytes == 0 ? "small " : "") +
+         op.description(*addresses.program);
+}
+
 CUdeviceptr Addresses::of(TensorId id) const {
   const DeviceTensor& tensor = program->tensor(id);
   const DeviceStorage& storage = program->storage_of(id);

@@ -69,6 +69,9 @@ class Program {
   std::vector<std::unique_ptr<DeviceOp>> ops;
   std::vector<TensorId> inputs, outputs;
   size_t arena_bytes = 0;
+  // What an operator of cuBLASLt or cuDNN may take while it runs; 0 where memory is short.
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+  size_t workspace_bytes = kWorkspaceBytes;
   std::string generated_source;  // CUDA C++ of the kernels that were made for this program; empty: none
 
   const DeviceTensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }

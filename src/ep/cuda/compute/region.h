@@ -30,7 +30,8 @@ class Region {
   const Graph& graph() const { return graph_; }
   // The graph for these shapes, planned. Errors: kUnsupported where a shape is only known at run time.
   Result<Graph> at(std::span<const Shape> inputs) const;
-  Result<Program> lower_at(std::span<const Shape> inputs, bool tf32) const;
+  Result<Program> lower_at(std::span<const Shape> inputs, bool tf32,
+                           size_t workspace_bytes = Program::kWorkspaceBytes) const;
 
  private:
   Region(Graph graph, DataType half) : graph_(std::move(graph)), half_(half) {}

@@ -135,6 +135,8 @@ Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<Cud
                    ComputeContext::create(session->device(), session->device_memory(),
                                           {.tf32 = options.tf32,
                                            .measure = options.conv_search == "EXHAUSTIVE",
+                                           .graphs = options.cuda_graph.value_or(true),
+                                           .capture_at_once = options.cuda_graph.value_or(false),
                                            .cache_file = options.algorithm_cache}));
   return std::unique_ptr<RegionCompiler>(std::make_unique<Compiler>(std::move(session), std::move(context)));
 }
