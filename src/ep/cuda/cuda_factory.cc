@@ -6,6 +6,7 @@
 #include "ep/cuda/cuda_ep.h"
 #include "ep/cuda/cuda_importer.h"
 #include "ep/cuda/cuda_plugin_objects.h"
+#include "ep/cuda/graphics_interop.h"
 #include "interop/external_handle.h"
 
 namespace tenon::cuda {
@@ -31,7 +32,7 @@ std::string lower(std::string_view text) {
 
 CudaFactory::CudaFactory(const HostApi& host, const CudaDriver* driver, MakeRegionCompiler compiler)
     : EpFactory(host, {.ep_name = kCudaEpName, .vendor = "Tenon", .vendor_id = kNvidiaVendorId, .version = "0.1.0"},
-                {.streams = true, .importer = true}),
+                {.streams = true, .importer = true, .graphics_interop = true}),
       driver_(driver),
       compiler_(std::move(compiler)) {}
 
@@ -175,16 +176,15 @@ Result<std::unique_ptr<plugin::Allocator>> CudaFactory::make_allocator(const Ort
                                   ? memory_info(place.device_id, place.kind)
                                   : nullptr;
   TENON_UNSUPPORTED_IF(ours == nullptr, "{} has no memory at {}.", kCudaEpName, place.to_string());
-  TENON_TRY_ASSIGN(auto memory, CudaMemory::of(*driver_, place.device_id));
   std::unique_ptr<plugin::Allocator> allocator;
   const bool own = session != nullptr &&
                    (session->options().external_allocator.given() || session->options().memory_limit_bytes != SIZE_MAX);
   if (place.kind == MemoryKind::kHostAccessible) {
-    allocator = std::make_unique<PinnedAllocator>(host(), ours, std::move(memory));
+    allocator = std::make_unique<PinnedAllocator>(host(), ours, *driver_, place.device_id);
   } else if (own) {
     allocator = std::make_unique<SessionAllocator>(host(), ours, session);
   } else {
-    allocator = std::make_unique<PoolAllocator>(host(), ours, std::move(memory));
+    allocator = std::make_unique<PoolAllocator>(host(), ours, *driver_, place.device_id);
   }
   return allocator;
 }
@@ -218,6 +218,29 @@ Result<std::unique_ptr<plugin::Importer>> CudaFactory::create_importer(const Ort
   TENON_TRY_ASSIGN(auto memory, CudaMemory::of(*driver_, device->info.ordinal));
   return std::unique_ptr<plugin::Importer>(std::make_unique<CudaImporter>(
       host(), ep_device, std::move(memory), device->info, device->device_memory.get(), device->pinned_memory.get()));
+}
+
+Status CudaFactory::init_graphics_interop(const OrtEpDevice* ep_device, const OrtGraphicsInteropConfig& config,
+                                          const plugin::TextPairs& options) {
+  TENON_TRY_ASSIGN(const Offered* device, chosen(host().ort().EpDevice_EpMetadata(ep_device)));
+  const int ordinal = device->info.ordinal;
+  TENON_TRY_ASSIGN(
+      const CUctxCigParam shared,
+      read_graphics_config(*driver_, ordinal, tenon::format("CUDA device {} ({})", ordinal, device->info.name), config,
+                           options));
+  auto graphics = graphics_.lock();
+  TENON_INVALID_IF(graphics->contains(ordinal),
+                   "Graphics interop of CUDA device {} is initialised already; it ends with DeinitGraphicsInterop.",
+                   ordinal);
+  TENON_TRY_ASSIGN((*graphics)[ordinal], CudaMemory::in_graphics(*driver_, ordinal, shared));
+  return Status();
+}
+
+Status CudaFactory::deinit_graphics_interop(const OrtEpDevice* ep_device) {
+  TENON_TRY_ASSIGN(const Offered* device, chosen(host().ort().EpDevice_EpMetadata(ep_device)));
+  // Sessions, streams, importers and tensors that live keep the context; what comes after them does not.
+  auto ended = graphics_.lock()->extract(device->info.ordinal);
+  return Status();
 }
 
 OrtStatus* create_factories(const OrtApiBase* base, const OrtLogger* logger, OrtEpFactory** factories, size_t room,

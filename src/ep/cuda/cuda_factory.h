@@ -1,6 +1,7 @@
 // The factory of the CUDA EP: the machine's devices, and what a session makes of them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -49,10 +50,15 @@ class CudaFactory final : public plugin::EpFactory {
   Result<std::unique_ptr<plugin::SyncStream>> create_stream(const OrtMemoryDevice* device,
                                                             const plugin::TextPairs& options) override;
   Result<std::unique_ptr<plugin::Importer>> create_importer(const OrtEpDevice* device) override;
+  Status init_graphics_interop(const OrtEpDevice* device, const OrtGraphicsInteropConfig& config,
+                               const plugin::TextPairs& options) override;
+  Status deinit_graphics_interop(const OrtEpDevice* device) override;
 
   const CudaDriver* const driver_;  // null: this machine has none
   const MakeRegionCompiler compiler_;
   std::vector<Offered> devices_;
+  // Devices between InitGraphicsInterop and DeinitGraphicsInterop, by ordinal, open in the graphics API's context.
+  Guarded<std::map<int, std::shared_ptr<CudaMemory>>> graphics_;
 };
 
 // What CreateEpFactories of a plugin does, over the machine's driver. Every out parameter is set.

@@ -55,17 +55,43 @@ class PinnedSource final : public plugin::ScratchSource {
   const Release release_;
 };
 
+// What this process has open, by driver and ordinal.
+using OpenDevices = std::map<std::pair<const CudaDriver*, int>, std::weak_ptr<CudaMemory>>;
+Guarded<OpenDevices>& open_devices() {
+  static Guarded<OpenDevices> all;
+  return all;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<CudaMemory>> CudaMemory::of(const CudaDriver& driver, int ordinal) {
-  static Guarded<std::map<std::pair<const CudaDriver*, int>, std::weak_ptr<CudaMemory>>> all;
-  auto known = all.lock();
+  auto known = open_devices().lock();
   std::weak_ptr<CudaMemory>& slot = (*known)[{&driver, ordinal}];
   if (auto memory = slot.lock()) return memory;
-  TENON_TRY_ASSIGN(auto device, CudaDevice::open(driver, ordinal));
+  TENON_TRY_ASSIGN(auto memory, open_device(driver, ordinal, nullptr));
+  slot = memory;
+  return memory;
+}
+
+Result<std::shared_ptr<CudaMemory>> CudaMemory::in_graphics(const CudaDriver& driver, int ordinal,
+                                                            const CUctxCigParam& graphics) {
+  auto known = open_devices().lock();
+  std::weak_ptr<CudaMemory>& slot = (*known)[{&driver, ordinal}];
+  TENON_INVALID_IF(
+      !slot.expired(),
+      "CUDA device {} is in use already, in a context of its own; graphics interop begins before the first "
+      "session, stream, importer and allocation on it.",
+      ordinal);
+  TENON_TRY_ASSIGN(auto memory, open_device(driver, ordinal, &graphics));
+  slot = memory;
+  return memory;
+}
+
+Result<std::shared_ptr<CudaMemory>> CudaMemory::open_device(const CudaDriver& driver, int ordinal,
+                                                            const CUctxCigParam* graphics) {
+  TENON_TRY_ASSIGN(auto device, CudaDevice::open(driver, ordinal, graphics));
   std::shared_ptr<CudaMemory> memory(new CudaMemory(std::move(device)));
   TENON_TRY(memory->open());
-  slot = memory;
   return memory;
 }
 
@@ -182,9 +208,8 @@ void CudaMemory::free(void* memory) {
   const auto address = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(memory));
   if (queue_free(address, stream).ok()) return;
   // There was no event to order the free by, or the context is lost: then with all of its memory.
-  when_unused([address, frees = frees_](const CudaDriver& driver) {
-    (void)driver.MemFreeAsync(address, frees->native());
-  });
+  when_unused(
+      [address, frees = frees_](const CudaDriver& driver) { (void)driver.MemFreeAsync(address, frees->native()); });
 }
 
 Result<void*> CudaMemory::allocate_pinned(size_t size_bytes) {

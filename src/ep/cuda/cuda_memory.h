@@ -18,6 +18,10 @@ class CudaMemory {
  public:
   // The memory of a device that is open already, or a new one: one for each device of the process.
   static Result<std::shared_ptr<CudaMemory>> of(const CudaDriver& driver, int ordinal);
+  // Opens the device in a context inside a graphics API's; of() finds it there while it lives.
+  // Errors: kInvalidArgument when the device is open already.
+  static Result<std::shared_ptr<CudaMemory>> in_graphics(const CudaDriver& driver, int ordinal,
+                                                         const CUctxCigParam& graphics);
   ~CudaMemory();
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
@@ -55,6 +59,8 @@ class CudaMemory {
 
  private:
   explicit CudaMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  static Result<std::shared_ptr<CudaMemory>> open_device(const CudaDriver& driver, int ordinal,
+                                                         const CUctxCigParam* graphics);
   Status open();
   Status try_allocate(size_t size_bytes, CUstream stream, CUdeviceptr* out);
   // Runs those whose time has come; the others stay in `unused_`.

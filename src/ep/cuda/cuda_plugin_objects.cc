@@ -58,17 +58,51 @@ class CudaNotification final : public plugin::SyncNotification {
 
 }  // namespace
 
-void* PoolAllocator::allocate(size_t size_bytes) { return or_null(memory_->allocate(size_bytes, nullptr)); }
-
-void* PoolAllocator::allocate_on(size_t size_bytes, OrtSyncStream* stream) {
-  return or_null(memory_->allocate(size_bytes, stream_behind(host(), stream)));
+void* LazyMemory::allocate(const std::function<Result<void*>(CudaMemory&)>& take) {
+  std::shared_ptr<CudaMemory> memory;
+  {
+    auto state = state_.lock();
+    if (state->memory == nullptr) {
+      auto opened = CudaMemory::of(driver_, ordinal_);
+      if (!opened.ok()) return nullptr;
+      state->memory = *std::move(opened);
+    }
+    memory = state->memory;
+    ++state->live;
+  }
+  void* const block = or_null(take(*memory));
+  if (block == nullptr) free([](CudaMemory&) {});
+  return block;
 }
 
-plugin::TextPairs PoolAllocator::stats() const { return pairs_of(memory_->stats()); }
+void LazyMemory::free(const std::function<void(CudaMemory&)>& give_back) {
+  std::shared_ptr<CudaMemory> memory = opened();
+  if (memory == nullptr) return;
+  give_back(*memory);
+  auto state = state_.lock();
+  if (--state->live == 0 && memory->device()->in_graphics()) state->memory = nullptr;
+}
 
-void* PinnedAllocator::allocate(size_t size_bytes) { return or_null(memory_->allocate_pinned(size_bytes)); }
+void* PoolAllocator::allocate(size_t size_bytes) { return allocate_on(size_bytes, nullptr); }
 
-plugin::TextPairs PinnedAllocator::stats() const { return pairs_of(memory_->pinned_stats()); }
+void* PoolAllocator::allocate_on(size_t size_bytes, OrtSyncStream* stream) {
+  return memory_.allocate(
+      [&](CudaMemory& memory) { return memory.allocate(size_bytes, stream_behind(host(), stream)); });
+}
+
+plugin::TextPairs PoolAllocator::stats() const {
+  const auto memory = memory_.opened();
+  return pairs_of(memory != nullptr ? memory->stats() : CudaMemory::Stats());
+}
+
+void* PinnedAllocator::allocate(size_t size_bytes) {
+  return memory_.allocate([&](CudaMemory& memory) { return memory.allocate_pinned(size_bytes); });
+}
+
+plugin::TextPairs PinnedAllocator::stats() const {
+  const auto memory = memory_.opened();
+  return pairs_of(memory != nullptr ? memory->pinned_stats() : CudaMemory::Stats());
+}
 
 void* SessionAllocator::allocate(size_t size_bytes) { return allocate_on(size_bytes, nullptr); }
 
@@ -100,7 +134,7 @@ Result<std::shared_ptr<CudaMemory>> CudaDataTransfer::memory_of(int ordinal) con
   for (const auto& memory : *opened)
     if (memory->device()->ordinal() == ordinal) return memory;
   TENON_TRY_ASSIGN(auto memory, CudaMemory::of(driver_, ordinal));
-  opened->push_back(memory);
+  if (!memory->device()->in_graphics()) opened->push_back(memory);
   return memory;
 }
 

@@ -11,30 +11,57 @@ namespace tenon::cuda {
 
 inline constexpr uint32_t kNvidiaVendorId = 0x10DE;
 
+// The memory of a device for what hosts make before anybody uses the device: it is opened with the first use, so that
+// graphics interop may still begin, and stays open. Inside a graphics context (S1.9), which ends with its last user,
+// only live blocks keep it open.
+class LazyMemory {
+ public:
+  LazyMemory(const CudaDriver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+
+  // Null when there is no memory, or no device.
+  void* allocate(const std::function<Result<void*>(CudaMemory&)>& take);
+  void free(const std::function<void(CudaMemory&)>& give_back);
+  // Null until it is opened.
+  std::shared_ptr<CudaMemory> opened() const { return state_.lock()->memory; }
+
+ private:
+  struct State {
+    std::shared_ptr<CudaMemory> memory;
+    int64_t live = 0;
+  };
+  const CudaDriver& driver_;
+  const int ordinal_;
+  mutable Guarded<State> state_;
+};
+
 // The device's stream-ordered pool.
 class PoolAllocator final : public plugin::Allocator {
  public:
-  PoolAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<CudaMemory> memory)
-      : Allocator(host, info), memory_(std::move(memory)) {}
+  PoolAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, const CudaDriver& driver, int ordinal)
+      : Allocator(host, info), memory_(driver, ordinal) {}
 
  private:
   void* allocate(size_t size_bytes) override;
   void* allocate_on(size_t size_bytes, OrtSyncStream* stream) override;
-  void free(void* memory) override { memory_->free(memory); }
+  void free(void* memory) override {
+    memory_.free([memory](CudaMemory& device) { device.free(memory); });
+  }
   plugin::TextPairs stats() const override;
-  const std::shared_ptr<CudaMemory> memory_;
+  LazyMemory memory_;
 };
 
 class PinnedAllocator final : public plugin::Allocator {
  public:
-  PinnedAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<CudaMemory> memory)
-      : Allocator(host, info), memory_(std::move(memory)) {}
+  PinnedAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, const CudaDriver& driver, int ordinal)
+      : Allocator(host, info), memory_(driver, ordinal) {}
 
  private:
   void* allocate(size_t size_bytes) override;
-  void free(void* memory) override { memory_->free_pinned(memory); }
+  void free(void* memory) override {
+    memory_.free([memory](CudaMemory& device) { device.free_pinned(memory); });
+  }
   plugin::TextPairs stats() const override;
-  const std::shared_ptr<CudaMemory> memory_;
+  LazyMemory memory_;
 };
 
 // What a session with a limit or with the program's allocator uses.
@@ -62,7 +89,7 @@ class CudaDataTransfer final : public plugin::DataTransfer {
   Status copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place, size_t size_bytes,
               OrtSyncStream* stream) override;
   bool on_device(const MemoryPlace& place) const;
-  // A device is opened with the first copy, and stays open.
+  // A device is opened with the first copy, and stays open, unless it is inside a graphics context.
   Result<std::shared_ptr<CudaMemory>> memory_of(int ordinal) const;
 
   const CudaDriver& driver_;

@@ -25,21 +25,37 @@ Result<CudaDeviceInfo> describe_device(const CudaDriver& driver, int ordinal) {
   return info;
 }
 
-Result<std::shared_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, int ordinal) {
+Result<std::shared_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, int ordinal,
+                                                     const CUctxCigParam* graphics) {
   std::shared_ptr<CudaDevice> device(new CudaDevice(driver, ordinal));
   TENON_CUDA_TRY(driver, DeviceGet, &device->device_, ordinal);
   device->compute_capability_ = 10 * device->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
                                 device->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   device->multiprocessors_ = device->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   CUcontext context = nullptr;
-  TENON_CUDA_TRY(driver, DevicePrimaryCtxRetain, &context, device->device_);
+  if (graphics != nullptr) {
+    CUctxCigParam shared = *graphics;
+    CUctxCreateParams parameters{};
+    parameters.cigParams = &shared;
+    TENON_CUDA_TRY(driver, CtxCreate, &context, &parameters, 0, device->device_);
+    CUcontext popped = nullptr;
+    (void)driver.CtxPopCurrent(&popped);  // it has become this thread's
+    device->in_graphics_ = true;
+  } else {
+    TENON_CUDA_TRY(driver, DevicePrimaryCtxRetain, &context, device->device_);
+  }
   device->context_ = context;
   return device;
 }
 
 CudaDevice::~CudaDevice() {
   // At the process's end the driver may be gone already; what it answers then does not matter.
-  if (context_ != nullptr) (void)driver_.DevicePrimaryCtxRelease(device_);
+  if (context_ == nullptr) return;
+  if (in_graphics_) {
+    (void)driver_.CtxDestroy(context_);
+  } else {
+    (void)driver_.DevicePrimaryCtxRelease(device_);
+  }
 }
 
 int CudaDevice::attribute(CUdevice_attribute attribute) const {

@@ -1,5 +1,5 @@
-// A CUDA device of this process: its properties and its primary context, which every session on it shares; modules of
-// kernels, and launches.
+// A CUDA device of this process: its properties and its context, which every session on it shares: the primary one, or one
+// inside a graphics API's (S1.9); modules of kernels, and launches.
 //
 // Lifetime: modules hold their device; the context goes when the last of them does.
 // Threads: every function from any thread. A ContextScope belongs to the thread that made it.
@@ -17,7 +17,9 @@ namespace tenon::cuda {
 class CudaDevice {
  public:
   // The device is not used before this: no context is made by looking at the others.
-  static Result<std::shared_ptr<CudaDevice>> open(const CudaDriver& driver, int ordinal);
+  // `graphics`: makes the context inside this command queue's, which must stay until the device goes.
+  static Result<std::shared_ptr<CudaDevice>> open(const CudaDriver& driver, int ordinal,
+                                                  const CUctxCigParam* graphics = nullptr);
   ~CudaDevice();
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -26,6 +28,7 @@ class CudaDevice {
   int ordinal() const { return ordinal_; }
   CUdevice native() const { return device_; }
   CUcontext context() const { return context_; }
+  bool in_graphics() const { return in_graphics_; }
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
   int multiprocessors() const { return multiprocessors_; }
   // 0 when the driver does not know the attribute.
@@ -37,6 +40,7 @@ class CudaDevice {
   const int ordinal_;
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
+  bool in_graphics_ = false;
   int compute_capability_ = 0;
   int multiprocessors_ = 0;
 };

@@ -132,6 +132,8 @@ namespace tenon::cuda {
 
 // Null where the driver, or its system, does not have them.
 #define TENON_CUDA_OPTIONAL(X)          \
+  X(CtxCreate, 12050)                   \
+  X(CtxDestroy, 4000)                   \
   X(DeviceGetLuid, 10000)               \
   X(MemGetHandleForAddressRange, 11070) \
   X(TensorMapEncodeTiled, 12000)        \

@@ -1,5 +1,6 @@
 #include "ep/cuda/fake/fake_cuda.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -92,6 +93,10 @@ CUresult CUDAAPI device_get_attribute(int* value, CUdevice_attribute attribute, 
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
       *value = 1;
       break;
+    case CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED:
+      *value = config.graphics ? 1 : 0;
+      break;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
       *value = config.integrated ? 1 : 0;
@@ -141,6 +146,37 @@ CUresult CUDAAPI primary_release(CUdevice) {
   return CUDA_SUCCESS;
 }
 
+// Contexts of their own are numbered from here.
+uintptr_t next_context = 1000;
+
+CUresult CUDAAPI context_create(CUcontext* out, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
+  TENON_FAKE_ENTER("cuCtxCreate");
+  const CUctxCigParam* graphics = parameters != nullptr ? parameters->cigParams : nullptr;
+  const std::lock_guard lock(state().mutex);
+  if (graphics == nullptr || flags != 0 || device < 0 || device >= state().config.devices)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!state().config.graphics) return CUDA_ERROR_NOT_SUPPORTED;
+  if (graphics->sharedData == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUcontext>(next_context++);
+  state().graphics[*out] = *graphics;
+  current.push_back(*out);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI context_destroy(CUcontext context) {
+  TENON_FAKE_ENTER("cuCtxDestroy");
+  std::string wrong;
+  {
+    const std::lock_guard lock(state().mutex);
+    if (state().graphics.erase(context) == 0) wrong = "A context is destroyed that is none, or not the caller's.";
+    if (std::find(current.begin(), current.end(), context) != current.end())
+      wrong = "A context is destroyed while it is current.";
+  }
+  if (wrong.empty()) return CUDA_SUCCESS;
+  violation(wrong);
+  return CUDA_ERROR_INVALID_CONTEXT;
+}
+
 CUresult CUDAAPI push_current(CUcontext context) {
   TENON_FAKE_ENTER("cuCtxPushCurrent");
   current.push_back(context);
@@ -188,6 +224,8 @@ const Table& table() {
     add_function(table, "cuDeviceTotalMem", &device_total_mem);
     add_function(table, "cuDevicePrimaryCtxRetain", &primary_retain);
     add_function(table, "cuDevicePrimaryCtxRelease", &primary_release);
+    add_function(table, "cuCtxCreate", &context_create);
+    add_function(table, "cuCtxDestroy", &context_destroy);
     add_function(table, "cuCtxPushCurrent", &push_current);
     add_function(table, "cuCtxPopCurrent", &pop_current);
     add_function(table, "cuCtxGetCurrent", &get_current);
@@ -307,6 +345,13 @@ void fail_at(int64_t nth, CUresult result) {
 std::string failed_call() {
   const std::lock_guard lock(state().mutex);
   return state().failed_call;
+}
+
+std::vector<CUctxCigParam> graphics_contexts() {
+  const std::lock_guard lock(state().mutex);
+  std::vector<CUctxCigParam> all;
+  for (const auto& [context, graphics] : state().graphics) all.push_back(graphics);
+  return all;
 }
 
 void fail(const char* function, int nth, CUresult result) {

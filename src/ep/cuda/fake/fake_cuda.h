@@ -30,6 +30,7 @@ struct Config {
   int compute_capability = 90;
   size_t memory_bytes = size_t{1} << 30;
   bool integrated = false;
+  bool graphics = false;  // takes contexts inside those of graphics APIs
   bool abort_on_violation = false;
 };
 // From now on. Objects that are alive stay.
@@ -45,6 +46,9 @@ void fail(const char* function, int nth, CUresult result);
 // The same over all functions that can fail in a context that is well; 0: none does.
 void fail_at(int64_t nth, CUresult result);
 std::string failed_call();  // by that; "" when none has yet
+
+// What the contexts that live inside a graphics API's were made with.
+std::vector<CUctxCigParam> graphics_contexts();
 
 // NT handles: Windows' own there, stand-ins for them elsewhere.
 void* make_nt_memory(size_t size_bytes);

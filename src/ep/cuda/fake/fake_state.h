@@ -53,7 +53,8 @@ struct State {
   std::set<void*> pools;
   CUresult sticky = CUDA_SUCCESS;
   int retained = 0;
-  int foreign_waits = 0;  // queued waits for timelines of other APIs that are not reached
+  std::map<CUcontext, CUctxCigParam> graphics;  // contexts inside a graphics API's
+  int foreign_waits = 0;                        // queued waits for timelines of other APIs that are not reached
 };
 State& state();
 
