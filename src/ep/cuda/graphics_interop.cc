@@ -15,6 +15,16 @@ constexpr plugin::OptionRow kRows[] = {{kVulkanData, plugin::OptionKind::kAddres
 Result<CUctxCigParam> read_graphics_config(const CudaDriver& driver, int ordinal, const std::string& who,
                                            const OrtGraphicsInteropConfig& config, const plugin::TextPairs& options) {
   const bool vulkan = config.graphics_api == ORT_GRAPHICS_API_VULKAN;
+  CUdevice device = 0;
+  TENON_CUDA_TRY(driver, DeviceGet, &device, ordinal);
+  const CUdevice_attribute attribute =
+      vulkan ? CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED : CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED;
+  int supported = 0;
+  // A driver that does not know the attribute has no such contexts.
+  if (driver.DeviceGetAttribute(&supported, attribute, device) != CUDA_SUCCESS) supported = 0;
+  TENON_UNSUPPORTED_IF(supported == 0 || driver.CtxCreate == nullptr || driver.CtxDestroy == nullptr,
+                       "{} has no CUDA contexts inside a {} one (CIG): its driver says so.", who,
+                       vulkan ? "Vulkan" : "D3D12");
   plugin::TextPairs entries;
   for (const auto& [key, value] : options) entries.emplace_back(std::string(kPrefix) + key, value);
   const std::string_view prefixes[] = {kPrefix};
@@ -32,16 +42,6 @@ Result<CUctxCigParam> read_graphics_config(const CudaDriver& driver, int ordinal
       vulkan && address == 0,
       "OrtGraphicsInteropConfig.additional_options has no \"VkExternalComputeQueueDataParamsNV_data\"; for "
       "Vulkan it is the address of what vkGetExternalComputeQueueDataNV wrote.");
-  CUdevice device = 0;
-  TENON_CUDA_TRY(driver, DeviceGet, &device, ordinal);
-  const CUdevice_attribute attribute =
-      vulkan ? CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED : CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED;
-  int supported = 0;
-  // A driver that does not know the attribute has no such contexts.
-  if (driver.DeviceGetAttribute(&supported, attribute, device) != CUDA_SUCCESS) supported = 0;
-  TENON_UNSUPPORTED_IF(supported == 0 || driver.CtxCreate == nullptr || driver.CtxDestroy == nullptr,
-                       "{} has no CUDA contexts inside a {} one (CIG): its driver says so.", who,
-                       vulkan ? "Vulkan" : "D3D12");
   return CUctxCigParam{
       .sharedDataType = vulkan ? CIG_DATA_TYPE_NV_BLOB : CIG_DATA_TYPE_D3D12_COMMAND_QUEUE,
       .sharedData = vulkan ? reinterpret_cast<void*>(static_cast<uintptr_t>(address)) : config.command_queue};
