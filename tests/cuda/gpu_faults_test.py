@@ -102,7 +102,8 @@ def test_an_allocator_that_refuses_once_loses_no_block(device, model, expected):
             close(session.run(None, {"x": x})[0], expected(x))  # the session goes on
             del session
         except Exception as error:  # noqa: BLE001
-            assert "gpu_external_alloc" in str(error), error
+            # Where a host's own allocation fails it says no more; the reason is in its log.
+            assert "gpu_external_alloc" in str(error) or "Allocation failed" in str(error), error
         gc.collect()
         assert not allocator.live and not allocator.wrong, f"after a refusal of call {n}"
         if allocator.calls < n:
@@ -158,6 +159,7 @@ def test_a_kernel_fault_is_told_to_every_session_of_the_process():
     assert done.returncode == 0 and done.stdout.endswith("end\n"), done.stdout + done.stderr
     for name in ("faulty", "faulty again", "other", "fresh", "fresh again"):
         assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said[name], said
+    assert "only a new process can use" in said["other"], said
     assert said["cpu"] == said["cpu again"] == "", said
 
 

@@ -3,12 +3,15 @@
 //   tenon_cuda_late_fences HOST_LIBRARY PLUGIN [--vulkan-gpu]
 // The other program is a process of its own; its timeline is a Vulkan driver's with --vulkan-gpu, else a shared one as
 // the fake driver takes it.
+#include <execinfo.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -45,6 +48,11 @@ void expect(bool good, const std::string& what) {
   complaints += good ? 0 : 1;
 }
 
+void print_stack(int) {
+  void* frames[48];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, 48), STDOUT_FILENO);
+}
+
 // Ends the process, with the name of the step, when it takes too long.
 class Watchdog {
  public:
@@ -63,12 +71,15 @@ class Watchdog {
       if (elapsed_ms() > kLimitMs) {
         std::printf("WRONG  %s hangs\n", step);
         std::fflush(stdout);
+        (void)::pthread_kill(main_, SIGUSR1);  // says where
+        std::this_thread::sleep_for(std::chrono::seconds(1));
         ::_exit(3);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
   const int64_t begin_ns_;
+  const pthread_t main_ = ::pthread_self();
   std::atomic<bool> done_{false};
   std::thread thread_;
 };
@@ -183,6 +194,7 @@ class Frames {
   Status open(Foreign& foreign) {
     TENON_TRY_ASSIGN(importer_, host_.create_importer());
     TENON_TRY_ASSIGN(stream_, host_.create_stream());
+    TENON_TRY_ASSIGN(elsewhere_, host_.create_stream());
     OrtExternalSemaphoreDescriptor descriptor = {};
     descriptor.version = host_.version();
     descriptor.type = ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD;
@@ -195,6 +207,10 @@ class Frames {
   }
   Status wait(uint64_t value) {
     return answer(host_.interop().WaitSemaphore(importer_.get(), semaphore_.get(), stream_.get(), value));
+  }
+  // In the place of a program that is gone: what waits goes on.
+  Status signal_elsewhere(uint64_t value) {
+    return answer(host_.interop().SignalSemaphore(importer_.get(), semaphore_.get(), elsewhere_.get(), value));
   }
   Result<Owned<OrtSession>> make_session() {
     return host_.create_session(test::chain_model({"Relu", "Neg", "Relu", "Neg"}, {kCount}));
@@ -234,14 +250,27 @@ class Frames {
   Status answer(OrtStatus* status) { return to_status(host_.take(status), "The C ABI"); }
   Host& host_;
   Owned<OrtExternalResourceImporter> importer_;
-  Owned<OrtSyncStream> stream_;
+  Owned<OrtSyncStream> stream_, elsewhere_;
   Owned<OrtExternalSemaphoreHandle> semaphore_;
 };
 
 bool says_deadline(const Status& status) { return status.message().find("tenon.timeout_ms") != std::string::npos; }
 
-// `killed`: the other program ends while CUDA waits; else it signals late.
-Status scenario(Host& host, Foreign& foreign, bool killed) {
+enum class Ending : uint8_t { kLateSignal, kKilledAndSignalledByUs, kNever };
+
+const char* name_of(Ending ending) {
+  switch (ending) {
+    case Ending::kLateSignal:
+      return "the fence is signalled late";
+    case Ending::kKilledAndSignalledByUs:
+      return "the other program is killed, and its value signalled in its place";
+    case Ending::kNever:
+      return "the other program is killed, and everything released";
+  }
+  return "";
+}
+
+Status scenario(Host& host, Foreign& foreign, Ending ending) {
   Frames frames(host);
   TENON_TRY(frames.open(foreign));
   TENON_TRY_ASSIGN(Owned<OrtSession> waiting, frames.make_session());
@@ -249,7 +278,7 @@ Status scenario(Host& host, Foreign& foreign, bool killed) {
   TENON_TRY(frames.run(waiting.get(), true, kTimeoutMs));
   TENON_TRY(frames.run(other.get(), false, 0));
   TENON_TRY(frames.wait(1));
-  if (killed) foreign.kill();
+  if (ending != Ending::kLateSignal) foreign.kill();
   {
     Watchdog watch("the run whose fence nobody signals");
     const Status status = frames.run(waiting.get(), true, kTimeoutMs);
@@ -272,26 +301,28 @@ Status scenario(Host& host, Foreign& foreign, bool killed) {
     expect(status.ok(),
            format("so does the same one on a stream of its own: {} ms {}", watch.elapsed_ms(), status.to_string()));
   }
-  {
-    Watchdog watch("a new session");
-    const auto fresh = frames.make_session();
-    const Status status = fresh.ok() ? frames.run(fresh->get(), false, 0) : fresh.status();
-    expect(status.ok(), format("a new session is made and runs: {} ms {}", watch.elapsed_ms(), status.to_string()));
-  }
-  if (!killed) {
-    Watchdog watch("the run after the late signal");
-    foreign.signal(1);
+  if (ending != Ending::kNever) {
+    Watchdog watch("the run after the signal");
+    if (ending == Ending::kLateSignal) {
+      foreign.signal(1);
+    } else {
+      TENON_TRY(frames.signal_elsewhere(1));
+    }
     Status status;
     do {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       status = frames.run(waiting.get(), true, kTimeoutMs);
     } while (!status.ok() && watch.elapsed_ms() < kLimitMs / 2);
     expect(status.ok(),
-           format("after the late signal the session goes on: {} ms {}", watch.elapsed_ms(), status.to_string()));
+           format("after the signal the session goes on: {} ms {}", watch.elapsed_ms(), status.to_string()));
+    const auto fresh = frames.make_session();
+    status = fresh.ok() ? frames.run(fresh->get(), false, 0) : fresh.status();
+    expect(status.ok(), format("a new session is made and runs: {} ms {}", watch.elapsed_ms(), status.to_string()));
   }
   Watchdog watch("releasing everything");
   waiting = nullptr;
   other = nullptr;
+  std::printf("       sessions are released after %lld ms\n", static_cast<long long>(watch.elapsed_ms()));
   return Status();
 }
 
@@ -302,8 +333,8 @@ size_t open_files() {
 }
 
 // A whole life of a program, in a process of its own: what it answers is its exit status.
-int live(const char* library, const char* plugin, bool vulkan, bool killed) {
-  std::printf("%s\n", killed ? "the other program is killed" : "the fence is signalled late");
+int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
+  std::printf("%s\n", name_of(ending));
   auto foreign = Foreign::start(vulkan);
   if (!foreign.ok()) {
     std::printf("%s\n", foreign.status().to_string().c_str());
@@ -316,9 +347,9 @@ int live(const char* library, const char* plugin, bool vulkan, bool killed) {
   }
   std::printf("%s\n", (*host)->description().c_str());
   const size_t files = open_files();
-  const Status done = scenario(**host, **foreign, killed);
+  const Status done = scenario(**host, **foreign, ending);
   expect(done.ok(), "the scenario: " + done.to_string());
-  if (!killed) std::printf("       open files: %zu before, %zu after\n", files, open_files());
+  if (ending != Ending::kNever) std::printf("       open files: %zu before, %zu after\n", files, open_files());
   Watchdog watch("releasing the host");
   *host = nullptr;
   expect(true, format("the host is released after {} ms", watch.elapsed_ms()));
@@ -326,10 +357,10 @@ int live(const char* library, const char* plugin, bool vulkan, bool killed) {
 }
 
 // What is left then is the driver's end of the process.
-int in_a_process(const char* library, const char* plugin, bool vulkan, bool killed) {
+int in_a_process(const char* library, const char* plugin, bool vulkan, Ending ending) {
   std::fflush(stdout);
   const pid_t pid = ::fork();
-  if (pid == 0) std::exit(live(library, plugin, vulkan, killed));
+  if (pid == 0) std::exit(live(library, plugin, vulkan, ending));
   const int64_t begin_ns = monotonic_ns();
   for (;;) {
     int status = 0;
@@ -355,8 +386,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s HOST_LIBRARY PLUGIN [--vulkan-gpu]\n", argv[0]);
     return 2;
   }
+  (void)::signal(SIGUSR1, &print_stack);
   const bool vulkan = argc > 3 && std::strcmp(argv[3], "--vulkan-gpu") == 0;
-  const int late = in_a_process(argv[1], argv[2], vulkan, false);
-  const int killed = in_a_process(argv[1], argv[2], vulkan, true);
-  return late != 0 ? late : killed;
+  int worst = 0;
+  for (const Ending ending : {Ending::kLateSignal, Ending::kKilledAndSignalledByUs, Ending::kNever})
+    worst = std::max(worst, in_a_process(argv[1], argv[2], vulkan, ending));
+  return worst;
 }

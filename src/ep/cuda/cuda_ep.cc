@@ -2,6 +2,7 @@
 
 #include "ep/cuda/cuda_factory.h"
 #include "ep/cuda/cuda_plugin_objects.h"
+#include "ep/cuda/driver/device_lost.h"
 #include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {
@@ -52,6 +53,8 @@ Result<bool> CudaEp::is_concurrent_run_supported() {
 }
 
 Status CudaEp::on_run_start(const OrtRunOptions* options) {
+  // Else hosts would only say that an allocation fails.
+  TENON_TRY(check_device(*session_->device()));
   TENON_TRY_ASSIGN(const RunSettings settings, RunSettings::read(host(), options));
   begin_run(session_.get(), settings);
   session_->runs().start();

@@ -1,10 +1,15 @@
 #include "ep/cuda/driver/cuda_driver.h"
 
+#include <atomic>
+
+#include "ep/cuda/driver/device_lost.h"
 #include "ep/cuda/driver/shared_library.h"
 
 namespace tenon::cuda {
 
 namespace {
+
+std::atomic<bool> loss_seen{false};
 
 // Machine code of a toolkit's major version runs on drivers of that version and newer.
 constexpr int kOldestDriver = CUDA_VERSION / 1000 * 1000;
@@ -93,7 +98,20 @@ Status cuda_error(const CudaDriver& driver, CUresult result, const char* call) {
     default:
       break;
   }
+  if (code == StatusCode::kDeviceLost) loss_seen = true;
   return make_status(code, "{}: {} ({}), {}.", call, name, static_cast<int>(result), text);
+}
+
+bool device_loss_seen() { return loss_seen; }
+
+Status check_device(const CudaDevice& device) {
+  if (!device_loss_seen()) return Status();
+  TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(device));
+  // The null stream's: any call of a lost context has the same answer.
+  const CUresult result = device.driver().StreamQuery(nullptr);
+  if (result == CUDA_ERROR_NOT_READY) return Status();
+  return cuda_status(device.driver(), result, "cuStreamQuery")
+      .with_context(format("while CUDA device {} is lost, which only a new process can use again", device.ordinal()));
 }
 
 Status import_status(const CudaDriver& driver, CUresult result, const char* call) {
