@@ -1,10 +1,10 @@
 #include "cli/conformance/host.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
 #include <filesystem>
 #include <set>
+
+#include "cli/conformance/library.h"
 
 namespace tenon::conformance {
 
@@ -69,9 +69,10 @@ Host::~Host() {
 Status Host::open(const HostOptions& options) {
   auto* get_base = options.own;
   if (!options.library.empty()) {
-    library_ = ::dlopen(absolute(options.library).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr) return not_found("The host does not load: {}.", ::dlerror());
-    get_base = reinterpret_cast<decltype(get_base)>(::dlsym(library_, "OrtGetApiBase"));
+    Result<void*> library = open_library(absolute(options.library));
+    if (!library.ok()) return not_found("The host does not load: {}", library.status().message());
+    library_ = *library;
+    get_base = reinterpret_cast<decltype(get_base)>(library_symbol(library_, "OrtGetApiBase"));
     TENON_INVALID_IF(get_base == nullptr, "\"{}\" has no OrtGetApiBase, so it is no host.", options.library);
   }
   TENON_INVALID_IF(get_base == nullptr, "This program has no host of its own; name the library of one.");
@@ -90,14 +91,13 @@ Status Host::open(const HostOptions& options) {
   TENON_TRY(to_status(take(api_->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "conformance", &env_)), "CreateEnv"));
   if (options.plugin_library.empty()) return Status();
   const std::string path = absolute(options.plugin_library);
-  TENON_TRY(to_status(take(api_->RegisterExecutionProviderLibrary(env_, options.plugin_name.c_str(), path.c_str())),
-                      "RegisterExecutionProviderLibrary"));
+  TENON_TRY(
+      to_status(take(api_->RegisterExecutionProviderLibrary(env_, options.plugin_name.c_str(), abi_path(path).c_str())),
+                "RegisterExecutionProviderLibrary"));
   plugin_name_ = options.plugin_name;
-  if (void* plugin = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
-    if (void* get = ::dlsym(plugin, "TenonSimGetTestApi"))
+  if (void* plugin = loaded_library(path); plugin != nullptr)
+    if (void* get = library_symbol(plugin, "TenonSimGetTestApi"); get != nullptr)
       sim_ = reinterpret_cast<TenonSimGetTestApiFn>(get)(TENON_SIM_TEST_API_VERSION);
-    ::dlclose(plugin);  // the host's own reference stays
-  }
   return Status();
 }
 

@@ -245,12 +245,25 @@ std::vector<std::unique_ptr<SemaphoreExporter>> Check::all_semaphore_exporters()
 
 std::vector<std::unique_ptr<MemoryExporter>> Check::memory_exporters() {
   auto exporters = all_memory_exporters();
+  const auto refuses = [&](MemoryExporter& exporter) {
+    const auto memory = exporter.make(4096);
+    if (!memory.ok()) return true;
+    const OrtExternalMemoryDescriptor descriptor = (*memory)->descriptor(host_.version());
+    OrtExternalMemoryHandle* handle = nullptr;
+    const Outcome outcome = take(interop().ImportMemory(importer(), &descriptor, &handle));
+    if (outcome.ok()) (*memory)->take_on_success();
+    interop().ReleaseExternalMemoryHandle(handle);
+    return outcome.code == ORT_NOT_IMPLEMENTED;
+  };
   std::erase_if(exporters, [&](const auto& exporter) {
     bool supported = false;
     OrtExternalMemoryHandleType kind;
     const uint32_t value = exporter->kind();
     std::memcpy(&kind, &value, sizeof(kind));
-    return importer() == nullptr || !take(interop().CanImportMemory(importer(), kind, &supported)).ok() || !supported;
+    if (importer() == nullptr || !take(interop().CanImportMemory(importer(), kind, &supported)).ok() || !supported)
+      return true;
+    // An EP may take DLPack tensors of its own device alone, and these are the host's.
+    return exporter->kind() == TENON_EXTERNAL_MEMORY_DLPACK && refuses(*exporter);
   });
   return exporters;
 }

@@ -65,6 +65,21 @@ Status check_device(const DLDevice& device) {
   return Status();
 }
 
+// Device types of the specification that a CUDA device addresses; the older header lacks the second.
+constexpr int32_t kCuda = 2, kCudaManaged = 13;
+
+Status check_cuda_device(const DLDevice& device, int ordinal) {
+  int32_t kind = 0;
+  std::memcpy(&kind, &device.device_type, sizeof(kind));
+  TENON_UNSUPPORTED_IF(kind != kCuda && kind != kCudaManaged,
+                       "A DLPack tensor of device type {} (device {}) is no memory of a CUDA device.", kind,
+                       device.device_id);
+  TENON_UNSUPPORTED_IF(kind == kCuda && device.device_id != ordinal,
+                       "A DLPack tensor lies on CUDA device {}; this importer is of device {}.", device.device_id,
+                       ordinal);
+  return Status();
+}
+
 Result<Shape> shape_from_dlpack(const DLTensor& tensor) {
   TENON_INVALID_IF(tensor.ndim < 0 || tensor.ndim > Shape::kMaxRank,
                    "A DLPack tensor has {} dimensions; 0 to {} are possible.", tensor.ndim, Shape::kMaxRank);
@@ -83,8 +98,8 @@ Result<Shape> shape_from_dlpack(const DLTensor& tensor) {
   return shape;
 }
 
-Result<Tensor> view_dlpack(const DLTensor& tensor) {
-  TENON_TRY(check_device(tensor.device));
+// Whatever device the tensor is on: the view is no promise that the host can read it.
+Result<Tensor> view_any_dlpack(const DLTensor& tensor) {
   TENON_TRY_ASSIGN(const DataType type, type_from_dlpack(tensor.dtype));
   TENON_TRY_ASSIGN(const Shape shape, shape_from_dlpack(tensor));
   TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(type, shape));
@@ -93,6 +108,18 @@ Result<Tensor> view_dlpack(const DLTensor& tensor) {
   TENON_INVALID_IF(tensor.data == nullptr && size_bytes > 0, "A DLPack tensor of {} bytes has a null address.",
                    size_bytes);
   return Tensor::view(type, shape, reinterpret_cast<void*>(*begin), size_bytes);
+}
+
+Result<Tensor> view_dlpack(const DLTensor& tensor) {
+  TENON_TRY(check_device(tensor.device));
+  return view_any_dlpack(tensor);
+}
+
+template <typename Managed>
+std::shared_ptr<const void> owner_of(Managed* managed) {
+  return std::shared_ptr<const void>(managed, [](Managed* last) {
+    if (last->deleter != nullptr) last->deleter(last);
+  });
 }
 
 Status check_version(const DLManagedTensorVersioned& managed) {
@@ -107,10 +134,7 @@ template <typename Managed>
 Result<Tensor> take(Managed* managed) {
   TENON_TRY_ASSIGN(Tensor checked, view_dlpack(managed->dl_tensor));
   TENON_FAULT_POINT("allocate");
-  std::shared_ptr<const void> owner(managed, [](Managed* last) {
-    if (last->deleter != nullptr) last->deleter(last);
-  });
-  return Tensor::view(checked.type(), checked.shape(), checked.data(), checked.capacity_bytes(), std::move(owner));
+  return Tensor::view(checked.type(), checked.shape(), checked.data(), checked.capacity_bytes(), owner_of(managed));
 }
 
 class DlpackMemory final : public ExternalMemory {
@@ -140,6 +164,20 @@ Result<std::shared_ptr<ExternalMemory>> import_managed(Managed* managed, const E
                    descriptor.offset_bytes, descriptor.size_bytes, descriptor.name, view.size_bytes());
   TENON_TRY_ASSIGN(Tensor tensor, take(managed));
   return std::shared_ptr<ExternalMemory>(std::make_shared<DlpackMemory>(descriptor, std::move(tensor)));
+}
+
+template <typename Managed>
+Result<DlpackBytes> take_cuda(Managed* managed, int ordinal, size_t size_bytes, size_t offset_bytes) {
+  TENON_TRY(check_cuda_device(managed->dl_tensor.device, ordinal));
+  TENON_TRY_ASSIGN(const Tensor view, view_any_dlpack(managed->dl_tensor));
+  const auto end = checked_add(offset_bytes, size_bytes);
+  TENON_INVALID_IF(!end || *end > view.size_bytes(),
+                   "offset_bytes ({}) plus size_bytes ({}) exceed the DLPack tensor's {} bytes.", offset_bytes,
+                   size_bytes, view.size_bytes());
+  TENON_FAULT_POINT("allocate");
+  return DlpackBytes{.data = static_cast<std::byte*>(const_cast<void*>(view.data())) + offset_bytes,
+                     .size_bytes = size_bytes,
+                     .owner = owner_of(managed)};
 }
 
 // What a consumer holds: the struct that it sees, and what that points to.
@@ -193,6 +231,17 @@ Result<std::shared_ptr<ExternalMemory>> import_dlpack(DLManagedTensorVersioned* 
   TENON_INVALID_IF(descriptor.writable && (managed->flags & kDlpackReadOnly) != 0,
                    "The DLPack tensor of \"{}\" is read-only, but writable memory is asked for.", descriptor.name);
   return import_managed(managed, descriptor);
+}
+
+Result<DlpackBytes> take_cuda_dlpack(void* managed, bool versioned, int ordinal, size_t size_bytes, size_t offset_bytes,
+                                     bool writable) {
+  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
+  if (!versioned) return take_cuda(static_cast<DLManagedTensor*>(managed), ordinal, size_bytes, offset_bytes);
+  auto* const tensor = static_cast<DLManagedTensorVersioned*>(managed);
+  TENON_TRY(check_version(*tensor));
+  TENON_INVALID_IF(writable && (tensor->flags & kDlpackReadOnly) != 0,
+                   "The DLPack tensor is read-only, but writable memory is asked for.");
+  return take_cuda(tensor, ordinal, size_bytes, offset_bytes);
 }
 
 Result<Tensor> tensor_from_dlpack(DLManagedTensor* managed) {

@@ -136,3 +136,29 @@ def test_bad_options_are_errors_that_name_them(tmp_path, model, options, words):
     done, _ = infer(model, tmp_path, "--plugin", f"cuda={FAKE_PLUGIN}", "--ep", EP, *chosen)
     assert done.returncode != 0
     assert [word for word in words if word not in done.stderr] == []
+
+
+# S1.9, S2: a DLPack tensor of device memory, and graphics interop, in whole hosts.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_dlpack_tensors_and_graphics_contexts_in_a_host(host):
+    done = run(os.environ["TENON_SHARING"], host, FAKE_PLUGIN)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Relu is computed where the tensor lies, 0 elements wrong" in done.stdout
+
+
+OLD_DRIVER = """
+import ctypes, sys
+driver = ctypes.CDLL("libcuda.so.1")
+table = (ctypes.c_void_p * 5).in_dll(driver, "tenon_fake_cuda_control")  # FakeControl, as far as show_version
+ctypes.CFUNCTYPE(None, ctypes.c_int)(table[4])(int(sys.argv[3]))
+""" + LOAD
+
+
+# A driver that is too old is a reason, and no failure.
+@pytest.mark.parametrize("python", stock_pythons(), ids=lambda path: pathlib.Path(path).parent.parent.name)
+def test_over_an_old_driver_it_loads_and_says_why_it_offers_nothing(python):
+    done = run(python, "-c", OLD_DRIVER, PLUGIN, EP, "12040")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+    reason = "The CUDA driver is for version 12.4; this plugin needs one for 13.0 or newer"
+    assert f"{EP} offers no device: {reason}" in done.stderr

@@ -210,7 +210,8 @@ Result<std::unique_ptr<plugin::SyncStream>> CudaFactory::create_stream(const Ort
   TENON_TRY_ASSIGN(auto memory, CudaMemory::of(*driver_, place.device_id));
   TENON_TRY_ASSIGN(auto stream, CudaStream::create(memory->device()));
   memory->streams().add(stream);
-  return std::unique_ptr<plugin::SyncStream>(std::make_unique<CudaSyncStream>(host(), std::move(stream), nullptr));
+  return std::unique_ptr<plugin::SyncStream>(
+      std::make_unique<CudaSyncStream>(host(), std::move(memory), std::move(stream)));
 }
 
 Result<std::unique_ptr<plugin::Importer>> CudaFactory::create_importer(const OrtEpDevice* ep_device) {

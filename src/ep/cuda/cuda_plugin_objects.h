@@ -100,9 +100,11 @@ class CudaDataTransfer final : public plugin::DataTransfer {
 // The native handle is the CUstream.
 class CudaSyncStream final : public plugin::SyncStream {
  public:
-  // `session` null: a stream that the program asked the device for.
   CudaSyncStream(const plugin::HostApi& host, std::shared_ptr<CudaStream> stream, std::shared_ptr<CudaSession> session)
       : SyncStream(host), stream_(std::move(stream)), session_(std::move(session)) {}
+  // A stream that the program asked the device for. It keeps the device's memory, which knows whom to wait for.
+  CudaSyncStream(const plugin::HostApi& host, std::shared_ptr<CudaMemory> memory, std::shared_ptr<CudaStream> stream)
+      : SyncStream(host), memory_(std::move(memory)), stream_(std::move(stream)) {}
 
   void* handle() override { return stream_->native(); }
   const std::shared_ptr<CudaStream>& stream() const { return stream_; }
@@ -112,6 +114,7 @@ class CudaSyncStream final : public plugin::SyncStream {
   Status flush() override;
   Status on_session_run_end() override;
 
+  const std::shared_ptr<CudaMemory> memory_;
   const std::shared_ptr<CudaStream> stream_;
   const std::shared_ptr<CudaSession> session_;
 };

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/system.h"
+#include "interop/dlpack_memory.h"
 
 namespace tenon::cuda {
 
@@ -268,6 +269,29 @@ class RegisteredMemory final : public MemoryImport {
   std::shared_ptr<Pages> pages_;
 };
 
+// A tensor of another library in this process, torch's for example, where it lies on the device.
+class DlpackImport final : public MemoryImport {
+ public:
+  DlpackImport(std::shared_ptr<CudaMemory> memory, size_t size_bytes) : MemoryImport(std::move(memory), size_bytes) {}
+  ~DlpackImport() override {
+    // The producer may hand the memory out again: not before every stream has passed what is queued here.
+    if (owner_ != nullptr)
+      memory_->when_unused([owner = std::move(owner_)](const CudaDriver&) mutable { owner.reset(); });
+  }
+
+  Status open(const ExternalHandle& handle, size_t offset_bytes) {
+    TENON_TRY_ASSIGN(DlpackBytes bytes,
+                     take_cuda_dlpack(handle.pointer, handle.dlpack_versioned, memory_->device()->ordinal(),
+                                      size_bytes_, offset_bytes, !handle.read_only));
+    address_ = bytes.data;
+    owner_ = std::move(bytes.owner);
+    return Status();
+  }
+
+ private:
+  std::shared_ptr<const void> owner_;
+};
+
 }  // namespace
 
 bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem system) {
@@ -292,7 +316,7 @@ bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem 
       return posix && device.attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0 &&
              device.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
     case ExternalMemoryKind::kDlpack:
-      return false;
+      return true;  // tensors of this device
   }
   return false;
 }
@@ -352,8 +376,12 @@ Result<std::shared_ptr<MemoryImport>> MemoryImport::import(const std::shared_ptr
       import = finish(std::move(registered), std::move(opened));
       break;
     }
-    case ExternalMemoryKind::kDlpack:
+    case ExternalMemoryKind::kDlpack: {
+      auto tensor = std::make_shared<DlpackImport>(memory, size_bytes);
+      Status opened = tensor->open(handle, offset_bytes);
+      import = finish(std::move(tensor), std::move(opened));
       break;
+    }
   }
   if (!import.ok())
     return std::move(import).status().with_context(

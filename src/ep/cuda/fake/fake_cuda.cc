@@ -18,7 +18,7 @@ CUcontext context_of(CUdevice device) { return reinterpret_cast<CUcontext>(stati
 
 CUresult CUDAAPI driver_get_version(int* version) {
   TENON_FAKE_ENTER("cuDriverGetVersion");
-  *version = CUDA_VERSION;
+  *version = state().config.version;
   return CUDA_SUCCESS;
 }
 

@@ -30,6 +30,7 @@ struct Config {
   int compute_capability = 90;
   size_t memory_bytes = size_t{1} << 30;
   bool integrated = false;
+  int version = CUDA_VERSION;
   bool graphics = false;  // takes contexts inside those of graphics APIs
   bool abort_on_violation = false;
 };
@@ -54,6 +55,7 @@ std::vector<CUctxCigParam> graphics_contexts();
 void* make_nt_memory(size_t size_bytes);
 std::byte* nt_view(void* handle);
 void* make_nt_fence(std::shared_ptr<Timeline> timeline);
+std::shared_ptr<Timeline> nt_timeline(void* handle);
 bool nt_is_open(void* handle);
 void close_nt(void* handle);
 // An allocation of another process, as its cuIpcGetMemHandle would name it.

@@ -309,6 +309,12 @@ void* make_nt_fence(std::shared_ptr<Timeline> timeline) {
   return handle;
 }
 
+std::shared_ptr<Timeline> nt_timeline(void* handle) {
+  const std::lock_guard lock(state().mutex);
+  const NtObject* object = find_nt(handle);
+  return object != nullptr ? object->timeline : nullptr;
+}
+
 bool nt_is_open(void* handle) { return handle_is_open(handle); }
 void close_nt(void* handle) { close_handle(handle); }
 

@@ -13,12 +13,14 @@ namespace fake = tenon::cuda::fake;
 namespace {
 
 // What holds for whole programs, until they say otherwise.
-void configure_once() {
-  static const bool configured = [] {
-    fake::configure({.abort_on_violation = true});
-    return true;
+fake::Config& config() {
+  static fake::Config current = [] {
+    fake::Config initial;
+    initial.abort_on_violation = true;
+    fake::configure(initial);
+    return initial;
   }();
-  (void)configured;
+  return current;
 }
 
 }  // namespace
@@ -26,16 +28,35 @@ void configure_once() {
 extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** out,
                                                                                int version, cuuint64_t flags,
                                                                                CUdriverProcAddressQueryResult* answer) {
-  configure_once();
+  (void)config();
   return fake::get_proc_address(name, out, version, flags, answer);
 }
 
 namespace {
 
 void show_devices(int count) {
-  configure_once();
-  fake::configure({.devices = count, .abort_on_violation = true});
+  config().devices = count;
+  fake::configure(config());
 }
+
+void show_version(int version) {
+  config().version = version;
+  fake::configure(config());
+}
+
+void show_graphics() {
+  config().graphics = true;
+  fake::configure(config());
+}
+
+size_t graphics_contexts() { return fake::graphics_contexts().size(); }
+
+void* make_nt_fence() {
+  auto timeline = tenon::make_host_timeline("NT fence");
+  return timeline.ok() ? fake::make_nt_fence(*std::move(timeline)) : nullptr;
+}
+uint64_t nt_fence_value(void* handle) { return fake::nt_timeline(handle)->value().value(); }
+void signal_nt_fence(void* handle, uint64_t value) { (void)fake::nt_timeline(handle)->signal(value); }
 
 void fail_at(int64_t nth, int result) { fake::fail_at(nth, static_cast<CUresult>(result)); }
 
@@ -49,5 +70,17 @@ bool failed(char* name, size_t room) {
 
 extern "C" {
 [[gnu::visibility("default")]] extern const fake::FakeControl tenon_fake_cuda_control;
-const fake::FakeControl tenon_fake_cuda_control = {&show_devices, &fail_at, &failed, &fake::live_objects};
+const fake::FakeControl tenon_fake_cuda_control = {&show_devices,
+                                                   &fail_at,
+                                                   &failed,
+                                                   &fake::live_objects,
+                                                   &show_version,
+                                                   &show_graphics,
+                                                   &graphics_contexts,
+                                                   &fake::make_nt_memory,
+                                                   &fake::nt_view,
+                                                   &make_nt_fence,
+                                                   &nt_fence_value,
+                                                   &signal_nt_fence,
+                                                   &fake::nt_is_open};
 }

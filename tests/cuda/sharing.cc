@@ -1,0 +1,177 @@
+// What programs share with the CUDA EP beside handles, in a whole host: a DLPack tensor of another library's device
+// memory, and graphics interop (S1.9). Over the fake driver and on a GPU (plugin_test.py and gpu_test.py run it).
+//   tenon_cuda_sharing HOST_LIBRARY PLUGIN
+#include <tenon/external_handles.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "cli/conformance/host.h"
+#include "cli/conformance/library.h"
+#include "cli/conformance/relu_model.h"
+#include "ep/cuda/driver/cuda_device.h"
+#include "ep/cuda/fake/fake_control.h"
+#include "interop/dlpack_types.h"
+
+namespace tenon {
+namespace {
+
+using conformance::Host;
+using conformance::Owned;
+
+constexpr int64_t kCount = 4096;
+constexpr size_t kBytes = kCount * sizeof(float);
+int complaints = 0;
+
+void expect(bool good, const std::string& what) {
+  std::printf("%s: %s\n", good ? "passed" : "FAILED", what.c_str());
+  if (!good) ++complaints;
+}
+
+int deleted = 0;
+
+// 2 x kCount floats of the "other library" on the device.
+Result<Owned<OrtValue>> tensor_at(Host& host, OrtExternalResourceImporter* importer, OrtExternalMemoryHandle* memory,
+                                  size_t offset_bytes) {
+  const int64_t shape[] = {1, kCount};
+  OrtExternalTensorDescriptor descriptor{};
+  descriptor.version = host.version();
+  descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  descriptor.shape = shape;
+  descriptor.rank = 2;
+  descriptor.offset_bytes = offset_bytes;
+  OrtValue* value = nullptr;
+  TENON_TRY(
+      conformance::to_status(host.take(host.interop().CreateTensorFromMemory(importer, memory, &descriptor, &value)),
+                             "CreateTensorFromMemory"));
+  return host.own(value, host.api().ReleaseValue);
+}
+
+Status test_dlpack(Host& host, const cuda::CudaDriver& driver) {
+  TENON_TRY_ASSIGN(const auto device, cuda::CudaDevice::open(driver, 0));
+  TENON_TRY_ASSIGN(const cuda::ContextScope scope, cuda::ContextScope::enter(*device));
+  CUdeviceptr block = 0;
+  TENON_CUDA_TRY(driver, MemAlloc, &block, 2 * kBytes);
+  std::vector<float> values(2 * kCount, -1.0f);
+  for (int64_t i = 0; i < kCount; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i % 101) - 50;
+  TENON_CUDA_TRY(driver, MemcpyAsync, block, reinterpret_cast<CUdeviceptr>(values.data()), 2 * kBytes, nullptr);
+  TENON_CUDA_TRY(driver, StreamSynchronize, nullptr);
+
+  int64_t count = 2 * kCount;
+  DLManagedTensor managed{};
+  const int32_t cuda_device = 2;
+  std::memcpy(&managed.dl_tensor.device.device_type, &cuda_device, sizeof(cuda_device));
+  managed.dl_tensor.data = reinterpret_cast<void*>(static_cast<uintptr_t>(block));
+  managed.dl_tensor.ndim = 1;
+  managed.dl_tensor.dtype = {.code = kDlpackFloat, .bits = 32, .lanes = 1};
+  managed.dl_tensor.shape = &count;
+  managed.deleter = [](DLManagedTensor*) { ++deleted; };
+  TenonExternalMemoryInfo info{};
+  info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
+  info.kind = TENON_EXTERNAL_MEMORY_DLPACK;
+  info.handle.dlpack = &managed;
+  OrtExternalMemoryDescriptor descriptor{};
+  descriptor.version = host.version();
+  std::memcpy(&descriptor.handle_type, &info.kind, sizeof(info.kind));
+  descriptor.native_handle = &info;
+  descriptor.size_bytes = 2 * kBytes;
+  {
+    TENON_TRY_ASSIGN(const auto importer, host.create_importer());
+    OrtExternalMemoryHandle* raw = nullptr;
+    managed.dl_tensor.device.device_id = 77;
+    const auto refused = host.take(host.interop().ImportMemory(importer.get(), &descriptor, &raw));
+    expect(refused.code == ORT_NOT_IMPLEMENTED && refused.message.find("77") != std::string::npos && deleted == 0,
+           "another device's tensor is refused: " + refused.message);
+    managed.dl_tensor.device.device_id = 0;
+    TENON_TRY(conformance::to_status(host.take(host.interop().ImportMemory(importer.get(), &descriptor, &raw)),
+                                     "ImportMemory"));
+    const auto memory = host.own(raw, host.interop().ReleaseExternalMemoryHandle);
+    TENON_TRY_ASSIGN(const auto x, tensor_at(host, importer.get(), memory.get(), 0));
+    TENON_TRY_ASSIGN(const auto y, tensor_at(host, importer.get(), memory.get(), kBytes));
+    TENON_TRY_ASSIGN(const auto session, host.create_session(test::relu_model({1, kCount})));
+    const char* const input = "x";
+    const char* const output = "y";
+    const OrtValue* inputs[] = {x.get()};
+    OrtValue* outputs[] = {y.get()};
+    TENON_TRY(conformance::to_status(
+        host.take(host.api().Run(session.get(), nullptr, &input, inputs, 1, &output, 1, outputs)), "Run"));
+    expect(deleted == 0, "the producer waits while the tensor is in use");
+  }
+  TENON_CUDA_TRY(driver, MemcpyAsync, reinterpret_cast<CUdeviceptr>(values.data()), block, 2 * kBytes, nullptr);
+  TENON_CUDA_TRY(driver, StreamSynchronize, nullptr);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < kCount; ++i)
+    if (values[static_cast<size_t>(kCount + i)] != std::max(values[static_cast<size_t>(i)], 0.0f)) ++wrong;
+  expect(wrong == 0, format("Relu is computed where the tensor lies, {} elements wrong", wrong));
+  expect(deleted == 1, format("the producer gets its tensor back once ({})", deleted));
+  TENON_CUDA_TRY(driver, MemFree, block);
+  return Status();
+}
+
+// `fake`: null on a GPU, where the device says what it can.
+Status test_graphics(Host& host, const cuda::fake::FakeControl* fake) {
+  if (host.version() < 25) return Status();
+  const OrtInteropApi& interop = host.interop();
+  int queue = 0;
+  OrtGraphicsInteropConfig config{};
+  config.version = host.version();
+  config.graphics_api = ORT_GRAPHICS_API_D3D12;
+  config.command_queue = &queue;
+  const auto init = [&] { return host.take(interop.InitGraphicsInteropForEpDevice(host.device(), &config)); };
+  const auto deinit = [&] { return host.take(interop.DeinitGraphicsInteropForEpDevice(host.device())); };
+  auto outcome = init();
+  expect(outcome.code == ORT_NOT_IMPLEMENTED && outcome.message.find("D3D12") != std::string::npos,
+         "a device without graphics contexts says so: " + outcome.text());
+  config.graphics_api = ORT_GRAPHICS_API_VULKAN;
+  outcome = init();
+  expect(outcome.code == ORT_NOT_IMPLEMENTED && outcome.message.find("Vulkan") != std::string::npos,
+         "for Vulkan too: " + outcome.text());
+  expect(deinit().ok() && deinit().ok(), "an end without a beginning does nothing");
+  if (fake == nullptr) return Status();
+  fake->show_graphics();
+  config.graphics_api = ORT_GRAPHICS_API_D3D12;
+  outcome = init();
+  expect(outcome.ok() && fake->graphics_contexts() == 1,
+         "the device's context is made inside the queue's: " + outcome.text());
+  expect(!init().ok() && fake->graphics_contexts() == 1, "a second beginning is refused");
+  {
+    TENON_TRY_ASSIGN(const auto stream, host.create_stream());
+    TENON_TRY_ASSIGN(const auto session, host.create_session(test::relu_model({1, kCount})));
+    expect(deinit().ok() && fake->graphics_contexts() == 1, "whoever is inside keeps the context");
+    expect(host.wait_for(stream.get()).ok(), "and its streams go on");
+  }
+  expect(deinit().ok() && fake->graphics_contexts() == 0, "the context ends with its last user");
+  TENON_TRY_ASSIGN(const auto stream, host.create_stream());
+  outcome = init();
+  expect(outcome.code == ORT_INVALID_ARGUMENT && outcome.message.find("in use already") != std::string::npos,
+         "a device in use is refused: " + outcome.text());
+  return Status();
+}
+
+Status test_all(const char* library, const char* plugin) {
+  const auto driver = cuda::cuda_driver();
+  if (!driver.ok()) return driver.status();
+  void* const fake = conformance::loaded_library("libcuda.so.1");
+  const auto* control =
+      fake == nullptr
+          ? nullptr
+          : static_cast<const cuda::fake::FakeControl*>(conformance::library_symbol(fake, cuda::fake::kFakeControl));
+  TENON_TRY_ASSIGN(const auto host, Host::load({.library = library, .plugin_name = "cuda", .plugin_library = plugin}));
+  std::printf("%s\n", host->description().c_str());
+  TENON_TRY(test_graphics(*host, control));
+  return test_dlpack(*host, **driver);
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s HOST_LIBRARY PLUGIN\n", argv[0]);
+    return 2;
+  }
+  const tenon::Status status = tenon::test_all(argv[1], argv[2]);
+  if (!status.ok()) std::printf("FAILED: %s\n", status.to_string().c_str());
+  return status.ok() && tenon::complaints == 0 ? 0 : 1;
+}
