@@ -42,12 +42,13 @@ Graph alone(const Graph& graph, const Node& node) {
 // Numbers instead of symbols: any will do, because what is refused depends on ranks, types and attributes. False where
 // a rank is unknown too.
 bool try_sizes(Graph& graph) {
-  constexpr int64_t kTrialSize = 64;
   for (ValueId id : graph.inputs) {
     Value& value = graph.value(id);
     if (!value.has_rank) return false;
+    // No tensor becomes one that no device could have.
+    const int64_t trial_size = value.dims.size() <= 4 ? 64 : 8;
     for (Dim& dim : value.dims)
-      if (!dim.known()) dim = {.value = kTrialSize, .symbol = {}};
+      if (!dim.known()) dim = {.value = trial_size, .symbol = {}};
   }
   return true;
 }

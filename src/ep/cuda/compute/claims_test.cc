@@ -145,9 +145,30 @@ TEST(ClaimNodes, WhatCannotBeLoweredIsRefusedWithSymbols) {
   builder.output(builder.node("Pad", {x, pads, fill}, "a"));
   builder.output(builder.node("Pad", {x, pads}, "b"));
   builder.last().set_string("mode", "reflect");
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false, false));
+}
+
+// What depends on sizes is taken for all of them: a claim cannot be given back at the first run.
+TEST(ClaimNodes, FormsThatDependOnSizesAreTakenForAll) {
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}, {-1, "h"}, {-1, "w"}});
   builder.output(builder.node("Softmax", {x}, "c"));
   builder.last().set_int("axis", 2);
-  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false, false, false));
+  const ValueId a = builder.input("a", {{-1, "p"}, {-1, "q"}, {-1, "r"}, {-1, "s"}});
+  const ValueId b = builder.input("b", {{-1, "t"}, {-1, "s"}, {-1, "u"}});
+  builder.output(builder.node("MatMul", {a, b}, "product"));
+  const ValueId v = builder.input("v", {{-1, "s"}});
+  builder.output(builder.node("MatMul", {a, v}, "vector"));
+  const ValueId c = builder.input("c2", {{-1, "k"}, {-1, "m"}}), d = builder.input("d", {{-1, "k"}, {-1, "o"}});
+  const ValueId e = builder.input("e", {{-1, "m"}, {1, {}}});
+  builder.output(builder.node("Gemm", {c, d, e}, "gemm"));
+  builder.last().set_int("transA", 1);
+  builder.last().set_float("beta", 0.5F);
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(true, true, true, true));
+  // A batch that is partly broadcast is spread; so is none; the vector is a matrix of one column.
+  const std::vector<Shape> shapes = {Shape{2, 8, 3, 5}, Shape{2, 1, 3, 7}, Shape{4, 7, 6}, Shape{7},
+                                     Shape{5, 3},       Shape{5, 4},       Shape{3, 1}};
+  EXPECT_EQ(lower_regions(builder.graph, shapes).regions, 1u);
 }
 
 // It has no kernel, but a rewrite makes a Gather of it.

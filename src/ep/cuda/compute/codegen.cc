@@ -33,6 +33,10 @@ std::string storage_type(DataType type) {
   }
 }
 
+bool is_narrow(DataType type) {
+  return type == DataType::kUint8 || type == DataType::kInt8 || type == DataType::kInt16 || type == DataType::kUint16;
+}
+
 // The dimensions that count, outermost in the output's memory first, neighbours joined where every operand allows.
 struct Loops {
   std::vector<int64_t> dims;
@@ -176,7 +180,7 @@ std::string compute_type(DataType type) {
 }
 
 const std::string& generated_prelude() {
-  static const std::string kText = R"(
+  static const std::string kConversions = R"(
 struct half_bits { unsigned short bits; };
 struct bfloat_bits { unsigned short bits; };
 __device__ __forceinline__ float from_half(half_bits v) {
@@ -195,6 +199,13 @@ __device__ __forceinline__ bfloat_bits to_bfloat(float f) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(v.bits) : "f"(f));
   return v;
 }
+)";
+  static const std::string kText = kConversions + generated_helpers();
+  return kText;
+}
+
+const std::string& generated_helpers() {
+  static const std::string kText = R"(
 template <typename T, int n> struct alignas(sizeof(T) * n) Pack { T v[n]; };
 __device__ __forceinline__ void begin_kernel() {
 #if __CUDA_ARCH__ >= 900
@@ -204,6 +215,7 @@ __device__ __forceinline__ void begin_kernel() {
 }
 __device__ __forceinline__ float infinity_() { return __int_as_float(0x7f800000); }
 __device__ __forceinline__ float round_even(float x) { return rintf(x); }
+__device__ __forceinline__ double round_even(double x) { return rint(x); }
 template <typename T> __device__ __forceinline__ T min_of(T a, T b) { return b < a || b != b ? b : a; }
 template <typename T> __device__ __forceinline__ T max_of(T a, T b) { return b > a || b != b ? b : a; }
 template <typename T> __device__ __forceinline__ T divide(T a, T b) { return b == 0 ? T(0) : a / b; }
@@ -214,13 +226,41 @@ template <typename T> __device__ __forceinline__ T python_mod(T a, T b) {
   T r = a % b;
   return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
 }
-template <typename T> __device__ __forceinline__ T power(T a, T b) {
-  T r = 1;
-  for (; b > 0; b >>= 1, a *= a) if (b & 1) r *= a;
-  return r;
-}
-__device__ __forceinline__ float power(float a, float b) { return b == 2.0f ? a * a : b == 0.5f ? sqrtf(a) : powf(a, b); }
-__device__ __forceinline__ double power(double a, double b) { return pow(a, b); }
+template <typename A, typename B> struct Power {
+  static __device__ __forceinline__ A of(A a, B b) {
+    if (b < 0) return a == 1 ? A(1) : a == A(-1) ? (b & 1 ? a : A(1)) : A(0);
+    A r = 1;
+    for (; b > 0; b >>= 1, a *= a) if (b & 1) r *= a;
+    return r;
+  }
+};
+template <typename A> struct Power<A, float> {
+  static __device__ __forceinline__ A of(A a, float b) { return (A)powf((float)a, b); }
+};
+template <typename A> struct Power<A, double> {
+  static __device__ __forceinline__ A of(A a, double b) { return (A)pow((double)a, b); }
+};
+template <typename B> struct Power<float, B> {
+  static __device__ __forceinline__ float of(float a, B b) { return powf(a, (float)b); }
+};
+template <typename B> struct Power<double, B> {
+  static __device__ __forceinline__ double of(double a, B b) { return pow(a, (double)b); }
+};
+template <> struct Power<float, float> {
+  static __device__ __forceinline__ float of(float a, float b) {
+    return b == 2.0f ? a * a : b == 0.5f ? sqrtf(a) : powf(a, b);
+  }
+};
+template <> struct Power<double, float> {
+  static __device__ __forceinline__ double of(double a, float b) { return pow(a, (double)b); }
+};
+template <> struct Power<float, double> {
+  static __device__ __forceinline__ float of(float a, double b) { return (float)pow((double)a, b); }
+};
+template <> struct Power<double, double> {
+  static __device__ __forceinline__ double of(double a, double b) { return pow(a, b); }
+};
+template <typename A, typename B> __device__ __forceinline__ A power(A a, B b) { return Power<A, B>::of(a, b); }
 )";
   return kText;
 }
@@ -269,7 +309,7 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
                      loaded(leaf.type, format("a{}[{}]", l, where)));
       element += format("    const {0} v{1} = s{1};\n", compute_type(leaf.type), l);
     } else if (vector > 1 && !repeats) {
-      body += format("  const Pack<{0}, {1}> p{2} = *(const Pack<{0}, {1}>*)(a{2} + {3});\n", type, vector, l, where);
+      body += format("  const Pack<{0}, {1}> p{2} = *(const Pack<{0}, {1}>*)(a{2} + ({3}));\n", type, vector, l, where);
       element +=
           format("    const {} v{} = {};\n", compute_type(leaf.type), l, loaded(leaf.type, format("p{}.v[j]", l)));
     } else {
@@ -285,8 +325,12 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
     std::vector<std::string> arguments;
     for (int argument : kernel.steps[s].arguments)
       arguments.push_back(argument >= 0 ? format("v{}", argument) : format("t{}", ~argument));
-    element += format("    const {} t{} = {};\n", compute_type(kernel.steps[s].type), s,
-                      fill_in(kernel.steps[s].expression, arguments));
+    // Whole numbers wrap at every step, as if each were stored.
+    const DataType type = kernel.steps[s].type;
+    const bool narrow = is_narrow(type);
+    element +=
+        format("    const {} t{} = {}{}{};\n", compute_type(type), s, narrow ? format("({})(", storage_type(type)) : "",
+               fill_in(kernel.steps[s].expression, arguments), narrow ? ")" : "");
   }
   const std::string result = kernel.steps.empty() ? "v0" : format("t{}", kernel.steps.size() - 1);
   const std::string type = storage_type(kernel.type);
@@ -318,6 +362,34 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
   return generated;
 }
 
+namespace {
+
+// The least and the greatest number of a type, as text.
+std::pair<std::string, std::string> limits_of(DataType type) {
+  switch (type) {
+    case DataType::kInt64:
+      return {"(-9223372036854775807LL - 1)", "9223372036854775807LL"};
+    case DataType::kUint64:
+      return {"0", "18446744073709551615ULL"};
+    case DataType::kInt32:
+      return {"(-2147483647 - 1)", "2147483647"};
+    case DataType::kUint32:
+      return {"0", "4294967295u"};
+    case DataType::kInt16:
+      return {"(-32768)", "32767"};
+    case DataType::kUint16:
+      return {"0", "65535u"};
+    case DataType::kInt8:
+      return {"(-128)", "127"};
+    case DataType::kUint8:
+      return {"0", "255u"};
+    default:
+      return {"-infinity_()", "infinity_()"};
+  }
+}
+
+}  // namespace
+
 Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel) {
   const std::string type = compute_type(kernel.type);
   TENON_UNSUPPORTED_IF(type.empty() || kernel.type == DataType::kBool || compute_type(kernel.out_type).empty(),
@@ -326,20 +398,16 @@ Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel) {
     std::string_view name;
     const char *start, *take, *join, *end;
   };
-  const std::string lowest = kernel.type == DataType::kInt32   ? "(-2147483647 - 1)"
-                             : kernel.type == DataType::kInt64 ? "(-9223372036854775807LL - 1)"
-                                                               : "-infinity_()";
-  const std::string highest = kernel.type == DataType::kInt32   ? "2147483647"
-                              : kernel.type == DataType::kInt64 ? "9223372036854775807LL"
-                                                                : "infinity_()";
-  const Kind kinds[] = {{"sum", "0", "acc + v", "acc + v", "acc"},
-                        {"mean", "0", "acc + v", "acc + v", "acc / COUNT"},
-                        {"max", "LOWEST", "max_of(acc, v)", "max_of(acc, v)", "acc"},
-                        {"min", "HIGHEST", "min_of(acc, v)", "min_of(acc, v)", "acc"},
-                        {"prod", "1", "acc * v", "acc * v", "acc"},
-                        {"l1", "0", "acc + (v < 0 ? -v : v)", "acc + v", "acc"},
-                        {"l2", "0", "acc + v * v", "acc + v", "sqrtf(acc)"},
-                        {"sum_square", "0", "acc + v * v", "acc + v", "acc"}};
+  const auto [lowest, highest] = limits_of(kernel.type);
+  const Kind kinds[] = {
+      {"sum", "0", "acc + v", "acc + v", "acc"},
+      {"mean", "0", "acc + v", "acc + v", "acc / COUNT"},
+      {"max", "LOWEST", "max_of(acc, v)", "max_of(acc, v)", "acc"},
+      {"min", "HIGHEST", "min_of(acc, v)", "min_of(acc, v)", "acc"},
+      {"prod", "1", "acc * v", "acc * v", "acc"},
+      {"l1", "0", "acc + (v < 0 ? -v : v)", "acc + v", "acc"},
+      {"l2", "0", "acc + v * v", "acc + v", kernel.type == DataType::kDouble ? "sqrt(acc)" : "sqrtf(acc)"},
+      {"sum_square", "0", "acc + v * v", "acc + v", "acc"}};
   const Kind* kind = nullptr;
   for (const Kind& candidate : kinds)
     if (candidate.name == kernel.kind) kind = &candidate;

@@ -43,7 +43,7 @@ TEST(GenerateElementwise, ABroadcastRowIsReadByItsOwnStride) {
   const auto kernel = generate_elementwise(add_of(DataType::kFloat, {4, 6}, {6, 1}, {0, 1}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_THAT(kernel->source, HasSubstr("Pack<float, 2>"));  // 6 is no multiple of 4
-  EXPECT_THAT(kernel->source, HasSubstr("(a1 + i1)"));
+  EXPECT_THAT(kernel->source, HasSubstr("(a1 + (i1))"));
   expect_compiles(*kernel);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "base/format.h"
@@ -36,7 +37,7 @@ constexpr std::array kRows = {
     Row{"Where", "$0 ? $1 : $2", "$0 ? $1 : $2"},
     Row{"Neg", "-$0", "-$0"},
     Row{"Abs", "fabsf($0)", "$0 < 0 ? -$0 : $0"},
-    Row{"Sign", "(float)(($0 > 0) - ($0 < 0))", "($0 > 0) - ($0 < 0)"},
+    Row{"Sign", "$0 > 0 ? 1.0f : $0 < 0 ? -1.0f : $0", "($0 > 0) - ($0 < 0)"},
     Row{"Exp", "expf($0)", nullptr},
     Row{"Log", "logf($0)", nullptr},
     Row{"Sqrt", "sqrtf($0)", nullptr},
@@ -56,12 +57,11 @@ constexpr std::array kRows = {
     Row{"Mish", "$0 * tanhf($0 > 20.0f ? $0 : log1pf(expf($0)))", nullptr},
     Row{"PRelu", "$0 < 0 ? $0 * $1 : $0", nullptr},
     Row{"IsNaN", "$0 != $0", nullptr},
-    Row{"IsInf", "fabsf($0) == infinity_()", nullptr},
     Row{"Mod", "fmodf($0, $1)", "python_mod($0, $1)"},
 };
 
 // Handled by code below: their expression depends on attributes or on how many inputs there are.
-constexpr std::array<std::string_view, 21> kOthers = {"Cast",
+constexpr std::array<std::string_view, 22> kOthers = {"Cast",
                                                       "Clip",
                                                       "Min",
                                                       "Max",
@@ -80,6 +80,7 @@ constexpr std::array<std::string_view, 21> kOthers = {"Cast",
                                                       "Pad",
                                                       "BatchNormalization",
                                                       "Celu",
+                                                      "IsInf",
                                                       "QuantizeLinear",
                                                       "DequantizeLinear"};
 
@@ -97,6 +98,21 @@ std::string number(float value) {
   if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
   if (std::isinf(value)) return value > 0 ? "infinity_()" : "(-infinity_())";
   return format("({:.9e}f)", value);
+}
+
+// An expression of floats as one of doubles: functions and numbers lose the letter that makes them float's. What ends
+// in "_of" is for any type.
+std::string in_doubles(const std::string& expression) {
+  std::string text;
+  for (size_t i = 0; i < expression.size(); ++i) {
+    const bool letter = expression[i] == 'f' && i > 0 && std::isalnum(static_cast<unsigned char>(expression[i - 1]));
+    const char next = i + 1 < expression.size() ? expression[i + 1] : ' ';
+    const bool number = letter && std::isdigit(static_cast<unsigned char>(expression[i - 1])) != 0;
+    const bool ours = i > 1 && expression.compare(i - 2, 2, "_o") == 0;
+    if (letter && !ours && (next == '(' || (number && std::isalnum(static_cast<unsigned char>(next)) == 0))) continue;
+    text += expression[i];
+  }
+  return text;
 }
 
 // Strides of an operand over the dimensions of the output, 0 where it broadcasts.
@@ -132,7 +148,8 @@ class Chain {
   }
 
  private:
-  Result<int> step(DataType type, std::string expression, std::vector<int> arguments) {
+  Result<int> step(DataType type, std::string expression, std::vector<int> arguments, bool doubles = false) {
+    if (doubles || type == DataType::kDouble) expression = in_doubles(expression);
     kernel_.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
     return ~static_cast<int>(kernel_.steps.size() - 1);
   }
@@ -179,7 +196,16 @@ class Chain {
     if (node.op_type == "Clip") return clip(node, type);
     if (node.op_type == "Cast" || node.op_type == "CastLike") {
       TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
-      return step(type, type == DataType::kBool ? "$0 != 0" : format("({})$0", compute_type(type)), {x});
+      std::string text = type == DataType::kBool ? "$0 != 0" : format("({})$0", compute_type(type));
+      // Below zero whole numbers wrap, as they do on the host; straight from a float they would stop at zero.
+      if (is_float(input_type) && (type == DataType::kUint8 || type == DataType::kUint16 || type == DataType::kUint32))
+        text = format("({})(long long)$0", compute_type(type));
+      // What a cast to 16 bits cuts off, infinities above all, is meant.
+      if (to_.options().half == DataType::kUndefined && type == DataType::kFloat16)
+        text = "from_half(to_half(" + text + "))";
+      if (to_.options().half == DataType::kUndefined && type == DataType::kBfloat16)
+        text = "from_bfloat(to_bfloat(" + text + "))";
+      return step(type, std::move(text), {x});
     }
     if (node.op_type == "Min" || node.op_type == "Max" || node.op_type == "Sum" || node.op_type == "Mean")
       return variadic(node, type);
@@ -190,7 +216,7 @@ class Chain {
       arguments.push_back(argument);
     }
     TENON_TRY_ASSIGN(std::string expression, expression_of(node, node.op_type == "Where" ? type : input_type));
-    return step(type, std::move(expression), std::move(arguments));
+    return step(type, std::move(expression), std::move(arguments), input_type == DataType::kDouble);
   }
 
   // A scale or a zero point: one number, or one for each place of a dimension.
@@ -237,6 +263,11 @@ class Chain {
       Epilogue epilogue{.activation = node.string_or("approximate", "none") == "tanh" ? Activation::kGeluTanh
                                                                                       : Activation::kGelu};
       return activation_expression(epilogue, "$0");
+    }
+    if (node.op_type == "IsInf" && is_float(type)) {
+      const bool negative = node.int_or("detect_negative", 1) != 0, positive = node.int_or("detect_positive", 1) != 0;
+      if (negative && positive) return std::string("fabsf($0) == infinity_()");
+      return std::string(positive ? "$0 == infinity_()" : negative ? "$0 == -infinity_()" : "false");
     }
     if (node.op_type == "Mod" && is_float(type) && node.int_or("fmod", 0) == 0)
       return unsupported("{} takes the remainder of floats.", to_.label(node));
@@ -307,11 +338,13 @@ class Chain {
       int64_t axis = i < axes.size() ? axes[i] : static_cast<int64_t>(i);
       if (axis < 0) axis += read.shape.rank();
       TENON_INVALID_IF(axis < 0 || axis >= read.shape.rank(), "{} has a bad axis.", to_.label(node));
-      const int64_t step = i < steps.size() ? steps[i] : 1, dim = read.shape[static_cast<int>(axis)];
+      const int64_t dim = read.shape[static_cast<int>(axis)];
+      int64_t step = i < steps.size() ? steps[i] : 1;
       const int64_t start = starts[i] < 0 ? starts[i] + dim : starts[i];
       int64_t& stride = part.strides[static_cast<size_t>(axis)];
       part.offset += std::clamp<int64_t>(start, 0, std::max<int64_t>(step < 0 ? dim - 1 : dim, 0)) * stride;
-      TENON_UNSUPPORTED_IF(step < 0, "{} goes backwards.", to_.label(node));
+      // A step past everything is taken once at most.
+      step = std::clamp<int64_t>(step, -std::max<int64_t>(dim, 1), std::max<int64_t>(dim, 1));
       stride *= step;
     }
     return leaf(tensor, std::move(part));
@@ -369,11 +402,22 @@ class Chain {
     }
     if (node.input(2) != kNoValue) {
       const ConstantRef& fill = to_.constant(node.inputs[2]);
-      TENON_UNSUPPORTED_IF(fill == nullptr || !is_float(fill->type) || floats_of(*fill).size() != 1,
+      TENON_UNSUPPORTED_IF(fill == nullptr || fill->shape.element_count() != 1,
                            "{} pads with a value that is only known at run time.", to_.label(node));
-      part.fill = number(floats_of(*fill)[0]);
+      TENON_TRY_ASSIGN(part.fill, constant_text(node, *fill));
     }
     return leaf(tensor, std::move(part));
+  }
+
+  // One number of a constant as the kernels write it.
+  Result<std::string> constant_text(const Node& node, const Constant& constant) {
+    if (is_float(constant.type)) return number(floats_of(constant)[0]);
+    if (constant.type == DataType::kInt64) return format("{}LL", constant.as<int64_t>()[0]);
+    if (constant.type == DataType::kInt32) return format("{}", constant.as<int32_t>()[0]);
+    if (constant.type == DataType::kUint8 || constant.type == DataType::kBool)
+      return format("{}", static_cast<int>(constant.as<uint8_t>()[0]));
+    if (constant.type == DataType::kInt8) return format("{}", static_cast<int>(constant.as<int8_t>()[0]));
+    return unsupported("{} pads with {}.", to_.label(node), data_type_name(constant.type));
   }
 
   Result<int> batch_norm(const Node& node) {

@@ -90,6 +90,7 @@ Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_
   Shape shape = tensor.shape;
   shape[1] = channels;
   TENON_TRY_ASSIGN(const TensorId padded, to.program().add_tensor(tensor.type, shape, DeviceLayout::kChannelsLast));
+  if (tensor.shape.element_count() == 0) return padded;
   if (tensor.layout == DeviceLayout::kPlain &&
       (channels == 4 || channels * static_cast<int64_t>(data_type_size(tensor.type)) == 16)) {
     to.program().add_op(

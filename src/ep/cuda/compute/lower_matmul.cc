@@ -1,6 +1,7 @@
 // Matrix products: with constant weights as a convolution of single pixels, otherwise through cuBLASLt.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
@@ -74,6 +75,18 @@ void pack_matrix(const Constant& from, bool transposed, DataType type, bool tf32
     }
 }
 
+// A sum of nothing.
+Status fill_zeros(Lowering& to, const Node& node, TensorId out) {
+  const DeviceTensor tensor = to.program().tensor(out);
+  return to.add_generated(node, "zeros",
+                          {.dims = {tensor.shape.begin(), tensor.shape.end()},
+                           .type = tensor.type,
+                           .strides = tensor.strides(),
+                           .leaves = {},
+                           .steps = {{.type = tensor.type, .expression = "0", .arguments = {}}}},
+                          {}, {}, out);
+}
+
 Status lower_with_weights(Lowering& to, const Node& node, const Product& product) {
   const Shape a = to.value(product.a).shape(), b = to.value(product.b).shape();
   const int64_t depth = a[a.rank() - 1], columns = product.trans_b ? b[0] : b[1];
@@ -81,7 +94,9 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   ConvParams params;
   params.in_c = params.depth = static_cast<int32_t>(depth);
   params.channels = static_cast<int32_t>(columns);
-  params.pixels = static_cast<int32_t>(depth == 0 ? 0 : a.element_count() / depth);
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < a.rank(); ++i) rows *= a[i];
+  params.pixels = static_cast<int32_t>(rows);
   params.scale = product.alpha;
   ConvTensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(product.a));
@@ -98,20 +113,47 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   if (product.residual != kNoValue) {
     TENON_TRY_ASSIGN(tensors.residual, to.plain(product.residual));
   }
-  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  if (depth != 0) {
+    TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  }
   if (params.pixels == 0 || columns == 0) return Status();
+  if (depth == 0) {
+    TENON_TRY_ASSIGN(const TensorId zeros, to.program().add_tensor(type, to.value(node.outputs[0]).shape()));
+    TENON_TRY(fill_zeros(to, node, zeros));
+    return add_epilogue(to, node, zeros, product.bias, product.residual, product.epilogue);
+  }
   to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, product.epilogue, tensors));
   return Status();
 }
 
-// Elements from one matrix of the batch to the next; an error where the batch is no single stride.
-Result<int64_t> batch_stride(Lowering& to, const Node& node, const Shape& operand, const Shape& y) {
+// Elements from one matrix of the batch to the next; none where the batch is no single stride.
+std::optional<int64_t> batch_stride(const Shape& operand, const Shape& y) {
   int64_t count = 1, wanted = 1;
   for (int i = 0; i + 2 < operand.rank(); ++i) count *= operand[i];
   for (int i = 0; i + 2 < y.rank(); ++i) wanted *= y[i];
   if (count == 1) return int64_t{0};
-  TENON_UNSUPPORTED_IF(count != wanted, "{} broadcasts a part of its batch.", to.label(node));
+  if (count != wanted) return std::nullopt;
   return operand[operand.rank() - 1] * operand[operand.rank() - 2];
+}
+
+// The operand with the whole batch of `y` in memory.
+Result<TensorId> spread_batch(Lowering& to, const Node& node, TensorId operand, const Shape& y) {
+  const DeviceTensor from = to.program().tensor(operand);
+  Shape whole = y;
+  for (int i = 1; i <= 2; ++i) whole[whole.rank() - i] = from.shape[from.shape.rank() - i];
+  TENON_TRY_ASSIGN(const TensorId out, to.program().add_tensor(from.type, whole));
+  const std::vector<int64_t> strides = from.strides();
+  GeneratedLeaf leaf{.type = from.type, .strides = std::vector<int64_t>(static_cast<size_t>(whole.rank()), 0)};
+  const int shift = whole.rank() - from.shape.rank();
+  for (int i = 0; i < from.shape.rank(); ++i)
+    if (from.shape[i] != 1) leaf.strides[static_cast<size_t>(i + shift)] = strides[static_cast<size_t>(i)];
+  TENON_TRY(to.add_generated(node, "spread",
+                             {.dims = {whole.begin(), whole.end()},
+                              .type = from.type,
+                              .strides = to.program().tensor(out).strides(),
+                              .leaves = {std::move(leaf)}},
+                             {operand}, {}, out));
+  return out;
 }
 
 Status lower_batch(Lowering& to, const Node& node, const Product& product) {
@@ -127,15 +169,17 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
   problem.depth = a[a.rank() - 1];
   problem.scale = product.alpha;
   for (int i = 0; i + 2 < y.rank(); ++i) problem.batch *= y[i];
-  TENON_TRY_ASSIGN(problem.x_stride, batch_stride(to, node, a, y));
-  TENON_TRY_ASSIGN(problem.w_stride, batch_stride(to, node, b, y));
+  const int64_t a_matrix = a[a.rank() - 1] * a[a.rank() - 2], b_matrix = b[b.rank() - 1] * b[b.rank() - 2];
+  const std::optional<int64_t> x_stride = batch_stride(a, y), w_stride = batch_stride(b, y);
+  problem.x_stride = x_stride.value_or(a_matrix);
+  problem.w_stride = w_stride.value_or(b_matrix);
   if (problem.w_stride == 0 && problem.x_stride != 0) {
     problem.rows *= problem.batch;
     problem.batch = 1;
   }
   problem.y_stride = problem.rows * problem.columns;
-  TENON_TRY_ASSIGN(const TensorId x, to.plain(product.a));
-  TENON_TRY_ASSIGN(const TensorId w, to.plain(product.b));
+  TENON_TRY_ASSIGN(TensorId x, to.plain(product.a));
+  TENON_TRY_ASSIGN(TensorId w, to.plain(product.b));
   const bool plain_epilogue =
       product.bias == kNoValue && product.residual == kNoValue && product.epilogue.activation == Activation::kNone;
   TensorId out = kNoTensor;
@@ -145,8 +189,17 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
     TENON_TRY_ASSIGN(out, to.program().add_tensor(problem.type, y));
   }
   if (y.element_count() == 0) return Status();
-  TENON_UNSUPPORTED_IF(problem.depth == 0, "{} sums nothing.", to.label(node));
-  to.program().add_op(std::make_unique<ProductOp>(node.name, problem, x, w, out));
+  if (problem.depth == 0) {
+    TENON_TRY(fill_zeros(to, node, out));
+  } else {
+    if (!x_stride) {
+      TENON_TRY_ASSIGN(x, spread_batch(to, node, x, y));
+    }
+    if (!w_stride) {
+      TENON_TRY_ASSIGN(w, spread_batch(to, node, w, y));
+    }
+    to.program().add_op(std::make_unique<ProductOp>(node.name, problem, x, w, out));
+  }
   if (plain_epilogue) return Status();
   return add_epilogue(to, node, out, product.bias, product.residual, product.epilogue);
 }

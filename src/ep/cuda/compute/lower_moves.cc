@@ -20,6 +20,12 @@ Result<int> axis_of(Lowering& to, const Node& node, int64_t fallback, int rank) 
 Status lower_reshape(Lowering& to, const Node& node) {
   for (size_t i = 1; i < node.outputs.size(); ++i)
     TENON_UNSUPPORTED_IF(node.outputs[i] != kNoValue, "{} has a second output.", to.label(node));
+  // Dropout trains where its third input says so.
+  if (const ValueId training = node.op_type == "Dropout" ? node.input(2) : kNoValue; training != kNoValue) {
+    const ConstantRef& held = to.constant(training);
+    TENON_UNSUPPORTED_IF(held == nullptr || held->size_bytes != 1 || held->data[0] != std::byte{0},
+                         "{} may drop elements.", to.label(node));
+  }
   TENON_UNSUPPORTED_IF(!to.value(node.outputs[0]).fully_known(), "The shape of {} is only known at run time.",
                        to.label(node));
   const Shape shape = to.value(node.outputs[0]).shape();

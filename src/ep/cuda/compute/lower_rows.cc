@@ -88,8 +88,10 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   for (int i = axis; i < x.rank(); ++i) columns *= x[i];
   for (ValueId id : {scale, bias}) {
     if (id == kNoValue) continue;
-    TENON_UNSUPPORTED_IF(to.constant(id) == nullptr || to.value(id).shape().element_count() != columns,
-                         "The scale or bias of {} is no constant row.", to.label(node));
+    TENON_UNSUPPORTED_IF(to.constant(id) == nullptr, "The scale or bias of {} is only known at run time.",
+                         to.label(node));
+    TENON_INVALID_IF(to.value(id).shape().element_count() != columns, "{} scales rows of {} elements by {}.",
+                     to.label(node), columns, to.value(id).shape().to_string());
   }
   for (size_t i = 1; i < node.outputs.size() && !internal; ++i)
     TENON_UNSUPPORTED_IF(node.outputs[i] != kNoValue, "{} also gives its mean or deviation.", to.label(node));
@@ -196,20 +198,25 @@ Status lower_reduction(Lowering& to, const Node& node) {
   }
   if (node.op_type == "GlobalMaxPool")
     for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
-  const bool nothing = axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0;
-  if (nothing) return lower_reshape(to, node);
-  std::vector<bool> reduced(static_cast<size_t>(x.rank()), axes.empty());
+  // Without axes nothing is reduced, but each element is still squared, or its sign taken.
+  const bool nothing = !arg && axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0;
+  const bool changes = node.op_type == "ReduceL1" || node.op_type == "ReduceL2" || node.op_type == "ReduceSumSquare";
+  if (nothing && !changes) {
+    TENON_TRY_ASSIGN(const TensorId same, to.any(node.inputs[0]));
+    to.alias(node.outputs[0], same);
+    return Status();
+  }
+  std::vector<bool> reduced(static_cast<size_t>(x.rank()), axes.empty() && !nothing);
   for (int64_t axis : axes) {
     TENON_TRY_ASSIGN(const int wrapped, axis_of(to, node, axis, x.rank()));
     reduced[static_cast<size_t>(wrapped)] = true;
   }
   // The mean of whole images has a kernel of its own.
   const bool images = x.rank() == 4 && !reduced[0] && !reduced[1] && reduced[2] && reduced[3];
-  if (images && node.op_type == "ReduceMean" && is_kernel_float(type)) {
+  if (images && node.op_type == "ReduceMean" && is_kernel_float(type) && x.element_count() != 0) {
     TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
     TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
     PoolParams params{.in_h = narrow(x[2]), .in_w = narrow(x[3]), .channels = narrow(x[1]), .average = 1};
-    if (x.element_count() == 0) return Status();
     to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), true, from, out));
     return Status();
   }

@@ -1,7 +1,10 @@
 #include "ep/cuda/compute/rewrites.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+
+#include "ep/cuda/compute/lowering.h"
 
 #include "plan/pass_rewriter.h"
 
@@ -114,6 +117,138 @@ bool product_of_rows(Rewriter& rewriter, size_t index) {
   return true;
 }
 
+// Gemm whose first input is turned, or that adds something other than a constant row: its parts. Decided by what never
+// depends on sizes, so that a claim holds for all of them.
+bool parts_of_gemm(Rewriter& rewriter, size_t index) {
+  const Node node = rewriter.node(index);
+  if (node.op_type != "Gemm" || !node.domain.empty()) return false;
+  const bool turned = node.int_or("transA", 0) != 0;
+  const float beta = node.float_or("beta", 1);
+  const ConstantRef bias = rewriter.constant(node.input(2)), weights = rewriter.constant(node.inputs[1]);
+  const bool added = node.input(2) != kNoValue;
+  bool row = bias != nullptr && beta == 1 && bias->shape.rank() >= 1;
+  if (row) {
+    const int64_t columns = bias->shape[bias->shape.rank() - 1];
+    row = bias->shape.element_count() == columns && columns != 1 && columns != 0;
+    if (weights != nullptr && weights->shape.rank() == 2 && weights->shape[node.int_or("transB", 0) != 0 ? 0 : 1] == 1)
+      row = bias->shape.element_count() == 1;
+  }
+  if (!turned && (!added || row)) return false;
+  const DataType type = rewriter.value(node.outputs[0]).type;
+  if (added && !row && type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16)
+    return false;
+  const auto value_like = [&](ValueId like, const char* what) {
+    Value made = rewriter.value(like);
+    made.name = node.name + ":" + rewriter.value(node.outputs[0]).name + what;
+    made.constant = nullptr;
+    return made;
+  };
+  Node product = node;
+  if (turned) {
+    Value a = value_like(node.inputs[0], ":turned");
+    if (a.dims.size() == 2) std::swap(a.dims[0], a.dims[1]);
+    const ValueId id = rewriter.add_value(std::move(a));
+    Node transpose = make_node("Transpose", 13, node.name, {node.inputs[0]}, {id});
+    transpose.set_ints("perm", {1, 0});
+    rewriter.insert_before(index, std::move(transpose));
+    product.inputs[0] = id;
+    product.set_int("transA", 0);
+  }
+  if (added && !row) {
+    const ValueId bare = rewriter.add_value(value_like(node.outputs[0], ":product"));
+    product.inputs.resize(2);
+    product.outputs = {bare};
+    ValueId addend = node.inputs[2];
+    if (beta != 1) {
+      std::byte* bytes = nullptr;
+      Result<ConstantRef> factor = make_constant(type, Shape{}, &bytes);
+      if (!factor.ok()) return false;
+      store_floats({&beta, 1}, type, bytes);
+      const ValueId by = rewriter.add_constant(node.name + ":beta", *std::move(factor));
+      Value scaled = value_like(node.inputs[2], ":addend");
+      const ValueId to = rewriter.add_value(std::move(scaled));
+      rewriter.insert_before(index, make_node("Mul", 14, node.name, {addend, by}, {to}));
+      addend = to;
+    }
+    rewriter.insert_before(index, std::move(product));
+    rewriter.replace(index, make_node("Add", 14, node.name, {bare, addend}, node.outputs));
+    return true;
+  }
+  rewriter.replace(index, std::move(product));
+  return true;
+}
+
+// A product with a vector: of a matrix of one row, or one column.
+bool product_of_vector(Rewriter& rewriter, size_t index) {
+  const Node node = rewriter.node(index);
+  if (node.op_type != "MatMul" || !node.domain.empty()) return false;
+  const Value &a = rewriter.value(node.inputs[0]), &b = rewriter.value(node.inputs[1]);
+  if (!a.has_rank || !b.has_rank || (a.dims.size() != 1 && b.dims.size() != 1)) return false;
+  Node product = node;
+  std::vector<int64_t> axes;
+  const auto widen = [&](size_t input, int64_t axis) {
+    const ValueId from = node.inputs[input];
+    Value wide = rewriter.value(from);
+    wide.name = node.name + ":" + wide.name + (input == 0 ? ":row" : ":column");
+    wide.constant = nullptr;
+    wide.dims.insert(wide.dims.begin() + axis, Dim{.value = 1, .symbol = {}});
+    const ValueId id = rewriter.add_value(std::move(wide));
+    const ValueId at = rewriter.add_constant(node.name + ":axis", make_int64_constant(std::array<int64_t, 1>{axis}));
+    rewriter.insert_before(index, make_node("Unsqueeze", 13, node.name, {from, at}, {id}));
+    product.inputs[input] = id;
+  };
+  if (a.dims.size() == 1) axes.push_back(-2);
+  if (b.dims.size() == 1) axes.push_back(-1);
+  const bool row = a.dims.size() == 1, column = b.dims.size() == 1;
+  Value matrix = rewriter.value(node.outputs[0]);
+  matrix.name = node.name + ":" + matrix.name + ":matrix";
+  matrix.has_rank = false;
+  matrix.dims.clear();
+  if (row) widen(0, 0);
+  if (column) widen(1, 1);
+  const ValueId whole = rewriter.add_value(std::move(matrix));
+  product.outputs = {whole};
+  rewriter.insert_before(index, std::move(product));
+  const ValueId at = rewriter.add_constant(node.name + ":axes", make_int64_constant(axes));
+  rewriter.replace(index, make_node("Squeeze", 13, node.name, {whole, at}, node.outputs));
+  return true;
+}
+
+// Softmax over a dimension in the middle: over the last one of the turned tensor. Over channels there are rows already.
+bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
+  const Node node = rewriter.node(index);
+  if ((node.op_type != "Softmax" && node.op_type != "LogSoftmax") || !node.domain.empty() || node.since_version < 13)
+    return false;
+  const Value& x = rewriter.value(node.inputs[0]);
+  if (!x.has_rank) return false;
+  const auto rank = static_cast<int64_t>(x.dims.size());
+  int64_t axis = node.int_or("axis", -1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank - 1 || (axis == 1 && rank >= 3)) return false;
+  std::vector<int64_t> perm;
+  for (int64_t i = 0; i < rank; ++i) perm.push_back(i == axis ? rank - 1 : i == rank - 1 ? axis : i);
+  const auto turned = [&](const char* what) {
+    Value made = rewriter.value(node.inputs[0]);
+    made.name = node.name + ":" + rewriter.value(node.outputs[0]).name + what;
+    made.constant = nullptr;
+    std::swap(made.dims[static_cast<size_t>(axis)], made.dims.back());
+    return rewriter.add_value(std::move(made));
+  };
+  const ValueId before = turned(":turned"), after = turned(":rows");
+  Node first = make_node("Transpose", 13, node.name, {node.inputs[0]}, {before});
+  first.set_ints("perm", perm);
+  Node softmax = node;
+  softmax.inputs = {before};
+  softmax.outputs = {after};
+  softmax.set_int("axis", -1);
+  Node last = make_node("Transpose", 13, node.name, {after}, node.outputs);
+  last.set_ints("perm", perm);
+  rewriter.insert_before(index, std::move(first));
+  rewriter.insert_before(index, std::move(softmax));
+  rewriter.replace(index, std::move(last));
+  return true;
+}
+
 // GatherND of whole elements at constant places: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
@@ -162,7 +297,8 @@ Status run_rewrites(Graph& graph) {
   for (size_t i = 0; i < rewriter.size(); ++i) {
     if (rewriter.erased(i)) continue;
     (void)(guarded_softmax(rewriter, i) || hoist_factors(rewriter, i) || transpose_of_heads(rewriter, i) ||
-           product_of_rows(rewriter, i) || flat_gather(rewriter, i));
+           product_of_rows(rewriter, i) || flat_gather(rewriter, i) || parts_of_gemm(rewriter, i) ||
+           product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
   }
   rewriter.finish();
   return Status();
