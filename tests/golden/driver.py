@@ -20,6 +20,7 @@ class Case:
 class Outcome:
     status: str  # "ok", "<code>: <message>", or "crashed"
     outputs: list  # arrays
+    claimed: dict = dataclasses.field(default_factory=dict)  # EP -> operators, where there is one
 
     @property
     def ok(self):
@@ -87,12 +88,15 @@ def _read(folder):
         kind, *fields = line.split("\t")
         if kind == "begin":
             arrays = []
-            outcomes[fields[0]] = Outcome("crashed", [])
+            name = fields[0]
+            outcomes[name] = Outcome("crashed", [])
         elif kind == "output":
             dtype = onnx.helper.tensor_dtype_to_np_dtype(int(fields[0]))
             shape = tuple(int(dim) for dim in fields[1].split(",") if dim)
             begin, size = int(fields[2]), int(fields[3])
             arrays.append(np.frombuffer(data[begin:begin + size], dtype=dtype).reshape(shape))
+        elif kind == "claimed":
+            outcomes[name].claimed.setdefault(fields[0], []).extend(fields[1].split())
         elif kind == "done":
-            outcomes[fields[0]] = Outcome(fields[1], arrays)
+            outcomes[name] = Outcome(fields[1], arrays, outcomes[name].claimed)
     return outcomes

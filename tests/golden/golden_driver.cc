@@ -1,19 +1,22 @@
 // Runs many cases in one process: golden_driver CASES BLOB RESULTS OUTPUT_BLOB [--threads=N] [--no-winograd]
-// [--guarded].
+// [--guarded] [--plugin=NAME=LIBRARY] [--ep=NAME] [--ep-option=KEY=VALUE].
 //
 // CASES is text, fields separated by tabs, one line each:
 //   case NAME path PATH | case NAME blob OFFSET BYTES     the model
 //   input NAME TYPE DIMS OFFSET                           DIMS: 2,3 or empty; the bytes lie in BLOB
 //   output TYPE DIMS                                      one an output, in order; `any` for what is not compared
-// RESULTS has for each case a line `begin NAME`, then `output TYPE DIMS OFFSET BYTES` for each output (bytes in
-// OUTPUT_BLOB), then `done NAME ok` or `done NAME <status code> <message>`.
+// RESULTS has for each case a line `begin NAME`, with --ep one `claimed EP OPERATORS` for each part that an EP has,
+// then `output TYPE DIMS OFFSET BYTES` for each output (bytes in OUTPUT_BLOB), then `done NAME ok` or `done NAME
+// <status code> <message>`. With --ep the EP comes first, and outputs are copied to host memory.
 // --guarded puts each input and output at the end of its own pages, imported as external memory, with an unreadable
 // page behind; bytes before an output must stay what they were.
 #include <sys/mman.h>
+#include <tenon/ep.h>
 #include <tenon/external_memory.h>
 #include <tenon/session.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -41,6 +44,7 @@ struct Options {
   int threads = 1;
   bool winograd = true;
   bool guarded = false;
+  std::vector<tenon::EpChoice> eps = {};
 };
 
 struct Value {
@@ -165,6 +169,7 @@ class Driver {
     std::fprintf(results_, "begin\t%s\n", asked.name.c_str());
     std::fflush(results_);
     const Status status = run_case(asked);
+    std::fflush(outputs_);
     std::string text = status.to_string();
     for (char& c : text)
       if (c == '\n' || c == '\t') c = ' ';
@@ -177,10 +182,17 @@ class Driver {
     tenon::SessionOptions options;
     options.pool = pool_;
     options.winograd = options_.winograd;
+    options.eps = options_.eps;
     auto session = asked.path.empty() ? tenon::Session::load_from_bytes(
                                             {blob_.data() + asked.model_offset, asked.model_bytes}, options)
                                       : tenon::Session::load(asked.path, options);
     if (!session.ok()) return std::move(session).status();
+    for (const tenon::EpAssignment& part : (*session)->assignments()) {
+      if (options_.eps.empty()) break;
+      std::fprintf(results_, "claimed\t%s\t", part.ep_name.c_str());
+      for (const auto& node : part.nodes) std::fprintf(results_, "%s ", node.op_type.c_str());
+      std::fprintf(results_, "\n");
+    }
     auto binding = (*session)->make_binding();
     if (!binding.ok()) return std::move(binding).status();
 
@@ -214,6 +226,8 @@ class Driver {
         DRIVER_TRY(binding->bind_output(names[i].name, *tensor));
       }
     }
+    for (size_t i = 0; i < names.size() && !options_.eps.empty(); ++i)
+      DRIVER_TRY(binding->bind_output_auto(i, tenon::MemoryPlace{}));
     DRIVER_TRY((*session)->run(*binding));
     std::vector<std::vector<std::byte>> first;
     for (size_t i = 0; i < names.size(); ++i) {
@@ -268,8 +282,11 @@ std::vector<std::byte> read_file(const char* path) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fprintf(stderr, "usage: %s CASES BLOB RESULTS OUTPUT_BLOB [--threads=N] [--no-winograd] [--guarded]\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s CASES BLOB RESULTS OUTPUT_BLOB [--threads=N] [--no-winograd] [--guarded] [--plugin=NAME=LIBRARY] "
+        "[--ep=NAME] [--ep-option=KEY=VALUE]\n",
+        argv[0]);
     return 2;
   }
   Options options;
@@ -281,6 +298,19 @@ int main(int argc, char** argv) {
       options.winograd = false;
     } else if (argument == "--guarded") {
       options.guarded = true;
+    } else if (argument.starts_with("--plugin=") && argument.find('=', 9) != std::string_view::npos) {
+      const size_t equals = argument.find('=', 9);
+      const Status loaded = tenon::register_ep_library(std::string(argument.substr(9, equals - 9)),
+                                                       std::string(argument.substr(equals + 1)));
+      if (!loaded.ok()) {
+        std::fprintf(stderr, "%s\n", loaded.to_string().c_str());
+        return 2;
+      }
+    } else if (argument.starts_with("--ep=")) {
+      options.eps.push_back({.ep_name = std::string(argument.substr(5))});
+    } else if (argument.starts_with("--ep-option=") && !options.eps.empty()) {
+      const size_t equals = std::min(argument.find('=', 12), argument.size() - 1);
+      options.eps.back().options[std::string(argument.substr(12, equals - 12))] = argument.substr(equals + 1);
     } else {
       std::fprintf(stderr, "unknown option %s\n", argv[i]);
       return 2;

@@ -62,64 +62,26 @@ class Compiler final : public RegionCompiler {
       : session_(std::move(session)), context_(std::move(context)) {}
 
   Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
-    const plugin::HostApi& host = session_->host();
-    const int64_t start = monotonic_ns();
-    TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
-    std::vector<bool> claimed = claim_nodes(imported.graph), barriers;
-    for (size_t n = 0; n < claimed.size(); ++n) {
-      barriers.push_back(imported.nodes[n].subgraphs != 0);
-      claimed[n] = claimed[n] && !barriers[n];
-    }
-    const std::vector<int> groups = group_nodes(imported.graph, std::move(claimed), barriers);
-    std::vector<std::vector<const OrtNode*>> parts;
-    for (size_t n = 0; n < groups.size(); ++n) {
-      if (groups[n] < 0) continue;
-      parts.resize(std::max(parts.size(), static_cast<size_t>(groups[n]) + 1));
-      parts[static_cast<size_t>(groups[n])].push_back(imported.nodes[n].node);
-    }
-    for (const std::vector<const OrtNode*>& part : parts) {
-      OrtNodeFusionOptions fusion{};
-      fusion.ort_version_supported = host.version();
-      fusion.drop_constant_initializers = true;
-      TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
-    }
-    TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms.", static_cast<double>(monotonic_ns() - start) / 1e6);
-    return Status();
+    return claim_regions(session_->host(), graph, support);
   }
 
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
-    const plugin::HostApi& host = session_->host();
-    TENON_TRY_ASSIGN(const GraphNode fused, graph_node(host, fused_node));
-    TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
-    Graph region = std::move(imported.graph);
-    std::vector<size_t> arguments;
-    for (size_t i = 0; i < fused.inputs.size(); ++i) {
-      const ValueId id = find_value(region, fused.inputs[i].name);
-      if (id == kNoValue || region.value(id).constant != nullptr) continue;
-      region.inputs.push_back(id);
-      arguments.push_back(i);
-    }
-    for (const GraphValue& output : fused.outputs) {
-      const ValueId id = find_value(region, output.name);
-      TENON_INVALID_IF(id == kNoValue, "Output \"{}\" of the region is made by none of its nodes.", output.name);
-      region.outputs.push_back(id);
-    }
-    TENON_TRY(region.sort_topologically());
-    TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(region)));
+    TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
+    TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(fused.graph)));
     // Where every shape is known already, so is the plan: the first run then waits for nothing.
     std::vector<Shape> shapes;
     for (ValueId id : compiled->region().graph().inputs) {
       const Value& value = compiled->region().graph().value(id);
       if (value.fully_known()) shapes.push_back(value.shape());
     }
-    if (shapes.size() == arguments.size()) {
+    if (shapes.size() == fused.arguments.size()) {
       TENON_TRY(compiled->plan(shapes).status());
       compiled->drop_constants();
     } else {
       TENON_TRY(compiled->own_constants());
     }
     return std::unique_ptr<plugin::CompiledNode>(
-        std::make_unique<RegionNode>(session_, std::move(compiled), std::move(arguments)));
+        std::make_unique<RegionNode>(session_, std::move(compiled), std::move(fused.arguments)));
   }
 
  private:
@@ -128,6 +90,50 @@ class Compiler final : public RegionCompiler {
 };
 
 }  // namespace
+
+Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+  const int64_t start = monotonic_ns();
+  TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
+  std::vector<bool> claimed = claim_nodes(imported.graph), barriers;
+  for (size_t n = 0; n < claimed.size(); ++n) {
+    barriers.push_back(imported.nodes[n].subgraphs != 0);
+    claimed[n] = claimed[n] && !barriers[n];
+  }
+  const std::vector<int> groups = group_nodes(imported.graph, std::move(claimed), barriers);
+  std::vector<std::vector<const OrtNode*>> parts;
+  for (size_t n = 0; n < groups.size(); ++n) {
+    if (groups[n] < 0) continue;
+    parts.resize(std::max(parts.size(), static_cast<size_t>(groups[n]) + 1));
+    parts[static_cast<size_t>(groups[n])].push_back(imported.nodes[n].node);
+  }
+  for (const std::vector<const OrtNode*>& part : parts) {
+    OrtNodeFusionOptions fusion{};
+    fusion.ort_version_supported = host.version();
+    fusion.drop_constant_initializers = true;
+    TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
+  }
+  TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms.", static_cast<double>(monotonic_ns() - start) / 1e6);
+  return Status();
+}
+
+Result<FusedRegion> import_region(const plugin::HostApi& host, const OrtGraph* graph, const OrtNode* fused_node) {
+  TENON_TRY_ASSIGN(const GraphNode fused, graph_node(host, fused_node));
+  TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
+  FusedRegion region{.graph = std::move(imported.graph), .arguments = {}};
+  for (size_t i = 0; i < fused.inputs.size(); ++i) {
+    const ValueId id = find_value(region.graph, fused.inputs[i].name);
+    if (id == kNoValue || region.graph.value(id).constant != nullptr) continue;
+    region.graph.inputs.push_back(id);
+    region.arguments.push_back(i);
+  }
+  for (const GraphValue& output : fused.outputs) {
+    const ValueId id = find_value(region.graph, output.name);
+    TENON_INVALID_IF(id == kNoValue, "Output \"{}\" of the region is made by none of its nodes.", output.name);
+    region.graph.outputs.push_back(id);
+  }
+  TENON_TRY(region.graph.sort_topologically());
+  return region;
+}
 
 Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<CudaSession> session) {
   const CudaOptions& options = session->options();

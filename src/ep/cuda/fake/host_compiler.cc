@@ -1,0 +1,103 @@
+#include "ep/cuda/fake/host_compiler.h"
+
+#include <map>
+
+#include "base/guarded.h"
+#include "ep/cuda/compute/region.h"
+#include "ep/cuda/compute/region_compiler.h"
+#include "ep/cuda/fake/host_program.h"
+
+namespace tenon::cuda::fake {
+
+namespace {
+
+struct Work {
+  std::shared_ptr<HostProgram> program;
+  std::vector<uint64_t> inputs, outputs;
+};
+
+void CUDA_CB run_program(void* argument) {
+  const std::unique_ptr<Work> work(static_cast<Work*>(argument));
+  work->program->run(work->inputs, work->outputs);
+}
+
+class HostNode final : public plugin::CompiledNode {
+ public:
+  HostNode(std::shared_ptr<CudaSession> session, Region region, std::vector<size_t> arguments)
+      : CompiledNode(session->host()),
+        session_(std::move(session)),
+        region_(std::move(region)),
+        arguments_(std::move(arguments)) {}
+
+ private:
+  Result<std::unique_ptr<plugin::ComputeState>> create_state() override {
+    return std::make_unique<plugin::ComputeState>();
+  }
+
+  Result<std::shared_ptr<HostProgram>> program(const std::vector<Shape>& shapes) {
+    auto programs = programs_.lock();
+    std::string key;
+    for (const Shape& shape : shapes) key += shape.to_string();
+    auto& known = (*programs)[key];
+    if (known != nullptr) return known;
+    TENON_TRY_ASSIGN(Program lowered, region_.lower_at(shapes, session_->options().tf32));
+    TENON_TRY_ASSIGN(known, HostProgram::create(std::move(lowered)));
+    return known;
+  }
+
+  Status compute(plugin::ComputeState&, OrtKernelContext* context) override {
+    const plugin::KernelCall call(host(), context);
+    TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call));
+    TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*session_->device()));
+    auto work = std::make_unique<Work>();
+    std::vector<Shape> shapes;
+    for (size_t index : arguments_) {
+      TENON_TRY_ASSIGN(const plugin::TensorArgument input, call.input(index));
+      shapes.push_back(input.shape);
+      work->inputs.push_back(reinterpret_cast<uint64_t>(input.data));
+    }
+    TENON_TRY_ASSIGN(work->program, program(shapes));
+    for (size_t i = 0; i < work->program->outputs(); ++i) {
+      TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(i, work->program->output_shape(i)));
+      work->outputs.push_back(reinterpret_cast<uint64_t>(output.data));
+    }
+    TENON_CUDA_TRY(session_->device()->driver(), LaunchHostFunc, stream.stream->native(), &run_program, work.get());
+    (void)work.release();  // run_program's
+    return stream.synchronous ? stream.stream->synchronize() : Status();
+  }
+
+  const std::shared_ptr<CudaSession> session_;
+  const Region region_;
+  const std::vector<size_t> arguments_;
+  Guarded<std::map<std::string, std::shared_ptr<HostProgram>>> programs_;
+};
+
+class HostCompiler final : public RegionCompiler {
+ public:
+  explicit HostCompiler(std::shared_ptr<CudaSession> session) : session_(std::move(session)) {}
+  Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
+    return claim_regions(session_->host(), graph, support);
+  }
+  Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
+    TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
+    TENON_TRY_ASSIGN(Region region, Region::prepare(std::move(fused.graph)));
+    TENON_TRY(region.own_constants());
+    std::vector<Shape> shapes;
+    for (ValueId id : region.graph().inputs)
+      if (region.graph().value(id).fully_known()) shapes.push_back(region.graph().value(id).shape());
+    if (shapes.size() == fused.arguments.size()) TENON_TRY(region.lower_at(shapes, session_->options().tf32).status());
+    return std::unique_ptr<plugin::CompiledNode>(
+        std::make_unique<HostNode>(session_, std::move(region), std::move(fused.arguments)));
+  }
+
+ private:
+  const std::shared_ptr<CudaSession> session_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RegionCompiler>> make_host_compiler(std::shared_ptr<CudaSession> session) {
+  return std::unique_ptr<RegionCompiler>(std::make_unique<HostCompiler>(std::move(session)));
+}
+
+}  // namespace tenon::cuda::fake

@@ -1,0 +1,39 @@
+// Runs a program's generated kernels on the host: the text that NVRTC would get, compiled by the machine's C++ compiler
+// with CUDA's words defined for one thread at a time. What the kernels compute is so known without a GPU.
+//
+// Threads: run() from any thread, one at a time.
+// Errors: kUnsupported for a program with other kernels than generated ones; kNotFound without a compiler.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ep/cuda/compute/program.h"
+
+namespace tenon::cuda::fake {
+
+class HostProgram {
+ public:
+  static Result<std::shared_ptr<HostProgram>> create(Program program);
+  ~HostProgram();
+  HostProgram(const HostProgram&) = delete;
+  HostProgram& operator=(const HostProgram&) = delete;
+
+  const Shape& output_shape(size_t index) const { return program_.tensor(program_.outputs[index]).shape; }
+  size_t outputs() const { return program_.outputs.size(); }
+  void run(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs);
+
+ private:
+  explicit HostProgram(Program program) : program_(std::move(program)) {}
+  Status compile();
+
+  Program program_;
+  void* library_ = nullptr;
+  std::vector<void (*)(void** parameters, unsigned blocks, unsigned threads)> launchers_;  // null: a copy
+  std::vector<std::vector<std::byte>> constants_;
+  std::vector<std::byte> arena_;
+};
+
+}  // namespace tenon::cuda::fake

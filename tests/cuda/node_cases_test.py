@@ -1,0 +1,132 @@
+"""Every operator that the CUDA EP claims, over the onnx package's node cases and random ones, in stock onnxruntime and in
+our host: the expected result, and that of both CPU EPs.
+
+Without a GPU (TENON_CASES_ON=fake) the claims and the plans are the real ones and generated kernels run on the host; what
+needs other kernels is left to a GPU. `node_cases_test.py --write` makes the list of claims anew."""
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+import pytest
+
+import hosts
+import node_cases
+
+FAKE = os.environ.get("TENON_CASES_ON", "fake") == "fake"
+# Nothing may be rounded to TF32: results are float32's.
+OPTIONS = ["use_tf32=0"]
+HOSTS = ["tenon"]
+try:
+    import onnxruntime
+    HOSTS.append("onnxruntime")
+except ImportError:
+    onnxruntime = None
+
+
+def plugin():
+    """(library, environment) of the plugin, or a reason why there is none."""
+    if not FAKE:
+        return os.environ["TENON_CUDA_PLUGIN"], {}
+    fake = os.environ["TENON_FAKE_CUDA"]
+    return f"{fake}/libtenon_ep_cuda_host.so", {
+        "LD_LIBRARY_PATH": f"{fake}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+
+
+def has_gpu():
+    import ctypes
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def needs_a_gpu(outcome):
+    return FAKE and "The fake driver has no kernel" in outcome.status
+
+
+def same_version():
+    return json.loads(node_cases.CLAIMED.read_text())["onnxruntime_version"] == getattr(onnxruntime, "__version__", "")
+
+
+def wanted_cases(host):
+    cases = node_cases.all_cases()
+    if FAKE:
+        return cases
+    # What no list names is not claimed, which needs no GPU to be seen.
+    return {name: case for name, case in cases.items() if name in node_cases.listed_claims(host)}
+
+
+def run_everywhere(host, folder):
+    cases = wanted_cases(host)
+    library, environment = plugin()
+    return cases, node_cases.HOSTS[host](list(cases.values()), folder, library, OPTIONS, environment)
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """{host: its CPU EP's outcomes}"""
+    wanted = {name: case for host in HOSTS for name, case in wanted_cases(host).items()}
+    # Without a GPU only of those cases that nobody says the results of: golden.nodes compares the others.
+    cases = [case for name, case in wanted.items() if not FAKE or name.startswith("random_")]
+    return {host: node_cases.HOSTS[host](cases, tmp_path_factory.mktemp(f"{host}_cpu")) for host in HOSTS}
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def run(request, tmp_path_factory):
+    if not FAKE and not has_gpu():
+        pytest.skip("there is no CUDA device")
+    return request.param, *run_everywhere(request.param, tmp_path_factory.mktemp(request.param))
+
+
+# Compute: a claim that is lost shows here, and not as a slower model.
+def test_the_list_says_what_is_claimed(run):
+    host, _, outcomes = run
+    if host == "onnxruntime" and not same_version():
+        pytest.skip(f"the list was made with another onnxruntime than {onnxruntime.__version__}")
+    wrong = node_cases.wrong_claims(host, outcomes)
+    assert not wrong, "\n".join(wrong)
+
+
+# Compute: every operator against the CPU EP and ONNX Runtime over the node cases that it claims.
+def test_what_is_claimed_is_right(run, references, record_property):
+    host, cases, outcomes = run
+    wrong = node_cases.wrong_values(host, cases, outcomes, references, needs_a_gpu)
+    checked = sum(name in node_cases.claims(outcomes) and not needs_a_gpu(outcome) for name, outcome in outcomes.items())
+    record_property("node_cases_checked", checked)
+    print(f"{host}: {checked} cases with nodes on the CUDA EP, {len(wrong)} wrong")
+    assert not wrong, "\n".join(wrong)
+    assert checked > 800
+
+
+# The comparison itself finds what is wrong.
+def test_a_difference_is_found():
+    import numpy as np
+    x = np.arange(6, dtype=np.float32)
+    assert node_cases.difference(x, x) is None
+    assert node_cases.difference(x + np.float32(1e-3), x) is not None
+    assert node_cases.difference(x.astype(np.float64), x) is not None
+    assert node_cases.difference(x.reshape(2, 3), x) is not None
+    assert node_cases.difference(np.array([np.nan]), np.array([1.0])) is not None
+    assert node_cases.difference(np.array([np.inf]), np.array([-np.inf])) is not None
+
+
+def write_list():
+    with tempfile.TemporaryDirectory() as folder:
+        listed = {"onnxruntime_version": onnxruntime.__version__}
+        for host in HOSTS:
+            _, outcomes = run_everywhere(host, pathlib.Path(folder))
+            listed[host] = dict(sorted(node_cases.claims(outcomes).items()))
+    text = json.dumps(listed, indent=0)
+    node_cases.CLAIMED.write_text(re.sub(r'",\n"', '", "', text) + "\n")
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        write_list()
+    else:
+        raise SystemExit(pytest.main([__file__, "-q", "-s"]))

@@ -1,0 +1,392 @@
+"""Small models of random shapes, types and attributes, the same each time: what operators have few node cases for.
+Nobody says what they give; the CPU EPs of two hosts do."""
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+import driver
+
+F32, F16, F64, I32, I64, U8, I8, BOOL = (np.float32, np.float16, np.float64, np.int32, np.int64, np.uint8, np.int8,
+                                         np.bool_)
+
+
+class Maker:
+    def __init__(self):
+        self.cases, self.random = [], np.random.default_rng(17)
+
+    def array(self, shape, dtype, low=-4, high=4):
+        if dtype == BOOL:
+            return self.random.integers(0, 2, shape).astype(BOOL)
+        if np.dtype(dtype).kind in "iu":
+            return self.random.integers(max(low, 0) if np.dtype(dtype).kind == "u" else low, high + 1, shape).astype(dtype)
+        return np.asarray(self.random.uniform(low, high, shape)).astype(dtype)
+
+    def integers(self, low, high):
+        return int(self.random.integers(low, high + 1))
+
+    def shape(self, rank, low=1, high=6):
+        return [self.integers(low, high) for _ in range(rank)]
+
+    def add(self, name, nodes, inputs, outputs, constants=None, dynamic=None, opset=18):
+        """`outputs`: {name: type or None where it is the first input's}; dynamic: symbols instead of sizes."""
+        if dynamic is None:
+            dynamic = len(self.cases) % 3 == 2
+        name = f"random_{len(self.cases):03}_{name}"
+        first = next(iter(inputs.values())).dtype
+
+        def dims(key, array):
+            return [f"{key}{i}" for i in range(array.ndim)] if dynamic else list(array.shape)
+        infos = [helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(array.dtype), dims(key, array))
+                 for key, array in inputs.items()]
+        made = [helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(np.dtype(dtype or first)), None)
+                for key, dtype in outputs.items()]
+        held = [numpy_helper.from_array(np.asarray(array), key) for key, array in (constants or {}).items()]
+        graph = helper.make_graph(nodes, name, infos, made, held)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+        self.cases.append(driver.Case(name, model.SerializeToString(), dict(inputs), [None] * len(outputs)))
+
+    def one(self, op, inputs, out=None, constants=None, outputs=1, dynamic=None, opset=18, **attributes):
+        """One node: `inputs` in order, those in `constants` by name; None for what is left out."""
+        constants = constants or {}
+        order = [name or "" for name in inputs] if isinstance(inputs, list) else [*inputs, *constants]
+        fed = {} if isinstance(inputs, list) else inputs
+        names = [f"y{i}" for i in range(outputs)]
+        self.add(op, [helper.make_node(op, order, names, **attributes)], fed, {name: out for name in names}, constants,
+                 dynamic, opset)
+
+
+def broadcasts(m):
+    for op, types in (("Add", (F32, F16, I32, I64, F64)), ("Sub", (F32, I64, U8, I8)), ("Mul", (F32, F16, I32)),
+                      ("Div", (F32, I64, I32)), ("Max", (F32, I64, U8, F64)), ("Min", (F16, I32, F64)), ("Mod", (I64, I32, U8)),
+                      ("Equal", (F32, I64, BOOL)), ("Less", (F32, I32)), ("GreaterOrEqual", (F16, I64)),
+                      ("And", (BOOL,)), ("Xor", (BOOL,)), ("Or", (BOOL,)), ("PRelu", (F32,))):
+        for dtype in types:
+            shape = m.shape(m.integers(0, 6), 1, 5)
+            other = [1 if m.integers(0, 2) == 0 else size for size in shape][m.integers(0, len(shape)):]
+            a, b = m.array(shape, dtype), m.array(other, dtype)
+            if op in ("Div", "Mod"):
+                b = np.where(b == 0, np.asarray(3, dtype), b).astype(dtype)
+            if op not in ("PRelu", "Mod") and m.integers(0, 1):
+                a, b = (a, np.where(b == 0, np.asarray(2, dtype), b).astype(dtype)) if op == "Div" else (b, a)
+            logical = op in ("Equal", "Less", "GreaterOrEqual")
+            m.one(op, {"a": a, "b": b}, BOOL if logical else None)
+    for dtype in (F32, I64, U8, F16):
+        m.one("Where", {"c": m.array([3, 1, 4], BOOL), "a": m.array([5, 1], dtype), "b": m.array([2, 1, 5, 4], dtype)}, dtype)
+    m.one("Max", {"a": m.array([3, 1], F32), "b": m.array([4], F32), "c": m.array([], F32)})
+    m.one("Mean", {"a": m.array([3, 1], F32), "b": m.array([4], F32), "c": m.array([2, 1, 1], F32)})
+    m.one("Sum", {"a": m.array([3, 4], F32)})
+    for base, power in ((F32, I32), (I64, I32), (I32, I64), (F32, F32), (F64, F32), (I64, F32)):
+        m.one("Pow", {"a": m.array([3, 4], base, 1, 4), "b": m.array([4], power, 0, 3)}, base)
+
+
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3.4e38, -3.4e38, 0.5, -0.5, 1.5, 2.5, -2.5,
+                    88.0, -88.0, 100.0, -100.0, 1e-3, 7.0], F32)
+
+
+def unary(m):
+    everywhere = ("Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Relu", "Sigmoid", "Tanh", "Erf", "Softsign", "LeakyRelu",
+                  "Elu", "Selu", "HardSigmoid", "HardSwish", "Softplus", "Celu", "IsNaN", "IsInf", "Exp", "Identity")
+    for op in everywhere:
+        special = SPECIAL if op in ("Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Identity", "IsNaN", "IsInf") else \
+            SPECIAL[np.isfinite(SPECIAL) & (np.abs(SPECIAL) < 80)]
+        out = BOOL if op.startswith("Is") else None
+        m.one(op, {"x": special}, out, opset=20 if op.startswith("Is") else 18)
+        if op not in ("Celu", "Erf"):
+            m.one(op, {"x": m.array(m.shape(m.integers(1, 5)), F16)}, out, opset=20)
+    for op in ("Sqrt", "Log", "Reciprocal"):
+        m.one(op, {"x": m.array([3, 7], F32, 0.1, 9)})
+        m.one(op, {"x": m.array([17], F64, 0.1, 9)})
+    for op in ("Exp", "Sigmoid", "Abs", "Tanh", "Floor", "Erf", "Relu"):
+        m.one(op, {"x": m.array([5, 3], F64)})
+    for op in ("Sin", "Cos", "Gelu", "Mish"):
+        m.one(op, {"x": m.array([4, 33], F32)}, opset=20)
+    for op, types in (("Abs", (I32, I64, I8)), ("Neg", (I32, I64, I8)), ("Sign", (I32, I64)), ("Not", (BOOL,))):
+        for dtype in types:
+            m.one(op, {"x": m.array([2, 9], dtype)})
+    for dtype in (F32, F16, I32, I64, U8, F64):
+        m.one("Clip", {"x": m.array([4, 9], dtype, 0, 9)}, constants={"low": np.asarray(2, dtype), "high": np.asarray(6, dtype)})
+    for source in (F32, F16, F64, I32, I64, U8, BOOL):
+        for target in (F32, F16, F64, I32, I64, U8, I8, BOOL):
+            if source != target:
+                # Below zero the hosts differ in what an unsigned number is made of.
+                low = 0 if np.dtype(target).kind == "u" and np.dtype(source).kind == "f" else -9
+                m.one("Cast", {"x": m.array([3, 5], source, low, 9)}, target,
+                      to=helper.np_dtype_to_tensor_dtype(np.dtype(target)), opset=13)
+
+
+def chains(m):
+    steps = ("Add", "Mul", "Sub", "Relu", "Sigmoid", "Neg", "Abs", "Tanh", "Transpose", "Max", "Clip", "Where", "Reshape")
+    for _ in range(30):
+        shape, nodes, constants, value = m.shape(m.integers(1, 4), 1, 6), [], {}, "x"
+        inputs = {"x": m.array(shape, F32)}
+        shape = list(shape)
+        for i in range(m.integers(2, 7)):
+            op, out = steps[m.integers(0, len(steps) - 1)], f"v{i}"
+            if op in ("Add", "Mul", "Sub", "Max"):
+                constants[f"c{i}"] = m.array([1 if m.integers(0, 1) else size for size in shape], F32)
+                order = [value, f"c{i}"] if m.integers(0, 1) else [f"c{i}", value]
+                nodes.append(helper.make_node(op, order, [out]))
+            elif op == "Transpose":
+                perm = [int(p) for p in m.random.permutation(len(shape))]
+                nodes.append(helper.make_node(op, [value], [out], perm=perm))
+                shape = [shape[p] for p in perm]
+            elif op == "Clip":
+                constants[f"c{i}"], constants[f"d{i}"] = F32(-1.5), F32(1.5)
+                nodes.append(helper.make_node(op, [value, f"c{i}", f"d{i}"], [out]))
+            elif op == "Where":
+                constants[f"c{i}"] = m.array(shape, BOOL)
+                nodes.append(helper.make_node(op, [f"c{i}", value, "x" if shape == list(inputs["x"].shape) else value], [out]))
+            elif op == "Reshape":
+                shape = [int(np.prod(shape))] if len(shape) > 1 else [*shape, 1]
+                constants[f"c{i}"] = np.array(shape, I64)
+                nodes.append(helper.make_node(op, [value, f"c{i}"], [out]))
+            else:
+                nodes.append(helper.make_node(op, [value], [out]))
+            value = out
+        m.add("chain", nodes, inputs, {value: None}, constants, dynamic=False)
+    # Whole numbers wrap between the steps.
+    for dtype in (U8, I8):
+        nodes = [helper.make_node("Sub", ["a", "b"], ["d"]), helper.make_node("Cast", ["d"], ["e"], to=TensorProto.INT32),
+                 helper.make_node("Mul", ["e", "e"], ["y"])]
+        m.add("wrap", nodes, {"a": m.array([6, 5], dtype, 0, 120), "b": m.array([5], dtype, 0, 120)}, {"y": I32}, opset=14)
+    # What a cast to 16 bits makes infinite stays so.
+    nodes = [helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16), helper.make_node("Cast", ["h"], ["f"], to=TensorProto.FLOAT),
+             helper.make_node("Mul", ["f", "x"], ["y"])]
+    m.add("through_half", nodes, {"x": np.array([1, 70000, -1e6, 3.14159], F32)}, {"y": F32})
+
+
+def reductions(m):
+    ops = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+           "ReduceLogSum", "ReduceLogSumExp")
+    for op in ops:
+        for dtype in (F32, F16, I32, I64, F64):
+            if op.startswith("ReduceLog") and dtype != F32:
+                continue
+            shape = m.shape(m.integers(1, 5), 1, 5)
+            axes = sorted(m.random.permutation(len(shape))[:m.integers(1, len(shape))])
+            axes = [int(a) - (len(shape) if m.integers(0, 1) else 0) for a in axes]
+            x = m.array(shape, dtype, 1, 3)
+            m.one(op, {"x": x}, constants={"axes": np.array(axes, I64)}, keepdims=m.integers(0, 1))
+        m.one(op, {"x": m.array([3, 130], F32, 0.9, 1.1)}, constants={"axes": np.array([1], I64)}, keepdims=0)
+        m.one(op, {"x": m.array([700, 3], F32, 0.99, 1.01)}, constants={"axes": np.array([0], I64)})
+        m.one(op, {"x": m.array([4, 5], F32, 1, 2)}, keepdims=1)
+        m.one(op, {"x": m.array([4, 5], F32, 1, 2)}, constants={"axes": np.zeros([0], I64)}, noop_with_empty_axes=1)
+        m.one(op, {"x": m.array([], F32, 1, 2)})
+    for op in ("ReduceMax", "ReduceMin"):
+        for dtype in (U8, I8):
+            m.one(op, {"x": m.array([3, 70], dtype, 0, 99)}, constants={"axes": np.array([1], I64)}, keepdims=0)
+        m.one(op, {"x": np.array([[1, 2, 3], [-np.inf, 2, np.inf]], F32)}, constants={"axes": np.array([1], I64)})
+    for op in ("ArgMax", "ArgMin"):
+        for dtype in (F32, I32, F16, I64):
+            shape = m.shape(3, 1, 9)
+            m.one(op, {"x": m.array(shape, dtype)}, I64, axis=m.integers(-3, 2), keepdims=m.integers(0, 1))
+        m.one(op, {"x": np.array([[2, 2, 1], [1, 1, 2]], F32)}, I64, axis=1)
+        m.one(op, {"x": m.array([2, 300], F32)}, I64, axis=-1, keepdims=0)
+
+
+def moves(m):
+    for rank in (2, 3, 4, 5, 6, 6, 6):
+        for dtype in (F32, (F16, I64, U8, BOOL)[rank % 4]):
+            m.one("Transpose", {"x": m.array(m.shape(rank, 1, 5), dtype)}, perm=[int(p) for p in m.random.permutation(rank)])
+    m.one("Transpose", {"x": m.array([2, 3, 4], F32)})
+    for dtype in (F32, F16, I64, U8, BOOL, F32, F32):
+        shape = m.shape(m.integers(1, 4), 1, 6)
+        axis = m.integers(-len(shape), len(shape) - 1)
+        size = shape[axis]
+        for kind in (I64, I32):
+            index = m.random.integers(-size, size, m.shape(m.integers(0, 3), 1, 4)).astype(kind)
+            m.one("Gather", {"x": m.array(shape, dtype), "i": index}, axis=axis)
+    m.one("Gather", {"x": m.array([5, 3], F32)}, constants={"i": np.array([-1, 0, 4, -5], I64)})
+    for dtype in (F32, F32, F32, F16, I64, I32, U8, BOOL, F32, F32):
+        shape = m.shape(m.integers(1, 5), 1, 8)
+        chosen = [int(a) for a in m.random.permutation(len(shape))[:m.integers(1, len(shape))]]
+        starts, ends, steps = [], [], []
+        for axis in chosen:
+            step = (1, -1, 2, -2, 3, -3)[m.integers(0, 5)]
+            a, b = m.integers(-shape[axis] - 1, shape[axis] + 1), m.integers(-shape[axis] - 1, shape[axis] + 1)
+            if step < 0 and m.integers(0, 1):
+                a, b = shape[axis] + 5, -(1 << 62)
+            elif step > 0 and m.integers(0, 1):
+                a, b = 0, (1 << 62)
+            starts.append(a), ends.append(b), steps.append(step)
+        axes = [axis - (len(shape) if m.integers(0, 1) else 0) for axis in chosen]
+        for dynamic in (False, True):
+            m.one("Slice", {"x": m.array(shape, dtype)}, dynamic=dynamic, constants={
+                "starts": np.array(starts, I64), "ends": np.array(ends, I64), "axes": np.array(axes, I64),
+                "steps": np.array(steps, I64)})
+    m.one("Slice", {"x": m.array([6, 4], F32)}, constants={"starts": np.array([1, -3], I32), "ends": np.array([-1, 4], I32)})
+    m.one("Slice", {"x": m.array([6, 4], F32)}, constants={
+        "starts": np.array([-1], I64), "ends": np.array([-(1 << 63)], I64), "axes": np.array([0], I64), "steps": np.array([-1], I64)})
+    m.one("Slice", {"x": m.array([6, 4], F32)}, constants={
+        "starts": np.array([0], I64), "ends": np.array([6], I64), "axes": np.array([0], I64), "steps": np.array([(1 << 62)], I64)})
+    for dtype in (F32, I64, F16, BOOL):
+        for sizes in ((2, 3), (1, 1, 4), (0, 5), (3, 0, 0, 2)):
+            shape, axis = m.shape(3, 1, 4), m.integers(0, 2)
+            parts = {}
+            for i, size in enumerate(sizes):
+                part = list(shape)
+                part[axis] = size
+                parts[f"x{i}"] = m.array(part, dtype)
+            m.one("Concat", parts, axis=axis - (3 if m.integers(0, 1) else 0))
+            whole = list(shape)
+            whole[axis] = sum(sizes)
+            m.one("Split", {"x": m.array(whole, dtype)}, constants={"sizes": np.array(sizes, I64)}, outputs=len(sizes), axis=axis)
+    m.one("Split", {"x": m.array([7, 3], F32)}, outputs=3, num_outputs=3, axis=0)
+    m.add("concat_twice", [helper.make_node("Concat", ["x", "x", "c"], ["y"], axis=1)], {"x": m.array([2, 3], F32)}, {"y": F32},
+          {"c": m.array([2, 1], F32)})
+    m.add("concat_one", [helper.make_node("Concat", ["x"], ["y"], axis=0)], {"x": m.array([2, 3], F32)}, {"y": F32})
+    for dtype in (F32, I64, F16, I32, U8):
+        shape = m.shape(3, 1, 5)
+        pads = [m.integers(0, 3) for _ in range(6)]
+        m.one("Pad", {"x": m.array(shape, dtype)}, constants={"pads": np.array(pads, I64), "value": np.asarray(3, dtype)})
+    m.one("Pad", {"x": m.array([5, 6], F32)}, constants={"pads": np.array([-1, 2, 0, -2], I64)})
+    m.one("Pad", {"x": m.array([0, 6], F32)}, constants={"pads": np.array([1, 0, 1, 0], I64)})
+    for dtype in (F32, BOOL, I64):
+        m.one("Expand", {"x": m.array([3, 1, 2], dtype)}, constants={"shape": np.array([4, 1, 5, 1], I64)})
+    m.one("Reshape", {"x": m.array([2, 3, 4], I32)}, constants={"shape": np.array([0, -1], I64)})
+    m.one("Reshape", {"x": m.array([0, 3], F32)}, constants={"shape": np.array([3, -1], I64)}, dynamic=False)
+    m.one("Flatten", {"x": m.array([2, 3, 4], F16)}, axis=-1)
+    m.one("Squeeze", {"x": m.array([2, 1, 4, 1], F32)}, constants={"axes": np.array([-1, 1], I64)})
+    m.one("Unsqueeze", {"x": m.array([], I64)}, constants={"axes": np.array([0, 1], I64)})
+
+
+def products(m):
+    for a, b in (([3, 5], [5, 4]), ([2, 3, 5], [5, 4]), ([2, 1, 3, 5], [4, 5, 7]), ([5], [5]), ([5], [3, 5, 2]), ([4, 5], [5]),
+                 ([1, 1], [1, 1]), ([33, 17], [17, 65]), ([0, 5], [5, 4]), ([3, 0], [0, 4]), ([2, 0, 5], [5, 3])):
+        for dtype in (F32, F16):
+            m.one("MatMul", {"a": m.array(a, dtype), "b": m.array(b, dtype)})
+            m.one("MatMul", {"a": m.array(a, dtype)}, constants={"b": m.array(b, dtype)})
+    for turn_a in (0, 1):
+        for turn_b in (0, 1):
+            a, b = m.array([7, 5] if not turn_a else [5, 7], F32), m.array([5, 6] if not turn_b else [6, 5], F32)
+            for c in ([6], [7, 1], [7, 6], []):
+                m.one("Gemm", {"a": a}, constants={"b": b, "c": m.array(c, F32)}, transA=turn_a, transB=turn_b, alpha=0.5, beta=1.5)
+            m.one("Gemm", {"a": a, "b": b}, transA=turn_a, transB=turn_b)
+    for spatial, group, channels, outputs in ((1, 1, 3, 4), (2, 1, 5, 7), (2, 4, 8, 12), (2, 6, 6, 6), (2, 1, 16, 32), (2, 1, 3, 8)):
+        for _ in range(3):
+            kernel = [m.integers(1, 4) for _ in range(spatial)]
+            size = [m.integers(6, 12) for _ in range(spatial)]
+            attributes = {"strides": [m.integers(1, 3) for _ in range(spatial)], "dilations": [m.integers(1, 2) for _ in range(spatial)],
+                          "pads": [m.integers(0, 2) for _ in range(2 * spatial)], "group": group}
+            for dtype in (F32, F16):
+                m.one("Conv", {"x": m.array([2, channels, *size], dtype)},
+                      constants={"w": m.array([outputs, channels // group, *kernel], dtype), "b": m.array([outputs], dtype)}, **attributes)
+    m.one("Conv", {"x": m.array([0, 3, 8, 8], F32)}, constants={"w": m.array([4, 3, 3, 3], F32)}, dynamic=True)
+    for mode in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+        m.one("Conv", {"x": m.array([1, 4, 9, 10], F32)}, constants={"w": m.array([5, 4, 3, 2], F32)}, auto_pad=mode, strides=[2, 3])
+
+
+def rows(m):
+    for op in ("Softmax", "LogSoftmax"):
+        for shape, axis in (([3, 5], -1), ([2, 7, 4], 1), ([2, 3, 4, 5], 1), ([2, 3, 4, 5], -1), ([1000], 0), ([4, 2049], 1), ([0, 5], 1),
+                            ([3, 1], 1), ([2, 3, 4, 5], 2)):
+            for dtype in (F32, F16):
+                m.one(op, {"x": m.array(shape, dtype, -20, 20)}, axis=axis)
+        m.one(op, {"x": m.array([2, 3, 4], F32)}, axis=1, opset=11)
+    for shape, axis in (([3, 8], -1), ([2, 5, 33], -1), ([2, 3, 4, 5], 2), ([4, 1025], 1), ([1, 1], 1), ([0, 6], -1)):
+        for dtype in (F32, F16):
+            size = shape[axis:] if axis < 0 else shape[axis:]
+            m.one("LayerNormalization", {"x": m.array(shape, dtype)}, constants={"s": m.array(size, dtype), "b": m.array(size, dtype)}, axis=axis)
+    m.one("LayerNormalization", {"x": m.array([3, 7], F32)}, constants={"s": m.array([7], F32)})
+    for op in ("MaxPool", "AveragePool"):
+        for spatial in (1, 2):
+            for _ in range(5):
+                kernel = [m.integers(2, 4) for _ in range(spatial)]
+                attributes = {"kernel_shape": kernel, "strides": [m.integers(1, 3) for _ in range(spatial)],
+                              "pads": [m.integers(0, 1) for _ in range(2 * spatial)], "ceil_mode": m.integers(0, 1)}
+                if op == "AveragePool":
+                    attributes["count_include_pad"] = m.integers(0, 1)
+                else:
+                    attributes["dilations"] = [m.integers(1, 2) for _ in range(spatial)]
+                m.one(op, {"x": m.array([2, 5, *(m.integers(8, 13) for _ in range(spatial))], F32)}, **attributes)
+    for op in ("GlobalAveragePool", "GlobalMaxPool"):
+        for shape in ([2, 3, 5, 7], [1, 8, 4], [2, 33, 1, 1], [0, 3, 4, 4]):
+            m.one(op, {"x": m.array(shape, F32)})
+    for shape in ([2, 5], [2, 5, 4], [2, 5, 3, 4]):
+        m.one("BatchNormalization", {"x": m.array(shape, F32)}, constants={
+            "s": m.array([5], F32), "b": m.array([5], F32), "mean": m.array([5], F32), "var": m.array([5], F32, 0.5, 2)})
+
+
+def empties(m):
+    for op in ("Relu", "Neg", "Sigmoid"):
+        m.one(op, {"x": np.zeros([0, 3], F32)})
+    m.one("Add", {"a": np.zeros([0, 3], F32), "b": m.array([3], F32)})
+    m.one("Add", {"a": np.zeros([2, 0, 3], F32), "b": m.array([2, 1, 1], F32)})
+    m.one("ReduceSum", {"x": np.zeros([3, 0, 2], F32)}, constants={"axes": np.array([1], I64)}, keepdims=0)
+    m.one("ReduceSum", {"x": np.zeros([0, 4], F32)}, constants={"axes": np.array([1], I64)})
+    m.one("ReduceProd", {"x": np.zeros([3, 0], F32)}, constants={"axes": np.array([1], I64)})
+    m.one("Transpose", {"x": np.zeros([2, 0, 3], F32)}, perm=[2, 1, 0])
+    m.one("Gather", {"x": m.array([4, 3], F32), "i": np.zeros([0], I64)})
+    m.one("Gather", {"x": m.array([4, 0], F32), "i": np.array([1, 2], I64)})
+    m.one("Concat", {"a": np.zeros([0, 3], F32), "b": np.zeros([0, 3], F32)}, axis=0)
+    m.one("Slice", {"x": m.array([4, 3], F32)}, constants={"starts": np.array([3], I64), "ends": np.array([1], I64)})
+
+
+def sizes(m):
+    """Shapes that the model computes from shapes: numbers once the sizes are, whatever they go through."""
+    def node(op, inputs, out, **attributes):
+        return helper.make_node(op, inputs, [out], **attributes)
+    shape = node("Shape", ["x"], "s")
+    one, zero, last = np.array([1], I64), np.array([0], I64), np.array([-1], I64)
+    first = node("Gather", ["s", "c0"], "n")  # a number
+    first_of_one = [shape, first, node("Unsqueeze", ["n", "axis"], "n1")]
+    known = {"c0": np.array(0, I64), "axis": zero, "minus": last, "one": one, "two": np.array([2], I64), "c1": np.array(1, I64)}
+    ways = {
+        "concat": [*first_of_one, node("Concat", ["n1", "minus"], "t", axis=0)],
+        "reversed": [shape, node("Gather", ["s", "order"], "t")],
+        "gather_negative": [shape, node("Gather", ["s", "minus"], "g"), node("Concat", ["g", "minus"], "t", axis=0)],
+        "slice": [shape, node("Slice", ["s", "one", "three"], "g"), node("Concat", ["g", "minus"], "t", axis=0)],
+        "slice_backwards": [shape, node("Slice", ["s", "minus", "far", "axis", "minus"], "t")],
+        "product": [shape, node("ReduceProd", ["s"], "t", keepdims=1)],
+        "product_of_all": [shape, node("ReduceProd", ["s", "axis"], "p", keepdims=0), node("Unsqueeze", ["p", "axis"], "t")],
+        "size": [node("Size", ["x"], "p"), node("Unsqueeze", ["p", "axis"], "t")],
+        "reshape": [shape, first, node("Reshape", ["n", "one"], "n1"), node("Concat", ["n1", "minus"], "t", axis=0)],
+        "squeeze": [shape, node("Slice", ["s", "axis", "one"], "g"), node("Squeeze", ["g", "axis"], "n"),
+                    node("Unsqueeze", ["n", "axis"], "n1"), node("Concat", ["minus", "n1"], "t", axis=0)],
+        "arithmetic": [shape, first, node("Mul", ["n", "two"], "d"), node("Div", ["d", "two"], "h"), node("Add", ["h", "one"], "a"),
+                       node("Sub", ["a", "one"], "b"), node("Concat", ["b", "minus"], "t", axis=0)],
+        "least": [*first_of_one, node("Max", ["n1", "one"], "a"), node("Min", ["a", "n1"], "b"), node("Concat", ["b", "minus"], "t", axis=0)],
+        "casts": [shape, node("Cast", ["s"], "i", to=TensorProto.INT32), node("Cast", ["i"], "t", to=TensorProto.INT64)],
+        "floats": [shape, node("Cast", ["s"], "f", to=TensorProto.FLOAT), node("Cast", ["f"], "t", to=TensorProto.INT64)],
+        "scaled": [shape, node("Cast", ["s"], "f", to=TensorProto.FLOAT), node("Mul", ["f", "unit"], "g"),
+                   node("Floor", ["g"], "h"), node("Cast", ["h"], "t", to=TensorProto.INT64)],
+        "where": [shape, node("Equal", ["asked", "threes"], "e"), node("Where", ["e", "s", "asked"], "t")],
+        "matrix": [shape, node("Reshape", ["s", "square"], "q"), node("Slice", ["q", "axis", "one"], "r"),
+                   node("Reshape", ["r", "minus"], "t0"), node("Concat", ["t0", "minus"], "t", axis=0)],
+        "part": [node("Shape", ["x"], "g", start=0, end=1), node("Concat", ["g", "minus"], "t", axis=0)],
+        "expanded": [*first_of_one, node("Expand", ["n1", "one"], "g"), node("Concat", ["g", "minus"], "t", axis=0)],
+        "identity": [shape, node("Identity", ["s"], "t")],
+        "less": [*first_of_one, node("Less", ["n1", "two"], "e"), node("Where", ["e", "n1", "n1"], "g"),
+                 node("Concat", ["g", "minus"], "t", axis=0)],
+    }
+    constants = {**known, "order": np.array([2, 0, 1], I64), "three": np.array([2], I64), "far": np.array([-100], I64),
+                 "unit": np.array(1, F32), "asked": np.array([-1, 1, 1], I64), "threes": np.array([-1, 1, 1], I64),
+                 "square": np.array([1, 3], I64)}
+    for name, nodes in ways.items():
+        used = {key for each in nodes for key in each.input}
+        for dynamic in (False, True):
+            m.add(f"sizes_{name}", [*nodes, node("Reshape", ["x", "t"], "v"), node("Neg", ["v"], "y")], {"x": m.array([4, 2, 3], F32)},
+                  {"y": F32}, {key: value for key, value in constants.items() if key in used}, dynamic)
+    for dynamic in (False, True):
+        x = {"x": m.array([4, 3], F32)}
+        m.add("sizes_constant", [shape, node("ConstantOfShape", ["s"], "c", value=numpy_helper.from_array(np.array([2.5], F32))),
+                                 node("Add", ["c", "x"], "y")], x, {"y": F32}, {}, dynamic)
+        m.add("sizes_whole", [shape, node("ConstantOfShape", ["s"], "c", value=numpy_helper.from_array(np.array([7], I64))),
+                              node("Cast", ["x"], "i", to=TensorProto.INT64), node("Mul", ["c", "i"], "y")], x, {"y": I64}, {}, dynamic)
+        m.add("sizes_range", [shape, first, node("Range", ["c0", "n", "c1"], "r"), node("Gather", ["x", "r"], "y")], x, {"y": F32},
+              {"c0": known["c0"], "c1": known["c1"]}, dynamic)
+        m.add("sizes_mask", [shape, first, node("Range", ["c0", "n", "c1"], "r"), node("Unsqueeze", ["r", "one"], "a"),
+                             node("Unsqueeze", ["r", "axis"], "b"), node("Less", ["a", "b"], "l"),
+                             node("Cast", ["l"], "m", to=TensorProto.FLOAT), node("MatMul", ["m", "x"], "y")], x, {"y": F32},
+              {key: known[key] for key in ("c0", "c1", "one", "axis")}, dynamic)
+        m.add("sizes_expand", [shape, node("Expand", ["row", "s"], "e"), node("Sub", ["x", "e"], "y")], x, {"y": F32},
+              {"row": m.array([1, 3], F32)}, dynamic)
+        # The shape is a result too, and that of something computed.
+        m.add("sizes_result", [node("Relu", ["x"], "a"), node("Shape", ["a"], "y"), node("Neg", ["a"], "z")], x, {"y": I64, "z": F32}, {},
+              dynamic)
+
+
+def make():
+    m = Maker()
+    for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes):
+        family(m)
+    return m.cases
