@@ -26,6 +26,7 @@ struct Operand {
   float low = -1, high = 1;
   std::vector<int64_t> integers;  // instead of random numbers
   bool absent = false;
+  std::vector<float> floats;  // instead of random numbers
 };
 
 struct Case {
@@ -47,7 +48,8 @@ class Operators : public DeviceTest {
     TENON_TRY_ASSIGN(ConstantRef made, make_constant(type, operand.shape, &data));
     const auto count = static_cast<size_t>(operand.shape.element_count());
     if (floating) {
-      store_floats(random_floats(count, seed, operand.low, operand.high), type, data);
+      const bool given = !operand.floats.empty();
+      store_floats(given ? operand.floats : random_floats(count, seed, operand.low, operand.high), type, data);
       return made;
     }
     for (size_t i = 0; i < count; ++i) {
