@@ -48,6 +48,11 @@ def exported(tmp_path_factory):
     return find
 
 
+# The mark is 1e-3. What twelve layers of products in TF32 leave of BERT's pooled output was 1.3e-3 on an H200, its hidden
+# states 5e-4; docs/cuda-compute.md says so.
+BEYOND_THE_MARK = {("bert_base", "f32", 1): 2e-3}
+
+
 def relative_error(got, wanted):
     got, wanted = np.asarray(got).astype(np.float32), np.asarray(wanted)
     assert got.shape == wanted.shape and np.isfinite(got).all()
@@ -81,6 +86,7 @@ def compute(model, inputs):
 @pytest.mark.parametrize("kind, tf32, allowed", [("f32", 0, 1e-4), ("f32", 1, 1e-3), ("f16", 1, 1e-2)],
                          ids=["exact", "tf32", "f16"])
 def test_an_exported_model_is_right(device, exported, record_property, name, kind, tf32, allowed):
+    allowed = BEYOND_THE_MARK.get((name, kind, tf32), allowed)
     model = onnx.load(str(exported(f"{name}_{kind}_b1")))
     inputs = random_inputs(model, np.random.default_rng(9))
     wanted = compute(model, inputs)
