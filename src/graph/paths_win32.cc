@@ -1,6 +1,6 @@
 #include <windows.h>
 
-#include <algorithm>
+#include <filesystem>
 
 #include "base/wide_text_win32.h"
 #include "graph/paths.h"
@@ -44,10 +44,10 @@ bool stays_below(std::string_view path) {
 }
 
 std::string join_paths(const std::string& folder, std::string_view path) {
-  // A real path begins with \\?\, where only the backslash separates.
+  // A real path begins with \\?\, where only the backslash separates and "." is a name.
+  std::filesystem::path below = std::filesystem::path(wide_text(std::string(path))).lexically_normal();
   std::string joined = folder.ends_with('\\') ? folder : folder + "\\";
-  joined += path;
-  std::replace(joined.begin(), joined.end(), '/', '\\');
+  joined += narrow_text(below.make_preferred().wstring());
   return joined;
 }
 
