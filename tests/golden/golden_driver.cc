@@ -160,7 +160,7 @@ class GuardedMemory {
 class Driver {
  public:
   Driver(Options options, std::vector<std::byte> blob, FILE* results, FILE* outputs)
-      : options_(options), blob_(std::move(blob)), results_(results), outputs_(outputs) {
+      : options_(std::move(options)), blob_(std::move(blob)), results_(results), outputs_(outputs) {
     auto pool = tenon::ThreadPool::create({.threads = options.threads});
     if (pool.ok()) pool_ = *pool;
   }

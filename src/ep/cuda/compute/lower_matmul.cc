@@ -144,9 +144,10 @@ Result<TensorId> spread_batch(Lowering& to, const Node& node, TensorId operand, 
   TENON_TRY_ASSIGN(const TensorId out, to.program().add_tensor(from.type, whole));
   const std::vector<int64_t> strides = from.strides();
   GeneratedLeaf leaf{.type = from.type, .strides = std::vector<int64_t>(static_cast<size_t>(whole.rank()), 0)};
-  const int shift = whole.rank() - from.shape.rank();
-  for (int i = 0; i < from.shape.rank(); ++i)
-    if (from.shape[i] != 1) leaf.strides[static_cast<size_t>(i + shift)] = strides[static_cast<size_t>(i)];
+  // The operand's dimensions are the last ones.
+  const size_t shift = leaf.strides.size() - strides.size();
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (from.shape[static_cast<int>(i)] != 1) leaf.strides[shift + i] = strides[i];
   TENON_TRY(to.add_generated(node, "spread",
                              {.dims = {whole.begin(), whole.end()},
                               .type = from.type,

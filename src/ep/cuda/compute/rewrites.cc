@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 
 #include "ep/cuda/compute/lowering.h"
@@ -225,8 +226,9 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   int64_t axis = node.int_or("axis", -1);
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank - 1 || (axis == 1 && rank >= 3)) return false;
-  std::vector<int64_t> perm;
-  for (int64_t i = 0; i < rank; ++i) perm.push_back(i == axis ? rank - 1 : i == rank - 1 ? axis : i);
+  std::vector<int64_t> perm(x.dims.size());
+  std::iota(perm.begin(), perm.end(), int64_t{0});
+  std::swap(perm[static_cast<size_t>(axis)], perm.back());
   const auto turned = [&](const char* what) {
     Value made = rewriter.value(node.inputs[0]);
     made.name = node.name + ":" + rewriter.value(node.outputs[0]).name + what;

@@ -13,7 +13,7 @@ namespace {
 
 struct Work {
   std::shared_ptr<HostProgram> program;
-  std::vector<uint64_t> inputs, outputs;
+  std::vector<std::byte*> inputs, outputs;
 };
 
 void CUDA_CB run_program(void* argument) {
@@ -54,12 +54,12 @@ class HostNode final : public plugin::CompiledNode {
     for (size_t index : arguments_) {
       TENON_TRY_ASSIGN(const plugin::TensorArgument input, call.input(index));
       shapes.push_back(input.shape);
-      work->inputs.push_back(reinterpret_cast<uint64_t>(input.data));
+      work->inputs.push_back(static_cast<std::byte*>(input.data));
     }
     TENON_TRY_ASSIGN(work->program, program(shapes));
     for (size_t i = 0; i < work->program->outputs(); ++i) {
       TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(i, work->program->output_shape(i)));
-      work->outputs.push_back(reinterpret_cast<uint64_t>(output.data));
+      work->outputs.push_back(static_cast<std::byte*>(output.data));
     }
     TENON_CUDA_TRY(session_->device()->driver(), LaunchHostFunc, stream.stream->native(), &run_program, work.get());
     (void)work.release();  // run_program's

@@ -180,7 +180,7 @@ HostProgram::~HostProgram() {
   if (library_ != nullptr) dlclose(library_);
 }
 
-void HostProgram::run(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs) {
+void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs) {
   // Programs of the same text share a library, and what it knows of the thread that runs.
   static std::mutex running;
   const std::lock_guard lock(running);
@@ -190,8 +190,8 @@ void HostProgram::run(std::span<const uint64_t> inputs, std::span<const uint64_t
     std::byte* base = nullptr;
     if (storage.kind == StorageKind::kArena) base = arena_.data() + storage.offset_bytes;
     if (storage.kind == StorageKind::kConstant) base = constants_[index].data();
-    if (storage.kind == StorageKind::kInput) base = reinterpret_cast<std::byte*>(inputs[index]);
-    if (storage.kind == StorageKind::kOutput) base = reinterpret_cast<std::byte*>(outputs[index]);
+    if (storage.kind == StorageKind::kInput) base = inputs[index];
+    if (storage.kind == StorageKind::kOutput) base = outputs[index];
     return base + program_.tensor(id).offset_bytes;
   };
   // Nothing of an earlier run is right by chance.

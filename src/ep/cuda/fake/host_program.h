@@ -23,7 +23,7 @@ class HostProgram {
 
   const Shape& output_shape(size_t index) const { return program_.tensor(program_.outputs[index]).shape; }
   size_t outputs() const { return program_.outputs.size(); }
-  void run(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs);
+  void run(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs);
 
  private:
   explicit HostProgram(Program program) : program_(std::move(program)) {}
