@@ -56,13 +56,17 @@ Status CudaEp::on_run_start(const OrtRunOptions* options) {
   // Else hosts would only say that an allocation fails.
   TENON_TRY(check_device(*session_->device()));
   TENON_TRY_ASSIGN(const RunSettings settings, RunSettings::read(host(), options));
+  TENON_TRY(session_->start_fences(options));
   begin_run(session_.get(), settings);
   session_->runs().start();
   return Status();
 }
 
 Status CudaEp::on_run_end(const OrtRunOptions*, bool sync_stream) {
+  // First, so that the streams that are waited for have them.
+  Status fences = session_->end_fences();
   Status failure = session_->runs().end(sync_stream);
+  if (failure.ok()) failure = std::move(fences);
   end_run(session_.get());
   session_->device_memory()->collect();
   return failure;

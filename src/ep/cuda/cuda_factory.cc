@@ -7,6 +7,7 @@
 #include "ep/cuda/cuda_importer.h"
 #include "ep/cuda/cuda_plugin_objects.h"
 #include "ep/cuda/graphics_interop.h"
+#include "ep/kit/run_fences.h"
 #include "interop/external_handle.h"
 
 namespace tenon::cuda {
@@ -137,7 +138,8 @@ Result<std::vector<plugin::DeviceOffer>> CudaFactory::offer_devices(std::span<co
                                    {"cuda_device_name", info.name},
                                    {"cuda_compute_capability",
                                     tenon::format("{}.{}", info.compute_capability / 10, info.compute_capability % 10)},
-                                   {"cuda_device_uuid", uuid_text(uuid)}},
+                                   {"cuda_device_uuid", uuid_text(uuid)},
+                                   {kRunFencesKey, "1"}},
                       .allocators = {device.device_memory.get(), device.pinned_memory.get()}});
   }
   return offers;

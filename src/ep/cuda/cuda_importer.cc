@@ -1,6 +1,7 @@
 #include "ep/cuda/cuda_importer.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ep/cuda/cuda_plugin_objects.h"
 
@@ -84,6 +85,11 @@ Status SemaphoreImport::signal(const CudaStream& stream, uint64_t value) const {
 
 namespace {
 
+Guarded<std::map<uintptr_t, std::shared_ptr<const SemaphoreImport>>>& held_semaphores() {
+  static auto* const held = new Guarded<std::map<uintptr_t, std::shared_ptr<const SemaphoreImport>>>;
+  return *held;
+}
+
 class CudaMemoryHandle final : public plugin::ImportedMemory {
  public:
   CudaMemoryHandle(const plugin::HostApi& host, const OrtEpDevice* device,
@@ -99,14 +105,35 @@ class CudaSemaphoreHandle final : public plugin::ImportedSemaphore {
  public:
   CudaSemaphoreHandle(const plugin::HostApi& host, const OrtEpDevice* device,
                       const OrtExternalSemaphoreDescriptor& descriptor, std::shared_ptr<SemaphoreImport> import)
-      : ImportedSemaphore(host, device, descriptor), import_(std::move(import)) {}
+      : ImportedSemaphore(host, device, descriptor),
+        import_(std::move(import)),
+        held_(reinterpret_cast<uintptr_t>(static_cast<const OrtExternalSemaphoreHandle*>(this)), import_) {}
   const SemaphoreImport& import() const { return *import_; }
 
  private:
   const std::shared_ptr<SemaphoreImport> import_;
+  const HeldSemaphore held_;  // by the address that the host knows
 };
 
 }  // namespace
+
+HeldSemaphore::HeldSemaphore(uintptr_t handle, std::shared_ptr<const SemaphoreImport> semaphore) : handle_(handle) {
+  (*held_semaphores().lock())[handle] = std::move(semaphore);
+}
+
+HeldSemaphore::~HeldSemaphore() {
+  // Its release comes after the lock.
+  const auto last = [&] {
+    auto held = held_semaphores().lock();
+    return held->extract(handle_);
+  }();
+}
+
+std::shared_ptr<const SemaphoreImport> find_semaphore(uintptr_t handle) {
+  const auto held = held_semaphores().lock();
+  const auto found = held->find(handle);
+  return found != held->end() ? found->second : nullptr;
+}
 
 CudaImporter::CudaImporter(const plugin::HostApi& host, const OrtEpDevice* ep_device,
                            std::shared_ptr<CudaMemory> memory, const CudaDeviceInfo& info,

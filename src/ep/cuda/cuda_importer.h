@@ -19,6 +19,7 @@ class SemaphoreImport {
   SemaphoreImport& operator=(const SemaphoreImport&) = delete;
 
   CUexternalSemaphore native() const { return semaphore_; }
+  const std::shared_ptr<CudaMemory>& memory() const { return memory_; }
   // Queued; both return before the value is reached.
   Status wait(const CudaStream& stream, uint64_t value) const;
   Status signal(const CudaStream& stream, uint64_t value) const;
@@ -30,6 +31,19 @@ class SemaphoreImport {
 };
 
 bool can_import(OrtExternalSemaphoreType type, HandleSystem system = kThisSystem);
+// A handle that the program holds, while this lives: runs name semaphores by it (ep/kit/run_fences.h).
+class HeldSemaphore {
+ public:
+  HeldSemaphore(uintptr_t handle, std::shared_ptr<const SemaphoreImport> semaphore);
+  ~HeldSemaphore();
+  HeldSemaphore(const HeldSemaphore&) = delete;
+  HeldSemaphore& operator=(const HeldSemaphore&) = delete;
+
+ private:
+  const uintptr_t handle_;
+};
+// Null for any other number.
+std::shared_ptr<const SemaphoreImport> find_semaphore(uintptr_t handle);
 
 class CudaImporter final : public plugin::Importer {
  public:

@@ -241,9 +241,23 @@ void CudaMemory::free_pinned(void* memory) {
 Status CudaMemory::queue_wait(const CudaStream& stream, const std::function<Status()>& wait) {
   auto waits = waits_.lock();
   TENON_TRY(wait());
-  std::erase_if(*waits, [](const auto& known) { return known.first->passed(known.second); });
-  waits->emplace_back(stream.shared_from_this(), stream.queued());
+  const auto known =
+      std::find_if(waits->begin(), waits->end(), [&](const Waiting& one) { return one.stream.get() == &stream; });
+  if (known != waits->end()) {
+    known->behind.reset();
+    return Status();
+  }
+  // Another stream comes: those that only this list holds may go.
+  std::erase_if(*waits, [](const Waiting& one) { return one.stream.use_count() == 1 && one.stream->idle(); });
+  waits->push_back({.stream = stream.shared_from_this()});
   return Status();
+}
+
+bool CudaMemory::passed(Waiting& waiting) {
+  if (waiting.stream->idle()) return true;
+  if (waiting.behind) return waiting.stream->passed(*waiting.behind);
+  waiting.behind = waiting.stream->queued();
+  return false;
 }
 
 void CudaMemory::when_unused(std::function<void(const CudaDriver&)> release) {
@@ -259,7 +273,7 @@ void CudaMemory::collect() {
 
 void CudaMemory::release_ready() {
   auto waits = waits_.lock();
-  std::erase_if(*waits, [](const auto& known) { return known.first->passed(known.second); });
+  std::erase_if(*waits, [](Waiting& waiting) { return passed(waiting); });
   if (!waits->empty()) return;
   std::vector<Unused> ready;
   {

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "ep/cuda/cuda_stream.h"
@@ -94,9 +95,14 @@ class CudaMemory {
   std::unique_ptr<plugin::ScratchPool> pinned_pool_;
   Guarded<Pinned> pinned_;
   Guarded<std::vector<Unused>> unused_;
-  // Waits for other APIs that may not have been reached: a stream's point after each. Held while one is queued, and
-  // while something is released.
-  mutable Guarded<std::vector<std::pair<std::shared_ptr<const CudaStream>, uint64_t>>> waits_;
+  // Streams with waits for other APIs that may not have been reached. A frame costs no event: points are marked only
+  // when something is to be released. Held while a wait is queued, and while something is released.
+  struct Waiting {
+    std::shared_ptr<const CudaStream> stream;
+    std::optional<uint64_t> behind;  // a point after its last wait
+  };
+  static bool passed(Waiting& waiting);
+  mutable Guarded<std::vector<Waiting>> waits_;
 };
 
 }  // namespace tenon::cuda

@@ -1,6 +1,7 @@
 #include "ep/cuda/cuda_session.h"
 
 #include "ep/cuda/run_settings.h"
+#include "ep/kit/run_fences.h"
 
 namespace tenon::cuda {
 
@@ -54,10 +55,20 @@ CudaSession::~CudaSession() {
   if (unified_ != nullptr && unified_->borrowed()) memory_->streams().remove(unified_);
 }
 
+Result<void*> CudaSession::native_stream(const plugin::KernelCall& call) const {
+  return unified_ != nullptr ? Result<void*>(nullptr) : call.stream_handle();
+}
+
 Result<CallStream> CudaSession::call_stream(const plugin::KernelCall& call) {
-  if (unified_ != nullptr) return stream_of(nullptr);
-  TENON_TRY_ASSIGN(void* native, call.stream_handle());
+  TENON_TRY_ASSIGN(void* native, native_stream(call));
   return stream_of(native);
+}
+
+Result<CallStream> CudaSession::call_stream(const plugin::KernelCall& call, WorkFences* fences) {
+  TENON_TRY_ASSIGN(void* native, native_stream(call));
+  TENON_TRY_ASSIGN(CallStream stream, find_stream(native));
+  *fences = fences_.take(stream.stream);
+  return stream;
 }
 
 namespace {
@@ -70,6 +81,12 @@ plugin::RunEndWait end_wait(const CudaStream& stream) {
 }  // namespace
 
 Result<CallStream> CudaSession::stream_of(void* native) {
+  TENON_TRY_ASSIGN(CallStream call, find_stream(native));
+  TENON_TRY(fences_.queue_waits(call.stream));
+  return call;
+}
+
+Result<CallStream> CudaSession::find_stream(void* native) {
   CallStream call;
   if (unified_ != nullptr) {
     call.stream = unified_;
@@ -113,6 +130,14 @@ Status CudaSession::copy(const plugin::TensorArgument& src, const plugin::Tensor
   if (dst.place.device_type == DeviceType::kCpu || dst.place.kind == MemoryKind::kHostAccessible)
     runs_.use(call.stream, plugin::RunEndWait::kAlways);
   return call.synchronous ? call.stream->synchronize() : Status();
+}
+
+Status CudaSession::start_fences(const OrtRunOptions* options) {
+  if (options == nullptr) return Status();
+  const auto entry = [&](const char* key) { return host_.ort().GetRunConfigEntry(options, key); };
+  const SessionFences::Entries entries{.waits = entry(kRunWaitsKey), .signals = entry(kRunSignalsKey)};
+  if (entries.waits == nullptr && entries.signals == nullptr) return Status();
+  return fences_.start(memory_, {entries.waits, entries.signals, entry(kRunCallsKey)});
 }
 
 Status CudaSession::synchronize() {

@@ -9,6 +9,7 @@
 
 #include "ep/cuda/cuda_memory.h"
 #include "ep/cuda/cuda_options.h"
+#include "ep/cuda/session_fences.h"
 #include "ep/cuda/session_memory.h"
 #include "ep/kit/plugin_ep.h"
 #include "ep/kit/plugin_kernel.h"
@@ -33,13 +34,20 @@ class CudaSession {
   const std::shared_ptr<CudaMemory>& memory() const { return memory_; }
   const CudaOptions& options() const { return options_; }
   plugin::PluginRuns<CudaStream>& runs() { return runs_; }
+  // Of a run that begins or ends on this thread.
+  Status start_fences(const OrtRunOptions* options);
+  Status end_fences() { return fences_.end(unified_ != nullptr ? unified_ : own_); }
   // Scratch memory, tagged by stream (S5.2).
   plugin::ScratchPool& scratch() { return *scratch_; }
   // For constants, plans and tensors; of the external allocator where there is one.
   const std::shared_ptr<SessionMemory>& device_memory() const { return device_memory_; }
 
   // S4.1, S5.1: the user's stream, the session's unified one, or the call's own. The run's end waits for it.
+  // What the run waits for is queued there.
   Result<CallStream> call_stream(const plugin::KernelCall& call);
+  // The same for work that waits and signals itself: `fences` get what it has to queue.
+  Result<CallStream> call_stream(const plugin::KernelCall& call, WorkFences* fences);
+  void give_back(WorkFences fences) { fences_.give_back(std::move(fences)); }
   // The stream of a native handle that the host passed; the session's when `native` is null.
   Result<CallStream> stream_of(void* native);
   // Everything that the session has queued on streams of its own is done on return.
@@ -55,6 +63,9 @@ class CudaSession {
               const OrtLogger* logger)
       : host_(host), memory_(std::move(memory)), options_(std::move(options)), logger_(logger) {}
 
+  Result<CallStream> find_stream(void* native);
+  Result<void*> native_stream(const plugin::KernelCall& call) const;
+
   const plugin::HostApi host_;
   const std::shared_ptr<CudaMemory> memory_;
   const CudaOptions options_;
@@ -65,6 +76,7 @@ class CudaSession {
   std::shared_ptr<CudaStream> copies_;   // null: copies run on the compute stream
   std::shared_ptr<CudaStream> own_;      // for calls that the host gives no stream
   plugin::PluginRuns<CudaStream> runs_;
+  SessionFences fences_;
 };
 
 // What claims nodes and compiles regions; compute/ has it.

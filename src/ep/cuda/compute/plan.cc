@@ -142,7 +142,7 @@ void ComputePlan::destroy(Instance& instance) {
   if (instance.done != nullptr) {
     (void)driver.EventDestroy(instance.done);
   }
-  for (Captured& graph : instance.graphs) (void)driver.GraphExecDestroy(graph.exec);
+  instance.graphs.clear();
 }
 
 Result<std::unique_ptr<ComputePlan::Instance>> ComputePlan::make_instance() {
@@ -198,31 +198,24 @@ Status ComputePlan::queue_all(const Addresses& addresses, CUstream stream) const
   return Status();
 }
 
-Result<CUgraphExec> ComputePlan::capture(const Addresses& addresses) {
+Result<CapturedWork> ComputePlan::capture(const Addresses& addresses) {
   const std::lock_guard lock(context_->preparing);
-  const CudaDriver& driver = context_->device()->driver();
-  CUgraph graph = nullptr;
-  TENON_CUDA_TRY(driver, StreamBeginCapture, context_->stream(), CU_STREAM_CAPTURE_MODE_RELAXED);
-  Status queued = queue_all(addresses, context_->stream());
-  const CUresult ended = driver.StreamEndCapture(context_->stream(), &graph);
-  CUgraphExec exec = nullptr;
-  if (queued.ok()) queued = cuda_status(driver, ended, "cuStreamEndCapture");
-  if (queued.ok())
-    queued = cuda_status(driver, driver.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
-  if (graph != nullptr) (void)driver.GraphDestroy(graph);
-  TENON_TRY(std::move(queued));
-  return exec;
+  return CapturedWork::capture(context_->device(), context_->stream(),
+                               [&](CUstream stream) { return queue_all(addresses, stream); });
 }
 
 Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr> inputs,
-                                 std::span<const CUdeviceptr> outputs, CUstream stream) {
+                                 std::span<const CUdeviceptr> outputs, CUstream stream, WorkFences* fences) {
   const CudaDriver& driver = context_->device()->driver();
   const bool graphs = context_->options().graphs && this_run().graphs;
+  const auto launch = [&](Captured& graph) {
+    graph.used = ++instance.clock;
+    return fences != nullptr ? graph.work.launch(*fences) : graph.work.launch(stream);
+  };
   const auto found = std::find_if(instance.graphs.begin(), instance.graphs.end(),
                                   [&](const Captured& graph) { return equals(graph.bindings, inputs, outputs); });
   if (graphs && found != instance.graphs.end()) {
-    found->used = ++instance.clock;
-    TENON_CUDA_TRY(driver, GraphLaunch, found->exec, stream);
+    TENON_TRY(launch(*found));
     ++state_.lock()->stats.launched;
     return Status();
   }
@@ -239,17 +232,17 @@ Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr
       instance.seen[instance.next_seen++ % kSeenBindings] = joined(inputs, outputs);
     }
     ++state_.lock()->stats.direct;
-    return queue_all(addresses(instance, inputs, outputs), stream);
+    if (fences != nullptr) TENON_TRY(fences->queue_waits());
+    TENON_TRY(queue_all(addresses(instance, inputs, outputs), stream));
+    return fences != nullptr ? fences->queue_signals() : Status();
   }
-  TENON_TRY_ASSIGN(const CUgraphExec exec, capture(addresses(instance, inputs, outputs)));
+  TENON_TRY_ASSIGN(CapturedWork work, capture(addresses(instance, inputs, outputs)));
   if (instance.graphs.size() == kGraphsAnInstance) {
-    const auto oldest = std::min_element(instance.graphs.begin(), instance.graphs.end(),
-                                         [](const Captured& a, const Captured& b) { return a.used < b.used; });
-    (void)driver.GraphExecDestroy(oldest->exec);  // one that still runs goes when it is done
-    instance.graphs.erase(oldest);
+    instance.graphs.erase(std::min_element(instance.graphs.begin(), instance.graphs.end(),
+                                           [](const Captured& a, const Captured& b) { return a.used < b.used; }));
   }
-  instance.graphs.push_back({.bindings = joined(inputs, outputs), .exec = exec, .used = ++instance.clock});
-  TENON_CUDA_TRY(driver, GraphLaunch, exec, stream);
+  instance.graphs.push_back({.bindings = joined(inputs, outputs), .work = std::move(work)});
+  TENON_TRY(launch(instance.graphs.back()));
   auto state = state_.lock();
   ++state->stats.captured;
   ++state->stats.launched;
@@ -257,11 +250,20 @@ Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr
 }
 
 Status ComputePlan::run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream) {
+  return run_on(inputs, outputs, stream, nullptr);
+}
+
+Status ComputePlan::run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, WorkFences& fences) {
+  return run_on(inputs, outputs, fences.stream->native(), fences.empty() ? nullptr : &fences);
+}
+
+Status ComputePlan::run_on(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream,
+                           WorkFences* fences) {
   TENON_INVALID_IF(inputs.size() != program_.inputs.size() || outputs.size() != program_.outputs.size(),
                    "The plan has {} inputs and {} outputs; {} and {} are given.", program_.inputs.size(),
                    program_.outputs.size(), inputs.size(), outputs.size());
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, take_instance(stream));
-  Status status = run_instance(*instance, inputs, outputs, stream);
+  Status status = run_instance(*instance, inputs, outputs, stream, fences);
   const CudaDriver& driver = context_->device()->driver();
   // Also after a failure: some of the work may have been queued.
   const Status marked = cuda_status(driver, driver.EventRecord(instance->done, stream), "cuEventRecord");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/guarded.h"
+#include "ep/cuda/captured_work.h"
 #include "ep/cuda/compute/context.h"
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/generated_op.h"
@@ -29,9 +30,11 @@ class ComputePlan {
   const Program& program() const { return program_; }
   const Shape& output_shape(size_t index) const { return program_.tensor(program_.outputs[index]).shape; }
 
-  // Queues everything on `stream` and returns. The device's context is current. `capturable`: false on a stream that
-  // nothing may be captured for; then operators are queued one by one.
+  // Queues everything on `stream` and returns. The device's context is current.
   Status run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream);
+  // The same on the fences' stream, behind their waits and before their signals: one launch where the work is captured.
+  // What is queued is taken out of `fences`.
+  Status run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, WorkFences& fences);
 
   // One line an operator, with what was chosen and, if `measure`, its time alone.
   Result<std::string> report(bool measure);
@@ -45,7 +48,7 @@ class ComputePlan {
   // A graph for one set of addresses.
   struct Captured {
     std::vector<CUdeviceptr> bindings;
-    CUgraphExec exec = nullptr;
+    CapturedWork work;
     uint64_t used = 0;
   };
   // An arena with what was captured for it; used by one run at a time.
@@ -77,9 +80,12 @@ class ComputePlan {
   Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
                       std::span<const CUdeviceptr> outputs) const;
   Status queue_all(const Addresses& addresses, CUstream stream) const;
+  // `fences`: null for none.
+  Status run_on(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream,
+                WorkFences* fences);
   Status run_instance(Instance& instance, std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs,
-                      CUstream stream);
-  Result<CUgraphExec> capture(const Addresses& addresses);
+                      CUstream stream, WorkFences* fences);
+  Result<CapturedWork> capture(const Addresses& addresses);
 
   const std::shared_ptr<ComputeContext> context_;
   Program program_;

@@ -33,7 +33,15 @@ class RegionNode final : public plugin::CompiledNode {
 
   Status compute(plugin::ComputeState&, OrtKernelContext* kernel) override {
     const plugin::KernelCall call(host(), kernel);
-    TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call));
+    WorkFences fences;
+    TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call, &fences));
+    Status queued = queue(call, fences);
+    session_->give_back(std::move(fences));
+    TENON_TRY(std::move(queued));
+    return stream.synchronous ? stream.stream->synchronize() : Status();
+  }
+
+  Status queue(const plugin::KernelCall& call, WorkFences& fences) {
     TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*session_->device()));
     std::vector<Shape> shapes;
     std::vector<CUdeviceptr> inputs, outputs;
@@ -47,8 +55,7 @@ class RegionNode final : public plugin::CompiledNode {
       TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(i, plan->output_shape(i)));
       outputs.push_back(reinterpret_cast<CUdeviceptr>(output.data));
     }
-    TENON_TRY(plan->run(inputs, outputs, stream.stream->native()));
-    return stream.synchronous ? stream.stream->synchronize() : Status();
+    return plan->run(inputs, outputs, fences);
   }
 
   const std::shared_ptr<CudaSession> session_;

@@ -205,7 +205,8 @@ CUresult CUDAAPI stream_get_context(CUstream stream, CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-// What this driver has no way to do: everything around kernels and graphs. The arguments do not matter.
+// What this driver has no way to do: everything around kernels, and graphs of other nodes than fake_graph.cc has. The
+// arguments do not matter.
 CUresult CUDAAPI not_supported() { return CUDA_ERROR_NOT_SUPPORTED; }
 
 const Table& table() {
@@ -233,6 +234,7 @@ const Table& table() {
     add_stream_functions(table);
     add_memory_functions(table);
     add_external_functions(table);
+    add_graph_functions(table);
     return table;
   }();
   return functions;
@@ -352,6 +354,11 @@ std::vector<CUctxCigParam> graphics_contexts() {
   std::vector<CUctxCigParam> all;
   for (const auto& [context, graphics] : state().graphics) all.push_back(graphics);
   return all;
+}
+
+int64_t live_graphs() {
+  const std::lock_guard lock(state().mutex);
+  return state().graphs;
 }
 
 void fail(const char* function, int nth, CUresult result) {

@@ -42,6 +42,7 @@ std::vector<std::string> take_violations();
 int64_t calls(const char* function);  // of "cuStreamSynchronize", since the process began
 // Allocations, streams, events, external objects and registrations that are alive.
 int64_t live_objects();
+int64_t live_graphs();  // of them: graphs and executable graphs
 // The nth call of a function from now (1: the next) fails with `result`.
 void fail(const char* function, int nth, CUresult result);
 // The same over all functions that can fail in a context that is well; 0: none does.

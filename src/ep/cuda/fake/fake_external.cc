@@ -204,31 +204,7 @@ CUresult CUDAAPI wait_semaphores(const CUexternalSemaphore* semaphores,
   TENON_FAKE_CONTEXT("cuWaitExternalSemaphoresAsync");
   const auto queue = find_stream(stream);
   if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  for (unsigned i = 0; i < count; ++i) {
-    const auto semaphore = find_semaphore(semaphores[i]);
-    if (semaphore == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    ++semaphore->pending;
-    {
-      const std::lock_guard lock(state().mutex);
-      ++state().foreign_waits;
-    }
-    queue->queue(
-        [semaphore, value = parameters[i].params.fence.value] {
-          Status done = semaphore->timeline->wait(value, kWaitForever);
-          // A driver does not learn that the program is gone which was to signal.
-          while (done.code() == StatusCode::kDeviceLost) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            const Result<uint64_t> reached = semaphore->timeline->value();
-            if (reached.ok() && *reached >= value) done = Status();
-          }
-          --semaphore->pending;
-          const std::lock_guard lock(state().mutex);
-          --state().foreign_waits;
-          return done.ok() ? CUDA_SUCCESS : CUDA_ERROR_EXTERNAL_DEVICE;
-        },
-        true);
-  }
-  return CUDA_SUCCESS;
+  return queue_semaphore_waits(*queue, {semaphores, count}, {parameters, count});
 }
 
 CUresult CUDAAPI signal_semaphores(const CUexternalSemaphore* semaphores,
@@ -237,19 +213,7 @@ CUresult CUDAAPI signal_semaphores(const CUexternalSemaphore* semaphores,
   TENON_FAKE_CONTEXT("cuSignalExternalSemaphoresAsync");
   const auto queue = find_stream(stream);
   if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  for (unsigned i = 0; i < count; ++i) {
-    const auto semaphore = find_semaphore(semaphores[i]);
-    if (semaphore == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    ++semaphore->pending;
-    queue->queue(
-        [semaphore, value = parameters[i].params.fence.value] {
-          const Status done = semaphore->timeline->signal(value);
-          --semaphore->pending;
-          return done.ok() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-        },
-        true);
-  }
-  return CUDA_SUCCESS;
+  return queue_semaphore_signals(*queue, {semaphores, count}, {parameters, count});
 }
 
 CUresult CUDAAPI destroy_semaphore(CUexternalSemaphore handle) {
@@ -270,6 +234,55 @@ CUresult CUDAAPI destroy_semaphore(CUexternalSemaphore handle) {
 }
 
 }  // namespace
+
+// A capture would make nodes of them; nobody captures them here, and this driver does not do it.
+CUresult queue_semaphore_waits(FakeStream& stream, std::span<const CUexternalSemaphore> semaphores,
+                               std::span<const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS> parameters) {
+  if (stream.capturing()) return CUDA_ERROR_NOT_SUPPORTED;
+  for (size_t i = 0; i < semaphores.size(); ++i) {
+    const auto semaphore = find_semaphore(semaphores[i]);
+    if (semaphore == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    ++semaphore->pending;
+    {
+      const std::lock_guard lock(state().mutex);
+      ++state().foreign_waits;
+    }
+    stream.queue(
+        [semaphore, value = parameters[i].params.fence.value] {
+          Status done = semaphore->timeline->wait(value, kWaitForever);
+          // A driver does not learn that the program is gone which was to signal.
+          while (done.code() == StatusCode::kDeviceLost) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            const Result<uint64_t> reached = semaphore->timeline->value();
+            if (reached.ok() && *reached >= value) done = Status();
+          }
+          --semaphore->pending;
+          const std::lock_guard lock(state().mutex);
+          --state().foreign_waits;
+          return done.ok() ? CUDA_SUCCESS : CUDA_ERROR_EXTERNAL_DEVICE;
+        },
+        true);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult queue_semaphore_signals(FakeStream& stream, std::span<const CUexternalSemaphore> semaphores,
+                                 std::span<const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS> parameters) {
+  if (stream.capturing()) return CUDA_ERROR_NOT_SUPPORTED;
+  for (size_t i = 0; i < semaphores.size(); ++i) {
+    const auto semaphore = find_semaphore(semaphores[i]);
+    if (semaphore == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    ++semaphore->pending;
+    stream.queue(
+        [semaphore, value = parameters[i].params.fence.value] {
+          const Status done = semaphore->timeline->signal(value);
+          --semaphore->pending;
+          return done.ok() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        },
+        true);
+  }
+  return CUDA_SUCCESS;
+}
 
 void add_external_functions(Table& table) {
   add_function(table, "cuMemFree", &mem_free);

@@ -310,7 +310,8 @@ void add_memory_functions(Table& table) {
 int64_t live_objects() {
   const std::lock_guard lock(state().mutex);
   const State& all = state();
-  return static_cast<int64_t>(all.regions.size() + all.streams.size() + all.events.size() + all.pools.size());
+  return static_cast<int64_t>(all.regions.size() + all.streams.size() + all.events.size() + all.pools.size()) +
+         all.graphs;
 }
 
 }  // namespace tenon::cuda::fake

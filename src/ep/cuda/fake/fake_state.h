@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct State {
   int retained = 0;
   std::map<CUcontext, CUctxCigParam> graphics;  // contexts inside a graphics API's
   int foreign_waits = 0;                        // queued waits for timelines of other APIs that are not reached
+  int graphs = 0;                               // graphs and executable graphs that are alive
 };
 State& state();
 
@@ -77,9 +79,15 @@ class FakeStream {
   using Work = std::function<CUresult()>;
   static std::shared_ptr<FakeStream> start();
   CUcontext context = nullptr;  // null: a default stream, of whichever is current
+  // While the stream is captured, the work goes into the capture instead.
   void queue(Work work, bool always = false);
   bool idle() const;
   void synchronize();
+  using Queued = std::pair<Work, bool>;  // work, and whether it also runs after a failure
+  // False when the stream is captured already.
+  bool begin_capture();
+  bool capturing() const;
+  std::vector<Queued> end_capture();
 
  private:
   struct Shared;
@@ -92,6 +100,13 @@ CUcontext current_context();
 // another device's context is current is a violation.
 std::shared_ptr<FakeStream> find_stream(CUstream stream);
 
+// Puts waits and signals of semaphores on a stream, as the driver's functions and as nodes of a graph do.
+// CUDA_ERROR_INVALID_HANDLE, and a violation, for a semaphore that is destroyed.
+CUresult queue_semaphore_waits(FakeStream& stream, std::span<const CUexternalSemaphore> semaphores,
+                               std::span<const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS> parameters);
+CUresult queue_semaphore_signals(FakeStream& stream, std::span<const CUexternalSemaphore> semaphores,
+                                 std::span<const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS> parameters);
+
 // The region that holds all of [address, address + size), with the lock held; null for host memory.
 Region* find_region(uintptr_t address, size_t size_bytes);
 bool was_freed(uintptr_t address, size_t size_bytes);
@@ -103,6 +118,7 @@ using Table = std::map<std::string, void*, std::less<>>;
 void add_stream_functions(Table& table);
 void add_memory_functions(Table& table);
 void add_external_functions(Table& table);
+void add_graph_functions(Table& table);
 
 template <typename Function>
 void add_function(Table& table, const char* name, Function* function) {

@@ -12,6 +12,8 @@ struct FakeStream::Shared {
   std::deque<std::pair<Work, bool>> work;
   bool busy = false;
   bool closed = false;
+  bool captured = false;
+  std::vector<Queued> capture;
 };
 
 std::shared_ptr<FakeStream> FakeStream::start() {
@@ -60,9 +62,26 @@ std::shared_ptr<FakeStream> FakeStream::start() {
 void FakeStream::queue(Work work, bool always) {
   {
     const std::lock_guard lock(shared_->mutex);
+    if (shared_->captured) return (void)shared_->capture.emplace_back(std::move(work), always);
     shared_->work.emplace_back(std::move(work), always);
   }
   shared_->changed.notify_all();
+}
+
+bool FakeStream::begin_capture() {
+  const std::lock_guard lock(shared_->mutex);
+  return !std::exchange(shared_->captured, true);
+}
+
+bool FakeStream::capturing() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->captured;
+}
+
+std::vector<FakeStream::Queued> FakeStream::end_capture() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->captured = false;
+  return std::exchange(shared_->capture, {});
 }
 
 bool FakeStream::idle() const {
@@ -133,16 +152,26 @@ CUresult CUDAAPI stream_destroy(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+// What would invalidate the capture of a stream.
+CUresult refuse_capture(const FakeStream& stream, const char* function) {
+  if (!stream.capturing()) return CUDA_SUCCESS;
+  violation(format("{} is called for a stream that is captured.", function));
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 CUresult CUDAAPI stream_query(CUstream stream) {
   TENON_FAKE_CONTEXT("cuStreamQuery");
   const auto found = find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult bad = refuse_capture(*found, "cuStreamQuery"); bad != CUDA_SUCCESS) return bad;
   return found->idle() ? sticky() : CUDA_ERROR_NOT_READY;
 }
 
-CUresult CUDAAPI stream_is_capturing(CUstream, CUstreamCaptureStatus* status) {
+CUresult CUDAAPI stream_is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
   TENON_FAKE_CONTEXT("cuStreamIsCapturing");
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto found = find_stream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *status = found->capturing() ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 
@@ -150,6 +179,7 @@ CUresult CUDAAPI stream_synchronize(CUstream stream) {
   TENON_FAKE_CONTEXT("cuStreamSynchronize");
   const auto found = find_stream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult bad = refuse_capture(*found, "cuStreamSynchronize"); bad != CUDA_SUCCESS) return bad;
   found->synchronize();
   return sticky();
 }

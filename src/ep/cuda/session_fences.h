@@ -1,0 +1,45 @@
+// The waits and signals that hosts pass with a run (ep/kit/run_fences.h), until the run's work takes them.
+//
+// A run belongs to the thread that started it. Threads: every function from any.
+// Errors: once start() has answered OK, every signal is queued, end() at the latest; only the device's own failure
+// prevents that.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "ep/cuda/captured_work.h"
+
+namespace tenon::cuda {
+
+class SessionFences {
+ public:
+  // The run's entries; each may be null. Errors: kInvalidArgument for what is no fence, for a semaphore that is
+  // released, and for one of another device than `memory`'s.
+  struct Entries {
+    const char* waits = nullptr;
+    const char* signals = nullptr;
+    const char* calls = nullptr;
+  };
+  Status start(const std::shared_ptr<CudaMemory>& memory, const Entries& entries);
+
+  // What a call may put into one launch with its work on `stream`: waits that nothing came after yet, and the signals
+  // if the run has no other call. The caller gives back what it did not queue.
+  WorkFences take(const std::shared_ptr<CudaStream>& stream);
+  void give_back(WorkFences fences);
+  // Before other work on `stream`: the waits are queued there.
+  Status queue_waits(const std::shared_ptr<CudaStream>& stream);
+  // The run is over: what is left of the fences is queued where its last work was, else on `otherwise`.
+  Status end(const std::shared_ptr<CudaStream>& otherwise);
+
+ private:
+  struct Run {
+    WorkFences fences;
+    bool one_call = false;
+  };
+  Guarded<std::map<std::thread::id, Run>> runs_;
+  std::atomic<size_t> count_ = 0;  // of runs_: most runs have no fences, and take no lock
+};
+
+}  // namespace tenon::cuda
