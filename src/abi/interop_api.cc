@@ -1,6 +1,7 @@
 // OrtInteropApi: checks what the program passes, calls the device's importer, wraps what it made (S1).
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "abi/interop_api_importer.h"
@@ -9,6 +10,7 @@
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "abi/type_info.h"
+#include "base/guarded.h"
 #include "interop/importer.h"
 
 namespace tenon::abi {
@@ -28,10 +30,32 @@ struct SemaphoreHandle : OrtExternalSemaphoreHandle {
   std::shared_ptr<DeviceSemaphore> semaphore;
 };
 
+// The semaphores that programs hold: runs name them by number, which may be any. Timelines are made when a run first
+// asks for one.
+struct HeldSemaphore {
+  std::shared_ptr<DeviceSemaphore> semaphore;
+  std::shared_ptr<Timeline> timeline;
+};
+Guarded<std::map<uintptr_t, HeldSemaphore>>& held_semaphores() {
+  static auto* const held = new Guarded<std::map<uintptr_t, HeldSemaphore>>;
+  return *held;
+}
+
+uintptr_t number_of(const OrtExternalSemaphoreHandle* handle) { return reinterpret_cast<uintptr_t>(handle); }
+
 void ORT_API_CALL release_memory(OrtExternalMemoryHandle* handle) noexcept {
   delete static_cast<MemoryHandle*>(handle);
 }
 void ORT_API_CALL release_semaphore(OrtExternalSemaphoreHandle* handle) noexcept {
+  // What it held goes after the lock: a plugin's release may take its time.
+  HeldSemaphore last;
+  {
+    auto held = held_semaphores().lock();
+    if (const auto found = held->find(number_of(handle)); found != held->end()) {
+      last = std::move(found->second);
+      held->erase(found);
+    }
+  }
   delete static_cast<SemaphoreHandle*>(handle);
 }
 
@@ -84,6 +108,7 @@ Result<SemaphoreHandle*> import(const OrtExternalResourceImporter& from,
   handle->Release = &release_semaphore;
   handle->importer = from.importer;
   handle->semaphore = std::move(semaphore);
+  (*held_semaphores().lock())[number_of(handle.get())] = {handle->semaphore, nullptr};
   return handle.release();
 }
 
@@ -146,6 +171,19 @@ OrtStatus* give(Result<T> result, Out** out) {
 }
 
 }  // namespace
+
+Result<Fence> fence_of_handle(uintptr_t handle, uint64_t value) {
+  auto held = held_semaphores().lock();
+  const auto found = held->find(handle);
+  TENON_INVALID_IF(found == held->end(), "{:#x} is no semaphore handle of this process, or one that is released.",
+                   handle);
+  HeldSemaphore& semaphore = found->second;
+  if (semaphore.timeline == nullptr) {
+    TENON_TRY_ASSIGN(semaphore.timeline,
+                     semaphore.semaphore->timeline(semaphore.semaphore, format("semaphore {:#x}", handle), nullptr));
+  }
+  return Fence{semaphore.timeline, value};
+}
 
 OrtStatus* interop_api::CreateExternalResourceImporterForDevice(const OrtEpDevice* ep_device,
                                                                 OrtExternalResourceImporter** out_importer) noexcept {

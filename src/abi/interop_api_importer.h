@@ -5,6 +5,7 @@
 // So a program may release in any order (S1.4). Threads: every function from any thread (S1.6).
 #pragma once
 
+#include <tenon/fence.h>
 #include <tenon/onnxruntime_c_api.h>
 #include <tenon/tensor.h>
 
@@ -41,6 +42,12 @@ class DeviceSemaphore {
   // Both queue on the stream and return; what they need until then they keep themselves.
   virtual Status wait(OrtSyncStream& stream, uint64_t value) = 0;
   virtual Status signal(OrtSyncStream& stream, uint64_t value) = 0;
+  // The same as a timeline for runs (RunOptions::waits); it keeps `self`, which owns this object. `on_host`: what the
+  // program's API does on the host, where it says so.
+  virtual Result<std::shared_ptr<Timeline>> timeline(const std::shared_ptr<DeviceSemaphore>& self, std::string name,
+                                                     std::shared_ptr<Timeline> on_host) = 0;
+  // A plugin's own handle; null for others.
+  virtual OrtExternalSemaphoreHandle* native() const { return nullptr; }
 };
 
 // The kinds are integers: programs also pass values that the C enums do not have.
@@ -54,6 +61,10 @@ class DeviceImporter : public std::enable_shared_from_this<DeviceImporter> {
   virtual Result<std::shared_ptr<DeviceSemaphore>> import_semaphore(
       const OrtExternalSemaphoreDescriptor& descriptor) = 0;
 };
+
+// A fence of a run by the number of a handle that ImportSemaphore gave out. Errors: kInvalidArgument for any other
+// number, and for a handle that is released.
+Result<Fence> fence_of_handle(uintptr_t handle, uint64_t value);
 
 // The importer of a plugin's device. Null, with success, when the plugin has none (S1.1).
 Result<std::shared_ptr<DeviceImporter>> make_plugin_importer(const OrtEpDevice& device);

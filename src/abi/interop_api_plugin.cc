@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "abi/ep_timeline.h"
 #include "abi/interop_api_importer.h"
 #include "abi/interop_cpu.h"
 #include "abi/plugin_library.h"
@@ -61,8 +62,13 @@ struct ImporterMembers {
 
 class PluginImporter final : public DeviceImporter {
  public:
-  PluginImporter(std::string who, Impl* impl, OrtMemoryDevice device, std::shared_ptr<PluginLibrary> keep)
-      : keep_(std::move(keep)), who_(std::move(who)), impl_(impl), members_(impl), device_(device) {}
+  PluginImporter(std::string who, Impl* impl, const OrtEpDevice& device, std::shared_ptr<PluginLibrary> keep)
+      : keep_(std::move(keep)),
+        who_(std::move(who)),
+        impl_(impl),
+        members_(impl),
+        ep_device_(device),
+        device_(device.default_memory ? device.default_memory->device : OrtMemoryDevice{}) {}
   ~PluginImporter() override {
     if (!members_.Release.absent()) warn(call_value(who_, members_.Release, impl_));
   }
@@ -79,6 +85,7 @@ class PluginImporter final : public DeviceImporter {
   const std::string& who() const { return who_; }
   Impl* impl() const { return impl_; }
   const ImporterMembers& members() const { return members_; }
+  const OrtEpDevice& device() const { return ep_device_; }
   // A stream of another device cannot order this one's work.
   Status check_stream(const OrtSyncStream& stream) const {
     TENON_INVALID_IF(CpuStream::from(stream) != nullptr || stream.impl == nullptr ||
@@ -93,6 +100,7 @@ class PluginImporter final : public DeviceImporter {
   const std::string who_;
   Impl* const impl_;
   const ImporterMembers members_;
+  const OrtEpDevice& ep_device_;  // the library's
   const OrtMemoryDevice device_;
 };
 
@@ -166,6 +174,12 @@ class PluginSemaphore final : public DeviceSemaphore {
     TENON_TRY(importer_->check_stream(stream));
     return call(importer_->who(), importer_->members().SignalSemaphore, importer_->impl(), handle_, &stream, value);
   }
+  Result<std::shared_ptr<Timeline>> timeline(const std::shared_ptr<DeviceSemaphore>& self, std::string name,
+                                             std::shared_ptr<Timeline> on_host) override {
+    TENON_TRY_ASSIGN(auto made, EpTimeline::create(std::move(name), importer_->device(), self, std::move(on_host)));
+    return std::shared_ptr<Timeline>(std::move(made));
+  }
+  OrtExternalSemaphoreHandle* native() const override { return handle_; }
 
  private:
   const std::shared_ptr<PluginImporter> importer_;
@@ -218,8 +232,7 @@ Result<std::shared_ptr<DeviceImporter>> make_plugin_importer(const OrtEpDevice& 
     return std::shared_ptr<DeviceImporter>();
   TENON_TRY(status);
   TENON_TRY(check_object(who, "OrtExternalResourceImporterImpl", impl, member.name));
-  const OrtMemoryDevice memory = device.default_memory ? device.default_memory->device : OrtMemoryDevice{};
-  return std::shared_ptr<DeviceImporter>(std::make_shared<PluginImporter>(who, impl, memory, std::move(library)));
+  return std::shared_ptr<DeviceImporter>(std::make_shared<PluginImporter>(who, impl, device, std::move(library)));
 }
 
 Status init_graphics_interop(const OrtEpDevice& device, const OrtGraphicsInteropConfig& config) {

@@ -40,6 +40,11 @@ class CpuSemaphore final : public DeviceSemaphore {
     return cpu->queue().signal({timeline_, value});
   }
 
+  Result<std::shared_ptr<Timeline>> timeline(const std::shared_ptr<DeviceSemaphore>&, std::string,
+                                             std::shared_ptr<Timeline>) override {
+    return timeline_;
+  }
+
  private:
   static Result<CpuStream*> cpu_stream(OrtSyncStream& stream) {
     CpuStream* cpu = CpuStream::from(stream);

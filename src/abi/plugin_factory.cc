@@ -222,4 +222,13 @@ Result<std::unique_ptr<DeviceProvider>> PluginFactory::create_provider(const EpC
   return PluginProvider::create(shared(), choice, devices, options);
 }
 
+std::shared_ptr<PluginFactory> factory_of(const OrtEpDevice& device) {
+  const std::shared_ptr<PluginLibrary> library = device.library.lock();
+  if (library == nullptr) return nullptr;
+  for (auto& factory : library->factories()) {
+    if (factory->ort() == device.factory) return factory;
+  }
+  return nullptr;
+}
+
 }  // namespace tenon::abi

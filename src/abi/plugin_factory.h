@@ -86,6 +86,9 @@ class PluginFactory final : public EpFactory {
   std::unique_ptr<PluginTransfer> transfer_;
 };
 
+// The factory of a device, alive while it is held; null for the CPU EP, and when the library is gone.
+std::shared_ptr<PluginFactory> factory_of(const OrtEpDevice& device);
+
 // The devices that CreateEpDevice made and that nobody has released or taken over. True when `device` was one, which
 // then is the caller's.
 bool take_ep_device(OrtEpDevice* device);

@@ -9,6 +9,7 @@
 #include "abi/custom_op_region.h"
 #include "abi/ep_context.h"
 #include "abi/ep_support_info.h"
+#include "abi/ep_timeline.h"
 #include "abi/logger.h"
 #include "abi/plugin_options.h"
 #include "abi/plugin_session.h"
@@ -17,6 +18,7 @@
 #include "base/log.h"
 #include "device/copy.h"
 #include "device/place.h"
+#include "ep/kit/run_fences.h"
 #include "runtime/memory.h"
 
 namespace tenon::abi {
@@ -214,7 +216,9 @@ Status PluginProvider::ask_ep() {
       TENON_TRACE(kDispatch, "{} prefers the layout NHWC; it gets its nodes in NCHW.", ep_->who());
   }
   TENON_TRY(check_context_data());
+  const char* fences = devices_.empty() ? nullptr : devices_[0]->ep_metadata.find(kRunFencesKey);
   on_run_start_ = TENON_MEMBER(ep, OrtEp, OnRunStart);
+  takes_fences_ = !on_run_start_.absent() && fences != nullptr && std::string_view(fences) == "1";
   on_run_end_ = TENON_MEMBER(ep, OrtEp, OnRunEnd);
   return {};
 }
@@ -511,12 +515,45 @@ bool PluginProvider::can_use_stream(const DeviceStream& stream) const {
          device.vendor_id == stream_device_->vendor_id && device.device_id == stream_device_->device_id;
 }
 
+bool PluginProvider::takes_fence(const Fence& fence) const {
+  if (!takes_fences_) return false;
+  const auto* timeline = dynamic_cast<const EpTimeline*>(fence.timeline.get());
+  return timeline != nullptr && &timeline->device() == devices_[0];
+}
+
+namespace {
+
+std::string fences_text(std::span<const Fence> fences) {
+  std::vector<RunFenceEntry> entries;
+  for (const Fence& fence : fences)
+    entries.push_back({static_cast<const EpTimeline&>(*fence.timeline).handle(), fence.value});
+  return run_fences_text(entries);
+}
+
+}  // namespace
+
 Status PluginProvider::run_start(const RunInfo& info) {
   if (on_run_start_.absent()) return {};
   static const OrtRunOptions defaults;
   const auto* options =
       info.native_options != nullptr ? static_cast<const OrtRunOptions*>(info.native_options) : &defaults;
-  return call(ep_->who(), on_run_start_, ep_->get(), options);
+  // The program's entries name its own handles; the plugin gets the plugin's, of those that it takes.
+  std::optional<OrtRunOptions> own;
+  const auto change = [&](const char* key, const std::string& text) {
+    if (text.empty() && options->config_entries.find(key) == nullptr) return;
+    if (!own) own.emplace(*options);
+    if (text.empty()) return own->config_entries.remove(key);
+    own->config_entries.set(key, text);
+  };
+  const bool any = !info.waits.empty() || !info.signals.empty();
+  if (any || !options->config_entries.entries().empty()) {
+    change(kRunWaitsKey, fences_text(info.waits));
+    change(kRunSignalsKey, fences_text(info.signals));
+    change(kRunCallsKey, any ? std::to_string(info.calls) : "");
+  }
+  TENON_TRY(call(ep_->who(), on_run_start_, ep_->get(), own ? &*own : options));
+  for (const Fence& fence : info.signals) static_cast<EpTimeline&>(*fence.timeline).promise(fence.value);
+  return {};
 }
 
 Status PluginProvider::run_end(const RunInfo& info, bool synchronize) {

@@ -46,6 +46,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   bool concurrent_runs() const override { return concurrent_; }
   bool host_runs(const Node& region) const override;
   void set_subgraphs(const SubgraphKernels& subgraphs) override { subgraphs_ = &subgraphs; }
+  bool takes_fence(const Fence& fence) const override;
   Status run_start(const RunInfo& info) override;
   Status run_end(const RunInfo& info, bool synchronize) override;
 
@@ -94,6 +95,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   std::optional<OrtMemoryDevice> stream_device_;
   bool concurrent_ = true;
   bool captures_whole_model_ = true;
+  bool takes_fences_ = false;  // of the first device
   const SubgraphKernels* subgraphs_ = nullptr;
   std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
   struct PlacedConstant {

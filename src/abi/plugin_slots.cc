@@ -27,16 +27,6 @@ namespace tenon::abi {
 
 namespace {
 
-// The factory of a device, alive for the call.
-std::shared_ptr<PluginFactory> factory_of(const OrtEpDevice& device) {
-  const std::shared_ptr<PluginLibrary> library = device.library.lock();
-  if (library == nullptr) return nullptr;
-  for (auto& factory : library->factories()) {
-    if (factory->ort() == device.factory) return factory;
-  }
-  return nullptr;
-}
-
 // The C ABI has no options when a library is registered, so TENON_OFFER_DEVICES gives them.
 Result<EpLibraryOptions> library_options() {
   EpLibraryOptions options;

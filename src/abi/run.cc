@@ -8,6 +8,7 @@
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "base/deadline.h"
+#include "ep/kit/run_fences.h"
 
 namespace tenon::abi {
 namespace {
@@ -183,6 +184,24 @@ OrtStatus* fetch_outputs(CoreSession& core, RunBinding& run, const RunCall& call
   return nullptr;
 }
 
+// The fences that a run's entries name by the program's handles (ep/kit/run_fences.h).
+Status read_fences(const OrtRunOptions& options, const char* key, std::vector<Fence>* fences) {
+  const char* text = options.config_entries.find(key);
+  if (text == nullptr) [[likely]]
+    return {};
+  TENON_TRY_ASSIGN(const std::vector<RunFenceEntry> entries, parse_run_fences(key, text));
+  for (const RunFenceEntry& entry : entries) {
+    Result<Fence> fence = fence_of_handle(entry.semaphore, entry.value);
+    if (!fence.ok()) return std::move(fence).status().with_context(format("while reading run entry \"{}\"", key));
+    fences->push_back(*std::move(fence));
+  }
+  return {};
+}
+
+bool has_fences(const OrtRunOptions& options) {
+  return options.config_entries.find(kRunWaitsKey) != nullptr || options.config_entries.find(kRunSignalsKey) != nullptr;
+}
+
 // Anything but "0" disables, as in the reference.
 bool waits_for_devices(const OrtRunOptions& options) {
   const char* disabled = options.config_entries.find("disable_synchronize_execution_providers");
@@ -196,6 +215,7 @@ CpuStream* stream_of_queued_run(const OrtSession& session, const CoreSession& co
   if (options == nullptr || options->sync_stream == nullptr || waits_for_devices(*options)) [[likely]]
     return nullptr;
   if (session.profile != nullptr || options->profiling || session.custom_ops != nullptr) return nullptr;
+  if (has_fences(*options)) return nullptr;
   for (const OrtValue* given : call.outputs)
     if (given == nullptr || given->kind == ONNX_TYPE_UNKNOWN) return nullptr;
   for (const EpAssignment& part : core.core->assignments())
@@ -261,7 +281,14 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
     }
     const int64_t begin_ns = profiled ? monotonic_ns() : 0;
     Status status;
-    if (options != nullptr && options->sync_stream != nullptr) {
+    std::vector<Fence> waits, signals;
+    if (options != nullptr && !options->config_entries.entries().empty()) {
+      status = read_fences(*options, kRunWaitsKey, &waits);
+      if (status.ok()) status = read_fences(*options, kRunSignalsKey, &signals);
+      run.waits = waits;
+      run.signals = signals;
+    }
+    if (status.ok() && options != nullptr && options->sync_stream != nullptr) {
       if (CpuStream::from(*options->sync_stream) != nullptr)
         status = wait_for_stream(*options->sync_stream, &options->terminate);
       else

@@ -19,4 +19,16 @@ struct OrtRunOptions {
   OrtSyncStream* sync_stream = nullptr;  // borrowed
   bool profiling = false;
   std::string profile_prefix;
+
+  OrtRunOptions() = default;
+  // What they say now, for one run.
+  OrtRunOptions(const OrtRunOptions& other)
+      : log_severity_level(other.log_severity_level),
+        log_verbosity_level(other.log_verbosity_level),
+        tag(other.tag),
+        terminate(other.terminate.load()),
+        config_entries(other.config_entries),
+        sync_stream(other.sync_stream),
+        profiling(other.profiling),
+        profile_prefix(other.profile_prefix) {}
 };

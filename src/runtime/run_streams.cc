@@ -32,11 +32,19 @@ void RunStreams::borrow(const DeviceProvider& owner, int32_t provider, DeviceStr
   One& one = at(provider);
   TENON_TRACE(kSync, "The EP \"{}\" works on the caller's stream {}.", owner.name(), stream.id());
   one.ep_name = owner.name();
+  one.borrowed = std::exchange(one.kept, Lane());
+  if (one.kept_id != stream.id()) one.borrowed = Lane();
   one.borrowed.stream = &stream;
 }
 
 void RunStreams::give_back() {
-  for (One& one : streams_) one.borrowed = Lane();
+  for (One& one : streams_) {
+    Lane lane = std::exchange(one.borrowed, Lane());
+    if (!std::exchange(one.left, false) || lane.stream == nullptr) continue;
+    one.kept_id = lane.stream->id();
+    lane.stream = nullptr;
+    one.kept = std::move(lane);
+  }
   used_own_ = false;
 }
 
@@ -90,11 +98,13 @@ Status RunStreams::synchronize() {
   return first;
 }
 
-Result<std::unique_ptr<DeviceNotification>> RunStreams::leave(int32_t provider) {
+Result<std::unique_ptr<DeviceNotification>> RunStreams::leave(int32_t provider,
+                                                              std::unique_ptr<DeviceNotification> earlier) {
   One& one = at(provider);
   TENON_TRY(one.lane().end->activate());
   one.busy = false;
-  return std::move(one.lane().end);
+  one.left = true;
+  return std::exchange(one.lane().end, std::move(earlier));
 }
 
 Status RunStreams::end_run() {

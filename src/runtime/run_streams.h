@@ -33,8 +33,10 @@ class RunStreams {
   Status wait_on_device(int32_t provider, int32_t slot, int32_t waiter);
   // Returns when everything that was enqueued since the last call is done, or was found to have failed.
   Status synchronize();
-  // Instead of synchronize(), for a stream that is left to work: the point after all that was enqueued.
-  Result<std::unique_ptr<DeviceNotification>> leave(int32_t provider);
+  // Instead of synchronize(), for a stream that is left to work: the point after all that was enqueued. `earlier` (may
+  // be null): one that the stream was left with before, and that nobody looks at any more. It serves again: making and
+  // destroying one while a device waits for another API may take as long as that wait.
+  Result<std::unique_ptr<DeviceNotification>> leave(int32_t provider, std::unique_ptr<DeviceNotification> earlier);
   // For every stream that was used since the last call.
   Status end_run();
   void mark_used(int32_t provider) {
@@ -54,6 +56,9 @@ class RunStreams {
     std::string ep_name;
     std::unique_ptr<DeviceStream> owned;
     Lane own, borrowed;
+    Lane kept;  // of the borrowed stream that was left to work last, without the stream
+    uint64_t kept_id = 0;
+    bool left = false;
     bool busy = false;  // there may be work that nobody has waited for
     bool used = false;
     Lane& lane() { return borrowed.stream != nullptr ? borrowed : own; }

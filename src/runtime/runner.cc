@@ -230,6 +230,38 @@ Status Runner::redirect_overlaps(const Plan& plan, std::span<void* const> inputs
   return {};
 }
 
+void Runner::pass_fences(const PlanRuntime& runtime, std::span<void* const> inputs, const RunOptions& options) {
+  if (options.waits.empty() && options.signals.empty()) [[likely]]
+    return;
+  // Nothing but kernels on one stream of one EP, so that what the EP orders is the whole run.
+  const Plan& plan = *runtime.plan;
+  const std::span<const int32_t> active = session_.active_providers();
+  if (runtime.only_stream <= 0 || active.size() != 1 || active[0] != runtime.only_stream) return;
+  if (std::any_of(plan.steps.begin(), plan.steps.end(), [](const PlanStep& step) { return step.copy.has_value(); }))
+    return;
+  if (GraphCapture* capture = session_.graph_capture(); capture != nullptr && capture->graph_of(info_) >= 0) return;
+  // What is written elsewhere first is copied by the host, before it may signal.
+  for (const PlanOutput& output : plan.outputs) {
+    if (output.spec.dynamic || output.first_write == kAtEnd || overlapped_input(plan, output, inputs) != nullptr)
+      return;
+  }
+  const DeviceProvider& provider = session_.device_provider(active[0]);
+  const auto takes = [&](std::span<const Fence> fences) {
+    return std::all_of(fences.begin(), fences.end(), [&](const Fence& fence) { return provider.takes_fence(fence); });
+  };
+  // A device waits without a deadline.
+  const bool waits = takes(options.waits) && options.timeout_ns == kWaitForever;
+  if (waits) info_.waits = options.waits;
+  // Signals that come behind waits of the host are in order all the same.
+  if (takes(options.signals)) {
+    info_.signals = options.signals;
+    may_return_early_ = !synchronize_;
+  }
+  info_.calls = plan.steps.size();
+  TENON_TRACE(kSync, "The EP \"{}\" waits for {} and signals {} of the run's fences.", provider.name(),
+              info_.waits.size(), info_.signals.size());
+}
+
 Status Runner::run(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs) {
   if (caller_stream_ != nullptr && !session_.has_devices()) TENON_TRY(wait_for(*caller_stream_));
   return session_.has_devices() ? run_on_devices(runtime, inputs) : run_plan(*runtime, inputs);
@@ -395,7 +427,12 @@ Status Runner::run_steps(const PlanRuntime& runtime, Lease& lease) {
   }
   Status status = lease.state->run_steps(info_, &*device_);
   if (status.ok() && returns_early(runtime, lease)) {
-    if (Result<std::unique_ptr<DeviceNotification>> end = device_->streams->leave(runtime.only_stream); end.ok()) {
+    // It is the same stream's, which has been left behind that point.
+    std::unique_ptr<DeviceNotification> earlier;
+    if (!lease.ends.empty()) earlier = std::move(lease.ends.front());
+    Result<std::unique_ptr<DeviceNotification>> end = device_->streams->leave(runtime.only_stream, std::move(earlier));
+    std::erase(lease.ends, nullptr);
+    if (end.ok()) {
       lease.ends.clear();
       lease.ends.push_back(std::move(end).value());
       lease.stream_id = device_->streams->stream(runtime.only_stream)->id();

@@ -25,7 +25,8 @@ class Runner {
               .ledger = ledger,
               .disallow_copies = session.options().disallow_copies},
         caller_stream_(options.stream),
-        may_return_early_(!options.synchronize && options.signals.empty()) {}
+        may_return_early_(!options.synchronize && options.signals.empty()),
+        synchronize_(options.synchronize) {}
 
   // Finds memory for the outputs whose sizes the plan knows, and refuses what strict mode or the bound memory forbids.
   // Everything that can be wrong with the call is found here.
@@ -33,6 +34,11 @@ class Runner {
   // After prepare(): the whole run, with what the EPs do before and after it.
   Status run(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs);
   bool planned() const { return planned_; }
+  // After prepare(), before run(): leaves to the plan's only EP what it takes of the fences, all waits or none, all
+  // signals or none. The others are the caller's to wait for and to signal.
+  void pass_fences(const PlanRuntime& runtime, std::span<void* const> inputs, const RunOptions& options);
+  bool passed_waits() const { return !info_.waits.empty(); }
+  bool passed_signals() const { return !info_.signals.empty(); }
 
  private:
   struct Lease;
@@ -70,6 +76,7 @@ class Runner {
   RunInfo info_;
   DeviceStream* caller_stream_;  // may be null
   bool may_return_early_;
+  const bool synchronize_;
   bool returned_early_ = false;
   std::optional<DeviceRun> device_;                                 // of sessions with other EPs, while they run
   std::vector<std::shared_ptr<std::byte>>* used_memory_ = nullptr;  // where to note it, if somebody asks

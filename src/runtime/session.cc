@@ -169,14 +169,15 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
     TENON_TRY(runner.prepare(*plan, binding.input_addresses));
   }
   const int64_t planned_ns = monotonic_ns();
-  Status status = wait_for_fences(options.waits, options.timeout_ns);
+  runner.pass_fences(*plan, binding.input_addresses, options);
+  Status status = runner.passed_waits() ? Status() : wait_for_fences(options.waits, options.timeout_ns);
   const int64_t waited_ns = monotonic_ns();
   if (status.ok()) {
     const InRun in_run(*pool_);
     status = runner.run(plan, binding.input_addresses);
   }
   const int64_t ran_ns = monotonic_ns();
-  if (status.ok()) status = signal_fences(options.signals);
+  if (status.ok() && !runner.passed_signals()) status = signal_fences(options.signals);
   if (!status.ok()) poison_fences(options.signals, status);
   if (report != nullptr) {
     report->wait_ns = waited_ns - planned_ns;

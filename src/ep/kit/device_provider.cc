@@ -25,4 +25,6 @@ LayoutChoice DeviceProvider::choose_layouts(const KernelNode& node) const {
           std::vector<Layout>(node.node->outputs.size(), Layout::kPlain)};
 }
 
+bool DeviceProvider::takes_fence(const Fence&) const { return false; }
+
 }  // namespace tenon

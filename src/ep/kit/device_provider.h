@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include <tenon/fence.h>
+
 #include "device/device.h"
 #include "ep/kit/graph_capture.h"
 #include "ep/kit/kernel.h"
@@ -60,6 +62,9 @@ struct RunInfo {
   const std::atomic<bool>* cancel = nullptr;  // set: the run is to end; may be null
   CopyLedger* ledger = nullptr;               // may be null
   bool disallow_copies = false;               // strict mode
+  // Fences that the EP has said it takes, and that it alone waits for and signals. Empty: the host does.
+  std::span<const Fence> waits = {}, signals = {};
+  size_t calls = 0;  // with fences: how often the EP's kernels are called in the run
 };
 
 class DeviceProvider : public ExecutionProvider {
@@ -103,6 +108,10 @@ class DeviceProvider : public ExecutionProvider {
   virtual bool host_runs(const Node& region) const;
   // Before any plan: what makes those kernels. It outlives the provider's kernels.
   virtual void set_subgraphs(const SubgraphKernels& subgraphs);
+  // Whether the EP orders its work behind this fence, and signals it behind its work, without the host. The default
+  // takes none.
+  virtual bool takes_fence(const Fence& fence) const;
+  // After OK the EP signals `info.signals` in any case, at run_end at the latest.
   virtual Status run_start(const RunInfo& info) = 0;
   virtual Status run_end(const RunInfo& info, bool synchronize) = 0;
 
