@@ -4,7 +4,9 @@
 // part.
 //   bare      wait and signal through the driver, no work between them
 //   kernel    the same around one kernel that touches every element in place
-//   session   WaitSemaphore, Run (Relu, in place), SignalSemaphore through the host's C ABI
+//   session   WaitSemaphore, Run (Relu, from this buffer into another one of Vulkan's), SignalSemaphore through the
+//             host's C ABI
+//   folded    one Run with its fences in run entries (Tenon's host only): one graph launch
 //   copied    readback, upload, the kernel, readback, upload: what import saves
 #include <time.h>
 
@@ -58,14 +60,16 @@ class Frames {
   }
   ~Frames() {
     vulkan_.destroy(buffer_);
+    vulkan_.destroy(output_);
     vulkan_.destroy(staging_);
   }
 
   struct Times {
     std::vector<int64_t> frame_ns, submit_ns, submit_cpu_ns;
   };
-  // `work` queues the CUDA part: waits for the first value, signals the second.
-  Result<Times> run(int frames, const std::function<Status(uint64_t wait, uint64_t signal)>& work) {
+  // `work` queues the CUDA part: waits for the first value, signals the second; its result is in the same buffer or in
+  // the other one.
+  Result<Times> run(int frames, bool in_place, const std::function<Status(uint64_t wait, uint64_t signal)>& work) {
     Times times;
     for (int i = 0; i < frames; ++i) {
       const uint64_t base = value_;
@@ -79,7 +83,7 @@ class Frames {
       TENON_TRY(work(base + 1, base + 2));
       times.submit_cpu_ns.push_back(thread_cpu_ns() - cpu);
       times.submit_ns.push_back(monotonic_ns() - submit);
-      vulkan_.submit_copy(readback_, buffer_, semaphore_, base + 2, base + 3);
+      vulkan_.submit_copy(readback_, in_place ? buffer_ : output_, semaphore_, base + 2, base + 3);
       TENON_TRY(poll(base + 3));
       times.frame_ns.push_back(monotonic_ns() - begin);
     }
@@ -99,7 +103,7 @@ class Frames {
     const char* inputs[] = {"x"};
     const char* outputs[] = {"y"};
     const OrtValue* in[] = {tensor_.get()};
-    OrtValue* out[] = {tensor_.get()};
+    OrtValue* out[] = {result_.get()};
     const OrtApi& api = host_.api();
     TENON_TRY(
         answer(host_.interop().WaitSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), wait)));
@@ -107,6 +111,21 @@ class Frames {
     return answer(
         host_.interop().SignalSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), signal));
   }
+  Status folded(uint64_t wait, uint64_t signal) {
+    const auto handle = reinterpret_cast<uintptr_t>(semaphore_handle_.get());
+    char waits[64], signals[64];
+    std::snprintf(waits, sizeof(waits), "%#zx:%llu", size_t{handle}, static_cast<unsigned long long>(wait));
+    std::snprintf(signals, sizeof(signals), "%#zx:%llu", size_t{handle}, static_cast<unsigned long long>(signal));
+    const char* inputs[] = {"x"};
+    const char* outputs[] = {"y"};
+    const OrtValue* in[] = {tensor_.get()};
+    OrtValue* out[] = {result_.get()};
+    const OrtApi& api = host_.api();
+    TENON_TRY(answer(api.AddRunConfigEntry(fence_options_.get(), TENON_RUN_WAITS, waits)));
+    TENON_TRY(answer(api.AddRunConfigEntry(fence_options_.get(), TENON_RUN_SIGNALS, signals)));
+    return answer(api.Run(session_.get(), fence_options_.get(), inputs, in, 1, outputs, 1, out));
+  }
+  bool can_fold() const { return host_.is_tenon(); }
   // The whole way over the host, on the calling thread.
   Result<Times> run_copied(int frames) {
     Times times;
@@ -143,6 +162,7 @@ class Frames {
         host_(host),
         size_bytes_(size_bytes),
         buffer_(vulkan.make_buffer(size_bytes, true)),
+        output_(vulkan.make_buffer(size_bytes, true)),
         staging_(vulkan.make_staging_buffer(size_bytes)),
         readback_(vulkan.make_staging_buffer(4096)),
         semaphore_(vulkan.make_timeline(0)),
@@ -176,17 +196,13 @@ class Frames {
     return Status();
   }
 
-  Status open_session() {
-    const OrtApi& api = host_.api();
-    const auto count = static_cast<int64_t>(size_bytes_ / sizeof(float));
-    TENON_TRY_ASSIGN(session_, host_.create_session(test::relu_model({count})));
-    TENON_TRY_ASSIGN(importer_, host_.create_importer());
-    TENON_TRY_ASSIGN(sync_stream_, host_.create_stream());
+  Status open_tensor(const VulkanBuffer& buffer, int64_t count, Owned<OrtExternalMemoryHandle>* handle,
+                     Owned<OrtValue>* tensor) {
     TenonExternalMemoryInfo info = {};
     info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
     info.kind = ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD;
     info.dedicated = 1;
-    OwnedHandle fd = vulkan_.export_fd(buffer_);
+    OwnedHandle fd = vulkan_.export_fd(buffer);
     info.handle.fd = fd.fd();
     OrtExternalMemoryDescriptor memory = {};
     memory.version = host_.version();
@@ -195,16 +211,27 @@ class Frames {
     memory.size_bytes = size_bytes_;
     OrtExternalMemoryHandle* memory_handle = nullptr;
     TENON_TRY(answer(host_.interop().ImportMemory(importer_.get(), &memory, &memory_handle)));
-    memory_handle_ = host_.own(memory_handle, host_.interop().ReleaseExternalMemoryHandle);
+    *handle = host_.own(memory_handle, host_.interop().ReleaseExternalMemoryHandle);
     (void)fd.release_fd();
-    OrtExternalTensorDescriptor tensor = {};
-    tensor.version = host_.version();
-    tensor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-    tensor.shape = &count;
-    tensor.rank = 1;
+    OrtExternalTensorDescriptor descriptor = {};
+    descriptor.version = host_.version();
+    descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+    descriptor.shape = &count;
+    descriptor.rank = 1;
     OrtValue* value = nullptr;
-    TENON_TRY(answer(host_.interop().CreateTensorFromMemory(importer_.get(), memory_handle, &tensor, &value)));
-    tensor_ = host_.own(value, api.ReleaseValue);
+    TENON_TRY(answer(host_.interop().CreateTensorFromMemory(importer_.get(), memory_handle, &descriptor, &value)));
+    *tensor = host_.own(value, host_.api().ReleaseValue);
+    return Status();
+  }
+
+  Status open_session() {
+    const OrtApi& api = host_.api();
+    const auto count = static_cast<int64_t>(size_bytes_ / sizeof(float));
+    TENON_TRY_ASSIGN(session_, host_.create_session(test::relu_model({count})));
+    TENON_TRY_ASSIGN(importer_, host_.create_importer());
+    TENON_TRY_ASSIGN(sync_stream_, host_.create_stream());
+    TENON_TRY(open_tensor(buffer_, count, &memory_handle_, &tensor_));
+    TENON_TRY(open_tensor(output_, count, &output_handle_, &result_));
     OwnedHandle timeline = vulkan_.export_fd(semaphore_);
     OrtExternalSemaphoreDescriptor semaphore = {};
     semaphore.version = host_.version();
@@ -214,11 +241,13 @@ class Frames {
     TENON_TRY(answer(host_.interop().ImportSemaphore(importer_.get(), &semaphore, &semaphore_handle)));
     semaphore_handle_ = host_.own(semaphore_handle, host_.interop().ReleaseExternalSemaphoreHandle);
     (void)timeline.release_fd();
-    OrtRunOptions* options = nullptr;
-    TENON_TRY(answer(api.CreateRunOptions(&options)));
-    run_options_ = host_.own(options, api.ReleaseRunOptions);
-    TENON_TRY(answer(api.AddRunConfigEntry(options, "disable_synchronize_execution_providers", "1")));
-    api.RunOptionsSetSyncStream(options, sync_stream_.get());
+    for (Owned<OrtRunOptions>* made : {&run_options_, &fence_options_}) {
+      OrtRunOptions* options = nullptr;
+      TENON_TRY(answer(api.CreateRunOptions(&options)));
+      *made = host_.own(options, api.ReleaseRunOptions);
+      TENON_TRY(answer(api.AddRunConfigEntry(options, "disable_synchronize_execution_providers", "1")));
+      api.RunOptionsSetSyncStream(options, sync_stream_.get());
+    }
     return Status();
   }
 
@@ -244,7 +273,7 @@ class Frames {
   VulkanProgram& vulkan_;
   Host& host_;
   const size_t size_bytes_;
-  const VulkanBuffer buffer_, staging_, readback_;
+  const VulkanBuffer buffer_, output_, staging_, readback_;
   const VkSemaphore semaphore_;
   const TimelineCallbacks callbacks_;
   uint64_t value_ = 0;
@@ -258,10 +287,10 @@ class Frames {
   Owned<OrtSession> session_;
   Owned<OrtExternalResourceImporter> importer_;
   Owned<OrtSyncStream> sync_stream_;
-  Owned<OrtExternalMemoryHandle> memory_handle_;
+  Owned<OrtExternalMemoryHandle> memory_handle_, output_handle_;
   Owned<OrtExternalSemaphoreHandle> semaphore_handle_;
-  Owned<OrtValue> tensor_;
-  Owned<OrtRunOptions> run_options_;
+  Owned<OrtValue> tensor_, result_;
+  Owned<OrtRunOptions> run_options_, fence_options_;
 };
 
 void report(const char* way, size_t size_bytes, const Frames::Times& times) {
@@ -271,16 +300,17 @@ void report(const char* way, size_t size_bytes, const Frames::Times& times) {
     std::printf(", \"submit_p50_us\": %.1f, \"submit_p99_us\": %.1f, \"submit_cpu_p50_us\": %.1f",
                 percentile_us(times.submit_ns, 0.5), percentile_us(times.submit_ns, 0.99),
                 percentile_us(times.submit_cpu_ns, 0.5));
-  std::printf("}\n");
+  std::printf(", \"max_us\": %.1f}\n", percentile_us(times.frame_ns, 1));
   std::fflush(stdout);
 }
 
 Status measure(VulkanProgram& vulkan, Host& host, size_t size_bytes, int frames, bool rounds) {
   TENON_TRY_ASSIGN(auto loop, Frames::open(vulkan, host, size_bytes));
   using Work = Status (Frames::*)(uint64_t, uint64_t);
-  const std::pair<const char*, Work> ways[] = {
+  std::vector<std::pair<const char*, Work>> ways = {
       {"bare", &Frames::bare}, {"kernel", &Frames::kernel}, {"session", &Frames::session}};
-  Frames::Times all[4];
+  if (loop->can_fold()) ways.emplace_back("folded", &Frames::folded);
+  std::vector<Frames::Times> all(ways.size() + 1);
   const auto add = [](Frames::Times& to, const Frames::Times& from) {
     to.frame_ns.insert(to.frame_ns.end(), from.frame_ns.begin(), from.frame_ns.end());
     to.submit_ns.insert(to.submit_ns.end(), from.submit_ns.begin(), from.submit_ns.end());
@@ -289,9 +319,9 @@ Status measure(VulkanProgram& vulkan, Host& host, size_t size_bytes, int frames,
   // Once each, unmeasured, and the result looked at; then one after the other, so that all see the same machine.
   for (int round = -1; round < (rounds ? 5 : 1); ++round) {
     const int count = round < 0 ? 20 : rounds ? frames / 5 : frames;
-    for (size_t way = 0; way < 3; ++way) {
+    for (size_t way = 0; way < ways.size(); ++way) {
       const auto work = [&](uint64_t wait, uint64_t signal) { return ((*loop).*ways[way].second)(wait, signal); };
-      TENON_TRY_ASSIGN(const Frames::Times times, loop->run(count, work));
+      TENON_TRY_ASSIGN(const Frames::Times times, loop->run(count, way < 2, work));
       if (round < 0) {
         if (way > 0) TENON_TRY_CONTEXT(loop->check_last(0.0f), "in the way \"{}\"", ways[way].first);
         continue;
@@ -299,10 +329,10 @@ Status measure(VulkanProgram& vulkan, Host& host, size_t size_bytes, int frames,
       add(all[way], times);
     }
     TENON_TRY_ASSIGN(const Frames::Times copied, loop->run_copied(round < 0 ? 5 : std::max(10, count / 5)));
-    if (round >= 0) add(all[3], copied);
+    if (round >= 0) add(all.back(), copied);
   }
-  for (size_t way = 0; way < 3; ++way) report(ways[way].first, size_bytes, all[way]);
-  report("copied", size_bytes, all[3]);
+  for (size_t way = 0; way < ways.size(); ++way) report(ways[way].first, size_bytes, all[way]);
+  report("copied", size_bytes, all.back());
   return Status();
 }
 

@@ -1,6 +1,7 @@
 // A session that computes y = Relu(x), run on imported tensors.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,15 @@ class ReluSession {
   static std::unique_ptr<ReluSession> create(Check& check);
   // Binds tensors of the import and runs once on `stream`. A failure of run() is the check's.
   Status try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory) {
-    return try_run(stream, importer, memory, false);
+    return try_run(stream, importer, memory, false, {});
+  }
+  using Entries = std::map<std::string, std::string>;  // of the run's configuration
+  Status try_queue(OrtSyncStream* stream, const OrtExternalMemoryHandle* memory, const Entries& entries) {
+    return try_run(stream, check_.importer(), memory, true, entries);
   }
   // The same without waiting for the stream; the tensors live as long as this.
   bool queue(OrtSyncStream* stream, const OrtExternalMemoryHandle* memory) {
-    return check_.expect_ok(try_run(stream, check_.importer(), memory, true), "A run that does not wait");
+    return check_.expect_ok(try_queue(stream, memory, {}), "A run that does not wait");
   }
   bool run(OrtSyncStream* stream, const OrtExternalMemoryHandle* memory) {
     return check_.expect_ok(try_run(stream, check_.importer(), memory), "A run on imported memory");
@@ -38,7 +43,7 @@ class ReluSession {
  private:
   explicit ReluSession(Check& check) : check_(check) {}
   Status try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory,
-                 bool keep);
+                 bool keep, const Entries& entries);
   Check& check_;
   std::vector<Owned<OrtValue>> kept_;
   Owned<OrtSession> session_;

@@ -48,7 +48,7 @@ std::unique_ptr<ReluSession> ReluSession::create(Check& check) {
 }
 
 Status ReluSession::try_run(OrtSyncStream* stream, OrtExternalResourceImporter* importer,
-                            const OrtExternalMemoryHandle* memory, bool keep) {
+                            const OrtExternalMemoryHandle* memory, bool keep, const Entries& entries) {
   const OrtApi& api = check_.api();
   Owned<OrtValue> input, output;
   TENON_TRY(to_status(create_tensor(check_, importer, memory, describe_tensor(check_, relu_shape(), 0), &input),
@@ -63,6 +63,9 @@ Status ReluSession::try_run(OrtSyncStream* stream, OrtExternalResourceImporter* 
   if (keep)
     TENON_TRY(to_status(check_.take(api.AddRunConfigEntry(raw_options, "disable_synchronize_execution_providers", "1")),
                         "AddRunConfigEntry"));
+  for (const auto& [key, value] : entries)
+    TENON_TRY(
+        to_status(check_.take(api.AddRunConfigEntry(raw_options, key.c_str(), value.c_str())), "AddRunConfigEntry"));
   const char* input_names[] = {"x"};
   const char* output_names[] = {"y"};
   const OrtValue* inputs[] = {input.get()};

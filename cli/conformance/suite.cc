@@ -24,8 +24,8 @@ constexpr char kStep = 's', kFailure = 'f', kNote = 'n', kSkip = 'k', kFact = 'i
 
 std::vector<CheckEntry> all_checks() {
   std::vector<CheckEntry> checks;
-  for (const auto* list :
-       {&kImporterChecks, &kMemoryChecks, &kSemaphoreChecks, &kProcessChecks, &kInferenceChecks, &kFaultChecks})
+  for (const auto* list : {&kImporterChecks, &kMemoryChecks, &kSemaphoreChecks, &kProcessChecks, &kInferenceChecks,
+                           &kRunFenceChecks, &kFaultChecks})
     checks.insert(checks.end(), list->begin(), list->end());
   return checks;
 }

@@ -108,6 +108,7 @@ extern const std::vector<CheckEntry> kMemoryChecks;
 extern const std::vector<CheckEntry> kSemaphoreChecks;
 extern const std::vector<CheckEntry> kProcessChecks;
 extern const std::vector<CheckEntry> kInferenceChecks;
+extern const std::vector<CheckEntry> kRunFenceChecks;
 extern const std::vector<CheckEntry> kFaultChecks;
 
 // Open file descriptors of this process.

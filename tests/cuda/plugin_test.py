@@ -1,5 +1,6 @@
 """The CUDA plugin without a GPU: it loads everywhere and says why it offers nothing; over the fake driver, which enforces
 the driver's documented rules and ends the process at the first violation, it conforms in our host and in stock ones."""
+import json
 import os
 import pathlib
 import subprocess
@@ -162,3 +163,63 @@ def test_over_an_old_driver_it_loads_and_says_why_it_offers_nothing(python):
     assert done.stdout.strip() == "[]"
     reason = "The CUDA driver is for version 12.4; this plugin needs one for 13.0 or newer"
     assert f"{EP} offers no device: {reason}" in done.stderr
+
+
+def explain(model, *arguments, fake=True):
+    chosen = ["--plugin", f"cuda={FAKE_PLUGIN}", "--ep", EP] if fake else []
+    return run(os.environ["TENON_CLI"], "explain", model, *chosen, "--break-even", *arguments)
+
+
+@pytest.fixture
+def relu(tmp_path):
+    path = tmp_path / "relu.onnx"
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1 << 20])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1 << 20])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def test_break_even_needs_a_device_that_shares_with_vulkan(tmp_path, relu):
+    assert "--ep" in explain(relu, fake=False).stderr
+    done = explain(relu, "--break-even-file", tmp_path / "figures.json")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "Vulkan" in done.stderr
+    assert not (tmp_path / "figures.json").exists()
+
+
+# The figures are those of the file as long as the devices are the file's.
+def test_break_even_uses_the_figures_that_it_has(tmp_path, relu):
+    refusal = explain(relu, "--break-even-file", tmp_path / "none.json").stderr
+    if "the Vulkan device \"" not in refusal:
+        pytest.skip("there is no Vulkan device: " + refusal)
+    vulkan = refusal.split("the Vulkan device \"")[1].split("\"")[0]
+    ways = {"in": {"import_us": 300, "copies": [{"bytes": 1 << 20, "us": 100}, {"bytes": 8 << 20, "us": 800}]},
+            "out": {"import_us": 20, "copies": [{"bytes": 1 << 20, "us": 100}, {"bytes": 8 << 20, "us": 800}]}}
+    figures = {"ep_name": EP, "ep_device": "Fake CUDA device", "vulkan_device": vulkan, "measured": "long ago", **ways}
+    path = tmp_path / "figures.json"
+    path.write_text(json.dumps(figures))
+    done = explain(relu, "--break-even-file", path, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)["break_even"]
+    assert report["measured"] == "long ago" and report["in"]["break_even_bytes"] == 3 << 20
+    assert report["out"]["break_even_bytes"] == 1 << 20
+    assert [(one["name"], one["way"], one["bytes"], one["import_us"], one["copy_us"], one["faster"])
+            for one in report["buffers"]] == [("x", "in", 4 << 20, 300, 400, "import"),
+                                              ("y", "out", 4 << 20, 20, 400, "import")]
+    text = explain(relu, "--break-even-file", path).stdout
+    assert "import pays from 3.0 MiB on" in text and "long ago" in text
+    for broken in ("[]", "{", json.dumps({**figures, "in": {"import_us": "fast", "copies": []}}),
+                   json.dumps({**figures, "out": {"import_us": 1, "copies": [{"bytes": -1, "us": 2}]}})):
+        path.write_text(broken)
+        done = explain(relu, "--break-even-file", path)
+        assert done.returncode == 2 and str(path) in done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(has_driver(), reason="this machine has a CUDA driver")
+def test_the_demo_says_what_a_gpu_needs(tmp_path):
+    cuda = [os.environ["TENON_CLI"], "demo", "--device", "cuda", "--plugin"]
+    done = run(*cuda, PLUGIN, fake=False)
+    assert done.returncode == 4 and "NVIDIA GPU" in done.stderr, done.stderr
+    done = run(*cuda, tmp_path / "none.so", fake=False)
+    assert done.returncode != 0 and "none.so" in done.stderr, done.stderr
