@@ -1,9 +1,11 @@
 // tenon demo: the main job, and what a person sees of it.
 #include "demo/demo.h"
 
+#include <tenon/ep.h>
 #include <tenon/session.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
@@ -17,8 +19,12 @@ using demo::DemoReport;
 using demo::FrameReport;
 using demo::FrameTimes;
 
+constexpr const char* kCudaEp = "TenonCudaExecutionProvider";
+
 struct DemoArguments {
   DemoOptions options;
+  std::string device = "cpu";  // what the model runs on
+  std::string plugin;          // the EP library of "cuda"; "": beside this program
   bool json = false;
 };
 
@@ -77,6 +83,8 @@ void print_report_json(const DemoReport& report, const DemoOptions& options) {
                                    {"lines_matched", report.lines_matched()},
                                    {"match_rate", report.match_rate()},
                                    {"device", report.device},
+                                   {"ep_name", report.ep_name},
+                                   {"ep_device", report.ep_device},
                                    {"in_process", options.in_process},
                                    {"buffers", options.buffers},
                                    {"producer_pid", report.producer_pid},
@@ -106,6 +114,7 @@ void print_report(const DemoReport& report, const DemoOptions& options) {
                           : "callbacks on the application's own Vulkan device";
   print("Text on Vulkan frames, found in place\n");
   print("  model      {}\n", report.model);
+  if (!report.ep_device.empty()) print("  run by     {} on {}\n", report.ep_name, report.ep_device);
   print("  drawn by   {}, {}\n", report.device,
         options.in_process ? "in this process" : format("in process {}", report.producer_pid));
   print("  memory     {} x (frame {}, map {}), imported as {} at offset {}\n", options.buffers,
@@ -121,12 +130,44 @@ void print_report(const DemoReport& report, const DemoOptions& options) {
   print("  boxes      {} found; {} of {} lines are where they were drawn\n", report.boxes(), report.lines_matched(),
         report.lines_expected());
   print("  copied     {} bytes between drawn frame, model and map\n", report.bytes_copied);
+  if (!report.ep_device.empty())
+    print("  The device waits for the drawn frame itself: \"infer\" has that wait and both crossings in it.\n");
   for (const demo::CopyLine& copy : report.copies) print("    {} bytes of {}\n", copy.bytes, copy.text);
   if (!options.png.empty()) print("  picture    {}\n", options.png);
 }
 
+// The CUDA EP's library: beside this program, or where an installation has it.
+std::string find_plugin() {
+  std::error_code unknown;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
+  for (const std::filesystem::path& folder : {program, program.parent_path() / "lib"}) {
+    const std::filesystem::path library = folder / "libtenon_ep_cuda.so";
+    if (std::filesystem::exists(library, unknown)) return library.string();
+  }
+  return "";
+}
+
+Status load_cuda(const std::string& plugin) {
+  const std::string library = plugin.empty() ? find_plugin() : plugin;
+  if (library.empty())
+    return not_found(
+        "The CUDA EP (libtenon_ep_cuda.so) is neither beside this program nor in ../lib; --plugin says where it is. A "
+        "build without a CUDA toolkit leaves it out.");
+  TENON_TRY(register_ep_library("cuda", library));
+  for (const EpDevice& device : ep_devices())
+    if (device.ep_name == kCudaEp) return {};
+  return not_found(
+      "{} offers no device on this machine: it needs an NVIDIA GPU of compute capability 8.0 or newer and a driver of "
+      "CUDA 13. The log says what is missing.",
+      kCudaEp);
+}
+
 Status run(const DemoArguments& arguments) {
-  const DemoOptions& options = arguments.options;
+  DemoOptions options = arguments.options;
+  if (arguments.device == "cuda") {
+    TENON_TRY_CONTEXT(load_cuda(arguments.plugin), "while preparing --device cuda");
+    options.ep_name = kCudaEp;
+  }
   Result<DemoReport> report = Status();
   {
     Progress progress("demo", options.frames);
@@ -174,7 +215,12 @@ void add_demo(CLI::App& app, Action* action) {
   command->add_option("--threads", options.threads, "Threads of the model; 0: one for each CPU")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--in-process", options.in_process, "Draw in this process instead of another one");
-  command->add_option("--device", options.device, "A part of the Vulkan device's name; default: the best one");
+  command->add_option("--device", arguments->device, "What the model runs on: cuda draws into the GPU's own memory")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--plugin", arguments->plugin,
+                      "The CUDA EP's library; default: libtenon_ep_cuda.so beside tenon");
+  command->add_option("--vulkan-device", options.device, "A part of the Vulkan device's name; default: the best one");
   command->add_option("--png", options.png, "Write the last frame with its boxes to this file");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->add_option("--delay-ms", options.delay_ms, "Draw each frame so much later")->check(CLI::Range(0, 10'000));

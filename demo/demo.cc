@@ -1,12 +1,14 @@
 // The Tenon side of the demo: imports what the Vulkan side made, and runs the model on it frame by frame.
 #include "demo/demo.h"
 
+#include <tenon/ep_importer.h>
 #include <tenon/session.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "base/deadline.h"
+#include "demo/break_even.h"
 #include "demo/page.h"
 #include "demo/producer.h"
 #include "demo/producer_link.h"
@@ -29,6 +31,7 @@ Result<StartMessage> start_message(const DemoOptions& options) {
   start.kill_at = options.kill_producer_at;
   start.buffers = options.buffers;
   start.delay_ms = options.delay_ms;
+  start.on_device = options.ep_name.empty() ? 0 : 1;
   TENON_INVALID_IF(!start.device.set(options.device), "The device's name is too long.");
   TENON_INVALID_IF(!start.png.set(options.png), "The path of the picture is too long.");
   TENON_INVALID_IF(!start.dump_directory.set(options.dump_directory), "The path of the dump folder is too long.");
@@ -54,6 +57,26 @@ Result<Tensor> import_tensor(BufferHandle& buffer, const std::string& name, bool
   return ExternalMemory::create_tensor(memory, DataType::kFloat, shape);
 }
 
+Result<Tensor> import_on_device(EpImporter& importer, BufferHandle& buffer, const ProducerSide& side, size_t size_bytes,
+                                const Shape& shape) {
+  EpMemoryDescriptor descriptor;
+  descriptor.kind = buffer.kind;
+  descriptor.size_bytes = size_bytes;
+  descriptor.dedicated = true;
+  descriptor.device_uuid = side.device_uuid;
+  return importer.import_tensor(buffer.handle, descriptor, DataType::kFloat, shape);
+}
+
+// A timeline of the Vulkan side that the EP's device waits for and signals; the host looks at it through Vulkan.
+Result<std::shared_ptr<Timeline>> import_timeline(EpImporter& importer, OwnedHandle& fd,
+                                                  const std::shared_ptr<Timeline>& on_host, const std::string& name) {
+  TimelineCallbacks callbacks;
+  callbacks.value = [on_host] { return on_host->value(); };
+  callbacks.wait = [on_host](uint64_t value, int64_t timeout_ns) { return on_host->wait(value, timeout_ns); };
+  callbacks.signal = [on_host](uint64_t value) { return on_host->signal(value); };
+  return importer.import_timeline(fd, TimelineKind::kVulkanTimelineFd, name, std::move(callbacks));
+}
+
 Status check_model(const Session& session) {
   const auto fits = [](std::span<const ValueInfo> values) {
     return values.size() == 1 && values[0].type == DataType::kFloat &&
@@ -64,16 +87,21 @@ Status check_model(const Session& session) {
   return {};
 }
 
-Result<std::vector<Slot>> make_slots(Session& session, ProducerSide& side) {
+// `importer`: of the device that the model runs on; null for host memory.
+Result<std::vector<Slot>> make_slots(Session& session, ProducerSide& side, EpImporter* importer) {
   const std::string& input_name = session.inputs()[0].name;
   const std::string& output_name = session.outputs()[0].name;
   std::vector<Slot> slots;
   for (size_t i = 0; i < side.inputs.size(); ++i) {
     Slot slot;
-    TENON_TRY_ASSIGN(slot.input, import_tensor(side.inputs[i], input_name, false, kInputBytes,
-                                               {1, kFrameChannels, kFrameHeight, kFrameWidth}));
-    TENON_TRY_ASSIGN(slot.output,
-                     import_tensor(side.outputs[i], output_name, true, kMapBytes, {1, 1, kFrameHeight, kFrameWidth}));
+    const Shape input_shape{1, kFrameChannels, kFrameHeight, kFrameWidth}, map_shape{1, 1, kFrameHeight, kFrameWidth};
+    if (importer != nullptr) {
+      TENON_TRY_ASSIGN(slot.input, import_on_device(*importer, side.inputs[i], side, side.input_bytes, input_shape));
+      TENON_TRY_ASSIGN(slot.output, import_on_device(*importer, side.outputs[i], side, side.output_bytes, map_shape));
+    } else {
+      TENON_TRY_ASSIGN(slot.input, import_tensor(side.inputs[i], input_name, false, kInputBytes, input_shape));
+      TENON_TRY_ASSIGN(slot.output, import_tensor(side.outputs[i], output_name, true, kMapBytes, map_shape));
+    }
     TENON_TRY_ASSIGN(slot.binding, session.make_binding());
     TENON_TRY(slot.binding->bind_input(input_name, slot.input));
     TENON_TRY(slot.binding->bind_output(output_name, slot.output));
@@ -153,6 +181,30 @@ Result<PendingFrame> run_frame(Session& session, Slot& slot, const ProducerSide&
   return pending;
 }
 
+// Where the model runs on the device the frame is queued there, fences and all, before it is drawn; the host then looks
+// for the released frame as the Vulkan side does.
+Result<PendingFrame> queue_frame(Session& session, Slot& slot, const ProducerSide& side, const Fence& drawn,
+                                 const Fence& released, bool skip_wait, RunReport* run, DemoReport* report) {
+  RunOptions options;
+  if (!skip_wait) options.waits = std::span(&drawn, 1);
+  options.signals = std::span(&released, 1);
+  options.report = run;
+  options.synchronize = false;
+  PendingFrame pending;
+  pending.infer_begin_ns = monotonic_ns();
+  Status done = session.run(*slot.binding, options);
+  if (done.ok()) done = side.released->wait(released.value, kRunTimeoutNs);
+  if (!done.ok()) {
+    // The device may wait for a frame that nobody draws any more.
+    (void)side.drawn->signal(drawn.value);
+    (void)session.synchronize();
+    return done;
+  }
+  pending.infer_end_ns = monotonic_ns();
+  add_copies(run->copies, report);
+  return pending;
+}
+
 }  // namespace
 
 double DemoReport::frames_per_second() const {
@@ -184,23 +236,35 @@ double DemoReport::match_rate() const {
 
 Result<DemoReport> run_demo(const DemoOptions& options, const std::function<void(uint64_t frame)>& on_frame) {
   TENON_TRY_ASSIGN(const StartMessage start, start_message(options));
+  DemoReport report;
+  report.ep_name = options.ep_name.empty() ? "CPUExecutionProvider" : options.ep_name;
+  if (!options.ep_name.empty()) {
+    TENON_TRY_ASSIGN(report.ep_device, ep_device_name(options.ep_name));
+  }
   // The Vulkan side starts up while the model is loaded.
   TENON_TRY_ASSIGN(const std::unique_ptr<ProducerLink> link,
                    options.in_process ? make_thread_link(start) : make_process_link(start));
   SessionOptions session_options;
   session_options.threads = options.threads;
+  if (!options.ep_name.empty()) session_options.eps = {{.ep_name = options.ep_name}};
   TENON_TRY_ASSIGN(const std::shared_ptr<Session> session, Session::load(options.model, session_options));
   TENON_TRY(check_model(*session));
   TENON_TRY_ASSIGN(ProducerSide side, link->connect());
 
-  DemoReport report;
   report.model = options.model;
   report.device = side.device;
   report.memory = memory_name(side.inputs[0].kind);
   report.fence = fence_name(side.fence);
   report.offset_bytes = side.inputs[0].offset_bytes;
   report.producer_pid = side.pid;
-  TENON_TRY_ASSIGN(std::vector<Slot> slots, make_slots(*session, side));
+  std::shared_ptr<EpImporter> importer;
+  std::shared_ptr<Timeline> drawn = side.drawn, released = side.released;
+  if (side.on_device) {
+    TENON_TRY_ASSIGN(importer, EpImporter::create(options.ep_name));
+    TENON_TRY_ASSIGN(drawn, import_timeline(*importer, side.drawn_fd, side.drawn, "drawn frames"));
+    TENON_TRY_ASSIGN(released, import_timeline(*importer, side.released_fd, side.released, "released frames"));
+  }
+  TENON_TRY_ASSIGN(std::vector<Slot> slots, make_slots(*session, side, importer.get()));
 
   RunReport run;
   std::vector<PendingFrame> pending;
@@ -219,8 +283,11 @@ Result<DemoReport> run_demo(const DemoOptions& options, const std::function<void
     return {};
   };
   for (uint64_t frame = 1; frame <= options.frames; ++frame) {
+    Slot& slot = slots[frame % slots.size()];
     Result<PendingFrame> done =
-        run_frame(*session, slots[frame % slots.size()], side, frame, options.skip_wait, &run, &report);
+        side.on_device
+            ? queue_frame(*session, slot, side, {drawn, frame}, {released, frame}, options.skip_wait, &run, &report)
+            : run_frame(*session, slot, side, frame, options.skip_wait, &run, &report);
     if (!done.ok())
       return link->explain(std::move(done).status()).with_context(format("while running the model on frame {}", frame));
     pending.push_back(*done);

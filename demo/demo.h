@@ -22,6 +22,7 @@ struct DemoOptions {
   int threads = 0;          // of the session; 0: all
   bool in_process = false;  // draw on a thread of this process
   std::string device;       // a part of the Vulkan device's name; "": the best one
+  std::string ep_name;      // the model runs on this EP's first device, in the Vulkan side's own memory; "": the CPU EP
   std::string png;          // where to write the last frame with its boxes; "": nowhere
   // For tests.
   std::string dump_directory;     // writes each frame's input and map there, as N.input.npy and N.map.npy
@@ -60,6 +61,8 @@ struct CopyLine {
 struct DemoReport {
   std::string model;
   std::string device;
+  std::string ep_name;      // "CPUExecutionProvider", ...
+  std::string ep_device;    // "NVIDIA H200"; "" for the CPU EP
   std::string memory;       // "vulkan_opaque_fd", ...
   std::string fence;        // "vulkan_timeline", "shared_timeline", "callback_timeline"
   size_t offset_bytes = 0;  // where the first buffer begins in its fd's object

@@ -34,6 +34,7 @@ struct StartMessage {
   uint64_t kill_at = 0;
   int32_t buffers = 1;
   int32_t delay_ms = 0;
+  uint32_t on_device = 0;  // 1: buffers in the device's own memory, for a model that runs there
   FixedText<256> device;
   FixedText<4096> png;
   FixedText<4096> dump_directory;
@@ -53,6 +54,11 @@ struct HelloMessage {
   FenceRoute fence = FenceRoute::kBridged;
   uint64_t input_offsets[kMaxBuffers] = {};
   uint64_t output_offsets[kMaxBuffers] = {};
+  // In the device's own memory: the allocations' sizes, and whose they are.
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+  uint32_t on_device = 0;
+  uint8_t device_uuid[16] = {};
   FixedText<256> device;
 };
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -56,6 +57,14 @@ class ProcessLink : public ProducerLink {
     }
     OwnedHandle& drawn = received.handles[2 * buffers];
     OwnedHandle& released = received.handles[2 * buffers + 1];
+    if (hello.on_device != 0) {
+      side.on_device = true;
+      side.input_bytes = hello.input_bytes;
+      side.output_bytes = hello.output_bytes;
+      std::copy(std::begin(hello.device_uuid), std::end(hello.device_uuid), side.device_uuid.begin());
+      TENON_TRY_ASSIGN(side.drawn_fd, drawn.dup());
+      TENON_TRY_ASSIGN(side.released_fd, released.dup());
+    }
     if (hello.fence == FenceRoute::kExported) {
       TENON_TRY_ASSIGN(auto device, VulkanDevice::create(side.device));
       TENON_TRY_ASSIGN(side.drawn, import_timeline(device, "drawn frames", drawn));
@@ -153,7 +162,7 @@ Status say_hello(Channel& channel, const Producer& producer, uint64_t frames,
                  std::vector<std::unique_ptr<TimelineBridge>>* bridges) {
   HelloMessage hello;
   std::vector<int> fds;
-  const bool opaque = producer.input(0).kind() == SharedBufferKind::kOpaqueFd;
+  const bool opaque = producer.input(0).kind() != SharedBufferKind::kMappableFd;
   hello.memory_kind =
       static_cast<uint32_t>(opaque ? ExternalMemoryKind::kVulkanOpaqueFd : ExternalMemoryKind::kMappableFd);
   for (size_t i = 0; i < producer.buffers(); ++i) {
@@ -163,6 +172,12 @@ Status say_hello(Channel& channel, const Producer& producer, uint64_t frames,
   }
   for (size_t i = 0; i < producer.buffers(); ++i) fds.push_back(producer.output(i).fd());
   (void)hello.device.set(producer.device().name);
+  if (producer.input(0).kind() == SharedBufferKind::kDeviceFd) {
+    hello.on_device = 1;
+    hello.input_bytes = producer.input(0).allocation_bytes();
+    hello.output_bytes = producer.output(0).allocation_bytes();
+    std::copy(producer.device().uuid.begin(), producer.device().uuid.end(), std::begin(hello.device_uuid));
+  }
 
   if (producer.device().can_export_timelines) {
     hello.fence = FenceRoute::kExported;

@@ -13,8 +13,9 @@
 namespace tenon::demo {
 namespace {
 
-Status dump(const std::string& path, const SharedBuffer& buffer, const Shape& shape) {
-  TENON_TRY_ASSIGN(const Tensor tensor, Tensor::view(DataType::kFloat, shape, buffer.mapped(), buffer.size_bytes()));
+Status dump(const std::string& path, const float* data, const Shape& shape) {
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(DataType::kFloat, shape));
+  TENON_TRY_ASSIGN(const Tensor tensor, Tensor::view(DataType::kFloat, shape, const_cast<float*>(data), bytes));
   return write_npy(path, tensor);
 }
 
@@ -33,16 +34,29 @@ Result<std::unique_ptr<Producer>> Producer::create(const StartMessage& start, bo
   TENON_TRY_ASSIGN(made->device_, VulkanDevice::create(std::string(start.device.view())));
   std::vector<const SharedBuffer*> targets;
   for (int i = 0; i < start.buffers; ++i) {
-    TENON_TRY_ASSIGN(auto input, SharedBuffer::create(made->device_, kInputBytes, tenon::format("frame {}", i)));
-    TENON_TRY_ASSIGN(auto output, SharedBuffer::create(made->device_, kMapBytes, tenon::format("map {}", i)));
+    const auto make = [&](size_t size_bytes, const char* name) {
+      return start.on_device != 0 ? SharedBuffer::create_on_device(made->device_, size_bytes)
+                                  : SharedBuffer::create(made->device_, size_bytes, tenon::format("{} {}", name, i));
+    };
+    TENON_TRY_ASSIGN(auto input, make(kInputBytes, "frame"));
+    TENON_TRY_ASSIGN(auto output, make(kMapBytes, "map"));
     targets.push_back(input.get());
     made->inputs_.push_back(std::move(input));
     made->outputs_.push_back(std::move(output));
   }
+  TENON_UNSUPPORTED_IF(start.on_device != 0 && !made->device_->can_export_timelines,
+                       "Vulkan device \"{}\" exports no timelines, which a model on its GPU needs.",
+                       made->device_->name);
   const bool exportable = export_timelines && made->device_->can_export_timelines;
   TENON_TRY_ASSIGN(made->drawn_, VulkanTimeline::create(made->device_, exportable));
   TENON_TRY_ASSIGN(made->released_, VulkanTimeline::create(made->device_, exportable));
   TENON_TRY_ASSIGN(made->renderer_, Renderer::create(made->device_, targets));
+  if (start.on_device != 0) {
+    std::vector<const SharedBuffer*> sources;
+    for (const auto& output : made->outputs_) sources.push_back(output.get());
+    for (const auto& input : made->inputs_) sources.push_back(input.get());
+    TENON_TRY_ASSIGN(made->readback_, Readback::create(made->device_, sources));
+  }
   return made;
 }
 
@@ -56,10 +70,24 @@ Status Producer::begin_frame(uint64_t frame) {
   return renderer_->submit(slot, frame, *released_, before, *drawn_, frame);
 }
 
+Result<const float*> Producer::map_of(uint64_t frame) {
+  const size_t slot = frame % buffers();
+  if (readback_ == nullptr) return static_cast<const float*>(output(slot).mapped());
+  TENON_TRY_ASSIGN(const void* copied, readback_->read(slot, *released_, frame));
+  return static_cast<const float*>(copied);
+}
+
+Result<const float*> Producer::picture_of(uint64_t frame) {
+  const size_t slot = frame % buffers();
+  if (readback_ == nullptr) return static_cast<const float*>(input(slot).mapped());
+  TENON_TRY_ASSIGN(const void* copied, readback_->read(buffers() + slot, *released_, frame));
+  return static_cast<const float*>(copied);
+}
+
 Status Producer::finish_frame(uint64_t frame, int64_t seen_ns, FrameMessage* message) {
   const size_t slot = frame % buffers();
-  const std::span<const Box> found =
-      detector_.find(static_cast<const float*>(output(slot).mapped()), kFrameWidth, kFrameHeight);
+  TENON_TRY_ASSIGN(const float* map, map_of(frame));
+  const std::span<const Box> found = detector_.find(map, kFrameWidth, kFrameHeight);
   message->found_ns = monotonic_ns();
   message->frame = frame;
   message->begin_ns = begin_ns_[slot];
@@ -69,11 +97,13 @@ Status Producer::finish_frame(uint64_t frame, int64_t seen_ns, FrameMessage* mes
 
   if (!start_.dump_directory.view().empty()) {
     const std::string prefix = tenon::format("{}/{}", start_.dump_directory.view(), frame);
-    TENON_TRY(dump(prefix + ".input.npy", input(slot), {1, kFrameChannels, kFrameHeight, kFrameWidth}));
-    TENON_TRY(dump(prefix + ".map.npy", output(slot), {1, 1, kFrameHeight, kFrameWidth}));
+    TENON_TRY_ASSIGN(const float* picture, picture_of(frame));
+    TENON_TRY(dump(prefix + ".input.npy", picture, {1, kFrameChannels, kFrameHeight, kFrameWidth}));
+    TENON_TRY(dump(prefix + ".map.npy", map, {1, 1, kFrameHeight, kFrameWidth}));
   }
   if (frame == start_.frames && !start_.png.view().empty()) {
-    Picture picture(static_cast<const float*>(input(slot).mapped()));
+    TENON_TRY_ASSIGN(const float* pixels, picture_of(frame));
+    Picture picture(pixels);
     picture.draw_boxes(found);
     TENON_TRY(picture.write_png(std::string(start_.png.view())));
   }

@@ -10,6 +10,7 @@
 
 #include "demo/detect.h"
 #include "demo/messages.h"
+#include "demo/readback.h"
 #include "demo/renderer.h"
 #include "demo/vulkan_device.h"
 
@@ -36,6 +37,9 @@ class Producer {
   explicit Producer(const StartMessage& start) : start_(start) {}
   Status begin_frame(uint64_t frame);
   Status finish_frame(uint64_t frame, int64_t seen_ns, FrameMessage* message);
+  // What the host sees of the frame's map and of its input, once its result is written.
+  Result<const float*> map_of(uint64_t frame);
+  Result<const float*> picture_of(uint64_t frame);
 
   StartMessage start_;
   std::shared_ptr<VulkanDevice> device_;
@@ -44,6 +48,7 @@ class Producer {
   std::shared_ptr<VulkanTimeline> drawn_;
   std::shared_ptr<VulkanTimeline> released_;
   std::unique_ptr<Renderer> renderer_;  // after the buffers that it draws into
+  std::unique_ptr<Readback> readback_;  // of outputs, then inputs, where the host does not map them; else null
   Detector detector_;
   int64_t begin_ns_[kMaxBuffers] = {};
 };

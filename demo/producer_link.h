@@ -6,6 +6,7 @@
 #include <tenon/external_memory.h>
 #include <tenon/fence.h>
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,14 @@ struct ProducerSide {
   std::shared_ptr<Timeline> drawn;
   std::shared_ptr<Timeline> released;
   int64_t pid = 0;
+  // Buffers in the device's own memory: dedicated allocations of these sizes. The timelines are then also here as the
+  // driver's own fds, for an EP to import.
+  bool on_device = false;
+  size_t input_bytes = 0;
+  size_t output_bytes = 0;
+  std::array<uint8_t, 16> device_uuid = {};
+  OwnedHandle drawn_fd;
+  OwnedHandle released_fd;
 };
 
 class ProducerLink {

@@ -25,7 +25,7 @@ class ThreadLink : public ProducerLink {
   }
 
   Result<ProducerSide> connect() override {
-    TENON_TRY_ASSIGN(producer_, Producer::create(start_, false));
+    TENON_TRY_ASSIGN(producer_, Producer::create(start_, start_.on_device != 0));
     ProducerSide side;
     side.device = producer_->device().name;
     side.fence = FenceRoute::kCallbacks;
@@ -39,6 +39,14 @@ class ThreadLink : public ProducerLink {
     TENON_TRY_ASSIGN(side.drawn, wrap_timeline("drawn frames", producer_->drawn(), alive));
     TENON_TRY_ASSIGN(side.released, wrap_timeline("released frames", producer_->released(), alive));
     side.pid = getpid();
+    if (start_.on_device != 0) {
+      side.on_device = true;
+      side.input_bytes = producer_->input(0).allocation_bytes();
+      side.output_bytes = producer_->output(0).allocation_bytes();
+      side.device_uuid = producer_->device().uuid;
+      TENON_TRY_ASSIGN(side.drawn_fd, producer_->drawn()->export_fd());
+      TENON_TRY_ASSIGN(side.released_fd, producer_->released()->export_fd());
+    }
     thread_ = std::thread([this] { work(); });
     return side;
   }
@@ -70,8 +78,8 @@ class ThreadLink : public ProducerLink {
     BufferHandle made;
     made.handle = OwnedHandle::take_fd(fcntl(buffer.fd(), F_DUPFD_CLOEXEC, 0));
     if (!made.handle.valid()) return resource_exhausted("{}", errno_text("fcntl", errno));
-    made.kind = buffer.kind() == SharedBufferKind::kOpaqueFd ? ExternalMemoryKind::kVulkanOpaqueFd
-                                                             : ExternalMemoryKind::kMappableFd;
+    made.kind = buffer.kind() == SharedBufferKind::kMappableFd ? ExternalMemoryKind::kMappableFd
+                                                               : ExternalMemoryKind::kVulkanOpaqueFd;
     made.offset_bytes = buffer.offset_bytes();
     return made;
   }

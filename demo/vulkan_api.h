@@ -65,6 +65,7 @@ namespace tenon::demo {
   X(vkCmdBindDescriptorSets)        \
   X(vkCmdPushConstants)             \
   X(vkCmdDispatch)                  \
+  X(vkCmdCopyBuffer)                \
   X(vkCmdPipelineBarrier)           \
   X(vkQueueSubmit)
 

@@ -125,8 +125,11 @@ Status VulkanDevice::choose(const std::string& name_part) {
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
-  if (can_import_host_pointers) properties.pNext = &host;
+  VkPhysicalDeviceIDProperties ids{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+  if (can_import_host_pointers) ids.pNext = &host;
+  properties.pNext = &ids;
   api.vkGetPhysicalDeviceProperties2(physical, &properties);
+  std::copy(std::begin(ids.deviceUUID), std::end(ids.deviceUUID), uuid.begin());
   if (can_import_host_pointers) host_pointer_alignment = host.minImportedHostPointerAlignment;
 
   if (best.has(VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME)) {

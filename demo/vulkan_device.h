@@ -4,6 +4,7 @@
 #include <tenon/external_memory.h>
 #include <tenon/fence.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ class VulkanDevice {
   VkQueue queue = VK_NULL_HANDLE;
   uint32_t queue_family = 0;
   std::string name;
+  std::array<uint8_t, VK_UUID_SIZE> uuid{};
   bool can_export_timelines = false;
   bool can_import_host_pointers = false;
   VkDeviceSize host_pointer_alignment = 1;
@@ -43,14 +45,18 @@ class VulkanDevice {
 enum class SharedBufferKind : uint8_t {
   kOpaqueFd,    // exported by the driver; the fd maps (llvmpipe's is a memfd)
   kMappableFd,  // a memfd that the driver imported by its host address: for drivers whose opaque fd does not map
+  kDeviceFd,    // the device's own memory, exported by the driver: for another API of the device, the host maps nothing
 };
 
-// A storage buffer in memory that the host and another process address.
+// A storage buffer in memory that another process or API addresses, and the host, unless it is the device's own.
 class SharedBuffer {
  public:
   // Errors: kUnsupported when the driver offers neither way.
   static Result<std::unique_ptr<SharedBuffer>> create(std::shared_ptr<VulkanDevice> device, size_t size_bytes,
                                                       const std::string& name);
+  // In the device's own memory, in an allocation of its own. mapped() is null.
+  static Result<std::unique_ptr<SharedBuffer>> create_on_device(std::shared_ptr<VulkanDevice> device,
+                                                                size_t size_bytes);
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
   ~SharedBuffer();
@@ -59,8 +65,11 @@ class SharedBuffer {
   // The Vulkan side's own mapping.
   void* mapped() const { return mapped_; }
   size_t size_bytes() const { return size_bytes_; }
+  // Of the whole allocation behind the fd, where it is the device's own.
+  size_t allocation_bytes() const { return allocation_bytes_; }
   SharedBufferKind kind() const { return kind_; }
   int fd() const { return fd_.fd(); }
+  Result<OwnedHandle> dup_fd() const { return fd_.dup(); }
   // Where in the fd's object the buffer begins.
   size_t offset_bytes() const { return offset_bytes_; }
 
@@ -68,6 +77,7 @@ class SharedBuffer {
   explicit SharedBuffer(std::shared_ptr<VulkanDevice> device) : device_(std::move(device)) {}
   Status create_exported(const std::string& name);
   Status create_from_host_pointer(const std::string& name);
+  Status create_device_local();
   void destroy();
 
   std::shared_ptr<VulkanDevice> device_;
@@ -77,12 +87,13 @@ class SharedBuffer {
   void* host_mapping_ = nullptr;  // kMappableFd: ours to unmap
   size_t size_bytes_ = 0;
   size_t mapped_bytes_ = 0;
+  size_t allocation_bytes_ = 0;
   SharedBufferKind kind_ = SharedBufferKind::kOpaqueFd;
   OwnedHandle fd_;
   size_t offset_bytes_ = 0;
 };
 
-// A buffer that only this device reads: the atlas, the lines. Host-visible and mapped.
+// A buffer of this device alone: the atlas, the lines, what is read back. Host-visible and mapped.
 class LocalBuffer {
  public:
   static Result<std::unique_ptr<LocalBuffer>> create(std::shared_ptr<VulkanDevice> device, size_t size_bytes);

@@ -14,6 +14,18 @@ namespace {
 
 constexpr VkMemoryPropertyFlags kMappable = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
+Result<uint32_t> find_device_memory_type(const VulkanDevice& device, uint32_t allowed) {
+  VkPhysicalDeviceMemoryProperties properties{};
+  device.api.vkGetPhysicalDeviceMemoryProperties(device.physical, &properties);
+  for (uint32_t i = 0; i < properties.memoryTypeCount; ++i) {
+    if ((allowed & (1U << i)) != 0 &&
+        (properties.memoryTypes[i].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0)
+      return i;
+  }
+  return unsupported("Vulkan device \"{}\" has no memory of its own among what the buffer allows ({:#x}).", device.name,
+                     allowed);
+}
+
 // A memory type out of `allowed` that the host maps without flushes; one that the host caches if there is one, because
 // the model reads every byte.
 Result<uint32_t> find_memory_type(const VulkanDevice& device, uint32_t allowed) {
@@ -35,7 +47,7 @@ Status create_buffer(const VulkanDevice& device, size_t size_bytes, VkExternalMe
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   if (handle_types != 0) info.pNext = &external;
   info.size = size_bytes;
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   TENON_VULKAN_TRY(device.api, vkCreateBuffer, device.device, &info, nullptr, buffer);
   return {};
 }
@@ -142,6 +154,41 @@ Status SharedBuffer::create_from_host_pointer(const std::string& name) {
   mapped_ = mapping;
   offset_bytes_ = 0;
   kind_ = SharedBufferKind::kMappableFd;
+  return {};
+}
+
+Result<std::unique_ptr<SharedBuffer>> SharedBuffer::create_on_device(std::shared_ptr<VulkanDevice> device,
+                                                                     size_t size_bytes) {
+  auto made = std::unique_ptr<SharedBuffer>(new SharedBuffer(std::move(device)));
+  made->size_bytes_ = size_bytes;
+  TENON_TRY(made->create_device_local());
+  return made;
+}
+
+Status SharedBuffer::create_device_local() {
+  const VulkanDevice& device = *device_;
+  constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  TENON_UNSUPPORTED_IF(!offers(device, kKind, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT),
+                       "Vulkan device \"{}\" exports no opaque fd for storage buffers.", device.name);
+  TENON_TRY(create_buffer(device, size_bytes_, kKind, &buffer_));
+  VkMemoryRequirements2 requirements{VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2};
+  const VkBufferMemoryRequirementsInfo2 query{VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2, nullptr, buffer_};
+  device.api.vkGetBufferMemoryRequirements2(device.device, &query, &requirements);
+  const VkMemoryDedicatedAllocateInfo alone{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, nullptr, VK_NULL_HANDLE,
+                                            buffer_};
+  const VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO, &alone, kKind};
+  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &exported};
+  info.allocationSize = requirements.memoryRequirements.size;
+  TENON_TRY_ASSIGN(info.memoryTypeIndex,
+                   find_device_memory_type(device, requirements.memoryRequirements.memoryTypeBits));
+  TENON_VULKAN_TRY(device.api, vkAllocateMemory, device.device, &info, nullptr, &memory_);
+  TENON_VULKAN_TRY(device.api, vkBindBufferMemory, device.device, buffer_, memory_, 0);
+  const VkMemoryGetFdInfoKHR get{VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR, nullptr, memory_, kKind};
+  int fd = -1;
+  TENON_VULKAN_TRY(device.api, vkGetMemoryFdKHR, device.device, &get, &fd);
+  fd_ = OwnedHandle::take_fd(fd);
+  allocation_bytes_ = info.allocationSize;
+  kind_ = SharedBufferKind::kDeviceFd;
   return {};
 }
 

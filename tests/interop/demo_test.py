@@ -292,7 +292,7 @@ def test_without_a_vulkan_device_it_says_so():
 
 
 def test_an_unknown_device_is_refused_with_the_known_names():
-    done = demo("--frames", 2, "--device", "no such device")
+    done = demo("--frames", 2, "--vulkan-device", "no such device")
     assert done.returncode == 3
     assert 'named "no such device"' in done.stderr
 
