@@ -1,8 +1,10 @@
 // tenon explain: the plan for given shapes, its memory, its copies and why.
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 
+#include "cli/break_even.h"
 #include "cli/commands.h"
 #include "cli/explain_html.h"
 #include "cli/model_arguments.h"
@@ -13,6 +15,7 @@ namespace {
 
 struct ExplainArguments : ModelArguments {
   std::string html;
+  BreakEvenArguments break_even;
 };
 
 Status explain(const ExplainArguments& arguments) {
@@ -25,8 +28,13 @@ Status explain(const ExplainArguments& arguments) {
   }
   TENON_TRY_ASSIGN(const std::string plan, session->explain(shapes));
   if (!arguments.html.empty()) TENON_TRY(write_text(arguments.html, explain_html(arguments.model, plan)));
+  std::optional<BreakEvenReport> costs;
+  if (arguments.break_even.wanted) {
+    TENON_TRY_ASSIGN(costs, break_even_report(arguments.break_even, *session, plan));
+  }
   if (!arguments.json) {
     print("{}{}", plan, plan.ends_with('\n') ? "" : "\n");
+    if (costs) print("\n{}", costs->text());
     return {};
   }
   auto inputs = nlohmann::ordered_json::object();
@@ -42,7 +50,10 @@ Status explain(const ExplainArguments& arguments) {
     }
     assignments.push_back({{"ep_name", assignment.ep_name}, {"nodes", nodes}});
   }
-  print_json({{"model", arguments.model}, {"inputs", inputs}, {"assignments", assignments}, {"plan", lines}});
+  nlohmann::ordered_json object = {
+      {"model", arguments.model}, {"inputs", inputs}, {"assignments", assignments}, {"plan", lines}};
+  if (costs) object["break_even"] = costs->json();
+  print_json(object);
   return {};
 }
 
@@ -56,6 +67,7 @@ void add_explain(CLI::App& app, Action* action) {
   arguments->add_threads(*command);
   arguments->add_plugins(*command);
   arguments->add_eps(*command);
+  arguments->break_even.add(*command);
   command->add_option("--html", arguments->html, "Draw the plan, its memory and its copies on one page into this file");
   command->callback([arguments, action] { *action = [arguments] { return explain(*arguments); }; });
 }

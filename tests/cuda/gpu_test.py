@@ -1,6 +1,7 @@
 """The CUDA plugin on a GPU: the importer against Vulkan's driver, and every option of S4 beside torch. Skips, with the
 reason, where there is no GPU, no torch or no Vulkan."""
 import gc
+import json
 import os
 import pathlib
 import subprocess
@@ -15,7 +16,9 @@ onnxruntime = pytest.importorskip("onnxruntime")
 if not torch.cuda.is_available():
     pytest.skip("there is no CUDA device", allow_module_level=True)
 
-from gpu_sessions import PLUGIN, ROWS, TorchAllocator, bind, close, make_input, make_session  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+
+from gpu_sessions import EP, PLUGIN, ROWS, TorchAllocator, bind, close, make_input, make_session  # noqa: E402
 
 
 def stock_hosts():
@@ -229,3 +232,65 @@ def test_concurrent_runs_give_the_same_bytes(device, model):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def demo(*arguments):
+    model = pathlib.Path(os.environ.get("TENON_MODELS", "")) / "ppocr_v6_det.onnx"
+    if not model.exists():
+        pytest.skip("TENON_MODELS has no ppocr_v6_det.onnx")
+    return subprocess.run([os.environ["TENON_CLI"], "demo", "--model", str(model), "--json", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=300)
+
+
+def demo_report(*arguments):
+    done = demo(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+CUDA = ["--device", "cuda", "--plugin", PLUGIN]
+
+
+# The main job on one GPU: Vulkan draws into its own memory and signals, CUDA infers there, Vulkan reads; S6.2.
+@pytest.mark.parametrize("mode", [[], ["--in-process"], ["--buffers", 3]], ids=str)
+def test_the_demo_copies_nothing_and_finds_what_the_cpu_finds(tmp_path, mode):
+    picture = tmp_path / "frame.png"
+    cuda = demo_report(*CUDA, "--frames", 12, "--png", picture, *mode)
+    cpu = demo_report("--frames", 12)
+    assert cuda["bytes_copied"] == 0 and cuda["copies"] == []
+    assert cuda["ep_name"] == EP and cuda["fence"] == ("callback_timeline" if mode == ["--in-process"] else
+                                                      "vulkan_timeline")
+    assert (cuda["lines_matched"], cuda["lines_expected"]) == (cpu["lines_matched"], cpu["lines_expected"])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    for ours, theirs in zip(cuda["per_frame"], cpu["per_frame"]):
+        assert ours["expected"] == theirs["expected"]
+        assert numpy.abs(numpy.array(sorted(ours["found"])) - numpy.array(sorted(theirs["found"]))).max() <= 2
+
+
+# A frame that nobody draws any more: the device waits for it, and the demo ends all the same.
+def test_the_demo_ends_when_its_vulkan_side_dies():
+    done = demo(*CUDA, "--frames", 12, "--kill-producer-at", 4)
+    assert done.returncode not in (0, -6, -9, -11), done.stdout + done.stderr
+    assert "Vulkan side" in done.stderr
+
+
+# `tenon explain` measures here what importing and copying cost, and uses its figures again.
+def test_break_even_is_measured_on_this_machine(tmp_path):
+    model = tmp_path / "relu.onnx"
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1 << 25])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1 << 25])])
+    model.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)],
+                                        ir_version=9).SerializeToString())
+    command = [os.environ["TENON_CLI"], "explain", model, "--plugin", f"cuda={PLUGIN}", "--ep", EP, "--break-even",
+               "--break-even-file", tmp_path / "figures.json", "--json"]
+    reports = []
+    for _ in range(2):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        reports.append(json.loads(done.stdout)["break_even"])
+    assert reports[0] == reports[1]
+    for way in ("in", "out"):
+        costs = [copy["us"] for copy in reports[0][way]["copies"]]
+        assert reports[0][way]["import_us"] > 0 and costs[0] < costs[-1]
+    assert [one["faster"] for one in reports[0]["buffers"]] == ["import", "import"]  # 128 MiB

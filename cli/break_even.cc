@@ -1,0 +1,219 @@
+#include "cli/break_even.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/output.h"
+#include "device/place.h"
+
+namespace tenon::cli {
+namespace {
+
+using demo::BreakEven;
+using demo::WayCosts;
+using nlohmann::ordered_json;
+
+std::string default_file() {
+  const passwd* user = ::getpwuid(::getuid());
+  const std::filesystem::path home = user != nullptr && user->pw_dir != nullptr ? user->pw_dir : "/tmp";
+  return (home / ".cache" / "tenon" / "break_even.json").string();
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  (void)::gmtime_r(&now, &utc);
+  return format("{:04}-{:02}-{:02} {:02}:{:02} UTC", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
+                utc.tm_min);
+}
+
+ordered_json way_json(const WayCosts& way) {
+  auto copies = ordered_json::array();
+  for (const WayCosts::Copy& copy : way.copies) copies.push_back({{"bytes", copy.bytes}, {"us", copy.us}});
+  const std::optional<size_t> even = way.break_even_bytes();
+  return {{"import_us", way.import_us},
+          {"break_even_bytes", even ? ordered_json(*even) : ordered_json()},
+          {"copies", copies}};
+}
+
+ordered_json costs_json(const BreakEven& costs, const std::string& measured) {
+  return {{"ep_name", costs.ep_name}, {"ep_device", costs.ep_device}, {"vulkan_device", costs.vulkan_device},
+          {"measured", measured},     {"in", way_json(costs.in)},     {"out", way_json(costs.out)}};
+}
+
+// The file is anybody's to edit: what does not fit is an error, and nothing of it is believed.
+Result<WayCosts> read_way(const ordered_json& object) {
+  WayCosts way;
+  if (!object.is_object() || !object.contains("import_us") || !object["import_us"].is_number() ||
+      !object.contains("copies") || !object["copies"].is_array())
+    return invalid_argument("A way has no numbers.");
+  way.import_us = object["import_us"].get<double>();
+  for (const ordered_json& copy : object["copies"]) {
+    if (!copy.is_object() || !copy.contains("bytes") || !copy["bytes"].is_number_unsigned() || !copy.contains("us") ||
+        !copy["us"].is_number())
+      return invalid_argument("A copy has no numbers.");
+    way.copies.push_back({copy["bytes"].get<size_t>(), copy["us"].get<double>()});
+    if (way.copies.size() > 1 && way.copies.back().bytes <= way.copies[way.copies.size() - 2].bytes)
+      return invalid_argument("The sizes of the copies do not ascend.");
+  }
+  return way;
+}
+
+// Nothing when there is no file, or when it is of other devices.
+Result<std::optional<BreakEvenReport>> read_file(const std::string& path, const std::string& ep_name,
+                                                 const std::string& ep_device, const std::string& vulkan_device) {
+  std::ifstream file(path);
+  if (!file) return std::optional<BreakEvenReport>();
+  const ordered_json object = ordered_json::parse(file, nullptr, false);
+  const auto text = [&](const char* key) -> std::string {
+    return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
+  };
+  TENON_INVALID_IF(!object.is_object(), "\"{}\" holds no figures; --measure writes it anew.", path);
+  if (text("ep_name") != ep_name || text("ep_device") != ep_device || text("vulkan_device") != vulkan_device)
+    return std::optional<BreakEvenReport>();
+  BreakEvenReport report;
+  report.measured = text("measured");
+  report.costs.ep_name = ep_name;
+  report.costs.ep_device = ep_device;
+  report.costs.vulkan_device = vulkan_device;
+  for (auto& [key, way] : {std::pair("in", &report.costs.in), std::pair("out", &report.costs.out)}) {
+    Result<WayCosts> read = read_way(object.value(key, ordered_json()));
+    if (!read.ok())
+      return std::move(read).status().with_context(
+          format("while reading the figures in \"{}\"; --measure writes them anew", path));
+    *way = *std::move(read);
+  }
+  return std::optional<BreakEvenReport>(std::move(report));
+}
+
+// The EP whose device memory the model's inputs or outputs are wanted in.
+Result<std::string> ep_of(const Session& session) {
+  for (const auto places : {session.input_places(), session.output_places()})
+    for (const ValuePlace& place : places)
+      if (!host_can_address(place.place)) return place.ep_name;
+  return unsupported(
+      "No input or output of this model lives in a device's own memory: there is nothing to import or to copy. Which "
+      "EP "
+      "runs it is chosen with --plugin and --ep.");
+}
+
+// The size of an input or output as a line of the plan says its shape: `input x: float32[1,3,736,960]`. Nothing where
+// the plan leaves it open.
+std::optional<size_t> planned_bytes(const std::string& plan, const ValueInfo& info, bool is_input) {
+  const std::string begin = format("\n{} {}: ", is_input ? "input" : "output", info.name);
+  const size_t at = plan.find(begin);
+  const size_t open = at == std::string::npos ? at : plan.find('[', at + begin.size());
+  const size_t close = open == std::string::npos ? open : plan.find(']', open);
+  if (close == std::string::npos || plan.find('\n', at + 1) < close) return std::nullopt;
+  Shape shape;
+  const char* text = plan.data() + open + 1;
+  const char* const end = plan.data() + close;
+  while (text < end && shape.rank() < Shape::kMaxRank) {
+    int64_t dim = 0;
+    const auto [next, error] = std::from_chars(text, end, dim);
+    if (error != std::errc() || dim < 0) return std::nullopt;
+    shape.push_back(dim);
+    text = next < end ? next + 1 : end;
+  }
+  const Result<size_t> bytes = tensor_size_bytes(info.type, shape);
+  return bytes.ok() ? std::optional<size_t>(*bytes) : std::nullopt;
+}
+
+void add_buffers(std::span<const ValueInfo> values, std::span<const ValuePlace> places, bool is_input,
+                 const std::string& plan, BreakEvenReport* report) {
+  const WayCosts& way = is_input ? report->costs.in : report->costs.out;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (host_can_address(places[i].place)) continue;
+    BufferCosts buffer{.name = values[i].name, .is_input = is_input, .import_us = way.import_us};
+    buffer.bytes = planned_bytes(plan, values[i], is_input);
+    if (buffer.bytes) buffer.copy_us = way.copy_us(*buffer.bytes);
+    report->buffers.push_back(std::move(buffer));
+  }
+}
+
+std::string even_text(const WayCosts& way) {
+  const std::optional<size_t> even = way.break_even_bytes();
+  return even ? "import pays from " + bytes_text(*even) + " on"
+              : "copies are faster at every size up to " + bytes_text(way.copies.empty() ? 0 : way.copies.back().bytes);
+}
+
+}  // namespace
+
+void BreakEvenArguments::add(CLI::App& command) {
+  command.add_flag("--break-even", wanted,
+                   "Says for each buffer on the EP's device if importing it from Vulkan or copying it is faster here");
+  command.add_flag("--measure", measure_again, "With --break-even: measures again, though there are figures");
+  command.add_option("--break-even-file", file, "Where the figures are kept")
+      ->default_str("break_even.json in ~/.cache/tenon");
+  command.add_option("--vulkan-device", vulkan_device,
+                     "With --break-even: a part of the Vulkan device's name; default: the best one");
+}
+
+Result<BreakEvenReport> break_even_report(const BreakEvenArguments& arguments, const Session& session,
+                                          const std::string& plan) {
+  TENON_TRY_ASSIGN(const std::string ep_name, ep_of(session));
+  TENON_TRY_ASSIGN(const std::string ep_device, demo::ep_device_name(ep_name));
+  TENON_TRY_ASSIGN(const std::string vulkan_device, demo::vulkan_device_name(arguments.vulkan_device));
+  const std::string file = arguments.file.empty() ? default_file() : arguments.file;
+  BreakEvenReport report;
+  std::optional<BreakEvenReport> known;
+  if (!arguments.measure_again) {
+    TENON_TRY_ASSIGN(known, read_file(file, ep_name, ep_device, vulkan_device));
+  }
+  if (known) {
+    report = *std::move(known);
+  } else {
+    TENON_TRY_ASSIGN(report.costs,
+                     demo::measure_break_even({.ep_name = ep_name, .vulkan_device = arguments.vulkan_device}));
+    report.measured = now_text();
+    std::error_code unwritable;
+    std::filesystem::create_directories(std::filesystem::path(file).parent_path(), unwritable);
+    TENON_TRY(write_text(file, costs_json(report.costs, report.measured).dump(2) + "\n"));
+  }
+  report.file = file;
+  add_buffers(session.inputs(), session.input_places(), true, plan, &report);
+  add_buffers(session.outputs(), session.output_places(), false, plan, &report);
+  return report;
+}
+
+std::string BreakEvenReport::text() const {
+  std::string lines = format("import or copy, from Vulkan's \"{}\" to {} on \"{}\" and back, measured on {} ({})\n",
+                             costs.vulkan_device, costs.ep_name, costs.ep_device, measured, file);
+  lines += format("  {:<28} {:>12} {:>12} {:>12}\n", "buffer", "size", "import us", "copy us");
+  for (const BufferCosts& buffer : buffers) {
+    const std::string name = format("{} \"{}\"", buffer.is_input ? "input" : "output", buffer.name);
+    if (buffer.bytes) {
+      lines += format("  {:<28} {:>12} {:>12.0f} {:>12.0f}  {}\n", name, bytes_text(*buffer.bytes), buffer.import_us,
+                      buffer.copy_us, buffer.copy_us < buffer.import_us ? "copy is faster" : "import is faster");
+    } else {
+      lines += format("  {:<28} {:>12} {:>12.0f} {:>12}\n", name, "after a run", buffer.import_us, "");
+    }
+  }
+  lines += format("  in:  {}\n  out: {}\n", even_text(costs.in), even_text(costs.out));
+  return lines;
+}
+
+nlohmann::ordered_json BreakEvenReport::json() const {
+  ordered_json object = costs_json(costs, measured);
+  object["file"] = file;
+  object["buffers"] = ordered_json::array();
+  for (const BufferCosts& buffer : buffers) {
+    ordered_json one = {{"name", buffer.name},
+                        {"way", buffer.is_input ? "in" : "out"},
+                        {"bytes", buffer.bytes ? ordered_json(*buffer.bytes) : ordered_json()},
+                        {"import_us", buffer.import_us}};
+    if (buffer.bytes) {
+      one["copy_us"] = buffer.copy_us;
+      one["faster"] = buffer.copy_us < buffer.import_us ? "copy" : "import";
+    }
+    object["buffers"].push_back(std::move(one));
+  }
+  return object;
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,52 @@
+// What `tenon explain --break-even` says: for each buffer of a model that runs on an EP's device, what importing it
+// from Vulkan costs on this machine and what copying it costs. The figures are measured once and kept in a file, for
+// one EP, its device and one Vulkan device.
+#pragma once
+
+#include <tenon/session.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "demo/break_even.h"
+
+namespace tenon::cli {
+
+struct BreakEvenArguments {
+  bool wanted = false;
+  bool measure_again = false;
+  std::string file;  // "": in the user's cache folder
+  std::string vulkan_device;
+
+  void add(CLI::App& command);
+};
+
+// One buffer of the model that lives on the device.
+struct BufferCosts {
+  std::string name;
+  bool is_input = false;
+  std::optional<size_t> bytes;  // nothing where only a run knows
+  double import_us = 0;
+  double copy_us = 0;
+};
+
+struct BreakEvenReport {
+  demo::BreakEven costs;
+  std::string file;
+  std::string measured;  // "2026-11-21 23:40 UTC"
+  std::vector<BufferCosts> buffers;
+
+  std::string text() const;
+  nlohmann::ordered_json json() const;
+};
+
+// `plan` is what Session::explain prints, where the shapes are. Errors: kUnsupported when the model uses no memory of
+// an EP's device; what measuring says; kInvalidArgument for a file that holds something else.
+Result<BreakEvenReport> break_even_report(const BreakEvenArguments& arguments, const Session& session,
+                                          const std::string& plan);
+
+}  // namespace tenon::cli
