@@ -34,10 +34,10 @@ extern "C" {
 #define TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS 0x544E0001u     /* native_handle: a TenonTimelineCallbacks* */
 
 /* Keys for AddRunConfigEntry in Tenon's host: fences of a run, as "HANDLE:VALUE,HANDLE:VALUE", where HANDLE is the
- * address of an OrtExternalSemaphoreHandle, decimal or with 0x, and VALUE decimal. The run comes after the waits, and the
- * signals come when it is done, also when it fails. An EP whose device has "tenon.run_fences" = "1" in its EP metadata
- * waits and signals by itself where it runs the whole model; with disable_synchronize_execution_providers = 1, Run then
- * returns at once. The handles must live until Run returns. */
+ * address of an OrtExternalSemaphoreHandle, decimal or with 0x, and VALUE decimal. The run comes after the waits, and
+ * the signals come when it is done, also when it fails. An EP whose device has "tenon.run_fences" = "1" in its EP
+ * metadata waits and signals by itself where it runs the whole model; with disable_synchronize_execution_providers = 1,
+ * Run then returns at once. The handles must live until Run returns. */
 #define TENON_RUN_WAITS "tenon.run_waits"
 #define TENON_RUN_SIGNALS "tenon.run_signals"
 
