@@ -68,6 +68,8 @@ Result<CapturedWork> CapturedWork::capture(std::shared_ptr<CudaDevice> device, C
   TENON_CUDA_TRY(driver, StreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   Status queued = queue(stream);
   const CUresult ended = driver.StreamEndCapture(stream, &work.body_);
+  // A call that fails may leave the stream in its capture, where no other work can go.
+  if (ended != CUDA_SUCCESS && work.body_ == nullptr) (void)driver.StreamEndCapture(stream, &work.body_);
   TENON_TRY(std::move(queued));
   TENON_TRY(cuda_status(driver, ended, "cuStreamEndCapture"));
   return work;
