@@ -104,6 +104,19 @@ Result<double> median_us(int rounds, const std::function<Status()>& work) {
   return times[times.size() / 2];
 }
 
+// A GPU that did nothing is slow at first: what was measured then was seven times too long.
+Status warm_up(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, size_t size_bytes) {
+  TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, size_bytes));
+  const Deadline deadline = Deadline::after(300'000'000);
+  while (!deadline.passed()) {
+    TENON_TRY(probe->copy_in());
+    TENON_TRY(probe->import_in());
+    TENON_TRY(probe->copy_out());
+    TENON_TRY(probe->import_out());
+  }
+  return {};
+}
+
 // Copies of one size both ways, and what fences cost beside them.
 Status measure_size(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, size_t size_bytes, int rounds,
                     BreakEven* result) {
@@ -131,15 +144,13 @@ double WayCosts::copy_us(size_t bytes) const {
 }
 
 std::optional<size_t> WayCosts::break_even_bytes() const {
-  if (copies.empty()) return std::nullopt;
-  if (copies[0].us >= import_us) return copies[0].bytes;
-  for (size_t i = 1; i < copies.size(); ++i) {
-    const Copy &a = copies[i - 1], &b = copies[i];
-    if (b.us < import_us) continue;
-    const double share = (import_us - a.us) / (b.us - a.us);
-    return a.bytes + static_cast<size_t>(share * static_cast<double>(b.bytes - a.bytes));
-  }
-  return std::nullopt;
+  if (copies.empty() || copies.back().us < import_us) return std::nullopt;
+  size_t first = copies.size() - 1;
+  while (first > 0 && copies[first - 1].us >= import_us) --first;
+  if (first == 0) return copies[0].bytes;
+  const Copy &a = copies[first - 1], &b = copies[first];
+  const double share = (import_us - a.us) / (b.us - a.us);
+  return a.bytes + static_cast<size_t>(share * static_cast<double>(b.bytes - a.bytes));
 }
 
 Result<std::string> ep_device_name(const std::string& ep_name) {
@@ -168,6 +179,7 @@ Result<BreakEven> measure_break_even(const BreakEvenOptions& options) {
                            !importer->can_import(ExternalMemoryKind::kVulkanOpaqueFd),
                        "The EP \"{}\" and the Vulkan device \"{}\" share no buffers and timelines.", options.ep_name,
                        device->name);
+  TENON_TRY_CONTEXT(warm_up(device, *importer, options.sizes[0]), "while warming up");
   for (const size_t size_bytes : options.sizes)
     TENON_TRY_CONTEXT(measure_size(device, *importer, size_bytes, options.rounds, &result),
                       "while measuring with {} bytes", size_bytes);

@@ -20,6 +20,9 @@ TEST(BreakEven, AnImportMayAlwaysOrNeverPay) {
   EXPECT_EQ((WayCosts{.import_us = 5, .copies = {{64, 10}, {128, 20}}}).break_even_bytes(), std::optional<size_t>(64));
   EXPECT_EQ((WayCosts{.import_us = 50, .copies = {{64, 10}, {128, 20}}}).break_even_bytes(), std::nullopt);
   EXPECT_EQ(WayCosts().break_even_bytes(), std::nullopt);
+  // A small size that was slow for another reason is not the break-even.
+  EXPECT_EQ((WayCosts{.import_us = 50, .copies = {{64, 60}, {128, 20}, {256, 80}}}).break_even_bytes(),
+            std::optional<size_t>(192));
 }
 
 TEST(BreakEven, AnEpWithoutADeviceIsNamed) {
