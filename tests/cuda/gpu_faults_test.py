@@ -91,19 +91,24 @@ def test_an_allocator_that_refuses_once_loses_no_block(device, model, expected):
     for n in range(1, 200):
         allocator = TorchAllocator()
         allocator.refuse_at = n
+        session = None
+        failures = []
         try:
             session = make_session(model, device, **allocator.options())
-            for seed in range(3):
-                x = make_input(seed)
-                try:
-                    close(session.run(None, {"x": x})[0], expected(x))
-                except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
-                    assert "lloc" in str(error) or "emory" in str(error)
-            close(session.run(None, {"x": x})[0], expected(x))  # the session goes on
-            del session
         except Exception as error:  # noqa: BLE001
-            # Where a host's own allocation fails it says no more; the reason is in its log.
-            assert "gpu_external_alloc" in str(error) or "Allocation failed" in str(error), error
+            failures.append(str(error))
+        for seed in range(3 if session else 0):
+            x = make_input(seed)
+            try:
+                close(session.run(None, {"x": x})[0], expected(x))
+            except Exception as error:  # noqa: BLE001
+                failures.append(str(error))
+        if session:
+            close(session.run(None, {"x": x})[0], expected(x))  # the session goes on
+        # Where a host's own allocation fails it says no more; the reason is in its log.
+        assert all("gpu_external_alloc" in failure or "lloc" in failure or "emory" in failure for failure in failures)
+        assert len(failures) <= 1, failures
+        session = None
         gc.collect()
         assert not allocator.live and not allocator.wrong, f"after a refusal of call {n}"
         if allocator.calls < n:
@@ -190,7 +195,7 @@ def test_sessions_leave_nothing_behind(device, model, options, tmp_path, expecte
         for _ in range(3):
             close(session.run(None, {"x": x})[0], wanted)
 
-    for _ in range(20):
+    for _ in range(60):
         once()
     collect()
     before = free_bytes(), resident_bytes(), open_files()

@@ -12,23 +12,23 @@ tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 
 failed=0
 # check NAME COMMAND...
 check() {
-  local name=$1 log answer more
+  local name=$1 log answer theirs ours
   shift
   for kind in ${TENON_SANITIZER_TOOLS:-memcheck racecheck synccheck}; do
-    more=()
-    # cuBLASLt's Hopper kernels order their copies by barriers that racecheck does not know.
-    [[ $kind == racecheck ]] && more=(--kernel-name-exclude kernel_substring=nvjet)
     log=${TENON_SANITIZER_LOGS:-/tmp}/sanitizer_${name}_$kind.log
     # No leaks are asked for: the driver's context and the pool live to the end of the process.
-    timeout "$limit" "$tool" --tool "$kind" --error-exitcode 9 --print-limit 20 --target-processes all \
-      "${more[@]}" "$@" >"$log" 2>&1
+    timeout "$limit" "$tool" --tool "$kind" --error-exitcode 9 --print-limit 20 --target-processes all "$@" >"$log" 2>&1
     answer=$?
+    # cuBLASLt's Hopper kernels (nvjet) order their copies by barriers that racecheck does not know.
+    theirs=$(grep -c 'Race reported.* nvjet_' "$log")
+    ours=$(grep 'Race reported' "$log" | grep -vc ' nvjet_')
+    ((theirs > 0 && ours == 0)) && ((answer == 9)) && answer=0
     if grep -q "not supported on this\|Device not supported\|Failed to initialize\|Unable to find\|Debugger.*initializ" "$log"; then
       echo "$kind $name: not run: $(grep -m1 "not supported\|Failed to initialize\|Unable to find\|Debugger" "$log")"
     elif ((answer == 124)); then
       echo "$kind $name: not finished within $limit s; errors so far: $(grep -c '========= \(Invalid\|Error:\|Barrier\|Uninit\)' "$log")"
     else
-      echo "$kind $name: $(grep 'SUMMARY' "$log" | sed 's/^=* *//' | paste -sd' ' -) (exit $answer, $(grep -o '[0-9]* tests\? ran' "$log" | head -1))"
+      echo "$kind $name: $(grep 'SUMMARY' "$log" | sed 's/^=* *//' | paste -sd' ' -) (exit $answer; in cuBLASLt: $theirs; $(grep -o '[0-9]* tests\? ran' "$log" | head -1))"
       ((answer == 0)) || failed=1
     fi
   done

@@ -69,6 +69,7 @@ Status CudaEp::on_run_end(const OrtRunOptions*, bool sync_stream) {
   if (failure.ok()) failure = std::move(fences);
   end_run(session_.get());
   session_->device_memory()->collect();
+  session_->memory()->collect();
   return failure;
 }
 

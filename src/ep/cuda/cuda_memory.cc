@@ -11,6 +11,9 @@ namespace {
 constexpr size_t kKeptPinnedBytes = size_t{256} << 20;
 constexpr size_t kSmallestBlock = 256;
 
+// This thread releases something, under the lock of waits_: what that releases in its turn comes later.
+thread_local bool releasing = false;
+
 // A point of every stream that is alive when it is made: memory that anyone may use is free when all have passed
 // theirs.
 class AllStreamsPoint final : public plugin::StreamProgress {
@@ -125,10 +128,11 @@ CudaMemory::~CudaMemory() {
     // stay: the driver clears up when the process is gone.
     struct Abandoned {
       std::shared_ptr<CudaDevice> device;
+      std::vector<Unused> unused;
       std::unique_ptr<plugin::ScratchPool> pinned_pool;
     };
     static auto* const abandoned = new Guarded<std::vector<Abandoned>>;
-    abandoned->lock()->push_back({device_, std::move(pinned_pool_)});
+    abandoned->lock()->push_back({device_, std::move(*unused_.lock()), std::move(pinned_pool_)});
     return;
   }
   const auto scope = ContextScope::enter(*device_);
@@ -267,29 +271,41 @@ void CudaMemory::when_unused(std::function<void(const CudaDriver&)> release) {
   release_ready();
 }
 
+void CudaMemory::release_when_nobody_waits(std::shared_ptr<void> what) {
+  unused_.lock()->push_back({nullptr, [what = std::move(what)](const CudaDriver&) mutable { what = nullptr; }});
+  release_ready();
+}
+
 void CudaMemory::collect() {
   if (!unused_.lock()->empty()) release_ready();
 }
 
 void CudaMemory::release_ready() {
+  if (releasing) return;
   auto waits = waits_.lock();
   std::erase_if(*waits, [](Waiting& waiting) { return passed(waiting); });
   if (!waits->empty()) return;
-  std::vector<Unused> ready;
-  {
-    auto unused = unused_.lock();
-    for (size_t i = 0; i < unused->size();) {
-      if (!(*unused)[i].point->passed(1)) {
-        ++i;
-        continue;
+  // Until there is no more: one may let go of the last holder of another.
+  for (;;) {
+    std::vector<Unused> ready;
+    {
+      auto unused = unused_.lock();
+      for (size_t i = 0; i < unused->size();) {
+        if ((*unused)[i].point != nullptr && !(*unused)[i].point->passed(1)) {
+          ++i;
+          continue;
+        }
+        ready.push_back(std::move((*unused)[i]));
+        unused->erase(unused->begin() + static_cast<ptrdiff_t>(i));
       }
-      ready.push_back(std::move((*unused)[i]));
-      unused->erase(unused->begin() + static_cast<ptrdiff_t>(i));
     }
+    if (ready.empty()) return;
+    releasing = true;
+    if (const auto scope = ContextScope::enter(*device_); scope.ok())
+      for (const Unused& unused : ready) unused.release(device_->driver());
+    ready.clear();
+    releasing = false;
   }
-  if (ready.empty()) return;
-  if (const auto scope = ContextScope::enter(*device_); scope.ok())
-    for (const Unused& unused : ready) unused.release(device_->driver());
 }
 
 CudaMemory::Stats CudaMemory::stats() const { return blocks_.lock()->stats; }

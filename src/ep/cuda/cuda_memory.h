@@ -47,6 +47,9 @@ class CudaMemory {
   // Releases something of the driver's as soon as every stream has passed what is queued now and none waits for another
   // API: at once where that is so, else with a later call. `release` runs with the device's context current.
   void when_unused(std::function<void(const CudaDriver&)> release);
+  // Lets go of `what` when no stream waits for another API: at once where that is so, else with a later call. For what
+  // is done on its streams, but whose release the driver would hold up: kernels' modules, the libraries' handles.
+  void release_when_nobody_waits(std::shared_ptr<void> what);
   // Releases what has become unused by now.
   void collect();
 
@@ -77,7 +80,7 @@ class CudaMemory {
     Stats stats;
   };
   struct Unused {
-    std::shared_ptr<plugin::StreamProgress> point;
+    std::shared_ptr<plugin::StreamProgress> point;  // null: none
     std::function<void(const CudaDriver&)> release;
   };
   struct Pinned {

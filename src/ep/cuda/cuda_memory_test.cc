@@ -327,6 +327,36 @@ TEST_F(CudaMemoryTest, ABlockOfAStreamThatIsGivenUpStaysAway) {
   while (!stream->idle()) std::this_thread::yield();
 }
 
+// What the driver would hold up waits until no stream waits for another API; letting go of one may let go of the next.
+TEST_F(CudaMemoryTest, WhatTheDriverWouldHoldUpIsReleasedWhenNobodyWaits) {
+  struct Holder {
+    std::shared_ptr<CudaMemory> memory;
+    std::shared_ptr<void> inner;
+    int* released;
+    ~Holder() {
+      ++*released;
+      if (inner != nullptr) memory->release_when_nobody_waits(std::move(inner));
+    }
+  };
+  int released = 0;
+  const auto make = [&] {
+    auto inner = std::make_shared<Holder>(memory_, nullptr, &released);
+    return std::make_shared<Holder>(memory_, std::move(inner), &released);
+  };
+  memory_->release_when_nobody_waits(make());
+  EXPECT_EQ(released, 2);
+  const auto stream = make_stream();
+  fake::Gate gate(*stream);
+  ASSERT_THAT(memory_->queue_wait(*stream, [] { return Status(); }), is_ok());
+  memory_->release_when_nobody_waits(make());
+  memory_->collect();
+  EXPECT_EQ(released, 2);
+  gate.open();
+  ASSERT_THAT(stream->synchronize(), is_ok());
+  for (int i = 0; i < 1000 && released < 4; ++i) memory_->collect();
+  EXPECT_EQ(released, 4);
+}
+
 // A stream that is released while it waits for what never comes keeps neither the release nor the device's end waiting.
 TEST_F(CudaMemoryTest, AStreamThatNeverEndsHangsNobody) {
   auto other_device = [] {

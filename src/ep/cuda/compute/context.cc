@@ -24,7 +24,8 @@ constexpr size_t kConstantAlignment = 256;  // what a library may ask of an oper
 Result<std::shared_ptr<ComputeContext>> ComputeContext::create(std::shared_ptr<CudaDevice> device,
                                                                std::shared_ptr<plugin::ScratchSource> memory,
                                                                ComputeOptions options) {
-  std::shared_ptr<ComputeContext> context(new ComputeContext(std::move(device), std::move(memory), std::move(options)));
+  std::shared_ptr<ComputeContext> context(new ComputeContext(std::move(device), std::move(memory), std::move(options)),
+                                          &ComputeContext::retire);
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context->device_));
   const CudaDriver& driver = context->device_->driver();
   TENON_CUDA_TRY(driver, StreamCreateWithPriority, &context->stream_, CU_STREAM_NON_BLOCKING, 0);
@@ -38,6 +39,12 @@ Result<std::shared_ptr<ComputeContext>> ComputeContext::create(std::shared_ptr<C
                                            context->blas_ != nullptr ? context->blas_->version() : 0,
                                            context->cudnn_ != nullptr ? context->cudnn_->library().version : 0));
   return context;
+}
+
+void ComputeContext::retire(ComputeContext* context) {
+  const auto later = context->options_.release_later;
+  std::shared_ptr<ComputeContext> retired(context);
+  if (later) later(std::move(retired));
 }
 
 ComputeContext::~ComputeContext() {

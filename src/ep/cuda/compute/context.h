@@ -4,6 +4,7 @@
 // preparing and capturing happen one at a time (`preparing`).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,9 @@ struct ComputeOptions {
   bool capture_at_once = false;  // at a binding's first run instead of its second
   std::string cache_file;        // of measured choices; beside it lies generated machine code. "": nothing is kept
   size_t plans = 16;             // of a region that stay
+  // Gets plans and contexts that nobody uses any more, and lets go of them when the driver holds nobody up who does;
+  // empty: that is at once.
+  std::function<void(std::shared_ptr<void>)> release_later;
 };
 
 // A block of device memory that goes back when its holder does.
@@ -83,6 +87,8 @@ class ComputeContext {
   Status upload(std::span<const DeviceConstant> constants, std::span<const size_t> wanted,
                 std::span<const DeviceBlockRef> blocks);
 
+  // Instead of delete.
+  static void retire(ComputeContext* context);
   ComputeContext(std::shared_ptr<CudaDevice> device, std::shared_ptr<plugin::ScratchSource> memory,
                  ComputeOptions options)
       : device_(device), memory_(std::move(memory)), options_(std::move(options)), kernels_(std::move(device)) {}

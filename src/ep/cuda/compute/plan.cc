@@ -116,12 +116,18 @@ void ComputePlan::retire(ComputePlan* plan) {
   std::unique_ptr<ComputePlan> retired(plan);
   const Deadline deadline = Deadline::after(kLongestWaitNs);
   while (!retired->finished() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  std::vector<std::unique_ptr<ComputePlan>> done;
-  auto plans = unfinished->lock();
-  plans->push_back(std::move(retired));
-  for (auto& one : *plans)
-    if (one->finished()) done.push_back(std::move(one));
-  std::erase(*plans, nullptr);
+  std::vector<std::shared_ptr<ComputePlan>> done;
+  {
+    auto plans = unfinished->lock();
+    plans->push_back(std::move(retired));
+    for (auto& one : *plans)
+      if (one->finished()) done.push_back(std::move(one));
+    std::erase(*plans, nullptr);
+  }
+  for (auto& one : done) {
+    const auto later = one->context_->options().release_later;
+    if (later) later(std::move(one));
+  }
 }
 
 bool ComputePlan::finished() const {

@@ -150,7 +150,10 @@ Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<Cud
                                            .measure = options.conv_search == "EXHAUSTIVE",
                                            .graphs = options.cuda_graph.value_or(true),
                                            .capture_at_once = options.cuda_graph.value_or(false),
-                                           .cache_file = options.algorithm_cache}));
+                                           .cache_file = options.algorithm_cache,
+                                           .release_later = [memory = session->memory()](std::shared_ptr<void> what) {
+                                             memory->release_when_nobody_waits(std::move(what));
+                                           }}));
   return std::unique_ptr<RegionCompiler>(std::make_unique<Compiler>(std::move(session), std::move(context)));
 }
 
