@@ -69,14 +69,15 @@ class ReluNode final : public plugin::CompiledNode {
       return run_once(binding, fences);
     }
     captured_.reset();
-    arguments_.push_back({static_cast<const float*>(binding.src), static_cast<float*>(binding.dst),
-                          binding.size_bytes / sizeof(float)});
+    arguments_.push_back(
+        {static_cast<const float*>(binding.src), static_cast<float*>(binding.dst), binding.size_bytes / sizeof(float)});
     if (capture_stream_ == nullptr) {
       TENON_TRY_ASSIGN(capture_stream_, CudaStream::create(session_->device()));
     }
     TENON_TRY_ASSIGN(
         CapturedWork work, CapturedWork::capture(session_->device(), capture_stream_->native(), [&](CUstream native) {
-          return cuda_status(device.driver(), device.driver().LaunchHostFunc(native, &run_captured_relu, &arguments_.back()),
+          return cuda_status(device.driver(),
+                             device.driver().LaunchHostFunc(native, &run_captured_relu, &arguments_.back()),
                              "cuLaunchHostFunc");
         }));
     captured_.emplace(std::move(work));
