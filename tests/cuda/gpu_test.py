@@ -35,6 +35,13 @@ def test_it_conforms_with_vulkan(host):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+# S1.9, S2: a DLPack tensor of the driver's memory; graphics interop where the device has it, and why not where it has none.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_dlpack_tensors_and_graphics_contexts_in_a_host(host):
+    done = subprocess.run([os.environ["TENON_SHARING"], host, PLUGIN], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 OPTIONS = [{}, {"use_ep_level_unified_stream": 1}, {"do_copy_in_default_stream": 0}, {"use_tf32": 0},
            {"has_user_compute_stream": 1}, {"user_compute_stream": 2}, {"enable_cuda_graph": 1},
            {"enable_cuda_graph": 0}, {"prefer_nhwc": 1}, {"cudnn_conv_algo_search": "HEURISTIC"}, {"device_id": 0},
