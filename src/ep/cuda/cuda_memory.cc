@@ -1,7 +1,9 @@
 #include "ep/cuda/cuda_memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <thread>
 
 namespace tenon::cuda {
 
@@ -122,7 +124,21 @@ Status CudaMemory::open() {
   return Status();
 }
 
+void CudaMemory::wait_for_queued_work() const {
+  {
+    auto waits = waits_.lock();
+    std::erase_if(*waits, [](const auto& known) { return known.first->passed(known.second); });
+    if (!waits->empty()) return;  // for another API, which may never signal
+  }
+  // What else is queued ends by itself: frees and the last kernels of a session take microseconds.
+  constexpr auto kLongest = std::chrono::milliseconds(200);
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  while (!streams_.idle() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 CudaMemory::~CudaMemory() {
+  wait_for_queued_work();
   if (!streams_.idle()) {
     // Some work waits for what may never come. Waiting for it would hang the program's end, and whatever it uses must
     // stay: the driver clears up when the process is gone.

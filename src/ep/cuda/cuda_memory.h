@@ -67,6 +67,8 @@ class CudaMemory {
                                                          const CUctxCigParam* graphics);
   Status open();
   Status try_allocate(size_t size_bytes, CUstream stream, CUdeviceptr* out);
+  // Returns when all streams are idle, at once when one waits for another API, and after a while in any case.
+  void wait_for_queued_work() const;
   // Runs those whose time has come; the others stay in `unused_`.
   void release_ready();
   Status queue_free(CUdeviceptr memory, const std::shared_ptr<CudaStream>& stream);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -47,6 +48,18 @@ class CudaMemoryTest : public ::testing::Test {
 TEST_F(CudaMemoryTest, OneDeviceIsSharedByWhoeverOpensIt) {
   EXPECT_EQ(CudaMemory::of(fake::driver(), 0).value(), memory_);
   EXPECT_THAT(CudaMemory::of(fake::driver(), 7), has_status(StatusCode::kDeviceError, HasSubstr("cuDeviceGet")));
+}
+
+// A device whose last user goes is closed, also when that user has just queued something.
+TEST_F(CudaMemoryTest, TheEndWaitsForWorkThatEndsByItself) {
+  {
+    const auto scope = ContextScope::enter(*memory_->device());
+    const auto nap = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+    ASSERT_EQ(fake::driver().LaunchHostFunc(memory_->service_stream()->native(), nap, nullptr), CUDA_SUCCESS);
+  }
+  const int64_t closed = fake::calls("cuMemPoolDestroy");
+  memory_ = nullptr;
+  EXPECT_EQ(fake::calls("cuMemPoolDestroy"), closed + 1);
 }
 
 TEST_F(CudaMemoryTest, ExhaustionSaysHowMuchIsFree) {
