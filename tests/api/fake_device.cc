@@ -386,8 +386,12 @@ class FakeProvider final : public DeviceProvider {
     return dynamic_cast<const FakeStream*>(&stream) != nullptr;
   }
   bool concurrent_runs() const override { return options_.concurrent; }
-  Status run_start(const RunInfo&) override {
+  bool takes_fence(const Fence& fence) const override { return options_.takes_fence && options_.takes_fence(fence); }
+  Status run_start(const RunInfo& info) override {
     TENON_FAULT_POINT("fake run start");
+    for (const Fence& fence : info.waits) TENON_TRY(fence.wait());
+    counts_->waits_taken += static_cast<int>(info.waits.size());
+    counts_->signals_taken += static_cast<int>(info.signals.size());
     ++counts_->run_starts;
     const int running = ++counts_->running;
     int most = counts_->most_running;
@@ -395,7 +399,8 @@ class FakeProvider final : public DeviceProvider {
     }
     return {};
   }
-  Status run_end(const RunInfo&, bool) override {
+  Status run_end(const RunInfo& info, bool) override {
+    for (const Fence& fence : info.signals) TENON_TRY(fence.signal());
     ++counts_->run_ends;
     --counts_->running;
     return fault_point("fake run end");

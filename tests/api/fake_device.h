@@ -29,6 +29,8 @@ struct FakeOptions {
   uint32_t alignment = 0;  // that its DEFAULT memory has and asks for
   bool drop_constants = false;
   bool stages_copies = false;  // copies of host memory read it when they are enqueued
+  // Fences that the EP takes from the host: it waits when a run starts, and signals when it ends.
+  std::function<bool(const Fence&)> takes_fence = {};
   // Instead of claiming what `ops` says.
   std::function<Result<std::vector<Claim>>(const Graph& graph, std::span<const bool> taken)> claim = {};
 };
@@ -37,7 +39,7 @@ struct FakeOptions {
 struct FakeCounts {
   std::atomic<int> regions{0}, compiled{0}, loaded{0}, kernels{0}, run_starts{0}, run_ends{0}, streams{0},
       streams_made{0}, blocks{0}, copies{0}, waits_on_host{0}, waits_on_device{0}, end_runs{0}, running{0},
-      most_running{0};
+      most_running{0}, waits_taken{0}, signals_taken{0};
 };
 
 // Registered as long as it lives, under the EP's name.
