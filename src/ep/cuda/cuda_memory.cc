@@ -127,7 +127,7 @@ Status CudaMemory::open() {
 void CudaMemory::wait_for_queued_work() const {
   {
     auto waits = waits_.lock();
-    std::erase_if(*waits, [](const auto& known) { return known.first->passed(known.second); });
+    std::erase_if(*waits, passed);
     if (!waits->empty()) return;  // for another API, which may never signal
   }
   // What else is queued ends by itself: frees and the last kernels of a session take microseconds.
