@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
+#include <future>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -29,15 +30,13 @@ Result<std::shared_ptr<ComputeContext>> ComputeContext::create(std::shared_ptr<C
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context->device_));
   const CudaDriver& driver = context->device_->driver();
   TENON_CUDA_TRY(driver, StreamCreateWithPriority, &context->stream_, CU_STREAM_NON_BLOCKING, 0);
-  // Without cuBLASLt our own kernels do what they can.
-  if (Result<std::unique_ptr<BlasHandle>> blas = BlasHandle::create(); blas.ok()) context->blas_ = *std::move(blas);
-  if (Result<std::unique_ptr<CudnnHandle>> cudnn = CudnnHandle::create(); cudnn.ok())
-    context->cudnn_ = *std::move(cudnn);
   TENON_TRY_ASSIGN(const CudaDeviceInfo info, describe_device(driver, context->device_->ordinal()));
-  context->algorithms_ = std::make_unique<AlgorithmCache>(
-      context->options_.cache_file, format("1 {} driver {} cublaslt {} cudnn {}", info.name, driver.version,
-                                           context->blas_ != nullptr ? context->blas_->version() : 0,
-                                           context->cudnn_ != nullptr ? context->cudnn_->library().version : 0));
+  const auto open = [self = context.get(), name = info.name] { self->open_libraries(name); };
+  try {
+    context->opening_ = std::async(std::launch::async, open).share();
+  } catch (const std::system_error&) {
+    open();
+  }
   return context;
 }
 
@@ -47,7 +46,37 @@ void ComputeContext::retire(ComputeContext* context) {
   if (later) later(std::move(retired));
 }
 
+void ComputeContext::open_libraries(const std::string& device_name) {
+  const CudaDriver& driver = device_->driver();
+  const Result<ContextScope> scope = ContextScope::enter(*device_);
+  // Without cuBLASLt our own kernels do what they can.
+  if (scope.ok()) {
+    if (Result<std::unique_ptr<BlasHandle>> blas = BlasHandle::create(); blas.ok()) blas_ = *std::move(blas);
+    if (Result<std::unique_ptr<CudnnHandle>> cudnn = CudnnHandle::create(); cudnn.ok()) cudnn_ = *std::move(cudnn);
+  }
+  algorithms_ = std::make_unique<AlgorithmCache>(
+      options_.cache_file,
+      format("1 {} driver {} cublaslt {} cudnn {}", device_name, driver.version,
+             blas_ != nullptr ? blas_->version() : 0, cudnn_ != nullptr ? cudnn_->library().version : 0));
+}
+
+void ComputeContext::load_early(std::vector<std::string> modules) {
+  const auto load = [this, modules = std::move(modules)] {
+    const Result<ContextScope> scope = ContextScope::enter(*device_);
+    // What fails here fails again, and is told, where the module is needed.
+    for (const std::string& module : modules)
+      if (scope.ok()) (void)kernels_.load(module);
+  };
+  try {
+    loading_.push_back(std::async(std::launch::async, load));
+  } catch (const std::system_error&) {
+    // Later, then.
+  }
+}
+
 ComputeContext::~ComputeContext() {
+  if (opening_.valid()) opening_.wait();
+  loading_.clear();
   const Result<ContextScope> scope = ContextScope::enter(*device_);
   if (stream_ != nullptr) {
     (void)device_->driver().StreamSynchronize(stream_);
@@ -130,6 +159,9 @@ Status ComputeContext::upload(std::span<const DeviceConstant> constants, std::sp
   const CudaDriver& driver = device_->driver();
   std::vector<size_t> as_is, packed;
   for (size_t i : wanted) (constants[i].as_is ? as_is : packed).push_back(i);
+  // The largest first, so that no thread is left with it at the end.
+  std::sort(packed.begin(), packed.end(),
+            [&](size_t a, size_t b) { return constants[a].size_bytes > constants[b].size_bytes; });
   Packing packing(constants, packed);
   const auto copy = [&](size_t i, const std::byte* data) -> Status {
     if (constants[i].size_bytes != 0)

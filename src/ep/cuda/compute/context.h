@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -65,9 +66,11 @@ class ComputeContext {
   const std::shared_ptr<CudaDevice>& device() const { return device_; }
   const ComputeOptions& options() const { return options_; }
   KernelLibrary& kernels() { return kernels_; }
-  BlasHandle* blas() { return blas_.get(); }
-  CudnnHandle* cudnn() { return cudnn_.get(); }
-  AlgorithmCache& algorithms() { return *algorithms_; }
+  BlasHandle* blas() { return opened().blas_.get(); }
+  CudnnHandle* cudnn() { return opened().cudnn_.get(); }
+  AlgorithmCache& algorithms() { return *opened().algorithms_; }
+  // Loads kernels on a thread of their own, while the host reads the model. By one thread.
+  void load_early(std::vector<std::string> modules);
   std::string cache_folder() const;
   // For measuring, uploads and capture; used with `preparing` held.
   CUstream stream() const { return stream_; }
@@ -84,6 +87,12 @@ class ComputeContext {
     std::weak_ptr<const Constant> source;  // a key names it by its address, which may come again
     DeviceBlockRef block;
   };
+  void open_libraries(const std::string& device_name);
+  // Waits for the libraries, which a thread opens while the host reads the model: they are hundreds of megabytes.
+  ComputeContext& opened() {
+    if (opening_.valid()) opening_.wait();
+    return *this;
+  }
   Status upload(std::span<const DeviceConstant> constants, std::span<const size_t> wanted,
                 std::span<const DeviceBlockRef> blocks);
 
@@ -100,6 +109,8 @@ class ComputeContext {
   std::unique_ptr<BlasHandle> blas_;
   std::unique_ptr<CudnnHandle> cudnn_;
   std::unique_ptr<AlgorithmCache> algorithms_;
+  std::shared_future<void> opening_;
+  std::vector<std::future<void>> loading_;
   CUstream stream_ = nullptr;
   std::map<std::string, Uploaded> constants_;
 };

@@ -28,8 +28,8 @@ std::span<const std::byte> find_image(std::string_view module) {
   };
 #define TENON_FATBIN(name) \
   Image { #name, tenon_fatbin_##name, tenon_fatbin_##name##_end }
-  static const std::array kImages = {TENON_FATBIN(conv_f16), TENON_FATBIN(conv_bf16), TENON_FATBIN(conv_tf32),
-                                     TENON_FATBIN(conv_f32), TENON_FATBIN(direct),    TENON_FATBIN(norm),
+  static const std::array kImages = {TENON_FATBIN(conv_f16),  TENON_FATBIN(conv_bf16), TENON_FATBIN(conv_tf32),
+                                     TENON_FATBIN(conv_f32),  TENON_FATBIN(direct),    TENON_FATBIN(norm),
                                      TENON_FATBIN(attention), TENON_FATBIN(recurrent)};
 #undef TENON_FATBIN
   for (const Image& image : kImages)
@@ -39,17 +39,27 @@ std::span<const std::byte> find_image(std::string_view module) {
 
 }  // namespace
 
-Result<CUfunction> KernelLibrary::find(std::string_view module, const std::string& name, unsigned shared_bytes) {
-  auto state = state_.lock();
-  if (const auto known = state->functions.find(name); known != state->functions.end()) return known->second;
-  auto& loaded = state->modules[std::string(module)];
+Result<std::shared_ptr<CudaModule>> KernelLibrary::module(State& state, std::string_view name) const {
+  auto& loaded = state.modules[std::string(name)];
   if (loaded == nullptr) {
-    const std::span<const std::byte> image = find_image(module);
-    if (image.empty()) return not_found("This build has no kernels \"{}\".", module);
+    const std::span<const std::byte> image = find_image(name);
+    if (image.empty()) return not_found("This build has no kernels \"{}\".", name);
     Result<std::shared_ptr<CudaModule>> made = CudaModule::load(device_, image);
-    if (!made.ok()) return std::move(made).status().with_context(format("while loading the kernels \"{}\"", module));
+    if (!made.ok()) return std::move(made).status().with_context(format("while loading the kernels \"{}\"", name));
     loaded = *std::move(made);
   }
+  return loaded;
+}
+
+Status KernelLibrary::load(std::string_view name) {
+  auto state = state_.lock();
+  return module(*state, name).status();
+}
+
+Result<CUfunction> KernelLibrary::find(std::string_view module_name, const std::string& name, unsigned shared_bytes) {
+  auto state = state_.lock();
+  if (const auto known = state->functions.find(name); known != state->functions.end()) return known->second;
+  TENON_TRY_ASSIGN(const std::shared_ptr<CudaModule> loaded, module(*state, module_name));
   TENON_TRY_ASSIGN(const CUfunction function, loaded->function(name.c_str()));
   constexpr unsigned kWithoutAsking = 48 * 1024;
   if (shared_bytes > kWithoutAsking)

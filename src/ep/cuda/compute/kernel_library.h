@@ -23,12 +23,15 @@ class KernelLibrary {
   // `module`: the .cu file's name. A module is loaded at its first use; dynamic shared memory is allowed up to
   // `shared_bytes`. Errors: kNotFound for a name that the build does not have; what the driver says.
   Result<CUfunction> find(std::string_view module, const std::string& name, unsigned shared_bytes = 0);
+  // Loads a module before it is needed.
+  Status load(std::string_view module);
 
  private:
   struct State {
     std::map<std::string, std::shared_ptr<CudaModule>, std::less<>> modules;
     std::map<std::string, CUfunction, std::less<>> functions;
   };
+  Result<std::shared_ptr<CudaModule>> module(State& state, std::string_view name) const;
   const std::shared_ptr<CudaDevice> device_;
   Guarded<State> state_;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -49,49 +48,75 @@ float meant(float value, DataType half) {
   return value;
 }
 
-// A constant of its own memory, which `fill` gets with room for `count` elements. Not make_constant(), which would fill
-// that memory once more: for the weights of a network it is a part of a second.
-Result<ConstantRef> filled_constant(const Constant& like, DataType type, size_t size_bytes,
-                                    const std::function<void(std::byte*)>& fill) try {
+// A constant of its own memory, which is for the caller to fill. Not make_constant(), which would fill that memory once
+// more: for the weights of a network it is a part of a second.
+Result<ConstantRef> unfilled_constant(const Constant& like, DataType type, size_t size_bytes, std::byte** data) try {
   std::shared_ptr<std::byte[]> memory(new std::byte[size_bytes]);
-  fill(memory.get());
   auto made = std::make_shared<Constant>();
   made->type = type;
   made->shape = like.shape;
   made->size_bytes = size_bytes;
-  made->data = memory.get();
+  made->data = *data = memory.get();
   made->owner = std::shared_ptr<const void>(memory, memory.get());
   return ConstantRef(std::move(made));
 } catch (const std::bad_alloc&) {
   return resource_exhausted("The host has no memory for {} bytes of weights.", size_bytes);
 }
 
+// A part of a constant, of a size that keeps all threads busy to the end.
+struct Piece {
+  static constexpr size_t kBytes = size_t{2} << 20;
+  const Constant* from = nullptr;
+  size_t offset_bytes = 0, size_bytes = 0;
+  std::byte* to = nullptr;
+};
+
+void add_pieces(std::vector<Piece>& pieces, const Constant& from, std::byte* to, size_t growth) {
+  for (size_t at = 0; at < from.size_bytes; at += Piece::kBytes)
+    pieces.push_back({&from, at, std::min(Piece::kBytes, from.size_bytes - at), to + at * growth});
+}
+
+void widen(const Piece& piece) {
+  const Constant part{
+      .type = piece.from->type, .data = piece.from->data + piece.offset_bytes, .size_bytes = piece.size_bytes};
+  widen_floats(part, {reinterpret_cast<float*>(piece.to), piece.size_bytes / data_type_size(part.type)});
+}
+
 Result<ConstantRef> as_float(const Constant& constant) {
-  const size_t count = constant.size_bytes / data_type_size(constant.type);
-  return filled_constant(constant, DataType::kFloat, count * sizeof(float), [&](std::byte* data) {
-    const std::span<float> values(reinterpret_cast<float*>(data), count);
-    widen_floats(constant, values);
-    if (count == 1) values[0] = meant(values[0], constant.type);
-  });
+  std::byte* data = nullptr;
+  const size_t growth = sizeof(float) / data_type_size(constant.type);
+  TENON_TRY_ASSIGN(ConstantRef wide,
+                   unfilled_constant(constant, DataType::kFloat, growth * constant.size_bytes, &data));
+  std::vector<Piece> pieces;
+  add_pieces(pieces, constant, data, growth);
+  for (const Piece& piece : pieces) widen(piece);
+  if (wide->size_bytes == sizeof(float)) {
+    auto* const number = reinterpret_cast<float*>(data);
+    *number = meant(*number, constant.type);
+  }
+  return wide;
 }
 
 // Every value and attribute of type `half` becomes one of float32.
 Status call_floats(Graph& graph, DataType half) {
-  std::vector<Value*> constants;
+  const size_t growth = sizeof(float) / data_type_size(half);
+  std::vector<Piece> pieces;
+  std::vector<ConstantRef> sources;  // which the pieces read
   for (Value& value : graph.values) {
     if (value.type != half) continue;
     value.type = DataType::kFloat;
-    if (value.constant != nullptr) constants.push_back(&value);
-  }
-  std::vector<Status> failures(constants.size());
-  run_parallel(constants.size(), [&](size_t i) {
-    if (Result<ConstantRef> wide = as_float(*constants[i]->constant); wide.ok()) {
-      constants[i]->constant = *std::move(wide);
-    } else {
-      failures[i] = std::move(wide).status();
+    if (value.constant == nullptr) continue;
+    if (value.constant->size_bytes <= Piece::kBytes) {
+      TENON_TRY_ASSIGN(value.constant, as_float(*value.constant));
+      continue;
     }
-  });
-  for (Status& failure : failures) TENON_TRY(std::move(failure));
+    std::byte* data = nullptr;
+    sources.push_back(value.constant);
+    TENON_TRY_ASSIGN(value.constant,
+                     unfilled_constant(*sources.back(), DataType::kFloat, growth * sources.back()->size_bytes, &data));
+    add_pieces(pieces, *sources.back(), data, growth);
+  }
+  run_parallel(pieces.size(), [&](size_t i) { widen(pieces[i]); });
   for (Node& node : graph.nodes)
     for (Attribute& attribute : node.attributes) {
       if (attribute.tensor != nullptr && attribute.tensor->type == half) {
@@ -119,26 +144,24 @@ Result<Region> Region::prepare(Graph graph) {
 
 Status Region::own_constants() {
   // Values may share a constant, and go on doing so: packed weights are found by it.
-  std::map<const Constant*, Result<ConstantRef>> owned;
-  std::vector<std::pair<const Constant*, Result<ConstantRef>*>> work;
-  for (const Value& value : graph_.values) {
-    const Constant* const constant = value.constant.get();
-    if (constant == nullptr || constant->owner != nullptr || constant->size_bytes == 0 || !constant->strings.empty())
-      continue;
-    const auto [at, added] = owned.emplace(constant, value.constant);
-    if (added) work.emplace_back(constant, &at->second);
-  }
-  run_parallel(work.size(), [&](size_t i) {
-    const Constant& from = *work[i].first;
-    *work[i].second = filled_constant(from, from.type, from.size_bytes,
-                                      [&](std::byte* data) { std::memcpy(data, from.data, from.size_bytes); });
-  });
+  std::map<const Constant*, ConstantRef> owned;
+  std::vector<ConstantRef> sources;
+  std::vector<Piece> pieces;
   for (Value& value : graph_.values) {
-    const auto found = owned.find(value.constant.get());
-    if (found == owned.end()) continue;
-    TENON_TRY(found->second.status());
-    value.constant = *found->second;
+    const ConstantRef from = value.constant;
+    if (from == nullptr || from->owner != nullptr || from->size_bytes == 0 || !from->strings.empty()) continue;
+    ConstantRef& own = owned[from.get()];
+    if (own == nullptr) {
+      std::byte* data = nullptr;
+      TENON_TRY_ASSIGN(own, unfilled_constant(*from, from->type, from->size_bytes, &data));
+      sources.push_back(from);
+      add_pieces(pieces, *from, data, 1);
+    }
+    value.constant = own;
   }
+  run_parallel(pieces.size(), [&](size_t i) {
+    std::memcpy(pieces[i].to, pieces[i].from->data + pieces[i].offset_bytes, pieces[i].size_bytes);
+  });
   return Status();
 }
 

@@ -92,6 +92,19 @@ class Compiler final : public RegionCompiler {
   }
 
  private:
+  // What a model of these types will want: loading takes a tenth of a second, which passes while the host goes on.
+  void load_kernels(const Graph& graph) {
+    const auto has = [&](DataType type) {
+      return std::any_of(graph.values.begin(), graph.values.end(),
+                         [&](const Value& value) { return value.type == type; });
+    };
+    const std::string type = has(DataType::kFloat16)    ? "f16"
+                             : has(DataType::kBfloat16) ? "bf16"
+                             : context_->options().tf32 ? "tf32"
+                                                        : "f32";
+    context_->load_early({"direct", "conv_" + type, "norm", "attention"});
+  }
+
   const std::shared_ptr<CudaSession> session_;
   const std::shared_ptr<ComputeContext> context_;
 };
