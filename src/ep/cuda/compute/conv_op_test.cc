@@ -110,6 +110,18 @@ class ConvChoices : public DeviceTest {
                            << got.size() << " differ, first element " << first << ": " << got[first] << " instead of "
                            << expected[first];
     }
+    // The cache's file is only a hint: what is no choice here is chosen anew.
+    const std::string key = (tf32 ? "" : "exact ") + conv.description(program);
+    for (const std::string& bad : {std::string("blas 00"), "blas " + std::string(2 * sizeof(cublasLtMatmulAlgo_t), '0'),
+                                   std::string("cudnn 99"), std::string("cudnn x"), std::string("tile 7x7 split 3")}) {
+      context->algorithms().add(key, bad);
+      const Status again = conv.prepare(prepare);
+      EXPECT_TRUE(again.ok()) << bad << ": " << again.to_string();
+      EXPECT_NE(conv.choice(), bad);
+      EXPECT_TRUE(conv.queue({.device = device_.get(), .stream = context->stream(), .addresses = addresses}).ok())
+          << bad;
+      EXPECT_EQ(device_->driver().StreamSynchronize(context->stream()), CUDA_SUCCESS) << bad;
+    }
   }
 
   void check_all_types(const Problem& problem) {
