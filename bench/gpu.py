@@ -167,10 +167,12 @@ class Bench:
         return self.worker(self.args.worker, "--library", found[0], "--model", path, "--ep", "CUDAExecutionProvider",
                            "--option", "cudnn_conv_algo_search=EXHAUSTIVE", "--option", f"enable_cuda_graph={graph}")
 
+    # Hosts prepare a model differently, and so each has a cache of its own.
     # Seconds to make a session: with nothing cached, then cached, in processes without and with a CUDA context, and once
     # more in the same process. The last worker stays.
     def sessions(self, path, host, cache):
         times = {}
+        cache = cache / host.replace(" ", "_") / "algorithms.txt"
         if not cache.exists():
             worker = self.tenon(path, host, cache)
             times["cold"] = worker.start()["session_s"]
@@ -247,7 +249,7 @@ class Bench:
         expected = session.run(None, feeds)
         row["largest"] = [float(np.abs(want).max()) for want in expected]
         del session
-        cache = (self.args.cache or self.scratch) / path.stem / "algorithms.txt"
+        cache = (self.args.cache or self.scratch) / path.stem
         workers, results = {}, row["results"]
 
         def join(name, start):

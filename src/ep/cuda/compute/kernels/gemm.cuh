@@ -136,6 +136,8 @@ struct ConvTile {
       }
       commit_copies();
       const uint32_t tile_x = base + (step % kStages) * kStageBytes, tile_w = tile_x + kRows * kDepthBytes;
+      // Tensor cores cut what they add off, always towards zero: a precise sum gets it in small parts, rounded.
+      float part[kTilesM][kTilesN][4] = {};
 #pragma unroll
       for (int k = 0; k < kDepthBytes / 32; ++k) {
         uint32_t a[kTilesM][4], b[kTilesN / 2][4];
@@ -146,7 +148,15 @@ struct ConvTile {
         for (int n = 0; n < kTilesN / 2; ++n)
           load_matrices(
               b[n], tile_w + place(warp_column + n * 16 + (lane & 7) + ((lane >> 4) << 3), 2 * k + ((lane >> 3) & 1)));
-        multiply_tiles(sum, a, b);
+        multiply_tiles(kPrecise ? part : sum, a, b);
+      }
+      if constexpr (kPrecise) {
+#pragma unroll
+        for (int m = 0; m < kTilesM; ++m)
+#pragma unroll
+          for (int n = 0; n < kTilesN; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum[m][n][i] += part[m][n][i];
       }
     }
     wait_for_copies<0>();
