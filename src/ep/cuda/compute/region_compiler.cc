@@ -74,6 +74,7 @@ class Compiler final : public RegionCompiler {
 
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
     TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
+    load_kernels(fused.graph);
     TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(fused.graph)));
     // Where every shape is known already, so is the plan: the first run then waits for nothing.
     std::vector<Shape> shapes;

@@ -221,5 +221,28 @@ TEST(Region, DroppedConstantsMakeNoProgram) {
   for (const Value& value : region->graph().values) EXPECT_EQ(value.constant, nullptr) << value.name;
 }
 
+// scores + Where(And(truths, x), 0, -1), as exporters write a mask.
+Graph masked_scores(uint8_t last_truth) {
+  plan_testing::GraphBuilder builder;
+  const ValueId scores = builder.input("scores", dims({2, 3, 8, 8}), DataType::kFloat);
+  const ValueId x = builder.input("x", dims({2, 1, 1, 8}), DataType::kBool);
+  std::byte* data = nullptr;
+  const ConstantRef truths = *make_constant(DataType::kBool, Shape{1, 1, 8, 1}, &data);
+  std::fill(data, data + 8, std::byte{1});
+  data[7] = static_cast<std::byte>(last_truth);
+  const ValueId both = builder.node("And", {builder.graph.add_constant("truths", truths), x}, "both", DataType::kBool);
+  const ValueId zero = builder.graph.add_constant("zero", floats(Shape{}, 0)),
+                one = builder.graph.add_constant("one", floats(Shape{}, -1));
+  const ValueId mask = builder.node("Where", {both, zero, one}, "mask");
+  builder.output(builder.node("Softmax", {builder.node("Add", {scores, mask}, "sum")}, "y"));
+  builder.last().set_int("axis", -1);
+  return builder.graph;
+}
+
+TEST(Region, AMaskThatIsTheSameForEveryQueryStaysSmall) {
+  EXPECT_THAT(program_text(masked_scores(1)), Not(HasSubstr("And")));
+  EXPECT_THAT(program_text(masked_scores(0)), HasSubstr("And"));
+}
+
 }  // namespace
 }  // namespace tenon::cuda

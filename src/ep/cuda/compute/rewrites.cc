@@ -251,6 +251,41 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   return true;
 }
 
+// Add(scores, Where(And(true, x), a, b)), as exporters write a mask that is the same for every query: the mask keeps
+// the shape of x, which the sum repeats by itself.
+bool narrow_mask(Rewriter& rewriter, size_t index) {
+  const Node node = rewriter.node(index);
+  if (node.op_type != "Add" || !node.domain.empty()) return false;
+  const auto parts = split_operands(node, [&](ValueId mask, ValueId scores) {
+    return rewriter.made_by(mask, "Where") != nullptr && rewriter.same_shape(scores, node.outputs[0]);
+  });
+  if (!parts) return false;
+  const Node where = *rewriter.made_by(parts->first, "Where");
+  const Node* both = rewriter.made_by(where.inputs[0], "And");
+  if (both == nullptr) return false;
+  const auto sides = split_operands(*both, [&](ValueId all, ValueId x) {
+    const ConstantRef constant = rewriter.constant(all);
+    if (constant == nullptr || !rewriter.value(x).fully_known()) return false;
+    const std::span<const uint8_t> truths = constant->as<uint8_t>();
+    return !truths.empty() && std::find(truths.begin(), truths.end(), uint8_t{0}) == truths.end();
+  });
+  if (!sides) return false;
+  for (ValueId number : {where.inputs[1], where.inputs[2]})
+    if (!rewriter.scalar(number) ||
+        rewriter.constant(number)->shape.rank() > rewriter.value(sides->second).shape().rank())
+      return false;
+  Value narrow = rewriter.value(parts->first);
+  narrow.name = node.name + ":mask";
+  narrow.set_shape(rewriter.value(sides->second).shape());
+  const ValueId mask = rewriter.add_value(std::move(narrow));
+  rewriter.insert_before(index, make_node("Where", where.since_version, node.name + ":mask",
+                                          {sides->second, where.inputs[1], where.inputs[2]}, {mask}));
+  Node sum = node;
+  std::replace(sum.inputs.begin(), sum.inputs.end(), parts->first, mask);
+  rewriter.replace(index, std::move(sum));
+  return true;
+}
+
 // GatherND of whole elements at constant places: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
@@ -299,8 +334,8 @@ Status run_rewrites(Graph& graph) {
   for (size_t i = 0; i < rewriter.size(); ++i) {
     if (rewriter.erased(i)) continue;
     (void)(guarded_softmax(rewriter, i) || hoist_factors(rewriter, i) || transpose_of_heads(rewriter, i) ||
-           product_of_rows(rewriter, i) || flat_gather(rewriter, i) || parts_of_gemm(rewriter, i) ||
-           product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
+           product_of_rows(rewriter, i) || narrow_mask(rewriter, i) || flat_gather(rewriter, i) ||
+           parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
   }
   rewriter.finish();
   return Status();

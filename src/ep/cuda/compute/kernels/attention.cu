@@ -128,29 +128,38 @@ struct Attention {
           multiply<T>(score[2 * n + 1], fragment_q[s], b[2], b[3]);
         }
       // Rows row (elements 0, 1) and row + 8 (2, 3); columns 2 * (lane % 4) + {0, 1} of each eight.
-      const bool ragged = first_key + kKeys > p.keys;
+      const auto add_masks = [&](auto mask_pair) {
+#pragma unroll
+        for (int n = 0; n < kKeysAWarp / 8; ++n)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float2 pair = mask_pair(key_warp * kKeysAWarp + n * 8 + lane % 4 * 2, i);
+            score[n][2 * i] = score[n][2 * i] * scale + pair.x;
+            score[n][2 * i + 1] = score[n][2 * i + 1] * scale + pair.y;
+          }
+      };
+      if (mask == nullptr) {
+        add_masks([](int, int) { return make_float2(0.0f, 0.0f); });
+      } else if (p.mask_vectors) {
+        const int mask_row = p.mask_query != 0 ? kMaskRowBytes : 0;
+        const unsigned char* const masks = shared + (shared_masks - shared_q) + block % kBuffers * kMaskBytes +
+                                           (query_warp * 16 + lane / 4) * mask_row;
+        add_masks([&](int column, int i) { return scaled_pair(masks + i * 8 * mask_row + column * sizeof(T)); });
+      } else {
+        add_masks([&](int column, int i) { return load_mask(p, mask, row + i * 8, first_key + column); });
+      }
+      if (first_key + kKeys > p.keys) {
+#pragma unroll
+        for (int n = 0; n < kKeysAWarp / 8; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            if (first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2 >= p.keys) score[n][i] = -INFINITY;
+      }
       float block_largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
-      for (int n = 0; n < kKeysAWarp / 8; ++n) {
-        float2 pair[2] = {};
-        if (mask != nullptr) {
-          const int column = key_warp * kKeysAWarp + n * 8 + lane % 4 * 2;
+      for (int n = 0; n < kKeysAWarp / 8; ++n)
 #pragma unroll
-          for (int i = 0; i < 2; ++i)
-            pair[i] = p.mask_vectors
-                          ? scaled_pair(shared + (shared_masks - shared_q) + block % kBuffers * kMaskBytes +
-                                        (query_warp * 16 + lane / 4 + i * 8) * kMaskRowBytes + column * sizeof(T))
-                          : load_mask(p, mask, row + i * 8, first_key + column);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int key = first_key + key_warp * kKeysAWarp + n * 8 + lane % 4 * 2 + i % 2;
-          float value = score[n][i] * scale + (i % 2 == 0 ? pair[i / 2].x : pair[i / 2].y);
-          if (ragged && key >= p.keys) value = -INFINITY;
-          score[n][i] = value;
-          block_largest[i / 2] = fmaxf(block_largest[i / 2], value);
-        }
-      }
+        for (int i = 0; i < 4; ++i) block_largest[i / 2] = fmaxf(block_largest[i / 2], score[n][i]);
       float factor[2], base[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -213,7 +222,9 @@ struct Attention {
   static __device__ __forceinline__ void load_masks(uint32_t to, const AttentionParams& p, const T* mask,
                                                     int first_query, int first_key) {
     constexpr int kMaskChunks = kKeys / kVector;
-    for (int i = threadIdx.x; i < kQueries * kMaskChunks; i += kThreads) {
+    // One row where all queries have the same mask.
+    const int rows = p.mask_query != 0 ? kQueries : 1;
+    for (int i = threadIdx.x; i < rows * kMaskChunks; i += kThreads) {
       const int row = i / kMaskChunks, key = first_key + i % kMaskChunks * kVector;
       const bool valid = first_query + row < p.queries && key < p.keys;
       copy_async(to + row * kMaskRowBytes + i % kMaskChunks * 16,
@@ -222,8 +233,11 @@ struct Attention {
   }
 
   static __device__ __forceinline__ float2 scaled_pair(const unsigned char* at) {
-    const T* const pair = reinterpret_cast<const T*>(at);
-    return make_float2(scaled_mask<T>(to_float(pair[0])), scaled_mask<T>(to_float(pair[1])));
+    struct alignas(2 * sizeof(T)) Pair {
+      T v[2];
+    };
+    const Pair pair = *reinterpret_cast<const Pair*>(at);
+    return make_float2(scaled_mask<T>(to_float(pair.v[0])), scaled_mask<T>(to_float(pair.v[1])));
   }
 
   // The mask of keys `key` and `key` + 1 for the scores as powers of two.
