@@ -169,7 +169,7 @@ void ConvOp::describe_conv(const PrepareContext& context, int only) {
   Result<std::unique_ptr<CudnnConv>> conv =
       CudnnConv::create(*context.cudnn, type_, params_, epilogue_.activation == Activation::kRelu, context.tf32,
                         context.addresses.program->workspace_bytes, only);
-  if (conv.ok()) cudnn_ = *std::move(conv);
+  cudnn_ = conv.ok() ? *std::move(conv) : nullptr;
 }
 
 Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& context) {
