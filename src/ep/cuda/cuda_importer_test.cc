@@ -79,7 +79,9 @@ TEST_F(CudaImporterTest, AnImportOutlivesTheCallersNtHandle) {
     fake::close_nt(handle.pointer);
     *static_cast<char*>((*imported)->address()) = 9;
     EXPECT_EQ(static_cast<char>(*fake::nt_view(handle.pointer)), 9);
-    EXPECT_THAT(import(handle), has_status(StatusCode::kInvalidArgument, HasSubstr("cuImportExternalMemory")));
+    // The system may have given the number to another object meanwhile.
+    if (!fake::nt_is_open(handle.pointer))
+      EXPECT_THAT(import(handle), has_status(StatusCode::kInvalidArgument, HasSubstr("cuImportExternalMemory")));
   }
 }
 
