@@ -80,8 +80,9 @@ TEST_F(CudaImporterTest, AnImportOutlivesTheCallersNtHandle) {
     *static_cast<char*>((*imported)->address()) = 9;
     EXPECT_EQ(static_cast<char>(*fake::nt_view(handle.pointer)), 9);
     // The system may have given the number to another object meanwhile.
-    if (!fake::nt_is_open(handle.pointer))
+    if (!fake::nt_is_open(handle.pointer)) {
       EXPECT_THAT(import(handle), has_status(StatusCode::kInvalidArgument, HasSubstr("cuImportExternalMemory")));
+    }
   }
 }
 
@@ -124,9 +125,10 @@ TEST_F(CudaImporterTest, NtFencesAreWaitedForAndSignalledInOrder) {
     EXPECT_THAT(stream->synchronize(), is_ok());
     EXPECT_TRUE(fake::nt_is_open(fence));
     fake::close_nt(fence);
-    if (!fake::nt_is_open(fence))
+    if (!fake::nt_is_open(fence)) {
       EXPECT_THAT(SemaphoreImport::import(memory_, type, fence),
                   has_status(StatusCode::kInvalidArgument, HasSubstr("cuImportExternalSemaphore")));
+    }
     EXPECT_THAT(SemaphoreImport::import(memory_, type, nullptr),
                 has_status(StatusCode::kInvalidArgument, HasSubstr("null")));
   }
