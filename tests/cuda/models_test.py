@@ -57,7 +57,7 @@ def error_of(name, got):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_node_runs_in_one_region_of_tenons_host(name, device, tmp_path):
+def test_tenons_host_gives_the_cpu_eps_results(name, device, tmp_path):
     arguments = [str(path_of(name)), "--plugin", f"cuda={PLUGIN}", "--ep", EP, "--ep-option", "use_tf32=0"]
     for value, array in make_inputs(MODELS[name]).items():
         numpy.save(tmp_path / f"{value}.npy", array)
@@ -72,14 +72,12 @@ def test_every_node_runs_in_one_region_of_tenons_host(name, device, tmp_path):
     assert timed.returncode == 0, timed.stdout + timed.stderr
     print(f"\n{name} in tenon: error {error:.3g}; {timed.stdout.strip()}")
     assert error <= MODELS[name]["tolerance"]
-    plan = subprocess.run([os.environ["TENON_CLI"], "explain", *arguments], capture_output=True, text=True, timeout=300)
-    assert plan.returncode == 0, plan.stdout + plan.stderr
-    print(plan.stdout[:2000])
 
 
+# No node is left to the CPU EP.
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tf32", [0, 1], ids=["exact", "tf32"])
-def test_stock_onnxruntime_gives_the_cpu_eps_results(name, tf32, device):
+def test_stock_onnxruntime_runs_all_of_it_and_gives_the_cpu_eps_results(name, tf32, device):
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     options.add_provider_for_devices([device], {"use_tf32": str(tf32)})

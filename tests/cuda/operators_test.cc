@@ -49,19 +49,6 @@ TEST_F(Operators, Rows) {
   check({"LogSoftmax", {{Shape{3, 200}}}, [](Node& node) { node.set_int("axis", -1); }});
 }
 
-TEST_F(Operators, TransposedConvolutions) {
-  for (const int64_t outputs : {1, 5, 16}) {
-    check({"ConvTranspose",
-           {{Shape{2, 24, 6, 7}}, weights({24, outputs, 2, 3}), weights({outputs})},
-           [](Node& node) { node.set_ints("strides", {2, 3}); },
-           11});
-    check({"ConvTranspose",
-           {{Shape{2, 7, 9}}, weights({7, outputs, 4})},
-           [](Node& node) { node.set_ints("strides", {4}); },
-           11});
-  }
-}
-
 TEST_F(Operators, Pooling) {
   const auto window = [](Node& node) {
     node.set_ints("kernel_shape", {3, 3});
@@ -130,17 +117,6 @@ TEST_F(Operators, Moves) {
   check({"Concat", {{Shape{2, 3, 8}}, {Shape{2, 5, 8}}}, [](Node& node) { node.set_int("axis", 1); }});
   check({"Split", {{Shape{2, 6, 8}}, ints({2, 4})}, [](Node& node) { node.set_int("axis", 1); }, 13, 2});
   check({"Slice", {{Shape{4, 10, 8}}, ints({1}), ints({9}), ints({1}), ints({2})}, nullptr});
-  const Operand absent{.shape = Shape{0}, .constant = true};
-  check({"Resize", {{Shape{2, 8, 5, 7}}, absent, absent, ints({2, 8, 10, 21})}, nullptr, 13, 1, false});
-  check({"Resize",
-         {{Shape{2, 3, 5, 7}}, absent, absent, ints({2, 3, 20, 14})},
-         [](Node& node) {
-           node.set_string("coordinate_transformation_mode", "asymmetric");
-           node.set_string("nearest_mode", "floor");
-         },
-         13,
-         1,
-         false});
   check({"Pad", {{Shape{3, 5}}, ints({1, 0, 0, 2})}, nullptr, 18});
   check({"Expand", {{Shape{3, 1}}, ints({2, 3, 4})}, nullptr});
   check({"Reshape", {{Shape{3, 8}}, ints({4, 6})}, nullptr, 14});

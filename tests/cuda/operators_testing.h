@@ -194,6 +194,9 @@ class Operators : public DeviceTest {
 };
 
 inline Operand weights(Shape shape) { return {.shape = shape, .constant = true}; }
+inline Operand numbers(std::vector<float> values) {
+  return {.shape = Shape{static_cast<int64_t>(values.size())}, .constant = true, .floats = values};
+}
 inline Operand ints(std::vector<int64_t> values) {
   return {.shape = Shape{static_cast<int64_t>(values.size())},
           .type = DataType::kInt64,

@@ -6,12 +6,15 @@
 #include <numeric>
 
 #include "base/format.h"
+#include "ep/cuda/compute/codegen_text.h"
 
 namespace tenon::cuda {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreads = kGeneratedThreads;
+
+}  // namespace
 
 std::string storage_type(DataType type) {
   switch (type) {
@@ -32,6 +35,8 @@ std::string storage_type(DataType type) {
       return compute_type(type);
   }
 }
+
+namespace {
 
 bool is_narrow(DataType type) {
   return type == DataType::kUint8 || type == DataType::kInt8 || type == DataType::kInt16 || type == DataType::kUint16;
@@ -64,8 +69,9 @@ Loops join_dims(std::vector<int64_t> dims, const std::vector<std::vector<int64_t
   return loops;
 }
 
-// "i0 * 128u + i1 * 4u + 7u".
-std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable = "i") {
+}  // namespace
+
+std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable) {
   std::string text;
   for (size_t d = 0; d < strides.size(); ++d) {
     if (strides[d] == 0) continue;
@@ -79,6 +85,8 @@ std::string address(const std::vector<int64_t>& strides, int64_t offset, const c
 std::string hash_name(const char* prefix, const std::string& text) {
   return format("{}_{:016x}", prefix, std::hash<std::string>()(text));
 }
+
+namespace {
 
 // How many neighbours a thread takes: as many as fit into 16 bytes and lie together in every operand.
 int64_t vector_of(const GeneratedElementwise& kernel, const Loops& loops) {
@@ -120,6 +128,8 @@ std::string fill_in(const std::string& expression, const std::vector<std::string
   return text;
 }
 
+}  // namespace
+
 std::string loaded(DataType type, const std::string& text) {
   if (type == DataType::kFloat16) return format("from_half({})", text);
   if (type == DataType::kBfloat16) return format("from_bfloat({})", text);
@@ -133,11 +143,14 @@ std::string stored(DataType type, const std::string& text) {
   return format("({})({})", storage_type(type), text);
 }
 
+namespace {
+
 int64_t count_of(const std::vector<int64_t>& dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
 }
 
-// i0, i1, ... of the flat index `from`; the last one is counted in vectors.
+}  // namespace
+
 std::string split_index(const std::vector<int64_t>& dims, const char* variable, const char* from) {
   std::string text = format("  unsigned {0}r = {1};\n", variable, from);
   for (size_t d = dims.size(); d-- > 0;) {
@@ -149,8 +162,6 @@ std::string split_index(const std::vector<int64_t>& dims, const char* variable, 
   }
   return text;
 }
-
-}  // namespace
 
 std::string compute_type(DataType type) {
   switch (type) {

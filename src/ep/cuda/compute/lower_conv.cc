@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/codegen_images.h"
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/elementwise.h"
 #include "ep/cuda/compute/lowering.h"
@@ -118,16 +119,18 @@ Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_
   return padded;
 }
 
-// [C,O,...] as [tap][O][C], a row for each output channel at each place of the kernel; the inputs padded with zeros.
-void pack_taps(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {
+// [C,O,...] as [group][tap][O][C of the group], a row for each output channel at each place of the kernel; the inputs
+// padded with zeros.
+void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, DataType type, bool tf32,
+               std::byte* out) {
   const std::vector<float> w = floats_of(from);
-  const int64_t channels = from.shape[0], outputs = from.shape[1];
-  const int64_t taps = channels * outputs == 0 ? 0 : static_cast<int64_t>(w.size()) / (channels * outputs);
-  std::vector<float> packed(static_cast<size_t>(taps * outputs * padded_channels));
-  for (int64_t c = 0; c < channels; ++c)
+  const int64_t channels = from.shape[0] / groups, outputs = from.shape[1];
+  const int64_t taps = channels * outputs == 0 ? 0 : static_cast<int64_t>(w.size()) / (groups * channels * outputs);
+  std::vector<float> packed(static_cast<size_t>(groups * taps * outputs * padded_channels));
+  for (int64_t c = 0; c < groups * channels; ++c)
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t tap = 0; tap < taps; ++tap)
-        packed[static_cast<size_t>((tap * outputs + o) * padded_channels + c)] =
+        packed[static_cast<size_t>((((c / channels) * taps + tap) * outputs + o) * padded_channels + c % channels)] =
             w[static_cast<size_t>((c * outputs + o) * taps + tap)];
   round_weights(packed, type, tf32);
   store_floats(packed, type, out);
@@ -236,76 +239,107 @@ Status lower_conv(Lowering& to, const Node& node) {
   return Status();
 }
 
-// Where windows neither overlap nor leave gaps, each input pixel becomes a block of output pixels: one product for all
-// places of a block, then a kernel that puts them there and does the rest.
-Status lower_conv_transpose(Lowering& to, const Node& node) {
-  const ValueId bias = node.input(2), residual = node.input(3);
-  TENON_UNSUPPORTED_IF(to.constant(node.inputs[1]) == nullptr || (bias != kNoValue && to.constant(bias) == nullptr),
-                       "The weights of {} are only known at run time.", to.label(node));
-  const Shape x = to.value(node.inputs[0]).shape(), w = to.value(node.inputs[1]).shape(),
-              y = to.value(node.outputs[0]).shape();
-  const int spatial = w.rank() - 2;
-  TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 2 || node.int_or("group", 1) != 1,
-                       "{} has {} spatial dimensions and {} groups.", to.label(node), spatial, node.int_or("group", 1));
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations");
-  int64_t taps = 1;
+namespace {
+
+// A transposed convolution: each input pixel makes a window of output pixels, which may overlap and leave gaps.
+struct Spread {
+  Shape x, w, y;
+  int spatial = 0;
+  int64_t groups = 1, taps = 1, outputs = 0;   // outputs of a group
+  std::vector<GeneratedWindowSum::Axis> axes;  // without strides of tensors
+  bool blocks = true;                          // windows neither overlap nor leave gaps
+};
+
+Result<Spread> read_spread(Lowering& to, const Node& node) {
+  Spread spread{.x = to.value(node.inputs[0]).shape(),
+                .w = to.value(node.inputs[1]).shape(),
+                .y = to.value(node.outputs[0]).shape(),
+                .groups = node.int_or("group", 1)};
+  const int spatial = spread.spatial = spread.w.rank() - 2;
+  TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 3, "{} has {} spatial dimensions.", to.label(node), spatial);
+  TENON_INVALID_IF(spread.groups < 1 || spread.x[1] % spread.groups != 0 || spread.x[1] != spread.w[0],
+                   "{} has {} channels in {} groups.", to.label(node), spread.x[1], spread.groups);
+  spread.outputs = spread.w[1];
+  spread.blocks = spread.groups == 1 && spatial <= 2;
+  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads"),
+             further = node.ints("output_padding");
+  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
+  const bool by_size = auto_pad.starts_with("SAME") || node.has("output_shape");
   for (int i = 0; i < spatial; ++i) {
     const auto at = static_cast<size_t>(i);
-    const bool blocks = (at < strides.size() ? strides[at] : 1) == w[2 + i] && y[2 + i] == x[2 + i] * w[2 + i] &&
-                        (w[2 + i] == 1 || at >= dilations.size() || dilations[at] == 1);
-    TENON_UNSUPPORTED_IF(!blocks, "The windows of {} overlap or leave gaps.", to.label(node));
-    taps *= w[2 + i];
+    GeneratedWindowSum::Axis axis{.in = spread.x[2 + i], .out = spread.y[2 + i], .kernel = spread.w[2 + i]};
+    if (at < strides.size()) axis.stride = strides[at];
+    if (at < dilations.size()) axis.dilation = dilations[at];
+    TENON_INVALID_IF(axis.stride < 1 || axis.dilation < 1, "{} has a stride of {} and a dilation of {}.",
+                     to.label(node), axis.stride, axis.dilation);
+    if (by_size) {
+      // What the sizes leave over is padding, its larger half at the end or, by default, at the beginning.
+      const int64_t extra = at < further.size() ? further[at] : 0;
+      const int64_t full = axis.stride * (axis.in - 1) + extra + (axis.kernel - 1) * axis.dilation + 1;
+      const int64_t total = std::max<int64_t>(0, full - axis.out);
+      axis.pad = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    } else if (at < pads.size() && auto_pad == "NOTSET") {
+      axis.pad = pads[at];
+    }
+    spread.blocks = spread.blocks && axis.stride == axis.kernel && axis.pad == 0 && axis.out == axis.in * axis.kernel &&
+                    (axis.kernel == 1 || axis.dilation == 1);
+    spread.taps *= axis.kernel;
+    spread.axes.push_back(axis);
   }
-  // Pads and further outputs may cancel out in the sizes.
-  for (const char* name : {"pads", "output_padding"})
-    for (int64_t pad : node.ints(name)) TENON_UNSUPPORTED_IF(pad != 0, "{} has {}.", to.label(node), name);
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-  TENON_UNSUPPORTED_IF(auto_pad != "NOTSET" && auto_pad != "VALID", "{} pads by {}.", to.label(node), auto_pad);
-  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
-  const DataType type = to.type_of(node.inputs[0]);
-  TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
-                       "{} is computed in {}.", to.label(node), data_type_name(type));
+  return spread;
+}
 
-  const int64_t channels = x[1], outputs = w[1], vector = static_cast<int64_t>(16 / data_type_size(type));
-  const int64_t padded = (channels + vector - 1) / vector * vector;
+// The products of each input pixel with all places of its window: [image][pixel][group][tap][output].
+Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& spread, DataType type, bool bias) {
+  const int64_t channels = spread.x[1], vector = static_cast<int64_t>(16 / data_type_size(type));
+  const int64_t padded = spread.groups == 1 ? (channels + vector - 1) / vector * vector : channels;
+  const int64_t depth = padded / spread.groups, rows = spread.groups * spread.taps * spread.outputs;
+  int64_t pixels = 1;
+  for (int i = 0; i < spread.spatial; ++i) pixels *= spread.x[2 + i];
   ConvParams params;
-  params.in_h = params.out_h = narrow(spatial == 2 ? x[2] : 1);
-  params.in_w = params.out_w = narrow(x[1 + spatial]);
-  params.pixels = narrow(x[0] * params.in_h * params.in_w);
-  params.in_c = params.depth = narrow(padded);
-  params.channels = narrow(taps * outputs);
-  params.group = 1;
+  params.in_h = params.out_h = 1;
+  params.in_w = params.out_w = narrow(pixels);
+  params.pixels = narrow(spread.x[0] * pixels);
+  params.in_c = narrow(padded);
+  params.depth = narrow(depth);
+  params.channels = narrow(rows);
+  params.group = narrow(spread.groups);
   ConvTensors tensors;
   if (padded != channels) {
     TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], padded));
   } else {
     TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
   }
-  const bool tf32 = to.options().tf32;
   TENON_TRY_ASSIGN(tensors.w,
-                   to.packed_constant(node.inputs[1], format("taps {}", padded), type, Shape{taps * outputs, 1, padded},
-                                      [padded, type, tf32](const Constant& from, std::byte* out) {
-                                        pack_taps(from, padded, type, tf32, out);
-                                      }));
-  if (bias != kNoValue) {
-    TENON_TRY_ASSIGN(tensors.bias, repeated_bias(to, bias, taps, DataType::kFloat));
-    TENON_TRY_ASSIGN(tensors.bias_typed, repeated_bias(to, bias, taps, type));
+                   to.packed_constant(
+                       node.inputs[1], format("taps {} {}", spread.groups, depth), type, Shape{rows, 1, depth},
+                       [groups = spread.groups, depth, type, tf32 = to.options().tf32](
+                           const Constant& from, std::byte* out) { pack_taps(from, groups, depth, type, tf32, out); }));
+  if (bias) {
+    TENON_TRY_ASSIGN(tensors.bias, repeated_bias(to, node.inputs[2], spread.taps, DataType::kFloat));
+    TENON_TRY_ASSIGN(tensors.bias_typed, repeated_bias(to, node.inputs[2], spread.taps, type));
   }
-  Shape blocks = x;
-  blocks[1] = taps * outputs;
-  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, blocks, DeviceLayout::kChannelsLast));
-  TensorId added = kNoTensor;
-  if (residual != kNoValue) {
-    TENON_TRY_ASSIGN(added, to.any(residual));
-  }
-  TENON_TRY_ASSIGN(const TensorId out,
-                   to.make(node.outputs[0], outputs == 1 ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast));
-  if (params.pixels == 0 || params.channels == 0) return Status();
-  to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, Epilogue{}, tensors));
+  Shape products = spread.x;
+  products[1] = rows;
+  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, products, DeviceLayout::kChannelsLast));
+  if (params.pixels != 0 && rows != 0 && depth != 0)
+    to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, Epilogue{}, tensors));
+  return tensors.y;
+}
 
+Result<TensorId> make_spread(Lowering& to, const Node& node, const Spread& spread) {
+  return to.make(node.outputs[0], spread.y[1] == 1 ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast);
+}
+
+// Each input pixel is a block of output pixels: the products only go to their places.
+Status place_blocks(Lowering& to, const Node& node, const Spread& spread, const Epilogue& epilogue, TensorId products,
+                    TensorId added) {
+  TENON_TRY_ASSIGN(const TensorId out, make_spread(to, node, spread));
+  if (spread.y.element_count() == 0) return Status();
+  const DataType type = to.program().tensor(products).type;
   GeneratedElementwise kernel{.type = type};
   GeneratedLeaf block{.type = type}, other{.type = type};
-  const std::vector<int64_t> read = to.program().tensor(tensors.y).strides(),
+  const std::vector<int64_t> read = to.program().tensor(products).strides(),
                              written = to.program().tensor(out).strides();
   const auto dimension = [&](int axis, int64_t size, int64_t factor, int64_t read_stride) {
     const auto at = static_cast<size_t>(axis);
@@ -314,16 +348,17 @@ Status lower_conv_transpose(Lowering& to, const Node& node) {
     block.strides.push_back(read_stride);
     if (added != kNoTensor) other.strides.push_back(to.program().tensor(added).strides()[at] * factor);
   };
-  dimension(0, x[0], 1, read[0]);
-  dimension(1, outputs, 1, read[1]);
-  int64_t tap_stride = taps * outputs;
-  for (int i = 0; i < spatial; ++i) {
-    tap_stride /= w[2 + i];
-    dimension(2 + i, x[2 + i], w[2 + i], read[static_cast<size_t>(2 + i)]);
-    dimension(2 + i, w[2 + i], 1, tap_stride * read[1]);
+  dimension(0, spread.x[0], 1, read[0]);
+  dimension(1, spread.outputs, 1, read[1]);
+  int64_t tap_stride = spread.taps * spread.outputs;
+  for (int i = 0; i < spread.spatial; ++i) {
+    const int64_t size = spread.w[2 + i];
+    tap_stride /= size;
+    dimension(2 + i, spread.x[2 + i], size, read[static_cast<size_t>(2 + i)]);
+    dimension(2 + i, size, 1, tap_stride * read[1]);
   }
   kernel.leaves = {std::move(block)};
-  std::vector<TensorId> leaves = {tensors.y};
+  std::vector<TensorId> leaves = {products};
   int result = 0;
   const auto step = [&](std::string expression, std::vector<int> arguments) {
     kernel.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
@@ -337,6 +372,73 @@ Status lower_conv_transpose(Lowering& to, const Node& node) {
   if (epilogue.activation != Activation::kNone) step(activation_expression(epilogue, "$0"), {result});
   if (added != kNoTensor && epilogue.residual_after) step("$0 + $1", {result, 1});
   return to.add_generated(node, "blocks", std::move(kernel), std::move(leaves), {}, out);
+}
+
+// Windows overlap or leave gaps: each output pixel adds the products that meet there.
+Status sum_windows(Lowering& to, const Node& node, Spread spread, const Epilogue& epilogue, TensorId products,
+                   TensorId added) {
+  TENON_TRY_ASSIGN(const TensorId out, make_spread(to, node, spread));
+  if (spread.y.element_count() == 0) return Status();
+  const std::vector<int64_t> read = to.program().tensor(products).strides(),
+                             written = to.program().tensor(out).strides();
+  GeneratedWindowSum kernel{.type = to.program().tensor(products).type,
+                            .images = spread.y[0],
+                            .groups = spread.groups,
+                            .channels = spread.outputs,
+                            .image_stride = read[0],
+                            .group_stride = spread.taps * spread.outputs * read[1],
+                            .channel_stride = read[1],
+                            .out_image_stride = written[0],
+                            .out_channel_stride = written[1],
+                            .axes = spread.axes};
+  std::vector<TensorId> reads = {products};
+  if (node.input(2) != kNoValue) {
+    TENON_TRY_ASSIGN(const TensorId bias, to.float_constant(node.inputs[2]));
+    reads.push_back(bias);
+    kernel.bias = true;
+  }
+  std::vector<int64_t> other(read.size(), 0);
+  if (added != kNoTensor) {
+    other = to.program().tensor(added).strides();
+    kernel.residual = true;
+    kernel.residual_after = epilogue.residual_after;
+    kernel.residual_image_stride = other[0];
+    kernel.residual_channel_stride = other[1];
+    reads.push_back(added);
+  }
+  if (epilogue.activation != Activation::kNone) kernel.activation = activation_expression(epilogue, "$0");
+  int64_t tap_stride = spread.taps * spread.outputs * read[1];
+  for (size_t a = 0; a < kernel.axes.size(); ++a) {
+    GeneratedWindowSum::Axis& axis = kernel.axes[a];
+    tap_stride /= axis.kernel;
+    axis.tap_stride = tap_stride;
+    axis.in_stride = read[2 + a];
+    axis.out_stride = written[2 + a];
+    axis.residual_stride = other[2 + a];
+  }
+  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_window_sum(kernel));
+  return to.add_kernel(node, "windows", std::move(generated), std::move(reads), out);
+}
+
+}  // namespace
+
+// One product for all places of the windows, then a kernel that puts them there or adds them up, and does the rest.
+Status lower_conv_transpose(Lowering& to, const Node& node) {
+  const ValueId bias = node.input(2), residual = node.input(3);
+  TENON_UNSUPPORTED_IF(to.constant(node.inputs[1]) == nullptr || (bias != kNoValue && to.constant(bias) == nullptr),
+                       "The weights of {} are only known at run time.", to.label(node));
+  TENON_TRY_ASSIGN(const Spread spread, read_spread(to, node));
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
+  const DataType type = to.type_of(node.inputs[0]);
+  TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
+                       "{} is computed in {}.", to.label(node), data_type_name(type));
+  TENON_TRY_ASSIGN(const TensorId products, multiply_pixels(to, node, spread, type, spread.blocks && bias != kNoValue));
+  TensorId added = kNoTensor;
+  if (residual != kNoValue) {
+    TENON_TRY_ASSIGN(added, to.any(residual));
+  }
+  return spread.blocks ? place_blocks(to, node, spread, epilogue, products, added)
+                       : sum_windows(to, node, spread, epilogue, products, added);
 }
 
 }  // namespace tenon::cuda

@@ -92,41 +92,4 @@ Status lower_split(Lowering& to, const Node& node) {
   return Status();
 }
 
-// Nearest pixels at whole factors: each element is read as often as its factor says.
-Status lower_resize(Lowering& to, const Node& node) {
-  const std::string_view coordinates = node.string_or("coordinate_transformation_mode", "half_pixel");
-  const std::string_view nearest = node.string_or("nearest_mode", "round_prefer_floor");
-  const bool repeats = (coordinates == "asymmetric" && nearest == "floor") ||
-                       (coordinates == "half_pixel" && nearest.starts_with("round_prefer"));
-  TENON_UNSUPPORTED_IF(
-      node.since_version < 11 || node.string_or("mode", "nearest") != "nearest" || !repeats || node.has("axes"),
-      "{} is more than a repetition of pixels.", to.label(node));
-  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
-  const DeviceTensor tensor = to.program().tensor(from);
-  const Shape shape = to.value(node.outputs[0]).shape();
-  TENON_UNSUPPORTED_IF(shape.rank() != tensor.shape.rank(), "{} makes {} of {}.", to.label(node), shape.to_string(),
-                       tensor.shape.to_string());
-  std::vector<float> scales;
-  if (const ConstantRef& given = to.constant(node.input(2)); given != nullptr && given->type == DataType::kFloat)
-    scales.assign(given->as<float>().begin(), given->as<float>().end());
-  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], tensor.layout));
-  const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
-  GeneratedElementwise kernel{.type = tensor.type};
-  GeneratedLeaf leaf{.type = tensor.type};
-  for (int i = 0; i < shape.rank(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    const int64_t size = tensor.shape[i], factor = size != 0 ? shape[i] / size : 1;
-    const bool scaled = at >= scales.size() || scales[at] == static_cast<float>(factor);
-    TENON_UNSUPPORTED_IF(factor < 1 || size * factor != shape[i] || !scaled,
-                         "{} makes {} of {}, which is no repetition.", to.label(node), shape.to_string(),
-                         tensor.shape.to_string());
-    kernel.dims.insert(kernel.dims.end(), {size, factor});
-    kernel.strides.insert(kernel.strides.end(), {written[at] * factor, written[at]});
-    leaf.strides.insert(leaf.strides.end(), {read[at], 0});
-  }
-  if (shape.element_count() == 0) return Status();
-  kernel.leaves = {std::move(leaf)};
-  return to.add_generated(node, "resize", std::move(kernel), {from}, {}, out);
-}
-
 }  // namespace tenon::cuda

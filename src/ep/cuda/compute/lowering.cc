@@ -55,7 +55,8 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "Dropout", &lower_reshape},
                                   Family{"", "Concat", &lower_concat},
                                   Family{"", "Split", &lower_split},
-                                  Family{"", "Resize", &lower_resize}};
+                                  Family{"", "Resize", &lower_resize},
+                                  Family{"", "Upsample", &lower_resize}};
 
 const Family* find_family(const Node& node) {
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
@@ -73,11 +74,10 @@ bool has_fixed_form(const Graph& graph, const Node& node) {
   if (node.op_type == "Slice") return fixed(4);
   if (node.op_type == "Pad") return fixed(2);
   if (node.op_type == "Conv" || node.op_type == "ConvTranspose") return fixed(1) && fixed(2);
-  if (node.op_type != "Resize") return true;
-  // A size makes a whole factor of some inputs only; scales may be an empty tensor beside it.
-  const bool sized = node.input(3) != kNoValue;
-  return fixed(2) && fixed(3) &&
-         (!sized || (graph.value(node.inputs[0]).fully_known() && graph.value(node.outputs[0]).fully_known()));
+  // Sizes and scales may follow from shapes; where an image is cut does not.
+  if (node.op_type == "Resize" && node.string_or("coordinate_transformation_mode", "") == "tf_crop_and_resize")
+    return fixed(1);
+  return true;
 }
 
 }  // namespace
@@ -88,6 +88,10 @@ Status can_lower(const Graph& graph, const Node& node) {
                        node.op_type);
   TENON_UNSUPPORTED_IF(node.domain.empty() && !has_fixed_form(graph, node),
                        "{} depends on a value that is only known at run time.", node.label(graph));
+  const DataType resized = graph.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).type;
+  TENON_UNSUPPORTED_IF((node.op_type == "Resize" || node.op_type == "Upsample") &&
+                           node.string_or("mode", "nearest") != "nearest" && compute_type(resized) != "float",
+                       "{} interpolates {}.", node.label(graph), data_type_name(resized));
   for (const auto& ids : {node.inputs, node.outputs})
     for (ValueId id : ids) {
       if (id == kNoValue) continue;

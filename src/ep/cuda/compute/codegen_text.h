@@ -1,0 +1,25 @@
+// Pieces of text that all generated kernels are made of (codegen.cc).
+#pragma once
+
+#include <tenon/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenon::cuda {
+
+inline constexpr unsigned kGeneratedThreads = 256;
+
+// How a type lies in memory.
+std::string storage_type(DataType type);
+// Text that loads from, or stores to, memory of a type.
+std::string loaded(DataType type, const std::string& text);
+std::string stored(DataType type, const std::string& text);
+// "i0 * 128 + i1 * 4 + 7".
+std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable = "i");
+// Declares i0, i1, ... of the flat index `from`.
+std::string split_index(const std::vector<int64_t>& dims, const char* variable, const char* from);
+std::string hash_name(const char* prefix, const std::string& text);
+
+}  // namespace tenon::cuda

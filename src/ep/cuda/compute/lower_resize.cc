@@ -1,0 +1,164 @@
+// Resize and Upsample: repetitions of whole elements as a move, everything else with tables of what is read.
+#include <algorithm>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen_images.h"
+#include "ep/cuda/compute/lowering.h"
+#include "graph/resize_taps.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+std::vector<float> given_floats(Lowering& to, const Node& node, size_t input) {
+  const ConstantRef& given = to.constant(node.input(input));
+  return given != nullptr && (given->type == DataType::kFloat || data_type_size(given->type) == 2)
+             ? floats_of(*given)
+             : std::vector<float>{};
+}
+
+struct Inputs {
+  size_t roi, scales, sizes;
+};
+Inputs inputs_of(const Node& node) {
+  constexpr size_t kNowhere = 1000;
+  if (node.op_type == "Upsample" || node.since_version < 11) return {kNowhere, 1, kNowhere};
+  return {1, 2, 3};
+}
+
+// What the sizes, scales and the region of interest say about each dimension.
+Result<std::vector<ResizeAxis>> read_axes(Lowering& to, const Node& node, const ResizeSettings& settings,
+                                          const Shape& x, const Shape& y) {
+  const Inputs inputs = inputs_of(node);
+  std::vector<ResizeAxis> axes(static_cast<size_t>(x.rank()));
+  for (int d = 0; d < x.rank(); ++d) {
+    ResizeAxis& axis = axes[static_cast<size_t>(d)];
+    axis.in = x[d], axis.out = y[d];
+    axis.scale = static_cast<double>(y[d]) / static_cast<double>(std::max<int64_t>(x[d], 1));
+  }
+  std::vector<int64_t> named(node.ints("axes").begin(), node.ints("axes").end());
+  if (named.empty())
+    for (int d = 0; d < x.rank(); ++d) named.push_back(d);
+  std::vector<float> scales = given_floats(to, node, inputs.scales);
+  if (const Attribute* attribute = node.find("scales"); attribute != nullptr) scales = attribute->floats;
+  const std::vector<float> roi = given_floats(to, node, inputs.roi);
+  const bool crops = settings.coordinates == ResizeSettings::Coordinates::kTfCrop;
+  TENON_UNSUPPORTED_IF(crops && roi.size() != 2 * named.size(), "{} crops by what is only known at run time.",
+                       to.label(node));
+  // One scale for all: the smallest or largest that the sizes ask for.
+  double common = 0;
+  const bool keeps_aspect = settings.aspect != ResizeSettings::Aspect::kStretch && scales.empty();
+  if (keeps_aspect) {
+    TENON_TRY_ASSIGN(const std::vector<int64_t> sizes, to.integers(node, inputs.sizes));
+    for (size_t i = 0; i < named.size() && i < sizes.size(); ++i) {
+      const int64_t d = named[i] < 0 ? named[i] + x.rank() : named[i];
+      TENON_INVALID_IF(d < 0 || d >= x.rank(), "{} has a bad axis.", to.label(node));
+      const double scale =
+          static_cast<double>(sizes[i]) / static_cast<double>(std::max<int64_t>(x[static_cast<int>(d)], 1));
+      const bool better = settings.aspect == ResizeSettings::Aspect::kNotLarger ? scale < common : scale > common;
+      if (i == 0 || better) common = scale;
+    }
+  }
+  for (size_t i = 0; i < named.size(); ++i) {
+    const int64_t d = named[i] < 0 ? named[i] + x.rank() : named[i];
+    TENON_INVALID_IF(d < 0 || d >= x.rank(), "{} has a bad axis.", to.label(node));
+    ResizeAxis& axis = axes[static_cast<size_t>(d)];
+    if (i < scales.size()) axis.scale = static_cast<double>(scales[i]);
+    if (keeps_aspect) axis.scale = common;
+    if (crops) axis.roi_start = static_cast<double>(roi[i]), axis.roi_end = static_cast<double>(roi[i + named.size()]);
+    TENON_INVALID_IF(!(axis.scale > 0), "{} scales dimension {} by {}.", to.label(node), d, axis.scale);
+  }
+  return axes;
+}
+
+// Every element is there `factor` times; 0: it is something else.
+int64_t repetition(const ResizeAxis& axis, const ResizeTaps& taps) {
+  if (taps.width != 1 || axis.out % axis.in != 0) return 0;
+  const int64_t factor = axis.out / axis.in;
+  for (int64_t o = 0; o < axis.out; ++o)
+    if (taps.index[static_cast<size_t>(o)] != o / factor || taps.outside[static_cast<size_t>(o)]) return 0;
+  return factor;
+}
+
+Status lower_repetition(Lowering& to, const Node& node, TensorId from, const std::vector<int64_t>& factors) {
+  const DeviceTensor tensor = to.program().tensor(from);
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], tensor.layout));
+  const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
+  GeneratedElementwise kernel{.type = tensor.type};
+  GeneratedLeaf leaf{.type = tensor.type};
+  for (size_t d = 0; d < factors.size(); ++d) {
+    kernel.dims.insert(kernel.dims.end(), {tensor.shape[static_cast<int>(d)], factors[d]});
+    kernel.strides.insert(kernel.strides.end(), {written[d] * factors[d], written[d]});
+    leaf.strides.insert(leaf.strides.end(), {read[d], 0});
+  }
+  kernel.leaves = {std::move(leaf)};
+  return to.add_generated(node, "resize", std::move(kernel), {from}, {}, out);
+}
+
+std::string key_of(const ResizeSettings& s, const ResizeAxis& a) {
+  return format("resize {} {} {} {} {} {} {} {} {} {} {} {}", a.in, a.out, a.scale, a.roi_start, a.roi_end,
+                static_cast<int>(s.mode), static_cast<int>(s.coordinates), static_cast<int>(s.rounding), s.antialias,
+                s.exclude_outside, s.cubic_a, s.extrapolation);
+}
+
+}  // namespace
+
+Status lower_resize(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(node));
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  const DeviceTensor tensor = to.program().tensor(from);
+  const Shape shape = to.value(node.outputs[0]).shape();
+  TENON_INVALID_IF(shape.rank() != tensor.shape.rank(), "{} makes {} of {}.", to.label(node), shape.to_string(),
+                   tensor.shape.to_string());
+  TENON_TRY_ASSIGN(const std::vector<ResizeAxis> axes, read_axes(to, node, settings, tensor.shape, shape));
+  if (shape.element_count() == 0) return to.make(node.outputs[0]).status();
+  TENON_INVALID_IF(tensor.shape.element_count() == 0, "{} makes {} of nothing.", to.label(node), shape.to_string());
+  std::vector<ResizeTaps> taps;
+  std::vector<int64_t> factors;
+  GeneratedResize kernel{.type = tensor.type, .copies = true};
+  for (const ResizeAxis& axis : axes) {
+    taps.push_back(make_resize_taps(settings, axis));
+    factors.push_back(repetition(axis, taps.back()));
+    kernel.copies = kernel.copies && taps.back().width == 1;
+    kernel.outside = kernel.outside || std::any_of(taps.back().outside.begin(), taps.back().outside.end(),
+                                                   [](bool outside) { return outside; });
+  }
+  if (std::find(factors.begin(), factors.end(), 0) == factors.end()) return lower_repetition(to, node, from, factors);
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], tensor.layout));
+  const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
+  kernel.fill = format("({:.9e}f)", settings.extrapolation);
+  // Dimensions as they lie in the output, outermost first.
+  std::vector<size_t> order;
+  for (size_t d = 0; d < axes.size(); ++d) order.push_back(d);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return written[a] > written[b]; });
+  std::vector<TensorId> reads = {from};
+  for (size_t d : order) {
+    const bool same = factors[d] == 1;
+    kernel.dims.push_back(axes[d].out);
+    kernel.strides.push_back(read[d]);
+    kernel.out_strides.push_back(written[d]);
+    kernel.widths.push_back(same ? 0 : taps[d].width);
+    if (same) continue;
+    const std::string key = key_of(settings, axes[d]);
+    const Shape table{static_cast<int64_t>(taps[d].index.size())};
+    TENON_TRY_ASSIGN(
+        const TensorId index,
+        to.program().add_constant(DataType::kInt32, table, key + " index", [held = taps[d]](std::byte* bytes) {
+          auto* const numbers = reinterpret_cast<int32_t*>(bytes);
+          for (size_t i = 0; i < held.index.size(); ++i) {
+            const bool outside = held.outside[i / static_cast<size_t>(held.width)];
+            numbers[i] = outside ? -1 : static_cast<int32_t>(held.index[i]);
+          }
+        }));
+    TENON_TRY_ASSIGN(
+        const TensorId weight,
+        to.program().add_constant(DataType::kFloat, table, key + " weight", [held = taps[d].weight](std::byte* bytes) {
+          std::copy(held.begin(), held.end(), reinterpret_cast<float*>(bytes));
+        }));
+    reads.insert(reads.end(), {index, weight});
+  }
+  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_resize(kernel));
+  return to.add_kernel(node, "resize", std::move(generated), std::move(reads), out);
+}
+
+}  // namespace tenon::cuda
