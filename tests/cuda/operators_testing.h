@@ -179,7 +179,9 @@ class Operators : public DeviceTest {
       if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
     size_t wrong = 0, first = 0;
     for (size_t i = 0; i < got.size(); ++i)
-      if (!(std::fabs(got[i] - wanted[i]) <= tolerance * largest) && wrong++ == 0) first = i;
+      if (got[i] != wanted[i] && !(std::isnan(got[i]) && std::isnan(wanted[i])) &&
+          !(std::fabs(got[i] - wanted[i]) <= tolerance * largest) && wrong++ == 0)
+        first = i;
     EXPECT_EQ(wrong, 0U) << wrong << " of " << got.size() << " differ, first element " << first << ": " << got[first]
                          << " instead of " << wanted[first];
   }

@@ -198,6 +198,20 @@ TEST(ClaimNodes, AResizeIsOneKernelWhateverItsFactor) {
   }
 }
 
+// What is sorted has to fit into a block, so that a number that only a run knows is refused.
+TEST(ClaimNodes, TopKTakesAKnownNumberOfElements) {
+  for (const int64_t k : {300, 5000, 0}) {
+    plan_testing::GraphBuilder builder;
+    const ValueId x = builder.input("x", {{-1, "n"}, {8400, {}}});
+    const ValueId wanted = k != 0 ? builder.constant("k", {k}) : builder.input("k", dims({1}), DataType::kInt64);
+    const ValueId y = builder.node("TopK", {x, wanted}, "y");
+    builder.last().since_version = 11;
+    builder.last().outputs.push_back(builder.value("places", DataType::kInt64));
+    builder.output(y);
+    EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(k == 300)) << k;
+  }
+}
+
 TEST(ClaimNodes, ATransposedConvolutionIsAProductAndAKernel) {
   for (const int64_t stride : {2, 1}) {
     plan_testing::GraphBuilder builder;

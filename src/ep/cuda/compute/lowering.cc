@@ -33,6 +33,7 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "LSTM", &lower_recurrent},
                                   Family{"", "GRU", &lower_recurrent},
                                   Family{"", "RNN", &lower_recurrent},
+                                  Family{"", "TopK", &lower_top_k},
                                   Family{"", "MaxPool", &lower_pool},
                                   Family{"", "AveragePool", &lower_pool},
                                   Family{"", "GlobalAveragePool", &lower_pool},
@@ -92,6 +93,10 @@ Status can_lower(const Graph& graph, const Node& node) {
   TENON_UNSUPPORTED_IF((node.op_type == "Resize" || node.op_type == "Upsample") &&
                            node.string_or("mode", "nearest") != "nearest" && compute_type(resized) != "float",
                        "{} interpolates {}.", node.label(graph), data_type_name(resized));
+  // How many a TopK takes has to be known, for there is a most.
+  if (node.op_type == "TopK")
+    TENON_UNSUPPORTED_IF(node.input(1) != kNoValue && graph.value(node.inputs[1]).constant == nullptr,
+                         "{} takes a number of elements that is only known at run time.", node.label(graph));
   for (const auto& ids : {node.inputs, node.outputs})
     for (ValueId id : ids) {
       if (id == kNoValue) continue;

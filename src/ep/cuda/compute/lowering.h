@@ -98,6 +98,7 @@ Status lower_layer_norm(Lowering& to, const Node& node);
 Status lower_softmax(Lowering& to, const Node& node);
 Status lower_pool(Lowering& to, const Node& node);
 Status lower_recurrent(Lowering& to, const Node& node);
+Status lower_top_k(Lowering& to, const Node& node);
 Status lower_reduction(Lowering& to, const Node& node);
 Status lower_elementwise(Lowering& to, const Node& node);  // also Gather, Transpose, Expand, Slice, Pad
 Status lower_reshape(Lowering& to, const Node& node);
