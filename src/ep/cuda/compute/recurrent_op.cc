@@ -18,7 +18,8 @@ constexpr std::array<int64_t, 3> kHeldChunks = {4, 8, 13}, kHeldHalfChunks = {4,
 // More blocks than every device schedules together.
 constexpr unsigned kPortableBlocks = 8;
 constexpr int32_t kStepUnits = 8;
-constexpr unsigned kWithoutAsking = 48 * 1024;
+// Shared memory that a kernel has without asking, and that it declares itself.
+constexpr size_t kWithoutAsking = 48 * 1024, kStaticBytes = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -35,7 +36,7 @@ int32_t sequences_a_block(const RecurrentParams& params) { return params.batch >
 
 size_t shared_memory_limit(const CudaDevice& device) {
   const int limit = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  return limit > 0 ? static_cast<size_t>(limit) : kWithoutAsking;
+  return (limit > 0 ? static_cast<size_t>(limit) : kWithoutAsking) - kStaticBytes;
 }
 
 }  // namespace
@@ -117,10 +118,10 @@ std::vector<std::string> RecurrentOp::choice_texts(int compute_capability, size_
 Status RecurrentOp::find_function(const PrepareContext& context, Choice& choice) const {
   // The library keeps a function as it was first asked for: for as much as any choice may need.
   const size_t limit =
-      choice.shared_bytes > kWithoutAsking ? shared_memory_limit(*context.device) : choice.shared_bytes;
+      choice.shared_bytes + kStaticBytes > kWithoutAsking ? shared_memory_limit(*context.device) : choice.shared_bytes;
   const auto shared_bytes = static_cast<unsigned>(std::max<size_t>(limit, 1));
   TENON_TRY_ASSIGN(choice.function, context.kernels->find("recurrent", choice.kernel, shared_bytes));
-  if (choice.shared_bytes > kWithoutAsking)
+  if (choice.shared_bytes + kStaticBytes > kWithoutAsking)
     TENON_CUDA_TRY(context.device->driver(), FuncSetAttribute, choice.function,
                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shared_bytes));
   if (choice.cluster && choice.blocks > kPortableBlocks)

@@ -37,9 +37,17 @@ __device__ __forceinline__ void unpack(const uint4& bits, float (&values)[8], T 
   }
 }
 
-// acc[b] += 16 bytes of weights times the same places of each sequence's state.
+// Sums of one row for each sequence. Several chains of a single sequence's, because each addition waits for the last.
+template <int kBatch>
+struct Sums {
+  static constexpr int kChains = kBatch == 1 ? 4 : 1;
+  float parts[kBatch][kChains] = {};
+};
+
+// Adds 16 bytes of weights times the same places of each sequence's state.
 template <typename T, int kBatch>
-__device__ __forceinline__ void add_products(float (&acc)[kBatch], const uint4& bits, const float* h, int row_floats) {
+__device__ __forceinline__ void add_products(Sums<kBatch>& sums, const uint4& bits, const float* h, int row_floats) {
+  constexpr int kChains = Sums<kBatch>::kChains;
   constexpr int kVector = 16 / sizeof(T);
   float w[kVector];
   unpack(bits, w, T());
@@ -48,17 +56,26 @@ __device__ __forceinline__ void add_products(float (&acc)[kBatch], const uint4& 
 #pragma unroll
     for (int i = 0; i < kVector; i += 4) {
       const float4 v = *reinterpret_cast<const float4*>(h + b * row_floats + i);
-      acc[b] += w[i] * v.x + w[i + 1] * v.y + w[i + 2] * v.z + w[i + 3] * v.w;
+      sums.parts[b][0] += w[i] * v.x;
+      sums.parts[b][1 % kChains] += w[i + 1] * v.y;
+      sums.parts[b][2 % kChains] += w[i + 2] * v.z;
+      sums.parts[b][3 % kChains] += w[i + 3] * v.w;
     }
   }
 }
 
+// The whole sum of each sequence, in all lanes of the row.
 template <int kBatch>
-__device__ __forceinline__ void sum_lanes(float (&acc)[kBatch]) {
+__device__ __forceinline__ void sum_lanes(const Sums<kBatch>& sums, float (&acc)[kBatch]) {
 #pragma unroll
-  for (int b = 0; b < kBatch; ++b)
+  for (int b = 0; b < kBatch; ++b) {
+    acc[b] = sums.parts[b][0];
+    if (kBatch == 1)
+      acc[b] = (acc[b] + sums.parts[b][1 % Sums<kBatch>::kChains]) +
+               (sums.parts[b][2 % Sums<kBatch>::kChains] + sums.parts[b][3 % Sums<kBatch>::kChains]);
 #pragma unroll
     for (int i = kRowLanes / 2; i > 0; i /= 2) acc[b] += __shfl_xor_sync(~0u, acc[b], i);
+  }
 }
 
 __device__ __forceinline__ float apply(const CellFunction& f, float x) {
@@ -203,6 +220,34 @@ __device__ uint4 load_weights(const RecurrentParams& p, int direction, int first
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
+#if __CUDA_ARCH__ >= 900
+// A barrier in shared memory that opens, once for each parity, when so many bytes have come from the cluster's blocks.
+__device__ __forceinline__ void begin_barrier(uint64_t* barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void wait_for_bytes(uint64_t* barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again;\n}\n" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+// Into the same place of another block, which its barrier counts.
+__device__ __forceinline__ void store_to_peer(float* where, uint64_t* barrier, int peer, float value) {
+  asm volatile(
+      "{\n.reg .b32 place, counter;\nmapa.shared::cluster.u32 place, %0, %2;\nmapa.shared::cluster.u32 counter, %1, "
+      "%2;\nst.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [place], %3, [counter];\n}\n" ::"r"(
+          shared_address(where)),
+      "r"(shared_address(barrier)), "r"(peer), "f"(value)
+      : "memory");
+}
+#endif
+
 // All steps. kChunks: of a row, where as many rows as the block has places for are held in registers; 0: none is. Grid:
 // groups of sequences, directions, blocks of the cluster.
 template <typename T, int kBatch, int kChunks>
@@ -221,6 +266,8 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
   float* const reset_hidden = hidden + 2 * kBatch * row_floats;
   const bool two_products = p.cell == kCellGru && p.linear_before_reset == 0;
   float* const sums = reset_hidden + (two_products ? kBatch * row_floats : 0);
+  // What has come of the next state, of the one after it, and of reset * h.
+  __shared__ uint64_t arrived[3];
 
   if (p.constant_weights == 0) wait_for_previous_kernel();
   uint4 own[kChunks > 0 ? kChunks : 1];
@@ -261,16 +308,18 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
       if (quad + 4 <= first || quad >= last) continue;
       const int row = quad + lane / kRowLanes;
       const float* const from = state + part * kVector;
-      float acc[kBatch] = {};
+      Sums<kBatch> row_sums;
       if (kChunks > 0 && quad == warp_row) {
 #pragma unroll
-        for (int i = 0; i < kChunks; ++i) add_products<T, kBatch>(acc, own[i], from + i * kSpan, row_floats);
+        for (int i = 0; i < kChunks; ++i) add_products<T, kBatch>(row_sums, own[i], from + i * kSpan, row_floats);
       } else {
         const uint4* const w = weights + (min(row, rows - 1) - held) * chunks * kRowLanes + part;
 #pragma unroll 4
-        for (int i = 0; i < chunks; ++i) add_products<T, kBatch>(acc, w[i * kRowLanes], from + i * kSpan, row_floats);
+        for (int i = 0; i < chunks; ++i)
+          add_products<T, kBatch>(row_sums, w[i * kRowLanes], from + i * kSpan, row_floats);
       }
-      sum_lanes(acc);
+      float acc[kBatch];
+      sum_lanes(row_sums, acc);
       if (part == 0 && row < rows) {
 #pragma unroll
         for (int b = 0; b < kBatch; ++b) sums[b * rows + row] = acc[b];
@@ -278,11 +327,31 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
     }
     __syncthreads();
   };
-  const auto tell_all = [&](float* where, float value) {
-    for (int peer = 0; peer < blocks; ++peer) *cg::this_cluster().map_shared_rank(where, peer) = value;
+  // Every block's states and barriers are there before another one writes to them.
+  const uint32_t state_bytes = min(kBatch, p.batch - static_cast<int>(blockIdx.x) * kBatch) * p.hidden * 4;
+  if (thread == 0) {
+    for (uint64_t& barrier : arrived) begin_barrier(&barrier);
+    for (uint64_t& barrier : arrived) expect_bytes(&barrier, state_bytes);
+  }
+  // A block alone is no cluster for the hardware.
+  const auto tell_all = [&](float* where, uint64_t* barrier, float value) {
+    if (blocks == 1) {
+      *where = value;
+      return;
+    }
+    for (int i = 0, peer = rank; i < blocks; ++i) {
+      peer = peer + 1 == blocks ? 0 : peer + 1;
+      store_to_peer(where, barrier, peer, value);
+    }
   };
-
-  // Every block's states are set before another one adds to them.
+  const auto hear_all = [&](uint64_t* barrier, uint32_t parity, bool again) {
+    if (blocks == 1) {
+      __syncthreads();
+      return;
+    }
+    wait_for_bytes(barrier, parity);
+    if (thread == 0 && again) expect_bytes(barrier, state_bytes);
+  };
   cg::this_cluster().sync();
   for (int step = 0; step < steps; ++step) {
     const float* const state = hidden + step % 2 * kBatch * row_floats;
@@ -293,12 +362,13 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
 #pragma unroll
     for (int g = 0; g < kMaxGates; ++g) now[g] = x[g];
     if (step + 1 < length) unit.load_inputs(p, backwards ? t - 1 : t + 1, x);
+    if (step > 0) hear_all(&arrived[step % 2], (step - 1) / 2 % 2, step + 2 < steps);
     multiply_rows(0, two_products ? 2 * p.units : rows, state);
     float update = 0.0f, reset = 0.0f;
     if (active && p.cell == kCellGru) unit.update_and_reset(p, now, own_sums, p.units, update, reset);
     if (two_products) {
-      if (active) tell_all(reset_hidden + slot * row_floats + unit.j, reset * h);
-      cg::this_cluster().sync();
+      if (has_unit) tell_all(reset_hidden + slot * row_floats + unit.j, &arrived[2], reset * h);
+      hear_all(&arrived[2], step % 2, step + 1 < steps);
       multiply_rows(2 * p.units, rows, reset_hidden);
     }
     if (active) {
@@ -309,10 +379,11 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
       } else {
         h = unit.rnn(p, now, own_sums);
       }
-      tell_all(next, h);
-      if (p.y != nullptr) static_cast<T*>(p.y)[unit.y_at(p, t)] = from_float<T>(h);
     }
-    cg::this_cluster().sync();
+    // A block that has heard from all others knows that they have read the state before this one. After the last step
+    // nobody listens.
+    if (has_unit && step + 1 < steps) tell_all(next, &arrived[(step + 1) % 2], h);
+    if (active && p.y != nullptr) static_cast<T*>(p.y)[unit.y_at(p, t)] = from_float<T>(h);
   }
   if (has_unit) unit.finish(p, length, h, c);
 #endif
@@ -351,12 +422,14 @@ __device__ __forceinline__ void recurrent_step(const RecurrentParams& p) {
   const int first = p.phase == 1 ? 2 * p.units : 0, last = two_products && p.phase == 0 ? 2 * p.units : rows;
   for (int quad = first / 4 * 4 + thread / 32 * 4; quad < last; quad += blockDim.x / 32 * 4) {
     const int row = quad + thread % 32 / kRowLanes;
-    float acc[kBatch] = {};
+    Sums<kBatch> row_sums;
     for (int i = 0; i < chunks; ++i) {
       const int column = i * kSpan + part * kVector;
-      add_products<T, kBatch>(acc, load_weights<T>(p, direction, first_unit, row, column), state + column, row_floats);
+      add_products<T, kBatch>(row_sums, load_weights<T>(p, direction, first_unit, row, column), state + column,
+                              row_floats);
     }
-    sum_lanes(acc);
+    float acc[kBatch];
+    sum_lanes(row_sums, acc);
     if (part == 0 && row < rows) {
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) sums[b * rows + row] = acc[b];
