@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <tenon/external_memory.h>
+#include <tenon/fence.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -360,7 +362,13 @@ int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
 int in_a_process(const char* library, const char* plugin, bool vulkan, Ending ending) {
   std::fflush(stdout);
   const pid_t pid = ::fork();
-  if (pid == 0) std::exit(live(library, plugin, vulkan, ending));
+  if (pid == 0) {
+    const int code = live(library, plugin, vulkan, ending);
+    std::fflush(stdout);
+    // As long as a stream waits, the driver's own end of a process does too.
+    if (ending == Ending::kNever) ::_exit(code);
+    std::exit(code);
+  }
   const int64_t begin_ns = monotonic_ns();
   for (;;) {
     int status = 0;
