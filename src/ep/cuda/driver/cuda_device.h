@@ -1,5 +1,5 @@
-// A CUDA device of this process: its properties and its context, which every session on it shares: the primary one, or one
-// inside a graphics API's (S1.9); modules of kernels, and launches.
+// A CUDA device of this process: its properties and its context, which every session on it shares: the primary one, or
+// one inside a graphics API's (S1.9); modules of kernels, and launches.
 //
 // Lifetime: modules hold their device; the context goes when the last of them does.
 // Threads: every function from any thread. A ContextScope belongs to the thread that made it.
