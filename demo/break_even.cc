@@ -104,7 +104,7 @@ Result<double> median_us(int rounds, const std::function<Status()>& work) {
   return times[times.size() / 2];
 }
 
-// A GPU that did nothing is slow at first: what was measured then was seven times too long.
+// So that no figure has the GPU's way out of its sleep in it.
 Status warm_up(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, size_t size_bytes) {
   TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, size_bytes));
   const Deadline deadline = Deadline::after(300'000'000);
