@@ -160,7 +160,7 @@ CUresult CUDAAPI add_signal(CUgraphNode* out, CUgraph graph, const CUgraphNode* 
   return add_node(out, graph, dependencies, count, std::move(node));
 }
 
-CUresult CUDAAPI instantiate(CUgraphExec* out, CUgraph graph, cuuint64_t) {
+CUresult CUDAAPI instantiate(CUgraphExec* out, CUgraph graph, unsigned long long /*flags*/) {
   TENON_FAKE_CONTEXT("cuGraphInstantiateWithFlags");
   const Nodes* const nodes = find_graph(graph);
   if (nodes == nullptr) return CUDA_ERROR_INVALID_HANDLE;
