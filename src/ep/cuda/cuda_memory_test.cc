@@ -338,6 +338,7 @@ TEST_F(CudaMemoryTest, ABlockOfAStreamThatIsGivenUpStaysAway) {
   EXPECT_EQ(times_freed, 0);
   gate.open();
   while (!stream->idle()) std::this_thread::yield();
+  std::free(block);  // the program's, which nobody gives back
 }
 
 // What the driver would hold up waits until no stream waits for another API; letting go of one may let go of the next.
