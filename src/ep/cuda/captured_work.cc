@@ -11,12 +11,13 @@ namespace {
 constexpr size_t kMostFenced = 4;
 
 // The driver's arrays for one node.
-struct WaitArguments {
+template <typename Parameters, typename Node>
+struct NodeArguments {
   std::vector<CUexternalSemaphore> semaphores;
-  std::vector<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS> parameters;
-  CUDA_EXT_SEM_WAIT_NODE_PARAMS node{};
+  std::vector<Parameters> parameters;
+  Node node{};
 
-  explicit WaitArguments(std::span<const FencePoint> points) {
+  explicit NodeArguments(std::span<const FencePoint> points) {
     for (const FencePoint& point : points) {
       semaphores.push_back(point.semaphore->native());
       parameters.emplace_back().params.fence.value = point.value;
@@ -26,22 +27,8 @@ struct WaitArguments {
             .numExtSems = static_cast<unsigned>(semaphores.size())};
   }
 };
-
-struct SignalArguments {
-  std::vector<CUexternalSemaphore> semaphores;
-  std::vector<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS> parameters;
-  CUDA_EXT_SEM_SIGNAL_NODE_PARAMS node{};
-
-  explicit SignalArguments(std::span<const FencePoint> points) {
-    for (const FencePoint& point : points) {
-      semaphores.push_back(point.semaphore->native());
-      parameters.emplace_back().params.fence.value = point.value;
-    }
-    node = {.extSemArray = semaphores.data(),
-            .paramsArray = parameters.data(),
-            .numExtSems = static_cast<unsigned>(semaphores.size())};
-  }
-};
+using WaitArguments = NodeArguments<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUDA_EXT_SEM_WAIT_NODE_PARAMS>;
+using SignalArguments = NodeArguments<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS>;
 
 }  // namespace
 
