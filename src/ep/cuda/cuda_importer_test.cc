@@ -190,10 +190,48 @@ TEST_F(CudaImporterTest, HostMemoryIsRegisteredOnce) {
   ::operator delete(pages, std::align_val_t{4096});
 }
 
+// A page is registered once. What lies in part on pages of another import would be taken for registered as a whole,
+// and the device would fault where it ends.
+TEST_F(CudaImporterTest, PagesThatAnotherImportHasInPartAreRefused) {
+  auto* const pages = static_cast<char*>(::operator new(kSize, std::align_val_t{4096}));
+  ExternalHandle handle{.kind = ExternalMemoryKind::kHostAllocation, .type = HandleType::kPointer};
+  handle.pointer = pages;
+  const int64_t before = fake::live_objects();
+  {
+    const auto first = import(handle, 6000).value();  // two pages
+    EXPECT_THAT(import(handle, 6000, 6000), has_status(StatusCode::kUnsupported, HasSubstr("registered once only")));
+    EXPECT_THAT(import(handle, kSize), has_status(StatusCode::kUnsupported, HasSubstr("registered once only")));
+    EXPECT_THAT(import(handle, 4096, 8192), is_ok());
+  }
+  EXPECT_THAT(import(handle, 6000, 6000), is_ok());
+  handle.read_only = true;
+  {
+    const auto reader = import(handle).value();
+    handle.read_only = false;
+    EXPECT_THAT(import(handle), has_status(StatusCode::kUnsupported, HasSubstr("for reading")));
+  }
+  EXPECT_EQ(fake::live_objects(), before);
+  ::operator delete(pages, std::align_val_t{4096});
+}
+
+// The program's own page-locked memory is used as it is, as far as it goes.
+TEST_F(CudaImporterTest, PinnedMemoryOfTheProgramEndsWhereTheProgramSaysSo) {
+  auto* const pages = static_cast<char*>(::operator new(kSize, std::align_val_t{4096}));
+  const auto scope = ContextScope::enter(*memory_->device());
+  ASSERT_EQ(fake::driver().MemHostRegister(pages, 8192, 0), CUDA_SUCCESS);
+  ExternalHandle handle{.kind = ExternalMemoryKind::kHostAllocation, .type = HandleType::kPointer};
+  handle.pointer = pages;
+  EXPECT_THAT(import(handle, 8192), is_ok());
+  EXPECT_THAT(import(handle, 8193), has_status(StatusCode::kInvalidArgument, HasSubstr("only a part is page-locked")));
+  ASSERT_EQ(fake::driver().MemHostUnregister(pages), CUDA_SUCCESS);
+  ::operator delete(pages, std::align_val_t{4096});
+}
+
 TEST_F(CudaImporterTest, AddressesThatAreNoneAreInvalidArguments) {
   ExternalHandle nothing{.kind = ExternalMemoryKind::kHostAllocation, .type = HandleType::kPointer};
   nothing.pointer = reinterpret_cast<void*>(4096);
   EXPECT_THAT(import(nothing), has_status(StatusCode::kInvalidArgument, HasSubstr("0x1000")));
+  EXPECT_THAT(import(nothing, SIZE_MAX - 4096), has_status(StatusCode::kInvalidArgument, HasSubstr("address space")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <thread>
+#include <utility>
 
 namespace tenon::cuda {
 
@@ -154,7 +155,12 @@ CudaMemory::~CudaMemory() {
   const auto scope = ContextScope::enter(*device_);
   if (!scope.ok()) return;
   pinned_pool_ = nullptr;
-  for (const Unused& unused : *unused_.lock()) unused.release(device_->driver());
+  // One may add another.
+  for (;;) {
+    const std::vector<Unused> last = std::exchange(*unused_.lock(), {});
+    if (last.empty()) break;
+    for (const Unused& unused : last) unused.release(device_->driver());
+  }
   if (pool_ != nullptr) (void)device_->driver().MemPoolDestroy(pool_);
 }
 
@@ -203,12 +209,15 @@ Status CudaMemory::queue_free(CUdeviceptr memory, const std::shared_ptr<CudaStre
   // Whoever is idle has no use of it left.
   auto busy = streams_.all();
   std::erase_if(busy, [&](const auto& other) { return other == stream || other->idle(); });
-  if (stream == nullptr || !busy.empty()) {
+  if (stream == nullptr || stream->given_back() || !busy.empty()) {
     if (stream != nullptr) TENON_TRY(frees_->wait_for(*stream));
     for (const auto& other : busy) TENON_TRY(frees_->wait_for(*other));
     TENON_CUDA_TRY(device_->driver(), MemFreeAsync, memory, frees_->native());
   } else {
-    TENON_CUDA_TRY(device_->driver(), MemFreeAsync, memory, stream->native());
+    return stream->queue([&](CUstream native) -> Status {
+      TENON_CUDA_TRY(device_->driver(), MemFreeAsync, memory, native);
+      return Status();
+    });
   }
   return Status();
 }

@@ -180,6 +180,43 @@ TEST_F(CudaMemoryTest, TheUsersStreamIsNeverDestroyedOrSynchronized) {
   EXPECT_EQ(fake::calls("cuStreamSynchronize"), synchronized);
 }
 
+// S4.1: the program destroys its stream when the session is gone; tensors of that session go later.
+TEST_F(CudaMemoryTest, TheUsersStreamMayGoBeforeItsTensors) {
+  CUstream native = nullptr;
+  const auto scope = ContextScope::enter(*memory_->device());
+  ASSERT_EQ(fake::driver().StreamCreateWithPriority(&native, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+  CudaOptions options;
+  options.user_stream = reinterpret_cast<uintptr_t>(native);
+  options.unified_stream = true;
+  auto session = make_session(options);
+  const auto stream = session->stream_of(nullptr).value().stream;
+  void* const tagged = session->device_memory()->allocate(1024, stream).value();
+  void* const pinned = memory_->allocate_pinned(1024).value();
+  const auto memory = session->device_memory();
+  auto* const gate = new fake::Gate(*stream);
+  const float value = 7;
+  ASSERT_THAT(memory_->queue_wait(*stream, [] { return Status(); }), is_ok());
+  copy(tagged, &value, sizeof(value), *stream);
+  session = nullptr;
+  ASSERT_EQ(fake::driver().StreamDestroy(native), CUDA_SUCCESS);
+  EXPECT_FALSE(stream->idle());
+  EXPECT_EQ(memory_->streams().find(native), nullptr);
+  EXPECT_THAT(stream->queue([](CUstream) { return Status(); }), has_status(StatusCode::kCancelled));
+  // What was queued there still writes to it: a free that came before would fault.
+  memory->free(tagged);
+  memory_->free_pinned(pinned);
+  bool released = false;
+  memory_->when_unused([&](const CudaDriver&) { released = true; });
+  EXPECT_FALSE(released);
+  gate->open();
+  EXPECT_THAT(stream->synchronize(), is_ok());
+  for (int i = 0; i < 1000 && !released; ++i) memory_->collect();
+  EXPECT_TRUE(released);
+  EXPECT_THAT(memory_->service_stream()->synchronize(), is_ok());
+  EXPECT_TRUE(stream->idle());
+  delete gate;
+}
+
 TEST_F(CudaMemoryTest, AStreamOfTheHostThatIsNotOursIsRefused) {
   const auto session = make_session({});
   EXPECT_THAT(session->stream_of(reinterpret_cast<void*>(0x1234)),

@@ -52,7 +52,8 @@ Result<std::shared_ptr<CudaSession>> CudaSession::create(const plugin::HostApi& 
 CudaSession::~CudaSession() {
   // Free scratch memory goes back to the program's allocator at once, so the stream has to be through with it.
   if (options_.external_allocator.given() && unified_ != nullptr) (void)unified_->synchronize();
-  if (unified_ != nullptr && unified_->borrowed()) memory_->streams().remove(unified_);
+  // The device's list keeps it until its work is done: what is freed from now on may still be used there.
+  if (unified_ != nullptr) unified_->give_back();
 }
 
 Result<void*> CudaSession::native_stream(const plugin::KernelCall& call) const {

@@ -78,18 +78,38 @@ CudaStream::~CudaStream() {
   if (const auto scope = ContextScope::enter(*device_); scope.ok()) (void)device_->driver().StreamDestroy(stream_);
 }
 
-Result<CudaEvent> CudaStream::mark() const {
+Result<std::shared_ptr<const CudaEvent>> CudaStream::mark() const {
+  if (given_back()) {
+    auto event = end_.lock()->event;
+    return event != nullptr ? Result<std::shared_ptr<const CudaEvent>>(std::move(event))
+                            : cancelled("The stream is the program's again.");
+  }
   TENON_TRY_ASSIGN(CudaEvent event, CudaEvent::create(device_));
-  TENON_TRY(event.record(stream_));
-  return event;
+  TENON_TRY(queue([&](CUstream stream) { return event.record(stream); }));
+  return std::shared_ptr<const CudaEvent>(std::make_shared<CudaEvent>(std::move(event)));
+}
+
+Status CudaStream::queue(const std::function<Status(CUstream)>& queue) const {
+  if (!borrowed_) return queue(stream_);
+  const auto end = end_.lock();
+  if (end->given_back) return cancelled("The stream is the program's again.");
+  return queue(stream_);
+}
+
+void CudaStream::give_back() const {
+  if (!borrowed_ || given_back()) return;
+  Result<std::shared_ptr<const CudaEvent>> event = mark();
+  auto end = end_.lock();
+  end->given_back = true;
+  if (event.ok()) end->event = *std::move(event);
 }
 
 Status CudaStream::synchronize() const {
   const RunSettings run = this_run();
   if (given_up_) return usable();
   if (!run.deadline.never()) {
-    TENON_TRY_ASSIGN(const CudaEvent event, mark());
-    Status done = event.synchronize(run.deadline);
+    TENON_TRY_ASSIGN(const auto event, mark());
+    Status done = event->synchronize(run.deadline);
     if (done.code() != StatusCode::kCancelled) return done;
     given_up_ = true;
     return cancelled(
@@ -98,8 +118,8 @@ Status CudaStream::synchronize() const {
         run.timeout_ms);
   }
   if (borrowed_) {
-    TENON_TRY_ASSIGN(const CudaEvent event, mark());
-    return event.synchronize();
+    TENON_TRY_ASSIGN(const auto event, mark());
+    return event->synchronize();
   }
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device_));
   TENON_CUDA_TRY(device_->driver(), StreamSynchronize, stream_);
@@ -118,19 +138,20 @@ bool CudaStream::idle() const {
   const auto scope = ContextScope::enter(*device_);
   if (!scope.ok()) return true;
   const CudaDriver& driver = device_->driver();
-  if (borrowed_) {
-    // A query would invalidate the capture.
-    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (driver.StreamIsCapturing(stream_, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
-      return false;
-  }
+  if (!borrowed_) return driver.StreamQuery(stream_) != CUDA_ERROR_NOT_READY;
+  const auto end = end_.lock();
+  if (end->given_back) return end->event == nullptr || end->event->passed();
+  // A query would invalidate the capture.
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver.StreamIsCapturing(stream_, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+    return false;
   return driver.StreamQuery(stream_) != CUDA_ERROR_NOT_READY;
 }
 
 Status CudaStream::wait_for(const CudaStream& other) const {
-  if (other.native() == native()) return Status();
-  TENON_TRY_ASSIGN(const CudaEvent event, other.mark());
-  return wait_for(event);
+  if (other.native() == native() && !other.given_back()) return Status();
+  TENON_TRY_ASSIGN(const auto event, other.mark());
+  return wait_for(*event);
 }
 
 Status CudaStream::wait_for(const CudaEvent& event) const {
@@ -155,6 +176,7 @@ void CudaStream::retire(Points& points) {
 }
 
 uint64_t CudaStream::queued() const {
+  if (given_back()) return kUnmarked;
   auto points = points_.lock();
   retire(*points);
   Result<CudaEvent> event = invalid_argument("There is no spare event.");
@@ -164,7 +186,7 @@ uint64_t CudaStream::queued() const {
   } else {
     event = CudaEvent::create(device_);
   }
-  if (!event.ok() || !event->record(stream_).ok()) return kUnmarked;
+  if (!event.ok() || !queue([&](CUstream stream) { return event->record(stream); }).ok()) return kUnmarked;
   const uint64_t point = ++points->last;
   points->pending.emplace_back(point, std::move(*event));
   return point;
@@ -187,13 +209,11 @@ void StreamList::add(const std::shared_ptr<CudaStream>& stream) {
   streams->push_back(stream);
 }
 
-void StreamList::remove(const std::shared_ptr<CudaStream>& stream) { std::erase(*streams_.lock(), stream); }
-
 std::shared_ptr<CudaStream> StreamList::find(CUstream native) const {
   auto streams = streams_.lock();
   // The latest: a borrowed handle's value may come again.
   for (auto stream = streams->rbegin(); stream != streams->rend(); ++stream)
-    if ((*stream)->native() == native) return *stream;
+    if ((*stream)->native() == native && !(*stream)->given_back()) return *stream;
   return nullptr;
 }
 

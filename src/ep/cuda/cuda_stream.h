@@ -1,12 +1,14 @@
 // A stream of a CUDA device: the session's own, or the program's, which is borrowed and never destroyed or waited for
 // as a whole; and events that mark points of it.
 //
-// Lifetime: a stream holds its device. What was queued on it keeps running when the object is gone.
+// Lifetime: a stream holds its device. What was queued on it keeps running when the object is gone. The program's must
+// live until give_back(); after that the object stands for what was queued by then.
 // Threads: one thread at a time enqueues; points may be asked for from any.
 #pragma once
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -46,6 +48,7 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
+  // Not after give_back().
   CUstream native() const { return stream_; }
   bool borrowed() const { return borrowed_; }
   const std::shared_ptr<CudaDevice>& device() const { return device_; }
@@ -63,6 +66,12 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   // True when everything queued so far is done; false also while the program captures the stream.
   bool idle() const;
 
+  // The program may destroy its stream from now on: the driver is asked about an event behind its work instead.
+  void give_back() const;
+  bool given_back() const { return borrowed_ && end_.lock()->given_back; }
+  // Calls `queue` with the native stream, which is there until that returns. Errors: kCancelled when it is given back.
+  Status queue(const std::function<Status(CUstream)>& queue) const;
+
   // For scratch memory: a point is an event's number.
   uint64_t queued() const override;
   bool passed(uint64_t point) const override;
@@ -70,8 +79,12 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
  private:
   CudaStream(std::shared_ptr<CudaDevice> device, CUstream stream, bool borrowed)
       : device_(std::move(device)), stream_(stream), borrowed_(borrowed) {}
-  Result<CudaEvent> mark() const;
+  Result<std::shared_ptr<const CudaEvent>> mark() const;
 
+  struct End {
+    bool given_back = false;
+    std::shared_ptr<const CudaEvent> event;  // null: it could not be recorded, and nothing is known of the stream
+  };
   struct Points {
     uint64_t last = 0;
     uint64_t passed = 0;
@@ -85,6 +98,7 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   const bool borrowed_;
   mutable std::atomic<bool> given_up_{false};
   Guarded<Points> points_;
+  Guarded<End> end_;  // of a borrowed stream; held while its native one is used
 };
 
 // The streams of a device, so that a native handle finds its object, and memory that anyone may still use waits for all
@@ -92,9 +106,7 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
 class StreamList {
  public:
   void add(const std::shared_ptr<CudaStream>& stream);
-  // A borrowed stream may be gone from now on.
-  void remove(const std::shared_ptr<CudaStream>& stream);
-  // Null when there is none with this handle.
+  // Null when there is none with this handle, or it is given back.
   std::shared_ptr<CudaStream> find(CUstream native) const;
   std::vector<std::shared_ptr<CudaStream>> all() const;
   bool idle() const;

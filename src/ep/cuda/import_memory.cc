@@ -221,6 +221,8 @@ class RegisteredMemory final : public MemoryImport {
   Status map(void* data, bool read_only) {
     const uintptr_t page = page_bytes();
     const auto first = reinterpret_cast<uintptr_t>(data);
+    TENON_INVALID_IF(first > UINTPTR_MAX - page - size_bytes_, "{} bytes at {:#x} exceed the address space.",
+                     size_bytes_, first);
     const uintptr_t begin = first / page * page;
     const uintptr_t end = (first + size_bytes_ + page - 1) / page * page;
     auto known = registrations().lock();
@@ -233,10 +235,13 @@ class RegisteredMemory final : public MemoryImport {
           "The pages at {:#x} are still registered by an import that was released while a stream waits "
           "for another API.",
           begin);
-      if (pages->begin <= begin && end <= pages->end && (read_only || !pages->read_only)) {
-        pages_ = std::move(pages);
-        break;
-      }
+      TENON_UNSUPPORTED_IF(
+          begin < pages->begin || end > pages->end || (pages->read_only && !read_only),
+          "The pages from {:#x} to {:#x} overlap those from {:#x} to {:#x}, which another import has registered{}; a "
+          "page can be registered once only.",
+          begin, end, pages->begin, pages->end, pages->read_only ? " for reading" : "");
+      pages_ = std::move(pages);
+      break;
     }
     if (pages_ == nullptr) {
       auto pages = std::make_shared<Pages>();
@@ -258,8 +263,12 @@ class RegisteredMemory final : public MemoryImport {
       }
       pages_ = std::move(pages);
     }
-    CUdeviceptr address = 0;
+    CUdeviceptr address = 0, last = 0;
     TENON_CUDA_TRY(driver(), MemHostGetDevicePointer, &address, data, 0);
+    // Of the program's own pinned memory nobody knows the end.
+    const CUresult found = driver().MemHostGetDevicePointer(&last, static_cast<std::byte*>(data) + size_bytes_ - 1, 0);
+    TENON_INVALID_IF(found != CUDA_SUCCESS || last - address != size_bytes_ - 1,
+                     "Of the {} bytes at {:#x} only a part is page-locked, by the program itself.", size_bytes_, first);
     address_ = pointer_to(address);
     host_accessible_ = address_ == data;
     return Status();
