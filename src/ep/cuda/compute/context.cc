@@ -87,7 +87,8 @@ ComputeContext::~ComputeContext() {
 
 std::string ComputeContext::cache_folder() const {
   if (options_.cache_file.empty()) return "";
-  return std::filesystem::path(options_.cache_file).parent_path().string();
+  const std::filesystem::path folder = std::filesystem::path(options_.cache_file).parent_path();
+  return folder.empty() ? "." : folder.string();
 }
 
 Result<DeviceBlockRef> ComputeContext::allocate(size_t size_bytes) {

@@ -53,15 +53,19 @@ std::vector<std::byte> read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::span<const std::byte> bytes) {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  std::error_code failed;
+  bool written = false;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
   const std::string temporary = format("{}.{}", path, static_cast<const void*>(bytes.data()));
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
     file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    if (!file.good()) return;
+    file.close();
+    written = file.good();
   }
-  std::filesystem::rename(temporary, path, ignored);
+  failed.clear();
+  if (written) std::filesystem::rename(temporary, path, failed);
+  if (!written || failed) std::filesystem::remove(temporary, failed);
 }
 
 }  // namespace

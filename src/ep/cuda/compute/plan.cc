@@ -134,27 +134,17 @@ bool ComputePlan::finished() const {
   const Result<ContextScope> scope = ContextScope::enter(*context_->device());
   const auto state = state_.lock();
   return std::none_of(state->idle.begin(), state->idle.end(), [&](const auto& instance) {
-    return instance->used_before && context_->device()->driver().EventQuery(instance->done) == CUDA_ERROR_NOT_READY;
+    return instance->used_before &&
+           context_->device()->driver().EventQuery(instance->done->native()) == CUDA_ERROR_NOT_READY;
   });
 }
 
-ComputePlan::~ComputePlan() {
-  const Result<ContextScope> scope = ContextScope::enter(*context_->device());
-  for (auto& instance : state_.lock()->idle) destroy(*instance);
-}
-
-void ComputePlan::destroy(Instance& instance) {
-  const CudaDriver& driver = context_->device()->driver();
-  if (instance.done != nullptr) {
-    (void)driver.EventDestroy(instance.done);
-  }
-  instance.graphs.clear();
-}
+ComputePlan::~ComputePlan() = default;
 
 Result<std::unique_ptr<ComputePlan::Instance>> ComputePlan::make_instance() {
   auto instance = std::make_unique<Instance>();
   TENON_TRY_ASSIGN(instance->arena, context_->allocate(program_.arena_bytes));
-  TENON_CUDA_TRY(context_->device()->driver(), EventCreate, &instance->done, CU_EVENT_DISABLE_TIMING);
+  TENON_TRY_ASSIGN(instance->done, CudaEvent::create(context_->device()));
   auto state = state_.lock();
   state->stats.instances = ++state->instances;
   return instance;
@@ -176,7 +166,7 @@ Result<std::unique_ptr<ComputePlan::Instance>> ComputePlan::take_instance(CUstre
         std::find_if(idle.begin(), idle.end(), [&](const auto& i) { return !i->used_before || i->last == stream; });
     if (found == idle.end())
       found = std::find_if(idle.begin(), idle.end(),
-                           [&](const auto& i) { return driver.EventQuery(i->done) == CUDA_SUCCESS; });
+                           [&](const auto& i) { return driver.EventQuery(i->done->native()) == CUDA_SUCCESS; });
     if (found == idle.end() && state->instances >= kMaxInstances && !idle.empty()) {
       found = idle.begin();
       wait = true;
@@ -184,8 +174,11 @@ Result<std::unique_ptr<ComputePlan::Instance>> ComputePlan::take_instance(CUstre
     if (found != idle.end()) take(found);
   }
   if (taken == nullptr) return make_instance();
-  if (wait) TENON_CUDA_TRY(driver, StreamWaitEvent, stream, taken->done, 0);
-  return taken;
+  if (!wait) return taken;
+  Status waited = cuda_status(driver, driver.StreamWaitEvent(stream, taken->done->native(), 0), "cuStreamWaitEvent");
+  if (waited.ok()) return taken;
+  state_.lock()->idle.push_back(std::move(taken));
+  return waited;
 }
 
 Addresses ComputePlan::addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
@@ -272,7 +265,7 @@ Status ComputePlan::run_on(std::span<const CUdeviceptr> inputs, std::span<const 
   Status status = run_instance(*instance, inputs, outputs, stream, fences);
   const CudaDriver& driver = context_->device()->driver();
   // Also after a failure: some of the work may have been queued.
-  const Status marked = cuda_status(driver, driver.EventRecord(instance->done, stream), "cuEventRecord");
+  const Status marked = cuda_status(driver, driver.EventRecord(instance->done->native(), stream), "cuEventRecord");
   instance->last = stream;
   instance->used_before = true;
   state_.lock()->idle.push_back(std::move(instance));
@@ -310,7 +303,6 @@ Result<std::string> ComputePlan::report(bool measure) {
     const std::string choice = op->choice();
     text += format("{}{}{}\n", time, op->description(program_), choice.empty() ? "" : " -> " + choice.substr(0, 24));
   }
-  destroy(*instance);
   return text;
 }
 
@@ -327,6 +319,7 @@ void ComputeRegion::drop_constants() {
 }
 
 Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> inputs) {
+  std::shared_ptr<ComputePlan> evicted;  // its end may wait for its work: after the lock
   // Held while a plan is made: whoever wants the same one then finds it.
   auto state = state_.lock();
   const auto found = std::find_if(state->plans.begin(), state->plans.end(), [&](const Entry& entry) {
@@ -350,8 +343,10 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
   }
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, std::move(created));
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
-    state->plans.erase(std::min_element(state->plans.begin(), state->plans.end(),
-                                        [](const Entry& a, const Entry& b) { return a.used < b.used; }));
+    const auto oldest = std::min_element(state->plans.begin(), state->plans.end(),
+                                         [](const Entry& a, const Entry& b) { return a.used < b.used; });
+    evicted = std::move(oldest->plan);
+    state->plans.erase(oldest);
   }
   state->plans.push_back({.shapes = {inputs.begin(), inputs.end()}, .plan = plan, .used = ++state->clock});
   return plan;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,7 +59,7 @@ class ComputePlan {
     std::vector<std::vector<CUdeviceptr>> seen;  // bindings that ran once, uncaptured
     size_t next_seen = 0;
     uint64_t clock = 0;
-    CUevent done = nullptr;
+    std::optional<CudaEvent> done;
     CUstream last = nullptr;
     bool used_before = false;
   };
@@ -76,7 +77,6 @@ class ComputePlan {
   Status prepare();
   Result<std::unique_ptr<Instance>> make_instance();
   Result<std::unique_ptr<Instance>> take_instance(CUstream stream);
-  void destroy(Instance& instance);
   Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
                       std::span<const CUdeviceptr> outputs) const;
   Status queue_all(const Addresses& addresses, CUstream stream) const;

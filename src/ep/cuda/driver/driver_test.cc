@@ -59,6 +59,20 @@ TEST(Nvrtc, CompilesWithoutADevice) {
   EXPECT_GT(cubin->size(), 100U);
 }
 
+// A device that is newer than the library: the driver makes its machine code of PTX.
+TEST(Nvrtc, ANewerDeviceGetsPtx) {
+  const Result<const Nvrtc*> library = nvrtc();
+  if (!library.ok()) GTEST_SKIP() << library.status().to_string();
+  const auto ptx =
+      (*library)->compile("extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice.cu", 999);
+  ASSERT_THAT(ptx, is_ok());
+  const std::string text(reinterpret_cast<const char*>(ptx->data()));
+  EXPECT_EQ(text.size() + 1, ptx->size());
+  EXPECT_THAT(text, HasSubstr(".visible .entry twice("));
+  EXPECT_THAT((*library)->compile("", "nothing.cu", 10),
+              has_status(StatusCode::kUnsupported, HasSubstr("compute capability 1.0")));
+}
+
 TEST(Nvrtc, AnErrorCarriesTheCompilersWords) {
   const Result<const Nvrtc*> library = nvrtc();
   if (!library.ok()) GTEST_SKIP() << library.status().to_string();

@@ -1,5 +1,8 @@
 #include "ep/cuda/driver/nvrtc.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/fault.h"
 #include "ep/cuda/driver/shared_library.h"
 
@@ -42,20 +45,23 @@ Result<const Nvrtc*> nvrtc() {
 }
 
 Result<std::vector<std::byte>> Nvrtc::compile(const std::string& source, const std::string& name,
-                                              int compute_capability, std::span<const std::string> options) const {
+                                              int compute_capability) const {
+  int count = 0;
+  TENON_NVRTC_TRY(*this, GetNumSupportedArchs, &count);
+  std::vector<int> known(static_cast<size_t>(std::max(count, 1)));
+  TENON_NVRTC_TRY(*this, GetSupportedArchs, known.data());
+  int target = 0;
+  for (int one : known)
+    if (one <= compute_capability) target = std::max(target, one);
+  TENON_UNSUPPORTED_IF(target == 0, "NVRTC {}.{} has no code for compute capability {}.{}.", major, minor,
+                       compute_capability / 10, compute_capability % 10);
+  const bool machine_code = target == compute_capability;
   Program program{*this};
   TENON_NVRTC_TRY(*this, CreateProgram, &program.program, source.c_str(), name.c_str(), 0, nullptr, nullptr);
-  std::string architecture = format("--gpu-architecture=sm_{}", compute_capability);
-  std::vector<const char*> arguments = {"--std=c++17"};
-  for (const std::string& option : options) {
-    if (option.starts_with("--gpu-architecture="))
-      architecture = option;
-    else
-      arguments.push_back(option.c_str());
-  }
-  arguments.push_back(architecture.c_str());
+  const std::string architecture = format("--gpu-architecture={}_{}", machine_code ? "sm" : "compute", target);
+  const char* const arguments[] = {"--std=c++17", architecture.c_str()};
   TENON_FAULT_POINT("nvrtcCompileProgram");
-  const nvrtcResult compiled = CompileProgram(program.program, static_cast<int>(arguments.size()), arguments.data());
+  const nvrtcResult compiled = CompileProgram(program.program, static_cast<int>(std::size(arguments)), arguments);
   if (compiled != NVRTC_SUCCESS) {
     size_t length = 0;
     std::string log;
@@ -64,14 +70,23 @@ Result<std::vector<std::byte>> Nvrtc::compile(const std::string& source, const s
       if (GetProgramLog(program.program, log.data()) != NVRTC_SUCCESS) log.clear();
       while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
     }
-    return internal_error("nvrtcCompileProgram: {} ({}) for {} and sm_{}: {}", GetErrorString(compiled),
-                          static_cast<int>(compiled), name, compute_capability, log);
+    return internal_error("nvrtcCompileProgram: {} ({}) for {} and {}: {}", GetErrorString(compiled),
+                          static_cast<int>(compiled), name, architecture, log);
   }
   size_t size_bytes = 0;
-  TENON_NVRTC_TRY(*this, GetCUBINSize, program.program, &size_bytes);
-  std::vector<std::byte> cubin(size_bytes);
-  TENON_NVRTC_TRY(*this, GetCUBIN, program.program, reinterpret_cast<char*>(cubin.data()));
-  return cubin;
+  if (machine_code) {
+    TENON_NVRTC_TRY(*this, GetCUBINSize, program.program, &size_bytes);
+  } else {
+    TENON_NVRTC_TRY(*this, GetPTXSize, program.program, &size_bytes);  // with the zero at its end
+  }
+  std::vector<std::byte> code(size_bytes);
+  auto* const bytes = reinterpret_cast<char*>(code.data());
+  if (machine_code) {
+    TENON_NVRTC_TRY(*this, GetCUBIN, program.program, bytes);
+  } else {
+    TENON_NVRTC_TRY(*this, GetPTX, program.program, bytes);
+  }
+  return code;
 }
 
 }  // namespace tenon::cuda

@@ -1,11 +1,10 @@
-// NVRTC: CUDA C++ to machine code when the plugin runs.
+// NVRTC: CUDA C++ to code for a device when the plugin runs.
 //
 // Threads: every function from any thread.
 #pragma once
 
 #include <nvrtc.h>
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -19,8 +18,12 @@ namespace tenon::cuda {
   X(CreateProgram)               \
   X(DestroyProgram)              \
   X(CompileProgram)              \
+  X(GetNumSupportedArchs)        \
+  X(GetSupportedArchs)           \
   X(GetCUBINSize)                \
   X(GetCUBIN)                    \
+  X(GetPTXSize)                  \
+  X(GetPTX)                      \
   X(GetProgramLogSize)           \
   X(GetProgramLog)
 
@@ -30,11 +33,12 @@ struct Nvrtc {
 #undef TENON_NVRTC_MEMBER_
   int major = 0, minor = 0;
 
-  // Machine code for one compute capability (90 for 9.0), unless an option names another architecture ("sm_90a"). Needs
-  // no device and no header beside NVRTC's own. `name` is what the compiler's messages call the source.
-  // Errors: kInternal with the compiler's log.
-  Result<std::vector<std::byte>> compile(const std::string& source, const std::string& name, int compute_capability,
-                                         std::span<const std::string> options = {}) const;
+  // What cuModuleLoadData takes: machine code for one compute capability (90 for 9.0), or PTX for the newest older one
+  // where the library is older than the device. Needs no device and no header beside NVRTC's own. `name` is what the
+  // compiler's messages call the source. Errors: kUnsupported for a device that is older than all that it knows;
+  // kInternal with the compiler's log.
+  Result<std::vector<std::byte>> compile(const std::string& source, const std::string& name,
+                                         int compute_capability) const;
 };
 
 // Loaded once. Errors: kNotFound when the library is not there.
