@@ -2,7 +2,7 @@
 # build/cuda-toolkit. Nothing of it is linked; the plugin needs its headers and nvcc. Sets TENON_CUDA_FOUND, TENON_NVCC
 # and TENON_CUDA_INCLUDES, or says in one line what is missing.
 option(TENON_CUDA "Build the CUDA plugin where a CUDA toolkit is found" ON)
-set(TENON_CUDA_ARCHS "80;86;89;90;100;120" CACHE STRING "Compute capabilities that .cu files become machine code for; the last one's PTX serves newer devices")
+set(TENON_CUDA_ARCHS "80;86;89;90;100;110;120" CACHE STRING "Compute capabilities that .cu files become machine code for, one of each major version at least; the last one's PTX serves newer devices")
 set(packages ${PROJECT_SOURCE_DIR}/build/cuda-toolkit)
 set(roots ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} ${packages}/nvidia/cu13 /usr/local/cuda)
 

@@ -42,6 +42,14 @@ def test_dlpack_tensors_and_graphics_contexts_in_a_host(host):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+# S2: CUDA's own handles, host memory and a memfd; the other end is a process of its own where the kind needs one.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_memory_by_handles_of_cuda_and_the_system(host):
+    done = subprocess.run([os.environ["TENON_HANDLES"], host, PLUGIN], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the process that made the memory sees the results" in done.stdout
+
+
 OPTIONS = [{}, {"use_ep_level_unified_stream": 1}, {"do_copy_in_default_stream": 0}, {"use_tf32": 0},
            {"has_user_compute_stream": 1}, {"user_compute_stream": 2}, {"enable_cuda_graph": 1},
            {"enable_cuda_graph": 0}, {"prefer_nhwc": 1}, {"cudnn_conv_algo_search": "HEURISTIC"}, {"device_id": 0},

@@ -21,11 +21,15 @@ THE_EIGHT = ["CreateExternalResourceImporter", "CanImportMemoryCapabilities", "C
 
 
 def stock_hosts():
+    """The libraries of this Python's onnxruntime and of the versions that ./dev installs."""
+    folders = list(pathlib.Path(os.environ.get("TENON_ORT", "none")).glob("*/lib/python3*/site-packages/onnxruntime"))
     try:
         import onnxruntime
-        return [str(path) for path in (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")]
+        folders.append(pathlib.Path(onnxruntime.__file__).parent)
     except ImportError:
-        return []
+        pass
+    found = {path.name: str(path) for folder in folders for path in folder.glob("capi/libonnxruntime.so.*")}
+    return [found[name] for name in sorted(found)]
 
 
 def stock_pythons():
@@ -145,6 +149,14 @@ def test_dlpack_tensors_and_graphics_contexts_in_a_host(host):
     done = run(os.environ["TENON_SHARING"], host, FAKE_PLUGIN)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Relu is computed where the tensor lies, 0 elements wrong" in done.stdout
+
+
+# S2: CUDA's own handles, host memory and a memfd; the other end is a process of its own where the kind needs one.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_memory_by_handles_of_cuda_and_the_system(host):
+    done = run(os.environ["TENON_HANDLES"], host, FAKE_PLUGIN)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the process that made the memory sees the results" in done.stdout
 
 
 OLD_DRIVER = """

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <set>
 
 #include "ep/cuda/fake/fake_system.h"
 
@@ -18,16 +19,49 @@ struct Allocation {
   size_t size_bytes = 0;
 };
 
+// What an IPC handle says: whose fd it is.
+struct IpcName {
+  int32_t process = 0;  // kNobody: a stand-in for another process, whose fds are here
+  int32_t fd = -1;
+};
+constexpr int32_t kNobody = -1;
+
 // With the state's lock held.
 struct Shared {
   std::map<uint64_t, Allocation> allocations;
   uint64_t next_allocation = 1;
   std::map<uintptr_t, std::pair<size_t, bool>> reserved;  // size, mapped
-  std::map<uint64_t, int> ipc;                            // fds
+  std::set<int32_t> ipc;                                  // fds of kNobody
 };
 Shared& shared() {
   static Shared* const all = new Shared;
   return *all;
+}
+
+CUresult CUDAAPI vmm_create(CUmemGenericAllocationHandle* out, size_t size_bytes, const CUmemAllocationProp* properties,
+                            unsigned long long flags) {
+  TENON_FAKE_CONTEXT("cuMemCreate");
+  if (size_bytes == 0 || size_bytes % kGranularity != 0 || flags != 0 ||
+      properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto fd = static_cast<int>(make_object(size_bytes));
+  if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::lock_guard lock(state().mutex);
+  *out = shared().next_allocation++;
+  shared().allocations[*out] = {fd, size_bytes};
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI vmm_export(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                            unsigned long long) {
+  TENON_FAKE_CONTEXT("cuMemExportToShareableHandle");
+  const std::lock_guard lock(state().mutex);
+  const auto allocation = shared().allocations.find(handle);
+  if (allocation == shared().allocations.end() || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_INVALID_VALUE;
+  const int fd = ::fcntl(allocation->second.fd, F_DUPFD_CLOEXEC, 0);
+  std::memcpy(out, &fd, sizeof(fd));
+  return fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 CUresult CUDAAPI vmm_import(CUmemGenericAllocationHandle* out, void* handle, CUmemAllocationHandleType type) {
@@ -133,15 +167,37 @@ CUresult CUDAAPI vmm_release(CUmemGenericAllocationHandle handle) {
   return CUDA_SUCCESS;
 }
 
+// The allocation becomes a mapping of an fd, where it lies.
+CUresult CUDAAPI ipc_export(CUipcMemHandle* out, CUdeviceptr address) {
+  TENON_FAKE_CONTEXT("cuIpcGetMemHandle");
+  const std::lock_guard lock(state().mutex);
+  const auto region = state().regions.find(address);
+  if (region == state().regions.end() || region->second.kind != Region::Kind::kDevice) return CUDA_ERROR_INVALID_VALUE;
+  const size_t size_bytes = region->second.size_bytes;
+  const IpcName name{.process = ::getpid(), .fd = static_cast<int32_t>(make_object(size_bytes))};
+  void* const memory = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  if (name.fd < 0 || ::pwrite(name.fd, memory, size_bytes, 0) != static_cast<ssize_t>(size_bytes) ||
+      ::mmap(memory, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, name.fd, 0) == MAP_FAILED)
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  *out = {};
+  std::memcpy(out->reserved, &name, sizeof(name));
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI ipc_open(CUdeviceptr* out, CUipcMemHandle handle, unsigned) {
   TENON_FAKE_CONTEXT("cuIpcOpenMemHandle");
-  uint64_t number = 0;
-  std::memcpy(&number, handle.reserved, sizeof(number));
+  IpcName name;
+  std::memcpy(&name, handle.reserved, sizeof(name));
+  // The driver opens no handle in the process that made it.
+  if (name.process == ::getpid()) return CUDA_ERROR_INVALID_CONTEXT;
   const std::lock_guard lock(state().mutex);
-  const auto found = shared().ipc.find(number);
-  if (found == shared().ipc.end()) return CUDA_ERROR_INVALID_VALUE;
-  const size_t size_bytes = object_size(found->second);
-  void* mapped = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, found->second, 0);
+  const bool here = name.process == kNobody && shared().ipc.contains(name.fd);
+  const int fd = here ? ::fcntl(name.fd, F_DUPFD_CLOEXEC, 0)
+                      : ::open(format("/proc/{}/fd/{}", name.process, name.fd).c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return CUDA_ERROR_INVALID_VALUE;
+  const size_t size_bytes = object_size(fd);
+  void* mapped = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  (void)::close(fd);
   if (mapped == MAP_FAILED) return CUDA_ERROR_OPERATING_SYSTEM;
   *out = reinterpret_cast<uintptr_t>(mapped);
   state().regions[*out] = {.kind = Region::Kind::kIpc, .size_bytes = size_bytes};
@@ -161,6 +217,8 @@ CUresult CUDAAPI ipc_close(CUdeviceptr address) {
 }  // namespace
 
 void add_system_functions(Table& table) {
+  add_function(table, "cuMemCreate", &vmm_create);
+  add_function(table, "cuMemExportToShareableHandle", &vmm_export);
   add_function(table, "cuMemImportFromShareableHandle", &vmm_import);
   add_function(table, "cuMemGetAllocationPropertiesFromHandle", &vmm_properties);
   add_function(table, "cuMemGetAllocationGranularity", &vmm_granularity);
@@ -170,6 +228,7 @@ void add_system_functions(Table& table) {
   add_function(table, "cuMemUnmap", &vmm_unmap);
   add_function(table, "cuMemAddressFree", &vmm_address_free);
   add_function(table, "cuMemRelease", &vmm_release);
+  add_function(table, "cuIpcGetMemHandle", &ipc_export);
   add_function(table, "cuIpcOpenMemHandle", &ipc_open);
   add_function(table, "cuIpcCloseMemHandle", &ipc_close);
 }
@@ -177,9 +236,9 @@ void add_system_functions(Table& table) {
 CUipcMemHandle make_ipc_memory(size_t size_bytes) {
   CUipcMemHandle handle{};
   const std::lock_guard lock(state().mutex);
-  const uint64_t number = 1000 + shared().ipc.size();
-  shared().ipc[number] = static_cast<int>(make_object(size_bytes));
-  std::memcpy(handle.reserved, &number, sizeof(number));
+  const IpcName name{.process = kNobody, .fd = static_cast<int32_t>(make_object(size_bytes))};
+  shared().ipc.insert(name.fd);
+  std::memcpy(handle.reserved, &name, sizeof(name));
   return handle;
 }
 
