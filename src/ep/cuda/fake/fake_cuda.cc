@@ -205,8 +205,7 @@ CUresult CUDAAPI stream_get_context(CUstream stream, CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-// What this driver has no way to do: everything around kernels, and graphs of other nodes than fake_graph.cc has. The
-// arguments do not matter.
+// What this driver has no way to do, as graphs of other nodes than fake_graph.cc has. The arguments do not matter.
 CUresult CUDAAPI not_supported() { return CUDA_ERROR_NOT_SUPPORTED; }
 
 const Table& table() {
@@ -235,6 +234,7 @@ const Table& table() {
     add_memory_functions(table);
     add_external_functions(table);
     add_graph_functions(table);
+    add_kernel_functions(table);
     return table;
   }();
   return functions;

@@ -1,6 +1,6 @@
 // A CUDA driver without a GPU, for tests: it enforces what the driver's documentation asks of its callers (an fd that
 // was handed over is the driver's, mappings go before their memory object, a semaphore only when its waits have run, a
-// context must be current) and records every violation. It runs no kernels.
+// context must be current) and records every violation. It runs the kernels that tests write for it.
 //
 // Streams are threads, device memory is host memory that begins poisoned and is inaccessible once freed, opaque fds are
 // memfds and shared timelines (docs/shared-timeline.md), NT handles come from make_nt_*.
@@ -12,6 +12,7 @@
 #include <cudaTypedefs.h>
 #include <tenon/fence.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,15 @@ void fail(const char* function, int nth, CUresult result);
 // The same over all functions that can fail in a context that is well; 0: none does.
 void fail_at(int64_t nth, CUresult result);
 std::string failed_call();  // by that; "" when none has yet
+
+// A kernel that runs on the host. Modules have every one that is set; before the first there are no modules.
+struct Kernel {
+  std::vector<size_t> parameter_bytes;
+  std::function<CUresult(void* const* parameters)> run;
+};
+void set_kernel(const std::string& name, Kernel kernel);
+// Whether all of it is one live allocation.
+bool is_memory(const void* address, size_t size_bytes);
 
 // What the contexts that live inside a graphics API's were made with.
 std::vector<CUctxCigParam> graphics_contexts();

@@ -255,6 +255,10 @@ CUresult CUDAAPI copy_async(CUdeviceptr dst, CUdeviceptr src, size_t size_bytes,
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI copy_to_device(CUdeviceptr dst, const void* src, size_t size_bytes, CUstream stream) {
+  return copy_async(dst, reinterpret_cast<uintptr_t>(src), size_bytes, stream);
+}
+
 CUresult CUDAAPI copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
                            size_t size_bytes, CUstream stream) {
   TENON_FAKE_CONTEXT("cuMemcpyPeerAsync");
@@ -303,6 +307,7 @@ void add_memory_functions(Table& table) {
   add_function(table, "cuMemHostGetDevicePointer", &host_device_pointer);
   add_function(table, "cuMemGetAddressRange", &address_range);
   add_function(table, "cuMemcpyAsync", &copy_async);
+  add_function(table, "cuMemcpyHtoDAsync", &copy_to_device);
   add_function(table, "cuMemcpyPeerAsync", &copy_peer);
   add_function(table, "cuMemsetD8Async", &memset8);
 }

@@ -119,6 +119,7 @@ void add_stream_functions(Table& table);
 void add_memory_functions(Table& table);
 void add_external_functions(Table& table);
 void add_graph_functions(Table& table);
+void add_kernel_functions(Table& table);
 
 template <typename Function>
 void add_function(Table& table, const char* name, Function* function) {
