@@ -1,7 +1,7 @@
 // Frames that Vulkan writes, CUDA works on where they lie, and Vulkan reads again; and what the same costs with copies.
-//   cuda_frames HOST_LIBRARY CUDA_PLUGIN [--frames N]
-// One JSON line for each way and size: p50 and p99 of a frame, and of the calling thread's time to submit the CUDA
-// part.
+//   cuda_frames HOST_LIBRARY CUDA_PLUGIN [--frames N] [--beside OTHER_HOST_LIBRARY]
+// One JSON line for each host, way and size: p50 and p99 of a frame, and how the calling thread's time to submit the
+// CUDA part is spread, with the median of each of the five rounds. Two hosts take turns in one process.
 //   bare      wait and signal through the driver, no work between them
 //   kernel    the same around one kernel that touches every element in place
 //   session   WaitSemaphore, Run (Relu, from this buffer into another one of Vulkan's), SignalSemaphore through the
@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "../tests/interop/vulkan_program.h"
 #include "base/deadline.h"
@@ -49,6 +50,14 @@ double percentile_us(std::vector<int64_t> values_ns, double share) {
   return static_cast<double>(values_ns[static_cast<size_t>(share * static_cast<double>(values_ns.size() - 1))]) / 1000;
 }
 
+// "[10.1, 10.3, 11.0, 12.9, 97.5]": the shortest, a tenth, half, nine tenths, 99 of 100, the longest
+std::string spread_us(const std::vector<int64_t>& values_ns) {
+  std::string text;
+  for (const double share : {0.0, 0.1, 0.5, 0.9, 0.99, 1.0})
+    text += format("{}{:.1f}", text.empty() ? "" : ", ", percentile_us(values_ns, share));
+  return "[" + text + "]";
+}
+
 // One buffer and one timeline of the Vulkan device, and CUDA's view of both.
 class Frames {
  public:
@@ -66,11 +75,14 @@ class Frames {
 
   struct Times {
     std::vector<int64_t> frame_ns, submit_ns, submit_cpu_ns;
+    std::vector<int64_t> wait_ns, run_ns, signal_ns;  // the three calls of the way "session"
+    std::vector<double> rounds_us;                    // the median of submit_cpu_ns in each round
   };
   // `work` queues the CUDA part: waits for the first value, signals the second; its result is in the same buffer or in
   // the other one.
   Result<Times> run(int frames, bool in_place, const std::function<Status(uint64_t wait, uint64_t signal)>& work) {
     Times times;
+    calls_ = {};
     for (int i = 0; i < frames; ++i) {
       const uint64_t base = value_;
       value_ += 3;
@@ -87,6 +99,9 @@ class Frames {
       TENON_TRY(poll(base + 3));
       times.frame_ns.push_back(monotonic_ns() - begin);
     }
+    times.wait_ns = std::move(calls_.wait_ns);
+    times.run_ns = std::move(calls_.run_ns);
+    times.signal_ns = std::move(calls_.signal_ns);
     return times;
   }
 
@@ -105,11 +120,20 @@ class Frames {
     const OrtValue* in[] = {tensor_.get()};
     OrtValue* out[] = {result_.get()};
     const OrtApi& api = host_.api();
+    int64_t since = monotonic_ns();
+    const auto lap = [&] {
+      const int64_t now = monotonic_ns();
+      return now - std::exchange(since, now);
+    };
     TENON_TRY(
         answer(host_.interop().WaitSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), wait)));
+    calls_.wait_ns.push_back(lap());
     TENON_TRY(answer(api.Run(session_.get(), run_options_.get(), inputs, in, 1, outputs, 1, out)));
-    return answer(
-        host_.interop().SignalSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), signal));
+    calls_.run_ns.push_back(lap());
+    TENON_TRY(
+        answer(host_.interop().SignalSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), signal)));
+    calls_.signal_ns.push_back(lap());
+    return Status();
   }
   Status folded(uint64_t wait, uint64_t signal) {
     const auto handle = reinterpret_cast<uintptr_t>(semaphore_handle_.get());
@@ -277,6 +301,7 @@ class Frames {
   const VkSemaphore semaphore_;
   const TimelineCallbacks callbacks_;
   uint64_t value_ = 0;
+  Times calls_;
   std::shared_ptr<CudaMemory> memory_;
   std::shared_ptr<CudaStream> stream_;
   std::shared_ptr<CudaModule> module_;
@@ -293,63 +318,92 @@ class Frames {
   Owned<OrtRunOptions> run_options_, fence_options_;
 };
 
-void report(const char* way, size_t size_bytes, const Frames::Times& times) {
-  std::printf("{\"way\": \"%s\", \"bytes\": %zu, \"frames\": %zu, \"p50_us\": %.1f, \"p99_us\": %.1f", way, size_bytes,
-              times.frame_ns.size(), percentile_us(times.frame_ns, 0.5), percentile_us(times.frame_ns, 0.99));
-  if (!times.submit_ns.empty())
-    std::printf(", \"submit_p50_us\": %.1f, \"submit_p99_us\": %.1f, \"submit_cpu_p50_us\": %.1f",
-                percentile_us(times.submit_ns, 0.5), percentile_us(times.submit_ns, 0.99),
-                percentile_us(times.submit_cpu_ns, 0.5));
-  std::printf(", \"max_us\": %.1f}\n", percentile_us(times.frame_ns, 1));
+void report(const std::string& host, const char* way, size_t size_bytes, const Frames::Times& times) {
+  std::string line = format(
+      "{{\"host\": \"{}\", \"way\": \"{}\", \"bytes\": {}, \"frames\": {}, \"p50_us\": {:.1f}, "
+      "\"p99_us\": {:.1f}, \"max_us\": {:.1f}",
+      host, way, size_bytes, times.frame_ns.size(), percentile_us(times.frame_ns, 0.5),
+      percentile_us(times.frame_ns, 0.99), percentile_us(times.frame_ns, 1));
+  const std::pair<const char*, const std::vector<int64_t>&> parts[] = {{"submit", times.submit_ns},
+                                                                       {"submit_cpu", times.submit_cpu_ns},
+                                                                       {"wait_call", times.wait_ns},
+                                                                       {"run_call", times.run_ns},
+                                                                       {"signal_call", times.signal_ns}};
+  for (const auto& [name, values] : parts)
+    if (!values.empty()) line += format(", \"{}_us\": {}", name, spread_us(values));
+  std::string rounds;
+  for (const double us : times.rounds_us) rounds += format("{}{:.1f}", rounds.empty() ? "" : ", ", us);
+  if (!rounds.empty()) line += ", \"submit_cpu_rounds_us\": [" + rounds + "]";
+  std::printf("%s}\n", line.c_str());
   std::fflush(stdout);
 }
 
-Status measure(VulkanProgram& vulkan, Host& host, size_t size_bytes, int frames, bool rounds) {
-  TENON_TRY_ASSIGN(auto loop, Frames::open(vulkan, host, size_bytes));
-  using Work = Status (Frames::*)(uint64_t, uint64_t);
-  std::vector<std::pair<const char*, Work>> ways = {
-      {"bare", &Frames::bare}, {"kernel", &Frames::kernel}, {"session", &Frames::session}};
-  if (loop->can_fold()) ways.emplace_back("folded", &Frames::folded);
-  std::vector<Frames::Times> all(ways.size() + 1);
-  const auto add = [](Frames::Times& to, const Frames::Times& from) {
-    to.frame_ns.insert(to.frame_ns.end(), from.frame_ns.begin(), from.frame_ns.end());
-    to.submit_ns.insert(to.submit_ns.end(), from.submit_ns.begin(), from.submit_ns.end());
-    to.submit_cpu_ns.insert(to.submit_cpu_ns.end(), from.submit_cpu_ns.begin(), from.submit_cpu_ns.end());
-  };
+struct Way {
+  const char* name;
+  Frames* frames;
+  Status (Frames::*work)(uint64_t, uint64_t);  // null: copied
+  std::string host;
+  Frames::Times times;
+};
+
+Status measure(VulkanProgram& vulkan, const std::vector<std::unique_ptr<Host>>& hosts, size_t size_bytes, int frames,
+               bool rounds) {
+  std::vector<std::unique_ptr<Frames>> loops;
+  std::vector<Way> ways;
+  for (const auto& host : hosts) {
+    TENON_TRY_ASSIGN(auto loop, Frames::open(vulkan, *host, size_bytes));
+    const std::string name = host->description();
+    if (loops.empty()) {
+      ways.push_back({"bare", loop.get(), &Frames::bare, name, {}});
+      ways.push_back({"kernel", loop.get(), &Frames::kernel, name, {}});
+      ways.push_back({"copied", loop.get(), nullptr, name, {}});
+    }
+    ways.push_back({"session", loop.get(), &Frames::session, name, {}});
+    if (loop->can_fold()) ways.push_back({"folded", loop.get(), &Frames::folded, name, {}});
+    loops.push_back(std::move(loop));
+  }
   // Once each, unmeasured, and the result looked at; then one after the other, so that all see the same machine.
   for (int round = -1; round < (rounds ? 5 : 1); ++round) {
     const int count = round < 0 ? 20 : rounds ? frames / 5 : frames;
-    for (size_t way = 0; way < ways.size(); ++way) {
-      const auto work = [&](uint64_t wait, uint64_t signal) { return ((*loop).*ways[way].second)(wait, signal); };
-      TENON_TRY_ASSIGN(const Frames::Times times, loop->run(count, way < 2, work));
+    for (Way& way : ways) {
+      const auto work = [&](uint64_t wait, uint64_t signal) { return (way.frames->*way.work)(wait, signal); };
+      const bool in_place = way.work == &Frames::bare || way.work == &Frames::kernel;
+      TENON_TRY_ASSIGN(const Frames::Times times,
+                       way.work != nullptr ? way.frames->run(count, in_place, work)
+                                           : way.frames->run_copied(round < 0 ? 5 : std::max(10, count / 5)));
       if (round < 0) {
-        if (way > 0) TENON_TRY_CONTEXT(loop->check_last(0.0f), "in the way \"{}\"", ways[way].first);
+        if (way.work != nullptr && way.work != &Frames::bare)
+          TENON_TRY_CONTEXT(way.frames->check_last(0.0f), "in the way \"{}\"", way.name);
         continue;
       }
-      add(all[way], times);
+      for (auto list : {&Frames::Times::frame_ns, &Frames::Times::submit_ns, &Frames::Times::submit_cpu_ns,
+                        &Frames::Times::wait_ns, &Frames::Times::run_ns, &Frames::Times::signal_ns})
+        (way.times.*list).insert((way.times.*list).end(), (times.*list).begin(), (times.*list).end());
+      if (!times.submit_cpu_ns.empty()) way.times.rounds_us.push_back(percentile_us(times.submit_cpu_ns, 0.5));
     }
-    TENON_TRY_ASSIGN(const Frames::Times copied, loop->run_copied(round < 0 ? 5 : std::max(10, count / 5)));
-    if (round >= 0) add(all.back(), copied);
   }
-  for (size_t way = 0; way < ways.size(); ++way) report(ways[way].first, size_bytes, all[way]);
-  report("copied", size_bytes, all.back());
+  for (const Way& way : ways) report(way.host, way.name, size_bytes, way.times);
   return Status();
 }
 
-Status bench(const char* library, const char* plugin, int frames) {
+Status bench(const std::vector<const char*>& libraries, const char* plugin, int frames) {
   std::string why_not;
   const auto vulkan = VulkanProgram::create(&why_not, VulkanProgram::Runs::kOnGpu);
   if (vulkan == nullptr) return unsupported("{}.", why_not);
-  conformance::HostOptions options;
-  options.library = library;
-  options.plugin_name = "cuda";
-  options.plugin_library = plugin;
-  TENON_TRY_ASSIGN(auto host, Host::load(options));
-  std::printf("{\"host\": \"%s\", \"vulkan\": \"%s\"}\n", host->description().c_str(), vulkan->device_name().c_str());
-  TENON_TRY(measure(*vulkan, *host, size_t{16} << 20, frames, true));
+  std::vector<std::unique_ptr<Host>> hosts;
+  for (const char* library : libraries) {
+    conformance::HostOptions options;
+    options.library = library;
+    options.plugin_name = "cuda";
+    options.plugin_library = plugin;
+    TENON_TRY_ASSIGN(auto host, Host::load(options));
+    hosts.push_back(std::move(host));
+  }
+  std::printf("{\"vulkan\": \"%s\"}\n", vulkan->device_name().c_str());
+  TENON_TRY(measure(*vulkan, hosts, size_t{16} << 20, frames, true));
   for (const size_t size_bytes :
        {size_t{256} << 10, size_t{1} << 20, size_t{4} << 20, size_t{8} << 20, size_t{64} << 20})
-    TENON_TRY_CONTEXT(measure(*vulkan, *host, size_bytes, std::max(20, frames / 5), false), "with {} bytes",
+    TENON_TRY_CONTEXT(measure(*vulkan, hosts, size_bytes, std::max(20, frames / 5), false), "with {} bytes",
                       size_bytes);
   return Status();
 }
@@ -358,12 +412,16 @@ Status bench(const char* library, const char* plugin, int frames) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "cuda_frames HOST_LIBRARY CUDA_PLUGIN [--frames N]\n");
+    std::fprintf(stderr, "cuda_frames HOST_LIBRARY CUDA_PLUGIN [--frames N] [--beside OTHER_HOST_LIBRARY]\n");
     return 2;
   }
+  std::vector<const char*> libraries = {argv[1]};
   int frames = 500;
-  if (argc == 5 && std::strcmp(argv[3], "--frames") == 0) frames = std::max(20, std::atoi(argv[4]));
-  const Status done = bench(argv[1], argv[2], frames);
+  for (int i = 3; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--frames") == 0) frames = std::max(20, std::atoi(argv[i + 1]));
+    if (std::strcmp(argv[i], "--beside") == 0) libraries.push_back(argv[i + 1]);
+  }
+  const Status done = bench(libraries, argv[2], frames);
   if (done.ok()) return 0;
   std::fprintf(stderr, "cuda_frames: %s\n", done.to_string().c_str());
   return 1;
