@@ -1,9 +1,12 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <queue>
+
+#include "graph/huge_chunk.h"
 
 namespace tenon {
 
@@ -67,7 +70,15 @@ Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte**
   constant->shape = shape;
   constant->size_bytes = size_bytes;
   *mutable_data = nullptr;
-  if (size_bytes > 0) {
+  constexpr size_t kHugeFrom = 2 * kHugePage;
+  if (size_bytes >= kHugeFrom && size_bytes <= SIZE_MAX - kSmallPage) {
+    const std::shared_ptr<std::byte> memory = huge_chunk((size_bytes + kSmallPage - 1) / kSmallPage * kSmallPage);
+    if (memory == nullptr)
+      return resource_exhausted("There is no memory for a constant of {} bytes ({} {}).", size_bytes,
+                                data_type_name(type), shape.to_string());
+    constant->owner = memory;
+    constant->data = *mutable_data = memory.get();
+  } else if (size_bytes > 0) {
     const auto alignment = static_cast<std::align_val_t>(kConstantAlignment);
     void* memory = ::operator new(size_bytes, alignment, std::nothrow);
     if (memory == nullptr) {

@@ -7,9 +7,10 @@
 namespace tenon {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
+inline constexpr size_t kSmallPage = size_t{64} << 10;  // the largest of the systems that we know
 
-// Zeroed, aligned to a huge page and on huge pages where the system gives them: page faults cost more than the copy
-// itself. `size_bytes` is a multiple of kHugePage. Null when there is no memory.
+// Zeroed, aligned to a huge page and on huge pages where the system gives them and they are full: page faults cost more
+// than the copy itself. `size_bytes` is a multiple of kSmallPage. Null when there is no memory.
 std::shared_ptr<std::byte> huge_chunk(size_t size_bytes);
 
 }  // namespace tenon

@@ -15,7 +15,7 @@ std::shared_ptr<std::byte> huge_chunk(size_t size_bytes) {
   const size_t skip = past == 0 ? 0 : kHugePage - past;
   if (skip > 0) ::munmap(begin, skip);
   if (skip < kHugePage) ::munmap(begin + skip + size_bytes, kHugePage - skip);
-  (void)::madvise(begin + skip, size_bytes, MADV_HUGEPAGE);
+  (void)::madvise(begin + skip, size_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return {begin + skip, [size_bytes](std::byte* p) { ::munmap(p, size_bytes); }};
 }
 

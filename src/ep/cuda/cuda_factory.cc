@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/log.h"
 #include "ep/cuda/cuda_ep.h"
 #include "ep/cuda/cuda_importer.h"
 #include "ep/cuda/cuda_plugin_objects.h"
 #include "ep/cuda/graphics_interop.h"
+#include "ep/cuda/lap.h"
 #include "ep/kit/run_fences.h"
 #include "interop/external_handle.h"
 
@@ -159,13 +161,16 @@ Result<std::unique_ptr<plugin::Ep>> CudaFactory::create_ep(const plugin::EpReque
   TENON_INVALID_IF(options.device_id && *options.device_id != device->info.ordinal,
                    "Option \"device_id\" is {}, but the session runs on CUDA device {}.", *options.device_id,
                    device->info.ordinal);
+  Lap lap;
   TENON_TRY_ASSIGN(auto memory, CudaMemory::of(*driver_, device->info.ordinal));
+  const double context_ms = lap.ms();
   TENON_TRY_ASSIGN(auto session, CudaSession::create(host(), std::move(memory), std::move(options), request.logger));
   std::unique_ptr<RegionCompiler> compiler;
   if (compiler_) {
     TENON_TRY_ASSIGN(compiler, compiler_(session));
   }
   TENON_TRY_ASSIGN(auto ep, CudaEp::create(*this, std::move(session), std::move(compiler)));
+  TENON_TRACE(kPlan, "CUDA: context {:.1f} ms, the session's own parts {:.1f} ms.", context_ms, lap.ms());
   return std::unique_ptr<plugin::Ep>(std::move(ep));
 }
 

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <filesystem>
 #include <future>
 #include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
 #include "base/format.h"
 #include "ep/cuda/compute/parallel.h"
+#include "graph/huge_chunk.h"
 
 namespace tenon::cuda {
 
@@ -98,7 +101,8 @@ Result<DeviceBlockRef> ComputeContext::allocate(size_t size_bytes) {
 
 namespace {
 
-// Weights that threads pack while the caller uploads those that are ready.
+// Weights that threads pack while the caller uploads those that are ready. Their buffers come back, because fresh
+// memory costs more than packing into it.
 class Packing {
  public:
   Packing(std::span<const DeviceConstant> constants, std::span<const size_t> wanted)
@@ -106,19 +110,33 @@ class Packing {
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error&) {
+      limit_bytes_ = SIZE_MAX;  // nobody would give anything back
       run();
     }
   }
   ~Packing() {
+    {
+      const std::lock_guard lock(mutex_);
+      given_up_ = true;
+    }
+    returned_.notify_all();
     if (thread_.joinable()) thread_.join();
   }
   Packing(const Packing&) = delete;
   Packing& operator=(const Packing&) = delete;
 
+  struct Buffer {
+    std::shared_ptr<std::byte> bytes;  // null: there was no memory
+    size_t capacity = 0;
+  };
   struct Packed {
     size_t index = 0;
-    std::unique_ptr<std::byte[]> bytes;  // null: there was no memory
+    Buffer buffer;
   };
+  bool ready() {
+    const std::lock_guard lock(mutex_);
+    return !packed_.empty();
+  }
   Packed next() {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return !packed_.empty(); });
@@ -126,18 +144,28 @@ class Packing {
     packed_.pop_back();
     return packed;
   }
+  void give_back(std::vector<Buffer> buffers) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (Buffer& buffer : buffers) {
+        in_use_bytes_ -= buffer.capacity;
+        free_.push_back(std::move(buffer));
+      }
+    }
+    returned_.notify_all();
+  }
 
  private:
+  static constexpr size_t kLimitBytes = size_t{192} << 20;
+
   void run() {
     run_parallel(wanted_.size(), [this](size_t i) {
       const DeviceConstant& constant = constants_[wanted_[i]];
-      Packed packed{.index = wanted_[i], .bytes = {}};
+      Packed packed{.index = wanted_[i], .buffer = take(constant.size_bytes)};
       try {
-        // Zeros, because a packing may leave out what is padded.
-        packed.bytes = std::make_unique<std::byte[]>(constant.size_bytes);
-        constant.fill(packed.bytes.get());
+        if (packed.buffer.bytes != nullptr) constant.fill(packed.buffer.bytes.get());
       } catch (const std::bad_alloc&) {
-        packed.bytes = nullptr;
+        packed.buffer.bytes = nullptr;
       }
       const std::lock_guard lock(mutex_);
       packed_.push_back(std::move(packed));
@@ -145,11 +173,44 @@ class Packing {
     });
   }
 
+  // Zeros, because a packing may leave out what is padded.
+  Buffer take(size_t size_bytes) {
+    Buffer buffer;
+    {
+      std::unique_lock lock(mutex_);
+      const auto fits = [&] {
+        auto best = free_.end();
+        for (auto it = free_.begin(); it != free_.end(); ++it)
+          if (it->capacity >= size_bytes && (best == free_.end() || it->capacity < best->capacity)) best = it;
+        return best;
+      };
+      returned_.wait(lock,
+                     [&] { return given_up_ || in_use_bytes_ == 0 || in_use_bytes_ + size_bytes <= limit_bytes_; });
+      if (given_up_) return buffer;
+      if (const auto best = fits(); best != free_.end()) {
+        buffer = std::move(*best);
+        free_.erase(best);
+      } else {
+        buffer.capacity = std::max(size_bytes, size_t{1});
+      }
+      in_use_bytes_ += buffer.capacity;
+    }
+    if (buffer.bytes != nullptr) {
+      std::memset(buffer.bytes.get(), 0, size_bytes);
+    } else if (const std::optional<size_t> padded = checked_add(buffer.capacity, kSmallPage - 1)) {
+      buffer.bytes = huge_chunk(*padded / kSmallPage * kSmallPage);
+    }
+    return buffer;
+  }
+
   const std::span<const DeviceConstant> constants_;
   const std::span<const size_t> wanted_;
   std::mutex mutex_;
-  std::condition_variable ready_;
+  std::condition_variable ready_, returned_;
   std::vector<Packed> packed_;
+  std::vector<Buffer> free_;
+  size_t in_use_bytes_ = 0, limit_bytes_ = kLimitBytes;
+  bool given_up_ = false;
   std::thread thread_;
 };
 
@@ -170,21 +231,23 @@ Status ComputeContext::upload(std::span<const DeviceConstant> constants, std::sp
     return Status();
   };
   for (size_t i : as_is) TENON_TRY(copy(i, constants[i].source->data));
-  std::vector<std::unique_ptr<std::byte[]>> in_use;
+  std::vector<Packing::Buffer> in_use;
   size_t bytes = 0;
-  constexpr size_t kBatchBytes = size_t{64} << 20;
+  constexpr size_t kBatchBytes = size_t{32} << 20;
   for (size_t count = packed.size(); count > 0; --count) {
+    // Before this thread waits too: whoever packs may wait for these buffers.
+    if (!in_use.empty() && (bytes >= kBatchBytes || !packing.ready())) {
+      TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
+      packing.give_back(std::exchange(in_use, {}));
+      bytes = 0;
+    }
     Packing::Packed next = packing.next();
-    if (next.bytes == nullptr)
+    if (next.buffer.bytes == nullptr)
       return resource_exhausted("The host has no memory to pack {} bytes of weights.",
                                 constants[next.index].size_bytes);
-    TENON_TRY(copy(next.index, next.bytes.get()));
-    in_use.push_back(std::move(next.bytes));
-    bytes += constants[next.index].size_bytes;
-    if (bytes < kBatchBytes) continue;
-    TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
-    in_use.clear();
-    bytes = 0;
+    TENON_TRY(copy(next.index, next.buffer.bytes.get()));
+    bytes += next.buffer.capacity;
+    in_use.push_back(std::move(next.buffer));
   }
   TENON_CUDA_TRY(driver, StreamSynchronize, stream_);
   return Status();

@@ -82,8 +82,9 @@ void round_weights(std::span<float> values, DataType type, bool tf32) {
   if (!tf32 || type != DataType::kFloat) return;
   for (float& value : values) {
     const auto bits = std::bit_cast<uint32_t>(value);
-    if ((bits & 0x7f800000) == 0x7f800000) continue;
-    value = std::bit_cast<float>((bits + 0x0fff + (bits >> 13 & 1)) & 0xffffe000U);
+    const uint32_t rounded = (bits + 0x0fff + (bits >> 13 & 1)) & 0xffffe000U;
+    // No branch: with one, rounding took three times as long as transposing.
+    value = std::bit_cast<float>((bits & 0x7f800000) == 0x7f800000 ? bits : rounded);
   }
 }
 

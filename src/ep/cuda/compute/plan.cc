@@ -7,6 +7,7 @@
 #include "base/deadline.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "ep/cuda/lap.h"
 #include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {
@@ -16,18 +17,6 @@ namespace {
 constexpr size_t kGraphsAnInstance = 8;
 constexpr size_t kSeenBindings = 16;
 constexpr size_t kMaxInstances = 8;
-
-// Milliseconds since it was asked last.
-class Lap {
- public:
-  double ms() {
-    const int64_t now = monotonic_ns();
-    return static_cast<double>(now - std::exchange(since_, now)) / 1e6;
-  }
-
- private:
-  int64_t since_ = monotonic_ns();
-};
 
 std::vector<CUdeviceptr> joined(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs) {
   std::vector<CUdeviceptr> all(inputs.begin(), inputs.end());
@@ -68,6 +57,8 @@ Status ComputePlan::prepare() {
                      GeneratedModule::compile(context_->device(), program_.generated_source, context_->cache_folder()));
   }
   const double kernels_ms = lap.ms();
+  (void)context_->blas();  // waits for the libraries
+  const double libraries_ms = lap.ms();
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, make_instance());
   // Inputs and outputs of its own, for measuring: their contents do not matter, but they are numbers.
   std::vector<DeviceBlockRef> blocks;
@@ -103,8 +94,10 @@ Status ComputePlan::prepare() {
   // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured.
   TENON_TRY(queue_all(prepare.addresses, context_->stream()));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
-  TENON_TRACE(kPlan, "CUDA region: constants {:.1f} ms, kernels {:.1f} ms, choices {:.1f} ms, first run {:.1f} ms.",
-              constants_ms, kernels_ms, choices_ms, lap.ms());
+  TENON_TRACE(kPlan,
+              "CUDA region: constants {:.1f} ms, kernels {:.1f} ms, libraries {:.1f} ms, choices {:.1f} ms, first run "
+              "{:.1f} ms.",
+              constants_ms, kernels_ms, libraries_ms, choices_ms, lap.ms());
   state_.lock()->idle.push_back(std::move(instance));
   return Status();
 }

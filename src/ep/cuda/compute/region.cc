@@ -4,11 +4,13 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <new>
+#include <optional>
 
+#include "base/checked.h"
 #include "base/format.h"
 #include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/compute/rewrites.h"
+#include "graph/huge_chunk.h"
 #include "graph/shape_inference.h"
 #include "plan/bind_shapes.h"
 #include "plan/pass_table.h"
@@ -48,24 +50,42 @@ float meant(float value, DataType half) {
   return value;
 }
 
-// A constant of its own memory, which is for the caller to fill. Not make_constant(), which would fill that memory once
-// more: for the weights of a network it is a part of a second.
-Result<ConstantRef> unfilled_constant(const Constant& like, DataType type, size_t size_bytes, std::byte** data) try {
-  std::shared_ptr<std::byte[]> memory(new std::byte[size_bytes]);
-  auto made = std::make_shared<Constant>();
-  made->type = type;
-  made->shape = like.shape;
-  made->size_bytes = size_bytes;
-  made->data = *data = memory.get();
-  made->owner = std::shared_ptr<const void>(memory, memory.get());
-  return ConstantRef(std::move(made));
-} catch (const std::bad_alloc&) {
-  return resource_exhausted("The host has no memory for {} bytes of weights.", size_bytes);
-}
+// One piece of memory for all weights that are made at once. Not make_constant(), which would fill a weight's memory
+// before it is filled; and page faults of one weight at a time were a tenth of a second for a network.
+class WeightMemory {
+ public:
+  static Result<WeightMemory> create(size_t size_bytes) {
+    WeightMemory made;
+    const std::optional<size_t> padded = checked_add(size_bytes, kSmallPage - 1);
+    if (size_bytes != 0 && padded) made.memory_ = huge_chunk(*padded / kSmallPage * kSmallPage);
+    if (size_bytes != 0 && made.memory_ == nullptr)
+      return resource_exhausted("The host has no memory for {} bytes of weights.", size_bytes);
+    return made;
+  }
+  static size_t room(size_t size_bytes) { return (size_bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  // A constant like another one, which is for the caller to fill. All of them together have the room that was asked
+  // for.
+  ConstantRef add(const Constant& like, DataType type, size_t size_bytes, std::byte** data) {
+    auto made = std::make_shared<Constant>();
+    made->type = type;
+    made->shape = like.shape;
+    made->size_bytes = size_bytes;
+    made->data = *data = memory_.get() + used_;
+    made->owner = memory_;
+    used_ += room(size_bytes);
+    return made;
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64;
+  std::shared_ptr<std::byte> memory_;
+  size_t used_ = 0;
+};
 
 // A part of a constant, of a size that keeps all threads busy to the end.
 struct Piece {
   static constexpr size_t kBytes = size_t{2} << 20;
+  static constexpr size_t kSmallBytes = size_t{64} << 10;  // below this a thread is not worth its while
   const Constant* from = nullptr;
   size_t offset_bytes = 0, size_bytes = 0;
   std::byte* to = nullptr;
@@ -84,11 +104,9 @@ void widen(const Piece& piece) {
 
 Result<ConstantRef> as_float(const Constant& constant) {
   std::byte* data = nullptr;
-  const size_t growth = sizeof(float) / data_type_size(constant.type);
-  TENON_TRY_ASSIGN(ConstantRef wide,
-                   unfilled_constant(constant, DataType::kFloat, growth * constant.size_bytes, &data));
+  TENON_TRY_ASSIGN(ConstantRef wide, make_constant(DataType::kFloat, constant.shape, &data));
   std::vector<Piece> pieces;
-  add_pieces(pieces, constant, data, growth);
+  add_pieces(pieces, constant, data, sizeof(float) / data_type_size(constant.type));
   for (const Piece& piece : pieces) widen(piece);
   if (wide->size_bytes == sizeof(float)) {
     auto* const number = reinterpret_cast<float*>(data);
@@ -101,19 +119,25 @@ Result<ConstantRef> as_float(const Constant& constant) {
 Status call_floats(Graph& graph, DataType half) {
   const size_t growth = sizeof(float) / data_type_size(half);
   std::vector<Piece> pieces;
-  std::vector<ConstantRef> sources;  // which the pieces read
+  std::vector<Value*> large;
+  size_t room = 0;
   for (Value& value : graph.values) {
     if (value.type != half) continue;
     value.type = DataType::kFloat;
     if (value.constant == nullptr) continue;
-    if (value.constant->size_bytes <= Piece::kBytes) {
+    if (value.constant->size_bytes <= Piece::kSmallBytes) {
       TENON_TRY_ASSIGN(value.constant, as_float(*value.constant));
       continue;
     }
+    large.push_back(&value);
+    room += WeightMemory::room(growth * value.constant->size_bytes);
+  }
+  TENON_TRY_ASSIGN(WeightMemory memory, WeightMemory::create(room));
+  std::vector<ConstantRef> sources;  // which the pieces read
+  for (Value* value : large) {
     std::byte* data = nullptr;
-    sources.push_back(value.constant);
-    TENON_TRY_ASSIGN(value.constant,
-                     unfilled_constant(*sources.back(), DataType::kFloat, growth * sources.back()->size_bytes, &data));
+    sources.push_back(value->constant);
+    value->constant = memory.add(*sources.back(), DataType::kFloat, growth * sources.back()->size_bytes, &data);
     add_pieces(pieces, *sources.back(), data, growth);
   }
   run_parallel(pieces.size(), [&](size_t i) { widen(pieces[i]); });
@@ -145,15 +169,23 @@ Result<Region> Region::prepare(Graph graph) {
 Status Region::own_constants() {
   // Values may share a constant, and go on doing so: packed weights are found by it.
   std::map<const Constant*, ConstantRef> owned;
+  size_t room = 0;
+  const auto borrowed = [](const ConstantRef& constant) {
+    return constant != nullptr && constant->owner == nullptr && constant->size_bytes != 0 && constant->strings.empty();
+  };
+  for (const Value& value : graph_.values)
+    if (borrowed(value.constant) && owned.try_emplace(value.constant.get()).second)
+      room += WeightMemory::room(value.constant->size_bytes);
+  TENON_TRY_ASSIGN(WeightMemory memory, WeightMemory::create(room));
   std::vector<ConstantRef> sources;
   std::vector<Piece> pieces;
   for (Value& value : graph_.values) {
     const ConstantRef from = value.constant;
-    if (from == nullptr || from->owner != nullptr || from->size_bytes == 0 || !from->strings.empty()) continue;
+    if (!borrowed(from)) continue;
     ConstantRef& own = owned[from.get()];
     if (own == nullptr) {
       std::byte* data = nullptr;
-      TENON_TRY_ASSIGN(own, unfilled_constant(*from, from->type, from->size_bytes, &data));
+      own = memory.add(*from, from->type, from->size_bytes, &data);
       sources.push_back(from);
       add_pieces(pieces, *from, data, 1);
     }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "base/deadline.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "ep/cuda/compute/claims.h"
 #include "ep/cuda/compute/graph_import.h"
 #include "ep/cuda/compute/plan.h"
+#include "ep/cuda/lap.h"
 
 namespace tenon::cuda {
 
@@ -73,7 +73,9 @@ class Compiler final : public RegionCompiler {
   }
 
   Result<std::unique_ptr<plugin::CompiledNode>> compile(const OrtGraph* graph, const OrtNode* fused_node) override {
+    Lap lap;
     TENON_TRY_ASSIGN(FusedRegion fused, import_region(session_->host(), graph, fused_node));
+    TENON_TRACE(kPlan, "CUDA region: read in {:.1f} ms.", lap.ms());
     load_kernels(fused.graph);
     TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(fused.graph)));
     // Where every shape is known already, so is the plan: the first run then waits for nothing.
@@ -113,7 +115,7 @@ class Compiler final : public RegionCompiler {
 }  // namespace
 
 Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
-  const int64_t start = monotonic_ns();
+  Lap lap;
   TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
   std::vector<bool> claimed = claim_nodes(imported.graph), barriers;
   for (size_t n = 0; n < claimed.size(); ++n) {
@@ -133,7 +135,7 @@ Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGr
     fusion.drop_constant_initializers = true;
     TENON_ORT_EP_TRY(host, EpGraphSupportInfo_AddNodesToFuse, support, part.data(), part.size(), &fusion);
   }
-  TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms.", static_cast<double>(monotonic_ns() - start) / 1e6);
+  TENON_TRACE(kPlan, "CUDA: claims in {:.1f} ms.", lap.ms());
   return Status();
 }
 
