@@ -4,7 +4,7 @@
 option(TENON_CUDA "Build the CUDA plugin where a CUDA toolkit is found" ON)
 set(TENON_CUDA_ARCHS "80;86;89;90;100;110;120" CACHE STRING "Compute capabilities that .cu files become machine code for, one of each major version at least; the last one's PTX serves newer devices")
 set(packages ${PROJECT_SOURCE_DIR}/build/cuda-toolkit)
-set(roots ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} ${packages}/nvidia/cu13 /usr/local/cuda)
+set(roots ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} ${packages}/nvidia/cu13 ${packages}/nvidia/cudnn /usr/local/cuda)
 
 set(TENON_CUDA_FOUND FALSE)
 if(TENON_CUDA AND (WIN32 OR NOT CMAKE_CROSSCOMPILING))

@@ -1,7 +1,7 @@
 // Memory that reaches the CUDA EP by handles of CUDA and of the system, in a whole host: CUDA's virtual memory by file
 // descriptor, another process's allocation by IPC handle, host memory and a memfd in place; what no device takes is
 // answered so. Over the fake driver and on a GPU (plugin_test.py and gpu_test.py run it).
-//   tenon_cuda_handles HOST_LIBRARY PLUGIN
+//   tenon_cuda_handles HOST_LIBRARY PLUGIN [host|vmm|ipc]
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -266,7 +266,8 @@ Status test_host_memory(const Handles& handles) {
   return Status();
 }
 
-Status test_all(const char* library, const char* plugin) {
+// `only`: empty for all.
+Status test_all(const char* library, const char* plugin, std::string_view only) {
   TENON_TRY_ASSIGN(const cuda::CudaDriver* const driver, cuda::cuda_driver());
   TENON_TRY_ASSIGN(const auto host, Host::load({.library = library, .plugin_name = "cuda", .plugin_library = plugin}));
   std::printf("%s\n", host->description().c_str());
@@ -283,9 +284,9 @@ Status test_all(const char* library, const char* plugin) {
   TENON_CUDA_TRY(*driver, DeviceGetAttribute, &integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, device);
   TENON_TRY_ASSIGN(const bool dma_buf, handles.takes(TENON_EXTERNAL_MEMORY_DMA_BUF_FD));
   expect(integrated != 0 || !dma_buf, "DMA_BUF_FD: a discrete device answers false");
-  TENON_TRY_CONTEXT(test_host_memory(handles), "with host memory");
-  TENON_TRY_CONTEXT(test_vmm(handles, *driver), "with CUDA_VMM_FD");
-  TENON_TRY_CONTEXT(test_ipc(handles), "with CUDA_IPC");
+  if (only.empty() || only == "host") TENON_TRY_CONTEXT(test_host_memory(handles), "with host memory");
+  if (only.empty() || only == "vmm") TENON_TRY_CONTEXT(test_vmm(handles, *driver), "with CUDA_VMM_FD");
+  if (only.empty() || only == "ipc") TENON_TRY_CONTEXT(test_ipc(handles), "with CUDA_IPC");
   return Status();
 }
 
@@ -298,11 +299,11 @@ int main(int argc, char** argv) {
     if (!status.ok()) std::fprintf(stderr, "%s\n", status.to_string().c_str());
     return status.ok() ? 0 : 1;
   }
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: %s HOST_LIBRARY PLUGIN\n", argv[0]);
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: %s HOST_LIBRARY PLUGIN [host|vmm|ipc]\n", argv[0]);
     return 2;
   }
-  const tenon::Status status = tenon::test_all(argv[1], argv[2]);
+  const tenon::Status status = tenon::test_all(argv[1], argv[2], argc == 4 ? argv[3] : "");
   if (!status.ok()) std::printf("FAILED: %s\n", status.to_string().c_str());
   return status.ok() && tenon::complaints == 0 ? 0 : 1;
 }

@@ -73,6 +73,17 @@ TEST_F(CudaImporterTest, HandlesThatAreNoneAreInvalidArguments) {
   EXPECT_THAT(import(ipc), has_status(StatusCode::kInvalidArgument, HasSubstr("cuIpcOpenMemHandle")));
 }
 
+// S1.3: the fds of a real driver tell no size, and its refusal of a range is not one of the kind.
+TEST_F(CudaImporterTest, ARangeThatTheDriverDoesNotMapIsAnInvalidArgument) {
+  for (const CUresult answer : {CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_INVALID_VALUE}) {
+    const OwnedHandle fd = make_memfd(kSize);
+    fake::fail("cuMemMap", 1, answer);
+    EXPECT_THAT(import(fd_handle(ExternalMemoryKind::kCudaVmmFd, fd.fd())),
+                has_status(StatusCode::kInvalidArgument, HasSubstr("65536")));
+    EXPECT_GE(::fcntl(fd.fd(), F_GETFD), 0);
+  }
+}
+
 TEST_F(CudaImporterTest, IpcHandlesAreOpenedAtAnOffset) {
   ExternalHandle handle{.kind = ExternalMemoryKind::kCudaIpc, .type = HandleType::kIpc};
   const CUipcMemHandle ipc = fake::make_ipc_memory(kSize);

@@ -111,9 +111,9 @@ CUresult CUDAAPI vmm_map(CUdeviceptr address, size_t size_bytes, size_t offset, 
   const auto range = shared().reserved.find(address);
   const auto allocation = shared().allocations.find(handle);
   if (range == shared().reserved.end() || allocation == shared().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
-  if (offset != 0 || size_bytes % kGranularity != 0 || size_bytes > range->second.first ||
-      size_bytes > allocation->second.size_bytes)
+  if (offset != 0 || size_bytes % kGranularity != 0 || size_bytes > range->second.first)
     return CUDA_ERROR_INVALID_VALUE;
+  if (size_bytes > allocation->second.size_bytes) return CUDA_ERROR_NOT_SUPPORTED;  // as driver 580 answers
   if (::mmap(reinterpret_cast<void*>(address), size_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, allocation->second.fd,
              0) == MAP_FAILED)
     return CUDA_ERROR_OPERATING_SYSTEM;
