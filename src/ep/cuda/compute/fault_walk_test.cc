@@ -80,6 +80,7 @@ class FaultWalk : public DeviceTest {
     ASSERT_EQ(driver.MemAlloc(&x_, x.size() * sizeof(float)), CUDA_SUCCESS);
     ASSERT_EQ(driver.MemAlloc(&y_, kClasses * sizeof(float)), CUDA_SUCCESS);
     ASSERT_EQ(driver.Memcpy(x_, reinterpret_cast<CUdeviceptr>(x.data()), x.size() * sizeof(float)), CUDA_SUCCESS);
+    ASSERT_EQ(driver.CtxSynchronize(), CUDA_SUCCESS);
     ASSERT_EQ(driver.StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
   }
   void TearDown() override {
