@@ -232,9 +232,11 @@ Status PluginProvider::create_allocators() {
       if (!create.absent()) {
         OrtAllocator* made = nullptr;
         TENON_TRY(call(ep_->who(), create, ep_->get(), &**info, &made));
-        TENON_TRY_ASSIGN(allocator, factory_->adopt_allocator(made, ep_));
+        // Its memory keeps the EP's library and not the EP, as in stock hosts: a session's end is its EP's, whatever
+        // tensors are left, and what the program lent it (a stream) is the program's again.
+        TENON_TRY_ASSIGN(allocator, factory_->adopt_allocator(made, factory_));
       } else {
-        TENON_TRY_ASSIGN(allocator, factory_->create_allocator(**info, nullptr, ep_));
+        TENON_TRY_ASSIGN(allocator, factory_->create_allocator(**info, nullptr, factory_));
       }
       if (allocator == nullptr) continue;
       allocators_.push_back(allocator);

@@ -1,11 +1,14 @@
 // What programs share with the CUDA EP beside handles, in a whole host: a DLPack tensor of another library's device
-// memory, and graphics interop (S1.9). Over the fake driver and on a GPU (plugin_test.py and gpu_test.py run it).
+// memory, a stream (S4.1), and graphics interop (S1.9). Over the fake driver and on a GPU (plugin_test.py and
+// gpu_test.py run it).
 //   tenon_cuda_sharing HOST_LIBRARY PLUGIN
 #include <tenon/external_handles.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "cli/conformance/host.h"
 #include "cli/conformance/library.h"
@@ -109,6 +112,62 @@ Status test_dlpack(Host& host, const cuda::CudaDriver& driver) {
   return Status();
 }
 
+// S4.1: the program destroys its stream, where work is still queued, and then the tensors that a session made there.
+Status test_users_stream(Host& host, const cuda::CudaDriver& driver) {
+  TENON_TRY_ASSIGN(const auto device, cuda::CudaDevice::open(driver, 0));
+  TENON_TRY_ASSIGN(const cuda::ContextScope scope, cuda::ContextScope::enter(*device));
+  CUstream stream = nullptr;
+  TENON_CUDA_TRY(driver, StreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0);
+  const OrtApi& api = host.api();
+  const auto answer = [&](OrtStatus* status, const char* what) {
+    return conformance::to_status(host.take(status), what);
+  };
+  TENON_TRY_ASSIGN(auto session,
+                   host.create_session(test::relu_model({1, kCount}),
+                                       {{"user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(stream))}}));
+  std::vector<float> values(kCount, -2.0f);
+  values[0] = 3;
+  const int64_t shape[] = {1, kCount};
+  OrtMemoryInfo* info = nullptr;
+  TENON_TRY(answer(api.CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &info), "CreateCpuMemoryInfo"));
+  const auto cpu = host.own(info, api.ReleaseMemoryInfo);
+  OrtValue* x = nullptr;
+  TENON_TRY(answer(api.CreateTensorWithDataAsOrtValue(cpu.get(), values.data(), kBytes, shape, 2,
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &x),
+                   "CreateTensorWithDataAsOrtValue"));
+  const auto input = host.own(x, api.ReleaseValue);
+  OrtIoBinding* bound = nullptr;
+  TENON_TRY(answer(api.CreateIoBinding(session.get(), &bound), "CreateIoBinding"));
+  auto binding = host.own(bound, api.ReleaseIoBinding);
+  TENON_TRY(answer(api.BindInput(bound, "x", x), "BindInput"));
+  TENON_TRY(
+      answer(api.BindOutputToDevice(bound, "y", api.EpDevice_MemoryInfo(host.device(), OrtDeviceMemoryType_DEFAULT)),
+             "BindOutputToDevice"));
+  TENON_TRY(answer(api.RunWithBinding(session.get(), nullptr, bound), "RunWithBinding"));
+  OrtAllocator* allocator = nullptr;
+  TENON_TRY(answer(api.GetAllocatorWithDefaultOptions(&allocator), "GetAllocatorWithDefaultOptions"));
+  OrtValue** outputs = nullptr;
+  size_t count = 0;
+  TENON_TRY(answer(api.GetBoundOutputValues(bound, allocator, &outputs, &count), "GetBoundOutputValues"));
+  auto y = host.own(count == 1 ? outputs[0] : nullptr, api.ReleaseValue);
+  allocator->Free(allocator, outputs);
+  void* data = nullptr;
+  TENON_TRY(answer(api.GetTensorMutableData(y.get(), &data), "GetTensorMutableData"));
+  TENON_CUDA_TRY(driver, MemcpyAsync, reinterpret_cast<CUdeviceptr>(values.data()), reinterpret_cast<CUdeviceptr>(data),
+                 kBytes, stream);
+  TENON_CUDA_TRY(driver, StreamSynchronize, stream);
+  expect(values[0] == 3 && values[1] == 0, "a session computes on the program's stream");
+  const auto nap = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  TENON_CUDA_TRY(driver, LaunchHostFunc, stream, nap, nullptr);
+  binding = nullptr;
+  session = nullptr;
+  TENON_CUDA_TRY(driver, StreamDestroy, stream);
+  y = nullptr;
+  TENON_TRY_ASSIGN(const auto after, host.create_session(test::relu_model({1, kCount})));
+  expect(after != nullptr, "the program's stream may go before the tensors that were made there");
+  return Status();
+}
+
 // `fake`: null on a GPU, where the device says what it can.
 Status test_graphics(Host& host, const cuda::fake::FakeControl* fake) {
   if (host.version() < 25) return Status();
@@ -160,6 +219,7 @@ Status test_all(const char* library, const char* plugin) {
   TENON_TRY_ASSIGN(const auto host, Host::load({.library = library, .plugin_name = "cuda", .plugin_library = plugin}));
   std::printf("%s\n", host->description().c_str());
   TENON_TRY(test_graphics(*host, control));
+  TENON_TRY(test_users_stream(*host, **driver));
   return test_dlpack(*host, **driver);
 }
 
