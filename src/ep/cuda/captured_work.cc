@@ -143,7 +143,7 @@ Result<CapturedWork::Fenced*> CapturedWork::find(const WorkFences& fences) {
     destroy(*oldest);
     fenced_.erase(oldest);
   }
-  fenced_.push_back(std::move(made));
+  fenced_.push_back(made);
   return &fenced_.back();
 }
 
