@@ -77,7 +77,7 @@ RecurrentOp::Choice RecurrentOp::cluster_choice(unsigned blocks) const {
   const int64_t held = holds ? std::min<int64_t>(rows, choice.threads / 32 * kRowsAWarp) : 0;
   const int64_t states = params_.cell == kCellGru && params_.linear_before_reset == 0 ? 3 : 2;
   choice.shared_bytes = static_cast<size_t>((rows - held) * chunks * kRowLanes * kVectorBytes +
-                                            (states * chunks * span + rows) * batch * 4);
+                                            (states * chunks * span + 2 * rows) * batch * 4);
   choice.kernel = format("recurrent_cluster_{}_{}_{}", batch, holds ? chunks : 0, kernel_type(type_));
   return choice;
 }

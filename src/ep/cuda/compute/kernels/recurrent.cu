@@ -265,7 +265,8 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
   float* const hidden = reinterpret_cast<float*>(weights + (rows - held) * chunks * kRowLanes);
   float* const reset_hidden = hidden + 2 * kBatch * row_floats;
   const bool two_products = p.cell == kCellGru && p.linear_before_reset == 0;
-  float* const sums = reset_hidden + (two_products ? kBatch * row_floats : 0);
+  // Of a step and of the one before it, which may still be read.
+  float* const two_sums = reset_hidden + (two_products ? kBatch * row_floats : 0);
   // What has come of the next state, of the one after it, and of reset * h.
   __shared__ uint64_t arrived[3];
 
@@ -293,7 +294,6 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
   Unit<T> unit{static_cast<int>(blockIdx.x) * kBatch + slot, direction, first_unit + thread % p.units};
   const bool has_unit = slot < kBatch && unit.sequence < p.batch && unit.j < p.hidden;
   const int length = has_unit ? length_of(p, unit.sequence) : 0;
-  const float* const own_sums = sums + slot * rows + thread % p.units;
   float h = 0.0f, c = 0.0f, x[kMaxGates] = {0, 0, 0, 0};
   const bool backwards = runs_backwards(p, direction);
   if (has_unit) {
@@ -302,8 +302,8 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
     c = unit.initial(p, p.initial_c);
     if (length > 0) unit.load_inputs(p, backwards ? length - 1 : 0, x);
   }
-  // Products of the rows [first, last) with a state, into `sums`.
-  const auto multiply_rows = [&](int first, int last, const float* state) {
+  // Products of the rows [first, last) with a state.
+  const auto multiply_rows = [&](int first, int last, const float* state, float* sums) {
     for (int quad = warp_row; quad < rows; quad += warp_rows) {
       if (quad + 4 <= first || quad >= last) continue;
       const int row = quad + lane / kRowLanes;
@@ -320,7 +320,7 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
       }
       float acc[kBatch];
       sum_lanes(row_sums, acc);
-      if (part == 0 && row < rows) {
+      if (part == 0 && row >= first && row < last) {
 #pragma unroll
         for (int b = 0; b < kBatch; ++b) sums[b * rows + row] = acc[b];
       }
@@ -356,6 +356,8 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
   for (int step = 0; step < steps; ++step) {
     const float* const state = hidden + step % 2 * kBatch * row_floats;
     float* const next = hidden + (step + 1) % 2 * kBatch * row_floats + slot * row_floats + unit.j;
+    float* const sums = two_sums + step % 2 * kBatch * rows;
+    const float* const own_sums = sums + slot * rows + thread % p.units;
     const bool active = step < length;
     const int t = backwards ? length - 1 - step : step;
     float now[kMaxGates];
@@ -363,13 +365,13 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
     for (int g = 0; g < kMaxGates; ++g) now[g] = x[g];
     if (step + 1 < length) unit.load_inputs(p, backwards ? t - 1 : t + 1, x);
     if (step > 0) hear_all(&arrived[step % 2], (step - 1) / 2 % 2, step + 2 < steps);
-    multiply_rows(0, two_products ? 2 * p.units : rows, state);
+    multiply_rows(0, two_products ? 2 * p.units : rows, state, sums);
     float update = 0.0f, reset = 0.0f;
     if (active && p.cell == kCellGru) unit.update_and_reset(p, now, own_sums, p.units, update, reset);
     if (two_products) {
       if (has_unit) tell_all(reset_hidden + slot * row_floats + unit.j, &arrived[2], reset * h);
       hear_all(&arrived[2], step % 2, step + 1 < steps);
-      multiply_rows(2 * p.units, rows, reset_hidden);
+      multiply_rows(2 * p.units, rows, reset_hidden, sums);
     }
     if (active) {
       if (p.cell == kCellGru) {
