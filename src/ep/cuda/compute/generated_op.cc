@@ -29,6 +29,7 @@ Status GeneratedOp::queue(const QueueContext& context) const {
   for (TensorId id : reads()) addresses.push_back(context.addresses.of(id));
   addresses.push_back(context.addresses.of(writes()[0]));
   std::vector<void*> pointers;
+  pointers.reserve(addresses.size());
   for (CUdeviceptr& address : addresses) pointers.push_back(&address);
   return queue_kernel(*context.device, function_, {.grid_x = kernel_.blocks, .block_x = kernel_.threads}, 1,
                       context.stream, pointers.data());
