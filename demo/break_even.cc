@@ -40,8 +40,7 @@ class Probe {
                      probe->submitter_->record_copy(probe->buffer_->buffer(), probe->staging_->buffer(), size_bytes));
     TENON_TRY_ASSIGN(probe->up_,
                      probe->submitter_->record_copy(probe->staging_->buffer(), probe->buffer_->buffer(), size_bytes));
-    TENON_TRY_ASSIGN(OwnedHandle timeline, probe->shared_->export_fd());
-    TENON_TRY_ASSIGN(probe->timeline_, importer.import_timeline(timeline, TimelineKind::kVulkanTimelineFd, "probe"));
+    // Memory comes first: it says which device made it, and is refused where that is another one.
     TENON_TRY_ASSIGN(OwnedHandle memory, probe->buffer_->dup_fd());
     EpMemoryDescriptor descriptor;
     descriptor.kind = ExternalMemoryKind::kVulkanOpaqueFd;
@@ -50,6 +49,8 @@ class Probe {
     descriptor.device_uuid = device->uuid;
     const Shape shape{static_cast<int64_t>(size_bytes)};
     TENON_TRY_ASSIGN(probe->imported_, importer.import_tensor(memory, descriptor, DataType::kUint8, shape));
+    TENON_TRY_ASSIGN(OwnedHandle timeline, probe->shared_->export_fd());
+    TENON_TRY_ASSIGN(probe->timeline_, importer.import_timeline(timeline, TimelineKind::kVulkanTimelineFd, "probe"));
     TENON_TRY_ASSIGN(probe->host_, Tensor::view(DataType::kUint8, shape, probe->staging_->mapped(), size_bytes));
     return probe;
   }

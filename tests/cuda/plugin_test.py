@@ -192,6 +192,10 @@ def relu(tmp_path):
     return path
 
 
+NO_REAL_VULKAN = pytest.mark.skipif(has_driver(), reason="Vulkan's device may be a GPU, whose buffers the fake driver has not")
+
+
+@NO_REAL_VULKAN
 def test_break_even_needs_a_device_that_shares_with_vulkan(tmp_path, relu):
     assert "--ep" in explain(relu, fake=False).stderr
     done = explain(relu, "--break-even-file", tmp_path / "figures.json")
@@ -201,6 +205,7 @@ def test_break_even_needs_a_device_that_shares_with_vulkan(tmp_path, relu):
 
 
 # The figures are those of the file as long as the devices are the file's.
+@NO_REAL_VULKAN
 def test_break_even_uses_the_figures_that_it_has(tmp_path, relu):
     refusal = explain(relu, "--break-even-file", tmp_path / "none.json").stderr
     if "the Vulkan device \"" not in refusal:
