@@ -47,8 +47,11 @@ Status devices(const DevicesArguments& arguments) {
     const bool builtin = device.library.empty();
     if (builtin) device.hardware = cpu;
     const HardwareDevice& hardware = device.hardware;
-    const auto name = hardware.metadata.find("name");
-    const std::string text = name != hardware.metadata.end() ? name->second : "";
+    // Hosts and plugins call it so or so.
+    std::string text;
+    for (const char* key : {"name", "Description"})
+      if (const auto named = hardware.metadata.find(key); text.empty() && named != hardware.metadata.end())
+        text = named->second;
     const bool host_memory = hardware.type == DeviceType::kCpu;
     if (arguments.json) {
       nlohmann::ordered_json entry = {{"ep_name", device.ep_name},

@@ -98,6 +98,11 @@ def test_it_offers_a_hardware_device_of_its_own_where_the_host_shows_none(python
     assert "'cuda_device_id': '0'" in done.stdout and "'cuda_compute_capability': '9.0'" in done.stdout
 
 
+def test_the_cli_names_the_device():
+    done = run(os.environ["TENON_CLI"], "devices", "--plugin", f"cuda={FAKE_PLUGIN}")
+    assert f"{EP} 0: Fake CUDA device (" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.fixture
 def model(tmp_path):
     path = tmp_path / "model.onnx"

@@ -117,6 +117,23 @@ TEST_F(CapturedWorkTest, WaitWorkAndSignalAreOneLaunch) {
   EXPECT_THAT(body.seen, ElementsAre(1, 3, 5, 7, 9));
 }
 
+// A wait inside a graph is a wait too: what the driver would hold up stays until it is reached.
+TEST_F(CapturedWorkTest, ALaunchThatWaitsHoldsBackTheDriversReleases) {
+  const Shared shared = share();
+  Body body;
+  CapturedWork work = capture(body).value();
+  WorkFences fences = this->fences({shared.at(1)}, {});
+  ASSERT_THAT(launch(work, fences), is_ok());
+  auto what = std::make_shared<int>();
+  const std::weak_ptr<int> left = what;
+  memory_->release_when_nobody_waits(std::move(what));
+  EXPECT_FALSE(left.expired());
+  ASSERT_THAT(shared.timeline->signal(1), is_ok());
+  ASSERT_THAT(stream_->synchronize(), is_ok());
+  for (int i = 0; i < 1000 && !left.expired(); ++i) memory_->collect();
+  EXPECT_TRUE(left.expired());
+}
+
 TEST_F(CapturedWorkTest, SeveralSemaphoresAreAllWaitedForAndSignalled) {
   const Shared a = share(), b = share(), c = share(), d = share();
   Body body{.watched = {a.timeline, b.timeline, c.timeline, d.timeline}};

@@ -69,6 +69,17 @@ TEST_F(CudaImporterTest, NtMemoryIsSharedAtItsOffset) {
   }
 }
 
+// S2: of Vulkan's memory only the program knows whether it is dedicated.
+TEST_F(CudaImporterTest, DedicatedMemoryIsImportedAsSuch) {
+  const NtMemory memory(ExternalMemoryKind::kVulkanOpaqueWin32);
+  for (const bool dedicated : {false, true}) {
+    ExternalHandle handle = memory.handle();
+    handle.dedicated = dedicated;
+    ASSERT_THAT(import(handle), is_ok());
+    EXPECT_EQ(fake::imported_flags(), dedicated ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0U);
+  }
+}
+
 // S1.3: the driver has a reference of its own, so the caller may close its handle at once.
 TEST_F(CudaImporterTest, AnImportOutlivesTheCallersNtHandle) {
   for (const ExternalMemoryKind kind : kNtKinds) {

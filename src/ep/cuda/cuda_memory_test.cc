@@ -327,6 +327,65 @@ TEST_F(CudaMemoryTest, ASessionStaysBelowItsLimit) {
   EXPECT_THAT(session->device_memory()->allocate(600), is_ok());
 }
 
+// Nor does what it could not have count.
+TEST_F(CudaMemoryTest, AnAllocationThatFailsDoesNotCountForTheLimit) {
+  CudaOptions options = external_options();
+  options.memory_limit_bytes = 1000;
+  const auto session = make_session(options);
+  refuse = true;
+  EXPECT_THAT(session->device_memory()->allocate(600), has_status(StatusCode::kResourceExhausted));
+  refuse = false;
+  const Result<void*> block = session->device_memory()->allocate(600);
+  ASSERT_THAT(block, is_ok());
+  session->device_memory()->free(*block);
+}
+
+// S4.2: copies on a stream of their own come after what was queued before them, and before what is queued next.
+TEST_F(CudaMemoryTest, TheCopyStreamIsOrderedWithTheComputation) {
+  CudaOptions options;
+  options.copy_in_compute_stream = false;
+  const auto session = make_session(options);
+  const auto stream = session->make_stream().value();
+  auto* const device = static_cast<float*>(session->device_memory()->allocate(sizeof(float)).value());
+  auto* const host = static_cast<float*>(memory_->allocate_pinned(2 * sizeof(float)).value());
+  host[0] = 7, host[1] = 0;
+  const auto place = [](void* data, MemoryKind kind) {
+    return plugin::TensorArgument{.type = DataType::kFloat,
+                                  .shape = Shape{1},
+                                  .data = data,
+                                  .place = {.device_type = DeviceType::kGpu, .kind = kind}};
+  };
+  fake::Gate before(*stream);
+  copy(device, &host[0], sizeof(float), *stream);
+  std::vector<std::pair<std::shared_ptr<CudaStream>, std::unique_ptr<fake::Gate>>> others;
+  for (const auto& other : memory_->streams().all())
+    if (other != stream) others.emplace_back(other, std::make_unique<fake::Gate>(*other));
+  ASSERT_THAT(session->copy(place(device, MemoryKind::kDefault), place(&host[1], MemoryKind::kHostAccessible),
+                            stream->native()),
+              is_ok());
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  before.open();
+  pause();
+  EXPECT_FALSE(stream->idle()) << "What is queued after the copy does not wait for it.";
+  for (const auto& [other, gate] : others) gate->open();
+  EXPECT_THAT(stream->synchronize(), is_ok());
+  EXPECT_EQ(host[1], 7);
+  // The other way round: the copy stream is free, and what the copy reads is not there yet.
+  host[0] = 9;
+  fake::Gate again(*stream);
+  copy(device, &host[0], sizeof(float), *stream);
+  ASSERT_THAT(session->copy(place(device, MemoryKind::kDefault), place(&host[1], MemoryKind::kHostAccessible),
+                            stream->native()),
+              is_ok());
+  pause();
+  again.open();
+  EXPECT_THAT(stream->synchronize(), is_ok());
+  EXPECT_EQ(host[1], 9) << "The copy has come before what it reads.";
+  for (const auto& [other, gate] : others) EXPECT_THAT(other->synchronize(), is_ok());
+  session->device_memory()->free(device);
+  memory_->free_pinned(host);
+}
+
 RunSettings deadline_in(int64_t timeout_ms) {
   return {.timeout_ms = timeout_ms, .deadline = Deadline::after(timeout_ms * 1'000'000)};
 }

@@ -18,7 +18,7 @@ constexpr plugin::OptionRow kRows[] = {
     {"gpu_mem_limit", OptionKind::kInteger, "0", "", 0, INT64_MAX},  // 0: no limit
     {"enable_cuda_graph", OptionKind::kFlag, "0"},
     {"use_tf32", OptionKind::kFlag, "1"},
-    {"prefer_nhwc", OptionKind::kFlag, "0"},
+    {"prefer_nhwc", OptionKind::kFlag, "0"},  // read, and that is all: it is so anyway
     {"cudnn_conv_algo_search", OptionKind::kChoice, "EXHAUSTIVE", "EXHAUSTIVE|HEURISTIC|DEFAULT"},
     {"algorithm_cache", OptionKind::kText, ""},
 };
@@ -77,7 +77,6 @@ Result<CudaOptions> CudaOptions::parse(std::span<const std::string_view> prefixe
   if (const int64_t limit = values.integer("gpu_mem_limit"); limit > 0)
     options.memory_limit_bytes = static_cast<size_t>(limit);
   options.tf32 = values.flag("use_tf32");
-  options.prefer_nhwc = values.flag("prefer_nhwc");
   options.conv_search = values.text("cudnn_conv_algo_search");
   options.algorithm_cache = values.text("algorithm_cache");
   return options;

@@ -35,7 +35,6 @@ struct CudaOptions {
   // comes for the first; false: never.
   std::optional<bool> cuda_graph;
   bool tf32 = true;
-  bool prefer_nhwc = false;
   // How convolutions choose: "EXHAUSTIVE" measures, "HEURISTIC" asks the library, "DEFAULT" takes its first.
   std::string conv_search = "EXHAUSTIVE";
   // Where chosen algorithms persist; "": in memory only.

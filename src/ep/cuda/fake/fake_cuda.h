@@ -59,6 +59,9 @@ void set_kernel(const std::string& name, Kernel kernel);
 // Whether all of it is one live allocation.
 bool is_memory(const void* address, size_t size_bytes);
 
+// The flags of the last memory object that was imported: only its maker knows whether an allocation is dedicated.
+unsigned imported_flags();
+
 // What the contexts that live inside a graphics API's were made with.
 std::vector<CUctxCigParam> graphics_contexts();
 

@@ -33,6 +33,7 @@ struct Shared {
   std::map<Semaphore*, std::shared_ptr<Semaphore>> semaphores;
   std::map<void*, std::unique_ptr<NtObject>> nt;
   std::set<std::pair<MemoryObject, uint64_t>> held;
+  unsigned imported_flags = 0;
 };
 Shared& shared() {
   static Shared* const all = new Shared;
@@ -93,6 +94,7 @@ CUresult CUDAAPI import_memory(CUexternalMemory* out, const CUDA_EXTERNAL_MEMORY
     *out = reinterpret_cast<CUexternalMemory>(object.get());
     Object* const key = object.get();
     shared().objects[key] = std::move(object);
+    shared().imported_flags = descriptor->flags;
   }
   if (twice) violation(format("fd {} is imported again, but it is the driver's already.", descriptor->handle.fd));
   return CUDA_SUCCESS;
@@ -326,6 +328,11 @@ std::shared_ptr<Timeline> nt_timeline(void* handle) {
   const std::lock_guard lock(state().mutex);
   const NtObject* object = find_nt(handle);
   return object != nullptr ? object->timeline : nullptr;
+}
+
+unsigned imported_flags() {
+  const std::lock_guard lock(state().mutex);
+  return shared().imported_flags;
 }
 
 bool nt_is_open(void* handle) { return handle_is_open(handle); }
