@@ -2,11 +2,14 @@
 
 #include <tenon/ep.h>
 #include <tenon/ep_importer.h>
+#include <tenon/session.h>
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "base/deadline.h"
+#include "cli/conformance/relu_model.h"
 #include "demo/submitter.h"
 
 namespace tenon::demo {
@@ -25,12 +28,39 @@ Status poll(const VulkanTimeline& timeline, uint64_t value) {
   }
 }
 
+// A small kernel of the EP beside each measurement: where the GPU has to change from one API's context to the other's
+// to compute, a copy alone may not show that, and nobody brings memory over for nothing.
+class Work {
+ public:
+  static Result<std::unique_ptr<Work>> open(const std::string& ep_name) {
+    std::unique_ptr<Work> work(new Work);
+    constexpr int64_t kCount = 256;
+    TENON_TRY_ASSIGN(work->session_,
+                     Session::load_from_bytes(test::relu_model({kCount}), {.eps = {{.ep_name = ep_name}}}));
+    TENON_TRY_ASSIGN(Binding binding, work->session_->make_binding());
+    work->binding_.emplace(std::move(binding));
+    const MemoryPlace place = work->session_->input_places()[0].place;
+    TENON_TRY_ASSIGN(const Tensor x, work->session_->allocate(DataType::kFloat, {kCount}, place));
+    TENON_TRY_ASSIGN(const Tensor y, work->session_->allocate(DataType::kFloat, {kCount}, place));
+    TENON_TRY(work->binding_->bind_input("x", x));
+    TENON_TRY(work->binding_->bind_output("y", y));
+    return work;
+  }
+  // Done on return.
+  Status run(const RunOptions& options = {}) { return session_->run(*binding_, options); }
+
+ private:
+  Work() = default;
+  std::shared_ptr<Session> session_;
+  std::optional<Binding> binding_;
+};
+
 // A buffer of the Vulkan device with the EP's view of it, host memory beside both, and a timeline that both move.
 class Probe {
  public:
   static Result<std::unique_ptr<Probe>> open(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer,
-                                             size_t size_bytes) {
-    std::unique_ptr<Probe> probe(new Probe);
+                                             Work& work, size_t size_bytes) {
+    std::unique_ptr<Probe> probe(new Probe(work));
     TENON_TRY_ASSIGN(probe->buffer_, SharedBuffer::create_on_device(device, size_bytes));
     TENON_TRY_ASSIGN(probe->staging_, LocalBuffer::create(device, size_bytes));
     TENON_TRY_ASSIGN(probe->shared_, VulkanTimeline::create(device, true));
@@ -55,35 +85,40 @@ class Probe {
     return probe;
   }
 
-  // Vulkan signals, and the EP's stream passes.
+  // Vulkan signals, and the EP works behind it.
   Status import_in() {
     ++value_;
     TENON_TRY(submitter_->submit(Submitter::kNothing, nullptr, 0, *shared_, value_));
-    return timeline_->wait(value_, kWaitForever);
+    const Fence waits[] = {{timeline_, value_}};
+    return work_.run({.waits = waits});
   }
-  // Vulkan copies to the host, the host to the EP's memory.
+  // Vulkan copies to the host, the host to the EP's memory; then the EP works.
   Status copy_in() {
     TENON_TRY(submitter_->submit(down_, nullptr, 0, *own_, ++own_value_));
     TENON_TRY(poll(*own_, own_value_));
-    return copy(imported_, host_);
+    TENON_TRY(copy(imported_, host_));
+    return work_.run();
   }
-  // The EP's stream signals, and a submission of Vulkan's that waits for it is done.
+  // The EP works and signals, and a submission of Vulkan's that waits for it is done.
   Status import_out() {
     ++value_;
     TENON_TRY(submitter_->submit(Submitter::kNothing, shared_.get(), value_, *own_, ++own_value_));
-    TENON_TRY(timeline_->signal(value_));
+    const Fence signals[] = {{timeline_, value_}};
+    TENON_TRY(work_.run({.signals = signals}));
     return poll(*own_, own_value_);
   }
-  // The EP's memory is copied to the host, and from there by Vulkan.
+  // The EP works, its memory is copied to the host, and from there by Vulkan.
   Status copy_out() {
+    TENON_TRY(work_.run());
     TENON_TRY(copy(host_, imported_));
     TENON_TRY(submitter_->submit(up_, nullptr, 0, *own_, ++own_value_));
     return poll(*own_, own_value_);
   }
 
  private:
-  Probe() = default;
+  explicit Probe(Work& work) : work_(work) {}
 
+  Work& work_;
   std::unique_ptr<SharedBuffer> buffer_;
   std::unique_ptr<LocalBuffer> staging_;
   std::shared_ptr<VulkanTimeline> shared_, own_;
@@ -106,8 +141,8 @@ Result<double> median_us(int rounds, const std::function<Status()>& work) {
 }
 
 // So that no figure has the GPU's way out of its sleep in it.
-Status warm_up(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, size_t size_bytes) {
-  TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, size_bytes));
+Status warm_up(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, Work& work, size_t size_bytes) {
+  TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, work, size_bytes));
   const Deadline deadline = Deadline::after(300'000'000);
   while (!deadline.passed()) {
     TENON_TRY(probe->copy_in());
@@ -119,9 +154,9 @@ Status warm_up(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer
 }
 
 // Copies of one size both ways, and what fences cost beside them.
-Status measure_size(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, size_t size_bytes, int rounds,
-                    BreakEven* result) {
-  TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, size_bytes));
+Status measure_size(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, Work& work, size_t size_bytes,
+                    int rounds, BreakEven* result) {
+  TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, work, size_bytes));
   TENON_TRY_ASSIGN(const double in, median_us(rounds, [&] { return probe->copy_in(); }));
   TENON_TRY_ASSIGN(const double out, median_us(rounds, [&] { return probe->copy_out(); }));
   result->in.copies.push_back({size_bytes, in});
@@ -180,9 +215,10 @@ Result<BreakEven> measure_break_even(const BreakEvenOptions& options) {
                            !importer->can_import(ExternalMemoryKind::kVulkanOpaqueFd),
                        "The EP \"{}\" and the Vulkan device \"{}\" share no buffers and timelines.", options.ep_name,
                        device->name);
-  TENON_TRY_CONTEXT(warm_up(device, *importer, options.sizes[0]), "while warming up");
+  TENON_TRY_ASSIGN(const std::unique_ptr<Work> work, Work::open(options.ep_name));
+  TENON_TRY_CONTEXT(warm_up(device, *importer, *work, options.sizes[0]), "while warming up");
   for (const size_t size_bytes : options.sizes)
-    TENON_TRY_CONTEXT(measure_size(device, *importer, size_bytes, options.rounds, &result),
+    TENON_TRY_CONTEXT(measure_size(device, *importer, *work, size_bytes, options.rounds, &result),
                       "while measuring with {} bytes", size_bytes);
   return result;
 }

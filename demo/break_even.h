@@ -11,7 +11,8 @@
 
 namespace tenon::demo {
 
-// One way, in microseconds from the first submission to what the other side may begin then. Medians.
+// One way, in microseconds from the first submission to the end of the other side's first, small piece of work: with
+// that, both ways pay for whatever makes the GPU compute for another API than before. Medians.
 struct WayCosts {
   double import_us = 0;
   struct Copy {

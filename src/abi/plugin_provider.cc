@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "device/copy.h"
 #include "device/place.h"
+#include "ep/kit/in_place.h"
 #include "ep/kit/run_fences.h"
 #include "runtime/memory.h"
 
@@ -216,9 +217,13 @@ Status PluginProvider::ask_ep() {
       TENON_TRACE(kDispatch, "{} prefers the layout NHWC; it gets its nodes in NCHW.", ep_->who());
   }
   TENON_TRY(check_context_data());
-  const char* fences = devices_.empty() ? nullptr : devices_[0]->ep_metadata.find(kRunFencesKey);
+  const auto promises = [&](const char* key) {
+    const char* value = devices_.empty() ? nullptr : devices_[0]->ep_metadata.find(key);
+    return value != nullptr && std::string_view(value) == "1";
+  };
+  in_place_ = promises(kInPlaceKey);
   on_run_start_ = TENON_MEMBER(ep, OrtEp, OnRunStart);
-  takes_fences_ = !on_run_start_.absent() && fences != nullptr && std::string_view(fences) == "1";
+  takes_fences_ = !on_run_start_.absent() && promises(kRunFencesKey);
   on_run_end_ = TENON_MEMBER(ep, OrtEp, OnRunEnd);
   return {};
 }
@@ -348,7 +353,7 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
     views.push_back(std::move(view));
     nodes.push_back(std::move(node));
   }
-  auto infos = std::make_shared<ComputeInfos>(ep_, regions.size());
+  auto infos = std::make_shared<ComputeInfos>(ep_, regions.size(), in_place_);
   std::vector<OrtNode*> context_nodes(regions.size(), nullptr);
   const Status compiled = call(ep_->who(), compile, ep_->get(), graphs.data(), fused_nodes.data(), regions.size(),
                                infos->infos().data(), context_nodes.data());

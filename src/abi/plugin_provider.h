@@ -96,6 +96,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   bool concurrent_ = true;
   bool captures_whole_model_ = true;
   bool takes_fences_ = false;  // of the first device
+  bool in_place_ = false;      // alike: in_place.h
   const SubgraphKernels* subgraphs_ = nullptr;
   std::map<int32_t, std::shared_ptr<PluginRegion>> regions_;
   struct PlacedConstant {

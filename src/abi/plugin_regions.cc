@@ -1,6 +1,7 @@
 #include "abi/plugin_regions.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "abi/allocator.h"
@@ -9,6 +10,7 @@
 #include "abi/slots.h"
 #include "base/guarded.h"
 #include "base/log.h"
+#include "ep/kit/in_place.h"
 
 namespace tenon::abi {
 
@@ -42,6 +44,22 @@ class CompiledRegion final : public PluginRegion {
   }
 
   Status compute(OrtKernelContext& context) const override { return call(who(), compute_, info_, state_, &context); }
+
+  bool may_run_in_place(size_t input, size_t output, std::span<const TensorSpec> inputs) const override {
+    if (!infos_->in_place()) return false;
+    const auto* told = reinterpret_cast<const InPlaceComputeInfo*>(info_);
+    constexpr size_t kEnd = offsetof(InPlaceComputeInfo, MayRunInPlace) + sizeof(told->MayRunInPlace);
+    if (told->size_bytes < kEnd || told->MayRunInPlace == nullptr) return false;
+    std::vector<const int64_t*> dims;
+    std::vector<size_t> ranks;
+    for (const TensorSpec& spec : inputs) {
+      if (spec.dynamic) return false;
+      const std::span<const int64_t> shape = spec.shape.dims();
+      dims.push_back(shape.data());
+      ranks.push_back(shape.size());
+    }
+    return told->MayRunInPlace(info_, input, output, dims.data(), ranks.data(), inputs.size()) != 0;
+  }
 
  private:
   const std::string& who() const { return infos_->ep().who(); }
@@ -176,6 +194,10 @@ class RegionKernel final : public Kernel {
     idle_.lock()->push_back(std::move(frame));
     if (!status.ok()) return std::move(status).with_context(format("while running \"{}\"", region_->name));
     return status;
+  }
+
+  bool may_run_in_place(size_t input, size_t output) const override {
+    return region_->may_run_in_place(input, output, frame_->inputs);
   }
 
   std::string_view name() const override { return region_->name; }

@@ -31,17 +31,21 @@ namespace tenon::abi {
 // The compute infos of one Compile call, in the order of its graphs.
 class ComputeInfos {
  public:
-  ComputeInfos(std::shared_ptr<PluginEp> ep, size_t count) : ep_(std::move(ep)), infos_(count, nullptr) {}
+  // `in_place`: the EP promises that they are InPlaceComputeInfos.
+  ComputeInfos(std::shared_ptr<PluginEp> ep, size_t count, bool in_place)
+      : ep_(std::move(ep)), infos_(count, nullptr), in_place_(in_place) {}
   ~ComputeInfos();
   ComputeInfos(const ComputeInfos&) = delete;
   ComputeInfos& operator=(const ComputeInfos&) = delete;
 
   std::vector<OrtNodeComputeInfo*>& infos() { return infos_; }
   PluginEp& ep() const { return *ep_; }
+  bool in_place() const { return in_place_; }
 
  private:
   const std::shared_ptr<PluginEp> ep_;
   std::vector<OrtNodeComputeInfo*> infos_;
+  const bool in_place_;
 };
 
 // One region; calls Compute of whatever stands behind it.
@@ -51,6 +55,11 @@ class PluginRegion {
   virtual Status compute(OrtKernelContext& context) const = 0;
   // The impl of CreateIfKernel and its like, for a node that the host runs; null for all others.
   virtual ControlFlowImpl* control_flow() const { return nullptr; }
+  // Whether output `output` may be exactly the memory of input `input`, for inputs of these shapes.
+  virtual bool may_run_in_place(size_t input, size_t output, std::span<const TensorSpec> inputs) const {
+    (void)input, (void)output, (void)inputs;
+    return false;
+  }
 
   std::string name;
   std::string node_name, op_type;  // of a single node; "" of a compiled region

@@ -25,6 +25,16 @@ void PlaceTable::add(DeviceProvider& provider, bool streams) {
   has_stream.push_back(streams);
 }
 
+void PlaceTable::add_neighbour(std::shared_ptr<DeviceAllocator> allocator) {
+  const MemoryPlace& place = allocator->place();
+  const MemoryPlace& host = places[0];
+  if (host_can_address(place) || find(place) >= 0 || mover(place, host) <= 0 || mover(host, place) <= 0) return;
+  places.push_back(place);
+  allocators.push_back(allocator.get());
+  handles.push_back(allocator->gives_handles());
+  neighbours.push_back(std::move(allocator));
+}
+
 int32_t PlaceTable::find(const MemoryPlace& place) const {
   for (size_t i = 0; i < places.size(); ++i) {
     if (same_memory(places[i], place)) return static_cast<int32_t>(i);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -20,8 +21,13 @@ struct PlaceTable {
   std::vector<DataTransfer*> transfers;                  // by provider less 1; may be null
   std::vector<bool> has_stream;                          // by provider less 1
 
+  std::vector<std::shared_ptr<DeviceAllocator>> neighbours;  // whose places are no provider's
+
   // Adds the places of the next provider.
   void add(DeviceProvider& provider, bool streams);
+  // A device's own memory that no provider works in, but whose tensors can be copied to the host and back: they may be
+  // bound. Others are left out. After the providers.
+  void add_neighbour(std::shared_ptr<DeviceAllocator> allocator);
   const MemoryPlace& at(int32_t place) const { return places[static_cast<size_t>(place)]; }
   // The place of the same memory; that of plain host memory for any other that the host can address; -1 otherwise.
   int32_t find(const MemoryPlace& place) const;

@@ -61,6 +61,17 @@ struct PlanInput {
   int32_t last_read = kNever;  // the last step; kAtEnd when it is read after the steps
 };
 
+// How an output that a step writes stands to an input: what the two bound tensors may have in common.
+struct SharedMemory {
+  enum class Kind : uint8_t {
+    kNothing,   // the input is, or may be, read after the output is first written
+    kExactly,   // the same bytes, if the kernel of the step runs in place on them
+    kAnything,  // all that reads the input is over when the output is first written
+  };
+  Kind kind = Kind::kNothing;
+  std::vector<std::pair<int32_t, int32_t>> in_place;  // {input, output} of the step that would run in place
+};
+
 // A caller's output that this plan writes.
 struct PlanOutput {
   std::string name;
@@ -68,7 +79,7 @@ struct PlanOutput {
   int32_t place = 0;
   TensorSpec spec;  // spec.dynamic: the shape is known only after the run
   int32_t first_write = kAtEnd;
-  std::pair<int32_t, int32_t> overlap_safe{-1, -1};  // {input, step}: may be exactly that input's memory
+  std::vector<SharedMemory> shared;  // by input of the plan; empty: everything with every input
 };
 
 // A value that the rest of the graph needs after a cut.

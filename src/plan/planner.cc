@@ -219,7 +219,7 @@ class PlanBuilder {
       output.first_write = as_step(storage.first_write(static_cast<size_t>(output.slot)));
       plan.outputs.push_back(std::move(output));
     }
-    for (PlanOutput& output : plan.outputs) find_overlap_safe(output);
+    for (PlanOutput& output : plan.outputs) find_shared_memory(output);
     plan.copies = storage.copies();
     plan.arenas = storage.arena_bytes();
     plan.arena_bytes = plan.arenas[0];
@@ -233,32 +233,43 @@ class PlanBuilder {
     }
   }
 
-  // A stream may read it later than the order of the steps says.
-  bool read_on_stream(int32_t input) const {
-    return std::any_of(plan_->steps.begin(), plan_->steps.end(), [&](const PlanStep& step) {
-      return step.executor > 0 && std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Location& location) {
-               return location.home == Home::kInput && location.index == input;
-             });
+  static bool reads(const PlanStep& step, int32_t input) {
+    return std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Location& location) {
+      return location.home == Home::kInput && location.index == input;
     });
   }
 
-  // An input that is read for the last time by the step that writes the output, in place, may be the same memory.
-  void find_overlap_safe(PlanOutput& output) const {
-    if (output.first_write == kAtEnd) return;
-    const PlanStep& step = plan_->steps[static_cast<size_t>(output.first_write)];
-    if (step.kernel == nullptr) return;
-    for (size_t o = 0; o < step.outputs.size(); ++o) {
-      if (step.outputs[o] != Location{Home::kOutput, output.slot, 0}) continue;
-      for (size_t i = 0; i < step.inputs.size(); ++i) {
-        const Location& from = step.inputs[i];
-        if (from.home == Home::kInput && from.offset_bytes == 0 && step.kernel->may_run_in_place(i, o) &&
-            plan_->inputs[static_cast<size_t>(from.index)].last_read == output.first_write &&
-            !read_on_stream(from.index)) {
-          output.overlap_safe = {from.index, output.first_write};
-          return;
-        }
-      }
+  // What the host does is over before the next step, and a stream keeps its order; two executors know no order.
+  SharedMemory shared_memory(const PlanOutput& output, int32_t input) const {
+    SharedMemory shared;
+    if (plan_->inputs[static_cast<size_t>(input)].last_read == kAtEnd) return shared;
+    const PlanStep& writer = plan_->steps[static_cast<size_t>(output.first_write)];
+    for (size_t j = 0; j < plan_->steps.size(); ++j) {
+      const PlanStep& step = plan_->steps[j];
+      if (&step == &writer || !reads(step, input)) continue;
+      const bool over = step.executor == 0 || step.executor == writer.executor;
+      if (static_cast<int32_t>(j) > output.first_write || !over) return shared;
     }
+    shared.kind = SharedMemory::Kind::kAnything;
+    if (!reads(writer, input)) return shared;
+    shared.kind = SharedMemory::Kind::kNothing;
+    if (writer.kernel == nullptr) return shared;
+    const Location whole{Home::kOutput, output.slot, 0};
+    for (size_t i = 0; i < writer.inputs.size(); ++i) {
+      const Location& from = writer.inputs[i];
+      if (from.home != Home::kInput || from.index != input) continue;
+      const auto to = std::find(writer.outputs.begin(), writer.outputs.end(), whole) - writer.outputs.begin();
+      if (from.offset_bytes != 0 || to == static_cast<std::ptrdiff_t>(writer.outputs.size())) return shared;
+      shared.in_place.emplace_back(static_cast<int32_t>(i), static_cast<int32_t>(to));
+    }
+    shared.kind = SharedMemory::Kind::kExactly;
+    return shared;
+  }
+
+  void find_shared_memory(PlanOutput& output) const {
+    if (output.first_write == kAtEnd) return;
+    for (size_t i = 0; i < plan_->inputs.size(); ++i)
+      output.shared.push_back(shared_memory(output, static_cast<int32_t>(i)));
   }
 
   const BoundPlaces& bound_;

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "device/place.h"
+#include "plan/regions.h"
 #include "plan/views.h"
 
 namespace tenon {
@@ -243,7 +244,8 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
 
 void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-    if (kernels[n] == nullptr) continue;
+    // What an EP compiled says so for the shapes of a run, and is asked when it matters (SharedMemory).
+    if (kernels[n] == nullptr || is_region(graph_.nodes[n])) continue;
     const Node& node = graph_.nodes[n];
     bool found = false;
     for (size_t output = 0; !found && output < node.outputs.size(); ++output) {

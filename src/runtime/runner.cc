@@ -156,20 +156,32 @@ Status Runner::check_outputs_apart(const Plan& plan) const {
   return {};
 }
 
+namespace {
+
+// A kernel is asked when its output lies over its input, and not before: a device's may have to be compiled for that.
+bool runs_in_place(const Plan& plan, const PlanOutput& output, const SharedMemory& shared) {
+  const Kernel& kernel = *plan.steps[static_cast<size_t>(output.first_write)].kernel;
+  return std::all_of(shared.in_place.begin(), shared.in_place.end(), [&](const std::pair<int32_t, int32_t>& pair) {
+    return kernel.may_run_in_place(static_cast<size_t>(pair.first), static_cast<size_t>(pair.second));
+  });
+}
+
+}  // namespace
+
 const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& output,
                                           std::span<void* const> inputs) const {
   const void* target = binding_.output_addresses[static_cast<size_t>(output.slot)];
   const size_t target_bytes = output.spec.size_bytes();
-  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+  // An output that is only copied to at the end is written after all steps, and shares what it likes.
+  for (size_t i = 0; i < output.shared.size(); ++i) {
     const PlanInput& input = plan.inputs[i];
-    // An output that is only copied to at the end is written after all steps.
-    // A stream may read later than the order of the steps says.
-    if (input.last_read == kNever || (input.last_read < output.first_write && !plan.asynchronous)) continue;
-    if (!ranges_overlap(inputs[i], extent(input.place, input.spec.size_bytes()), target,
+    const SharedMemory& shared = output.shared[i];
+    if (shared.kind == SharedMemory::Kind::kAnything ||
+        !ranges_overlap(inputs[i], extent(input.place, input.spec.size_bytes()), target,
                         extent(output.place, target_bytes)))
       continue;
     const bool same = inputs[i] == target && input.spec.size_bytes() == target_bytes;
-    if (same && output.overlap_safe.first == static_cast<int32_t>(i)) continue;
+    if (same && shared.kind == SharedMemory::Kind::kExactly && runs_in_place(plan, output, shared)) continue;
     return &input;
   }
   return nullptr;

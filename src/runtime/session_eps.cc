@@ -152,6 +152,21 @@ Status SessionImpl::choose_graph_capture() {
   return {};
 }
 
+// Another device of a session's EP may hold what the caller binds: it is copied, by the EP's data transfer.
+void SessionImpl::add_neighbours() {
+  for (const EpChoice& choice : options_.eps) {
+    if (choice.ep_name == kCpuEpName) continue;
+    const Result<std::shared_ptr<EpFactory>> found = EpRegistry::instance().find(choice.ep_name);
+    if (!found.ok()) continue;  // its library has been unregistered meanwhile, and only our own providers are left
+    const std::shared_ptr<EpFactory>& factory = *found;
+    for (size_t device = 0; factory->devices().size() > 1 && device < factory->devices().size(); ++device) {
+      for (auto& allocator : factory->shared_allocators(device)) {
+        if (allocator != nullptr) places_.add_neighbour(std::move(allocator));
+      }
+    }
+  }
+}
+
 // What has no regions never runs, and needs no stream.
 Status SessionImpl::make_place_table(std::span<const Region> regions, const Partition& partition) {
   auto streams = std::make_unique<RunStreams>(device_providers_.size());
@@ -168,6 +183,7 @@ Status SessionImpl::make_place_table(std::span<const Region> regions, const Part
     places_.add(*device_providers_[i], has_stream);
   }
   idle_streams_.lock()->push_back(std::move(streams));
+  add_neighbours();
   for (const MemoryPlace& place : places_.places) {
     if (place.alignment > 0) alignments_.push_back(place.alignment);
   }

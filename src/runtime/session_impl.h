@@ -121,6 +121,7 @@ struct SessionImpl final : public Session {
   Status partition();
   Status choose_graph_capture();
   Status make_place_table(std::span<const Region> regions, const Partition& partition);
+  void add_neighbours();
   void describe_assignments(const Partition& partition);
   Status check_nodes() const;
   // The bodies that the host runs for other EPs go through the passes too.

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/testing.h"
 #include "fake_device.h"
 #include "onnx_builder.h"
@@ -172,6 +174,74 @@ TEST(UnfinishedRuns, HaveMemoryOfTheirOwnByStream) {
     EXPECT_THAT(values_of(on_host(b.y)), ElementsAre(-4, -5, -6));
     EXPECT_THAT(values_of(on_host(c.y)), ElementsAre(-7, -8, -9));
   }
+}
+
+// S3.2: a kernel that says that it runs in place does, though it is queued; one that does not say so is not trusted,
+// and its result copied.
+TEST(BoundOverEachOther, TheKernelDecidesIfAnOutputMayBeItsInput) {
+  for (const bool in_place_kernel : {true, false}) {
+    FakeDevice device({.in_place = in_place_kernel});
+    OnDevice runs(chain(1).load(device.session_options()).value(), device, {1, 2, 3});
+    ASSERT_THAT(runs.binding.bind_output("y", runs.x), is_ok());
+    RunReport report;
+    ASSERT_THAT(runs.session->run(runs.binding, {.report = &report}), is_ok());
+    EXPECT_THAT(values_of(on_host(runs.x)), ElementsAre(-1, -2, -3));
+    ASSERT_EQ(report.copies.records.size(), in_place_kernel ? 0u : 1u);
+    if (!in_place_kernel) {
+      EXPECT_EQ(report.copies.records[0].reason, CopyReason::kOverlap);
+    }
+  }
+}
+
+// A part of the input is no place for any kernel's output.
+TEST(BoundOverEachOther, APartialOverlapIsCopied) {
+  FakeDevice device({.in_place = true});
+  OnDevice runs(chain(1).load(device.session_options()).value(), device, {1, 2, 3});
+  const Tensor whole = in_place(*runs.session, floats({4}, {1, 2, 3, 4}), device.place());
+  const auto part = [&](int from) {
+    return Tensor::view(DataType::kFloat, {3}, static_cast<float*>(whole.data()) + from, 12, whole.owner(),
+                        whole.place())
+        .value();
+  };
+  ASSERT_THAT(runs.binding.bind_input("x", part(0)), is_ok());
+  ASSERT_THAT(runs.binding.bind_output("y", part(1)), is_ok());
+  RunReport report;
+  ASSERT_THAT(runs.session->run(runs.binding, {.report = &report}), is_ok());
+  EXPECT_THAT(values_of(on_host(whole)), ElementsAre(1, -1, -2, -3));
+  ASSERT_EQ(report.copies.records.size(), 1u);
+  EXPECT_EQ(report.copies.records[0].reason, CopyReason::kOverlap);
+}
+
+// What has read the input is over, in the order of the one stream, when the last kernel writes the output.
+TEST(BoundOverEachOther, AnEarlierKernelsInputMayBeWrittenByALaterOne) {
+  FakeDevice device({.fuse = false});
+  SessionOptions options = device.session_options();
+  options.disallow_copies = true;
+  OnDevice runs(chain(3).load(options).value(), device, {1, 2, 3});
+  ASSERT_THAT(runs.binding.bind_output("y", runs.x), is_ok());
+  ASSERT_THAT(runs.session->run(runs.binding), is_ok());
+  EXPECT_THAT(values_of(on_host(runs.x)), ElementsAre(-1, -2, -3));
+}
+
+// Two streams know no order: the input is read on one, and the output copied over it by the other.
+TEST(BoundOverEachOther, StreamsOfTwoEpsAreNotOrdered) {
+  FakeDevice first({.name = "FirstEP", .ops = {"Neg"}});
+  FakeDevice second({.name = "SecondEP", .device_id = 1, .ops = {"Mul"}});
+  SessionOptions options = first.session_options();
+  options.eps.push_back({.ep_name = "SecondEP"});
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {3}).output("y", DataType::kFloat, {3});
+  model.node(OnnxNode("Neg", {"x"}, {"a"})).node(OnnxNode("Mul", {"a", "a"}, {"y"}));
+  const auto session = model.load(options).value();
+  Binding binding = session->make_binding().value();
+  const Tensor x = floats({3}, {1, 2, 3});
+  ASSERT_THAT(binding.bind_input("x", x), is_ok());
+  ASSERT_THAT(binding.bind_output("y", x), is_ok());
+  RunReport report;
+  ASSERT_THAT(session->run(binding, {.report = &report}), is_ok());
+  EXPECT_THAT(values_of(x), ElementsAre(1, 4, 9));
+  EXPECT_TRUE(std::any_of(report.copies.records.begin(), report.copies.records.end(),
+                          [](const CopyRecord& copy) { return copy.reason == CopyReason::kOverlap; }));
 }
 
 // The same with the EP's own stream: later runs are queued behind, and a run that waits waits for all of them.

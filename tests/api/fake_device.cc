@@ -248,11 +248,12 @@ class FakeTransfer final : public DataTransfer {
 // Runs a body of float nodes (and NonZero alone), one after the other.
 class FakeKernel final : public Kernel {
  public:
-  FakeKernel(Graph body, const KernelNode& node) : body_(std::move(body)) {
+  FakeKernel(Graph body, const KernelNode& node, bool in_place) : body_(std::move(body)), in_place_(in_place) {
     for (const TensorSpec& spec : node.inputs) inputs_.push_back(spec);
     for (const TensorSpec& spec : node.outputs) outputs_.push_back(spec);
   }
   std::string_view name() const override { return "fake kernel"; }
+  bool may_run_in_place(size_t, size_t) const override { return in_place_; }
 
   Status run(KernelContext& context) const override {
     TENON_FAULT_POINT("fake kernel");
@@ -323,6 +324,7 @@ class FakeKernel final : public Kernel {
   }
 
   Graph body_;
+  const bool in_place_;
   std::vector<TensorSpec> inputs_, outputs_;
 };
 
@@ -375,7 +377,7 @@ class FakeProvider final : public DeviceProvider {
     TENON_FAULT_POINT("fake create kernel");
     ++counts_->kernels;
     const auto region = static_cast<int32_t>(node.node->int_or("region", -1));
-    return std::unique_ptr<Kernel>(std::make_unique<FakeKernel>(bodies_.at(region), node));
+    return std::unique_ptr<Kernel>(std::make_unique<FakeKernel>(bodies_.at(region), node, options_.in_place));
   }
   Result<std::unique_ptr<DeviceStream>> create_stream() override {
     TENON_FAULT_POINT("fake create stream");

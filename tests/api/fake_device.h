@@ -28,6 +28,7 @@ struct FakeOptions {
   bool handles = false;    // its DEFAULT memory gives handles, which lie side by side and are no addresses
   uint32_t alignment = 0;  // that its DEFAULT memory has and asks for
   bool drop_constants = false;
+  bool in_place = false;       // its kernels may write over what they read
   bool stages_copies = false;  // copies of host memory read it when they are enqueued
   // Fences that the EP takes from the host: it waits when a run starts, and signals when it ends.
   std::function<bool(const Fence&)> takes_fence = {};

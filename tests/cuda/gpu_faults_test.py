@@ -173,6 +173,16 @@ HOSTS = [os.environ["TENON_LIBRARY"],
          *map(str, (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*"))]
 
 
+# Every call of the C ABI after it, and the end of the process, with everything released before or not.
+@pytest.mark.parametrize("end", ["released", "live"])
+@pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
+def test_no_call_after_a_kernel_fault_hangs_or_ends_the_process(host, end):
+    done = subprocess.run([os.environ["TENON_KERNEL_FAULT"], host, os.environ["TENON_CUDA_PLUGIN"], end],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert done.stdout.endswith("0 complaints\n")
+
+
 # A Vulkan program signals late, or is killed while CUDA waits for it.
 @pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
 def test_a_vulkan_program_that_is_killed_hangs_nobody(host):

@@ -214,8 +214,9 @@ class Frames {
   Status signal_elsewhere(uint64_t value) {
     return answer(host_.interop().SignalSemaphore(importer_.get(), semaphore_.get(), elsewhere_.get(), value));
   }
-  Result<Owned<OrtSession>> make_session() {
-    return host_.create_session(test::chain_model({"Relu", "Neg", "Relu", "Neg"}, {kCount}));
+  Result<Owned<OrtSession>> make_session(const char* load_timeout_ms = "300") {
+    return host_.create_session(test::chain_model({"Relu", "Neg", "Relu", "Neg"}, {kCount}),
+                                {{"load_timeout_ms", load_timeout_ms}});
   }
 
   // From host memory to host memory; on our stream, or on one of the run's own.
@@ -302,6 +303,15 @@ Status scenario(Host& host, Foreign& foreign, Ending ending) {
     const Status status = frames.run(waiting.get(), false, 0);
     expect(status.ok(),
            format("so does the same one on a stream of its own: {} ms {}", watch.elapsed_ms(), status.to_string()));
+  }
+  {
+    // The driver loads no code while a stream waits.
+    Watchdog watch("a new session");
+    const auto fresh = frames.make_session();
+    const std::string why = fresh.status().message();
+    expect(!fresh.ok() && why.find("waits for value 1") != std::string::npos &&
+               why.find("load_timeout_ms") != std::string::npos && watch.elapsed_ms() >= kTimeoutMs / 2,
+           format("a new session is refused after {} ms: {}", watch.elapsed_ms(), fresh.status().to_string()));
   }
   if (ending != Ending::kNever) {
     Watchdog watch("the run after the signal");

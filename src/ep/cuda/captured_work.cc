@@ -155,7 +155,10 @@ Status CapturedWork::launch(WorkFences& fences) {
     TENON_CUDA_TRY(device_->driver(), GraphLaunch, fenced->exec, fences.stream->native());
     return Status();
   };
-  TENON_TRY(fences.waits.empty() ? launched() : fences.memory->queue_wait(*fences.stream, launched));
+  TENON_TRY(fences.waits.empty()
+                ? launched()
+                : fences.memory->queue_wait(
+                      *fences.stream, fences.waits.back().semaphore->awaited(fences.waits.back().value), launched));
   fences.waits.clear();
   fences.signals.clear();
   return Status();

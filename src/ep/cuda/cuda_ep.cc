@@ -34,6 +34,7 @@ Status CudaEp::get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* supp
 
 Result<std::unique_ptr<plugin::CompiledNode>> CudaEp::compile(const OrtGraph* graph, const OrtNode* fused_node,
                                                               OrtNode**) {
+  TENON_TRY_CONTEXT(session_->until_code_loads(), "while compiling a part of the model");
   return compiler_->compile(graph, fused_node);
 }
 

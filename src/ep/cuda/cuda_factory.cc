@@ -9,6 +9,7 @@
 #include "ep/cuda/cuda_plugin_objects.h"
 #include "ep/cuda/graphics_interop.h"
 #include "ep/cuda/lap.h"
+#include "ep/kit/in_place.h"
 #include "ep/kit/run_fences.h"
 #include "interop/external_handle.h"
 
@@ -141,7 +142,8 @@ Result<std::vector<plugin::DeviceOffer>> CudaFactory::offer_devices(std::span<co
                                    {"cuda_compute_capability",
                                     tenon::format("{}.{}", info.compute_capability / 10, info.compute_capability % 10)},
                                    {"cuda_device_uuid", uuid_text(uuid)},
-                                   {kRunFencesKey, "1"}},
+                                   {kRunFencesKey, "1"},
+                                   {kInPlaceKey, "1"}},
                       .allocators = {device.device_memory.get(), device.pinned_memory.get()}});
   }
   return offers;
@@ -167,6 +169,7 @@ Result<std::unique_ptr<plugin::Ep>> CudaFactory::create_ep(const plugin::EpReque
   TENON_TRY_ASSIGN(auto session, CudaSession::create(host(), std::move(memory), std::move(options), request.logger));
   std::unique_ptr<RegionCompiler> compiler;
   if (compiler_) {
+    TENON_TRY_CONTEXT(session->until_code_loads(), "while making a session");
     TENON_TRY_ASSIGN(compiler, compiler_(session));
   }
   TENON_TRY_ASSIGN(auto ep, CudaEp::create(*this, std::move(session), std::move(compiler)));

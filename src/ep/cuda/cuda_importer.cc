@@ -40,6 +40,7 @@ Result<std::shared_ptr<SemaphoreImport>> SemaphoreImport::import(std::shared_ptr
     copy = std::move(*duplicated);
     descriptor.type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD;
     descriptor.handle.fd = copy.fd();
+    import->name_ = std::make_shared<const std::string>(format("Vulkan timeline that came as fd {}", fd));
   } else {
     TENON_INVALID_IF(native_handle == nullptr, "native_handle is null; semaphore type {} takes an NT handle.",
                      static_cast<int>(type));
@@ -47,6 +48,9 @@ Result<std::shared_ptr<SemaphoreImport>> SemaphoreImport::import(std::shared_ptr
                           ? CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE
                           : CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32;
     descriptor.handle.win32.handle = native_handle;
+    import->name_ = std::make_shared<const std::string>(format(
+        "{} that came as handle {:#x}", type == ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE ? "D3D12 fence" : "Vulkan timeline",
+        reinterpret_cast<uintptr_t>(native_handle)));
   }
   TENON_FAULT_POINT("cuImportExternalSemaphore");
   TENON_TRY(import_status(device.driver(), device.driver().ImportExternalSemaphore(&import->semaphore_, &descriptor),
@@ -65,7 +69,7 @@ SemaphoreImport::~SemaphoreImport() {
 
 Status SemaphoreImport::wait(const CudaStream& stream, uint64_t value) const {
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*memory_->device()));
-  return memory_->queue_wait(stream, [&]() -> Status {
+  return memory_->queue_wait(stream, awaited(value), [&]() -> Status {
     CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS parameters{};
     parameters.params.fence.value = value;
     TENON_CUDA_TRY(memory_->device()->driver(), WaitExternalSemaphoresAsync, &semaphore_, &parameters, 1,

@@ -20,6 +20,8 @@ class SemaphoreImport {
 
   CUexternalSemaphore native() const { return semaphore_; }
   const std::shared_ptr<CudaMemory>& memory() const { return memory_; }
+  // A value of it, for CudaMemory::queue_wait.
+  CudaMemory::Awaited awaited(uint64_t value) const { return {name_, value}; }
   // Queued; both return before the value is reached.
   Status wait(const CudaStream& stream, uint64_t value) const;
   Status signal(const CudaStream& stream, uint64_t value) const;
@@ -27,6 +29,7 @@ class SemaphoreImport {
  private:
   explicit SemaphoreImport(std::shared_ptr<CudaMemory> memory) : memory_(std::move(memory)) {}
   const std::shared_ptr<CudaMemory> memory_;
+  std::shared_ptr<const std::string> name_;
   CUexternalSemaphore semaphore_ = nullptr;
 };
 

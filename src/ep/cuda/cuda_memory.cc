@@ -267,19 +267,41 @@ void CudaMemory::free_pinned(void* memory) {
   block.reset();
 }
 
-Status CudaMemory::queue_wait(const CudaStream& stream, const std::function<Status()>& wait) {
+Status CudaMemory::queue_wait(const CudaStream& stream, Awaited awaited, const std::function<Status()>& wait) {
   auto waits = waits_.lock();
   TENON_TRY(wait());
   const auto known =
       std::find_if(waits->begin(), waits->end(), [&](const Waiting& one) { return one.stream.get() == &stream; });
   if (known != waits->end()) {
     known->behind.reset();
+    known->awaited = std::move(awaited);
     return Status();
   }
   // Another stream comes: those that only this list holds may go.
   std::erase_if(*waits, [](const Waiting& one) { return one.stream.use_count() == 1 && one.stream->idle(); });
-  waits->push_back({.stream = stream.shared_from_this()});
+  waits->push_back({.stream = stream.shared_from_this(), .behind = {}, .awaited = std::move(awaited)});
   return Status();
+}
+
+Status CudaMemory::until_nobody_waits(const Deadline& deadline) const {
+  constexpr auto kLongestNap = std::chrono::microseconds(1000);
+  auto nap = std::chrono::microseconds(50);
+  for (;;) {
+    Awaited awaited;
+    {
+      auto waits = waits_.lock();
+      std::erase_if(*waits, passed);
+      if (waits->empty()) return Status();
+      awaited = waits->front().awaited;
+    }
+    if (deadline.passed())
+      return cancelled(
+          "A stream of CUDA device {} waits for value {} of the {}, which nobody has signalled, and the driver loads "
+          "code only when none waits.",
+          device_->ordinal(), awaited.value, *awaited.timeline);
+    std::this_thread::sleep_for(nap);
+    nap = std::min(2 * nap, kLongestNap);
+  }
 }
 
 bool CudaMemory::passed(Waiting& waiting) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "ep/cuda/cuda_stream.h"
@@ -43,7 +44,15 @@ class CudaMemory {
   // Queues a wait for another API's timeline: `wait` is the driver's call. All of them come by here, because some of
   // the driver's releases hold its locks until no queued work is left, and whoever is to signal would wait for those
   // locks.
-  Status queue_wait(const CudaStream& stream, const std::function<Status()>& wait);
+  struct Awaited {
+    std::shared_ptr<const std::string> timeline;  // its name for messages
+    uint64_t value = 0;
+  };
+  Status queue_wait(const CudaStream& stream, Awaited awaited, const std::function<Status()>& wait);
+  // Returns when no stream waits for another API. What loads code comes behind it: the driver loads it only when
+  // nothing waits, and until then keeps the thread, and its locks. Errors: kCancelled after the deadline, naming what
+  // is waited for; nobody has hung by then.
+  Status until_nobody_waits(const Deadline& deadline) const;
   // Releases something of the driver's as soon as every stream has passed what is queued now and none waits for another
   // API: at once where that is so, else with a later call. `release` runs with the device's context current.
   void when_unused(std::function<void(const CudaDriver&)> release);
@@ -105,6 +114,7 @@ class CudaMemory {
   struct Waiting {
     std::shared_ptr<const CudaStream> stream;
     std::optional<uint64_t> behind;  // a point after its last wait
+    Awaited awaited;                 // by that
   };
   static bool passed(Waiting& waiting);
   mutable Guarded<std::vector<Waiting>> waits_;

@@ -42,6 +42,10 @@ class CudaMemoryTest : public ::testing::Test {
               CUDA_SUCCESS);
   }
 
+  static CudaMemory::Awaited timeline_at(uint64_t value) {
+    return {std::make_shared<const std::string>("timeline of a test"), value};
+  }
+
   std::shared_ptr<CudaMemory> memory_;
 };
 
@@ -195,7 +199,7 @@ TEST_F(CudaMemoryTest, TheUsersStreamMayGoBeforeItsTensors) {
   const auto memory = session->device_memory();
   auto* const gate = new fake::Gate(*stream);
   const float value = 7;
-  ASSERT_THAT(memory_->queue_wait(*stream, [] { return Status(); }), is_ok());
+  ASSERT_THAT(memory_->queue_wait(*stream, timeline_at(1), [] { return Status(); }), is_ok());
   copy(tagged, &value, sizeof(value), *stream);
   session = nullptr;
   ASSERT_EQ(fake::driver().StreamDestroy(native), CUDA_SUCCESS);
@@ -457,7 +461,7 @@ TEST_F(CudaMemoryTest, WhatTheDriverWouldHoldUpIsReleasedWhenNobodyWaits) {
   EXPECT_EQ(released, 2);
   const auto stream = make_stream();
   fake::Gate gate(*stream);
-  ASSERT_THAT(memory_->queue_wait(*stream, [] { return Status(); }), is_ok());
+  ASSERT_THAT(memory_->queue_wait(*stream, timeline_at(1), [] { return Status(); }), is_ok());
   memory_->release_when_nobody_waits(make());
   memory_->collect();
   EXPECT_EQ(released, 2);
@@ -465,6 +469,25 @@ TEST_F(CudaMemoryTest, WhatTheDriverWouldHoldUpIsReleasedWhenNobodyWaits) {
   ASSERT_THAT(stream->synchronize(), is_ok());
   for (int i = 0; i < 1000 && released < 4; ++i) memory_->collect();
   EXPECT_EQ(released, 4);
+}
+
+// What loads code waits for others' waits, and no longer than it may: the message names the latest value of a stream.
+TEST_F(CudaMemoryTest, WaitingForOthersWaitsEndsAtTheDeadline) {
+  const Deadline soon = Deadline::after(20'000'000);
+  EXPECT_THAT(memory_->until_nobody_waits(soon), is_ok());
+  const auto stream = make_stream();
+  fake::Gate gate(*stream);
+  for (uint64_t value : {6, 7})
+    ASSERT_THAT(memory_->queue_wait(*stream, timeline_at(value), [] { return Status(); }), is_ok());
+  EXPECT_THAT(memory_->until_nobody_waits(Deadline::after(20'000'000)),
+              has_status(StatusCode::kCancelled, HasSubstr("waits for value 7 of the timeline of a test")));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    gate.open();
+  });
+  EXPECT_THAT(memory_->until_nobody_waits(Deadline::after(-1)), is_ok());
+  opener.join();
+  EXPECT_TRUE(stream->idle());
 }
 
 // A stream that is released while it waits for what never comes keeps neither the release nor the device's end waiting.

@@ -21,6 +21,7 @@ constexpr plugin::OptionRow kRows[] = {
     {"prefer_nhwc", OptionKind::kFlag, "0"},  // read, and that is all: it is so anyway
     {"cudnn_conv_algo_search", OptionKind::kChoice, "EXHAUSTIVE", "EXHAUSTIVE|HEURISTIC|DEFAULT"},
     {"algorithm_cache", OptionKind::kText, ""},
+    {"load_timeout_ms", OptionKind::kInteger, "10000", "", 0, INT32_MAX},
 };
 
 // CUDA's names for its default streams, as a stream's value: neither the null stream nor the legacy one can be
@@ -79,6 +80,7 @@ Result<CudaOptions> CudaOptions::parse(std::span<const std::string_view> prefixe
   options.tf32 = values.flag("use_tf32");
   options.conv_search = values.text("cudnn_conv_algo_search");
   options.algorithm_cache = values.text("algorithm_cache");
+  options.load_timeout_ms = values.integer("load_timeout_ms");
   return options;
 }
 

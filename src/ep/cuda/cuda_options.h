@@ -40,6 +40,9 @@ struct CudaOptions {
   // Where chosen algorithms persist; "": in memory only.
   std::string algorithm_cache;
 
+  // How long making the session, or a plan for new shapes, may wait for fences that nobody has signalled; 0: for ever.
+  int64_t load_timeout_ms = 10'000;
+
   // The rows, for whoever lists them.
   static std::span<const plugin::OptionRow> rows();
   // From a session's config entries; `prefixes` as for plugin::OptionValues::parse. Errors: kInvalidArgument names the

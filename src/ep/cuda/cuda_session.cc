@@ -11,6 +11,16 @@ constexpr size_t kKeptScratchBytes = size_t{256} << 20;
 
 }  // namespace
 
+Status until_code_loads(const CudaMemory& memory, int64_t timeout_ms) {
+  const RunSettings run = this_run();
+  const bool in_run = !run.deadline.never();
+  constexpr int64_t kNsAMs = 1'000'000;
+  const Deadline deadline = in_run ? run.deadline : Deadline::after(timeout_ms > 0 ? timeout_ms * kNsAMs : -1);
+  TENON_TRY_CONTEXT(memory.until_nobody_waits(deadline), "after {} ms ({})", in_run ? run.timeout_ms : timeout_ms,
+                    in_run ? "tenon.timeout_ms" : "option load_timeout_ms; 0 waits for ever");
+  return Status();
+}
+
 Result<std::shared_ptr<CudaSession>> CudaSession::create(const plugin::HostApi& host,
                                                          std::shared_ptr<CudaMemory> memory, CudaOptions options,
                                                          const OrtLogger* logger) {

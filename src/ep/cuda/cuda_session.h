@@ -23,6 +23,9 @@ struct CallStream {
   bool synchronous = false;  // the host gave none: the call waits for its work before it returns
 };
 
+// `timeout_ms`: the option load_timeout_ms of a session.
+Status until_code_loads(const CudaMemory& memory, int64_t timeout_ms);
+
 class CudaSession {
  public:
   static Result<std::shared_ptr<CudaSession>> create(const plugin::HostApi& host, std::shared_ptr<CudaMemory> memory,
@@ -54,6 +57,9 @@ class CudaSession {
   Status synchronize();
   // A stream for the host: the unified one, or a new one.
   Result<std::shared_ptr<CudaStream>> make_stream();
+  // What makes the driver load code comes behind it: CudaMemory::until_nobody_waits within the run's deadline, or the
+  // session's where there is none.
+  Status until_code_loads() const { return cuda::until_code_loads(*memory_, options_.load_timeout_ms); }
   // Copies between host and device, queued on the call's stream or on the copy stream in its order (S4.2).
   Status copy(const plugin::TensorArgument& src, const plugin::TensorArgument& dst, void* stream_handle);
   void log(OrtLoggingLevel level, const std::string& message) const { host_.log(logger_, level, message); }

@@ -1,12 +1,30 @@
 #include "ep/kit/plugin_ep.h"
 
+#include <optional>
+#include <vector>
+
 namespace tenon::plugin {
 
-CompiledNode::CompiledNode(const HostApi& host) : OrtNodeComputeInfo{}, host_(host) {
-  ort_version_supported = host.version();
-  OrtNodeComputeInfo::CreateState = [](OrtNodeComputeInfo* table, OrtNodeComputeContext*,
-                                       void** state) noexcept -> OrtStatus* {
-    auto& node = *static_cast<CompiledNode*>(table);
+namespace {
+
+// A shape as the host passes it; none where it is no shape.
+std::optional<Shape> shape_of(const int64_t* dims, size_t rank) {
+  Shape shape;
+  if (rank > static_cast<size_t>(Shape::kMaxRank) || (rank > 0 && dims == nullptr)) return std::nullopt;
+  for (size_t d = 0; d < rank; ++d) shape.push_back(dims[d]);
+  return shape;
+}
+
+}  // namespace
+
+CompiledNode& CompiledNode::of(OrtNodeComputeInfo* table) {
+  return *static_cast<CompiledNode*>(reinterpret_cast<InPlaceComputeInfo*>(table));
+}
+
+CompiledNode::CompiledNode(const HostApi& host) : InPlaceComputeInfo{}, host_(host) {
+  info.ort_version_supported = host.version();
+  info.CreateState = [](OrtNodeComputeInfo* table, OrtNodeComputeContext*, void** state) noexcept -> OrtStatus* {
+    CompiledNode& node = of(table);
     return node.host_.guarded([&]() -> Status {
       TENON_INVALID_IF(state == nullptr, "The result pointer of CreateState is null.");
       *state = nullptr;
@@ -15,23 +33,36 @@ CompiledNode::CompiledNode(const HostApi& host) : OrtNodeComputeInfo{}, host_(ho
       return Status();
     });
   };
-  OrtNodeComputeInfo::Compute = [](OrtNodeComputeInfo* table, void* state,
-                                   OrtKernelContext* context) noexcept -> OrtStatus* {
-    auto& node = *static_cast<CompiledNode*>(table);
+  info.Compute = [](OrtNodeComputeInfo* table, void* state, OrtKernelContext* context) noexcept -> OrtStatus* {
+    CompiledNode& node = of(table);
     return node.host_.guarded([&]() -> Status {
       TENON_INVALID_IF(state == nullptr || context == nullptr, "Compute gets no state or no kernel context.");
       return node.compute(*static_cast<ComputeState*>(state), context);
     });
   };
-  OrtNodeComputeInfo::ReleaseState = [](OrtNodeComputeInfo*, void* state) noexcept {
-    delete static_cast<ComputeState*>(state);
+  info.ReleaseState = [](OrtNodeComputeInfo*, void* state) noexcept { delete static_cast<ComputeState*>(state); };
+  size_bytes = sizeof(InPlaceComputeInfo);
+  MayRunInPlace = [](OrtNodeComputeInfo* table, size_t input, size_t output, const int64_t* const* dims,
+                     const size_t* ranks, size_t count) noexcept -> int32_t {
+    if (table == nullptr || (count > 0 && (dims == nullptr || ranks == nullptr))) return 0;
+    try {
+      std::vector<Shape> inputs;
+      for (size_t i = 0; i < count; ++i) {
+        const std::optional<Shape> shape = shape_of(dims[i], ranks[i]);
+        if (!shape) return 0;
+        inputs.push_back(*shape);
+      }
+      return of(table).may_run_in_place(input, output, inputs) ? 1 : 0;
+    } catch (...) {
+      return 0;  // no memory: a copy is always right
+    }
   };
 }
 
-OrtNodeComputeInfo* CompiledNode::release_to_host(std::unique_ptr<CompiledNode> node) { return node.release(); }
+OrtNodeComputeInfo* CompiledNode::release_to_host(std::unique_ptr<CompiledNode> node) { return &node.release()->info; }
 
 std::unique_ptr<CompiledNode> CompiledNode::take_back(OrtNodeComputeInfo* node) {
-  return std::unique_ptr<CompiledNode>(static_cast<CompiledNode*>(node));
+  return std::unique_ptr<CompiledNode>(node != nullptr ? &of(node) : nullptr);
 }
 
 Ep::Ep(const HostApi& host, std::string name, Features features) : OrtEp{}, host_(host), name_(std::move(name)) {

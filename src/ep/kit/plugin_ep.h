@@ -6,8 +6,10 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
+#include "ep/kit/in_place.h"
 #include "ep/kit/plugin_memory.h"
 #include "ep/kit/plugin_profiler.h"
 #include "ep/kit/plugin_stream.h"
@@ -19,7 +21,7 @@ class ComputeState {
   virtual ~ComputeState() = default;
 };
 
-class CompiledNode : private OrtNodeComputeInfo {
+class CompiledNode : private InPlaceComputeInfo {
  public:
   explicit CompiledNode(const HostApi& host);
   virtual ~CompiledNode() = default;
@@ -32,9 +34,15 @@ class CompiledNode : private OrtNodeComputeInfo {
  protected:
   virtual Result<std::unique_ptr<ComputeState>> create_state() = 0;
   virtual Status compute(ComputeState& state, OrtKernelContext* context) = 0;
+  // in_place.h; asked only by a host that knows it. `inputs`: the shapes of the node's inputs.
+  virtual bool may_run_in_place(size_t input, size_t output, std::span<const Shape> inputs) {
+    (void)input, (void)output, (void)inputs;
+    return false;
+  }
   const HostApi& host() const { return host_; }
 
  private:
+  static CompiledNode& of(OrtNodeComputeInfo* table);
   const HostApi host_;
 };
 

@@ -366,6 +366,16 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
       kThreads, count, index, body, type, vector, vector, element, type, vector,
       address(loops.strides[0], kernel.offset));
   GeneratedKernel generated{.name = hash_name("map", signature + text)};
+  // A thread reads of such an operand what it writes, and nothing else.
+  at = 1;
+  for (const GeneratedLeaf& leaf : kernel.leaves) {
+    generated.in_place.push_back(!leaf.gathered && leaf.begin.empty() && leaf.offset == kernel.offset &&
+                                 loops.strides[at] == loops.strides[0] &&
+                                 data_type_bits(leaf.type) == data_type_bits(kernel.type));
+    at += leaf.gathered ? 2 : 1;
+  }
+  for (const GeneratedLeaf& leaf : kernel.leaves)
+    if (leaf.gathered) generated.in_place.push_back(false);
   generated.source =
       format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
   generated.threads = kThreads;

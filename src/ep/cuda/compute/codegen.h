@@ -58,6 +58,7 @@ struct GeneratedKernel {
   std::string name;    // from the text
   std::string source;  // one extern "C" __global__ function; parameters are leaves, then indices, then the output
   unsigned blocks = 0, threads = 0;
+  std::vector<bool> in_place;  // by parameter before the output: it may be the output's memory
 };
 
 // What every compiled text begins with: conversions without any header of the toolkit.

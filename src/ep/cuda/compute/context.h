@@ -32,6 +32,8 @@ struct ComputeOptions {
   // Gets plans and contexts that nobody uses any more, and lets go of them when the driver holds nobody up who does;
   // empty: that is at once.
   std::function<void(std::shared_ptr<void>)> release_later;
+  // Asked before a plan is made, whose kernels the driver loads; empty: that is always right.
+  std::function<Status()> before_loading;
 };
 
 // A block of device memory that goes back when its holder does.

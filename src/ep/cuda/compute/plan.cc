@@ -313,16 +313,25 @@ void ComputeRegion::drop_constants() {
 
 Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> inputs) {
   std::shared_ptr<ComputePlan> evicted;  // its end may wait for its work: after the lock
+  const auto find = [&](State& state) -> std::shared_ptr<ComputePlan> {
+    const auto found = std::find_if(state.plans.begin(), state.plans.end(), [&](const Entry& entry) {
+      return std::equal(entry.shapes.begin(), entry.shapes.end(), inputs.begin(), inputs.end());
+    });
+    if (found == state.plans.end()) return nullptr;
+    found->used = ++state.clock;
+    return found->plan;
+  };
+  {
+    auto state = state_.lock();
+    if (auto known = find(*state)) return known;
+    TENON_INVALID_IF(state->dropped, "The region has fixed shapes, and its inputs now have others.");
+  }
+  // Without the lock: what is waited for may be a run of a plan that is there.
+  if (context_->options().before_loading)
+    TENON_TRY_CONTEXT(context_->options().before_loading(), "while making a plan for new shapes");
   // Held while a plan is made: whoever wants the same one then finds it.
   auto state = state_.lock();
-  const auto found = std::find_if(state->plans.begin(), state->plans.end(), [&](const Entry& entry) {
-    return std::equal(entry.shapes.begin(), entry.shapes.end(), inputs.begin(), inputs.end());
-  });
-  if (found != state->plans.end()) {
-    found->used = ++state->clock;
-    return found->plan;
-  }
-  TENON_INVALID_IF(state->dropped, "The region has fixed shapes, and its inputs now have others.");
+  if (auto known = find(*state)) return known;
   Lap lap;
   TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32));
   TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "ep/cuda/compute/claims.h"
 #include "ep/cuda/compute/graph_import.h"
+#include "ep/cuda/compute/in_place.h"
 #include "ep/cuda/compute/plan.h"
 #include "ep/cuda/lap.h"
 
@@ -39,6 +40,18 @@ class RegionNode final : public plugin::CompiledNode {
     session_->give_back(std::move(fences));
     TENON_TRY(std::move(queued));
     return stream.synchronous ? stream.stream->synchronize() : Status();
+  }
+
+  bool may_run_in_place(size_t input, size_t output, std::span<const Shape> inputs) override {
+    std::vector<Shape> shapes;
+    size_t argument = arguments_.size();
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i] >= inputs.size()) return false;
+      if (arguments_[i] == input) argument = i;
+      shapes.push_back(inputs[arguments_[i]]);
+    }
+    const Result<std::shared_ptr<ComputePlan>> plan = region_->plan(shapes);
+    return plan.ok() && cuda::may_run_in_place((*plan)->program(), argument, output);
   }
 
   Status queue(const plugin::KernelCall& call, WorkFences& fences) {
@@ -167,9 +180,14 @@ Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<Cud
                                            .graphs = options.cuda_graph.value_or(true),
                                            .capture_at_once = options.cuda_graph.value_or(false),
                                            .cache_file = options.algorithm_cache,
-                                           .release_later = [memory = session->memory()](std::shared_ptr<void> what) {
-                                             memory->release_when_nobody_waits(std::move(what));
-                                           }}));
+                                           .release_later =
+                                               [memory = session->memory()](std::shared_ptr<void> what) {
+                                                 memory->release_when_nobody_waits(std::move(what));
+                                               },
+                                           .before_loading =
+                                               [memory = session->memory(), timeout_ms = options.load_timeout_ms] {
+                                                 return until_code_loads(*memory, timeout_ms);
+                                               }}));
   return std::unique_ptr<RegionCompiler>(std::make_unique<Compiler>(std::move(session), std::move(context)));
 }
 

@@ -50,6 +50,8 @@ class ReluNode final : public plugin::CompiledNode {
     return stream.synchronous ? stream.stream->synchronize() : Status();
   }
 
+  bool may_run_in_place(size_t, size_t, std::span<const Shape>) override { return true; }
+
   struct Binding {
     void* src = nullptr;
     void* dst = nullptr;

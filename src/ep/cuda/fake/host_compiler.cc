@@ -1,5 +1,6 @@
 #include "ep/cuda/fake/host_compiler.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/guarded.h"
@@ -43,6 +44,14 @@ class HostNode final : public plugin::CompiledNode {
     TENON_TRY_ASSIGN(Program lowered, region_.lower_at(shapes, session_->options().tf32));
     TENON_TRY_ASSIGN(known, HostProgram::create(std::move(lowered)));
     return known;
+  }
+
+  bool may_run_in_place(size_t input, size_t output, std::span<const Shape> inputs) override {
+    std::vector<Shape> shapes;
+    for (size_t index : arguments_) shapes.push_back(inputs[index]);
+    const auto argument = std::find(arguments_.begin(), arguments_.end(), input) - arguments_.begin();
+    const auto made = program(shapes);
+    return made.ok() && (*made)->may_run_in_place(static_cast<size_t>(argument), output);
   }
 
   Status compute(plugin::ComputeState&, OrtKernelContext* context) override {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ep/cuda/compute/in_place.h"
 #include "ep/cuda/compute/program.h"
 
 namespace tenon::cuda::fake {
@@ -23,6 +24,7 @@ class HostProgram {
 
   const Shape& output_shape(size_t index) const { return program_.tensor(program_.outputs[index]).shape; }
   size_t outputs() const { return program_.outputs.size(); }
+  bool may_run_in_place(size_t input, size_t output) const { return cuda::may_run_in_place(program_, input, output); }
   void run(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs);
 
  private:
