@@ -164,22 +164,36 @@ def test_memory_by_handles_of_cuda_and_the_system(host):
     assert "the process that made the memory sees the results" in done.stdout
 
 
-OLD_DRIVER = """
+# Calls a function of the fake driver's FakeControl, by its place there, before the plugin is loaded.
+CONTROL = """
 import ctypes, sys
 driver = ctypes.CDLL("libcuda.so.1")
-table = (ctypes.c_void_p * 5).in_dll(driver, "tenon_fake_cuda_control")  # FakeControl, as far as show_version
-ctypes.CFUNCTYPE(None, ctypes.c_int)(table[4])(int(sys.argv[3]))
+table = (ctypes.c_void_p * 14).in_dll(driver, "tenon_fake_cuda_control")
+ctypes.CFUNCTYPE(None, ctypes.c_int)(table[int(sys.argv[3])])(int(sys.argv[4]))
 """ + LOAD
+SHOW_VERSION, SHOW_CAPABILITY = 4, 13
 
 
 # A driver that is too old is a reason, and no failure.
 @pytest.mark.parametrize("python", stock_pythons(), ids=lambda path: pathlib.Path(path).parent.parent.name)
 def test_over_an_old_driver_it_loads_and_says_why_it_offers_nothing(python):
-    done = run(python, "-c", OLD_DRIVER, PLUGIN, EP, "12040")
+    done = run(python, "-c", CONTROL, PLUGIN, EP, SHOW_VERSION, "12040")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
     reason = "The CUDA driver is for version 12.4; this plugin needs one for 13.0 or newer"
     assert f"{EP} offers no device: {reason}" in done.stderr
+
+
+# Nor is a GPU that is too old; a newer one than this build knows is a device.
+@pytest.mark.parametrize("capability, reason", [("75", "has compute capability 7.5; TenonCudaExecutionProvider needs 8.0"),
+                                                ("80", None), ("130", None)])
+def test_an_old_gpu_is_no_device(capability, reason):
+    done = run(stock_pythons()[0], "-c", CONTROL, PLUGIN, EP, SHOW_CAPABILITY, capability)
+    assert done.returncode == 0, done.stderr
+    if reason is None:
+        assert f"'cuda_compute_capability': '{capability[:-1]}.{capability[-1]}'" in done.stdout
+    else:
+        assert done.stdout.strip() == "[]" and reason in done.stderr
 
 
 def explain(model, *arguments, fake=True):

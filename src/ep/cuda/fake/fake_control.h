@@ -26,6 +26,8 @@ struct FakeControl {
   uint64_t (*nt_fence_value)(void* handle);
   void (*signal_nt_fence)(void* handle, uint64_t value);
   bool (*nt_is_open)(void* handle);
+  // Before the plugin looks for devices; else they are of 9.0: 75 is 7.5.
+  void (*show_capability)(int compute_capability);
 };
 
 inline constexpr const char* kFakeControl = "tenon_fake_cuda_control";

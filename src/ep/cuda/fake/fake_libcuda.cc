@@ -44,6 +44,11 @@ void show_version(int version) {
   fake::configure(config());
 }
 
+void show_capability(int compute_capability) {
+  config().compute_capability = compute_capability;
+  fake::configure(config());
+}
+
 void show_graphics() {
   config().graphics = true;
   fake::configure(config());
@@ -82,5 +87,6 @@ const fake::FakeControl tenon_fake_cuda_control = {&show_devices,
                                                    &make_nt_fence,
                                                    &nt_fence_value,
                                                    &signal_nt_fence,
-                                                   &fake::nt_is_open};
+                                                   &fake::nt_is_open,
+                                                   &show_capability};
 }
