@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,14 @@ float relu_input(int frame, int64_t index);
 void upload(std::byte* memory, int frame);
 // Empty, or the first element that is wrong.
 std::string read_back(const std::byte* memory, int frame);
+
+// Each way to share that the EP takes and this program can make.
+struct Exporters {
+  std::vector<std::unique_ptr<MemoryExporter>> memory;
+  std::vector<std::unique_ptr<SemaphoreExporter>> semaphores;
+  // Nothing where the EP has no importer or there is no such way; the check then says why it is skipped.
+  static std::optional<Exporters> of(Check& check);
+};
 
 class ReluSession {
  public:

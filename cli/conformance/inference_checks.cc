@@ -38,6 +38,14 @@ std::string read_back(const std::byte* memory, int frame) {
   return "";
 }
 
+std::optional<Exporters> Exporters::of(Check& check) {
+  if (check.importer() == nullptr) return std::nullopt;
+  Exporters all{.memory = check.memory_exporters(), .semaphores = check.semaphore_exporters()};
+  if (!all.memory.empty() && !all.semaphores.empty()) return all;
+  check.skip("The EP imports no memory or no semaphore that this program can make.");
+  return std::nullopt;
+}
+
 std::unique_ptr<ReluSession> ReluSession::create(Check& check) {
   std::unique_ptr<ReluSession> relu(new ReluSession(check));
   check.step("creating a session");
@@ -85,15 +93,12 @@ namespace {
 // S1.7, S1.8, S6.2: uploads by the other side, wait, Relu in place, signal, readback by the other side.
 void full_inference(Check& check) {
   constexpr int kFrames = 5;
-  if (check.importer() == nullptr) return;
-  const auto memory_exporters = check.memory_exporters();
-  const auto semaphore_exporters = check.semaphore_exporters();
-  if (memory_exporters.empty() || semaphore_exporters.empty())
-    return check.skip("The EP imports no memory or no semaphore that this program can make.");
+  const auto exporters = Exporters::of(check);
+  if (!exporters) return;
   auto session = ReluSession::create(check);
   if (session == nullptr) return;
-  for (const auto& memory_exporter : memory_exporters) {
-    for (const auto& semaphore_exporter : semaphore_exporters) {
+  for (const auto& memory_exporter : exporters->memory) {
+    for (const auto& semaphore_exporter : exporters->semaphores) {
       const std::string what = tenon::format("{}, {}", memory_exporter->name(), semaphore_exporter->name());
       check.step(what);
       auto memory = memory_exporter->make(kFrameBytes);
@@ -150,12 +155,9 @@ void full_inference(Check& check) {
 void queued_inference(Check& check) {
   constexpr int kFrames = 3;
   constexpr auto kPatience = std::chrono::seconds(5);
-  if (check.importer() == nullptr) return;
-  const auto memory_exporters = check.memory_exporters();
-  const auto semaphore_exporters = check.semaphore_exporters();
-  if (memory_exporters.empty() || semaphore_exporters.empty())
-    return check.skip("The EP imports no memory or no semaphore that this program can make.");
-  for (const auto& semaphore_exporter : semaphore_exporters) {
+  const auto exporters = Exporters::of(check);
+  if (!exporters) return;
+  for (const auto& semaphore_exporter : exporters->semaphores) {
     const std::string what = semaphore_exporter->name();
     check.step(what);
     auto session = ReluSession::create(check);
@@ -164,7 +166,7 @@ void queued_inference(Check& check) {
     std::vector<std::unique_ptr<SharedMemory>> memory;
     std::vector<Owned<OrtExternalMemoryHandle>> memory_handles;
     for (int frame = 0; frame < kFrames; ++frame) {
-      auto made = memory_exporters.front()->make(kFrameBytes);
+      auto made = exporters->memory.front()->make(kFrameBytes);
       if (!check.expect_ok(made.status(), what)) return;
       memory.push_back(*std::move(made));
       memory_handles.push_back(import_all(check, *memory.back()));

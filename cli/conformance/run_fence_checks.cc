@@ -105,17 +105,14 @@ void run_frames(Check& check, ReluSession& session, OrtSyncStream* stream, const
 // S1.5
 void run_with_fences(Check& check) {
   if (!check.host().is_tenon()) return check.skip("The host knows no fences of runs.");
-  if (check.importer() == nullptr) return;
-  const auto memory_exporters = check.memory_exporters();
-  const auto semaphore_exporters = check.semaphore_exporters();
-  if (memory_exporters.empty() || semaphore_exporters.empty())
-    return check.skip("The EP imports no memory or no semaphore that this program can make.");
+  const auto exporters = Exporters::of(check);
+  if (!exporters) return;
   auto session = ReluSession::create(check);
   if (session == nullptr) return;
-  for (const auto& semaphore_exporter : semaphore_exporters) {
+  for (const auto& semaphore_exporter : exporters->semaphores) {
     const auto stream = check.stream();
     Side side;
-    if (stream == nullptr || !open(check, *memory_exporters.front(), *semaphore_exporter, &side)) return;
+    if (stream == nullptr || !open(check, *exporters->memory.front(), *semaphore_exporter, &side)) return;
     run_frames(check, *session, stream.get(), semaphore_exporter->name(), side);
     check.expect_ok(check.host().wait_for(stream.get()), "The stream, after all frames");
   }
@@ -125,16 +122,13 @@ void run_with_fences(Check& check) {
 // promised is not signalled.
 void bad_fences(Check& check) {
   if (!check.host().is_tenon()) return check.skip("The host knows no fences of runs.");
-  if (check.importer() == nullptr) return;
-  const auto memory_exporters = check.memory_exporters();
-  const auto semaphore_exporters = check.semaphore_exporters();
-  if (memory_exporters.empty() || semaphore_exporters.empty())
-    return check.skip("The EP imports no memory or no semaphore that this program can make.");
+  const auto exporters = Exporters::of(check);
+  if (!exporters) return;
   auto session = ReluSession::create(check);
   const auto stream = check.stream();
   Side side;
   if (session == nullptr || stream == nullptr ||
-      !open(check, *memory_exporters.front(), *semaphore_exporters.front(), &side))
+      !open(check, *exporters->memory.front(), *exporters->semaphores.front(), &side))
     return;
   const std::string released = fence(side.handles[1].get(), 1);
   side.handles[1] = nullptr;

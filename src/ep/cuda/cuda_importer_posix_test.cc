@@ -99,8 +99,7 @@ TEST_F(CudaImporterTest, DmaBufsNeedADriverThatTakesThem) {
 }
 
 TEST_F(CudaImporterTest, ReleasedImportsOutliveTheQueuedWork) {
-  const auto stream = CudaStream::create(memory_->device()).value();
-  memory_->streams().add(stream);
+  const auto stream = make_stream();
   OwnedHandle fd = make_memfd(kSize);
   auto timeline = SharedTimeline::create("test").value();
   const int timeline_fd = ::fcntl(timeline->fd(), F_DUPFD_CLOEXEC, 0);
@@ -112,12 +111,7 @@ TEST_F(CudaImporterTest, ReleasedImportsOutliveTheQueuedWork) {
                                            reinterpret_cast<void*>(static_cast<intptr_t>(timeline_fd)))
                        .value();
   ASSERT_THAT(semaphore->wait(*stream, 1), is_ok());
-  {
-    const auto scope = ContextScope::enter(*memory_->device());
-    ASSERT_EQ(
-        fake::driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>((*imported)->address()), 9, kSize, stream->native()),
-        CUDA_SUCCESS);
-  }
+  fill(**imported, 9, *stream);
   imported = invalid_argument("released");
   semaphore = nullptr;
   EXPECT_GT(fake::live_objects(), before);
@@ -129,8 +123,7 @@ TEST_F(CudaImporterTest, ReleasedImportsOutliveTheQueuedWork) {
 }
 
 TEST_F(CudaImporterTest, WaitsReturnBeforeTheValueIsReached) {
-  const auto stream = CudaStream::create(memory_->device()).value();
-  memory_->streams().add(stream);
+  const auto stream = make_stream();
   auto timeline = SharedTimeline::create("test").value();
   const int fd = ::fcntl(timeline->fd(), F_DUPFD_CLOEXEC, 0);
   const auto semaphore = SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,

@@ -122,8 +122,7 @@ TEST_F(CudaImporterTest, AFailureAtAnyStepLeavesTheNtHandleOpenAndNothingElse) {
 // S1.5: waits and signals are queued; the fence's handle stays the caller's.
 TEST_F(CudaImporterTest, NtFencesAreWaitedForAndSignalledInOrder) {
   for (const OrtExternalSemaphoreType type : kNtFences) {
-    const auto stream = CudaStream::create(memory_->device()).value();
-    memory_->streams().add(stream);
+    const auto stream = make_stream();
     const auto timeline = make_host_timeline("fence").value();
     void* const fence = fake::make_nt_fence(timeline);
     const auto semaphore = SemaphoreImport::import(memory_, type, fence).value();
@@ -147,8 +146,7 @@ TEST_F(CudaImporterTest, NtFencesAreWaitedForAndSignalledInOrder) {
 
 // What a stream may still use is released when it has passed, and the release does not wait.
 TEST_F(CudaImporterTest, ReleasedNtImportsOutliveTheQueuedWork) {
-  const auto stream = CudaStream::create(memory_->device()).value();
-  memory_->streams().add(stream);
+  const auto stream = make_stream();
   const NtMemory memory(ExternalMemoryKind::kD3d12Resource);
   const auto timeline = make_host_timeline("fence").value();
   auto semaphore =
@@ -157,12 +155,7 @@ TEST_F(CudaImporterTest, ReleasedNtImportsOutliveTheQueuedWork) {
   auto imported = import(memory.handle());
   ASSERT_THAT(imported, is_ok());
   ASSERT_THAT(semaphore->wait(*stream, 1), is_ok());
-  {
-    const auto scope = ContextScope::enter(*memory_->device());
-    ASSERT_EQ(
-        fake::driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>((*imported)->address()), 9, kSize, stream->native()),
-        CUDA_SUCCESS);
-  }
+  fill(**imported, 9, *stream);
   imported = invalid_argument("released");
   semaphore = nullptr;
   EXPECT_GT(fake::live_objects(), before);

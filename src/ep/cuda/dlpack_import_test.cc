@@ -67,8 +67,7 @@ TEST_F(CudaImporterTest, ADlpackTensorIsUsedWhereItLiesAndGivenBackOnce) {
 
 // The producer may hand the memory out again once it has it back: queued work has to be through.
 TEST_F(CudaImporterTest, ADlpackTensorGoesBackWhenTheQueuedWorkIsDone) {
-  const auto stream = CudaStream::create(memory_->device()).value();
-  memory_->streams().add(stream);
+  const auto stream = make_stream();
   Producer producer(*memory_);
   auto imported = import(producer.handle(), Producer::kBytes);
   ASSERT_THAT(imported, is_ok());

@@ -30,6 +30,19 @@ class CudaImporterTest : public ::testing::Test {
     return MemoryImport::import(memory_, uuid_, handle, size_bytes, offset_bytes);
   }
 
+  std::shared_ptr<CudaStream> make_stream() {
+    auto stream = CudaStream::create(memory_->device()).value();
+    memory_->streams().add(stream);
+    return stream;
+  }
+  // Queues a write to all of the import.
+  void fill(const MemoryImport& import, unsigned char value, const CudaStream& stream) {
+    const auto scope = ContextScope::enter(*memory_->device());
+    ASSERT_EQ(fake::driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>(import.address()), value, import.size_bytes(),
+                                           stream.native()),
+              CUDA_SUCCESS);
+  }
+
   std::shared_ptr<CudaMemory> memory_;
   DeviceUuid uuid_{};
 };
