@@ -268,6 +268,8 @@ void CudaMemory::free_pinned(void* memory) {
 }
 
 Status CudaMemory::queue_wait(const CudaStream& stream, Awaited awaited, const std::function<Status()>& wait) {
+  while (hold_until_ns_ != 0 && monotonic_ns() < hold_until_ns_)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   auto waits = waits_.lock();
   TENON_TRY(wait());
   const auto known =
@@ -286,19 +288,34 @@ Status CudaMemory::queue_wait(const CudaStream& stream, Awaited awaited, const s
 Status CudaMemory::until_nobody_waits(const Deadline& deadline) const {
   constexpr auto kLongestNap = std::chrono::microseconds(1000);
   auto nap = std::chrono::microseconds(50);
+  // Whoever queues the next frame's wait before this frame is reached leaves no gap. So new waits are held back for
+  // moments, which grow until what is queued fits into one; between them all goes on, because the thread that is held
+  // may be the one that is to signal.
+  constexpr int64_t kBetweenNs = 100'000'000, kLongestHoldNs = 200'000'000;
+  int64_t hold_ns = 20'000'000, next_hold_ns = monotonic_ns() + kBetweenNs;
   for (;;) {
     Awaited awaited;
     {
       auto waits = waits_.lock();
       std::erase_if(*waits, passed);
-      if (waits->empty()) return Status();
+      if (waits->empty()) {
+        hold_until_ns_ = 0;
+        return Status();
+      }
       awaited = waits->front().awaited;
     }
-    if (deadline.passed())
+    if (const int64_t now = monotonic_ns(); now >= next_hold_ns) {
+      hold_until_ns_ = now + hold_ns;
+      next_hold_ns = now + hold_ns + kBetweenNs;
+      hold_ns = std::min(2 * hold_ns, kLongestHoldNs);
+    }
+    if (deadline.passed()) {
+      hold_until_ns_ = 0;
       return cancelled(
           "A stream of CUDA device {} waits for value {} of the {}, which nobody has signalled, and the driver loads "
           "code only when none waits.",
           device_->ordinal(), awaited.value, *awaited.timeline);
+    }
     std::this_thread::sleep_for(nap);
     nap = std::min(2 * nap, kLongestNap);
   }

@@ -6,6 +6,7 @@
 // function from any thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,7 +52,7 @@ class CudaMemory {
   Status queue_wait(const CudaStream& stream, Awaited awaited, const std::function<Status()>& wait);
   // Returns when no stream waits for another API. What loads code comes behind it: the driver loads it only when
   // nothing waits, and until then keeps the thread, and its locks. Errors: kCancelled after the deadline, naming what
-  // is waited for; nobody has hung by then.
+  // is waited for; nobody has hung by then. Frames that follow each other without a gap are held back for moments.
   Status until_nobody_waits(const Deadline& deadline) const;
   // Releases something of the driver's as soon as every stream has passed what is queued now and none waits for another
   // API: at once where that is so, else with a later call. `release` runs with the device's context current.
@@ -118,6 +119,7 @@ class CudaMemory {
   };
   static bool passed(Waiting& waiting);
   mutable Guarded<std::vector<Waiting>> waits_;
+  mutable std::atomic<int64_t> hold_until_ns_ = 0;  // waits are not queued before
 };
 
 }  // namespace tenon::cuda

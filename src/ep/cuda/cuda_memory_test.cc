@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -488,6 +489,37 @@ TEST_F(CudaMemoryTest, WaitingForOthersWaitsEndsAtTheDeadline) {
   EXPECT_THAT(memory_->until_nobody_waits(Deadline::after(-1)), is_ok());
   opener.join();
   EXPECT_TRUE(stream->idle());
+}
+
+// Frames whose waits overlap, so that there is never a moment without one: they are held back until there is.
+TEST_F(CudaMemoryTest, FramesThatLeaveNoGapLetALoaderThrough) {
+  std::vector<std::shared_ptr<CudaStream>> streams;
+  for (int i = 0; i < 4; ++i) streams.push_back(make_stream());
+  std::atomic<bool> done = false;
+  std::atomic<int> frames = 0;
+  std::thread program([&] {
+    for (uint64_t frame = 1; !done; ++frame) {
+      const CudaStream& stream = *streams[frame % streams.size()];
+      EXPECT_THAT(memory_->queue_wait(
+                      stream, timeline_at(frame),
+                      [&]() -> Status {
+                        const auto scope = ContextScope::enter(*memory_->device());
+                        const auto nap = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(15)); };
+                        EXPECT_EQ(fake::driver().LaunchHostFunc(stream.native(), nap, nullptr), CUDA_SUCCESS);
+                        return Status();
+                      }),
+                  is_ok());
+      ++frames;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  while (frames < 4) std::this_thread::yield();
+  EXPECT_THAT(memory_->until_nobody_waits(Deadline::after(5'000'000'000)), is_ok());
+  const int until_now = frames;
+  while (frames < until_now + 8) std::this_thread::yield();  // and they go on
+  done = true;
+  program.join();
+  for (const auto& stream : streams) EXPECT_THAT(stream->synchronize(), is_ok());
 }
 
 // A stream that is released while it waits for what never comes keeps neither the release nor the device's end waiting.
