@@ -73,6 +73,21 @@ TEST_F(CudaImporterTest, HandlesThatAreNoneAreInvalidArguments) {
   EXPECT_THAT(import(ipc), has_status(StatusCode::kInvalidArgument, HasSubstr("cuIpcOpenMemHandle")));
 }
 
+// S2: memory that may only be read is mapped so.
+TEST_F(CudaImporterTest, ReadOnlyMemoryOfCudaIsMappedReadOnly) {
+  const OwnedHandle zeros = OwnedHandle::take_fd(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  for (const bool read_only : {false, true}) {
+    OwnedHandle fd = make_memfd(kSize);
+    ExternalHandle handle = fd_handle(ExternalMemoryKind::kCudaVmmFd, fd.fd());
+    handle.read_only = read_only;
+    const auto imported = import(handle);
+    ASSERT_THAT(imported, is_ok());
+    (void)fd.release_fd();
+    // The kernel writes there only where this process may.
+    EXPECT_EQ(::read(zeros.fd(), (*imported)->address(), 1), read_only ? -1 : 1);
+  }
+}
+
 // S1.3: the fds of a real driver tell no size, and its refusal of a range is not one of the kind.
 TEST_F(CudaImporterTest, ARangeThatTheDriverDoesNotMapIsAnInvalidArgument) {
   for (const CUresult answer : {CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_INVALID_VALUE}) {

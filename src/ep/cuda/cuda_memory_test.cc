@@ -95,6 +95,17 @@ TEST_F(CudaMemoryTest, FreedMemoryOutlivesTheWorkThatIsQueued) {
   EXPECT_EQ(memory_->pinned_stats().live, 0);
 }
 
+TEST_F(CudaMemoryTest, WhatIsNotAllocatedIsNotFreed) {
+  void* const block = memory_->allocate(1024, nullptr).value();
+  memory_->free(block);
+  const int64_t frees = fake::calls("cuMemFreeAsync");
+  memory_->free(block);
+  memory_->free(nullptr);
+  EXPECT_EQ(fake::calls("cuMemFreeAsync"), frees);
+  EXPECT_EQ(memory_->stats().live, 0);
+  EXPECT_EQ(memory_->stats().live_bytes, 0);
+}
+
 // Memory that is freed while a stream waits keeps only itself back.
 TEST_F(CudaMemoryTest, AFreeThatHasToWaitHoldsUpNoOtherWork) {
   const auto stream = make_stream();
