@@ -259,7 +259,7 @@ class Frames {
 
 bool says_deadline(const Status& status) { return status.message().find("tenon.timeout_ms") != std::string::npos; }
 
-enum class Ending : uint8_t { kLateSignal, kKilledAndSignalledByUs, kNever };
+enum class Ending : uint8_t { kLateSignal, kKilledAndSignalledByUs, kNever, kInTime };
 
 const char* name_of(Ending ending) {
   switch (ending) {
@@ -269,6 +269,8 @@ const char* name_of(Ending ending) {
       return "the other program is killed, and its value signalled in its place";
     case Ending::kNever:
       return "the other program is killed, and everything released";
+    case Ending::kInTime:
+      return "the other program signals all the time, two frames late";
   }
   return "";
 }
@@ -338,6 +340,45 @@ Status scenario(Host& host, Foreign& foreign, Ending ending) {
   return Status();
 }
 
+// Frames that flow: each one's wait is queued before the one before is signalled, so that a stream waits at every
+// moment.
+Status flowing_frames(Host& host, Foreign& foreign) {
+  Frames frames(host);
+  TENON_TRY(frames.open(foreign));
+  TENON_TRY_ASSIGN(const Owned<OrtSession> first, frames.make_session());
+  TENON_TRY(frames.run(first.get(), false, 0));
+  constexpr uint8_t kLast = 250;
+  std::atomic<int> queued{0};
+  std::atomic<bool> done{false};
+  std::thread program([&] {
+    for (int value = 1; value <= kLast && !done; ++value) {
+      if (!frames.wait(static_cast<uint64_t>(value)).ok()) break;
+      queued = value;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  std::thread signals([&] {
+    // Two frames behind, or 10 ms after the last where no more come: what is queued is reached in any case.
+    for (int value = 1; value <= kLast && !(done && value > queued);) {
+      for (int ms = 0; ms < 10 && queued < value + 2; ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (value <= queued) foreign.signal(static_cast<uint8_t>(value++));
+    }
+  });
+  while (queued < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  {
+    Watchdog watch("a session that is made while frames flow");
+    const auto fresh = frames.make_session("10000");
+    const Status status = fresh.ok() ? frames.run(fresh->get(), false, 0) : fresh.status();
+    expect(status.ok(), format("a session is made while frames flow: {} ms, behind frame {}: {}", watch.elapsed_ms(),
+                               queued.load(), status.to_string()));
+  }
+  done = true;
+  program.join();
+  signals.join();
+  Watchdog watch("releasing everything");
+  return Status();
+}
+
 size_t open_files() {
   size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
@@ -359,7 +400,8 @@ int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
   }
   std::printf("%s\n", (*host)->description().c_str());
   const size_t files = open_files();
-  const Status done = scenario(**host, **foreign, ending);
+  const Status done =
+      ending == Ending::kInTime ? flowing_frames(**host, **foreign) : scenario(**host, **foreign, ending);
   expect(done.ok(), "the scenario: " + done.to_string());
   if (ending != Ending::kNever) std::printf("       open files: %zu before, %zu after\n", files, open_files());
   Watchdog watch("releasing the host");
@@ -407,7 +449,7 @@ int main(int argc, char** argv) {
   (void)::signal(SIGUSR1, &print_stack);
   const bool vulkan = argc > 3 && std::strcmp(argv[3], "--vulkan-gpu") == 0;
   int worst = 0;
-  for (const Ending ending : {Ending::kLateSignal, Ending::kKilledAndSignalledByUs, Ending::kNever})
+  for (const Ending ending : {Ending::kLateSignal, Ending::kKilledAndSignalledByUs, Ending::kNever, Ending::kInTime})
     worst = std::max(worst, in_a_process(argv[1], argv[2], vulkan, ending));
   return worst;
 }
