@@ -1,6 +1,7 @@
 #include "ep/cuda/compute/codegen.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -152,15 +153,44 @@ int64_t count_of(const std::vector<int64_t>& dims) {
 }  // namespace
 
 std::string split_index(const std::vector<int64_t>& dims, const char* variable, const char* from) {
-  std::string text = format("  unsigned {0}r = {1};\n", variable, from);
+  std::string text = format("  index_t {0}r = {1};\n", variable, from);
   for (size_t d = dims.size(); d-- > 0;) {
     if (d == 0) {
-      text += format("  const unsigned {0}0 = {0}r;\n", variable);
+      text += format("  const index_t {0}0 = {0}r;\n", variable);
     } else {
-      text += format("  const unsigned {0}{1} = {0}r % {2}u; {0}r /= {2}u;\n", variable, d, dims[d]);
+      text += format("  const index_t {0}{1} = {0}r % {2}u; {0}r /= {2}u;\n", variable, d, dims[d]);
     }
   }
   return text;
+}
+
+bool needs_wide_index(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, int64_t offset) {
+  constexpr double kMost = 2147483647.0;
+  double count = 1, reach = std::fabs(static_cast<double>(offset));
+  for (size_t d = 0; d < dims.size(); ++d) {
+    count *= static_cast<double>(dims[d]);
+    if (d < strides.size()) reach += static_cast<double>(dims[d]) * std::fabs(static_cast<double>(strides[d]));
+  }
+  return count > kMost || reach > kMost;
+}
+
+std::string index_types(bool wide) {
+  return wide ? "  typedef unsigned long long index_t;\n  typedef long long place_t;\n"
+              : "  typedef unsigned index_t;\n  typedef int place_t;\n";
+}
+
+std::string flat_index(int64_t count) {
+  return format(
+      "  const index_t flat = (index_t)blockIdx.x * {}u + threadIdx.x;\n  begin_kernel();\n  if (flat >= {}u) "
+      "return;\n",
+      kThreads, count);
+}
+
+Result<unsigned> blocks_of(int64_t count, int64_t a_block) {
+  const int64_t blocks = (count + a_block - 1) / a_block;
+  TENON_UNSUPPORTED_IF(blocks > INT32_MAX, "A kernel has at most {} blocks; {} elements take {}.", INT32_MAX, count,
+                       blocks);
+  return static_cast<unsigned>(blocks);
 }
 
 std::string compute_type(DataType type) {
@@ -237,6 +267,9 @@ template <typename T> __device__ __forceinline__ T python_mod(T a, T b) {
   T r = a % b;
   return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
 }
+// Of floats `r` is the remainder that has the sign of what was divided.
+__device__ __forceinline__ float python_mod(float r, float b) { return r != 0 && ((r < 0) != (b < 0)) ? r + b : r; }
+__device__ __forceinline__ double python_mod(double r, double b) { return r != 0 && ((r < 0) != (b < 0)) ? r + b : r; }
 template <typename A, typename B> struct Power {
   static __device__ __forceinline__ A of(A a, B b) {
     if (b < 0) return a == 1 ? A(1) : a == A(-1) ? (b & 1 ? a : A(1)) : A(0);
@@ -314,7 +347,8 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
     if (!leaf.begin.empty()) {
       std::string inside;
       for (size_t d = 0; d < leaf.begin.size(); ++d)
-        inside += format("{}(int)i{} >= {} && (int)i{} < {}", d == 0 ? "" : " && ", d, leaf.begin[d], d, leaf.end[d]);
+        inside +=
+            format("{}(place_t)i{} >= {} && (place_t)i{} < {}", d == 0 ? "" : " && ", d, leaf.begin[d], d, leaf.end[d]);
       if (inside.empty()) inside = "true";
       body += format("  {0} s{1} = {2};\n  if ({3}) s{1} = {4};\n", compute_type(leaf.type), l, leaf.fill, inside,
                      loaded(leaf.type, format("a{}[{}]", l, where)));
@@ -352,18 +386,21 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
   if (vector > 1) {
     const size_t last = counted.size() - 1;
     const std::string before =
-        last == 0 ? "const unsigned i0 = ir;" : format("const unsigned i{0} = ir % {1}u;", last, counted[last]);
-    const std::string after = last == 0
-                                  ? format("const unsigned i0 = ir * {}u;", vector)
-                                  : format("const unsigned i{0} = ir % {1}u * {2}u;", last, counted[last], vector);
+        last == 0 ? "const index_t i0 = ir;" : format("const index_t i{0} = ir % {1}u;", last, counted[last]);
+    const std::string after = last == 0 ? format("const index_t i0 = ir * {}u;", vector)
+                                        : format("const index_t i{0} = ir % {1}u * {2}u;", last, counted[last], vector);
     index.replace(index.find(before), before.size(), after);
   }
   const std::string signature = format("({}{}* y) {{\n", parameters, type);
+  bool wide = needs_wide_index(kernel.dims, kernel.strides, kernel.offset);
+  for (const GeneratedLeaf& leaf : kernel.leaves) {
+    wide = wide || needs_wide_index(kernel.dims, leaf.strides, leaf.offset);
+    if (leaf.gathered) wide = wide || needs_wide_index(kernel.dims, leaf.index_strides, 0);
+  }
   const std::string text = format(
-      "  const unsigned flat = blockIdx.x * {}u + threadIdx.x;\n  begin_kernel();\n  if (flat >= {}u) return;\n{}{}"
-      "  Pack<{}, {}> out;\n#pragma unroll\n  for (int j = 0; j < {}; ++j) {{\n{}  }}\n  *(Pack<{}, {}>*)(y + {}) = "
-      "out;\n}}\n",
-      kThreads, count, index, body, type, vector, vector, element, type, vector,
+      "{}{}{}{}  Pack<{}, {}> out;\n#pragma unroll\n  for (int j = 0; j < {}; ++j) {{\n{}  }}\n  *(Pack<{}, {}>*)(y + "
+      "{}) = out;\n}}\n",
+      index_types(wide), flat_index(count), index, body, type, vector, vector, element, type, vector,
       address(loops.strides[0], kernel.offset));
   GeneratedKernel generated{.name = hash_name("map", signature + text)};
   // A thread reads of such an operand what it writes, and nothing else.
@@ -379,7 +416,7 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
   generated.source =
       format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
   generated.threads = kThreads;
-  generated.blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
+  TENON_TRY_ASSIGN(generated.blocks, blocks_of(count, kThreads));
   return generated;
 }
 
@@ -412,28 +449,40 @@ std::pair<std::string, std::string> limits_of(DataType type) {
 }  // namespace
 
 Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel) {
-  const std::string type = compute_type(kernel.type);
-  TENON_UNSUPPORTED_IF(type.empty() || kernel.type == DataType::kBool || compute_type(kernel.out_type).empty(),
-                       "Kernels cannot reduce {}.", data_type_name(kernel.type));
+  // Truth values are reduced as the numbers 0 and 1.
+  const bool truths = kernel.type == DataType::kBool;
+  const DataType in = truths ? DataType::kUint8 : kernel.type;
+  const DataType made = kernel.out_type == DataType::kBool ? DataType::kUint8 : kernel.out_type;
+  const std::string type = compute_type(in);
+  TENON_UNSUPPORTED_IF(type.empty() || compute_type(made).empty(), "Kernels cannot reduce {}.",
+                       data_type_name(kernel.type));
   struct Kind {
     std::string_view name;
     const char *start, *take, *join, *end;
   };
-  const auto [lowest, highest] = limits_of(kernel.type);
-  const Kind kinds[] = {
-      {"sum", "0", "acc + v", "acc + v", "acc"},
-      {"mean", "0", "acc + v", "acc + v", "acc / COUNT"},
-      {"max", "LOWEST", "max_of(acc, v)", "max_of(acc, v)", "acc"},
-      {"min", "HIGHEST", "min_of(acc, v)", "min_of(acc, v)", "acc"},
-      {"prod", "1", "acc * v", "acc * v", "acc"},
-      {"l1", "0", "acc + (v < 0 ? -v : v)", "acc + v", "acc"},
-      {"l2", "0", "acc + v * v", "acc + v", kernel.type == DataType::kDouble ? "sqrt(acc)" : "sqrtf(acc)"},
-      {"sum_square", "0", "acc + v * v", "acc + v", "acc"}};
+  const auto [lowest, highest] = limits_of(in);
+  const bool doubles = in == DataType::kDouble;
+  const Kind kinds[] = {{"sum", "0", "acc + v", "acc + v", "acc"},
+                        {"mean", "0", "acc + v", "acc + v", "acc / COUNT"},
+                        {"max", "LOWEST", "max_of(acc, v)", "max_of(acc, v)", "acc"},
+                        {"min", "HIGHEST", "min_of(acc, v)", "min_of(acc, v)", "acc"},
+                        {"prod", "1", "acc * v", "acc * v", "acc"},
+                        {"l1", "0", "acc + (v < 0 ? -v : v)", "acc + v", "acc"},
+                        {"l2", "0", "acc + v * v", "acc + v", doubles ? "sqrt(acc)" : "sqrtf(acc)"},
+                        {"sum_square", "0", "acc + v * v", "acc + v", "acc"},
+                        {"log_sum", "0", "acc + v", "acc + v", doubles ? "log(acc)" : "logf(acc)"},
+                        // Beside the greatest, or beside 0 where that is no number.
+                        {"log_sum_exp", "0", doubles ? "acc + exp(v - most)" : "acc + expf(v - most)", "acc + v",
+                         doubles ? "most + log(acc)" : "most + logf(acc)"}};
   const Kind* kind = nullptr;
   for (const Kind& candidate : kinds)
     if (candidate.name == kernel.kind) kind = &candidate;
-  const bool arg = kernel.kind == "argmax" || kernel.kind == "argmin";
+  const bool arg = kernel.kind == "argmax" || kernel.kind == "argmin", exponents = kernel.kind == "log_sum_exp";
   TENON_UNSUPPORTED_IF(kind == nullptr && !arg, "There is no reduction \"{}\".", kernel.kind);
+  TENON_UNSUPPORTED_IF(kernel.kind.starts_with("log") && type != "float" && !doubles,
+                       "Kernels take no logarithm of {}.", data_type_name(kernel.type));
+  TENON_UNSUPPORTED_IF(truths && kernel.kind != "max" && kernel.kind != "min" && !arg, "Kernels do not add up {}.",
+                       data_type_name(kernel.type));
   const auto replaced = [&](std::string text, const std::string& from, const std::string& to) {
     for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
       text.replace(at, from.size(), to);
@@ -443,46 +492,55 @@ Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel) {
   // Long sums share a block; short ones, and those beside each other in memory, have a thread each.
   const bool beside = std::find(kernel.strides.begin(), kernel.strides.end(), 1) != kernel.strides.end();
   const bool by_block = !arg && inner >= 64 && !(beside && outputs >= 4096);
+  std::vector<int64_t> dims = kernel.dims, strides = kernel.strides;
+  dims.insert(dims.end(), kernel.reduced.begin(), kernel.reduced.end());
+  strides.insert(strides.end(), kernel.reduced_strides.begin(), kernel.reduced_strides.end());
   const std::string load =
-      loaded(kernel.type, format("a[{} + {}]", address(kernel.strides, 0), address(kernel.reduced_strides, 0, "k")));
-  std::string text = "  begin_kernel();\n";
-  text += by_block ? "  const unsigned flat = blockIdx.x;\n"
-                   : format("  const unsigned flat = blockIdx.x * {0}u + threadIdx.x;\n  if (flat >= {1}u) return;\n",
-                            kThreads, outputs);
+      loaded(in, format("a[{} + {}]", address(kernel.strides, 0), address(kernel.reduced_strides, 0, "k")));
+  std::string text = index_types(needs_wide_index(dims, strides, 0));
+  text += by_block ? "  begin_kernel();\n  const index_t flat = blockIdx.x;\n" : flat_index(outputs);
   if (!kernel.dims.empty()) text += split_index(kernel.dims, "i", "flat");
   if (arg) {
-    text += format("  {0} best = 0; long long where = 0;\n  for (unsigned k = 0; k < {1}u; ++k) {{\n", type, inner);
+    text += format("  {0} best = 0; long long where = 0;\n  for (index_t k = 0; k < {1}u; ++k) {{\n", type, inner);
     if (!kernel.reduced.empty()) text += split_index(kernel.reduced, "k", "k");
-    text += format("    const {} v = {};\n    if (k == 0 || v {} best) {{ best = v; where = k; }}\n  }}\n", type, load,
-                   kernel.kind == "argmax" ? ">" : "<");
+    text += format("    const {} v = {};\n    if (k == 0 || v {}{} best) {{ best = v; where = k; }}\n  }}\n", type,
+                   load, kernel.kind == "argmax" ? ">" : "<", kernel.last ? "=" : "");
     text += format("  y[{}] = where;\n}}\n", address(kernel.out_strides, 0));
   } else {
     const auto constants = [&](std::string expression) {
       return replaced(replaced(replaced(std::move(expression), "LOWEST", lowest), "HIGHEST", highest), "COUNT",
                       format("({})({})", type, inner));
     };
-    text += format("  {} acc = {};\n  for (unsigned k = {}; k < {}u; k += {}) {{\n", type, constants(kind->start),
-                   by_block ? "threadIdx.x" : "0u", inner, by_block ? format("{}u", kThreads) : "1u");
-    if (!kernel.reduced.empty()) text += split_index(kernel.reduced, "k", "k");
-    text += format("    const {} v = {};\n    acc = {};\n  }}\n", type, load, kind->take);
-    if (by_block) {
+    // One pass over the elements, after which the block's first thread, or each thread, has it all in `acc`.
+    const auto pass = [&](const Kind& of) {
+      text += format("  acc = {};\n  for (index_t k = {}; k < {}u; k += {}) {{\n", constants(of.start),
+                     by_block ? "threadIdx.x" : "0u", inner, by_block ? format("{}u", kThreads) : "1u");
+      if (!kernel.reduced.empty()) text += split_index(kernel.reduced, "k", "k");
+      text += format("    const {} v = {};\n    acc = {};\n  }}\n", type, load, of.take);
+      if (!by_block) return;
       text += format(
-          "  __shared__ {0} parts[{1}];\n  parts[threadIdx.x] = acc;\n  __syncthreads();\n"
+          "  parts[threadIdx.x] = acc;\n  __syncthreads();\n"
           "  for (unsigned n = {2}u; n > 0; n /= 2) {{\n    if (threadIdx.x < n) {{ const {0} v = parts[threadIdx.x + "
-          "n]; "
-          "acc = {3}; parts[threadIdx.x] = acc; }}\n    __syncthreads();\n  }}\n  if (threadIdx.x != 0) return;\n",
-          type, kThreads, kThreads / 2, kind->join);
+          "n]; acc = {3}; parts[threadIdx.x] = acc; }}\n    __syncthreads();\n  }}\n",
+          type, kThreads, kThreads / 2, of.join);
+    };
+    if (by_block) text += format("  __shared__ {} parts[{}];\n", type, kThreads);
+    text += format("  {} acc;\n", type);
+    if (exponents) {
+      pass(kinds[2]);
+      text += format("  {0} most = {1};\n  if (most - most != 0) most = 0;\n", type, by_block ? "parts[0]" : "acc");
+      if (by_block) text += "  __syncthreads();\n";
     }
-    text +=
-        format("  y[{}] = {};\n}}\n", address(kernel.out_strides, 0), stored(kernel.out_type, constants(kind->end)));
+    pass(*kind);
+    if (by_block) text += "  if (threadIdx.x != 0) return;\n";
+    text += format("  y[{}] = {};\n}}\n", address(kernel.out_strides, 0), stored(made, constants(kind->end)));
   }
-  const std::string signature =
-      format("(const {}* a, {}* y) {{\n", storage_type(kernel.type), storage_type(kernel.out_type));
+  const std::string signature = format("(const {}* a, {}* y) {{\n", storage_type(in), storage_type(made));
   GeneratedKernel generated{.name = hash_name("reduce", signature + text)};
   generated.source =
       format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
   generated.threads = kThreads;
-  generated.blocks = static_cast<unsigned>(by_block ? outputs : (outputs + kThreads - 1) / kThreads);
+  TENON_TRY_ASSIGN(generated.blocks, blocks_of(outputs, by_block ? 1 : kThreads));
   return generated;
 }
 

@@ -51,7 +51,9 @@ struct GeneratedReduction {
   std::vector<int64_t> out_strides;  // of the output over them
   std::vector<int64_t> reduced, reduced_strides;
   DataType type = DataType::kFloat, out_type = DataType::kFloat;
-  std::string kind;  // "sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square", "argmax", "argmin"
+  // "sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square", "log_sum", "log_sum_exp", "argmax", "argmin"
+  std::string kind;
+  bool last = false;  // of equal elements, "argmax" and "argmin" take the last
 };
 
 struct GeneratedKernel {

@@ -15,15 +15,13 @@ int64_t count_of(const std::vector<int64_t>& dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
 }
 
-GeneratedKernel finished(const char* prefix, const std::string& parameters, const std::string& body, int64_t count) {
-  const std::string text = format(
-      "({}) {{\n  const unsigned flat = blockIdx.x * {}u + threadIdx.x;\n  begin_kernel();\n  if (flat >= {}u) "
-      "return;\n{}}}\n",
-      parameters, kGeneratedThreads, count, body);
+Result<GeneratedKernel> finished(const char* prefix, const std::string& parameters, const std::string& body,
+                                 int64_t count, bool wide) {
+  const std::string text = format("({}) {{\n{}{}{}}}\n", parameters, index_types(wide), flat_index(count), body);
   GeneratedKernel kernel{.name = hash_name(prefix, text), .threads = kGeneratedThreads};
   kernel.source =
       format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", kGeneratedThreads, kernel.name, text);
-  kernel.blocks = static_cast<unsigned>((count + kGeneratedThreads - 1) / kGeneratedThreads);
+  TENON_TRY_ASSIGN(kernel.blocks, blocks_of(count, kGeneratedThreads));
   return kernel;
 }
 
@@ -53,11 +51,12 @@ Result<GeneratedKernel> generate_resize(const GeneratedResize& kernel) {
     dims.push_back(kernel.dims[d]);
     out += format("{}i{} * {}", out.empty() ? "" : " + ", i, kernel.out_strides[d]);
     if (width == 0) {
-      if (kernel.strides[d] != 0) place += format(" + (int)i{} * {}", i, kernel.strides[d]);
+      if (kernel.strides[d] != 0) place += format(" + (place_t)i{} * {}", i, kernel.strides[d]);
       continue;
     }
     outside += format("{}x{}[i{} * {}] < 0", outside.empty() ? "" : " || ", i, i, width);
-    place += format(" + x{0}[i{0} * {1}{2}] * {3}", i, width, width > 1 ? format(" + k{}", i) : "", kernel.strides[d]);
+    place += format(" + (place_t)x{0}[i{0} * {1}{2}] * {3}", i, width, width > 1 ? format(" + k{}", i) : "",
+                    kernel.strides[d]);
     if (width == 1) continue;
     taps += format("{0}for (int k{1} = 0; k{1} < {2}; ++k{1}) {{\n", indent, i, width);
     weights += format("{}w{}[i{} * {} + k{}]", weights.empty() ? "" : " * ", i, i, width, i);
@@ -82,7 +81,9 @@ Result<GeneratedKernel> generate_resize(const GeneratedResize& kernel) {
     for (; loops > 0; --loops) body += std::string(2 * loops, ' ') + "}\n";
     body += format("  y[{}] = {};\n", out.empty() ? "0" : out, stored(kernel.type, "sum"));
   }
-  return finished("resize", parameters, body, count_of(kernel.dims));
+  // What is read lies within the input, whose sizes are the greatest of indices.
+  return finished("resize", parameters, body, count_of(kernel.dims),
+                  kernel.wide || needs_wide_index(kernel.dims, kernel.out_strides, 0));
 }
 
 Result<GeneratedKernel> generate_window_sum(const GeneratedWindowSum& kernel) {
@@ -118,7 +119,8 @@ Result<GeneratedKernel> generate_window_sum(const GeneratedWindowSum& kernel) {
     const std::string& name = names[3 + a];
     body += format("{0}for (int k{1} = 0; k{1} < {2}; ++k{1}) {{\n", indent, a, axis.kernel);
     indent += "  ";
-    body += format("{0}const int p{1} = (int){2} + {3} - k{1} * {4};\n", indent, a, name, axis.pad, axis.dilation);
+    body +=
+        format("{0}const place_t p{1} = (place_t){2} + {3} - k{1} * {4};\n", indent, a, name, axis.pad, axis.dilation);
     body +=
         format("{0}if (p{1} < 0 || p{1} % {2} != 0 || p{1} / {2} >= {3}) continue;\n", indent, a, axis.stride, axis.in);
     place += format(" + p{0} / {1} * {2} + k{0} * {3}", a, axis.stride, axis.in_stride, axis.tap_stride);
@@ -136,7 +138,11 @@ Result<GeneratedKernel> generate_window_sum(const GeneratedWindowSum& kernel) {
   body += format("  y[{}] = {};\n", out, stored(kernel.type, "sum"));
   const std::string parameters = format("const {0}* a{1}{2}, {0}* y", type, kernel.bias ? ", const float* b" : "",
                                         kernel.residual ? format(", const {}* r", type) : "");
-  return finished("window", parameters, body, count_of(sizes));
+  bool wide = needs_wide_index(sizes, out_strides, 0) ||
+              needs_wide_index(sizes, {kernel.image_stride, kernel.group_stride, kernel.channel_stride}, 0);
+  for (const auto& axis : kernel.axes)
+    wide = wide || needs_wide_index({axis.in, axis.kernel}, {axis.in_stride, axis.tap_stride}, 0);
+  return finished("window", parameters, body, count_of(sizes), wide);
 }
 
 }  // namespace tenon::cuda

@@ -21,6 +21,7 @@ struct GeneratedResize {
   DataType type = DataType::kFloat;
   bool copies = false;   // every element is one of the input
   bool outside = false;  // an index below 0 makes the element `fill`
+  bool wide = false;     // the input has more elements than 32 bits address
   std::string fill = "0";
 };
 

@@ -33,7 +33,7 @@ TEST(GenerateElementwise, DenseOperandsBecomeOneDimensionOfVectors) {
   const auto kernel = generate_elementwise(add_of(DataType::kFloat16, {2, 3, 8}, {24, 8, 1}, {24, 8, 1}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_THAT(kernel->source, HasSubstr("flat >= 6u"));  // 48 elements, eight at a time
-  EXPECT_THAT(kernel->source, HasSubstr("const unsigned i0 = ir * 8u"));
+  EXPECT_THAT(kernel->source, HasSubstr("const index_t i0 = ir * 8u"));
   EXPECT_THAT(kernel->source, Not(HasSubstr("i1")));
   EXPECT_EQ(kernel->blocks, 1U);
   expect_compiles(*kernel);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+
 namespace tenon::cuda {
 
 inline constexpr unsigned kGeneratedThreads = 256;
@@ -20,6 +22,14 @@ std::string stored(DataType type, const std::string& text);
 std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable = "i");
 // Declares i0, i1, ... of the flat index `from`.
 std::string split_index(const std::vector<int64_t>& dims, const char* variable, const char* from);
+// Whether 32 bits cannot count the elements, or address what the strides reach.
+bool needs_wide_index(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, int64_t offset);
+// Declares index_t and place_t (the same with a sign), of 64 bits where `wide`. Every kernel begins with it.
+std::string index_types(bool wide);
+// Declares `flat`, a thread's element of `count`, and ends the threads that have none.
+std::string flat_index(int64_t count);
+// Errors: kUnsupported for more blocks than a grid may have.
+Result<unsigned> blocks_of(int64_t count, int64_t a_block);
 std::string hash_name(const char* prefix, const std::string& text);
 
 }  // namespace tenon::cuda

@@ -47,6 +47,19 @@ constexpr std::array kRows = {
     Row{"Round", "round_even($0)", nullptr},
     Row{"Sin", "sinf($0)", nullptr},
     Row{"Cos", "cosf($0)", nullptr},
+    Row{"Tan", "tanf($0)", nullptr},
+    Row{"Asin", "asinf($0)", nullptr},
+    Row{"Acos", "acosf($0)", nullptr},
+    Row{"Atan", "atanf($0)", nullptr},
+    Row{"Sinh", "sinhf($0)", nullptr},
+    Row{"Cosh", "coshf($0)", nullptr},
+    Row{"Asinh", "asinhf($0)", nullptr},
+    Row{"Acosh", "acoshf($0)", nullptr},
+    Row{"Atanh", "atanhf($0)", nullptr},
+    Row{"BitwiseAnd", nullptr, "$0 & $1"},
+    Row{"BitwiseOr", nullptr, "$0 | $1"},
+    Row{"BitwiseXor", nullptr, "$0 ^ $1"},
+    Row{"BitwiseNot", nullptr, "~$0"},
     Row{"Erf", "erff($0)", nullptr},
     Row{"Tanh", "tanhf($0)", nullptr},
     Row{"Sigmoid", "1.0f / (1.0f + expf(-$0))", nullptr},
@@ -61,7 +74,11 @@ constexpr std::array kRows = {
 };
 
 // Handled by code below: their expression depends on attributes or on how many inputs there are.
-constexpr std::array<std::string_view, 22> kOthers = {"Cast",
+constexpr std::array<std::string_view, 26> kOthers = {"Cast",
+                                                      "ThresholdedRelu",
+                                                      "Shrink",
+                                                      "Swish",
+                                                      "BitShift",
                                                       "Clip",
                                                       "Min",
                                                       "Max",
@@ -270,7 +287,19 @@ class Chain {
       return std::string(positive ? "$0 == infinity_()" : negative ? "$0 == -infinity_()" : "false");
     }
     if (node.op_type == "Mod" && is_float(type) && node.int_or("fmod", 0) == 0)
-      return unsupported("{} takes the remainder of floats.", to_.label(node));
+      return std::string("python_mod(fmodf($0, $1), $1)");
+    if (node.op_type == "ThresholdedRelu") return "$0 > " + alpha + " ? $0 : 0.0f";
+    if (node.op_type == "Swish") return "$0 / (1.0f + expf(-(" + alpha + " * $0)))";
+    if (node.op_type == "Shrink" && is_float(type)) {
+      const std::string edge = number(node.float_or("lambd", 0.5F)), bias = number(node.float_or("bias", 0));
+      return "$0 < -" + edge + " ? $0 + " + bias + " : $0 > " + edge + " ? $0 - " + bias + " : 0.0f";
+    }
+    if (node.op_type == "BitShift" && !is_float(type)) {
+      // By its width or more nothing is left, or only the sign.
+      const auto bits = static_cast<int>(data_type_size(type)) * 8;
+      if (node.string_or("direction", "") == "LEFT") return format("$1 < 0 || $1 >= {} ? 0 : $0 << $1", bits);
+      return format("$1 < 0 || $1 >= {} ? ($0 < 0 ? -1 : 0) : $0 >> $1", bits);
+    }
     if (node.op_type == "Mod" && node.int_or("fmod", 0) != 0 && !is_float(type))
       return std::string("$1 == 0 ? 0 : $0 % $1");
     const Row* row = find_row(node.op_type);
@@ -494,6 +523,7 @@ std::string activation_expression(const Epilogue& epilogue, const std::string& x
 bool is_elementwise(const Graph&, const Node& node) {
   if (node.domain == "tenon") return node.op_type == "Activation";
   if (!node.domain.empty()) return false;
+  if (node.op_type == "Pad" && node.string_or("mode", "constant") != "constant") return false;
   return find_row(node.op_type) != nullptr || std::find(kOthers.begin(), kOthers.end(), node.op_type) != kOthers.end();
 }
 

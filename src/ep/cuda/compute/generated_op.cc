@@ -11,8 +11,10 @@
 namespace tenon::cuda {
 
 GeneratedOp::GeneratedOp(std::string label, std::string what, GeneratedKernel kernel, std::vector<TensorId> reads,
-                         TensorId write)
-    : DeviceOp(std::move(label), std::move(reads), {write}), what_(std::move(what)), kernel_(std::move(kernel)) {}
+                         std::vector<TensorId> writes)
+    : DeviceOp(std::move(label), std::move(reads), std::move(writes)),
+      what_(std::move(what)),
+      kernel_(std::move(kernel)) {}
 
 std::string GeneratedOp::description(const Program&) const { return what_; }
 
@@ -27,7 +29,7 @@ Status GeneratedOp::queue(const QueueContext& context) const {
   if (kernel_.blocks == 0) return Status();
   std::vector<CUdeviceptr> addresses;
   for (TensorId id : reads()) addresses.push_back(context.addresses.of(id));
-  addresses.push_back(context.addresses.of(writes()[0]));
+  for (TensorId id : writes()) addresses.push_back(context.addresses.of(id));
   std::vector<void*> pointers;
   pointers.reserve(addresses.size());
   for (CUdeviceptr& address : addresses) pointers.push_back(&address);

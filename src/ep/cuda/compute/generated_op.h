@@ -13,8 +13,9 @@ namespace tenon::cuda {
 
 class GeneratedOp final : public DeviceOp {
  public:
-  // `reads` in the order of the kernel's parameters.
-  GeneratedOp(std::string label, std::string what, GeneratedKernel kernel, std::vector<TensorId> reads, TensorId write);
+  // `reads`, then `writes`, in the order of the kernel's parameters.
+  GeneratedOp(std::string label, std::string what, GeneratedKernel kernel, std::vector<TensorId> reads,
+              std::vector<TensorId> writes);
   std::string description(const Program& program) const override;
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;

@@ -14,6 +14,7 @@ TENON_FATBIN(norm)
 TENON_FATBIN(attention)
 TENON_FATBIN(recurrent)
 TENON_FATBIN(topk)
+TENON_FATBIN(integer)
 #undef TENON_FATBIN
 }
 
@@ -31,7 +32,8 @@ std::span<const std::byte> find_image(std::string_view module) {
   Image { #name, tenon_fatbin_##name, tenon_fatbin_##name##_end }
   static const std::array kImages = {TENON_FATBIN(conv_f16),  TENON_FATBIN(conv_bf16), TENON_FATBIN(conv_tf32),
                                      TENON_FATBIN(conv_f32),  TENON_FATBIN(direct),    TENON_FATBIN(norm),
-                                     TENON_FATBIN(attention), TENON_FATBIN(recurrent), TENON_FATBIN(topk)};
+                                     TENON_FATBIN(attention), TENON_FATBIN(recurrent), TENON_FATBIN(topk),
+                                     TENON_FATBIN(integer)};
 #undef TENON_FATBIN
   for (const Image& image : kImages)
     if (image.name == module) return {image.begin, image.end};
@@ -87,8 +89,20 @@ std::string_view kernel_type(DataType type) {
   }
 }
 
+Status check_launch(const LaunchShape& shape) {
+  constexpr unsigned kMostX = 2147483647, kMostYZ = 65535, kMostThreads = 1024;
+  TENON_UNSUPPORTED_IF(shape.grid_x > kMostX || shape.grid_y > kMostYZ || shape.grid_z > kMostYZ,
+                       "A grid of {}x{}x{} blocks is beyond the limit of {}x{}x{}.", shape.grid_x, shape.grid_y,
+                       shape.grid_z, kMostX, kMostYZ, kMostYZ);
+  const uint64_t threads = uint64_t{shape.block_x} * shape.block_y * shape.block_z;
+  TENON_UNSUPPORTED_IF(threads > kMostThreads, "A block of {} threads is beyond the limit of {}.", threads,
+                       kMostThreads);
+  return Status();
+}
+
 Status queue_kernel(const CudaDevice& device, CUfunction function, const LaunchShape& shape, unsigned cluster_z,
                     CUstream stream, void** pointers) {
+  TENON_TRY(check_launch(shape));
   CUlaunchAttribute attributes[2] = {};
   unsigned count = 0;
   if (device.compute_capability() >= 90) {

@@ -39,6 +39,9 @@ class KernelLibrary {
 // "f16", "bf16", "f32": how kernels are named for a type. Empty for one that they do not have.
 std::string_view kernel_type(DataType type);
 
+// Errors: kUnsupported where a dimension is beyond what every device takes.
+Status check_launch(const LaunchShape& shape);
+
 // Queues a kernel that takes `pointers` (addresses of its parameters). Blocks of a cluster share their sums;
 // from compute capability 9.0 on, its start may overlap the end of the kernel before it, which all kernels here allow.
 Status queue_kernel(const CudaDevice& device, CUfunction function, const LaunchShape& shape, unsigned cluster_z,

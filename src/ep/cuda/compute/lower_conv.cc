@@ -1,13 +1,15 @@
-// Convolutions with constant weights, channels last.
+// Convolutions, channels last.
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/codegen_images.h"
+#include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/elementwise.h"
-#include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/row_ops.h"
 
 namespace tenon::cuda {
@@ -43,6 +45,67 @@ Result<Window> read_window(Lowering& to, const Node& node, const Shape& x, const
 }
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+// The kernels count elements of the input, pixels and depths in 32 bits.
+Status check_sizes(const Lowering& to, const Node& node, std::initializer_list<int64_t> sizes) {
+  for (int64_t size : sizes)
+    TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has {} elements, pixels or channels; its kernels count {}.",
+                         to.label(node), size, INT32_MAX);
+  return Status();
+}
+
+// Weights in the order of a kernel: constants are packed once on the host, others by a kernel each time. `shape` and
+// `text` say the same to that kernel: element i0, i1, ... is w[text], and 0 where the condition `inside` is not true.
+struct Packing {
+  std::string format;
+  Shape shape;
+  std::function<void(const Constant&, std::byte*)> pack;
+  std::string text, inside;
+};
+
+Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, DataType type, Packing packing) {
+  if (to.constant(id) != nullptr)
+    return to.packed_constant(id, std::move(packing.format), type, packing.shape, std::move(packing.pack));
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(id));
+  TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, packing.shape));
+  const DataType given = to.program().tensor(from).type;
+  MapKernel kernel(to, node, "pack_weights");
+  kernel.map().dims = dims_of(packing.shape);
+  kernel.read(from, "w");
+  kernel.write(packed, "y");
+  kernel.body() = format("  float v = 0;\n  if ({}) v = {};\n", packing.inside.empty() ? "true" : packing.inside,
+                         loaded(given, "w[" + packing.text + "]"));
+  // To the nearest TF32, as round_weights() does.
+  if (to.options().tf32 && type == DataType::kFloat)
+    kernel.body() += "  v = __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u);\n";
+  kernel.body() += format("  y[flat] = {};\n", stored(type, "v"));
+  TENON_TRY(kernel.add());
+  return packed;
+}
+
+// A bias in float32 or in the type of the product, `repeat` times.
+Result<TensorId> bias_as(Lowering& to, const Node& node, ValueId id, DataType type, int64_t repeat = 1) {
+  const int64_t count = to.value(id).shape().element_count();
+  if (to.constant(id) != nullptr)
+    return to.packed_constant(id, format("repeat {}", repeat), type, Shape{repeat * count},
+                              [repeat, type](const Constant& from, std::byte* out) {
+                                const std::vector<float> once = floats_of(from);
+                                std::vector<float> repeated;
+                                for (int64_t i = 0; i < repeat; ++i)
+                                  repeated.insert(repeated.end(), once.begin(), once.end());
+                                store_floats(repeated, type, out);
+                              });
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(id));
+  if (to.program().tensor(from).type == type && repeat == 1) return from;
+  TENON_TRY_ASSIGN(const TensorId made, to.program().add_tensor(type, Shape{repeat * count}));
+  TENON_TRY(to.add_generated(node, "bias",
+                             {.dims = {repeat, count},
+                              .type = type,
+                              .strides = {count, 1},
+                              .leaves = {{.type = to.program().tensor(from).type, .strides = {0, 1}}}},
+                             {from}, {}, made));
+  return made;
+}
 
 // [O,I,...] as [O][...][I], the channels padded with zeros.
 void pack_weights(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {
@@ -136,25 +199,13 @@ void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, Da
   store_floats(packed, type, out);
 }
 
-Result<TensorId> repeated_bias(Lowering& to, ValueId id, int64_t taps, DataType type) {
-  return to.packed_constant(id, format("repeat {}", taps), type, Shape{taps * to.value(id).shape().element_count()},
-                            [taps, type](const Constant& from, std::byte* out) {
-                              const std::vector<float> once = floats_of(from);
-                              std::vector<float> repeated;
-                              for (int64_t tap = 0; tap < taps; ++tap)
-                                repeated.insert(repeated.end(), once.begin(), once.end());
-                              store_floats(repeated, type, out);
-                            });
-}
-
 }  // namespace
 
 Status lower_conv(Lowering& to, const Node& node) {
   TENON_UNSUPPORTED_IF(node.op_type != "Conv", "The CUDA EP has no {}.", node.op_type);
   const Value &x = to.value(node.inputs[0]), &w = to.value(node.inputs[1]);
-  TENON_UNSUPPORTED_IF(w.constant == nullptr, "The weights of {} are only known at run time.", to.label(node));
-  TENON_UNSUPPORTED_IF(node.input(2) != kNoValue && to.constant(node.input(2)) == nullptr,
-                       "The bias of {} is only known at run time.", to.label(node));
+  if (w.shape().rank() != std::clamp(w.shape().rank(), 3, 4)) return lower_plain_conv(to, node);
+  const bool constant = w.constant != nullptr;
   const Shape x_shape = x.shape(), w_shape = w.shape(), y_shape = to.value(node.outputs[0]).shape();
   TENON_TRY_ASSIGN(const Window window, read_window(to, node, x_shape, w_shape, y_shape));
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
@@ -173,13 +224,17 @@ Status lower_conv(Lowering& to, const Node& node) {
   params.pad_h = narrow(window.pad[0]), params.pad_w = narrow(window.pad[1]);
   params.dilation_h = narrow(window.dilation[0]), params.dilation_w = narrow(window.dilation[1]);
   params.group = narrow(group);
+  params.constant_weights = constant ? 1 : 0;
+  TENON_TRY(check_sizes(
+      to, node,
+      {x_shape.element_count(), y_shape.element_count() / std::max<int64_t>(outputs, 1), w_shape.element_count()}));
 
   ConvTensors tensors;
   const bool depthwise = group == channels && outputs == channels && group > 1 && channels % vector == 0;
   const bool tf32 = to.options().tf32;
   // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
   // the channels, so that no vector is half empty.
-  const bool pairs = group == 1 && spatial == 2 && channels * 2 <= vector && vector == 8 && channels > 1 &&
+  const bool pairs = constant && group == 1 && spatial == 2 && channels * 2 <= vector && vector == 8 && channels > 1 &&
                      window.stride[1] == 2 && window.dilation[1] == 1 && params.in_w % 2 == 0;
   if (pairs) {
     const int64_t half = vector / 2, front = window.pad[1] % 2;
@@ -205,21 +260,24 @@ Status lower_conv(Lowering& to, const Node& node) {
     params.in_c = narrow(padded);
     const int64_t group_channels = group == 1 ? padded : channels / group;
     params.depth = narrow(window.kernel[0] * window.kernel[1] * group_channels);
-    const Shape shape = depthwise ? w_shape : Shape{outputs, window.kernel[0] * window.kernel[1], group_channels};
-    TENON_TRY_ASSIGN(
-        tensors.w,
-        to.packed_constant(node.inputs[1], depthwise ? "depthwise" : format("conv {}", group_channels), type, shape,
-                           [type, group_channels, tf32, depthwise](const Constant& from, std::byte* out) {
-                             if (depthwise) {
-                               pack_depthwise(from, type, out);
-                             } else {
-                               pack_weights(from, group_channels, type, tf32, out);
-                             }
-                           }));
+    const int64_t area = window.kernel[0] * window.kernel[1], given = w_shape[1];
+    Packing packing{.format = depthwise ? "depthwise" : format("conv {}", group_channels),
+                    .shape = depthwise ? Shape{area, channels} : Shape{outputs, area, group_channels},
+                    .pack =
+                        [type, group_channels, tf32, depthwise](const Constant& from, std::byte* out) {
+                          if (depthwise) {
+                            pack_depthwise(from, type, out);
+                          } else {
+                            pack_weights(from, group_channels, type, tf32, out);
+                          }
+                        },
+                    .text = depthwise ? format("i1 * {} + i0", area) : format("(i0 * {} + i2) * {} + i1", given, area),
+                    .inside = depthwise ? "" : format("i2 < {}u", given)};
+    TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   }
   if (node.input(2) != kNoValue) {
-    TENON_TRY_ASSIGN(tensors.bias, to.float_constant(node.inputs[2]));
-    TENON_TRY_ASSIGN(tensors.bias_typed, to.typed_constant(node.inputs[2]));
+    TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
+    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type));
   } else if (!depthwise && (params.kernel_h > 1 || params.kernel_w > 1 || params.stride_h > 1 || params.stride_w > 1)) {
     // cuDNN wants one.
     TENON_TRY_ASSIGN(tensors.bias_typed, to.program().add_constant(type, Shape{outputs},
@@ -310,14 +368,20 @@ Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& s
   } else {
     TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
   }
-  TENON_TRY_ASSIGN(tensors.w,
-                   to.packed_constant(
-                       node.inputs[1], format("taps {} {}", spread.groups, depth), type, Shape{rows, 1, depth},
-                       [groups = spread.groups, depth, type, tf32 = to.options().tf32](
-                           const Constant& from, std::byte* out) { pack_taps(from, groups, depth, type, tf32, out); }));
+  params.constant_weights = to.constant(node.inputs[1]) != nullptr ? 1 : 0;
+  TENON_TRY(check_sizes(to, node, {spread.x.element_count(), spread.x[0] * pixels, rows}));
+  const int64_t channels_a_group = channels / spread.groups;
+  Packing packing{
+      .format = format("taps {} {}", spread.groups, depth),
+      .shape = Shape{spread.groups, spread.taps, spread.outputs, depth},
+      .pack = [groups = spread.groups, depth, type, tf32 = to.options().tf32](
+                  const Constant& from, std::byte* out) { pack_taps(from, groups, depth, type, tf32, out); },
+      .text = format("((i0 * {0} + i3) * {1} + i2) * {2} + i1", channels_a_group, spread.outputs, spread.taps),
+      .inside = format("i3 < {}u", channels_a_group)};
+  TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   if (bias) {
-    TENON_TRY_ASSIGN(tensors.bias, repeated_bias(to, node.inputs[2], spread.taps, DataType::kFloat));
-    TENON_TRY_ASSIGN(tensors.bias_typed, repeated_bias(to, node.inputs[2], spread.taps, type));
+    TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat, spread.taps));
+    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type, spread.taps));
   }
   Shape products = spread.x;
   products[1] = rows;
@@ -393,7 +457,7 @@ Status sum_windows(Lowering& to, const Node& node, Spread spread, const Epilogue
                             .axes = spread.axes};
   std::vector<TensorId> reads = {products};
   if (node.input(2) != kNoValue) {
-    TENON_TRY_ASSIGN(const TensorId bias, to.float_constant(node.inputs[2]));
+    TENON_TRY_ASSIGN(const TensorId bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
     reads.push_back(bias);
     kernel.bias = true;
   }
@@ -425,8 +489,6 @@ Status sum_windows(Lowering& to, const Node& node, Spread spread, const Epilogue
 // One product for all places of the windows, then a kernel that puts them there or adds them up, and does the rest.
 Status lower_conv_transpose(Lowering& to, const Node& node) {
   const ValueId bias = node.input(2), residual = node.input(3);
-  TENON_UNSUPPORTED_IF(to.constant(node.inputs[1]) == nullptr || (bias != kNoValue && to.constant(bias) == nullptr),
-                       "The weights of {} are only known at run time.", to.label(node));
   TENON_TRY_ASSIGN(const Spread spread, read_spread(to, node));
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
   const DataType type = to.type_of(node.inputs[0]);

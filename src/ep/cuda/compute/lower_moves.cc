@@ -3,19 +3,9 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/lowering_maps.h"
 
 namespace tenon::cuda {
-
-namespace {
-
-Result<int> axis_of(Lowering& to, const Node& node, int64_t fallback, int rank) {
-  const int64_t axis = node.int_or("axis", fallback), wrapped = axis < 0 ? axis + rank : axis;
-  TENON_INVALID_IF(wrapped < 0 || wrapped >= rank, "{} has axis {} of rank {}.", to.label(node), axis, rank);
-  return static_cast<int>(wrapped);
-}
-
-}  // namespace
 
 Status lower_reshape(Lowering& to, const Node& node) {
   for (size_t i = 1; i < node.outputs.size(); ++i)
@@ -44,7 +34,7 @@ Status lower_reshape(Lowering& to, const Node& node) {
 
 Status lower_concat(Lowering& to, const Node& node) {
   const Shape shape = to.value(node.outputs[0]).shape();
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, 0, shape.rank()));
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), shape.rank()));
   const bool channels_last = shape.rank() >= 3 && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
                                return to.constant(id) == nullptr && to.is_channels_last(id);
                              });
@@ -74,7 +64,7 @@ Status lower_concat(Lowering& to, const Node& node) {
 Status lower_split(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, 0, tensor.shape.rank()));
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), tensor.shape.rank()));
   const std::vector<int64_t> strides = tensor.strides();
   int64_t at = 0;
   for (ValueId id : node.outputs) {
@@ -89,6 +79,131 @@ Status lower_split(Lowering& to, const Node& node) {
     at += shape[axis];
     if (shape.element_count() != 0) TENON_TRY(to.add_generated(node, "split", kernel, {from}, {}, out));
   }
+  return Status();
+}
+
+namespace {
+
+// A move between parts of dimensions: each has a size, and strides of the output and of the input.
+class PartMove {
+ public:
+  PartMove(DataType type) {
+    kernel_.type = type;
+    kernel_.leaves = {{.type = type}};
+  }
+  void part(int64_t size, int64_t written, int64_t read) {
+    kernel_.dims.push_back(size);
+    kernel_.strides.push_back(written);
+    kernel_.leaves[0].strides.push_back(read);
+  }
+  Status add(Lowering& to, const Node& node, TensorId from, TensorId out) {
+    if (to.program().tensor(out).shape.element_count() == 0) return Status();
+    return to.add_generated(node, node.op_type, std::move(kernel_), {from}, {}, out);
+  }
+
+ private:
+  GeneratedElementwise kernel_;
+};
+
+}  // namespace
+
+Status lower_tile(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const std::vector<int64_t> repeats, to.integers(node, 1));
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const DeviceTensor tensor = to.program().tensor(from);
+  TENON_INVALID_IF(static_cast<int>(repeats.size()) != tensor.shape.rank(), "{} has {} repeats for {}.", to.label(node),
+                   repeats.size(), tensor.shape.to_string());
+  const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
+  PartMove move(tensor.type);
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    const int64_t size = tensor.shape[static_cast<int>(d)];
+    move.part(repeats[d], size * written[d], 0);
+    move.part(size, written[d], read[d]);
+  }
+  return move.add(to, node, from, out);
+}
+
+// DepthToSpace and SpaceToDepth.
+Status lower_blocks(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const DeviceTensor tensor = to.program().tensor(from);
+  const int64_t block = node.int_or("blocksize", 0);
+  const bool spread = node.op_type == "DepthToSpace", depth_first = node.string_or("mode", "DCR") == "DCR";
+  TENON_INVALID_IF(tensor.shape.rank() != 4 || block < 1, "{} has blocks of {} in {}.", to.label(node), block,
+                   tensor.shape.to_string());
+  // The deep side has the block in its channels, the wide side in its pixels.
+  const Shape deep = spread ? tensor.shape : to.program().tensor(out).shape;
+  const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
+  const std::vector<int64_t>&of_deep = spread ? read : written, &of_wide = spread ? written : read;
+  const int64_t channels = deep[1] / (block * block), step = depth_first ? channels : 1;
+  TENON_INVALID_IF(deep[1] % (block * block) != 0, "{} has {} channels for blocks of {}.", to.label(node), deep[1],
+                   block);
+  PartMove move(tensor.type);
+  const auto part = [&](int64_t size, int64_t in_deep, int64_t in_wide) {
+    move.part(size, spread ? in_wide : in_deep, spread ? in_deep : in_wide);
+  };
+  part(deep[0], of_deep[0], of_wide[0]);
+  part(channels, of_deep[1] * (depth_first ? 1 : block * block), of_wide[1]);
+  part(deep[2], of_deep[2], of_wide[2] * block);
+  part(block, of_deep[1] * block * step, of_wide[2]);
+  part(deep[3], of_deep[3], of_wide[3] * block);
+  part(block, of_deep[1] * step, of_wide[3]);
+  return move.add(to, node, from, out);
+}
+
+// Pad by what is there: its edge, its mirror, or from the other side. Negative pads crop.
+Status lower_mirror_pad(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
+  const Shape x = to.program().tensor(from).shape;
+  std::vector<int64_t> pads(node.ints("pads").begin(), node.ints("pads").end()), axes;
+  if (node.inputs.size() > 1) {
+    TENON_TRY_ASSIGN(pads, to.integers(node, 1));
+  }
+  if (node.input(3) != kNoValue) {
+    TENON_TRY_ASSIGN(axes, to.integers(node, 3));
+  }
+  if (axes.empty())
+    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
+  TENON_INVALID_IF(pads.size() != 2 * axes.size(), "{} has {} pads.", to.label(node), pads.size());
+  std::vector<int64_t> begin(static_cast<size_t>(x.rank()), 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    TENON_TRY_ASSIGN(const int at, axis_of(to, node, axes[i], x.rank()));
+    begin[static_cast<size_t>(at)] = pads[i];
+  }
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const Shape y = to.program().tensor(out).shape;
+  TENON_INVALID_IF(x.element_count() == 0 && y.element_count() != 0, "{} has nothing to pad with.", to.label(node));
+  const std::string_view mode = node.string_or("mode", "constant");
+  MapKernel kernel(to, node, "pad");
+  kernel.map().dims = dims_of(y);
+  kernel.read(from, "a");
+  kernel.write(out, "y");
+  for (size_t d = 0; d < begin.size(); ++d) {
+    const int64_t size = x[static_cast<int>(d)], period = mode == "reflect" ? 2 * (size - 1) : size;
+    kernel.body() += format("  place_t p{0} = (place_t)i{0} - ({1});\n", d, begin[d]);
+    if (mode == "edge" || size == 1) {
+      kernel.body() += format("  p{0} = p{0} < 0 ? 0 : p{0} >= {1} ? {2} : p{0};\n", d, size, size - 1);
+    } else {
+      kernel.body() += format("  p{0} = (p{0} % {1} + {1}) % {1};\n", d, std::max<int64_t>(period, 1));
+      if (mode == "reflect") kernel.body() += format("  if (p{0} >= {1}) p{0} = {2} - p{0};\n", d, size, period);
+    }
+  }
+  kernel.body() += format("  y[flat] = a[{}];\n", dense_address(index_names(begin.size(), "p"), dims_of(x)));
+  TENON_UNSUPPORTED_IF(mode != "edge" && mode != "reflect" && mode != "wrap", "{} pads by \"{}\".", to.label(node),
+                       mode);
+  return kernel.add();
+}
+
+// The same bits as another type.
+Status lower_bit_cast(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  const DeviceTensor tensor = to.program().tensor(from);
+  const DataType type = to.type_of(node.outputs[0]);
+  TENON_UNSUPPORTED_IF(data_type_size(type) != data_type_size(tensor.type) || to.options().half != DataType::kUndefined,
+                       "{} makes {} of {}.", to.label(node), data_type_name(type), data_type_name(tensor.type));
+  to.alias(node.outputs[0], to.program().add_view(from, type, tensor.shape, tensor.layout));
   return Status();
 }
 

@@ -115,7 +115,7 @@ Status lower_resize(Lowering& to, const Node& node) {
   TENON_INVALID_IF(tensor.shape.element_count() == 0, "{} makes {} of nothing.", to.label(node), shape.to_string());
   std::vector<ResizeTaps> taps;
   std::vector<int64_t> factors;
-  GeneratedResize kernel{.type = tensor.type, .copies = true};
+  GeneratedResize kernel{.type = tensor.type, .copies = true, .wide = tensor.shape.element_count() > INT32_MAX};
   for (const ResizeAxis& axis : axes) {
     taps.push_back(make_resize_taps(settings, axis));
     factors.push_back(repetition(axis, taps.back()));

@@ -4,7 +4,7 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/generated_op.h"
-#include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/row_ops.h"
 
 namespace tenon::cuda {
@@ -15,12 +15,14 @@ bool is_kernel_float(DataType type) {
   return type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16;
 }
 
+// Sizes that kernels count in 32 bits. check_sizes() has seen them.
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
-Result<int> axis_of(Lowering& to, const Node& node, int64_t axis, int rank) {
-  const int64_t wrapped = axis < 0 ? axis + rank : axis;
-  TENON_INVALID_IF(wrapped < 0 || wrapped >= rank, "{} has axis {} of rank {}.", to.label(node), axis, rank);
-  return static_cast<int>(wrapped);
+Status check_sizes(const Lowering& to, const Node& node, std::initializer_list<int64_t> sizes) {
+  for (int64_t size : sizes)
+    TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has {} rows, columns or pixels; its kernel counts {}.", to.label(node),
+                         size, INT32_MAX);
+  return Status();
 }
 
 }  // namespace
@@ -72,6 +74,7 @@ Status lower_attention(Lowering& to, const Node& node) {
   }
   TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
   if (y.element_count() == 0) return Status();
+  TENON_TRY(check_sizes(to, node, {y[0], y[1], params.keys, y[2], q.rank() > 2 ? q[2] : 0}));
   to.program().add_op(std::make_unique<AttentionOp>(node.name, type, params, tensors));
   return Status();
 }
@@ -80,6 +83,11 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   const bool internal = node.domain == "tenon";
   const ValueId skip = internal ? node.input(1) : kNoValue;
   const ValueId scale = node.input(internal ? 2 : 1), bias = node.input(internal ? 3 : 2);
+  const auto known = [&](ValueId id) { return id == kNoValue || to.constant(id) != nullptr; };
+  const bool further =
+      std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id != kNoValue; });
+  if ((!internal && further) || !known(scale) || !known(bias) || to.type_of(node.inputs[0]) == DataType::kDouble)
+    return lower_general_layer_norm(to, node);
   const DataType type = to.type_of(node.inputs[0]);
   const Shape x = to.value(node.inputs[0]).shape();
   TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
@@ -93,8 +101,6 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
     TENON_INVALID_IF(to.value(id).shape().element_count() != columns, "{} scales rows of {} elements by {}.",
                      to.label(node), columns, to.value(id).shape().to_string());
   }
-  for (size_t i = 1; i < node.outputs.size() && !internal; ++i)
-    TENON_UNSUPPORTED_IF(node.outputs[i] != kNoValue, "{} also gives its mean or deviation.", to.label(node));
   LayerNormOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(node.inputs[0]));
   if (skip != kNoValue) {
@@ -109,6 +115,7 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
     TENON_TRY_ASSIGN(tensors.sum, to.make(node.outputs[1]));
   }
   if (x.element_count() == 0) return Status();
+  TENON_TRY(check_sizes(to, node, {x.element_count() / columns, columns}));
   to.program().add_op(std::make_unique<LayerNormOp>(node.name, type, narrow(x.element_count() / columns),
                                                     narrow(columns), node.float_or("epsilon", 1e-5F), tensors));
   return Status();
@@ -130,6 +137,7 @@ Status lower_softmax(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.in_layout(node.inputs[0], layout));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], layout));
   if (x.element_count() == 0) return Status();
+  TENON_TRY(check_sizes(to, node, {x.element_count() / columns, columns}));
   to.program().add_op(std::make_unique<SoftmaxOp>(node.name, type, narrow(x.element_count() / columns), narrow(columns),
                                                   node.op_type == "LogSoftmax", node.int_or("guarded", 0) != 0, from,
                                                   out));
@@ -140,11 +148,12 @@ Status lower_pool(Lowering& to, const Node& node) {
   const DataType type = to.type_of(node.inputs[0]);
   const Shape x = to.value(node.inputs[0]).shape(), y = to.value(node.outputs[0]).shape();
   const int spatial = x.rank() - 2;
+  const bool global = node.op_type == "GlobalAveragePool",
+             indices = node.outputs.size() > 1 && node.outputs[1] != kNoValue;
+  if (!global && (!is_kernel_float(type) || spatial != std::clamp(spatial, 1, 2) || indices))
+    return lower_general_pool(to, node);
   TENON_UNSUPPORTED_IF(!is_kernel_float(type) || spatial < 1 || spatial > 2, "{} pools {} of rank {}.", to.label(node),
                        data_type_name(type), x.rank());
-  TENON_UNSUPPORTED_IF(node.outputs.size() > 1 && node.outputs[1] != kNoValue, "{} also gives indices.",
-                       to.label(node));
-  const bool global = node.op_type == "GlobalAveragePool";
   PoolParams params;
   params.average = node.op_type != "MaxPool" ? 1 : 0;
   params.count_padding = node.int_or("count_include_pad", 0) != 0 ? 1 : 0;
@@ -180,6 +189,8 @@ Status lower_pool(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
   if (y.element_count() == 0) return Status();
+  const int64_t image = x.element_count() / std::max<int64_t>(x[0], 1);
+  TENON_TRY(check_sizes(to, node, {x[0], image, y.element_count() / y[1]}));
   to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), global, from, out));
   return Status();
 }
@@ -191,7 +202,6 @@ Status lower_reduction(Lowering& to, const Node& node) {
   TENON_UNSUPPORTED_IF(node.op_type == "GlobalMaxPool" && x.rank() < 3, "{} pools rank {}.", to.label(node), x.rank());
   std::vector<int64_t> axes(node.ints("axes").begin(), node.ints("axes").end());
   if (arg) {
-    TENON_UNSUPPORTED_IF(node.int_or("select_last_index", 0) != 0, "{} takes the last index.", to.label(node));
     axes = {node.int_or("axis", 0)};
   } else if (node.input(1) != kNoValue) {
     TENON_TRY_ASSIGN(axes, to.integers(node, 1));
@@ -200,7 +210,8 @@ Status lower_reduction(Lowering& to, const Node& node) {
     for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
   // Without axes nothing is reduced, but each element is still squared, or its sign taken.
   const bool nothing = !arg && axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0;
-  const bool changes = node.op_type == "ReduceL1" || node.op_type == "ReduceL2" || node.op_type == "ReduceSumSquare";
+  const bool changes = node.op_type == "ReduceL1" || node.op_type == "ReduceL2" || node.op_type == "ReduceSumSquare" ||
+                       node.op_type.starts_with("ReduceLog");
   if (nothing && !changes) {
     TENON_TRY_ASSIGN(const TensorId same, to.any(node.inputs[0]));
     to.alias(node.outputs[0], same);
@@ -216,16 +227,19 @@ Status lower_reduction(Lowering& to, const Node& node) {
   if (images && node.op_type == "ReduceMean" && is_kernel_float(type) && x.element_count() != 0) {
     TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
     TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+    TENON_TRY(check_sizes(to, node, {x[0], x.element_count() / x[0]}));
     PoolParams params{.in_h = narrow(x[2]), .in_w = narrow(x[3]), .channels = narrow(x[1]), .average = 1};
     to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), true, from, out));
     return Status();
   }
-  constexpr std::array<std::pair<std::string_view, const char*>, 11> kKinds = {{{"ReduceMean", "mean"},
+  constexpr std::array<std::pair<std::string_view, const char*>, 13> kKinds = {{{"ReduceMean", "mean"},
                                                                                 {"GlobalMaxPool", "max"},
                                                                                 {"ReduceSum", "sum"},
                                                                                 {"ReduceMax", "max"},
                                                                                 {"ReduceMin", "min"},
                                                                                 {"ReduceProd", "prod"},
+                                                                                {"ReduceLogSum", "log_sum"},
+                                                                                {"ReduceLogSumExp", "log_sum_exp"},
                                                                                 {"ReduceL1", "l1"},
                                                                                 {"ReduceL2", "l2"},
                                                                                 {"ReduceSumSquare", "sum_square"},
@@ -233,7 +247,8 @@ Status lower_reduction(Lowering& to, const Node& node) {
                                                                                 {"ArgMin", "argmin"}}};
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   const std::vector<int64_t> strides = to.program().tensor(from).strides();
-  GeneratedReduction kernel{.type = type, .out_type = to.type_of(node.outputs[0])};
+  GeneratedReduction kernel{
+      .type = type, .out_type = to.type_of(node.outputs[0]), .last = node.int_or("select_last_index", 0) != 0};
   for (const auto& [name, kind] : kKinds)
     if (name == node.op_type) kernel.kind = kind;
   for (int i = 0; i < x.rank(); ++i) {

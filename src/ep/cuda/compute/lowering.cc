@@ -56,6 +56,37 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "Dropout", &lower_reshape},
                                   Family{"", "Concat", &lower_concat},
                                   Family{"", "Split", &lower_split},
+                                  Family{"", "ReduceLogSum", &lower_reduction},
+                                  Family{"", "ReduceLogSumExp", &lower_reduction},
+                                  Family{"", "LpPool", &lower_general_pool},
+                                  Family{"", "InstanceNormalization", &lower_group_norm},
+                                  Family{"", "GroupNormalization", &lower_group_norm},
+                                  Family{"", "RMSNormalization", &lower_general_layer_norm},
+                                  Family{"", "LpNormalization", &lower_lp_norm},
+                                  Family{"", "MeanVarianceNormalization", &lower_lp_norm},
+                                  Family{"", "CumSum", &lower_scan},
+                                  Family{"", "CumProd", &lower_scan},
+                                  Family{"", "GatherElements", &lower_gather_elements},
+                                  Family{"", "GatherND", &lower_gather_nd},
+                                  Family{"", "Scatter", &lower_scatter_elements},
+                                  Family{"", "ScatterElements", &lower_scatter_elements},
+                                  Family{"", "ScatterND", &lower_scatter_nd},
+                                  Family{"", "OneHot", &lower_one_hot},
+                                  Family{"", "Trilu", &lower_trilu},
+                                  Family{"", "EyeLike", &lower_eye_like},
+                                  Family{"", "ReverseSequence", &lower_reverse_sequence},
+                                  Family{"", "Tile", &lower_tile},
+                                  Family{"", "DepthToSpace", &lower_blocks},
+                                  Family{"", "SpaceToDepth", &lower_blocks},
+                                  Family{"", "Pad", &lower_mirror_pad},
+                                  Family{"", "BitCast", &lower_bit_cast},
+                                  Family{"", "Einsum", &lower_einsum},
+                                  Family{"", "GridSample", &lower_grid_sample},
+                                  Family{"", "MatMulInteger", &lower_matmul_integer},
+                                  Family{"", "QLinearMatMul", &lower_matmul_integer},
+                                  Family{"", "ConvInteger", &lower_conv_integer},
+                                  Family{"", "QLinearConv", &lower_conv_integer},
+                                  Family{"", "DynamicQuantizeLinear", &lower_dynamic_quantize},
                                   Family{"", "Resize", &lower_resize},
                                   Family{"", "Upsample", &lower_resize}};
 
@@ -66,6 +97,13 @@ const Family* find_family(const Node& node) {
   return found != kFamilies.end() ? &*found : nullptr;
 }
 
+// Whose kernels count elements in 32 bits.
+bool counts_in_32_bits(const Node& node) {
+  static constexpr std::array<std::string_view, 10> kNames = {
+      "Conv", "ConvTranspose", "MatMul", "Gemm", "Attention", "PackedAttention", "LSTM", "GRU", "RNN", "TopK"};
+  return std::find(kNames.begin(), kNames.end(), node.op_type) != kNames.end();
+}
+
 // What depends on a value and not on sizes: it must be a constant of the model.
 bool has_fixed_form(const Graph& graph, const Node& node) {
   const auto fixed = [&](size_t input) {
@@ -74,7 +112,7 @@ bool has_fixed_form(const Graph& graph, const Node& node) {
   };
   if (node.op_type == "Slice") return fixed(4);
   if (node.op_type == "Pad") return fixed(2);
-  if (node.op_type == "Conv" || node.op_type == "ConvTranspose") return fixed(1) && fixed(2);
+  if (node.op_type == "CumSum" || node.op_type == "CumProd") return fixed(1);
   // Sizes and scales may follow from shapes; where an image is cut does not.
   if (node.op_type == "Resize" && node.string_or("coordinate_transformation_mode", "") == "tf_crop_and_resize")
     return fixed(1);
@@ -93,6 +131,9 @@ Status can_lower(const Graph& graph, const Node& node) {
   TENON_UNSUPPORTED_IF((node.op_type == "Resize" || node.op_type == "Upsample") &&
                            node.string_or("mode", "nearest") != "nearest" && compute_type(resized) != "float",
                        "{} interpolates {}.", node.label(graph), data_type_name(resized));
+  if (node.op_type == "MatMul" || node.op_type == "Gemm" || node.op_type == "Conv" || node.op_type == "ConvTranspose")
+    TENON_UNSUPPORTED_IF(compute_type(resized) != "float", "{} multiplies {}.", node.label(graph),
+                         data_type_name(resized));
   // How many a TopK takes has to be known, for there is a most.
   if (node.op_type == "TopK")
     TENON_UNSUPPORTED_IF(node.input(1) != kNoValue && graph.value(node.inputs[1]).constant == nullptr,
@@ -285,12 +326,21 @@ Status Lowering::add_generated(const Node& node, std::string what, GeneratedElem
 
 Status Lowering::add_kernel(const Node& node, std::string what, GeneratedKernel generated, std::vector<TensorId> reads,
                             TensorId out) {
+  return add_kernel(node, std::move(what), std::move(generated), std::move(reads), std::vector<TensorId>{out});
+}
+
+void Lowering::add_copy(const Node& node, TensorId from, TensorId out) {
+  program_.add_op(std::make_unique<CopyOp>(node.name, program_.tensor(from).size_bytes(), from, out));
+}
+
+Status Lowering::add_kernel(const Node& node, std::string what, GeneratedKernel generated, std::vector<TensorId> reads,
+                            std::vector<TensorId> writes) {
   if (!generated_.contains(generated.name)) {
     generated_[generated.name] = true;
     program_.generated_source += generated.source;
   }
-  program_.add_op(
-      std::make_unique<GeneratedOp>(node.name, std::move(what), std::move(generated), std::move(reads), out));
+  program_.add_op(std::make_unique<GeneratedOp>(node.name, std::move(what), std::move(generated), std::move(reads),
+                                                std::move(writes)));
   return Status();
 }
 
@@ -303,6 +353,12 @@ Status Lowering::lower_node(const Node& node) {
   if (is_elementwise(graph_, node)) return lower_elementwise(*this, node);
   const Family* family = find_family(node);
   TENON_UNSUPPORTED_IF(family == nullptr, "The CUDA EP has no operator {}.", node.op_type);
+  if (counts_in_32_bits(node))
+    for (const auto& ids : {node.inputs, node.outputs})
+      for (ValueId id : ids)
+        TENON_UNSUPPORTED_IF(id != kNoValue && value(id).shape().element_count() > INT32_MAX,
+                             "{} has a tensor of shape {}; its kernels count {} elements.", label(node),
+                             value(id).shape().to_string(), INT32_MAX);
   return family->lower(*this, node);
 }
 

@@ -73,6 +73,10 @@ class Lowering {
   // The same for a kernel that is written already.
   Status add_kernel(const Node& node, std::string what, struct GeneratedKernel generated, std::vector<TensorId> reads,
                     TensorId out);
+  Status add_kernel(const Node& node, std::string what, struct GeneratedKernel generated, std::vector<TensorId> reads,
+                    std::vector<TensorId> writes);
+  // `out` gets the bytes of `from`, which has as many.
+  void add_copy(const Node& node, TensorId from, TensorId out);
 
  private:
   Status lower_node(const Node& node);
@@ -91,6 +95,7 @@ class Lowering {
 
 // One family each.
 Status lower_conv(Lowering& to, const Node& node);
+Status lower_plain_conv(Lowering& to, const Node& node);
 Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);
@@ -105,6 +110,28 @@ Status lower_reshape(Lowering& to, const Node& node);
 Status lower_concat(Lowering& to, const Node& node);
 Status lower_split(Lowering& to, const Node& node);
 Status lower_resize(Lowering& to, const Node& node);
+Status lower_tile(Lowering& to, const Node& node);
+Status lower_blocks(Lowering& to, const Node& node);  // DepthToSpace, SpaceToDepth
+Status lower_mirror_pad(Lowering& to, const Node& node);
+Status lower_bit_cast(Lowering& to, const Node& node);
+Status lower_gather_elements(Lowering& to, const Node& node);
+Status lower_gather_nd(Lowering& to, const Node& node);
+Status lower_scatter_elements(Lowering& to, const Node& node);
+Status lower_scatter_nd(Lowering& to, const Node& node);
+Status lower_one_hot(Lowering& to, const Node& node);
+Status lower_trilu(Lowering& to, const Node& node);
+Status lower_eye_like(Lowering& to, const Node& node);
+Status lower_reverse_sequence(Lowering& to, const Node& node);
+Status lower_scan(Lowering& to, const Node& node);  // CumSum, CumProd
+Status lower_group_norm(Lowering& to, const Node& node);
+Status lower_general_layer_norm(Lowering& to, const Node& node);
+Status lower_lp_norm(Lowering& to, const Node& node);
+Status lower_einsum(Lowering& to, const Node& node);
+Status lower_grid_sample(Lowering& to, const Node& node);
+Status lower_matmul_integer(Lowering& to, const Node& node);  // and QLinearMatMul
+Status lower_conv_integer(Lowering& to, const Node& node);    // and QLinearConv
+Status lower_dynamic_quantize(Lowering& to, const Node& node);
+Status lower_general_pool(Lowering& to, const Node& node);
 
 // Whether a node is an elementwise step or something that such a step can read through.
 bool is_elementwise(const Graph& graph, const Node& node);

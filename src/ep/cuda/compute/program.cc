@@ -54,8 +54,6 @@ Result<TensorId> Program::add_tensor(DataType type, const Shape& shape, DeviceLa
                                      int32_t index) {
   DeviceTensor tensor{.type = type, .shape = shape, .layout = layout};
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-  TENON_UNSUPPORTED_IF(shape.element_count() > INT32_MAX, "A tensor of shape {} has more than 2^31 elements.",
-                       shape.to_string());
   tensor.storage = static_cast<int32_t>(storages.size());
   storages.push_back({.kind = kind, .index = index, .size_bytes = bytes});
   tensors.push_back(tensor);

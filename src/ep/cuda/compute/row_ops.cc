@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/kernel_library.h"
 
 namespace tenon::cuda {
@@ -125,11 +126,14 @@ Status PoolOp::queue(const QueueContext& context) const {
   params.y = context.addresses.pointer(writes()[0]);
   if (global_) {
     const auto vectors = static_cast<unsigned>(params_.channels / vector_);
-    return queue_params(
-        context, function_,
-        {.grid_x = (vectors + 31) / 32, .grid_y = static_cast<unsigned>(images_), .block_x = 32, .block_y = 8}, params);
+    return queue_params(context, function_,
+                        {.grid_x = (vectors + 31) / 32,
+                         .grid_y = std::min(static_cast<unsigned>(images_), 65535U),
+                         .block_x = 32,
+                         .block_y = 8},
+                        params);
   }
-  const auto blocks = static_cast<unsigned>((params_.count + kThreads - 1) / kThreads);
+  TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(params_.count, kThreads));
   return queue_params(context, function_, {.grid_x = blocks, .block_x = kThreads}, params);
 }
 
@@ -157,7 +161,7 @@ Status PadImageOp::queue(const QueueContext& context) const {
   params.x = context.addresses.pointer(reads()[0]);
   params.y = context.addresses.pointer(writes()[0]);
   const int64_t pixels = static_cast<int64_t>(params_.images) * params_.area;
-  const auto blocks = static_cast<unsigned>((pixels + kThreads - 1) / kThreads);
+  TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(pixels, kThreads));
   return queue_params(context, function_, {.grid_x = blocks, .block_x = kThreads}, params);
 }
 

@@ -1,5 +1,7 @@
 #include "ep/cuda/compute/topk_op.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/lowering.h"
@@ -67,6 +69,8 @@ Status lower_top_k(Lowering& to, const Node& node) {
   if (axis < 0) axis += x.rank();
   TENON_INVALID_IF(axis < 0 || axis >= x.rank() || y.rank() != x.rank(), "{} has a bad axis.", to.label(node));
   const int at = static_cast<int>(axis);
+  TENON_UNSUPPORTED_IF(x[at] > INT32_MAX || x.element_count() / std::max<int64_t>(x[at], 1) > INT32_MAX, "{} sorts {}.",
+                       to.label(node), x.to_string());
   TENON_UNSUPPORTED_IF(y[at] > kMaxTopK, "{} takes {} elements of a row.", to.label(node), y[at]);
   TopKParams params{.count = static_cast<int32_t>(x[at]),
                     .k = static_cast<int32_t>(y[at]),

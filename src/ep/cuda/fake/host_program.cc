@@ -48,6 +48,7 @@ template <typename To, typename From> static To as(From from) {
 }
 static float __int_as_float(int bits) { return as<float>(bits); }
 static float __uint_as_float(unsigned bits) { return as<float>(bits); }
+static unsigned __float_as_uint(float number) { return as<unsigned>(number); }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static double rsqrt(double x) { return 1.0 / sqrt(x); }
 struct half_bits { unsigned short bits; };
@@ -161,7 +162,7 @@ Status HostProgram::compile() {
     TENON_UNSUPPORTED_IF(generated == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr,
                          "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
     if (generated == nullptr || !written.emplace(generated->kernel().name, true).second) continue;
-    text += launcher(generated->kernel(), generated->reads().size() + 1);
+    text += launcher(generated->kernel(), generated->reads().size() + generated->writes().size());
   }
   if (!written.empty()) {
     TENON_TRY_ASSIGN(library_, load_compiled(text));
@@ -200,7 +201,7 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
     const DeviceOp& op = *program_.ops[i];
     std::vector<void*> parameters;
     for (TensorId id : op.reads()) parameters.push_back(address(id));
-    parameters.push_back(address(op.writes()[0]));
+    for (TensorId id : op.writes()) parameters.push_back(address(id));
     if (launchers_[i] == nullptr) {
       const size_t bytes = program_.tensor(op.writes()[0]).size_bytes();
       if (bytes != 0) std::memcpy(parameters[1], parameters[0], bytes);

@@ -24,7 +24,7 @@ __device__ void conv_plain(const ConvParams& p) {
   const int group_in = p.in_c / p.group, group_out = p.channels / p.group;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < count;
        at += static_cast<int64_t>(gridDim.x) * blockDim.x) {
-    const int channel = at % p.channels, pixel = at / p.channels;
+    const int channel = at % p.channels, pixel = at / p.channels;  // pixels are fewer than 2^31
     const int ow = pixel % p.out_w, oh = pixel / p.out_w % p.out_h, image = pixel / (p.out_w * p.out_h);
     const int first = channel / group_out * group_in;
     const T* const w = static_cast<const T*>(p.w) + static_cast<int64_t>(channel) * p.depth;
@@ -249,36 +249,39 @@ __device__ void global_average(const PoolParams& p) {
   const int lane = threadIdx.x, part = threadIdx.y;
   const int vectors = p.channels / kVector, vector = blockIdx.x * 32 + lane;
   const int area = p.in_h * p.in_w;
-  float sum[kVector] = {};
-  if (vector < vectors) {
-    const T* const x =
-        static_cast<const T*>(p.x) + static_cast<int64_t>(blockIdx.y) * area * p.channels + vector * kVector;
-    // Eight loads at once: one after the other they would be most of the time.
-    for (int i = part; i < area; i += 64) {
-      Pack packs[8];
+  const int64_t images = p.count / vectors;
+  // A grid has fewer rows than there may be images.
+  for (int64_t image = blockIdx.y; image < images; image += gridDim.y) {
+    float sum[kVector] = {};
+    if (vector < vectors) {
+      const T* const x = static_cast<const T*>(p.x) + image * area * p.channels + vector * kVector;
+      // Eight loads at once: one after the other they would be most of the time.
+      for (int i = part; i < area; i += 64) {
+        Pack packs[8];
 #pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        packs[k] = Pack{};
-        if (i + 8 * k < area)
-          packs[k] = *reinterpret_cast<const Pack*>(x + static_cast<int64_t>(i + 8 * k) * p.channels);
+        for (int k = 0; k < 8; ++k) {
+          packs[k] = Pack{};
+          if (i + 8 * k < area)
+            packs[k] = *reinterpret_cast<const Pack*>(x + static_cast<int64_t>(i + 8 * k) * p.channels);
+        }
+#pragma unroll
+        for (int k = 0; k < 8; ++k)
+#pragma unroll
+          for (int j = 0; j < kVector; ++j) sum[j] += to_float(packs[k].v[j]);
       }
-#pragma unroll
-      for (int k = 0; k < 8; ++k)
-#pragma unroll
-        for (int j = 0; j < kVector; ++j) sum[j] += to_float(packs[k].v[j]);
     }
+    __syncthreads();  // the sums of the image before this one have been read
+    for (int j = 0; j < kVector; ++j) sums[part][lane][j] = sum[j];
+    __syncthreads();
+    if (part != 0 || vector >= vectors) continue;
+    Pack result;
+    for (int j = 0; j < kVector; ++j) {
+      float all = 0;
+      for (int i = 0; i < 8; ++i) all += sums[i][lane][j];
+      result.v[j] = from_float<T>(all / static_cast<float>(area));
+    }
+    *reinterpret_cast<Pack*>(static_cast<T*>(p.y) + image * p.channels + vector * kVector) = result;
   }
-  for (int j = 0; j < kVector; ++j) sums[part][lane][j] = sum[j];
-  __syncthreads();
-  if (part != 0 || vector >= vectors) return;
-  Pack result;
-  for (int j = 0; j < kVector; ++j) {
-    float all = 0;
-    for (int i = 0; i < 8; ++i) all += sums[i][lane][j];
-    result.v[j] = from_float<T>(all / static_cast<float>(area));
-  }
-  *reinterpret_cast<Pack*>(static_cast<T*>(p.y) + static_cast<int64_t>(blockIdx.y) * p.channels + vector * kVector) =
-      result;
 }
 
 }  // namespace tenon::cuda::device

@@ -1,0 +1,259 @@
+// Operators that choose elements by computed indices, or by their coordinates alone.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/lowering_maps.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+int64_t product(std::span<const int64_t> dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+// How an update meets what is there; empty where it takes its place.
+Result<std::string> joined_update(const Lowering& to, const Node& node, DataType type) {
+  const std::string_view kind = node.string_or("reduction", "none");
+  if (kind == "none") return std::string();
+  const std::string old_value = loaded(type, "y[at]"), update = loaded(type, "u[from]");
+  TENON_UNSUPPORTED_IF(type == DataType::kBool, "{} combines truth values.", to.label(node));
+  if (kind == "add") return stored(type, format("{} + {}", old_value, update));
+  if (kind == "mul") return stored(type, format("{} * {}", old_value, update));
+  // Both operands have the type that kernels compute in.
+  const std::string compute = compute_type(type);
+  const auto chosen = [&](const char* function) {
+    return stored(type, format("{0}<{1}>(({1}){2}, ({1}){3})", function, compute, old_value, update));
+  };
+  if (kind == "max") return chosen("max_of");
+  if (kind == "min") return chosen("min_of");
+  return unsupported("{} combines by \"{}\".", to.label(node), kind);
+}
+
+// The output begins as the data.
+Result<TensorId> copied_data(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  to.add_copy(node, data, out);
+  return out;
+}
+
+}  // namespace
+
+Status lower_gather_elements(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
+  const Shape from = to.program().tensor(data).shape, shape = to.program().tensor(index).shape;
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), from.rank()));
+  TENON_INVALID_IF(shape.rank() != from.rank(), "{} takes indices of {} from {}.", to.label(node), shape.to_string(),
+                   from.to_string());
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  MapKernel kernel(to, node, "gather_elements");
+  kernel.map().dims = dims_of(shape);
+  kernel.read(data, "a");
+  kernel.read(index, "x");
+  kernel.write(out, "y");
+  // A bad index reads the nearest element: the host's operators check it, here nobody can be told.
+  kernel.body() =
+      index_text("g", "x[flat]", from[axis], format("g = g < 0 ? 0 : {};", std::max<int64_t>(from[axis] - 1, 0)));
+  std::vector<std::string> names = index_names(static_cast<size_t>(from.rank()));
+  names[static_cast<size_t>(axis)] = "g";
+  kernel.body() += format("  y[flat] = a[{}];\n", dense_address(names, dims_of(from)));
+  TENON_INVALID_IF(from.element_count() == 0 && shape.element_count() != 0, "{} takes elements of nothing.",
+                   to.label(node));
+  return kernel.add();
+}
+
+Status lower_gather_nd(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
+  const Shape from = to.program().tensor(data).shape, by = to.program().tensor(index).shape;
+  const int64_t batch = node.int_or("batch_dims", 0);
+  TENON_INVALID_IF(by.rank() < 1 || batch < 0 || batch >= by.rank() || batch + by[by.rank() - 1] > from.rank(),
+                   "{} takes indices of {} from {}.", to.label(node), by.to_string(), from.to_string());
+  const auto width = static_cast<size_t>(by[by.rank() - 1]), batches = static_cast<size_t>(batch);
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const std::vector<int64_t> dims = dims_of(from);
+  const int64_t slice = product(std::span(dims).subspan(batches + width));
+  const int64_t tuples = by.element_count() / std::max<int64_t>(by[by.rank() - 1], 1);
+  TENON_UNSUPPORTED_IF(width == 0, "{} has indices of no dimension.", to.label(node));
+  const int64_t batch_count = product(std::span(dims).first(batches));
+  MapKernel kernel(to, node, "gather_nd");
+  kernel.map().dims = {batch_count, batch_count == 0 ? 0 : tuples / batch_count, slice};
+  kernel.read(data, "a");
+  kernel.read(index, "x");
+  kernel.write(out, "y");
+  kernel.body() = format("  const index_t tuple = flat / {}u * {}u;\n", slice == 0 ? 1 : slice, width);
+  std::string at = "i0";
+  for (size_t d = 0; d < width; ++d) {
+    const int64_t limit = dims[batches + d];
+    kernel.body() += index_text(format("g{}", d), format("x[tuple + {}]", d), limit,
+                                format("g{0} = g{0} < 0 ? 0 : {1};", d, std::max<int64_t>(limit - 1, 0)));
+    at = format("({} * {} + g{})", at, limit, d);
+  }
+  kernel.body() += format("  y[flat] = a[{} * {} + i2];\n", at, slice);
+  TENON_INVALID_IF(from.element_count() == 0 && to.program().tensor(out).shape.element_count() != 0,
+                   "{} takes elements of nothing.", to.label(node));
+  return kernel.add();
+}
+
+// Without a reduction each update has a thread. With one, a thread does all that may meet in an element, in order: so
+// the result is the same each time.
+Status lower_scatter_elements(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId out, copied_data(to, node));
+  TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
+  TENON_TRY_ASSIGN(const TensorId updates, to.plain(node.inputs[2]));
+  const Shape shape = to.program().tensor(out).shape, by = to.program().tensor(index).shape;
+  const DataType type = to.program().tensor(out).type;
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), shape.rank()));
+  TENON_INVALID_IF(by != to.program().tensor(updates).shape || by.rank() != shape.rank(),
+                   "{} puts updates of {} at indices of {}.", to.label(node),
+                   to.program().tensor(updates).shape.to_string(), by.to_string());
+  TENON_TRY_ASSIGN(const std::string update, joined_update(to, node, type));
+  MapKernel kernel(to, node, "scatter_elements");
+  kernel.read(index, "x");
+  kernel.read(updates, "u");
+  kernel.write(out, "y");
+  const auto rank = static_cast<size_t>(shape.rank()), at = static_cast<size_t>(axis);
+  std::vector<int64_t> dims = dims_of(by);
+  if (update.empty()) {
+    std::vector<std::string> names = index_names(rank);
+    names[at] = "g";
+    kernel.body() = index_text("g", "x[flat]", shape[axis], "return;") +
+                    format("  y[{}] = u[flat];\n", dense_address(names, dims_of(shape)));
+    kernel.map().dims = dims;
+    return kernel.add();
+  }
+  dims[at] = by.element_count() == 0 ? 0 : 1;
+  kernel.map().dims = dims;
+  std::vector<std::string> read = index_names(rank), written = read;
+  read[at] = "k", written[at] = "g";
+  kernel.body() = format("  for (index_t k = 0; k < {}u; ++k) {{\n  const index_t from = {};\n", by[axis],
+                         dense_address(read, dims_of(by)));
+  kernel.body() += index_text("g", "x[from]", shape[axis], "continue;");
+  kernel.body() +=
+      format("  const place_t at = {};\n  y[at] = {};\n  }}\n", dense_address(written, dims_of(shape)), update);
+  return kernel.add();
+}
+
+Status lower_scatter_nd(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId out, copied_data(to, node));
+  TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
+  TENON_TRY_ASSIGN(const TensorId updates, to.plain(node.inputs[2]));
+  const Shape shape = to.program().tensor(out).shape, by = to.program().tensor(index).shape;
+  const DataType type = to.program().tensor(out).type;
+  TENON_INVALID_IF(by.rank() < 1 || by[by.rank() - 1] > shape.rank(), "{} has indices of {} into {}.", to.label(node),
+                   by.to_string(), shape.to_string());
+  const auto width = static_cast<size_t>(by[by.rank() - 1]);
+  TENON_UNSUPPORTED_IF(width == 0, "{} has indices of no dimension.", to.label(node));
+  const std::vector<int64_t> dims = dims_of(shape);
+  const int64_t slice = product(std::span(dims).subspan(width));
+  const int64_t tuples = by.element_count() / by[by.rank() - 1];
+  TENON_INVALID_IF(to.program().tensor(updates).shape.element_count() != tuples * slice, "{} has updates of {}.",
+                   to.label(node), to.program().tensor(updates).shape.to_string());
+  TENON_TRY_ASSIGN(const std::string update, joined_update(to, node, type));
+  MapKernel kernel(to, node, "scatter_nd");
+  kernel.read(index, "x");
+  kernel.read(updates, "u");
+  kernel.write(out, "y");
+  const auto place = [&](const char* tuple, const char* leave) {
+    std::string text, at = "g0";
+    for (size_t d = 0; d < width; ++d) {
+      text += index_text(format("g{}", d), format("x[{} * {} + {}]", tuple, width, d), dims[d], leave);
+      if (d > 0) at = format("({} * {} + g{})", at, dims[d], d);
+    }
+    return text + format("  const place_t at = (place_t)({} * {} + ", at, slice);
+  };
+  if (update.empty()) {
+    kernel.map().dims = {tuples, slice};
+    kernel.body() = place("i0", "return;") + "i1);\n  y[at] = u[flat];\n";
+    return kernel.add();
+  }
+  kernel.map().dims = {tuples == 0 ? 0 : slice};
+  kernel.body() =
+      format("  for (index_t k = 0; k < {}u; ++k) {{\n  const index_t from = k * {}u + i0;\n", tuples, slice);
+  kernel.body() += place("k", "continue;") + format("i0);\n  y[at] = {};\n  }}\n", update);
+  return kernel.add();
+}
+
+Status lower_one_hot(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId values, to.plain(node.inputs[2]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const Shape shape = to.program().tensor(out).shape;
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), shape.rank()));
+  MapKernel kernel(to, node, "one_hot");
+  kernel.read(index, "x");
+  kernel.read(values, "v");
+  kernel.write(out, "y");
+  kernel.map().dims = dims_of(shape);
+  std::vector<std::string> names = index_names(static_cast<size_t>(shape.rank()));
+  std::vector<int64_t> dims = dims_of(shape);
+  names.erase(names.begin() + axis);
+  dims.erase(dims.begin() + axis);
+  const DataType type = to.program().tensor(index).type;
+  kernel.body() = index_text("g", loaded(type, format("x[{}]", dense_address(names, dims))), shape[axis], "g = -1;");
+  kernel.body() += format("  y[flat] = v[g == (long long)i{} ? 1 : 0];\n", axis);
+  return kernel.add();
+}
+
+Status lower_trilu(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const DeviceTensor tensor = to.program().tensor(from);
+  const int rank = tensor.shape.rank();
+  TENON_INVALID_IF(rank < 2, "{} takes a triangle of {}.", to.label(node), tensor.shape.to_string());
+  MapKernel kernel(to, node, "trilu");
+  kernel.map().dims = dims_of(tensor.shape);
+  kernel.read(from, "a");
+  std::string shift = "0";
+  if (node.input(1) != kNoValue) {
+    TENON_TRY_ASSIGN(const TensorId k, to.plain(node.inputs[1]));
+    kernel.read(k, "k");
+    shift = "k[0]";
+  }
+  kernel.write(out, "y");
+  kernel.body() = format(
+      "  const {0} nothing = {{}};\n  y[flat] = (long long)i{1} {2} (long long)i{3} + {4} ? a[flat] : nothing;\n",
+      storage_type(tensor.type), rank - 1, node.int_or("upper", 1) != 0 ? ">=" : "<=", rank - 2, shift);
+  return kernel.add();
+}
+
+Status lower_eye_like(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const DeviceTensor tensor = to.program().tensor(out);
+  TENON_INVALID_IF(tensor.shape.rank() != 2, "{} makes {}.", to.label(node), tensor.shape.to_string());
+  MapKernel kernel(to, node, "eye_like");
+  kernel.map().dims = dims_of(tensor.shape);
+  kernel.write(out, "y");
+  const std::string one = tensor.type == DataType::kBool ? "true" : "1";
+  kernel.body() = format("  const {0} value = (long long)i1 == (long long)i0 + {1} ? {2} : 0;\n  y[flat] = {3};\n",
+                         compute_type(tensor.type), node.int_or("k", 0), one, stored(tensor.type, "value"));
+  return kernel.add();
+}
+
+Status lower_reverse_sequence(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId lengths, to.plain(node.inputs[1]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const Shape shape = to.program().tensor(from).shape;
+  TENON_TRY_ASSIGN(const int batch, axis_of(to, node, node.int_or("batch_axis", 1), shape.rank()));
+  TENON_TRY_ASSIGN(const int time, axis_of(to, node, node.int_or("time_axis", 0), shape.rank()));
+  MapKernel kernel(to, node, "reverse_sequence");
+  kernel.map().dims = dims_of(shape);
+  kernel.read(from, "a");
+  kernel.read(lengths, "n");
+  kernel.write(out, "y");
+  std::vector<std::string> names = index_names(static_cast<size_t>(shape.rank()));
+  names[static_cast<size_t>(time)] = "t";
+  kernel.body() = format(
+      "  long long t = i{0}, length = n[i{1}];\n  if (length > {2}) length = {2};\n"
+      "  if (t < length) t = length - 1 - t;\n  y[flat] = a[{3}];\n",
+      time, batch, shape[time], dense_address(names, dims_of(shape)));
+  return kernel.add();
+}
+
+}  // namespace tenon::cuda

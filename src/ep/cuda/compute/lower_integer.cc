@@ -1,0 +1,519 @@
+// Products and convolutions of 8-bit integers, with or without scales around them, and DynamicQuantizeLinear.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/integer_op.h"
+#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/quantize.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// Below this many products the tensor cores gain nothing: one kernel reads the operands as they are.
+constexpr int64_t kFewProducts = int64_t{1} << 16;
+
+bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+int64_t padded_depth(int64_t depth) { return std::max<int64_t>((depth + 15) / 16 * 16, 16); }
+
+Result<int32_t> narrow(const Lowering& to, const Node& node, int64_t size) {
+  TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has a product of {} rows or columns.", to.label(node), size);
+  return static_cast<int32_t>(size);
+}
+
+int integer_at(const Constant& constant, size_t index) {
+  return constant.type == DataType::kUint8 ? int{constant.as<uint8_t>()[index]} : int{constant.as<int8_t>()[index]};
+}
+
+// The operands of a product before they are packed.
+struct Operands {
+  ValueId a = kNoValue, b = kNoValue, a_zero = kNoValue, b_zero = kNoValue;
+};
+
+Status check_operands(const Lowering& to, const Node& node, const Operands& operands) {
+  for (ValueId id : {operands.a, operands.b})
+    TENON_UNSUPPORTED_IF(!is_byte(to.type_of(id)), "{} multiplies {}.", to.label(node), data_type_name(to.type_of(id)));
+  for (const auto& [value, zero] : {std::pair(operands.a, operands.a_zero), std::pair(operands.b, operands.b_zero)})
+    TENON_INVALID_IF(zero != kNoValue && to.type_of(zero) != to.type_of(value), "{} has a zero point of type {}.",
+                     to.label(node), data_type_name(to.type_of(zero)));
+  return Status();
+}
+
+// A zero point that is known to be 0 is none.
+Result<TensorId> zero_point(Lowering& to, ValueId id) {
+  if (id == kNoValue) return kNoTensor;
+  if (const ConstantRef& held = to.constant(id)) {
+    bool nothing = true;
+    for (size_t i = 0; i < held->size_bytes; ++i) nothing = nothing && held->data[i] == std::byte{0};
+    if (nothing) return kNoTensor;
+  }
+  return to.plain(id);
+}
+
+// The sums of the rows of a matrix of bytes.
+Result<TensorId> row_sums(Lowering& to, const Node& node, TensorId matrix, int64_t rows, int64_t depth) {
+  TENON_TRY_ASSIGN(const TensorId sums, to.program().add_tensor(DataType::kInt32, Shape{rows}));
+  if (rows == 0) return sums;
+  TENON_TRY_ASSIGN(GeneratedKernel kernel, generate_reduction({.dims = {rows},
+                                                               .strides = {depth},
+                                                               .out_strides = {1},
+                                                               .reduced = {depth},
+                                                               .reduced_strides = {1},
+                                                               .type = to.program().tensor(matrix).type,
+                                                               .out_type = DataType::kInt32,
+                                                               .kind = "sum"}));
+  TENON_TRY(to.add_kernel(node, "row_sums", std::move(kernel), {matrix}, sums));
+  return sums;
+}
+
+// Copies `from`, read at [matrix, line, place] by these strides, as dense lines of `padded` bytes.
+Result<TensorId> pack_lines(Lowering& to, const Node& node, TensorId from, int64_t matrices, int64_t lines,
+                            int64_t depth, const std::array<int64_t, 3>& strides) {
+  const int64_t padded = padded_depth(depth);
+  const DataType type = to.program().tensor(from).type;
+  TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, Shape{matrices, lines, padded}));
+  MapKernel kernel(to, node, "pack_lines");
+  kernel.map().dims = {matrices, lines, padded};
+  kernel.read(from, "a");
+  kernel.write(packed, "y");
+  kernel.body() =
+      format("  y[flat] = i2 < {}u ? a[i0 * {} + i1 * {} + i2 * {}] : 0;\n", depth, strides[0], strides[1], strides[2]);
+  TENON_TRY(kernel.add());
+  return packed;
+}
+
+// Constant lines, packed on the host, and their sums; `at` finds element [line, place] in the constant.
+struct PackedLines {
+  TensorId lines = kNoTensor, sums = kNoTensor;
+};
+Result<PackedLines> pack_constant(Lowering& to, ValueId id, const std::string& format_name, int64_t lines,
+                                  int64_t depth, std::function<int64_t(int64_t line, int64_t place)> at) {
+  const DataType type = to.type_of(id);
+  const int64_t padded = padded_depth(depth);
+  PackedLines packed;
+  TENON_TRY_ASSIGN(packed.lines, to.packed_constant(id, format_name, type, Shape{int64_t{1}, lines, padded},
+                                                    [=](const Constant& from, std::byte* out) {
+                                                      for (int64_t line = 0; line < lines; ++line)
+                                                        for (int64_t k = 0; k < padded; ++k)
+                                                          out[line * padded + k] =
+                                                              k < depth ? from.data[at(line, k)] : std::byte{0};
+                                                    }));
+  TENON_TRY_ASSIGN(packed.sums, to.packed_constant(id, format_name + " sums", DataType::kInt32, Shape{lines},
+                                                   [=](const Constant& from, std::byte* out) {
+                                                     auto* const sums = reinterpret_cast<int32_t*>(out);
+                                                     for (int64_t line = 0; line < lines; ++line) {
+                                                       sums[line] = 0;
+                                                       for (int64_t k = 0; k < depth; ++k)
+                                                         sums[line] +=
+                                                             integer_at(from, static_cast<size_t>(at(line, k)));
+                                                     }
+                                                   }));
+  return packed;
+}
+
+// What packing left to do: the product itself.
+Status add_product(Lowering& to, const Node& node, IntegerTensors tensors, IntegerProductParams params,
+                   bool b_repeats) {
+  const int64_t rows = int64_t{params.batch} * params.rows;
+  const int64_t b_rows = (b_repeats ? 1 : int64_t{params.batch}) * params.columns;
+  if (tensors.b_zero != kNoTensor) {
+    TENON_TRY_ASSIGN(tensors.a_sums, row_sums(to, node, tensors.a, rows, params.depth));
+  } else {
+    tensors.a_sums = kNoTensor;
+  }
+  if (tensors.a_zero == kNoTensor) {
+    tensors.b_sums = kNoTensor;
+  } else if (tensors.b_sums == kNoTensor) {
+    TENON_TRY_ASSIGN(tensors.b_sums, row_sums(to, node, tensors.b, b_rows, params.depth));
+  }
+  params.a_matrix = int64_t{params.rows} * params.depth;
+  params.b_matrix = b_repeats ? 0 : int64_t{params.columns} * params.depth;
+  const DataType a = to.program().tensor(tensors.a).type, b = to.program().tensor(tensors.b).type;
+  to.program().add_op(std::make_unique<IntegerProductOp>(node.name, a, b, params, tensors));
+  return Status();
+}
+
+std::string zero_text(const char* name, bool given, const std::string& at) {
+  return given ? format("(int){}[{}]", name, at) : std::string("0");
+}
+
+// Sums into `out`, [batch..., rows, columns].
+Status add_matrices(Lowering& to, const Node& node, const Operands& operands, TensorId out) {
+  const Shape a = to.value(operands.a).shape(), b = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
+  TENON_UNSUPPORTED_IF(a.rank() < 2 || b.rank() < 2, "{} multiplies a vector.", to.label(node));
+  const int64_t depth = a[a.rank() - 1], columns = b[b.rank() - 1];
+  TENON_INVALID_IF(b[b.rank() - 2] != depth, "{} multiplies {} and {}.", to.label(node), a.to_string(), b.to_string());
+  int64_t rows = a[a.rank() - 2], batch = 1;
+  for (int i = 0; i + 2 < y.rank(); ++i) batch *= y[i];
+  const int64_t b_batch = b.element_count() == 0 ? batch : b.element_count() / (depth * columns);
+  const int64_t a_batch = a.element_count() == 0 ? batch : a.element_count() / (depth * rows);
+  const bool b_repeats = b_batch == 1;
+  TENON_UNSUPPORTED_IF(a_batch != batch || (!b_repeats && b_batch != batch), "{} repeats matrices of {} for {}.",
+                       to.label(node), a.to_string(), b.to_string());
+  if (b_repeats) rows *= batch, batch = 1;
+  TENON_TRY_ASSIGN(TensorId a_zero, zero_point(to, operands.a_zero));
+  TENON_TRY_ASSIGN(TensorId b_zero, zero_point(to, operands.b_zero));
+  const auto step = [&](TensorId zero, int64_t wanted, const char* of) -> Result<int32_t> {
+    if (zero == kNoTensor) return 0;
+    const int64_t count = to.program().tensor(zero).shape.element_count();
+    TENON_UNSUPPORTED_IF(count != 1 && count != wanted, "{} has {} zero points for {} {}.", to.label(node), count,
+                         wanted, of);
+    return count == 1 ? 0 : 1;
+  };
+  IntegerProductParams params;
+  TENON_TRY_ASSIGN(params.a_zero_step, step(a_zero, batch * rows, "rows"));
+  TENON_TRY_ASSIGN(params.b_zero_step, step(b_zero, columns, "columns"));
+  if (y.element_count() == 0) return Status();
+  TENON_TRY_ASSIGN(const TensorId a_tensor, to.plain(operands.a));
+  if (batch * rows * columns * std::max<int64_t>(depth, 1) <= kFewProducts) {
+    TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
+    MapKernel kernel(to, node, "integer_product");
+    kernel.map().dims = {batch, rows, columns};
+    kernel.read(a_tensor, "a");
+    kernel.read(b_tensor, "b");
+    if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+    if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+    kernel.write(out, "y");
+    kernel.body() = format(
+        "  const int az = {}, bz = {};\n  unsigned sum = 0;\n  for (index_t k = 0; k < {}u; ++k)\n"
+        "    sum += (unsigned)(((int)a[(i0 * {} + i1) * {} + k] - az) * ((int)b[(i0 * {} + k) * {} + i2] - bz));\n"
+        "  y[flat] = (int)sum;\n",
+        zero_text("p", a_zero != kNoTensor, params.a_zero_step != 0 ? format("i0 * {} + i1", rows) : "0"),
+        zero_text("q", b_zero != kNoTensor, params.b_zero_step != 0 ? "i2" : "0"), depth, rows, depth,
+        b_repeats ? 0 : depth, columns);
+    return kernel.add();
+  }
+  const int64_t padded = padded_depth(depth);
+  TENON_TRY_ASSIGN(params.rows, narrow(to, node, rows));
+  TENON_TRY_ASSIGN(params.columns, narrow(to, node, columns));
+  TENON_TRY_ASSIGN(params.depth, narrow(to, node, padded));
+  TENON_TRY_ASSIGN(params.batch, narrow(to, node, batch));
+  params.summed_depth = static_cast<int32_t>(depth);
+  IntegerTensors tensors{.a = a_tensor, .a_zero = a_zero, .b_zero = b_zero, .y = out};
+  if (depth != padded) {
+    TENON_TRY_ASSIGN(tensors.a, pack_lines(to, node, a_tensor, batch, rows, depth, {rows * depth, depth, 1}));
+  }
+  if (to.constant(operands.b) != nullptr && b_repeats) {
+    TENON_TRY_ASSIGN(const PackedLines packed,
+                     pack_constant(to, operands.b, "bytes", columns, depth,
+                                   [columns](int64_t line, int64_t place) { return place * columns + line; }));
+    tensors.b = packed.lines;
+    tensors.b_sums = packed.sums;
+  } else {
+    TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
+    TENON_TRY_ASSIGN(tensors.b, pack_lines(to, node, b_tensor, b_repeats ? 1 : batch, columns, depth,
+                                           {depth * columns, 1, columns}));
+  }
+  return add_product(to, node, tensors, params, b_repeats);
+}
+
+struct ByteWindow {
+  std::vector<int64_t> kernel, strides, dilations, pads;
+};
+
+Result<ByteWindow> read_window(const Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y) {
+  ByteWindow window;
+  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
+  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
+  for (int i = 2; i < w.rank(); ++i) {
+    const auto at = static_cast<size_t>(i - 2);
+    window.kernel.push_back(w[i]);
+    window.strides.push_back(at < strides.size() ? strides[at] : 1);
+    window.dilations.push_back(at < dilations.size() ? dilations[at] : 1);
+    int64_t pad = at < pads.size() && auto_pad == "NOTSET" ? pads[at] : 0;
+    if (auto_pad.starts_with("SAME")) {
+      const int64_t reach = (w[i] - 1) * window.dilations[at] + 1;
+      const int64_t total = std::max<int64_t>(0, (y[i] - 1) * window.strides[at] + reach - x[i]);
+      pad = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
+    }
+    window.pads.push_back(pad);
+  }
+  TENON_INVALID_IF(x.rank() != w.rank() || y.rank() != x.rank() || x.rank() < 3, "{} has weights of {} for {}.",
+                   to.label(node), w.to_string(), x.to_string());
+  return window;
+}
+
+// The place in x that tap (names k...) of the output pixel (names o...) reads; sets `inside`.
+std::string window_place(const ByteWindow& window, const Shape& x, const std::vector<int64_t>& strides,
+                         const std::vector<std::string>& pixel, const std::vector<std::string>& tap,
+                         const std::string& indent) {
+  std::string text, place, inside = "true";
+  for (size_t d = 0; d < window.kernel.size(); ++d) {
+    text += format("{}const place_t p{} = (place_t){} * {} - {} + (place_t){} * {};\n", indent, d, pixel[d],
+                   window.strides[d], window.pads[d], tap[d], window.dilations[d]);
+    inside += format(" && p{0} >= 0 && p{0} < {1}", d, x[static_cast<int>(d) + 2]);
+    place += format(" + p{} * {}", d, strides[d + 2]);
+  }
+  return text + format("{}const bool inside = {};\n{}const place_t spot = 0{};\n", indent, inside, indent, place);
+}
+
+// A thread an output element.
+Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, const ByteWindow& window,
+                      TensorId a_zero, TensorId b_zero, TensorId out) {
+  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
+  const int64_t group = node.int_or("group", 1);
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
+  TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  MapKernel kernel(to, node, "integer_conv");
+  kernel.map().dims = dims_of(y);
+  kernel.read(from, "a");
+  kernel.read(weights, "b");
+  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  kernel.write(out, "y");
+  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
+  std::string& body = kernel.body();
+  body = format("  const int az = {}, bz = {};\n  unsigned sum = 0;\n  const index_t first = i1 / {}u * {}u;\n",
+                zero_text("p", a_zero != kNoTensor, "0"), zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0"),
+                std::max<int64_t>(y[1] / std::max<int64_t>(group, 1), 1), w[1]);
+  body += format("  for (index_t k = 0; k < {}u; ++k) {{\n", w.element_count() / std::max<int64_t>(w[0], 1));
+  std::vector<int64_t> taps = {w[1]};
+  taps.insert(taps.end(), window.kernel.begin(), window.kernel.end());
+  body += split_index(taps, "k", "k");
+  std::vector<std::string> pixel, tap;
+  for (size_t d = 0; d < window.kernel.size(); ++d) {
+    pixel.push_back(format("i{}", d + 2));
+    tap.push_back(format("k{}", d + 1));
+  }
+  body += window_place(window, x, strides, pixel, tap, "    ");
+  body += format(
+      "    if (!inside) continue;\n    sum += (unsigned)(((int)a[i0 * {} + (first + k0) * {} + spot] - az) * "
+      "((int)b[i1 * {} + k] - bz));\n  }}\n  y[flat] = (int)sum;\n",
+      strides[0], strides[1], w.element_count() / std::max<int64_t>(w[0], 1));
+  return kernel.add();
+}
+
+// Sums of a convolution as a new tensor, or as `direct`'s value.
+Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operands, ValueId direct) {
+  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape();
+  const Shape y = to.value(node.outputs[0]).shape();
+  TENON_TRY_ASSIGN(const ByteWindow window, read_window(to, node, x, w, y));
+  const int64_t group = node.int_or("group", 1);
+  TENON_INVALID_IF(group < 1 || w[1] * group != x[1] || w[0] % group != 0, "{} has {} channels in {} groups.",
+                   to.label(node), x[1], group);
+  TENON_TRY_ASSIGN(const TensorId a_zero, zero_point(to, operands.a_zero));
+  TENON_TRY_ASSIGN(const TensorId b_zero, zero_point(to, operands.b_zero));
+  for (const auto& [zero, wanted] : {std::pair(a_zero, int64_t{1}), std::pair(b_zero, w[0])})
+    if (zero != kNoTensor) {
+      const int64_t count = to.program().tensor(zero).shape.element_count();
+      TENON_UNSUPPORTED_IF(count != 1 && count != wanted, "{} has {} zero points.", to.label(node), count);
+    }
+  const int64_t depth = w.element_count() / std::max<int64_t>(w[0], 1);
+  const bool plain = group != 1 || y.element_count() * std::max<int64_t>(depth, 1) <= kFewProducts;
+  const auto make = [&](DeviceLayout layout) -> Result<TensorId> {
+    if (direct != kNoValue) return to.make(direct, layout);
+    return to.program().add_tensor(DataType::kInt32, y, layout);
+  };
+  if (plain) {
+    TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kPlain));
+    if (y.element_count() != 0) TENON_TRY(add_plain_conv(to, node, operands, window, a_zero, b_zero, out));
+    return out;
+  }
+  TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kChannelsLast));
+  // The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points.
+  TENON_TRY_ASSIGN(const TensorId from, to.any(operands.a));
+  const DataType type = to.program().tensor(from).type;
+  const int64_t padded = padded_depth(depth), pixels = y.element_count() / y[1];
+  TENON_TRY_ASSIGN(const TensorId rows, to.program().add_tensor(type, Shape{pixels, padded}));
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  MapKernel kernel(to, node, "byte_windows");
+  kernel.map().dims = {y[0]};
+  kernel.map().dims.insert(kernel.map().dims.end(), y.begin() + 2, y.end());
+  const size_t spatial = window.kernel.size();
+  kernel.map().dims.push_back(padded / 16);
+  kernel.read(from, "a");
+  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+  kernel.write(rows, "y");
+  std::vector<int64_t> taps = window.kernel;
+  taps.push_back(x[1]);
+  std::vector<std::string> pixel, tap;
+  for (size_t d = 0; d < spatial; ++d) {
+    pixel.push_back(format("i{}", d + 1));
+    tap.push_back(format("k{}", d));
+  }
+  const std::string bytes = storage_type(type);
+  kernel.body() = format(
+      "  const {0} nothing = {1};\n  Pack<{0}, 16> out;\n  for (int j = 0; j < 16; ++j) {{\n"
+      "    const index_t k = i{2} * 16u + j;\n    out.v[j] = 0;\n    if (k >= {3}u) continue;\n",
+      bytes, a_zero != kNoTensor ? "p[0]" : "0", spatial + 1, depth);
+  kernel.body() += split_index(taps, "k", "k") + window_place(window, x, strides, pixel, tap, "    ");
+  kernel.body() += format(
+      "    out.v[j] = inside ? a[i0 * {} + k{} * {} + spot] : nothing;\n  }}\n  *(Pack<{}, 16>*)(y + flat * 16) = "
+      "out;\n",
+      strides[0], spatial, strides[1], bytes);
+  TENON_TRY(kernel.add());
+  IntegerProductParams params;
+  TENON_TRY_ASSIGN(params.rows, narrow(to, node, pixels));
+  TENON_TRY_ASSIGN(params.columns, narrow(to, node, w[0]));
+  TENON_TRY_ASSIGN(params.depth, narrow(to, node, padded));
+  params.summed_depth = static_cast<int32_t>(depth);
+  if (b_zero != kNoTensor) params.b_zero_step = to.program().tensor(b_zero).shape.element_count() > 1 ? 1 : 0;
+  IntegerTensors tensors{.a = rows, .a_zero = a_zero, .b_zero = b_zero, .y = out};
+  const int64_t channels = x[1], places = depth / std::max<int64_t>(channels, 1);
+  if (to.constant(operands.b) != nullptr) {
+    TENON_TRY_ASSIGN(const PackedLines packed,
+                     pack_constant(to, operands.b, "byte windows", w[0], depth, [=](int64_t line, int64_t place) {
+                       return line * depth + place % channels * places + place / channels;
+                     }));
+    tensors.b = packed.lines;
+    tensors.b_sums = packed.sums;
+  } else {
+    TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
+    TENON_TRY_ASSIGN(tensors.b, to.program().add_tensor(to.program().tensor(weights).type, Shape{w[0], padded}));
+    MapKernel pack(to, node, "byte_weights");
+    pack.map().dims = {w[0], padded};
+    pack.read(weights, "a");
+    pack.write(tensors.b, "y");
+    pack.body() =
+        format("  y[flat] = i1 < {0}u ? a[i0 * {0} + i1 % {1}u * {2} + i1 / {1}u] : 0;\n", depth, channels, places);
+    TENON_TRY(pack.add());
+  }
+  TENON_TRY(add_product(to, node, tensors, params, true));
+  return out;
+}
+
+// The sums as quantised numbers: inputs from `scales` on are the scales of both operands, of the result, and its zero
+// point; the second may have one for each place of dimension `axis`.
+Status requantize(Lowering& to, const Node& node, TensorId sums, std::array<ValueId, 4> scales, ValueId bias,
+                  int axis) {
+  const DeviceTensor tensor = to.program().tensor(sums);
+  const DataType type = to.type_of(node.outputs[0]);
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], tensor.layout));
+  if (tensor.shape.element_count() == 0) return Status();
+  GeneratedElementwise kernel{.dims = dims_of(tensor.shape),
+                              .type = type,
+                              .strides = to.program().tensor(out).strides(),
+                              .leaves = {{.type = tensor.type, .strides = tensor.strides()}}};
+  std::vector<TensorId> leaves = {sums};
+  const auto leaf = [&](ValueId id) -> Result<int> {
+    TENON_TRY_ASSIGN(const TensorId read, to.plain(id));
+    const DeviceTensor parameter = to.program().tensor(read);
+    std::vector<int64_t> strides(static_cast<size_t>(tensor.shape.rank()), 0);
+    if (parameter.shape.element_count() != 1) {
+      TENON_UNSUPPORTED_IF(parameter.shape.element_count() != tensor.shape[axis], "{} has a scale or bias of {}.",
+                           to.label(node), parameter.shape.to_string());
+      strides[static_cast<size_t>(axis)] = 1;
+    }
+    kernel.leaves.push_back({.type = parameter.type, .strides = std::move(strides)});
+    leaves.push_back(read);
+    return static_cast<int>(leaves.size() - 1);
+  };
+  std::vector<int> arguments = {0};
+  for (ValueId id : scales) {
+    TENON_TRY_ASSIGN(const int argument, leaf(id));
+    arguments.push_back(argument);
+  }
+  std::string sum = "$0";
+  if (bias != kNoValue) {
+    TENON_TRY_ASSIGN(const int argument, leaf(bias));
+    arguments.push_back(argument);
+    sum = "($0 + $5)";
+  }
+  TENON_TRY_ASSIGN(const std::string limits, quantize_expression(type, false));
+  const char* lowest = type == DataType::kUint8 ? "0.0f" : "-128.0f";
+  const char* highest = type == DataType::kUint8 ? "255.0f" : "127.0f";
+  TENON_UNSUPPORTED_IF(!is_byte(type), "{} makes {}.", to.label(node), data_type_name(type));
+  kernel.steps = {{.type = type,
+                   .expression = format("fminf(fmaxf(rintf((float){} * ($1 * $2 / $3)) + (float)(int)$4, {}), {})", sum,
+                                        lowest, highest),
+                   .arguments = std::move(arguments)}};
+  return to.add_generated(node, "requantize", std::move(kernel), std::move(leaves), {}, out);
+}
+
+}  // namespace
+
+Status lower_matmul_integer(Lowering& to, const Node& node) {
+  const bool scaled = node.op_type == "QLinearMatMul";
+  const Operands operands = scaled ? Operands{node.inputs[0], node.inputs[3], node.input(2), node.input(5)}
+                                   : Operands{node.inputs[0], node.inputs[1], node.input(2), node.input(3)};
+  TENON_TRY(check_operands(to, node, operands));
+  const Shape y = to.value(node.outputs[0]).shape();
+  if (!scaled) {
+    TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+    return add_matrices(to, node, operands, out);
+  }
+  TENON_INVALID_IF(node.inputs.size() < 8, "{} lacks an input.", to.label(node));
+  TENON_TRY_ASSIGN(const TensorId sums, to.program().add_tensor(DataType::kInt32, y));
+  TENON_TRY(add_matrices(to, node, operands, sums));
+  return requantize(to, node, sums, {node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7]}, kNoValue,
+                    y.rank() - 1);
+}
+
+Status lower_conv_integer(Lowering& to, const Node& node) {
+  const bool scaled = node.op_type == "QLinearConv";
+  const Operands operands = scaled ? Operands{node.inputs[0], node.inputs[3], node.input(2), node.input(5)}
+                                   : Operands{node.inputs[0], node.inputs[1], node.input(2), node.input(3)};
+  TENON_TRY(check_operands(to, node, operands));
+  TENON_TRY_ASSIGN(const TensorId sums, add_conv(to, node, operands, scaled ? kNoValue : node.outputs[0]));
+  if (!scaled) return Status();
+  TENON_INVALID_IF(node.inputs.size() < 8, "{} lacks an input.", to.label(node));
+  return requantize(to, node, sums, {node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7]}, node.input(8), 1);
+}
+
+// Least and greatest number of parts of x, then of all, then the elements.
+Status lower_dynamic_quantize(Lowering& to, const Node& node) {
+  TENON_INVALID_IF(node.outputs.size() != 3, "{} has {} outputs.", to.label(node), node.outputs.size());
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  const DeviceTensor x = to.program().tensor(from);
+  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || to.type_of(node.outputs[0]) != DataType::kUint8,
+                       "{} quantises {}.", to.label(node), data_type_name(x.type));
+  constexpr int64_t kPart = 4096, kMostParts = 1024;
+  const int64_t count = x.shape.element_count();
+  const int64_t parts = std::clamp<int64_t>((count + kPart - 1) / kPart, 1, kMostParts);
+  TENON_TRY_ASSIGN(const TensorId limits, to.program().add_tensor(DataType::kFloat, Shape{2, parts}));
+  const std::string reduce = format(
+      "  __shared__ float lows[{0}];\n  __shared__ float highs[{0}];\n  lows[threadIdx.x] = low;\n"
+      "  highs[threadIdx.x] = high;\n  __syncthreads();\n  for (unsigned n = {1}u; n > 0; n /= 2) {{\n"
+      "    if (threadIdx.x < n) {{\n      lows[threadIdx.x] = fminf(lows[threadIdx.x], lows[threadIdx.x + n]);\n"
+      "      highs[threadIdx.x] = fmaxf(highs[threadIdx.x], highs[threadIdx.x + n]);\n    }}\n    __syncthreads();\n  "
+      "}}\n"
+      "  if (threadIdx.x != 0) return;\n",
+      kGeneratedThreads, kGeneratedThreads / 2);
+  MapKernel first(to, node, "limits");
+  first.map().by_block = true;
+  first.map().dims = {parts};
+  first.read(from, "a");
+  first.write(limits, "y");
+  // 0 is among the numbers, always.
+  first.body() = format(
+      "  float low = 0.0f, high = 0.0f;\n  for (index_t k = flat * {0}u + threadIdx.x; k < {1}u; k += {2}u) {{\n"
+      "    const float v = a[k];\n    low = fminf(low, v);\n    high = fmaxf(high, v);\n  }}\n{3}"
+      "  y[flat] = lows[0];\n  y[flat + {4}u] = highs[0];\n",
+      kGeneratedThreads, count, parts * kGeneratedThreads, reduce, parts);
+  TENON_TRY(first.add());
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], x.layout));
+  TENON_TRY_ASSIGN(const TensorId scale, to.make(node.outputs[1]));
+  TENON_TRY_ASSIGN(const TensorId zero, to.make(node.outputs[2]));
+  MapKernel second(to, node, "dynamic_scale");
+  second.map().by_block = true;
+  second.map().dims = {1};
+  second.read(limits, "a");
+  second.write(scale, "s");
+  second.write(zero, "z");
+  second.body() = format(
+      "  float low = 0.0f, high = 0.0f;\n  for (index_t k = threadIdx.x; k < {0}u; k += {1}u) {{\n"
+      "    low = fminf(low, a[k]);\n    high = fmaxf(high, a[k + {0}u]);\n  }}\n{2}"
+      "  const float size = highs[0] == lows[0] ? 1.0f : (highs[0] - lows[0]) / 255.0f;\n  s[0] = size;\n"
+      "  z[0] = (unsigned char)rintf(fminf(fmaxf(0.0f - lows[0] / size, 0.0f), 255.0f));\n",
+      parts, kGeneratedThreads, reduce);
+  TENON_TRY(second.add());
+  if (count == 0) return Status();
+  TENON_TRY_ASSIGN(std::string expression, quantize_expression(DataType::kUint8, true));
+  const std::vector<int64_t> same(static_cast<size_t>(x.shape.rank()), 0);
+  GeneratedElementwise kernel{.dims = dims_of(x.shape),
+                              .type = DataType::kUint8,
+                              .strides = to.program().tensor(out).strides(),
+                              .leaves = {{.type = x.type, .strides = x.strides()},
+                                         {.type = DataType::kFloat, .strides = same},
+                                         {.type = DataType::kUint8, .strides = same}},
+                              .steps = {{DataType::kUint8, std::move(expression), {0, 1, 2}}}};
+  return to.add_generated(node, "quantize", std::move(kernel), {from, scale, zero}, {}, out);
+}
+
+}  // namespace tenon::cuda
