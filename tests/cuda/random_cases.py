@@ -385,8 +385,184 @@ def sizes(m):
               dynamic)
 
 
+def indexed(m):
+    for dtype in (F32, F16, I64, U8, BOOL):
+        for kind in (I64, I32):
+            shape = m.shape(m.integers(1, 4), 2, 6)
+            axis = m.integers(-len(shape), len(shape) - 1)
+            by = [m.integers(1, size) for size in shape]
+            index = m.random.integers(-shape[axis], shape[axis], by).astype(kind)
+            m.one("GatherElements", {"x": m.array(shape, dtype), "i": index}, axis=axis)
+            # Every index once along the axis: what is put twice may end as either.
+            order = np.argsort(m.random.random(shape), axis=axis).astype(kind)
+            m.one("ScatterElements", {"x": m.array(shape, dtype), "i": order, "u": m.array(shape, dtype)}, axis=axis)
+            m.one("GatherND", {"x": m.array([3, 4, 5], dtype), "i": m.random.integers(-3, 3, [2, 6, 2]).astype(I64)})
+            places = np.stack(np.unravel_index(m.random.permutation(12)[:7], [3, 4]), -1).astype(I64)
+            m.one("ScatterND", {"x": m.array([3, 4, 5], dtype), "i": places, "u": m.array([7, 5], dtype)})
+    m.one("GatherND", {"x": m.array([3, 4, 5], F32), "i": m.random.integers(0, 4, [3, 2, 1]).astype(I64)}, batch_dims=1)
+    for reduction in ("add", "mul", "max", "min"):
+        for dtype in (F32, I64, F16):
+            m.one("ScatterElements", {"x": m.array([5, 6], dtype), "i": m.random.integers(-5, 5, [9, 6]).astype(I64),
+                                      "u": m.array([9, 6], dtype)}, axis=0, reduction=reduction)
+            m.one("ScatterND", {"x": m.array([5, 6], dtype), "i": m.random.integers(0, 5, [8, 1]).astype(I64), "u": m.array([8, 6], dtype)},
+                  reduction=reduction)
+    m.one("ScatterND", {"x": m.array([0, 3], F32), "i": np.zeros([0, 1], I64), "u": m.array([0, 3], F32)})
+    m.one("ScatterElements", {"x": m.array([4, 3], F32), "i": np.zeros([0, 3], I64), "u": m.array([0, 3], F32)}, axis=0)
+    for dtype, kind in ((F32, I64), (I64, I32), (F16, F32), (BOOL, I64)):
+        for axis in (-1, 0, 1):
+            m.one("OneHot", {"i": np.asarray(m.random.integers(-6, 6, [3, 4]), kind)}, dtype, constants={
+                "d": np.asarray(5, I64), "v": np.asarray([0, 1] if dtype == BOOL else [2, 7], dtype)}, axis=axis)
+    for dtype in (F32, F16, I64, BOOL):
+        for upper in (0, 1):
+            m.one("Trilu", {"x": m.array([2, 4, 5], dtype), "k": np.asarray(m.integers(-3, 3), I64)}, upper=upper)
+        m.one("EyeLike", {"x": m.array([3, 5], F32)}, dtype, dtype=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), k=m.integers(-2, 2))
+        m.one("Tile", {"x": m.array([2, 3, 1], dtype)}, constants={"r": np.array([2, 1, 4], I64)})
+        m.one("ReverseSequence", {"x": m.array([5, 3, 2], dtype), "n": np.array([5, 1, 3], I64)})
+    m.one("ReverseSequence", {"x": m.array([3, 5], F32), "n": np.array([2, 5, 4], I64)}, batch_axis=0, time_axis=1)
+    m.one("Tile", {"x": m.array([2, 3], F32)}, constants={"r": np.array([0, 2], I64)})
+    for mode in ("DCR", "CRD"):
+        for dtype in (F32, F16):
+            m.one("DepthToSpace", {"x": m.array([2, 12, 3, 5], dtype)}, blocksize=2, mode=mode)
+    m.one("SpaceToDepth", {"x": m.array([2, 3, 6, 4], F32)}, blocksize=2)
+    for mode in ("edge", "reflect", "wrap"):
+        for dtype in (F32, F16, I64):
+            m.one("Pad", {"x": m.array([3, 4, 5], dtype)}, constants={"pads": np.array([0, 2, 3, 1, 1, 4], I64)}, mode=mode, opset=19)
+    for length in (1, 7, 300, 1000):
+        for dtype in (F32, I64, I32):
+            m.one("CumSum", {"x": m.array([2, length, 3], dtype)}, constants={"a": np.asarray(1, I32)}, exclusive=m.integers(0, 1),
+                  reverse=m.integers(0, 1))
+    m.one("CumSum", {"x": m.array([2, 0], F32)}, constants={"a": np.asarray(-1, I64)})
+    for op, dtype in (("Tan", F32), ("Asin", F32), ("Acos", F32), ("Atan", F32), ("Sinh", F32), ("Cosh", F32), ("Asinh", F32),
+                      ("Atanh", F32), ("ThresholdedRelu", F32), ("Shrink", F32)):
+        m.one(op, {"x": m.array([3, 17], dtype, -0.9, 0.9)})
+    m.one("Acosh", {"x": m.array([3, 17], F32, 1.1, 9)})
+    for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+        for dtype in (I32, U8, I64):
+            m.one(op, {"a": m.array([3, 4], dtype, -100, 100), "b": m.array([4], dtype, -100, 100)})
+    m.one("BitwiseNot", {"a": m.array([3, 4], I32, -100, 100)})
+    for direction in ("LEFT", "RIGHT"):
+        for dtype in (U8, np.uint32, np.uint64):
+            m.one("BitShift", {"a": m.array([3, 4], dtype, 0, 100), "b": m.array([4], dtype, 0, 7)}, direction=direction)
+
+
+def normalised(m):
+    for dtype in (F32, F16):
+        for shape in ([2, 6, 5, 7], [1, 6, 300], [3, 6, 1], [0, 6, 4]):
+            scale, bias = m.array([6], dtype), m.array([6], dtype)
+            m.one("InstanceNormalization", {"x": m.array(shape, dtype)}, constants={"s": scale, "b": bias})
+            m.one("GroupNormalization", {"x": m.array(shape, dtype)}, constants={"s": scale, "b": bias}, num_groups=3, opset=21)
+        for axis in (-1, 0, 1):
+            for p in (1, 2):
+                m.one("LpNormalization", {"x": m.array([3, 4, 5], dtype)}, axis=axis, p=p)
+        m.one("LayerNormalization", {"x": m.array([3, 5, 8], dtype), "s": m.array([8], dtype), "b": m.array([8], dtype)})
+        m.one("LayerNormalization", {"x": m.array([3, 5, 8], dtype), "s": m.array([5, 8], dtype)}, axis=1)
+        m.one("RMSNormalization", {"x": m.array([3, 5, 8], dtype)}, constants={"s": m.array([8], dtype)}, opset=23)
+    m.one("LayerNormalization", {"x": m.array([3, 5, 8], F32)}, constants={"s": m.array([8], F32), "b": m.array([8], F32)}, outputs=3)
+    m.one("LpNormalization", {"x": np.zeros([2, 3], F32)})
+    m.one("MeanVarianceNormalization", {"x": m.array([2, 3, 4, 5], F32)})
+    for op in ("MaxPool", "AveragePool"):
+        for _ in range(3):
+            attributes = {"dilations": [1, 2, 1]} if op == "MaxPool" else {"count_include_pad": m.integers(0, 1)}
+            m.one(op, {"x": m.array([2, 3, 7, 8, 6], F32)}, kernel_shape=[2, 3, 2], strides=[m.integers(1, 2) for _ in range(3)],
+                  pads=[m.integers(0, 1) for _ in range(6)], ceil_mode=m.integers(0, 1), **attributes)
+    for dtype in (U8, I8):
+        m.one("MaxPool", {"x": m.array([2, 3, 9, 9], dtype, -90, 90)}, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    m.add("MaxPool_places", [helper.make_node("MaxPool", ["x"], ["y", "z"], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1])],
+          {"x": m.array([2, 3, 9, 8], F32)}, {"y": F32, "z": I64})
+    for p in (1, 2, 3):
+        m.one("LpPool", {"x": m.array([2, 3, 9, 8], F32)}, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], p=p)
+
+
+def computed_weights(m):
+    for spatial, group, channels, outputs in ((1, 1, 3, 4), (2, 1, 5, 7), (2, 4, 8, 12), (2, 16, 16, 16), (2, 1, 16, 32), (3, 1, 3, 4),
+                                              (3, 2, 4, 6)):
+        kernel = [m.integers(1, 3) for _ in range(spatial)]
+        size = [m.integers(6, 9) for _ in range(spatial)]
+        attributes = {"strides": [m.integers(1, 2) for _ in range(spatial)], "dilations": [m.integers(1, 2) for _ in range(spatial)],
+                      "pads": [m.integers(0, 2) for _ in range(2 * spatial)], "group": group}
+        for dtype in (F32, F16):
+            x, w, b = m.array([2, channels, *size], dtype), m.array([outputs, channels // group, *kernel], dtype), m.array([outputs], dtype)
+            m.one("Conv", {"x": x, "w": w, "b": b}, **attributes)
+            m.one("Conv", {"x": x, "w": w}, **attributes)
+            if spatial == 3:
+                m.one("Conv", {"x": x}, constants={"w": w, "b": b}, **attributes)
+            turned = np.moveaxis(w.reshape(group, outputs // group, channels // group, *kernel), 1, 2)
+            turned = np.ascontiguousarray(turned.reshape(channels, outputs // group, *kernel))
+            m.one("ConvTranspose", {"x": x, "w": turned, "b": b}, strides=attributes["strides"], group=group)
+    # A residual and an activation after computed weights.
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Add", ["c", "x"], ["s"]),
+             helper.make_node("Relu", ["s"], ["y"])]
+    for dtype in (F32, F16):
+        m.add("Conv_residual", nodes, {"x": m.array([2, 8, 9, 9], dtype), "w": m.array([8, 8, 3, 3], dtype), "b": m.array([8], dtype)}, {"y": dtype})
+    for c in ([6], [7, 1], [7, 6], [], [1, 6]):
+        m.one("Gemm", {"a": m.array([7, 5], F32), "b": m.array([5, 6], F32), "c": m.array(c, F32)}, alpha=0.5, beta=1.5)
+
+
+def integers(m):
+    for shape in ([3, 40], [1], [2, 0], [5, 4, 1000], [70000]):
+        for low, high in ((-3, 5), (1, 2), (-7, -1), (0, 0)):
+            m.add("DynamicQuantizeLinear", [helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])],
+                  {"x": m.array(shape, F32, low, high)}, {"y": U8, "s": F32, "z": U8}, opset=11)
+    for a_type, b_type in ((U8, U8), (U8, I8), (I8, I8), (I8, U8)):
+        for a, b in (([3, 5], [5, 4]), ([2, 3, 17], [17, 9]), ([33, 100], [100, 70]), ([2, 70, 64], [64, 130]), ([2, 4, 33, 40], [2, 4, 40, 35]),
+                     ([0, 5], [5, 3])):
+            # Onnxruntime's sums of two products of unsigned and signed numbers saturate on some machines.
+            high = 255 if b_type == a_type else 60
+            x, w = m.array(a, a_type, -128, min(high, np.iinfo(a_type).max)), m.array(b, b_type, -60, 60)
+            zero, zeros = np.asarray(m.integers(0, 60), a_type), m.array([b[-1]], b_type, -60, 60)
+            m.one("MatMulInteger", {"a": x, "b": w}, I32, opset=10)
+            m.one("MatMulInteger", {"a": x, "b": w, "p": zero, "q": np.asarray(7, b_type)}, I32, opset=10)
+            if len(b) == 2:
+                m.add("MatMulInteger", [helper.make_node("MatMulInteger", ["a", "b", "p", "q"], ["y"])], {"a": x, "p": zero}, {"y": I32},
+                      {"b": w, "q": zeros}, opset=10)
+    for a_type, b_type in ((U8, U8), (U8, I8)):
+        for channels, outputs, group, size in ((3, 4, 1, [6, 7]), (5, 33, 1, [15, 14]), (16, 32, 1, [20, 20]), (8, 8, 8, [9, 9]), (6, 4, 2, [12]),
+                                               (4, 40, 1, [90])):
+            for pads in (0, 1):
+                kernel = [m.integers(1, 3) for _ in size]
+                x, w = m.array([2, channels, *size], a_type, 0, 255), m.array([outputs, channels // group, *kernel], b_type, -60, 60)
+                attributes = {"pads": [pads] * 2 * len(size), "strides": [m.integers(1, 2) for _ in size], "group": group}
+                zero = np.asarray(m.integers(0, 255), a_type)
+                m.one("ConvInteger", {"x": x, "w": w, "p": zero}, I32, opset=10, **attributes)
+                m.one("ConvInteger", {"x": x}, I32, constants={"w": w}, opset=10, **attributes)
+                zeros = np.zeros([outputs], b_type) if b_type == I8 else m.array([outputs], b_type, 0, 9)
+                scales = m.array([outputs], F32, 0.001, 0.01)
+                m.add("QLinearConv", [helper.make_node("QLinearConv", ["x", "sx", "p", "w", "sw", "q", "sy", "r", "b"], ["y"], **attributes)],
+                      {"x": x}, {"y": a_type}, {"sx": F32(0.02), "p": zero, "w": w, "sw": scales, "q": zeros, "sy": F32(0.3), "r": np.asarray(100, a_type),
+                                                "b": m.array([outputs], I32, -500, 500)}, opset=10)
+    for shape, columns in (([5, 40], 7), ([64, 100], 90)):
+        m.add("QLinearMatMul", [helper.make_node("QLinearMatMul", ["x", "sx", "p", "w", "sw", "q", "sy", "r"], ["y"])],
+              {"x": m.array(shape, U8, 0, 255)}, {"y": U8},
+              {"sx": F32(0.02), "p": np.uint8(100), "w": m.array([shape[-1], columns], I8, -60, 60), "sw": F32(0.005),
+               "q": np.int8(0), "sy": F32(0.3), "r": np.uint8(99)}, opset=10)
+    # As onnxruntime's dynamic quantisation writes a product.
+    nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]), helper.make_node("MatMulInteger", ["xq", "w", "xz", "wz"], ["p"]),
+             helper.make_node("Cast", ["p"], ["f"], to=TensorProto.FLOAT), helper.make_node("Mul", ["xs", "ws"], ["s"]),
+             helper.make_node("Mul", ["f", "s"], ["y"])]
+    for rows, depth, columns in ((3, 20, 5), (40, 96, 72)):
+        m.add("dynamic_product", nodes, {"x": m.array([rows, depth], F32)}, {"y": F32},
+              {"w": m.array([depth, columns], I8, -60, 60), "wz": np.int8(0), "ws": F32(0.01)}, opset=13)
+
+
+def sampled(m):
+    for equation, shapes in (("ij,jk->ik", ([3, 4], [4, 5])), ("bij,bjk->bik", ([2, 3, 4], [2, 4, 5])), ("bhqd,bhkd->bhqk", ([2, 3, 4, 5], [2, 3, 6, 5])),
+                             ("bhqk,bkhd->bqhd", ([2, 3, 4, 6], [2, 6, 3, 5])), ("ij->ji", ([3, 4],)), ("ii->i", ([4, 4],)), ("ij->", ([3, 4],)),
+                             ("i,j->ij", ([3], [4])), ("...ij,...jk->...ik", ([2, 1, 3, 4], [5, 4, 6])), ("ij,jk", ([3, 4], [4, 5])),
+                             ("i,i,i->i", ([5], [5], [5])), ("bij,bkj->bki", ([4, 33, 40], [4, 35, 40])), ("abcd,dce->bae", ([7, 5, 8, 20], [20, 8, 30]))):
+        for dtype in (F32, F16, I32):
+            m.one("Einsum", {name: m.array(shape, dtype, -2, 2) for name, shape in zip("abc", shapes)}, equation=equation, dynamic=False)
+    for opset, modes in ((16, ("bilinear", "nearest", "bicubic")), (20, ("linear", "nearest", "cubic"))):
+        for mode in modes:
+            for padding in ("zeros", "border", "reflection"):
+                for corners in (0, 1):
+                    m.one("GridSample", {"x": m.array([2, 3, 5, 7], F32), "g": m.array([2, 4, 6, 2], F32, -1.7, 1.7)}, mode=mode,
+                          padding_mode=padding, align_corners=corners, opset=opset)
+    for mode in ("linear", "nearest"):
+        m.one("GridSample", {"x": m.array([1, 2, 4, 5, 6], F32), "g": m.array([1, 3, 2, 4, 3], F32, -1.3, 1.3)}, mode=mode, opset=20)
+
+
 def make():
     m = Maker()
-    for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes):
+    for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes, indexed, normalised, computed_weights, integers, sampled):
         family(m)
     return m.cases
