@@ -232,7 +232,7 @@ def test_concurrent_runs_give_the_same_bytes(device, model):
     sessions = [make_session(model, device), make_session(model, device, do_copy_in_default_stream=0)]
     inputs = [make_input(seed) for seed in range(16)]
     wanted = [[session.run(None, {"x": x})[0] for x in inputs] for session in sessions]  # each chooses by measurement
-    runs = int(os.environ.get("TENON_CUDA_RUNS", "100"))
+    runs = int(os.environ.get("TENON_CUDA_RUNS", "1000"))
     wrong = []
 
     def work(index):
