@@ -196,6 +196,37 @@ def test_an_old_gpu_is_no_device(capability, reason):
         assert done.stdout.strip() == "[]" and reason in done.stderr
 
 
+INFER = """
+import numpy, onnxruntime, sys
+onnxruntime.set_default_logger_severity(2)
+onnxruntime.register_execution_provider_library("cuda", sys.argv[1])
+devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == sys.argv[2]]
+options = onnxruntime.SessionOptions()
+options.add_provider_for_devices(devices, {})
+session = onnxruntime.InferenceSession(sys.argv[3], options)
+x = numpy.linspace(-3, 3, 4000, dtype=numpy.float32).reshape(4, 1000)
+assert (session.run(None, {"x": x})[0] == numpy.maximum(x, 0)).all()
+"""
+
+
+def has_nvrtc():
+    import ctypes
+    try:
+        ctypes.CDLL("libnvrtc.so.13")
+        return True
+    except OSError:
+        return False
+
+
+# What cannot be compiled is not claimed: the host's CPU EP has it.
+@pytest.mark.skipif(has_nvrtc(), reason="this machine has NVRTC")
+@pytest.mark.parametrize("python", stock_pythons(), ids=lambda path: pathlib.Path(path).parent.parent.name)
+def test_without_nvrtc_every_node_is_left_to_the_cpu_ep(python, model):
+    done = run(python, "-c", INFER, PLUGIN, EP, model)
+    assert done.returncode == 0, done.stderr
+    assert "CUDA takes no nodes, because NVRTC is not there: libnvrtc.so.13" in done.stderr
+
+
 def explain(model, *arguments, fake=True):
     chosen = ["--plugin", f"cuda={FAKE_PLUGIN}", "--ep", EP] if fake else []
     return run(os.environ["TENON_CLI"], "explain", model, *chosen, "--break-even", *arguments)

@@ -35,6 +35,19 @@ std::optional<std::string> AlgorithmCache::find(const std::string& problem) cons
   return found != state->choices.end() ? std::optional(found->second) : std::nullopt;
 }
 
+AlgorithmCache::Kept AlgorithmCache::kept(std::string_view words, std::initializer_list<std::string_view> ours) const {
+  const auto state = state_.lock();
+  const std::string prefix = environment_ + "|";
+  Kept result = Kept::kNothing;
+  for (const auto& [problem, choice] : state->choices) {
+    if (!problem.starts_with(prefix) || problem.find(words, prefix.size()) == std::string::npos) continue;
+    const auto begins = [&choice = choice](std::string_view word) { return choice.starts_with(word); };
+    if (std::any_of(ours.begin(), ours.end(), begins)) return Kept::kOurs;
+    result = Kept::kOthers;
+  }
+  return result;
+}
+
 void AlgorithmCache::add(const std::string& problem, std::string choice) {
   auto state = state_.lock();
   state->choices[environment_ + "|" + problem] = std::move(choice);

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/guarded.h"
 #include "ep/cuda/driver/cuda_device.h"
@@ -21,6 +23,9 @@ class AlgorithmCache {
   AlgorithmCache(std::string path, std::string environment);
 
   std::optional<std::string> find(const std::string& problem) const;
+  // Whether choices are kept for problems whose text has `words`, and whether one of them begins with one of `ours`.
+  enum class Kept : uint8_t { kNothing, kOthers, kOurs };
+  Kept kept(std::string_view words, std::initializer_list<std::string_view> ours) const;
   void add(const std::string& problem, std::string choice);
   // Writes what is new, merged with what other processes have written meanwhile.
   void save();

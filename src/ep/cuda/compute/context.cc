@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "base/format.h"
 #include "ep/cuda/compute/parallel.h"
+#include "ep/cuda/driver/nvrtc.h"
 #include "graph/huge_chunk.h"
 
 namespace tenon::cuda {
@@ -40,6 +41,7 @@ Result<std::shared_ptr<ComputeContext>> ComputeContext::create(std::shared_ptr<C
   } catch (const std::system_error&) {
     open();
   }
+  context->load_on_a_thread([self = context.get()] { self->load_usual(); });
   return context;
 }
 
@@ -52,10 +54,16 @@ void ComputeContext::retire(ComputeContext* context) {
 void ComputeContext::open_libraries(const std::string& device_name) {
   const CudaDriver& driver = device_->driver();
   const Result<ContextScope> scope = ContextScope::enter(*device_);
-  // Without cuBLASLt our own kernels do what they can.
-  if (scope.ok()) {
-    if (Result<std::unique_ptr<BlasHandle>> blas = BlasHandle::create(); blas.ok()) blas_ = *std::move(blas);
-    if (Result<std::unique_ptr<CudnnHandle>> cudnn = CudnnHandle::create(); cudnn.ok()) cudnn_ = *std::move(cudnn);
+  // Without the libraries our own kernels do what they can.
+  if (scope.ok() && options_.libraries) {
+    if (Result<std::unique_ptr<BlasHandle>> blas = BlasHandle::create(); blas.ok())
+      blas_ = *std::move(blas);
+    else
+      missing_.push_back("Products may be slow without cuBLASLt: " + std::string(blas.status().message()));
+    if (Result<std::unique_ptr<CudnnHandle>> cudnn = CudnnHandle::create(); cudnn.ok())
+      cudnn_ = *std::move(cudnn);
+    else
+      missing_.push_back("Convolutions may be slow without cuDNN: " + std::string(cudnn.status().message()));
   }
   algorithms_ = std::make_unique<AlgorithmCache>(
       options_.cache_file,
@@ -63,15 +71,42 @@ void ComputeContext::open_libraries(const std::string& device_name) {
              blas_ != nullptr ? blas_->version() : 0, cudnn_ != nullptr ? cudnn_->library().version : 0));
 }
 
-void ComputeContext::load_early(std::vector<std::string> modules) {
-  const auto load = [this, modules = std::move(modules)] {
-    const Result<ContextScope> scope = ContextScope::enter(*device_);
+std::string ComputeContext::products_module(DataType type) const {
+  if (type == DataType::kFloat && options_.tf32) return "conv_tf32";
+  return "conv_" + std::string(kernel_type(type));
+}
+
+AlgorithmCache::Kept ComputeContext::kept_products(DataType type) {
+  const std::string_view name = data_type_name(type);
+  for (const char* kind : {"product", "conv"}) {
+    const AlgorithmCache::Kept kept = algorithms().kept(format("{} {} ", kind, name), {"tile", "plain"});
+    if (kept != AlgorithmCache::Kept::kNothing) return kept;
+  }
+  return AlgorithmCache::Kept::kNothing;
+}
+
+// What nearly every model wants, and what the kept choices name: loading takes a tenth of a second, which passes while
+// the host goes on with the model.
+void ComputeContext::load_usual() {
+  for (const char* module : {"norm", "attention", "direct"}) (void)kernels_.load(module);
+  for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
+    if (kept_products(type) == AlgorithmCache::Kept::kOurs) (void)kernels_.load(products_module(type));
+}
+
+void ComputeContext::load_early(DataType type) {
+  load_on_a_thread([this, type] {
+    if (kept_products(type) != AlgorithmCache::Kept::kOthers) (void)kernels_.load(products_module(type));
+  });
+}
+
+void ComputeContext::load_on_a_thread(std::function<void()> load) {
+  const auto in_context = [this, load = std::move(load)] {
     // What fails here fails again, and is told, where the module is needed.
-    for (const std::string& module : modules)
-      if (scope.ok()) (void)kernels_.load(module);
+    const Result<ContextScope> scope = ContextScope::enter(*device_);
+    if (scope.ok()) load();
   };
   try {
-    loading_.push_back(std::async(std::launch::async, load));
+    loading_.push_back(std::async(std::launch::async, in_context));
   } catch (const std::system_error&) {
     // Later, then.
   }
@@ -86,6 +121,14 @@ ComputeContext::~ComputeContext() {
     (void)device_->driver().StreamDestroy(stream_);
   }
   constants_.clear();
+}
+
+Status ComputeContext::can_generate() const {
+  std::error_code failed;
+  if (const std::string folder = cache_folder(); !folder.empty())
+    for (std::filesystem::directory_iterator file(folder, failed), end; !failed && file != end; file.increment(failed))
+      if (file->path().extension() == ".cubin") return Status();
+  return nvrtc().status();
 }
 
 std::string ComputeContext::cache_folder() const {

@@ -26,6 +26,7 @@ struct ComputeOptions {
   bool tf32 = true;
   bool measure = true;           // false: the first algorithm that fits
   bool graphs = true;            // one captured graph a run, where that is possible
+  bool libraries = true;         // cuBLASLt and cuDNN where they are; else kernels of our own
   bool capture_at_once = false;  // at a binding's first run instead of its second
   std::string cache_file;        // of measured choices; beside it lies generated machine code. "": nothing is kept
   size_t plans = 16;             // of a region that stay
@@ -71,8 +72,14 @@ class ComputeContext {
   BlasHandle* blas() { return opened().blas_.get(); }
   CudnnHandle* cudnn() { return opened().cudnn_.get(); }
   AlgorithmCache& algorithms() { return *opened().algorithms_; }
-  // Loads kernels on a thread of their own, while the host reads the model. By one thread.
-  void load_early(std::vector<std::string> modules);
+  // What is not there, a sentence each with what that costs.
+  const std::vector<std::string>& missing() { return opened().missing_; }
+  // Whether kernels can be written: by NVRTC, or because a session before this one has kept some. Else nothing should
+  // be claimed. Errors: kNotFound, with what the loader said.
+  Status can_generate() const;
+  // Loads the kernels of convolutions and products of a type on a thread of their own, while the region is made, unless
+  // the kept choices can do without. By one thread.
+  void load_early(DataType type);
   std::string cache_folder() const;
   // For measuring, uploads and capture; used with `preparing` held.
   CUstream stream() const { return stream_; }
@@ -90,6 +97,10 @@ class ComputeContext {
     DeviceBlockRef block;
   };
   void open_libraries(const std::string& device_name);
+  void load_usual();
+  std::string products_module(DataType type) const;
+  AlgorithmCache::Kept kept_products(DataType type);
+  void load_on_a_thread(std::function<void()> load);
   // Waits for the libraries, which a thread opens while the host reads the model: they are hundreds of megabytes.
   ComputeContext& opened() {
     if (opening_.valid()) opening_.wait();
@@ -111,6 +122,7 @@ class ComputeContext {
   std::unique_ptr<BlasHandle> blas_;
   std::unique_ptr<CudnnHandle> cudnn_;
   std::unique_ptr<AlgorithmCache> algorithms_;
+  std::vector<std::string> missing_;
   std::shared_future<void> opening_;
   std::vector<std::future<void>> loading_;
   CUstream stream_ = nullptr;

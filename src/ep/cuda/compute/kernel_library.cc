@@ -3,6 +3,9 @@
 #include <array>
 #include <span>
 
+#include "base/log.h"
+#include "ep/cuda/lap.h"
+
 extern "C" {
 #define TENON_FATBIN(name) extern const std::byte tenon_fatbin_##name[], tenon_fatbin_##name##_end[];
 TENON_FATBIN(conv_f16)
@@ -47,7 +50,9 @@ Result<std::shared_ptr<CudaModule>> KernelLibrary::module(State& state, std::str
   if (loaded == nullptr) {
     const std::span<const std::byte> image = find_image(name);
     if (image.empty()) return not_found("This build has no kernels \"{}\".", name);
+    Lap lap;
     Result<std::shared_ptr<CudaModule>> made = CudaModule::load(device_, image);
+    TENON_TRACE(kPlan, "CUDA: kernels \"{}\" loaded in {:.1f} ms.", name, lap.ms());
     if (!made.ok()) return std::move(made).status().with_context(format("while loading the kernels \"{}\"", name));
     loaded = *std::move(made);
   }

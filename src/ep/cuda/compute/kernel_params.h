@@ -28,6 +28,18 @@ struct ConvParams {
   int32_t constant_weights = 1;  // they may be read before the kernel before this one has ended
 };
 
+// y[b] = scale * x[b] * w[b]: x is [rows, depth], w [depth, columns] or, transposed, [columns, depth]; strides in
+// elements.
+struct ProductParams {
+  const void* x = nullptr;
+  const void* w = nullptr;
+  void* y = nullptr;
+  int64_t rows = 0, columns = 0, depth = 0, batch = 1;
+  int64_t x_stride = 0, w_stride = 0;
+  float scale = 1;
+  int32_t transposed_w = 0;
+};
+
 struct ActivateParams {
   void* y = nullptr;
   int64_t count = 0;  // a multiple of the elements in 16 bytes

@@ -87,8 +87,13 @@ Status ComputePlan::prepare() {
                          .tf32 = context_->options().tf32,
                          .measure = context_->options().measure,
                          .addresses = addresses(*instance, inputs, outputs)};
-  for (const auto& op : program_.ops)
+  constexpr double kLongMs = 2;
+  for (const auto& op : program_.ops) {
+    Lap one;
     TENON_TRY_CONTEXT(op->prepare(prepare), "while preparing {} ({})", op->label(), op->description(program_));
+    if (const double ms = one.ms(); ms > kLongMs)
+      TENON_TRACE(kPlan, "CUDA region: {:.1f} ms to choose for {}.", ms, op->description(program_));
+  }
   context_->algorithms().save();
   const double choices_ms = lap.ms();
   // Once for real: what is loaded at a kernel's first use is loaded now, and not while something is captured.

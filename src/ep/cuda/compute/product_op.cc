@@ -1,7 +1,11 @@
 #include "ep/cuda/compute/product_op.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "ep/cuda/compute/algorithm_cache.h"
+#include "ep/cuda/compute/kernel_library.h"
+#include "ep/cuda/compute/kernel_params.h"
 
 namespace tenon::cuda {
 
@@ -12,7 +16,16 @@ std::string ProductOp::description(const Program&) const {
 }
 
 Status ProductOp::prepare(const PrepareContext& context) {
-  TENON_UNSUPPORTED_IF(context.blas == nullptr, "{} needs cuBLASLt, which is not there.", label());
+  if (context.blas != nullptr) {
+    Status prepared = prepare_library(context);
+    if (prepared.code() != StatusCode::kUnsupported) return prepared;
+  }
+  TENON_TRY_ASSIGN(plain_, context.kernels->find("direct", format("product_plain_{}", kernel_type(problem_.type))));
+  choice_ = "plain";
+  return Status();
+}
+
+Status ProductOp::prepare_library(const PrepareContext& context) {
   problem_.tf32 = context.tf32;
   problem_.workspace_bytes = context.addresses.program->workspace_bytes;
   TENON_TRY_ASSIGN(product_, BlasProduct::create(*context.blas, problem_));
@@ -54,7 +67,29 @@ Status ProductOp::queue_algorithm(const cublasLtMatmulAlgo_t& algorithm, CUstrea
                          stream);
 }
 
+Status ProductOp::queue_plain(const QueueContext& context) const {
+  constexpr int64_t kThreads = 128, kMaxBlocks = INT32_MAX;
+  ProductParams params{.x = context.addresses.pointer(reads()[0]),
+                       .w = context.addresses.pointer(reads()[1]),
+                       .y = context.addresses.pointer(writes()[0]),
+                       .rows = problem_.rows,
+                       .columns = problem_.columns,
+                       .depth = problem_.depth,
+                       .batch = problem_.batch,
+                       .x_stride = problem_.x_stride,
+                       .w_stride = problem_.w_stride,
+                       .scale = problem_.scale,
+                       .transposed_w = problem_.transposed_w ? 1 : 0};
+  const int64_t count = params.batch * params.rows * params.columns;
+  void* pointers[] = {&params};
+  return queue_kernel(*context.device, plain_,
+                      {.grid_x = static_cast<unsigned>(std::min((count + kThreads - 1) / kThreads, kMaxBlocks)),
+                       .block_x = static_cast<unsigned>(kThreads)},
+                      1, context.stream, pointers);
+}
+
 Status ProductOp::queue(const QueueContext& context) const {
+  if (plain_ != nullptr) return queue_plain(context);
   return queue_algorithm(algorithm_, context.stream, context.addresses);
 }
 

@@ -1,4 +1,5 @@
-// Batches of matrix products whose operands are both computed, through cuBLASLt.
+// Batches of matrix products whose operands are both computed: through cuBLASLt, or by a plain kernel where that is not
+// there or has no algorithm.
 #pragma once
 
 #include <memory>
@@ -19,11 +20,14 @@ class ProductOp final : public DeviceOp {
   std::string choice() const override { return choice_; }
 
  private:
+  Status prepare_library(const PrepareContext& context);
+  Status queue_plain(const QueueContext& context) const;
   Status queue_algorithm(const cublasLtMatmulAlgo_t& algorithm, CUstream stream, const Addresses& addresses) const;
 
   BlasProblem problem_;
   std::unique_ptr<BlasProduct> product_;
   cublasLtMatmulAlgo_t algorithm_{};
+  CUfunction plain_ = nullptr;  // null: the library's
   std::string choice_;
 };
 

@@ -1,6 +1,7 @@
 #include "ep/cuda/compute/region_compiler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "base/log.h"
@@ -82,6 +83,11 @@ class Compiler final : public RegionCompiler {
       : session_(std::move(session)), context_(std::move(context)) {}
 
   Status claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) override {
+    if (const Status able = context_->can_generate(); !able.ok()) {
+      session_->log(ORT_LOGGING_LEVEL_WARNING,
+                    format("CUDA takes no nodes, because NVRTC is not there: {}", able.message()));
+      return Status();
+    }
     return claim_regions(session_->host(), graph, support);
   }
 
@@ -91,6 +97,8 @@ class Compiler final : public RegionCompiler {
     TENON_TRACE(kPlan, "CUDA region: read in {:.1f} ms.", lap.ms());
     load_kernels(fused.graph);
     TENON_TRY_ASSIGN(std::shared_ptr<ComputeRegion> compiled, ComputeRegion::create(context_, std::move(fused.graph)));
+    if (!std::exchange(told_, true))
+      for (const std::string& missing : context_->missing()) session_->log(ORT_LOGGING_LEVEL_WARNING, missing);
     // Where every shape is known already, so is the plan: the first run then waits for nothing.
     std::vector<Shape> shapes;
     for (ValueId id : compiled->region().graph().inputs) {
@@ -108,21 +116,19 @@ class Compiler final : public RegionCompiler {
   }
 
  private:
-  // What a model of these types will want: loading takes a tenth of a second, which passes while the host goes on.
   void load_kernels(const Graph& graph) {
     const auto has = [&](DataType type) {
       return std::any_of(graph.values.begin(), graph.values.end(),
                          [&](const Value& value) { return value.type == type; });
     };
-    const std::string type = has(DataType::kFloat16)    ? "f16"
-                             : has(DataType::kBfloat16) ? "bf16"
-                             : context_->options().tf32 ? "tf32"
-                                                        : "f32";
-    context_->load_early({"direct", "conv_" + type, "norm", "attention"});
+    context_->load_early(has(DataType::kFloat16)    ? DataType::kFloat16
+                         : has(DataType::kBfloat16) ? DataType::kBfloat16
+                                                    : DataType::kFloat);
   }
 
   const std::shared_ptr<CudaSession> session_;
   const std::shared_ptr<ComputeContext> context_;
+  bool told_ = false;
 };
 
 }  // namespace

@@ -41,8 +41,11 @@ struct Cudnn {
 };
 
 // Loaded once; cudnn_frontend finds the library from then on, so call this before any of its functions.
-// Errors: kNotFound when the library is not there.
+// Errors: kNotFound when the library is not there; kUnsupported when it is older than kOldestCudnn.
 Result<const Cudnn*> cudnn();
+
+inline constexpr size_t kOldestCudnn = 91900;
+Status check_cudnn_version(size_t version);
 
 Status cudnn_error(const Cudnn& library, cudnnStatus_t result, const char* call);
 

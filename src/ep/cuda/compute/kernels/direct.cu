@@ -45,6 +45,25 @@ __device__ void conv_plain(const ConvParams& p) {
   }
 }
 
+// Where cuBLASLt is not there, or has no algorithm: each element by a thread, sums in float32.
+template <typename T>
+__device__ void product_plain(const ProductParams& p) {
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int64_t count = p.batch * p.rows * p.columns;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < count;
+       at += static_cast<int64_t>(gridDim.x) * blockDim.x) {
+    const int64_t column = at % p.columns, row = at / p.columns % p.rows, batch = at / (p.columns * p.rows);
+    const T* const x = static_cast<const T*>(p.x) + batch * p.x_stride + row * p.depth;
+    const T* const w =
+        static_cast<const T*>(p.w) + batch * p.w_stride + (p.transposed_w != 0 ? column * p.depth : column);
+    const int64_t step = p.transposed_w != 0 ? 1 : p.columns;
+    float sum = 0;
+    for (int64_t k = 0; k < p.depth; ++k) sum = fmaf(to_float(x[k]), to_float(w[k * step]), sum);
+    static_cast<T*>(p.y)[at] = from_float<T>(sum * p.scale);
+  }
+}
+
 // The sum's end: scale, bias, residual, activation, and out.
 template <typename T>
 __device__ __forceinline__ void finish_depthwise(const ConvParams& p, int64_t pixel, int channel,
@@ -296,6 +315,7 @@ __device__ void global_average(const PoolParams& p) {
   TENON_KERNEL(pad_image_8_##type, ImageParams, (pad_image<T, 16 / sizeof(T)>))               \
   TENON_KERNEL(activate_##type, ActivateParams, activate_all<T>)                              \
   TENON_KERNEL(conv_plain_##type, ConvParams, conv_plain<T>)                                  \
+  TENON_KERNEL(product_plain_##type, ProductParams, product_plain<T>)                         \
   TENON_KERNEL(conv_depthwise_##type, ConvParams, conv_depthwise<T>)                          \
   TENON_KERNEL(conv_depthwise3_##type, ConvParams, (conv_depthwise_square<T, 3, 1>))          \
   TENON_KERNEL(conv_depthwise3s2_##type, ConvParams, (conv_depthwise_square<T, 3, 2>))        \

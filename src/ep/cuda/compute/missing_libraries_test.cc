@@ -1,0 +1,141 @@
+// Without the toolkit's libraries: over the fake driver, whose kernels this test writes.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/testing.h"
+#include "ep/cuda/compute/device_testing.h"
+#include "ep/cuda/compute/kernel_params.h"
+#include "ep/cuda/driver/cublaslt.h"
+#include "ep/cuda/driver/cudnn.h"
+#include "ep/cuda/driver/nvrtc.h"
+#include "ep/cuda/fake/fake_cuda.h"
+#include "plan/testing.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ::testing::Contains;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+
+// What kernels/direct.cu does.
+CUresult run_product(void* const* parameters) {
+  const auto& p = *static_cast<const ProductParams*>(parameters[0]);
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t i = 0; i < p.rows; ++i)
+      for (int64_t j = 0; j < p.columns; ++j) {
+        float sum = 0;
+        for (int64_t k = 0; k < p.depth; ++k)
+          sum += static_cast<const float*>(p.x)[b * p.x_stride + i * p.depth + k] *
+                 static_cast<const float*>(
+                     p.w)[b * p.w_stride + (p.transposed_w != 0 ? j * p.depth + k : k * p.columns + j)];
+        static_cast<float*>(p.y)[(b * p.rows + i) * p.columns + j] = sum * p.scale;
+      }
+  return CUDA_SUCCESS;
+}
+
+// Device memory of the fake driver, which the host can read.
+class FakeMemory final : public plugin::ScratchSource {
+ public:
+  Result<void*> allocate(size_t size_bytes) override {
+    void* memory = nullptr;
+    TENON_CUDA_TRY(fake::driver(), MemHostAlloc, &memory, size_bytes, 0);
+    return memory;
+  }
+  void free(void* memory) override { (void)fake::driver().MemFreeHost(memory); }
+};
+
+class MissingLibraries : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake::set_kernel("product_plain_f32", {.parameter_bytes = {sizeof(ProductParams)}, .run = &run_product});
+    auto device = CudaDevice::open(fake::driver(), 0);
+    ASSERT_THAT(device, is_ok());
+    device_ = *device;
+    auto scope = ContextScope::enter(*device_);
+    ASSERT_TRUE(scope.ok());
+    scope_ = std::make_unique<ContextScope>(*std::move(scope));
+  }
+
+  std::shared_ptr<ComputeContext> make_context(ComputeOptions options = {}) {
+    auto context = ComputeContext::create(device_, std::make_shared<FakeMemory>(), std::move(options));
+    EXPECT_THAT(context, is_ok());
+    return context.ok() ? *context : nullptr;
+  }
+
+  std::shared_ptr<CudaDevice> device_;
+  std::unique_ptr<ContextScope> scope_;
+};
+
+// It is claimed, and so there has to be a kernel for it.
+TEST_F(MissingLibraries, BatchesOfProductsHaveAKernelOfOurs) {
+  constexpr int64_t kBatch = 3, kRows = 2, kDepth = 4, kColumns = 5;
+  plan_testing::GraphBuilder builder;
+  const ValueId a = builder.input("a", {{kBatch, {}}, {kRows, {}}, {kDepth, {}}}, DataType::kFloat);
+  const ValueId b = builder.input("b", {{kBatch, {}}, {kDepth, {}}, {kColumns, {}}}, DataType::kFloat);
+  builder.output(builder.node("MatMul", {a, b}, "y", DataType::kFloat));
+  auto region = ComputeRegion::create(make_context({.libraries = false}), std::move(builder.graph));
+  ASSERT_THAT(region, is_ok());
+  const std::vector<Shape> shapes = {Shape{kBatch, kRows, kDepth}, Shape{kBatch, kDepth, kColumns}};
+  const auto plan = (*region)->plan(shapes);
+  ASSERT_THAT(plan, is_ok());
+  FakeMemory memory;
+  const auto allocate = [&](int64_t count) {
+    return static_cast<float*>(*memory.allocate(static_cast<size_t>(count) * sizeof(float)));
+  };
+  float *const x = allocate(kBatch * kRows * kDepth), *const w = allocate(kBatch * kDepth * kColumns),
+               *const y = allocate(kBatch * kRows * kColumns);
+  for (int64_t i = 0; i < kBatch * kRows * kDepth; ++i) x[i] = static_cast<float>(i % 7) - 3;
+  for (int64_t i = 0; i < kBatch * kDepth * kColumns; ++i) w[i] = static_cast<float>(i % 5) - 2;
+  const CUdeviceptr inputs[] = {reinterpret_cast<CUdeviceptr>(x), reinterpret_cast<CUdeviceptr>(w)};
+  const auto output = reinterpret_cast<CUdeviceptr>(y);
+  ASSERT_THAT((*plan)->run(inputs, std::span(&output, 1), CU_STREAM_PER_THREAD), is_ok());
+  ASSERT_EQ(fake::driver().StreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+  std::vector<float> wanted;
+  for (int64_t n = 0; n < kBatch; ++n)
+    for (int64_t i = 0; i < kRows; ++i)
+      for (int64_t j = 0; j < kColumns; ++j) {
+        float sum = 0;
+        for (int64_t k = 0; k < kDepth; ++k)
+          sum += x[(n * kRows + i) * kDepth + k] * w[(n * kDepth + k) * kColumns + j];
+        wanted.push_back(sum);
+      }
+  EXPECT_THAT(std::vector<float>(y, y + wanted.size()), Pointwise(FloatNear(1e-6F), wanted));
+  for (float* memory_of : {x, w, y}) memory.free(memory_of);
+}
+
+TEST_F(MissingLibraries, EachIsToldWithWhatItCosts) {
+  if (cublaslt().ok() || cudnn().ok()) GTEST_SKIP() << "the libraries are on this machine";
+  const auto context = make_context();
+  EXPECT_THAT(context->missing(), Contains(HasSubstr("cuBLASLt: libcublasLt")));
+  EXPECT_THAT(context->missing(), Contains(HasSubstr("cuDNN: libcudnn")));
+}
+
+// With kernels of an earlier session there is something to run.
+TEST_F(MissingLibraries, WithoutNvrtcOnlyWhatIsKeptCanBeGenerated) {
+  if (nvrtc().ok()) GTEST_SKIP() << "NVRTC is on this machine";
+  EXPECT_THAT(make_context()->can_generate(), has_status(StatusCode::kNotFound, HasSubstr("nvrtc")));
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "tenon_missing_libraries";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto context = make_context({.cache_file = (folder / "algorithms").string()});
+  EXPECT_THAT(context->can_generate(), has_status(StatusCode::kNotFound, HasSubstr("nvrtc")));
+  std::ofstream(folder / "kernels_0_90.cubin") << "code";
+  EXPECT_THAT(context->can_generate(), is_ok());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Cudnn, AnOldVersionIsRefusedByItsNumber) {
+  EXPECT_THAT(check_cudnn_version(91802),
+              has_status(StatusCode::kUnsupported, HasSubstr("cuDNN is version 9.18.2; 9.19 is the oldest")));
+  EXPECT_THAT(check_cudnn_version(8907), has_status(StatusCode::kUnsupported, HasSubstr("cuDNN is version 8.9.7")));
+  EXPECT_THAT(check_cudnn_version(91900), is_ok());
+  EXPECT_THAT(check_cudnn_version(100100), is_ok());
+}
+
+}  // namespace
+}  // namespace tenon::cuda
