@@ -114,6 +114,14 @@ Status BlasProduct::find_algorithms() {
   return Status();
 }
 
+void warm_up(const BlasHandle& handle, DataType type, bool tf32) {
+  constexpr int64_t kSize = 128;
+  const Result<std::unique_ptr<BlasProduct>> product = BlasProduct::create(
+      handle, {.type = type, .tf32 = tf32, .rows = kSize, .columns = kSize, .depth = kSize, .transposed_w = true});
+  if (product.ok() && (*product)->find_algorithms().ok())
+    (void)(*product)->remembered((*product)->algorithm_text(0)).status();
+}
+
 BlasProduct::~BlasProduct() {
   const CublasLt& lt = handle_.library();
   for (cublasLtMatrixLayout_t layout : {w_, x_, y_})

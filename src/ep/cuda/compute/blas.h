@@ -45,6 +45,10 @@ class BlasHandle {
   const cublasLtHandle_t handle_;
 };
 
+// What cuBLASLt does at its first product of a type, which takes 60 to 90 ms; any later one then takes no time. A
+// failure comes again, and is told, where the product is.
+void warm_up(const BlasHandle& handle, DataType type, bool tf32);
+
 class BlasProduct {
  public:
   // Described, without algorithms: looking for those takes longer than all else.

@@ -14,8 +14,10 @@
 
 #include "base/checked.h"
 #include "base/format.h"
+#include "base/log.h"
 #include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/driver/nvrtc.h"
+#include "ep/cuda/lap.h"
 #include "graph/huge_chunk.h"
 
 namespace tenon::cuda {
@@ -91,6 +93,21 @@ void ComputeContext::load_usual() {
   for (const char* module : {"norm", "attention", "direct"}) (void)kernels_.load(module);
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
     if (kept_products(type) == AlgorithmCache::Kept::kOurs) (void)kernels_.load(products_module(type));
+  // After that, because a kernel that waits for them loads in a millisecond.
+  for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16}) {
+    Lap lap;
+    const std::string name(data_type_name(type));
+    const AlgorithmCache& choices = algorithms();
+    const bool batches = choices.kept("batched_product " + name + " ", {}) != AlgorithmCache::Kept::kNothing;
+    if (blas() != nullptr && (batches || choices.kept(name + " ", {"blas "}) == AlgorithmCache::Kept::kOurs)) {
+      warm_up(*blas(), type, options_.tf32);
+      TENON_TRACE(kPlan, "CUDA: cuBLASLt is ready for {} after {:.1f} ms.", name, lap.ms());
+    }
+    if (cudnn() != nullptr && choices.kept(name + " ", {"cudnn "}) == AlgorithmCache::Kept::kOurs) {
+      warm_up(*cudnn(), type, options_.tf32);
+      TENON_TRACE(kPlan, "CUDA: cuDNN is ready for {} after {:.1f} ms.", name, lap.ms());
+    }
+  }
 }
 
 void ComputeContext::load_early(DataType type) {

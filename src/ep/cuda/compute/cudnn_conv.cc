@@ -64,6 +64,18 @@ Status CudnnConv::describe(DataType type, const ConvParams& p, bool relu, bool t
   return Status();
 }
 
+void warm_up(const CudnnHandle& handle, DataType type, bool tf32) {
+  constexpr int32_t kChannels = 64, kSide = 8, kKernel = 3;
+  ConvParams params;
+  params.in_h = params.in_w = params.out_h = params.out_w = kSide;
+  params.pixels = kSide * kSide;
+  params.in_c = params.channels = kChannels;
+  params.kernel_h = params.kernel_w = kKernel;
+  params.pad_h = params.pad_w = 1;
+  params.depth = kKernel * kKernel * kChannels;
+  (void)CudnnConv::create(handle, type, params, true, tf32, 0).status();
+}
+
 CudnnConv::~CudnnConv() {
   const Cudnn& dnn = handle_.library();
   for (cudnnTensorDescriptor_t tensor : {x_, y_, bias_})

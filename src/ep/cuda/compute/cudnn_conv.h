@@ -37,6 +37,10 @@ class CudnnHandle {
   mutable std::mutex use_;
 };
 
+// What cuDNN does at its first convolution, which takes 80 ms. A failure comes again, and is told, where the
+// convolution is.
+void warm_up(const CudnnHandle& handle, DataType type, bool tf32);
+
 class CudnnConv {
  public:
   // Algorithms that want more than `workspace_bytes` are left out. `only`: the one that is of interest, or -1.

@@ -108,6 +108,60 @@ TEST_F(MissingLibraries, BatchesOfProductsHaveAKernelOfOurs) {
   for (float* memory_of : {x, w, y}) memory.free(memory_of);
 }
 
+// The same with the real kernel, in every type and form.
+class PlainProducts : public DeviceTest {
+ protected:
+  void check(DataType type, float tolerance) {
+    constexpr int64_t kBatch = 3, kRows = 37, kDepth = 70, kColumns = 45;
+    plan_testing::GraphBuilder builder;
+    const ValueId a = builder.input("a", {{kBatch, {}}, {kRows, {}}, {kDepth, {}}}, type);
+    const ValueId b = builder.input("b", {{kBatch, {}}, {kDepth, {}}, {kColumns, {}}}, type);
+    builder.output(builder.node("MatMul", {a, b}, "y", type));
+    auto region = ComputeRegion::create(make_context({.libraries = false}), std::move(builder.graph));
+    ASSERT_THAT(region, is_ok());
+    const std::vector<Shape> shapes = {Shape{kBatch, kRows, kDepth}, Shape{kBatch, kDepth, kColumns}};
+    const auto plan = (*region)->plan(shapes);
+    ASSERT_THAT(plan, is_ok());
+    const auto context = (*region)->context();
+    std::vector<std::vector<float>> values;
+    std::vector<DeviceBlockRef> blocks;
+    for (uint32_t i = 0; i < 2; ++i) {
+      Constant stored{.type = type};
+      std::vector<std::byte> bytes(static_cast<size_t>(shapes[i].element_count()) * data_type_size(type));
+      store_floats(random_floats(static_cast<size_t>(shapes[i].element_count()), i + 1), type, bytes.data());
+      stored.data = bytes.data();
+      stored.size_bytes = bytes.size();
+      const std::vector<float> rounded = floats_of(stored);
+      values.push_back(rounded);
+      blocks.push_back(upload(*context, bytes.data(), bytes.size()));
+    }
+    const size_t count = static_cast<size_t>(kBatch * kRows * kColumns), size_bytes = count * data_type_size(type);
+    blocks.push_back(upload(*context, std::vector<std::byte>(size_bytes).data(), size_bytes));
+    const CUdeviceptr inputs[] = {blocks[0]->address(), blocks[1]->address()}, output = blocks[2]->address();
+    ASSERT_THAT((*plan)->run(inputs, std::span(&output, 1), CU_STREAM_PER_THREAD), is_ok());
+    ASSERT_EQ(device_->driver().CtxSynchronize(), CUDA_SUCCESS);
+    const std::vector<std::byte> bytes = download(output, size_bytes);
+    const Constant got{.type = type, .data = bytes.data(), .size_bytes = size_bytes};
+    std::vector<float> wanted;
+    for (int64_t n = 0; n < kBatch; ++n)
+      for (int64_t i = 0; i < kRows; ++i)
+        for (int64_t j = 0; j < kColumns; ++j) {
+          double sum = 0;
+          for (int64_t k = 0; k < kDepth; ++k)
+            sum += double{values[0][static_cast<size_t>((n * kRows + i) * kDepth + k)]} *
+                   values[1][static_cast<size_t>((n * kDepth + k) * kColumns + j)];
+          wanted.push_back(static_cast<float>(sum));
+        }
+    EXPECT_THAT(floats_of(got), Pointwise(FloatNear(tolerance), wanted)) << data_type_name(type);
+  }
+};
+
+TEST_F(PlainProducts, AreRightInEveryType) {
+  check(DataType::kFloat, 1e-5F);
+  check(DataType::kFloat16, 2e-2F);
+  check(DataType::kBfloat16, 1e-1F);
+}
+
 TEST_F(MissingLibraries, EachIsToldWithWhatItCosts) {
   if (cublaslt().ok() || cudnn().ok()) GTEST_SKIP() << "the libraries are on this machine";
   const auto context = make_context();
