@@ -185,7 +185,7 @@ Status AttentionOp::prepare(const PrepareContext& context) {
       params_.q_row * size % 16 == 0 && params_.k_row * size % 16 == 0 && params_.v_row * size % 16 == 0;
   const int64_t heads = static_cast<int64_t>(params_.batch) * params_.heads;
   unsigned shared_bytes = 0;
-  if (sizes_fit && aligned && heads <= 65535 && (type_ != DataType::kFloat || context.tf32)) {
+  if (sizes_fit && aligned && heads <= 65535) {
     // Few blocks of many queries would leave the device idle: then the warps of a block share the keys.
     const bool few = (params_.queries + 63) / 64 * heads < context.device->multiprocessors() && head <= 64;
     const int key_warps = few ? 4 : 1, queries = few ? 16 : 64;
@@ -194,7 +194,8 @@ Status AttentionOp::prepare(const PrepareContext& context) {
                      buffers * queries * (keys * static_cast<int>(size) + 16);
     const int join = few ? key_warps * 16 * (head + 4) * 4 : 0;
     shared_bytes = static_cast<unsigned>(std::max(tile, join));
-    name_ = format("attention_{}_{}_{}", kernel_type(type_), head, key_warps);
+    const bool tf32 = type_ == DataType::kFloat && context.tf32;
+    name_ = format("attention_{}_{}_{}", tf32 ? "tf32" : kernel_type(type_), head, key_warps);
     shape_ = {.grid_x = static_cast<unsigned>((params_.queries + queries - 1) / queries),
               .grid_y = static_cast<unsigned>(heads),
               .block_x = kThreads,

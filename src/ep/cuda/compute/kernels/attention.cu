@@ -36,7 +36,8 @@ __device__ __forceinline__ float scaled_mask(float mask) {
   return mask == -INFINITY ? mask : fmaxf(mask * kLog2e, -1e38f);
 }
 
-template <typename T, int kHead, int kKeyWarps>
+// kPrecise: float products are three of TF32 each, and what they add up is added in small parts (gemm.cuh).
+template <typename T, int kHead, int kKeyWarps, bool kPrecise>
 struct Attention {
   static constexpr int kQueryWarps = kWarps / kKeyWarps;
   // Two blocks of keys are in shared memory: the next one arrives while this one is used.
@@ -110,7 +111,7 @@ struct Attention {
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
           load_matrices(fragment_q[s], shared_q + (query_warp * 16 + lane % 16) * kRowBytes + (2 * s + lane / 16) * 16);
-          if constexpr (sizeof(T) == 4)
+          if constexpr (sizeof(T) == 4 && !kPrecise)
             for (uint32_t& bits : fragment_q[s]) bits = round_to_tf32(bits);
         }
       }
@@ -122,10 +123,18 @@ struct Attention {
         for (int n = 0; n < kKeysAWarp / 16; ++n) {
           uint32_t b[4];
           load_matrices(b, keys + (n * 16 + lane % 8 + lane / 16 * 8) * kRowBytes + (2 * s + lane / 8 % 2) * 16);
-          if constexpr (sizeof(T) == 4)
-            for (uint32_t& bits : b) bits = round_to_tf32(bits);
-          multiply<T>(score[2 * n], fragment_q[s], b[0], b[1]);
-          multiply<T>(score[2 * n + 1], fragment_q[s], b[2], b[3]);
+          if constexpr (kPrecise) {
+            uint32_t rest_b[4], a[4], rest_a[4];
+            split_all(b, b, rest_b);
+            split_all(fragment_q[s], a, rest_a);
+            multiply_precisely(score[2 * n], a, rest_a, b[0], b[1], rest_b[0], rest_b[1]);
+            multiply_precisely(score[2 * n + 1], a, rest_a, b[2], b[3], rest_b[2], rest_b[3]);
+          } else {
+            if constexpr (sizeof(T) == 4)
+              for (uint32_t& bits : b) bits = round_to_tf32(bits);
+            multiply<T>(score[2 * n], fragment_q[s], b[0], b[1]);
+            multiply<T>(score[2 * n + 1], fragment_q[s], b[2], b[3]);
+          }
         }
       // Rows row (elements 0, 1) and row + 8 (2, 3); columns 2 * (lane % 4) + {0, 1} of each eight.
       const auto add_masks = [&](auto mask_pair) {
@@ -219,6 +228,24 @@ struct Attention {
   }
 
  private:
+  // TF32 numbers, and the rests that rounding left.
+  static __device__ __forceinline__ void split_all(const uint32_t (&exact)[4], uint32_t (&rounded)[4],
+                                                   uint32_t (&rest)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t bits = exact[i];
+      rounded[i] = round_to_tf32(bits);
+      rest[i] = tf32_rest(bits, rounded[i]);
+    }
+  }
+  static __device__ __forceinline__ void multiply_precisely(float (&sum)[4], const uint32_t (&a)[4],
+                                                            const uint32_t (&rest_a)[4], uint32_t b0, uint32_t b1,
+                                                            uint32_t rest_b0, uint32_t rest_b1) {
+    multiply<float>(sum, rest_a, b0, b1);
+    multiply<float>(sum, a, rest_b0, rest_b1);
+    multiply<float>(sum, a, b0, b1);
+  }
+
   static __device__ __forceinline__ void load_masks(uint32_t to, const AttentionParams& p, const T* mask,
                                                     int first_query, int first_key) {
     constexpr int kMaskChunks = kKeys / kVector;
@@ -270,18 +297,42 @@ struct Attention {
     } else {
       // A thread holds columns 2t and 2t + 1 of the probabilities where the product wants t and t + 4: the sum over
       // keys has no order, so V's rows are taken in the same one.
-      const float* const v = reinterpret_cast<const float*>(values);
       constexpr int kRow = kRowBytes / 4;
+      const float* const v = reinterpret_cast<const float*>(values) + lane % 4 * 2 * kRow + lane / 4;
+      constexpr int kSteps8 = kKeysAWarp / 8;
+      if constexpr (kPrecise) {
+        uint32_t a[kSteps8][4], rest_a[kSteps8][4];
 #pragma unroll
-      for (int s = 0; s < kKeysAWarp / 8; ++s) {
-        const uint32_t a[4] = {round_to_tf32(__float_as_uint(score[s][0])), round_to_tf32(__float_as_uint(score[s][2])),
-                               round_to_tf32(__float_as_uint(score[s][1])),
-                               round_to_tf32(__float_as_uint(score[s][3]))};
-        const float* const rows = v + (s * 8 + lane % 4 * 2) * kRow + lane / 4;
+        for (int s = 0; s < kSteps8; ++s) {
+          const uint32_t exact[4] = {__float_as_uint(score[s][0]), __float_as_uint(score[s][2]),
+                                     __float_as_uint(score[s][1]), __float_as_uint(score[s][3])};
+          split_all(exact, a[s], rest_a[s]);
+        }
 #pragma unroll
-        for (int n = 0; n < kHead / 8; ++n)
-          multiply<T>(out[n], a, round_to_tf32(__float_as_uint(rows[n * 8])),
-                      round_to_tf32(__float_as_uint(rows[kRow + n * 8])));
+        for (int n = 0; n < kHead / 8; ++n) {
+          float part[4] = {};
+#pragma unroll
+          for (int s = 0; s < kSteps8; ++s) {
+            const float* const rows = v + s * 8 * kRow + n * 8;
+            const uint32_t exact[2] = {__float_as_uint(rows[0]), __float_as_uint(rows[kRow])};
+            const uint32_t b[2] = {round_to_tf32(exact[0]), round_to_tf32(exact[1])};
+            multiply_precisely(part, a[s], rest_a[s], b[0], b[1], tf32_rest(exact[0], b[0]), tf32_rest(exact[1], b[1]));
+          }
+#pragma unroll
+          for (int i = 0; i < 4; ++i) out[n][i] += part[i];
+        }
+      } else {
+#pragma unroll
+        for (int s = 0; s < kSteps8; ++s) {
+          const uint32_t a[4] = {
+              round_to_tf32(__float_as_uint(score[s][0])), round_to_tf32(__float_as_uint(score[s][2])),
+              round_to_tf32(__float_as_uint(score[s][1])), round_to_tf32(__float_as_uint(score[s][3]))};
+          const float* const rows = v + s * 8 * kRow;
+#pragma unroll
+          for (int n = 0; n < kHead / 8; ++n)
+            multiply<T>(out[n], a, round_to_tf32(__float_as_uint(rows[n * 8])),
+                        round_to_tf32(__float_as_uint(rows[kRow + n * 8])));
+        }
       }
     }
   }
@@ -363,20 +414,25 @@ __device__ void attention_plain(const AttentionParams& p) {
 
 }  // namespace tenon::cuda::device
 
-#define TENON_ATTENTION_KERNEL(name, T, head, key_warps)                                                           \
+#define TENON_ATTENTION_KERNEL(name, ...)                                                                          \
   extern "C" __global__ void __launch_bounds__(128) name(const __grid_constant__ tenon::cuda::AttentionParams p) { \
-    tenon::cuda::device::Attention<T, head, key_warps>::run(p);                                                    \
+    tenon::cuda::device::Attention<__VA_ARGS__>::run(p);                                                           \
   }
-#define TENON_ATTENTION_KERNELS(type, T)                                                                      \
-  TENON_ATTENTION_KERNEL(attention_##type##_32_1, T, 32, 1)                                                   \
-  TENON_ATTENTION_KERNEL(attention_##type##_32_4, T, 32, 4)                                                   \
-  TENON_ATTENTION_KERNEL(attention_##type##_64_1, T, 64, 1)                                                   \
-  TENON_ATTENTION_KERNEL(attention_##type##_64_4, T, 64, 4)                                                   \
-  TENON_ATTENTION_KERNEL(attention_##type##_128_1, T, 128, 1)                                                 \
+#define TENON_ATTENTION_TILES(type, T, precise)                      \
+  TENON_ATTENTION_KERNEL(attention_##type##_32_1, T, 32, 1, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_32_4, T, 32, 4, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_64_1, T, 64, 1, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_64_4, T, 64, 4, precise) \
+  TENON_ATTENTION_KERNEL(attention_##type##_128_1, T, 128, 1, precise)
+#define TENON_ATTENTION_PLAIN(type, T)                                                                        \
   extern "C" __global__ void attention_plain_##type(const __grid_constant__ tenon::cuda::AttentionParams p) { \
     tenon::cuda::device::attention_plain<T>(p);                                                               \
   }
 
-TENON_ATTENTION_KERNELS(f16, __half)
-TENON_ATTENTION_KERNELS(bf16, __nv_bfloat16)
-TENON_ATTENTION_KERNELS(f32, float)
+TENON_ATTENTION_TILES(f16, __half, false)
+TENON_ATTENTION_TILES(bf16, __nv_bfloat16, false)
+TENON_ATTENTION_TILES(tf32, float, false)
+TENON_ATTENTION_TILES(f32, float, true)
+TENON_ATTENTION_PLAIN(f16, __half)
+TENON_ATTENTION_PLAIN(bf16, __nv_bfloat16)
+TENON_ATTENTION_PLAIN(f32, float)
