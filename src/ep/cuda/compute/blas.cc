@@ -56,6 +56,7 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasHandle& handl
 Status BlasProduct::describe() {
   const CublasLt& lt = handle_.library();
   const cudaDataType_t type = cuda_type(problem_.type);
+  const cudaDataType_t result = problem_.result != DataType::kUndefined ? cuda_type(problem_.result) : type;
   const cublasComputeType_t compute =
       problem_.type == DataType::kFloat && problem_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   TENON_CUBLASLT_TRY(lt, MatmulDescCreate, &operation_, compute, CUDA_R_32F);
@@ -67,12 +68,14 @@ Status BlasProduct::describe() {
   const auto columns = static_cast<uint64_t>(problem_.columns), rows = static_cast<uint64_t>(problem_.rows),
              depth = static_cast<uint64_t>(problem_.depth);
   if (problem_.transposed_w) {
-    TENON_CUBLASLT_TRY(lt, MatrixLayoutCreate, &w_, type, depth, columns, problem_.depth);
+    TENON_CUBLASLT_TRY(lt, MatrixLayoutCreate, &w_, type, depth, columns,
+                       problem_.w_row != 0 ? problem_.w_row : problem_.depth);
   } else {
     TENON_CUBLASLT_TRY(lt, MatrixLayoutCreate, &w_, type, columns, depth, problem_.columns);
   }
-  TENON_CUBLASLT_TRY(lt, MatrixLayoutCreate, &x_, type, depth, rows, problem_.depth);
-  TENON_CUBLASLT_TRY(lt, MatrixLayoutCreate, &y_, type, columns, rows, problem_.columns);
+  TENON_CUBLASLT_TRY(lt, MatrixLayoutCreate, &x_, type, depth, rows,
+                     problem_.x_row != 0 ? problem_.x_row : problem_.depth);
+  TENON_CUBLASLT_TRY(lt, MatrixLayoutCreate, &y_, result, columns, rows, problem_.columns);
   if (problem_.batch > 1) {
     const auto count = static_cast<int32_t>(problem_.batch);
     const std::pair<cublasLtMatrixLayout_t, int64_t> strides[] = {

@@ -17,9 +17,12 @@ namespace tenon::cuda {
 // [columns, depth] with transposed_w), both of one type; strides in elements, 0 for the same matrix in every batch.
 struct BlasProblem {
   DataType type = DataType::kFloat;
+  DataType result = DataType::kUndefined;  // of y and the residual; kUndefined: the operands' type
   bool tf32 = true;
   int64_t rows = 0, columns = 0, depth = 0;
   bool transposed_w = false;
+  // Elements from one row of x to the next, and from one of a transposed w to the next; 0: depth.
+  int64_t x_row = 0, w_row = 0;
   int64_t batch = 1, x_stride = 0, w_stride = 0, y_stride = 0;
   bool bias = false, residual = false;
   Activation activation = Activation::kNone;  // kNone, kRelu, and kGelu or kGeluTanh (computed with tanh)

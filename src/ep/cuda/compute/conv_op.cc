@@ -44,7 +44,7 @@ ConvParams with_epilogue(ConvParams params, const Epilogue& epilogue) {
 
 std::vector<TensorId> reads_of(const ConvTensors& tensors) {
   std::vector<TensorId> reads = {tensors.x, tensors.w};
-  for (TensorId id : {tensors.bias, tensors.bias_typed, tensors.residual})
+  for (TensorId id : {tensors.bias, tensors.bias_typed, tensors.residual, tensors.parts})
     if (id != kNoTensor) reads.push_back(id);
   return reads;
 }
@@ -67,6 +67,29 @@ std::string problem_text(const ConvParams& p, DataType type, bool bias, bool res
 
 }  // namespace
 
+bool is_product(const ConvParams& params) {
+  return params.kernel_h == 1 && params.kernel_w == 1 && params.stride_h == 1 && params.stride_w == 1 &&
+         params.pad_h == 0 && params.pad_w == 0 && params.group == 1 && params.in_h == params.out_h &&
+         params.in_w == params.out_w;
+}
+
+SplitProblem choose_split(DataType type, bool tf32, size_t workspace_bytes, const ConvParams& params) {
+  // Splitting and joining take rows * (depth + columns), the product rows * depth * columns: below these numbers that
+  // is no longer little beside it. On an H200 a TF32 product of 600 takes 15 to 30 percent longer.
+  const int64_t least = tf32 ? 600 : 100;
+  constexpr size_t kMostScratchBytes = size_t{96} << 20;
+  const int64_t depth = params.depth, columns = params.channels;
+  SplitProblem split{.rows = params.pixels, .columns = params.channels, .depth = params.depth};
+  if (type != DataType::kFloat || workspace_bytes == 0 || params.group != 1 || params.in_c % 8 != 0 || !split.fits() ||
+      params.pixels <= kRowsThatCostNothing || depth * columns < least * (depth + columns) ||
+      (tf32 && !is_product(params)))
+    return split;
+  // Deep products have few results, so that all sections cost little more: 25 percent.
+  split.sections = tf32 && depth < 2 * columns ? 2 : 3;
+  if (split.scratch_bytes() > kMostScratchBytes) split.sections = 0;
+  return split;
+}
+
 ConvOp::ConvOp(std::string label, DataType type, const ConvParams& params, const Epilogue& epilogue,
                const ConvTensors& tensors)
     : DeviceOp(std::move(label), reads_of(tensors), {tensors.y}),
@@ -77,14 +100,11 @@ ConvOp::ConvOp(std::string label, DataType type, const ConvParams& params, const
 
 std::string ConvOp::description(const Program&) const {
   return (is_product() ? "product " : "conv ") +
-         problem_text(params_, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor);
+         problem_text(params_, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor) +
+         (has_split_form() ? format(" sections {}", tensors_.sections) : "");
 }
 
-bool ConvOp::is_product() const {
-  return params_.kernel_h == 1 && params_.kernel_w == 1 && params_.stride_h == 1 && params_.stride_w == 1 &&
-         params_.pad_h == 0 && params_.pad_w == 0 && params_.group == 1 && params_.in_h == params_.out_h &&
-         params_.in_w == params_.out_w;
-}
+bool ConvOp::is_product() const { return tenon::cuda::is_product(params_); }
 
 bool ConvOp::has_tensor_core_form() const {
   return params_.group == 1 && params_.in_c * static_cast<int>(data_type_size(type_)) % 16 == 0;
@@ -118,12 +138,21 @@ Result<CUfunction> ConvOp::activate_function(const PrepareContext& context) cons
 }
 
 size_t ConvOp::scratch_bytes(const Program& program) const {
+  if (has_split_form()) return split_problem().scratch_bytes() + program.workspace_bytes;
   return has_blas_form() || has_cudnn_form() ? program.workspace_bytes : 0;
+}
+
+SplitProblem ConvOp::split_problem() const {
+  return {.rows = params_.pixels, .columns = params_.channels, .depth = params_.depth, .sections = tensors_.sections};
+}
+
+bool ConvOp::exact(const PrepareContext& context) const {
+  return type_ == DataType::kFloat && !rounds_to_tf32(context.tf32, params_.pixels);
 }
 
 Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t index, unsigned splits) const {
   const Tile& tile = kTiles[index];
-  const std::string type(type_ != DataType::kFloat ? kernel_type(type_) : context.tf32 ? "tf32" : "f32");
+  const std::string type(type_ != DataType::kFloat || exact(context) ? kernel_type(type_) : "tf32");
   const std::string module = "conv_" + type;
   Choice choice{.text = format("tile {}x{} split {}", tile.rows, tile.columns, splits)};
   choice.shape = {.grid_x = blocks_for(params_.pixels, tile.rows),
@@ -151,7 +180,7 @@ void ConvOp::describe_product(const PrepareContext& context) {
   if (product_ != nullptr || !has_blas_form() || context.blas == nullptr) return;
   Result<std::unique_ptr<BlasProduct>> product =
       BlasProduct::create(*context.blas, {.type = type_,
-                                          .tf32 = context.tf32,
+                                          .tf32 = !exact(context),
                                           .rows = params_.pixels,
                                           .columns = params_.channels,
                                           .depth = params_.depth,
@@ -164,18 +193,28 @@ void ConvOp::describe_product(const PrepareContext& context) {
   if (product.ok()) product_ = *std::move(product);
 }
 
+void ConvOp::describe_split(const PrepareContext& context) {
+  if (split_ != nullptr || !has_split_form() || context.blas == nullptr) return;
+  Result<std::unique_ptr<SplitProduct>> made = SplitProduct::create(context, split_problem(), params_);
+  if (made.ok()) split_ = *std::move(made);
+}
+
 void ConvOp::describe_conv(const PrepareContext& context, int only) {
   if (!has_cudnn_form() || context.cudnn == nullptr) return;
   Result<std::unique_ptr<CudnnConv>> conv =
-      CudnnConv::create(*context.cudnn, type_, params_, epilogue_.activation == Activation::kRelu, context.tf32,
+      CudnnConv::create(*context.cudnn, type_, params_, epilogue_.activation == Activation::kRelu, !exact(context),
                         context.addresses.program->workspace_bytes, only);
   cudnn_ = conv.ok() ? *std::move(conv) : nullptr;
 }
 
 Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& context) {
+  describe_split(context);
   describe_product(context);
   describe_conv(context, -1);
   std::vector<Choice> choices;
+  if (split_ != nullptr && split_->find_algorithms().ok()) {
+    for (size_t i = 0; i < split_->algorithms(); ++i) choices.push_back(split_choice(i));
+  }
   if (has_tensor_core_form()) {
     const auto processors = static_cast<int64_t>(context.device->multiprocessors());
     const bool clusters = context.device->compute_capability() >= 90;
@@ -223,6 +262,13 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
     TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
     return std::optional(Choice{.text = text, .blas = true, .activate = activate, .algorithm = *algorithm});
   }
+  if (text.starts_with("halves ")) {
+    describe_split(context);
+    if (split_ == nullptr) return std::optional<Choice>();
+    Result<SplitProduct::Algorithm> algorithm = split_->remembered(std::string_view(text).substr(7));
+    if (!algorithm.ok()) return std::optional<Choice>();
+    return std::optional(Choice{.text = text, .halves = *algorithm});
+  }
   if (text.starts_with("cudnn ")) {
     int algorithm = -1;
     const auto [end, error] = std::from_chars(text.data() + 6, text.data() + text.size(), algorithm);
@@ -241,6 +287,16 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
   return std::optional<Choice>();
 }
 
+ConvOp::Choice ConvOp::split_choice(size_t index) const {
+  return {.text = "halves " + split_->algorithm_text(index), .halves = split_->algorithm(index)};
+}
+
+Result<ConvOp::Choice> ConvOp::choice_unmeasured(const PrepareContext& context) {
+  describe_split(context);
+  if (split_ != nullptr && split_->find_algorithms().ok()) return split_choice(0);
+  return has_tensor_core_form() ? tile_choice(context, kDefaultTile, 1) : plain_choice(context);
+}
+
 Status ConvOp::prepare(const PrepareContext& context) {
   TENON_UNSUPPORTED_IF(kernel_type(type_).empty(), "There is no convolution of {}.", data_type_name(type_));
   const std::string problem = context.problem(*this);
@@ -252,14 +308,14 @@ Status ConvOp::prepare(const PrepareContext& context) {
     }
   }
   if (!context.measure) {
-    if (has_tensor_core_form()) {
-      TENON_TRY_ASSIGN(choice_, tile_choice(context, kDefaultTile, 1));
-    } else {
-      TENON_TRY_ASSIGN(choice_, plain_choice(context));
-    }
+    TENON_TRY_ASSIGN(choice_, choice_unmeasured(context));
     return Status();
   }
   TENON_TRY_ASSIGN(std::vector<Choice> all, choices(context));
+  // With TF32, halves are there for the precision.
+  if (context.tf32 &&
+      std::any_of(all.begin(), all.end(), [](const Choice& choice) { return choice.halves.has_value(); }))
+    std::erase_if(all, [](const Choice& choice) { return !choice.halves; });
   double best = 0;
   Status failed;
   for (Choice& choice : all) {
@@ -294,8 +350,25 @@ Status ConvOp::use(const PrepareContext& context, const std::string& text) {
   return Status();
 }
 
+Status ConvOp::queue_split(const Choice& choice, const CudaDevice& device, CUstream stream,
+                           const Addresses& addresses) const {
+  return split_->queue(
+      device, *choice.halves,
+      {.x = addresses.pointer(tensors_.x), .weights = addresses.of(tensors_.parts), .scratch = addresses.of(scratch())},
+      {.y = addresses.pointer(tensors_.y),
+       .bias = addresses.pointer<const float>(tensors_.bias),
+       .residual = addresses.pointer(tensors_.residual),
+       .activation = params_.activation,
+       .alpha = params_.alpha,
+       .beta = params_.beta,
+       .scale = params_.scale,
+       .residual_after = params_.residual_after},
+      stream);
+}
+
 Status ConvOp::queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
                             const Addresses& addresses) const {
+  if (choice.halves) return queue_split(choice, device, stream, addresses);
   if (choice.blas) {
     TENON_TRY(product_->queue(choice.algorithm,
                               {.x = addresses.pointer(tensors_.x),

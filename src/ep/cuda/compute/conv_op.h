@@ -1,7 +1,7 @@
 // Convolutions and products with a matrix of weights: y = act(x * w + bias + residual).
 //
 // What runs is chosen by measuring, among our tensor core kernel with its tiles and splits, cuBLASLt where the problem
-// is a plain product, and the direct kernels.
+// is a plain product (of the type's numbers, or of halves of float32), cuDNN, and the direct kernels.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,20 @@
 #include "ep/cuda/compute/cudnn_conv.h"
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/kernel_params.h"
+#include "ep/cuda/compute/split_product.h"
 
 namespace tenon::cuda {
+
+// Products of so few rows take as long as reading their weights: they are exact with TF32 too.
+inline constexpr int32_t kRowsThatCostNothing = 32;
+constexpr bool rounds_to_tf32(bool tf32, int64_t rows) { return tf32 && rows > kRowsThatCostNothing; }
+
+// Whether a convolution multiplies single pixels with a matrix.
+bool is_product(const ConvParams& params);
+// How a float32 convolution of `params` is split; no sections where it is not. Without TF32 splitting is one choice
+// among others. With it, products that are quickly split beside their own time are, and errors of all layers of a model
+// stay below 1e-3: the others round two operands to 11 bits, these one or, where they are deep, none.
+SplitProblem choose_split(DataType type, bool tf32, size_t workspace_bytes, const ConvParams& params);
 
 struct ConvTensors {
   TensorId x = kNoTensor;
@@ -22,6 +34,9 @@ struct ConvTensors {
   TensorId bias_typed = kNoTensor;  // of the type of x, for cuBLASLt
   TensorId residual = kNoTensor;
   TensorId y = kNoTensor;
+  // The weights taken apart for SplitProduct; with TF32 that is then the only choice where cuBLASLt is there.
+  TensorId parts = kNoTensor;
+  int32_t sections = 0;
 };
 
 class ConvOp final : public DeviceOp {
@@ -42,11 +57,12 @@ class ConvOp final : public DeviceOp {
 
  private:
   struct Choice {
-    std::string text;  // "tile 64x64 split 2", "blas <hex>", "plain"
+    std::string text;  // "tile 64x64 split 2", "blas <hex>", "halves <hex>", "cudnn 1", "plain"
     CUfunction function = nullptr;
     LaunchShape shape;
     unsigned splits = 1;
     bool blas = false;
+    std::optional<SplitProduct::Algorithm> halves;
     int cudnn = -1;                 // its algorithm
     CUfunction activate = nullptr;  // after cuBLASLt, where that does not know the activation
     cublasLtMatmulAlgo_t algorithm{};
@@ -58,13 +74,21 @@ class ConvOp final : public DeviceOp {
   bool is_product() const;
   bool has_tensor_core_form() const;
   bool has_blas_form() const;
+  bool has_split_form() const { return tensors_.parts != kNoTensor; }
+  SplitProblem split_problem() const;
+  // Sums of rounded operands are not what this operator is to compute.
+  bool exact(const PrepareContext& context) const;
   // What the libraries need to serve this operator; nothing where they cannot. `only`: one algorithm of cuDNN, or -1.
   void describe_product(const PrepareContext& context);
+  void describe_split(const PrepareContext& context);
   void describe_conv(const PrepareContext& context, int only);
   Result<std::vector<Choice>> choices(const PrepareContext& context);
   Result<Choice> tile_choice(const PrepareContext& context, size_t tile, unsigned splits) const;
+  Choice split_choice(size_t index) const;
+  Result<Choice> choice_unmeasured(const PrepareContext& context);
   Result<Choice> plain_choice(const PrepareContext& context) const;
   Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text);
+  Status queue_split(const Choice& choice, const CudaDevice& device, CUstream stream, const Addresses& addresses) const;
   Status queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
                       const Addresses& addresses) const;
 
@@ -73,6 +97,7 @@ class ConvOp final : public DeviceOp {
   const Epilogue epilogue_;
   const ConvTensors tensors_;
   std::unique_ptr<BlasProduct> product_;
+  std::unique_ptr<SplitProduct> split_;
   std::unique_ptr<CudnnConv> cudnn_;
   Choice choice_;
 };

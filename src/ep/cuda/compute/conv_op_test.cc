@@ -44,6 +44,10 @@ class ConvChoices : public DeviceTest {
       tensors.bias = input(DataType::kFloat, Shape{problem.outputs});
       tensors.bias_typed = input(type, Shape{problem.outputs});
     }
+    if (const SplitProblem split = choose_split(type, tf32, program.workspace_bytes, params); split.sections != 0) {
+      tensors.sections = split.sections;
+      tensors.parts = input(DataType::kFloat16, Shape{problem.outputs, params.depth * split.sections + 2});
+    }
     const Shape out{params.pixels, problem.outputs};
     if (problem.residual) tensors.residual = input(type, out);
     tensors.y = *program.add_tensor(type, out, DeviceLayout::kPlain, StorageKind::kOutput, 0);
@@ -55,14 +59,22 @@ class ConvChoices : public DeviceTest {
 
     std::vector<DeviceBlockRef> blocks;
     std::vector<CUdeviceptr> inputs, outputs;
-    std::vector<float> bias;
+    std::vector<float> bias, weights;
     for (TensorId id : program.inputs) {
       const auto count = static_cast<size_t>(program.tensor(id).shape.element_count());
       std::vector<float> values = random_floats(count, static_cast<uint32_t>(id) + 1);
       if (id == tensors.bias) bias = values;
       if (id == tensors.bias_typed) values = bias;
+      if (id == tensors.w) weights = values;
       std::vector<std::byte> bytes(program.tensor(id).size_bytes());
-      store_floats(values, program.tensor(id).type, bytes.data());
+      if (id == tensors.parts) {
+        split_weights(
+            weights,
+            {.rows = params.pixels, .columns = params.channels, .depth = params.depth, .sections = tensors.sections},
+            bytes.data());
+      } else {
+        store_floats(values, program.tensor(id).type, bytes.data());
+      }
       blocks.push_back(upload(*context, bytes.data(), bytes.size()));
       inputs.push_back(blocks.back()->address());
     }
@@ -114,7 +126,8 @@ class ConvChoices : public DeviceTest {
     }
     // The cache's file is only a hint: what is no choice here is chosen anew.
     const std::string key = (tf32 ? "" : "exact ") + conv.description(program);
-    for (const std::string& bad : {std::string("blas 00"), "blas " + std::string(2 * sizeof(cublasLtMatmulAlgo_t), '0'),
+    for (const std::string& bad : {std::string("blas 00"), std::string("halves 00"),
+                                   "blas " + std::string(2 * sizeof(cublasLtMatmulAlgo_t), '0'),
                                    std::string("cudnn 99"), std::string("cudnn x"), std::string("tile 7x7 split 3")}) {
       context->algorithms().add(key, bad);
       const Status again = conv.prepare(prepare);
@@ -138,6 +151,10 @@ TEST_F(ConvChoices, ProductsAgree) {
   check_all_types({1, 1, 1, 768, 256, 1, 1, 0, {}, true, false});
   check_all_types({128, 1, 1, 768, 768, 1, 1, 0, {}, true, true});
   check_all_types({130, 1, 1, 200, 72, 1, 1, 0, {.activation = Activation::kRelu}, true, true});
+  // Large enough for halves: with an activation and what is added before or after it.
+  check_all_types({67, 1, 1, 1024, 2048, 1, 1, 0, {.activation = Activation::kGelu}, true, true});
+  check_all_types(
+      {40, 1, 1, 2048, 1024, 1, 1, 0, {.activation = Activation::kRelu, .residual_after = true}, true, true});
 }
 
 TEST_F(ConvChoices, RaggedEdgesAgree) {
@@ -147,6 +164,10 @@ TEST_F(ConvChoices, RaggedEdgesAgree) {
 
 TEST_F(ConvChoices, ConvolutionsAgree) {
   check_all_types({2, 14, 14, 64, 96, 3, 1, 1, {.activation = Activation::kRelu}, true, true});
+  // Windows taken apart into halves, in one part and in several.
+  check_all_types({2, 9, 11, 128, 128, 3, 2, 1, {.activation = Activation::kRelu}, true, true});
+  check_all_types({1, 7, 8, 256, 256, 3, 1, 1, {}, false, true});
+  check_all_types({2, 9, 8, 264, 192, 1, 2, 0, {}, true, false});
   check_all_types({1, 30, 31, 8, 64, 7, 2, 3, {.activation = Activation::kRelu}, true, false});
   check_all_types({1, 14, 14, 512, 128, 3, 2, 1, {}, false, false});
   check_all_types({1, 7, 7, 64, 64, 1, 2, 0, {.activation = Activation::kSilu, .residual_after = true}, true, true});

@@ -18,6 +18,7 @@ TENON_FATBIN(attention)
 TENON_FATBIN(recurrent)
 TENON_FATBIN(topk)
 TENON_FATBIN(integer)
+TENON_FATBIN(split)
 #undef TENON_FATBIN
 }
 
@@ -36,7 +37,7 @@ std::span<const std::byte> find_image(std::string_view module) {
   static const std::array kImages = {TENON_FATBIN(conv_f16),  TENON_FATBIN(conv_bf16), TENON_FATBIN(conv_tf32),
                                      TENON_FATBIN(conv_f32),  TENON_FATBIN(direct),    TENON_FATBIN(norm),
                                      TENON_FATBIN(attention), TENON_FATBIN(recurrent), TENON_FATBIN(topk),
-                                     TENON_FATBIN(integer)};
+                                     TENON_FATBIN(integer),   TENON_FATBIN(split)};
 #undef TENON_FATBIN
   for (const Image& image : kImages)
     if (image.name == module) return {image.begin, image.end};

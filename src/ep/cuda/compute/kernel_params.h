@@ -47,6 +47,28 @@ struct ActivateParams {
   float alpha = 0, beta = 0;
 };
 
+// What the windows of `conv` see, [pixels][depth], as halves [pixels][sections][depth], each row scaled by 2^-exponent
+// (split_product.h). Channels and depth are multiples of 8.
+struct SplitParams {
+  ConvParams conv;
+  void* parts = nullptr;
+  int32_t* exponents = nullptr;
+  int32_t sections = 0;
+};
+
+// y = act(y * 2^(row exponent + column exponent) * scale + bias + residual), or with the residual after act.
+struct JoinParams {
+  void* y = nullptr;  // float32, columns a multiple of 4
+  const int32_t* row_exponents = nullptr;
+  const int32_t* column_exponents = nullptr;
+  const float* bias = nullptr;     // may be null
+  const void* residual = nullptr;  // may be null
+  int32_t rows = 0, columns = 0;
+  int32_t activation = 0;
+  float alpha = 0, beta = 0, scale = 1;
+  int32_t residual_after = 0;
+};
+
 // Plain images to channels last, with zeros as further channels.
 struct ImageParams {
   const void* x = nullptr;

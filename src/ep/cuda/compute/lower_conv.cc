@@ -231,7 +231,7 @@ Status lower_conv(Lowering& to, const Node& node) {
 
   ConvTensors tensors;
   const bool depthwise = group == channels && outputs == channels && group > 1 && channels % vector == 0;
-  const bool tf32 = to.options().tf32;
+  const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
   // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
   // the channels, so that no vector is half empty.
   const bool pairs = constant && group == 1 && spatial == 2 && channels * 2 <= vector && vector == 8 && channels > 1 &&
@@ -261,7 +261,7 @@ Status lower_conv(Lowering& to, const Node& node) {
     const int64_t group_channels = group == 1 ? padded : channels / group;
     params.depth = narrow(window.kernel[0] * window.kernel[1] * group_channels);
     const int64_t area = window.kernel[0] * window.kernel[1], given = w_shape[1];
-    Packing packing{.format = depthwise ? "depthwise" : format("conv {}", group_channels),
+    Packing packing{.format = depthwise ? "depthwise" : format("conv {}{}", group_channels, tf32 ? " tf32" : ""),
                     .shape = depthwise ? Shape{area, channels} : Shape{outputs, area, group_channels},
                     .pack =
                         [type, group_channels, tf32, depthwise](const Constant& from, std::byte* out) {
@@ -274,6 +274,22 @@ Status lower_conv(Lowering& to, const Node& node) {
                     .text = depthwise ? format("i1 * {} + i0", area) : format("(i0 * {} + i2) * {} + i1", given, area),
                     .inside = depthwise ? "" : format("i2 < {}u", given)};
     TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
+  }
+  if (constant && !depthwise) {
+    const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
+    if (split.sections != 0) {
+      tensors.sections = split.sections;
+      TENON_TRY_ASSIGN(tensors.parts,
+                       to.packed_constant(node.inputs[1], format("conv {} {} sections", params.in_c, split.sections),
+                                          DataType::kFloat16, Shape{outputs, int64_t{split.depth} * split.sections + 2},
+                                          [split, channels = params.in_c](const Constant& from, std::byte* out) {
+                                            std::vector<float> w(static_cast<size_t>(split.columns) *
+                                                                 static_cast<size_t>(split.depth));
+                                            pack_weights(from, channels, DataType::kFloat, false,
+                                                         reinterpret_cast<std::byte*>(w.data()));
+                                            split_weights(w, split, out);
+                                          }));
+    }
   }
   if (node.input(2) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat));

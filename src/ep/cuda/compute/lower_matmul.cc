@@ -100,12 +100,26 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   params.scale = product.alpha;
   ConvTensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(product.a));
-  const bool transposed = product.trans_b;
+  const bool transposed = product.trans_b, round = rounds_to_tf32(to.options().tf32, params.pixels);
+  const std::string_view order = transposed ? "rows" : "columns";
   TENON_TRY_ASSIGN(
-      tensors.w, to.packed_constant(product.b, transposed ? "rows" : "columns", type, Shape{columns, depth},
-                                    [type, transposed, tf32 = to.options().tf32](const Constant& from, std::byte* out) {
-                                      pack_matrix(from, transposed, type, tf32, out);
+      tensors.w, to.packed_constant(product.b, format("{}{}", order, round ? " tf32" : ""), type, Shape{columns, depth},
+                                    [type, transposed, round](const Constant& from, std::byte* out) {
+                                      pack_matrix(from, transposed, type, round, out);
                                     }));
+  if (const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
+      split.sections != 0) {
+    tensors.sections = split.sections;
+    TENON_TRY_ASSIGN(tensors.parts,
+                     to.packed_constant(product.b, format("{} {} sections", order, split.sections), DataType::kFloat16,
+                                        Shape{columns, depth * split.sections + 2},
+                                        [transposed, split](const Constant& from, std::byte* out) {
+                                          std::vector<float> w(static_cast<size_t>(from.shape.element_count()));
+                                          pack_matrix(from, transposed, DataType::kFloat, false,
+                                                      reinterpret_cast<std::byte*>(w.data()));
+                                          split_weights(w, split, out);
+                                        }));
+  }
   if (product.bias != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, to.float_constant(product.bias));
     TENON_TRY_ASSIGN(tensors.bias_typed, to.typed_constant(product.bias));
