@@ -2,7 +2,7 @@
 """torch.compile (reduce-overhead) behind the lines of bench/gpu_worker.cc: the torchvision or transformers model that a
 file's name says (bench/export_models.py), with the weights that were exported.
 
-    gpu_worker_torch.py NAME_TYPE_BATCH     # resnet50_f16_b16
+    gpu_worker_torch.py NAME_TYPE_BATCH [exact]     # resnet50_f16_b16; exact: float32 without TF32
 
 Besides `bind`, `run` and `save` it answers `peaks`: what the device reaches in a large matrix product of float16 and of
 float32 with TF32 (operations a second), and in a large copy (bytes a second, read and written).
@@ -48,11 +48,11 @@ def peaks(size=8192, copied_bytes=1 << 30):
 
 
 class Worker:
-    def __init__(self, stem):
+    def __init__(self, stem, precision=""):
         import torch
 
         self.torch = torch
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "exact"
         name, kind, batch = stem.rsplit("_", 2)
         self.half = kind == "f16"
         start = time.perf_counter()
@@ -105,7 +105,7 @@ def main():
         print(json.dumps(value), file=answers, flush=True)
 
     try:
-        worker = Worker(sys.argv[1])
+        worker = Worker(*sys.argv[1:])
         answer({"ready": f"torch {worker.torch.__version__}", "session_s": worker.session_s})
         for line in sys.stdin:
             command, *rest = line.split()
