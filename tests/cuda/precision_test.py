@@ -48,11 +48,6 @@ def exported(tmp_path_factory):
     return find
 
 
-# The mark is 1e-3. What twelve layers of products in TF32 leave of BERT's pooled output was 1.3e-3 on an H200, its hidden
-# states 5e-4; docs/cuda-compute.md says so.
-BEYOND_THE_MARK = {("bert_base", "f32", 1): 2e-3}
-
-
 def relative_error(got, wanted):
     got, wanted = np.asarray(got).astype(np.float32), np.asarray(wanted)
     assert got.shape == wanted.shape and np.isfinite(got).all()
@@ -74,32 +69,40 @@ def random_inputs(model, random):
     return inputs
 
 
-def compute(model, inputs):
-    """By the CPU EP in float32."""
-    session = onnxruntime.InferenceSession(small_models.twin(model).SerializeToString(), providers=["CPUExecutionProvider"])
-    widened = {value.name: np.float32 for value in session.get_inputs() if value.type == "tensor(float)"}
-    return session.run(None, {name: value.astype(widened.get(name, value.dtype)) for name, value in inputs.items()})
+class Reference:
+    """The CPU EP in float32."""
+
+    def __init__(self, model):
+        twin = small_models.twin(model).SerializeToString()
+        self.session = onnxruntime.InferenceSession(twin, providers=["CPUExecutionProvider"])
+        self.widened = {value.name for value in self.session.get_inputs() if value.type == "tensor(float)"}
+
+    def run(self, inputs):
+        return self.session.run(None, {name: value.astype(np.float32) if name in self.widened else value
+                                       for name, value in inputs.items()})
 
 
-# Compute: within 1e-4 (float32), 1e-3 (TF32) and 1e-2 (float16) of the CPU EP; all of the model on the device.
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "bert_base"])
+# Compute: within 1e-4 (float32), 1e-3 (TF32) and 1e-2 (float16) of the CPU EP, whatever the inputs; all of the model on
+# the device.
+@pytest.mark.parametrize("name, batch", [("resnet50", 1), ("mobilenet_v2", 1), ("bert_base", 1), ("bert_base", 16)],
+                         ids=["resnet50", "mobilenet_v2", "bert_base", "bert_base_b16"])
 @pytest.mark.parametrize("kind, tf32, allowed", [("f32", 0, 1e-4), ("f32", 1, 1e-3), ("f16", 1, 1e-2)],
                          ids=["exact", "tf32", "f16"])
-def test_an_exported_model_is_right(device, exported, record_property, name, kind, tf32, allowed):
-    allowed = BEYOND_THE_MARK.get((name, kind, tf32), allowed)
-    model = onnx.load(str(exported(f"{name}_{kind}_b1")))
-    inputs = random_inputs(model, np.random.default_rng(9))
-    wanted = compute(model, inputs)
+def test_an_exported_model_is_right(device, exported, record_property, name, batch, kind, tf32, allowed):
+    model = onnx.load(str(exported(f"{name}_{kind}_b{batch}")))
     chosen = onnxruntime.SessionOptions()
     chosen.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     chosen.add_provider_for_devices([device], {"use_tf32": str(tf32)})
     session = onnxruntime.InferenceSession(model.SerializeToString(), chosen)
-    for _ in range(3):
-        got = session.run(None, inputs)
-        errors = [relative_error(a, b) for a, b in zip(got, wanted)]
-        print(f"{name} {kind} tf32={tf32}: {errors}")
-        record_property("relative_error", max(errors))
-        assert max(errors) <= allowed
+    reference = Reference(model)
+    for seed in (9, 10, 11):
+        inputs = random_inputs(model, np.random.default_rng(seed))
+        wanted = reference.run(inputs)
+        for _ in range(3):  # queued, captured, launched
+            errors = [relative_error(a, b) for a, b in zip(session.run(None, inputs), wanted)]
+            print(f"{name} b{batch} {kind} tf32={tf32} seed {seed}: {errors}")
+            record_property(f"relative_error_{seed}", max(errors))
+            assert max(errors) <= allowed
 
 
 # Compute: bfloat16 where the model has it; and graphs that change between 16 and 32 bits. In our host, which takes such
@@ -108,6 +111,7 @@ def test_an_exported_model_is_right(device, exported, record_property, name, kin
 @pytest.mark.parametrize("kind, allowed", [("f32", 1e-4), ("f16", 1e-2), ("bf16", 1e-2)], ids=["f32", "f16", "bf16"])
 def test_a_small_model_is_right(device, tmp_path, make, kind, allowed):
     model, random = make(kind), np.random.default_rng(10)
+    reference = Reference(model)
     dtype, cases, wanted = small_models.TYPES[kind][1], [], {}
     for batch, size in ((1, 32), (3, 47), (4, 128)):
         if make is small_models.encoder:
@@ -116,7 +120,7 @@ def test_a_small_model_is_right(device, tmp_path, make, kind, allowed):
             inputs = {"image": random.normal(size=(batch, 3, size, size + 5)).astype(np.float32).astype(dtype)}
         else:
             inputs = {"x": random.normal(size=(batch, 32)).astype(np.float32)}
-        wanted[f"{batch}"] = compute(model, inputs)
+        wanted[f"{batch}"] = reference.run(inputs)
         cases.append(driver.Case(f"{batch}", model.SerializeToString(), inputs, [None] * len(model.graph.output)))
     outcomes = node_cases.in_tenon(cases, tmp_path, PLUGIN, ["use_tf32=0"])
     for name, outcome in outcomes.items():
