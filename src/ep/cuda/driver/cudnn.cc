@@ -2,11 +2,6 @@
 
 #include "ep/cuda/driver/shared_library.h"
 
-// What cudnn_frontend takes its symbols from in dynamic-loading mode.
-namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;
-}
-
 namespace tenon::cuda {
 
 namespace {
@@ -21,7 +16,6 @@ Result<Cudnn> load() {
 #define TENON_CUDNN_LOAD_(name) TENON_TRY(library.find("cudnn" #name, &table.name));
   TENON_CUDNN_FUNCTIONS(TENON_CUDNN_LOAD_)
 #undef TENON_CUDNN_LOAD_
-  cudnn_frontend::cudnn_dlhandle = library.native();
   return table;
 }
 

@@ -1,5 +1,4 @@
-// cuDNN, found when the plugin runs: its handle functions here, its graph API through cudnn_frontend's dynamic loading
-// (include "ep/cuda/driver/cudnn_frontend.h" for that).
+// cuDNN's functions that this plugin uses, found when it runs.
 #pragma once
 
 #include <cudnn.h>
@@ -40,8 +39,7 @@ struct Cudnn {
   size_t version = 0;  // 91900: 9.19.0
 };
 
-// Loaded once; cudnn_frontend finds the library from then on, so call this before any of its functions.
-// Errors: kNotFound when the library is not there; kUnsupported when it is older than kOldestCudnn.
+// Loaded once. Errors: kNotFound when the library is not there; kUnsupported when it is older than kOldestCudnn.
 Result<const Cudnn*> cudnn();
 
 inline constexpr size_t kOldestCudnn = 91900;

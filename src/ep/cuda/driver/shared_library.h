@@ -27,7 +27,6 @@ class SharedLibrary {
     return Status();
   }
   const std::string& name() const { return name_; }
-  void* native() const { return handle_; }
 
  private:
   SharedLibrary(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
