@@ -1,9 +1,10 @@
-"""compute-sanitizer over programs that use the CUDA EP, on a machine with a GPU: memcheck, racecheck and synccheck.
+"""compute-sanitizer over the CUDA EP, on a machine with a GPU: memcheck, racecheck and synccheck.
 
-    sanitizer.py [-t SECONDS] [-j JOBS] [-v] [--tools NAME,...] [--logs FOLDER] PROGRAM[:GTEST_FILTER]... [-- COMMAND...]...
+    sanitizer.py [-t SECONDS] [-j JOBS] [-v] [--tools NAME,...] [--only REGEX] [--logs FOLDER] BUILD MODELS
 
-Each test of a GoogleTest program is a process of its own, and so is each COMMAND; JOBS of them run at once. Prints what is
-not clean and one line for each tool. Fails when a tool finds something, a check fails or does not end within SECONDS."""
+BUILD holds bin and lib, MODELS magika.onnx. Each test, or part of one, is a process of its own, and so is each program;
+JOBS of them run at once, with sizes that suit tools (TENON_SMALL_SIZES, TENON_PART). Prints what is not clean and one line
+for each tool. Fails when a tool finds something, a check fails or does not end within SECONDS."""
 import argparse
 import collections
 import os
@@ -17,7 +18,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-TOOLS = ["memcheck", "racecheck", "synccheck"]
+TOOLS = ["racecheck", "memcheck", "synccheck"]
 # By itself racecheck takes all cores for each process.
 OPTIONS = {"racecheck": ["--racecheck-num-workers", "2"]}
 # cuBLASLt's Hopper kernels order their copies by barriers that racecheck does not know. (To leave them out of what it
@@ -25,15 +26,39 @@ OPTIONS = {"racecheck": ["--racecheck-num-workers", "2"]}
 THEIRS = r"Race reported .* nvjet_"
 FOUND = 99
 
+TESTS = [
+    ("tenon_ep_cuda_compute_test",
+     "Attention.*:ConvChoices.*:DepthwiseConv.*:FaultWalk.*:PlainProducts.*:PlanTest.*:SplitProducts.*"),
+    ("tenon_cuda_operators_test", "*-Large.*"),
+    ("tenon_cuda_operators_test", "Large.IntegerProducts"),
+]
+# In how many processes a test's cases run: under racecheck, under the others. The longest come first.
+PARTS = [
+    (r"Recurrent\.HiddenSizesOfEveryKind", 9, 3),
+    (r"Recurrent\.(EveryCell|SequencesEnd)", 6, 2),
+    (r"Heads/Attention", 4, 2),
+    (r"Attention\.MasksOfEvery", 6, 2),
+    (r"FaultWalk\.Making", 6, 2),
+    (r"ConvChoices\.(Products|Convolutions)Agree", 4, 1),
+    (r"Recurrent\.(WithoutBias|Peepholes|OneStep)", 3, 1),
+    (r"Operators\.TopKOfRowsAndColumns|Attention\.SizesThatFill", 3, 1),
+    (r"Quantization\.EveryType|Operators\.(Elementwise|Resize.*|.*OfEveryForm)", 2, 2),
+]
+
 living = set()
-Check = collections.namedtuple("Check", "name command")
+Check = collections.namedtuple("Check", "name command settings")
 Outcome = collections.namedtuple("Outcome", "tool name verdict seconds detail")
 
 
-def checks_of(program):
-    """A check for each test of PROGRAM[:GTEST_FILTER]."""
-    path, _, chosen = program.partition(":")
-    listed = subprocess.run([path, "--gtest_list_tests", f"--gtest_filter={chosen or '*'}"], capture_output=True, text=True,
+def parts_of(test, tool):
+    for pattern, race, other in PARTS:
+        if re.match(pattern, test):
+            return race if tool == "racecheck" else other
+    return 1
+
+
+def tests_of(program, chosen):
+    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={chosen}"], capture_output=True, text=True,
                             check=True).stdout
     suite = ""
     for line in listed.splitlines():
@@ -41,8 +66,28 @@ def checks_of(program):
         if name.endswith("."):
             suite = name
         elif name.startswith("  "):
-            test = suite + name.strip()
-            yield Check(test, [path, f"--gtest_filter={test}"])
+            yield suite + name.strip()
+
+
+def checks_of(tool, build, models):
+    plugin, checks = build / "lib/libtenon_ep_cuda.so", []
+    for program, chosen in TESTS:
+        for test in tests_of(build / "bin" / program, chosen):
+            parts = parts_of(test, tool)
+            for part in range(parts):
+                checks.append(Check(f"{test} {part}/{parts}" if parts > 1 else test,
+                                    [build / "bin" / program, f"--gtest_filter={test}"],
+                                    {"TENON_PART": f"{part}/{parts}"}))
+    checks.sort(key=lambda check: -int(check.settings["TENON_PART"].split("/")[1]))
+    bench = [build / "bin/tenon", "bench", models / "magika.onnx", "--runs", "3", "--plugin", f"cuda={plugin}", "--ep",
+             "TenonCudaExecutionProvider", "--dim", "unk__214=1"]
+    if tool == "racecheck":  # what is measured runs hundreds of times
+        bench += ["--ep-option", "cudnn_conv_algo_search=HEURISTIC"]
+    host = build / "lib/libtenon.so.0"
+    frame = [build / "bin/tenon_abi_conformance", host, "--plugin", f"cuda={plugin}", "--filter", "FullInference",
+             "--same-process", "--vulkan-gpu"]
+    sharing = [build / "bin/tenon_cuda_sharing", host, plugin]
+    return [Check("magika", bench, {}), *checks, Check("full inference", frame, {}), Check("sharing", sharing, {})]
 
 
 def run(sanitizer, tool, check, limit, logs):
@@ -51,9 +96,10 @@ def run(sanitizer, tool, check, limit, logs):
     # No leaks are asked for: the driver's context and the pool live to the end of the process.
     command = [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), "--print-limit", "200",
                "--target-processes", "all", *OPTIONS.get(tool, []), *check.command]
-    with open(log, "wb") as file:
+    with open(log, "wb") as file, tempfile.TemporaryDirectory() as folder:
+        settings = {**os.environ, "TENON_SMALL_SIZES": "1", "TEST_TMPDIR": folder, **check.settings}
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                   start_new_session=True)
+                                   start_new_session=True, env=settings)
         living.add(process.pid)
         try:
             code = process.wait(limit)
@@ -90,49 +136,40 @@ def end(*_):
 
 def main():
     signal.signal(signal.SIGTERM, end)
-    arguments, *commands = [list(group) for group in split(sys.argv[1:], "--")]
     parser = argparse.ArgumentParser()
     parser.add_argument("-t", type=float, default=300, metavar="SECONDS")
-    parser.add_argument("-j", type=int, default=max(1, (os.cpu_count() or 2) // 2), metavar="JOBS")
+    parser.add_argument("-j", type=int, default=max(1, os.cpu_count() or 2), metavar="JOBS")
     parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--only", default="", metavar="REGEX", help="checks whose names have it")
     parser.add_argument("--logs", type=pathlib.Path)
     parser.add_argument("-v", action="store_true", help="also what is clean, check by check")
-    parser.add_argument("programs", nargs="*")
-    chosen = parser.parse_args(arguments)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("models", type=pathlib.Path)
+    chosen = parser.parse_args()
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if sanitizer is None:
         print("not run: there is no compute-sanitizer on this machine")
         return 0
     logs = chosen.logs or pathlib.Path(tempfile.mkdtemp(prefix="sanitizer"))
     logs.mkdir(parents=True, exist_ok=True)
-    checks = [check for program in chosen.programs for check in checks_of(program)]
-    checks += [Check(" ".join(pathlib.Path(word).name for word in command[:3]), command) for command in commands]
+    asked = [(tool, check) for tool in chosen.tools.split(",") for check in checks_of(tool, chosen.build, chosen.models)
+             if re.search(chosen.only, check.name)]
     outcomes = []
     with ThreadPoolExecutor(chosen.j) as pool:
-        asked = [pool.submit(run, sanitizer, tool, check, chosen.t, logs)
-                 for tool in chosen.tools.split(",") for check in checks]
-        for future in as_completed(asked):
+        for future in as_completed([pool.submit(run, sanitizer, tool, check, chosen.t, logs) for tool, check in asked]):
             outcome = future.result()
             outcomes.append(outcome)
             if chosen.v or outcome.verdict not in ("clean", "skipped"):
                 print(f"{outcome.tool} {outcome.name}: {outcome.verdict} after {outcome.seconds:.0f} s: {outcome.detail}",
                       flush=True)
     for tool in chosen.tools.split(","):
-        count = collections.Counter(outcome.verdict for outcome in outcomes if outcome.tool == tool)
-        longest = max((outcome for outcome in outcomes if outcome.tool == tool), key=lambda outcome: outcome.seconds)
-        print(f"{tool}: {len(checks)} checks: {', '.join(f'{n} {verdict}' for verdict, n in sorted(count.items()))}; "
-              f"the longest, {longest.name}, took {longest.seconds:.0f} s; logs in {logs}")
-    return int(any(outcome.verdict not in ("clean", "skipped") for outcome in outcomes))
-
-
-def split(words, mark):
-    groups = [[]]
-    for word in words:
-        if word == mark:
-            groups.append([])
-        else:
-            groups[-1].append(word)
-    return groups
+        of_tool = [outcome for outcome in outcomes if outcome.tool == tool]
+        count = collections.Counter(outcome.verdict for outcome in of_tool)
+        longest = max(of_tool, key=lambda outcome: outcome.seconds, default=None)
+        if longest is not None:
+            print(f"{tool}: {len(of_tool)} checks: {', '.join(f'{n} {verdict}' for verdict, n in sorted(count.items()))}; "
+                  f"the longest, {longest.name}, took {longest.seconds:.0f} s; logs in {logs}")
+    return int(not outcomes or any(outcome.verdict not in ("clean", "skipped") for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,20 @@ struct Problem {
   bool bias, residual;
 };
 
+// With small sizes a large problem takes the first choice of each kind, and any problem of the libraries' the first.
+bool is_tried(const std::vector<std::string>& texts, size_t index, int64_t products) {
+  constexpr int64_t kLarge = 2'000'000;
+  const auto kind = [&](size_t i) { return std::string_view(texts[i]).substr(0, texts[i].find(' ')); };
+  if (!small_sizes() || (kind(index) == "tile" && products < kLarge)) return true;
+  for (size_t i = 0; i < index; ++i)
+    if (kind(i) == kind(index)) return false;
+  return true;
+}
+
 class ConvChoices : public DeviceTest {
  protected:
   void check(DataType type, bool tf32, const Problem& problem, double tolerance) {
+    if (!case_is_in_part()) return;
     const int out_h = (problem.in_h + 2 * problem.pad - problem.kernel) / problem.stride + 1;
     const int out_w = (problem.in_w + 2 * problem.pad - problem.kernel) / problem.stride + 1;
     ConvParams params;
@@ -29,8 +40,7 @@ class ConvChoices : public DeviceTest {
     params.stride_h = params.stride_w = problem.stride;
     params.pad_h = params.pad_w = problem.pad;
     params.depth = problem.kernel * problem.kernel * problem.in_c;
-    // Outlives the operator, which holds its library.
-    const std::shared_ptr<ComputeContext> context = make_context({.tf32 = tf32, .measure = false});
+    const std::shared_ptr<ComputeContext> context = shared_context(tf32);
     Program program;
     const auto input = [&](DataType of, const Shape& shape) {
       const auto index = static_cast<int32_t>(program.inputs.size());
@@ -98,7 +108,9 @@ class ConvChoices : public DeviceTest {
     const auto texts = conv.choice_texts(prepare);
     ASSERT_TRUE(texts.ok()) << texts.status().to_string();
     std::vector<float> expected;
-    for (const std::string& text : *texts) {
+    for (size_t t = 0; t < texts->size(); ++t) {
+      if (!is_tried(*texts, t, int64_t{params.pixels} * params.depth * params.channels)) continue;
+      const std::string& text = (*texts)[t];
       ASSERT_EQ(device_->driver().Memcpy(outputs[0], reinterpret_cast<CUdeviceptr>(poison.data()), out_bytes),
                 CUDA_SUCCESS);
       // As in upload(): else the poison may land on the results.

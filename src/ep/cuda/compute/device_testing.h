@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "ep/cuda/compute/plan.h"
@@ -24,6 +29,25 @@ class TestMemory final : public plugin::ScratchSource {
  private:
   const std::shared_ptr<CudaDevice> device_;
 };
+
+// TENON_SMALL_SIZES: problems that take the same kernels and are as small as those allow, for tools under which a
+// kernel takes a thousand times as long.
+inline bool small_sizes() { return std::getenv("TENON_SMALL_SIZES") != nullptr; }
+
+// TENON_PART=K/N: of a test's cases the K-th of each N (from 0), so that N processes share them. Counts its calls.
+inline bool case_is_in_part() {
+  static unsigned cases = 0;
+  const unsigned index = cases++;
+  const char* const part = std::getenv("TENON_PART");
+  if (part == nullptr) return true;
+  const std::string_view text(part);
+  unsigned k = 0, n = 0;
+  const size_t slash = std::min(text.find('/'), text.size());
+  std::from_chars(text.data(), text.data() + slash, k);
+  if (slash < text.size()) std::from_chars(text.data() + slash + 1, text.data() + text.size(), n);
+  EXPECT_LT(k, n) << "TENON_PART=" << text << " is not K/N with K below N.";
+  return n != 0 && index % n == k;
+}
 
 // A context on device 0; the test is skipped, with the reason, where there is none.
 class DeviceTest : public ::testing::Test {
@@ -45,6 +69,13 @@ class DeviceTest : public ::testing::Test {
     return context.ok() ? *context : nullptr;
   }
 
+  // One that takes the first algorithm that fits, for all of a test's cases: loading code takes longer than they do.
+  std::shared_ptr<ComputeContext> shared_context(bool tf32) {
+    std::shared_ptr<ComputeContext>& context = shared_[tf32];
+    if (context == nullptr) context = make_context({.tf32 = tf32, .measure = false});
+    return context;
+  }
+
   DeviceBlockRef upload(ComputeContext& context, const void* data, size_t size_bytes) {
     Result<DeviceBlockRef> block = context.allocate(size_bytes);
     EXPECT_TRUE(block.ok()) << block.status().to_string();
@@ -63,6 +94,7 @@ class DeviceTest : public ::testing::Test {
 
   std::shared_ptr<CudaDevice> device_;
   std::unique_ptr<ContextScope> scope_;
+  std::map<bool, std::shared_ptr<ComputeContext>> shared_;
 };
 
 inline std::vector<float> random_floats(size_t count, uint32_t seed, float low = -1, float high = 1) {

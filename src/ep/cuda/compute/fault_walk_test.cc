@@ -127,6 +127,7 @@ TEST_F(FaultWalk, MakingAPlanFailsCleanlyAtEveryCall) {
   }
   int walked = 0;
   for (int n = 1;; ++n) {
+    if (!case_is_in_part()) continue;
     std::string at;
     Status made;
     {
@@ -164,6 +165,7 @@ TEST_F(FaultWalk, RunsFailCleanlyAtEveryCallAndTheNextOneIsRight) {
   const std::vector<float> wanted = result();
   int walked = 0;
   for (int n = 1;; ++n) {
+    if (!case_is_in_part()) continue;
     const auto plan = make_plan();
     ASSERT_TRUE(plan.ok()) << plan.status().to_string();
     std::string at;
