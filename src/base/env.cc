@@ -19,8 +19,10 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TENON_OFFER_DEVICES", "",
      "Devices that EP libraries registered through the C ABI are offered beside the machine's own, separated by "
      "semicolons: type=cpu,vendor=0x8086."},
+    {"TENON_PART", "0/1", "K/N: of the cases of a CUDA test this process runs the K-th of each N, from 0."},
     {"TENON_PYTHON", "python3", "Python interpreter that tests run scripts with."},
     {"TENON_RESULTS", "", "Folder that tests write their measurements to; empty: nothing is written."},
+    {"TENON_SMALL_SIZES", "", "Not empty: CUDA tests take the smallest problems of each kernel, for slow tools."},
     {"TENON_THREADS", "0", "Threads of a session that sets none; 0: one for each CPU that the process may use."},
     {"TENON_TRACE", "", "Topics to log, separated by commas: dispatch, plan, copy, sync, interop, or all."},
     {"TENON_TRACE_FILE", "", "File to write spans to, in the format of Chrome's and Perfetto's trace viewers."},

@@ -18,8 +18,10 @@ enum class Env : uint8_t {
   kLog,
   kModels,
   kOfferDevices,
+  kPart,
   kPython,
   kResults,
+  kSmallSizes,
   kThreads,
   kTrace,
   kTraceFile

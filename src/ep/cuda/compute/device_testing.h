@@ -3,15 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
-#include <string_view>
+#include <string>
 #include <vector>
 
+#include "base/env.h"
 #include "ep/cuda/compute/plan.h"
 
 namespace tenon::cuda {
@@ -30,22 +29,19 @@ class TestMemory final : public plugin::ScratchSource {
   const std::shared_ptr<CudaDevice> device_;
 };
 
-// TENON_SMALL_SIZES: problems that take the same kernels and are as small as those allow, for tools under which a
-// kernel takes a thousand times as long.
-inline bool small_sizes() { return std::getenv("TENON_SMALL_SIZES") != nullptr; }
+// Under tools a kernel takes a thousand times as long: problems that take the same kernels, as small as those allow.
+inline bool small_sizes() { return !env_value(Env::kSmallSizes).empty(); }
 
-// TENON_PART=K/N: of a test's cases the K-th of each N (from 0), so that N processes share them. Counts its calls.
+// Whether a test's next case is this process's (TENON_PART). Counts its calls.
 inline bool case_is_in_part() {
   static unsigned cases = 0;
   const unsigned index = cases++;
-  const char* const part = std::getenv("TENON_PART");
-  if (part == nullptr) return true;
-  const std::string_view text(part);
+  const std::string part = env_value(Env::kPart);
+  const char* const end = part.data() + part.size();
   unsigned k = 0, n = 0;
-  const size_t slash = std::min(text.find('/'), text.size());
-  std::from_chars(text.data(), text.data() + slash, k);
-  if (slash < text.size()) std::from_chars(text.data() + slash + 1, text.data() + text.size(), n);
-  EXPECT_LT(k, n) << "TENON_PART=" << text << " is not K/N with K below N.";
+  const auto first = std::from_chars(part.data(), end, k);
+  if (first.ptr != end && *first.ptr == '/') std::from_chars(first.ptr + 1, end, n);
+  EXPECT_LT(k, n) << "TENON_PART is \"" << part << "\", which is not K/N with K below N.";
   return n != 0 && index % n == k;
 }
 
