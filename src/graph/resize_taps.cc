@@ -63,8 +63,10 @@ double cubic(double a, double x) {
   return 0;
 }
 
-int64_t round_nearest(Rounding rounding, double x) {
+int64_t round_nearest(Rounding rounding, double x, bool shrinks) {
   switch (rounding) {
+    case Rounding::kOld:
+      return static_cast<int64_t>(shrinks ? std::ceil(x) : std::floor(x));
     case Rounding::kPreferFloor:
       return static_cast<int64_t>(std::ceil(x - 0.5));
     case Rounding::kPreferCeil:
@@ -92,13 +94,14 @@ Result<ResizeSettings> read_resize_settings(const Node& node) {
                                                     {"ceil", Rounding::kCeil}};
   static constexpr Choice<Aspect> kAspects[] = {
       {"stretch", Aspect::kStretch}, {"not_larger", Aspect::kNotLarger}, {"not_smaller", Aspect::kNotSmaller}};
-  // Upsample and Resize 10 knew no modes of rounding: they scale from the corner and round down.
+  // Upsample and Resize 10 knew no modes of rounding: they scale from the corner, and round down, or up to shrink.
   const bool old = node.op_type == "Upsample" || node.since_version < 11;
   ResizeSettings settings;
   TENON_TRY(choose(node, "mode", "nearest", kModes, settings.mode));
   TENON_TRY(choose(node, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", kCoordinates,
                    settings.coordinates));
-  TENON_TRY(choose(node, "nearest_mode", old ? "floor" : "round_prefer_floor", kRoundings, settings.rounding));
+  TENON_TRY(choose(node, "nearest_mode", "round_prefer_floor", kRoundings, settings.rounding));
+  if (old) settings.rounding = Rounding::kOld;
   TENON_TRY(choose(node, "keep_aspect_ratio_policy", "stretch", kAspects, settings.aspect));
   settings.antialias = node.int_or("antialias", 0) != 0;
   settings.exclude_outside = node.int_or("exclude_outside", 0) != 0;
@@ -122,7 +125,8 @@ ResizeTaps make_resize_taps(const ResizeSettings& settings, const ResizeAxis& ax
                            (x < 0 || x > static_cast<double>(axis.in - 1)));
     const double bounded = std::clamp(x, -1e15, 1e15);
     if (nearest) {
-      const int64_t i = copy ? o : round_nearest(settings.rounding, bounded);
+      // Which of two is nearest is decided as float32 sees it: a scale of 0.7 is not quite 0.7.
+      const int64_t i = copy ? o : round_nearest(settings.rounding, static_cast<float>(bounded), axis.scale < 1);
       taps.index.push_back(std::clamp<int64_t>(i, 0, axis.in - 1) * axis.stride);
       taps.weight.push_back(1);
       continue;

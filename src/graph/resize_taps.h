@@ -12,7 +12,7 @@ namespace tenon {
 struct ResizeSettings {
   enum class Mode : uint8_t { kNearest, kLinear, kCubic };
   enum class Coordinates : uint8_t { kHalfPixel, kHalfPixelSymmetric, kPytorch, kAlignCorners, kAsymmetric, kTfCrop };
-  enum class Rounding : uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil };
+  enum class Rounding : uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil, kOld };
   enum class Aspect : uint8_t { kStretch, kNotLarger, kNotSmaller };
   Mode mode = Mode::kNearest;
   Coordinates coordinates = Coordinates::kHalfPixel;

@@ -32,6 +32,19 @@ TEST(ResizeTaps, EachRoundingOfAHalf) {
   EXPECT_THAT(taps_of(resize({{"nearest_mode", "ceil"}}), axis).index, ElementsAre(1, 3));
 }
 
+// As version 10 of ONNX's own case (test_resize_downsample_nearest) has it.
+TEST(ResizeTaps, Resize10RoundsUpToShrink) {
+  Node node = resize({});
+  node.since_version = 10;
+  EXPECT_THAT(taps_of(node, {.in = 4, .out = 2, .scale = 0.6}).index, ElementsAre(0, 2));
+  EXPECT_THAT(taps_of(node, {.in = 2, .out = 3, .scale = 1.5}).index, ElementsAre(0, 0, 1));
+}
+
+TEST(ResizeTaps, AHalfIsOneThoughItsScaleWasRounded) {
+  const ResizeAxis axis{.in = 6, .out = 4, .scale = static_cast<double>(0.7F)};  // reads at 4.5 and a little, last
+  EXPECT_THAT(taps_of(resize({}), axis).index, ElementsAre(0, 2, 3, 4));
+}
+
 TEST(ResizeTaps, NeighboursAreWeightedByTheirDistance) {
   const ResizeTaps taps = taps_of(resize({{"mode", "linear"}}), {.in = 2, .out = 4, .scale = 2});
   EXPECT_EQ(taps.width, 2);
