@@ -386,6 +386,8 @@ class Chain {
     int64_t axis = node.int_or("axis", 0);
     if (axis < 0) axis += read.shape.rank();
     TENON_INVALID_IF(axis < 0 || axis >= read.shape.rank(), "{} has a bad axis.", to_.label(node));
+    TENON_INVALID_IF(read.shape[static_cast<int>(axis)] == 0 && shape_.element_count() != 0,
+                     "{} takes elements of nothing.", to_.label(node));
     const std::vector<int64_t> strides = read.strides(), index_strides = by.strides();
     GeneratedLeaf part{.type = read.type, .gathered = true, .index_type = by.type};
     for (int i = 0; i < read.shape.rank(); ++i) {

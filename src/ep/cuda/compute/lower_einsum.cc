@@ -30,6 +30,10 @@ Result<Equation> read_equation(const Lowering& to, const Node& node) {
   std::string text;
   for (char c : node.string_or("equation", ""))
     if (c != ' ') text += c;
+  for (char c : text)
+    TENON_INVALID_IF(
+        (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && std::string_view(".,->").find(c) == std::string_view::npos,
+        "{} has an equation with something other than letters.", to.label(node));
   const size_t arrow = text.find("->");
   std::string left = text.substr(0, arrow);
   Equation equation;
@@ -220,6 +224,8 @@ Status lower_einsum(Lowering& to, const Node& node) {
                loaded(to.program().tensor(from).type, format("a{}[{}]", i, dense_address(names, dims_of(shape)))));
   }
   kernel.write(out, "y");
+  // What is summed over may be more than any tensor has.
+  kernel.map().wide = kernel.map().wide || count_of(summed, sizes) > INT32_MAX;
   kernel.body() =
       format("  {} sum = 0;\n  for (index_t k = 0; k < {}u; ++k) {{\n", compute_type(type), count_of(summed, sizes));
   if (!inner.empty()) kernel.body() += split_index(inner, "k", "k");

@@ -33,6 +33,15 @@ Result<std::string> joined_update(const Lowering& to, const Node& node, DataType
   return unsupported("{} combines by \"{}\".", to.label(node), kind);
 }
 
+// Beside the axis, an index names the element at its own place.
+Status check_inside(const Lowering& to, const Node& node, const Shape& index, const Shape& data, int axis) {
+  bool inside = index.rank() == data.rank();
+  for (int d = 0; inside && d < data.rank(); ++d) inside = d == axis || index[d] <= data[d];
+  TENON_INVALID_IF(!inside, "{} has indices of {} into {}, along dimension {}.", to.label(node), index.to_string(),
+                   data.to_string(), axis);
+  return Status();
+}
+
 // The output begins as the data.
 Result<TensorId> copied_data(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
@@ -48,8 +57,7 @@ Status lower_gather_elements(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
   const Shape from = to.program().tensor(data).shape, shape = to.program().tensor(index).shape;
   TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), from.rank()));
-  TENON_INVALID_IF(shape.rank() != from.rank(), "{} takes indices of {} from {}.", to.label(node), shape.to_string(),
-                   from.to_string());
+  TENON_TRY(check_inside(to, node, shape, from, axis));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   MapKernel kernel(to, node, "gather_elements");
   kernel.map().dims = dims_of(shape);
@@ -74,6 +82,9 @@ Status lower_gather_nd(Lowering& to, const Node& node) {
   const int64_t batch = node.int_or("batch_dims", 0);
   TENON_INVALID_IF(by.rank() < 1 || batch < 0 || batch >= by.rank() || batch + by[by.rank() - 1] > from.rank(),
                    "{} takes indices of {} from {}.", to.label(node), by.to_string(), from.to_string());
+  for (int d = 0; d < static_cast<int>(batch); ++d)
+    TENON_INVALID_IF(by[d] != from[d], "{} takes batches of {} from {}.", to.label(node), by.to_string(),
+                     from.to_string());
   const auto width = static_cast<size_t>(by[by.rank() - 1]), batches = static_cast<size_t>(batch);
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const std::vector<int64_t> dims = dims_of(from);
@@ -108,11 +119,11 @@ Status lower_scatter_elements(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId updates, to.plain(node.inputs[2]));
   const Shape shape = to.program().tensor(out).shape, by = to.program().tensor(index).shape;
   const DataType type = to.program().tensor(out).type;
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), shape.rank()));
-  TENON_INVALID_IF(by != to.program().tensor(updates).shape || by.rank() != shape.rank(),
-                   "{} puts updates of {} at indices of {}.", to.label(node),
-                   to.program().tensor(updates).shape.to_string(), by.to_string());
   TENON_TRY_ASSIGN(const std::string update, joined_update(to, node, type));
+  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), shape.rank()));
+  TENON_INVALID_IF(by != to.program().tensor(updates).shape, "{} puts updates of {} at indices of {}.", to.label(node),
+                   to.program().tensor(updates).shape.to_string(), by.to_string());
+  TENON_TRY(check_inside(to, node, by, shape, axis));
   MapKernel kernel(to, node, "scatter_elements");
   kernel.read(index, "x");
   kernel.read(updates, "u");
@@ -145,6 +156,7 @@ Status lower_scatter_nd(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId updates, to.plain(node.inputs[2]));
   const Shape shape = to.program().tensor(out).shape, by = to.program().tensor(index).shape;
   const DataType type = to.program().tensor(out).type;
+  TENON_TRY_ASSIGN(const std::string update, joined_update(to, node, type));
   TENON_INVALID_IF(by.rank() < 1 || by[by.rank() - 1] > shape.rank(), "{} has indices of {} into {}.", to.label(node),
                    by.to_string(), shape.to_string());
   const auto width = static_cast<size_t>(by[by.rank() - 1]);
@@ -152,9 +164,10 @@ Status lower_scatter_nd(Lowering& to, const Node& node) {
   const std::vector<int64_t> dims = dims_of(shape);
   const int64_t slice = product(std::span(dims).subspan(width));
   const int64_t tuples = by.element_count() / by[by.rank() - 1];
-  TENON_INVALID_IF(to.program().tensor(updates).shape.element_count() != tuples * slice, "{} has updates of {}.",
-                   to.label(node), to.program().tensor(updates).shape.to_string());
-  TENON_TRY_ASSIGN(const std::string update, joined_update(to, node, type));
+  std::vector<int64_t> updated(by.begin(), by.end() - 1);
+  updated.insert(updated.end(), dims.begin() + static_cast<std::ptrdiff_t>(width), dims.end());
+  TENON_INVALID_IF(dims_of(to.program().tensor(updates).shape) != updated, "{} has updates of {} at indices of {}.",
+                   to.label(node), to.program().tensor(updates).shape.to_string(), by.to_string());
   MapKernel kernel(to, node, "scatter_nd");
   kernel.read(index, "x");
   kernel.read(updates, "u");
@@ -185,6 +198,8 @@ Status lower_one_hot(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const Shape shape = to.program().tensor(out).shape;
   TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), shape.rank()));
+  TENON_INVALID_IF(to.program().tensor(values).shape.element_count() != 2, "{} has values of {}.", to.label(node),
+                   to.program().tensor(values).shape.to_string());
   MapKernel kernel(to, node, "one_hot");
   kernel.read(index, "x");
   kernel.read(values, "v");
@@ -212,12 +227,14 @@ Status lower_trilu(Lowering& to, const Node& node) {
   std::string shift = "0";
   if (node.input(1) != kNoValue) {
     TENON_TRY_ASSIGN(const TensorId k, to.plain(node.inputs[1]));
+    TENON_INVALID_IF(to.program().tensor(k).shape.element_count() != 1, "{} has {} for its diagonal.", to.label(node),
+                     to.program().tensor(k).shape.to_string());
     kernel.read(k, "k");
     shift = "k[0]";
   }
   kernel.write(out, "y");
   kernel.body() = format(
-      "  const {0} nothing = {{}};\n  y[flat] = (long long)i{1} {2} (long long)i{3} + {4} ? a[flat] : nothing;\n",
+      "  const {0} nothing = {{}};\n  y[flat] = (long long)i{1} - (long long)i{3} {2} {4} ? a[flat] : nothing;\n",
       storage_type(tensor.type), rank - 1, node.int_or("upper", 1) != 0 ? ">=" : "<=", rank - 2, shift);
   return kernel.add();
 }
@@ -230,7 +247,7 @@ Status lower_eye_like(Lowering& to, const Node& node) {
   kernel.map().dims = dims_of(tensor.shape);
   kernel.write(out, "y");
   const std::string one = tensor.type == DataType::kBool ? "true" : "1";
-  kernel.body() = format("  const {0} value = (long long)i1 == (long long)i0 + {1} ? {2} : 0;\n  y[flat] = {3};\n",
+  kernel.body() = format("  const {0} value = (long long)i1 - (long long)i0 == {1} ? {2} : 0;\n  y[flat] = {3};\n",
                          compute_type(tensor.type), node.int_or("k", 0), one, stored(tensor.type, "value"));
   return kernel.add();
 }
@@ -242,6 +259,9 @@ Status lower_reverse_sequence(Lowering& to, const Node& node) {
   const Shape shape = to.program().tensor(from).shape;
   TENON_TRY_ASSIGN(const int batch, axis_of(to, node, node.int_or("batch_axis", 1), shape.rank()));
   TENON_TRY_ASSIGN(const int time, axis_of(to, node, node.int_or("time_axis", 0), shape.rank()));
+  TENON_INVALID_IF(batch == time || to.program().tensor(lengths).shape != Shape{shape[batch]},
+                   "{} has lengths of {} for dimensions {} and {} of {}.", to.label(node),
+                   to.program().tensor(lengths).shape.to_string(), batch, time, shape.to_string());
   MapKernel kernel(to, node, "reverse_sequence");
   kernel.map().dims = dims_of(shape);
   kernel.read(from, "a");

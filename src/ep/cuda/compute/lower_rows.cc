@@ -83,24 +83,20 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   const bool internal = node.domain == "tenon";
   const ValueId skip = internal ? node.input(1) : kNoValue;
   const ValueId scale = node.input(internal ? 2 : 1), bias = node.input(internal ? 3 : 2);
-  const auto known = [&](ValueId id) { return id == kNoValue || to.constant(id) != nullptr; };
-  const bool further =
-      std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id != kNoValue; });
-  if ((!internal && further) || !known(scale) || !known(bias) || to.type_of(node.inputs[0]) == DataType::kDouble)
-    return lower_general_layer_norm(to, node);
   const DataType type = to.type_of(node.inputs[0]);
   const Shape x = to.value(node.inputs[0]).shape();
-  TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
   TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), x.rank()));
   int64_t columns = 1;
   for (int i = axis; i < x.rank(); ++i) columns *= x[i];
-  for (ValueId id : {scale, bias}) {
-    if (id == kNoValue) continue;
-    TENON_UNSUPPORTED_IF(to.constant(id) == nullptr, "The scale or bias of {} is only known at run time.",
-                         to.label(node));
-    TENON_INVALID_IF(to.value(id).shape().element_count() != columns, "{} scales rows of {} elements by {}.",
-                     to.label(node), columns, to.value(id).shape().to_string());
-  }
+  // Constants, one for each place of a row.
+  const auto whole = [&](ValueId id) {
+    return id == kNoValue || (to.constant(id) != nullptr && to.value(id).shape().element_count() == columns);
+  };
+  const bool further =
+      std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id != kNoValue; });
+  if ((!internal && further) || !whole(scale) || !whole(bias) || type == DataType::kDouble)
+    return lower_general_layer_norm(to, node);
+  TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
   LayerNormOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(node.inputs[0]));
   if (skip != kNoValue) {

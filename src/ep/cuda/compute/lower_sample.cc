@@ -35,7 +35,8 @@ Status lower_grid_sample(Lowering& to, const Node& node) {
   const int spatial = x.shape.rank() - 2;
   TENON_UNSUPPORTED_IF(compute_type(x.type) != "float" || compute_type(places.type) != "float", "{} samples {}.",
                        to.label(node), data_type_name(x.type));
-  TENON_INVALID_IF(spatial < 1 || places.shape.rank() != x.shape.rank() || places.shape[x.shape.rank() - 1] != spatial,
+  TENON_INVALID_IF(spatial < 1 || places.shape.rank() != x.shape.rank() || places.shape[0] != x.shape[0] ||
+                       places.shape[x.shape.rank() - 1] != spatial,
                    "{} samples {} at {}.", to.label(node), x.shape.to_string(), places.shape.to_string());
   const std::string_view mode = node.string_or("mode", "linear"), outside = node.string_or("padding_mode", "zeros");
   const bool nearest = mode == "nearest", cubic = mode == "cubic" || mode == "bicubic";
