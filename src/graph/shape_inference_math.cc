@@ -143,7 +143,7 @@ Result<std::string> expand_term(std::string_view term, int64_t rank) {
     if (letter == ' ') continue;
     if (letter != '.') {
       TENON_INVALID_IF(!(letter >= 'a' && letter <= 'z') && !(letter >= 'A' && letter <= 'Z'),
-                       "The equation's term \"{}\" contains '{}'.", term, letter);
+                       "The equation's term \"{}\" has something other than letters.", term);
       letters += letter;
       continue;
     }

@@ -86,8 +86,11 @@ Result<std::map<char, int64_t>> read_sizes(const Lowering& to, const Node& node,
       if (known->second == 1) known->second = size;
     }
   }
-  for (char c : equation.output)
+  for (char c : equation.output) {
+    TENON_INVALID_IF(equation.output.find(c) != equation.output.rfind(c), "{} makes dimension \"{}\" twice.",
+                     to.label(node), std::string(1, c));
     TENON_INVALID_IF(!sizes.contains(c), "{} makes a dimension \"{}\" of nothing.", to.label(node), std::string(1, c));
+  }
   return sizes;
 }
 
