@@ -167,6 +167,19 @@ Result<Owned<OrtSession>> Host::create_session(const std::vector<std::byte>& mod
   return own(session, api_->ReleaseSession);
 }
 
+Result<Owned<OrtValue>> Host::tensor_over(std::span<float> elements, std::span<const int64_t> shape) const {
+  OrtMemoryInfo* raw_info = nullptr;
+  TENON_TRY(to_status(take(api_->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)),
+                      "CreateCpuMemoryInfo"));
+  const auto info = own(raw_info, api_->ReleaseMemoryInfo);
+  OrtValue* value = nullptr;
+  TENON_TRY(to_status(
+      take(api_->CreateTensorWithDataAsOrtValue(raw_info, elements.data(), elements.size_bytes(), shape.data(),
+                                                shape.size(), ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value)),
+      "CreateTensorWithDataAsOrtValue"));
+  return own(value, api_->ReleaseValue);
+}
+
 Status Host::wait_for(OrtSyncStream* stream) const {
   const OrtSyncStreamImpl* constant = ep().SyncStream_GetImpl(stream);
   TENON_UNSUPPORTED_IF(constant == nullptr, "The stream has no implementation that can be waited for.");

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,8 @@ class Host {
   // A session of `model` on the device under test.
   Result<Owned<OrtSession>> create_session(const std::vector<std::byte>& model,
                                            const std::map<std::string, std::string>& ep_options = {}) const;
+  // A tensor of these elements in the host's memory; they have to stay.
+  Result<Owned<OrtValue>> tensor_over(std::span<float> elements, std::span<const int64_t> shape) const;
   // Waits on the host for all that was queued on `stream`. kUnsupported for a stream without an implementation.
   Status wait_for(OrtSyncStream* stream) const;
 

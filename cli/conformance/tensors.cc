@@ -106,16 +106,8 @@ Result<std::vector<float>> read_floats(Check& check, const OrtValue* value, cons
     return elements;
   }
   TENON_UNSUPPORTED_IF(check.host().version() < kSinceCopyTensors, "The host has no CopyTensors.");
-  OrtMemoryInfo* raw_info = nullptr;
-  TENON_TRY(to_status(check.take(check.api().CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)),
-                      "CreateCpuMemoryInfo"));
-  const auto info = check.host().own(raw_info, check.api().ReleaseMemoryInfo);
-  OrtValue* raw_copy = nullptr;
-  TENON_TRY(to_status(check.take(check.api().CreateTensorWithDataAsOrtValue(
-                          raw_info, elements.data(), count * sizeof(float), shape.data(), shape.size(),
-                          ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &raw_copy)),
-                      "CreateTensorWithDataAsOrtValue"));
-  const auto copy = check.host().own(raw_copy, check.api().ReleaseValue);
+  TENON_TRY_ASSIGN(const auto copy, check.host().tensor_over(elements, shape));
+  OrtValue* const raw_copy = copy.get();
   TENON_TRY(
       to_status(check.take(check.api().CopyTensors(check.host().env(), &value, &raw_copy, nullptr, 1)), "CopyTensors"));
   return elements;

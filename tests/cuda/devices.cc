@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -175,14 +176,8 @@ class Devices {
   const OrtApi& api() const { return host_.api(); }
   Status answer(OrtStatus* status) const { return to_status(host_.take(status), "The C ABI"); }
 
-  Result<Owned<OrtValue>> on_host(std::vector<float>& values) {
-    OrtMemoryInfo* raw_info = nullptr;
-    TENON_TRY(answer(api().CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)));
-    const auto info = host_.own(raw_info, api().ReleaseMemoryInfo);
-    OrtValue* value = nullptr;
-    TENON_TRY(answer(api().CreateTensorWithDataAsOrtValue(raw_info, values.data(), kBytes, &kCount, 1,
-                                                          ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value)));
-    return host_.own(value, api().ReleaseValue);
+  Result<Owned<OrtValue>> on_host(std::vector<float>& values) const {
+    return host_.tensor_over(values, std::span(&kCount, 1));
   }
   Result<Owned<OrtValue>> on_device(size_t device) {
     OrtValue* value = nullptr;

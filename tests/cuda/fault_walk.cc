@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -42,16 +43,10 @@ class Walk {
     const OrtApi& api = host_.api();
     std::vector<float> elements(kCount), wanted(kCount, 0.0F);
     for (int64_t i = 0; i < kCount; ++i) elements[static_cast<size_t>(i)] = first - static_cast<float>(i);
-    OrtMemoryInfo* raw_info = nullptr;
-    TENON_TRY(answer(api.CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)));
-    const auto info = host_.own(raw_info, api.ReleaseMemoryInfo);
-    OrtValue* raw_x = nullptr;
-    TENON_TRY(answer(api.CreateTensorWithDataAsOrtValue(raw_info, elements.data(), kCount * sizeof(float), &kCount, 1,
-                                                        ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &raw_x)));
-    const auto x = host_.own(raw_x, api.ReleaseValue);
+    TENON_TRY_ASSIGN(const auto x, host_.tensor_over(elements, std::span(&kCount, 1)));
     const char* inputs[] = {"x"};
     const char* outputs[] = {"y"};
-    const OrtValue* in[] = {raw_x};
+    const OrtValue* in[] = {x.get()};
     OrtValue* raw_y = nullptr;
     TENON_TRY(answer(api.Run(session, nullptr, inputs, in, 1, outputs, 1, &raw_y)));
     const auto y = host_.own(raw_y, api.ReleaseValue);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -158,14 +159,8 @@ class Fault {
     TENON_TRY(answer(api().CreateSessionFromArray(host_.env(), bytes.data(), bytes.size(), raw, &session)));
     return host_.own(session, api().ReleaseSession);
   }
-  Result<Owned<OrtValue>> on_host(std::vector<float>& values) {
-    OrtMemoryInfo* raw_info = nullptr;
-    TENON_TRY(answer(api().CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)));
-    const auto info = host_.own(raw_info, api().ReleaseMemoryInfo);
-    OrtValue* value = nullptr;
-    TENON_TRY(answer(api().CreateTensorWithDataAsOrtValue(raw_info, values.data(), kBytes, &kCount, 1,
-                                                          ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value)));
-    return host_.own(value, api().ReleaseValue);
+  Result<Owned<OrtValue>> on_host(std::vector<float>& values) const {
+    return host_.tensor_over(values, std::span(&kCount, 1));
   }
   Result<Owned<OrtValue>> on_device() {
     OrtValue* value = nullptr;
