@@ -34,11 +34,11 @@ TESTS = [
 ]
 # In how many processes a test's cases run: under racecheck, under the others. The longest come first.
 PARTS = [
-    (r"Recurrent\.HiddenSizesOfEveryKind", 9, 3),
+    (r"Recurrent\.HiddenSizesOfEveryKind", 33, 3),
     (r"Recurrent\.(EveryCell|SequencesEnd)", 6, 2),
     (r"Heads/Attention", 4, 2),
     (r"Attention\.MasksOfEvery", 6, 2),
-    (r"FaultWalk\.Making", 6, 2),
+    (r"FaultWalk\.Making", 4, 2),
     (r"ConvChoices\.(Products|Convolutions)Agree", 4, 1),
     (r"Recurrent\.(WithoutBias|Peepholes|OneStep)", 3, 1),
     (r"Operators\.TopKOfRowsAndColumns|Attention\.SizesThatFill", 3, 1),

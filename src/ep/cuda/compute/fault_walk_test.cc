@@ -72,7 +72,7 @@ class FaultWalk : public DeviceTest {
     memory_ = std::make_shared<CountedMemory>(device_);
     const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "tenon_fault_walk";
     std::filesystem::create_directories(folder);
-    options_ = {.cache_file = (folder / "algorithms").string()};
+    options_ = {.measure = !small_sizes(), .cache_file = (folder / "algorithms").string()};
     const Shape shape{1, kChannels, kSide, kSide};
     shapes_ = {shape};
     const std::vector<float> x = random_floats(static_cast<size_t>(shape.element_count()), 1);
