@@ -16,6 +16,7 @@ if not torch.cuda.is_available():
 
 from gpu_sessions import (TorchAllocator, close, free_bytes, make_input, make_session, open_files,  # noqa: E402
                           resident_bytes)
+from hosts import leave_waiting  # noqa: E402
 
 SLACK = 8 << 20
 
@@ -191,6 +192,26 @@ def test_a_vulkan_program_that_is_killed_hangs_nobody(host):
     if done.returncode == 77:
         pytest.skip(done.stdout.strip()[-200:])
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
+def test_a_process_ends_though_a_stream_waits_for_ever(host):
+    done = subprocess.run([os.environ["TENON_EXITS"], host, os.environ["TENON_CUDA_PLUGIN"],
+                           os.environ["TENON_UNLOADING"], "--vulkan-gpu"], capture_output=True, text=True, timeout=300)
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip()[-200:])
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+# cuBLASLt's exit handler hangs alone; with torch's libraries in the process the handlers of some other one may do.
+@pytest.mark.parametrize("before", ["", "import torch\ntorch.ones(4, device='cuda').sum().item()"], ids=["", "torch"])
+@pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
+def test_python_ends_with_its_status_though_a_stream_waits_for_ever(host, before):
+    done = leave_waiting(host, os.environ["TENON_CUDA_PLUGIN"], vulkan=True, before=before)
+    if "no Vulkan" in done.stdout:
+        pytest.skip(done.stdout.strip()[-200:])
+    assert done.returncode == 3, done.stdout + done.stderr[-2000:]
+    assert before or "ends with status 3" in done.stderr
 
 
 # Sessions come and go, with their runs: device memory, the host's memory and open files stay as they are.

@@ -40,6 +40,23 @@ def run_in_onnxruntime(cases, folder, plugin=None, options=(), environment=None,
     return outcomes
 
 
+# sys.exit(3) while a stream waits for what nobody signals.
+LEAVE = """
+import ctypes, sys
+module, host, plugin, unloading, vulkan = sys.argv[1:]
+if ctypes.CDLL(module).tenon_leave_waiting(host.encode(), plugin.encode(), unloading.encode(), int(vulkan)) != 0:
+    sys.exit(1)
+sys.exit(3)
+"""
+
+
+def leave_waiting(host, plugin, vulkan, before="", environment=None):
+    """A program in Python that does so; `before` comes first in it."""
+    arguments = [os.environ["TENON_LEAVE_WAITING"], host, plugin, os.environ["TENON_UNLOADING"], int(vulkan)]
+    return subprocess.run([sys.executable, "-c", before + LEAVE, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120, env=environment)
+
+
 def main():
     import onnxruntime
     asked, results, *rest = sys.argv[1:]

@@ -4,13 +4,9 @@
 // The other program is a process of its own; its timeline is a Vulkan driver's with --vulkan-gpu, else a shared one as
 // the fake driver takes it.
 #include <execinfo.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <tenon/external_memory.h>
-#include <tenon/fence.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,26 +15,20 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <thread>
 
 #include "base/deadline.h"
 #include "base/format.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
-#ifdef TENON_HAS_VULKAN
-#include "../interop/vulkan_program.h"
-#endif
+#include "waiting_frames.h"
 
 namespace {
 
 using namespace tenon;  // NOLINT(google-build-using-namespace)
 using conformance::Host;
-using conformance::Outcome;
 using conformance::Owned;
-using conformance::to_status;
+using test::OtherProgram;
+using test::WaitingFrames;
 
-constexpr int64_t kCount = 1000;
 constexpr int64_t kTimeoutMs = 300;
 // Far above what any step takes where nothing hangs.
 constexpr int64_t kLimitMs = 20'000;
@@ -86,177 +76,6 @@ class Watchdog {
   std::thread thread_;
 };
 
-// The other program: it makes a timeline, sends it, and signals a value when it is told to.
-class Foreign {
- public:
-  // Before any driver is open in this process.
-  static Result<std::unique_ptr<Foreign>> start(bool vulkan) {
-    int sockets[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return resource_exhausted("No socket.");
-    const pid_t pid = ::fork();
-    if (pid < 0) return resource_exhausted("No process.");
-    if (pid == 0) (void)::close(sockets[0]);  // so that it ends with us
-    if (pid == 0) ::_exit(vulkan ? be_vulkan(sockets[1]) : be_shared(sockets[1]));
-    (void)::close(sockets[1]);
-    std::unique_ptr<Foreign> foreign(new Foreign(pid, sockets[0]));
-    TENON_TRY_ASSIGN(foreign->timeline_, receive(sockets[0]));
-    return foreign;
-  }
-  ~Foreign() { kill(); }
-
-  int fd() const { return timeline_.fd(); }
-  void taken() { (void)timeline_.release_fd(); }
-  void signal(uint8_t value) { (void)!::write(socket_, &value, 1); }
-  void kill() {
-    if (pid_ > 0) {
-      (void)::kill(pid_, SIGKILL);
-      (void)::waitpid(pid_, nullptr, 0);
-    }
-    pid_ = -1;
-  }
-
- private:
-  Foreign(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
-
-  static int serve(int socket, int fd, const std::function<Status(uint64_t)>& signal) {
-    if (!send(socket, fd)) return 1;
-    for (uint8_t value = 0; ::read(socket, &value, 1) == 1;)
-      if (!signal(value).ok()) return 1;
-    return 0;
-  }
-  static int be_shared(int socket) {
-    auto timeline = SharedTimeline::create("other program");
-    if (!timeline.ok()) return 1;
-    return serve(socket, (*timeline)->fd(), [&](uint64_t value) { return (*timeline)->signal(value); });
-  }
-  static int be_vulkan(int socket) {
-#ifdef TENON_HAS_VULKAN
-    std::string why_not;
-    auto vulkan = test::VulkanProgram::create(&why_not, test::VulkanProgram::Runs::kOnGpu);
-    if (vulkan == nullptr) {
-      std::printf("no Vulkan: %s\n", why_not.c_str());
-      std::fflush(stdout);
-      return 1;
-    }
-    const VkSemaphore semaphore = vulkan->make_timeline(0);
-    const TimelineCallbacks callbacks = vulkan->callbacks(semaphore);
-    OwnedHandle fd = vulkan->export_fd(semaphore);
-    return serve(socket, fd.fd(), callbacks.signal);
-#else
-    (void)socket;
-    return 1;
-#endif
-  }
-
-  union Control {
-    cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  };
-  static bool send(int socket, int fd) {
-    char byte = 0;
-    iovec data = {.iov_base = &byte, .iov_len = 1};
-    Control control = {};
-    msghdr message = {};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof(control.bytes);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(fd));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-  }
-  static Result<OwnedHandle> receive(int socket) {
-    char byte = 0;
-    iovec data = {.iov_base = &byte, .iov_len = 1};
-    Control control = {};
-    msghdr message = {};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof(control.bytes);
-    int fd = -1;
-    if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1 || CMSG_FIRSTHDR(&message) == nullptr)
-      return device_error("The other program sent no timeline.");
-    std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-    return OwnedHandle::take_fd(fd);
-  }
-
-  pid_t pid_;
-  int socket_;
-  OwnedHandle timeline_;
-};
-
-class Frames {
- public:
-  explicit Frames(Host& host) : host_(host) {}
-
-  Status open(Foreign& foreign) {
-    TENON_TRY_ASSIGN(importer_, host_.create_importer());
-    TENON_TRY_ASSIGN(stream_, host_.create_stream());
-    TENON_TRY_ASSIGN(elsewhere_, host_.create_stream());
-    OrtExternalSemaphoreDescriptor descriptor = {};
-    descriptor.version = host_.version();
-    descriptor.type = ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD;
-    descriptor.native_handle = reinterpret_cast<void*>(static_cast<intptr_t>(foreign.fd()));
-    OrtExternalSemaphoreHandle* handle = nullptr;
-    TENON_TRY(answer(host_.interop().ImportSemaphore(importer_.get(), &descriptor, &handle)));
-    foreign.taken();
-    semaphore_ = host_.own(handle, host_.interop().ReleaseExternalSemaphoreHandle);
-    return Status();
-  }
-  Status wait(uint64_t value) {
-    return answer(host_.interop().WaitSemaphore(importer_.get(), semaphore_.get(), stream_.get(), value));
-  }
-  // In the place of a program that is gone: what waits goes on.
-  Status signal_elsewhere(uint64_t value) {
-    return answer(host_.interop().SignalSemaphore(importer_.get(), semaphore_.get(), elsewhere_.get(), value));
-  }
-  Result<Owned<OrtSession>> make_session(const char* load_timeout_ms = "300") {
-    return host_.create_session(test::chain_model({"Relu", "Neg", "Relu", "Neg"}, {kCount}),
-                                {{"load_timeout_ms", load_timeout_ms}});
-  }
-
-  // From host memory to host memory; on our stream, or on one of the run's own.
-  Status run(OrtSession* session, bool on_stream, int64_t timeout_ms) {
-    const OrtApi& api = host_.api();
-    std::vector<float> elements(kCount, 3.0F);
-    OrtMemoryInfo* raw_info = nullptr;
-    TENON_TRY(answer(api.CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)));
-    const auto info = host_.own(raw_info, api.ReleaseMemoryInfo);
-    OrtValue* raw_x = nullptr;
-    TENON_TRY(answer(api.CreateTensorWithDataAsOrtValue(raw_info, elements.data(), kCount * sizeof(float), &kCount, 1,
-                                                        ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &raw_x)));
-    const auto x = host_.own(raw_x, api.ReleaseValue);
-    OrtRunOptions* raw_options = nullptr;
-    TENON_TRY(answer(api.CreateRunOptions(&raw_options)));
-    const auto options = host_.own(raw_options, api.ReleaseRunOptions);
-    if (timeout_ms > 0)
-      TENON_TRY(answer(api.AddRunConfigEntry(raw_options, "tenon.timeout_ms", std::to_string(timeout_ms).c_str())));
-    if (on_stream) api.RunOptionsSetSyncStream(raw_options, stream_.get());
-    const char* inputs[] = {"x"};
-    const char* outputs[] = {"y"};
-    const OrtValue* in[] = {raw_x};
-    OrtValue* raw_y = nullptr;
-    TENON_TRY(answer(api.Run(session, raw_options, inputs, in, 1, outputs, 1, &raw_y)));
-    const auto y = host_.own(raw_y, api.ReleaseValue);
-    void* data = nullptr;
-    TENON_TRY(answer(api.GetTensorMutableData(raw_y, &data)));
-    for (int64_t i = 0; i < kCount; ++i)
-      if (static_cast<const float*>(data)[i] != 0) return internal_error("Element {} is wrong.", i);
-    return Status();
-  }
-
- private:
-  Status answer(OrtStatus* status) { return to_status(host_.take(status), "The C ABI"); }
-  Host& host_;
-  Owned<OrtExternalResourceImporter> importer_;
-  Owned<OrtSyncStream> stream_, elsewhere_;
-  Owned<OrtExternalSemaphoreHandle> semaphore_;
-};
-
 bool says_deadline(const Status& status) { return status.message().find("tenon.timeout_ms") != std::string::npos; }
 
 enum class Ending : uint8_t { kLateSignal, kKilledAndSignalledByUs, kNever, kInTime };
@@ -275,8 +94,8 @@ const char* name_of(Ending ending) {
   return "";
 }
 
-Status scenario(Host& host, Foreign& foreign, Ending ending) {
-  Frames frames(host);
+Status scenario(Host& host, OtherProgram& foreign, Ending ending) {
+  WaitingFrames frames(host);
   TENON_TRY(frames.open(foreign));
   TENON_TRY_ASSIGN(Owned<OrtSession> waiting, frames.make_session());
   TENON_TRY_ASSIGN(Owned<OrtSession> other, frames.make_session());
@@ -342,8 +161,8 @@ Status scenario(Host& host, Foreign& foreign, Ending ending) {
 
 // Frames that flow: each one's wait is queued before the one before is signalled, so that a stream waits at every
 // moment.
-Status flowing_frames(Host& host, Foreign& foreign) {
-  Frames frames(host);
+Status flowing_frames(Host& host, OtherProgram& foreign) {
+  WaitingFrames frames(host);
   TENON_TRY(frames.open(foreign));
   TENON_TRY_ASSIGN(const Owned<OrtSession> first, frames.make_session());
   TENON_TRY(frames.run(first.get(), false, 0));
@@ -388,7 +207,7 @@ size_t open_files() {
 // A whole life of a program, in a process of its own: what it answers is its exit status.
 int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
   std::printf("%s\n", name_of(ending));
-  auto foreign = Foreign::start(vulkan);
+  auto foreign = OtherProgram::start(vulkan);
   if (!foreign.ok()) {
     std::printf("%s\n", foreign.status().to_string().c_str());
     return vulkan ? 77 : 1;
@@ -410,16 +229,13 @@ int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
   return complaints == 0 ? 0 : 1;
 }
 
-// What is left then is the driver's end of the process.
 int in_a_process(const char* library, const char* plugin, bool vulkan, Ending ending) {
   std::fflush(stdout);
   const pid_t pid = ::fork();
   if (pid == 0) {
     const int code = live(library, plugin, vulkan, ending);
     std::fflush(stdout);
-    // As long as a stream waits, the driver's own end of a process does too.
-    if (ending == Ending::kNever) ::_exit(code);
-    std::exit(code);
+    std::exit(code);  // also where a stream waits for ever
   }
   const int64_t begin_ns = monotonic_ns();
   for (;;) {

@@ -98,6 +98,7 @@ Result<std::shared_ptr<CudaMemory>> CudaMemory::open_device(const CudaDriver& dr
   TENON_TRY_ASSIGN(auto device, CudaDevice::open(driver, ordinal, graphics));
   std::shared_ptr<CudaMemory> memory(new CudaMemory(std::move(device)));
   TENON_TRY(memory->open());
+  ask_at_exit(memory->waits_);
   return memory;
 }
 
@@ -127,7 +128,7 @@ Status CudaMemory::open() {
 
 void CudaMemory::wait_for_queued_work() const {
   {
-    auto waits = waits_.lock();
+    auto waits = waits_->list.lock();
     std::erase_if(*waits, passed);
     if (!waits->empty()) return;  // for another API, which may never signal
   }
@@ -147,9 +148,10 @@ CudaMemory::~CudaMemory() {
       std::shared_ptr<CudaDevice> device;
       std::vector<Unused> unused;
       std::unique_ptr<plugin::ScratchPool> pinned_pool;
+      std::shared_ptr<Waits> waits;  // `exit` asks them
     };
     static auto* const abandoned = new Guarded<std::vector<Abandoned>>;
-    abandoned->lock()->push_back({device_, std::move(*unused_.lock()), std::move(pinned_pool_)});
+    abandoned->lock()->push_back({device_, std::move(*unused_.lock()), std::move(pinned_pool_), waits_});
     return;
   }
   const auto scope = ContextScope::enter(*device_);
@@ -270,7 +272,8 @@ void CudaMemory::free_pinned(void* memory) {
 Status CudaMemory::queue_wait(const CudaStream& stream, Awaited awaited, const std::function<Status()>& wait) {
   while (hold_until_ns_ != 0 && monotonic_ns() < hold_until_ns_)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
-  auto waits = waits_.lock();
+  guard_exit();
+  auto waits = waits_->list.lock();
   TENON_TRY(wait());
   const auto known =
       std::find_if(waits->begin(), waits->end(), [&](const Waiting& one) { return one.stream.get() == &stream; });
@@ -296,7 +299,7 @@ Status CudaMemory::until_nobody_waits(const Deadline& deadline) const {
   for (;;) {
     Awaited awaited;
     {
-      auto waits = waits_.lock();
+      auto waits = waits_->list.lock();
       std::erase_if(*waits, passed);
       if (waits->empty()) {
         hold_until_ns_ = 0;
@@ -319,6 +322,15 @@ Status CudaMemory::until_nobody_waits(const Deadline& deadline) const {
     std::this_thread::sleep_for(nap);
     nap = std::min(2 * nap, kLongestNap);
   }
+}
+
+std::string CudaMemory::Waits::who_waits() const {
+  auto waits = list.lock();
+  std::erase_if(*waits, passed);
+  if (waits->empty()) return "";
+  const Waiting& first = waits->front();
+  return format("A stream of CUDA device {} waits for value {} of the {}, which nobody has signalled.",
+                first.stream->device()->ordinal(), first.awaited.value, *first.awaited.timeline);
 }
 
 bool CudaMemory::passed(Waiting& waiting) {
@@ -346,7 +358,7 @@ void CudaMemory::collect() {
 
 void CudaMemory::release_ready() {
   if (releasing) return;
-  auto waits = waits_.lock();
+  auto waits = waits_->list.lock();
   std::erase_if(*waits, [](Waiting& waiting) { return passed(waiting); });
   if (!waits->empty()) return;
   // Until there is no more: one may let go of the last holder of another.

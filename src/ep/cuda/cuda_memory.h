@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "ep/cuda/cuda_stream.h"
+#include "ep/cuda/exit_guard.h"
 
 namespace tenon::cuda {
 
@@ -111,14 +112,18 @@ class CudaMemory {
   Guarded<Pinned> pinned_;
   Guarded<std::vector<Unused>> unused_;
   // Streams with waits for other APIs that may not have been reached. A frame costs no event: points are marked only
-  // when something is to be released. Held while a wait is queued, and while something is released.
+  // when something is to be released. The list is locked while a wait is queued, and while something is released.
   struct Waiting {
     std::shared_ptr<const CudaStream> stream;
     std::optional<uint64_t> behind;  // a point after its last wait
     Awaited awaited;                 // by that
   };
+  struct Waits final : Waiters {
+    Guarded<std::vector<Waiting>> list;
+    std::string who_waits() const override;
+  };
   static bool passed(Waiting& waiting);
-  mutable Guarded<std::vector<Waiting>> waits_;
+  const std::shared_ptr<Waits> waits_ = std::make_shared<Waits>();
   mutable std::atomic<int64_t> hold_until_ns_ = 0;  // waits are not queued before
 };
 

@@ -2,7 +2,9 @@
 //
 // Its rules are the driver's: parameters are read when the kernel is queued, also into a capture; a function lives as
 // long as its module; what runs on memory that was freed is the device's error.
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "ep/cuda/fake/fake_state.h"
 
@@ -99,6 +101,33 @@ CUresult CUDAAPI launch_kernel(const CUlaunchConfig* config, CUfunction function
   return CUDA_SUCCESS;
 }
 
+// A library of the process that unloads its code when the process ends: as the driver does, it waits until no stream
+// waits for another API. Of the plugin's own modules that is a violation.
+CUresult CUDAAPI library_load(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                              void**, unsigned) {
+  TENON_FAKE_ENTER("cuLibraryLoadData");
+  if (code == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUlibrary>(const_cast<void*>(code));
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI library_module(CUmodule* out, CUlibrary library) {
+  TENON_FAKE_CONTEXT("cuLibraryGetModule");
+  *out = reinterpret_cast<CUmodule>(library);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI library_unload(CUlibrary) {
+  TENON_FAKE_ENTER("cuLibraryUnload");
+  for (;;) {
+    {
+      const std::lock_guard lock(state().mutex);
+      if (state().foreign_waits == 0) return CUDA_SUCCESS;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 }  // namespace
 
 void set_kernel(const std::string& name, Kernel kernel) {
@@ -117,6 +146,9 @@ void add_kernel_functions(Table& table) {
   add_function(table, "cuModuleGetFunction", &get_function);
   add_function(table, "cuFuncSetAttribute", &set_function_attribute);
   add_function(table, "cuLaunchKernelEx", &launch_kernel);
+  add_function(table, "cuLibraryLoadData", &library_load);
+  add_function(table, "cuLibraryGetModule", &library_module);
+  add_function(table, "cuLibraryUnload", &library_unload);
 }
 
 }  // namespace tenon::cuda::fake
