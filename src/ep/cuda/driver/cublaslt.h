@@ -23,12 +23,7 @@ namespace tenon::cuda {
   X(MatmulPreferenceDestroy)        \
   X(MatmulPreferenceSetAttribute)   \
   X(MatmulAlgoGetHeuristic)         \
-  X(MatmulAlgoGetIds)               \
-  X(MatmulAlgoInit)                 \
-  X(MatmulAlgoCheck)                \
-  X(MatmulAlgoCapGetAttribute)      \
-  X(MatmulAlgoConfigSetAttribute)   \
-  X(MatmulAlgoConfigGetAttribute)
+  X(MatmulAlgoCheck)
 
 struct CublasLt {
 #define TENON_CUBLASLT_MEMBER_(name) decltype(&::cublasLt##name) name = nullptr;

@@ -26,7 +26,6 @@ namespace tenon::cuda {
   X(DeviceGetUuid, 11040)                                  \
   X(DeviceGetPCIBusId, 4010)                               \
   X(DeviceTotalMem, 3020)                                  \
-  X(DeviceGetDefaultMemPool, 11020)                        \
   X(DevicePrimaryCtxRetain, 7000)                          \
   X(DevicePrimaryCtxRelease, 11000)                        \
   X(CtxPushCurrent, 4000)                                  \
@@ -36,13 +35,11 @@ namespace tenon::cuda {
   X(MemGetInfo, 3020)                                      \
   X(MemAlloc, 3020)                                        \
   X(MemFree, 3020)                                         \
-  X(MemAllocAsync, 11020)                                  \
   X(MemFreeAsync, 11020)                                   \
   X(MemAllocFromPoolAsync, 11020)                          \
   X(MemPoolCreate, 11020)                                  \
   X(MemPoolDestroy, 11020)                                 \
   X(MemPoolSetAttribute, 11020)                            \
-  X(MemPoolGetAttribute, 11020)                            \
   X(MemPoolTrimTo, 11020)                                  \
   X(MemHostAlloc, 2020)                                    \
   X(MemFreeHost, 2000)                                     \
@@ -50,7 +47,6 @@ namespace tenon::cuda {
   X(MemHostUnregister, 4000)                               \
   X(MemHostGetDevicePointer, 3020)                         \
   X(MemGetAddressRange, 3020)                              \
-  X(PointerGetAttribute, 4000)                             \
   X(Memcpy, 4000)                                          \
   X(MemcpyAsync, 4000)                                     \
   X(MemcpyHtoDAsync, 3020)                                 \
@@ -58,8 +54,6 @@ namespace tenon::cuda {
   X(MemcpyDtoDAsync, 3020)                                 \
   X(MemcpyPeerAsync, 4000)                                 \
   X(MemsetD8Async, 3020)                                   \
-  X(MemsetD16Async, 3020)                                  \
-  X(MemsetD32Async, 3020)                                  \
   X(StreamCreateWithPriority, 5050)                        \
   X(StreamDestroy, 4000)                                   \
   X(StreamQuery, 2000)                                     \
@@ -69,7 +63,6 @@ namespace tenon::cuda {
   X(StreamBeginCapture, 10010)                             \
   X(StreamEndCapture, 10000)                               \
   X(StreamIsCapturing, 10000)                              \
-  X(ThreadExchangeStreamCaptureMode, 10010)                \
   X(LaunchHostFunc, 10000)                                 \
   X(EventCreate, 2000)                                     \
   X(EventDestroy, 4000)                                    \
@@ -80,29 +73,14 @@ namespace tenon::cuda {
   X(ModuleLoadData, 2000)                                  \
   X(ModuleUnload, 2000)                                    \
   X(ModuleGetFunction, 2000)                               \
-  X(ModuleGetGlobal, 3020)                                 \
-  X(FuncGetAttribute, 2020)                                \
   X(FuncSetAttribute, 9000)                                \
   X(LaunchKernel, 4000)                                    \
   X(LaunchKernelEx, 11060)                                 \
-  X(OccupancyMaxActiveBlocksPerMultiprocessor, 6050)       \
   X(GraphCreate, 10000)                                    \
   X(GraphDestroy, 10000)                                   \
-  X(GraphGetNodes, 10000)                                  \
-  X(GraphNodeGetType, 10000)                               \
-  X(GraphAddKernelNode, 12000)                             \
-  X(GraphAddMemcpyNode, 10000)                             \
   X(GraphAddChildGraphNode, 10000)                         \
-  X(GraphKernelNodeGetParams, 12000)                       \
-  X(GraphMemcpyNodeGetParams, 10000)                       \
-  X(GraphMemsetNodeGetParams, 10000)                       \
   X(GraphInstantiateWithFlags, 11040)                      \
   X(GraphExecDestroy, 10000)                               \
-  X(GraphExecUpdate, 12000)                                \
-  X(GraphExecKernelNodeSetParams, 12000)                   \
-  X(GraphExecMemcpyNodeSetParams, 10020)                   \
-  X(GraphExecMemsetNodeSetParams, 10020)                   \
-  X(GraphUpload, 11010)                                    \
   X(GraphLaunch, 10000)                                    \
   X(GraphAddExternalSemaphoresSignalNode, 11020)           \
   X(GraphAddExternalSemaphoresWaitNode, 11020)             \
@@ -131,15 +109,9 @@ namespace tenon::cuda {
   X(MemGetAllocationPropertiesFromHandle, 10020)
 
 // Null where the driver, or its system, does not have them.
-#define TENON_CUDA_OPTIONAL(X)          \
-  X(CtxCreate, 12050)                   \
-  X(CtxDestroy, 4000)                   \
-  X(DeviceGetLuid, 10000)               \
-  X(MemGetHandleForAddressRange, 11070) \
-  X(TensorMapEncodeTiled, 12000)        \
-  X(GraphKernelNodeSetAttribute, 11000) \
-  X(GraphNodeSetEnabled, 11060)         \
-  X(StreamGetId, 12000)
+#define TENON_CUDA_OPTIONAL(X) \
+  X(CtxCreate, 12050)          \
+  X(CtxDestroy, 4000)
 
 struct CudaDriver {
 #define TENON_CUDA_MEMBER_(name, version) PFN_cu##name##_v##version name = nullptr;
