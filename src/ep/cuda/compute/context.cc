@@ -57,16 +57,17 @@ void ComputeContext::open_libraries(const std::string& device_name) {
   const CudaDriver& driver = device_->driver();
   const Result<ContextScope> scope = ContextScope::enter(*device_);
   // Without the libraries our own kernels do what they can.
-  if (scope.ok() && options_.libraries) {
-    if (Result<std::unique_ptr<BlasHandle>> blas = BlasHandle::create(); blas.ok())
-      blas_ = *std::move(blas);
-    else
-      missing_.push_back("Products may be slow without cuBLASLt: " + std::string(blas.status().message()));
-    if (Result<std::unique_ptr<CudnnHandle>> cudnn = CudnnHandle::create(); cudnn.ok())
-      cudnn_ = *std::move(cudnn);
-    else
-      missing_.push_back("Convolutions may be slow without cuDNN: " + std::string(cudnn.status().message()));
-  }
+  const Status left_out = options_.libraries ? scope.status() : not_found("It is left out.");
+  auto blas = left_out.ok() ? BlasHandle::create() : Result<std::unique_ptr<BlasHandle>>(left_out);
+  if (blas.ok())
+    blas_ = *std::move(blas);
+  else
+    missing_.push_back(format("Products may be slow without cuBLASLt: {}", blas.status().message()));
+  auto cudnn = left_out.ok() ? CudnnHandle::create() : Result<std::unique_ptr<CudnnHandle>>(left_out);
+  if (cudnn.ok())
+    cudnn_ = *std::move(cudnn);
+  else
+    missing_.push_back(format("Convolutions may be slow without cuDNN: {}", cudnn.status().message()));
   algorithms_ = std::make_unique<AlgorithmCache>(
       options_.cache_file,
       format("1 {} driver {} cublaslt {} cudnn {}", device_name, driver.version,
@@ -145,7 +146,12 @@ Status ComputeContext::can_generate() const {
   if (const std::string folder = cache_folder(); !folder.empty())
     for (std::filesystem::directory_iterator file(folder, failed), end; !failed && file != end; file.increment(failed))
       if (file->path().extension() == ".cubin") return Status();
-  return nvrtc().status();
+  return compiler().status();
+}
+
+Result<const Nvrtc*> ComputeContext::compiler() const {
+  if (!options_.compiler) return not_found("NVRTC is left out.");
+  return nvrtc();
 }
 
 std::string ComputeContext::cache_folder() const {

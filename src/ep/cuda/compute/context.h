@@ -18,6 +18,7 @@
 #include "ep/cuda/compute/cudnn_conv.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/program.h"
+#include "ep/cuda/driver/nvrtc.h"
 #include "ep/kit/scratch.h"
 
 namespace tenon::cuda {
@@ -27,6 +28,7 @@ struct ComputeOptions {
   bool measure = true;           // false: the first algorithm that fits
   bool graphs = true;            // one captured graph a run, where that is possible
   bool libraries = true;         // cuBLASLt and cuDNN where they are; else kernels of our own
+  bool compiler = true;          // NVRTC where it is; else only kernels that are kept beside `cache_file`
   bool capture_at_once = false;  // at a binding's first run instead of its second
   std::string cache_file;        // of measured choices; beside it lies generated machine code. "": nothing is kept
   size_t plans = 16;             // of a region that stay
@@ -74,6 +76,8 @@ class ComputeContext {
   AlgorithmCache& algorithms() { return *opened().algorithms_; }
   // What is not there, a sentence each with what that costs.
   const std::vector<std::string>& missing() { return opened().missing_; }
+  // NVRTC. Errors: kNotFound, with what the loader said.
+  Result<const Nvrtc*> compiler() const;
   // Whether kernels can be written: by NVRTC, or because a session before this one has kept some. Else nothing should
   // be claimed. Errors: kNotFound, with what the loader said.
   Status can_generate() const;

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "base/format.h"
+#include "ep/cuda/compute/context.h"
 #include "ep/cuda/compute/kernel_library.h"
-#include "ep/cuda/driver/nvrtc.h"
 
 namespace tenon::cuda {
 
@@ -73,9 +73,10 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<GeneratedModule>> GeneratedModule::compile(std::shared_ptr<CudaDevice> device,
-                                                                  const std::string& source,
-                                                                  const std::string& cache_folder) {
+Result<std::unique_ptr<GeneratedModule>> GeneratedModule::compile(const ComputeContext& context,
+                                                                  const std::string& source) {
+  const std::shared_ptr<CudaDevice>& device = context.device();
+  const std::string cache_folder = context.cache_folder();
   const std::string whole = generated_prelude() + source;
   std::string path;
   if (!cache_folder.empty()) {
@@ -87,11 +88,11 @@ Result<std::unique_ptr<GeneratedModule>> GeneratedModule::compile(std::shared_pt
       if (Result<std::shared_ptr<CudaModule>> module = CudaModule::load(device, kept); module.ok())
         return std::unique_ptr<GeneratedModule>(new GeneratedModule(*std::move(module)));
   }
-  TENON_TRY_ASSIGN(const Nvrtc* compiler, nvrtc());
+  TENON_TRY_ASSIGN(const Nvrtc* compiler, context.compiler());
   TENON_TRY_ASSIGN(const std::vector<std::byte> image,
                    compiler->compile(whole, "tenon_generated.cu", device->compute_capability()));
   if (!path.empty()) write_file(path, image);
-  TENON_TRY_ASSIGN(std::shared_ptr<CudaModule> module, CudaModule::load(std::move(device), image));
+  TENON_TRY_ASSIGN(std::shared_ptr<CudaModule> module, CudaModule::load(device, image));
   return std::unique_ptr<GeneratedModule>(new GeneratedModule(std::move(module)));
 }
 

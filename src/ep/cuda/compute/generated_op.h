@@ -42,12 +42,13 @@ class CopyOp final : public DeviceOp {
   const size_t size_bytes_;
 };
 
-// The compiled kernels of one program. Machine code is kept in `cache_folder` (empty: nowhere) under a name made of the
-// text, the device's kind and the compiler's version.
+class ComputeContext;
+
+// The compiled kernels of one program. Machine code is kept in the context's cache folder (empty: nowhere) under a name
+// made of the text and the device's kind.
 class GeneratedModule {
  public:
-  static Result<std::unique_ptr<GeneratedModule>> compile(std::shared_ptr<CudaDevice> device, const std::string& source,
-                                                          const std::string& cache_folder);
+  static Result<std::unique_ptr<GeneratedModule>> compile(const ComputeContext& context, const std::string& source);
   Result<CUfunction> function(const std::string& name) const { return module_->function(name.c_str()); }
 
  private:

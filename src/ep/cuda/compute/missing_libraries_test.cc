@@ -7,17 +7,17 @@
 
 #include "base/testing.h"
 #include "ep/cuda/compute/device_testing.h"
+#include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/kernel_params.h"
-#include "ep/cuda/driver/cublaslt.h"
 #include "ep/cuda/driver/cudnn.h"
-#include "ep/cuda/driver/nvrtc.h"
+#include "ep/cuda/driver/shared_library.h"
 #include "ep/cuda/fake/fake_cuda.h"
 #include "plan/testing.h"
 
 namespace tenon::cuda {
 namespace {
 
-using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
@@ -163,24 +163,39 @@ TEST_F(PlainProducts, AreRightInEveryType) {
 }
 
 TEST_F(MissingLibraries, EachIsToldWithWhatItCosts) {
-  if (cublaslt().ok() || cudnn().ok()) GTEST_SKIP() << "the libraries are on this machine";
-  const auto context = make_context();
-  EXPECT_THAT(context->missing(), Contains(HasSubstr("cuBLASLt: libcublasLt")));
-  EXPECT_THAT(context->missing(), Contains(HasSubstr("cuDNN: libcudnn")));
+  EXPECT_THAT(make_context({.libraries = false})->missing(),
+              ElementsAre("Products may be slow without cuBLASLt: It is left out.",
+                          "Convolutions may be slow without cuDNN: It is left out."));
 }
 
 // With kernels of an earlier session there is something to run.
 TEST_F(MissingLibraries, WithoutNvrtcOnlyWhatIsKeptCanBeGenerated) {
-  if (nvrtc().ok()) GTEST_SKIP() << "NVRTC is on this machine";
-  EXPECT_THAT(make_context()->can_generate(), has_status(StatusCode::kNotFound, HasSubstr("nvrtc")));
+  const auto left_out = has_status(StatusCode::kNotFound, HasSubstr("NVRTC is left out"));
+  EXPECT_THAT(make_context({.libraries = false, .compiler = false})->can_generate(), left_out);
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "tenon_missing_libraries";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
-  const auto context = make_context({.cache_file = (folder / "algorithms").string()});
-  EXPECT_THAT(context->can_generate(), has_status(StatusCode::kNotFound, HasSubstr("nvrtc")));
+  const auto context =
+      make_context({.libraries = false, .compiler = false, .cache_file = (folder / "algorithms").string()});
+  EXPECT_THAT(context->can_generate(), left_out);
   std::ofstream(folder / "kernels_0_90.cubin") << "code";
   EXPECT_THAT(context->can_generate(), is_ok());
+  EXPECT_THAT(GeneratedModule::compile(*context, "// of another program"), left_out);
   std::filesystem::remove_all(folder);
+}
+
+// What the log says on a machine that has none: the name that the loader looked for.
+TEST_F(MissingLibraries, TheLoadersReasonIsTold) {
+  for (const LibraryKind kind : {LibraryKind::kNvrtc, LibraryKind::kCublasLt, LibraryKind::kCudnn}) {
+    const auto library = SharedLibrary::open(kind);
+    const std::string name = kind == LibraryKind::kNvrtc      ? "nvrtc"
+                             : kind == LibraryKind::kCublasLt ? "cublasLt"
+                                                              : "cudnn";
+    if (library.ok())
+      EXPECT_THAT(library->name(), HasSubstr(name));
+    else
+      EXPECT_THAT(library, has_status(StatusCode::kNotFound, HasSubstr(name)));
+  }
 }
 
 TEST(Cudnn, AnOldVersionIsRefusedByItsNumber) {

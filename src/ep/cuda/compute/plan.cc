@@ -53,8 +53,7 @@ Status ComputePlan::prepare() {
   const double constants_ms = lap.ms();
   for (const DeviceBlockRef& block : constant_blocks_) constants_.push_back(block->address());
   if (!program_.generated_source.empty()) {
-    TENON_TRY_ASSIGN(generated_,
-                     GeneratedModule::compile(context_->device(), program_.generated_source, context_->cache_folder()));
+    TENON_TRY_ASSIGN(generated_, GeneratedModule::compile(*context_, program_.generated_source));
   }
   const double kernels_ms = lap.ms();
   (void)context_->blas();  // waits for the libraries
