@@ -164,6 +164,14 @@ def test_memory_by_handles_of_cuda_and_the_system(host):
     assert "the process that made the memory sees the results" in done.stdout
 
 
+# S4.1, S4.2, S4.3, S5.3: one stream for a session takes one run at a time, and older hosts mix up streams.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_concurrent_runs_are_taken_only_with_streams_of_their_own(host):
+    done = run(os.environ["TENON_CONCURRENT_RUNS"], host, FAKE_PLUGIN)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok ") == 7
+
+
 # Calls a function of the fake driver's FakeControl, by its place there, before the plugin is loaded.
 CONTROL = """
 import ctypes, sys
