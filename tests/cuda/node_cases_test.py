@@ -12,6 +12,7 @@ import tempfile
 
 import pytest
 
+import bad_cases
 import hosts
 import node_cases
 
@@ -101,6 +102,32 @@ def test_what_is_claimed_is_right(run, references, record_property):
     print(f"{host}: {checked} cases with nodes on the CUDA EP, {len(wrong)} wrong")
     assert not wrong, "\n".join(wrong)
     assert checked > 800
+
+
+@pytest.fixture(params=HOSTS)
+def host(request):
+    if not FAKE and not has_gpu():
+        pytest.skip("there is no CUDA device")
+    return request.param
+
+
+# Bad input is an error of its call, and the process goes on.
+def test_what_contradicts_itself_is_refused(host, tmp_path):
+    cases = bad_cases.refused()
+    library, environment = plugin()
+    outcomes = node_cases.HOSTS[host](list(cases.values()), tmp_path, library, OPTIONS, environment)
+    wrong = [f"{name}: {outcome.status}" for name, outcome in outcomes.items()
+             if outcome.ok or "crashed" in outcome.status or needs_a_gpu(outcome)]
+    assert len(outcomes) == len(cases) and not wrong, "\n".join(wrong)
+
+
+# Where a kernel can tell nobody, an index that names nothing reads the nearest element and writes none.
+def test_indices_far_outside_touch_nothing_else(host, tmp_path):
+    cases = bad_cases.far_indices()
+    library, environment = plugin()
+    outcomes = node_cases.HOSTS[host](list(cases.values()), tmp_path, library, OPTIONS, environment)
+    assert not (wrong := node_cases.wrong_values(host, cases, outcomes, {})), "\n".join(wrong)
+    assert set(node_cases.claims(outcomes)) == set(cases)
 
 
 # The comparison itself finds what is wrong.
