@@ -23,13 +23,13 @@ def refused():
     def at(*shape):
         return np.zeros(shape, I64)
     add("Gather", {"x": x(0, 5), "i": at(1)})
-    add("GatherElements", {"x": x(4, 5), "i": at(4, 50)}, axis=0)
+    add("GatherElements", {"x": x(4, 5), "i": at(4, 6)}, axis=0)
     add("GatherElements", {"x": x(4, 5), "i": at(50, 5)}, axis=1)
     add("GatherElements", {"x": x(0, 5), "i": at(2, 5)}, axis=0)
     add("GatherND", {"x": x(4, 5), "i": at(3, 1)}, batch_dims=1)
     add("GatherND", {"x": x(4, 5), "i": at(1, 3)})
     for reduction in ("none", "add"):
-        add("ScatterElements", {"x": x(4, 5), "i": at(4, 500), "u": x(4, 500)}, axis=0, reduction=reduction)
+        add("ScatterElements", {"x": x(4, 5), "i": at(4, 6), "u": x(4, 6)}, axis=0, reduction=reduction)
         add("ScatterElements", {"x": x(4, 5), "i": at(400, 5), "u": x(400, 5)}, axis=1, reduction=reduction)
         add("ScatterElements", {"x": x(4, 5), "i": at(4, 5), "u": x(1, 2)}, axis=0, reduction=reduction)
         add("ScatterND", {"x": x(4, 5), "i": at(2, 1), "u": x(1, 5)}, reduction=reduction)

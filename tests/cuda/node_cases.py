@@ -1,4 +1,4 @@
-"""The onnx package's node cases and random ones (random_cases.py) through the CUDA plugin: what is claimed, and whether
+"""The onnx package's node cases and random ones (random_cases.py, random_graphs.py) through the CUDA plugin: what is claimed, and whether
 the results are right. What node_cases_test.py and gpu_node_cases_test.py share."""
 import functools
 import json
@@ -16,6 +16,7 @@ import driver  # noqa: E402
 import hosts  # noqa: E402
 import nodes_test  # noqa: E402
 import random_cases  # noqa: E402
+import random_graphs  # noqa: E402
 
 CLAIMED = HERE / "claimed.json"
 # How many processes share the cases.
@@ -26,7 +27,7 @@ JOBS = int(os.environ.get("TENON_CUDA_JOBS", "2"))
 def all_cases():
     """{name: driver.Case} of what tensors can be bound for."""
     cases = {case.name: case for _, case in nodes_test.collect() if case is not None}
-    return cases | {case.name: case for case in random_cases.make()}
+    return cases | {case.name: case for case in (*random_cases.make(), *random_graphs.make())}
 
 
 def tolerance(array):

@@ -561,8 +561,31 @@ def sampled(m):
         m.one("GridSample", {"x": m.array([1, 2, 4, 5, 6], F32), "g": m.array([1, 3, 2, 4, 3], F32, -1.3, 1.3)}, mode=mode, opset=20)
 
 
+def reviewed(m):
+    """What was wrong once, found by many more random cases than these."""
+    for k in ((1 << 63) - 1, -(1 << 63)):
+        for upper in (0, 1):
+            m.one("Trilu", {"x": m.array([3, 4], F32)}, constants={"k": np.asarray(k, I64)}, upper=upper)
+    # Scales that repeat, and what no trial of sizes shows.
+    for scale in ([5, 1, 1], [1, 1, 4], [3, 1]):
+        m.one("LayerNormalization", {"x": m.array([2, 5, 3, 4], F32)}, constants={"s": m.array(scale, F32), "b": m.array(scale, F32)}, axis=1,
+              dynamic=True, opset=17)
+    m.one("ScatterElements", {"x": m.array([5, 2, 4], BOOL)}, constants={"i": np.zeros([3, 2, 4], I64), "u": m.array([3, 2, 4], BOOL)}, axis=0,
+          reduction="max", dynamic=True)
+    for dtype in (F32, F16, F64):
+        m.add("GlobalAveragePool", [helper.make_node("Reshape", ["x", "s"], ["v"]), helper.make_node("GlobalAveragePool", ["v"], ["y"])],
+              {"x": m.array([2, 3, 24], dtype)}, {"y": dtype}, {"s": np.array([2, 3, 2, 3, 4], I64)})
+    # Version 10 rounds up to shrink; a scale of 0.7 is a little less than that.
+    for scales in ([1, 0.6], [2, 0.5], [0.7, 1.5]):
+        m.one("Resize", {"x": m.array([4, 8], F32)}, constants={"s": np.array(scales, F32)}, mode="nearest", opset=10)
+        for mode in ("half_pixel", "pytorch_half_pixel", "asymmetric"):
+            m.one("Resize", {"x": m.array([6, 5], F32)}, constants={"r": np.zeros([0], F32), "s": np.array(scales, F32)}, mode="nearest",
+                  coordinate_transformation_mode=mode)
+
+
 def make():
     m = Maker()
-    for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes, indexed, normalised, computed_weights, integers, sampled):
+    for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes, indexed, normalised, computed_weights, integers, sampled,
+                   reviewed):
         family(m)
     return m.cases

@@ -146,10 +146,8 @@ Status lower_pool(Lowering& to, const Node& node) {
   const int spatial = x.rank() - 2;
   const bool global = node.op_type == "GlobalAveragePool",
              indices = node.outputs.size() > 1 && node.outputs[1] != kNoValue;
-  if (!global && (!is_kernel_float(type) || spatial != std::clamp(spatial, 1, 2) || indices))
-    return lower_general_pool(to, node);
-  TENON_UNSUPPORTED_IF(!is_kernel_float(type) || spatial < 1 || spatial > 2, "{} pools {} of rank {}.", to.label(node),
-                       data_type_name(type), x.rank());
+  if (!is_kernel_float(type) || spatial != std::clamp(spatial, 1, 2) || indices)
+    return global ? lower_reduction(to, node) : lower_general_pool(to, node);
   PoolParams params;
   params.average = node.op_type != "MaxPool" ? 1 : 0;
   params.count_padding = node.int_or("count_include_pad", 0) != 0 ? 1 : 0;
@@ -195,14 +193,15 @@ Status lower_reduction(Lowering& to, const Node& node) {
   const Shape x = to.value(node.inputs[0]).shape();
   const DataType type = to.type_of(node.inputs[0]);
   const bool arg = node.op_type.starts_with("Arg");
-  TENON_UNSUPPORTED_IF(node.op_type == "GlobalMaxPool" && x.rank() < 3, "{} pools rank {}.", to.label(node), x.rank());
+  const bool global = node.op_type.starts_with("Global");
+  TENON_UNSUPPORTED_IF(global && x.rank() < 3, "{} pools rank {}.", to.label(node), x.rank());
   std::vector<int64_t> axes(node.ints("axes").begin(), node.ints("axes").end());
   if (arg) {
     axes = {node.int_or("axis", 0)};
   } else if (node.input(1) != kNoValue) {
     TENON_TRY_ASSIGN(axes, to.integers(node, 1));
   }
-  if (node.op_type == "GlobalMaxPool")
+  if (global)
     for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
   // Without axes nothing is reduced, but each element is still squared, or its sign taken.
   const bool nothing = !arg && axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0;
@@ -228,8 +227,9 @@ Status lower_reduction(Lowering& to, const Node& node) {
     to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), true, from, out));
     return Status();
   }
-  constexpr std::array<std::pair<std::string_view, const char*>, 13> kKinds = {{{"ReduceMean", "mean"},
+  constexpr std::array<std::pair<std::string_view, const char*>, 14> kKinds = {{{"ReduceMean", "mean"},
                                                                                 {"GlobalMaxPool", "max"},
+                                                                                {"GlobalAveragePool", "mean"},
                                                                                 {"ReduceSum", "sum"},
                                                                                 {"ReduceMax", "max"},
                                                                                 {"ReduceMin", "min"},
