@@ -1,5 +1,6 @@
 #include "waiting_frames.h"
 
+#include <span>
 #include <vector>
 
 #include "cli/conformance/relu_model.h"
@@ -45,13 +46,7 @@ Result<Owned<OrtSession>> WaitingFrames::make_session(const char* load_timeout_m
 Status WaitingFrames::run(OrtSession* session, bool on_stream, int64_t timeout_ms) {
   const OrtApi& api = host_.api();
   std::vector<float> elements(kCount, 3.0F);
-  OrtMemoryInfo* raw_info = nullptr;
-  TENON_TRY(answer(api.CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)));
-  const auto info = host_.own(raw_info, api.ReleaseMemoryInfo);
-  OrtValue* raw_x = nullptr;
-  TENON_TRY(answer(api.CreateTensorWithDataAsOrtValue(raw_info, elements.data(), kCount * sizeof(float), &kCount, 1,
-                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &raw_x)));
-  const auto x = host_.own(raw_x, api.ReleaseValue);
+  TENON_TRY_ASSIGN(const Owned<OrtValue> x, host_.tensor_over(elements, std::span(&kCount, 1)));
   OrtRunOptions* raw_options = nullptr;
   TENON_TRY(answer(api.CreateRunOptions(&raw_options)));
   const auto options = host_.own(raw_options, api.ReleaseRunOptions);
@@ -60,7 +55,7 @@ Status WaitingFrames::run(OrtSession* session, bool on_stream, int64_t timeout_m
   if (on_stream) api.RunOptionsSetSyncStream(raw_options, stream_.get());
   const char* inputs[] = {"x"};
   const char* outputs[] = {"y"};
-  const OrtValue* in[] = {raw_x};
+  const OrtValue* in[] = {x.get()};
   OrtValue* raw_y = nullptr;
   TENON_TRY(answer(api.Run(session, raw_options, inputs, in, 1, outputs, 1, &raw_y)));
   const auto y = host_.own(raw_y, api.ReleaseValue);
