@@ -581,6 +581,11 @@ def reviewed(m):
         for mode in ("half_pixel", "pytorch_half_pixel", "asymmetric"):
             m.one("Resize", {"x": m.array([6, 5], F32)}, constants={"r": np.zeros([0], F32), "s": np.array(scales, F32)}, mode="nearest",
                   coordinate_transformation_mode=mode)
+    # What mutations of the code left right.
+    for a, b in (([3, 1], [4, 5]), ([3, 4], [1, 5])):
+        m.one("Einsum", {"a": m.array(a, F32), "b": m.array(b, F32)}, equation="ij,jk->ik", dynamic=False)
+    for mode in ("SAME_UPPER", "SAME_LOWER"):
+        m.one("AveragePool", {"x": m.array([1, 2, 7, 6, 5], F32)}, kernel_shape=[2, 4, 3], strides=[2, 1, 2], auto_pad=mode, count_include_pad=1)
 
 
 def make():

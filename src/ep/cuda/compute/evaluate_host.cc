@@ -3,6 +3,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 
 #include "base/format.h"
 #include "ep/cuda/compute/quantize.h"
@@ -105,14 +106,21 @@ Numbers combine(const Inputs& in, const Shape& shape, bool whole, F&& f) {
 std::optional<Numbers> arithmetic(const Node& node, const Inputs& in, const Shape& shape) {
   if (in.size() != 2 || in[0].whole != in[1].whole) return std::nullopt;
   const bool compare = node.op_type == "Equal";
-  const auto apply = [&](auto a, auto b) -> decltype(a) {
-    if (node.op_type == "Add") return a + b;
-    if (node.op_type == "Sub") return a - b;
-    if (node.op_type == "Mul") return a * b;
+  const auto apply = [&]<typename T>(T a, T b) -> T {
+    // Whole numbers wrap.
+    using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+    const auto x = static_cast<Wrapping>(a), y = static_cast<Wrapping>(b);
+    if (node.op_type == "Add") return static_cast<T>(x + y);
+    if (node.op_type == "Sub") return static_cast<T>(x - y);
+    if (node.op_type == "Mul") return static_cast<T>(x * y);
     if (node.op_type == "Min") return std::min(a, b);
     if (node.op_type == "Max") return std::max(a, b);
     if (compare) return a == b;
-    return b == 0 ? 0 : a / b;
+    if constexpr (std::is_integral_v<T>) {
+      if (b == 0) return 0;
+      if (b == -1) return static_cast<T>(0 - x);  // the least number has no other half
+    }
+    return a / b;
   };
   return combine(in, shape, in[0].whole || compare, [&](Numbers& out, const std::vector<size_t>& at) {
     if (in[0].whole) {
@@ -156,7 +164,7 @@ std::optional<Numbers> slice(const Inputs& in, const Shape& shape) {
   if (in.size() < 3 || in[0].shape.rank() != 1 || !in[0].whole || in[1].ints.size() != 1) return std::nullopt;
   const int64_t step = in.size() > 4 && !in[4].ints.empty() ? in[4].ints[0] : 1, count = in[0].shape[0];
   int64_t start = in[1].ints[0] < 0 ? in[1].ints[0] + count : in[1].ints[0];
-  start = std::clamp<int64_t>(start, 0, step < 0 ? count - 1 : count);
+  start = std::clamp<int64_t>(start, 0, std::max<int64_t>(step < 0 ? count - 1 : count, 0));
   Numbers out{.shape = shape};
   for (int64_t i = 0; i < shape.element_count(); ++i, start += step) {
     if (start < 0 || start >= count) return std::nullopt;
@@ -174,10 +182,14 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
     const DataType type = graph.value(node.outputs[0]).type;
     return combine({in[0]}, shape, in[0].whole || type != DataType::kFloat,
                    [&](Numbers& out, const std::vector<size_t>& at) {
-                     if (!out.whole)
+                     if (in[0].whole)
+                       out.ints.push_back(in[0].ints[at[0]]);
+                     else if (!out.whole)
                        out.reals.push_back(in[0].reals[at[0]]);
+                     else if (type == DataType::kBool)
+                       out.ints.push_back(in[0].reals[at[0]] != 0);
                      else
-                       out.ints.push_back(in[0].whole ? in[0].ints[at[0]] : static_cast<int64_t>(in[0].reals[at[0]]));
+                       out.ints.push_back(static_cast<int64_t>(in[0].reals[at[0]]));
                    });
   }
   if (op == "Where" && in.size() == 3 && in[1].whole == in[2].whole) {

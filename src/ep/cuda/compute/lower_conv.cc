@@ -61,6 +61,7 @@ struct Packing {
   Shape shape;
   std::function<void(const Constant&, std::byte*)> pack;
   std::string text, inside;
+  bool tf32 = false;  // to be rounded
 };
 
 Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, DataType type, Packing packing) {
@@ -75,9 +76,9 @@ Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, Data
   kernel.write(packed, "y");
   kernel.body() = format("  float v = 0;\n  if ({}) v = {};\n", packing.inside.empty() ? "true" : packing.inside,
                          loaded(given, "w[" + packing.text + "]"));
-  // To the nearest TF32, as round_weights() does.
-  if (to.options().tf32 && type == DataType::kFloat)
-    kernel.body() += "  v = __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u);\n";
+  // To the nearest TF32, as round_weights() does: what is not finite has no room for a carry.
+  if (packing.tf32 && type == DataType::kFloat)
+    kernel.body() += "  if (v - v == 0) v = __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u);\n";
   kernel.body() += format("  y[flat] = {};\n", stored(type, "v"));
   TENON_TRY(kernel.add());
   return packed;
@@ -272,7 +273,8 @@ Status lower_conv(Lowering& to, const Node& node) {
                           }
                         },
                     .text = depthwise ? format("i1 * {} + i0", area) : format("(i0 * {} + i2) * {} + i1", given, area),
-                    .inside = depthwise ? "" : format("i2 < {}u", given)};
+                    .inside = depthwise ? "" : format("i2 < {}u", given),
+                    .tf32 = tf32 && !depthwise};
     TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   }
   if (constant && !depthwise) {
@@ -393,7 +395,8 @@ Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& s
       .pack = [groups = spread.groups, depth, type, tf32 = to.options().tf32](
                   const Constant& from, std::byte* out) { pack_taps(from, groups, depth, type, tf32, out); },
       .text = format("((i0 * {0} + i3) * {1} + i2) * {2} + i1", channels_a_group, spread.outputs, spread.taps),
-      .inside = format("i3 < {}u", channels_a_group)};
+      .inside = format("i3 < {}u", channels_a_group),
+      .tf32 = to.options().tf32};
   TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   if (bias) {
     TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat, spread.taps));
