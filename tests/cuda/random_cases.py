@@ -588,9 +588,73 @@ def reviewed(m):
         m.one("AveragePool", {"x": m.array([1, 2, 7, 6, 5], F32)}, kernel_shape=[2, 4, 3], strides=[2, 1, 2], auto_pad=mode, count_include_pad=1)
 
 
+def tiled(m):
+    """Sizes from which on kernels work in tiles, parts and chunks."""
+    for dtype in (F32, F16, F64, I64, U8, BOOL):
+        m.one("Transpose", {"x": m.array([40, 70], dtype)}, perm=[1, 0])
+        m.one("Transpose", {"x": m.array([3, 33, 2, 50], dtype)}, perm=[int(p) for p in m.random.permutation(4)])
+    for perm in ([0, 2, 1], [2, 1, 0], [2, 0, 1], [1, 2, 0]):
+        m.one("Transpose", {"x": m.array([17, 20, 65], F32)}, perm=perm)
+    turned = helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1])
+    for other in ([2, 40, 33], [40, 33], [40, 1], [33], [2, 1, 1]):
+        m.add("turned_add", [turned, helper.make_node("Add", ["t", "z"], ["y"])],
+              {"x": m.array([2, 33, 40], F32), "z": m.array(other, F32)}, {"y": F32})
+    m.add("turned_twice", [turned, helper.make_node("Transpose", ["z"], ["s"], perm=[0, 2, 1]),
+                           helper.make_node("Mul", ["t", "s"], ["v"]), helper.make_node("Relu", ["v"], ["y"])],
+          {"x": m.array([2, 33, 40], F32), "z": m.array([2, 33, 40], F32)}, {"y": F32})
+    for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum",
+               "ReduceLogSumExp"):
+        for shape, axes in (([3, 40000], [1]), ([20000, 3], [0]), ([4, 5000, 6], [1]), ([9, 64, 40], [0, 2]), ([50, 24], [1]),
+                            ([7, 50, 33], [0]), ([120000], [0]), ([5, 6, 4, 4], [2])):
+            m.one(op, {"x": m.array(shape, F32, 0, 2)}, constants={"axes": np.array(axes, I64)}, keepdims=m.integers(0, 1))
+        if not op.startswith("ReduceLog"):
+            m.one(op, {"x": m.array([2, 40001], F64, 0, 2)}, constants={"axes": np.array([1], I64)})
+            m.one(op, {"x": m.array([70000], I32, 0, 2)}, constants={"axes": np.array([0], I64)})
+            m.one(op, {"x": m.array([40, 1024], F16, 0, 1)}, constants={"axes": np.array([1], I64)})
+    m.one("ReduceProd", {"x": m.array([2, 6000], F32, 0.999, 1.001)}, constants={"axes": np.array([1], I64)})
+    for dtype in (U8, I8):
+        m.one("ReduceMax", {"x": m.array([3, 70000], dtype, 0, 120)}, constants={"axes": np.array([1], I64)})
+        m.one("ReduceMin", {"x": m.array([70000, 2], dtype, 0, 120)}, constants={"axes": np.array([0], I64)})
+    for op in ("ArgMax", "ArgMin"):
+        for last in (0, 1):
+            for shape, axis in (([2, 40000], 1), ([40000, 2], 0), ([6, 300], 1), ([5, 20, 33], 1)):
+                m.one(op, {"x": m.array(shape, F32, -99, 99)}, I64, axis=axis, select_last_index=last)
+                m.one(op, {"x": m.array(shape, I32, -99, 99)}, I64, axis=axis, select_last_index=last)
+    for shape, axis in (([3, 9000], 1), ([2, 5000, 40], 1), ([4096], 0), ([2, 257], 1), ([70000, 2], 0)):
+        for dtype in (F32, I32, F64):
+            m.one("CumSum", {"x": m.array(shape, dtype, 0, 2)}, constants={"a": np.asarray(axis, I64)},
+                  exclusive=m.integers(0, 1), reverse=m.integers(0, 1))
+    for reduction in ("add", "max", "min", "mul"):
+        for dtype in (F32, F16, F64, I32, I64, U8):
+            whole = np.dtype(dtype).kind in "iu"
+            low, high = (1, 1) if reduction == "mul" else (0, 3)
+            for axis, by in ((0, [90, 6]), (1, [5, 90])):
+                m.one("ScatterElements", {"x": m.array([5, 6], dtype, low, high),
+                                          "i": m.random.integers(-5, 5, by).astype(I64),
+                                          "u": m.array(by, dtype, low, high)}, axis=axis, reduction=reduction)
+            m.one("ScatterND", {"x": m.array([7, 3, 4], dtype, low, high), "i": m.random.integers(0, 3, [80, 2]).astype(I64),
+                                "u": m.array([80, 4], dtype, low, high if whole else 2.5)}, reduction=reduction)
+    # What fixed point has to do right: numbers far apart, zeros, numbers too small to be normal, and what is none.
+    steep = (m.array([80, 4], F32, -1, 1) * 10.0 ** m.random.integers(-44, 38, [80, 4])).astype(F32)
+    index = m.random.integers(0, 6, [80, 4]).astype(I64)
+    for name, updates in (("far_apart", steep), ("tiny", (steep * 0 + m.array([80, 4], F32) * 1e-42).astype(F32)),
+                          ("special", np.where(m.random.random([80, 4]) < 0.02, np.inf, m.array([80, 4], F32)).astype(F32)),
+                          ("zeros", np.zeros([80, 4], F32))):
+        m.add(f"scatter_{name}", [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0, reduction="add")],
+              {"x": m.array([6, 4], F32) * F32(0 if name == "tiny" else 1), "i": index, "u": updates}, {"y": F32})
+    for x, w, attributes in (([1, 16, 5, 6, 7], [8, 16, 3, 3, 3], {"pads": [1] * 6}),
+                             ([2, 3, 7, 6, 8], [5, 3, 3, 2, 3], {"strides": [2, 1, 2], "pads": [1, 0, 2, 0, 1, 1]}),
+                             ([1, 8, 4, 5, 6], [16, 8, 1, 1, 1], {}),
+                             ([2, 4, 6, 5, 5], [8, 4, 2, 3, 3], {"dilations": [2, 1, 1], "auto_pad": "SAME_UPPER"}),
+                             ([1, 8, 6, 5, 5], [8, 4, 3, 3, 3], {"group": 2})):
+        for dtype in (F32, F16):
+            m.one("Conv", {"x": m.array(x, dtype)}, constants={"w": m.array(w, dtype, -1, 1), "b": m.array(w[:1], dtype)},
+                  **attributes)
+
+
 def make():
     m = Maker()
     for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes, indexed, normalised, computed_weights, integers, sampled,
-                   reviewed):
+                   reviewed, tiled):
         family(m)
     return m.cases

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
@@ -43,11 +44,7 @@ bool is_narrow(DataType type) {
   return type == DataType::kUint8 || type == DataType::kInt8 || type == DataType::kInt16 || type == DataType::kUint16;
 }
 
-// The dimensions that count, outermost in the output's memory first, neighbours joined where every operand allows.
-struct Loops {
-  std::vector<int64_t> dims;
-  std::vector<std::vector<int64_t>> strides;  // one list an operand
-};
+}  // namespace
 
 Loops join_dims(std::vector<int64_t> dims, const std::vector<std::vector<int64_t>>& strides, size_t order_by) {
   std::vector<size_t> order(dims.size());
@@ -69,8 +66,6 @@ Loops join_dims(std::vector<int64_t> dims, const std::vector<std::vector<int64_t
   }
   return loops;
 }
-
-}  // namespace
 
 std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable) {
   std::string text;
@@ -144,13 +139,9 @@ std::string stored(DataType type, const std::string& text) {
   return format("({})({})", storage_type(type), text);
 }
 
-namespace {
-
 int64_t count_of(const std::vector<int64_t>& dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
 }
-
-}  // namespace
 
 std::string split_index(const std::vector<int64_t>& dims, const char* variable, const char* from) {
   std::string text = format("  index_t {0}r = {1};\n", variable, from);
@@ -309,6 +300,77 @@ template <typename A, typename B> __device__ __forceinline__ A power(A a, B b) {
   return kText;
 }
 
+namespace {
+
+// Operands whose neighbours lie along another dimension than the output's: read one element at a time they would take a
+// sector of memory for each, so a block reads and writes squares of them, turned in shared memory.
+struct Tiles {
+  static constexpr int64_t kSide = 32, kLeastSide = 16;
+  size_t dim = 0;  // in which the turned operands lie together; the output's is the last
+  std::vector<bool> turned;
+
+  static std::optional<Tiles> find(const GeneratedElementwise& kernel, const Loops& loops) {
+    if (loops.dims.size() < 2 || loops.strides[0].back() != 1 || loops.dims.back() < kLeastSide) return {};
+    Tiles tiles{.turned = std::vector<bool>(kernel.leaves.size())};
+    constexpr size_t kMostBytes = size_t{32} << 10;
+    size_t at = 1, shared_bytes = 0;
+    for (size_t l = 0; l < kernel.leaves.size(); at += kernel.leaves[l++].gathered ? 2 : 1) {
+      const std::vector<int64_t>& strides = loops.strides[at];
+      if (kernel.leaves[l].gathered || strides.back() == 0 || strides.back() == 1) continue;
+      const auto dim = static_cast<size_t>(std::find(strides.begin(), strides.end(), 1) - strides.begin());
+      if (dim == strides.size() || loops.dims[dim] < kLeastSide || (shared_bytes != 0 && dim != tiles.dim)) continue;
+      shared_bytes += kSide * (kSide + 1) * data_type_size(kernel.leaves[l].type);
+      if (shared_bytes > kMostBytes) break;
+      tiles.dim = dim;
+      tiles.turned[l] = true;
+    }
+    if (shared_bytes == 0) return {};
+    return tiles;
+  }
+
+  int64_t blocks(const Loops& loops) const {
+    int64_t count = 1;
+    for (size_t d = 0; d < loops.dims.size(); ++d)
+      count *= d == dim || d + 1 == loops.dims.size() ? (loops.dims[d] + kSide - 1) / kSide : loops.dims[d];
+    return count;
+  }
+
+  // Around `element`, which makes and stores one element of the output.
+  std::string text(const GeneratedElementwise& kernel, const Loops& loops, const std::string& element) const {
+    const size_t last = loops.dims.size() - 1;
+    const auto side = [&](size_t d) { return (loops.dims[d] + kSide - 1) / kSide; };
+    std::string text, fill;
+    size_t at = 1;
+    for (size_t l = 0; l < kernel.leaves.size(); at += kernel.leaves[l++].gathered ? 2 : 1) {
+      if (!turned[l]) continue;
+      text += format("  __shared__ {} tile{}[{}][{}];\n", storage_type(kernel.leaves[l].type), l, kSide, kSide + 1);
+      fill += format("    tile{0}[down + r][across] = a{0}[{1}];\n", l,
+                     address(loops.strides[at], kernel.leaves[l].offset));
+    }
+    text += format(
+        "  begin_kernel();\n  const index_t across = threadIdx.x % {0}u, down = threadIdx.x / {0}u;\n"
+        "  index_t ir = blockIdx.x;\n  const index_t right = ir % {1}u * {0}u; ir /= {1}u;\n"
+        "  const index_t below = ir % {2}u * {0}u; ir /= {2}u;\n",
+        kSide, side(last), side(dim));
+    for (size_t d = last; d-- > 0;)
+      if (d != dim) text += format("  const index_t i{0} = ir % {1}u; ir /= {1}u;\n", d, loops.dims[d]);
+    const int64_t rows = kThreads / kSide;
+    text += format(
+        "#pragma unroll\n  for (unsigned r = 0; r < {0}u; r += {1}u) {{\n"
+        "    const index_t i{2} = below + across, i{3} = right + down + r;\n"
+        "    if (i{2} >= {4}u || i{3} >= {5}u) continue;\n{6}  }}\n  __syncthreads();\n",
+        kSide, rows, dim, last, loops.dims[dim], loops.dims[last], fill);
+    text += format(
+        "#pragma unroll\n  for (unsigned r = 0; r < {0}u; r += {1}u) {{\n"
+        "    const index_t i{2} = below + down + r, i{3} = right + across;\n"
+        "    if (i{2} >= {4}u || i{3} >= {5}u) continue;\n{6}  }}\n",
+        kSide, rows, dim, last, loops.dims[dim], loops.dims[last], element);
+    return text;
+  }
+};
+
+}  // namespace
+
 Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel) {
   TENON_UNSUPPORTED_IF(compute_type(kernel.type).empty(), "Kernels cannot make {}.", data_type_name(kernel.type));
   std::vector<std::vector<int64_t>> strides = {kernel.strides};
@@ -321,7 +383,8 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
   const bool padded =
       std::any_of(kernel.leaves.begin(), kernel.leaves.end(), [](const GeneratedLeaf& l) { return !l.begin.empty(); });
   const Loops loops = padded ? Loops{kernel.dims, strides} : join_dims(kernel.dims, strides, 0);
-  const int64_t vector = vector_of(kernel, loops), count = count_of(loops.dims) / vector;
+  const std::optional<Tiles> tiles = padded ? std::nullopt : Tiles::find(kernel, loops);
+  const int64_t vector = tiles ? 1 : vector_of(kernel, loops), count = count_of(loops.dims) / vector;
   std::vector<int64_t> counted = loops.dims;
   if (vector > 1) counted.back() /= vector;
 
@@ -344,7 +407,11 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
       where += format(" + g{} * {}", l, leaf.index_stride);
       ++at;
     }
-    if (!leaf.begin.empty()) {
+    if (tiles && tiles->turned[l]) {
+      body += format("  const {} s{} = {};\n", compute_type(leaf.type), l,
+                     loaded(leaf.type, format("tile{}[across][down + r]", l)));
+      element += format("    const {0} v{1} = s{1};\n", compute_type(leaf.type), l);
+    } else if (!leaf.begin.empty()) {
       std::string inside;
       for (size_t d = 0; d < leaf.begin.size(); ++d)
         inside +=
@@ -397,11 +464,12 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
     wide = wide || needs_wide_index(kernel.dims, leaf.strides, leaf.offset);
     if (leaf.gathered) wide = wide || needs_wide_index(kernel.dims, leaf.index_strides, 0);
   }
-  const std::string text = format(
-      "{}{}{}{}  Pack<{}, {}> out;\n#pragma unroll\n  for (int j = 0; j < {}; ++j) {{\n{}  }}\n  *(Pack<{}, {}>*)(y + "
-      "{}) = out;\n}}\n",
-      index_types(wide), flat_index(count), index, body, type, vector, vector, element, type, vector,
-      address(loops.strides[0], kernel.offset));
+  const std::string made = format(
+      "{}  Pack<{}, {}> out;\n#pragma unroll\n  for (int j = 0; j < {}; ++j) {{\n{}  }}\n  *(Pack<{}, {}>*)(y + {}) = "
+      "out;\n",
+      body, type, vector, vector, element, type, vector, address(loops.strides[0], kernel.offset));
+  const std::string text =
+      index_types(wide) + (tiles ? tiles->text(kernel, loops, made) : flat_index(count) + index + made) + "}\n";
   GeneratedKernel generated{.name = hash_name("map", signature + text)};
   // A thread reads of such an operand what it writes, and nothing else.
   at = 1;
@@ -416,131 +484,7 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
   generated.source =
       format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
   generated.threads = kThreads;
-  TENON_TRY_ASSIGN(generated.blocks, blocks_of(count, kThreads));
-  return generated;
-}
-
-namespace {
-
-// The least and the greatest number of a type, as text.
-std::pair<std::string, std::string> limits_of(DataType type) {
-  switch (type) {
-    case DataType::kInt64:
-      return {"(-9223372036854775807LL - 1)", "9223372036854775807LL"};
-    case DataType::kUint64:
-      return {"0", "18446744073709551615ULL"};
-    case DataType::kInt32:
-      return {"(-2147483647 - 1)", "2147483647"};
-    case DataType::kUint32:
-      return {"0", "4294967295u"};
-    case DataType::kInt16:
-      return {"(-32768)", "32767"};
-    case DataType::kUint16:
-      return {"0", "65535u"};
-    case DataType::kInt8:
-      return {"(-128)", "127"};
-    case DataType::kUint8:
-      return {"0", "255u"};
-    default:
-      return {"-infinity_()", "infinity_()"};
-  }
-}
-
-}  // namespace
-
-Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel) {
-  // Truth values are reduced as the numbers 0 and 1.
-  const bool truths = kernel.type == DataType::kBool;
-  const DataType in = truths ? DataType::kUint8 : kernel.type;
-  const DataType made = kernel.out_type == DataType::kBool ? DataType::kUint8 : kernel.out_type;
-  const std::string type = compute_type(in);
-  TENON_UNSUPPORTED_IF(type.empty() || compute_type(made).empty(), "Kernels cannot reduce {}.",
-                       data_type_name(kernel.type));
-  struct Kind {
-    std::string_view name;
-    const char *start, *take, *join, *end;
-  };
-  const auto [lowest, highest] = limits_of(in);
-  const bool doubles = in == DataType::kDouble;
-  const Kind kinds[] = {{"sum", "0", "acc + v", "acc + v", "acc"},
-                        {"mean", "0", "acc + v", "acc + v", "acc / COUNT"},
-                        {"max", "LOWEST", "max_of(acc, v)", "max_of(acc, v)", "acc"},
-                        {"min", "HIGHEST", "min_of(acc, v)", "min_of(acc, v)", "acc"},
-                        {"prod", "1", "acc * v", "acc * v", "acc"},
-                        {"l1", "0", "acc + (v < 0 ? -v : v)", "acc + v", "acc"},
-                        {"l2", "0", "acc + v * v", "acc + v", doubles ? "sqrt(acc)" : "sqrtf(acc)"},
-                        {"sum_square", "0", "acc + v * v", "acc + v", "acc"},
-                        {"log_sum", "0", "acc + v", "acc + v", doubles ? "log(acc)" : "logf(acc)"},
-                        // Beside the greatest, or beside 0 where that is no number.
-                        {"log_sum_exp", "0", doubles ? "acc + exp(v - most)" : "acc + expf(v - most)", "acc + v",
-                         doubles ? "most + log(acc)" : "most + logf(acc)"}};
-  const Kind* kind = nullptr;
-  for (const Kind& candidate : kinds)
-    if (candidate.name == kernel.kind) kind = &candidate;
-  const bool arg = kernel.kind == "argmax" || kernel.kind == "argmin", exponents = kernel.kind == "log_sum_exp";
-  TENON_UNSUPPORTED_IF(kind == nullptr && !arg, "There is no reduction \"{}\".", kernel.kind);
-  TENON_UNSUPPORTED_IF(kernel.kind.starts_with("log") && type != "float" && !doubles,
-                       "Kernels take no logarithm of {}.", data_type_name(kernel.type));
-  TENON_UNSUPPORTED_IF(truths && kernel.kind != "max" && kernel.kind != "min" && !arg, "Kernels do not add up {}.",
-                       data_type_name(kernel.type));
-  const auto replaced = [&](std::string text, const std::string& from, const std::string& to) {
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-      text.replace(at, from.size(), to);
-    return text;
-  };
-  const int64_t outputs = count_of(kernel.dims), inner = count_of(kernel.reduced);
-  // Long sums share a block; short ones, and those beside each other in memory, have a thread each.
-  const bool beside = std::find(kernel.strides.begin(), kernel.strides.end(), 1) != kernel.strides.end();
-  const bool by_block = !arg && inner >= 64 && !(beside && outputs >= 4096);
-  std::vector<int64_t> dims = kernel.dims, strides = kernel.strides;
-  dims.insert(dims.end(), kernel.reduced.begin(), kernel.reduced.end());
-  strides.insert(strides.end(), kernel.reduced_strides.begin(), kernel.reduced_strides.end());
-  const std::string load =
-      loaded(in, format("a[{} + {}]", address(kernel.strides, 0), address(kernel.reduced_strides, 0, "k")));
-  std::string text = index_types(needs_wide_index(dims, strides, 0));
-  text += by_block ? "  begin_kernel();\n  const index_t flat = blockIdx.x;\n" : flat_index(outputs);
-  if (!kernel.dims.empty()) text += split_index(kernel.dims, "i", "flat");
-  if (arg) {
-    text += format("  {0} best = 0; long long where = 0;\n  for (index_t k = 0; k < {1}u; ++k) {{\n", type, inner);
-    if (!kernel.reduced.empty()) text += split_index(kernel.reduced, "k", "k");
-    text += format("    const {} v = {};\n    if (k == 0 || v {}{} best) {{ best = v; where = k; }}\n  }}\n", type,
-                   load, kernel.kind == "argmax" ? ">" : "<", kernel.last ? "=" : "");
-    text += format("  y[{}] = where;\n}}\n", address(kernel.out_strides, 0));
-  } else {
-    const auto constants = [&](std::string expression) {
-      return replaced(replaced(replaced(std::move(expression), "LOWEST", lowest), "HIGHEST", highest), "COUNT",
-                      format("({})({})", type, inner));
-    };
-    // One pass over the elements, after which the block's first thread, or each thread, has it all in `acc`.
-    const auto pass = [&](const Kind& of) {
-      text += format("  acc = {};\n  for (index_t k = {}; k < {}u; k += {}) {{\n", constants(of.start),
-                     by_block ? "threadIdx.x" : "0u", inner, by_block ? format("{}u", kThreads) : "1u");
-      if (!kernel.reduced.empty()) text += split_index(kernel.reduced, "k", "k");
-      text += format("    const {} v = {};\n    acc = {};\n  }}\n", type, load, of.take);
-      if (!by_block) return;
-      text += format(
-          "  parts[threadIdx.x] = acc;\n  __syncthreads();\n"
-          "  for (unsigned n = {2}u; n > 0; n /= 2) {{\n    if (threadIdx.x < n) {{ const {0} v = parts[threadIdx.x + "
-          "n]; acc = {3}; parts[threadIdx.x] = acc; }}\n    __syncthreads();\n  }}\n",
-          type, kThreads, kThreads / 2, of.join);
-    };
-    if (by_block) text += format("  __shared__ {} parts[{}];\n", type, kThreads);
-    text += format("  {} acc;\n", type);
-    if (exponents) {
-      pass(kinds[2]);
-      text += format("  {0} most = {1};\n  if (most - most != 0) most = 0;\n", type, by_block ? "parts[0]" : "acc");
-      if (by_block) text += "  __syncthreads();\n";
-    }
-    pass(*kind);
-    if (by_block) text += "  if (threadIdx.x != 0) return;\n";
-    text += format("  y[{}] = {};\n}}\n", address(kernel.out_strides, 0), stored(made, constants(kind->end)));
-  }
-  const std::string signature = format("(const {}* a, {}* y) {{\n", storage_type(in), storage_type(made));
-  GeneratedKernel generated{.name = hash_name("reduce", signature + text)};
-  generated.source =
-      format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
-  generated.threads = kThreads;
-  TENON_TRY_ASSIGN(generated.blocks, blocks_of(outputs, by_block ? 1 : kThreads));
+  TENON_TRY_ASSIGN(generated.blocks, blocks_of(tiles ? tiles->blocks(loops) : count, tiles ? 1 : kThreads));
   return generated;
 }
 

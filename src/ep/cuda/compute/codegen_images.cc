@@ -1,7 +1,6 @@
 #include "ep/cuda/compute/codegen_images.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "base/format.h"
@@ -10,10 +9,6 @@
 namespace tenon::cuda {
 
 namespace {
-
-int64_t count_of(const std::vector<int64_t>& dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-}
 
 Result<GeneratedKernel> finished(const char* prefix, const std::string& parameters, const std::string& body,
                                  int64_t count, bool wide) {

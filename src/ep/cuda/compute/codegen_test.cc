@@ -47,7 +47,18 @@ TEST(GenerateElementwise, ABroadcastRowIsReadByItsOwnStride) {
   expect_compiles(*kernel);
 }
 
-TEST(GenerateElementwise, ATransposedOperandIsReadElementByElement) {
+// Squares of an operand that lies the other way round go through shared memory; the other operand is read as it lies.
+TEST(GenerateElementwise, ALargeTransposedOperandIsReadInSquares) {
+  const auto kernel = generate_elementwise(add_of(DataType::kFloat, {3, 40, 70}, {2800, 70, 1}, {2800, 1, 40}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel->blocks, 3U * 2 * 3);
+  EXPECT_THAT(kernel->source, HasSubstr("__shared__ float tile1[32][33]"));
+  EXPECT_THAT(kernel->source, HasSubstr("s1 = tile1[across][down + r]"));
+  EXPECT_EQ(kernel->in_place, (std::vector<bool>{true, false}));
+  expect_compiles(*kernel);
+}
+
+TEST(GenerateElementwise, ASmallTransposedOperandIsReadElementByElement) {
   const auto kernel = generate_elementwise({.dims = {4, 8},
                                             .type = DataType::kFloat,
                                             .strides = {8, 1},
@@ -87,19 +98,72 @@ TEST(GenerateElementwise, StringsAreRefused) {
   EXPECT_EQ(generate_elementwise(add_of(DataType::kString, {4}, {1}, {1})).status().code(), StatusCode::kUnsupported);
 }
 
+GeneratedReduction rows_of(int64_t rows, int64_t columns, std::string kind) {
+  return {.dims = {rows},
+          .strides = {columns},
+          .out_strides = {1},
+          .reduced = {columns},
+          .reduced_strides = {1},
+          .type = DataType::kFloat16,
+          .out_type = DataType::kFloat16,
+          .kind = std::move(kind)};
+}
+
 TEST(GenerateReduction, LongSumsShareABlock) {
-  const GeneratedReduction reduction{.dims = {3},
-                                     .strides = {1000},
-                                     .out_strides = {1},
-                                     .reduced = {1000},
-                                     .reduced_strides = {1},
-                                     .type = DataType::kFloat16,
-                                     .out_type = DataType::kFloat16,
-                                     .kind = "mean"};
-  const auto kernel = generate_reduction(reduction);
+  const auto kernel = generate_reduction(rows_of(3, 100000, "mean"));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel->blocks, 3U);
   EXPECT_THAT(kernel->source, HasSubstr("__shared__ float parts"));
+  EXPECT_THAT(kernel->source, HasSubstr("Pack<half_bits, 8>"));
+  expect_compiles(*kernel);
+}
+
+TEST(GenerateReduction, ShortRowsShareABlock) {
+  const auto kernel = generate_reduction(rows_of(1000, 3, "max"));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel->blocks, 16U);  // four threads a row
+  expect_compiles(*kernel);
+}
+
+// Neighbouring threads read neighbouring columns.
+TEST(GenerateReduction, ColumnsLieBesideEachOther) {
+  GeneratedReduction reduction = rows_of(64, 4096, "argmax");
+  std::swap(reduction.strides, reduction.reduced_strides);
+  reduction.reduced_strides = {64};
+  reduction.out_type = DataType::kInt64;
+  const auto kernel = generate_reduction(reduction);
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel->blocks, 2U);
+  EXPECT_THAT(kernel->source, HasSubstr("result = threadIdx.x % 32u"));
+  expect_compiles(*kernel);
+}
+
+TEST(GenerateReduction, FewResultsOfMuchAreMadeInParts) {
+  EXPECT_EQ(reduction_parts(rows_of(1, 1 << 24, "sum")), 1024);
+  EXPECT_EQ(reduction_parts(rows_of(1, 1000, "sum")), 1);
+  EXPECT_EQ(reduction_parts(rows_of(100000, 1000, "sum")), 1);
+  GeneratedReduction pieces = rows_of(2, 1 << 20, "l2");
+  pieces.parts = 100;
+  pieces.kind = first_reduction("l2");
+  pieces.out_strides = {100};
+  pieces.out_type = DataType::kFloat;
+  const auto kernel = generate_reduction(pieces);
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(pieces.kind, "sum_square");
+  EXPECT_EQ(second_reduction("l2"), "root");
+  EXPECT_EQ(kernel->blocks, 200U);
+  EXPECT_THAT(kernel->source, HasSubstr("y[i0 * 100 + part]"));
+  expect_compiles(*kernel);
+}
+
+// The places that parts chose are all there is to choose from.
+TEST(GenerateReduction, AChoiceAmongCandidatesReadsTheirPlaces) {
+  GeneratedReduction reduction = rows_of(2, 1 << 20, "argmin");
+  reduction.out_type = DataType::kInt64;
+  reduction.candidates = 100;
+  const auto kernel = generate_reduction(reduction);
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_THAT(kernel->source, HasSubstr("const long long k = w[flat * 100u + step]"));
   expect_compiles(*kernel);
 }
 

@@ -18,6 +18,15 @@ std::string storage_type(DataType type);
 // Text that loads from, or stores to, memory of a type.
 std::string loaded(DataType type, const std::string& text);
 std::string stored(DataType type, const std::string& text);
+// The dimensions that count, outermost in the memory of one operand first, neighbours joined where every operand
+// allows.
+struct Loops {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> strides;  // one list an operand
+};
+Loops join_dims(std::vector<int64_t> dims, const std::vector<std::vector<int64_t>>& strides, size_t order_by);
+int64_t count_of(const std::vector<int64_t>& dims);
+
 // "i0 * 128 + i1 * 4 + 7".
 std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable = "i");
 // Declares i0, i1, ... of the flat index `from`.

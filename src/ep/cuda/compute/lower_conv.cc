@@ -9,6 +9,7 @@
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/elementwise.h"
+#include "ep/cuda/compute/lowering_conv.h"
 #include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/row_ops.h"
 
@@ -82,30 +83,6 @@ Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, Data
   kernel.body() += format("  y[flat] = {};\n", stored(type, "v"));
   TENON_TRY(kernel.add());
   return packed;
-}
-
-// A bias in float32 or in the type of the product, `repeat` times.
-Result<TensorId> bias_as(Lowering& to, const Node& node, ValueId id, DataType type, int64_t repeat = 1) {
-  const int64_t count = to.value(id).shape().element_count();
-  if (to.constant(id) != nullptr)
-    return to.packed_constant(id, format("repeat {}", repeat), type, Shape{repeat * count},
-                              [repeat, type](const Constant& from, std::byte* out) {
-                                const std::vector<float> once = floats_of(from);
-                                std::vector<float> repeated;
-                                for (int64_t i = 0; i < repeat; ++i)
-                                  repeated.insert(repeated.end(), once.begin(), once.end());
-                                store_floats(repeated, type, out);
-                              });
-  TENON_TRY_ASSIGN(const TensorId from, to.plain(id));
-  if (to.program().tensor(from).type == type && repeat == 1) return from;
-  TENON_TRY_ASSIGN(const TensorId made, to.program().add_tensor(type, Shape{repeat * count}));
-  TENON_TRY(to.add_generated(node, "bias",
-                             {.dims = {repeat, count},
-                              .type = type,
-                              .strides = {count, 1},
-                              .leaves = {{.type = to.program().tensor(from).type, .strides = {0, 1}}}},
-                             {from}, {}, made));
-  return made;
 }
 
 // [O,I,...] as [O][...][I], the channels padded with zeros.
@@ -202,6 +179,68 @@ void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, Da
 
 }  // namespace
 
+// A bias in float32 or in the type of the product, `repeat` times.
+Result<TensorId> bias_as(Lowering& to, const Node& node, ValueId id, DataType type, int64_t repeat) {
+  const int64_t count = to.value(id).shape().element_count();
+  if (to.constant(id) != nullptr)
+    return to.packed_constant(id, format("repeat {}", repeat), type, Shape{repeat * count},
+                              [repeat, type](const Constant& from, std::byte* out) {
+                                const std::vector<float> once = floats_of(from);
+                                std::vector<float> repeated;
+                                for (int64_t i = 0; i < repeat; ++i)
+                                  repeated.insert(repeated.end(), once.begin(), once.end());
+                                store_floats(repeated, type, out);
+                              });
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(id));
+  if (to.program().tensor(from).type == type && repeat == 1) return from;
+  TENON_TRY_ASSIGN(const TensorId made, to.program().add_tensor(type, Shape{repeat * count}));
+  TENON_TRY(to.add_generated(node, "bias",
+                             {.dims = {repeat, count},
+                              .type = type,
+                              .strides = {count, 1},
+                              .leaves = {{.type = to.program().tensor(from).type, .strides = {0, 1}}}},
+                             {from}, {}, made));
+  return made;
+}
+
+Status finish_conv(Lowering& to, const Node& node, const ConvParams& params, const Epilogue& epilogue,
+                   ConvTensors tensors, const std::function<void(const Constant&, std::byte*)>& pack_floats) {
+  const DataType type = to.type_of(node.inputs[0]);
+  if (to.constant(node.inputs[1]) != nullptr) {
+    const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
+    if (split.sections != 0) {
+      tensors.sections = split.sections;
+      TENON_TRY_ASSIGN(tensors.parts,
+                       to.packed_constant(node.inputs[1], format("conv {} {} sections", params.in_c, split.sections),
+                                          DataType::kFloat16,
+                                          Shape{int64_t{params.channels}, int64_t{split.depth} * split.sections + 2},
+                                          [split, pack_floats](const Constant& from, std::byte* out) {
+                                            std::vector<float> w(static_cast<size_t>(split.columns) *
+                                                                 static_cast<size_t>(split.depth));
+                                            pack_floats(from, reinterpret_cast<std::byte*>(w.data()));
+                                            split_weights(w, split, out);
+                                          }));
+    }
+  }
+  if (node.input(2) != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
+    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type));
+  } else if (params.kernel_h > 1 || params.kernel_w > 1 || params.stride_h > 1 || params.stride_w > 1) {
+    // cuDNN wants one.
+    TENON_TRY_ASSIGN(
+        tensors.bias_typed,
+        to.program().add_constant(type, Shape{int64_t{params.channels}},
+                                  format("zeros {} {}", params.channels, data_type_name(type)), [](std::byte*) {}));
+  }
+  if (node.input(3) != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
+  }
+  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
+  if (params.pixels != 0 && params.channels != 0)
+    to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, epilogue, tensors));
+  return Status();
+}
+
 Status lower_conv(Lowering& to, const Node& node) {
   TENON_UNSUPPORTED_IF(node.op_type != "Conv", "The CUDA EP has no {}.", node.op_type);
   const Value &x = to.value(node.inputs[0]), &w = to.value(node.inputs[1]);
@@ -277,41 +316,20 @@ Status lower_conv(Lowering& to, const Node& node) {
                     .tf32 = tf32 && !depthwise};
     TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   }
-  if (constant && !depthwise) {
-    const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
-    if (split.sections != 0) {
-      tensors.sections = split.sections;
-      TENON_TRY_ASSIGN(tensors.parts,
-                       to.packed_constant(node.inputs[1], format("conv {} {} sections", params.in_c, split.sections),
-                                          DataType::kFloat16, Shape{outputs, int64_t{split.depth} * split.sections + 2},
-                                          [split, channels = params.in_c](const Constant& from, std::byte* out) {
-                                            std::vector<float> w(static_cast<size_t>(split.columns) *
-                                                                 static_cast<size_t>(split.depth));
-                                            pack_weights(from, channels, DataType::kFloat, false,
-                                                         reinterpret_cast<std::byte*>(w.data()));
-                                            split_weights(w, split, out);
-                                          }));
-    }
-  }
+  if (!depthwise)
+    return finish_conv(to, node, params, epilogue, tensors,
+                       [channels = params.in_c](const Constant& from, std::byte* out) {
+                         pack_weights(from, channels, DataType::kFloat, false, out);
+                       });
   if (node.input(2) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
-    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type));
-  } else if (!depthwise && (params.kernel_h > 1 || params.kernel_w > 1 || params.stride_h > 1 || params.stride_w > 1)) {
-    // cuDNN wants one.
-    TENON_TRY_ASSIGN(tensors.bias_typed, to.program().add_constant(type, Shape{outputs},
-                                                                   format("zeros {} {}", outputs, data_type_name(type)),
-                                                                   [](std::byte*) {}));
   }
   if (node.input(3) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
   }
   TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
-  if (params.pixels == 0 || params.channels == 0) return Status();
-  if (depthwise) {
+  if (params.pixels != 0 && params.channels != 0)
     to.program().add_op(std::make_unique<DepthwiseConvOp>(node.name, type, params, epilogue, tensors));
-  } else {
-    to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, epilogue, tensors));
-  }
   return Status();
 }
 

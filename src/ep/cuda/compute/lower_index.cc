@@ -15,26 +15,9 @@ int64_t product(std::span<const int64_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
 }
 
-// How an update meets what is there; empty where it takes its place.
-Result<std::string> joined_update(const Lowering& to, const Node& node, DataType type) {
-  const std::string_view kind = node.string_or("reduction", "none");
-  if (kind == "none") return std::string();
-  const std::string old_value = loaded(type, "y[at]"), update = loaded(type, "u[from]");
-  TENON_UNSUPPORTED_IF(type == DataType::kBool, "{} combines truth values.", to.label(node));
-  if (kind == "add") return stored(type, format("{} + {}", old_value, update));
-  if (kind == "mul") return stored(type, format("{} * {}", old_value, update));
-  // Both operands have the type that kernels compute in.
-  const std::string compute = compute_type(type);
-  const auto chosen = [&](const char* function) {
-    return stored(type, format("{0}<{1}>(({1}){2}, ({1}){3})", function, compute, old_value, update));
-  };
-  if (kind == "max") return chosen("max_of");
-  if (kind == "min") return chosen("min_of");
-  return unsupported("{} combines by \"{}\".", to.label(node), kind);
-}
+}  // namespace
 
-// Beside the axis, an index names the element at its own place.
-Status check_inside(const Lowering& to, const Node& node, const Shape& index, const Shape& data, int axis) {
+Status check_indices(const Lowering& to, const Node& node, const Shape& index, const Shape& data, int axis) {
   bool inside = index.rank() == data.rank();
   for (int d = 0; inside && d < data.rank(); ++d) inside = d == axis || index[d] <= data[d];
   TENON_INVALID_IF(!inside, "{} has indices of {} into {}, along dimension {}.", to.label(node), index.to_string(),
@@ -42,22 +25,12 @@ Status check_inside(const Lowering& to, const Node& node, const Shape& index, co
   return Status();
 }
 
-// The output begins as the data.
-Result<TensorId> copied_data(Lowering& to, const Node& node) {
-  TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
-  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-  to.add_copy(node, data, out);
-  return out;
-}
-
-}  // namespace
-
 Status lower_gather_elements(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
   const Shape from = to.program().tensor(data).shape, shape = to.program().tensor(index).shape;
   TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), from.rank()));
-  TENON_TRY(check_inside(to, node, shape, from, axis));
+  TENON_TRY(check_indices(to, node, shape, from, axis));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   MapKernel kernel(to, node, "gather_elements");
   kernel.map().dims = dims_of(shape);
@@ -108,87 +81,6 @@ Status lower_gather_nd(Lowering& to, const Node& node) {
   kernel.body() += format("  y[flat] = a[{} * {} + i2];\n", at, slice);
   TENON_INVALID_IF(from.element_count() == 0 && to.program().tensor(out).shape.element_count() != 0,
                    "{} takes elements of nothing.", to.label(node));
-  return kernel.add();
-}
-
-// Without a reduction each update has a thread. With one, a thread does all that may meet in an element, in order: so
-// the result is the same each time.
-Status lower_scatter_elements(Lowering& to, const Node& node) {
-  TENON_TRY_ASSIGN(const TensorId out, copied_data(to, node));
-  TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
-  TENON_TRY_ASSIGN(const TensorId updates, to.plain(node.inputs[2]));
-  const Shape shape = to.program().tensor(out).shape, by = to.program().tensor(index).shape;
-  const DataType type = to.program().tensor(out).type;
-  TENON_TRY_ASSIGN(const std::string update, joined_update(to, node, type));
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), shape.rank()));
-  TENON_INVALID_IF(by != to.program().tensor(updates).shape, "{} puts updates of {} at indices of {}.", to.label(node),
-                   to.program().tensor(updates).shape.to_string(), by.to_string());
-  TENON_TRY(check_inside(to, node, by, shape, axis));
-  MapKernel kernel(to, node, "scatter_elements");
-  kernel.read(index, "x");
-  kernel.read(updates, "u");
-  kernel.write(out, "y");
-  const auto rank = static_cast<size_t>(shape.rank()), at = static_cast<size_t>(axis);
-  std::vector<int64_t> dims = dims_of(by);
-  if (update.empty()) {
-    std::vector<std::string> names = index_names(rank);
-    names[at] = "g";
-    kernel.body() = index_text("g", "x[flat]", shape[axis], "return;") +
-                    format("  y[{}] = u[flat];\n", dense_address(names, dims_of(shape)));
-    kernel.map().dims = dims;
-    return kernel.add();
-  }
-  dims[at] = by.element_count() == 0 ? 0 : 1;
-  kernel.map().dims = dims;
-  std::vector<std::string> read = index_names(rank), written = read;
-  read[at] = "k", written[at] = "g";
-  kernel.body() = format("  for (index_t k = 0; k < {}u; ++k) {{\n  const index_t from = {};\n", by[axis],
-                         dense_address(read, dims_of(by)));
-  kernel.body() += index_text("g", "x[from]", shape[axis], "continue;");
-  kernel.body() +=
-      format("  const place_t at = {};\n  y[at] = {};\n  }}\n", dense_address(written, dims_of(shape)), update);
-  return kernel.add();
-}
-
-Status lower_scatter_nd(Lowering& to, const Node& node) {
-  TENON_TRY_ASSIGN(const TensorId out, copied_data(to, node));
-  TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
-  TENON_TRY_ASSIGN(const TensorId updates, to.plain(node.inputs[2]));
-  const Shape shape = to.program().tensor(out).shape, by = to.program().tensor(index).shape;
-  const DataType type = to.program().tensor(out).type;
-  TENON_TRY_ASSIGN(const std::string update, joined_update(to, node, type));
-  TENON_INVALID_IF(by.rank() < 1 || by[by.rank() - 1] > shape.rank(), "{} has indices of {} into {}.", to.label(node),
-                   by.to_string(), shape.to_string());
-  const auto width = static_cast<size_t>(by[by.rank() - 1]);
-  TENON_UNSUPPORTED_IF(width == 0, "{} has indices of no dimension.", to.label(node));
-  const std::vector<int64_t> dims = dims_of(shape);
-  const int64_t slice = product(std::span(dims).subspan(width));
-  const int64_t tuples = by.element_count() / by[by.rank() - 1];
-  std::vector<int64_t> updated(by.begin(), by.end() - 1);
-  updated.insert(updated.end(), dims.begin() + static_cast<std::ptrdiff_t>(width), dims.end());
-  TENON_INVALID_IF(dims_of(to.program().tensor(updates).shape) != updated, "{} has updates of {} at indices of {}.",
-                   to.label(node), to.program().tensor(updates).shape.to_string(), by.to_string());
-  MapKernel kernel(to, node, "scatter_nd");
-  kernel.read(index, "x");
-  kernel.read(updates, "u");
-  kernel.write(out, "y");
-  const auto place = [&](const char* tuple, const char* leave) {
-    std::string text, at = "g0";
-    for (size_t d = 0; d < width; ++d) {
-      text += index_text(format("g{}", d), format("x[{} * {} + {}]", tuple, width, d), dims[d], leave);
-      if (d > 0) at = format("({} * {} + g{})", at, dims[d], d);
-    }
-    return text + format("  const place_t at = (place_t)({} * {} + ", at, slice);
-  };
-  if (update.empty()) {
-    kernel.map().dims = {tuples, slice};
-    kernel.body() = place("i0", "return;") + "i1);\n  y[at] = u[flat];\n";
-    return kernel.add();
-  }
-  kernel.map().dims = {tuples == 0 ? 0 : slice};
-  kernel.body() =
-      format("  for (index_t k = 0; k < {}u; ++k) {{\n  const index_t from = k * {}u + i0;\n", tuples, slice);
-  kernel.body() += place("k", "continue;") + format("i0);\n  y[at] = {};\n  }}\n", update);
   return kernel.add();
 }
 

@@ -59,15 +59,16 @@ Result<TensorId> zero_point(Lowering& to, ValueId id) {
 Result<TensorId> row_sums(Lowering& to, const Node& node, TensorId matrix, int64_t rows, int64_t depth) {
   TENON_TRY_ASSIGN(const TensorId sums, to.program().add_tensor(DataType::kInt32, Shape{rows}));
   if (rows == 0) return sums;
-  TENON_TRY_ASSIGN(GeneratedKernel kernel, generate_reduction({.dims = {rows},
-                                                               .strides = {depth},
-                                                               .out_strides = {1},
-                                                               .reduced = {depth},
-                                                               .reduced_strides = {1},
-                                                               .type = to.program().tensor(matrix).type,
-                                                               .out_type = DataType::kInt32,
-                                                               .kind = "sum"}));
-  TENON_TRY(to.add_kernel(node, "row_sums", std::move(kernel), {matrix}, sums));
+  TENON_TRY(add_reduction(to, node, "row_sums",
+                          {.dims = {rows},
+                           .strides = {depth},
+                           .out_strides = {1},
+                           .reduced = {depth},
+                           .reduced_strides = {1},
+                           .type = to.program().tensor(matrix).type,
+                           .out_type = DataType::kInt32,
+                           .kind = "sum"},
+                          matrix, sums));
   return sums;
 }
 

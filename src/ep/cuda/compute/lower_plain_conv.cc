@@ -1,19 +1,127 @@
-// Convolutions of other than one or two spatial dimensions: an output element has a thread.
+// Convolutions of other than one or two spatial dimensions. Those of three are convolutions of two: what the window
+// sees along the depth becomes further channels. For the others an output element has a thread.
 #include <algorithm>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/elementwise.h"
+#include "ep/cuda/compute/lowering_conv.h"
 #include "ep/cuda/compute/lowering_maps.h"
 
 namespace tenon::cuda {
 
+namespace {
+
+struct ConvAxis {
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
+};
+
+std::vector<ConvAxis> read_axes(const Node& node, const Shape& x, const Shape& w, const Shape& y) {
+  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
+  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
+  std::vector<ConvAxis> axes;
+  for (int d = 2; d < x.rank(); ++d) {
+    const auto at = static_cast<size_t>(d - 2);
+    ConvAxis axis{.in = x[d], .out = y[d], .kernel = w[d]};
+    if (at < strides.size()) axis.stride = strides[at];
+    if (at < dilations.size()) axis.dilation = dilations[at];
+    if (at < pads.size() && auto_pad == "NOTSET") axis.pad = pads[at];
+    if (auto_pad.starts_with("SAME")) {
+      const int64_t reach = (axis.kernel - 1) * axis.dilation + 1;
+      const int64_t total = std::max<int64_t>(0, (axis.out - 1) * axis.stride + reach - axis.in);
+      axis.pad = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
+    }
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+// [O,I,D,H,W] as [O][H][W][D][I], the last two padded with zeros to `padded` in all.
+void pack_volume(const Constant& from, int64_t padded, DataType type, bool tf32, std::byte* out) {
+  const std::vector<float> w = floats_of(from);
+  const int64_t outputs = from.shape[0], channels = from.shape[1], depth = from.shape[2];
+  const int64_t area = from.shape[3] * from.shape[4];
+  std::vector<float> packed(static_cast<size_t>(outputs * area * padded));
+  size_t next = 0;
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t d = 0; d < depth; ++d)
+        for (int64_t k = 0; k < area; ++k)
+          packed[static_cast<size_t>((o * area + k) * padded + d * channels + c)] = w[next++];
+  round_weights(packed, type, tf32);
+  store_floats(packed, type, out);
+}
+
+// [N, output depth, H, W, padded]: of each pixel what the window sees of it along the depth, by place and channel.
+Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, const ConvAxis& depth, int64_t padded) {
+  const DataType type = to.type_of(node.inputs[0]);
+  const auto vector = static_cast<int64_t>(16 / data_type_size(type));
+  // Whole vectors where they are one place's; otherwise elements, wherever they lie.
+  const bool packs = x[1] % vector == 0;
+  TENON_TRY_ASSIGN(const TensorId from, packs ? to.channels_last(node.inputs[0]) : to.any(node.inputs[0]));
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  const int64_t step = packs ? vector : 1, channels = x[1] / step;
+  TENON_TRY_ASSIGN(const TensorId unfolded, to.program().add_tensor(type, Shape{x[0] * depth.out, padded, x[3], x[4]},
+                                                                    DeviceLayout::kChannelsLast));
+  MapKernel kernel(to, node, "unfold_depth");
+  kernel.map().dims = {x[0], depth.out, x[3], x[4], padded / step};
+  kernel.read(from, "a");
+  kernel.write(unfolded, "y");
+  const std::string element = packs ? format("Pack<{}, {}>", storage_type(type), vector) : storage_type(type);
+  kernel.body() = format(
+      "  const index_t tap = i4 / {0}u, channel = i4 % {0}u * {1}u;\n"
+      "  const place_t p = (place_t)i1 * {2} - {3} + (place_t)tap * {4};\n  {5} v = {{}};\n"
+      "  if (tap < {6}u && p >= 0 && p < {7}) v = *(const {5}*)(a + i0 * {8} + p * {9} + i2 * {10} + i3 * {11} + "
+      "channel * {12});\n"
+      "  *({5}*)(y + flat * {1}u) = v;\n",
+      channels, step, depth.stride, depth.pad, depth.dilation, element, depth.kernel, depth.in, strides[0], strides[2],
+      strides[3], strides[4], strides[1]);
+  TENON_TRY(kernel.add());
+  return unfolded;
+}
+
+// Nothing where the numbers are too many for the kernels of two dimensions.
+Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilogue, const Shape& x, const Shape& w,
+                          const Shape& y) {
+  const std::vector<ConvAxis> axes = read_axes(node, x, w, y);
+  const DataType type = to.type_of(node.inputs[0]);
+  const auto vector = static_cast<int64_t>(16 / data_type_size(type));
+  const ConvAxis& depth = axes[0];
+  const int64_t padded = (depth.kernel * x[1] + vector - 1) / vector * vector;
+  const int64_t images = x[0] * depth.out, pixels = images * y[3] * y[4];
+  if (images * x[3] * x[4] * padded > INT32_MAX || pixels > INT32_MAX || w[0] * w[3] * w[4] * padded > INT32_MAX ||
+      std::any_of(axes.begin(), axes.end(), [](const ConvAxis& axis) { return axis.pad < 0; }))
+    return false;
+  const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+  ConvParams params;
+  params.pixels = narrow(pixels), params.channels = narrow(w[0]), params.depth = narrow(w[3] * w[4] * padded);
+  params.in_h = narrow(x[3]), params.in_w = narrow(x[4]), params.in_c = narrow(padded);
+  params.out_h = narrow(y[3]), params.out_w = narrow(y[4]);
+  params.kernel_h = narrow(w[3]), params.kernel_w = narrow(w[4]);
+  params.stride_h = narrow(axes[1].stride), params.stride_w = narrow(axes[2].stride);
+  params.pad_h = narrow(axes[1].pad), params.pad_w = narrow(axes[2].pad);
+  params.dilation_h = narrow(axes[1].dilation), params.dilation_w = narrow(axes[2].dilation);
+  ConvTensors tensors;
+  const bool flat = depth.kernel == 1 && depth.stride == 1 && depth.pad == 0 && padded == x[1];
+  TENON_TRY_ASSIGN(tensors.x, flat ? to.channels_last(node.inputs[0]) : unfold_depth(to, node, x, depth, padded));
+  const bool tf32 = rounds_to_tf32(to.options().tf32, pixels);
+  TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1], format("volume {}{}", padded, tf32 ? " tf32" : ""),
+                                                 type, Shape{w[0], w[3] * w[4], padded},
+                                                 [padded, type, tf32](const Constant& from, std::byte* out) {
+                                                   pack_volume(from, padded, type, tf32, out);
+                                                 }));
+  TENON_TRY(finish_conv(to, node, params, epilogue, tensors, [padded](const Constant& from, std::byte* out) {
+    pack_volume(from, padded, DataType::kFloat, false, out);
+  }));
+  return true;
+}
+
+}  // namespace
+
 Status lower_plain_conv(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
-  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
-  TENON_TRY_ASSIGN(const TensorId weights, to.plain(node.inputs[1]));
-  const DataType type = to.program().tensor(from).type;
-  const Shape x = to.program().tensor(from).shape, w = to.program().tensor(weights).shape;
+  const DataType type = to.type_of(node.inputs[0]);
+  const Shape x = to.value(node.inputs[0]).shape(), w = to.value(node.inputs[1]).shape();
   const Shape y = to.value(node.outputs[0]).shape();
   TENON_UNSUPPORTED_IF(compute_type(type) != "float", "{} is computed in {}.", to.label(node), data_type_name(type));
   TENON_INVALID_IF(x.rank() < 3 || w.rank() != x.rank() || y.rank() != x.rank(), "{} has weights of {} for {}.",
@@ -21,8 +129,13 @@ Status lower_plain_conv(Lowering& to, const Node& node) {
   const int64_t group = node.int_or("group", 1);
   TENON_INVALID_IF(group < 1 || w[0] % group != 0 || w[1] * group != x[1], "{} has {} channels in {} groups.",
                    to.label(node), x[1], group);
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
+  if (x.rank() == 5 && group == 1 && to.constant(node.inputs[1]) != nullptr && x.element_count() != 0 &&
+      w.element_count() != 0) {
+    TENON_TRY_ASSIGN(const bool done, lower_volume(to, node, epilogue, x, w, y));
+    if (done) return Status();
+  }
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId weights, to.plain(node.inputs[1]));
   MapKernel kernel(to, node, "plain_conv");
   kernel.map().dims = dims_of(y);
   kernel.read(from, "a");
@@ -32,19 +145,14 @@ Status lower_plain_conv(Lowering& to, const Node& node) {
                 std::max<int64_t>(w[0] / group, 1), w[1], w[1]);
   body += format("  for (index_t c = 0; c < {}u; ++c) {{\n", w[1]);
   std::string indent = "    ", place = "(first + c)", tap = "(row + c)";
+  const std::vector<ConvAxis> axes = read_axes(node, x, w, y);
   for (int d = 2; d < x.rank(); ++d) {
-    const auto at = static_cast<size_t>(d - 2);
-    const int64_t stride = at < strides.size() ? strides[at] : 1, dilation = at < dilations.size() ? dilations[at] : 1;
-    int64_t pad = at < pads.size() && auto_pad == "NOTSET" ? pads[at] : 0;
-    if (auto_pad.starts_with("SAME")) {
-      const int64_t total = std::max<int64_t>(0, (y[d] - 1) * stride + (w[d] - 1) * dilation + 1 - x[d]);
-      pad = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
-    }
+    const ConvAxis& axis = axes[static_cast<size_t>(d - 2)];
     body += format(
         "{0}for (int k{1} = 0; k{1} < {2}; ++k{1}) {{\n{0}  const place_t p{1} = (place_t)i{1} * {3} - {4} + k{1} * "
         "{5};\n"
         "{0}  if (p{1} < 0 || p{1} >= {6}) continue;\n",
-        indent, d, w[d], stride, pad, dilation, x[d]);
+        indent, d, w[d], axis.stride, axis.pad, axis.dilation, x[d]);
     indent += "  ";
     place = format("({} * {} + p{})", place, x[d], d);
     tap = format("({} * {} + k{})", tap, w[d], d);

@@ -257,8 +257,60 @@ Status lower_reduction(Lowering& to, const Node& node) {
   for (size_t i = kernel.dims.size(); i-- > 0; stride *= kernel.dims[i]) kernel.out_strides[i] = stride;
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   if (to.program().tensor(out).shape.element_count() == 0) return Status();
-  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_reduction(kernel));
-  return to.add_kernel(node, node.op_type, std::move(generated), {from}, out);
+  return add_reduction(to, node, node.op_type, std::move(kernel), from, out);
+}
+
+// The order of all additions follows from the sizes alone, so each run gives the same.
+Status add_reduction(Lowering& to, const Node& node, const std::string& what, GeneratedReduction kernel, TensorId from,
+                     TensorId out) {
+  const int64_t parts = reduction_parts(kernel);
+  if (parts == 1) {
+    TENON_TRY_ASSIGN(GeneratedKernel whole, generate_reduction(kernel));
+    return to.add_kernel(node, what, std::move(whole), {from}, out);
+  }
+  const bool choice = kernel.kind == "argmax" || kernel.kind == "argmin";
+  int64_t outputs = 1, count = 1;
+  for (int64_t dim : kernel.dims) outputs *= dim;
+  for (int64_t dim : kernel.reduced) count *= dim;
+  // Parts are as exact as what they are made of is computed.
+  const std::string computed = compute_type(kernel.type);
+  DataType type = kernel.type;
+  if (choice) {
+    type = DataType::kInt64;
+  } else if (computed == "float") {
+    type = DataType::kFloat;
+  } else if (computed == "int") {
+    type = DataType::kInt32;
+  } else if (computed == "unsigned" || computed == "bool") {
+    type = DataType::kUint32;
+  }
+  TENON_TRY_ASSIGN(const TensorId made, to.program().add_tensor(type, Shape{outputs, parts}));
+  GeneratedReduction first = kernel;
+  first.parts = parts;
+  first.out_type = type;
+  if (!choice) first.kind = first_reduction(kernel.kind);
+  int64_t stride = parts;
+  for (size_t d = first.dims.size(); d-- > 0; stride *= first.dims[d]) first.out_strides[d] = stride;
+  TENON_TRY_ASSIGN(GeneratedKernel pieces, generate_reduction(first));
+  TENON_TRY(to.add_kernel(node, what + " of parts", std::move(pieces), {from}, made));
+  GeneratedReduction second = kernel;
+  std::vector<TensorId> reads = {from, made};
+  if (choice) {
+    second.candidates = parts;
+  } else {
+    second = {.dims = {outputs},
+              .strides = {parts},
+              .out_strides = {1},
+              .reduced = {parts},
+              .reduced_strides = {1},
+              .type = type,
+              .out_type = kernel.out_type,
+              .kind = second_reduction(kernel.kind),
+              .count = count};
+    reads = {made};
+  }
+  TENON_TRY_ASSIGN(GeneratedKernel joined, generate_reduction(second));
+  return to.add_kernel(node, what, std::move(joined), std::move(reads), out);
 }
 
 }  // namespace tenon::cuda

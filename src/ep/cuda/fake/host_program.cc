@@ -49,6 +49,16 @@ template <typename To, typename From> static To as(From from) {
 static float __int_as_float(int bits) { return as<float>(bits); }
 static float __uint_as_float(unsigned bits) { return as<float>(bits); }
 static unsigned __float_as_uint(float number) { return as<unsigned>(number); }
+static double __longlong_as_double(long long bits) { return as<double>(bits); }
+template <typename T> static T atomicAdd(T* at, T v) { const T old = *at; *at = old + v; return old; }
+template <typename T> static T atomicOr(T* at, T v) { const T old = *at; *at = old | v; return old; }
+template <typename T> static T atomicMax(T* at, T v) { const T old = *at; *at = v > old ? v : old; return old; }
+template <typename T> static T atomicMin(T* at, T v) { const T old = *at; *at = v < old ? v : old; return old; }
+static unsigned atomicCAS(unsigned* at, unsigned wanted, unsigned v) {
+  const unsigned old = *at;
+  if (old == wanted) *at = v;
+  return old;
+}
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static double rsqrt(double x) { return 1.0 / sqrt(x); }
 struct half_bits { unsigned short bits; };
