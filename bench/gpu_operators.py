@@ -527,16 +527,18 @@ class Bench:
     def measure(self, actions):
         runs, host, times = {}, {}, {name: [] for name in actions}
         for name, action in actions.items():
-            for _ in range(3):
+            for _ in range(2):
                 action()
             self.stream.synchronize()
             begin = time.perf_counter()
-            for _ in range(4):
-                action()
-            host[name] = (time.perf_counter() - begin) / 4 * 1e6
+            action()
+            host[name] = (time.perf_counter() - begin) * 1e6
             self.stream.synchronize()
-            runs[name] = int(min(max(3000 / ((time.perf_counter() - begin) / 4 * 1e6), 2), 20))
+            runs[name] = int(min(max(3000 / ((time.perf_counter() - begin) * 1e6), 1), 20))
+        begin = time.monotonic()
         for _ in range(self.args.rounds):
+            if time.monotonic() - begin > self.args.rounds * 0.1:  # what is that slow needs no median
+                break
             for name, action in actions.items():
                 times[name].append(self.turn(action, runs[name], host[name]))
         return {name: (statistics.median(values), host[name]) for name, values in times.items()}

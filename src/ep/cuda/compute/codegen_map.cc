@@ -23,9 +23,9 @@ Result<GeneratedKernel> generate_map(const GeneratedMap& map) {
   text += map.by_block ? "  begin_kernel();\n  const index_t flat = blockIdx.x;\n" : flat_index(count);
   if (!map.dims.empty()) text += split_index(map.dims, "i", "flat");
   text += map.body + "}\n";
-  GeneratedKernel kernel{.name = hash_name(map.name.c_str(), text), .threads = kGeneratedThreads};
-  kernel.source =
-      format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", kGeneratedThreads, kernel.name, text);
+  GeneratedKernel kernel{.name = hash_name(map.name.c_str(), text),
+                         .threads = map.by_block && map.threads != 0 ? map.threads : kGeneratedThreads};
+  kernel.source = format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", kernel.threads, kernel.name, text);
   TENON_TRY_ASSIGN(kernel.blocks, blocks_of(count, map.by_block ? 1 : kGeneratedThreads));
   return kernel;
 }

@@ -15,7 +15,7 @@
 namespace tenon::cuda {
 
 // `body` sees the parameters by their names, `flat` (the thread's element of `dims`) and its coordinates i0, i1, ...;
-// in a kernel of blocks also threadIdx.x, of kGeneratedThreads. index_t and place_t are the types of places in tensors.
+// in a kernel of blocks also threadIdx.x, of `threads`. index_t and place_t are the types of places in tensors.
 struct GeneratedMap {
   std::string name;  // what the kernel's name begins with
   std::vector<int64_t> dims;
@@ -23,6 +23,7 @@ struct GeneratedMap {
   std::vector<std::pair<DataType, std::string>> reads, writes;
   std::string body;
   bool by_block = false;  // an element is a block's
+  unsigned threads = 0;   // of a block; 0: kGeneratedThreads
   bool wide = false;      // some tensor has more elements than 32 bits count
 };
 

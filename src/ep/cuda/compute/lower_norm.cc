@@ -1,6 +1,7 @@
-// Normalisations other than rows with constant scales (lower_rows.cc): a block for all that share a mean.
+// Normalisations other than rows with constant scales (lower_rows.cc).
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
@@ -19,21 +20,121 @@ struct Groups {
   std::vector<int64_t> scale_strides, scale_reduced_strides;
 };
 
-// Adds up `term` of every element `v` of the group; all threads have the sum.
-std::string summed(const Groups& groups, DataType type, int64_t count, const char* sum, const std::string& term) {
-  const std::string element =
-      loaded(type, format("a[{} + {}]", address(groups.strides, 0), address(groups.reduced_strides, 0, "k")));
-  const std::string number = type == DataType::kDouble ? "double" : "float";
-  std::string text =
-      format("  acc = 0;\n  for (index_t k = threadIdx.x; k < {}u; k += {}u) {{\n", count, kGeneratedThreads);
-  if (!groups.reduced.empty()) text += split_index(groups.reduced, "k", "k");
-  text += format(
-      "    const {0} v = {1};\n    acc += {2};\n  }}\n  parts[threadIdx.x] = acc;\n  __syncthreads();\n"
-      "  for (unsigned n = {3}u; n > 0; n /= 2) {{\n"
-      "    if (threadIdx.x < n) parts[threadIdx.x] += parts[threadIdx.x + n];\n    __syncthreads();\n  }}\n"
-      "  const {0} {4} = parts[0];\n  __syncthreads();\n",
-      number, element, term, kGeneratedThreads / 2, sum);
-  return text;
+// How a block's threads share groups: `lanes` each. A lane keeps its elements in registers where they are few.
+struct Layout {
+  Loops kept, reduced;  // strides of the input, then of the parameters
+  bool beside = false;  // groups lie beside each other in memory: neighbours are threads of different groups
+  int64_t threads = kGeneratedThreads, lanes = 1, groups = 1;  // of a block
+  int64_t outputs = 1, steps = 1, vector = 1;                  // steps: vectors of a group
+  bool keeps = false;
+  DataType type = DataType::kFloat;
+  std::string number;
+
+  int64_t turns() const { return (steps + lanes - 1) / lanes; }
+
+  // The thread's place. A block has all its threads until the end.
+  std::string begin() const {
+    std::string text = format(
+        "  const index_t {0} = threadIdx.x % {2}u, {1} = threadIdx.x / {2}u, group = flat * {3}u + of_block;\n"
+        "  const bool mine = group < {4}u;\n",
+        beside ? "of_block" : "lane", beside ? "lane" : "of_block", beside ? groups : lanes, groups, outputs);
+    if (!kept.dims.empty()) text += split_index(kept.dims, "g", "group");
+    text += format("  __shared__ {0} parts[{1}];\n  {0} acc;\n", number, threads);
+    if (!keeps) return text;
+    text += format("  {0} held[{1}];\n#pragma unroll\n  for (unsigned n = 0; n < {2}u; ++n) {{\n", number,
+                   turns() * vector, turns());
+    text += format("    const index_t step = n * {}u + lane;\n    if (!mine || step >= {}u) continue;\n", lanes, steps);
+    return text + load() + each(format("    held[n * {}u + j] = {};\n", vector, loaded(type, "p.v[j]"))) + "  }\n";
+  }
+
+  // Goes through the lane's elements `v`, with `first` before each vector of them and `last` after it.
+  std::string over(const std::string& take, const std::string& first = "", const std::string& last = "") const {
+    std::string text = "  if (mine) {\n";
+    if (keeps) {
+      text += format(
+          "#pragma unroll\n  for (unsigned n = 0; n < {}u; ++n) {{\n    const index_t step = n * {}u + lane;\n"
+          "    if (step >= {}u) continue;\n",
+          turns(), lanes, steps);
+      text += first.empty() ? "" : place();
+    } else {
+      text += format("#pragma unroll 4\n  for (index_t step = lane; step < {}u; step += {}u) {{\n", steps, lanes);
+      text += load();
+    }
+    const std::string element = keeps ? format("held[n * {}u + j]", vector) : loaded(type, "p.v[j]");
+    return text + first + each(format("    const {} v = {};\n{}", number, element, take)) + last + "  }\n  }\n";
+  }
+
+  // Adds up `term` of every element `v`; all lanes of the group have the sum.
+  std::string summed(const char* sum, const std::string& term) const {
+    std::string text = "  acc = 0;\n" + over(format("    acc += {};\n", term));
+    if (lanes == 1) return text + format("  const {} {} = acc;\n", number, sum);
+    const int64_t distance = beside ? groups : 1;
+    return text +
+           format(
+               "  parts[threadIdx.x] = acc;\n  __syncthreads();\n  for (unsigned n = {0}u; n > 0; n /= 2) {{\n"
+               "    if (lane < n) parts[threadIdx.x] += parts[threadIdx.x + n * {1}u];\n    __syncthreads();\n  }}\n"
+               "  const {2} {3} = parts[threadIdx.x - lane * {1}u];\n  __syncthreads();\n",
+               lanes / 2, distance, number, sum);
+  }
+
+  // Where element j of the step's vector is among the parameters.
+  std::string parameter() const {
+    const int64_t stride = reduced.dims.empty() ? 0 : reduced.strides[1].back();
+    std::vector<int64_t> strides = reduced.strides[1];
+    if (!strides.empty()) strides.back() *= vector;
+    return format("{} + {}{}", address(kept.strides[1], 0, "g"), address(strides, 0, "k"),
+                  stride == 0 || vector == 1 ? std::string() : format(" + j * {}", stride));
+  }
+
+ private:
+  std::string each(const std::string& take) const {
+    return format("#pragma unroll\n    for (unsigned j = 0; j < {}u; ++j) {{\n{}    }}\n", vector, take);
+  }
+  // Declares k0, k1, ... and where the step's vector begins.
+  std::string place() const {
+    std::vector<int64_t> dims = reduced.dims, strides = reduced.strides[0];
+    if (vector > 1) dims.back() /= vector, strides.back() *= vector;
+    std::string text = dims.empty() ? std::string() : split_index(dims, "k", "step");
+    return text + format("    const index_t at = {} + {};\n", address(kept.strides[0], 0, "g"), address(strides, 0, "k"));
+  }
+  std::string load() const {
+    return place() +
+           format("    const Pack<{0}, {1}> p = *(const Pack<{0}, {1}>*)(a + at);\n", storage_type(type), vector);
+  }
+};
+
+Layout lay_out(const Groups& groups, DataType type) {
+  Layout layout{.kept = join_dims(groups.dims, {groups.strides, groups.scale_strides}, 0),
+                .reduced = join_dims(groups.reduced, {groups.reduced_strides, groups.scale_reduced_strides}, 0),
+                .outputs = count_of(groups.dims),
+                .steps = count_of(groups.reduced),
+                .type = type,
+                .number = type == DataType::kDouble ? "double" : "float"};
+  const std::vector<int64_t>&kept = layout.kept.strides[0], &reduced = layout.reduced.strides[0];
+  if (layout.outputs == 0 || layout.steps == 0) return layout;
+  layout.beside = !kept.empty() && kept.back() == 1;
+  // So many numbers of a thread fit into registers, with a block's most threads too.
+  const int64_t most_held = type == DataType::kDouble ? 16 : 32;
+  const auto power = [](int64_t value) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))); };
+  if (layout.beside) {
+    const int64_t width = std::min<int64_t>(power(layout.kept.dims.back()), 32);
+    layout.lanes = std::clamp<int64_t>(power(layout.steps) / 4, 1, layout.threads / width);
+  } else {
+    if (!reduced.empty() && reduced.back() == 1) {
+      layout.vector = static_cast<int64_t>(16 / data_type_size(type));
+      const auto divides = [&](int64_t value) { return value % layout.vector == 0; };
+      while (!divides(layout.reduced.dims.back()) || !std::all_of(kept.begin(), kept.end(), divides) ||
+             !std::all_of(reduced.begin(), reduced.end() - 1, divides))
+        layout.vector /= 2;
+    }
+    layout.steps /= layout.vector;
+    constexpr int64_t kMostThreads = 1024;
+    if (layout.steps * layout.vector > most_held * layout.threads) layout.threads = kMostThreads;
+    layout.lanes = std::clamp<int64_t>(power((layout.steps + 1) / 2), 1, layout.threads);
+  }
+  layout.groups = layout.threads / layout.lanes;
+  layout.keeps = layout.turns() * layout.vector <= most_held;
+  return layout;
 }
 
 struct Normalisation {
@@ -54,19 +155,20 @@ Status add_normalisation(Lowering& to, const Node& node, const Normalisation& n,
   const DataType type = to.program().tensor(from).type;
   TENON_UNSUPPORTED_IF(compute_type(type) != "float" && type != DataType::kDouble, "{} normalises {}.", to.label(node),
                        data_type_name(type));
-  const std::string number = type == DataType::kDouble ? "double" : "float";
+  const Layout layout = lay_out(n.groups, type);
+  const std::string& number = layout.number;
   const char* const letter = type == DataType::kDouble ? "" : "f";
   MapKernel kernel(to, node, "normalise");
   kernel.map().by_block = true;
-  kernel.map().dims = n.groups.dims;
+  kernel.map().threads = static_cast<unsigned>(layout.threads);
+  kernel.map().dims = {layout.steps == 0 ? 0 : (layout.outputs + layout.groups - 1) / layout.groups};
   kernel.read(from, "a");
   std::string scale = "1", bias = "0";
   const auto parameter = [&](ValueId id, const char* name, std::string& text) -> Status {
     if (id == kNoValue) return Status();
     TENON_TRY_ASSIGN(const TensorId tensor, to.plain(id));
     kernel.read(tensor, name);
-    text = loaded(to.program().tensor(tensor).type, format("{}[{} + {}]", name, address(n.groups.scale_strides, 0),
-                                                           address(n.groups.scale_reduced_strides, 0, "k")));
+    text = loaded(to.program().tensor(tensor).type, format("{}[{}]", name, layout.parameter()));
     return Status();
   };
   TENON_TRY(parameter(n.scale, "s", scale));
@@ -78,43 +180,40 @@ Status add_normalisation(Lowering& to, const Node& node, const Normalisation& n,
     TENON_TRY_ASSIGN(const TensorId tensor, to.make(id));
     kernel.write(tensor, name);
     statistics +=
-        format("  if (threadIdx.x == 0) {}[flat] = {};\n", name, stored(to.program().tensor(tensor).type, value));
+        format("  if (mine && lane == 0) {}[group] = {};\n", name, stored(to.program().tensor(tensor).type, value));
     return Status();
   };
   TENON_TRY(statistic(n.mean, "m", "mean"));
   TENON_TRY(statistic(n.inverse, "r", "factor"));
-  int64_t count = 1;
-  for (int64_t dim : n.groups.reduced) count *= dim;
+  const int64_t count = layout.steps * layout.vector;
   std::string& body = kernel.body();
-  body = format("  __shared__ {0} parts[{1}];\n  {0} acc;\n", number, kGeneratedThreads);
+  body = layout.begin();
   const std::string inverse_count = format("({})(1.0 / {}.0)", number, std::max<int64_t>(count, 1));
   const std::string epsilon = format("({})({:.9e})", number, n.epsilon);
-  body += n.measure == Measure::kDeviation ? summed(n.groups, type, count, "sum", "v") +
-                                                 format("  const {0} mean = sum * {1};\n", number, inverse_count)
-                                           : format("  const {} mean = 0;\n", number);
+  body += n.measure == Measure::kDeviation
+              ? layout.summed("sum", "v") + format("  const {0} mean = sum * {1};\n", number, inverse_count)
+              : format("  const {} mean = 0;\n", number);
   switch (n.measure) {
     case Measure::kDeviation:
     case Measure::kSquares:
-      body += summed(n.groups, type, count, "squares", "(v - mean) * (v - mean)");
+      body += layout.summed("squares", "(v - mean) * (v - mean)");
       body +=
           format("  const {0} factor = 1 / sqrt{1}(squares * {2} + {3});\n", number, letter, inverse_count, epsilon);
       break;
     case Measure::kOne:
-      body += summed(n.groups, type, count, "size", "v < 0 ? -v : v");
+      body += layout.summed("size", "v < 0 ? -v : v");
       body += format("  const {0} factor = size == 0 ? ({0})0 : 1 / size;\n", number);
       break;
     case Measure::kTwo:
-      body += summed(n.groups, type, count, "size", "v * v");
+      body += layout.summed("size", "v * v");
       body += format("  const {0} factor = size == 0 ? ({0})0 : 1 / sqrt{1}(size);\n", number, letter);
       break;
   }
   body += statistics;
-  body += format("  for (index_t k = threadIdx.x; k < {}u; k += {}u) {{\n", count, kGeneratedThreads);
-  if (!n.groups.reduced.empty()) body += split_index(n.groups.reduced, "k", "k");
-  body += format("    const index_t at = {} + {};\n", address(n.groups.strides, 0),
-                 address(n.groups.reduced_strides, 0, "k"));
-  body += format("    y[at] = {};\n  }}\n",
-                 stored(type, format("({} - mean) * factor * {} + {}", loaded(type, "a[at]"), scale, bias)));
+  const std::string pack = format("Pack<{}, {}>", storage_type(type), layout.vector);
+  body +=
+      layout.over(format("    out.v[j] = {};\n", stored(type, format("(v - mean) * factor * {} + {}", scale, bias))),
+                  format("    {} out;\n", pack), format("    *({}*)(y + at) = out;\n", pack));
   return kernel.add();
 }
 

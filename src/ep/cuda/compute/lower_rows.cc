@@ -217,8 +217,9 @@ Status lower_reduction(Lowering& to, const Node& node) {
     TENON_TRY_ASSIGN(const int wrapped, axis_of(to, node, axis, x.rank()));
     reduced[static_cast<size_t>(wrapped)] = true;
   }
-  // The mean of whole images has a kernel of its own.
-  const bool images = x.rank() == 4 && !reduced[0] && !reduced[1] && reduced[2] && reduced[3];
+  // The mean of whole images has a kernel of its own where their channels are last.
+  const bool images = x.rank() == 4 && !reduced[0] && !reduced[1] && reduced[2] && reduced[3] &&
+                      to.is_channels_last(node.inputs[0]);
   if (images && node.op_type == "ReduceMean" && is_kernel_float(type) && x.element_count() != 0) {
     TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
     TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
