@@ -64,18 +64,26 @@ struct Layout {
     return text + first + each(format("    const {} v = {};\n{}", number, element, take)) + last + "  }\n  }\n";
   }
 
-  // Adds up `term` of every element `v`; all lanes of the group have the sum.
-  std::string summed(const char* sum, const std::string& term) const {
-    std::string text = "  acc = 0;\n" + over(format("    acc += {};\n", term));
-    if (lanes == 1) return text + format("  const {} {} = acc;\n", number, sum);
+  // Joins `term` of every element `v`, from `start` on, by `join` (text with $0 and $1); all lanes of the group have
+  // it.
+  std::string joined(const char* result, const std::string& start, const std::string& term,
+                     const std::string& join) const {
+    const auto both = [&](const std::string& mine, const std::string& other) {
+      std::string text = join;
+      text.replace(text.find("$1"), 2, other);
+      return text.replace(text.find("$0"), 2, mine);
+    };
+    std::string text = format("  acc = {};\n", start) + over(format("    acc = {};\n", both("acc", "(" + term + ")")));
+    if (lanes == 1) return text + format("  const {} {} = acc;\n", number, result);
     const int64_t distance = beside ? groups : 1;
-    return text +
-           format(
-               "  parts[threadIdx.x] = acc;\n  __syncthreads();\n  for (unsigned n = {0}u; n > 0; n /= 2) {{\n"
-               "    if (lane < n) parts[threadIdx.x] += parts[threadIdx.x + n * {1}u];\n    __syncthreads();\n  }}\n"
-               "  const {2} {3} = parts[threadIdx.x - lane * {1}u];\n  __syncthreads();\n",
-               lanes / 2, distance, number, sum);
+    return text + format(
+                      "  parts[threadIdx.x] = acc;\n  __syncthreads();\n  for (unsigned n = {0}u; n > 0; n /= 2) {{\n"
+                      "    if (lane < n) parts[threadIdx.x] = {1};\n    __syncthreads();\n  }}\n"
+                      "  const {2} {3} = parts[threadIdx.x - lane * {4}u];\n  __syncthreads();\n",
+                      lanes / 2, both("parts[threadIdx.x]", format("parts[threadIdx.x + n * {}u]", distance)), number,
+                      result, distance);
   }
+  std::string summed(const char* sum, const std::string& term) const { return joined(sum, "0", term, "$0 + $1"); }
 
   // Where element j of the step's vector is among the parameters.
   std::string parameter() const {
@@ -95,7 +103,8 @@ struct Layout {
     std::vector<int64_t> dims = reduced.dims, strides = reduced.strides[0];
     if (vector > 1) dims.back() /= vector, strides.back() *= vector;
     std::string text = dims.empty() ? std::string() : split_index(dims, "k", "step");
-    return text + format("    const index_t at = {} + {};\n", address(kept.strides[0], 0, "g"), address(strides, 0, "k"));
+    return text +
+           format("    const index_t at = {} + {};\n", address(kept.strides[0], 0, "g"), address(strides, 0, "k"));
   }
   std::string load() const {
     return place() +
@@ -340,6 +349,36 @@ Status lower_lp_norm(Lowering& to, const Node& node) {
   }
   n.groups = split_groups(dims_of(x), shared, std::vector<int64_t>(static_cast<size_t>(x.rank()), 0));
   return add_normalisation(to, node, n);
+}
+
+// Softmax and LogSoftmax over dimensions that lie anywhere: x as [outer, columns, inner].
+Status lower_general_softmax(Lowering& to, const Node& node, int64_t outer, int64_t columns) {
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+  const DeviceTensor tensor = to.program().tensor(from);
+  const int64_t count = tensor.shape.element_count();
+  if (count == 0) return Status();
+  const Groups groups = split_groups({outer, columns, count / (outer * columns)}, {false, true, false}, {0, 0, 0});
+  const Layout layout = lay_out(groups, tensor.type);
+  MapKernel kernel(to, node, "softmax");
+  kernel.map().by_block = true;
+  kernel.map().threads = static_cast<unsigned>(layout.threads);
+  kernel.map().dims = {(layout.outputs + layout.groups - 1) / layout.groups};
+  kernel.read(from, "a");
+  kernel.write(out, "y");
+  std::string& body = kernel.body();
+  body = layout.begin() + layout.joined("largest", "-infinity_()", "v", "max_of($0, $1)");
+  const bool guarded = node.int_or("guarded", 0) != 0, logarithm = node.op_type == "LogSoftmax";
+  // What is masked everywhere is zeros where the node says so.
+  body += format("  const float most = {};\n", guarded ? "largest == -infinity_() ? 0.0f : largest" : "largest");
+  body += layout.summed("total", "expf(v - most)");
+  body += logarithm ? "  const float shift = most + logf(total);\n"
+                    : "  const float factor = total == 0 ? 0.0f : 1.0f / total;\n";
+  const std::string pack = format("Pack<{}, {}>", storage_type(tensor.type), layout.vector);
+  body += layout.over(
+      format("    out.v[j] = {};\n", stored(tensor.type, logarithm ? "v - shift" : "expf(v - most) * factor")),
+      format("    {} out;\n", pack), format("    *({}*)(y + at) = out;\n", pack));
+  return kernel.add();
 }
 
 }  // namespace tenon::cuda

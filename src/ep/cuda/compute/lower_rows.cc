@@ -94,7 +94,8 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   };
   const bool further =
       std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id != kNoValue; });
-  if ((!internal && further) || !whole(scale) || !whole(bias) || type == DataType::kDouble)
+  constexpr int64_t kManyColumns = 4096;  // more than a block of the row kernel keeps
+  if ((!internal && further) || !whole(scale) || !whole(bias) || type == DataType::kDouble || columns > kManyColumns)
     return lower_general_layer_norm(to, node);
   TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
   LayerNormOp::Tensors tensors;
@@ -125,11 +126,16 @@ Status lower_softmax(Lowering& to, const Node& node) {
   const bool flat = node.since_version < 13;
   TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", flat ? 1 : -1), x.rank()));
   // Over channels: their rows lie together where channels are last.
-  const bool channels = !flat && axis == 1 && x.rank() >= 3;
+  const bool channels = !flat && axis == 1 && x.rank() >= 3 && to.is_channels_last(node.inputs[0]);
   const DeviceLayout layout = channels ? DeviceLayout::kChannelsLast : DeviceLayout::kPlain;
-  int64_t columns = channels ? x[1] : 1;
-  for (int i = axis; !channels && i < x.rank(); ++i) columns *= x[i];
-  TENON_UNSUPPORTED_IF(!flat && columns != x[axis], "{} is over dimension {} of {}.", to.label(node), axis, x.rank());
+  int64_t columns = x[axis], outer = 1;
+  for (int i = axis + 1; flat && i < x.rank(); ++i) columns *= x[i];
+  for (int i = 0; i < axis; ++i) outer *= x[i];
+  // The row kernel has a block of 128 threads for a row, and keeps nothing of it.
+  constexpr int64_t kFewColumns = 256, kManyColumns = 4096;
+  const bool rows = outer * columns == x.element_count();
+  if (!channels && (!rows || columns < kFewColumns || columns > kManyColumns))
+    return lower_general_softmax(to, node, outer, columns);
   TENON_TRY_ASSIGN(const TensorId from, to.in_layout(node.inputs[0], layout));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], layout));
   if (x.element_count() == 0) return Status();
@@ -148,6 +154,8 @@ Status lower_pool(Lowering& to, const Node& node) {
              indices = node.outputs.size() > 1 && node.outputs[1] != kNoValue;
   if (!is_kernel_float(type) || spatial != std::clamp(spatial, 1, 2) || indices)
     return global ? lower_reduction(to, node) : lower_general_pool(to, node);
+  // Of plain images a mean is that of rows.
+  if (global && !to.is_channels_last(node.inputs[0])) return lower_reduction(to, node);
   PoolParams params;
   params.average = node.op_type != "MaxPool" ? 1 : 0;
   params.count_padding = node.int_or("count_include_pad", 0) != 0 ? 1 : 0;
@@ -218,8 +226,8 @@ Status lower_reduction(Lowering& to, const Node& node) {
     reduced[static_cast<size_t>(wrapped)] = true;
   }
   // The mean of whole images has a kernel of its own where their channels are last.
-  const bool images = x.rank() == 4 && !reduced[0] && !reduced[1] && reduced[2] && reduced[3] &&
-                      to.is_channels_last(node.inputs[0]);
+  const bool images =
+      x.rank() == 4 && !reduced[0] && !reduced[1] && reduced[2] && reduced[3] && to.is_channels_last(node.inputs[0]);
   if (images && node.op_type == "ReduceMean" && is_kernel_float(type) && x.element_count() != 0) {
     TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
     TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));

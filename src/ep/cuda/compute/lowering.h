@@ -126,6 +126,7 @@ Status lower_scan(Lowering& to, const Node& node);  // CumSum, CumProd
 Status lower_group_norm(Lowering& to, const Node& node);
 Status lower_general_layer_norm(Lowering& to, const Node& node);
 Status lower_lp_norm(Lowering& to, const Node& node);
+Status lower_general_softmax(Lowering& to, const Node& node, int64_t outer, int64_t columns);
 Status lower_einsum(Lowering& to, const Node& node);
 Status lower_grid_sample(Lowering& to, const Node& node);
 Status lower_matmul_integer(Lowering& to, const Node& node);  // and QLinearMatMul
