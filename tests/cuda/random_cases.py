@@ -27,13 +27,16 @@ class Maker:
         return [self.integers(low, high) for _ in range(rank)]
 
     def add(self, name, nodes, inputs, outputs, constants=None, dynamic=None, opset=18):
-        """`outputs`: {name: type or None where it is the first input's}; dynamic: symbols instead of sizes."""
+        """`outputs`: {name: type or None where it is the first input's}; dynamic: symbols instead of sizes, or "rank" where
+        not even the ranks are known."""
         if dynamic is None:
             dynamic = len(self.cases) % 3 == 2
         name = f"random_{len(self.cases):03}_{name}"
         first = next(iter(inputs.values())).dtype
 
         def dims(key, array):
+            if dynamic == "rank":
+                return None
             return [f"{key}{i}" for i in range(array.ndim)] if dynamic else list(array.shape)
         infos = [helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(array.dtype), dims(key, array))
                  for key, array in inputs.items()]
@@ -586,6 +589,21 @@ def reviewed(m):
         m.one("Einsum", {"a": m.array(a, F32), "b": m.array(b, F32)}, equation="ij,jk->ik", dynamic=False)
     for mode in ("SAME_UPPER", "SAME_LOWER"):
         m.one("AveragePool", {"x": m.array([1, 2, 7, 6, 5], F32)}, kernel_shape=[2, 4, 3], strides=[2, 1, 2], auto_pad=mode, count_include_pad=1)
+    for dtype in (I32, I64):
+        m.one("Pow", {"a": np.array([-1, -1, 1, 2, -3, 2], dtype), "b": np.array([-3, -2, -1, -1, -2, 5], dtype)}, opset=15)
+    for order in (["c", "r", "y"], ["c", "s", "y"]):
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 6)]
+        nodes += ([helper.make_node("Relu", ["c"], ["r"]), helper.make_node("Add", ["r", "x"], ["y"])] if order[1] == "r" else
+                  [helper.make_node("Add", ["c", "x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])])
+        m.add("Conv_3d_residual", nodes, {"x": m.array([1, 3, 4, 5, 6], F32)}, {"y": F32}, {"w": m.array([3, 3, 3, 3, 3], F32)})
+    # What no size changes is refused though ranks are unknown, and what is served is taken.
+    for reduction in ("none", "max"):
+        m.one("ScatterElements", {"x": m.array([3, 4], BOOL), "i": np.zeros([1, 4], I64), "u": m.array([1, 4], BOOL)}, axis=0, reduction=reduction,
+              dynamic="rank")
+    for dtype in (F32, I32):
+        m.one("Shrink", {"x": m.array([7], dtype)}, lambd=1.0, dynamic="rank")
+    m.one("Slice", {"x": m.array([5, 4], F32)}, starts=[1], ends=[4], axes=[0], opset=9, dynamic="rank")
+    m.one("DequantizeLinear", {"x": m.array([2, 3, 4], U8), "s": m.array([3], F32, 0.1, 1)}, F32, axis=1, opset=13, dynamic="rank")
 
 
 def tiled(m):

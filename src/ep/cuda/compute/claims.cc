@@ -39,39 +39,56 @@ Graph alone(const Graph& graph, const Node& node) {
   return single;
 }
 
-// Numbers instead of symbols: any will do, because what is refused depends on ranks, types and attributes. False where
-// a rank is unknown too.
-bool try_sizes(Graph& graph) {
+// Numbers instead of symbols: any will do, because what is refused depends on ranks, types and attributes. Where
+// ranks are unknown too, the first input has `rank` and the others have `further`.
+void try_sizes(Graph& graph, size_t rank, size_t further) {
   for (ValueId id : graph.inputs) {
     Value& value = graph.value(id);
-    if (!value.has_rank) return false;
+    if (!value.has_rank) {
+      value.has_rank = true;
+      value.dims.assign(id == graph.inputs.front() ? rank : further, Dim{});
+    }
     // No tensor becomes one that no device could have.
     const int64_t trial_size = value.dims.size() <= 4 ? 64 : 8;
     for (Dim& dim : value.dims)
       if (!dim.known()) dim = {.value = trial_size, .symbol = {}};
   }
-  return true;
 }
 
 bool all_known(const Graph& graph) {
   return std::all_of(graph.values.begin(), graph.values.end(), [](const Value& value) { return value.fully_known(); });
 }
 
-// Lowers the node by itself: what is refused then is refused in a region too.
-Status try_alone(const Graph& graph, const Node& node) {
-  Graph single = alone(graph, node);
-  const bool exact = all_known(single);
-  if (!exact) {
-    // With its sizes a rewrite may still make something else of it.
-    TENON_TRY(can_lower(graph, node));
-    if (!try_sizes(single) || !infer_shapes(single).ok() || !all_known(single)) return Status();
-  }
+Status lower_alone(Graph& single) {
   TENON_TRY(run_rewrites(single));
   TENON_TRY(infer_shapes(single));
   for (const Node& part : single.nodes) TENON_TRY(can_lower(single, part));
-  const Status lowered = lower(single, {}).status();
-  // Trial sizes may contradict each other, which says nothing.
-  return exact || lowered.code() == StatusCode::kUnsupported ? lowered : Status();
+  return lower(single, {}).status();
+}
+
+// Lowers the node by itself: what is refused then is refused in a region too.
+Status try_alone(const Graph& graph, const Node& node) {
+  Graph single = alone(graph, node);
+  if (all_known(single)) return lower_alone(single);
+  // With its sizes a rewrite may still make something else of it.
+  TENON_TRY(can_lower(graph, node));
+  const bool ranked =
+      std::all_of(single.inputs.begin(), single.inputs.end(), [&](ValueId id) { return single.value(id).has_rank; });
+  // Trial sizes may contradict each other, which says nothing. Of ranks that nobody knows, those that are served
+  // suffice.
+  Status refused;
+  for (size_t rank : {4, 3, 2, 1, 5})
+    for (size_t further : {rank, size_t{1}, size_t{0}}) {
+      Graph trial = single;
+      try_sizes(trial, rank, further);
+      if (infer_shapes(trial).ok() && all_known(trial)) {
+        const Status lowered = lower_alone(trial);
+        if (lowered.ok()) return Status();
+        if (lowered.code() == StatusCode::kUnsupported) refused = lowered;
+      }
+      if (ranked) return refused;
+    }
+  return refused;
 }
 
 bool is_whole(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32 || type == DataType::kBool; }
