@@ -668,6 +668,16 @@ def tiled(m):
         for dtype in (F32, F16):
             m.one("Conv", {"x": m.array(x, dtype)}, constants={"w": m.array(w, dtype, -1, 1), "b": m.array(w[:1], dtype)},
                   **attributes)
+    # A thread takes several elements of what is large and lies apart.
+    m.one("Slice", {"x": m.array([1030, 2050], F32)}, constants={
+        "starts": np.array([1], I64), "ends": np.array([2050], I64), "axes": np.array([1], I64), "steps": np.array([2], I64)})
+    m.one("Pad", {"x": m.array([1024, 1029], U8)}, constants={"pads": np.array([0, 2, 3, 0], I64)})
+    m.one("Relu", {"x": m.array([1055751], F32)})
+    m.one("Gather", {"x": m.array([1055, 1001], F16), "i": m.random.integers(0, 1055, [1051]).astype(I64)}, axis=0)
+    for equation, shapes in (("bi,bj->bij", ([3, 5], [3, 7])), ("i,j,k->kji", ([3], [4], [5])), ("ii,j->ji", ([4, 4], [3])),
+                             ("...i,...j->...ji", ([2, 1, 3], [2, 4, 5])), ("i->i", ([6],)), (",->", ([], []))):
+        for dtype in (F32, F16, I64):
+            m.one("Einsum", {f"x{i}": m.array(shape, dtype) for i, shape in enumerate(shapes)}, equation=equation)
 
 
 def make():

@@ -112,6 +112,13 @@ int64_t vector_of(const GeneratedElementwise& kernel, const Loops& loops) {
   return 1;
 }
 
+// How many vectors a thread takes: a block that stores a few bytes a thread ends before memory is busy. All are read
+// before the first is written, so that their reads overlap.
+int64_t items_of(int64_t count, int64_t vector_bytes) {
+  constexpr int64_t kMostItems = 4, kManyVectors = int64_t{1} << 20;
+  return count < kManyVectors ? 1 : std::clamp<int64_t>(16 / vector_bytes, 1, kMostItems);
+}
+
 std::string fill_in(const std::string& expression, const std::vector<std::string>& arguments) {
   std::string text;
   for (size_t i = 0; i < expression.size(); ++i) {
@@ -464,12 +471,30 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
     wide = wide || needs_wide_index(kernel.dims, leaf.strides, leaf.offset);
     if (leaf.gathered) wide = wide || needs_wide_index(kernel.dims, leaf.index_strides, 0);
   }
-  const std::string made = format(
-      "{}  Pack<{}, {}> out;\n#pragma unroll\n  for (int j = 0; j < {}; ++j) {{\n{}  }}\n  *(Pack<{}, {}>*)(y + {}) = "
-      "out;\n",
-      body, type, vector, vector, element, type, vector, address(loops.strides[0], kernel.offset));
-  const std::string text =
-      index_types(wide) + (tiles ? tiles->text(kernel, loops, made) : flat_index(count) + index + made) + "}\n";
+  const std::string pack = format("Pack<{}, {}>", type, vector);
+  const std::string made =
+      format("{}  {} out;\n#pragma unroll\n  for (int j = 0; j < {}; ++j) {{\n{}  }}\n", body, pack, vector, element);
+  const auto put = [&](const char* result) {
+    return format("  *({}*)(y + {}) = {};\n", pack, address(loops.strides[0], kernel.offset), result);
+  };
+  const int64_t items = tiles ? 1 : items_of(count, vector * static_cast<int64_t>(data_type_size(kernel.type)));
+  std::string text = index_types(wide);
+  if (tiles) {
+    text += tiles->text(kernel, loops, made + put("out"));
+  } else if (items == 1) {
+    text += flat_index(count) + index + made + put("out");
+  } else {
+    const std::string each = format("#pragma unroll\n  for (unsigned r = 0; r < {}u; ++r) {{\n", items);
+    text += format(
+        "  const index_t first = (index_t)blockIdx.x * {}u + threadIdx.x;\n  begin_kernel();\n  {} results[{}];\n",
+        kThreads * items, pack, items);
+    text += each + format("  const index_t wanted = first + r * {0}u, flat = wanted < {1}u ? wanted : {1}u - 1;\n",
+                          kThreads, count);
+    text += index + made + "  results[r] = out;\n  }\n";
+    text += each + format("  const index_t flat = first + r * {}u;\n  if (flat >= {}u) return;\n", kThreads, count);
+    text += index + put("results[r]") + "  }\n";
+  }
+  text += "}\n";
   GeneratedKernel generated{.name = hash_name("map", signature + text)};
   // A thread reads of such an operand what it writes, and nothing else.
   at = 1;
@@ -484,7 +509,7 @@ Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel)
   generated.source =
       format("extern \"C\" __global__ void __launch_bounds__({}) {}{}{}", kThreads, generated.name, signature, text);
   generated.threads = kThreads;
-  TENON_TRY_ASSIGN(generated.blocks, blocks_of(tiles ? tiles->blocks(loops) : count, tiles ? 1 : kThreads));
+  TENON_TRY_ASSIGN(generated.blocks, blocks_of(tiles ? tiles->blocks(loops) : count, tiles ? 1 : kThreads * items));
   return generated;
 }
 

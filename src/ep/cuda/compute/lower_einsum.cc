@@ -184,6 +184,32 @@ Status add_products(Lowering& to, const Node& node, const Equation& equation, co
   return in_order(to, node, product, made, equation.output, out, sizes).status();
 }
 
+// Nothing is summed: elements that are read by the strides of their letters, and multiplied.
+Status multiply_elements(Lowering& to, const Node& node, const Equation& equation, const std::map<char, int64_t>& sizes,
+                         TensorId out) {
+  const DataType type = to.program().tensor(out).type;
+  GeneratedElementwise kernel{.type = type};
+  for (char c : equation.output) kernel.dims.push_back(sizes.at(c));
+  kernel.strides.resize(kernel.dims.size());
+  int64_t stride = 1;
+  for (size_t d = kernel.dims.size(); d-- > 0; stride *= kernel.dims[d]) kernel.strides[d] = stride;
+  std::vector<TensorId> reads;
+  for (size_t i = 0; i < equation.inputs.size(); ++i) {
+    TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[i]));
+    const DeviceTensor tensor = to.program().tensor(from);
+    const std::vector<int64_t> strides = tensor.strides();
+    GeneratedLeaf leaf{.type = tensor.type, .strides = std::vector<int64_t>(kernel.dims.size(), 0)};
+    for (size_t d = 0; d < strides.size(); ++d)
+      if (tensor.shape[static_cast<int>(d)] != 1)
+        leaf.strides[equation.output.find(equation.inputs[i][d])] += strides[d];
+    kernel.leaves.push_back(std::move(leaf));
+    reads.push_back(from);
+    const int last = static_cast<int>(i), before = i == 1 ? 0 : ~(last - 2);
+    if (i > 0) kernel.steps.push_back({.type = type, .expression = "$0 * $1", .arguments = {before, last}});
+  }
+  return to.add_generated(node, "einsum", std::move(kernel), std::move(reads), {}, out);
+}
+
 }  // namespace
 
 Status lower_einsum(Lowering& to, const Node& node) {
@@ -205,6 +231,7 @@ Status lower_einsum(Lowering& to, const Node& node) {
   std::string summed;
   for (const auto& [letter, size] : sizes)
     if (equation.output.find(letter) == std::string::npos) summed += letter;
+  if (summed.empty()) return multiply_elements(to, node, equation, sizes, out);
   MapKernel kernel(to, node, "einsum");
   std::vector<int64_t> inner;
   for (char c : equation.output) kernel.map().dims.push_back(sizes.at(c));
