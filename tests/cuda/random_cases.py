@@ -678,6 +678,10 @@ def tiled(m):
                              ("...i,...j->...ji", ([2, 1, 3], [2, 4, 5])), ("i->i", ([6],)), (",->", ([], []))):
         for dtype in (F32, F16, I64):
             m.one("Einsum", {f"x{i}": m.array(shape, dtype) for i, shape in enumerate(shapes)}, equation=equation)
+    # Sixteen channels of a place are read at once.
+    for dtype, attributes in ((U8, {"pads": [1, 0, 1, 2]}), (I8, {"strides": [2, 1], "pads": [2] * 4, "dilations": [1, 2]}), (U8, {})):
+        m.one("ConvInteger", {"x": m.array([2, 32, 9, 7], dtype, -100, 120)}, I32, constants={
+            "w": m.array([24, 32, 3, 3], I8, -100, 100), "z": np.asarray(7, dtype)}, **attributes)
 
 
 def make():

@@ -290,6 +290,57 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
   return kernel.add();
 }
 
+// The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points. A thread writes 16 bytes:
+// channels of one place that lie together where there are so many.
+Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, TensorId zero, const ByteWindow& window,
+                               int64_t pixels, int64_t padded) {
+  constexpr int64_t kBytes = 16;
+  const Shape x = to.value(image).shape(), y = to.value(node.outputs[0]).shape();
+  const bool together = x[1] % kBytes == 0;
+  TENON_TRY_ASSIGN(const TensorId from, together ? to.channels_last(image) : to.any(image));
+  const DataType type = to.program().tensor(from).type;
+  TENON_TRY_ASSIGN(const TensorId rows, to.program().add_tensor(type, Shape{pixels, padded}));
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  MapKernel kernel(to, node, "byte_windows");
+  kernel.map().dims = {y[0]};
+  kernel.map().dims.insert(kernel.map().dims.end(), y.begin() + 2, y.end());
+  const size_t spatial = window.kernel.size();
+  kernel.map().dims.push_back(padded / kBytes);
+  kernel.read(from, "a");
+  if (zero != kNoTensor) kernel.read(zero, "p");
+  kernel.write(rows, "y");
+  std::vector<int64_t> taps = window.kernel;
+  taps.push_back(together ? x[1] / kBytes : x[1]);
+  std::vector<std::string> pixel, tap;
+  for (size_t d = 0; d < spatial; ++d) {
+    pixel.push_back(format("i{}", d + 1));
+    tap.push_back(format("k{}", d));
+  }
+  const std::string bytes = storage_type(type), pack = format("Pack<{}, {}>", bytes, kBytes);
+  kernel.body() = format("  const {} nothing = {};\n  {} out;\n", bytes, zero != kNoTensor ? "p[0]" : "0", pack);
+  if (together) {
+    kernel.body() +=
+        split_index(taps, "k", format("i{}", spatial + 1).c_str()) + window_place(window, x, strides, pixel, tap, "  ");
+    kernel.body() += format(
+        "  if (inside) {{\n    out = *(const {}*)(a + i0 * {} + spot + k{} * {});\n  }} else {{\n"
+        "    for (int j = 0; j < {}; ++j) out.v[j] = nothing;\n  }}\n",
+        pack, strides[0], spatial, kBytes, kBytes);
+  } else {
+    int64_t depth = x[1];
+    for (int64_t size : window.kernel) depth *= size;
+    kernel.body() += format(
+        "  for (int j = 0; j < {0}; ++j) {{\n    const index_t k = i{1} * {0}u + j;\n    out.v[j] = 0;\n"
+        "    if (k >= {2}u) continue;\n",
+        kBytes, spatial + 1, depth);
+    kernel.body() += split_index(taps, "k", "k") + window_place(window, x, strides, pixel, tap, "    ");
+    kernel.body() += format("    out.v[j] = inside ? a[i0 * {} + k{} * {} + spot] : nothing;\n  }}\n", strides[0],
+                            spatial, strides[1]);
+  }
+  kernel.body() += format("  *({}*)(y + flat * {}) = out;\n", pack, kBytes);
+  TENON_TRY(kernel.add());
+  return rows;
+}
+
 // Sums of a convolution as a new tensor, or as `direct`'s value.
 Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operands, ValueId direct) {
   const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape();
@@ -317,38 +368,8 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
     return out;
   }
   TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kChannelsLast));
-  // The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points.
-  TENON_TRY_ASSIGN(const TensorId from, to.any(operands.a));
-  const DataType type = to.program().tensor(from).type;
   const int64_t padded = padded_depth(depth), pixels = y.element_count() / y[1];
-  TENON_TRY_ASSIGN(const TensorId rows, to.program().add_tensor(type, Shape{pixels, padded}));
-  const std::vector<int64_t> strides = to.program().tensor(from).strides();
-  MapKernel kernel(to, node, "byte_windows");
-  kernel.map().dims = {y[0]};
-  kernel.map().dims.insert(kernel.map().dims.end(), y.begin() + 2, y.end());
-  const size_t spatial = window.kernel.size();
-  kernel.map().dims.push_back(padded / 16);
-  kernel.read(from, "a");
-  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
-  kernel.write(rows, "y");
-  std::vector<int64_t> taps = window.kernel;
-  taps.push_back(x[1]);
-  std::vector<std::string> pixel, tap;
-  for (size_t d = 0; d < spatial; ++d) {
-    pixel.push_back(format("i{}", d + 1));
-    tap.push_back(format("k{}", d));
-  }
-  const std::string bytes = storage_type(type);
-  kernel.body() = format(
-      "  const {0} nothing = {1};\n  Pack<{0}, 16> out;\n  for (int j = 0; j < 16; ++j) {{\n"
-      "    const index_t k = i{2} * 16u + j;\n    out.v[j] = 0;\n    if (k >= {3}u) continue;\n",
-      bytes, a_zero != kNoTensor ? "p[0]" : "0", spatial + 1, depth);
-  kernel.body() += split_index(taps, "k", "k") + window_place(window, x, strides, pixel, tap, "    ");
-  kernel.body() += format(
-      "    out.v[j] = inside ? a[i0 * {} + k{} * {} + spot] : nothing;\n  }}\n  *(Pack<{}, 16>*)(y + flat * 16) = "
-      "out;\n",
-      strides[0], spatial, strides[1], bytes);
-  TENON_TRY(kernel.add());
+  TENON_TRY_ASSIGN(const TensorId rows, write_windows(to, node, operands.a, a_zero, window, pixels, padded));
   IntegerProductParams params;
   TENON_TRY_ASSIGN(params.rows, narrow(to, node, pixels));
   TENON_TRY_ASSIGN(params.columns, narrow(to, node, w[0]));
