@@ -135,8 +135,9 @@ CUresult CUDAAPI vmm_unmap(CUdeviceptr address, size_t size_bytes) {
   const std::lock_guard lock(state().mutex);
   const auto range = shared().reserved.find(address);
   if (range == shared().reserved.end() || !range->second.second) return CUDA_ERROR_INVALID_VALUE;
-  (void)::mmap(reinterpret_cast<void*>(address), size_bytes, PROT_NONE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (::mmap(reinterpret_cast<void*>(address), size_bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   range->second.second = false;
   state().regions.erase(address);
   return CUDA_SUCCESS;
