@@ -66,9 +66,10 @@ class DeviceTest : public ::testing::Test {
   }
 
   // One that takes the first algorithm that fits, for all of a test's cases: loading code takes longer than they do.
+  // With small sizes none of the libraries', whose code tools take apart too.
   std::shared_ptr<ComputeContext> shared_context(bool tf32) {
     std::shared_ptr<ComputeContext>& context = shared_[tf32];
-    if (context == nullptr) context = make_context({.tf32 = tf32, .measure = false});
+    if (context == nullptr) context = make_context({.tf32 = tf32, .measure = false, .libraries = !small_sizes()});
     return context;
   }
 

@@ -131,32 +131,33 @@ class SplitProducts : public DeviceTest {
 // Compute: a product without TF32 errs like one of float32 additions (2e-6 on the same device, by cuBLAS), four times
 // as much where all that is added has one sign; whatever the size of the numbers.
 TEST_F(SplitProducts, AreAsExactAsFloat32) {
-  constexpr int64_t kRows = 48, kDepth = 3072, kColumns = 256;
+  const int64_t rows = 48, depth = small_sizes() ? 256 : 3072, columns = 256;
   for (float low : {-1.0F, 0.0F}) {  // sums that cancel, and sums that grow
-    std::vector<float> x = random_floats(kRows * kDepth, 1, low), w = random_floats(kDepth * kColumns, 2, low);
-    for (int64_t r = 0; r < kRows; ++r)
-      for (int64_t k = 0; k < kDepth; ++k)
-        x[static_cast<size_t>(r * kDepth + k)] *= std::ldexp(1.0F, static_cast<int>(r * 4 - 96));
-    for (size_t i = 0; i < w.size(); ++i) w[i] *= std::ldexp(1.0F, static_cast<int>(i % kColumns / 16) - 8);
+    std::vector<float> x = random_floats(rows * depth, 1, low), w = random_floats(depth * columns, 2, low);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t k = 0; k < depth; ++k)
+        x[static_cast<size_t>(r * depth + k)] *= std::ldexp(1.0F, static_cast<int>(r * 4 - 96));
+    for (size_t i = 0; i < w.size(); ++i) w[i] *= std::ldexp(1.0F, static_cast<int>(i % columns / 16) - 8);
     for (bool tf32 : {false, true}) {
+      if (tf32 && small_sizes()) continue;  // too small for halves
       std::string choice;
-      const std::vector<float> y = multiply(x, w, kRows, kDepth, kColumns, tf32, &choice);
+      const std::vector<float> y = multiply(x, w, rows, depth, columns, tf32, &choice);
       if (!tf32) {
         EXPECT_THAT(choice, HasSubstr("halves"));
       }
       double worst = 0;
-      for (int64_t r = 0; r < kRows; ++r)
-        for (int64_t c = 0; c < kColumns; ++c) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) {
           double sum = 0, squares = 0;
-          for (int64_t k = 0; k < kDepth; ++k) {
+          for (int64_t k = 0; k < depth; ++k) {
             const double product =
-                double{x[static_cast<size_t>(r * kDepth + k)]} * double{w[static_cast<size_t>(k * kColumns + c)]};
+                double{x[static_cast<size_t>(r * depth + k)]} * double{w[static_cast<size_t>(k * columns + c)]};
             sum += product;
             squares += product * product;
           }
           // What the largest sums of this row and column are like.
           const double size = low < 0 ? 3 * std::sqrt(squares) : std::fabs(sum);
-          const double error = (double{y[static_cast<size_t>(r * kColumns + c)]} - sum) / size;
+          const double error = (double{y[static_cast<size_t>(r * columns + c)]} - sum) / size;
           worst = std::max(worst, std::fabs(error));
         }
       RecordProperty("error", std::to_string(worst));
@@ -166,26 +167,27 @@ TEST_F(SplitProducts, AreAsExactAsFloat32) {
 }
 
 TEST_F(SplitProducts, WhatIsNotFiniteIsWhatFloat32MakesOfIt) {
-  constexpr int64_t kRows = 40, kDepth = 1024, kColumns = 1600;
-  std::vector<float> x = random_floats(kRows * kDepth, 1), w = random_floats(kDepth * kColumns, 2);
-  const auto at = [](int64_t row, int64_t k) { return static_cast<size_t>(row * kDepth + k); };
+  const int64_t rows = 40, depth = small_sizes() ? 256 : 1024, columns = small_sizes() ? 256 : 1600;
+  std::vector<float> x = random_floats(rows * depth, 1), w = random_floats(depth * columns, 2);
+  const auto at = [&](int64_t row, int64_t k) { return static_cast<size_t>(row * depth + k); };
   x[at(1, 5)] = kInfinite;
   x[at(2, 7)] = kNone;
   x[at(3, 9)] = kInfinite, x[at(3, 11)] = -kInfinite;
-  for (int64_t k = 0; k < kDepth; ++k) x[at(4, k)] = 0;
-  for (int64_t k = 0; k < kDepth; ++k) x[at(5, k)] = 3e38F;
-  w[20 * kColumns + 8] = -kInfinite;
-  for (int64_t k = 0; k < kDepth; ++k) w[static_cast<size_t>(k * kColumns + 9)] = 0.5F;
+  for (int64_t k = 0; k < depth; ++k) x[at(4, k)] = 0;
+  for (int64_t k = 0; k < depth; ++k) x[at(5, k)] = 3e38F;
+  w[20 * columns + 8] = -kInfinite;
+  for (int64_t k = 0; k < depth; ++k) w[static_cast<size_t>(k * columns + 9)] = 0.5F;
   for (bool tf32 : {false, true}) {
+    if (tf32 && small_sizes()) continue;  // too small for halves
     std::string choice;
-    const std::vector<float> y = multiply(x, w, kRows, kDepth, kColumns, tf32, &choice);
+    const std::vector<float> y = multiply(x, w, rows, depth, columns, tf32, &choice);
     EXPECT_THAT(choice, HasSubstr("halves"));
     for (int64_t r = 0; r < 8; ++r)
       for (int64_t c = 0; c < 16; ++c) {
         double sum = 0;
-        for (int64_t k = 0; k < kDepth; ++k)
-          sum += double{x[at(r, k)]} * double{w[static_cast<size_t>(k * kColumns + c)]};
-        const float wanted = static_cast<float>(sum), got = y[static_cast<size_t>(r * kColumns + c)];
+        for (int64_t k = 0; k < depth; ++k)
+          sum += double{x[at(r, k)]} * double{w[static_cast<size_t>(k * columns + c)]};
+        const float wanted = static_cast<float>(sum), got = y[static_cast<size_t>(r * columns + c)];
         if (std::isnan(wanted)) {
           EXPECT_TRUE(std::isnan(got)) << r << " " << c << " " << got;
         } else if (!std::isfinite(wanted)) {
@@ -194,7 +196,7 @@ TEST_F(SplitProducts, WhatIsNotFiniteIsWhatFloat32MakesOfIt) {
           EXPECT_TRUE(std::isfinite(got)) << r << " " << c << " " << got << " for " << wanted;
         }
       }
-    EXPECT_EQ(y[4 * kColumns], 0);
+    EXPECT_EQ(y[4 * columns], 0);
   }
 }
 
