@@ -135,6 +135,10 @@ def wrong_values(host, cases, outcomes, references, excused=lambda outcome: Fals
     for name, outcome in outcomes.items():
         case = cases[name]
         claimed, known = outcome.claimed.get(hosts.EP), references.get(host, {}).get(name)
+        # No process may end, whatever the CPU EP makes of the case, unless it ends too.
+        if outcome.status.startswith("crashed") and (known is None or not known.status.startswith("crashed")):
+            wrong.append(f"{name}: {outcome.status[:300]}")
+            continue
         if excused(outcome) or (outcome.claimed and not claimed):
             continue
         if not outcome.claimed and (known is None or not known.ok):

@@ -596,6 +596,7 @@ def reviewed(m):
         nodes += ([helper.make_node("Relu", ["c"], ["r"]), helper.make_node("Add", ["r", "x"], ["y"])] if order[1] == "r" else
                   [helper.make_node("Add", ["c", "x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])])
         m.add("Conv_3d_residual", nodes, {"x": m.array([1, 3, 4, 5, 6], F32)}, {"y": F32}, {"w": m.array([3, 3, 3, 3, 3], F32)})
+    m.one("MatMulInteger", {"a": m.array([3, 2, 4], U8, 0, 99), "b": m.array([3, 4, 5], I8, -60, 60)}, I32, opset=10)
     # What no size changes is refused though ranks are unknown, and what is served is taken.
     for reduction in ("none", "max"):
         m.one("ScatterElements", {"x": m.array([3, 4], BOOL), "i": np.zeros([1, 4], I64), "u": m.array([1, 4], BOOL)}, axis=0, reduction=reduction,
