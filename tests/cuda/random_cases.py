@@ -683,6 +683,20 @@ def tiled(m):
     for dtype, attributes in ((U8, {"pads": [1, 0, 1, 2]}), (I8, {"strides": [2, 1], "pads": [2] * 4, "dilations": [1, 2]}), (U8, {})):
         m.one("ConvInteger", {"x": m.array([2, 32, 9, 7], dtype, -100, 120)}, I32, constants={
             "w": m.array([24, 32, 3, 3], I8, -100, 100), "z": np.asarray(7, dtype)}, **attributes)
+    # Groups whose channels are whole fours.
+    for dtype, by, group, shape in ((U8, I8, 2, [12, 4, 3, 3]), (I8, I8, 3, [6, 8, 1, 2]), (U8, U8, 2, [20, 4, 2, 2]),
+                                    (U8, I8, 2, [6, 4, 3])):
+        size = [2, shape[1] * group, 7, 6][:len(shape)]
+        for known in (True, False):
+            x, w, z = m.array(size, dtype, -100, 120), m.array(shape, by, -100, 100), np.asarray(7, dtype)
+            zeros = np.asarray(3, by) if known else m.array(shape[:1], by, 0, 9)  # onnxruntime takes one for all
+            pads = [1, 0, 2, 1] if len(shape) == 4 else [1, 2]
+            m.one("ConvInteger", {"x": x, **({} if known else {"w": w})}, I32, constants={**({"w": w} if known else {}), "z": z, "q": zeros},
+                  group=group, pads=pads)
+    m.one("ConvInteger", {"x": m.array([1, 8, 5, 5], U8, 0, 255)}, I32, constants={"w": m.array([4, 4, 3, 3], I8, -128, 127)}, group=2)
+    for width, stride in ((41, 1), (83, 2)):
+        m.one("ConvInteger", {"x": m.array([2, 32, 110 * stride, width], U8, 0, 255)}, I32, constants={
+            "w": m.array([32, 1, 3, 3], I8), "z": np.asarray(128, U8), "q": np.asarray(2, I8)}, group=32, pads=[1] * 4, strides=[stride] * 2)
 
 
 def make():

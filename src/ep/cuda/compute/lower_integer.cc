@@ -253,7 +253,89 @@ std::string window_place(const ByteWindow& window, const Shape& x, const std::ve
   return text + format("{}const bool inside = {};\n{}const place_t spot = 0{};\n", indent, inside, indent, place);
 }
 
-// A thread an output element.
+// Weights in the order of windows, [output][kernel place][channel], and their sums where they are constants.
+Result<PackedLines> pack_window_weights(Lowering& to, const Node& node, ValueId id, int64_t depth) {
+  const Shape w = to.value(id).shape();
+  const int64_t channels = w[1], places = depth / std::max<int64_t>(channels, 1), padded = padded_depth(depth);
+  if (to.constant(id) != nullptr)
+    return pack_constant(to, id, "byte windows", w[0], depth, [=](int64_t line, int64_t place) {
+      return line * depth + place % channels * places + place / channels;
+    });
+  PackedLines packed;
+  TENON_TRY_ASSIGN(const TensorId weights, to.plain(id));
+  TENON_TRY_ASSIGN(packed.lines, to.program().add_tensor(to.program().tensor(weights).type, Shape{w[0], padded}));
+  MapKernel pack(to, node, "byte_weights");
+  pack.map().dims = {w[0], padded};
+  pack.read(weights, "a");
+  pack.write(packed.lines, "y");
+  pack.body() =
+      format("  y[flat] = i1 < {0}u ? a[i0 * {0} + i1 % {1}u * {2} + i1 / {1}u] : 0;\n", depth, channels, places);
+  TENON_TRY(pack.add());
+  return packed;
+}
+
+// Groups of several outputs and of whole fours of channels: a thread makes up to eight outputs of a pixel, which read
+// the same inputs, four products at a time. Unsigned bytes are moved by 128, as are their zero points.
+Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands, const ByteWindow& window,
+                        TensorId a_zero, TensorId b_zero, TensorId out) {
+  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
+  const int64_t outputs = w[0] / node.int_or("group", 1), channels = w[1], depth = w.element_count() / w[0];
+  int64_t each = 8;
+  while (outputs % each != 0) --each;
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
+  TENON_TRY_ASSIGN(PackedLines packed, pack_window_weights(to, node, operands.b, depth));
+  if (packed.sums == kNoTensor) {
+    TENON_TRY_ASSIGN(packed.sums, row_sums(to, node, packed.lines, w[0], padded_depth(depth)));
+  }
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  const bool a_unsigned = to.program().tensor(from).type == DataType::kUint8;
+  const bool b_unsigned = to.program().tensor(packed.lines).type == DataType::kUint8;
+  MapKernel kernel(to, node, "integer_groups");
+  kernel.map().dims = dims_of(y);
+  kernel.map().dims[1] = w[0] / each;
+  kernel.read(from, "a");
+  kernel.read(packed.lines, "b");
+  kernel.read(packed.sums, "s");
+  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  kernel.write(out, "y");
+  std::string& body = kernel.body();
+  body = format(
+      "  const int az = {};\n  const index_t line = i1 * {}u, first = i0 * {} + line / {}u * {}u * {};\n"
+      "  int acc[{}] = {{}};\n  int total = 0;\n",
+      zero_text("p", a_zero != kNoTensor, "0"), each, strides[0], outputs, channels, strides[1], each);
+  std::vector<std::string> pixel, tap;
+  std::string place = "0", pixels = "0";
+  for (size_t d = 0; d < window.kernel.size(); ++d) {
+    pixel.push_back(format("i{}", d + 2));
+    tap.push_back(format("k{}", d));
+    body += format("  for (int k{0} = 0; k{0} < {1}; ++k{0}) {{\n", d, window.kernel[d]);
+    place = format("({} * {} + k{})", place, window.kernel[d], d);
+    pixels = format("({} * {} + i{})", pixels, y[static_cast<int>(d) + 2], d + 2);
+  }
+  body += window_place(window, x, strides, pixel, tap, "    ");
+  body += format(
+      "    for (int c = 0; c < {0}; c += 4) {{\n      unsigned v = 0;\n#pragma unroll\n"
+      "      for (int n = 0; n < 4; ++n)\n"
+      "        v |= (unsigned)(unsigned char)(inside ? (int)a[first + (c + n) * {1} + spot] : az) << (8 * n);\n{2}"
+      "      total = __dp4a((int)v, 0x01010101, total);\n#pragma unroll\n      for (int o = 0; o < {3}; ++o) {{\n"
+      "        unsigned u = *(const unsigned*)(b + (line + o) * {4}u + {5} * {0} + c);\n{6}"
+      "        acc[o] = __dp4a((int)v, (int)u, acc[o]);\n      }}\n    }}\n",
+      channels, strides[1], a_unsigned ? "      v ^= 0x80808080u;\n" : "", each, padded_depth(depth), place,
+      b_unsigned ? "        u ^= 0x80808080u;\n" : "");
+  for (size_t d = 0; d < window.kernel.size(); ++d) body += "  }\n";
+  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
+  body += format(
+      "#pragma unroll\n  for (int o = 0; o < {0}; ++o) {{\n    const int bz = {1} - {2}, moved = az - {3};\n"
+      "    const int weights = s[line + o] - {4};\n"
+      "    y[(i0 * {5} + line + o) * {6} + {7}] = acc[o] - moved * weights - bz * total + {8} * moved * bz;\n  }}\n",
+      each, zero_text("q", b_zero != kNoTensor, by_output ? "line + o" : "0"), b_unsigned ? 128 : 0,
+      a_unsigned ? 128 : 0, b_unsigned ? 128 * depth : 0, w[0], y.element_count() / std::max<int64_t>(y[0] * y[1], 1),
+      pixels, depth);
+  return kernel.add();
+}
+
+// A thread an output element, or a few.
 Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, const ByteWindow& window,
                       TensorId a_zero, TensorId b_zero, TensorId out) {
   const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
@@ -261,8 +343,13 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
   const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  // Of large images a thread makes neighbouring pixels, which share the weights that it reads.
+  constexpr int64_t kPixels = 4, kManyElements = int64_t{1} << 18, kFewTaps = 32;
+  const int64_t pixels = y.element_count() >= kManyElements ? kPixels : 1, width = y[y.rank() - 1];
+  const int64_t count = w.element_count() / std::max<int64_t>(w[0], 1);
   MapKernel kernel(to, node, "integer_conv");
   kernel.map().dims = dims_of(y);
+  kernel.map().dims.back() = (width + pixels - 1) / pixels;
   kernel.read(from, "a");
   kernel.read(weights, "b");
   if (a_zero != kNoTensor) kernel.read(a_zero, "p");
@@ -270,23 +357,29 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
   kernel.write(out, "y");
   const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
   std::string& body = kernel.body();
-  body = format("  const int az = {}, bz = {};\n  unsigned sum = 0;\n  const index_t first = i1 / {}u * {}u;\n",
+  body = format("  const int az = {}, bz = {};\n  unsigned sum[{}] = {{}};\n  const index_t first = i1 / {}u * {}u;\n",
                 zero_text("p", a_zero != kNoTensor, "0"), zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0"),
-                std::max<int64_t>(y[1] / std::max<int64_t>(group, 1), 1), w[1]);
-  body += format("  for (index_t k = 0; k < {}u; ++k) {{\n", w.element_count() / std::max<int64_t>(w[0], 1));
+                pixels, std::max<int64_t>(y[1] / std::max<int64_t>(group, 1), 1), w[1]);
+  body += format("{}  for (index_t k = 0; k < {}u; ++k) {{\n", count <= kFewTaps ? "#pragma unroll\n" : "", count);
   std::vector<int64_t> taps = {w[1]};
   taps.insert(taps.end(), window.kernel.begin(), window.kernel.end());
   body += split_index(taps, "k", "k");
-  std::vector<std::string> pixel, tap;
+  std::vector<std::string> pixel, tap, written = index_names(static_cast<size_t>(y.rank()));
   for (size_t d = 0; d < window.kernel.size(); ++d) {
     pixel.push_back(format("i{}", d + 2));
     tap.push_back(format("k{}", d + 1));
   }
-  body += window_place(window, x, strides, pixel, tap, "    ");
+  written.back() = pixel.back() = format("({} * {} + j)", pixel.back(), pixels);
+  body +=
+      format("    const int weight = (int)b[i1 * {} + k] - bz;\n#pragma unroll\n    for (int j = 0; j < {}; ++j) {{\n",
+             count, pixels);
+  body += window_place(window, x, strides, pixel, tap, "      ");
   body += format(
-      "    if (!inside) continue;\n    sum += (unsigned)(((int)a[i0 * {} + (first + k0) * {} + spot] - az) * "
-      "((int)b[i1 * {} + k] - bz));\n  }}\n  y[flat] = (int)sum;\n",
-      strides[0], strides[1], w.element_count() / std::max<int64_t>(w[0], 1));
+      "      if (inside) sum[j] += (unsigned)(((int)a[i0 * {} + (first + k0) * {} + spot] - az) * weight);\n    }}\n  "
+      "}}\n",
+      strides[0], strides[1]);
+  body += format("#pragma unroll\n  for (int j = 0; j < {}; ++j)\n    if (i{} * {} + j < {}u) y[{}] = (int)sum[j];\n",
+                 pixels, y.rank() - 1, pixels, width, dense_address(written, dims_of(y)));
   return kernel.add();
 }
 
@@ -364,7 +457,10 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
   };
   if (plain) {
     TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kPlain));
-    if (y.element_count() != 0) TENON_TRY(add_plain_conv(to, node, operands, window, a_zero, b_zero, out));
+    if (y.element_count() == 0) return out;
+    const bool fours = group != 1 && w[1] % 4 == 0 && w[0] / group > 1 && w.element_count() != 0;
+    TENON_TRY(fours ? add_grouped_conv(to, node, operands, window, a_zero, b_zero, out)
+                    : add_plain_conv(to, node, operands, window, a_zero, b_zero, out));
     return out;
   }
   TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kChannelsLast));
@@ -377,25 +473,9 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
   params.summed_depth = static_cast<int32_t>(depth);
   if (b_zero != kNoTensor) params.b_zero_step = to.program().tensor(b_zero).shape.element_count() > 1 ? 1 : 0;
   IntegerTensors tensors{.a = rows, .a_zero = a_zero, .b_zero = b_zero, .y = out};
-  const int64_t channels = x[1], places = depth / std::max<int64_t>(channels, 1);
-  if (to.constant(operands.b) != nullptr) {
-    TENON_TRY_ASSIGN(const PackedLines packed,
-                     pack_constant(to, operands.b, "byte windows", w[0], depth, [=](int64_t line, int64_t place) {
-                       return line * depth + place % channels * places + place / channels;
-                     }));
-    tensors.b = packed.lines;
-    tensors.b_sums = packed.sums;
-  } else {
-    TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
-    TENON_TRY_ASSIGN(tensors.b, to.program().add_tensor(to.program().tensor(weights).type, Shape{w[0], padded}));
-    MapKernel pack(to, node, "byte_weights");
-    pack.map().dims = {w[0], padded};
-    pack.read(weights, "a");
-    pack.write(tensors.b, "y");
-    pack.body() =
-        format("  y[flat] = i1 < {0}u ? a[i0 * {0} + i1 % {1}u * {2} + i1 / {1}u] : 0;\n", depth, channels, places);
-    TENON_TRY(pack.add());
-  }
+  TENON_TRY_ASSIGN(const PackedLines packed, pack_window_weights(to, node, operands.b, depth));
+  tensors.b = packed.lines;
+  tensors.b_sums = packed.sums;
   TENON_TRY(add_product(to, node, tensors, params, true));
   return out;
 }

@@ -54,6 +54,10 @@ template <typename T> static T atomicAdd(T* at, T v) { const T old = *at; *at = 
 template <typename T> static T atomicOr(T* at, T v) { const T old = *at; *at = old | v; return old; }
 template <typename T> static T atomicMax(T* at, T v) { const T old = *at; *at = v > old ? v : old; return old; }
 template <typename T> static T atomicMin(T* at, T v) { const T old = *at; *at = v < old ? v : old; return old; }
+static int __dp4a(int a, int b, int sum) {
+  for (int n = 0; n < 4; ++n) sum += (int)(signed char)(a >> 8 * n) * (int)(signed char)(b >> 8 * n);
+  return sum;
+}
 static unsigned atomicCAS(unsigned* at, unsigned wanted, unsigned v) {
   const unsigned old = *at;
   if (old == wanted) *at = v;
