@@ -515,7 +515,8 @@ class Bench:
 
     def turn(self, action, runs, host_us):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(int((host_us * runs * 1.5 + 50) * 2000))  # at up to 2000 cycles a microsecond
+        # At up to 2000 cycles a microsecond; a host that falls behind would be measured instead.
+        torch.cuda._sleep(int(max(host_us, 150) * (runs + 1) * 2 * 2000))
         start.record()
         for _ in range(runs):
             action()
