@@ -72,6 +72,8 @@ class ComputeContext {
   const ComputeOptions& options() const { return options_; }
   KernelLibrary& kernels() { return kernels_; }
   BlasHandle* blas() { return opened().blas_.get(); }
+  // Whether blas() is to be expected; does not wait for it.
+  bool has_blas() const { return options_.libraries && cublaslt().ok(); }
   CudnnHandle* cudnn() { return opened().cudnn_.get(); }
   AlgorithmCache& algorithms() { return *opened().algorithms_; }
   // What is not there, a sentence each with what that costs.

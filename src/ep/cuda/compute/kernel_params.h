@@ -56,13 +56,18 @@ struct SplitParams {
   int32_t sections = 0;
 };
 
-// y = act(y * 2^(row exponent + column exponent) * scale + bias + residual), or with the residual after act.
+// y = act(product * 2^(row exponent + column exponent) * scale + bias + residual), or with the residual after act; all
+// of float32. Columns are a multiple of 8.
 struct JoinParams {
-  void* y = nullptr;  // float32, columns a multiple of 4
-  const int32_t* row_exponents = nullptr;
+  const float* product = nullptr;
+  const int32_t* row_exponents = nullptr;  // null: both are 0
   const int32_t* column_exponents = nullptr;
+  void* y = nullptr;               // may be null, or `product`
   const float* bias = nullptr;     // may be null
   const void* residual = nullptr;  // may be null
+  void* parts = nullptr;           // y * parts_factor as halves [rows][sections][columns]; may be null
+  float parts_factor = 1;
+  int32_t sections = 0;
   int32_t rows = 0, columns = 0;
   int32_t activation = 0;
   float alpha = 0, beta = 0, scale = 1;
@@ -92,8 +97,11 @@ struct LayerNormParams {
   const void* skip = nullptr;  // may be null
   const float* scale = nullptr;
   const float* bias = nullptr;  // may be null
-  void* y = nullptr;
-  void* sum = nullptr;  // x + skip; may be null
+  void* y = nullptr;            // may be null where there are halves
+  void* sum = nullptr;          // x + skip; may be null
+  void* parts = nullptr;        // of float32: y * parts_factor as halves [rows][sections][columns]; may be null
+  float parts_factor = 1;
+  int32_t sections = 0;
   int32_t rows = 0, columns = 0;
   float epsilon = 0;
 };

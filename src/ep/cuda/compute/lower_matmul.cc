@@ -1,12 +1,15 @@
 // Matrix products: with constant weights as a convolution of single pixels, otherwise through cuBLASLt.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <optional>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/elementwise.h"
+#include "ep/cuda/compute/halves_product_op.h"
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/product_op.h"
 
@@ -87,10 +90,107 @@ Status fill_zeros(Lowering& to, const Node& node, TensorId out) {
                           {}, {}, out);
 }
 
+// A product with weights, were its first operand there as halves.
+struct HalvesProduct {
+  SplitProblem problem;  // no sections: it would not read them
+  WeightBound weights;
+};
+
+HalvesProduct halves_product(Lowering& to, const Product& product) {
+  HalvesProduct result;
+  const ConstantRef& b = to.constant(product.b);
+  const Value& a = to.value(product.a);
+  if (to.options().bounds == nullptr || to.type_of(product.a) != DataType::kFloat || b == nullptr ||
+      b->type != DataType::kFloat || b->shape.rank() != 2 || !a.fully_known())
+    return result;
+  const Shape shape = a.shape();
+  const int64_t depth = shape[shape.rank() - 1], columns = product.trans_b ? b->shape[0] : b->shape[1];
+  const int64_t rows = depth != 0 ? shape.element_count() / depth : 0;
+  if (rows > INT32_MAX || depth > INT32_MAX || columns > INT32_MAX) return result;
+  SplitProblem problem{.rows = static_cast<int32_t>(rows),
+                       .columns = static_cast<int32_t>(columns),
+                       .depth = static_cast<int32_t>(depth),
+                       .sections = to.options().tf32 ? 2 : 3};
+  // What is written beside the product is little beside it; and no sum is so deep that it has to be rounded in parts.
+  constexpr int64_t kLeast = 100;
+  constexpr size_t kMostBytes = size_t{96} << 20;
+  if (rows <= kRowsThatCostNothing || depth * columns < kLeast * (depth + columns) || !problem.fits() ||
+      problem.further_parts() != 0 || problem.scratch_bytes() > kMostBytes)
+    return result;
+  // One power of two for all columns: the smallest ones lose 12 of the 39 bits that numbers are known to.
+  constexpr float kMostBetweenColumns = 0x1p12F;
+  result.weights = to.options().bounds->of(b, product.trans_b);
+  if (result.weights.finite && result.weights.largest <= result.weights.least_largest * kMostBetweenColumns &&
+      Lowering::can_shift(split_shift(result.weights.largest)) && Lowering::can_shift(std::ilogb(product.alpha)))
+    result.problem = problem;
+  return result;
+}
+
+// What |y| of act(y) is at most, for those of which that is known.
+std::optional<double> bound_after(const Epilogue& epilogue, double largest) {
+  switch (epilogue.activation) {
+    case Activation::kNone:
+    case Activation::kRelu:
+    case Activation::kSilu:
+    case Activation::kGelu:
+    case Activation::kGeluTanh:
+    case Activation::kTanh:
+      return largest;
+    case Activation::kSigmoid:
+      return 1.0;
+    default:
+      return std::nullopt;
+  }
+}
+
+// False: its first operand is not there as halves.
+Result<bool> lower_from_halves(Lowering& to, const Node& node, const Product& product) {
+  const Lowering::Halves* const x = to.halves(product.a);
+  if (x == nullptr) return false;
+  const auto [problem, weights] = halves_product(to, product);
+  if (problem.sections != x->sections) return false;
+  const int32_t shift = split_shift(weights.largest);
+  const float scale = std::ldexp(product.alpha, -(shift + x->shift));
+  HalvesProductOp::Tensors tensors{.x = x->tensor};
+  TENON_TRY_ASSIGN(
+      tensors.w,
+      to.packed_constant(
+          product.b, format("{} {} sections {}", product.trans_b ? "rows" : "columns", problem.sections, shift),
+          DataType::kFloat16, Shape{problem.columns, problem.depth * problem.sections},
+          [problem = problem, shift, transposed = product.trans_b](const Constant& from, std::byte* out) {
+            std::vector<float> w(static_cast<size_t>(from.shape.element_count()));
+            pack_matrix(from, transposed, DataType::kFloat, false, reinterpret_cast<std::byte*>(w.data()));
+            split_weights(w, problem, shift, out);
+          }));
+  double largest_bias = 0;
+  if (product.bias != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, to.float_constant(product.bias));
+    for (float bias : floats_of(*to.constant(product.bias)))
+      largest_bias = std::max<double>(largest_bias, std::fabs(bias));
+  }
+  const ValueId y = node.outputs[0];
+  Lowering::Halves made;
+  if (product.residual != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.residual, to.plain(product.residual));
+  } else if (const auto largest =
+                 bound_after(product.epilogue, x->norm * weights.norm * std::fabs(product.alpha) + largest_bias)) {
+    TENON_TRY_ASSIGN(made, to.make_halves(y, *largest, *largest * std::sqrt(static_cast<double>(problem.columns))));
+    tensors.y_parts = made.tensor;
+  }
+  if (made.sections == 0 || !to.only_halves(y)) {
+    TENON_TRY_ASSIGN(tensors.y, to.make(y));
+  }
+  to.program().add_op(std::make_unique<HalvesProductOp>(node.name, problem, scale, product.epilogue, tensors,
+                                                        made.sections, made.shift));
+  return true;
+}
+
 Status lower_with_weights(Lowering& to, const Node& node, const Product& product) {
   const Shape a = to.value(product.a).shape(), b = to.value(product.b).shape();
   const int64_t depth = a[a.rank() - 1], columns = product.trans_b ? b[0] : b[1];
   const DataType type = to.type_of(product.a);
+  TENON_TRY_ASSIGN(const bool lowered, lower_from_halves(to, node, product));
+  if (lowered) return Status();
   ConvParams params;
   params.in_c = params.depth = static_cast<int32_t>(depth);
   params.channels = static_cast<int32_t>(columns);
@@ -220,6 +320,12 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
 }
 
 }  // namespace
+
+int32_t sections_read(Lowering& to, const Node& node) {
+  if (node.op_type != "MatMul" && node.op_type != "Gemm") return 0;
+  const Result<Product> product = read_product(to, node);
+  return product.ok() ? halves_product(to, *product).problem.sections : 0;
+}
 
 Status lower_matmul(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const Product product, read_product(to, node));

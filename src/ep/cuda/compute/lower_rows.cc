@@ -1,6 +1,7 @@
 // Attention, layer normalisation, softmax, pooling and reductions.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/format.h"
 #include "ep/cuda/compute/generated_op.h"
@@ -22,6 +23,37 @@ Status check_sizes(const Lowering& to, const Node& node, std::initializer_list<i
   for (int64_t size : sizes)
     TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has {} rows, columns or pixels; its kernel counts {}.", to.label(node),
                          size, INT32_MAX);
+  return Status();
+}
+
+// What a layer normalisation writes of its rows. As halves: a row has a norm of at most the root of its length before
+// it is scaled.
+Status make_normal(Lowering& to, const Node& node, DataType type, int64_t columns, LayerNormOp::Tensors* tensors) {
+  const ValueId y = node.outputs[0];
+  const Shape& shape = to.value(y).shape();
+  if (type == DataType::kFloat && columns % 8 == 0 && columns <= LayerNormOp::kMostOfHalves &&
+      shape[shape.rank() - 1] == columns) {
+    const bool internal = node.domain == "tenon";
+    const auto floats = [&](size_t input) {
+      const ConstantRef& held = to.constant(node.input(input));
+      return held != nullptr ? floats_of(*held) : std::vector<float>();
+    };
+    // Where one is NaN, so is what it makes: bounds are of numbers.
+    double largest_scale = 0, largest_bias = 0, bias_squares = 0;
+    for (float scale : floats(internal ? 2 : 1)) largest_scale = std::max<double>(largest_scale, std::fabs(scale));
+    for (float bias : floats(internal ? 3 : 2)) {
+      largest_bias = std::max<double>(largest_bias, std::fabs(bias));
+      if (!std::isnan(bias)) bias_squares += double{bias} * bias;
+    }
+    const double norm = std::sqrt(static_cast<double>(columns)) * largest_scale;
+    TENON_TRY_ASSIGN(const Lowering::Halves halves,
+                     to.make_halves(y, norm + largest_bias, norm + std::sqrt(bias_squares)));
+    tensors->y_parts = halves.tensor;
+    tensors->y_sections = halves.sections;
+    tensors->y_shift = halves.shift;
+    if (halves.sections != 0 && to.only_halves(y)) return Status();
+  }
+  TENON_TRY_ASSIGN(tensors->y, to.make(y));
   return Status();
 }
 
@@ -107,7 +139,7 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   if (bias != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, to.float_constant(bias));
   }
-  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  TENON_TRY(make_normal(to, node, type, columns, &tensors));
   if (internal && node.outputs.size() > 1 && node.outputs[1] != kNoValue) {
     TENON_TRY_ASSIGN(tensors.sum, to.make(node.outputs[1]));
   }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "base/format.h"
 #include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/split_product.h"
 
 namespace tenon::cuda {
 
@@ -156,6 +158,7 @@ Lowering::Lowering(const Graph& graph, const LoweringOptions& options)
       uses_(graph.use_counts()),
       producers_(graph.producers()),
       output_of_(graph.values.size(), -1),
+      readers_(graph.values.size()),
       joined_(graph.nodes.size()) {}
 
 DataType Lowering::type_of(ValueId id) const {
@@ -281,6 +284,42 @@ Result<std::vector<int64_t>> Lowering::integers(const Node& node, size_t input) 
   return values;
 }
 
+const Lowering::Halves* Lowering::halves(ValueId id) const {
+  const auto found = halves_.find(id);
+  return found != halves_.end() ? &found->second : nullptr;
+}
+
+Result<Lowering::Halves> Lowering::make_halves(ValueId id, double largest, double norm) {
+  // A bound is of exact numbers, and kernels round.
+  constexpr double kRounding = 1.01;
+  largest *= kRounding;
+  Halves made;
+  for (int32_t reader : readers_[static_cast<size_t>(id)]) {
+    const Node& node = graph_.nodes[static_cast<size_t>(reader)];
+    if (node.inputs[0] == id) made.sections = std::max(made.sections, sections_read(*this, node));
+  }
+  if (made.sections == 0 || !(largest <= std::numeric_limits<float>::max())) return Halves();
+  made.shift = split_shift(static_cast<float>(largest));
+  if (!can_shift(made.shift)) return Halves();
+  made.norm = norm * kRounding;
+  const Shape& shape = value(id).shape();
+  const int64_t columns = shape[shape.rank() - 1];
+  TENON_TRY_ASSIGN(made.tensor, program_.add_tensor(DataType::kFloat16,
+                                                    Shape{shape.element_count() / columns, made.sections * columns}));
+  halves_[id] = made;
+  return made;
+}
+
+bool Lowering::only_halves(ValueId id) {
+  const auto& readers = readers_[static_cast<size_t>(id)];
+  return readers.size() == static_cast<size_t>(uses_[static_cast<size_t>(id)]) &&
+         std::all_of(readers.begin(), readers.end(), [&](int32_t reader) {
+           const Node& node = graph_.nodes[static_cast<size_t>(reader)];
+           return node.inputs[0] == id && std::count(node.inputs.begin(), node.inputs.end(), id) == 1 &&
+                  sections_read(*this, node) != 0;
+         });
+}
+
 bool Lowering::joined(const Node& node) const { return joined_[static_cast<size_t>(&node - graph_.nodes.data())]; }
 
 const Node* Lowering::joined_producer(ValueId id) const {
@@ -398,6 +437,9 @@ Result<Program> Lowering::run() {
   }
   for (size_t i = 0; i < graph_.outputs.size(); ++i)
     output_of_[static_cast<size_t>(graph_.outputs[i])] = static_cast<int32_t>(i);
+  for (size_t n = 0; n < graph_.nodes.size(); ++n)
+    for (ValueId id : graph_.nodes[n].inputs)
+      if (id != kNoValue) readers_[static_cast<size_t>(id)].push_back(static_cast<int32_t>(n));
   find_chains();
   for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));
   TENON_TRY(finish_outputs());

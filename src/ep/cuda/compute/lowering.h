@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ep/cuda/compute/program.h"
+#include "ep/cuda/compute/weight_bounds.h"
 #include "graph/graph.h"
 
 namespace tenon::cuda {
@@ -22,6 +23,9 @@ struct LoweringOptions {
   // much.
   bool tf32 = false;
   size_t workspace_bytes = Program::kWorkspaceBytes;
+  // Of the weights, for products of halves that a kernel before has written (halves_product_op.h). Null: there are no
+  // such products, for example because cuBLASLt is not there.
+  WeightBounds* bounds = nullptr;
 };
 
 // Errors: kUnsupported names the node that cannot be lowered.
@@ -63,6 +67,22 @@ class Lowering {
   Result<std::vector<int64_t>> integers(const Node& node, size_t input) const;
   std::string label(const Node& node) const { return node.label(graph_); }
 
+  // A value of float32 as halves, all times 2^shift, that products read instead of it.
+  struct Halves {
+    TensorId tensor = kNoTensor;  // float16 [rows][sections][columns]
+    int32_t sections = 0, shift = 0;
+    double norm = 0;  // the most that a row's Euclidean norm is
+  };
+  // What products of halves take: the scales of three such numbers together are a number of float32.
+  static constexpr bool can_shift(int32_t shift) { return shift >= -40 && shift <= 40; }
+  // Null where nobody has made them.
+  const Halves* halves(ValueId id) const;
+  // For the kernel that makes the value, whose elements are at most `largest` and rows' norms `norm`. Without sections
+  // where nobody wants halves of it, or bounds are too large; then there is nothing to be written.
+  Result<Halves> make_halves(ValueId id, double largest, double norm);
+  // Whether everybody who reads the value reads halves of it, once they are made.
+  bool only_halves(ValueId id);
+
   // Elementwise chains: a node that is read only by a chain of its shape becomes part of it.
   bool joined(const Node& node) const;
   const Node* joined_producer(ValueId id) const;
@@ -89,6 +109,8 @@ class Lowering {
   Program program_;
   std::vector<std::array<TensorId, 2>> tensors_;  // by value and layout
   std::vector<int32_t> uses_, producers_, output_of_;
+  std::vector<std::vector<int32_t>> readers_;  // nodes by value, one for each use
+  std::map<ValueId, Halves> halves_;
   std::vector<bool> joined_;
   std::map<std::string, bool> generated_;
 };
@@ -98,6 +120,8 @@ Status lower_conv(Lowering& to, const Node& node);
 Status lower_plain_conv(Lowering& to, const Node& node);
 Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
+// In how many sections a product would read its first operand, were that there as halves; 0: it would not.
+int32_t sections_read(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);
 Status lower_layer_norm(Lowering& to, const Node& node);
 Status lower_softmax(Lowering& to, const Node& node);

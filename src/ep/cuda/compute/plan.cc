@@ -337,7 +337,8 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
   auto state = state_.lock();
   if (auto known = find(*state)) return known;
   Lap lap;
-  TENON_TRY_ASSIGN(Program program, region_.lower_at(inputs, context_->options().tf32));
+  TENON_TRY_ASSIGN(Program program,
+                   region_.lower_at(inputs, context_->options().tf32, Program::kWorkspaceBytes, context_->has_blas()));
   TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());
   TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
   Result<std::shared_ptr<ComputePlan>> created = ComputePlan::create(context_, std::move(program));

@@ -9,6 +9,29 @@
 
 namespace tenon::cuda {
 
+Result<ChosenAlgorithm> choose_algorithm(
+    const PrepareContext& context, const DeviceOp& op, BlasProduct& product,
+    const std::function<Status(const cublasLtMatmulAlgo_t& algorithm, CUstream stream)>& queue) {
+  const std::string problem = context.problem(op);
+  if (const std::optional<std::string> known = context.algorithms->find(problem))
+    if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(*known); algorithm.ok())
+      return ChosenAlgorithm{*algorithm, *known};
+  TENON_TRY(product.find_algorithms());
+  size_t chosen = 0;
+  if (context.measure && product.algorithms() > 1) {
+    double best = 0;
+    for (size_t i = 0; i < product.algorithms(); ++i) {
+      const Result<double> time = measure_ns(*context.device, context.stream,
+                                             [&](CUstream stream) { return queue(product.algorithm(i), stream); });
+      if (!time.ok() || (best != 0 && *time >= best)) continue;
+      best = *time;
+      chosen = i;
+    }
+    context.algorithms->add(problem, product.algorithm_text(chosen));
+  }
+  return ChosenAlgorithm{product.algorithm(chosen), product.algorithm_text(chosen)};
+}
+
 std::string ProductOp::description(const Program&) const {
   return format("batched_product {} {}x{}x{}{} batch {} strides {} {}", data_type_name(problem_.type), problem_.rows,
                 problem_.columns, problem_.depth, problem_.transposed_w ? " transposed" : "", problem_.batch,
@@ -29,31 +52,12 @@ Status ProductOp::prepare_library(const PrepareContext& context) {
   problem_.tf32 = context.tf32;
   problem_.workspace_bytes = context.addresses.program->workspace_bytes;
   TENON_TRY_ASSIGN(product_, BlasProduct::create(*context.blas, problem_));
-  const std::string problem = context.problem(*this);
-  if (const std::optional<std::string> known = context.algorithms->find(problem)) {
-    if (Result<cublasLtMatmulAlgo_t> algorithm = product_->remembered(*known); algorithm.ok()) {
-      algorithm_ = *algorithm;
-      choice_ = "blas " + *known;
-      return Status();
-    }
-  }
-  TENON_TRY(product_->find_algorithms());
-  algorithm_ = product_->algorithm(0);
-  choice_ = "blas " + product_->algorithm_text(0);
-  if (!context.measure || product_->algorithms() == 1) return Status();
-  double best = 0;
-  size_t chosen = 0;
-  for (size_t i = 0; i < product_->algorithms(); ++i) {
-    Result<double> time = measure_ns(*context.device, context.stream, [&](CUstream stream) {
-      return queue_algorithm(product_->algorithm(i), stream, context.addresses);
-    });
-    if (!time.ok() || (best != 0 && *time >= best)) continue;
-    best = *time;
-    chosen = i;
-  }
-  algorithm_ = product_->algorithm(chosen);
-  choice_ = "blas " + product_->algorithm_text(chosen);
-  context.algorithms->add(problem, product_->algorithm_text(chosen));
+  TENON_TRY_ASSIGN(const ChosenAlgorithm chosen,
+                   choose_algorithm(context, *this, *product_, [&](const auto& algorithm, CUstream stream) {
+                     return queue_algorithm(algorithm, stream, context.addresses);
+                   }));
+  algorithm_ = chosen.algorithm;
+  choice_ = "blas " + chosen.text;
   return Status();
 }
 

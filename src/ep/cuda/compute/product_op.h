@@ -2,12 +2,24 @@
 // there or has no algorithm.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "ep/cuda/compute/blas.h"
 #include "ep/cuda/compute/device_op.h"
 
 namespace tenon::cuda {
+
+// The algorithm of `product` that was measured to be the fastest for `op`, now or in a session before; without
+// measuring the first. `queue` runs one.
+struct ChosenAlgorithm {
+  cublasLtMatmulAlgo_t algorithm{};
+  std::string text;
+};
+Result<ChosenAlgorithm> choose_algorithm(
+    const PrepareContext& context, const DeviceOp& op, BlasProduct& product,
+    const std::function<Status(const cublasLtMatmulAlgo_t& algorithm, CUstream stream)>& queue);
 
 class ProductOp final : public DeviceOp {
  public:

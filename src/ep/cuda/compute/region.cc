@@ -217,9 +217,11 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   return graph;
 }
 
-Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes) const {
+Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes, bool halves) const {
   TENON_TRY_ASSIGN(const Graph graph, at(inputs));
-  return lower(graph, {.half = half_, .tf32 = tf32, .workspace_bytes = workspace_bytes});
+  return lower(
+      graph,
+      {.half = half_, .tf32 = tf32, .workspace_bytes = workspace_bytes, .bounds = halves ? bounds_.get() : nullptr});
 }
 
 }  // namespace tenon::cuda

@@ -8,6 +8,7 @@
 
 #include <tenon/types.h>
 
+#include <memory>
 #include <span>
 
 #include "ep/cuda/compute/lowering.h"
@@ -30,13 +31,15 @@ class Region {
   const Graph& graph() const { return graph_; }
   // The graph for these shapes, planned. Errors: kUnsupported where a shape is only known at run time.
   Result<Graph> at(std::span<const Shape> inputs) const;
-  Result<Program> lower_at(std::span<const Shape> inputs, bool tf32,
-                           size_t workspace_bytes = Program::kWorkspaceBytes) const;
+  // `halves`: products may read halves that kernels before them have written, which takes cuBLASLt.
+  Result<Program> lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes = Program::kWorkspaceBytes,
+                           bool halves = false) const;
 
  private:
   Region(Graph graph, DataType half) : graph_(std::move(graph)), half_(half) {}
   Graph graph_;
   DataType half_;
+  std::unique_ptr<WeightBounds> bounds_ = std::make_unique<WeightBounds>();
 };
 
 // Computes a node of constants on the host: what shapes and masks are made of. An error leaves the node to the device.

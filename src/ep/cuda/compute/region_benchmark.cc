@@ -57,7 +57,8 @@ Status print_program(const Arguments& arguments) {
   TENON_TRY_ASSIGN(const Region region, Region::prepare(std::move(model.graph)));
   std::vector<Shape> shapes;
   for (ValueId id : region.graph().inputs) shapes.push_back(region.graph().value(id).shape());
-  TENON_TRY_ASSIGN(const Program program, region.lower_at(shapes, arguments.tf32));
+  TENON_TRY_ASSIGN(const Program program,
+                   region.lower_at(shapes, arguments.tf32, Program::kWorkspaceBytes, cublaslt().ok()));
   std::printf("%s%zu operators, %zu arena bytes, %zu constants\n", program.to_text().c_str(), program.ops.size(),
               program.arena_bytes, program.constants.size());
   if (arguments.source) std::printf("%s%s", generated_prelude().c_str(), program.generated_source.c_str());

@@ -1,6 +1,7 @@
 #include "ep/cuda/compute/row_ops.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
@@ -30,7 +31,7 @@ Status queue_params(const QueueContext& context, CUfunction function, const Laun
 LayerNormOp::LayerNormOp(std::string label, DataType type, int32_t rows, int32_t columns, float epsilon,
                          const Tensors& tensors)
     : DeviceOp(std::move(label), present({tensors.x, tensors.skip, tensors.scale, tensors.bias}),
-               present({tensors.y, tensors.sum})),
+               present({tensors.y, tensors.sum, tensors.y_parts})),
       type_(type),
       tensors_(tensors) {
   params_.rows = rows;
@@ -39,8 +40,9 @@ LayerNormOp::LayerNormOp(std::string label, DataType type, int32_t rows, int32_t
 }
 
 std::string LayerNormOp::description(const Program&) const {
-  return format("layer_norm {} {}x{}{}{}", data_type_name(type_), params_.rows, params_.columns,
-                tensors_.skip != kNoTensor ? " skip" : "", tensors_.sum != kNoTensor ? " sum" : "");
+  return format("layer_norm {} {}x{}{}{}{}", data_type_name(type_), params_.rows, params_.columns,
+                tensors_.skip != kNoTensor ? " skip" : "", tensors_.sum != kNoTensor ? " sum" : "",
+                tensors_.y_parts != kNoTensor ? format(" to sections {}", tensors_.y_sections) : "");
 }
 
 Status LayerNormOp::prepare(const PrepareContext& context) {
@@ -67,6 +69,9 @@ Status LayerNormOp::queue(const QueueContext& context) const {
   params.bias = context.addresses.pointer<const float>(tensors_.bias);
   params.y = context.addresses.pointer(tensors_.y);
   params.sum = context.addresses.pointer(tensors_.sum);
+  params.parts = context.addresses.pointer(tensors_.y_parts);
+  params.parts_factor = std::ldexp(1.0f, tensors_.y_shift);
+  params.sections = tensors_.y_sections;
   return queue_params(
       context, function_,
       {.grid_x = (static_cast<unsigned>(params_.rows) + rows_a_block_ - 1) / rows_a_block_, .block_x = kThreads},

@@ -21,11 +21,10 @@ constexpr int64_t kMostSections = 3;
 uint32_t magnitude(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffU; }
 bool is_finite(float value) { return magnitude(value) < 0x7f800000U; }
 
-// The same power of two as in kernels/split.cu.
-int32_t shift_of(std::span<const float> row) {
+float largest_finite(std::span<const float> row) {
   uint32_t largest = 0;
   for (float value : row) largest = std::max(largest, is_finite(value) ? magnitude(value) : 0);
-  return std::min(14 + 127 - static_cast<int32_t>(largest >> 23), 126);
+  return std::bit_cast<float>(largest);
 }
 
 size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -36,18 +35,42 @@ size_t exponents_offset(const SplitProblem& problem) {
                  static_cast<size_t>(problem.sections) * sizeof(uint16_t));
 }
 
-// In how many parts high times high is added to the rest; 0: it is one product with it. On an H200 sums of 1152
-// products of one sign are 7e-6 too small at most, 3.5 times what float32 additions err there; of 3072 products 2e-5.
-int64_t further_parts(const SplitProblem& problem) {
+void split_row(std::span<const float> row, int32_t shift, int32_t sections, std::byte* out) {
+  const size_t row_bytes = row.size() * sizeof(uint16_t);
+  std::vector<float> scaled(row.size()), finite(row.size()), rest(row.size());
+  const float factor = std::ldexp(1.0f, shift);
+  for (size_t i = 0; i < row.size(); ++i) scaled[i] = row[i] * factor;
+  std::byte* const low = out + (sections == 3 ? row_bytes : 0);
+  std::byte* const high = low + row_bytes;
+  store_floats(scaled, DataType::kFloat16, high);
+  widen_floats({.type = DataType::kFloat16,
+                .shape = Shape{static_cast<int64_t>(row.size())},
+                .data = high,
+                .size_bytes = row_bytes},
+               finite);
+  for (size_t i = 0; i < row.size(); ++i) {
+    const bool valid = is_finite(scaled[i]);
+    rest[i] = valid ? scaled[i] - finite[i] : 0.0f;
+    finite[i] = valid ? finite[i] : 0.0f;
+  }
+  store_floats(rest, DataType::kFloat16, low);
+  if (sections == 3) store_floats(finite, DataType::kFloat16, out);
+}
+
+}  // namespace
+
+// On an H200 sums of 1152 products of one sign are 7e-6 too small at most, 3.5 times what float32 additions err there;
+// of 3072 products 2e-5.
+int64_t SplitProblem::further_parts() const {
   constexpr int64_t kDepthAtOnce = 1152;
-  const int64_t depth = problem.depth;
-  if (problem.sections < 3 || depth <= kDepthAtOnce) return 0;
+  if (sections < 3 || depth <= kDepthAtOnce) return 0;
   int64_t parts = (depth + kDepthAtOnce - 1) / kDepthAtOnce;
   while (depth % (parts * kVector) != 0) ++parts;
   return parts;
 }
 
-}  // namespace
+// The same power of two as in kernels/split.cu.
+int32_t split_shift(float largest) { return std::min(14 + 127 - static_cast<int32_t>(magnitude(largest) >> 23), 126); }
 
 bool SplitProblem::fits() const {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -64,29 +87,22 @@ size_t SplitProblem::parts_bytes() const {
 }
 
 void split_weights(std::span<const float> w, const SplitProblem& problem, std::byte* out) {
-  const auto row_size = static_cast<size_t>(problem.depth), row_bytes = row_size * sizeof(uint16_t);
-  std::vector<float> scaled(row_size), finite(row_size), rest(row_size);
-  auto* exponents = reinterpret_cast<int32_t*>(out + problem.parts_bytes());
-  for (size_t begin = 0; begin < w.size(); begin += row_size) {
+  const auto row_size = static_cast<size_t>(problem.depth), bytes = problem.parts_bytes();
+  auto* exponents = reinterpret_cast<int32_t*>(out + bytes);
+  const size_t row_bytes = row_size * static_cast<size_t>(problem.sections) * sizeof(uint16_t);
+  for (size_t begin = 0; begin < w.size(); begin += row_size, out += row_bytes) {
     const std::span<const float> row = w.subspan(begin, row_size);
-    const int32_t shift = shift_of(row);
+    const int32_t shift = split_shift(largest_finite(row));
     *exponents++ = -shift;
-    const float factor = std::ldexp(1.0f, shift);
-    for (size_t i = 0; i < row_size; ++i) scaled[i] = row[i] * factor;
-    std::byte* const low = out + (problem.sections == 3 ? row_bytes : 0);
-    std::byte* const high = low + row_bytes;
-    store_floats(scaled, DataType::kFloat16, high);
-    widen_floats({.type = DataType::kFloat16, .shape = Shape{problem.depth}, .data = high, .size_bytes = row_bytes},
-                 finite);
-    for (size_t i = 0; i < row_size; ++i) {
-      const bool valid = is_finite(scaled[i]);
-      rest[i] = valid ? scaled[i] - finite[i] : 0.0f;
-      finite[i] = valid ? finite[i] : 0.0f;
-    }
-    store_floats(rest, DataType::kFloat16, low);
-    if (problem.sections == 3) store_floats(finite, DataType::kFloat16, out);
-    out = high + row_bytes;
+    split_row(row, shift, problem.sections, out);
   }
+}
+
+void split_weights(std::span<const float> w, const SplitProblem& problem, int32_t shift, std::byte* out) {
+  const auto row_size = static_cast<size_t>(problem.depth);
+  const size_t row_bytes = row_size * static_cast<size_t>(problem.sections) * sizeof(uint16_t);
+  for (size_t begin = 0; begin < w.size(); begin += row_size, out += row_bytes)
+    split_row(w.subspan(begin, row_size), shift, problem.sections, out);
 }
 
 Result<std::unique_ptr<SplitProduct>> SplitProduct::create(const PrepareContext& context, const SplitProblem& problem,
@@ -99,7 +115,7 @@ Result<std::unique_ptr<SplitProduct>> SplitProduct::create(const PrepareContext&
                    context.kernels->find("split", format("split_{}_{}", is_product(conv) ? "rows" : "image", width)));
   TENON_TRY_ASSIGN(made->join_, context.kernels->find("split", "join_rows"));
   const int64_t row = int64_t{problem.depth} * problem.sections;
-  made->further_parts_ = context.tf32 ? 0 : further_parts(problem);
+  made->further_parts_ = context.tf32 ? 0 : problem.further_parts();
   BlasProblem product{.type = DataType::kFloat16,
                       .result = DataType::kFloat,
                       .rows = problem.rows,
@@ -174,12 +190,13 @@ Status SplitProduct::queue(const CudaDevice& device, const Algorithm& algorithm,
     const int64_t high = int64_t{problem_.depth} * (problem_.sections - 1);
     TENON_TRY(further_->queue(algorithm.further, product_at(high + problem_.depth / further_parts_ * part), stream));
   }
+  join.product = static_cast<const float*>(join.y);
   join.row_exponents = split.exponents;
   join.column_exponents = reinterpret_cast<const int32_t*>(pointers.weights + problem_.parts_bytes());
   join.rows = problem_.rows;
   join.columns = problem_.columns;
   void* join_pointers[] = {&join};
-  const unsigned vectors = rows * (static_cast<unsigned>(problem_.columns) / 4);
+  const unsigned vectors = rows * (static_cast<unsigned>(problem_.columns) / kVector);
   return queue_kernel(device, join_, {.grid_x = (vectors + kThreads - 1) / kThreads, .block_x = kThreads}, 1, stream,
                       join_pointers);
 }

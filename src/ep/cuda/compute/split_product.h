@@ -33,12 +33,20 @@ struct SplitProblem {
   bool fits() const;
   // The halves of x and their exponents; a multiple of 256.
   size_t scratch_bytes() const;
+  // In how many parts high times high is added to the rest; 0: it is one product with it.
+  int64_t further_parts() const;
   // Of the weights' halves; their exponents, 4 bytes a column, are behind them.
   size_t parts_bytes() const;
 };
 
+// Times 2^this, numbers of at most this magnitude are below 2^15 and, unless that takes them out of float32, not below
+// 2^14.
+int32_t split_shift(float largest);
+
 // The weights [columns][depth] as halves [columns][sections][depth], and behind them the exponent of each column.
 void split_weights(std::span<const float> w, const SplitProblem& problem, std::byte* out);
+// All of them times 2^shift, without exponents.
+void split_weights(std::span<const float> w, const SplitProblem& problem, int32_t shift, std::byte* out);
 
 class SplitProduct {
  public:

@@ -1,6 +1,6 @@
 // Layer normalisation and softmax over the last dimension: a block a row, the row in registers where it fits.
-#include "common.cuh"
 #include "ep/cuda/compute/kernel_params.h"
+#include "halves.cuh"
 
 namespace tenon::cuda::device {
 
@@ -16,6 +16,22 @@ __device__ __forceinline__ float block_reduce(float v, bool maximum) {
   return maximum ? fmaxf(fmaxf(here[0], here[1]), fmaxf(here[2], here[3])) : here[0] + here[1] + here[2] + here[3];
 }
 
+// Neighbours of a row, from `column` on, to wherever they are wanted.
+template <typename T>
+__device__ __forceinline__ void store_normal(const LayerNormParams& p, const float (&values)[Vec<T>::kCount],
+                                             int64_t row, int column) {
+  if (p.y != nullptr) {
+    Vec<T> result;
+#pragma unroll
+    for (int j = 0; j < Vec<T>::kCount; ++j) result.v[j] = from_float<T>(values[j]);
+    *reinterpret_cast<Vec<T>*>(static_cast<T*>(p.y) + row * p.columns + column) = result;
+  }
+  if constexpr (sizeof(T) == sizeof(float))
+    if (p.parts != nullptr)
+      store_halves(values, p.parts_factor, static_cast<__half*>(p.parts) + row * p.columns * p.sections + column,
+                   p.columns, p.sections);
+}
+
 // kPerThread elements of the row stay in each thread's registers; the row is at most kThreads * kPerThread long and a
 // multiple of the vector. kPerThread 0: any length, read again for each sum.
 template <typename T, int kPerThread>
@@ -24,7 +40,6 @@ __device__ void layer_norm(const LayerNormParams& p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * p.columns;
   const T* const x = static_cast<const T*>(p.x) + row;
   const T* const skip = p.skip != nullptr ? static_cast<const T*>(p.skip) + row : nullptr;
-  T* const y = static_cast<T*>(p.y) + row;
   T* const sum = p.sum != nullptr ? static_cast<T*>(p.sum) + row : nullptr;
   const float inverse = 1.0f / static_cast<float>(p.columns);
   wait_for_previous_kernel();
@@ -65,13 +80,13 @@ __device__ void layer_norm(const LayerNormParams& p) {
     for (int i = 0; i < kVectors; ++i) {
       const int column = (i * kThreads + threadIdx.x) * kVector;
       if (column >= p.columns) continue;
-      Vec<T> result;
+      float result[kVector];
 #pragma unroll
       for (int j = 0; j < kVector; ++j) {
         const float bias = p.bias != nullptr ? p.bias[column + j] : 0.0f;
-        result.v[j] = from_float<T>((value[i][j] - mean) * scale * p.scale[column + j] + bias);
+        result[j] = (value[i][j] - mean) * scale * p.scale[column + j] + bias;
       }
-      *reinterpret_cast<Vec<T>*>(y + column) = result;
+      store_normal<T>(p, result, blockIdx.x, column);
     }
   } else {
     const auto value = [&](int c) { return to_float(x[c]) + (skip != nullptr ? to_float(skip[c]) : 0.0f); };
@@ -84,7 +99,8 @@ __device__ void layer_norm(const LayerNormParams& p) {
     for (int c = threadIdx.x; c < p.columns; c += kThreads) {
       const float v = value(c);
       if (sum != nullptr) sum[c] = from_float<T>(v);
-      y[c] = from_float<T>((v - mean) * scale * p.scale[c] + (p.bias != nullptr ? p.bias[c] : 0.0f));
+      static_cast<T*>(p.y)[row + c] =
+          from_float<T>((v - mean) * scale * p.scale[c] + (p.bias != nullptr ? p.bias[c] : 0.0f));
     }
   }
 }
@@ -128,7 +144,8 @@ __device__ void layer_norm_warp(const LayerNormParams& p) {
   for (int i = 0; i < kVectors; ++i) {
     const int column = (i * 32 + lane) * kVector;
     if (column >= p.columns) continue;
-    Vec<T> result, sum;
+    float result[kVector];
+    Vec<T> sum;
 #pragma unroll
     for (int j = 0; j < kVector; j += 4) {
       const float4 g = *reinterpret_cast<const float4*>(p.scale + column + j);
@@ -137,11 +154,11 @@ __device__ void layer_norm_warp(const LayerNormParams& p) {
       const float factors[4] = {g.x, g.y, g.z, g.w}, shifts[4] = {h.x, h.y, h.z, h.w};
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        result.v[j + k] = from_float<T>((value[i][j + k] - mean) * scale * factors[k] + shifts[k]);
+        result[j + k] = (value[i][j + k] - mean) * scale * factors[k] + shifts[k];
         sum.v[j + k] = from_float<T>(value[i][j + k]);
       }
     }
-    *reinterpret_cast<Vec<T>*>(static_cast<T*>(p.y) + row + column) = result;
+    store_normal<T>(p, result, index, column);
     if (p.sum != nullptr) *reinterpret_cast<Vec<T>*>(static_cast<T*>(p.sum) + row + column) = sum;
   }
 }

@@ -1,14 +1,11 @@
 // Products of float32 on the tensor cores of float16: operands are taken apart into two halves of 11 bits before, and
 // the product is put together after. Both scale by powers of two, which rounds nothing.
-#include "common.cuh"
 #include "ep/cuda/compute/kernel_params.h"
+#include "halves.cuh"
 
 namespace tenon::cuda::device {
 
 constexpr int kThreads = 128, kElements = 8;  // that a thread takes apart at a time
-constexpr uint32_t kInfinity = 0x7f800000U;
-
-__device__ __forceinline__ uint32_t magnitude(float x) { return __float_as_uint(x) & 0x7fffffffU; }
 
 // `kWidth` threads share a row, and keep its elements where it has no more than they have room for. Its largest finite
 // number gets an exponent of 14, so that no half overflows and what is lost below the second half is 2^-39 of it.
@@ -66,24 +63,7 @@ struct SplitRows {
     for (int v = 0; v < kVectors; ++v) {
       const int i = first + (v * kWidth + lane) * kElements;
       if (i >= conv.depth) break;
-      Vec<__half> high, finite, low;
-#pragma unroll
-      for (int j = 0; j < kElements; ++j) {
-        const float scaled = values[v][j] * factor;
-        const bool is_finite = magnitude(scaled) < kInfinity;
-        const __half half = __float2half_rn(scaled), zero = __float2half_rn(0.0f);
-        high.v[j] = half;
-        // An infinity or NaN is in one section alone: there it makes of the product what it makes in float32.
-        finite.v[j] = is_finite ? half : zero;
-        low.v[j] = is_finite ? __float2half_rn(scaled - __half2float(half)) : zero;
-      }
-      __half* at = to + i;
-      if (sections == 3) {
-        *reinterpret_cast<Vec<__half>*>(at) = low;
-        at += conv.depth;
-      }
-      *reinterpret_cast<Vec<__half>*>(at) = finite;
-      *reinterpret_cast<Vec<__half>*>(at + conv.depth) = high;
+      store_halves<kElements>(values[v], factor, to + i, conv.depth, sections);
     }
   }
 };
@@ -132,28 +112,50 @@ __device__ __forceinline__ float scaled_by(float x, int exponent) {
          __uint_as_float(static_cast<uint32_t>(exponent - first + 127) << 23);
 }
 
+__device__ __forceinline__ void load(float (&values)[kElements], const float* from) {
+#pragma unroll
+  for (int j = 0; j < kElements; j += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from + j);
+    values[j] = four.x, values[j + 1] = four.y, values[j + 2] = four.z, values[j + 3] = four.w;
+  }
+}
+
 __device__ void join_all(const JoinParams& p) {
   wait_for_previous_kernel();
   let_next_kernel_start();
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x, vectors = static_cast<uint32_t>(p.columns) / 4;
-  const uint32_t row = i / vectors, column = i % vectors * 4;
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x, vectors = static_cast<uint32_t>(p.columns) / kElements;
+  const uint32_t row = i / vectors, column = i % vectors * kElements;
   if (row >= static_cast<uint32_t>(p.rows)) return;
-  float4* const y = static_cast<float4*>(p.y) + i;
-  const float4 product = *y;
-  const int4 exponents = *reinterpret_cast<const int4*>(p.column_exponents + column);
-  const int exponent = p.row_exponents[row];
-  float4 bias{}, residual{};
-  if (p.bias != nullptr) bias = *reinterpret_cast<const float4*>(p.bias + column);
-  if (p.residual != nullptr) residual = static_cast<const float4*>(p.residual)[i];
-  const auto finish = [&](float value, int column_exponent, float b, float r) {
-    float z = scaled_by(value, exponent + column_exponent) * p.scale + b;
-    if (!p.residual_after) z += r;
+  const uint32_t at = i * kElements;
+  float values[kElements], bias[kElements] = {}, residual[kElements] = {};
+  load(values, p.product + at);
+  if (p.bias != nullptr) load(bias, p.bias + column);
+  if (p.residual != nullptr) load(residual, static_cast<const float*>(p.residual) + at);
+  if (p.row_exponents != nullptr) {
+    const int exponent = p.row_exponents[row];
+    const int4* const exponents = reinterpret_cast<const int4*>(p.column_exponents + column);
+    static_assert(kElements == 8);
+    const int4 first = exponents[0], last = exponents[1];
+    const int of_columns[kElements] = {first.x, first.y, first.z, first.w, last.x, last.y, last.z, last.w};
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) values[j] = scaled_by(values[j], exponent + of_columns[j]);
+  }
+#pragma unroll
+  for (int j = 0; j < kElements; ++j) {
+    float z = values[j] * p.scale + bias[j];
+    if (!p.residual_after) z += residual[j];
     z = activate(z, p.activation, p.alpha, p.beta);
-    return p.residual_after ? z + r : z;
-  };
-  *y = make_float4(
-      finish(product.x, exponents.x, bias.x, residual.x), finish(product.y, exponents.y, bias.y, residual.y),
-      finish(product.z, exponents.z, bias.z, residual.z), finish(product.w, exponents.w, bias.w, residual.w));
+    values[j] = p.residual_after ? z + residual[j] : z;
+  }
+  if (p.y != nullptr)
+#pragma unroll
+    for (int j = 0; j < kElements; j += 4)
+      *reinterpret_cast<float4*>(static_cast<float*>(p.y) + at + j) =
+          make_float4(values[j], values[j + 1], values[j + 2], values[j + 3]);
+  if (p.parts != nullptr) {
+    __half* const to = static_cast<__half*>(p.parts) + static_cast<int64_t>(row) * p.columns * p.sections + column;
+    store_halves<kElements>(values, p.parts_factor, to, p.columns, p.sections);
+  }
 }
 
 }  // namespace tenon::cuda::device

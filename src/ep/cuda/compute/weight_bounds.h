@@ -1,0 +1,42 @@
+// How large the weights of products are: what the halves of float32 products are scaled by (halves_product_op.h), when
+// that has to be known before anything runs.
+//
+// Threads: any.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/guarded.h"
+#include "graph/graph.h"
+
+namespace tenon::cuda {
+
+// Of the columns of a product, each of `depth` weights.
+struct WeightBound {
+  float largest = 0;        // magnitude of all
+  float least_largest = 0;  // of the columns that are not all zeros, the smallest of their largest magnitudes
+  double norm = 0;          // the largest Euclidean norm
+  bool finite = true;       // whether all weights are
+
+  bool operator==(const WeightBound&) const = default;
+};
+
+// Weights [depth, columns], or with `rows` [columns, depth], of float32.
+WeightBound bound_of(const Constant& weights, bool rows);
+
+// Bounds that were asked for before, while their constants live.
+class WeightBounds {
+ public:
+  WeightBound of(const ConstantRef& weights, bool rows);
+
+ private:
+  struct Known {
+    std::weak_ptr<const Constant> weights;
+    WeightBound bound;
+  };
+  Guarded<std::map<std::pair<const Constant*, bool>, Known>> known_;
+};
+
+}  // namespace tenon::cuda
