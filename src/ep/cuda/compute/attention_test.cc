@@ -56,7 +56,6 @@ class Attention : public DeviceTest {
                            .k_row = row,
                            .v_batch = problem.keys * row,
                            .v_row = row,
-                           .y_batch = problem.queries * row,
                            .y_row = row,
                            .scale = 0.25F};
     if (!problem.mask.empty()) {

@@ -99,7 +99,10 @@ void ComputeContext::load_usual() {
     Lap lap;
     const std::string name(data_type_name(type));
     const AlgorithmCache& choices = algorithms();
-    const bool batches = choices.kept("batched_product " + name + " ", {}) != AlgorithmCache::Kept::kNothing;
+    // Products of halves are float16's, whatever the model is.
+    const bool batches =
+        (type == DataType::kFloat16 && choices.kept("product_of_halves ", {}) != AlgorithmCache::Kept::kNothing) ||
+        choices.kept("batched_product " + name + " ", {}) != AlgorithmCache::Kept::kNothing;
     if (blas() != nullptr && (batches || choices.kept(name + " ", {"blas "}) == AlgorithmCache::Kept::kOurs)) {
       warm_up(*blas(), type, options_.tf32);
       TENON_TRACE(kPlan, "CUDA: cuBLASLt is ready for {} after {:.1f} ms.", name, lap.ms());

@@ -42,7 +42,7 @@ bool HalvesProductOp::direct() const {
 
 std::string HalvesProductOp::description(const Program&) const {
   return format(
-      "halves_product float16 {}x{}x{} sections {} act {}{}{}{}{}", problem_.rows, problem_.columns, problem_.depth,
+      "product_of_halves {}x{}x{} sections {} act {}{}{}{}{}", problem_.rows, problem_.columns, problem_.depth,
       problem_.sections, static_cast<int>(epilogue_.activation), tensors_.bias != kNoTensor ? " bias" : "",
       tensors_.residual == kNoTensor ? ""
       : epilogue_.residual_after     ? " residual after"

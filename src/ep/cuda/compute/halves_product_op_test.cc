@@ -89,16 +89,17 @@ struct Block {
 TEST(WeightBound, IsThatOfTheColumns) {
   // Three columns: (1, -4), (0, 0), (-0.25, 0).
   const std::vector<float> by_depth = {1, 0, -0.25F, -4, 0, 0}, by_column = {1, -4, 0, 0, -0.25F, 0};
-  const WeightBound bound = bound_of(*constant(Shape{2, 3}, by_depth), false);
+  WeightBounds bounds;
+  const WeightBound bound = bounds.of(constant(Shape{2, 3}, by_depth), false);
   EXPECT_EQ(bound.largest, 4);
   EXPECT_EQ(bound.least_largest, 0.25F);
   EXPECT_NEAR(bound.norm, std::sqrt(17.0), 1e-6);
   EXPECT_TRUE(bound.finite);
-  EXPECT_EQ(bound_of(*constant(Shape{3, 2}, by_column), true), bound);
+  EXPECT_EQ(bounds.of(constant(Shape{3, 2}, by_column), true), bound);
 }
 
 TEST(WeightBound, OfManyIsTheSameInBothOrders) {
-  constexpr int64_t kDepth = 83, kColumns = 201;
+  constexpr int64_t kDepth = 83, kColumns = 601;
   const std::vector<float> w = random_floats(kDepth * kColumns, 1);
   std::vector<float> transposed(w.size());
   double norm = 0;
@@ -110,8 +111,9 @@ TEST(WeightBound, OfManyIsTheSameInBothOrders) {
     }
     norm = std::max(norm, std::sqrt(squares));
   }
-  const WeightBound a = bound_of(*constant(Shape{kDepth, kColumns}, w), false);
-  const WeightBound b = bound_of(*constant(Shape{kColumns, kDepth}, transposed), true);
+  WeightBounds bounds;
+  const WeightBound a = bounds.of(constant(Shape{kDepth, kColumns}, w), false);
+  const WeightBound b = bounds.of(constant(Shape{kColumns, kDepth}, transposed), true);
   EXPECT_EQ(a.largest, b.largest);
   EXPECT_EQ(a.least_largest, b.least_largest);
   EXPECT_NEAR(a.norm, norm, 1e-5);
@@ -121,7 +123,7 @@ TEST(WeightBound, OfManyIsTheSameInBothOrders) {
 TEST(WeightBound, KnowsWhatIsNotFinite) {
   for (float value : {kInfinite, -kInfinite, kNone, 3e38F})  // the square of the last one is infinite
     for (bool rows : {false, true})
-      EXPECT_FALSE(bound_of(*constant(Shape{2, 2}, {1, value, 2, 3}), rows).finite) << value;
+      EXPECT_FALSE(WeightBounds().of(constant(Shape{2, 2}, {1, value, 2, 3}), rows).finite) << value;
 }
 
 TEST(WeightBounds, AreOfTheConstantThatIsAskedFor) {
@@ -136,8 +138,8 @@ TEST(WeightBounds, AreOfTheConstantThatIsAskedFor) {
 TEST(HalvesProduct, ReadsWhatTheKernelBeforeItWrites) {
   const std::string text = Block().text();
   EXPECT_THAT(text, HasSubstr("layer_norm float32 48x256 to sections 2"));
-  EXPECT_THAT(text, HasSubstr("halves_product float16 48x1024x256 sections 2 act 8 bias no result to sections 2"));
-  EXPECT_THAT(text, HasSubstr("halves_product float16 48x256x1024 sections 2 act 0 bias residual"));
+  EXPECT_THAT(text, HasSubstr("product_of_halves 48x1024x256 sections 2 act 8 bias no result to sections 2"));
+  EXPECT_THAT(text, HasSubstr("product_of_halves 48x256x1024 sections 2 act 0 bias residual"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
   EXPECT_THAT(Block().text(false), HasSubstr("1024x256 sections 3 act 8 bias no result to sections 3"));
 }
@@ -149,7 +151,7 @@ TEST(HalvesProduct, WhatElseIsReadIsWrittenTooAsItIs) {
 }
 
 TEST(HalvesProduct, IsNotWhereHalvesWouldNotDo) {
-  const std::string product = "halves_product";
+  const std::string product = "product_of_halves";
   EXPECT_THAT(Block().text(true, false), Not(HasSubstr(product)));
   EXPECT_THAT(Block().text(true, true, kRowsThatCostNothing), Not(HasSubstr(product)));
   Block infinite;
@@ -166,8 +168,8 @@ TEST(HalvesProduct, IsNotWhereHalvesWouldNotDo) {
   EXPECT_THAT(unbounded.text(), Not(HasSubstr(product)));
   Block second;  // of the second product alone
   second.w2[3] = kNone;
-  EXPECT_THAT(second.text(), HasSubstr("halves_product float16 48x1024x256 sections 2 act 8 bias <-"));
-  EXPECT_THAT(second.text(), Not(HasSubstr("halves_product float16 48x256x1024")));
+  EXPECT_THAT(second.text(), HasSubstr("product_of_halves 48x1024x256 sections 2 act 8 bias <-"));
+  EXPECT_THAT(second.text(), Not(HasSubstr("product_of_halves 48x256x1024")));
 }
 
 class HalvesProducts : public DeviceTest {
@@ -179,7 +181,7 @@ class HalvesProducts : public DeviceTest {
     auto plan = (*region)->plan(std::vector<Shape>{Shape{kRows, kOuter}});
     EXPECT_TRUE(plan.ok()) << plan.status().to_string();
     if (!plan.ok()) return {};
-    EXPECT_THAT(*(*plan)->report(false), HasSubstr("halves_product"));
+    EXPECT_THAT(*(*plan)->report(false), HasSubstr("product_of_halves"));
     const DeviceBlockRef in = upload(*context, x.data(), x.size() * sizeof(float));
     std::vector<std::vector<float>> results = {std::vector<float>(kRows * kOuter, kNone)};
     if (block.gelu_is_output) results.emplace_back(kRows * kInner, kNone);
@@ -224,9 +226,9 @@ TEST_F(HalvesProducts, AreRight) {
         const std::vector<double> wanted = block.expected(x, &gelus);
         const auto results = run(block, tf32, x);
         ASSERT_FALSE(results.empty());
-        EXPECT_LE(error(results[0], wanted), tf32 ? 3e-4 : 2e-6) << factor;
+        EXPECT_LE(error(results[0], wanted), tf32 ? 5e-4 : 2e-6) << factor;
         if (gelu_is_output) {
-          EXPECT_LE(error(results[1], gelus), tf32 ? 3e-4 : 2e-6) << factor;
+          EXPECT_LE(error(results[1], gelus), tf32 ? 5e-4 : 2e-6) << factor;
         }
       }
 }

@@ -114,15 +114,19 @@ struct SoftmaxParams {
   int32_t guarded = 0;  // zeros where everything is masked, instead of NaN
 };
 
-// Element strides; a row of heads lies together. mask strides are 0 where it broadcasts.
+// Element strides; a row of heads lies together, and y's rows one after the other. mask strides are 0 where it
+// broadcasts.
 struct AttentionParams {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
   const void* mask = nullptr;  // added to the scaled scores
-  void* y = nullptr;
+  void* y = nullptr;           // may be null where there are halves
+  void* parts = nullptr;       // of float32: y * parts_factor as halves [rows][sections][y_row]; may be null
+  float parts_factor = 1;
+  int32_t sections = 0;
   int32_t batch = 0, heads = 0, queries = 0, keys = 0, head_size = 0, value_size = 0;
-  int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_batch = 0, y_row = 0;
+  int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_row = 0;
   int64_t mask_batch = 0, mask_head = 0, mask_query = 0, mask_key = 0;
   float scale = 1;
   int32_t mask_vectors = 0;  // 16 bytes of a mask are that many neighbouring keys, aligned

@@ -96,6 +96,9 @@ struct HalvesProduct {
   WeightBound weights;
 };
 
+// What is written beside the product is little beside it.
+bool is_worth_halves(int64_t depth, int64_t columns) { return depth * columns >= 100 * (depth + columns); }
+
 HalvesProduct halves_product(Lowering& to, const Product& product) {
   HalvesProduct result;
   const ConstantRef& b = to.constant(product.b);
@@ -111,10 +114,9 @@ HalvesProduct halves_product(Lowering& to, const Product& product) {
                        .columns = static_cast<int32_t>(columns),
                        .depth = static_cast<int32_t>(depth),
                        .sections = to.options().tf32 ? 2 : 3};
-  // What is written beside the product is little beside it; and no sum is so deep that it has to be rounded in parts.
-  constexpr int64_t kLeast = 100;
+  // No sum is so deep that it has to be rounded in parts.
   constexpr size_t kMostBytes = size_t{96} << 20;
-  if (rows <= kRowsThatCostNothing || depth * columns < kLeast * (depth + columns) || !problem.fits() ||
+  if (rows <= kRowsThatCostNothing || !is_worth_halves(depth, columns) || !problem.fits() ||
       problem.further_parts() != 0 || problem.scratch_bytes() > kMostBytes)
     return result;
   // One power of two for all columns: the smallest ones lose 12 of the 39 bits that numbers are known to.
@@ -173,8 +175,9 @@ Result<bool> lower_from_halves(Lowering& to, const Node& node, const Product& pr
   if (product.residual != kNoValue) {
     TENON_TRY_ASSIGN(tensors.residual, to.plain(product.residual));
   } else if (const auto largest =
-                 bound_after(product.epilogue, x->norm * weights.norm * std::fabs(product.alpha) + largest_bias)) {
-    TENON_TRY_ASSIGN(made, to.make_halves(y, *largest, *largest * std::sqrt(static_cast<double>(problem.columns))));
+                 bound_after(product.epilogue,
+                             to.bound(product.a)->norm * weights.norm * std::fabs(product.alpha) + largest_bias)) {
+    TENON_TRY_ASSIGN(made, to.make_halves(y, {*largest, *largest * std::sqrt(static_cast<double>(problem.columns))}));
     tensors.y_parts = made.tensor;
   }
   if (made.sections == 0 || !to.only_halves(y)) {
@@ -320,6 +323,20 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
 }
 
 }  // namespace
+
+void find_weight_bounds(Lowering& to) {
+  std::vector<WeightBounds::Wanted> wanted;
+  for (const Node& node : to.graph().nodes) {
+    if (node.op_type != "MatMul" && node.op_type != "Gemm") continue;
+    const ConstantRef& weights = to.constant(node.inputs[1]);
+    if (weights == nullptr || weights->type != DataType::kFloat || weights->shape.rank() != 2 ||
+        to.type_of(node.inputs[0]) != DataType::kFloat || !is_worth_halves(weights->shape[0], weights->shape[1]))
+      continue;
+    if (const Result<Product> product = read_product(to, node); product.ok())
+      wanted.push_back({weights, product->trans_b});
+  }
+  to.options().bounds->find(wanted);
+}
 
 int32_t sections_read(Lowering& to, const Node& node) {
   if (node.op_type != "MatMul" && node.op_type != "Gemm") return 0;

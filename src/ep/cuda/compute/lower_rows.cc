@@ -47,7 +47,7 @@ Status make_normal(Lowering& to, const Node& node, DataType type, int64_t column
     }
     const double norm = std::sqrt(static_cast<double>(columns)) * largest_scale;
     TENON_TRY_ASSIGN(const Lowering::Halves halves,
-                     to.make_halves(y, norm + largest_bias, norm + std::sqrt(bias_squares)));
+                     to.make_halves(y, {norm + largest_bias, norm + std::sqrt(bias_squares)}));
     tensors->y_parts = halves.tensor;
     tensors->y_sections = halves.sections;
     tensors->y_shift = halves.shift;
@@ -93,7 +93,6 @@ Status lower_attention(Lowering& to, const Node& node) {
   params.q_batch = params.q_row * params.queries;
   params.k_batch = params.k_row * params.keys;
   params.v_batch = params.v_row * params.keys;
-  params.y_batch = params.y_row * params.queries;
   const ValueId mask = node.input(packed ? 1 : 3);
   if (mask != kNoValue) {
     TENON_TRY_ASSIGN(tensors.mask, to.plain(mask));
@@ -104,7 +103,19 @@ Status lower_attention(Lowering& to, const Node& node) {
     for (int i = 0; i < rank; ++i)
       if (tensor.shape[i] != 1) *targets[static_cast<size_t>(4 - rank + i)] = strides[static_cast<size_t>(i)];
   }
-  TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  // What is made of V's rows is not larger than they are.
+  Lowering::Halves halves;
+  if (const Lowering::Bound* v = to.bound(node.inputs[packed ? 0 : 2]);
+      v != nullptr && type == DataType::kFloat && y[2] % 8 == 0) {
+    TENON_TRY_ASSIGN(halves,
+                     to.make_halves(node.outputs[0], {v->largest, v->largest * std::sqrt(static_cast<double>(y[2]))}));
+    tensors.y_parts = halves.tensor;
+    params.parts_factor = std::ldexp(1.0F, halves.shift);
+    params.sections = halves.sections;
+  }
+  if (halves.sections == 0 || !to.only_halves(node.outputs[0])) {
+    TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  }
   if (y.element_count() == 0) return Status();
   TENON_TRY(check_sizes(to, node, {y[0], y[1], params.keys, y[2], q.rank() > 2 ? q[2] : 0}));
   to.program().add_op(std::make_unique<AttentionOp>(node.name, type, params, tensors));

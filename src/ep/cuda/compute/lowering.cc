@@ -289,19 +289,24 @@ const Lowering::Halves* Lowering::halves(ValueId id) const {
   return found != halves_.end() ? &found->second : nullptr;
 }
 
-Result<Lowering::Halves> Lowering::make_halves(ValueId id, double largest, double norm) {
+const Lowering::Bound* Lowering::bound(ValueId id) const {
+  const auto found = bounds_.find(id);
+  return found != bounds_.end() ? &found->second : nullptr;
+}
+
+Result<Lowering::Halves> Lowering::make_halves(ValueId id, Bound bound) {
   // A bound is of exact numbers, and kernels round.
   constexpr double kRounding = 1.01;
-  largest *= kRounding;
+  bound.largest *= kRounding, bound.norm *= kRounding;
+  bounds_[id] = bound;
   Halves made;
   for (int32_t reader : readers_[static_cast<size_t>(id)]) {
     const Node& node = graph_.nodes[static_cast<size_t>(reader)];
     if (node.inputs[0] == id) made.sections = std::max(made.sections, sections_read(*this, node));
   }
-  if (made.sections == 0 || !(largest <= std::numeric_limits<float>::max())) return Halves();
-  made.shift = split_shift(static_cast<float>(largest));
+  if (made.sections == 0 || !(bound.largest <= std::numeric_limits<float>::max())) return Halves();
+  made.shift = split_shift(static_cast<float>(bound.largest));
   if (!can_shift(made.shift)) return Halves();
-  made.norm = norm * kRounding;
   const Shape& shape = value(id).shape();
   const int64_t columns = shape[shape.rank() - 1];
   TENON_TRY_ASSIGN(made.tensor, program_.add_tensor(DataType::kFloat16,
@@ -441,6 +446,7 @@ Result<Program> Lowering::run() {
     for (ValueId id : graph_.nodes[n].inputs)
       if (id != kNoValue) readers_[static_cast<size_t>(id)].push_back(static_cast<int32_t>(n));
   find_chains();
+  if (options_.bounds != nullptr) find_weight_bounds(*this);
   for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));
   TENON_TRY(finish_outputs());
   program_.workspace_bytes = options_.workspace_bytes;

@@ -71,15 +71,20 @@ class Lowering {
   struct Halves {
     TensorId tensor = kNoTensor;  // float16 [rows][sections][columns]
     int32_t sections = 0, shift = 0;
-    double norm = 0;  // the most that a row's Euclidean norm is
   };
+  // What a value is at most, whatever the inputs are: its magnitude and the Euclidean norm of a row.
+  struct Bound {
+    double largest = 0, norm = 0;
+  };
+  // Null where nothing is known.
+  const Bound* bound(ValueId id) const;
   // What products of halves take: the scales of three such numbers together are a number of float32.
   static constexpr bool can_shift(int32_t shift) { return shift >= -40 && shift <= 40; }
   // Null where nobody has made them.
   const Halves* halves(ValueId id) const;
-  // For the kernel that makes the value, whose elements are at most `largest` and rows' norms `norm`. Without sections
-  // where nobody wants halves of it, or bounds are too large; then there is nothing to be written.
-  Result<Halves> make_halves(ValueId id, double largest, double norm);
+  // For the kernel that makes the value. Without sections where nobody wants halves of it, or the bound is too large;
+  // then there is nothing to be written.
+  Result<Halves> make_halves(ValueId id, Bound bound);
   // Whether everybody who reads the value reads halves of it, once they are made.
   bool only_halves(ValueId id);
 
@@ -111,6 +116,7 @@ class Lowering {
   std::vector<int32_t> uses_, producers_, output_of_;
   std::vector<std::vector<int32_t>> readers_;  // nodes by value, one for each use
   std::map<ValueId, Halves> halves_;
+  std::map<ValueId, Bound> bounds_;
   std::vector<bool> joined_;
   std::map<std::string, bool> generated_;
 };
@@ -120,6 +126,8 @@ Status lower_conv(Lowering& to, const Node& node);
 Status lower_plain_conv(Lowering& to, const Node& node);
 Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
+// The bounds of the weights of all products that may read halves, at once.
+void find_weight_bounds(Lowering& to);
 // In how many sections a product would read its first operand, were that there as halves; 0: it would not.
 int32_t sections_read(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);

@@ -171,14 +171,16 @@ Status PadImageOp::queue(const QueueContext& context) const {
 }
 
 AttentionOp::AttentionOp(std::string label, DataType type, const AttentionParams& params, const Tensors& tensors)
-    : DeviceOp(std::move(label), present({tensors.q, tensors.k, tensors.v, tensors.mask}), {tensors.y}),
+    : DeviceOp(std::move(label), present({tensors.q, tensors.k, tensors.v, tensors.mask}),
+               present({tensors.y, tensors.y_parts})),
       type_(type),
       params_(params),
       tensors_(tensors) {}
 
 std::string AttentionOp::description(const Program&) const {
-  return format("attention {} {}x{}x{}x{} keys {}{}", data_type_name(type_), params_.batch, params_.heads,
-                params_.queries, params_.head_size, params_.keys, tensors_.mask != kNoTensor ? " mask" : "");
+  return format("attention {} {}x{}x{}x{} keys {}{}{}", data_type_name(type_), params_.batch, params_.heads,
+                params_.queries, params_.head_size, params_.keys, tensors_.mask != kNoTensor ? " mask" : "",
+                tensors_.y_parts != kNoTensor ? format(" to sections {}", params_.sections) : "");
 }
 
 Status AttentionOp::prepare(const PrepareContext& context) {
@@ -226,6 +228,7 @@ Status AttentionOp::queue(const QueueContext& context) const {
     vectors = vectors && stride % vector == 0;
   params.mask_vectors = vectors ? 1 : 0;
   params.y = context.addresses.pointer(tensors_.y);
+  params.parts = context.addresses.pointer(tensors_.y_parts);
   return queue_params(context, function_, shape_, params);
 }
 

@@ -81,6 +81,7 @@ class AttentionOp final : public DeviceOp {
  public:
   struct Tensors {
     TensorId q = kNoTensor, k = kNoTensor, v = kNoTensor, mask = kNoTensor, y = kNoTensor;
+    TensorId y_parts = kNoTensor;  // as LayerNormOp's; sections and factor are in the parameters
   };
   AttentionOp(std::string label, DataType type, const AttentionParams& params, const Tensors& tensors);
   std::string description(const Program& program) const override;

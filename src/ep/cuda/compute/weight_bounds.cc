@@ -57,38 +57,67 @@ Column column_of(std::span<const float> weights) {
   return column;
 }
 
-}  // namespace
+// One of the parts that threads take: some columns of one matrix.
+struct Part {
+  const Constant* weights = nullptr;
+  bool rows = false;
+  std::span<Column> columns;
+  size_t begin = 0;
+};
 
-WeightBound bound_of(const Constant& weights, bool rows) {
-  const std::span<const float> w = weights.as<float>();
-  const auto height = static_cast<size_t>(weights.shape[0]), width = static_cast<size_t>(weights.shape[1]);
-  std::vector<Column> columns(rows ? height : width);
-  constexpr size_t kBlock = 64;  // columns that a thread takes at a time
-  run_parallel((columns.size() + kBlock - 1) / kBlock, [&](size_t block) {
-    const size_t begin = block * kBlock, count = std::min(kBlock, columns.size() - begin);
-    if (rows) {
-      for (size_t c = begin; c < begin + count; ++c) columns[c] = column_of(w.subspan(c * width, width));
-      return;
+void find_columns(const Part& part) {
+  const std::span<const float> w = part.weights->as<float>();
+  const auto height = static_cast<size_t>(part.weights->shape[0]), width = static_cast<size_t>(part.weights->shape[1]);
+  if (part.rows) {
+    for (size_t c = 0; c < part.columns.size(); ++c)
+      part.columns[c] = column_of(w.subspan((part.begin + c) * width, width));
+    return;
+  }
+  for (size_t d = 0; d < height; ++d) {
+    const float* const row = w.data() + d * width + part.begin;
+    for (size_t c = 0; c < part.columns.size(); ++c) {
+      Column& column = part.columns[c];
+      column.largest = std::max(column.largest, std::bit_cast<int32_t>(row[c]) & 0x7fffffff);
+      column.squares += row[c] * row[c];
     }
-    std::array<int32_t, kBlock> largest{};
-    std::array<float, kBlock> squares{};
-    for (size_t d = 0; d < height; ++d) {
-      const float* const row = w.data() + d * width + begin;
-      for (size_t c = 0; c < count; ++c) {
-        largest[c] = std::max(largest[c], std::bit_cast<int32_t>(row[c]) & 0x7fffffff);
-        squares[c] += row[c] * row[c];
-      }
-    }
-    for (size_t c = 0; c < count; ++c) columns[begin + c] = {largest[c], squares[c]};
-  });
-  return joined(columns);
+  }
 }
 
+std::vector<WeightBound> bounds_of(std::span<const WeightBounds::Wanted> wanted) {
+  constexpr size_t kColumns = 256;  // of a part
+  std::vector<std::vector<Column>> columns;
+  std::vector<Part> parts;
+  for (const WeightBounds::Wanted& one : wanted) {
+    auto& all = columns.emplace_back(static_cast<size_t>(one.weights->shape[one.rows ? 0 : 1]));
+    for (size_t begin = 0; begin < all.size(); begin += kColumns)
+      parts.push_back(
+          {one.weights.get(), one.rows, std::span(all).subspan(begin, std::min(kColumns, all.size() - begin)), begin});
+  }
+  run_parallel(parts.size(), [&](size_t i) { find_columns(parts[i]); });
+  std::vector<WeightBound> bounds;
+  for (const auto& all : columns) bounds.push_back(joined(all));
+  return bounds;
+}
+
+}  // namespace
+
 WeightBound WeightBounds::of(const ConstantRef& weights, bool rows) {
+  const Wanted wanted{weights, rows};
+  find({&wanted, 1});
+  return known_.lock()->at({weights.get(), rows}).bound;
+}
+
+void WeightBounds::find(std::span<const Wanted> wanted) {
   auto known = known_.lock();
-  Known& found = (*known)[{weights.get(), rows}];
-  if (found.weights.lock() != weights) found = {.weights = weights, .bound = bound_of(*weights, rows)};
-  return found.bound;
+  std::vector<Wanted> unknown;
+  for (const Wanted& one : wanted) {
+    const auto found = known->find({one.weights.get(), one.rows});
+    if (found == known->end() || found->second.weights.lock() != one.weights) unknown.push_back(one);
+  }
+  if (unknown.empty()) return;
+  const std::vector<WeightBound> bounds = bounds_of(unknown);
+  for (size_t i = 0; i < unknown.size(); ++i)
+    (*known)[{unknown[i].weights.get(), unknown[i].rows}] = {.weights = unknown[i].weights, .bound = bounds[i]};
 }
 
 }  // namespace tenon::cuda

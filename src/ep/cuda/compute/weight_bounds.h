@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "base/guarded.h"
@@ -23,13 +24,17 @@ struct WeightBound {
   bool operator==(const WeightBound&) const = default;
 };
 
-// Weights [depth, columns], or with `rows` [columns, depth], of float32.
-WeightBound bound_of(const Constant& weights, bool rows);
-
-// Bounds that were asked for before, while their constants live.
+// Of weights [depth, columns], or with `rows` [columns, depth], of float32; what was asked for before is known while
+// the constants live.
 class WeightBounds {
  public:
   WeightBound of(const ConstantRef& weights, bool rows);
+  // Finds those of several that are not known, on several threads. `rows` as above for each.
+  struct Wanted {
+    ConstantRef weights;
+    bool rows = false;
+  };
+  void find(std::span<const Wanted> wanted);
 
  private:
   struct Known {

@@ -2,8 +2,8 @@
 // the queries (kQueryWarps) or the keys (kKeyWarps), the latter join their partial results at the end.
 #include <type_traits>
 
-#include "common.cuh"
 #include "ep/cuda/compute/kernel_params.h"
+#include "halves.cuh"
 
 namespace tenon::cuda::device {
 
@@ -14,6 +14,25 @@ __device__ __forceinline__ float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+// Neighbours of one of y's rows, from `column` on, to wherever they are wanted.
+template <typename T, int kCount>
+__device__ __forceinline__ void store_values(const AttentionParams& p, int64_t row, int column,
+                                             const float (&values)[kCount]) {
+  struct alignas(kCount * sizeof(T)) Values {
+    T v[kCount];
+  };
+  if (p.y != nullptr) {
+    Values result;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) result.v[i] = from_float<T>(values[i]);
+    *reinterpret_cast<Values*>(static_cast<T*>(p.y) + row * p.y_row + column) = result;
+  }
+  if constexpr (sizeof(T) == sizeof(float))
+    if (p.parts != nullptr)
+      store_halves(values, p.parts_factor, static_cast<__half*>(p.parts) + row * p.y_row * p.sections + column,
+                   static_cast<int>(p.y_row), p.sections);
 }
 
 template <typename T>
@@ -205,25 +224,21 @@ struct Attention {
       total[i] += __shfl_xor_sync(~0u, total[i], 1);
       total[i] += __shfl_xor_sync(~0u, total[i], 2);
     }
-    T* const y = static_cast<T*>(p.y) + image * p.y_batch + head * kHead;
+    const int64_t first_row = static_cast<int64_t>(image) * p.queries;
     if constexpr (kKeyWarps == 1) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (row + i * 8 >= p.queries) continue;
         const float inverse = total[i] > 0 ? 1.0f / total[i] : 0.0f;  // nothing but masked keys
-        T* const to = y + (row + i * 8) * p.y_row + lane % 4 * 2;
 #pragma unroll
         for (int n = 0; n < kHead / 8; ++n) {
-          if constexpr (sizeof(T) == 2) {
-            *reinterpret_cast<uint32_t*>(to + n * 8) =
-                pack_pair<T>(out[n][2 * i] * inverse, out[n][2 * i + 1] * inverse);
-          } else {
-            *reinterpret_cast<float2*>(to + n * 8) = make_float2(out[n][2 * i] * inverse, out[n][2 * i + 1] * inverse);
-          }
+          const float pair[2] = {out[n][2 * i] * inverse, out[n][2 * i + 1] * inverse};
+          store_values<T>(p, first_row + row + i * 8, head * kHead + n * 8 + lane % 4 * 2, pair);
         }
       }
     } else {
-      join(p, y, reinterpret_cast<float*>(shared), out, largest, total, first_query, key_warp, lane);
+      join(p, first_row + first_query, head * kHead, reinterpret_cast<float*>(shared), out, largest, total, first_query,
+           key_warp, lane);
     }
   }
 
@@ -337,9 +352,10 @@ struct Attention {
     }
   }
 
-  static __device__ __forceinline__ void join(const AttentionParams& p, T* y, float* shared, float (&out)[kHead / 8][4],
-                                              float (&largest)[2], float (&total)[2], int first_query, int key_warp,
-                                              int lane) {
+  // To y's rows from `y_row` and columns from `y_column` on.
+  static __device__ __forceinline__ void join(const AttentionParams& p, int64_t y_row, int y_column, float* shared,
+                                              float (&out)[kHead / 8][4], float (&largest)[2], float (&total)[2],
+                                              int first_query, int key_warp, int lane) {
     constexpr int kRow = kHead + 2;
     float* const sums = shared + key_warp * 16 * kRow;
     float* const ends = shared + kKeyWarps * 16 * kRow;  // largest and total of each row and warp
@@ -366,7 +382,8 @@ struct Attention {
         all += ends[(w * 16 + r) * 2 + 1] * factor;
         value += shared[(w * 16 + r) * kRow + column] * factor;
       }
-      y[(first_query + r) * p.y_row + column] = from_float<T>(all > 0 ? value / all : 0.0f);
+      const float result[1] = {all > 0 ? value / all : 0.0f};
+      store_values<T>(p, y_row + r, y_column + column, result);
     }
   }
 };
@@ -398,7 +415,7 @@ __device__ void attention_plain(const AttentionParams& p) {
   float total = 0;
   for (int key = lane; key < p.keys; key += 32) total += expf(score(key) - largest);
   total = warp_sum(total);
-  T* const y = static_cast<T*>(p.y) + image * p.y_batch + query * p.y_row + head * p.value_size;
+  const int64_t row = static_cast<int64_t>(image) * p.queries + query;
   for (int first = 0; first < p.value_size; first += 32) {
     float sum = 0;
     for (int key0 = 0; key0 < p.keys; key0 += 32) {
@@ -408,7 +425,9 @@ __device__ void attention_plain(const AttentionParams& p) {
         if (first + lane < p.value_size) sum += weight * to_float(v[(key0 + i) * p.v_row + first + lane]);
       }
     }
-    if (first + lane < p.value_size) y[first + lane] = from_float<T>(total > 0 ? sum / total : 0.0f);
+    if (first + lane >= p.value_size) continue;
+    const float result[1] = {total > 0 ? sum / total : 0.0f};
+    store_values<T>(p, row, head * p.value_size + first + lane, result);
   }
 }
 

@@ -62,6 +62,21 @@ enum : int {
   kTanh,
 };
 
+// x * Phi(x), Phi the distribution of normal numbers: for x >= 0, Phi(-x) = exp(-x^2 / 2) * g(x), and g is fitted by a
+// polynomial in 1 / (1 + 0.28 x) to 4e-9. A third of the instructions of erff(), and better in the tail: 1 + erf(x)
+// cancels there.
+__device__ __forceinline__ float gelu(float x) {
+  const float t = __fdividef(1.0f, fmaf(0.28f, fabsf(x), 1.0f));
+  float g = -0.107554071f;
+  g = fmaf(g, t, 0.396986803f);
+  g = fmaf(g, t, -0.24851303f);
+  g = fmaf(g, t, 0.278178580f);
+  g = fmaf(g, t, 0.0637928852f);
+  g = fmaf(g, t, 0.117108785f);
+  const float tail = g * t * exp2f(x * x * -0.72134752f);
+  return x * (x >= 0.0f ? 1.0f - tail : tail);
+}
+
 __device__ __forceinline__ float activate(float x, int kind, float alpha, float beta) {
   switch (kind) {
     case kNone:
@@ -81,7 +96,7 @@ __device__ __forceinline__ float activate(float x, int kind, float alpha, float 
     case kSilu:
       return x / (1.0f + __expf(-x));
     case kGelu:
-      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+      return gelu(x);
     case kGeluTanh:
       return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
     default:
