@@ -117,10 +117,15 @@ Status BlasProduct::find_algorithms() {
   return Status();
 }
 
-void warm_up(const BlasHandle& handle, DataType type, bool tf32) {
+void warm_up(const BlasHandle& handle, DataType type, DataType result, bool tf32) {
   constexpr int64_t kSize = 128;
-  const Result<std::unique_ptr<BlasProduct>> product = BlasProduct::create(
-      handle, {.type = type, .tf32 = tf32, .rows = kSize, .columns = kSize, .depth = kSize, .transposed_w = true});
+  const Result<std::unique_ptr<BlasProduct>> product = BlasProduct::create(handle, {.type = type,
+                                                                                    .result = result,
+                                                                                    .tf32 = tf32,
+                                                                                    .rows = kSize,
+                                                                                    .columns = kSize,
+                                                                                    .depth = kSize,
+                                                                                    .transposed_w = true});
   if (product.ok() && (*product)->find_algorithms().ok())
     (void)(*product)->remembered((*product)->algorithm_text(0)).status();
 }

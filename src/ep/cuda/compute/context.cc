@@ -95,16 +95,19 @@ void ComputeContext::load_usual() {
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
     if (kept_products(type) == AlgorithmCache::Kept::kOurs) (void)kernels_.load(products_module(type));
   // After that, because a kernel that waits for them loads in a millisecond.
+  if (blas() != nullptr && (algorithms().kept("product_of_halves ", {}) != AlgorithmCache::Kept::kNothing ||
+                            algorithms().kept(" float32 ", {"halves "}) == AlgorithmCache::Kept::kOurs)) {
+    Lap lap;
+    warm_up(*blas(), DataType::kFloat16, DataType::kFloat, false);
+    TENON_TRACE(kPlan, "CUDA: cuBLASLt is ready for halves after {:.1f} ms.", lap.ms());
+  }
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16}) {
     Lap lap;
     const std::string name(data_type_name(type));
     const AlgorithmCache& choices = algorithms();
-    // Products of halves are float16's, whatever the model is.
-    const bool batches =
-        (type == DataType::kFloat16 && choices.kept("product_of_halves ", {}) != AlgorithmCache::Kept::kNothing) ||
-        choices.kept("batched_product " + name + " ", {}) != AlgorithmCache::Kept::kNothing;
+    const bool batches = choices.kept("batched_product " + name + " ", {}) != AlgorithmCache::Kept::kNothing;
     if (blas() != nullptr && (batches || choices.kept(name + " ", {"blas "}) == AlgorithmCache::Kept::kOurs)) {
-      warm_up(*blas(), type, options_.tf32);
+      warm_up(*blas(), type, type, options_.tf32);
       TENON_TRACE(kPlan, "CUDA: cuBLASLt is ready for {} after {:.1f} ms.", name, lap.ms());
     }
     if (cudnn() != nullptr && choices.kept(name + " ", {"cudnn "}) == AlgorithmCache::Kept::kOurs) {

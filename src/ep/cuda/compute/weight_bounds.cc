@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -16,86 +17,84 @@ namespace {
 
 constexpr int32_t kInfinity = 0x7f800000;
 
-// Of one column. A magnitude compares as the integer of its bits, which puts infinity and NaN last.
-struct Column {
-  int32_t largest = 0;
-  float squares = 0;
+// Of each column. A magnitude compares as the integer of its bits, which puts infinity and NaN last.
+struct Columns {
+  std::vector<int32_t> largest;
+  std::vector<float> squares;
 };
 
-WeightBound joined(std::span<const Column> columns) {
+WeightBound joined(const Columns& columns) {
   int32_t largest = 0, least = kInfinity;
   float squares = 0;
-  for (const Column& column : columns) {
-    largest = std::max(largest, column.largest);
-    if (column.largest != 0) least = std::min(least, column.largest);
-    squares = std::max(squares, column.squares);
+  for (int32_t one : columns.largest) {
+    largest = std::max(largest, one);
+    if (one != 0) least = std::min(least, one);
   }
+  for (float one : columns.squares) squares = std::max(squares, one);
   return {.largest = std::bit_cast<float>(largest),
           .least_largest = largest != 0 ? std::bit_cast<float>(least) : 0.0f,
           .norm = std::sqrt(double{squares}),
           .finite = largest < kInfinity && squares <= std::numeric_limits<float>::max()};
 }
 
-// Lanes that the compiler makes vectors of.
-Column column_of(std::span<const float> weights) {
-  constexpr size_t kLanes = 16;
+constexpr size_t kColumns = 256;  // that a thread takes at a time
+
+// Sums by lanes, neighbours of a row one each: the compiler makes vectors of them.
+template <size_t kLanes>
+struct Lanes {
   std::array<int32_t, kLanes> largest{};
   std::array<float, kLanes> squares{};
-  const auto take = [&](size_t lane, float weight) {
-    largest[lane] = std::max(largest[lane], std::bit_cast<int32_t>(weight) & 0x7fffffff);
-    squares[lane] += weight * weight;
-  };
-  size_t i = 0;
-  for (; i + kLanes <= weights.size(); i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) take(lane, weights[i + lane]);
-  for (; i < weights.size(); ++i) take(0, weights[i]);
-  Column column;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    column.largest = std::max(column.largest, largest[lane]);
-    column.squares += squares[lane];
-  }
-  return column;
-}
 
-// One of the parts that threads take: some columns of one matrix.
-struct Part {
-  const Constant* weights = nullptr;
-  bool rows = false;
-  std::span<Column> columns;
-  size_t begin = 0;
+  void take(const float* weights, size_t count) {
+    for (size_t lane = 0; lane < count; ++lane) {
+      largest[lane] = std::max(largest[lane], std::bit_cast<int32_t>(weights[lane]) & 0x7fffffff);
+      squares[lane] += weights[lane] * weights[lane];
+    }
+  }
 };
 
-void find_columns(const Part& part) {
-  const std::span<const float> w = part.weights->as<float>();
-  const auto height = static_cast<size_t>(part.weights->shape[0]), width = static_cast<size_t>(part.weights->shape[1]);
-  if (part.rows) {
-    for (size_t c = 0; c < part.columns.size(); ++c)
-      part.columns[c] = column_of(w.subspan((part.begin + c) * width, width));
+// Columns `begin` to `begin` + `count` of one matrix.
+void find_columns(const Constant& weights, bool rows, size_t begin, size_t count, Columns* out) {
+  const std::span<const float> w = weights.as<float>();
+  const auto height = static_cast<size_t>(weights.shape[0]), width = static_cast<size_t>(weights.shape[1]);
+  if (!rows) {
+    Lanes<kColumns> lanes;
+    for (size_t d = 0; d < height; ++d) lanes.take(w.data() + d * width + begin, count);
+    std::copy_n(lanes.largest.begin(), count, out->largest.begin() + static_cast<std::ptrdiff_t>(begin));
+    std::copy_n(lanes.squares.begin(), count, out->squares.begin() + static_cast<std::ptrdiff_t>(begin));
     return;
   }
-  for (size_t d = 0; d < height; ++d) {
-    const float* const row = w.data() + d * width + part.begin;
-    for (size_t c = 0; c < part.columns.size(); ++c) {
-      Column& column = part.columns[c];
-      column.largest = std::max(column.largest, std::bit_cast<int32_t>(row[c]) & 0x7fffffff);
-      column.squares += row[c] * row[c];
-    }
+  constexpr size_t kLanes = 16;
+  for (size_t c = begin; c < begin + count; ++c) {
+    const std::span<const float> column = w.subspan(c * width, width);
+    Lanes<kLanes> lanes;
+    size_t i = 0;
+    for (; i + kLanes <= column.size(); i += kLanes) lanes.take(column.data() + i, kLanes);
+    lanes.take(column.data() + i, column.size() - i);
+    out->largest[c] = *std::max_element(lanes.largest.begin(), lanes.largest.end());
+    out->squares[c] = std::accumulate(lanes.squares.begin(), lanes.squares.end(), 0.0f);
   }
 }
 
 std::vector<WeightBound> bounds_of(std::span<const WeightBounds::Wanted> wanted) {
-  constexpr size_t kColumns = 256;  // of a part
-  std::vector<std::vector<Column>> columns;
+  struct Part {
+    size_t matrix = 0, begin = 0;
+  };
+  std::vector<Columns> columns;
   std::vector<Part> parts;
   for (const WeightBounds::Wanted& one : wanted) {
-    auto& all = columns.emplace_back(static_cast<size_t>(one.weights->shape[one.rows ? 0 : 1]));
-    for (size_t begin = 0; begin < all.size(); begin += kColumns)
-      parts.push_back(
-          {one.weights.get(), one.rows, std::span(all).subspan(begin, std::min(kColumns, all.size() - begin)), begin});
+    const auto count = static_cast<size_t>(one.weights->shape[one.rows ? 0 : 1]);
+    for (size_t begin = 0; begin < count; begin += kColumns) parts.push_back({columns.size(), begin});
+    columns.push_back({std::vector<int32_t>(count), std::vector<float>(count)});
   }
-  run_parallel(parts.size(), [&](size_t i) { find_columns(parts[i]); });
+  run_parallel(parts.size(), [&](size_t i) {
+    const auto [matrix, begin] = parts[i];
+    Columns& of = columns[matrix];
+    find_columns(*wanted[matrix].weights, wanted[matrix].rows, begin, std::min(kColumns, of.largest.size() - begin),
+                 &of);
+  });
   std::vector<WeightBound> bounds;
-  for (const auto& all : columns) bounds.push_back(joined(all));
+  for (const Columns& of : columns) bounds.push_back(joined(of));
   return bounds;
 }
 
