@@ -71,13 +71,23 @@ class Attention : public DeviceTest {
     const Shape out{problem.batch, problem.queries, row};
     tensors.y = *program.add_tensor(type, out, DeviceLayout::kPlain, StorageKind::kOutput, 0);
     program.outputs = {tensors.y};
+    if (type == DataType::kFloat && row % 8 == 0) {
+      params.sections = 3;
+      params.parts_factor = 0x1p10F;
+      const Shape parts{int64_t{problem.batch} * problem.queries, params.sections * row};
+      tensors.y_parts = *program.add_tensor(DataType::kFloat16, parts, DeviceLayout::kPlain, StorageKind::kOutput, 1);
+      program.outputs.push_back(tensors.y_parts);
+    }
     auto op = std::make_unique<AttentionOp>("test", type, params, tensors);
     AttentionOp& attention = *op;
     program.add_op(std::move(op));
     ASSERT_TRUE(program.finish().ok());
-    const std::vector<std::byte> poison(program.tensor(tensors.y).size_bytes(), std::byte{0xff});
-    blocks.push_back(upload(*context, poison.data(), poison.size()));
-    const std::vector<CUdeviceptr> outputs = {blocks.back()->address()};
+    std::vector<CUdeviceptr> outputs;
+    for (TensorId id : program.outputs) {
+      const std::vector<std::byte> poison(program.tensor(id).size_bytes(), std::byte{0xff});
+      blocks.push_back(upload(*context, poison.data(), poison.size()));
+      outputs.push_back(blocks.back()->address());
+    }
     const Addresses addresses{.program = &program, .inputs = inputs, .outputs = outputs};
     const Status prepared = attention.prepare({.device = device_.get(),
                                                .stream = context->stream(),
@@ -87,8 +97,13 @@ class Attention : public DeviceTest {
     ASSERT_TRUE(prepared.ok()) << prepared.to_string();
     ASSERT_TRUE(attention.queue({.device = device_.get(), .stream = context->stream(), .addresses = addresses}).ok());
     ASSERT_EQ(device_->driver().StreamSynchronize(context->stream()), CUDA_SUCCESS);
-    const std::vector<std::byte> bytes = download(outputs[0], poison.size());
-    const std::vector<float> got = floats_of({.type = type, .data = bytes.data(), .size_bytes = bytes.size()});
+    const auto result = [&](size_t index) {
+      const DeviceTensor& tensor = program.tensor(program.outputs[index]);
+      const std::vector<std::byte> bytes = download(outputs[index], tensor.size_bytes());
+      return floats_of({.type = tensor.type, .data = bytes.data(), .size_bytes = bytes.size()});
+    };
+    const std::vector<float> got = result(0);
+    if (tensors.y_parts != kNoTensor) check_parts(got, result(1), row);
 
     const auto at = [&](int64_t rows, int64_t n, int64_t r, int h) {
       return static_cast<size_t>((n * rows + r) * row + static_cast<int64_t>(h) * problem.head_size);
@@ -120,6 +135,18 @@ class Attention : public DeviceTest {
                 << q;
           }
         }
+  }
+
+  // Rows of y times 2^10 as halves: what is left of them, and them twice.
+  static void check_parts(const std::vector<float>& y, const std::vector<float>& parts, int64_t row) {
+    const auto width = static_cast<size_t>(row);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t low = i / width * 3 * width + i % width;
+      const float scaled = y[i] * 0x1p10F, high = parts[low + 2 * width];
+      ASSERT_LE(std::fabs(high - scaled), std::ldexp(std::fabs(scaled), -11)) << i;
+      ASSERT_EQ(parts[low + width], high) << i;
+      ASSERT_LE(std::fabs(parts[low] + high - scaled), std::ldexp(std::fabs(scaled), -21) + 0x1p-25F) << i;
+    }
   }
 
   void check_all_types(const Problem& problem) {
