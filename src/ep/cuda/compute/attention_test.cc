@@ -143,7 +143,7 @@ class Attention : public DeviceTest {
     for (size_t i = 0; i < y.size(); ++i) {
       const size_t low = i / width * 3 * width + i % width;
       const float scaled = y[i] * 0x1p10F, high = parts[low + 2 * width];
-      ASSERT_LE(std::fabs(high - scaled), std::ldexp(std::fabs(scaled), -11)) << i;
+      ASSERT_LE(std::fabs(high - scaled), std::ldexp(std::fabs(scaled), -11) + 0x1p-25F) << i;
       ASSERT_EQ(parts[low + width], high) << i;
       ASSERT_LE(std::fabs(parts[low] + high - scaled), std::ldexp(std::fabs(scaled), -21) + 0x1p-25F) << i;
     }
