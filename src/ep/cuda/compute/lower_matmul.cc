@@ -233,7 +233,7 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   if (depth != 0) {
     TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
   }
-  if (params.pixels == 0 || columns == 0) return Status();
+  if (params.pixels == 0 || columns == 0) return depth != 0 ? Status() : to.make(node.outputs[0]).status();
   if (depth == 0) {
     TENON_TRY_ASSIGN(const TensorId zeros, to.program().add_tensor(type, to.value(node.outputs[0]).shape()));
     TENON_TRY(fill_zeros(to, node, zeros));
@@ -306,7 +306,7 @@ Status lower_batch(Lowering& to, const Node& node, const Product& product) {
   } else {
     TENON_TRY_ASSIGN(out, to.program().add_tensor(problem.type, y));
   }
-  if (y.element_count() == 0) return Status();
+  if (y.element_count() == 0) return plain_epilogue ? Status() : to.make(node.outputs[0]).status();
   if (problem.depth == 0) {
     TENON_TRY(fill_zeros(to, node, out));
   } else {
