@@ -37,7 +37,7 @@ PARTS = [
     (r"Recurrent\.HiddenSizes", 6, 4),
     (r"Recurrent\.(EveryCell|SequencesEnd)", 4, 2),
     (r"Heads/Attention", 3, 2),
-    (r"HalvesProducts\.AreRight", 4, 2),
+    (r"HalvesProducts\.AreRight", 2, 2),
     (r"ConvChoices\.(Products|Convolutions)Agree", 3, 4),
     (r"FaultWalk\.Making", 3, 4),
     (r"Attention\.MasksOfEvery", 3, 2),

@@ -219,6 +219,7 @@ TEST_F(HalvesProducts, AreRight) {
   for (bool gelu_is_output : {false, true})
     for (float factor : {1.0F, 1e-3F, 30.0F})  // of the weights
       for (bool tf32 : {true, false}) {
+        if (!case_is_in_part() || (small_sizes() && factor != 1.0F)) continue;
         Block block;
         block.gelu_is_output = gelu_is_output;
         for (float& weight : block.w1) weight *= factor;
