@@ -697,6 +697,12 @@ def tiled(m):
     for width, stride in ((41, 1), (83, 2)):
         m.one("ConvInteger", {"x": m.array([2, 32, 110 * stride, width], U8, 0, 255)}, I32, constants={
             "w": m.array([32, 1, 3, 3], I8), "z": np.asarray(128, U8), "q": np.asarray(2, I8)}, group=32, pads=[1] * 4, strides=[stride] * 2)
+    # Large updates that cancel leave what is small, which float32 keeps in any order.
+    large = np.where(np.arange(80)[:, None] % 2 == 0, 65536, -65536) + np.zeros([80, 4])
+    small = m.random.integers(-8, 9, [80, 4]) / 8
+    m.add("scatter_cancels", [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0, reduction="add")],
+          {"x": np.ones([6, 4], F32), "i": np.concatenate([np.zeros([80, 4]), np.arange(320).reshape(80, 4) % 6]).astype(I64),
+           "u": np.concatenate([large, small]).astype(F32)}, {"y": F32})
 
 
 def make():
