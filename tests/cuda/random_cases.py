@@ -597,6 +597,10 @@ def reviewed(m):
                   [helper.make_node("Add", ["c", "x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])])
         m.add("Conv_3d_residual", nodes, {"x": m.array([1, 3, 4, 5, 6], F32)}, {"y": F32}, {"w": m.array([3, 3, 3, 3, 3], F32)})
     m.one("MatMulInteger", {"a": m.array([3, 2, 4], U8, 0, 99), "b": m.array([3, 4, 5], I8, -60, 60)}, I32, opset=10)
+    for c in ([5, 0], [0]):
+        m.one("Gemm", {"a": m.array([2, 5], F32), "b": m.array([0, 2], F32), "c": m.array(c, F32)}, transA=1, transB=1, beta=1.5)
+    m.add("product_of_nothing", [helper.make_node("MatMul", ["a", "b"], ["p"]), helper.make_node("Relu", ["p"], ["y"])],
+          {"a": m.array([0, 3, 4], F32), "b": m.array([0, 4, 5], F32)}, {"y": F32}, dynamic=True)
     # What no size changes is refused though ranks are unknown, and what is served is taken.
     for reduction in ("none", "max"):
         m.one("ScatterElements", {"x": m.array([3, 4], BOOL), "i": np.zeros([1, 4], I64), "u": m.array([1, 4], BOOL)}, axis=0, reduction=reduction,
