@@ -77,7 +77,7 @@ def test_a_full_device_is_an_error_and_passes(device, model, expected):
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16384])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 16384])], [weights])
     large = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
-    with pytest.raises(Exception, match="OUT_OF_MEMORY.*bytes are free|no memory for a tensor"):
+    with pytest.raises(Exception, match="OUT_OF_MEMORY|no memory for a tensor"):
         make_session(large, device).run(None, {"x": numpy.ones((1, 16384), numpy.float32)})
     close(running.run(None, {"x": x})[0], expected(x))  # others go on
     taken.clear()
