@@ -517,7 +517,6 @@ Status requantize(Lowering& to, const Node& node, TensorId sums, std::array<Valu
     arguments.push_back(argument);
     sum = "($0 + $5)";
   }
-  TENON_TRY_ASSIGN(const std::string limits, quantize_expression(type, false));
   const char* lowest = type == DataType::kUint8 ? "0.0f" : "-128.0f";
   const char* highest = type == DataType::kUint8 ? "255.0f" : "127.0f";
   TENON_UNSUPPORTED_IF(!is_byte(type), "{} makes {}.", to.label(node), data_type_name(type));
