@@ -45,7 +45,7 @@ int32_t split_shift(float largest);
 
 // The weights [columns][depth] as halves [columns][sections][depth], and behind them the exponent of each column.
 void split_weights(std::span<const float> w, const SplitProblem& problem, std::byte* out);
-// All of them times 2^shift, without exponents.
+// All of them times 2^shift, which makes finite numbers below 2^15; without exponents.
 void split_weights(std::span<const float> w, const SplitProblem& problem, int32_t shift, std::byte* out);
 
 class SplitProduct {

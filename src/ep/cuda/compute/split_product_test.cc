@@ -96,6 +96,21 @@ TEST(ChooseSplit, SmallOnesAndOtherTypesAreNotSplit) {
   EXPECT_EQ(choose_split(DataType::kFloat, true, 1024, params).sections, 0);
 }
 
+// A row whose largest number has the exponent that the shift is for is split alike by both.
+TEST(SplitWeights, OneShiftForAllRowsIsTheirsWhereTheyHaveOneSize) {
+  constexpr int32_t kDepth = 77, kColumns = 5;
+  std::vector<float> w = random_floats(size_t{kDepth} * kColumns, 9);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = std::ldexp(w[i], -static_cast<int>(i % 41));
+  for (size_t column = 0; column < kColumns; ++column) w[column * kDepth + column] = -0.75F;
+  for (int32_t sections : {2, 3}) {
+    const SplitProblem problem{.rows = 1, .columns = kColumns, .depth = kDepth, .sections = sections};
+    std::vector<std::byte> alone(problem.parts_bytes() + kColumns * sizeof(int32_t)), together(problem.parts_bytes());
+    split_weights(w, problem, alone.data());
+    split_weights(w, problem, split_shift(0.75F), together.data());
+    EXPECT_EQ(std::memcmp(alone.data(), together.data(), together.size()), 0);
+  }
+}
+
 class SplitProducts : public DeviceTest {
  protected:
   // y = x * w on the device; `choice` is how.
