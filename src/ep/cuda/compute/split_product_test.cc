@@ -98,7 +98,7 @@ TEST(ChooseSplit, SmallOnesAndOtherTypesAreNotSplit) {
 
 // A row whose largest number has the exponent that the shift is for is split alike by both.
 TEST(SplitWeights, OneShiftForAllRowsIsTheirsWhereTheyHaveOneSize) {
-  constexpr int32_t kDepth = 77, kColumns = 5;
+  constexpr int32_t kDepth = 80, kColumns = 5;
   std::vector<float> w = random_floats(size_t{kDepth} * kColumns, 9);
   for (size_t i = 0; i < w.size(); ++i) w[i] = std::ldexp(w[i], -static_cast<int>(i % 41));
   for (size_t column = 0; column < kColumns; ++column) w[column * kDepth + column] = -0.75F;
