@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ struct Addresses {
     return id == kNoTensor ? nullptr : reinterpret_cast<T*>(of(id));
   }
 };
+
+// Those of several tensors that there are.
+inline std::vector<TensorId> present(std::initializer_list<TensorId> ids) {
+  std::vector<TensorId> result;
+  for (TensorId id : ids)
+    if (id != kNoTensor) result.push_back(id);
+  return result;
+}
 
 struct QueueContext {
   const CudaDevice* device = nullptr;

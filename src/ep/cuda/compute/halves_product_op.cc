@@ -10,13 +10,6 @@ namespace tenon::cuda {
 
 namespace {
 
-std::vector<TensorId> present(std::initializer_list<TensorId> ids) {
-  std::vector<TensorId> result;
-  for (TensorId id : ids)
-    if (id != kNoTensor) result.push_back(id);
-  return result;
-}
-
 size_t product_bytes(const SplitProblem& problem) {
   return static_cast<size_t>(problem.rows) * static_cast<size_t>(problem.columns) * sizeof(float);
 }

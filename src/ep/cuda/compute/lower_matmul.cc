@@ -114,8 +114,8 @@ HalvesProduct halves_product(Lowering& to, const Product& product) {
                        .columns = static_cast<int32_t>(columns),
                        .depth = static_cast<int32_t>(depth),
                        .sections = to.options().tf32 ? 2 : 3};
-  // No sum is so deep that it has to be rounded in parts.
   constexpr size_t kMostBytes = size_t{96} << 20;
+  // Nor is a sum so deep that it has to be rounded in parts.
   if (rows <= kRowsThatCostNothing || !is_worth_halves(depth, columns) || !problem.fits() ||
       problem.further_parts() != 0 || problem.scratch_bytes() > kMostBytes)
     return result;

@@ -23,13 +23,6 @@ constexpr size_t kWithoutAsking = 48 * 1024, kStaticBytes = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-std::vector<TensorId> present(std::initializer_list<TensorId> ids) {
-  std::vector<TensorId> result;
-  for (TensorId id : ids)
-    if (id != kNoTensor) result.push_back(id);
-  return result;
-}
-
 std::string_view cell_name(int32_t cell) { return cell == kCellLstm ? "lstm" : cell == kCellGru ? "gru" : "rnn"; }
 
 int32_t sequences_a_block(const RecurrentParams& params) { return params.batch > 1 ? 4 : 1; }

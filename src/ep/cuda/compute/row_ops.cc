@@ -13,13 +13,6 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 
-std::vector<TensorId> present(std::initializer_list<TensorId> ids) {
-  std::vector<TensorId> result;
-  for (TensorId id : ids)
-    if (id != kNoTensor) result.push_back(id);
-  return result;
-}
-
 template <typename Params>
 Status queue_params(const QueueContext& context, CUfunction function, const LaunchShape& shape, Params params) {
   void* pointers[] = {&params};

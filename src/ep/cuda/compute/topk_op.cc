@@ -18,18 +18,11 @@ std::string_view kernel_name(DataType type) {
   return kernel_type(type);
 }
 
-std::vector<TensorId> present(TensorId a, TensorId b) {
-  std::vector<TensorId> ids;
-  for (TensorId id : {a, b})
-    if (id != kNoTensor) ids.push_back(id);
-  return ids;
-}
-
 }  // namespace
 
 TopKOp::TopKOp(std::string label, DataType type, const TopKParams& params, int64_t rows, TensorId x, TensorId y,
                TensorId indices)
-    : DeviceOp(std::move(label), {x}, present(y, indices)),
+    : DeviceOp(std::move(label), {x}, present({y, indices})),
       type_(type),
       params_(params),
       rows_(rows),
