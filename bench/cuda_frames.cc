@@ -115,11 +115,6 @@ class Frames {
     return imported_->signal(*stream_, signal);
   }
   Status session(uint64_t wait, uint64_t signal) {
-    const char* inputs[] = {"x"};
-    const char* outputs[] = {"y"};
-    const OrtValue* in[] = {tensor_.get()};
-    OrtValue* out[] = {result_.get()};
-    const OrtApi& api = host_.api();
     int64_t since = monotonic_ns();
     const auto lap = [&] {
       const int64_t now = monotonic_ns();
@@ -128,7 +123,7 @@ class Frames {
     TENON_TRY(
         answer(host_.interop().WaitSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), wait)));
     calls_.wait_ns.push_back(lap());
-    TENON_TRY(answer(api.Run(session_.get(), run_options_.get(), inputs, in, 1, outputs, 1, out)));
+    TENON_TRY(host_.run(session_.get(), tensor_.get(), result_.get(), run_options_.get()));
     calls_.run_ns.push_back(lap());
     TENON_TRY(
         answer(host_.interop().SignalSemaphore(importer_.get(), semaphore_handle_.get(), sync_stream_.get(), signal)));
@@ -140,14 +135,10 @@ class Frames {
     char waits[64], signals[64];
     std::snprintf(waits, sizeof(waits), "%#zx:%llu", size_t{handle}, static_cast<unsigned long long>(wait));
     std::snprintf(signals, sizeof(signals), "%#zx:%llu", size_t{handle}, static_cast<unsigned long long>(signal));
-    const char* inputs[] = {"x"};
-    const char* outputs[] = {"y"};
-    const OrtValue* in[] = {tensor_.get()};
-    OrtValue* out[] = {result_.get()};
     const OrtApi& api = host_.api();
     TENON_TRY(answer(api.AddRunConfigEntry(fence_options_.get(), TENON_RUN_WAITS, waits)));
     TENON_TRY(answer(api.AddRunConfigEntry(fence_options_.get(), TENON_RUN_SIGNALS, signals)));
-    return answer(api.Run(session_.get(), fence_options_.get(), inputs, in, 1, outputs, 1, out));
+    return host_.run(session_.get(), tensor_.get(), result_.get(), fence_options_.get());
   }
   bool can_fold() const { return host_.is_tenon(); }
   // The whole way over the host, on the calling thread.
@@ -223,28 +214,13 @@ class Frames {
   Status open_tensor(const VulkanBuffer& buffer, int64_t count, Owned<OrtExternalMemoryHandle>* handle,
                      Owned<OrtValue>* tensor) {
     TenonExternalMemoryInfo info = {};
-    info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
     info.kind = ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD;
     info.dedicated = 1;
     OwnedHandle fd = vulkan_.export_fd(buffer);
     info.handle.fd = fd.fd();
-    OrtExternalMemoryDescriptor memory = {};
-    memory.version = host_.version();
-    std::memcpy(&memory.handle_type, &kDescribed, sizeof(kDescribed));
-    memory.native_handle = &info;
-    memory.size_bytes = size_bytes_;
-    OrtExternalMemoryHandle* memory_handle = nullptr;
-    TENON_TRY(answer(host_.interop().ImportMemory(importer_.get(), &memory, &memory_handle)));
-    *handle = host_.own(memory_handle, host_.interop().ReleaseExternalMemoryHandle);
+    TENON_TRY_ASSIGN(*handle, host_.import_described(importer_.get(), info, size_bytes_));
     (void)fd.release_fd();
-    OrtExternalTensorDescriptor descriptor = {};
-    descriptor.version = host_.version();
-    descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-    descriptor.shape = &count;
-    descriptor.rank = 1;
-    OrtValue* value = nullptr;
-    TENON_TRY(answer(host_.interop().CreateTensorFromMemory(importer_.get(), memory_handle, &descriptor, &value)));
-    *tensor = host_.own(value, host_.api().ReleaseValue);
+    TENON_TRY_ASSIGN(*tensor, host_.tensor_in(importer_.get(), handle->get(), std::span(&count, 1)));
     return Status();
   }
 
@@ -257,13 +233,7 @@ class Frames {
     TENON_TRY(open_tensor(buffer_, count, &memory_handle_, &tensor_));
     TENON_TRY(open_tensor(output_, count, &output_handle_, &result_));
     OwnedHandle timeline = vulkan_.export_fd(semaphore_);
-    OrtExternalSemaphoreDescriptor semaphore = {};
-    semaphore.version = host_.version();
-    semaphore.type = ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD;
-    semaphore.native_handle = reinterpret_cast<void*>(static_cast<intptr_t>(timeline.fd()));
-    OrtExternalSemaphoreHandle* semaphore_handle = nullptr;
-    TENON_TRY(answer(host_.interop().ImportSemaphore(importer_.get(), &semaphore, &semaphore_handle)));
-    semaphore_handle_ = host_.own(semaphore_handle, host_.interop().ReleaseExternalSemaphoreHandle);
+    TENON_TRY_ASSIGN(semaphore_handle_, host_.import_timeline(importer_.get(), timeline.fd()));
     (void)timeline.release_fd();
     for (Owned<OrtRunOptions>* made : {&run_options_, &fence_options_}) {
       OrtRunOptions* options = nullptr;
@@ -293,7 +263,6 @@ class Frames {
     }
   }
 
-  static constexpr uint32_t kDescribed = TENON_EXTERNAL_MEMORY_DESCRIBED;
   VulkanProgram& vulkan_;
   Host& host_;
   const size_t size_bytes_;

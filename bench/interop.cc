@@ -94,31 +94,15 @@ Result<Figures> measure_chain(const Host& host, const std::vector<std::string>& 
   constexpr int64_t kCount = 256;
   const std::vector<int64_t> dims = {1, kCount};
   TENON_TRY_ASSIGN(const auto session, host.create_session(test::chain_model(ops, dims)));
-  OrtMemoryInfo* raw_info = nullptr;
-  TENON_TRY(to_status(host.take(host.api().CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)),
-                      "CreateCpuMemoryInfo"));
-  const auto info = host.own(raw_info, host.api().ReleaseMemoryInfo);
   alignas(64) float src[kCount], dst[kCount] = {};
   for (int64_t i = 0; i < kCount; ++i) src[i] = static_cast<float>(i - 100) / 16;
-  OrtValue* raw[2] = {};
-  float* const data[2] = {src, dst};
-  std::vector<Owned<OrtValue>> values;
-  for (int i = 0; i < 2; ++i) {
-    TENON_TRY(
-        to_status(host.take(host.api().CreateTensorWithDataAsOrtValue(raw_info, data[i], sizeof(src), dims.data(), 2,
-                                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &raw[i])),
-                  "CreateTensorWithDataAsOrtValue"));
-    values.push_back(host.own(raw[i], host.api().ReleaseValue));
-  }
-  const char* input_name = "x";
-  const char* output_name = "y";
-  const OrtValue* input = raw[0];
+  TENON_TRY_ASSIGN(const auto x, host.tensor_over(src, dims));
+  TENON_TRY_ASSIGN(const auto y, host.tensor_over(dst, dims));
   const auto run = [&](int64_t* ns) {
     const int64_t begin = now_ns();
-    const Outcome outcome =
-        host.take(host.api().Run(session.get(), nullptr, &input_name, &input, 1, &output_name, 1, &raw[1]));
+    Status status = host.run(session.get(), x.get(), y.get());
     *ns = now_ns() - begin;
-    return to_status(outcome, "Run");
+    return status;
   };
   int64_t ns = 0;
   TENON_TRY(run(&ns));

@@ -167,6 +167,65 @@ Result<Owned<OrtSession>> Host::create_session(const std::vector<std::byte>& mod
   return own(session, api_->ReleaseSession);
 }
 
+Status Host::run(OrtSession* session, const OrtValue* x, OrtValue* y, const OrtRunOptions* options) const {
+  const char* const input = "x";
+  const char* const output = "y";
+  OrtValue* result = y;
+  TENON_TRY(to_status(take(api_->Run(session, options, &input, &x, 1, &output, 1, &result)), "Run"));
+  if (result != y) return device_error("Run replaces the output that was bound (S1.8).");
+  return Status();
+}
+
+Result<Owned<OrtValue>> Host::run_for_output(OrtSession* session, const OrtValue* x,
+                                             const OrtRunOptions* options) const {
+  const char* const input = "x";
+  const char* const output = "y";
+  OrtValue* y = nullptr;
+  TENON_TRY(to_status(take(api_->Run(session, options, &input, &x, 1, &output, 1, &y)), "Run"));
+  return own(y, api_->ReleaseValue);
+}
+
+Result<Owned<OrtExternalMemoryHandle>> Host::import_described(OrtExternalResourceImporter* importer,
+                                                              TenonExternalMemoryInfo memory, size_t size_bytes,
+                                                              size_t offset_bytes) const {
+  memory.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
+  OrtExternalMemoryDescriptor descriptor = {};
+  descriptor.version = version_;
+  // No value of the enum: ONNX Runtime's kinds are described, ours name themselves.
+  const uint32_t type = memory.kind < TENON_EXTERNAL_HANDLE_FIRST ? TENON_EXTERNAL_MEMORY_DESCRIBED : memory.kind;
+  std::memcpy(&descriptor.handle_type, &type, sizeof(type));
+  descriptor.native_handle = &memory;
+  descriptor.size_bytes = size_bytes;
+  descriptor.offset_bytes = offset_bytes;
+  OrtExternalMemoryHandle* handle = nullptr;
+  TENON_TRY(to_status(take(interop().ImportMemory(importer, &descriptor, &handle)), "ImportMemory"));
+  return own(handle, interop().ReleaseExternalMemoryHandle);
+}
+
+Result<Owned<OrtExternalSemaphoreHandle>> Host::import_timeline(OrtExternalResourceImporter* importer, int fd) const {
+  OrtExternalSemaphoreDescriptor descriptor = {};
+  descriptor.version = version_;
+  descriptor.type = ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD;
+  descriptor.native_handle = reinterpret_cast<void*>(static_cast<intptr_t>(fd));
+  OrtExternalSemaphoreHandle* handle = nullptr;
+  TENON_TRY(to_status(take(interop().ImportSemaphore(importer, &descriptor, &handle)), "ImportSemaphore"));
+  return own(handle, interop().ReleaseExternalSemaphoreHandle);
+}
+
+Result<Owned<OrtValue>> Host::tensor_in(OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory,
+                                        std::span<const int64_t> shape, size_t offset_bytes) const {
+  OrtExternalTensorDescriptor descriptor = {};
+  descriptor.version = version_;
+  descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  descriptor.shape = shape.data();
+  descriptor.rank = shape.size();
+  descriptor.offset_bytes = offset_bytes;
+  OrtValue* value = nullptr;
+  TENON_TRY(to_status(take(interop().CreateTensorFromMemory(importer, memory, &descriptor, &value)),
+                      "CreateTensorFromMemory"));
+  return own(value, api_->ReleaseValue);
+}
+
 Result<Owned<OrtValue>> Host::tensor_over(std::span<float> elements, std::span<const int64_t> shape) const {
   OrtMemoryInfo* raw_info = nullptr;
   TENON_TRY(to_status(take(api_->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &raw_info)),

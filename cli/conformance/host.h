@@ -4,6 +4,7 @@
 // Ownership: a Host owns its library handle, env and plugin registration; Owned<T> releases with the host's function.
 #pragma once
 
+#include <tenon/external_handles.h>
 #include <tenon/onnxruntime_c_api.h>
 
 #include <map>
@@ -79,6 +80,21 @@ class Host {
   // A session of `model` on the device under test.
   Result<Owned<OrtSession>> create_session(const std::vector<std::byte>& model,
                                            const std::map<std::string, std::string>& ep_options = {}) const;
+  // A run of a model with one input "x" and one output "y", bound to these.
+  Status run(OrtSession* session, const OrtValue* x, OrtValue* y, const OrtRunOptions* options = nullptr) const;
+  // The same, with an output that the host makes.
+  Result<Owned<OrtValue>> run_for_output(OrtSession* session, const OrtValue* x,
+                                         const OrtRunOptions* options = nullptr) const;
+
+  // Imports what `memory` describes; its version is set here. An fd is still the caller's where it fails.
+  Result<Owned<OrtExternalMemoryHandle>> import_described(OrtExternalResourceImporter* importer,
+                                                          TenonExternalMemoryInfo memory, size_t size_bytes,
+                                                          size_t offset_bytes = 0) const;
+  // A Vulkan timeline's fd, under the same condition.
+  Result<Owned<OrtExternalSemaphoreHandle>> import_timeline(OrtExternalResourceImporter* importer, int fd) const;
+  // Floats of an import.
+  Result<Owned<OrtValue>> tensor_in(OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory,
+                                    std::span<const int64_t> shape, size_t offset_bytes = 0) const;
   // A tensor of these elements in the host's memory; they have to stay.
   Result<Owned<OrtValue>> tensor_over(std::span<float> elements, std::span<const int64_t> shape) const;
   // Waits on the host for all that was queued on `stream`. kUnsupported for a stream without an implementation.

@@ -107,7 +107,7 @@ class Devices {
     std::vector<float> x = make_input(seed), y(kCount);
     TENON_TRY_ASSIGN(const auto src, on_host(x));
     TENON_TRY_ASSIGN(const auto dst, on_host(y));
-    TENON_TRY(run(device, src.get(), dst.get()));
+    TENON_TRY(host_.run(sessions_[device].get(), src.get(), dst.get()));
     return check(y, seed);
   }
 
@@ -119,7 +119,7 @@ class Devices {
     TENON_TRY_ASSIGN(const auto src, on_device(from));
     TENON_TRY_ASSIGN(const auto dst, on_device(to));
     TENON_TRY(copy(host_x.get(), src.get()));
-    TENON_TRY(run(device, src.get(), dst.get()));
+    TENON_TRY(host_.run(sessions_[device].get(), src.get(), dst.get()));
     TENON_TRY(copy(dst.get(), host_y.get()));
     return check(y, seed);
   }
@@ -131,7 +131,6 @@ class Devices {
     TENON_TRY(answer(host_.interop().CreateExternalResourceImporterForDevice(devices_[device], &raw)));
     *importer = host_.own(raw, host_.interop().ReleaseExternalResourceImporter);
     TenonExternalMemoryInfo info = {};
-    info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
     info.kind = TENON_EXTERNAL_MEMORY_HOST_ALLOCATION;
     info.handle.pointer = memory;
     if (uuid_of != nullptr) {
@@ -142,28 +141,13 @@ class Devices {
         ++text;
       }
     }
-    OrtExternalMemoryDescriptor descriptor = {};
-    descriptor.version = host_.version();
-    const uint32_t described = TENON_EXTERNAL_MEMORY_DESCRIBED;
-    std::memcpy(&descriptor.handle_type, &described, sizeof(described));
-    descriptor.native_handle = &info;
-    descriptor.size_bytes = kBytes;
-    OrtExternalMemoryHandle* handle = nullptr;
-    TENON_TRY(answer(host_.interop().ImportMemory(raw, &descriptor, &handle)));
-    *import = host_.own(handle, host_.interop().ReleaseExternalMemoryHandle);
+    TENON_TRY_ASSIGN(*import, host_.import_described(raw, info, kBytes));
     return Status();
   }
   // In place, through both devices in turn.
   Status run_imported(size_t device, OrtExternalResourceImporter* importer, OrtExternalMemoryHandle* memory) {
-    OrtExternalTensorDescriptor tensor = {};
-    tensor.version = host_.version();
-    tensor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-    tensor.shape = &kCount;
-    tensor.rank = 1;
-    OrtValue* value = nullptr;
-    TENON_TRY(answer(host_.interop().CreateTensorFromMemory(importer, memory, &tensor, &value)));
-    const auto owned = host_.own(value, api().ReleaseValue);
-    return run(device, value, value);
+    TENON_TRY_ASSIGN(const auto value, host_.tensor_in(importer, memory, std::span(&kCount, 1)));
+    return host_.run(sessions_[device].get(), value.get(), value.get());
   }
 
   std::string entry(const OrtEpDevice* device, const char* key) const {
@@ -187,11 +171,6 @@ class Devices {
   }
   Status copy(const OrtValue* src, OrtValue* dst) {
     return answer(api().CopyTensors(host_.env(), &src, &dst, nullptr, 1));
-  }
-  Status run(size_t device, const OrtValue* src, OrtValue* dst) {
-    const char* inputs[] = {"x"};
-    const char* outputs[] = {"y"};
-    return answer(api().Run(sessions_[device].get(), nullptr, inputs, &src, 1, outputs, 1, &dst));
   }
 
   Host& host_;

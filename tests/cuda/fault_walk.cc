@@ -8,59 +8,38 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/format.h"
 #include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
 #include "ep/cuda/fake/fake_control.h"
+#include "zero_session.h"
 
 namespace {
 
 using namespace tenon;  // NOLINT(google-build-using-namespace)
 using conformance::Host;
 using conformance::Owned;
-using conformance::to_status;
 
-constexpr int64_t kCount = 1000;
 constexpr int kOutOfMemory = 2, kInvalidHandle = 400;
-
-// Relu runs on the device, Neg on the CPU, so that there are copies both ways.
-std::vector<std::byte> make_model() { return test::chain_model({"Relu", "Neg", "Relu", "Neg"}, {kCount}); }
 
 class Walk {
  public:
   Walk(Host& host, const cuda::fake::FakeControl& fake) : host_(host), fake_(fake) {}
 
-  Result<Owned<OrtSession>> make_session(bool graph) {
-    return host_.create_session(make_model(), {{"use_ep_level_unified_stream", graph ? "1" : "0"}});
-  }
-
   // Runs from host memory to host memory, and checks what comes.
   Status run(OrtSession* session, float first) {
-    const OrtApi& api = host_.api();
-    std::vector<float> elements(kCount), wanted(kCount, 0.0F);
-    for (int64_t i = 0; i < kCount; ++i) elements[static_cast<size_t>(i)] = first - static_cast<float>(i);
-    TENON_TRY_ASSIGN(const auto x, host_.tensor_over(elements, std::span(&kCount, 1)));
-    const char* inputs[] = {"x"};
-    const char* outputs[] = {"y"};
-    const OrtValue* in[] = {x.get()};
-    OrtValue* raw_y = nullptr;
-    TENON_TRY(answer(api.Run(session, nullptr, inputs, in, 1, outputs, 1, &raw_y)));
-    const auto y = host_.own(raw_y, api.ReleaseValue);
-    void* data = nullptr;
-    TENON_TRY(answer(api.GetTensorMutableData(raw_y, &data)));
-    // Relu(-Relu(x)) is 0 everywhere.
-    for (int64_t i = 0; i < kCount; ++i)
-      if (static_cast<const float*>(data)[i] != 0) return internal_error("Element {} is wrong.", i);
-    return Status();
+    std::vector<float> x(test::kZeroCount);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = first - static_cast<float>(i);
+    return test::run_zero_session(host_, session, x);
   }
 
   // A session and two runs; the first failure.
   Status work(bool unified, Status* again) {
-    TENON_TRY_ASSIGN(const Owned<OrtSession> session, make_session(unified));
+    TENON_TRY_ASSIGN(const Owned<OrtSession> session,
+                     test::make_zero_session(host_, {{"use_ep_level_unified_stream", unified ? "1" : "0"}}));
     Status failure;
     for (int i = 0; i < 2 && failure.ok(); ++i) failure = run(session.get(), 500.0F + static_cast<float>(i));
     char name[128] = {};
@@ -118,7 +97,6 @@ class Walk {
   int complaints() const { return complaints_; }
 
  private:
-  Status answer(OrtStatus* status) { return to_status(host_.take(status), "The C ABI"); }
   bool complain(const std::string& text) {
     std::printf("WRONG: %s\n", text.c_str());
     ++complaints_;

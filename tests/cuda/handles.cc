@@ -72,53 +72,23 @@ class Handles {
     return supported;
   }
 
-  conformance::Outcome import(TenonExternalMemoryInfo info, size_t size_bytes, size_t offset_bytes,
-                              Owned<OrtExternalMemoryHandle>* out) const {
-    info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
-    OrtExternalMemoryDescriptor descriptor{};
-    descriptor.version = host_.version();
-    std::memcpy(&descriptor.handle_type, &info.kind, sizeof(info.kind));
-    descriptor.native_handle = &info;
-    descriptor.size_bytes = size_bytes;
-    descriptor.offset_bytes = offset_bytes;
-    OrtExternalMemoryHandle* handle = nullptr;
-    auto outcome = host_.take(host_.interop().ImportMemory(importer_.get(), &descriptor, &handle));
-    *out = host_.own(handle, host_.interop().ReleaseExternalMemoryHandle);
-    return outcome;
+  Result<Owned<OrtExternalMemoryHandle>> import(const TenonExternalMemoryInfo& info, size_t size_bytes,
+                                                size_t offset_bytes) const {
+    return host_.import_described(importer_.get(), info, size_bytes, offset_bytes);
   }
 
   // Relu from the import's x to its y, where they lie.
   Status infer(const TenonExternalMemoryInfo& info) const {
-    Owned<OrtExternalMemoryHandle> memory;
-    TENON_TRY(to_status(import(info, kImported, kOffset, &memory), "ImportMemory"));
-    TENON_TRY_ASSIGN(const auto x, tensor_at(memory.get(), 0));
-    TENON_TRY_ASSIGN(const auto y, tensor_at(memory.get(), kBytes));
-    const char* const input = "x";
-    const char* const output = "y";
-    const OrtValue* inputs[] = {x.get()};
-    OrtValue* outputs[] = {y.get()};
-    return to_status(host_.take(host_.api().Run(session_.get(), nullptr, &input, inputs, 1, &output, 1, outputs)),
-                     "Run");
+    TENON_TRY_ASSIGN(const auto memory, import(info, kImported, kOffset));
+    const int64_t shape[] = {kCount};
+    TENON_TRY_ASSIGN(const auto x, host_.tensor_in(importer_.get(), memory.get(), shape));
+    TENON_TRY_ASSIGN(const auto y, host_.tensor_in(importer_.get(), memory.get(), shape, kBytes));
+    return host_.run(session_.get(), x.get(), y.get());
   }
 
  private:
   Handles(Host& host, Owned<OrtExternalResourceImporter> importer, Owned<OrtSession> session)
       : host_(host), importer_(std::move(importer)), session_(std::move(session)) {}
-
-  Result<Owned<OrtValue>> tensor_at(OrtExternalMemoryHandle* memory, size_t offset_bytes) const {
-    const int64_t shape[] = {kCount};
-    OrtExternalTensorDescriptor descriptor{};
-    descriptor.version = host_.version();
-    descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-    descriptor.shape = shape;
-    descriptor.rank = 1;
-    descriptor.offset_bytes = offset_bytes;
-    OrtValue* value = nullptr;
-    TENON_TRY(
-        to_status(host_.take(host_.interop().CreateTensorFromMemory(importer_.get(), memory, &descriptor, &value)),
-                  "CreateTensorFromMemory"));
-    return host_.own(value, host_.api().ReleaseValue);
-  }
 
   Host& host_;
   Owned<OrtExternalResourceImporter> importer_;
@@ -132,10 +102,9 @@ Status check_fd(const Handles& handles, uint32_t kind, int fd, size_t object_byt
   TenonExternalMemoryInfo info{};
   info.kind = kind;
   info.handle.fd = fd;
-  Owned<OrtExternalMemoryHandle> none;
-  const auto refused = handles.import(info, object_bytes, kOffset, &none);
-  expect(refused.code == ORT_INVALID_ARGUMENT && is_open(fd),
-         format("{}: more than the object has is refused, and the fd stays open: {}", name, refused.text()));
+  const Status refused = handles.import(info, object_bytes, kOffset).status();
+  expect(refused.code() == StatusCode::kInvalidArgument && is_open(fd),
+         format("{}: more than the object has is refused, and the fd stays open: {}", name, refused.to_string()));
   TENON_TRY(handles.infer(info));
   expect(!is_open(fd), format("{}: the import has closed the fd", name));
   return Status();
@@ -223,9 +192,9 @@ Status test_ipc(const Handles& handles) {
   }
   Status inferred = got == sizeof(info.handle.ipc) ? Status() : internal_error("The other process sends no handle.");
   if (inferred.ok()) {
-    Owned<OrtExternalMemoryHandle> none;
-    const auto refused = handles.import(info, size_t{1} << 40, 0, &none);
-    expect(refused.code == ORT_INVALID_ARGUMENT, "CUDA_IPC: more than the allocation is refused: " + refused.text());
+    const Status refused = handles.import(info, size_t{1} << 40, 0).status();
+    expect(refused.code() == StatusCode::kInvalidArgument,
+           "CUDA_IPC: more than the allocation is refused: " + refused.to_string());
     // The handle stays the caller's: it serves again.
     for (int i = 0; i < 2 && inferred.ok(); ++i) inferred = handles.infer(info);
   }

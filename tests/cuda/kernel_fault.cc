@@ -95,7 +95,7 @@ class Fault {
           api().EpDevice_MemoryInfo(host_.device(), OrtDeviceMemoryType_DEFAULT),
           reinterpret_cast<void*>(intptr_t{256}), kBytes, &kCount, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &raw)));
       const auto nobodys = host_.own(raw, api().ReleaseValue);
-      return run(faulty_.get(), raw, block_.get());
+      return host_.run(faulty_.get(), raw, block_.get());
     });
   }
 
@@ -104,7 +104,7 @@ class Fault {
     expect("a run of another session", Wanted::kLost, [&] { return run_from_host(other_.get()); });
     expect("a run on the CPU", Wanted::kOk, [&] { return run_from_host(on_cpu_.get()); });
     expect("a run on memory of the device", Wanted::kLost,
-           [&] { return run(other_.get(), block_.get(), block_.get()); });
+           [&] { return host_.run(other_.get(), block_.get(), block_.get()); });
     expect("a new session", Wanted::kLost, [&]() -> Status {
       TENON_TRY_ASSIGN(const auto session, host_.create_session(model()));
       return run_from_host(session.get());
@@ -120,15 +120,8 @@ class Fault {
     expect("waiting for a stream from before", Wanted::kAnything, [&] { return host_.wait_for(stream_.get()); });
     expect("an import of host memory", Wanted::kAnything, [&] { return import_host_memory().status(); });
     expect("a tensor of an import from before", Wanted::kAnything, [&]() -> Status {
-      OrtExternalTensorDescriptor tensor = {};
-      tensor.version = host_.version();
-      tensor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-      tensor.shape = &kCount;
-      tensor.rank = 1;
-      OrtValue* value = nullptr;
-      TENON_TRY(answer(host_.interop().CreateTensorFromMemory(importer_.get(), import_.get(), &tensor, &value)));
-      const auto owned = host_.own(value, api().ReleaseValue);
-      const Status ran = run(other_.get(), value, value);
+      TENON_TRY_ASSIGN(const auto value, host_.tensor_in(importer_.get(), import_.get(), std::span(&kCount, 1)));
+      const Status ran = host_.run(other_.get(), value.get(), value.get());
       return ran.ok() ? internal_error("It runs.") : Status();
     });
     expect("another importer", Wanted::kAnything, [&] { return host_.create_importer().status(); });
@@ -178,29 +171,15 @@ class Fault {
   Result<Owned<OrtExternalMemoryHandle>> import_host_memory() {
     static void* const pages = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     TenonExternalMemoryInfo info = {};
-    info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
     info.kind = TENON_EXTERNAL_MEMORY_HOST_ALLOCATION;
     info.handle.pointer = pages;
-    OrtExternalMemoryDescriptor descriptor = {};
-    descriptor.version = host_.version();
-    const uint32_t described = TENON_EXTERNAL_MEMORY_DESCRIBED;
-    std::memcpy(&descriptor.handle_type, &described, sizeof(described));
-    descriptor.native_handle = &info;
-    descriptor.size_bytes = kBytes;
-    OrtExternalMemoryHandle* handle = nullptr;
-    TENON_TRY(answer(host_.interop().ImportMemory(importer_.get(), &descriptor, &handle)));
-    return host_.own(handle, host_.interop().ReleaseExternalMemoryHandle);
-  }
-  Status run(OrtSession* session, const OrtValue* src, OrtValue* dst) {
-    const char* inputs[] = {"x"};
-    const char* outputs[] = {"y"};
-    return answer(api().Run(session, nullptr, inputs, &src, 1, outputs, 1, &dst));
+    return host_.import_described(importer_.get(), info, kBytes);
   }
   Status run_from_host(OrtSession* session) {
     std::vector<float> x(kCount, 0.0F), y(kCount, 0.0F);
     TENON_TRY_ASSIGN(const auto src, on_host(x));
     TENON_TRY_ASSIGN(const auto dst, on_host(y));
-    TENON_TRY(run(session, src.get(), dst.get()));
+    TENON_TRY(host_.run(session, src.get(), dst.get()));
     for (float element : y)
       if (element != 1.0F) return internal_error("An element is {}.", element);
     return Status();

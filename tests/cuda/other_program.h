@@ -6,6 +6,7 @@
 #include <tenon/external_memory.h>
 
 #include <memory>
+#include <utility>
 
 #include "base/status.h"
 
@@ -23,10 +24,10 @@ class OtherProgram {
   void kill();
 
  private:
-  OtherProgram(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
+  OtherProgram(pid_t pid, OwnedHandle socket) : pid_(pid), socket_(std::move(socket)) {}
 
   pid_t pid_;
-  const int socket_;
+  const OwnedHandle socket_;
   OwnedHandle timeline_;
 };
 

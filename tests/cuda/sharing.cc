@@ -35,22 +35,6 @@ void expect(bool good, const std::string& what) {
 int deleted = 0;
 
 // 2 x kCount floats of the "other library" on the device.
-Result<Owned<OrtValue>> tensor_at(Host& host, OrtExternalResourceImporter* importer, OrtExternalMemoryHandle* memory,
-                                  size_t offset_bytes) {
-  const int64_t shape[] = {1, kCount};
-  OrtExternalTensorDescriptor descriptor{};
-  descriptor.version = host.version();
-  descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-  descriptor.shape = shape;
-  descriptor.rank = 2;
-  descriptor.offset_bytes = offset_bytes;
-  OrtValue* value = nullptr;
-  TENON_TRY(
-      conformance::to_status(host.take(host.interop().CreateTensorFromMemory(importer, memory, &descriptor, &value)),
-                             "CreateTensorFromMemory"));
-  return host.own(value, host.api().ReleaseValue);
-}
-
 Status test_dlpack(Host& host, const cuda::CudaDriver& driver) {
   TENON_TRY_ASSIGN(const auto device, cuda::CudaDevice::open(driver, 0));
   TENON_TRY_ASSIGN(const cuda::ContextScope scope, cuda::ContextScope::enter(*device));
@@ -71,34 +55,22 @@ Status test_dlpack(Host& host, const cuda::CudaDriver& driver) {
   managed.dl_tensor.shape = &count;
   managed.deleter = [](DLManagedTensor*) { ++deleted; };
   TenonExternalMemoryInfo info{};
-  info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
   info.kind = TENON_EXTERNAL_MEMORY_DLPACK;
   info.handle.dlpack = &managed;
-  OrtExternalMemoryDescriptor descriptor{};
-  descriptor.version = host.version();
-  std::memcpy(&descriptor.handle_type, &info.kind, sizeof(info.kind));
-  descriptor.native_handle = &info;
-  descriptor.size_bytes = 2 * kBytes;
   {
     TENON_TRY_ASSIGN(const auto importer, host.create_importer());
-    OrtExternalMemoryHandle* raw = nullptr;
     managed.dl_tensor.device.device_id = 77;
-    const auto refused = host.take(host.interop().ImportMemory(importer.get(), &descriptor, &raw));
-    expect(refused.code == ORT_NOT_IMPLEMENTED && refused.message.find("77") != std::string::npos && deleted == 0,
-           "another device's tensor is refused: " + refused.message);
+    const Status refused = host.import_described(importer.get(), info, 2 * kBytes).status();
+    expect(
+        refused.code() == StatusCode::kUnsupported && refused.message().find("77") != std::string::npos && deleted == 0,
+        "another device's tensor is refused: " + refused.message());
     managed.dl_tensor.device.device_id = 0;
-    TENON_TRY(conformance::to_status(host.take(host.interop().ImportMemory(importer.get(), &descriptor, &raw)),
-                                     "ImportMemory"));
-    const auto memory = host.own(raw, host.interop().ReleaseExternalMemoryHandle);
-    TENON_TRY_ASSIGN(const auto x, tensor_at(host, importer.get(), memory.get(), 0));
-    TENON_TRY_ASSIGN(const auto y, tensor_at(host, importer.get(), memory.get(), kBytes));
+    TENON_TRY_ASSIGN(const auto memory, host.import_described(importer.get(), info, 2 * kBytes));
+    const int64_t shape[] = {1, kCount};
+    TENON_TRY_ASSIGN(const auto x, host.tensor_in(importer.get(), memory.get(), shape));
+    TENON_TRY_ASSIGN(const auto y, host.tensor_in(importer.get(), memory.get(), shape, kBytes));
     TENON_TRY_ASSIGN(const auto session, host.create_session(test::relu_model({1, kCount})));
-    const char* const input = "x";
-    const char* const output = "y";
-    const OrtValue* inputs[] = {x.get()};
-    OrtValue* outputs[] = {y.get()};
-    TENON_TRY(conformance::to_status(
-        host.take(host.api().Run(session.get(), nullptr, &input, inputs, 1, &output, 1, outputs)), "Run"));
+    TENON_TRY(host.run(session.get(), x.get(), y.get()));
     expect(deleted == 0, "the producer waits while the tensor is in use");
   }
   TENON_CUDA_TRY(driver, MemcpyAsync, reinterpret_cast<CUdeviceptr>(values.data()), block, 2 * kBytes, nullptr);
@@ -128,18 +100,11 @@ Status test_users_stream(Host& host, const cuda::CudaDriver& driver) {
   std::vector<float> values(kCount, -2.0f);
   values[0] = 3;
   const int64_t shape[] = {1, kCount};
-  OrtMemoryInfo* info = nullptr;
-  TENON_TRY(answer(api.CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &info), "CreateCpuMemoryInfo"));
-  const auto cpu = host.own(info, api.ReleaseMemoryInfo);
-  OrtValue* x = nullptr;
-  TENON_TRY(answer(api.CreateTensorWithDataAsOrtValue(cpu.get(), values.data(), kBytes, shape, 2,
-                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &x),
-                   "CreateTensorWithDataAsOrtValue"));
-  const auto input = host.own(x, api.ReleaseValue);
+  TENON_TRY_ASSIGN(const auto x, host.tensor_over(values, shape));
   OrtIoBinding* bound = nullptr;
   TENON_TRY(answer(api.CreateIoBinding(session.get(), &bound), "CreateIoBinding"));
   auto binding = host.own(bound, api.ReleaseIoBinding);
-  TENON_TRY(answer(api.BindInput(bound, "x", x), "BindInput"));
+  TENON_TRY(answer(api.BindInput(bound, "x", x.get()), "BindInput"));
   TENON_TRY(
       answer(api.BindOutputToDevice(bound, "y", api.EpDevice_MemoryInfo(host.device(), OrtDeviceMemoryType_DEFAULT)),
              "BindOutputToDevice"));
