@@ -1,27 +1,12 @@
-// Activations of epilogues (docs/internal-operators.md), with the numbers that the kernels know them by.
+// The epilogues of docs/internal-operators.md: an activation, its numbers, and where a residual is added.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
+#include <string>
 
+#include "ep/cuda/compute/activation_kind.h"
 #include "graph/graph.h"
 
 namespace tenon::cuda {
-
-enum class Activation : int32_t {
-  kNone = 0,
-  kRelu,
-  kClip,
-  kLeakyRelu,
-  kSigmoid,
-  kHardSigmoid,
-  kHardSwish,
-  kSilu,
-  kGelu,
-  kGeluTanh,
-  kTanh,
-};
 
 struct Epilogue {
   Activation activation = Activation::kNone;
@@ -31,5 +16,7 @@ struct Epilogue {
 
 // The attributes of a tenon.Conv, tenon.MatMul or tenon.Activation. Errors: kUnsupported for another name.
 Result<Epilogue> read_epilogue(const Node& node);
+// The activation of `x` ("$0") as an expression over float, for generated kernels.
+std::string activation_expression(const Epilogue& epilogue, const std::string& x);
 
 }  // namespace tenon::cuda

@@ -78,6 +78,12 @@ std::string address(const std::vector<int64_t>& strides, int64_t offset, const c
   return text;
 }
 
+std::string float_literal(float value) {
+  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
+  if (std::isinf(value)) return value > 0 ? "infinity_()" : "(-infinity_())";
+  return format("({:.9e}f)", value);
+}
+
 std::string hash_name(const char* prefix, const std::string& text) {
   return format("{}_{:016x}", prefix, std::hash<std::string>()(text));
 }

@@ -27,6 +27,8 @@ struct Loops {
 Loops join_dims(std::vector<int64_t> dims, const std::vector<std::vector<int64_t>>& strides, size_t order_by);
 int64_t count_of(const std::vector<int64_t>& dims);
 
+// "(1.500000000e+00f)", or what names an infinity or NaN.
+std::string float_literal(float value);
 // "i0 * 128 + i1 * 4 + 7".
 std::string address(const std::vector<int64_t>& strides, int64_t offset, const char* variable = "i");
 // Declares i0, i1, ... of the flat index `from`.

@@ -35,7 +35,7 @@ unsigned blocks_for(int64_t count, int64_t threads) {
 }
 
 ConvParams with_epilogue(ConvParams params, const Epilogue& epilogue) {
-  params.activation = static_cast<int32_t>(epilogue.activation);
+  params.activation = epilogue.activation;
   params.alpha = epilogue.alpha;
   params.beta = epilogue.beta;
   params.residual_after = epilogue.residual_after ? 1 : 0;
@@ -61,8 +61,9 @@ ConvParams bound(ConvParams params, const ConvTensors& tensors, const Addresses&
 std::string problem_text(const ConvParams& p, DataType type, bool bias, bool residual) {
   return format("{} {}x{}x{} in {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} group {} act {}{}{}",
                 data_type_name(type), p.pixels, p.channels, p.depth, p.in_h, p.in_w, p.in_c, p.kernel_h, p.kernel_w,
-                p.stride_h, p.stride_w, p.pad_h, p.pad_w, p.dilation_h, p.dilation_w, p.group, p.activation,
-                bias ? " bias" : "", residual ? (p.residual_after != 0 ? " residual after" : " residual") : "");
+                p.stride_h, p.stride_w, p.pad_h, p.pad_w, p.dilation_h, p.dilation_w, p.group,
+                static_cast<int32_t>(p.activation), bias ? " bias" : "",
+                residual ? (p.residual_after != 0 ? " residual after" : " residual") : "");
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/quantize.h"
 
 namespace tenon::cuda {
@@ -109,12 +109,6 @@ const Row* find_row(std::string_view op_type) {
 bool is_float(DataType type) {
   return type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16 ||
          type == DataType::kDouble;
-}
-
-std::string number(float value) {
-  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
-  if (std::isinf(value)) return value > 0 ? "infinity_()" : "(-infinity_())";
-  return format("({:.9e}f)", value);
 }
 
 // An expression of floats as one of doubles: functions and numbers lose the letter that makes them float's. What ends
@@ -265,17 +259,17 @@ class Chain {
   }
 
   Result<std::string> expression_of(const Node& node, DataType type) {
-    const std::string alpha = number(node.float_or("alpha", node.op_type == "HardSigmoid" ? 0.2F
-                                                            : node.op_type == "LeakyRelu" ? 0.01F
-                                                            : node.op_type == "Selu"      ? 1.67326319F
-                                                                                          : 1.0F));
+    const std::string alpha = float_literal(node.float_or("alpha", node.op_type == "HardSigmoid" ? 0.2F
+                                                                   : node.op_type == "LeakyRelu" ? 0.01F
+                                                                   : node.op_type == "Selu"      ? 1.67326319F
+                                                                                                 : 1.0F));
     if (node.op_type == "LeakyRelu") return "$0 >= 0 ? $0 : $0 * " + alpha;
     if (node.op_type == "Elu") return "$0 >= 0 ? $0 : " + alpha + " * expm1f($0)";
     if (node.op_type == "Celu") return "fmaxf($0, 0.0f) + fminf(0.0f, " + alpha + " * expm1f($0 / " + alpha + "))";
     if (node.op_type == "Selu")
-      return number(node.float_or("gamma", 1.05070102F)) + " * ($0 > 0 ? $0 : " + alpha + " * expm1f($0))";
+      return float_literal(node.float_or("gamma", 1.05070102F)) + " * ($0 > 0 ? $0 : " + alpha + " * expm1f($0))";
     if (node.op_type == "HardSigmoid")
-      return "fminf(fmaxf(" + alpha + " * $0 + " + number(node.float_or("beta", 0.5F)) + ", 0.0f), 1.0f)";
+      return "fminf(fmaxf(" + alpha + " * $0 + " + float_literal(node.float_or("beta", 0.5F)) + ", 0.0f), 1.0f)";
     if (node.op_type == "Gelu") {
       Epilogue epilogue{.activation = node.string_or("approximate", "none") == "tanh" ? Activation::kGeluTanh
                                                                                       : Activation::kGelu};
@@ -291,7 +285,8 @@ class Chain {
     if (node.op_type == "ThresholdedRelu") return "$0 > " + alpha + " ? $0 : 0.0f";
     if (node.op_type == "Swish") return "$0 / (1.0f + expf(-(" + alpha + " * $0)))";
     if (node.op_type == "Shrink" && is_float(type)) {
-      const std::string edge = number(node.float_or("lambd", 0.5F)), bias = number(node.float_or("bias", 0));
+      const std::string edge = float_literal(node.float_or("lambd", 0.5F)),
+                        bias = float_literal(node.float_or("bias", 0));
       return "$0 < -" + edge + " ? $0 + " + bias + " : $0 > " + edge + " ? $0 - " + bias + " : 0.0f";
     }
     if (node.op_type == "BitShift" && !is_float(type)) {
@@ -312,8 +307,8 @@ class Chain {
     TENON_TRY_ASSIGN(int x, operand(node.inputs[0]));
     if (node.since_version < 11) {
       return step(type,
-                  format("fminf(fmaxf($0, {}), {})", number(node.float_or("min", -3.402823466e38F)),
-                         number(node.float_or("max", 3.402823466e38F))),
+                  format("fminf(fmaxf($0, {}), {})", float_literal(node.float_or("min", -3.402823466e38F)),
+                         float_literal(node.float_or("max", 3.402823466e38F))),
                   {x});
     }
     for (size_t i = 1; i <= 2; ++i) {
@@ -442,7 +437,7 @@ class Chain {
 
   // One number of a constant as the kernels write it.
   Result<std::string> constant_text(const Node& node, const Constant& constant) {
-    if (is_float(constant.type)) return number(floats_of(constant)[0]);
+    if (is_float(constant.type)) return float_literal(floats_of(constant)[0]);
     if (constant.type == DataType::kInt64) return format("{}LL", constant.as<int64_t>()[0]);
     if (constant.type == DataType::kInt32) return format("{}", constant.as<int32_t>()[0]);
     if (constant.type == DataType::kUint8 || constant.type == DataType::kBool)
@@ -461,7 +456,8 @@ class Chain {
       arguments.push_back(argument);
     }
     return step(to_.type_of(node.outputs[0]),
-                format("($0 - $3) * rsqrtf($4 + {}) * $1 + $2", number(node.float_or("epsilon", 1e-5F))), arguments);
+                format("($0 - $3) * rsqrtf($4 + {}) * $1 + $2", float_literal(node.float_or("epsilon", 1e-5F))),
+                arguments);
   }
 
   Lowering& to_;
@@ -474,53 +470,6 @@ class Chain {
 };
 
 }  // namespace
-
-std::string activation_expression(const Epilogue& epilogue, const std::string& x) {
-  const std::string alpha = number(epilogue.alpha), beta = number(epilogue.beta);
-  std::string text;
-  switch (epilogue.activation) {
-    case Activation::kNone:
-      text = "X";
-      break;
-    case Activation::kRelu:
-      text = "fmaxf(X, 0.0f)";
-      break;
-    case Activation::kClip:
-      text = "fminf(fmaxf(X, A), B)";
-      break;
-    case Activation::kLeakyRelu:
-      text = "(X >= 0 ? X : A * X)";
-      break;
-    case Activation::kSigmoid:
-      text = "(1.0f / (1.0f + expf(-X)))";
-      break;
-    case Activation::kHardSigmoid:
-      text = "fminf(fmaxf(A * X + B, 0.0f), 1.0f)";
-      break;
-    case Activation::kHardSwish:
-      text = "(X * fminf(fmaxf(A * X + B, 0.0f), 1.0f))";
-      break;
-    case Activation::kSilu:
-      text = "(X / (1.0f + expf(-X)))";
-      break;
-    case Activation::kGelu:
-      text = "(0.5f * X * (1.0f + erff(X * 0.70710678f)))";
-      break;
-    case Activation::kGeluTanh:
-      text = "(0.5f * X * (1.0f + tanhf(0.79788456f * (X + 0.044715f * X * X * X))))";
-      break;
-    case Activation::kTanh:
-      text = "tanhf(X)";
-      break;
-  }
-  const auto put = [&](char name, const std::string& value) {
-    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size()) text.replace(at, 1, value);
-  };
-  put('A', alpha);
-  put('B', beta);
-  put('X', x);
-  return text;
-}
 
 bool is_elementwise(const Graph&, const Node& node) {
   if (node.domain == "tenon") return node.op_type == "Activation";

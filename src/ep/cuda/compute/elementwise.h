@@ -11,7 +11,4 @@ namespace tenon::cuda {
 Status add_epilogue(Lowering& to, const Node& node, TensorId x, ValueId bias, ValueId residual,
                     const Epilogue& epilogue);
 
-// The activation of `x` ("$0") as an expression over float.
-std::string activation_expression(const Epilogue& epilogue, const std::string& x);
-
 }  // namespace tenon::cuda

@@ -115,7 +115,7 @@ Status HalvesProductOp::queue(const QueueContext& context) const {
                   .sections = y_sections_,
                   .rows = problem_.rows,
                   .columns = problem_.columns,
-                  .activation = static_cast<int32_t>(epilogue_.activation),
+                  .activation = epilogue_.activation,
                   .alpha = epilogue_.alpha,
                   .beta = epilogue_.beta,
                   .residual_after = epilogue_.residual_after ? 1 : 0};

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "ep/cuda/compute/activation_kind.h"
+
 namespace tenon::cuda {
 
 // y = act(conv(x, w) + bias + residual), or act(conv(x, w) + bias) + residual. Channels last; a matrix product is a
@@ -21,7 +23,7 @@ struct ConvParams {
   int32_t kernel_h = 1, kernel_w = 1;
   int32_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   int32_t group = 1;
-  int32_t activation = 0;
+  Activation activation = Activation::kNone;
   float alpha = 0, beta = 0;  // of the activation
   float scale = 1;            // of the product
   int32_t residual_after = 0;
@@ -43,7 +45,7 @@ struct ProductParams {
 struct ActivateParams {
   void* y = nullptr;
   int64_t count = 0;  // a multiple of the elements in 16 bytes
-  int32_t activation = 0;
+  Activation activation = Activation::kNone;
   float alpha = 0, beta = 0;
 };
 
@@ -69,7 +71,7 @@ struct JoinParams {
   float parts_factor = 1;
   int32_t sections = 0;
   int32_t rows = 0, columns = 0;
-  int32_t activation = 0;
+  Activation activation = Activation::kNone;
   float alpha = 0, beta = 0, scale = 1;
   int32_t residual_after = 0;
 };

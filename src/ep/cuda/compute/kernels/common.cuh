@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "ep/cuda/compute/activation_kind.h"
+
 namespace tenon::cuda::device {
 
 // Launches may overlap the end of the one before (programmatic dependent launch): nothing that another kernel writes is
@@ -47,21 +49,6 @@ struct alignas(16) Vec {
   T v[kCount];
 };
 
-// The same numbers as Activation in device_op.h.
-enum : int {
-  kNone = 0,
-  kRelu,
-  kClip,
-  kLeakyRelu,
-  kSigmoid,
-  kHardSigmoid,
-  kHardSwish,
-  kSilu,
-  kGelu,
-  kGeluTanh,
-  kTanh,
-};
-
 // x * Phi(x), Phi the distribution of normal numbers: for x >= 0, Phi(-x) = exp(-x^2 / 2) * g(x), and g is fitted by a
 // polynomial in 1 / (1 + 0.28 x) to 4e-9. A third of the instructions of erff(), and better in the tail: 1 + erf(x)
 // cancels there.
@@ -77,27 +64,27 @@ __device__ __forceinline__ float gelu(float x) {
   return x * (x >= 0.0f ? 1.0f - tail : tail);
 }
 
-__device__ __forceinline__ float activate(float x, int kind, float alpha, float beta) {
+__device__ __forceinline__ float activate(float x, Activation kind, float alpha, float beta) {
   switch (kind) {
-    case kNone:
+    case Activation::kNone:
       return x;
-    case kRelu:
+    case Activation::kRelu:
       return fmaxf(x, 0.0f);
-    case kClip:
+    case Activation::kClip:
       return fminf(fmaxf(x, alpha), beta);
-    case kLeakyRelu:
+    case Activation::kLeakyRelu:
       return x >= 0.0f ? x : alpha * x;
-    case kSigmoid:
+    case Activation::kSigmoid:
       return 1.0f / (1.0f + __expf(-x));
-    case kHardSigmoid:
+    case Activation::kHardSigmoid:
       return fminf(fmaxf(alpha * x + beta, 0.0f), 1.0f);
-    case kHardSwish:
+    case Activation::kHardSwish:
       return x * fminf(fmaxf(alpha * x + beta, 0.0f), 1.0f);
-    case kSilu:
+    case Activation::kSilu:
       return x / (1.0f + __expf(-x));
-    case kGelu:
+    case Activation::kGelu:
       return gelu(x);
-    case kGeluTanh:
+    case Activation::kGeluTanh:
       return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
     default:
       return tanhf(x);
