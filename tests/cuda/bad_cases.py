@@ -28,6 +28,7 @@ def refused():
     add("GatherElements", {"x": x(0, 5), "i": at(2, 5)}, axis=0)
     add("GatherND", {"x": x(4, 5), "i": at(3, 1)}, batch_dims=1)
     add("GatherND", {"x": x(4, 5), "i": at(1, 3)})
+    add("GatherND", {"x": x(4, 5), "i": at(3, 0)})
     for reduction in ("none", "add"):
         add("ScatterElements", {"x": x(4, 5), "i": at(4, 6), "u": x(4, 6)}, axis=0, reduction=reduction)
         add("ScatterElements", {"x": x(4, 5), "i": at(400, 5), "u": x(400, 5)}, axis=1, reduction=reduction)
@@ -35,6 +36,7 @@ def refused():
         add("ScatterND", {"x": x(4, 5), "i": at(2, 1), "u": x(1, 5)}, reduction=reduction)
         add("ScatterND", {"x": x(4, 5), "i": at(2, 1), "u": x(5, 2)}, reduction=reduction)
         add("ScatterND", {"x": x(4, 5), "i": at(1, 3), "u": x(1)}, reduction=reduction)
+        add("ScatterND", {"x": x(4, 5), "i": at(2, 0), "u": x(2, 5)}, reduction=reduction)
     add("ReverseSequence", {"x": x(5, 300, 2), "n": at(1)})
     add("Trilu", {"x": x(5, 5), "k": at(0)})
     add("Trilu", {"x": x(5, 5), "k": at(2)})

@@ -23,6 +23,7 @@ def run_in_onnxruntime(cases, folder, plugin=None, options=(), environment=None,
             command += ["--plugin", plugin, *options]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
                               env={**os.environ, "ALLOW_RELEASED_ONNX_OPSET_ONLY": "0", **(environment or {})})
+        assert results.exists(), done.stderr
         read = {}
         with open(results, "rb") as file:
             while True:

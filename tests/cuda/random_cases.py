@@ -707,6 +707,11 @@ def tiled(m):
     m.add("scatter_cancels", [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0, reduction="add")],
           {"x": np.ones([6, 4], F32), "i": np.concatenate([np.zeros([80, 4]), np.arange(320).reshape(80, 4) % 6]).astype(I64),
            "u": np.concatenate([large, small]).astype(F32)}, {"y": F32})
+    # Indices of no width, each of which names all of the data.
+    for dynamic in (False, True):
+        for reduction, dtype, count in (("none", F32, 1), ("none", F32, 0), ("add", F32, 3), ("add", F32, 40), ("add", I64, 40), ("max", F16, 5)):
+            m.one("ScatterND", {"x": m.array([3, 4], dtype), "i": np.zeros([count, 0], I64), "u": m.array([count, 3, 4], dtype)},
+                  reduction=reduction, dynamic=dynamic)
 
 
 def make():

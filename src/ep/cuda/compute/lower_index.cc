@@ -53,7 +53,8 @@ Status lower_gather_nd(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
   const Shape from = to.program().tensor(data).shape, by = to.program().tensor(index).shape;
   const int64_t batch = node.int_or("batch_dims", 0);
-  TENON_INVALID_IF(by.rank() < 1 || batch < 0 || batch >= by.rank() || batch + by[by.rank() - 1] > from.rank(),
+  TENON_INVALID_IF(by.rank() < 1 || by[by.rank() - 1] < 1 || batch < 0 || batch >= by.rank() ||
+                       batch + by[by.rank() - 1] > from.rank(),
                    "{} takes indices of {} from {}.", to.label(node), by.to_string(), from.to_string());
   for (int d = 0; d < static_cast<int>(batch); ++d)
     TENON_INVALID_IF(by[d] != from[d], "{} takes batches of {} from {}.", to.label(node), by.to_string(),
@@ -62,8 +63,7 @@ Status lower_gather_nd(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const std::vector<int64_t> dims = dims_of(from);
   const int64_t slice = product(std::span(dims).subspan(batches + width));
-  const int64_t tuples = by.element_count() / std::max<int64_t>(by[by.rank() - 1], 1);
-  TENON_UNSUPPORTED_IF(width == 0, "{} has indices of no dimension.", to.label(node));
+  const int64_t tuples = by.element_count() / by[by.rank() - 1];
   const int64_t batch_count = product(std::span(dims).first(batches));
   MapKernel kernel(to, node, "gather_nd");
   kernel.map().dims = {batch_count, batch_count == 0 ? 0 : tuples / batch_count, slice};

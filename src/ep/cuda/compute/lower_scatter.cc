@@ -211,20 +211,20 @@ Status lower_scatter_nd(Lowering& to, const Node& node) {
   const Shape updates = to.program().tensor(scatter.updates).shape;
   TENON_INVALID_IF(by.rank() < 1 || by[by.rank() - 1] > shape.rank(), "{} has indices of {} into {}.", to.label(node),
                    by.to_string(), shape.to_string());
+  // Of no width each tuple names all of the data.
   const auto width = static_cast<size_t>(by[by.rank() - 1]);
-  TENON_UNSUPPORTED_IF(width == 0, "{} has indices of no dimension.", to.label(node));
   const std::vector<int64_t> dims = dims_of(shape);
   const int64_t slice = product(std::span(dims).subspan(width));
-  const int64_t tuples = by.element_count() / by[by.rank() - 1];
   std::vector<int64_t> updated(by.begin(), by.end() - 1);
+  const int64_t tuples = product(updated);
   updated.insert(updated.end(), dims.begin() + static_cast<std::ptrdiff_t>(width), dims.end());
   TENON_INVALID_IF(dims_of(updates) != updated, "{} has updates of {} at indices of {}.", to.label(node),
                    updates.to_string(), by.to_string());
   const auto place = [&](const char* tuple, const char* inside, const char* leave) {
-    std::string text, at = "g0";
+    std::string text, at = "0";
     for (size_t d = 0; d < width; ++d) {
       text += index_text(format("g{}", d), format("x[{} * {} + {}]", tuple, width, d), dims[d], leave);
-      if (d > 0) at = format("({} * {} + g{})", at, dims[d], d);
+      at = d == 0 ? "g0" : format("({} * {} + g{})", at, dims[d], d);
     }
     return text + format("  const place_t at = (place_t)({} * {} + {});\n", at, slice, inside);
   };
