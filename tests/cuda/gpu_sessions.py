@@ -34,6 +34,38 @@ def make_model():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
 
 
+def one_operator(kind, dtype):
+    """A model of one operator, or a chain, whose kernels read many elements at once."""
+    element = helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype))
+    random = numpy.random.default_rng(5)
+
+    def constant(name, *shape):
+        values = random.normal(0, 0.1, shape).astype(dtype)
+        return helper.make_tensor(name, element, shape, values.tobytes(), raw=True)
+
+    shape, out_shape, constants = [32, 64], [32, 64], []
+    node = {"product": ("MatMul", ["x", "w"], {}), "conv": ("Conv", ["x", "w"], {"pads": [1, 1, 1, 1]}),
+            "norm": ("LayerNormalization", ["x", "w", "b"], {}), "chain": ("Tanh", ["s"], {}),
+            "sum": ("ReduceSum", ["x"], {"keepdims": 1}), "softmax": ("Softmax", ["x"], {}),
+            "transpose": ("Transpose", ["x"], {"perm": [1, 0]})}[kind]
+    if kind == "product":
+        constants, out_shape = [constant("w", 64, 48)], [32, 48]
+    if kind == "conv":
+        shape, out_shape, constants = [1, 16, 12, 12], [1, 32, 12, 12], [constant("w", 32, 16, 3, 3)]
+    if kind == "norm":
+        constants = [constant("w", 64), constant("b", 64)]
+    if kind == "sum":
+        out_shape = [1, 1]
+    if kind == "transpose":
+        out_shape = [64, 32]
+    nodes = [helper.make_node(node[0], node[1], ["y"], **node[2])]
+    if kind == "chain":
+        nodes.insert(0, helper.make_node("Add", ["x", "x"], ["s"]))
+    graph = helper.make_graph(nodes, kind, [helper.make_tensor_value_info("x", element, shape)],
+                              [helper.make_tensor_value_info("y", element, out_shape)], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+
 def make_session(model, device, **options):
     chosen = onnxruntime.SessionOptions()
     chosen.add_provider_for_devices([device], {key: str(value) for key, value in options.items()})

@@ -18,7 +18,8 @@ if not torch.cuda.is_available():
 
 from onnx import TensorProto, helper  # noqa: E402
 
-from gpu_sessions import EP, PLUGIN, ROWS, TorchAllocator, bind, close, make_input, make_session  # noqa: E402
+from gpu_sessions import (EP, PLUGIN, ROWS, TorchAllocator, bind, close, make_input, make_session,  # noqa: E402
+                          one_operator)
 
 
 def stock_hosts():
@@ -63,6 +64,37 @@ def test_every_option_gives_the_cpu_eps_result(device, model, expected, options)
     for seed in range(4):
         x = make_input(seed)
         close(session.run(None, {"x": x})[0], expected(x))
+
+
+# Parts of tensors are memory too, wherever they begin: inputs and outputs at every multiple of their element.
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.float16], ids=["float32", "float16"])
+@pytest.mark.parametrize("kind", ["product", "conv", "norm", "chain", "sum", "softmax", "transpose"])
+def test_tensors_begin_at_any_element(device, kind, dtype):
+    model = one_operator(kind, dtype)
+    cpu = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = make_session(model, device)
+    random = numpy.random.default_rng(7)
+    shape, out_shape = (session.get_inputs()[0].shape, session.get_outputs()[0].shape)
+    torch_type = getattr(torch, numpy.dtype(dtype).name)
+    into, out = (torch.full((int(numpy.prod(sizes)) + 16,), 7, dtype=torch_type, device="cuda")
+                 for sizes in (shape, out_shape))
+    count, out_count = into.numel() - 16, out.numel() - 16
+    for begin, out_begin in [(0, 0), (1, 0), (0, 1), (3, 5), (2, 6), (1, 1), (4, 12), (7, 7)]:
+        x = random.normal(0, 1, shape).astype(dtype)
+        wanted = cpu.run(None, {"x": x})[0]
+        into[begin:begin + count] = torch.from_numpy(x).cuda().flatten()
+        binding = session.io_binding()
+        for name, tensor, at, sizes, bind_to in (("x", into, begin, shape, binding.bind_input),
+                                                 ("y", out, out_begin, out_shape, binding.bind_output)):
+            bind_to(name, "cuda", 0, dtype, sizes, tensor.data_ptr() + at * tensor.element_size())
+        for _ in range(3):  # queued, captured, launched
+            out.fill_(7)
+            torch.cuda.synchronize()
+            session.run_with_iobinding(binding)
+            got = out.cpu().numpy().astype(numpy.float32)
+            numpy.testing.assert_allclose(got[out_begin:out_begin + out_count].reshape(out_shape), wanted,
+                                          atol=1e-2 * numpy.abs(wanted).max(), rtol=0)
+            assert (got[:out_begin] == 7).all() and (got[out_begin + out_count:] == 7).all()
 
 
 # S4.1: torch produces and consumes on its own stream, and nobody synchronises in between.

@@ -103,6 +103,12 @@ Status BlasProduct::find_algorithms() {
   const size_t workspace = problem_.workspace_bytes;
   (void)lt.MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                         sizeof(workspace));
+  // By default the library counts on 256 bytes, which parts of tensors and what a program binds do not have.
+  constexpr uint32_t kOperandAlignment = 16;
+  for (const cublasLtMatmulPreferenceAttributes_t operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    (void)lt.MatmulPreferenceSetAttribute(preference, operand, &kOperandAlignment, sizeof(kOperandAlignment));
   // They come in the order of what the library expects of them, which is often wrong by a third.
   cublasLtMatmulHeuristicResult_t results[48] = {};
   int found = 0;

@@ -194,10 +194,46 @@ Status ComputePlan::queue_all(const Addresses& addresses, CUstream stream) const
   return Status();
 }
 
-Result<CapturedWork> ComputePlan::capture(const Addresses& addresses) {
+Status ComputePlan::give_stand_ins(Instance& instance, std::span<const CUdeviceptr> inputs,
+                                   std::span<const CUdeviceptr> outputs) {
+  const auto give = [&](std::span<const CUdeviceptr> bound, const std::vector<TensorId>& ids, size_t first) -> Status {
+    for (size_t i = 0; i < bound.size(); ++i) {
+      if (bound[i] % kBindingAlignment == 0) continue;
+      instance.stand_ins.resize(program_.inputs.size() + program_.outputs.size());
+      DeviceBlockRef& block = instance.stand_ins[first + i];
+      if (block != nullptr) continue;
+      TENON_TRY_ASSIGN(block, context_->allocate(program_.tensor(ids[i]).size_bytes()));
+    }
+    return Status();
+  };
+  TENON_TRY(give(inputs, program_.inputs, 0));
+  return give(outputs, program_.outputs, inputs.size());
+}
+
+Status ComputePlan::queue_bound(const Instance& instance, std::span<const CUdeviceptr> inputs,
+                                std::span<const CUdeviceptr> outputs, CUstream stream) const {
+  const CudaDriver& driver = context_->device()->driver();
+  std::vector<CUdeviceptr> bound = joined(inputs, outputs);
+  for (size_t i = 0; i < bound.size(); ++i)
+    if (bound[i] % kBindingAlignment != 0) bound[i] = instance.stand_ins[i]->address();
+  const std::span<const CUdeviceptr> all(bound), from = all.first(inputs.size()), to = all.subspan(inputs.size());
+  const auto copy = [&](CUdeviceptr target, CUdeviceptr source, TensorId id) -> Status {
+    const size_t bytes = program_.tensor(id).size_bytes();
+    if (target == source || bytes == 0) return Status();
+    TENON_CUDA_TRY(driver, MemcpyAsync, target, source, bytes, stream);
+    return Status();
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) TENON_TRY(copy(from[i], inputs[i], program_.inputs[i]));
+  TENON_TRY(queue_all(addresses(instance, from, to), stream));
+  for (size_t i = 0; i < outputs.size(); ++i) TENON_TRY(copy(outputs[i], to[i], program_.outputs[i]));
+  return Status();
+}
+
+Result<CapturedWork> ComputePlan::capture(const Instance& instance, std::span<const CUdeviceptr> inputs,
+                                          std::span<const CUdeviceptr> outputs) {
   const std::lock_guard lock(context_->preparing);
   return CapturedWork::capture(context_->device(), context_->stream(),
-                               [&](CUstream stream) { return queue_all(addresses, stream); });
+                               [&](CUstream stream) { return queue_bound(instance, inputs, outputs, stream); });
 }
 
 Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr> inputs,
@@ -229,10 +265,10 @@ Status ComputePlan::run_instance(Instance& instance, std::span<const CUdeviceptr
     }
     ++state_.lock()->stats.direct;
     if (fences != nullptr) TENON_TRY(fences->queue_waits());
-    TENON_TRY(queue_all(addresses(instance, inputs, outputs), stream));
+    TENON_TRY(queue_bound(instance, inputs, outputs, stream));
     return fences != nullptr ? fences->queue_signals() : Status();
   }
-  TENON_TRY_ASSIGN(CapturedWork work, capture(addresses(instance, inputs, outputs)));
+  TENON_TRY_ASSIGN(CapturedWork work, capture(instance, inputs, outputs));
   if (instance.graphs.size() == kGraphsAnInstance) {
     instance.graphs.erase(std::min_element(instance.graphs.begin(), instance.graphs.end(),
                                            [](const Captured& a, const Captured& b) { return a.used < b.used; }));
@@ -259,7 +295,8 @@ Status ComputePlan::run_on(std::span<const CUdeviceptr> inputs, std::span<const 
                    "The plan has {} inputs and {} outputs; {} and {} are given.", program_.inputs.size(),
                    program_.outputs.size(), inputs.size(), outputs.size());
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, take_instance(stream));
-  Status status = run_instance(*instance, inputs, outputs, stream, fences);
+  Status status = give_stand_ins(*instance, inputs, outputs);
+  if (status.ok()) status = run_instance(*instance, inputs, outputs, stream, fences);
   const CudaDriver& driver = context_->device()->driver();
   // Also after a failure: some of the work may have been queued.
   const Status marked = cuda_status(driver, driver.EventRecord(instance->done->native(), stream), "cuEventRecord");

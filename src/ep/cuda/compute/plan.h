@@ -23,6 +23,10 @@ namespace tenon::cuda {
 
 class ComputePlan {
  public:
+  // Kernels read and write up to 16 bytes at once. What is bound at another address is copied to or from memory of the
+  // plan, on the run's stream and in its graph.
+  static constexpr size_t kBindingAlignment = 16;
+
   static Result<std::shared_ptr<ComputePlan>> create(std::shared_ptr<ComputeContext> context, Program program);
   ~ComputePlan();
   ComputePlan(const ComputePlan&) = delete;
@@ -55,6 +59,8 @@ class ComputePlan {
   // An arena with what was captured for it; used by one run at a time.
   struct Instance {
     DeviceBlockRef arena;
+    // Instead of inputs, then outputs, at addresses that kernels cannot take. Null where none was needed yet.
+    std::vector<DeviceBlockRef> stand_ins;
     std::vector<Captured> graphs;
     std::vector<std::vector<CUdeviceptr>> seen;  // bindings that ran once, uncaptured
     size_t next_seen = 0;
@@ -80,12 +86,17 @@ class ComputePlan {
   Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
                       std::span<const CUdeviceptr> outputs) const;
   Status queue_all(const Addresses& addresses, CUstream stream) const;
+  // The same for any addresses; give_stand_ins() has been called for them.
+  Status queue_bound(const Instance& instance, std::span<const CUdeviceptr> inputs,
+                     std::span<const CUdeviceptr> outputs, CUstream stream) const;
+  Status give_stand_ins(Instance& instance, std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs);
   // `fences`: null for none.
   Status run_on(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream,
                 WorkFences* fences);
   Status run_instance(Instance& instance, std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs,
                       CUstream stream, WorkFences* fences);
-  Result<CapturedWork> capture(const Addresses& addresses);
+  Result<CapturedWork> capture(const Instance& instance, std::span<const CUdeviceptr> inputs,
+                               std::span<const CUdeviceptr> outputs);
 
   const std::shared_ptr<ComputeContext> context_;
   Program program_;

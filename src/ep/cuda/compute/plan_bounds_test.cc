@@ -40,6 +40,9 @@ CUresult run_layer_norm(void* const* parameters) {
   if (p.columns != kColumns || !fake::is_memory(p.x, count) || !fake::is_memory(p.y, count) ||
       !fake::is_memory(p.scale, kColumns * sizeof(float)) || !fake::is_memory(p.bias, kColumns * sizeof(float)))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
+  // Rows of 8 floats are read 16 bytes at once.
+  for (const void* address : {p.x, static_cast<const void*>(p.y)})
+    if (reinterpret_cast<uintptr_t>(address) % 16 != 0) return CUDA_ERROR_MISALIGNED_ADDRESS;
   normalise(static_cast<const float*>(p.x), p.scale, p.bias, static_cast<float*>(p.y), p.rows);
   return CUDA_SUCCESS;
 }
@@ -184,6 +187,34 @@ TEST_F(PlanBounds, BindingsThatNeverComeBackAreNotCaptured) {
   EXPECT_EQ((*plan)->stats().captured, 0U);
   EXPECT_EQ(fake::live_graphs(), graphs);
   free(x);
+}
+
+// Parts of tensors lie anywhere: what kernels cannot take is copied, queued and in graphs, into memory that stays as it
+// is.
+TEST_F(PlanBounds, AddressesAreOfAnyAlignment) {
+  constexpr int64_t kRows = 4;
+  const auto region = make_region(kRows);
+  ASSERT_NE(region, nullptr);
+  const auto plan = region->plan(std::vector{Shape{kRows, kColumns}});
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  float *const x = allocate(kRows + 1), *const y = allocate(kRows + 2);
+  int64_t objects = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 16; ++i) {
+      float* const into = y + 4 + i / 4;
+      float &before = *(into - 1), &after = *(into + kRows * kColumns);
+      before = after = 9;
+      for (int time = 0; time < 2; ++time) run(**plan, x + i % 4, into, kRows, round + i);
+      EXPECT_EQ(before, 9);
+      EXPECT_EQ(after, 9);
+    }
+    if (round == 0) objects = live_objects();
+  }
+  EXPECT_LE(live_objects(), objects);
+  EXPECT_GT((*plan)->stats().captured, 0U);
+  EXPECT_EQ((*plan)->stats().instances, 1U);
+  free(x);
+  free(y);
 }
 
 // Weights are packed and uploaded once, for whatever sizes.

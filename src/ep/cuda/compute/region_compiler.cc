@@ -1,6 +1,7 @@
 #include "ep/cuda/compute/region_compiler.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/format.h"
@@ -69,12 +70,30 @@ class RegionNode final : public plugin::CompiledNode {
       TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(i, plan->output_shape(i)));
       outputs.push_back(reinterpret_cast<CUdeviceptr>(output.data));
     }
+    tell_of_copies(inputs, outputs);
     return plan->run(inputs, outputs, fences);
+  }
+
+  // Nothing is copied in silence. Once a node: a program that binds so does it again.
+  void tell_of_copies(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs) {
+    const Graph& graph = region_->region().graph();
+    const auto tell = [&](const char* what, std::span<const CUdeviceptr> bound, const std::vector<ValueId>& ids) {
+      for (size_t i = 0; i < bound.size(); ++i) {
+        if (bound[i] % ComputePlan::kBindingAlignment == 0 || told_.exchange(true)) continue;
+        session_->log(ORT_LOGGING_LEVEL_WARNING,
+                      format("CUDA copies {} \"{}\" on the device in each run: it is at {:#x}, and kernels take "
+                             "multiples of {} bytes. Others that lie so are not told of.",
+                             what, graph.value(ids[i]).name, bound[i], ComputePlan::kBindingAlignment));
+      }
+    };
+    tell("input", inputs, graph.inputs);
+    tell("output", outputs, graph.outputs);
   }
 
   const std::shared_ptr<CudaSession> session_;
   const std::shared_ptr<ComputeRegion> region_;
   const std::vector<size_t> arguments_;
+  std::atomic<bool> told_{false};
 };
 
 class Compiler final : public RegionCompiler {
