@@ -161,6 +161,7 @@ Status PluginProvider::check_compatibility() const {
   const auto validate = TENON_MEMBER(factory_->ort(), OrtEpFactory, ValidateCompiledModelCompatibilityInfo);
   if (info == metadata.end() || validate.absent()) return {};
   std::vector<const OrtHardwareDevice*> hardware;
+  hardware.reserve(devices_.size());
   for (const OrtEpDevice* device : devices_) hardware.push_back(device->hardware);
   OrtCompiledModelCompatibility found = OrtCompiledModelCompatibility_EP_NOT_APPLICABLE;
   TENON_TRY(

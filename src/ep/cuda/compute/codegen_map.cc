@@ -39,6 +39,7 @@ std::string dense_address(const std::vector<std::string>& names, const std::vect
 
 std::vector<std::string> index_names(size_t rank, const char* variable) {
   std::vector<std::string> names;
+  names.reserve(rank);
   for (size_t d = 0; d < rank; ++d) names.push_back(format("{}{}", variable, d));
   return names;
 }

@@ -199,7 +199,7 @@ std::string sums_text(const GeneratedReduction& kernel, const Kind& kind, const 
     for (const char* function : {"SQRT", "LOG", "EXP"}) {
       std::string lower = function;
       std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) { return static_cast<char>(c + 32); });
-      text = replaced(std::move(text), function, lower + letter);
+      text = replaced(std::move(text), function, lower.append(letter));
     }
     return replaced(std::move(text), "COUNT", format("({})({})", writer.type(), count));
   };

@@ -155,7 +155,7 @@ class Chain {
     std::string what;
     for (const std::string& name : names_) what += (what.empty() ? "" : " ") + name;
     if (shape_.element_count() == 0) return Status();
-    return to_.add_generated(root_, what, std::move(kernel_), leaves_, indices_, out);
+    return to_.add_generated(root_, what, kernel_, leaves_, indices_, out);
   }
 
  private:
@@ -511,7 +511,7 @@ Status add_epilogue(Lowering& to, const Node& node, TensorId x, ValueId bias, Va
   if (residual != kNoValue && epilogue.residual_after) step("$0 + $1", {result, other});
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   kernel.strides = to.program().tensor(out).strides();
-  return to.add_generated(node, "epilogue", std::move(kernel), std::move(leaves), {}, out);
+  return to.add_generated(node, "epilogue", kernel, std::move(leaves), {}, out);
 }
 
 }  // namespace tenon::cuda

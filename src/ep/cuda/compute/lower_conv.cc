@@ -472,7 +472,7 @@ Status place_blocks(Lowering& to, const Node& node, const Spread& spread, const 
   if (added != kNoTensor && !epilogue.residual_after) step("$0 + $1", {result, 1});
   if (epilogue.activation != Activation::kNone) step(activation_expression(epilogue, "$0"), {result});
   if (added != kNoTensor && epilogue.residual_after) step("$0 + $1", {result, 1});
-  return to.add_generated(node, "blocks", std::move(kernel), std::move(leaves), {}, out);
+  return to.add_generated(node, "blocks", kernel, std::move(leaves), {}, out);
 }
 
 // Windows overlap or leave gaps: each output pixel adds the products that meet there.

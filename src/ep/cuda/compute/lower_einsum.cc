@@ -207,7 +207,7 @@ Status multiply_elements(Lowering& to, const Node& node, const Equation& equatio
     const int last = static_cast<int>(i), before = i == 1 ? 0 : ~(last - 2);
     if (i > 0) kernel.steps.push_back({.type = type, .expression = "$0 * $1", .arguments = {before, last}});
   }
-  return to.add_generated(node, "einsum", std::move(kernel), std::move(reads), {}, out);
+  return to.add_generated(node, "einsum", kernel, std::move(reads), {}, out);
 }
 
 }  // namespace

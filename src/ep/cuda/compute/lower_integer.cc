@@ -93,7 +93,7 @@ struct PackedLines {
   TensorId lines = kNoTensor, sums = kNoTensor;
 };
 Result<PackedLines> pack_constant(Lowering& to, ValueId id, const std::string& format_name, int64_t lines,
-                                  int64_t depth, std::function<int64_t(int64_t line, int64_t place)> at) {
+                                  int64_t depth, const std::function<int64_t(int64_t line, int64_t place)>& at) {
   const DataType type = to.type_of(id);
   const int64_t padded = padded_depth(depth);
   PackedLines packed;
@@ -524,7 +524,7 @@ Status requantize(Lowering& to, const Node& node, TensorId sums, std::array<Valu
                    .expression = format("fminf(fmaxf(rintf((float){} * ($1 * $2 / $3)) + (float)(int)$4, {}), {})", sum,
                                         lowest, highest),
                    .arguments = std::move(arguments)}};
-  return to.add_generated(node, "requantize", std::move(kernel), std::move(leaves), {}, out);
+  return to.add_generated(node, "requantize", kernel, std::move(leaves), {}, out);
 }
 
 }  // namespace
@@ -614,7 +614,7 @@ Status lower_dynamic_quantize(Lowering& to, const Node& node) {
                                          {.type = DataType::kFloat, .strides = same},
                                          {.type = DataType::kUint8, .strides = same}},
                               .steps = {{DataType::kUint8, std::move(expression), {0, 1, 2}}}};
-  return to.add_generated(node, "quantize", std::move(kernel), {from, scale, zero}, {}, out);
+  return to.add_generated(node, "quantize", kernel, {from, scale, zero}, {}, out);
 }
 
 }  // namespace tenon::cuda

@@ -98,7 +98,7 @@ class PartMove {
   }
   Status add(Lowering& to, const Node& node, TensorId from, TensorId out) {
     if (to.program().tensor(out).shape.element_count() == 0) return Status();
-    return to.add_generated(node, node.op_type, std::move(kernel_), {from}, {}, out);
+    return to.add_generated(node, node.op_type, kernel_, {from}, {}, out);
   }
 
  private:

@@ -1,5 +1,6 @@
 // Resize and Upsample: repetitions of whole elements as a move, everything else with tables of what is read.
 #include <algorithm>
+#include <numeric>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_images.h"
@@ -92,7 +93,7 @@ Status lower_repetition(Lowering& to, const Node& node, TensorId from, const std
     leaf.strides.insert(leaf.strides.end(), {read[d], 0});
   }
   kernel.leaves = {std::move(leaf)};
-  return to.add_generated(node, "resize", std::move(kernel), {from}, {}, out);
+  return to.add_generated(node, "resize", kernel, {from}, {}, out);
 }
 
 std::string key_of(const ResizeSettings& s, const ResizeAxis& a) {
@@ -128,8 +129,8 @@ Status lower_resize(Lowering& to, const Node& node) {
   const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
   kernel.fill = format("({:.9e}f)", settings.extrapolation);
   // Dimensions as they lie in the output, outermost first.
-  std::vector<size_t> order;
-  for (size_t d = 0; d < axes.size(); ++d) order.push_back(d);
+  std::vector<size_t> order(axes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return written[a] > written[b]; });
   std::vector<TensorId> reads = {from};
   for (size_t d : order) {

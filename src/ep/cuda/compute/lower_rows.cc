@@ -309,12 +309,12 @@ Status lower_reduction(Lowering& to, const Node& node) {
   for (size_t i = kernel.dims.size(); i-- > 0; stride *= kernel.dims[i]) kernel.out_strides[i] = stride;
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   if (to.program().tensor(out).shape.element_count() == 0) return Status();
-  return add_reduction(to, node, node.op_type, std::move(kernel), from, out);
+  return add_reduction(to, node, node.op_type, kernel, from, out);
 }
 
 // The order of all additions follows from the sizes alone, so each run gives the same.
-Status add_reduction(Lowering& to, const Node& node, const std::string& what, GeneratedReduction kernel, TensorId from,
-                     TensorId out) {
+Status add_reduction(Lowering& to, const Node& node, const std::string& what, const GeneratedReduction& kernel,
+                     TensorId from, TensorId out) {
   const int64_t parts = reduction_parts(kernel);
   if (parts == 1) {
     TENON_TRY_ASSIGN(GeneratedKernel whole, generate_reduction(kernel));

@@ -361,7 +361,7 @@ void Lowering::find_chains() {
   }
 }
 
-Status Lowering::add_generated(const Node& node, std::string what, GeneratedElementwise kernel,
+Status Lowering::add_generated(const Node& node, std::string what, const GeneratedElementwise& kernel,
                                std::vector<TensorId> leaves, std::vector<TensorId> indices, TensorId out) {
   TENON_TRY_ASSIGN(GeneratedKernel generated, generate_elementwise(kernel));
   leaves.insert(leaves.end(), indices.begin(), indices.end());

@@ -93,7 +93,7 @@ class Lowering {
   const Node* joined_producer(ValueId id) const;
 
   // Adds an elementwise or moving kernel; the parts of its description that need tensors are filled in by the caller.
-  Status add_generated(const Node& node, std::string what, struct GeneratedElementwise kernel,
+  Status add_generated(const Node& node, std::string what, const struct GeneratedElementwise& kernel,
                        std::vector<TensorId> leaves, std::vector<TensorId> indices, TensorId out);
   // The same for a kernel that is written already.
   Status add_kernel(const Node& node, std::string what, struct GeneratedKernel generated, std::vector<TensorId> reads,

@@ -39,8 +39,8 @@ class MapKernel {
 
 // Reduces `from` to `out`, whose elements lie together in the order of kernel.dims: in one kernel, or in parts that a
 // second one joins.
-Status add_reduction(Lowering& to, const Node& node, const std::string& what, GeneratedReduction kernel, TensorId from,
-                     TensorId out);
+Status add_reduction(Lowering& to, const Node& node, const std::string& what, const GeneratedReduction& kernel,
+                     TensorId from, TensorId out);
 
 // Whether indices along the axis have a place in the data. Beside the axis, an index names the element at its own
 // place.

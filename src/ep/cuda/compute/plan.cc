@@ -299,7 +299,7 @@ Status ComputePlan::run_on(std::span<const CUdeviceptr> inputs, std::span<const 
   if (status.ok()) status = run_instance(*instance, inputs, outputs, stream, fences);
   const CudaDriver& driver = context_->device()->driver();
   // Also after a failure: some of the work may have been queued.
-  const Status marked = cuda_status(driver, driver.EventRecord(instance->done->native(), stream), "cuEventRecord");
+  Status marked = cuda_status(driver, driver.EventRecord(instance->done->native(), stream), "cuEventRecord");
   instance->last = stream;
   instance->used_before = true;
   state_.lock()->idle.push_back(std::move(instance));
