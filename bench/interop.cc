@@ -153,11 +153,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const bool has_value = i + 1 < argc;
     if (std::strcmp(argv[i], "--plugin") == 0 && has_value) {
-      const std::string plugin = argv[++i];
-      const size_t equals = plugin.find('=');
-      if (equals == std::string::npos) return 2;
-      options.plugin_name = plugin.substr(0, equals);
-      options.plugin_library = plugin.substr(equals + 1);
+      if (!options.set_plugin(argv[++i]).ok()) return 2;
     } else if (std::strcmp(argv[i], "--ep") == 0 && has_value) {
       options.ep_name = argv[++i];
     } else if (std::strcmp(argv[i], "--imports") == 0 && has_value) {

@@ -89,12 +89,7 @@ Status bench(const BenchArguments& arguments) {
 void add_bench(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand("bench", "Times loading and running a model");
   const auto arguments = std::make_shared<BenchArguments>();
-  arguments->add_model(*command);
-  arguments->add_inputs(*command);
-  arguments->add_dims(*command);
-  arguments->add_threads(*command);
-  arguments->add_plugins(*command);
-  arguments->add_eps(*command);
+  arguments->add_for_runs(*command);
   command->add_option("--runs", arguments->runs, "Runs to time after the first one")->check(CLI::Range(1, 1'000'000));
   command->callback([arguments, action] { *action = [arguments] { return bench(*arguments); }; });
 }

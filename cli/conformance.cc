@@ -57,13 +57,7 @@ Status conformance(const Arguments& arguments) {
   options.filter = arguments.filter;
   options.timeout_seconds = arguments.timeout_seconds;
   options.same_process = arguments.same_process;
-  if (!arguments.plugin.empty()) {
-    const size_t equals = arguments.plugin.find('=');
-    TENON_INVALID_IF(equals == 0 || equals == std::string::npos || equals + 1 == arguments.plugin.size(),
-                     "--plugin takes NAME=LIBRARY, not \"{}\".", arguments.plugin);
-    options.host.plugin_name = arguments.plugin.substr(0, equals);
-    options.host.plugin_library = arguments.plugin.substr(equals + 1);
-  }
+  if (!arguments.plugin.empty()) TENON_TRY(options.host.set_plugin(arguments.plugin));
   const auto on_result = [&](const CheckResult& result) {
     if (!arguments.json) print_result(result);
   };

@@ -62,6 +62,15 @@ void ModelArguments::add_threads(CLI::App& command) {
       ->check(CLI::Range(0, 1024));
 }
 
+void ModelArguments::add_for_runs(CLI::App& command) {
+  add_model(command);
+  add_inputs(command);
+  add_dims(command);
+  add_threads(command);
+  add_plugins(command);
+  add_eps(command);
+}
+
 Result<SessionOptions> ModelArguments::session_options() const {
   TENON_TRY(load_plugins());
   SessionOptions options;

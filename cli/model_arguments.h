@@ -26,6 +26,8 @@ struct ModelArguments : PluginArguments {
   void add_dims(CLI::App& command);
   void add_inputs(CLI::App& command);
   void add_threads(CLI::App& command);
+  // All of these, and EP libraries: what a command that runs a model takes.
+  void add_for_runs(CLI::App& command);
 
   // Loads the EP libraries. Errors: kInvalidArgument for text that is no NAME=N; what PluginArguments refuses.
   Result<SessionOptions> session_options() const;

@@ -67,12 +67,7 @@ Status run(const RunArguments& arguments) {
 void add_run(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand("run", "Runs a model once and writes its outputs as .npy files");
   const auto arguments = std::make_shared<RunArguments>();
-  arguments->add_model(*command);
-  arguments->add_inputs(*command);
-  arguments->add_dims(*command);
-  arguments->add_threads(*command);
-  arguments->add_plugins(*command);
-  arguments->add_eps(*command);
+  arguments->add_for_runs(*command);
   command->add_flag("--random", arguments->random, "Fill inputs that are not given with random values");
   command->add_option("--output-dir", arguments->output_dir,
                       "Write 0.npy, 1.npy, ... and outputs.json into this folder");

@@ -6,25 +6,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstring>
 
+#include "base/any_enum.h"
 #include "interop/dlpack_types.h"
 
 namespace tenon::conformance {
 
 namespace {
-
-OrtExternalMemoryHandleType memory_kind(uint32_t kind) {
-  OrtExternalMemoryHandleType type;
-  std::memcpy(&type, &kind, sizeof(type));
-  return type;
-}
-
-OrtExternalSemaphoreType semaphore_kind(uint32_t kind) {
-  OrtExternalSemaphoreType type;
-  std::memcpy(&type, &kind, sizeof(type));
-  return type;
-}
 
 TenonExternalMemoryInfo info_of(uint32_t kind) {
   TenonExternalMemoryInfo info = {};
@@ -36,7 +24,7 @@ TenonExternalMemoryInfo info_of(uint32_t kind) {
 OrtExternalMemoryDescriptor describe(uint32_t version, uint32_t kind, void* handle, size_t size_bytes) {
   OrtExternalMemoryDescriptor descriptor = {};
   descriptor.version = version;
-  descriptor.handle_type = memory_kind(kind);
+  descriptor.handle_type = as_enum<OrtExternalMemoryHandleType>(kind);
   descriptor.native_handle = handle;
   descriptor.size_bytes = size_bytes;
   return descriptor;
@@ -212,7 +200,7 @@ class SharedTimelineSemaphore final : public SharedSemaphore {
   OrtExternalSemaphoreDescriptor descriptor(uint32_t version) override {
     OrtExternalSemaphoreDescriptor descriptor = {};
     descriptor.version = version;
-    descriptor.type = semaphore_kind(kind_);
+    descriptor.type = as_enum<OrtExternalSemaphoreType>(kind_);
     descriptor.native_handle = as_handle(handle_.fd());
     return descriptor;
   }
@@ -267,7 +255,7 @@ class CallbackSemaphore final : public SharedSemaphore {
   OrtExternalSemaphoreDescriptor descriptor(uint32_t version) override {
     OrtExternalSemaphoreDescriptor descriptor = {};
     descriptor.version = version;
-    descriptor.type = semaphore_kind(TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS);
+    descriptor.type = as_enum<OrtExternalSemaphoreType>(TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS);
     descriptor.native_handle = &callbacks_;
     return descriptor;
   }

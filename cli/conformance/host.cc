@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/any_enum.h"
 #include "cli/conformance/library.h"
 
 namespace tenon::conformance {
@@ -50,6 +51,15 @@ Status to_status(const Outcome& outcome, const char* what) {
                           : outcome.code == ORT_INVALID_ARGUMENT ? StatusCode::kInvalidArgument
                                                                  : StatusCode::kDeviceError;
   return make_status(code, "{} fails: {}.", what, outcome.text());
+}
+
+Status HostOptions::set_plugin(const std::string& text) {
+  const size_t equals = text.find('=');
+  TENON_INVALID_IF(equals == 0 || equals == std::string::npos || equals + 1 == text.size(),
+                   "--plugin takes NAME=LIBRARY, not \"{}\".", text);
+  plugin_name = text.substr(0, equals);
+  plugin_library = text.substr(equals + 1);
+  return Status();
 }
 
 Result<std::unique_ptr<Host>> Host::load(const HostOptions& options) {
@@ -192,8 +202,8 @@ Result<Owned<OrtExternalMemoryHandle>> Host::import_described(OrtExternalResourc
   OrtExternalMemoryDescriptor descriptor = {};
   descriptor.version = version_;
   // No value of the enum: ONNX Runtime's kinds are described, ours name themselves.
-  const uint32_t type = memory.kind < TENON_EXTERNAL_HANDLE_FIRST ? TENON_EXTERNAL_MEMORY_DESCRIBED : memory.kind;
-  std::memcpy(&descriptor.handle_type, &type, sizeof(type));
+  descriptor.handle_type = as_enum<OrtExternalMemoryHandleType>(
+      memory.kind < TENON_EXTERNAL_HANDLE_FIRST ? TENON_EXTERNAL_MEMORY_DESCRIBED : memory.kind);
   descriptor.native_handle = &memory;
   descriptor.size_bytes = size_bytes;
   descriptor.offset_bytes = offset_bytes;

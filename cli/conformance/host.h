@@ -46,6 +46,9 @@ struct HostOptions {
   std::string plugin_library;  // empty: no plugin, an EP of the host's own
   std::string ep_name;         // empty: the plugin's first
   size_t device = 0;           // which of the EP's devices
+
+  // "NAME=LIBRARY". Errors: kInvalidArgument for other text.
+  Status set_plugin(const std::string& text);
 };
 
 class Host {

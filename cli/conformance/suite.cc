@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/any_enum.h"
 #include "base/deadline.h"
 #include "cli/conformance/sim_exporter.h"
 
@@ -257,9 +258,7 @@ std::vector<std::unique_ptr<MemoryExporter>> Check::memory_exporters() {
   };
   std::erase_if(exporters, [&](const auto& exporter) {
     bool supported = false;
-    OrtExternalMemoryHandleType kind;
-    const uint32_t value = exporter->kind();
-    std::memcpy(&kind, &value, sizeof(kind));
+    const auto kind = as_enum<OrtExternalMemoryHandleType>(exporter->kind());
     if (importer() == nullptr || !take(interop().CanImportMemory(importer(), kind, &supported)).ok() || !supported)
       return true;
     // An EP may take DLPack tensors of its own device alone, and these are the host's.
@@ -272,9 +271,7 @@ std::vector<std::unique_ptr<SemaphoreExporter>> Check::semaphore_exporters() {
   auto exporters = all_semaphore_exporters();
   std::erase_if(exporters, [&](const auto& exporter) {
     bool supported = false;
-    OrtExternalSemaphoreType kind;
-    const uint32_t value = exporter->kind();
-    std::memcpy(&kind, &value, sizeof(kind));
+    const auto kind = as_enum<OrtExternalSemaphoreType>(exporter->kind());
     return importer() == nullptr || !take(interop().CanImportSemaphore(importer(), kind, &supported)).ok() ||
            !supported;
   });

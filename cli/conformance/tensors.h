@@ -5,18 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/any_enum.h"
 #include "cli/conformance/suite.h"
 
 namespace tenon::conformance {
-
-// A C enum with any integer in it: programs also pass values that the enum does not have.
-template <typename Enum>
-Enum as_enum(uint32_t value) {
-  Enum result;
-  static_assert(sizeof(result) == sizeof(value));
-  std::memcpy(&result, &value, sizeof(value));
-  return result;
-}
 
 Outcome import_memory(Check& check, OrtExternalResourceImporter* importer,
                       const OrtExternalMemoryDescriptor& descriptor, Owned<OrtExternalMemoryHandle>* out);

@@ -56,11 +56,6 @@ class CustomOpRegion final : public PluginRegion {
   void* kernel_ = nullptr;
 };
 
-int32_t index_of(std::span<const ValueId> values, ValueId id) {
-  const auto found = std::find(values.begin(), values.end(), id);
-  return found != values.end() && id != kNoValue ? static_cast<int32_t>(found - values.begin()) : -1;
-}
-
 }  // namespace
 
 Result<std::string> custom_op_ep(const OrtCustomOp* op) {
@@ -91,12 +86,7 @@ Result<std::shared_ptr<PluginRegion>> make_custom_op_region(const OrtCustomOp* o
   auto made = std::make_shared<CustomOpRegion>(
       op, format("The custom operator \"{}\" of domain \"{}\"", node.op_type, node.domain), std::move(info),
       std::move(keep));
-  made->name = node.label(region.body);
-  made->node_name = node.name;
-  made->op_type = node.op_type;
-  made->mapped = true;
-  for (ValueId id : node.inputs) made->input_map.push_back(index_of(region.body.inputs, id));
-  for (ValueId id : node.outputs) made->output_map.push_back(index_of(region.body.outputs, id));
+  made->describe(region.body, node);
   made->places = std::move(places);
   made->places.inputs.resize(region.body.inputs.size(), kHostPlace);
   made->places.outputs.resize(region.body.outputs.size(), kHostPlace);

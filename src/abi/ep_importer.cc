@@ -8,6 +8,7 @@
 #include "abi/interop_api_importer.h"
 #include "abi/plugin_registry.h"
 #include "abi/type_info.h"
+#include "base/any_enum.h"
 
 namespace tenon {
 
@@ -16,15 +17,6 @@ namespace {
 using abi::DeviceImporter;
 using abi::DeviceMemory;
 using abi::DeviceSemaphore;
-
-// The C enums take any number.
-template <typename Enum>
-Enum as_enum(uint32_t value) {
-  Enum result;
-  static_assert(sizeof(result) == sizeof(value));
-  std::memcpy(&result, &value, sizeof(value));
-  return result;
-}
 
 // After a success fds are the import's (src/interop/handle_table.h); nothing else is the handle's to free.
 void take(OwnedHandle& handle) {

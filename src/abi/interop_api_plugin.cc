@@ -8,6 +8,7 @@
 #include "abi/plugin_library.h"
 #include "abi/plugin_member.h"
 #include "abi/status.h"
+#include "base/any_enum.h"
 #include "base/guarded.h"
 #include "base/log.h"
 
@@ -24,15 +25,6 @@ Result<std::shared_ptr<PluginLibrary>> library_of(const OrtEpDevice& device) {
   auto library = device.library.lock();
   TENON_INVALID_IF(library == nullptr, "The library of {} is not registered any more.", who_of(device));
   return library;
-}
-
-// The enums are integers at the ABI, and programs pass values that they do not have.
-template <typename Enum>
-Enum as_enum(uint32_t value) {
-  Enum result;
-  static_assert(sizeof(result) == sizeof(value));
-  std::memcpy(&result, &value, sizeof(value));
-  return result;
 }
 
 void warn(const Status& status) {

@@ -233,6 +233,15 @@ int32_t index_of(std::span<const ValueId> values, ValueId id) {
 
 }  // namespace
 
+void PluginRegion::describe(const Graph& body, const Node& node) {
+  name = node.label(body);
+  node_name = node.name;
+  op_type = node.op_type;
+  mapped = true;
+  for (ValueId id : node.inputs) input_map.push_back(index_of(body.inputs, id));
+  for (ValueId id : node.outputs) output_map.push_back(index_of(body.outputs, id));
+}
+
 ComputeInfos::~ComputeInfos() {
   if (std::all_of(infos_.begin(), infos_.end(), [](const OrtNodeComputeInfo* info) { return info == nullptr; })) return;
   const auto release = TENON_MEMBER(ep_->get(), OrtEp, ReleaseNodeComputeInfos);
@@ -258,12 +267,7 @@ Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginE
     if (placed[i] != nullptr) info->inputs[i].constant = std::move(placed[i]);
   }
   auto made = std::make_shared<KernelRegion>(std::move(ep), std::move(info));
-  made->name = node.label(region.body);
-  made->node_name = node.name;
-  made->op_type = node.op_type;
-  made->mapped = true;
-  for (ValueId id : node.inputs) made->input_map.push_back(index_of(region.body.inputs, id));
-  for (ValueId id : node.outputs) made->output_map.push_back(index_of(region.body.outputs, id));
+  made->describe(region.body, node);
   TENON_TRY_CONTEXT(made->prepare(entry, host_memory), "while making the kernel of {}", made->name);
   return std::shared_ptr<PluginRegion>(std::move(made));
 }

@@ -61,6 +61,9 @@ class PluginRegion {
     return false;
   }
 
+  // For the region of a single node: the names, the type and the maps below.
+  void describe(const Graph& body, const Node& node);
+
   std::string name;
   std::string node_name, op_type;  // of a single node; "" of a compiled region
   PlaceChoice places;

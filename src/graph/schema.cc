@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
+#include "base/edit_distance.h"
 #include "graph/graph.h"
 
 namespace tenon {
@@ -62,24 +62,6 @@ std::span<const Schema> versions(std::string_view domain, std::string_view name)
   const auto [first, last] =
       std::equal_range(std::begin(kSchemas), std::end(kSchemas), Less::Key(plain(domain), name), Less{});
   return {first, last};
-}
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-// Levenshtein distance without regard to case.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 const SchemaParameter* parameter_at(std::span<const SchemaParameter> parameters, size_t index) {

@@ -104,8 +104,8 @@ Status infer_arg(Context& c) {
   return c.set_dims(0, std::move(out));
 }
 
-Status infer_compress(Context& c) {
-  c.set_type(0, c.type(0));
+// The first output: the first input with a size along the axis, or of the flat tensor, that only values say.
+Status leave_axis_open(Context& c) {
   if (!c.node().has("axis")) return c.set_dims(0, {Dim{}});
   if (!c.ranked(0)) return {};
   TENON_TRY_ASSIGN(int64_t axis, c.axis_attribute(0, c.rank(0)));
@@ -114,18 +114,18 @@ Status infer_compress(Context& c) {
   return c.set_dims(0, std::move(out));
 }
 
+Status infer_compress(Context& c) {
+  c.set_type(0, c.type(0));
+  return leave_axis_open(c);
+}
+
 Status infer_unique(Context& c) {
   c.set_type(0, c.type(0));
   for (size_t i = 1; i < 4; ++i) {
     c.set_type(i, DataType::kInt64);
     TENON_TRY(c.set_dims(i, {Dim{}}));
   }
-  if (!c.node().has("axis")) return c.set_dims(0, {Dim{}});
-  if (!c.ranked(0)) return {};
-  TENON_TRY_ASSIGN(int64_t axis, c.axis_attribute(0, c.rank(0)));
-  Dims out = c.dims(0);
-  out[static_cast<size_t>(axis)] = Dim{};
-  return c.set_dims(0, std::move(out));
+  return leave_axis_open(c);
 }
 
 Status infer_non_max_suppression(Context& c) {

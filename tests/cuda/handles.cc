@@ -16,6 +16,7 @@
 #include <functional>
 #include <string_view>
 
+#include "base/any_enum.h"
 #include "base/format.h"
 #include "cli/conformance/host.h"
 #include "cli/conformance/relu_model.h"
@@ -65,8 +66,7 @@ class Handles {
   }
 
   Result<bool> takes(uint32_t kind) const {
-    OrtExternalMemoryHandleType type{};
-    std::memcpy(&type, &kind, sizeof(kind));
+    const auto type = as_enum<OrtExternalMemoryHandleType>(kind);
     bool supported = false;
     TENON_TRY(to_status(host_.take(host_.interop().CanImportMemory(importer_.get(), type, &supported)), "CanImport"));
     return supported;

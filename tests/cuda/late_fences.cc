@@ -14,11 +14,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 
 #include "base/deadline.h"
 #include "base/format.h"
+#include "cli/conformance/suite.h"
 #include "waiting_frames.h"
 
 namespace {
@@ -198,12 +198,6 @@ Status flowing_frames(Host& host, OtherProgram& foreign) {
   return Status();
 }
 
-size_t open_files() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
-}
-
 // A whole life of a program, in a process of its own: what it answers is its exit status.
 int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
   std::printf("%s\n", name_of(ending));
@@ -218,11 +212,12 @@ int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
     return 1;
   }
   std::printf("%s\n", (*host)->description().c_str());
-  const size_t files = open_files();
+  const int files = conformance::count_open_fds();
   const Status done =
       ending == Ending::kInTime ? flowing_frames(**host, **foreign) : scenario(**host, **foreign, ending);
   expect(done.ok(), "the scenario: " + done.to_string());
-  if (ending != Ending::kNever) std::printf("       open files: %zu before, %zu after\n", files, open_files());
+  if (ending != Ending::kNever)
+    std::printf("       open files: %d before, %d after\n", files, conformance::count_open_fds());
   Watchdog watch("releasing the host");
   *host = nullptr;
   expect(true, format("the host is released after {} ms", watch.elapsed_ms()));

@@ -115,6 +115,29 @@ static void print_value(const char* label, const OrtValue* value) {
   printf("\n");
 }
 
+static OrtSessionOptions* fresh(void) {
+  OrtSessionOptions* options = NULL;
+  MUST(ort->CreateSessionOptions(&options));
+  return options;
+}
+
+/* A session of `name` runs on 2x4 (or 8) ones. */
+static void run_on_ones(const char* label, const char* name, OrtSessionOptions* options) {
+  OrtSession* session = open_session(label, name, options);
+  float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  const int64_t dims[2] = {2, 4}, row[2] = {1, 8};
+  const int is_matmul = strcmp(name, "matmul.onnx") == 0;
+  OrtValue *x = floats(ones, 8, is_matmul ? row : dims, 2), *result = NULL;
+  const OrtValue* values[] = {x};
+  const char *in[] = {"x"}, *out[] = {"y"};
+  if (session != NULL && check("  run", ort->Run(session, NULL, in, values, 1, out, 1, &result))) {
+    print_value("  y", result);
+    ort->ReleaseValue(result);
+  }
+  ort->ReleaseValue(x);
+  if (session != NULL) ort->ReleaseSession(session);
+}
+
 static void start(int argc, char** argv) {
   void* library;
   const OrtApiBase* (*entry)(void);
@@ -155,7 +178,7 @@ __attribute__((unused))
 #endif
 static void
 drop_in_unused(void) {
-  (void)open_session, (void)must_open, (void)floats, (void)print_value, (void)finish;
+  (void)open_session, (void)must_open, (void)floats, (void)print_value, (void)fresh, (void)run_on_ones, (void)finish;
 }
 
 #endif

@@ -1,29 +1,6 @@
 /* Sessions by EP device, by policy and by delegate, and which EP took what. */
 #include "drop_in.h"
 
-static OrtSessionOptions* fresh(void) {
-  OrtSessionOptions* options = NULL;
-  MUST(ort->CreateSessionOptions(&options));
-  return options;
-}
-
-/* A session of `name` runs on 2x4 (or 8) ones. */
-static void run_on_ones(const char* label, const char* name, OrtSessionOptions* options) {
-  OrtSession* session = open_session(label, name, options);
-  float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  const int64_t dims[2] = {2, 4}, row[2] = {1, 8};
-  const int is_matmul = strcmp(name, "matmul.onnx") == 0;
-  OrtValue *x = floats(ones, 8, is_matmul ? row : dims, 2), *result = NULL;
-  const OrtValue* values[] = {x};
-  const char *in[] = {"x"}, *out[] = {"y"};
-  if (session != NULL && check("  run", ort->Run(session, NULL, in, values, 1, out, 1, &result))) {
-    print_value("  y", result);
-    ort->ReleaseValue(result);
-  }
-  ort->ReleaseValue(x);
-  if (session != NULL) ort->ReleaseSession(session);
-}
-
 static int delegate_calls;
 
 static OrtStatus* choose_first(const OrtEpDevice** devices, size_t count, const OrtKeyValuePairs* metadata,
@@ -59,7 +36,8 @@ static void devices(void) {
   run_on_ones("session on it", "matmul.onnx", options);
   ort->ReleaseSessionOptions(options);
   options = fresh();
-  check("prefer the CPU", ort->SessionOptionsSetEpSelectionPolicy(options, OrtExecutionProviderDevicePolicy_PREFER_CPU));
+  check("prefer the CPU",
+        ort->SessionOptionsSetEpSelectionPolicy(options, OrtExecutionProviderDevicePolicy_PREFER_CPU));
   run_on_ones("session by policy", "matmul.onnx", options);
   ort->ReleaseSessionOptions(options);
   options = fresh();

@@ -2,29 +2,6 @@
 #include "custom_threads.h"
 #include "drop_in.h"
 
-static OrtSessionOptions* fresh(void) {
-  OrtSessionOptions* options = NULL;
-  MUST(ort->CreateSessionOptions(&options));
-  return options;
-}
-
-/* A session of `name` runs on 2x4 (or 8) ones. */
-static void run_on_ones(const char* label, const char* name, OrtSessionOptions* options) {
-  OrtSession* session = open_session(label, name, options);
-  float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  const int64_t dims[2] = {2, 4}, row[2] = {1, 8};
-  const int is_matmul = strcmp(name, "matmul.onnx") == 0;
-  OrtValue *x = floats(ones, 8, is_matmul ? row : dims, 2), *result = NULL;
-  const OrtValue* values[] = {x};
-  const char *in[] = {"x"}, *out[] = {"y"};
-  if (session != NULL && check("  run", ort->Run(session, NULL, in, values, 1, out, 1, &result))) {
-    print_value("  y", result);
-    ort->ReleaseValue(result);
-  }
-  ort->ReleaseValue(x);
-  if (session != NULL) ort->ReleaseSession(session);
-}
-
 static void setters(void) {
   OrtSessionOptions *options = fresh(), *copy = NULL;
   check("sequential", ort->SetSessionExecutionMode(options, ORT_SEQUENTIAL));
@@ -94,7 +71,7 @@ static void config_entries(void) {
   check("long key", ort->AddSessionConfigEntry(options, key, "x"));
   check("long value", ort->AddSessionConfigEntry(options, "x", value));
   if (check("all entries", ort->GetSessionOptionsConfigEntries(options, &entries))) {
-    const char* const *keys = NULL, *const *values = NULL;
+    const char *const *keys = NULL, *const *values = NULL;
     size_t count = 0;
     ort->GetKeyValuePairs(entries, &keys, &values, &count);
     printf("  some.key=%s\n", ort->GetKeyValue(entries, "some.key"));
@@ -179,8 +156,7 @@ static void files_in_memory(void) {
   const char* names[] = {"missing.bin"};
   char* buffers[] = {(char*)w};
   const size_t sizes[] = {sizeof(w)};
-  check("external file in memory",
-        ort->AddExternalInitializersFromFilesInMemory(options, names, buffers, sizes, 1));
+  check("external file in memory", ort->AddExternalInitializersFromFilesInMemory(options, names, buffers, sizes, 1));
   run_on_ones("file in memory", "missing.onnx", options);
   ort->ReleaseSessionOptions(options);
 }
@@ -283,7 +259,7 @@ static void prepacked(void) {
 static void dynamic_options(void) {
   OrtSession* session = must_open("matmul.onnx");
   const char *keys[] = {"ep.dynamic.workload_type"}, *efficient[] = {"Efficient"};
-  const char *unknown[] = {"no.such.key"};
+  const char* unknown[] = {"no.such.key"};
   check("workload type", ort->SetEpDynamicOptions(session, keys, efficient, 1));
   check("unknown key", ort->SetEpDynamicOptions(session, unknown, efficient, 1));
   check("no keys", ort->SetEpDynamicOptions(session, NULL, NULL, 0));

@@ -11,23 +11,10 @@
 #include <vector>
 
 #include "base/env.h"
+#include "ep/cuda/compute/plain_memory.h"
 #include "ep/cuda/compute/plan.h"
 
 namespace tenon::cuda {
-
-class TestMemory final : public plugin::ScratchSource {
- public:
-  explicit TestMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
-  Result<void*> allocate(size_t size_bytes) override {
-    CUdeviceptr address = 0;
-    TENON_CUDA_TRY(device_->driver(), MemAlloc, &address, size_bytes);
-    return reinterpret_cast<void*>(address);
-  }
-  void free(void* memory) override { (void)device_->driver().MemFree(reinterpret_cast<CUdeviceptr>(memory)); }
-
- private:
-  const std::shared_ptr<CudaDevice> device_;
-};
 
 // Under tools a kernel takes a thousand times as long: problems that take the same kernels, as small as those allow.
 inline bool small_sizes() { return !env_value(Env::kSmallSizes).empty(); }
@@ -60,7 +47,7 @@ class DeviceTest : public ::testing::Test {
   }
 
   std::shared_ptr<ComputeContext> make_context(ComputeOptions options) {
-    auto context = ComputeContext::create(device_, std::make_shared<TestMemory>(device_), std::move(options));
+    auto context = ComputeContext::create(device_, std::make_shared<PlainMemory>(device_), std::move(options));
     EXPECT_TRUE(context.ok()) << context.status().to_string();
     return context.ok() ? *context : nullptr;
   }

@@ -61,7 +61,7 @@ class CountedMemory final : public plugin::ScratchSource {
   std::atomic<int> live{0};
 
  private:
-  TestMemory memory_;
+  PlainMemory memory_;
 };
 
 class FaultWalk : public DeviceTest {

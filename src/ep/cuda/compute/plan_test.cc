@@ -31,7 +31,7 @@ class LimitedMemory final : public plugin::ScratchSource {
   void free(void* memory) override { memory_.free(memory); }
 
  private:
-  TestMemory memory_;
+  PlainMemory memory_;
   const size_t limit_bytes_;
 };
 

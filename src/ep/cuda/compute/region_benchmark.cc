@@ -14,25 +14,12 @@
 #include <iterator>
 
 #include "base/format.h"
+#include "ep/cuda/compute/plain_memory.h"
 #include "ep/cuda/compute/plan.h"
 #include "graph/reader.h"
 
 namespace tenon::cuda {
 namespace {
-
-class PlainMemory final : public plugin::ScratchSource {
- public:
-  explicit PlainMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
-  Result<void*> allocate(size_t size_bytes) override {
-    CUdeviceptr address = 0;
-    TENON_CUDA_TRY(device_->driver(), MemAlloc, &address, size_bytes);
-    return reinterpret_cast<void*>(address);
-  }
-  void free(void* memory) override { (void)device_->driver().MemFree(reinterpret_cast<CUdeviceptr>(memory)); }
-
- private:
-  const std::shared_ptr<CudaDevice> device_;
-};
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -1,0 +1,12 @@
+// How far apart two names are, for messages that name what is close to a mistyped one.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace tenon {
+
+// Levenshtein's, without regard to the case of ASCII letters. Costs the product of the lengths.
+size_t edit_distance(std::string_view a, std::string_view b);
+
+}  // namespace tenon
