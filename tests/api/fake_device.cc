@@ -31,7 +31,7 @@ class DeviceMemory {
     return memory;
   }
 
-  Result<std::shared_ptr<void>> allocate(size_t size_bytes, std::shared_ptr<FakeCounts> counts) {
+  Result<std::shared_ptr<void>> allocate(size_t size_bytes, const std::shared_ptr<FakeCounts>& counts) {
     const size_t size = (size_bytes + 4095) / 4096 * 4096;
     const int fd = ::memfd_create("tenon-test-device", MFD_CLOEXEC);
     if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size)) != 0) return resource_exhausted("memfd_create failed.");
@@ -58,7 +58,7 @@ class DeviceMemory {
   }
 
   // A name for memory that nobody finds at the name, or behind it.
-  Result<std::shared_ptr<void>> allocate_handle(size_t size_bytes, std::shared_ptr<FakeCounts> counts) {
+  Result<std::shared_ptr<void>> allocate_handle(size_t size_bytes, const std::shared_ptr<FakeCounts>& counts) {
     constexpr size_t kNames = size_t{1} << 20, kApart = 16;
     const std::lock_guard lock(mutex_);
     if (names_ == nullptr)

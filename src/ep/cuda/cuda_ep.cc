@@ -7,7 +7,7 @@
 
 namespace tenon::cuda {
 
-Result<std::unique_ptr<CudaEp>> CudaEp::create(CudaFactory& factory, std::shared_ptr<CudaSession> session,
+Result<std::unique_ptr<CudaEp>> CudaEp::create(CudaFactory& factory, const std::shared_ptr<CudaSession>& session,
                                                std::unique_ptr<RegionCompiler> compiler) {
   std::unique_ptr<CudaEp> ep(new CudaEp(factory, session, std::move(compiler)));
   // Now, because onnxruntime 1.24 loses an EP whose GetKernelRegistry fails.

@@ -12,7 +12,7 @@ class CudaFactory;
 
 class CudaEp final : public plugin::Ep {
  public:
-  static Result<std::unique_ptr<CudaEp>> create(CudaFactory& factory, std::shared_ptr<CudaSession> session,
+  static Result<std::unique_ptr<CudaEp>> create(CudaFactory& factory, const std::shared_ptr<CudaSession>& session,
                                                 std::unique_ptr<RegionCompiler> compiler);
 
  private:

@@ -172,7 +172,7 @@ Result<std::unique_ptr<plugin::Ep>> CudaFactory::create_ep(const plugin::EpReque
     TENON_TRY_CONTEXT(session->until_code_loads(), "while making a session");
     TENON_TRY_ASSIGN(compiler, compiler_(session));
   }
-  TENON_TRY_ASSIGN(auto ep, CudaEp::create(*this, std::move(session), std::move(compiler)));
+  TENON_TRY_ASSIGN(auto ep, CudaEp::create(*this, session, std::move(compiler)));
   TENON_TRACE(kPlan, "CUDA: context {:.1f} ms, the session's own parts {:.1f} ms.", context_ms, lap.ms());
   return std::unique_ptr<plugin::Ep>(std::move(ep));
 }
@@ -207,6 +207,7 @@ Result<std::unique_ptr<plugin::Allocator>> CudaFactory::create_allocator(const O
 Result<std::unique_ptr<plugin::DataTransfer>> CudaFactory::create_data_transfer() {
   if (devices_.empty()) return std::unique_ptr<plugin::DataTransfer>();
   std::vector<int> ordinals;
+  ordinals.reserve(devices_.size());
   for (const Offered& device : devices_) ordinals.push_back(device.info.ordinal);
   return std::unique_ptr<plugin::DataTransfer>(
       std::make_unique<CudaDataTransfer>(host(), *driver_, std::move(ordinals)));

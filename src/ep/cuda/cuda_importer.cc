@@ -19,7 +19,7 @@ bool can_import(OrtExternalSemaphoreType type, HandleSystem system) {
   }
 }
 
-Result<std::shared_ptr<SemaphoreImport>> SemaphoreImport::import(std::shared_ptr<CudaMemory> memory,
+Result<std::shared_ptr<SemaphoreImport>> SemaphoreImport::import(const std::shared_ptr<CudaMemory>& memory,
                                                                  OrtExternalSemaphoreType type, void* native_handle) {
   memory->collect();
   const CudaDevice& device = *memory->device();

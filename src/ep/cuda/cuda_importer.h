@@ -12,7 +12,7 @@ namespace tenon::cuda {
 class SemaphoreImport {
  public:
   // Consumes an fd on success; NT handles stay the caller's.
-  static Result<std::shared_ptr<SemaphoreImport>> import(std::shared_ptr<CudaMemory> memory,
+  static Result<std::shared_ptr<SemaphoreImport>> import(const std::shared_ptr<CudaMemory>& memory,
                                                          OrtExternalSemaphoreType type, void* native_handle);
   ~SemaphoreImport();
   SemaphoreImport(const SemaphoreImport&) = delete;

@@ -139,19 +139,26 @@ void CudaMemory::wait_for_queued_work() const {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
+// What work that waits for ever may still use.
+struct CudaMemory::Abandoned {
+  std::shared_ptr<CudaDevice> device;
+  std::vector<Unused> unused;
+  std::unique_ptr<plugin::ScratchPool> pinned_pool;
+  std::shared_ptr<Waits> waits;  // `exit` asks them
+
+  // Never destroyed.
+  static Guarded<std::vector<Abandoned>>& list() {
+    static auto* const all = new Guarded<std::vector<Abandoned>>;
+    return *all;
+  }
+};
+
 CudaMemory::~CudaMemory() {
   wait_for_queued_work();
   if (!streams_.idle()) {
     // Some work waits for what may never come. Waiting for it would hang the program's end, and whatever it uses must
     // stay: the driver clears up when the process is gone.
-    struct Abandoned {
-      std::shared_ptr<CudaDevice> device;
-      std::vector<Unused> unused;
-      std::unique_ptr<plugin::ScratchPool> pinned_pool;
-      std::shared_ptr<Waits> waits;  // `exit` asks them
-    };
-    static auto* const abandoned = new Guarded<std::vector<Abandoned>>;
-    abandoned->lock()->push_back({device_, std::move(*unused_.lock()), std::move(pinned_pool_), waits_});
+    Abandoned::list().lock()->push_back({device_, std::move(*unused_.lock()), std::move(pinned_pool_), waits_});
     return;
   }
   const auto scope = ContextScope::enter(*device_);

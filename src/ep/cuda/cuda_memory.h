@@ -118,6 +118,7 @@ class CudaMemory {
     std::optional<uint64_t> behind;  // a point after its last wait
     Awaited awaited;                 // by that
   };
+  struct Abandoned;
   struct Waits final : Waiters {
     Guarded<std::vector<Waiting>> list;
     std::string who_waits() const override;

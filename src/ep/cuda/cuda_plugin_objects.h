@@ -67,8 +67,8 @@ class PinnedAllocator final : public plugin::Allocator {
 // What a session with a limit or with the program's allocator uses.
 class SessionAllocator final : public plugin::Allocator {
  public:
-  SessionAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<CudaSession> session)
-      : Allocator(host, info), memory_(session->device_memory()), session_(std::move(session)) {}
+  SessionAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, const std::shared_ptr<CudaSession>& session)
+      : Allocator(host, info), memory_(session->device_memory()), session_(session) {}
 
  private:
   void* allocate(size_t size_bytes) override;

@@ -94,6 +94,7 @@ std::vector<WeightBound> bounds_of(std::span<const WeightBounds::Wanted> wanted)
                  &of);
   });
   std::vector<WeightBound> bounds;
+  bounds.reserve(columns.size());
   for (const Columns& of : columns) bounds.push_back(joined(of));
   return bounds;
 }

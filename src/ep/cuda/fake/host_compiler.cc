@@ -48,6 +48,7 @@ class HostNode final : public plugin::CompiledNode {
 
   bool may_run_in_place(size_t input, size_t output, std::span<const Shape> inputs) override {
     std::vector<Shape> shapes;
+    shapes.reserve(arguments_.size());
     for (size_t index : arguments_) shapes.push_back(inputs[index]);
     const auto argument = std::find(arguments_.begin(), arguments_.end(), input) - arguments_.begin();
     const auto made = program(shapes);
