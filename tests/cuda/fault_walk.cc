@@ -38,6 +38,7 @@ class Walk {
 
   // A session and two runs; the first failure.
   Status work(bool unified, Status* again) {
+    // The fake plugin takes Relu alone: Neg runs on the CPU EP, so that there are copies both ways.
     TENON_TRY_ASSIGN(const Owned<OrtSession> session,
                      test::make_zero_session(host_, {{"use_ep_level_unified_stream", unified ? "1" : "0"}}));
     Status failure;

@@ -6,18 +6,10 @@ import subprocess
 
 import pytest
 
-from hosts import leave_waiting
+from hosts import host_libraries, leave_waiting
 
 FAKE = pathlib.Path(os.environ["TENON_FAKE_CUDA"])
 FAKE_PLUGIN = FAKE / "libtenon_ep_cuda_fake.so"
-
-
-def stock_hosts():
-    try:
-        import onnxruntime
-        return [str(path) for path in (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")]
-    except ImportError:
-        return []
 
 
 ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=f"{FAKE}:{os.environ.get('LD_LIBRARY_PATH', '')}")
@@ -28,7 +20,7 @@ def run(program, host, *arguments):
                           timeout=300, env=ENVIRONMENT)
 
 
-hosts = pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+hosts = pytest.mark.parametrize("host", host_libraries(), ids=os.path.basename)
 
 
 # A status that names the call, nothing left over, and a session that goes on.

@@ -2,7 +2,6 @@
 with the reason, where there is no GPU or no torch."""
 import gc
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -16,7 +15,7 @@ if not torch.cuda.is_available():
 
 from gpu_sessions import (TorchAllocator, close, free_bytes, make_input, make_session, open_files,  # noqa: E402
                           resident_bytes)
-from hosts import leave_waiting  # noqa: E402
+from hosts import host_libraries, leave_waiting  # noqa: E402
 
 SLACK = 8 << 20
 
@@ -170,13 +169,12 @@ def test_a_kernel_fault_is_told_to_every_session_of_the_process():
     assert said["cpu"] == said["cpu again"] == "", said
 
 
-HOSTS = [os.environ["TENON_LIBRARY"],
-         *map(str, (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*"))]
+HOSTS = pytest.mark.parametrize("host", host_libraries(), ids=os.path.basename)
 
 
 # Every call of the C ABI after it, and the end of the process, with everything released before or not.
 @pytest.mark.parametrize("end", ["released", "live"])
-@pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
+@HOSTS
 def test_no_call_after_a_kernel_fault_hangs_or_ends_the_process(host, end):
     done = subprocess.run([os.environ["TENON_KERNEL_FAULT"], host, os.environ["TENON_CUDA_PLUGIN"], end],
                           capture_output=True, text=True, timeout=120)
@@ -185,7 +183,7 @@ def test_no_call_after_a_kernel_fault_hangs_or_ends_the_process(host, end):
 
 
 # A Vulkan program signals late, or is killed while CUDA waits for it.
-@pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
+@HOSTS
 def test_a_vulkan_program_that_is_killed_hangs_nobody(host):
     done = subprocess.run([os.environ["TENON_LATE_FENCES"], host, os.environ["TENON_CUDA_PLUGIN"], "--vulkan-gpu"],
                           capture_output=True, text=True, timeout=300)
@@ -194,7 +192,7 @@ def test_a_vulkan_program_that_is_killed_hangs_nobody(host):
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
+@HOSTS
 def test_a_process_ends_though_a_stream_waits_for_ever(host):
     done = subprocess.run([os.environ["TENON_EXITS"], host, os.environ["TENON_CUDA_PLUGIN"],
                            os.environ["TENON_UNLOADING"], "--vulkan-gpu"], capture_output=True, text=True, timeout=300)
@@ -205,7 +203,7 @@ def test_a_process_ends_though_a_stream_waits_for_ever(host):
 
 # cuBLASLt's exit handler hangs alone; with torch's libraries in the process the handlers of some other one may do.
 @pytest.mark.parametrize("before", ["", "import torch\ntorch.ones(4, device='cuda').sum().item()"], ids=["", "torch"])
-@pytest.mark.parametrize("host", HOSTS, ids=os.path.basename)
+@HOSTS
 def test_python_ends_with_its_status_though_a_stream_waits_for_ever(host, before):
     done = leave_waiting(host, os.environ["TENON_CUDA_PLUGIN"], vulkan=True, before=before)
     if "no Vulkan" in done.stdout:

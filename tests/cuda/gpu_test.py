@@ -20,14 +20,14 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from gpu_sessions import (EP, PLUGIN, ROWS, TorchAllocator, bind, close, make_input, make_session,  # noqa: E402
                           one_operator)
+from hosts import host_libraries  # noqa: E402
 
 
-def stock_hosts():
-    return [str(path) for path in (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")]
+HOSTS = pytest.mark.parametrize("host", host_libraries(), ids=os.path.basename)
 
 
 # S1.7 and the rest of the suite, with buffers and timelines of the Vulkan driver of the same GPU.
-@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+@HOSTS
 def test_it_conforms_with_vulkan(host):
     done = subprocess.run([os.environ["TENON_SUITE"], host, "--plugin", f"cuda={PLUGIN}", "--vulkan-gpu"],
                           capture_output=True, text=True, timeout=900)
@@ -37,14 +37,14 @@ def test_it_conforms_with_vulkan(host):
 
 
 # S1.9, S2: a DLPack tensor of the driver's memory; graphics interop where the device has it, and why not where it has none.
-@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+@HOSTS
 def test_dlpack_tensors_and_graphics_contexts_in_a_host(host):
     done = subprocess.run([os.environ["TENON_SHARING"], host, PLUGIN], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 # S2: CUDA's own handles, host memory and a memfd; the other end is a process of its own where the kind needs one.
-@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+@HOSTS
 def test_memory_by_handles_of_cuda_and_the_system(host):
     done = subprocess.run([os.environ["TENON_HANDLES"], host, PLUGIN], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,11 +3,22 @@
 As a program: hosts.py CASES RESULTS [--plugin LIBRARY [KEY=VALUE]...], both files pickles; without --plugin on the CPU
 EP alone. It goes on after a failure; where the process dies, the parent starts another one behind the case."""
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
 
 EP = "TenonCudaExecutionProvider"
+
+
+def host_libraries():
+    """Our host, and this Python's onnxruntime where it has one."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return [os.environ["TENON_LIBRARY"]]
+    stock = (pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
+    return [os.environ["TENON_LIBRARY"], *map(str, stock)]
 
 
 def run_in_onnxruntime(cases, folder, plugin=None, options=(), environment=None, python=sys.executable):

@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
   auto host = Host::load({.library = argv[1], .plugin_name = "cuda", .plugin_library = argv[2]});
   if (!host.ok()) {
     std::printf("%s\n", host.status().to_string().c_str());
-    return 77;
+    return 2;
   }
   std::printf("%s\n", (*host)->description().c_str());
   std::thread(watch).detach();

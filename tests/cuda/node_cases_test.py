@@ -13,7 +13,6 @@ import tempfile
 import pytest
 
 import bad_cases
-import hosts
 import node_cases
 
 FAKE = os.environ.get("TENON_CASES_ON", "fake") == "fake"
