@@ -1,6 +1,7 @@
 // tenon bench: how long loading, the first and later runs take, and how much memory.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <memory>
 
@@ -34,7 +35,7 @@ double peak_mb() {
 }
 
 double quantile(const std::vector<double>& sorted, double q) {
-  const auto index = static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5);
+  const auto index = static_cast<size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)));
   return sorted[index];
 }
 

@@ -224,9 +224,11 @@ Status test_all(Host& host, int runs) {
   expect(check(result, 7), "what both have written is right");
   (void)::munmap(pages, kBytes);
 
+  constexpr int kThreads = 16;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   std::atomic<int> wrong{0};
-  for (int thread = 0; thread < 16; ++thread)
+  for (int thread = 0; thread < kThreads; ++thread)
     threads.emplace_back([&, thread] {
       for (int i = 0; i < runs && wrong == 0; ++i)
         if (Status status = devices.run_from_host(static_cast<size_t>(thread % 2), 16 * i + thread); !status.ok()) {
