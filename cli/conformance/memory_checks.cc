@@ -243,8 +243,10 @@ void many_threads(Check& check) {
   for (const auto& exporter : usable(check)) {
     check.step(exporter->name());
     std::atomic<int> wrong{0};
+    constexpr int kThreads = 8;
     std::vector<std::thread> threads;
-    for (int t = 0; t < 8; ++t) {
+    threads.reserve(kThreads);
+    for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < 25; ++i) {
           auto memory = exporter->make(kSize);
