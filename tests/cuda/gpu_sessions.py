@@ -93,8 +93,21 @@ def open_files():
     return len(os.listdir("/proc/self/fd"))
 
 
-# Without what the allocator keeps of freed memory, which grows with the threads that run at once.
+class Mallinfo2(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "mapped", "usmblks",
+                                                     "fsmblks", "used", "free", "keepcost")]
+
+
+def heap_bytes():
+    """What malloc has given out and not got back, over its arenas and mappings."""
+    libc = ctypes.CDLL(None)
+    libc.mallinfo2.restype = Mallinfo2
+    info = libc.mallinfo2()
+    return info.used + info.mapped
+
+
 def resident_bytes():
+    """With what malloc's arenas keep between what is used, which comes and goes by tens of MiB."""
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -55,6 +55,39 @@ void AlgorithmCache::add(const std::string& problem, std::string choice) {
   ++state->measured;
 }
 
+void AlgorithmCache::add_member(const ProblemFamily& family, const std::string& choice) {
+  if (!family.text.empty()) state_.lock()->families[family.text][family.size] = choice;
+}
+
+std::vector<std::string> AlgorithmCache::near(const ProblemFamily& family) const {
+  constexpr size_t kMost = 3;
+  const auto state = state_.lock();
+  const auto found = state->families.find(family.text);
+  if (found == state->families.end()) return {};
+  std::vector<std::pair<double, const std::string*>> members;  // by how many times they are larger or smaller
+  for (auto member = found->second.lower_bound((family.size + 1) / 2);
+       member != found->second.end() && member->first <= 2 * family.size; ++member) {
+    const double ratio = static_cast<double>(member->first) / static_cast<double>(std::max<int64_t>(family.size, 1));
+    members.emplace_back(std::max(ratio, 1 / std::max(ratio, 1e-9)), &member->second);
+  }
+  std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> choices;
+  for (const auto& [distance, choice] : members)
+    if (choices.size() < kMost && std::find(choices.begin(), choices.end(), *choice) == choices.end())
+      choices.push_back(*choice);
+  return choices;
+}
+
+std::optional<std::string> AlgorithmCache::find_borrowed(const std::string& problem) const {
+  const auto state = state_.lock();
+  const auto found = state->borrowed.find(problem);
+  return found != state->borrowed.end() ? std::optional(found->second) : std::nullopt;
+}
+
+void AlgorithmCache::borrow(const std::string& problem, std::string choice) {
+  state_.lock()->borrowed[problem] = std::move(choice);
+}
+
 size_t AlgorithmCache::measured() const { return state_.lock()->measured; }
 
 void AlgorithmCache::save() {
@@ -93,13 +126,14 @@ struct Measurement {
 
 }  // namespace
 
-Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue) {
-  constexpr int kCalls = 12, kRepeats = 3;
+Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue,
+                          int calls) {
+  constexpr int kRepeats = 3;
   const CudaDriver& driver = device.driver();
   Measurement m{.driver = driver};
   TENON_CUDA_TRY(driver, StreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   Status queued;
-  for (int i = 0; i < kCalls && queued.ok(); ++i) queued = queue(stream);
+  for (int i = 0; i < calls && queued.ok(); ++i) queued = queue(stream);
   const CUresult ended = driver.StreamEndCapture(stream, &m.graph);
   TENON_TRY(std::move(queued));
   TENON_TRY(cuda_status(driver, ended, "cuStreamEndCapture"));
@@ -115,7 +149,7 @@ Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::
     TENON_CUDA_TRY(driver, EventSynchronize, m.end);
     float milliseconds = 0;
     TENON_CUDA_TRY(driver, EventElapsedTime, &milliseconds, m.begin, m.end);
-    const double ns = static_cast<double>(milliseconds) * 1e6 / kCalls;
+    const double ns = static_cast<double>(milliseconds) * 1e6 / calls;
     best = i == 0 ? ns : std::min(best, ns);
   }
   return best;

@@ -11,11 +11,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/guarded.h"
 #include "ep/cuda/driver/cuda_device.h"
 
 namespace tenon::cuda {
+
+// Problems that differ in one size alone, as those of a model do whose shapes vary; without a text, of no family.
+struct ProblemFamily {
+  std::string text;
+  int64_t size = 0;
+};
 
 class AlgorithmCache {
  public:
@@ -27,13 +34,22 @@ class AlgorithmCache {
   enum class Kept : uint8_t { kNothing, kOthers, kOurs };
   Kept kept(std::string_view words, std::initializer_list<std::string_view> ours) const;
   void add(const std::string& problem, std::string choice);
+  // What was measured is remembered for the family, too, until the session ends; so is what was found and is used.
+  void add_member(const ProblemFamily& family, const std::string& choice);
+  // The choices for members of at most twice and at least half the size, the nearest first: three at most, and each
+  // once.
+  std::vector<std::string> near(const ProblemFamily& family) const;
+  // Choices among those of near(), for the session alone: a session with that size in its model measures for itself.
+  std::optional<std::string> find_borrowed(const std::string& problem) const;
+  void borrow(const std::string& problem, std::string choice);
   // Writes what is new, merged with what other processes have written meanwhile.
   void save();
   size_t measured() const;
 
  private:
   struct State {
-    std::map<std::string, std::string> choices;
+    std::map<std::string, std::string> choices, borrowed;
+    std::map<std::string, std::map<int64_t, std::string>> families;
     bool changed = false;
     size_t measured = 0;
   };
@@ -41,8 +57,12 @@ class AlgorithmCache {
   mutable Guarded<State> state_;
 };
 
-// Nanoseconds that one call of `queue` takes on the device, from a captured run of several. Not concurrent with other
+// So many calls tell algorithms apart of which one is a few hundredths faster than another.
+inline constexpr int kCallsOfMany = 12;
+
+// Nanoseconds that one call of `queue` takes on the device, from a captured run of `calls`. Not concurrent with other
 // work of the program on `stream`.
-Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue);
+Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue,
+                          int calls = kCallsOfMany);
 
 }  // namespace tenon::cuda

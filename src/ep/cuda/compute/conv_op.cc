@@ -99,10 +99,18 @@ ConvOp::ConvOp(std::string label, DataType type, const ConvParams& params, const
       epilogue_(epilogue),
       tensors_(tensors) {}
 
-std::string ConvOp::description(const Program&) const {
+std::string ConvOp::text_of(const ConvParams& params) const {
   return (is_product() ? "product " : "conv ") +
-         problem_text(params_, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor) +
+         problem_text(params, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor) +
          (has_split_form() ? format(" sections {}", tensors_.sections) : "");
+}
+
+std::string ConvOp::description(const Program&) const { return text_of(params_); }
+
+ProblemFamily ConvOp::family() const {
+  ConvParams of_any_size = params_;
+  of_any_size.pixels = of_any_size.in_h = of_any_size.in_w = 0;
+  return {.text = text_of(of_any_size), .size = params_.pixels};
 }
 
 bool ConvOp::is_product() const { return tenon::cuda::is_product(params_); }
@@ -300,9 +308,9 @@ Result<ConvOp::Choice> ConvOp::choice_unmeasured(const PrepareContext& context) 
 
 Status ConvOp::prepare(const PrepareContext& context) {
   TENON_UNSUPPORTED_IF(kernel_type(type_).empty(), "There is no convolution of {}.", data_type_name(type_));
-  const std::string problem = context.problem(*this);
-  if (const std::optional<std::string> known = context.algorithms->find(problem)) {
-    TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, *known));
+  const PrepareContext::Known known = context.known(*this);
+  if (known.choice) {
+    TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, *known.choice));
     if (choice) {
       choice_ = std::move(*choice);
       return Status();
@@ -312,29 +320,58 @@ Status ConvOp::prepare(const PrepareContext& context) {
     TENON_TRY_ASSIGN(choice_, choice_unmeasured(context));
     return Status();
   }
+  TENON_TRY_ASSIGN(std::vector<Choice> few, borrowed(context, known.near));
+  if (!few.empty()) {
+    if (Result<Choice> choice = fastest(context, std::move(few), PrepareContext::kCallsOfBorrowed); choice.ok()) {
+      choice_ = *std::move(choice);
+      context.keep(*this, choice_.text, true);
+      return Status();
+    }
+  }
   TENON_TRY_ASSIGN(std::vector<Choice> all, choices(context));
   // With TF32, halves are there for the precision.
   if (context.tf32 &&
       std::any_of(all.begin(), all.end(), [](const Choice& choice) { return choice.halves.has_value(); }))
     std::erase_if(all, [](const Choice& choice) { return !choice.halves; });
+  if (all.size() == 1) {
+    choice_ = std::move(all.front());
+  } else {
+    TENON_TRY_ASSIGN(choice_, fastest(context, std::move(all), kCallsOfMany));
+  }
+  context.keep(*this, choice_.text, false);
+  return Status();
+}
+
+Result<std::vector<ConvOp::Choice>> ConvOp::borrowed(const PrepareContext& context,
+                                                     const std::vector<std::string>& texts) {
+  std::vector<Choice> all;
+  for (const std::string& text : texts) {
+    // cuDNN's are described one at a time.
+    if (text.starts_with("cudnn ") && cudnn_ != nullptr) continue;
+    TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, text));
+    if (choice) all.push_back(*std::move(choice));
+  }
+  return all;
+}
+
+Result<ConvOp::Choice> ConvOp::fastest(const PrepareContext& context, std::vector<Choice> all, int calls) const {
   double best = 0;
+  Choice fastest;
   Status failed;
   for (Choice& choice : all) {
-    Result<double> time =
-        all.size() == 1 ? Result<double>(0.0) : measure_ns(*context.device, context.stream, [&](CUstream stream) {
-          return queue_choice(choice, *context.device, stream, context.addresses);
-        });
+    Result<double> time = measure_ns(
+        *context.device, context.stream,
+        [&](CUstream stream) { return queue_choice(choice, *context.device, stream, context.addresses); }, calls);
     if (!time.ok()) {
       failed = std::move(time).status();  // an algorithm that does not run here is only no choice
       continue;
     }
-    if (!choice_.text.empty() && *time >= best) continue;
+    if (!fastest.text.empty() && *time >= best) continue;
     best = *time;
-    choice_ = std::move(choice);
+    fastest = std::move(choice);
   }
-  if (choice_.text.empty()) return std::move(failed).with_context(format("while measuring {}", problem));
-  context.algorithms->add(problem, choice_.text);
-  return Status();
+  if (fastest.text.empty()) return std::move(failed).with_context(format("while measuring {}", text_of(params_)));
+  return fastest;
 }
 
 Result<std::vector<std::string>> ConvOp::choice_texts(const PrepareContext& context) {

@@ -47,6 +47,7 @@ class ConvOp final : public DeviceOp {
          const ConvTensors& tensors);
 
   std::string description(const Program& program) const override;
+  ProblemFamily family() const override;
   size_t scratch_bytes(const Program& program) const override;
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
@@ -67,6 +68,7 @@ class ConvOp final : public DeviceOp {
     CUfunction activate = nullptr;  // after cuBLASLt, where that does not know the activation
     cublasLtMatmulAlgo_t algorithm{};
   };
+  std::string text_of(const ConvParams& params) const;
   bool has_cudnn_form() const;
   // The activation that cuBLASLt computes itself.
   Activation blas_activation() const;
@@ -87,6 +89,8 @@ class ConvOp final : public DeviceOp {
   Choice split_choice(size_t index) const;
   Result<Choice> choice_unmeasured(const PrepareContext& context);
   Result<Choice> plain_choice(const PrepareContext& context) const;
+  Result<std::vector<Choice>> borrowed(const PrepareContext& context, const std::vector<std::string>& texts);
+  Result<Choice> fastest(const PrepareContext& context, std::vector<Choice> all, int calls) const;
   Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text);
   Status queue_split(const Choice& choice, const CudaDevice& device, CUstream stream, const Addresses& addresses) const;
   Status queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ class GeneratedModule;
 class BlasHandle;
 class CudnnHandle;
 class AlgorithmCache;
+struct ProblemFamily;
 
 // Where a plan's tensors are in one binding.
 struct Addresses {
@@ -61,10 +63,24 @@ struct PrepareContext {
   AlgorithmCache* algorithms = nullptr;
   bool tf32 = true;
   bool measure = true;  // false: the first choice that fits, without running anything
+  bool varies = false;  // the region had other shapes before
   Addresses addresses;
 
-  // The key of a choice that was measured for `op`.
+  // What is known of choices for `op`: its own, else, where shapes vary, those of problems nearly as large.
+  struct Known {
+    std::optional<std::string> choice;
+    std::vector<std::string> near;
+  };
+  Known known(const DeviceOp& op) const;
+  // Keeps what was measured for `op`. `borrowed`: among those nearby alone.
+  void keep(const DeviceOp& op, const std::string& choice, bool borrowed) const;
+  // So many calls tell one of few apart that are known to be fast.
+  static constexpr int kCallsOfBorrowed = 3;
+
+ private:
+  std::string conditions() const;
   std::string problem(const DeviceOp& op) const;
+  ProblemFamily family(const DeviceOp& op) const;
 };
 
 class DeviceOp {
@@ -75,6 +91,8 @@ class DeviceOp {
 
   // "conv 64x56x56 k3 relu"; for texts and as the key of measured choices.
   virtual std::string description(const Program& program) const = 0;
+  // The description of whatever has other rows, and how many these are. Without a text where nothing is chosen.
+  virtual ProblemFamily family() const;
   // Memory for this operator alone while it runs. Asked before prepare().
   virtual size_t scratch_bytes(const Program&) const { return 0; }
   virtual Status prepare(const PrepareContext& context) = 0;

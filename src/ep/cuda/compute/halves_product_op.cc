@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/format.h"
+#include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/product_op.h"
 
@@ -33,14 +34,18 @@ bool HalvesProductOp::direct() const {
          (epilogue_.activation == Activation::kNone || (epilogue_.activation == Activation::kRelu && !added_last));
 }
 
-std::string HalvesProductOp::description(const Program&) const {
-  return format(
-      "product_of_halves {}x{}x{} sections {} act {}{}{}{}{}", problem_.rows, problem_.columns, problem_.depth,
-      problem_.sections, static_cast<int>(epilogue_.activation), tensors_.bias != kNoTensor ? " bias" : "",
-      tensors_.residual == kNoTensor ? ""
-      : epilogue_.residual_after     ? " residual after"
-                                     : " residual",
-      tensors_.y != kNoTensor ? "" : " no result", y_sections_ != 0 ? format(" to sections {}", y_sections_) : "");
+std::string HalvesProductOp::description(const Program&) const { return text_of(problem_.rows); }
+
+ProblemFamily HalvesProductOp::family() const { return {.text = text_of(0), .size = problem_.rows}; }
+
+std::string HalvesProductOp::text_of(int64_t rows) const {
+  return format("product_of_halves {}x{}x{} sections {} act {}{}{}{}{}", rows, problem_.columns, problem_.depth,
+                problem_.sections, static_cast<int>(epilogue_.activation), tensors_.bias != kNoTensor ? " bias" : "",
+                tensors_.residual == kNoTensor ? ""
+                : epilogue_.residual_after     ? " residual after"
+                                               : " residual",
+                tensors_.y != kNoTensor ? "" : " no result",
+                y_sections_ != 0 ? format(" to sections {}", y_sections_) : "");
 }
 
 size_t HalvesProductOp::scratch_bytes(const Program& program) const {

@@ -34,6 +34,7 @@ class HalvesProductOp final : public DeviceOp {
                   const Tensors& tensors, int32_t y_sections, int32_t y_shift);
 
   std::string description(const Program& program) const override;
+  ProblemFamily family() const override;
   size_t scratch_bytes(const Program& program) const override;
   // Errors: kResourceExhausted where cuBLASLt, which was found, cannot be opened.
   Status prepare(const PrepareContext& context) override;
@@ -43,6 +44,7 @@ class HalvesProductOp final : public DeviceOp {
  private:
   // Whether cuBLASLt may write y as it is to be.
   bool direct() const;
+  std::string text_of(int64_t rows) const;
   Result<std::unique_ptr<BlasProduct>> describe(const PrepareContext& context, bool whole) const;
   CUdeviceptr product_address(const Addresses& addresses) const;
   Status queue_product(const cublasLtMatmulAlgo_t& algorithm, CUstream stream, const Addresses& addresses) const;

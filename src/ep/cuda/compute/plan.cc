@@ -33,13 +33,14 @@ bool equals(const std::vector<CUdeviceptr>& bindings, std::span<const CUdevicept
 
 }  // namespace
 
-Result<std::shared_ptr<ComputePlan>> ComputePlan::create(std::shared_ptr<ComputeContext> context, Program program) {
+Result<std::shared_ptr<ComputePlan>> ComputePlan::create(std::shared_ptr<ComputeContext> context, Program program,
+                                                         bool varies) {
   std::shared_ptr<ComputePlan> plan(new ComputePlan(std::move(context), std::move(program)), &ComputePlan::retire);
-  TENON_TRY(plan->prepare());
+  TENON_TRY(plan->prepare(varies));
   return plan;
 }
 
-Status ComputePlan::prepare() {
+Status ComputePlan::prepare(bool varies) {
   const std::lock_guard lock(context_->preparing);
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context_->device()));
   const CudaDriver& driver = context_->device()->driver();
@@ -85,6 +86,7 @@ Status ComputePlan::prepare() {
                          .algorithms = &context_->algorithms(),
                          .tf32 = context_->options().tf32,
                          .measure = context_->options().measure,
+                         .varies = varies,
                          .addresses = addresses(*instance, inputs, outputs)};
   constexpr double kLongMs = 2;
   for (const auto& op : program_.ops) {
@@ -378,12 +380,12 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
                    region_.lower_at(inputs, context_->options().tf32, Program::kWorkspaceBytes, context_->has_blas()));
   TENON_TRACE(kPlan, "CUDA region: lowered in {:.1f} ms.", lap.ms());
   TENON_TRACE(kPlan, "CUDA region of {} operators:\n{}", program.ops.size(), program.to_text());
-  Result<std::shared_ptr<ComputePlan>> created = ComputePlan::create(context_, std::move(program));
+  Result<std::shared_ptr<ComputePlan>> created = ComputePlan::create(context_, std::move(program), state->varies);
   if (created.status().code() == StatusCode::kResourceExhausted) {
     // Without a workspace the libraries have slower algorithms, and our own kernels need none.
     TENON_TRACE(kPlan, "CUDA region: once more without a workspace: {}", created.status().message());
     TENON_TRY_ASSIGN(Program small, region_.lower_at(inputs, context_->options().tf32, 0));
-    created = ComputePlan::create(context_, std::move(small));
+    created = ComputePlan::create(context_, std::move(small), state->varies);
   }
   TENON_TRY_ASSIGN(std::shared_ptr<ComputePlan> plan, std::move(created));
   if (state->plans.size() >= std::max<size_t>(context_->options().plans, 1)) {
@@ -392,6 +394,7 @@ Result<std::shared_ptr<ComputePlan>> ComputeRegion::plan(std::span<const Shape> 
     evicted = std::move(oldest->plan);
     state->plans.erase(oldest);
   }
+  state->varies = true;
   state->plans.push_back({.shapes = {inputs.begin(), inputs.end()}, .plan = plan, .used = ++state->clock});
   return plan;
 }

@@ -27,7 +27,9 @@ class ComputePlan {
   // plan, on the run's stream and in its graph.
   static constexpr size_t kBindingAlignment = 16;
 
-  static Result<std::shared_ptr<ComputePlan>> create(std::shared_ptr<ComputeContext> context, Program program);
+  // `varies`: the region had other shapes before, and may have more.
+  static Result<std::shared_ptr<ComputePlan>> create(std::shared_ptr<ComputeContext> context, Program program,
+                                                     bool varies = false);
   ~ComputePlan();
   ComputePlan(const ComputePlan&) = delete;
   ComputePlan& operator=(const ComputePlan&) = delete;
@@ -80,7 +82,7 @@ class ComputePlan {
   bool finished() const;
   ComputePlan(std::shared_ptr<ComputeContext> context, Program program)
       : context_(std::move(context)), program_(std::move(program)) {}
-  Status prepare();
+  Status prepare(bool varies);
   Result<std::unique_ptr<Instance>> make_instance();
   Result<std::unique_ptr<Instance>> take_instance(CUstream stream);
   Addresses addresses(const Instance& instance, std::span<const CUdeviceptr> inputs,
@@ -129,6 +131,7 @@ class ComputeRegion {
     std::vector<Entry> plans;
     uint64_t clock = 0;
     bool dropped = false;  // the constants
+    bool varies = false;   // there have been plans
   };
   ComputeRegion(std::shared_ptr<ComputeContext> context, Region region)
       : context_(std::move(context)), region_(std::move(region)) {}

@@ -97,6 +97,50 @@ TEST_F(PlanTest, ItIsCapturedAtOnceOrNeverWhereTheOptionSaysSo) {
   EXPECT_THAT(captured, Pointwise(FloatNear(1e-2F), queued));
 }
 
+// Where shapes vary, a size beside one that was measured takes its choices; another one is measured.
+TEST_F(PlanTest, NearlyAsLargeShapesAreNotMeasuredAgain) {
+  if (small_sizes()) GTEST_SKIP() << "nothing is measured with small sizes";
+  plan_testing::GraphBuilder builder;
+  const ValueId x = builder.input("x", {{-1, "rows"}, {kColumns, {}}}, DataType::kFloat);
+  std::byte* data = nullptr;
+  const Shape shape{kColumns, kColumns};
+  ConstantRef weights = *make_constant(DataType::kFloat, shape, &data);
+  const std::vector<float> w = random_floats(static_cast<size_t>(shape.element_count()), 5);
+  store_floats(w, DataType::kFloat, data);
+  builder.output(
+      builder.node("MatMul", {x, builder.graph.add_constant("w", std::move(weights))}, "y", DataType::kFloat));
+  const auto context = make_context({});
+  const auto region = ComputeRegion::create(context, std::move(builder.graph));
+  ASSERT_TRUE(region.ok()) << region.status().to_string();
+  const auto measured_for = [&](int64_t rows) {
+    const size_t before = context->algorithms().measured();
+    const auto plan = (*region)->plan(std::vector<Shape>{Shape{rows, kColumns}});
+    EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+    if (!plan.ok()) return size_t{0};
+    const std::vector<float> values = random_floats(static_cast<size_t>(rows * kColumns), 1);
+    const DeviceBlockRef from = upload(*context, values.data(), values.size() * sizeof(float));
+    const DeviceBlockRef to = upload(*context, values.data(), values.size() * sizeof(float));
+    const CUdeviceptr in = from->address(), out = to->address();
+    EXPECT_TRUE((*plan)->run(std::span(&in, 1), std::span(&out, 1), CU_STREAM_PER_THREAD).ok());
+    EXPECT_EQ(device_->driver().CtxSynchronize(), CUDA_SUCCESS);
+    const std::vector<std::byte> bytes = download(out, values.size() * sizeof(float));
+    for (int64_t r : {int64_t{0}, rows - 1})
+      for (int64_t c = 0; c < kColumns; ++c) {
+        float wanted = 0, got = 0;
+        for (int64_t k = 0; k < kColumns; ++k)
+          wanted += values[static_cast<size_t>(r * kColumns + k)] * w[static_cast<size_t>(k * kColumns + c)];
+        std::memcpy(&got, bytes.data() + static_cast<size_t>(r * kColumns + c) * sizeof(float), sizeof(float));
+        EXPECT_NEAR(got, wanted, 2e-2F) << rows << " rows, " << r << ", " << c;
+      }
+    return context->algorithms().measured() - before;
+  };
+  EXPECT_EQ(measured_for(200), 1U);
+  EXPECT_EQ(measured_for(240), 0U);
+  EXPECT_EQ(measured_for(101), 0U);
+  EXPECT_EQ(measured_for(500), 1U);
+  EXPECT_EQ(measured_for(99), 1U);
+}
+
 // gpu_graph_id = -1: also where a graph is there already.
 TEST_F(PlanTest, ARunMayRefuseGraphs) {
   const auto plan = make_plan({.capture_at_once = true});

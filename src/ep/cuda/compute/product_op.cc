@@ -12,24 +12,35 @@ namespace tenon::cuda {
 Result<ChosenAlgorithm> choose_algorithm(
     const PrepareContext& context, const DeviceOp& op, BlasProduct& product,
     const std::function<Status(const cublasLtMatmulAlgo_t& algorithm, CUstream stream)>& queue) {
-  const std::string problem = context.problem(op);
-  if (const std::optional<std::string> known = context.algorithms->find(problem))
-    if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(*known); algorithm.ok())
-      return ChosenAlgorithm{*algorithm, *known};
-  TENON_TRY(product.find_algorithms());
-  size_t chosen = 0;
-  if (context.measure && product.algorithms() > 1) {
-    double best = 0;
-    for (size_t i = 0; i < product.algorithms(); ++i) {
-      const Result<double> time = measure_ns(*context.device, context.stream,
-                                             [&](CUstream stream) { return queue(product.algorithm(i), stream); });
-      if (!time.ok() || (best != 0 && *time >= best)) continue;
-      best = *time;
-      chosen = i;
+  const PrepareContext::Known known = context.known(op);
+  if (known.choice)
+    if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(*known.choice); algorithm.ok())
+      return ChosenAlgorithm{*algorithm, *known.choice};
+  double best = 0;
+  ChosenAlgorithm fastest;
+  const auto try_one = [&](const ChosenAlgorithm& one, int calls) {
+    const Result<double> time = measure_ns(
+        *context.device, context.stream, [&](CUstream stream) { return queue(one.algorithm, stream); }, calls);
+    if (!time.ok() || (best != 0 && *time >= best)) return;
+    best = *time;
+    fastest = one;
+  };
+  if (context.measure) {
+    for (const std::string& text : known.near)
+      if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(text); algorithm.ok())
+        try_one({*algorithm, text}, PrepareContext::kCallsOfBorrowed);
+    if (best != 0) {
+      context.keep(op, fastest.text, true);
+      return fastest;
     }
-    context.algorithms->add(problem, product.algorithm_text(chosen));
   }
-  return ChosenAlgorithm{product.algorithm(chosen), product.algorithm_text(chosen)};
+  TENON_TRY(product.find_algorithms());
+  const auto at = [&](size_t i) { return ChosenAlgorithm{product.algorithm(i), product.algorithm_text(i)}; };
+  if (!context.measure || product.algorithms() == 1) return at(0);
+  for (size_t i = 0; i < product.algorithms(); ++i) try_one(at(i), kCallsOfMany);
+  if (best == 0) return at(0);
+  context.keep(op, fastest.text, false);
+  return fastest;
 }
 
 std::string ProductOp::description(const Program&) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/device_op.h"
 #include "plan/arena.h"
 
@@ -135,10 +136,39 @@ std::string Program::to_text() const {
   return text;
 }
 
-std::string PrepareContext::problem(const DeviceOp& op) const {
-  return std::string(tf32 ? "" : "exact ") + (addresses.program->workspace_bytes == 0 ? "small " : "") +
-         op.description(*addresses.program);
+std::string PrepareContext::conditions() const {
+  return std::string(tf32 ? "" : "exact ") + (addresses.program->workspace_bytes == 0 ? "small " : "");
 }
+
+std::string PrepareContext::problem(const DeviceOp& op) const {
+  return conditions() + op.description(*addresses.program);
+}
+
+ProblemFamily PrepareContext::family(const DeviceOp& op) const {
+  ProblemFamily family = op.family();
+  if (!family.text.empty()) family.text = conditions() + family.text;
+  return family;
+}
+
+PrepareContext::Known PrepareContext::known(const DeviceOp& op) const {
+  const std::string key = problem(op);
+  Known known{.choice = algorithms->find(key), .near = {}};
+  if (known.choice) {
+    algorithms->add_member(family(op), *known.choice);
+  } else if (varies) {
+    known.choice = algorithms->find_borrowed(key);
+    known.near = algorithms->near(family(op));
+  }
+  return known;
+}
+
+void PrepareContext::keep(const DeviceOp& op, const std::string& choice, bool borrowed) const {
+  if (borrowed) return algorithms->borrow(problem(op), choice);
+  algorithms->add(problem(op), choice);
+  algorithms->add_member(family(op), choice);
+}
+
+ProblemFamily DeviceOp::family() const { return {}; }
 
 CUdeviceptr Addresses::of(TensorId id) const {
   const DeviceTensor& tensor = program->tensor(id);

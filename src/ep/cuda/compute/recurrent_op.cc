@@ -44,8 +44,12 @@ RecurrentOp::RecurrentOp(std::string label, DataType type, const RecurrentParams
       params_(params),
       tensors_(tensors) {}
 
-std::string RecurrentOp::description(const Program&) const {
-  return format("{} {} {}x{} hidden {} directions {}{}", cell_name(params_.cell), data_type_name(type_), params_.length,
+std::string RecurrentOp::description(const Program&) const { return text_of(params_.length); }
+
+ProblemFamily RecurrentOp::family() const { return {.text = text_of(0), .size = params_.length}; }
+
+std::string RecurrentOp::text_of(int64_t length) const {
+  return format("{} {} {}x{} hidden {} directions {}{}", cell_name(params_.cell), data_type_name(type_), length,
                 params_.batch, params_.hidden, params_.directions,
                 params_.cell == kCellGru && params_.linear_before_reset == 0 ? " two products" : "");
 }
@@ -137,9 +141,13 @@ Status RecurrentOp::prepare(const PrepareContext& context) {
   std::vector<Choice> all = choices(context.device->compute_capability(), shared_memory_limit(*context.device));
   TENON_UNSUPPORTED_IF(all.empty(), "{} has a hidden state of {} elements, which no kernel has the memory for.",
                        label(), params_.hidden);
-  const std::string problem = description(*context.addresses.program);
-  if (const std::optional<std::string> known = context.algorithms->find(problem))
-    if (use(context, *known).ok()) return Status();
+  const PrepareContext::Known known = context.known(*this);
+  if (known.choice && use(context, *known.choice).ok()) return Status();
+  // How many blocks are best hardly depends on the steps.
+  if (context.measure && !known.near.empty() && use(context, known.near.front()).ok()) {
+    context.keep(*this, choice_.text, true);
+    return Status();
+  }
   double best = 0;
   for (Choice& choice : all) {
     const bool portable = !choice.cluster || choice.blocks <= kPortableBlocks;
@@ -160,7 +168,7 @@ Status RecurrentOp::prepare(const PrepareContext& context) {
     choice_ = choice;
   }
   if (best == 0) return unsupported("{} runs in none of its ways.", label());
-  context.algorithms->add(problem, choice_.text);
+  context.keep(*this, choice_.text, false);
   return Status();
 }
 

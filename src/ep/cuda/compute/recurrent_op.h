@@ -21,6 +21,7 @@ class RecurrentOp final : public DeviceOp {
   // `params` without addresses and units.
   RecurrentOp(std::string label, DataType type, const RecurrentParams& params, const RecurrentTensors& tensors);
   std::string description(const Program& program) const override;
+  ProblemFamily family() const override;
   size_t scratch_bytes(const Program&) const override;
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
@@ -32,6 +33,7 @@ class RecurrentOp final : public DeviceOp {
   Status use(const PrepareContext& context, const std::string& text);
 
  private:
+  std::string text_of(int64_t length) const;
   struct Choice {
     std::string text, kernel;
     int32_t units = 0;
