@@ -122,37 +122,50 @@ struct Measurement {
     if (begin != nullptr) (void)driver.EventDestroy(begin);
     if (end != nullptr) (void)driver.EventDestroy(end);
   }
+  // Of one of `calls`.
+  Result<double> time_ns(CUstream stream, const std::function<Status(CUstream)>& queue, int calls) {
+    for (CUevent* event : {&begin, &end})
+      if (*event == nullptr) TENON_CUDA_TRY(driver, EventCreate, event, CU_EVENT_DEFAULT);
+    TENON_CUDA_TRY(driver, EventRecord, begin, stream);
+    for (int i = 0; i < calls; ++i) TENON_TRY(queue(stream));
+    TENON_CUDA_TRY(driver, EventRecord, end, stream);
+    TENON_CUDA_TRY(driver, EventSynchronize, end);
+    float milliseconds = 0;
+    TENON_CUDA_TRY(driver, EventElapsedTime, &milliseconds, begin, end);
+    return static_cast<double>(milliseconds) * 1e6 / calls;
+  }
 };
 
 }  // namespace
 
-Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue,
-                          int calls) {
-  constexpr int kRepeats = 3;
+Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue) {
+  constexpr int kCalls = 12, kRepeats = 3;
   const CudaDriver& driver = device.driver();
   Measurement m{.driver = driver};
   TENON_CUDA_TRY(driver, StreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   Status queued;
-  for (int i = 0; i < calls && queued.ok(); ++i) queued = queue(stream);
+  for (int i = 0; i < kCalls && queued.ok(); ++i) queued = queue(stream);
   const CUresult ended = driver.StreamEndCapture(stream, &m.graph);
   TENON_TRY(std::move(queued));
   TENON_TRY(cuda_status(driver, ended, "cuStreamEndCapture"));
   TENON_CUDA_TRY(driver, GraphInstantiateWithFlags, &m.exec, m.graph, 0);
-  TENON_CUDA_TRY(driver, EventCreate, &m.begin, CU_EVENT_DEFAULT);
-  TENON_CUDA_TRY(driver, EventCreate, &m.end, CU_EVENT_DEFAULT);
   TENON_CUDA_TRY(driver, GraphLaunch, m.exec, stream);
+  const auto launch = [&](CUstream to) -> Status {
+    TENON_CUDA_TRY(driver, GraphLaunch, m.exec, to);
+    return Status();
+  };
   double best = 0;
   for (int i = 0; i < kRepeats; ++i) {
-    TENON_CUDA_TRY(driver, EventRecord, m.begin, stream);
-    TENON_CUDA_TRY(driver, GraphLaunch, m.exec, stream);
-    TENON_CUDA_TRY(driver, EventRecord, m.end, stream);
-    TENON_CUDA_TRY(driver, EventSynchronize, m.end);
-    float milliseconds = 0;
-    TENON_CUDA_TRY(driver, EventElapsedTime, &milliseconds, m.begin, m.end);
-    const double ns = static_cast<double>(milliseconds) * 1e6 / calls;
+    TENON_TRY_ASSIGN(const double ns, m.time_ns(stream, launch, 1));
     best = i == 0 ? ns : std::min(best, ns);
   }
-  return best;
+  return best / kCalls;
+}
+
+Result<double> estimate_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue) {
+  Measurement m{.driver = device.driver()};
+  TENON_TRY(queue(stream));
+  return m.time_ns(stream, queue, 2);
 }
 
 }  // namespace tenon::cuda

@@ -57,12 +57,13 @@ class AlgorithmCache {
   mutable Guarded<State> state_;
 };
 
-// So many calls tell algorithms apart of which one is a few hundredths faster than another.
-inline constexpr int kCallsOfMany = 12;
-
-// Nanoseconds that one call of `queue` takes on the device, from a captured run of `calls`. Not concurrent with other
+// Nanoseconds that one call of `queue` takes on the device, from a captured run of several. Not concurrent with other
 // work of the program on `stream`.
-Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue,
-                          int calls = kCallsOfMany);
+Result<double> measure_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue);
+// The same within a tenth of the time, and a few hundredths of the result: from two calls that are queued as they are.
+Result<double> estimate_ns(const CudaDevice& device, CUstream stream, const std::function<Status(CUstream)>& queue);
+// Of choices that are known to be fast the first stays, unless the estimate for another one is less than this part of
+// it.
+inline constexpr double kClearlyFaster = 0.95;
 
 }  // namespace tenon::cuda

@@ -322,7 +322,7 @@ Status ConvOp::prepare(const PrepareContext& context) {
   }
   TENON_TRY_ASSIGN(std::vector<Choice> few, borrowed(context, known.near));
   if (!few.empty()) {
-    if (Result<Choice> choice = fastest(context, std::move(few), PrepareContext::kCallsOfBorrowed); choice.ok()) {
+    if (Result<Choice> choice = fastest(context, std::move(few), true); choice.ok()) {
       choice_ = *std::move(choice);
       context.keep(*this, choice_.text, true);
       return Status();
@@ -336,7 +336,7 @@ Status ConvOp::prepare(const PrepareContext& context) {
   if (all.size() == 1) {
     choice_ = std::move(all.front());
   } else {
-    TENON_TRY_ASSIGN(choice_, fastest(context, std::move(all), kCallsOfMany));
+    TENON_TRY_ASSIGN(choice_, fastest(context, std::move(all), false));
   }
   context.keep(*this, choice_.text, false);
   return Status();
@@ -354,19 +354,20 @@ Result<std::vector<ConvOp::Choice>> ConvOp::borrowed(const PrepareContext& conte
   return all;
 }
 
-Result<ConvOp::Choice> ConvOp::fastest(const PrepareContext& context, std::vector<Choice> all, int calls) const {
+Result<ConvOp::Choice> ConvOp::fastest(const PrepareContext& context, std::vector<Choice> all, bool borrowed) const {
+  const auto measure = borrowed ? &estimate_ns : &measure_ns;
   double best = 0;
   Choice fastest;
   Status failed;
   for (Choice& choice : all) {
-    Result<double> time = measure_ns(
-        *context.device, context.stream,
-        [&](CUstream stream) { return queue_choice(choice, *context.device, stream, context.addresses); }, calls);
+    Result<double> time = measure(*context.device, context.stream, [&](CUstream stream) {
+      return queue_choice(choice, *context.device, stream, context.addresses);
+    });
     if (!time.ok()) {
       failed = std::move(time).status();  // an algorithm that does not run here is only no choice
       continue;
     }
-    if (!fastest.text.empty() && *time >= best) continue;
+    if (!fastest.text.empty() && *time >= best * (borrowed ? kClearlyFaster : 1)) continue;
     best = *time;
     fastest = std::move(choice);
   }

@@ -90,7 +90,7 @@ class ConvOp final : public DeviceOp {
   Result<Choice> choice_unmeasured(const PrepareContext& context);
   Result<Choice> plain_choice(const PrepareContext& context) const;
   Result<std::vector<Choice>> borrowed(const PrepareContext& context, const std::vector<std::string>& texts);
-  Result<Choice> fastest(const PrepareContext& context, std::vector<Choice> all, int calls) const;
+  Result<Choice> fastest(const PrepareContext& context, std::vector<Choice> all, bool borrowed) const;
   Result<std::optional<Choice>> remembered(const PrepareContext& context, const std::string& text);
   Status queue_split(const Choice& choice, const CudaDevice& device, CUstream stream, const Addresses& addresses) const;
   Status queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,

@@ -74,8 +74,6 @@ struct PrepareContext {
   Known known(const DeviceOp& op) const;
   // Keeps what was measured for `op`. `borrowed`: among those nearby alone.
   void keep(const DeviceOp& op, const std::string& choice, bool borrowed) const;
-  // So many calls tell one of few apart that are known to be fast.
-  static constexpr int kCallsOfBorrowed = 3;
 
  private:
   std::string conditions() const;

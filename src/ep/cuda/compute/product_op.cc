@@ -18,17 +18,18 @@ Result<ChosenAlgorithm> choose_algorithm(
       return ChosenAlgorithm{*algorithm, *known.choice};
   double best = 0;
   ChosenAlgorithm fastest;
-  const auto try_one = [&](const ChosenAlgorithm& one, int calls) {
-    const Result<double> time = measure_ns(
-        *context.device, context.stream, [&](CUstream stream) { return queue(one.algorithm, stream); }, calls);
-    if (!time.ok() || (best != 0 && *time >= best)) return;
+  const auto try_one = [&](const ChosenAlgorithm& one, bool borrowed) {
+    const auto measure = borrowed ? &estimate_ns : &measure_ns;
+    const Result<double> time =
+        measure(*context.device, context.stream, [&](CUstream stream) { return queue(one.algorithm, stream); });
+    if (!time.ok() || (best != 0 && *time >= best * (borrowed ? kClearlyFaster : 1))) return;
     best = *time;
     fastest = one;
   };
   if (context.measure) {
     for (const std::string& text : known.near)
       if (const Result<cublasLtMatmulAlgo_t> algorithm = product.remembered(text); algorithm.ok())
-        try_one({*algorithm, text}, PrepareContext::kCallsOfBorrowed);
+        try_one({*algorithm, text}, true);
     if (best != 0) {
       context.keep(op, fastest.text, true);
       return fastest;
@@ -37,7 +38,7 @@ Result<ChosenAlgorithm> choose_algorithm(
   TENON_TRY(product.find_algorithms());
   const auto at = [&](size_t i) { return ChosenAlgorithm{product.algorithm(i), product.algorithm_text(i)}; };
   if (!context.measure || product.algorithms() == 1) return at(0);
-  for (size_t i = 0; i < product.algorithms(); ++i) try_one(at(i), kCallsOfMany);
+  for (size_t i = 0; i < product.algorithms(); ++i) try_one(at(i), false);
   if (best == 0) return at(0);
   context.keep(op, fastest.text, false);
   return fastest;
