@@ -224,8 +224,10 @@ void never_signalled(Check& check) {
 void many_threads(Check& check) {
   for (const auto& exporter : usable(check)) {
     check.step(exporter->name());
+    constexpr int kThreads = 8;
     std::vector<std::future<std::string>> done;
-    for (int t = 0; t < 8; ++t) {
+    done.reserve(kThreads);
+    for (int t = 0; t < kThreads; ++t) {
       done.push_back(std::async(std::launch::async, [&]() -> std::string {
         Imported semaphore;
         auto stream = check.host().create_stream();
