@@ -233,7 +233,9 @@ class Frames {
     TENON_TRY(open_tensor(buffer_, count, &memory_handle_, &tensor_));
     TENON_TRY(open_tensor(output_, count, &output_handle_, &result_));
     OwnedHandle timeline = vulkan_.export_fd(semaphore_);
-    TENON_TRY_ASSIGN(semaphore_handle_, host_.import_timeline(importer_.get(), timeline.fd()));
+    TENON_TRY_ASSIGN(semaphore_handle_,
+                     host_.import_semaphore(importer_.get(), ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
+                                            reinterpret_cast<void*>(static_cast<intptr_t>(timeline.fd()))));
     (void)timeline.release_fd();
     for (Owned<OrtRunOptions>* made : {&run_options_, &fence_options_}) {
       OrtRunOptions* options = nullptr;

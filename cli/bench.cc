@@ -1,7 +1,6 @@
 // tenon bench: how long loading, the first and later runs take, and how much memory.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <fstream>
 #include <memory>
 
@@ -32,11 +31,6 @@ double peak_mb() {
     return kib / 1024;
   }
   return 0;
-}
-
-double quantile(const std::vector<double>& sorted, double q) {
-  const auto index = static_cast<size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)));
-  return sorted[index];
 }
 
 Status bench(const BenchArguments& arguments) {

@@ -40,10 +40,7 @@ Quantiles quantiles(const DemoReport& report, const Time& time) {
   for (const FrameReport& frame : report.frames)
     if (frame.frame > 1 || report.frames.size() == 1) values.push_back(time(frame.times));
   std::sort(values.begin(), values.end());
-  const auto at = [&values](double q) {
-    return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
-  };
-  return {at(0.5), at(0.99)};
+  return {quantile(values, 0.5), quantile(values, 0.99)};
 }
 
 struct Row {

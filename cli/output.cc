@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 
@@ -9,6 +10,10 @@ namespace tenon::cli {
 
 void print_json(const nlohmann::ordered_json& value) {
   print("{}\n", value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  return sorted[static_cast<size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)))];
 }
 
 Status write_text(const std::string& path, const std::string& text) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/format.h"
 #include "base/status.h"
@@ -24,6 +25,9 @@ Status write_text(const std::string& path, const std::string& text);
 
 // "9.3 MiB", "512 bytes".
 std::string bytes_text(uint64_t bytes);
+
+// The element nearest to the share `q` of them; there is at least one.
+double quantile(const std::vector<double>& sorted, double q);
 
 // A bar on stderr while a terminal looks at it.
 class Progress {

@@ -212,11 +212,13 @@ Result<Owned<OrtExternalMemoryHandle>> Host::import_described(OrtExternalResourc
   return own(handle, interop().ReleaseExternalMemoryHandle);
 }
 
-Result<Owned<OrtExternalSemaphoreHandle>> Host::import_timeline(OrtExternalResourceImporter* importer, int fd) const {
+Result<Owned<OrtExternalSemaphoreHandle>> Host::import_semaphore(OrtExternalResourceImporter* importer,
+                                                                 OrtExternalSemaphoreType type,
+                                                                 void* native_handle) const {
   OrtExternalSemaphoreDescriptor descriptor = {};
   descriptor.version = version_;
-  descriptor.type = ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD;
-  descriptor.native_handle = reinterpret_cast<void*>(static_cast<intptr_t>(fd));
+  descriptor.type = type;
+  descriptor.native_handle = native_handle;
   OrtExternalSemaphoreHandle* handle = nullptr;
   TENON_TRY(to_status(take(interop().ImportSemaphore(importer, &descriptor, &handle)), "ImportSemaphore"));
   return own(handle, interop().ReleaseExternalSemaphoreHandle);

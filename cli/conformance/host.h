@@ -93,8 +93,9 @@ class Host {
   Result<Owned<OrtExternalMemoryHandle>> import_described(OrtExternalResourceImporter* importer,
                                                           TenonExternalMemoryInfo memory, size_t size_bytes,
                                                           size_t offset_bytes = 0) const;
-  // A Vulkan timeline's fd, under the same condition.
-  Result<Owned<OrtExternalSemaphoreHandle>> import_timeline(OrtExternalResourceImporter* importer, int fd) const;
+  // An fd as an integer, or an NT handle; under the same condition.
+  Result<Owned<OrtExternalSemaphoreHandle>> import_semaphore(OrtExternalResourceImporter* importer,
+                                                             OrtExternalSemaphoreType type, void* native_handle) const;
   // Floats of an import.
   Result<Owned<OrtValue>> tensor_in(OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* memory,
                                     std::span<const int64_t> shape, size_t offset_bytes = 0) const;

@@ -12,7 +12,9 @@ Status WaitingFrames::open(OtherProgram& program) {
   TENON_TRY_ASSIGN(importer_, host_.create_importer());
   TENON_TRY_ASSIGN(stream_, host_.create_stream());
   TENON_TRY_ASSIGN(elsewhere_, host_.create_stream());
-  TENON_TRY_ASSIGN(semaphore_, host_.import_timeline(importer_.get(), program.timeline_fd()));
+  TENON_TRY_ASSIGN(semaphore_,
+                   host_.import_semaphore(importer_.get(), ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
+                                          reinterpret_cast<void*>(static_cast<intptr_t>(program.timeline_fd()))));
   program.timeline_is_taken();
   return Status();
 }

@@ -83,29 +83,6 @@ class WindowsHost : public ::testing::Test {
     TENON_TRY(ok(host_->interop().ImportMemory(importer_.get(), &descriptor, &memory), "ImportMemory"));
     return host_->own(memory, host_->interop().ReleaseExternalMemoryHandle);
   }
-  Result<Owned<OrtExternalSemaphoreHandle>> import_fence(OrtExternalSemaphoreType type, void* handle) {
-    OrtExternalSemaphoreDescriptor descriptor{};
-    descriptor.version = host_->version();
-    descriptor.type = type;
-    descriptor.native_handle = handle;
-    OrtExternalSemaphoreHandle* fence = nullptr;
-    TENON_TRY(ok(host_->interop().ImportSemaphore(importer_.get(), &descriptor, &fence), "ImportSemaphore"));
-    return host_->own(fence, host_->interop().ReleaseExternalSemaphoreHandle);
-  }
-  Owned<OrtValue> tensor(OrtExternalMemoryHandle* memory, size_t offset_bytes) {
-    const int64_t shape[] = {1, kCount};
-    OrtExternalTensorDescriptor descriptor{};
-    descriptor.version = host_->version();
-    descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
-    descriptor.shape = shape;
-    descriptor.rank = 2;
-    descriptor.offset_bytes = offset_bytes;
-    OrtValue* value = nullptr;
-    EXPECT_THAT(ok(host_->interop().CreateTensorFromMemory(importer_.get(), memory, &descriptor, &value),
-                   "CreateTensorFromMemory"),
-                is_ok());
-    return host_->own(value, host_->api().ReleaseValue);
-  }
 
   // Upload by the other API, wait, Relu, signal, readback: S1.7's full inference.
   void infer(OrtExternalMemoryHandleType kind, OrtExternalSemaphoreType type) {
@@ -122,9 +99,13 @@ class WindowsHost : public ::testing::Test {
     {
       const auto memory = import_memory(kind, handle, 2 * kBytes);
       ASSERT_THAT(memory, is_ok());
-      const auto fence = import_fence(type, fence_handle);
+      const auto fence = host_->import_semaphore(importer_.get(), type, fence_handle);
       ASSERT_THAT(fence, is_ok());
-      const auto x = tensor(memory->get(), 0), y = tensor(memory->get(), kBytes);
+      const int64_t shape[] = {1, kCount};
+      const auto x = host_->tensor_in(importer_.get(), memory->get(), shape);
+      ASSERT_THAT(x, is_ok());
+      const auto y = host_->tensor_in(importer_.get(), memory->get(), shape, kBytes);
+      ASSERT_THAT(y, is_ok());
       const auto session = host_->create_session(test::relu_model({1, kCount}));
       ASSERT_THAT(session, is_ok());
       ASSERT_THAT(ok(interop.WaitSemaphore(importer_.get(), fence->get(), stream_.get(), 1), "WaitSemaphore"), is_ok());
@@ -132,12 +113,7 @@ class WindowsHost : public ::testing::Test {
       for (int64_t i = 0; i < kCount; ++i) shared[i] = static_cast<float>(i % 101) - 50;
       driver().signal_nt_fence(fence_handle, 1);
       ASSERT_THAT(host_->wait_for(stream_.get()), is_ok());
-      const char* const input = "x";
-      const char* const output = "y";
-      const OrtValue* inputs[] = {x.get()};
-      OrtValue* outputs[] = {y.get()};
-      ASSERT_THAT(ok(host_->api().Run(session->get(), nullptr, &input, inputs, 1, &output, 1, outputs), "Run"),
-                  is_ok());
+      ASSERT_THAT(host_->run(session->get(), x->get(), y->get()), is_ok());
       ASSERT_THAT(ok(interop.SignalSemaphore(importer_.get(), fence->get(), stream_.get(), 2), "SignalSemaphore"),
                   is_ok());
       ASSERT_THAT(host_->wait_for(stream_.get()), is_ok());
