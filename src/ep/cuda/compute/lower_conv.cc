@@ -1,29 +1,18 @@
 // Convolutions, channels last.
 #include <algorithm>
-#include <array>
-#include <functional>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/codegen_images.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/conv_op.h"
-#include "ep/cuda/compute/elementwise.h"
 #include "ep/cuda/compute/lowering_conv.h"
 #include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/row_ops.h"
 
 namespace tenon::cuda {
 
-namespace {
-
-// One spatial dimension is two with a height of 1.
-struct Window {
-  std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, pad{0, 0};
-};
-
-Result<Window> read_window(Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y) {
-  Window window;
+Result<ConvWindow> read_conv_window(Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y) {
+  ConvWindow window;
   const int spatial = w.rank() - 2;
   TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 2, "{} has {} spatial dimensions.", to.label(node), spatial);
   const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
@@ -45,45 +34,9 @@ Result<Window> read_window(Lowering& to, const Node& node, const Shape& x, const
   return window;
 }
 
+namespace {
+
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
-
-// The kernels count elements of the input, pixels and depths in 32 bits.
-Status check_sizes(const Lowering& to, const Node& node, std::initializer_list<int64_t> sizes) {
-  for (int64_t size : sizes)
-    TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has {} elements, pixels or channels; its kernels count {}.",
-                         to.label(node), size, INT32_MAX);
-  return Status();
-}
-
-// Weights in the order of a kernel: constants are packed once on the host, others by a kernel each time. `shape` and
-// `text` say the same to that kernel: element i0, i1, ... is w[text], and 0 where the condition `inside` is not true.
-struct Packing {
-  std::string format;
-  Shape shape;
-  std::function<void(const Constant&, std::byte*)> pack;
-  std::string text, inside;
-  bool tf32 = false;  // to be rounded
-};
-
-Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, DataType type, Packing packing) {
-  if (to.constant(id) != nullptr)
-    return to.packed_constant(id, std::move(packing.format), type, packing.shape, std::move(packing.pack));
-  TENON_TRY_ASSIGN(const TensorId from, to.plain(id));
-  TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, packing.shape));
-  const DataType given = to.program().tensor(from).type;
-  MapKernel kernel(to, node, "pack_weights");
-  kernel.map().dims = dims_of(packing.shape);
-  kernel.read(from, "w");
-  kernel.write(packed, "y");
-  kernel.body() = format("  float v = 0;\n  if ({}) v = {};\n", packing.inside.empty() ? "true" : packing.inside,
-                         loaded(given, "w[" + packing.text + "]"));
-  // To the nearest TF32, as round_weights() does: what is not finite has no room for a carry.
-  if (packing.tf32 && type == DataType::kFloat)
-    kernel.body() += "  if (v - v == 0) v = __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u);\n";
-  kernel.body() += format("  y[flat] = {};\n", stored(type, "v"));
-  TENON_TRY(kernel.add());
-  return packed;
-}
 
 // [O,I,...] as [O][...][I], the channels padded with zeros.
 void pack_weights(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {
@@ -125,7 +78,35 @@ void pack_pairs(const Constant& from, int64_t channels, int64_t front, DataType 
   store_floats(packed, type, out);
 }
 
-// The input with zeros as further channels, so that a pixel's channels fill whole vectors.
+}  // namespace
+
+Status check_conv_sizes(const Lowering& to, const Node& node, std::initializer_list<int64_t> sizes) {
+  for (int64_t size : sizes)
+    TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has {} elements, pixels or channels; its kernels count {}.",
+                         to.label(node), size, INT32_MAX);
+  return Status();
+}
+
+Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, DataType type, WeightPacking packing) {
+  if (to.constant(id) != nullptr)
+    return to.packed_constant(id, std::move(packing.format), type, packing.shape, std::move(packing.pack));
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(id));
+  TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, packing.shape));
+  const DataType given = to.program().tensor(from).type;
+  MapKernel kernel(to, node, "pack_weights");
+  kernel.map().dims = dims_of(packing.shape);
+  kernel.read(from, "w");
+  kernel.write(packed, "y");
+  kernel.body() = format("  float v = 0;\n  if ({}) v = {};\n", packing.inside.empty() ? "true" : packing.inside,
+                         loaded(given, "w[" + packing.text + "]"));
+  // To the nearest TF32, as round_weights() does: what is not finite has no room for a carry.
+  if (packing.tf32 && type == DataType::kFloat)
+    kernel.body() += "  if (v - v == 0) v = __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u);\n";
+  kernel.body() += format("  y[flat] = {};\n", stored(type, "v"));
+  TENON_TRY(kernel.add());
+  return packed;
+}
+
 Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_t channels) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(id));
   const DeviceTensor tensor = to.program().tensor(from);
@@ -160,24 +141,10 @@ Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_
   return padded;
 }
 
-// [C,O,...] as [group][tap][O][C of the group], a row for each output channel at each place of the kernel; the inputs
-// padded with zeros.
-void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, DataType type, bool tf32,
-               std::byte* out) {
-  const std::vector<float> w = floats_of(from);
-  const int64_t channels = from.shape[0] / groups, outputs = from.shape[1];
-  const int64_t taps = channels * outputs == 0 ? 0 : static_cast<int64_t>(w.size()) / (groups * channels * outputs);
-  std::vector<float> packed(static_cast<size_t>(groups * taps * outputs * padded_channels));
-  for (int64_t c = 0; c < groups * channels; ++c)
-    for (int64_t o = 0; o < outputs; ++o)
-      for (int64_t tap = 0; tap < taps; ++tap)
-        packed[static_cast<size_t>((((c / channels) * taps + tap) * outputs + o) * padded_channels + c % channels)] =
-            w[static_cast<size_t>((c * outputs + o) * taps + tap)];
-  round_weights(packed, type, tf32);
-  store_floats(packed, type, out);
+Result<TensorId> no_bias(Lowering& to, int64_t channels, DataType type) {
+  return to.program().add_constant(type, Shape{channels}, format("zeros {} {}", channels, data_type_name(type)),
+                                   [](std::byte*) {});
 }
-
-}  // namespace
 
 // A bias in float32 or in the type of the product, `repeat` times.
 Result<TensorId> bias_as(Lowering& to, const Node& node, ValueId id, DataType type, int64_t repeat) {
@@ -226,11 +193,7 @@ Status finish_conv(Lowering& to, const Node& node, const ConvParams& params, con
     TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
     TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type));
   } else if (params.kernel_h > 1 || params.kernel_w > 1 || params.stride_h > 1 || params.stride_w > 1) {
-    // cuDNN wants one.
-    TENON_TRY_ASSIGN(
-        tensors.bias_typed,
-        to.program().add_constant(type, Shape{int64_t{params.channels}},
-                                  format("zeros {} {}", params.channels, data_type_name(type)), [](std::byte*) {}));
+    TENON_TRY_ASSIGN(tensors.bias_typed, no_bias(to, params.channels, type));
   }
   if (node.input(3) != kNoValue) {
     TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
@@ -244,10 +207,12 @@ Status finish_conv(Lowering& to, const Node& node, const ConvParams& params, con
 Status lower_conv(Lowering& to, const Node& node) {
   TENON_UNSUPPORTED_IF(node.op_type != "Conv", "The CUDA EP has no {}.", node.op_type);
   const Value &x = to.value(node.inputs[0]), &w = to.value(node.inputs[1]);
+  TENON_TRY_ASSIGN(const bool lowered, lower_conv_channels_first(to, node));
+  if (lowered) return Status();
   if (w.shape().rank() != std::clamp(w.shape().rank(), 3, 4)) return lower_plain_conv(to, node);
   const bool constant = w.constant != nullptr;
   const Shape x_shape = x.shape(), w_shape = w.shape(), y_shape = to.value(node.outputs[0]).shape();
-  TENON_TRY_ASSIGN(const Window window, read_window(to, node, x_shape, w_shape, y_shape));
+  TENON_TRY_ASSIGN(const ConvWindow window, read_conv_window(to, node, x_shape, w_shape, y_shape));
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
   const DataType type = to.type_of(node.inputs[0]);
   const int spatial = w_shape.rank() - 2;
@@ -265,7 +230,7 @@ Status lower_conv(Lowering& to, const Node& node) {
   params.dilation_h = narrow(window.dilation[0]), params.dilation_w = narrow(window.dilation[1]);
   params.group = narrow(group);
   params.constant_weights = constant ? 1 : 0;
-  TENON_TRY(check_sizes(
+  TENON_TRY(check_conv_sizes(
       to, node,
       {x_shape.element_count(), y_shape.element_count() / std::max<int64_t>(outputs, 1), w_shape.element_count()}));
 
@@ -301,19 +266,20 @@ Status lower_conv(Lowering& to, const Node& node) {
     const int64_t group_channels = group == 1 ? padded : channels / group;
     params.depth = narrow(window.kernel[0] * window.kernel[1] * group_channels);
     const int64_t area = window.kernel[0] * window.kernel[1], given = w_shape[1];
-    Packing packing{.format = depthwise ? "depthwise" : format("conv {}{}", group_channels, tf32 ? " tf32" : ""),
-                    .shape = depthwise ? Shape{area, channels} : Shape{outputs, area, group_channels},
-                    .pack =
-                        [type, group_channels, tf32, depthwise](const Constant& from, std::byte* out) {
-                          if (depthwise) {
-                            pack_depthwise(from, type, out);
-                          } else {
-                            pack_weights(from, group_channels, type, tf32, out);
-                          }
-                        },
-                    .text = depthwise ? format("i1 * {} + i0", area) : format("(i0 * {} + i2) * {} + i1", given, area),
-                    .inside = depthwise ? "" : format("i2 < {}u", given),
-                    .tf32 = tf32 && !depthwise};
+    WeightPacking packing{
+        .format = depthwise ? "depthwise" : format("conv {}{}", group_channels, tf32 ? " tf32" : ""),
+        .shape = depthwise ? Shape{area, channels} : Shape{outputs, area, group_channels},
+        .pack =
+            [type, group_channels, tf32, depthwise](const Constant& from, std::byte* out) {
+              if (depthwise) {
+                pack_depthwise(from, type, out);
+              } else {
+                pack_weights(from, group_channels, type, tf32, out);
+              }
+            },
+        .text = depthwise ? format("i1 * {} + i0", area) : format("(i0 * {} + i2) * {} + i1", given, area),
+        .inside = depthwise ? "" : format("i2 < {}u", given),
+        .tf32 = tf32 && !depthwise};
     TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   }
   if (!depthwise)
@@ -331,213 +297,6 @@ Status lower_conv(Lowering& to, const Node& node) {
   if (params.pixels != 0 && params.channels != 0)
     to.program().add_op(std::make_unique<DepthwiseConvOp>(node.name, type, params, epilogue, tensors));
   return Status();
-}
-
-namespace {
-
-// A transposed convolution: each input pixel makes a window of output pixels, which may overlap and leave gaps.
-struct Spread {
-  Shape x, w, y;
-  int spatial = 0;
-  int64_t groups = 1, taps = 1, outputs = 0;   // outputs of a group
-  std::vector<GeneratedWindowSum::Axis> axes;  // without strides of tensors
-  bool blocks = true;                          // windows neither overlap nor leave gaps
-};
-
-Result<Spread> read_spread(Lowering& to, const Node& node) {
-  Spread spread{.x = to.value(node.inputs[0]).shape(),
-                .w = to.value(node.inputs[1]).shape(),
-                .y = to.value(node.outputs[0]).shape(),
-                .groups = node.int_or("group", 1)};
-  const int spatial = spread.spatial = spread.w.rank() - 2;
-  TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 3, "{} has {} spatial dimensions.", to.label(node), spatial);
-  TENON_INVALID_IF(spread.groups < 1 || spread.x[1] % spread.groups != 0 || spread.x[1] != spread.w[0],
-                   "{} has {} channels in {} groups.", to.label(node), spread.x[1], spread.groups);
-  spread.outputs = spread.w[1];
-  spread.blocks = spread.groups == 1 && spatial <= 2;
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads"),
-             further = node.ints("output_padding");
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-  const bool by_size = auto_pad.starts_with("SAME") || node.has("output_shape");
-  for (int i = 0; i < spatial; ++i) {
-    const auto at = static_cast<size_t>(i);
-    GeneratedWindowSum::Axis axis{.in = spread.x[2 + i], .out = spread.y[2 + i], .kernel = spread.w[2 + i]};
-    if (at < strides.size()) axis.stride = strides[at];
-    if (at < dilations.size()) axis.dilation = dilations[at];
-    TENON_INVALID_IF(axis.stride < 1 || axis.dilation < 1, "{} has a stride of {} and a dilation of {}.",
-                     to.label(node), axis.stride, axis.dilation);
-    if (by_size) {
-      // What the sizes leave over is padding, its larger half at the end or, by default, at the beginning.
-      const int64_t extra = at < further.size() ? further[at] : 0;
-      const int64_t full = axis.stride * (axis.in - 1) + extra + (axis.kernel - 1) * axis.dilation + 1;
-      const int64_t total = std::max<int64_t>(0, full - axis.out);
-      axis.pad = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-    } else if (at < pads.size() && auto_pad == "NOTSET") {
-      axis.pad = pads[at];
-    }
-    spread.blocks = spread.blocks && axis.stride == axis.kernel && axis.pad == 0 && axis.out == axis.in * axis.kernel &&
-                    (axis.kernel == 1 || axis.dilation == 1);
-    spread.taps *= axis.kernel;
-    spread.axes.push_back(axis);
-  }
-  return spread;
-}
-
-// The products of each input pixel with all places of its window: [image][pixel][group][tap][output].
-Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& spread, DataType type, bool bias) {
-  const int64_t channels = spread.x[1], vector = static_cast<int64_t>(16 / data_type_size(type));
-  const int64_t padded = spread.groups == 1 ? (channels + vector - 1) / vector * vector : channels;
-  const int64_t depth = padded / spread.groups, rows = spread.groups * spread.taps * spread.outputs;
-  int64_t pixels = 1;
-  for (int i = 0; i < spread.spatial; ++i) pixels *= spread.x[2 + i];
-  ConvParams params;
-  params.in_h = params.out_h = 1;
-  params.in_w = params.out_w = narrow(pixels);
-  params.pixels = narrow(spread.x[0] * pixels);
-  params.in_c = narrow(padded);
-  params.depth = narrow(depth);
-  params.channels = narrow(rows);
-  params.group = narrow(spread.groups);
-  ConvTensors tensors;
-  if (padded != channels) {
-    TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], padded));
-  } else {
-    TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
-  }
-  params.constant_weights = to.constant(node.inputs[1]) != nullptr ? 1 : 0;
-  TENON_TRY(check_sizes(to, node, {spread.x.element_count(), spread.x[0] * pixels, rows}));
-  const int64_t channels_a_group = channels / spread.groups;
-  Packing packing{
-      .format = format("taps {} {}", spread.groups, depth),
-      .shape = Shape{spread.groups, spread.taps, spread.outputs, depth},
-      .pack = [groups = spread.groups, depth, type, tf32 = to.options().tf32](
-                  const Constant& from, std::byte* out) { pack_taps(from, groups, depth, type, tf32, out); },
-      .text = format("((i0 * {0} + i3) * {1} + i2) * {2} + i1", channels_a_group, spread.outputs, spread.taps),
-      .inside = format("i3 < {}u", channels_a_group),
-      .tf32 = to.options().tf32};
-  TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
-  if (bias) {
-    TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat, spread.taps));
-    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type, spread.taps));
-  }
-  Shape products = spread.x;
-  products[1] = rows;
-  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, products, DeviceLayout::kChannelsLast));
-  if (params.pixels != 0 && rows != 0 && depth != 0)
-    to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, Epilogue{}, tensors));
-  return tensors.y;
-}
-
-Result<TensorId> make_spread(Lowering& to, const Node& node, const Spread& spread) {
-  return to.make(node.outputs[0], spread.y[1] == 1 ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast);
-}
-
-// Each input pixel is a block of output pixels: the products only go to their places.
-Status place_blocks(Lowering& to, const Node& node, const Spread& spread, const Epilogue& epilogue, TensorId products,
-                    TensorId added) {
-  TENON_TRY_ASSIGN(const TensorId out, make_spread(to, node, spread));
-  if (spread.y.element_count() == 0) return Status();
-  const DataType type = to.program().tensor(products).type;
-  GeneratedElementwise kernel{.type = type};
-  GeneratedLeaf block{.type = type}, other{.type = type};
-  const std::vector<int64_t> read = to.program().tensor(products).strides(),
-                             written = to.program().tensor(out).strides();
-  const auto dimension = [&](int axis, int64_t size, int64_t factor, int64_t read_stride) {
-    const auto at = static_cast<size_t>(axis);
-    kernel.dims.push_back(size);
-    kernel.strides.push_back(written[at] * factor);
-    block.strides.push_back(read_stride);
-    if (added != kNoTensor) other.strides.push_back(to.program().tensor(added).strides()[at] * factor);
-  };
-  dimension(0, spread.x[0], 1, read[0]);
-  dimension(1, spread.outputs, 1, read[1]);
-  int64_t tap_stride = spread.taps * spread.outputs;
-  for (int i = 0; i < spread.spatial; ++i) {
-    const int64_t size = spread.w[2 + i];
-    tap_stride /= size;
-    dimension(2 + i, spread.x[2 + i], size, read[static_cast<size_t>(2 + i)]);
-    dimension(2 + i, size, 1, tap_stride * read[1]);
-  }
-  kernel.leaves = {std::move(block)};
-  std::vector<TensorId> leaves = {products};
-  int result = 0;
-  const auto step = [&](std::string expression, std::vector<int> arguments) {
-    kernel.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
-    result = ~static_cast<int>(kernel.steps.size() - 1);
-  };
-  if (added != kNoTensor) {
-    kernel.leaves.push_back(std::move(other));
-    leaves.push_back(added);
-  }
-  if (added != kNoTensor && !epilogue.residual_after) step("$0 + $1", {result, 1});
-  if (epilogue.activation != Activation::kNone) step(activation_expression(epilogue, "$0"), {result});
-  if (added != kNoTensor && epilogue.residual_after) step("$0 + $1", {result, 1});
-  return to.add_generated(node, "blocks", kernel, std::move(leaves), {}, out);
-}
-
-// Windows overlap or leave gaps: each output pixel adds the products that meet there.
-Status sum_windows(Lowering& to, const Node& node, Spread spread, const Epilogue& epilogue, TensorId products,
-                   TensorId added) {
-  TENON_TRY_ASSIGN(const TensorId out, make_spread(to, node, spread));
-  if (spread.y.element_count() == 0) return Status();
-  const std::vector<int64_t> read = to.program().tensor(products).strides(),
-                             written = to.program().tensor(out).strides();
-  GeneratedWindowSum kernel{.type = to.program().tensor(products).type,
-                            .images = spread.y[0],
-                            .groups = spread.groups,
-                            .channels = spread.outputs,
-                            .image_stride = read[0],
-                            .group_stride = spread.taps * spread.outputs * read[1],
-                            .channel_stride = read[1],
-                            .out_image_stride = written[0],
-                            .out_channel_stride = written[1],
-                            .axes = spread.axes};
-  std::vector<TensorId> reads = {products};
-  if (node.input(2) != kNoValue) {
-    TENON_TRY_ASSIGN(const TensorId bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
-    reads.push_back(bias);
-    kernel.bias = true;
-  }
-  std::vector<int64_t> other(read.size(), 0);
-  if (added != kNoTensor) {
-    other = to.program().tensor(added).strides();
-    kernel.residual = true;
-    kernel.residual_after = epilogue.residual_after;
-    kernel.residual_image_stride = other[0];
-    kernel.residual_channel_stride = other[1];
-    reads.push_back(added);
-  }
-  if (epilogue.activation != Activation::kNone) kernel.activation = activation_expression(epilogue, "$0");
-  int64_t tap_stride = spread.taps * spread.outputs * read[1];
-  for (size_t a = 0; a < kernel.axes.size(); ++a) {
-    GeneratedWindowSum::Axis& axis = kernel.axes[a];
-    tap_stride /= axis.kernel;
-    axis.tap_stride = tap_stride;
-    axis.in_stride = read[2 + a];
-    axis.out_stride = written[2 + a];
-    axis.residual_stride = other[2 + a];
-  }
-  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_window_sum(kernel));
-  return to.add_kernel(node, "windows", std::move(generated), std::move(reads), out);
-}
-
-}  // namespace
-
-// One product for all places of the windows, then a kernel that puts them there or adds them up, and does the rest.
-Status lower_conv_transpose(Lowering& to, const Node& node) {
-  const ValueId bias = node.input(2), residual = node.input(3);
-  TENON_TRY_ASSIGN(const Spread spread, read_spread(to, node));
-  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
-  const DataType type = to.type_of(node.inputs[0]);
-  TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
-                       "{} is computed in {}.", to.label(node), data_type_name(type));
-  TENON_TRY_ASSIGN(const TensorId products, multiply_pixels(to, node, spread, type, spread.blocks && bias != kNoValue));
-  TensorId added = kNoTensor;
-  if (residual != kNoValue) {
-    TENON_TRY_ASSIGN(added, to.any(residual));
-  }
-  return spread.blocks ? place_blocks(to, node, spread, epilogue, products, added)
-                       : sum_windows(to, node, spread, epilogue, products, added);
 }
 
 }  // namespace tenon::cuda
