@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/integer_op.h"
+#include "ep/cuda/compute/lowering_conv.h"
 #include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/quantize.h"
 
@@ -139,12 +140,82 @@ Status add_product(Lowering& to, const Node& node, IntegerTensors tensors, Integ
   return Status();
 }
 
+// What makes quantised numbers of sums: scales of both operands and of the result, its zero point, and a bias.
+struct Scales {
+  ValueId a = kNoValue, b = kNoValue, y = kNoValue, zero = kNoValue, bias = kNoValue;
+};
+
+// Whether the kernel that makes the sums can quantise them: one scale of each but, for the columns, of the second.
+bool can_quantize(const Lowering& to, const Node& node, const Scales& scales, int64_t columns) {
+  const auto has = [&](ValueId id, DataType type, bool by_column) {
+    const int64_t count = to.value(id).shape().element_count();
+    return to.value(id).type == type && to.type_of(id) == type && (count == 1 || (by_column && count == columns));
+  };
+  const DataType type = to.type_of(node.outputs[0]);
+  return is_byte(type) && has(scales.a, DataType::kFloat, false) && has(scales.b, DataType::kFloat, true) &&
+         has(scales.y, DataType::kFloat, false) && has(scales.zero, type, false) &&
+         (scales.bias == kNoValue ||
+          (has(scales.bias, DataType::kInt32, true) && to.value(scales.bias).shape().element_count() == columns));
+}
+
+Status scale_product(Lowering& to, const Node& node, const Scales& scales, IntegerTensors& tensors,
+                     IntegerProductParams& params) {
+  TENON_TRY_ASSIGN(tensors.a_scale, to.plain(scales.a));
+  TENON_TRY_ASSIGN(tensors.b_scale, to.plain(scales.b));
+  TENON_TRY_ASSIGN(tensors.y_scale, to.plain(scales.y));
+  TENON_TRY_ASSIGN(tensors.y_zero, to.plain(scales.zero));
+  if (scales.bias != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, to.plain(scales.bias));
+  }
+  params.b_scale_step = to.program().tensor(tensors.b_scale).shape.element_count() > 1 ? 1 : 0;
+  params.signed_result = to.type_of(node.outputs[0]) == DataType::kInt8 ? 1 : 0;
+  return Status();
+}
+
+// What a kernel writes for the integer `sum` of output channel `channel`: that or, with scales, which become further
+// operands of the kernel, a quantised number.
+class SumWriter {
+ public:
+  static Result<SumWriter> create(Lowering& to, const Node& node, const Scales* scales, MapKernel& kernel) {
+    SumWriter writer;
+    if (scales == nullptr) return writer;
+    const std::array<std::pair<ValueId, const char*>, 5> operands = {
+        {{scales->a, "sa"}, {scales->b, "sb"}, {scales->y, "sy"}, {scales->zero, "zy"}, {scales->bias, "sbias"}}};
+    for (const auto& [id, name] : operands) {
+      if (id == kNoValue) continue;
+      TENON_TRY_ASSIGN(const TensorId tensor, to.plain(id));
+      kernel.read(tensor, name);
+    }
+    writer.by_output_ = to.value(scales->b).shape().element_count() > 1;
+    writer.bias_ = scales->bias != kNoValue;
+    writer.type_ = to.type_of(node.outputs[0]);
+    return writer;
+  }
+  std::string text(const std::string& sum, const std::string& channel) const {
+    if (type_ == DataType::kInt32) return sum;
+    const std::string biased =
+        bias_ ? format("(int)((unsigned)({}) + (unsigned)sbias[{}])", sum, channel) : format("({})", sum);
+    const bool is_signed = type_ == DataType::kInt8;
+    return format("({})(int)fminf(fmaxf(rintf((float){} * (sa[0] * sb[{}] / sy[0])) + (float)(int)zy[0], {}), {})",
+                  storage_type(type_), biased, by_output_ ? channel : "0", is_signed ? "-128.0f" : "0.0f",
+                  is_signed ? "127.0f" : "255.0f");
+  }
+
+ private:
+  DataType type_ = DataType::kInt32;
+  bool by_output_ = false, bias_ = false;
+};
+
 std::string zero_text(const char* name, bool given, const std::string& at) {
   return given ? format("(int){}[{}]", name, at) : std::string("0");
 }
 
-// Sums into `out`, [batch..., rows, columns].
-Status add_matrices(Lowering& to, const Node& node, const Operands& operands, TensorId out) {
+bool has_few_products(const Shape& y, int64_t depth) {
+  return y.element_count() * std::max<int64_t>(depth, 1) <= kFewProducts;
+}
+
+// Sums into `out`, [batch..., rows, columns]; with scales quantised ones, where the products are not few.
+Status add_matrices(Lowering& to, const Node& node, const Operands& operands, TensorId out, const Scales* scales) {
   const Shape a = to.value(operands.a).shape(), b = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
   TENON_UNSUPPORTED_IF(a.rank() < 2 || b.rank() < 2, "{} multiplies a vector.", to.label(node));
   const int64_t depth = a[a.rank() - 1], columns = b[b.rank() - 1];
@@ -171,7 +242,7 @@ Status add_matrices(Lowering& to, const Node& node, const Operands& operands, Te
   TENON_TRY_ASSIGN(params.b_zero_step, step(b_zero, columns, "columns"));
   if (y.element_count() == 0) return Status();
   TENON_TRY_ASSIGN(const TensorId a_tensor, to.plain(operands.a));
-  if (batch * rows * columns * std::max<int64_t>(depth, 1) <= kFewProducts) {
+  if (has_few_products(y, depth)) {
     TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
     MapKernel kernel(to, node, "integer_product");
     kernel.map().dims = {batch, rows, columns};
@@ -196,6 +267,9 @@ Status add_matrices(Lowering& to, const Node& node, const Operands& operands, Te
   TENON_TRY_ASSIGN(params.batch, narrow(to, node, batch));
   params.summed_depth = static_cast<int32_t>(depth);
   IntegerTensors tensors{.a = a_tensor, .a_zero = a_zero, .b_zero = b_zero, .y = out};
+  if (scales != nullptr) {
+    TENON_TRY(scale_product(to, node, *scales, tensors, params));
+  }
   if (depth != padded) {
     TENON_TRY_ASSIGN(tensors.a, pack_lines(to, node, a_tensor, batch, rows, depth, {rows * depth, depth, 1}));
   }
@@ -277,7 +351,7 @@ Result<PackedLines> pack_window_weights(Lowering& to, const Node& node, ValueId 
 // Groups of several outputs and of whole fours of channels: a thread makes up to eight outputs of a pixel, which read
 // the same inputs, four products at a time. Unsigned bytes are moved by 128, as are their zero points.
 Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands, const ByteWindow& window,
-                        TensorId a_zero, TensorId b_zero, TensorId out) {
+                        TensorId a_zero, TensorId b_zero, TensorId out, const Scales* scales) {
   const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
   const int64_t outputs = w[0] / node.int_or("group", 1), channels = w[1], depth = w.element_count() / w[0];
   int64_t each = 8;
@@ -298,6 +372,7 @@ Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands
   kernel.read(packed.sums, "s");
   if (a_zero != kNoTensor) kernel.read(a_zero, "p");
   if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
   kernel.write(out, "y");
   std::string& body = kernel.body();
   body = format(
@@ -328,16 +403,41 @@ Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands
   body += format(
       "#pragma unroll\n  for (int o = 0; o < {0}; ++o) {{\n    const int bz = {1} - {2}, moved = az - {3};\n"
       "    const int weights = s[line + o] - {4};\n"
-      "    y[(i0 * {5} + line + o) * {6} + {7}] = acc[o] - moved * weights - bz * total + {8} * moved * bz;\n  }}\n",
+      "    const int sum = acc[o] - moved * weights - bz * total + {8} * moved * bz;\n"
+      "    y[(i0 * {5} + line + o) * {6} + {7}] = {9};\n  }}\n",
       each, zero_text("q", b_zero != kNoTensor, by_output ? "line + o" : "0"), b_unsigned ? 128 : 0,
       a_unsigned ? 128 : 0, b_unsigned ? 128 * depth : 0, w[0], y.element_count() / std::max<int64_t>(y[0] * y[1], 1),
-      pixels, depth);
+      pixels, depth, writer.text("sum", "(line + o)"));
+  return kernel.add();
+}
+
+// A thread makes a few pixels of a channel that has its own window.
+Status add_depthwise_conv(Lowering& to, const Node& node, const Operands& operands, TensorId a_zero, TensorId b_zero,
+                          TensorId out, const Scales* scales) {
+  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
+  TENON_TRY_ASSIGN(const ConvWindow window, read_conv_window(to, node, x, w, y));
+  const DepthwiseStrips strips(x, y, window);
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
+  TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
+  MapKernel kernel(to, node, "integer_depthwise");
+  kernel.map().dims = strips.dims();
+  kernel.read(from, "a");
+  kernel.read(weights, "b");
+  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
+  kernel.write(out, "y");
+  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
+  kernel.body() = format("  const int az = {}, bz = {};\n", zero_text("p", a_zero != kNoTensor, "0"),
+                         zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0")) +
+                  strips.text("int", "(int)b[at] - bz", "(int)a[at] - az",
+                              format("      y[at] = {};\n", writer.text("sums[t]", "i1")));
   return kernel.add();
 }
 
 // A thread an output element, or a few.
 Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, const ByteWindow& window,
-                      TensorId a_zero, TensorId b_zero, TensorId out) {
+                      TensorId a_zero, TensorId b_zero, TensorId out, const Scales* scales) {
   const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
   const int64_t group = node.int_or("group", 1);
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
@@ -354,6 +454,7 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
   kernel.read(weights, "b");
   if (a_zero != kNoTensor) kernel.read(a_zero, "p");
   if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
   kernel.write(out, "y");
   const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
   std::string& body = kernel.body();
@@ -378,8 +479,8 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
       "      if (inside) sum[j] += (unsigned)(((int)a[i0 * {} + (first + k0) * {} + spot] - az) * weight);\n    }}\n  "
       "}}\n",
       strides[0], strides[1]);
-  body += format("#pragma unroll\n  for (int j = 0; j < {}; ++j)\n    if (i{} * {} + j < {}u) y[{}] = (int)sum[j];\n",
-                 pixels, y.rank() - 1, pixels, width, dense_address(written, dims_of(y)));
+  body += format("#pragma unroll\n  for (int j = 0; j < {}; ++j)\n    if (i{} * {} + j < {}u) y[{}] = {};\n", pixels,
+                 y.rank() - 1, pixels, width, dense_address(written, dims_of(y)), writer.text("(int)sum[j]", "i1"));
   return kernel.add();
 }
 
@@ -434,8 +535,39 @@ Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, Te
   return rows;
 }
 
-// Sums of a convolution as a new tensor, or as `direct`'s value.
-Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operands, ValueId direct) {
+// Whether the product's kernel can read the windows itself: whole vectors of channels, and nobody needs the rows' sums.
+bool reads_windows(const Lowering& to, const Operands& operands, const Shape& x, TensorId b_zero) {
+  return (x.rank() == 3 || x.rank() == 4) && x[1] % 16 == 0 && x.element_count() <= INT32_MAX && b_zero == kNoTensor &&
+         (operands.a_zero == kNoValue || to.constant(operands.a_zero) != nullptr);
+}
+
+Status read_windows(Lowering& to, const Node& node, const Operands& operands, const Shape& x, const Shape& w,
+                    const Shape& y, IntegerTensors& tensors, IntegerProductParams& params) {
+  TENON_TRY_ASSIGN(const ConvWindow window, read_conv_window(to, node, x, w, y));
+  const auto size = [](const Shape& shape, int from_end) {
+    return static_cast<int32_t>(from_end == 2 && shape.rank() == 3 ? 1 : shape[shape.rank() - from_end]);
+  };
+  TENON_TRY_ASSIGN(tensors.a, to.channels_last(operands.a));
+  if (tensors.a_zero != kNoTensor) {
+    TENON_TRY_ASSIGN(tensors.outside, to.packed_constant(operands.a_zero, "outside", to.type_of(operands.a), Shape{16},
+                                                         [](const Constant& from, std::byte* out) {
+                                                           std::fill(out, out + 16, from.data[0]);
+                                                         }));
+  }
+  params.channels = static_cast<int32_t>(x[1]);
+  params.in_h = size(x, 2), params.in_w = size(x, 1), params.out_h = size(y, 2), params.out_w = size(y, 1);
+  const auto set = [](const std::array<int64_t, 2>& from, int32_t& h, int32_t& v) {
+    h = static_cast<int32_t>(from[0]), v = static_cast<int32_t>(from[1]);
+  };
+  set(window.kernel, params.kernel_h, params.kernel_w);
+  set(window.stride, params.stride_h, params.stride_w);
+  set(window.dilation, params.dilation_h, params.dilation_w);
+  set(window.pad, params.pad_h, params.pad_w);
+  return Status();
+}
+
+// Sums of a convolution as a new tensor or, where `direct`, as the node's value; with scales that is quantised.
+Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operands, bool direct, const Scales* scales) {
   const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape();
   const Shape y = to.value(node.outputs[0]).shape();
   TENON_TRY_ASSIGN(const ByteWindow window, read_window(to, node, x, w, y));
@@ -452,27 +584,38 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
   const int64_t depth = w.element_count() / std::max<int64_t>(w[0], 1);
   const bool plain = group != 1 || y.element_count() * std::max<int64_t>(depth, 1) <= kFewProducts;
   const auto make = [&](DeviceLayout layout) -> Result<TensorId> {
-    if (direct != kNoValue) return to.make(direct, layout);
+    if (direct) return to.make(node.outputs[0], layout);
     return to.program().add_tensor(DataType::kInt32, y, layout);
   };
   if (plain) {
     TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kPlain));
     if (y.element_count() == 0) return out;
     const bool fours = group != 1 && w[1] % 4 == 0 && w[0] / group > 1 && w.element_count() != 0;
-    TENON_TRY(fours ? add_grouped_conv(to, node, operands, window, a_zero, b_zero, out)
-                    : add_plain_conv(to, node, operands, window, a_zero, b_zero, out));
+    if (DepthwiseStrips::serve(x, w, group)) {
+      TENON_TRY(add_depthwise_conv(to, node, operands, a_zero, b_zero, out, scales));
+      return out;
+    }
+    TENON_TRY(fours ? add_grouped_conv(to, node, operands, window, a_zero, b_zero, out, scales)
+                    : add_plain_conv(to, node, operands, window, a_zero, b_zero, out, scales));
     return out;
   }
   TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kChannelsLast));
   const int64_t padded = padded_depth(depth), pixels = y.element_count() / y[1];
-  TENON_TRY_ASSIGN(const TensorId rows, write_windows(to, node, operands.a, a_zero, window, pixels, padded));
   IntegerProductParams params;
+  IntegerTensors tensors{.a_zero = a_zero, .b_zero = b_zero, .y = out};
+  if (reads_windows(to, operands, x, b_zero)) {
+    TENON_TRY(read_windows(to, node, operands, x, w, y, tensors, params));
+  } else {
+    TENON_TRY_ASSIGN(tensors.a, write_windows(to, node, operands.a, a_zero, window, pixels, padded));
+  }
   TENON_TRY_ASSIGN(params.rows, narrow(to, node, pixels));
   TENON_TRY_ASSIGN(params.columns, narrow(to, node, w[0]));
   TENON_TRY_ASSIGN(params.depth, narrow(to, node, padded));
   params.summed_depth = static_cast<int32_t>(depth);
   if (b_zero != kNoTensor) params.b_zero_step = to.program().tensor(b_zero).shape.element_count() > 1 ? 1 : 0;
-  IntegerTensors tensors{.a = rows, .a_zero = a_zero, .b_zero = b_zero, .y = out};
+  if (scales != nullptr) {
+    TENON_TRY(scale_product(to, node, *scales, tensors, params));
+  }
   TENON_TRY_ASSIGN(const PackedLines packed, pack_window_weights(to, node, operands.b, depth));
   tensors.b = packed.lines;
   tensors.b_sums = packed.sums;
@@ -537,11 +680,18 @@ Status lower_matmul_integer(Lowering& to, const Node& node) {
   const Shape y = to.value(node.outputs[0]).shape();
   if (!scaled) {
     TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-    return add_matrices(to, node, operands, out);
+    return add_matrices(to, node, operands, out, nullptr);
   }
   TENON_INVALID_IF(node.inputs.size() < 8, "{} lacks an input.", to.label(node));
+  const Shape a = to.value(operands.a).shape();
+  const Scales scales{node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7]};
+  if (a.rank() >= 1 && y.rank() >= 1 && !has_few_products(y, a[a.rank() - 1]) &&
+      can_quantize(to, node, scales, y[y.rank() - 1])) {
+    TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+    return add_matrices(to, node, operands, out, &scales);
+  }
   TENON_TRY_ASSIGN(const TensorId sums, to.program().add_tensor(DataType::kInt32, y));
-  TENON_TRY(add_matrices(to, node, operands, sums));
+  TENON_TRY(add_matrices(to, node, operands, sums, nullptr));
   return requantize(to, node, sums, {node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7]}, kNoValue,
                     y.rank() - 1);
 }
@@ -551,10 +701,13 @@ Status lower_conv_integer(Lowering& to, const Node& node) {
   const Operands operands = scaled ? Operands{node.inputs[0], node.inputs[3], node.input(2), node.input(5)}
                                    : Operands{node.inputs[0], node.inputs[1], node.input(2), node.input(3)};
   TENON_TRY(check_operands(to, node, operands));
-  TENON_TRY_ASSIGN(const TensorId sums, add_conv(to, node, operands, scaled ? kNoValue : node.outputs[0]));
-  if (!scaled) return Status();
+  if (!scaled) return add_conv(to, node, operands, true, nullptr).status();
   TENON_INVALID_IF(node.inputs.size() < 8, "{} lacks an input.", to.label(node));
-  return requantize(to, node, sums, {node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7]}, node.input(8), 1);
+  const Scales scales{node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7], node.input(8)};
+  const Shape w = to.value(operands.b).shape();
+  if (w.rank() > 0 && can_quantize(to, node, scales, w[0])) return add_conv(to, node, operands, true, &scales).status();
+  TENON_TRY_ASSIGN(const TensorId sums, add_conv(to, node, operands, false, nullptr));
+  return requantize(to, node, sums, {scales.a, scales.b, scales.y, scales.zero}, scales.bias, 1);
 }
 
 // Least and greatest number of parts of x, then of all, then the elements.
