@@ -347,6 +347,10 @@ def convolutions():
         conv("Conv 3-D 64 to 64 1x1x1" + mark, (1, 64, 32, 64, 64), (64, 64, 1, 1, 1), F.conv3d, dtype)
         conv("Conv 32 groups of 8" + mark, (16, 256, 56, 56), (256, 8, 3, 3),
              lambda x, w: F.conv2d(x, w, padding=1, groups=32), dtype, pads=(1,) * 4, group=32)
+        conv("Conv 1x1, 256 to 64" + mark, (16, 256, 56, 56), (64, 256, 1, 1), F.conv2d, dtype)
+        conv("ConvTranspose 4x4" + mark, (8, 256, 64, 64), (256, 128, 4, 4),
+             lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), dtype, op="ConvTranspose", strides=(2, 2),
+             pads=(1,) * 4)
         conv("Conv depthwise" + mark, (16, 256, 56, 56), (256, 1, 3, 3),
              lambda x, w: F.conv2d(x, w, padding=1, groups=256), dtype, pads=(1,) * 4, group=256)
     conv("Conv 3-D stem, 3 to 32 stride 2", (4, 3, 32, 112, 112), (32, 3, 3, 3, 3),
@@ -356,8 +360,13 @@ def convolutions():
     conv("Conv 1-D", (16, 256, 4096), (256, 256, 3), lambda x, w: F.conv1d(x, w, padding=1), pads=(1, 1))
     conv("ConvTranspose 2x2", (8, 256, 64, 64), (256, 128, 2, 2), lambda x, w: F.conv_transpose2d(x, w, stride=2),
          op="ConvTranspose", strides=(2, 2))
-    conv("ConvTranspose 4x4", (8, 256, 64, 64), (256, 128, 4, 4),
-         lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), op="ConvTranspose", strides=(2, 2), pads=(1,) * 4)
+    conv("ConvTranspose 3x3", (8, 256, 64, 64), (256, 128, 3, 3), lambda x, w: F.conv_transpose2d(x, w, padding=1),
+         op="ConvTranspose", pads=(1,) * 4)
+
+    @case("Conv 1x1 and a bias, f16", op="Conv")
+    def _(m):
+        return {"inputs": {"x": m.normal(16, 256, 56, 56, dtype=torch.float16)}, "torch": F.conv2d,
+                "weights": {"w": (m.normal(64, 256, 1, 1) / 16).half(), "b": m.normal(64).half()}}
 
     @case("Conv, weights are an input", op="Conv", attributes={"pads": (1,) * 4})
     def _(m):
@@ -378,11 +387,13 @@ def products():
     einsum("Einsum bi,bi->b", "bi,bi->b", (8192, 1024), (8192, 1024))
     einsum("Einsum bi,bj->bij", "bi,bj->bij", (64, 512), (64, 512))
 
-    @case("MatMulInteger 2048", op="MatMulInteger")
-    def _(m):
-        a, b = (m.integers(-128, 127, (2048, 2048), torch.int8) for _ in range(2))
-        turned = b.t().contiguous().t()
-        return {"inputs": {"a": a}, "weights": {"b": b}, "torch": lambda a, _: torch._int_mm(a, turned)}
+    for name, rows, depth, columns in (("2048", 2048, 2048, 2048), ("512x768x768", 512, 768, 768),
+                                       ("2048x768x3072", 2048, 768, 3072)):
+        @case("MatMulInteger " + name, op="MatMulInteger")
+        def _(m, rows=rows, depth=depth, columns=columns):
+            a, b = (m.integers(-128, 127, shape, torch.int8) for shape in ((rows, depth), (depth, columns)))
+            turned = b.t().contiguous().t()
+            return {"inputs": {"a": a}, "weights": {"b": b}, "torch": lambda a, _: torch._int_mm(a, turned)}
 
     # With zero points; torch has no such products: those of float16, which are not exact.
     def integer_conv(name, x, w, op, group=1, **attributes):
