@@ -2,6 +2,7 @@
 // Two reorders around them would take longer than they do.
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
@@ -12,20 +13,22 @@
 
 namespace tenon::cuda {
 
-bool wants_plain(const Lowering& to, ValueId id, int depth) {
-  constexpr int kFar = 8;
-  if (depth == kFar) return false;
+bool wants_plain(const Lowering& to, ValueId id) {
+  constexpr size_t kMostValues = 16;  // whoever hands on to more is no end of a region
   const Graph& graph = to.graph();
-  bool read = std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
-  for (const Node& node : graph.nodes) {
-    if (std::find(node.inputs.begin(), node.inputs.end(), id) == node.inputs.end()) continue;
-    read = true;
-    if (node.op_type == "Reshape" || node.op_type == "Flatten") continue;
-    if (node.outputs.size() != 1 || !is_elementwise(graph, node) || node.op_type == "Transpose" ||
-        !wants_plain(to, node.outputs[0], depth + 1))
-      return false;
+  std::vector<ValueId> values = {id};
+  for (size_t at = 0; at < values.size(); ++at) {
+    bool read = std::find(graph.outputs.begin(), graph.outputs.end(), values[at]) != graph.outputs.end();
+    for (const Node& node : graph.nodes) {
+      if (std::find(node.inputs.begin(), node.inputs.end(), values[at]) == node.inputs.end()) continue;
+      read = true;
+      if (node.op_type == "Reshape" || node.op_type == "Flatten") continue;
+      if (node.outputs.size() != 1 || !is_elementwise(graph, node) || node.op_type == "Transpose") return false;
+      if (std::find(values.begin(), values.end(), node.outputs[0]) == values.end()) values.push_back(node.outputs[0]);
+    }
+    if (!read || values.size() > kMostValues) return false;
   }
-  return read;
+  return true;
 }
 
 std::string epilogue_text(const Epilogue& epilogue, DataType residual_type, bool residual, const std::string& place,

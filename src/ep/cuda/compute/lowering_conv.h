@@ -42,7 +42,7 @@ class DepthwiseStrips {
 };
 
 // Whether all who read the value take it with channels first; elementwise nodes hand on what they get.
-bool wants_plain(const Lowering& to, ValueId id, int depth = 0);
+bool wants_plain(const Lowering& to, ValueId id);
 
 // Lowers convolutions that gain by staying with channels first. False, and nothing done, for the others.
 Result<bool> lower_conv_channels_first(Lowering& to, const Node& node);
