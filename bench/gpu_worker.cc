@@ -41,7 +41,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-void answer(const std::string& line) { std::cout << line << std::endl; }
+void answer(const std::string& line) { std::cout << line << '\n' << std::flush; }
 
 [[noreturn]] void stop(const std::string& why) {
   answer("{\"error\": " + quoted(why) + "}");

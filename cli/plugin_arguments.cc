@@ -55,6 +55,7 @@ Status PluginArguments::load_plugins() const {
 
 Result<std::vector<EpChoice>> PluginArguments::choices() const {
   std::vector<EpChoice> made;
+  made.reserve(eps.size());
   for (const std::string& name : eps) made.push_back({.ep_name = name});
   for (const std::string& option : ep_options) {
     TENON_TRY_ASSIGN(const auto pair, split(option, "--ep-option", "KEY=VALUE"));

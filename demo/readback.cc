@@ -2,7 +2,7 @@
 
 namespace tenon::demo {
 
-Result<std::unique_ptr<Readback>> Readback::create(std::shared_ptr<VulkanDevice> device,
+Result<std::unique_ptr<Readback>> Readback::create(const std::shared_ptr<VulkanDevice>& device,
                                                    const std::vector<const SharedBuffer*>& sources) {
   auto made = std::unique_ptr<Readback>(new Readback);
   TENON_TRY_ASSIGN(made->done_, VulkanTimeline::create(device, false));

@@ -14,7 +14,7 @@ namespace tenon::demo {
 class Readback {
  public:
   // Of `sources`, which outlive it.
-  static Result<std::unique_ptr<Readback>> create(std::shared_ptr<VulkanDevice> device,
+  static Result<std::unique_ptr<Readback>> create(const std::shared_ptr<VulkanDevice>& device,
                                                   const std::vector<const SharedBuffer*>& sources);
 
   // What sources[index] holds when `after` has reached `value`. Valid until the next call for this source.

@@ -135,13 +135,11 @@ Field Mutator::changed(const Field& field, const Class& where, Random& random) c
     }
     return copy;
   }
-  if (field.wire == 0) {
+  if (field.wire == 0 || field.wire == 1) {
     copy.value = changed_number(field.value, random);
   } else if (field.wire == 5) {
     copy.value = one_in(random, 2) ? std::bit_cast<uint32_t>(kFloats[below(random, std::size(kFloats))])
                                    : field.value ^ uint64_t { 1 } << below(random, 32);
-  } else if (field.wire == 1) {
-    copy.value = changed_number(field.value, random);
   } else if (by_class_.contains(where)) {
     copy.bytes = std::make_shared<const std::string>(changed_bytes(field, where, random));
     copy.message = nullptr;

@@ -161,7 +161,7 @@ class Driver {
  public:
   Driver(Options options, std::vector<std::byte> blob, FILE* results, FILE* outputs)
       : options_(std::move(options)), blob_(std::move(blob)), results_(results), outputs_(outputs) {
-    auto pool = tenon::ThreadPool::create({.threads = options.threads});
+    auto pool = tenon::ThreadPool::create({.threads = options_.threads});
     if (pool.ok()) pool_ = *pool;
   }
 
@@ -271,7 +271,7 @@ std::vector<std::byte> read_file(const char* path) {
   if (FILE* file = std::fopen(path, "rb")) {
     std::fseek(file, 0, SEEK_END);
     bytes.resize(static_cast<size_t>(std::ftell(file)));
-    std::rewind(file);
+    std::fseek(file, 0, SEEK_SET);
     if (std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size()) bytes.clear();
     std::fclose(file);
   }

@@ -4,6 +4,7 @@
 // TENON_BAD_PLUGIN_CALLS: a file that each call of the host appends its name to.
 #include <tenon/onnxruntime_c_api.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,7 +42,7 @@ OrtStatus* outcome(const char* what) {
 template <typename F>
 F member(const char* name, F function) {
   if (lie((std::string("null ") + name).c_str())) return nullptr;
-  if (lie((std::string("data ") + name).c_str())) return reinterpret_cast<F>(reinterpret_cast<void*>(&g_api));
+  if (lie((std::string("data ") + name).c_str())) return reinterpret_cast<F>(reinterpret_cast<uintptr_t>(&g_api));
   return function;
 }
 
