@@ -131,6 +131,7 @@ class PluginHelper final : public SubgraphHelper {
       values.push_back(staged.value(own));
     }
     std::vector<const OrtValue*> pointers;
+    pointers.reserve(values.size());
     for (const OrtValue& value : values) pointers.push_back(&value);
     TENON_TRY_ASSIGN(const Tensor own, staged.out(output));
     TENON_TRY(call(impl_.who, concat_, impl_.loop, static_cast<void*>(nullptr), pointers.data(), pointers.size(),
