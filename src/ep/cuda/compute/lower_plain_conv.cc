@@ -60,22 +60,31 @@ Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, co
   const bool packs = x[1] % vector == 0;
   TENON_TRY_ASSIGN(const TensorId from, packs ? to.channels_last(node.inputs[0]) : to.any(node.inputs[0]));
   const std::vector<int64_t> strides = to.program().tensor(from).strides();
-  const int64_t step = packs ? vector : 1, channels = x[1] / step;
   TENON_TRY_ASSIGN(const TensorId unfolded, to.program().add_tensor(type, Shape{x[0] * depth.out, padded, x[3], x[4]},
                                                                     DeviceLayout::kChannelsLast));
   MapKernel kernel(to, node, "unfold_depth");
-  kernel.map().dims = {x[0], depth.out, x[3], x[4], padded / step};
+  // A thread writes a whole vector.
+  kernel.map().dims = {x[0], depth.out, x[3], x[4], padded / vector};
   kernel.read(from, "a");
   kernel.write(unfolded, "y");
-  const std::string element = packs ? format("Pack<{}, {}>", storage_type(type), vector) : storage_type(type);
-  kernel.body() = format(
-      "  const index_t tap = i4 / {0}u, channel = i4 % {0}u * {1}u;\n"
-      "  const place_t p = (place_t)i1 * {2} - {3} + (place_t)tap * {4};\n  {5} v = {{}};\n"
-      "  if (tap < {6}u && p >= 0 && p < {7}) v = *(const {5}*)(a + i0 * {8} + p * {9} + i2 * {10} + i3 * {11} + "
-      "channel * {12});\n"
-      "  *({5}*)(y + flat * {1}u) = v;\n",
-      channels, step, depth.stride, depth.pad, depth.dilation, element, depth.kernel, depth.in, strides[0], strides[2],
-      strides[3], strides[4], strides[1]);
+  const std::string element = format("Pack<{}, {}>", storage_type(type), vector);
+  const std::string place = format("  const place_t p = (place_t)i1 * {} - {} + (place_t)tap * {};\n", depth.stride,
+                                   depth.pad, depth.dilation);
+  const std::string inside = format("tap < {}u && p >= 0 && p < {}", depth.kernel, depth.in);
+  const std::string read = format("a + i0 * {} + p * {} + i2 * {} + i3 * {} + channel * {}", strides[0], strides[2],
+                                  strides[3], strides[4], strides[1]);
+  kernel.body() = format("  {} v = {{}};\n", element);
+  if (packs) {
+    kernel.body() +=
+        format("  const index_t tap = i4 / {0}u, channel = i4 % {0}u * {1}u;\n{2}  if ({3}) v = *(const {4}*)({5});\n",
+               x[1] / vector, vector, place, inside, element, read);
+  } else {
+    kernel.body() += format(
+        "#pragma unroll\n  for (index_t j = 0; j < {0}u; ++j) {{\n    const index_t at = i4 * {0}u + j;\n"
+        "    const index_t tap = at / {1}u, channel = at % {1}u;\n  {2}    if ({3}) v.v[j] = *({4});\n  }}\n",
+        vector, x[1], place, inside, read);
+  }
+  kernel.body() += format("  *({}*)(y + flat * {}u) = v;\n", element, vector);
   TENON_TRY(kernel.add());
   return unfolded;
 }
