@@ -28,6 +28,10 @@ class Question {
   void outputs(Layout layout) {
     for (TensorSpec& output : outputs_) output.layout = layout;
   }
+  // A constant stays plain: a kernel that wants it otherwise packs it when it is made.
+  void input_unless_constant(size_t index, Layout layout) {
+    if (index >= node_.constants.size() || node_.constants[index] == nullptr) input(index, layout);
+  }
   // Does a row of conv_kernels() take the node with these layouts?
   bool served() const {
     for (const KernelEntry& entry : conv_kernels()) {
@@ -60,7 +64,7 @@ LayoutChoice choose_conv(const KernelNode& node) {
   const int64_t channels = x.shape[1], outputs = node.outputs[0].shape.rank() > 1 ? node.outputs[0].shape[1] : 0;
   const bool blocked_now = x.layout == Layout::kBlocked8;
   Question question(node);
-  question.input(3, Layout::kBlocked8);
+  question.input_unless_constant(3, Layout::kBlocked8);
   if (node.node->op_type == "ConvTranspose") {
     question.input(0, Layout::kBlocked8);
     // Straight into the plain output where that is possible: it is often the last node.
@@ -90,8 +94,7 @@ LayoutChoice choose_kernel_layouts(const KernelNode& node) {
                       node.inputs[0].shape.rank() > 1 && node.inputs[0].shape[1] >= 8;
   if (!any_blocked && !starts) return all_plain(node);
   Question question(node);
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (i >= node.constants.size() || node.constants[i] == nullptr) question.input(i, Layout::kBlocked8);
+  for (size_t i = 0; i < node.inputs.size(); ++i) question.input_unless_constant(i, Layout::kBlocked8);
   question.outputs(Layout::kBlocked8);
   return question.served() ? question.choice() : all_plain(node);
 }

@@ -15,18 +15,23 @@ class DepthwiseConv final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
-  bool may_run_in_place(size_t input, size_t) const override { return input == 3 && !epilogue_.residual_after; }
+  size_t scratch_bytes() const override { return bias_.scratch_bytes(); }
+  bool may_run_in_place(size_t input, size_t) const override {
+    return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
+  }
   std::string_view name() const override { return name_; }
 
  private:
-  void run_rows(const float* x, const float* residual, float* y, int64_t block, int64_t begin, int64_t end) const;
+  void run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block, int64_t begin,
+                int64_t end) const;
 
   ConvShape shape_;
   Epilogue epilogue_;
   std::string name_;
   bool clamps_ = true;
   std::shared_ptr<const float> weights_;  // [block][tap][8]
-  std::vector<float> bias_;
+  ConvBias bias_;
+  ConvResidual residual_;
   int64_t rows_a_chunk_ = 1;
 };
 
@@ -45,7 +50,8 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
         out[(c / 8 * taps + t) * 8 + c % 8] = weights[static_cast<size_t>(c * taps + t)];
   };
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_depthwise", shape.in_blocks() * taps * 8, pack));
-  TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   // Long chunks make long runs down the borders; their rows and those around them still fit L2.
   const int64_t threads = node.pool == nullptr ? 1 : node.pool->threads();
   const int64_t by_cache = std::max<int64_t>(4, 128 * 1024 / std::max<int64_t>(1, shape.w.in * shape.h.stride * 32));
@@ -55,12 +61,12 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-void DepthwiseConv::run_rows(const float* x, const float* residual, float* y, int64_t block, int64_t begin,
-                             int64_t end) const {
+void DepthwiseConv::run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block,
+                             int64_t begin, int64_t end) const {
   const WindowAxis &h = shape_.h, &w = shape_.w;
   WindowRun run;
   run.w_row = w.kernel * 8;
-  run.bias = bias_.data() + block * 8;
+  run.bias = bias + block * 8;
   run.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
   run.high = clamps_ ? clamp_high(epilogue_) : kInfinity;
   run.x_col = w.dilation * 8;
@@ -94,7 +100,8 @@ void DepthwiseConv::run_rows(const float* x, const float* residual, float* y, in
 
 Status DepthwiseConv::run(KernelContext& context) const {
   const float* x = context.input<float>(0);
-  const float* residual = context.input<float>(3);
+  const float* residual = residual_.values(context);
+  const float* bias = bias_.values(context, context.scratch);
   float* y = context.output<float>(0);
   const int64_t chunks = (shape_.h.out + rows_a_chunk_ - 1) / rows_a_chunk_;
   const int64_t blocks = shape_.in_blocks(), in_plane = shape_.in_pixels() * 8, out_plane = shape_.out_pixels() * 8;
@@ -102,7 +109,7 @@ Status DepthwiseConv::run(KernelContext& context) const {
   context.pool->parallel_for(shape_.batch * blocks * chunks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
-      run_rows(x + plane * in_plane, residual == nullptr ? nullptr : residual + plane * out_plane,
+      run_rows(x + plane * in_plane, residual == nullptr ? nullptr : residual + plane * out_plane, bias,
                y + plane * out_plane, plane % blocks, first, std::min(shape_.h.out, first + rows_a_chunk_));
     }
   });
@@ -120,8 +127,7 @@ Status match_conv_depthwise(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(shape.channels == 0, "There are no channels.");
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
-  if (node.inputs.size() > 3) TENON_TRY(expect_layout(node.inputs[3], Layout::kBlocked8, "The residual"));
-  return {};
+  return ConvResidual::match(node, 3);
 }
 
 Result<std::unique_ptr<Kernel>> create_conv_depthwise(const KernelNode& node) { return DepthwiseConv::create(node); }

@@ -15,10 +15,10 @@ class DirectConv final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
-  size_t scratch_bytes() const override {
-    return padded_ ? static_cast<size_t>(shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels()) : 0;
+  size_t scratch_bytes() const override { return padded_bytes() + bias_.scratch_bytes(); }
+  bool may_run_in_place(size_t input, size_t) const override {
+    return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
   }
-  bool may_run_in_place(size_t input, size_t) const override { return input == 3 && !epilogue_.residual_after; }
   std::string_view name() const override { return name_; }
 
  private:
@@ -26,6 +26,9 @@ class DirectConv final : public Kernel {
   struct Region {
     int64_t begin, end;
   };
+  size_t padded_bytes() const {
+    return padded_ ? static_cast<size_t>(shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels()) : 0;
+  }
   void choose_padding();
   void choose_regions(int threads);
   void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
@@ -43,7 +46,8 @@ class DirectConv final : public Kernel {
   bool point_ = false;  // 1x1, stride 1, no pads: all pixels are one row
   bool clamps_ = true;  // the activation is done in registers
   std::shared_ptr<const float> weights_;
-  std::vector<float> bias_;
+  ConvBias bias_;
+  ConvResidual residual_;
   std::vector<OutputTile> tiles_;  // of one group
   int64_t group_weights_ = 0;      // floats of one group
   int64_t blocks_a_pass_ = 0;      // input blocks (channels if plain) before partial sums go through memory
@@ -92,7 +96,8 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
     }
   };
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, format_key, kernel->group_weights_ * shape.group, pack));
-  TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   kernel->choose_padding();
   kernel->choose_regions(node.pool == nullptr ? 1 : node.pool->threads());
   return std::unique_ptr<Kernel>(std::move(kernel));
@@ -257,7 +262,8 @@ void DirectConv::finish(const float* residual, float* y, Region region, const Ou
 
 Status DirectConv::run(KernelContext& context) const {
   const float* x = context.input<float>(0);
-  const float* residual = context.input<float>(3);
+  const float* residual = residual_.values(context);
+  const float* bias = bias_.values(context, context.scratch + padded_bytes());
   float* y = context.output<float>(0);
   if (padded_) {
     float* padded = reinterpret_cast<float*>(context.scratch);
@@ -282,7 +288,7 @@ Status DirectConv::run(KernelContext& context) const {
             OutputTile tile = tiles_[static_cast<size_t>(t)];
             tile.weights += group * group_weights_;
             const float* group_residual = residual == nullptr ? nullptr : residual + image * group_out;
-            run_region(x + image * group_in, group_residual, bias_.data() + group * (shape_.outputs / shape_.group),
+            run_region(x + image * group_in, group_residual, bias + group * (shape_.outputs / shape_.group),
                        y + image * group_out, part, tile);
           }
         }
@@ -303,8 +309,7 @@ Status match_conv_direct(const KernelNode& node) {
                          shape.channels / shape.group, shape.outputs / shape.group);
   TENON_UNSUPPORTED_IF(shape.channels == 0 || shape.outputs == 0, "There are no channels.");
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
-  if (node.inputs.size() > 3) TENON_TRY(expect_layout(node.inputs[3], Layout::kBlocked8, "The residual"));
-  return {};
+  return ConvResidual::match(node, 3);
 }
 
 Result<std::unique_ptr<Kernel>> create_conv_direct(const KernelNode& node) { return DirectConv::create(node); }

@@ -25,6 +25,41 @@ Result<std::span<const float>> constant_floats(const KernelNode& node, size_t in
 // Bias of `outputs` channels, zero up to the next multiple of 8; all zero when the input is absent.
 Result<std::vector<float>> padded_bias(const KernelNode& node, size_t input, int64_t outputs);
 
+// The bias of a convolution, zero up to the next multiple of 8 channels; all zero when the input is absent. A constant
+// is padded once; one that only the run knows is padded into scratch by each run.
+class ConvBias {
+ public:
+  static Result<ConvBias> create(const KernelNode& node, size_t input, int64_t outputs);
+  // What a run needs of the kernel's scratch; 0 for a constant.
+  size_t scratch_bytes() const { return at_run_ ? padded_.size() * sizeof(float) : 0; }
+  // The padded values. `scratch` has scratch_bytes(), and stays as it is until the run ends.
+  const float* values(const KernelContext& context, std::byte* scratch) const;
+
+ private:
+  std::vector<float> padded_;
+  size_t input_ = 0;
+  int64_t outputs_ = 0;
+  bool at_run_ = false;
+};
+
+// A residual as blocked kernels read it: input `input`, blocked by the planner; or, where that is a constant of the
+// output's shape (which stays plain), a blocked copy that the session's plans share.
+class ConvResidual {
+ public:
+  // Why the residual does not fit a blocked output; OK when it does, or is absent.
+  static Status match(const KernelNode& node, size_t input);
+  static Result<ConvResidual> create(const KernelNode& node, size_t input);
+  const float* values(const KernelContext& context) const {
+    return constant_ ? constant_.get() : context.input<float>(input_);
+  }
+  // False for a constant: its memory must not change.
+  bool may_be_output() const { return constant_ == nullptr; }
+
+ private:
+  size_t input_ = 0;
+  std::shared_ptr<const float> constant_;
+};
+
 // Output channels that one run computes at once.
 struct OutputTile {
   int64_t block = 0;    // first block of 8 output channels

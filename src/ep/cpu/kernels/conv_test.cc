@@ -55,22 +55,25 @@ TEST_P(Conv, MatchesPlainLoops) {
                                          : activation_in_double(c.activation, z + add, c.alpha, c.beta));
         }
 
-  ConvNode node("Conv", "tenon", 1);
   const Shape y_shape{c.batch, c.outputs, out_h, out_w};
-  node.input({c.batch, c.channels, c.height, c.width}, x, c.input)
-      .constant({c.outputs, group_in, c.kernel_h, c.kernel_w}, w)
-      .constant({c.outputs}, bias)
-      .output(y_shape)
-      .winograd(c.winograd);
-  if (c.residual >= 0) node.input(y_shape, residual);
-  node.node().set_ints("strides", {c.stride, c.stride});
-  node.node().set_ints("dilations", {c.dilation, c.dilation});
-  node.node().set_ints("pads", {c.pads[0], c.pads[1], c.pads[2], c.pads[3]});
-  node.node().set_int("group", c.group);
-  node.node().set_string("activation", c.activation);
-  node.node().set_float("activation_alpha", static_cast<float>(c.alpha));
-  node.node().set_float("activation_beta", static_cast<float>(c.beta));
-  node.node().set_int("residual_after", std::max(0, c.residual));
+  // The bias and the residual are constants, or known at run time only.
+  auto describe = [&](ConvNode& node, bool constant_bias, bool constant_residual) {
+    node.input({c.batch, c.channels, c.height, c.width}, x, c.input)
+        .constant({c.outputs, group_in, c.kernel_h, c.kernel_w}, w);
+    constant_bias ? node.constant({c.outputs}, bias) : node.input({c.outputs}, bias, Layout::kPlain);
+    node.output(y_shape).winograd(c.winograd);
+    if (c.residual >= 0) constant_residual ? node.constant(y_shape, residual) : node.input(y_shape, residual);
+    node.node().set_ints("strides", {c.stride, c.stride});
+    node.node().set_ints("dilations", {c.dilation, c.dilation});
+    node.node().set_ints("pads", {c.pads[0], c.pads[1], c.pads[2], c.pads[3]});
+    node.node().set_int("group", c.group);
+    node.node().set_string("activation", c.activation);
+    node.node().set_float("activation_alpha", static_cast<float>(c.alpha));
+    node.node().set_float("activation_beta", static_cast<float>(c.beta));
+    node.node().set_int("residual_after", std::max(0, c.residual));
+  };
+  ConvNode node("Conv", "tenon", 1);
+  describe(node, true, false);
   for (int threads : {1, 2, 3}) {
     std::string name;
     const auto got = node.run(threads, &name);
@@ -82,6 +85,19 @@ TEST_P(Conv, MatchesPlainLoops) {
   ASSERT_TRUE(kernel.ok());
   if (c.residual >= 0 && kernel.value()->may_run_in_place(3, 0))
     expect_close(node.run(2, nullptr, true)[0], want, c.tolerance);
+  for (auto [constant_bias, constant_residual] : {std::pair{false, false}, {true, true}, {false, true}}) {
+    if (c.residual < 0 && constant_residual) continue;
+    ConvNode other("Conv", "tenon", 1);
+    describe(other, constant_bias, constant_residual);
+    std::string name;
+    const auto got = other.run(2, &name);
+    EXPECT_TRUE(c.kernel.empty() || name == c.kernel) << name;
+    ASSERT_EQ(got.size(), 1u);
+    expect_close(got[0], want, c.tolerance);
+    const auto made = other.create();
+    ASSERT_TRUE(made.ok());
+    EXPECT_FALSE(constant_residual && made.value()->may_run_in_place(3, 0)) << "a constant's memory would change";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Direct, Conv,

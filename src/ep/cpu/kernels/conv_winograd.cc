@@ -16,16 +16,18 @@ class WinogradConv final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
-  size_t scratch_bytes() const override { return static_cast<size_t>((v_floats_ + m_floats_) * 4 * slots_); }
-  bool may_run_in_place(size_t input, size_t) const override { return input == 3; }
+  size_t scratch_bytes() const override { return tile_bytes() + bias_.scratch_bytes(); }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 3 && residual_.may_be_output(); }
   std::string_view name() const override { return line_ ? "conv_line_winograd" : "conv3x3_winograd"; }
 
  private:
   struct Images {
     const float* x;
+    const float* bias;
     const float* residual;
     float* y;
   };
+  size_t tile_bytes() const { return static_cast<size_t>((v_floats_ + m_floats_) * 4 * slots_); }
   void transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const;
   void multiply(int64_t position, int64_t count, const float* v, float* m) const;
   void transform_output(const Images& images, int64_t first, int64_t count, int64_t block, const float* m) const;
@@ -38,7 +40,8 @@ class WinogradConv final : public Kernel {
   int64_t positions_ = kWinogradPositions;
   int64_t tile_outputs_ = 4;              // along each axis
   std::shared_ptr<const float> weights_;  // [position][output tile][channel][width * 8]
-  std::vector<float> bias_;
+  ConvBias bias_;
+  ConvResidual residual_;
   std::vector<OutputTile> tiles_;
   std::vector<float> zero_;
   int64_t tiles_x_ = 0, tile_count_ = 0;  // of one image
@@ -79,7 +82,8 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   };
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, kernel->line_ ? "winograd_line" : "winograd_f4x4_3x3",
                                                  positions * kernel->weight_step_, pack));
-  TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   kernel->zero_.assign(24, 0.0f);
 
   const int64_t side = kernel->tile_outputs_;
@@ -165,7 +169,7 @@ void WinogradConv::transform_output(const Images& images, int64_t first, int64_t
   const int64_t plane = shape_.out_pixels() * 8;
   out.m = m + block * block_tiles_ * 8;
   out.m_step = m_step_;
-  out.bias = bias_.data() + block * 8;
+  out.bias = images.bias + block * 8;
   out.residual = images.residual == nullptr ? nullptr : images.residual + block * plane;
   out.epilogue = epilogue_;
   out.lanes = static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8));
@@ -181,12 +185,13 @@ void WinogradConv::transform_output(const Images& images, int64_t first, int64_t
 
 Status WinogradConv::run(KernelContext& context) const {
   const float* x = context.input<float>(0);
-  const float* residual = context.input<float>(3);
+  const float* residual = residual_.values(context);
+  const float* bias = bias_.values(context, context.scratch + tile_bytes());
   float* y = context.output<float>(0);
   const int64_t in_image = shape_.in_blocks() * 8 * shape_.in_pixels();
   const int64_t out_image = shape_.out_blocks() * 8 * shape_.out_pixels();
   auto image = [&](int64_t n) {
-    return Images{x + n * in_image, residual == nullptr ? nullptr : residual + n * out_image, y + n * out_image};
+    return Images{x + n * in_image, bias, residual == nullptr ? nullptr : residual + n * out_image, y + n * out_image};
   };
   const int64_t blocks = (tile_count_ + block_tiles_ - 1) / block_tiles_;
   if (together_) {
@@ -231,7 +236,7 @@ Status match_conv_winograd(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
-  if (node.inputs.size() > 3) TENON_TRY(expect_layout(node.inputs[3], Layout::kBlocked8, "The residual"));
+  TENON_TRY(ConvResidual::match(node, 3));
   const WindowAxis &h = shape.h, &w = shape.w;
   TENON_UNSUPPORTED_IF(h.stride != 1 || w.stride != 1 || h.dilation != 1 || w.dilation != 1,
                        "The window has strides {}, {} and dilations {}, {} instead of 1.", h.stride, w.stride,
