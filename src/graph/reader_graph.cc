@@ -25,6 +25,17 @@ size_t payload_bytes(const ParsedAttribute& parsed) {
   return bytes;
 }
 
+void add_identity(ValueId from, ValueId to, Level& level) {
+  Node node;
+  node.op_type = "Identity";
+  const Schema* schema = find_schema("", "Identity", newest_opset(""));
+  node.since_version = schema->since_version;
+  node.inputs = {from};
+  node.outputs = {to};
+  level.graph.nodes.push_back(std::move(node));
+  level.schemas.push_back(schema);
+}
+
 class GraphReader {
  public:
   GraphReader(ReadContext& context, const std::vector<Function>& functions) : context_(context) {
@@ -38,6 +49,7 @@ class GraphReader {
   Status read_inputs(const GraphFields& fields, const std::shared_ptr<Scope>& scope);
   Status read_initializers(const GraphFields& fields, const std::shared_ptr<Scope>& scope);
   Status read_outputs(const GraphFields& fields, Scope& scope);
+  static ValueId copy_of(ValueId id, Scope& scope);
   Status read_value_types(const GraphFields& fields, Scope& scope);
   Status read_node(std::string_view message, const std::shared_ptr<Scope>& scope);
   Status add_node(const NodeFields& fields, std::vector<BoundAttribute> attributes,
@@ -161,6 +173,22 @@ Status GraphReader::read_value_types(const GraphFields& fields, Scope& scope) {
   return Status();
 }
 
+// A value of the same type that an Identity makes. Its name is new: programs and other EPs find values by their names.
+ValueId GraphReader::copy_of(ValueId id, Scope& scope) {
+  Level& level = *scope.level;
+  Value copy = level.graph.value(id);
+  copy.constant = nullptr;
+  const auto taken = [&](const std::string& name) {
+    return scope.names.contains(name) || std::any_of(level.graph.values.begin(), level.graph.values.end(),
+                                                     [&](const Value& value) { return value.name == name; });
+  };
+  const std::string listed = copy.name;
+  for (int number = 1; taken(copy.name); ++number) copy.name = format("{}_{}", listed, number);
+  const ValueId to = level.add(std::move(copy), level.position);
+  add_identity(id, to, level);
+  return to;
+}
+
 Status GraphReader::read_outputs(const GraphFields& fields, Scope& scope) {
   Level& level = *scope.level;
   std::unordered_set<ValueId> seen;
@@ -173,14 +201,13 @@ Status GraphReader::read_outputs(const GraphFields& fields, Scope& scope) {
     TENON_INVALID_IF(level.defined_at[static_cast<size_t>(id)] == Level::kCaptured,
                      "Output \"{}\" of graph \"{}\" is a value of an enclosing graph.", declared.name,
                      level.graph.name);
-    TENON_INVALID_IF(!seen.insert(id).second, "Graph \"{}\" lists the output \"{}\" twice.", level.graph.name,
-                     declared.name);
     Value& value = level.graph.value(id);
     if (value.type == DataType::kUndefined && value.is_tensor) {
       declared.name = std::move(value.name);
       value = std::move(declared);
     }
-    level.graph.outputs.push_back(id);
+    // Each output is a value of its own, so that each has memory of its own: a second listing is a copy.
+    level.graph.outputs.push_back(seen.insert(id).second ? id : copy_of(id, scope));
   }
   return Status();
 }
@@ -395,16 +422,7 @@ Status GraphReader::inline_call(const Function& function, const NodeFields& fiel
   TENON_TRY(bind_formals(function, fields, *scope, *body, passed_through));
   for (std::string_view message : function.nodes) TENON_TRY(read_node(message, body));
   TENON_INVALID_IF(!body->awaited.empty(), "No node of the function makes its output \"{}\".", *body->awaited.begin());
-  for (const auto& [from, to] : passed_through) {
-    Node node;
-    node.op_type = "Identity";
-    const Schema* schema = find_schema("", "Identity", newest_opset(""));
-    node.since_version = schema->since_version;
-    node.inputs = {from};
-    node.outputs = {to};
-    scope->level->graph.nodes.push_back(std::move(node));
-    scope->level->schemas.push_back(schema);
-  }
+  for (const auto& [from, to] : passed_through) add_identity(from, to, *scope->level);
   return body->resolve_pending(captures_left_);
 }
 

@@ -77,9 +77,23 @@ TEST(ReadGraph, DuplicateNamesAreRefused) {
   text = xy({relu("x", "y")});
   text.initializers = {raw_tensor<float>("y", 1, {1}, {1})};
   expect_error(read(text), StatusCode::kInvalidArgument, HasSubstr("\"y\""));
-  text = xy({relu("x", "y")});
+}
+
+// onnxruntime takes such models; each listing is an output with memory of its own.
+TEST(ReadGraph, AnOutputThatIsListedTwiceIsTwoValues) {
+  GraphText text = xy({relu("x", "y")});
   text.outputs.push_back(float_info("y"));
-  expect_error(read(text), StatusCode::kInvalidArgument, HasSubstr("\"y\" twice"));
+  const auto model = read(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const Graph& graph = model->graph;
+  ASSERT_EQ(graph.outputs.size(), 2u);
+  EXPECT_NE(graph.outputs[0], graph.outputs[1]);
+  EXPECT_EQ(graph.value(graph.outputs[0]).name, "y");
+  EXPECT_EQ(graph.value(graph.outputs[1]).name, "y_1");
+  ASSERT_EQ(graph.nodes.size(), 2u);
+  EXPECT_EQ(graph.nodes[1].op_type, "Identity");
+  EXPECT_EQ(graph.nodes[1].inputs[0], graph.outputs[0]);
+  EXPECT_EQ(graph.nodes[1].outputs[0], graph.outputs[1]);
 }
 
 TEST(ReadGraph, AnInputThatNobodyMakesNamesItsReader) {
