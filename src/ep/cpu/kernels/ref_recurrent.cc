@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/same_text.h"
 #include "ep/cpu/kernels/ref_kernel.h"
 
 namespace tenon::cpu::ref {
@@ -210,12 +211,12 @@ class Run {
   const float* weights_[2] = {nullptr, nullptr};
 };
 
-// By direction: one name a gate function. A list of alphas has a value for each name, or for the first few.
+// By direction: one name a gate function, in any case (as onnxruntime takes them). A list of alphas has a value for
+// each name, or for the first few.
 Status read_activations(const KernelNode& node, Recurrence& r) {
   std::vector<std::string> names;
-  if (const Attribute* given = node.node->find("activations")) {
-    names = given->strings;
-  } else {
+  if (const Attribute* given = node.node->find("activations")) names = given->strings;
+  if (names.empty()) {
     for (int64_t d = 0; d < r.directions; ++d) {
       if (r.cell != Cell::kRnn) names.emplace_back("Sigmoid");
       names.emplace_back("Tanh");
@@ -231,12 +232,12 @@ Status read_activations(const KernelNode& node, Recurrence& r) {
   size_t alpha = 0, beta = 0;
   for (const std::string& name : names) {
     const auto row = std::find_if(std::begin(kActivations), std::end(kActivations),
-                                  [&](const ActivationRow& one) { return one.name == name; });
+                                  [&](const ActivationRow& one) { return same_ignoring_case(one.name, name); });
     TENON_INVALID_IF(row == std::end(kActivations), "{} asks for the activation \"{}\", which does not exist.",
                      node.node->op_type, name);
     Activation made{row->apply, row->alpha, row->beta};
     if (row->alpha != 0 && alphas != nullptr && alpha < alphas->floats.size()) made.alpha = alphas->floats[alpha++];
-    const bool has_beta = name == "Affine" || name == "HardSigmoid" || name == "ScaledTanh";
+    const bool has_beta = row->name == "Affine" || row->name == "HardSigmoid" || row->name == "ScaledTanh";
     if (has_beta && betas != nullptr && beta < betas->floats.size()) made.beta = betas->floats[beta++];
     r.activations.push_back(made);
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/format.h"
+#include "base/same_text.h"
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/product_op.h"
@@ -47,8 +48,9 @@ Status read_functions(Lowering& to, const Node& node, RecurrentParams& params) {
   const Attribute *alphas = node.find("activation_alpha"), *betas = node.find("activation_beta");
   size_t alpha = 0, beta = 0;
   for (size_t i = 0; i < names.size(); ++i) {
-    const auto row = std::find_if(kFunctions.begin(), kFunctions.end(),
-                                  [&](const FunctionRow& candidate) { return candidate.name == names[i]; });
+    const auto row = std::find_if(kFunctions.begin(), kFunctions.end(), [&](const FunctionRow& candidate) {
+      return same_ignoring_case(candidate.name, names[i]);
+    });
     TENON_UNSUPPORTED_IF(row == kFunctions.end(), "{} asks for the activation \"{}\".", to.label(node), names[i]);
     CellFunction& function = params.functions[i / each][i % each];
     function = {.kind = row->kind, .alpha = row->alpha, .beta = row->beta};
