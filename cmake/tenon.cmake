@@ -166,7 +166,7 @@ function(tenon_python_test)
     set(ARG_TIMEOUT 900)
   endif()
   add_test(NAME ${ARG_NAME} COMMAND sh -c
-    "exec \"\${TENON_PYTHON:-python3}\" -m pytest -q -p no:cacheprovider --confcutdir=\"${PROJECT_SOURCE_DIR}/tests\" \"$1\" --junitxml=\"\${TENON_RESULTS:-${CMAKE_BINARY_DIR}}/$2.xml\""
+    "ORT_DISABLE_TELEMETRY=1 exec \"\${TENON_PYTHON:-python3}\" -m pytest -q -p no:cacheprovider --confcutdir=\"${PROJECT_SOURCE_DIR}/tests\" \"$1\" --junitxml=\"\${TENON_RESULTS:-${CMAKE_BINARY_DIR}}/$2.xml\""
     sh ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT} ${ARG_NAME})
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
   if(ARG_SERIAL)

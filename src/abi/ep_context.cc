@@ -46,18 +46,18 @@ OrtStatus* ep_api::SessionOptionsGetWeightlessSourceModelBuffer(const OrtSession
   return nullptr;
 }
 
-OrtStatus* ort_api::SessionOptions_SetEpContextDataReadFunc(OrtSessionOptions* options,
-                                                            OrtReadNamedBufferFunc read_func, void* state) noexcept {
-  if (OrtStatus* bad = check_pointers("SessionOptions_SetEpContextDataReadFunc", {{"options", options}})) return bad;
+OrtStatus* ort_api::SessionOptionsSetEpContextDataReadFunc(OrtSessionOptions* options, OrtReadNamedBufferFunc read_func,
+                                                           void* state) noexcept {
+  if (OrtStatus* bad = check_pointers("SessionOptionsSetEpContextDataReadFunc", {{"options", options}})) return bad;
   options->ep_context.read = read_func;
   options->ep_context.read_state = state;
   return nullptr;
 }
 
-OrtStatus* ep_api::SessionOptions_GetEpContextConfig(const OrtSessionOptions* session_options,
-                                                     OrtEpContextConfig** config) noexcept {
+OrtStatus* ep_api::SessionOptionsGetEpContextConfig(const OrtSessionOptions* session_options,
+                                                    OrtEpContextConfig** config) noexcept {
   clear(config);
-  if (OrtStatus* bad = check_pointers("SessionOptions_GetEpContextConfig",
+  if (OrtStatus* bad = check_pointers("SessionOptionsGetEpContextConfig",
                                       {{"session_options", session_options}, {"config", config}}))
     return bad;
   return make_object(config, session_options->ep_context);
@@ -65,11 +65,11 @@ OrtStatus* ep_api::SessionOptions_GetEpContextConfig(const OrtSessionOptions* se
 
 void ep_api::ReleaseEpContextConfig(OrtEpContextConfig* input) noexcept { delete input; }
 
-OrtStatus* ep_api::EpContextConfig_GetEpContextDataReadFunc(const OrtEpContextConfig* config,
-                                                            OrtReadNamedBufferFunc* read_func, void** state) noexcept {
+OrtStatus* ep_api::EpContextConfigGetEpContextDataReadFunc(const OrtEpContextConfig* config,
+                                                           OrtReadNamedBufferFunc* read_func, void** state) noexcept {
   clear(read_func);
   clear(state);
-  if (OrtStatus* bad = check_pointers("EpContextConfig_GetEpContextDataReadFunc",
+  if (OrtStatus* bad = check_pointers("EpContextConfigGetEpContextDataReadFunc",
                                       {{"config", config}, {"read_func", read_func}, {"state", state}}))
     return bad;
   *read_func = config->read;
@@ -77,12 +77,12 @@ OrtStatus* ep_api::EpContextConfig_GetEpContextDataReadFunc(const OrtEpContextCo
   return nullptr;
 }
 
-OrtStatus* ep_api::EpContextConfig_GetEpContextDataWriteFunc(const OrtEpContextConfig* config,
-                                                             OrtWriteNamedBufferFunc* write_func,
-                                                             void** state) noexcept {
+OrtStatus* ep_api::EpContextConfigGetEpContextDataWriteFunc(const OrtEpContextConfig* config,
+                                                            OrtWriteNamedBufferFunc* write_func,
+                                                            void** state) noexcept {
   clear(write_func);
   clear(state);
-  if (OrtStatus* bad = check_pointers("EpContextConfig_GetEpContextDataWriteFunc",
+  if (OrtStatus* bad = check_pointers("EpContextConfigGetEpContextDataWriteFunc",
                                       {{"config", config}, {"write_func", write_func}, {"state", state}}))
     return bad;
   *write_func = config->write;

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-// What SessionOptions_GetEpContextConfig hands out.
+// What SessionOptionsGetEpContextConfig hands out.
 struct OrtEpContextConfig {
   OrtReadNamedBufferFunc read = nullptr;
   void* read_state = nullptr;

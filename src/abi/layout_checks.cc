@@ -436,9 +436,10 @@ static_assert(offsetof(OrtApi, GetExperimentalFunction) == 3376);
 static_assert(offsetof(OrtApi, KernelContext_GetSyncStream) == 3384);
 static_assert(offsetof(OrtApi, SessionOptionsSetWeightlessSourceModelBuffer) == 3392);
 static_assert(offsetof(OrtApi, KernelContext_GetPreallocatedOutput) == 3400);
-static_assert(offsetof(OrtApi, SessionOptions_SetEpContextDataReadFunc) == 3408);
+static_assert(offsetof(OrtApi, SessionOptionsSetEpContextDataReadFunc) == 3408);
 static_assert(offsetof(OrtApi, GetModelPackageApi) == 3416);
-static_assert(sizeof(OrtApi) == 3424);
+static_assert(offsetof(OrtApi, EpDevice_GetMemoryCapacity) == 3424);
+static_assert(sizeof(OrtApi) == 3432);
 
 static_assert(offsetof(OrtModelEditorApi, CreateTensorTypeInfo) == 0);
 static_assert(offsetof(OrtModelEditorApi, CreateSparseTensorTypeInfo) == 8);
@@ -481,7 +482,8 @@ static_assert(offsetof(OrtCompileApi, ModelCompilationOptions_SetWeightlessEnabl
 static_assert(offsetof(OrtCompileApi, ModelCompilationOptions_SetEpContextDataWriteFunc) == 128);
 static_assert(offsetof(OrtCompileApi, ModelCompilationOptions_SetOutputModelExternalInitializersBuffer) == 136);
 static_assert(offsetof(OrtCompileApi, ModelCompilationOptions_SetOutputModelExternalInitializersAlignment) == 144);
-static_assert(sizeof(OrtCompileApi) == 152);
+static_assert(offsetof(OrtCompileApi, ModelCompilationOptions_SetWeightlessMode) == 152);
+static_assert(sizeof(OrtCompileApi) == 160);
 
 static_assert(offsetof(OrtInteropApi, CreateExternalResourceImporterForDevice) == 0);
 static_assert(offsetof(OrtInteropApi, ReleaseExternalResourceImporter) == 8);
@@ -572,10 +574,10 @@ static_assert(offsetof(OrtEpApi, ProfilingEvent_GetDurationUs) == 560);
 static_assert(offsetof(OrtEpApi, ProfilingEvent_GetArgValue) == 568);
 static_assert(offsetof(OrtEpApi, ProfilingEventsContainer_AddEvents) == 576);
 static_assert(offsetof(OrtEpApi, SessionOptionsGetWeightlessSourceModelBuffer) == 584);
-static_assert(offsetof(OrtEpApi, SessionOptions_GetEpContextConfig) == 592);
+static_assert(offsetof(OrtEpApi, SessionOptionsGetEpContextConfig) == 592);
 static_assert(offsetof(OrtEpApi, ReleaseEpContextConfig) == 600);
-static_assert(offsetof(OrtEpApi, EpContextConfig_GetEpContextDataReadFunc) == 608);
-static_assert(offsetof(OrtEpApi, EpContextConfig_GetEpContextDataWriteFunc) == 616);
+static_assert(offsetof(OrtEpApi, EpContextConfigGetEpContextDataReadFunc) == 608);
+static_assert(offsetof(OrtEpApi, EpContextConfigGetEpContextDataWriteFunc) == 616);
 static_assert(sizeof(OrtEpApi) == 624);
 
 static_assert(offsetof(OrtModelPackageApi, CreateModelPackageOptionsFromSessionOptions) == 0);
@@ -617,7 +619,8 @@ static_assert(offsetof(OrtEpFactory, GetCustomOpDomains) == 136);
 static_assert(offsetof(OrtEpFactory, InitGraphicsInterop) == 144);
 static_assert(offsetof(OrtEpFactory, DeinitGraphicsInterop) == 152);
 static_assert(offsetof(OrtEpFactory, SelectBestModelCandidate) == 160);
-static_assert(sizeof(OrtEpFactory) == 168);
+static_assert(offsetof(OrtEpFactory, GetDeviceMemoryCapacity) == 168);
+static_assert(sizeof(OrtEpFactory) == 176);
 
 static_assert(offsetof(OrtEp, ort_version_supported) == 0);
 static_assert(offsetof(OrtEp, GetName) == 8);
@@ -645,7 +648,7 @@ static_assert(offsetof(OrtEp, OnSessionInitializationEnd) == 176);
 static_assert(offsetof(OrtEp, GetDefaultMemoryDevice) == 184);
 static_assert(offsetof(OrtEp, ReleaseCapturedGraph) == 192);
 static_assert(offsetof(OrtEp, GetWeightlessSupport) == 200);
-static_assert(offsetof(OrtEp, GetEpContextDataSupport) == 208);
+static_assert(offsetof(OrtEp, GetEpContextDataCallbackSupport) == 208);
 static_assert(sizeof(OrtEp) == 216);
 
 static_assert(offsetof(OrtNodeComputeInfo, ort_version_supported) == 0);
@@ -919,4 +922,4 @@ static_assert(sizeof(OrtResourceCountKind) == 4);
 static_assert(sizeof(OrtSparseFormat) == 4);
 static_assert(sizeof(OrtSparseIndicesFormat) == 4);
 static_assert(sizeof(OrtWeightlessSupport) == 4);
-static_assert(sizeof(OrtEpContextDataSupportFlags) == 4);
+static_assert(sizeof(OrtEpContextDataCallbackSupportFlags) == 4);

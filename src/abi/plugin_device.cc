@@ -23,6 +23,11 @@ const T* pointer_to(const std::optional<T>& value) {
   return value ? &*value : nullptr;
 }
 
+OrtStatus* no_capacity(const OrtEpDevice& device) {
+  return ort_error(ORT_NOT_IMPLEMENTED, "The EP \"{}\" does not support device memory capacity queries.",
+                   device.ep_name);
+}
+
 }  // namespace
 
 bool take_ep_device(OrtEpDevice* device) { return loose_devices().lock()->erase(device) != 0; }
@@ -110,6 +115,34 @@ const OrtMemoryInfo* ort_api::EpDevice_MemoryInfo(const OrtEpDevice* ep_device,
   if (ep_device == nullptr) return nullptr;
   return memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE ? pointer_to(ep_device->host_accessible_memory)
                                                             : pointer_to(ep_device->default_memory);
+}
+
+// The factory's own code and message go back as they are. It gets places of the host's, so that a failure leaves the
+// caller's untouched.
+OrtStatus* ort_api::EpDevice_GetMemoryCapacity(const OrtEpDevice* ep_device, OrtDeviceMemoryType memory_type,
+                                               uint64_t* out_1, uint64_t* out_2) noexcept {
+  if (OrtStatus* bad = check_pointers("EpDevice_GetMemoryCapacity", {{"ep_device", ep_device}})) return bad;
+  if (out_1 == nullptr && out_2 == nullptr)
+    return make_ort_status(ORT_INVALID_ARGUMENT, "Both outputs of EpDevice_GetMemoryCapacity are null.");
+  return guarded([&]() -> OrtStatus* {
+    const std::shared_ptr<PluginFactory> factory = factory_of(*ep_device);
+    if (factory == nullptr) return no_capacity(*ep_device);
+    const auto get = TENON_MEMBER(factory->ort(), OrtEpFactory, GetDeviceMemoryCapacity);
+    if (get.absent()) return no_capacity(*ep_device);
+    uint64_t first = 0, second = 0;
+    const Result<OrtStatus*> said =
+        call_value(factory->who(), get, factory->ort(), ep_device, memory_type, out_1 != nullptr ? &first : nullptr,
+                   out_2 != nullptr ? &second : nullptr);
+    if (!said.ok()) return to_ort(said.status());
+    if (*said != nullptr) {
+      if (is_readable(*said, sizeof(OrtStatus))) return *said;
+      return ort_error(ORT_EP_FAIL, "{}: {} gives a status at {}, which is no memory.", factory->who(), get.name,
+                       static_cast<const void*>(*said));
+    }
+    if (out_1 != nullptr) *out_1 = first;
+    if (out_2 != nullptr) *out_2 = second;
+    return nullptr;
+  });
 }
 
 OrtStatus* ep_api::CreateHardwareDevice(OrtHardwareDeviceType type, uint32_t vendor_id, uint32_t device_id,

@@ -121,7 +121,10 @@ Status call(const std::string& who, const PluginMember<F>& member, Args... args)
   if (!is_readable(*status, sizeof(OrtStatus)))
     return device_error("{}: {} gives a status at {}, which is no memory.", who, member.name,
                         static_cast<const void*>(*status));
-  return from_ort(*status).with_context(format("in {} of {}", member.name, who));
+  const OrtErrorCode code = (*status)->code;
+  Status failed = from_ort(*status).with_context(format("in {} of {}", member.name, who));
+  remember_code(failed, code);
+  return failed;
 }
 
 // "ep name" that a function returned: null and unreadable text are errors.

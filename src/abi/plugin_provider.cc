@@ -14,6 +14,7 @@
 #include "abi/plugin_options.h"
 #include "abi/plugin_session.h"
 #include "abi/run_options.h"
+#include "abi/session_config.h"
 #include "abi/session_options.h"
 #include "base/log.h"
 #include "device/copy.h"
@@ -108,6 +109,7 @@ Status PluginProvider::create_ep(const EpChoice& choice, const SessionOptions& o
     origin->model_path = path->second;
   origin_ = std::move(origin);
   host_->config_ = ep_config(*factory_, devices_, choice, options);
+  TENON_TRY(check_weightless_devices());
   TENON_TRY_ASSIGN(context_model_, ContextModel::create(host_->config_, origin_->model_path));
   TENON_TRY_ASSIGN(const auto session_options, make_session_options(options, host_->config_));
   std::vector<const OrtHardwareDevice*> hardware;
@@ -183,7 +185,7 @@ Status PluginProvider::check_context_data() const {
   constexpr uint32_t kRead = 1, kWrite = 2;
   const OrtSessionOptions* options = MakingSession::options();
   if (options == nullptr || (options->ep_context.read == nullptr && options->ep_context.write == nullptr)) return {};
-  const auto get_support = TENON_MEMBER(ep_->get(), OrtEp, GetEpContextDataSupport);
+  const auto get_support = TENON_MEMBER(ep_->get(), OrtEp, GetEpContextDataCallbackSupport);
   uint32_t flags = 0;
   if (!get_support.absent()) TENON_TRY(call(ep_->who(), get_support, static_cast<const OrtEp*>(ep_->get()), &flags));
   if ((flags & ~(kRead | kWrite)) != 0)
@@ -191,6 +193,35 @@ Status PluginProvider::check_context_data() const {
                         get_support.name, flags);
   TENON_UNSUPPORTED_IF(options->ep_context.write != nullptr && context_model_ && (flags & kWrite) == 0,
                        "{} does not write the data of EPContext nodes through the program's function.", ep_->who());
+  return {};
+}
+
+Status PluginProvider::check_weightless_devices() {
+  const std::optional<OrtWeightlessSupport> mode = weightless_mode(host_->config_);
+  if (!mode) return {};
+  for (const OrtEpDevice* device : devices_) {
+    const OrtWeightlessSupport support = weightless_support(device->ep_metadata);
+    if (!serves_weightless(support, *mode))
+      return device_error("{} supports the weightless mode \"{}\" by its metadata, and the session asks for \"{}\".",
+                          factory_->who(), weightless_name(support), weightless_name(*mode));
+  }
+  host_->config_.set(kWeightlessKey, *mode == OrtWeightlessSupport_NONE ? "0" : "1");
+  return {};
+}
+
+Status PluginProvider::check_weightless_ep() const {
+  const std::optional<OrtWeightlessSupport> mode = weightless_mode(host_->config_);
+  if (!mode || *mode == OrtWeightlessSupport_NONE) return {};
+  const auto get_support = TENON_MEMBER(ep_->get(), OrtEp, GetWeightlessSupport);
+  OrtWeightlessSupport support = OrtWeightlessSupport_NONE;
+  TENON_TRY(call(ep_->who(), get_support, static_cast<const OrtEp*>(ep_->get()), &support));
+  if (!serves_weightless(support, *mode))
+    return device_error("{} supports the weightless mode \"{}\", and the session asks for \"{}\".", ep_->who(),
+                        weightless_name(support), weightless_name(*mode));
+  const OrtWeightlessSupport promised = weightless_support(devices_[0]->ep_metadata);
+  if (promised != support)
+    log_warning("plugin", "{} supports the weightless mode \"{}\"; the metadata of its device says \"{}\".", ep_->who(),
+                weightless_name(support), weightless_name(promised));
   return {};
 }
 
@@ -326,6 +357,7 @@ Result<std::unique_ptr<DeviceProvider>> PluginProvider::host_companion() {
 
 Status PluginProvider::compile(std::span<const Region> regions) {
   TENON_TRY(check_compatibility());
+  TENON_TRY(check_weightless_ep());
   std::vector<const Region*> fused;
   for (const Region& region : regions) {
     if (region.fused) fused.push_back(&region);

@@ -67,6 +67,10 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Status check_compatibility() const;
   // What it says about the data of EPContext nodes, where the program has functions for that.
   Status check_context_data() const;
+  // Before CreateEp by the devices' metadata, which also fills in the switch that older EPs read; after it, by the EP's
+  // own word.
+  Status check_weightless_devices();
+  Status check_weightless_ep() const;
   Status create_allocators();
   Status compile_fused(std::span<const Region* const> regions);
   Status create_kernel_region(const Region& region);

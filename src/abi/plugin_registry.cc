@@ -32,7 +32,7 @@ PluginRegistry::PluginRegistry() {
   cpu_.ep_name = "CPUExecutionProvider";
   cpu_.ep_vendor = "Tenon";
   cpu_.hardware = hardware_pointers_.front();
-  cpu_.ep_metadata.set("version", "1.31.0");
+  cpu_.ep_metadata.set("version", OrtGetApiBase()->GetVersionString());
   auto state = state_.lock();
   list_devices(*state);
 }

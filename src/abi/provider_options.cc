@@ -18,7 +18,7 @@ struct ProviderName {
   std::string_view name;
   std::string_view type;
 };
-constexpr std::array<ProviderName, 14> kProviderNames = {{{"DML", "DmlExecutionProvider"},
+constexpr std::array<ProviderName, 13> kProviderNames = {{{"DML", "DmlExecutionProvider"},
                                                           {"QNN", "QNNExecutionProvider"},
                                                           {"OpenVINO", "OpenVINOExecutionProvider"},
                                                           {"SNPE", "SNPEExecutionProvider"},
@@ -29,7 +29,6 @@ constexpr std::array<ProviderName, 14> kProviderNames = {{{"DML", "DmlExecutionP
                                                           {"JS", "JsExecutionProvider"},
                                                           {"VitisAI", "VitisAIExecutionProvider"},
                                                           {"CoreML", "CoreMLExecutionProvider"},
-                                                          {"NvTensorRtRtx", "NvTensorRTRTXExecutionProvider"},
                                                           {"MIGraphX", "MIGraphXExecutionProvider"},
                                                           {"CPU", "CPUExecutionProvider"}}};
 
@@ -69,6 +68,12 @@ OrtStatus* ort_api::SessionOptionsAppendExecutionProvider(OrtSessionOptions* opt
     return bad;
   return guarded([&]() -> OrtStatus* {
     const std::string_view name = provider_name;
+    if (name == "NvTensorRtRtx" || name == "NvTensorRTRTXExecutionProvider")
+      return ort_error(ORT_INVALID_ARGUMENT,
+                       "The '{}' execution provider is no longer built into ONNX Runtime. Use the NVIDIA TensorRT RTX "
+                       "plugin EP instead: register its library with RegisterExecutionProviderLibrary, select an "
+                       "OrtEpDevice from GetEpDevices, and append it with SessionOptionsAppendExecutionProvider_V2.",
+                       name);
     const auto found = std::find_if(kProviderNames.begin(), kProviderNames.end(),
                                     [&](const ProviderName& one) { return name == one.name || name == one.type; });
     if (found == kProviderNames.end()) return unknown_provider(name);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "abi/custom_ops.h"
+#include "abi/session_config.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "base/deadline.h"
@@ -56,6 +57,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
     session.plugins.profile = session.profile;
   }
   const int64_t begin_ns = monotonic_ns();
+  if (OrtStatus* bad = check_session_config(session.options.config_entries)) return bad;
   if (OrtStatus* bad = choose_eps(session.options, *session.env)) return bad;
   if (OrtStatus* bad = to_core(session.options, *session.env, session.core_options)) return bad;
   if (!session.options.custom_op_domains.empty()) {
@@ -140,6 +142,9 @@ OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept 
   }
   if (contains(status, "The model is empty") || contains(status, "The model has no graph"))
     return ort_error(ORT_INVALID_ARGUMENT, "{}No graph was found in the protobuf.", prefix);
+  // An EP's or an operator's own failure is none of the model's.
+  if (const std::optional<OrtErrorCode> own = remembered_code(status); own)
+    return ort_error(*own, "{}{}", prefix, status.message());
   OrtErrorCode code = to_ort_code(status.code());
   // An operator that no schema has is a fault of the model; one without a kernel is a limit of Tenon.
   if (contains(status, "which does not exist up to opset") ||

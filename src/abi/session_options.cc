@@ -35,10 +35,7 @@ OrtStatus* ort_api::CloneSessionOptions(const OrtSessionOptions* in_options, Ort
   if (OrtStatus* bad =
           check_pointers("CloneSessionOptions", {{"in_options", in_options}, {"out_options", out_options}}))
     return bad;
-  if (OrtStatus* bad = make_object(out_options, *in_options)) return bad;
-  // As in the reference: the buffer is for the sessions of the options that it was given to.
-  (*out_options)->source_model = {};
-  return nullptr;
+  return make_object(out_options, *in_options);
 }
 
 void ort_api::ReleaseSessionOptions(OrtSessionOptions* input) noexcept { delete input; }

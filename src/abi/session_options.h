@@ -57,7 +57,7 @@ struct OrtSessionOptions {
   // SessionOptionsSetEpSelectionPolicy and its delegate; NOT_SET without a delegate means that `eps` counts.
   OrtExecutionProviderDevicePolicy ep_policy = OrtExecutionProviderDevicePolicy_DEFAULT;
   bool has_ep_policy = false;
-  tenon::abi::SourceModel source_model;  // not cloned
+  tenon::abi::SourceModel source_model;
   OrtEpContextConfig ep_context;
   EpSelectionDelegate ep_delegate = nullptr;
   void* ep_delegate_state = nullptr;

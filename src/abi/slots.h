@@ -436,8 +436,9 @@ OrtExperimentalFnPtr ORT_API_CALL GetExperimentalFunction(const char* name) noex
 OrtStatus* ORT_API_CALL KernelContext_GetSyncStream(const OrtKernelContext* context, OrtSyncStream** out) noexcept;
 OrtStatus* ORT_API_CALL SessionOptionsSetWeightlessSourceModelBuffer(OrtSessionOptions* options, const void* source_model_data, size_t source_model_data_length) noexcept;
 OrtStatus* ORT_API_CALL KernelContext_GetPreallocatedOutput(const OrtKernelContext* context, size_t output_index, OrtValue** output) noexcept;
-OrtStatus* ORT_API_CALL SessionOptions_SetEpContextDataReadFunc(OrtSessionOptions* options, OrtReadNamedBufferFunc read_func, void* state) noexcept;
+OrtStatus* ORT_API_CALL SessionOptionsSetEpContextDataReadFunc(OrtSessionOptions* options, OrtReadNamedBufferFunc read_func, void* state) noexcept;
 const OrtModelPackageApi* ORT_API_CALL GetModelPackageApi() noexcept;
+OrtStatus* ORT_API_CALL EpDevice_GetMemoryCapacity(const OrtEpDevice* ep_device, OrtDeviceMemoryType memory_type, uint64_t* out_1, uint64_t* out_2) noexcept;
 }  // namespace ort_api
 extern const OrtApi kOrtApi;
 
@@ -516,10 +517,10 @@ OrtStatus* ORT_API_CALL ProfilingEvent_GetDurationUs(const OrtProfilingEvent* ev
 OrtStatus* ORT_API_CALL ProfilingEvent_GetArgValue(const OrtProfilingEvent* event, const char* key, const char** out) noexcept;
 OrtStatus* ORT_API_CALL ProfilingEventsContainer_AddEvents(OrtProfilingEventsContainer* events_container, const OrtProfilingEvent* const* events, size_t num_events) noexcept;
 OrtStatus* ORT_API_CALL SessionOptionsGetWeightlessSourceModelBuffer(const OrtSessionOptions* session_options, const void** source_model_data, size_t* source_model_data_length) noexcept;
-OrtStatus* ORT_API_CALL SessionOptions_GetEpContextConfig(const OrtSessionOptions* session_options, OrtEpContextConfig** config) noexcept;
+OrtStatus* ORT_API_CALL SessionOptionsGetEpContextConfig(const OrtSessionOptions* session_options, OrtEpContextConfig** config) noexcept;
 void ORT_API_CALL ReleaseEpContextConfig(OrtEpContextConfig* input) noexcept;
-OrtStatus* ORT_API_CALL EpContextConfig_GetEpContextDataReadFunc(const OrtEpContextConfig* config, OrtReadNamedBufferFunc* read_func, void** state) noexcept;
-OrtStatus* ORT_API_CALL EpContextConfig_GetEpContextDataWriteFunc(const OrtEpContextConfig* config, OrtWriteNamedBufferFunc* write_func, void** state) noexcept;
+OrtStatus* ORT_API_CALL EpContextConfigGetEpContextDataReadFunc(const OrtEpContextConfig* config, OrtReadNamedBufferFunc* read_func, void** state) noexcept;
+OrtStatus* ORT_API_CALL EpContextConfigGetEpContextDataWriteFunc(const OrtEpContextConfig* config, OrtWriteNamedBufferFunc* write_func, void** state) noexcept;
 }  // namespace ep_api
 extern const OrtEpApi kOrtEpApi;
 
@@ -567,6 +568,7 @@ OrtStatus* ORT_API_CALL ModelCompilationOptions_SetWeightlessEnabled(OrtModelCom
 OrtStatus* ORT_API_CALL ModelCompilationOptions_SetEpContextDataWriteFunc(OrtModelCompilationOptions* model_compile_options, OrtWriteNamedBufferFunc write_func, void* state) noexcept;
 OrtStatus* ORT_API_CALL ModelCompilationOptions_SetOutputModelExternalInitializersBuffer(OrtModelCompilationOptions* model_compile_options, const ORTCHAR_T* logical_file_name, size_t initializer_size_threshold, OrtAllocator* allocator, void** output_buffer, size_t* output_buffer_size) noexcept;
 OrtStatus* ORT_API_CALL ModelCompilationOptions_SetOutputModelExternalInitializersAlignment(OrtModelCompilationOptions* model_compile_options, size_t alignment, size_t minimum_size) noexcept;
+OrtStatus* ORT_API_CALL ModelCompilationOptions_SetWeightlessMode(OrtModelCompilationOptions* model_compile_options, OrtWeightlessSupport mode) noexcept;
 }  // namespace compile_api
 extern const OrtCompileApi kOrtCompileApi;
 

@@ -82,7 +82,43 @@ OrtStatus* to_ort(const Status& status, OrtErrorCode code) noexcept {
   return status.ok() ? nullptr : make_ort_status(code, status.message());
 }
 
-OrtStatus* to_ort(const Status& status) noexcept { return to_ort(status, to_ort_code(status.code())); }
+OrtStatus* to_ort(const Status& status) noexcept {
+  return to_ort(status, remembered_code(status).value_or(to_ort_code(status.code())));
+}
+
+namespace {
+
+struct Remembered {
+  OrtErrorCode code = ORT_OK;
+  StatusCode core = StatusCode::kOk;
+  std::string message;
+};
+
+Remembered& remembered() {
+  static thread_local Remembered last;
+  return last;
+}
+
+}  // namespace
+
+void remember_code(const Status& status, OrtErrorCode code) noexcept {
+  Remembered& last = remembered();
+  last.code = ORT_OK;
+  try {
+    last.message = status.message();
+  } catch (...) {
+    return;  // the code of ours has to do
+  }
+  last.core = status.code();
+  last.code = code;
+}
+
+std::optional<OrtErrorCode> remembered_code(const Status& status) noexcept {
+  const Remembered& last = remembered();
+  if (last.code == ORT_OK || status.ok() || status.code() != last.core) return std::nullopt;
+  if (!std::string_view(status.message()).starts_with(last.message)) return std::nullopt;
+  return last.code;
+}
 
 Status from_ort(OrtStatus* status) noexcept {
   if (status == nullptr) return Status();

@@ -9,6 +9,7 @@
 
 #include <initializer_list>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,12 @@ StatusCode from_ort_code(OrtErrorCode code) noexcept;
 [[nodiscard]] OrtStatus* to_ort(const Status& status, OrtErrorCode code) noexcept;
 // Takes the status over and releases it; OK for null.
 Status from_ort(OrtStatus* status) noexcept;
+
+// Several of the C ABI's codes share one of ours. So the code with which a plugin or an operator fails is kept beside
+// its status, for this thread and until the next failure: to_ort gives it for that status, also with context added.
+void remember_code(const Status& status, OrtErrorCode code) noexcept;
+// Empty when `status` is not the one that was remembered last.
+std::optional<OrtErrorCode> remembered_code(const Status& status) noexcept;
 
 // A new status. Never null, also when memory is short (then it is one that all callers share, and says that).
 [[nodiscard]] OrtStatus* make_ort_status(OrtErrorCode code, std::string_view message) noexcept;

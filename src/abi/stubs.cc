@@ -1286,11 +1286,14 @@ OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetWeightlessSourceModelBuffer(Or
 #ifndef TENON_SLOT_ort_api_KernelContext_GetPreallocatedOutput
 OrtStatus* ORT_API_CALL ort_api::KernelContext_GetPreallocatedOutput(const OrtKernelContext* context, size_t output_index, OrtValue** output) noexcept { return not_implemented("KernelContext_GetPreallocatedOutput"); }
 #endif
-#ifndef TENON_SLOT_ort_api_SessionOptions_SetEpContextDataReadFunc
-OrtStatus* ORT_API_CALL ort_api::SessionOptions_SetEpContextDataReadFunc(OrtSessionOptions* options, OrtReadNamedBufferFunc read_func, void* state) noexcept { return not_implemented("SessionOptions_SetEpContextDataReadFunc"); }
+#ifndef TENON_SLOT_ort_api_SessionOptionsSetEpContextDataReadFunc
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetEpContextDataReadFunc(OrtSessionOptions* options, OrtReadNamedBufferFunc read_func, void* state) noexcept { return not_implemented("SessionOptionsSetEpContextDataReadFunc"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetModelPackageApi
 const OrtModelPackageApi* ORT_API_CALL ort_api::GetModelPackageApi() noexcept { return {}; }
+#endif
+#ifndef TENON_SLOT_ort_api_EpDevice_GetMemoryCapacity
+OrtStatus* ORT_API_CALL ort_api::EpDevice_GetMemoryCapacity(const OrtEpDevice* ep_device, OrtDeviceMemoryType memory_type, uint64_t* out_1, uint64_t* out_2) noexcept { return not_implemented("EpDevice_GetMemoryCapacity"); }
 #endif
 
 #ifndef TENON_SLOT_ep_api_CreateEpDevice
@@ -1515,17 +1518,17 @@ OrtStatus* ORT_API_CALL ep_api::ProfilingEventsContainer_AddEvents(OrtProfilingE
 #ifndef TENON_SLOT_ep_api_SessionOptionsGetWeightlessSourceModelBuffer
 OrtStatus* ORT_API_CALL ep_api::SessionOptionsGetWeightlessSourceModelBuffer(const OrtSessionOptions* session_options, const void** source_model_data, size_t* source_model_data_length) noexcept { return not_implemented("SessionOptionsGetWeightlessSourceModelBuffer"); }
 #endif
-#ifndef TENON_SLOT_ep_api_SessionOptions_GetEpContextConfig
-OrtStatus* ORT_API_CALL ep_api::SessionOptions_GetEpContextConfig(const OrtSessionOptions* session_options, OrtEpContextConfig** config) noexcept { return not_implemented("SessionOptions_GetEpContextConfig"); }
+#ifndef TENON_SLOT_ep_api_SessionOptionsGetEpContextConfig
+OrtStatus* ORT_API_CALL ep_api::SessionOptionsGetEpContextConfig(const OrtSessionOptions* session_options, OrtEpContextConfig** config) noexcept { return not_implemented("SessionOptionsGetEpContextConfig"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseEpContextConfig
 void ORT_API_CALL ep_api::ReleaseEpContextConfig(OrtEpContextConfig* input) noexcept {}
 #endif
-#ifndef TENON_SLOT_ep_api_EpContextConfig_GetEpContextDataReadFunc
-OrtStatus* ORT_API_CALL ep_api::EpContextConfig_GetEpContextDataReadFunc(const OrtEpContextConfig* config, OrtReadNamedBufferFunc* read_func, void** state) noexcept { return not_implemented("EpContextConfig_GetEpContextDataReadFunc"); }
+#ifndef TENON_SLOT_ep_api_EpContextConfigGetEpContextDataReadFunc
+OrtStatus* ORT_API_CALL ep_api::EpContextConfigGetEpContextDataReadFunc(const OrtEpContextConfig* config, OrtReadNamedBufferFunc* read_func, void** state) noexcept { return not_implemented("EpContextConfigGetEpContextDataReadFunc"); }
 #endif
-#ifndef TENON_SLOT_ep_api_EpContextConfig_GetEpContextDataWriteFunc
-OrtStatus* ORT_API_CALL ep_api::EpContextConfig_GetEpContextDataWriteFunc(const OrtEpContextConfig* config, OrtWriteNamedBufferFunc* write_func, void** state) noexcept { return not_implemented("EpContextConfig_GetEpContextDataWriteFunc"); }
+#ifndef TENON_SLOT_ep_api_EpContextConfigGetEpContextDataWriteFunc
+OrtStatus* ORT_API_CALL ep_api::EpContextConfigGetEpContextDataWriteFunc(const OrtEpContextConfig* config, OrtWriteNamedBufferFunc* write_func, void** state) noexcept { return not_implemented("EpContextConfigGetEpContextDataWriteFunc"); }
 #endif
 
 #ifndef TENON_SLOT_model_editor_api_CreateTensorTypeInfo
@@ -1645,6 +1648,9 @@ OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExter
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelExternalInitializersAlignment
 OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersAlignment(OrtModelCompilationOptions* model_compile_options, size_t alignment, size_t minimum_size) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelExternalInitializersAlignment"); }
+#endif
+#ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetWeightlessMode
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetWeightlessMode(OrtModelCompilationOptions* model_compile_options, OrtWeightlessSupport mode) noexcept { return not_implemented("ModelCompilationOptions_SetWeightlessMode"); }
 #endif
 
 #ifndef TENON_SLOT_interop_api_CreateExternalResourceImporterForDevice

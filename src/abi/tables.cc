@@ -431,8 +431,9 @@ constinit const OrtApi kOrtApi = {
     .KernelContext_GetSyncStream = &ort_api::KernelContext_GetSyncStream,
     .SessionOptionsSetWeightlessSourceModelBuffer = &ort_api::SessionOptionsSetWeightlessSourceModelBuffer,
     .KernelContext_GetPreallocatedOutput = &ort_api::KernelContext_GetPreallocatedOutput,
-    .SessionOptions_SetEpContextDataReadFunc = &ort_api::SessionOptions_SetEpContextDataReadFunc,
+    .SessionOptionsSetEpContextDataReadFunc = &ort_api::SessionOptionsSetEpContextDataReadFunc,
     .GetModelPackageApi = &ort_api::GetModelPackageApi,
+    .EpDevice_GetMemoryCapacity = &ort_api::EpDevice_GetMemoryCapacity,
 };
 
 constinit const OrtEpApi kOrtEpApi = {
@@ -510,10 +511,10 @@ constinit const OrtEpApi kOrtEpApi = {
     .ProfilingEvent_GetArgValue = &ep_api::ProfilingEvent_GetArgValue,
     .ProfilingEventsContainer_AddEvents = &ep_api::ProfilingEventsContainer_AddEvents,
     .SessionOptionsGetWeightlessSourceModelBuffer = &ep_api::SessionOptionsGetWeightlessSourceModelBuffer,
-    .SessionOptions_GetEpContextConfig = &ep_api::SessionOptions_GetEpContextConfig,
+    .SessionOptionsGetEpContextConfig = &ep_api::SessionOptionsGetEpContextConfig,
     .ReleaseEpContextConfig = &ep_api::ReleaseEpContextConfig,
-    .EpContextConfig_GetEpContextDataReadFunc = &ep_api::EpContextConfig_GetEpContextDataReadFunc,
-    .EpContextConfig_GetEpContextDataWriteFunc = &ep_api::EpContextConfig_GetEpContextDataWriteFunc,
+    .EpContextConfigGetEpContextDataReadFunc = &ep_api::EpContextConfigGetEpContextDataReadFunc,
+    .EpContextConfigGetEpContextDataWriteFunc = &ep_api::EpContextConfigGetEpContextDataWriteFunc,
 };
 
 constinit const OrtModelEditorApi kOrtModelEditorApi = {
@@ -559,6 +560,7 @@ constinit const OrtCompileApi kOrtCompileApi = {
     .ModelCompilationOptions_SetEpContextDataWriteFunc = &compile_api::ModelCompilationOptions_SetEpContextDataWriteFunc,
     .ModelCompilationOptions_SetOutputModelExternalInitializersBuffer = &compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersBuffer,
     .ModelCompilationOptions_SetOutputModelExternalInitializersAlignment = &compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersAlignment,
+    .ModelCompilationOptions_SetWeightlessMode = &compile_api::ModelCompilationOptions_SetWeightlessMode,
 };
 
 constinit const OrtInteropApi kOrtInteropApi = {

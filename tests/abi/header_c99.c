@@ -13,7 +13,7 @@ int main(void) {
     if (base->GetApi(version) != newest) return 2;
   }
   if (base->GetApi(0) != NULL || base->GetApi(ORT_API_VERSION + 1) != NULL) return 3;
-  if (strcmp(base->GetVersionString(), "1.31.0") != 0) return 4;
+  if (strcmp(base->GetVersionString(), "1.32.0") != 0) return 4;
   if (strstr(newest->GetBuildInfoString(), "Tenon") == NULL) return 5;
   printf("%s: %s\n", base->GetVersionString(), newest->GetBuildInfoString());
   return 0;

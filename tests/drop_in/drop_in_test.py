@@ -1,28 +1,20 @@
 """Each C program prints the same against stock libonnxruntime and against libtenon, but for differences.txt.
 
-Run with TENON_LIBRARY (libtenon) and TENON_PROGRAMS (the folder of the built programs) set. The stock library is the
-one of the onnxruntime package."""
+Run with TENON_LIBRARY (libtenon) and TENON_PROGRAMS (the folder of the built programs) set. The stock library is the one of
+stock.py."""
 import difflib
 import os
 import pathlib
 import re
 import subprocess
 
-import onnxruntime
-import pytest
-
 import models
+import pytest
+import stock
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ["session_options", "session_info", "ep_devices", "global_threads", "custom_ops", "run_errors", "run_results",
             "io_binding", "async", "concurrency"]
-
-
-def stock_library():
-    folder = pathlib.Path(onnxruntime.__file__).parent / "capi"
-    found = sorted(folder.glob("libonnxruntime.so.*"))
-    assert len(found) == 1, found
-    return found[0]
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +45,13 @@ def explained():
     return rows
 
 
-def differences(stock, ours):
+def differences(theirs, ours):
     """Blocks of lines that differ, paired line by line; a side that has fewer gives "" for the rest."""
     pairs = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, stock, ours, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        left, right = stock[a:b], ours[c:d]
+        left, right = theirs[a:b], ours[c:d]
         count = max(len(left), len(right))
         pairs += zip(left + [""] * (count - len(left)), right + [""] * (count - len(right)))
     return pairs
@@ -70,18 +62,18 @@ used = set()
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_same_effects_codes_and_messages_as_stock(program, model_folder, tmp_path):
-    stock = lines_of(program, stock_library(), model_folder, tmp_path)
+    theirs = lines_of(program, stock.library(), model_folder, tmp_path)
     ours = lines_of(program, os.environ["TENON_LIBRARY"], model_folder, tmp_path)
-    assert stock[-1] == ours[-1] == "end"
+    assert theirs[-1] == ours[-1] == "end"
     unexplained = []
-    for pair in differences(stock, ours):
+    for pair in differences(theirs, ours):
         for index, (where, left, right, _) in enumerate(explained()):
             if where == program and left.fullmatch(pair[0]) and right.fullmatch(pair[1]):
                 used.add(index)
                 break
         else:
             unexplained.append(f"stock: {pair[0]}\n ours: {pair[1]}")
-    assert not unexplained, f"{len(unexplained)} of {len(stock)} lines differ:\n" + "\n".join(unexplained)
+    assert not unexplained, f"{len(unexplained)} of {len(theirs)} lines differ:\n" + "\n".join(unexplained)
 
 
 def test_the_list_of_differences_has_no_row_that_nothing_needs():

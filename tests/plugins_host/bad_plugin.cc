@@ -258,9 +258,9 @@ OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp*, const char* const*, const ch
 }
 
 OrtStatus* ORT_API_CALL context_support(const OrtEp*, uint32_t* flags) {
-  called("GetEpContextDataSupport");
+  called("GetEpContextDataCallbackSupport");
   *flags = lie("unknown context flags") ? 4 : 3;
-  return outcome("GetEpContextDataSupport");
+  return outcome("GetEpContextDataCallbackSupport");
 }
 
 OrtStatus* ORT_API_CALL initialized(OrtEp*) {
@@ -436,7 +436,7 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory*, const OrtHardwareDevice* const*
   if (with_graphs()) add_graphs(*ep);
   ep->OrtEp::CreateProfiler = member("CreateProfiler", &create_profiler);
   ep->OrtEp::SetDynamicOptions = member("SetDynamicOptions", &set_dynamic_options);
-  ep->OrtEp::GetEpContextDataSupport = member("GetEpContextDataSupport", &context_support);
+  ep->OrtEp::GetEpContextDataCallbackSupport = member("GetEpContextDataCallbackSupport", &context_support);
   ep->OrtEp::OnSessionInitializationEnd = member("OnSessionInitializationEnd", &initialized);
   if (with_kernels()) {
     if (OrtStatus* bad = make_registry(&ep->registry)) return bad;

@@ -54,7 +54,7 @@ class BadSession : public ::testing::TestWithParam<Case> {
     ASSERT_EQ(text_of(api().RegisterExecutionProviderLibrary(env_, "bad", kPlugin)), "");
     ASSERT_EQ(text_of(api().CreateSessionOptions(&options_)), "");
     ASSERT_EQ(text_of(api().EnableProfiling(options_, (folder_ + "/profile").c_str())), "");
-    ASSERT_EQ(text_of(api().SessionOptions_SetEpContextDataReadFunc(options_, &read_nothing, nullptr)), "");
+    ASSERT_EQ(text_of(api().SessionOptionsSetEpContextDataReadFunc(options_, &read_nothing, nullptr)), "");
     const OrtEpDevice* const* devices = nullptr;
     size_t count = 0;
     ASSERT_EQ(text_of(api().GetEpDevices(env_, &devices, &count)), "");
@@ -186,10 +186,11 @@ INSTANTIATE_TEST_SUITE_P(Graphs, BadSession,
                                            Case{"throw IsGraphCaptured", Step::kRun, "IsGraphCaptured throws"}));
 
 INSTANTIATE_TEST_SUITE_P(ContextData, BadSession,
-                         ::testing::Values(Case{"null GetEpContextDataSupport", Step::kNone},
-                                           Case{"throw GetEpContextDataSupport", Step::kLoad,
-                                                "GetEpContextDataSupport throws"},
-                                           Case{"fail GetEpContextDataSupport", Step::kLoad, "the plugin cannot"},
+                         ::testing::Values(Case{"null GetEpContextDataCallbackSupport", Step::kNone},
+                                           Case{"throw GetEpContextDataCallbackSupport", Step::kLoad,
+                                                "GetEpContextDataCallbackSupport throws"},
+                                           Case{"fail GetEpContextDataCallbackSupport", Step::kLoad,
+                                                "the plugin cannot"},
                                            Case{"unknown context flags", Step::kLoad, "gives the flags 0x4"}));
 
 }  // namespace

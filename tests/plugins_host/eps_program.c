@@ -13,6 +13,8 @@
 //   release GRAPH          SessionReleaseCapturedGraph
 //   dynamic KEY=VALUE      SetEpDynamicOptions
 //   end                    ends profiling, and prints the file's name
+//   capacity EP            EpDevice_GetMemoryCapacity of its device, with nulls, and with types that there are and are not
+//   weightless MODE        ModelCompilationOptions_SetWeightlessMode on a copy of the options
 //
 // A call that fails prints its code; the message goes to stderr.
 #include <dlfcn.h>
@@ -266,6 +268,39 @@ static void config(char* text) {
   need("config", api->AddSessionConfigEntry(options, keys[0], values[0]));
 }
 
+static void capacity_of(const OrtEpDevice* device, const char* what, int type, int first, int second) {
+  uint64_t out_1 = 5, out_2 = 6;
+  failed(what, api->EpDevice_GetMemoryCapacity(device, (OrtDeviceMemoryType)type, first ? &out_1 : NULL,
+                                               second ? &out_2 : NULL));
+  printf("%s: %llu %llu\n", what, (unsigned long long)out_1, (unsigned long long)out_2);
+}
+
+static void capacity(const char* ep) {
+  const OrtEpDevice* const* devices = NULL;
+  const OrtEpDevice* device = NULL;
+  size_t count = 0;
+  need("GetEpDevices", api->GetEpDevices(env, &devices, &count));
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(api->EpDevice_EpName(devices[i]), ep) == 0) device = devices[i];
+  }
+  capacity_of(NULL, "no device", 0, 1, 1);
+  capacity_of(device, "no output", 0, 0, 0);
+  capacity_of(device, "default", 0, 1, 1);
+  capacity_of(device, "first", 0, 1, 0);
+  capacity_of(device, "second", 5, 0, 1);
+  capacity_of(device, "unknown", 7, 1, 1);
+  capacity_of(device, "negative", -1, 1, 1);
+}
+
+static void weightless(const char* mode) {
+  OrtModelCompilationOptions* made = NULL;
+  const OrtCompileApi* compile = api->GetCompileApi();
+  need("compile options", compile->CreateModelCompilationOptionsFromSessionOptions(env, options, &made));
+  if (!failed("mode", compile->ModelCompilationOptions_SetWeightlessMode(made, (OrtWeightlessSupport)atoi(mode))))
+    printf("mode set\n");
+  compile->ReleaseModelCompilationOptions(made);
+}
+
 static void command(const char* word, char* text) {
   const int needs_session = strcmp(word, "nodes") == 0 || strcmp(word, "run") == 0 || strcmp(word, "again") == 0 ||
                             strcmp(word, "release") == 0 || strcmp(word, "dynamic") == 0 || strcmp(word, "end") == 0;
@@ -278,11 +313,15 @@ static void command(const char* word, char* text) {
     need("profile", api->EnableProfiling(options, text));
   else if (strcmp(word, "read") == 0) {
     named_data = text;
-    need("read", api->SessionOptions_SetEpContextDataReadFunc(options, read_named, (void*)named_data));
+    need("read", api->SessionOptionsSetEpContextDataReadFunc(options, read_named, (void*)named_data));
   } else if (strcmp(word, "ep") == 0)
     append_ep(text);
   else if (strcmp(word, "session") == 0)
     make_session(text);
+  else if (strcmp(word, "capacity") == 0)
+    capacity(text);
+  else if (strcmp(word, "weightless") == 0)
+    weightless(text);
   else if (strcmp(word, "nodes") == 0)
     print_nodes();
   else if (strcmp(word, "run") == 0)

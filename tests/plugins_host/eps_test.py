@@ -1,7 +1,7 @@
 """EP plugins through the C ABI: the same program with the same plugins, in ONNX Runtime and in Tenon.
 
 TENON_LIBRARY, TENON_CLI, TENON_EPS_PROGRAM, TENON_OWN_PLUGIN and TENON_SIM_PLUGIN are set by CMake. The stock library is
-the onnxruntime package's.
+the one of stock.py.
 """
 import json
 import os
@@ -11,29 +11,29 @@ import subprocess
 
 import numpy
 import onnx
-import onnxruntime
 import pytest
+import stock
 from onnx import TensorProto, helper
 
 OURS = os.environ["TENON_LIBRARY"]
-STOCK = str(next((pathlib.Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")))
+STOCK = str(stock.library())
 HOSTS = {"stock": STOCK, "tenon": OURS}
 OWN = ["plugin", "own=" + os.environ["TENON_OWN_PLUGIN"]]
 SIM = ["plugin", "sim=" + os.environ["TENON_SIM_PLUGIN"]]
 SIM_EP = "TenonSimExecutionProvider"
 
 
-def drive(host, folder, *words):
-    """What the program prints, line by line."""
+def drive(host, folder, *words, **variables):
+    """What the program prints, line by line, with environment variables for OwnEp."""
     done = subprocess.run([os.environ["TENON_EPS_PROGRAM"], HOSTS[host], *map(str, words)], cwd=folder, text=True,
-                          capture_output=True, timeout=120)
+                          capture_output=True, timeout=120, env={**os.environ, **variables})
     assert done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
     drive.messages = done.stderr
     return done.stdout.splitlines()
 
 
-def same_in_both(folder, *words):
-    answers = {host: drive(host, folder, *words) for host in HOSTS}
+def same_in_both(folder, *words, **variables):
+    answers = {host: drive(host, folder, *words, **variables) for host in HOSTS}
     assert answers["tenon"] == answers["stock"]
     return answers["tenon"]
 
@@ -124,6 +124,58 @@ def test_an_ep_may_have_no_profiler(tmp_path, custom, host):
     events = json.loads((tmp_path / lines[-1].removeprefix("profile ")).read_text())
     assert not [event for event in events if event["name"] == "OwnEp.compute"]
     assert "model_run" in [event["name"] for event in events]
+
+
+# API 32: a failing CreateEp's own code reaches CreateSession; up to 1.31 it was always 1.
+@pytest.mark.parametrize("code", range(1, 17))
+def test_the_code_of_a_failing_create_ep_reaches_the_program(tmp_path, custom, code):
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "session", custom, OWN_FAIL=str(code))
+    assert lines == [f"session: code {code}"]
+    assert "OwnEp fails on demand" in drive.messages
+
+
+# API 32: EpDevice_GetMemoryCapacity. The factory's answer or code as it is; nothing below version 32, and for the CPU EP.
+@pytest.mark.parametrize("ep", ["OwnEp", "CPUExecutionProvider"])
+@pytest.mark.parametrize("version", ["31", "32", "33"])
+def test_the_capacity_of_a_devices_memory(tmp_path, ep, version):
+    lines = same_in_both(tmp_path, *OWN, "capacity", ep, OWN_CAPACITY=version)
+    if ep == "OwnEp" and version != "31":
+        assert lines[4:] == ["default: 1000 2000", "first: 1000 6", "second: 5 2005", "unknown: code 8", "unknown: 5 6",
+                             "negative: 999 1999"]
+    else:
+        assert lines[4:6] == ["default: code 9", "default: 5 6"]
+
+
+# API 32: config entries that are checked in every session.
+@pytest.mark.parametrize("key, good, bad", [
+    ("ep.enable_weightless_mode", ["0"], ["3", "", "01", "true"]),
+    ("session.external_data_loader.threads", ["0", "01", "64"], ["65", "-1", "", " 1", "1 ", "+1"]),
+    ("session.external_data_loader.chunk_bytes", ["4096", "67108864"], ["0", "4097", "67112960"]),
+    ("session.external_data_loader.pinned_memory_bytes", ["1048576", "1073741824"], ["1048575", "1052672", "1073750016"]),
+    ("session.external_data_loader.min_size_bytes", ["0", "4294967296"], ["-1", "4294967297", "18446744073709551616"]),
+    ("session.external_data_loader.other", ["anything"], [])])
+def test_bad_values_of_config_entries_are_refused(tmp_path, chain, key, good, bad):
+    words = [word for value in good + bad for word in ("config", f"{key}={value}", "session", chain)]
+    assert same_in_both(tmp_path, *words) == ["session made"] * len(good) + ["session: code 2"] * len(bad)
+
+
+def test_the_weightless_mode_of_a_compilation(tmp_path):
+    words = [word for mode in (0, 1, 2, 3, -1) for word in ("weightless", mode)]
+    lines = same_in_both(tmp_path, *words)
+    assert lines == ["mode set"] * 3 + ["mode: code 2"] * 2
+
+
+# API 32: the device's metadata decides before CreateEp, the EP's own word after it; failures are EP_FAIL.
+@pytest.mark.parametrize("support", [None, "0", "1", "2", "3", "fail"])
+@pytest.mark.parametrize("metadata", ["", "weightless_support=all", "weightless_support=external_only",
+                                      "weightless_supported_modes=all_or_external_only", "weightless_support=none",
+                                      "weightless_support=ALL"])
+def test_weightless_modes_are_served_or_refused(tmp_path, custom, metadata, support):
+    variables = {"OWN_METADATA": metadata, **({"OWN_WEIGHTLESS": support} if support else {})}
+    words = [word for mode in "012" for word in
+             ("config", f"ep.enable_weightless_mode={mode}", "ep", "OwnEp", "session", custom)]
+    lines = same_in_both(tmp_path, *OWN, *words, "ep", "OwnEp", "session", custom, **variables)
+    assert lines[0] == 'OwnEp sees mode "0", switch "0"' and lines[-1] == "session made"
 
 
 # OrtEp's graph capture: the second run is captured (the host makes it at once), later ones are replays.

@@ -6,7 +6,12 @@
 // "profiler" = 0, no profiler; "capture" = 1, a run that follows another of its graph number is captured, and what it
 // computed is computed again at the same addresses in its replays, which ReleaseEp counts on the standard output.
 // Dynamic option "own.factor": what it computes is multiplied. Run option "own.shift": is added. Runs in ONNX
-// Runtime 1.31.1 as it does in Tenon: eps_test.py compares.
+// Runtime 1.32.0 as it does in Tenon: eps_test.py compares.
+//
+// Environment: OWN_FAIL, the code with which CreateEp fails; OWN_METADATA, "KEY=VALUE" of its device; OWN_WEIGHTLESS,
+// what GetWeightlessSupport gives ("fail": a failure with code 3; without the variable the member is null);
+// OWN_CAPACITY, the version that the factory declares, whose GetDeviceMemoryCapacity then gives 1000 and 2000 more than
+// the memory type, and fails with code 8 for type 7.
 #include <tenon/onnxruntime_c_api.h>
 
 #include <atomic>
@@ -466,10 +471,25 @@ std::string option(const OrtSessionOptions* options, const char* key) {
 
 OrtStatus* read_function(const OrtSessionOptions* options, Ep& ep) {
   OrtEpContextConfig* config = nullptr;
-  TRY(g_ep_api->SessionOptions_GetEpContextConfig(options, &config));
-  OrtStatus* bad = g_ep_api->EpContextConfig_GetEpContextDataReadFunc(config, &ep.read, &ep.read_state);
+  TRY(g_ep_api->SessionOptionsGetEpContextConfig(options, &config));
+  OrtStatus* bad = g_ep_api->EpContextConfigGetEpContextDataReadFunc(config, &ep.read, &ep.read_state);
   g_ep_api->ReleaseEpContextConfig(config);
   return bad;
+}
+
+OrtStatus* ORT_API_CALL weightless_support(const OrtEp*, OrtWeightlessSupport* support) {
+  const char* text = std::getenv("OWN_WEIGHTLESS");
+  std::printf("OwnEp is asked for its weightless support\n");
+  if (std::strcmp(text, "fail") == 0) return g_api->CreateStatus(ORT_NO_SUCHFILE, "OwnEp does not know");
+  *support = static_cast<OrtWeightlessSupport>(std::atoi(text));
+  return nullptr;
+}
+
+OrtStatus* ORT_API_CALL memory_capacity(OrtEpFactory*, const OrtEpDevice*, OrtDeviceMemoryType type, uint64_t* out_1,
+                                        uint64_t* out_2) {
+  if (out_1 != nullptr) *out_1 += 1000 + static_cast<uint64_t>(type);
+  if (out_2 != nullptr) *out_2 += 2000 + static_cast<uint64_t>(type);
+  return static_cast<int>(type) == 7 ? g_api->CreateStatus(ORT_MODEL_LOADED, "OwnEp has no such memory") : nullptr;
 }
 
 OrtStatus* ORT_API_CALL create_ep(OrtEpFactory*, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*,
@@ -499,10 +519,16 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory*, const OrtHardwareDevice* const*
     static_cast<Ep*>(self)->graphs.erase(graph);
     return nullptr;
   };
-  ep->GetEpContextDataSupport = [](const OrtEp*, uint32_t* flags) -> OrtStatus* {
+  ep->GetEpContextDataCallbackSupport = [](const OrtEp*, uint32_t* flags) -> OrtStatus* {
     *flags = 1;  // reads
     return nullptr;
   };
+  if (const char* code = std::getenv("OWN_FAIL"); code != nullptr)
+    return g_api->CreateStatus(static_cast<OrtErrorCode>(std::atoi(code)), "OwnEp fails on demand");
+  if (std::getenv("OWN_METADATA") != nullptr)
+    std::printf("OwnEp sees mode \"%s\", switch \"%s\"\n", config(options, "ep.enable_weightless_mode").c_str(),
+                config(options, "ep.enable_weightless").c_str());
+  if (std::getenv("OWN_WEIGHTLESS") != nullptr) ep->GetWeightlessSupport = weightless_support;
   TRY(read_function(options, *ep));
   ep->writes_context = config(options, "ep.context_enable") == "1";
   ep->captures = option(options, "capture") == "1";
@@ -522,7 +548,15 @@ OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* self, const OrtHardwareD
   *made_count = 0;
   for (size_t i = 0; i < count && *made_count == 0 && most > 0; ++i) {
     if (g_api->HardwareDevice_Type(devices[i]) != OrtHardwareDeviceType_CPU) continue;
-    TRY(g_ep_api->CreateEpDevice(self, devices[i], nullptr, nullptr, &made[0]));
+    OrtKeyValuePairs* metadata = nullptr;
+    g_api->CreateKeyValuePairs(&metadata);
+    if (const char* pair = std::getenv("OWN_METADATA"); pair != nullptr && *pair != '\0') {
+      const std::string key(pair, std::strchr(pair, '='));
+      g_api->AddKeyValuePair(metadata, key.c_str(), pair + key.size() + 1);
+    }
+    OrtStatus* bad = g_ep_api->CreateEpDevice(self, devices[i], metadata, nullptr, &made[0]);
+    g_api->ReleaseKeyValuePairs(metadata);
+    if (bad != nullptr) return bad;
     *made_count = 1;
   }
   return nullptr;
@@ -562,6 +596,10 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, con
     if (room > 0) domains[0] = static_cast<Factory*>(self)->domain;
     return nullptr;
   };
+  if (const char* version = std::getenv("OWN_CAPACITY"); version != nullptr) {
+    factory->ort_version_supported = static_cast<uint32_t>(std::atoi(version));
+    factory->GetDeviceMemoryCapacity = memory_capacity;
+  }
   factories[0] = factory.release();
   *count = 1;
   return nullptr;

@@ -28,6 +28,7 @@ inline constexpr uint32_t kOrtEpFactory_GetCustomOpDomains = 24;
 inline constexpr uint32_t kOrtEpFactory_InitGraphicsInterop = 25;
 inline constexpr uint32_t kOrtEpFactory_DeinitGraphicsInterop = 25;
 inline constexpr uint32_t kOrtEpFactory_SelectBestModelCandidate = 28;
+inline constexpr uint32_t kOrtEpFactory_GetDeviceMemoryCapacity = 32;
 
 inline constexpr uint32_t kOrtEp_ort_version_supported = 22;
 inline constexpr uint32_t kOrtEp_GetName = 22;
@@ -55,7 +56,7 @@ inline constexpr uint32_t kOrtEp_OnSessionInitializationEnd = 27;
 inline constexpr uint32_t kOrtEp_GetDefaultMemoryDevice = 27;
 inline constexpr uint32_t kOrtEp_ReleaseCapturedGraph = 27;
 inline constexpr uint32_t kOrtEp_GetWeightlessSupport = 29;
-inline constexpr uint32_t kOrtEp_GetEpContextDataSupport = 31;
+inline constexpr uint32_t kOrtEp_GetEpContextDataCallbackSupport = 31;
 
 inline constexpr uint32_t kOrtNodeComputeInfo_ort_version_supported = 23;
 inline constexpr uint32_t kOrtNodeComputeInfo_CreateState = 23;

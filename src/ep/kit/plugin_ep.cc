@@ -172,10 +172,10 @@ Ep::Ep(const HostApi& host, std::string name, Features features) : OrtEp{}, host
     return ep.host_.guarded([&] { return ep.on_session_initialization_end(); });
   };
   if (features.ep_context) {
-    OrtEp::GetEpContextDataSupport = [](const OrtEp* table, uint32_t* flags) noexcept -> OrtStatus* {
+    OrtEp::GetEpContextDataCallbackSupport = [](const OrtEp* table, uint32_t* flags) noexcept -> OrtStatus* {
       return static_cast<const Ep*>(table)->host_.guarded([&]() -> Status {
-        TENON_INVALID_IF(flags == nullptr, "The result pointer of GetEpContextDataSupport is null.");
-        *flags = OrtEpContextDataSupportFlags_READ | OrtEpContextDataSupportFlags_WRITE;
+        TENON_INVALID_IF(flags == nullptr, "The result pointer of GetEpContextDataCallbackSupport is null.");
+        *flags = OrtEpContextDataCallbackSupportFlags_READ | OrtEpContextDataCallbackSupportFlags_WRITE;
         return Status();
       });
     };

@@ -25,15 +25,15 @@ static void show_config(const OrtSessionOptions* options) {
   OrtReadNamedBufferFunc read = (OrtReadNamedBufferFunc)1;
   OrtWriteNamedBufferFunc write = (OrtWriteNamedBufferFunc)1;
   void* state = (void*)1;
-  show("SessionOptions_GetEpContextConfig", ep_api->SessionOptions_GetEpContextConfig(options, &config));
+  show("SessionOptionsGetEpContextConfig", ep_api->SessionOptionsGetEpContextConfig(options, &config));
   printf("  config %d\n", config != NULL);
   if (config == NULL) return;
-  show("EpContextConfig_GetEpContextDataReadFunc",
-       ep_api->EpContextConfig_GetEpContextDataReadFunc(config, &read, &state));
+  show("EpContextConfigGetEpContextDataReadFunc",
+       ep_api->EpContextConfigGetEpContextDataReadFunc(config, &read, &state));
   printf("  null %d, as set %d, state null %d\n", read == NULL, read == read_buffer, state == NULL);
   state = (void*)1;
-  show("EpContextConfig_GetEpContextDataWriteFunc",
-       ep_api->EpContextConfig_GetEpContextDataWriteFunc(config, &write, &state));
+  show("EpContextConfigGetEpContextDataWriteFunc",
+       ep_api->EpContextConfigGetEpContextDataWriteFunc(config, &write, &state));
   printf("  null %d, state null %d\n", write == NULL, state == NULL);
   ep_api->ReleaseEpContextConfig(config);
 }
@@ -50,7 +50,7 @@ static void run(void) {
   show_config(options);
   CALL(SessionOptionsSetWeightlessSourceModelBuffer(options, model, sizeof(model)));
   show_buffer(options, model);
-  CALL(SessionOptions_SetEpContextDataReadFunc(options, read_buffer, &state));
+  CALL(SessionOptionsSetEpContextDataReadFunc(options, read_buffer, &state));
   show_config(options);
   MUST(CloneSessionOptions(options, &copy));
   show_buffer(copy, model);
@@ -61,7 +61,7 @@ static void run(void) {
   show_buffer(options, model);
   CALL(SessionOptionsSetWeightlessSourceModelBuffer(options, NULL, 0));
   show_buffer(options, model);
-  CALL(SessionOptions_SetEpContextDataReadFunc(options, NULL, NULL));
+  CALL(SessionOptionsSetEpContextDataReadFunc(options, NULL, NULL));
   show_config(options);
   api->GetEpApi()->ReleaseEpContextConfig(NULL);
   api->ReleaseSessionOptions(copy);

@@ -4,8 +4,10 @@
 static void appended(void) {
   static const char* const keys[] = {"device_id"};
   static const char* const values[] = {"0"};
-  static const char* const names[] = {"CPU",  "XNNPACK", "QNN", "OpenVINO",    "CoreML",
-                                      "CUDA", "WEBGPU",  "DML", "NoSuchThing", ""};
+  static const char* const names[] = {
+      "CPU",           "XNNPACK",       "QNN", "OpenVINO", "CoreML", "CUDA",    "WEBGPU", "DML",      "NoSuchThing", "",
+      "NvTensorRtRtx", "nvtensorrtrtx", "JS",  "SNPE",   "VitisAI", "WEBNN",  "MIGraphX",
+      "NvTensorRTRTXExecutionProvider", "DmlExecutionProvider"};
   OrtSessionOptions* options = NULL;
   OrtCUDAProviderOptions cuda;
   OrtROCMProviderOptions rocm;
