@@ -1,5 +1,8 @@
 #include "graph/shape_inference_context.h"
 
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
@@ -80,6 +83,66 @@ std::optional<std::vector<float>> Context::floats(size_t input) const {
   if (!constant || constant->type != DataType::kFloat) return std::nullopt;
   std::span<const float> span = constant->as<float>();
   return std::vector<float>(span.begin(), span.end());
+}
+
+namespace {
+
+template <typename T>
+double element(const std::byte* data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);
+  return static_cast<double>(value);
+}
+
+double half_element(const std::byte* data) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, data, sizeof bits);
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  double size = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25);
+  if (exponent == 31) size = mantissa == 0 ? HUGE_VAL : std::nan("");
+  return bits >> 15 != 0 ? -size : size;
+}
+
+double bfloat_element(const std::byte* data) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, data, sizeof bits);
+  return static_cast<double>(std::bit_cast<float>(uint32_t{bits} << 16));
+}
+
+}  // namespace
+
+std::optional<double> Context::scalar(size_t input) const {
+  if (!has(input) || !in(input).constant) return std::nullopt;
+  const Constant& constant = *in(input).constant;
+  if (constant.shape.element_count() != 1) return std::nullopt;
+  switch (constant.type) {
+    case DataType::kFloat:
+      return element<float>(constant.data);
+    case DataType::kDouble:
+      return element<double>(constant.data);
+    case DataType::kFloat16:
+      return half_element(constant.data);
+    case DataType::kBfloat16:
+      return bfloat_element(constant.data);
+    case DataType::kInt8:
+      return element<int8_t>(constant.data);
+    case DataType::kInt16:
+      return element<int16_t>(constant.data);
+    case DataType::kInt32:
+      return element<int32_t>(constant.data);
+    case DataType::kInt64:
+      return element<int64_t>(constant.data);
+    case DataType::kUint8:
+      return element<uint8_t>(constant.data);
+    case DataType::kUint16:
+      return element<uint16_t>(constant.data);
+    case DataType::kUint32:
+      return element<uint32_t>(constant.data);
+    case DataType::kUint64:
+      return element<uint64_t>(constant.data);
+    default:
+      return std::nullopt;
+  }
 }
 
 void Context::set_type(size_t output, DataType type) {

@@ -44,6 +44,8 @@ class Context {
   // The elements of a constant int32 or int64 input; nullopt when it is absent, not constant or not an integer tensor.
   std::optional<std::vector<int64_t>> values(size_t input) const;
   std::optional<std::vector<float>> floats(size_t input) const;
+  // The number that a constant of one element holds, of any integer or float type; integers beyond 2^53 are rounded.
+  std::optional<double> scalar(size_t input) const;
 
   bool has_output(size_t output) const { return output < node_.outputs.size() && node_.outputs[output] != kNoValue; }
   void set_type(size_t output, DataType type);

@@ -9,6 +9,13 @@ namespace {
 
 Status infer_same(Context& c) { return c.copy(0); }
 
+// The output has the scale's type.
+Status infer_rms_normalization(Context& c) {
+  TENON_TRY(c.copy(0));
+  c.set_type(0, c.type(1));
+  return {};
+}
+
 Status infer_same_as_bool(Context& c) {
   TENON_TRY(c.copy(0));
   c.set_type(0, DataType::kBool);
@@ -226,7 +233,7 @@ constexpr Row kRows[] = {
     {"PRelu", &infer_prelu},
     {"Pow", &infer_arithmetic},
     {"QuantizeLinear", &infer_quantize},
-    {"RMSNormalization", &infer_same},
+    {"RMSNormalization", &infer_rms_normalization},
     {"RandomNormalLike", &infer_like_with_dtype},
     {"RandomUniformLike", &infer_like_with_dtype},
     {"Reciprocal", &infer_same},

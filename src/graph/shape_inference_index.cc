@@ -56,9 +56,9 @@ Status infer_one_hot(Context& c) {
   if (std::optional<std::vector<int64_t>> value = c.values(1); value && value->size() == 1) {
     TENON_INVALID_IF((*value)[0] < 1, "The depth {} has to be positive.", (*value)[0]);
     depth = number((*value)[0]);
-  } else if (std::optional<std::vector<float>> real = c.floats(1); real && real->size() == 1) {
-    TENON_INVALID_IF(!((*real)[0] >= 1 && (*real)[0] < 9.0e18f), "The depth {} has to be positive.", (*real)[0]);
-    depth = number(static_cast<int64_t>((*real)[0]));
+  } else if (std::optional<double> real = c.scalar(1)) {
+    TENON_INVALID_IF(!(*real >= 1 && *real < 9.0e18), "The depth {} has to be positive.", *real);
+    depth = number(static_cast<int64_t>(*real));
   }
   Dims out = c.dims(0);
   out.insert(out.begin() + axis, depth);

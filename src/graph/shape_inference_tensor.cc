@@ -478,31 +478,6 @@ Status infer_constant(Context& c) {
   return c.set_dims(0, std::move(dims));
 }
 
-std::optional<double> scalar(const Context& c, size_t input) {
-  if (!c.has(input) || !c.in(input).constant) return std::nullopt;
-  const Constant& constant = *c.in(input).constant;
-  switch (constant.type) {
-    case DataType::kFloat:
-      if (constant.size_bytes == 4) return constant.as<float>()[0];
-      break;
-    case DataType::kDouble:
-      if (constant.size_bytes == 8) return constant.as<double>()[0];
-      break;
-    case DataType::kInt64:
-      if (constant.size_bytes == 8) return static_cast<double>(constant.as<int64_t>()[0]);
-      break;
-    case DataType::kInt32:
-      if (constant.size_bytes == 4) return constant.as<int32_t>()[0];
-      break;
-    case DataType::kInt16:
-      if (constant.size_bytes == 2) return constant.as<int16_t>()[0];
-      break;
-    default:
-      break;
-  }
-  return std::nullopt;
-}
-
 Status infer_range(Context& c) {
   c.set_type(0, c.type(0));
   // int64 ranges beyond 2^53 would lose bits as doubles: count them exactly.
@@ -518,7 +493,7 @@ Status infer_range(Context& c) {
     }
     return c.set_dims(0, {Dim{}});
   }
-  std::optional<double> start = scalar(c, 0), limit = scalar(c, 1), delta = scalar(c, 2);
+  std::optional<double> start = c.scalar(0), limit = c.scalar(1), delta = c.scalar(2);
   if (!start || !limit || !delta) return c.set_dims(0, {Dim{}});
   TENON_INVALID_IF(*delta == 0 || std::isnan(*start) || std::isnan(*limit) || std::isnan(*delta),
                    "The range from {} to {} in steps of {} has no length.", *start, *limit, *delta);

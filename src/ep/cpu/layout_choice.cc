@@ -66,7 +66,7 @@ LayoutChoice choose_conv(const KernelNode& node) {
   Question question(node);
   question.input_unless_constant(3, Layout::kBlocked8);
   if (node.node->op_type == "ConvTranspose") {
-    question.input(0, Layout::kBlocked8);
+    question.input_unless_constant(0, Layout::kBlocked8);
     // Straight into the plain output where that is possible: it is often the last node.
     if (outputs < 8 && question.served()) return question.choice();
     question.outputs(Layout::kBlocked8);
@@ -75,7 +75,7 @@ LayoutChoice choose_conv(const KernelNode& node) {
   question.outputs(Layout::kBlocked8);
   // Few plain channels are read as they are; blocking would pad them to 8.
   if (!blocked_now && (channels < 8 || (channels < 32 && outputs < 8)) && question.served()) return question.choice();
-  question.input(0, Layout::kBlocked8);
+  question.input_unless_constant(0, Layout::kBlocked8);
   return question.served() ? question.choice() : all_plain(node);
 }
 

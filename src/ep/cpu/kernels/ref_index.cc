@@ -10,6 +10,8 @@ Result<IndexReader> index_reader(const KernelNode& node, size_t input) {
       if constexpr (is_float<T>) {
         // Beyond int64 (or NaN) is out of range for every axis.
         if (!(std::abs(static_cast<double>(value)) < 0x1p62)) return std::numeric_limits<int64_t>::min();
+      } else if constexpr (std::is_same_v<T, uint64_t>) {
+        if (value > uint64_t{INT64_MAX}) return std::numeric_limits<int64_t>::min();
       }
       return static_cast<int64_t>(value);
     };

@@ -15,6 +15,14 @@ struct Plan {
   Epilogue epilogue;
   bool has_epilogue = false;
 };
+// Towards zero; the nearest end of T's range for what is beyond it.
+template <typename T>
+T saturated(double value) {
+  if (!(value > static_cast<double>(std::numeric_limits<T>::min()))) return std::numeric_limits<T>::min();
+  if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  return static_cast<T>(value);
+}
+
 // `sums` has n elements of Accumulate<T>.
 using Loop = void (*)(const Plan& plan, const void* a, const void* b, const void* c, const void* residual, void* y,
                       void* sums);
@@ -48,16 +56,14 @@ void loop(const Plan& plan, const void* a, const void* b, const void* c, const v
             value = plan.epilogue.apply(value, add ? static_cast<double>(add[i * plan.n + j]) : 0.0);
           to[i * plan.n + j] = T(value);
         } else {
-          A value = sum[j];
-          if (plan.alpha != 1) value = static_cast<A>(plan.alpha * static_cast<double>(value));
-          if (c != nullptr) {
-            const auto extra = static_cast<A>(static_cast<const T*>(c)[i * plan.c[0] + j * plan.c[1]]);
-            value = static_cast<A>(
-                static_cast<uint64_t>(value) +
-                (plan.beta == 1 ? static_cast<uint64_t>(extra)
-                                : static_cast<uint64_t>(static_cast<A>(plan.beta * static_cast<double>(extra)))));
+          const A extra = c != nullptr ? static_cast<A>(static_cast<const T*>(c)[i * plan.c[0] + j * plan.c[1]]) : A(0);
+          if (plan.alpha == 1 && plan.beta == 1) {
+            to[i * plan.n + j] = static_cast<T>(static_cast<uint64_t>(sum[j]) + static_cast<uint64_t>(extra));
+          } else {
+            // One rounding for the whole sum, as in the standard's reference; what leaves the range saturates.
+            const double value = plan.alpha * static_cast<double>(sum[j]) + plan.beta * static_cast<double>(extra);
+            to[i * plan.n + j] = saturated<T>(value);
           }
-          to[i * plan.n + j] = static_cast<T>(value);
         }
       }
     }

@@ -208,7 +208,9 @@ Result<Rows> prepare_rows(RefNode& node, size_t scale, size_t bias) {
   }
   TENON_TRY_ASSIGN(plan.x, reader_of(node, 0));
   plan.parameters = make_walk(row, {strides[0], strides[1], dense_strides(row)});
-  plan.write = writer_of(node.inputs[0].type);
+  plan.write = writer_of(output_spec(node, 0).type);
+  TENON_UNSUPPORTED_IF(plan.write == nullptr, "{} makes no {}.", node.node->op_type,
+                       data_type_name(output_spec(node, 0).type));
   TENON_TRY(require_output(node, 0, x));
   return plan;
 }

@@ -1,10 +1,11 @@
-// LSTM, GRU and RNN in float32.
+// LSTM, GRU and RNN.
 //
 // Weights are turned ([input][gate * hidden]) so that the inner loop runs along the gates: once for a session where
 // they are constants, in each run otherwise.
 #include "ep/cpu/kernels/ref_recurrent.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -15,35 +16,40 @@ namespace tenon::cpu::ref {
 
 namespace {
 
+// C is what a cell computes in: double for double, float for the other types.
+template <typename C>
 struct Activation {
-  float (*apply)(float x, float alpha, float beta) = nullptr;
-  float alpha = 0, beta = 0;
-  float operator()(float x) const { return apply(x, alpha, beta); }
+  C (*apply)(C x, C alpha, C beta) = nullptr;
+  C alpha = 0, beta = 0;
+  C operator()(C x) const { return apply(x, alpha, beta); }
 };
 
+template <typename C>
 struct ActivationRow {
   std::string_view name;
-  float (*apply)(float x, float alpha, float beta);
+  C (*apply)(C x, C alpha, C beta);
   float alpha, beta;  // where the attributes give none
 };
 
-constexpr ActivationRow kActivations[] = {
-    {"Affine", [](float x, float a, float b) { return a * x + b; }, 1, 0},
-    {"Elu", [](float x, float a, float) { return x >= 0 ? x : a * (std::exp(x) - 1); }, 1, 0},
-    {"HardSigmoid", [](float x, float a, float b) { return std::clamp(a * x + b, 0.0f, 1.0f); }, 0.2f, 0.5f},
-    {"LeakyRelu", [](float x, float a, float) { return x >= 0 ? x : a * x; }, 0.01f, 0},
-    {"Relu", [](float x, float, float) { return std::max(x, 0.0f); }, 0, 0},
-    {"ScaledTanh", [](float x, float a, float b) { return a * std::tanh(b * x); }, 1, 1},
-    {"Sigmoid", [](float x, float, float) { return 1 / (1 + std::exp(-x)); }, 0, 0},
-    {"Softplus", [](float x, float, float) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))); }, 0, 0},
-    {"Softsign", [](float x, float, float) { return x / (1 + std::abs(x)); }, 0, 0},
-    {"Tanh", [](float x, float, float) { return std::tanh(x); }, 0, 0},
-    {"ThresholdedRelu", [](float x, float a, float) { return x > a ? x : 0; }, 1, 0},
+template <typename C>
+constexpr ActivationRow<C> kActivations[] = {
+    {"Affine", [](C x, C a, C b) { return a * x + b; }, 1, 0},
+    {"Elu", [](C x, C a, C) { return x >= 0 ? x : a * (std::exp(x) - 1); }, 1, 0},
+    {"HardSigmoid", [](C x, C a, C b) { return std::clamp(a * x + b, C(0), C(1)); }, 0.2f, 0.5f},
+    {"LeakyRelu", [](C x, C a, C) { return x >= 0 ? x : a * x; }, 0.01f, 0},
+    {"Relu", [](C x, C, C) { return std::max(x, C(0)); }, 0, 0},
+    {"ScaledTanh", [](C x, C a, C b) { return a * std::tanh(b * x); }, 1, 1},
+    {"Sigmoid", [](C x, C, C) { return 1 / (1 + std::exp(-x)); }, 0, 0},
+    {"Softplus", [](C x, C, C) { return std::max(x, C(0)) + std::log1p(std::exp(-std::abs(x))); }, 0, 0},
+    {"Softsign", [](C x, C, C) { return x / (1 + std::abs(x)); }, 0, 0},
+    {"Tanh", [](C x, C, C) { return std::tanh(x); }, 0, 0},
+    {"ThresholdedRelu", [](C x, C a, C) { return x > a ? x : 0; }, 1, 0},
 };
 
 enum class Cell : uint8_t { kRnn, kGru, kLstm };
 
 // One LSTM, GRU or RNN, as far as it does not change from run to run.
+template <typename C>
 struct Recurrence {
   Cell cell = Cell::kRnn;
   int64_t gates = 1;
@@ -52,52 +58,71 @@ struct Recurrence {
   bool batch_first = false;
   bool linear_before_reset = false;
   bool couple_gates = false;  // LSTM's input_forget
-  float clip = 0;             // 0: none
-  std::vector<Activation> activations;
+  C clip = 0;                 // 0: none
+  std::vector<Activation<C>> activations;
   std::shared_ptr<const std::byte> weights[2];  // W and R turned; null where they are no constants
-  // Offsets into scratch, in floats.
-  size_t turned[2] = {0, 0}, gate_values = 0, recurrent = 0, hidden_state = 0, cell_state = 0, scratch_floats = 0;
+  // Offsets into scratch, in elements of C.
+  size_t turned[2] = {0, 0}, gate_values = 0, recurrent = 0, hidden_state = 0, cell_state = 0, scratch_count = 0;
+  // Inputs and outputs that have another type than C are copied from and to scratch: offset and elements, 0 for none.
+  std::array<std::pair<size_t, size_t>, 8> copied_inputs{};
+  std::array<std::pair<size_t, size_t>, 3> copied_outputs{};
 
   int64_t width() const { return gates * hidden; }
 };
 
 // [directions][rows][columns] to [directions][columns][rows].
-void turn(const float* src, float* dst, int64_t directions, int64_t rows, int64_t columns) {
+template <typename T, typename C>
+void turn(const T* src, C* dst, int64_t directions, int64_t rows, int64_t columns) {
   for (int64_t d = 0; d < directions; ++d) {
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < columns; ++c) dst[(d * columns + c) * rows + r] = src[(d * rows + r) * columns + c];
+      for (int64_t c = 0; c < columns; ++c) {
+        dst[(d * columns + c) * rows + r] = static_cast<C>(src[(d * rows + r) * columns + c]);
+      }
     }
   }
 }
 
 // y[j] += sum over i of x[i] * w[i][j], for `width` j that are `stride` apart in rows of w.
-void add_product(float* y, const float* x, const float* w, int64_t count, int64_t width, int64_t stride) {
+template <typename C>
+void add_product(C* y, const C* x, const C* w, int64_t count, int64_t width, int64_t stride) {
   for (int64_t i = 0; i < count; ++i) {
-    const float factor = x[i];
-    const float* row = w + i * stride;
+    const C factor = x[i];
+    const C* row = w + i * stride;
     for (int64_t j = 0; j < width; ++j) y[j] += factor * row[j];
   }
 }
 
-// The pointers of one run.
+// The pointers of one run on tensors of T.
+template <typename T, typename C>
 class Run {
  public:
-  Run(const Recurrence& recurrence, KernelContext& context) : r_(recurrence), context_(context) {
-    scratch_ = reinterpret_cast<float*>(context.scratch);
+  Run(const Recurrence<C>& recurrence, KernelContext& context) : r_(recurrence) {
+    scratch_ = reinterpret_cast<C*>(context.scratch);
+    lengths_ = context.input<int32_t>(4);
     const int64_t columns[2] = {r_.input, r_.hidden};
     for (size_t i = 0; i < 2; ++i) {
       if (r_.weights[i]) {
-        weights_[i] = reinterpret_cast<const float*>(r_.weights[i].get());
+        weights_[i] = reinterpret_cast<const C*>(r_.weights[i].get());
         continue;
       }
-      float* to = scratch_ + r_.turned[i];
-      turn(context.input<float>(i + 1), to, r_.directions, r_.width(), columns[i]);
+      C* to = scratch_ + r_.turned[i];
+      turn(context.input<T>(i + 1), to, r_.directions, r_.width(), columns[i]);
       weights_[i] = to;
+    }
+    for (size_t i : {0, 3, 5, 6, 7}) inputs_[i] = read(context.input<T>(i), r_.copied_inputs[i]);
+    for (size_t i = 0; i < 3; ++i) {
+      results_[i] = context.output<T>(i);
+      if (results_[i] == nullptr) continue;
+      if constexpr (std::is_same_v<T, C>) {
+        outputs_[i] = results_[i];
+      } else {
+        outputs_[i] = scratch_ + r_.copied_outputs[i].first;
+      }
     }
   }
 
   Status run() {
-    const auto* lengths = context_.input<int32_t>(4);
+    const int32_t* lengths = lengths_;
     for (int64_t b = 0; lengths != nullptr && b < r_.batch; ++b) {
       TENON_INVALID_IF(lengths[b] < 0 || lengths[b] > r_.length,
                        "Entry {} of the batch has length {}, which is not between 0 and {}.", b, lengths[b], r_.length);
@@ -105,10 +130,27 @@ class Run {
     for (int64_t d = 0; d < r_.directions; ++d) {
       for (int64_t b = 0; b < r_.batch; ++b) run_sequence(d, b, lengths != nullptr ? lengths[b] : r_.length);
     }
+    if constexpr (!std::is_same_v<T, C>) {
+      for (size_t i = 0; i < 3; ++i) {
+        for (size_t e = 0; results_[i] != nullptr && e < r_.copied_outputs[i].second; ++e) {
+          results_[i][e] = T(outputs_[i][e]);
+        }
+      }
+    }
     return {};
   }
 
  private:
+  const C* read(const T* input, std::pair<size_t, size_t> copied) {
+    if constexpr (std::is_same_v<T, C>) {
+      return input;
+    } else {
+      if (input == nullptr) return nullptr;
+      C* to = scratch_ + copied.first;
+      for (size_t e = 0; e < copied.second; ++e) to[e] = static_cast<C>(input[e]);
+      return to;
+    }
+  }
   int64_t state_offset(int64_t d, int64_t b) const {
     return (r_.batch_first ? b * r_.directions + d : d * r_.batch + b) * r_.hidden;
   }
@@ -119,10 +161,10 @@ class Run {
   }
 
   void run_sequence(int64_t d, int64_t b, int64_t length) {
-    float* h = scratch_ + r_.hidden_state;
-    float* c = scratch_ + r_.cell_state;
-    const auto start = [&](float* state, size_t input) {
-      const float* initial = context_.input<float>(input);
+    C* h = scratch_ + r_.hidden_state;
+    C* c = scratch_ + r_.cell_state;
+    const auto start = [&](C* state, size_t input) {
+      const C* initial = inputs_[input];
       for (int64_t j = 0; j < r_.hidden; ++j) state[j] = initial != nullptr ? initial[state_offset(d, b) + j] : 0;
     };
     start(h, 5);
@@ -131,31 +173,31 @@ class Run {
     for (int64_t step = 0; step < length; ++step) {
       const int64_t t = backwards ? length - 1 - step : step;
       run_step(t, d, b, h, c);
-      if (float* y = context_.output<float>(0)) std::copy_n(h, r_.hidden, y + y_offset(t, d, b));
+      if (C* y = outputs_[0]) std::copy_n(h, r_.hidden, y + y_offset(t, d, b));
     }
-    if (float* y = context_.output<float>(0)) {
-      for (int64_t t = length; t < r_.length; ++t) std::fill_n(y + y_offset(t, d, b), r_.hidden, 0.0f);
+    if (C* y = outputs_[0]) {
+      for (int64_t t = length; t < r_.length; ++t) std::fill_n(y + y_offset(t, d, b), r_.hidden, C(0));
     }
-    if (float* last = context_.output<float>(1)) std::copy_n(h, r_.hidden, last + state_offset(d, b));
+    if (C* last = outputs_[1]) std::copy_n(h, r_.hidden, last + state_offset(d, b));
     if (r_.cell != Cell::kLstm) return;
-    if (float* last = context_.output<float>(2)) std::copy_n(c, r_.hidden, last + state_offset(d, b));
+    if (C* last = outputs_[2]) std::copy_n(c, r_.hidden, last + state_offset(d, b));
   }
 
-  float clipped(float x) const { return r_.clip > 0 ? std::clamp(x, -r_.clip, r_.clip) : x; }
-  const Activation& activation(int64_t d, int64_t which) const {
+  C clipped(C x) const { return r_.clip > 0 ? std::clamp(x, -r_.clip, r_.clip) : x; }
+  const Activation<C>& activation(int64_t d, int64_t which) const {
     const auto each = static_cast<int64_t>(r_.activations.size()) / r_.directions;
     return r_.activations[static_cast<size_t>(d * each + which)];
   }
 
-  void run_step(int64_t t, int64_t d, int64_t b, float* h, float* c) {
+  void run_step(int64_t t, int64_t d, int64_t b, C* h, C* c) {
     const int64_t width = r_.width(), n = r_.hidden;
-    float* gates = scratch_ + r_.gate_values;
-    const float* bias = context_.input<float>(3);
+    C* gates = scratch_ + r_.gate_values;
+    const C* bias = inputs_[3];
     for (int64_t j = 0; j < width; ++j) gates[j] = bias != nullptr ? bias[2 * d * width + j] : 0;
-    const float* x = context_.input<float>(0) + (r_.batch_first ? b * r_.length + t : t * r_.batch + b) * r_.input;
+    const C* x = inputs_[0] + (r_.batch_first ? b * r_.length + t : t * r_.batch + b) * r_.input;
     add_product(gates, x, weights_[0] + d * r_.input * width, r_.input, width, width);
-    const float* recurrent_bias = bias != nullptr ? bias + (2 * d + 1) * width : nullptr;
-    const float* weights = weights_[1] + d * n * width;
+    const C* recurrent_bias = bias != nullptr ? bias + (2 * d + 1) * width : nullptr;
+    const C* weights = weights_[1] + d * n * width;
     if (r_.cell == Cell::kGru) {
       gru_step(d, gates, recurrent_bias, weights, h);
       return;
@@ -170,34 +212,34 @@ class Run {
   }
 
   // Gates in the order input, output, forget, cell; peepholes input, output, forget.
-  void lstm_step(int64_t d, const float* gates, float* h, float* c) const {
+  void lstm_step(int64_t d, const C* gates, C* h, C* c) const {
     const int64_t n = r_.hidden;
-    const float* peep = context_.input<float>(7);
+    const C* peep = inputs_[7];
     if (peep != nullptr) peep += 3 * d * n;
-    const Activation &f = activation(d, 0), &g = activation(d, 1), &last = activation(d, 2);
+    const Activation<C>&f = activation(d, 0), &g = activation(d, 1), &last = activation(d, 2);
     for (int64_t j = 0; j < n; ++j) {
-      const float before = c[j];
-      const float in = f(clipped(gates[j] + (peep != nullptr ? peep[j] * before : 0)));
-      const float forget =
+      const C before = c[j];
+      const C in = f(clipped(gates[j] + (peep != nullptr ? peep[j] * before : 0)));
+      const C forget =
           r_.couple_gates ? 1 - in : f(clipped(gates[2 * n + j] + (peep != nullptr ? peep[2 * n + j] * before : 0)));
       c[j] = forget * before + in * g(clipped(gates[3 * n + j]));
-      const float out = f(clipped(gates[n + j] + (peep != nullptr ? peep[n + j] * c[j] : 0)));
+      const C out = f(clipped(gates[n + j] + (peep != nullptr ? peep[n + j] * c[j] : 0)));
       h[j] = out * last(c[j]);
     }
   }
 
   // Gates in the order update, reset, hidden.
-  void gru_step(int64_t d, float* gates, const float* recurrent_bias, const float* weights, float* h) {
+  void gru_step(int64_t d, C* gates, const C* recurrent_bias, const C* weights, C* h) {
     const int64_t n = r_.hidden, width = r_.width();
-    float* recurrent = scratch_ + r_.recurrent;  // [3n]: products with h; then [n]: reset * h
+    C* recurrent = scratch_ + r_.recurrent;  // [3n]: products with h; then [n]: reset * h
     for (int64_t j = 0; j < width; ++j) recurrent[j] = recurrent_bias != nullptr ? recurrent_bias[j] : 0;
     add_product(recurrent, h, weights, n, r_.linear_before_reset ? width : 2 * n, width);
-    const Activation &f = activation(d, 0), &g = activation(d, 1);
+    const Activation<C>&f = activation(d, 0), &g = activation(d, 1);
     for (int64_t j = 0; j < 2 * n; ++j) gates[j] = f(clipped(gates[j] + recurrent[j]));
     if (r_.linear_before_reset) {
       for (int64_t j = 0; j < n; ++j) gates[2 * n + j] += gates[n + j] * recurrent[2 * n + j];
     } else {
-      float* reset = recurrent + width;
+      C* reset = recurrent + width;
       for (int64_t j = 0; j < n; ++j) reset[j] = gates[n + j] * h[j];
       add_product(recurrent + 2 * n, reset, weights + 2 * n, n, n, width);
       for (int64_t j = 0; j < n; ++j) gates[2 * n + j] += recurrent[2 * n + j];
@@ -205,15 +247,19 @@ class Run {
     for (int64_t j = 0; j < n; ++j) h[j] = (1 - gates[j]) * g(clipped(gates[2 * n + j])) + gates[j] * h[j];
   }
 
-  const Recurrence& r_;
-  KernelContext& context_;
-  float* scratch_;
-  const float* weights_[2] = {nullptr, nullptr};
+  const Recurrence<C>& r_;
+  C* scratch_;
+  const int32_t* lengths_;
+  const C* weights_[2] = {nullptr, nullptr};
+  std::array<const C*, 8> inputs_{};
+  std::array<C*, 3> outputs_{};
+  std::array<T*, 3> results_{};
 };
 
 // By direction: one name a gate function, in any case (as onnxruntime takes them). A list of alphas has a value for
 // each name, or for the first few.
-Status read_activations(const KernelNode& node, Recurrence& r) {
+template <typename C>
+Status read_activations(const KernelNode& node, Recurrence<C>& r) {
   std::vector<std::string> names;
   if (const Attribute* given = node.node->find("activations")) names = given->strings;
   if (names.empty()) {
@@ -231,11 +277,11 @@ Status read_activations(const KernelNode& node, Recurrence& r) {
   const Attribute* betas = node.node->find("activation_beta");
   size_t alpha = 0, beta = 0;
   for (const std::string& name : names) {
-    const auto row = std::find_if(std::begin(kActivations), std::end(kActivations),
-                                  [&](const ActivationRow& one) { return same_ignoring_case(one.name, name); });
-    TENON_INVALID_IF(row == std::end(kActivations), "{} asks for the activation \"{}\", which does not exist.",
+    const auto row = std::find_if(std::begin(kActivations<C>), std::end(kActivations<C>),
+                                  [&](const ActivationRow<C>& one) { return same_ignoring_case(one.name, name); });
+    TENON_INVALID_IF(row == std::end(kActivations<C>), "{} asks for the activation \"{}\", which does not exist.",
                      node.node->op_type, name);
-    Activation made{row->apply, row->alpha, row->beta};
+    Activation<C> made{row->apply, row->alpha, row->beta};
     if (row->alpha != 0 && alphas != nullptr && alpha < alphas->floats.size()) made.alpha = alphas->floats[alpha++];
     const bool has_beta = row->name == "Affine" || row->name == "HardSigmoid" || row->name == "ScaledTanh";
     if (has_beta && betas != nullptr && beta < betas->floats.size()) made.beta = betas->floats[beta++];
@@ -244,7 +290,8 @@ Status read_activations(const KernelNode& node, Recurrence& r) {
   return {};
 }
 
-Status check_shapes(RefNode& node, const Recurrence& r) {
+template <typename C>
+Status check_shapes(RefNode& node, const Recurrence<C>& r) {
   const auto check = [&](size_t input, const Shape& shape) -> Status {
     const TensorSpec& spec = input_spec(node, input);
     TENON_INVALID_IF(spec.present() && spec.shape != shape, "{} has input {} of shape {}; it needs {}.",
@@ -263,7 +310,7 @@ Status check_shapes(RefNode& node, const Recurrence& r) {
     TENON_TRY(check(7, {r.directions, 3 * r.hidden}));
   }
   for (size_t i = 1; i < node.inputs.size(); ++i) {
-    const DataType wanted = i == 4 ? DataType::kInt32 : DataType::kFloat;
+    const DataType wanted = i == 4 ? DataType::kInt32 : node.inputs[0].type;
     TENON_INVALID_IF(node.inputs[i].present() && node.inputs[i].type != wanted, "{} has input {} of {}; it needs {}.",
                      node.node->op_type, i, data_type_name(node.inputs[i].type), data_type_name(wanted));
   }
@@ -274,33 +321,34 @@ Status check_shapes(RefNode& node, const Recurrence& r) {
   return r.cell == Cell::kLstm ? require_output(node, 2, state) : Status();
 }
 
-Status turn_weights(const KernelNode& node, Recurrence& r) {
+template <typename T, typename C>
+Status turn_weights(const KernelNode& node, Recurrence<C>& r) {
   const int64_t columns[2] = {r.input, r.hidden};
   for (size_t i = 0; i < 2; ++i) {
-    const auto floats = static_cast<size_t>(r.directions * r.width() * columns[i]);
+    const auto count = static_cast<size_t>(r.directions * r.width() * columns[i]);
     const ConstantRef& constant = node.constants[i + 1];
     if (constant && node.weights != nullptr) {
       TENON_TRY_ASSIGN(
-          r.weights[i], node.weights->get(constant, "recurrent_turned", floats * sizeof(float), [&](std::byte* data) {
-            turn(constant->as<float>().data(), reinterpret_cast<float*>(data), r.directions, r.width(), columns[i]);
+          r.weights[i], node.weights->get(constant, "recurrent_turned", count * sizeof(C), [&](std::byte* data) {
+            turn(constant->as<T>().data(), reinterpret_cast<C*>(data), r.directions, r.width(), columns[i]);
           }));
       continue;
     }
-    r.turned[i] = r.scratch_floats;
-    r.scratch_floats += floats;
+    r.turned[i] = r.scratch_count;
+    r.scratch_count += count;
   }
   return {};
 }
 
-template <Cell cell>
-Result<RefImpl> make_recurrent(RefNode& node) {
-  TENON_TRY(require_inputs(node, 3));
+template <Cell cell, typename T>
+Result<RefImpl> make_cell(RefNode& node) {
+  using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const std::string& op = node.node->op_type;
   const Shape &x = node.inputs[0].shape, &w = node.inputs[1].shape, &recurrent = node.inputs[2].shape;
   TENON_INVALID_IF(x.rank() != 3 || w.rank() != 3 || recurrent.rank() != 3,
                    "{} has inputs of shapes {}, {} and {}; each needs 3 dimensions.", op, x.to_string(), w.to_string(),
                    recurrent.to_string());
-  Recurrence r;
+  Recurrence<C> r;
   r.cell = cell;
   r.gates = cell == Cell::kLstm ? 4 : cell == Cell::kGru ? 3 : 1;
   r.batch_first = node.node->int_or("layout", 0) != 0;
@@ -308,7 +356,7 @@ Result<RefImpl> make_recurrent(RefNode& node) {
   r.batch = x[r.batch_first ? 0 : 1];
   r.input = x[2];
   r.hidden = node.node->int_or("hidden_size", recurrent[2]);
-  TENON_INVALID_IF(r.hidden < 1 || r.hidden > INT32_MAX / 8, "{} has a hidden size of {}.", op, r.hidden);
+  TENON_INVALID_IF(1 > r.hidden || INT32_MAX / 8 < r.hidden, "{} has a hidden size of {}.", op, r.hidden);
   const std::string_view direction = node.node->string_or("direction", "forward");
   TENON_INVALID_IF(direction != "forward" && direction != "reverse" && direction != "bidirectional",
                    "{} has the direction \"{}\".", op, direction);
@@ -319,28 +367,49 @@ Result<RefImpl> make_recurrent(RefNode& node) {
   r.clip = node.node->float_or("clip", 0);
   TENON_TRY(read_activations(node, r));
   TENON_TRY(check_shapes(node, r));
-  TENON_TRY(turn_weights(node, r));
-  const auto take = [&](int64_t floats) {
-    const size_t at = r.scratch_floats;
-    r.scratch_floats += static_cast<size_t>(floats);
+  TENON_TRY((turn_weights<T, C>(node, r)));
+  const auto take = [&](int64_t count) {
+    const size_t at = r.scratch_count;
+    r.scratch_count += static_cast<size_t>(count);
     return at;
   };
   r.gate_values = take(r.width());
   r.recurrent = take(r.width() + r.hidden);
   r.hidden_state = take(r.hidden);
   r.cell_state = take(r.hidden);
+  if constexpr (!std::is_same_v<T, C>) {
+    for (size_t i : {0, 3, 5, 6, 7}) {
+      const TensorSpec& spec = input_spec(node, i);
+      if (!spec.present()) continue;
+      const int64_t count = spec.shape.element_count();
+      r.copied_inputs[i] = {take(count), static_cast<size_t>(count)};
+    }
+    const int64_t states = r.directions * r.batch * r.hidden;
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t count = i == 0 ? states * r.length : states;
+      if (output_spec(node, i).present()) r.copied_outputs[i] = {take(count), static_cast<size_t>(count)};
+    }
+  }
   RefImpl impl;
-  impl.scratch_bytes = r.scratch_floats * sizeof(float);
-  impl.run = [r = std::move(r)](KernelContext& context) { return Run(r, context).run(); };
+  impl.scratch_bytes = r.scratch_count * sizeof(C);
+  impl.run = [r = std::move(r)](KernelContext& context) { return Run<T, C>(r, context).run(); };
   return impl;
 }
 
-constexpr TypeSet kFloat = type_set(TypeList<float>());
+template <Cell cell>
+Result<RefImpl> make_recurrent(RefNode& node) {
+  TENON_TRY(require_inputs(node, 3));
+  using Make = Result<RefImpl> (*)(RefNode&);
+  const Make make = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Make { return &make_cell<cell, T>; });
+  TENON_UNSUPPORTED_IF(make == nullptr, "{} is not computed on {}.", node.node->op_type,
+                       data_type_name(node.inputs[0].type));
+  return make(node);
+}
 
 constexpr KernelEntry kRows[] = {
-    ref_row<kFloat, &make_recurrent<Cell::kLstm>>("LSTM", 7),
-    ref_row<kFloat, &make_recurrent<Cell::kGru>>("GRU", 7),
-    ref_row<kFloat, &make_recurrent<Cell::kRnn>>("RNN", 7),
+    ref_row<kFloatSet, &make_recurrent<Cell::kLstm>>("LSTM", 7),
+    ref_row<kFloatSet, &make_recurrent<Cell::kGru>>("GRU", 7),
+    ref_row<kFloatSet, &make_recurrent<Cell::kRnn>>("RNN", 7),
 };
 
 }  // namespace

@@ -45,9 +45,10 @@ struct MinOp {
   }
 };
 
+// Of bool, addition and maximum are "or", multiplication and minimum "and", as in numpy.
 template <typename Op>
 Combine pick(DataType type) {
-  return select(NumericTypes(), type, []<typename T>() -> Combine {
+  return select(AllTypes(), type, []<typename T>() -> Combine {
     return [](void* target, const void* update, int64_t count) { combine<T>(target, update, count, Op()); };
   });
 }

@@ -233,7 +233,7 @@ constexpr KernelEntry kRows[] = {
     float_row<Sqrt>("Sqrt", 6),
     float_row<Exp>("Exp", 6),
     float_row<Log>("Log", 6),
-    float_row<Erf>("Erf", 9),
+    ref_row<kNumericSet, &make_unary<Erf, NumericTypes>>("Erf", 9),
     float_row<Floor>("Floor", 6),
     float_row<Ceil>("Ceil", 6),
     float_row<Round>("Round", 11),
