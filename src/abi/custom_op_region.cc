@@ -24,12 +24,27 @@ class CustomOpRegion final : public PluginRegion {
         compute_v2_(TENON_CUSTOM_OP_MEMBER(op, KernelComputeV2)) {}
 
   ~CustomOpRegion() override {
-    if (kernel_ == nullptr) return;
+    if (!created_) return;
     const Status destroyed = call_value(who_, TENON_CUSTOM_OP_MEMBER(op_, KernelDestroy), kernel_);
     if (!destroyed.ok()) log_warning("plugin", "{}", destroyed.message());
   }
 
   Status prepare() {
+    Status made = create();
+    // The reference's code for a kernel that cannot be made, whatever code the operator gives.
+    if (!made.ok()) remember_code(made, ORT_RUNTIME_EXCEPTION);
+    return made;
+  }
+
+  Status compute(OrtKernelContext& context) const override {
+    if (!compute_v2_) return runtime_exception(call_value(who_, compute_, kernel_, &context));
+    const Result<OrtStatus*> status = call_value(who_, compute_v2_, kernel_, &context);
+    return status.ok() ? take_status(who_, compute_v2_.name, *status) : runtime_exception(status.status());
+  }
+
+ private:
+  // A null kernel is one: an operator without state has nothing to keep.
+  Status create() {
     const auto create_v2 = TENON_CUSTOM_OP_MEMBER(op_, CreateKernelV2);
     const auto* info = static_cast<const OrtKernelInfo*>(info_.get());
     if (create_v2) {
@@ -37,16 +52,16 @@ class CustomOpRegion final : public PluginRegion {
     } else {
       TENON_TRY_ASSIGN(kernel_, call_value(who_, TENON_CUSTOM_OP_MEMBER(op_, CreateKernel), op_, &kOrtApi, info));
     }
-    if (kernel_ == nullptr) return device_error("{} made no kernel.", who_);
+    created_ = true;
     return {};
   }
 
-  Status compute(OrtKernelContext& context) const override {
-    if (compute_v2_) return call(who_, compute_v2_, kernel_, &context);
-    return call_value(who_, compute_, kernel_, &context);
+  // A kernel that throws is a RUNTIME_EXCEPTION, as in the reference.
+  static Status runtime_exception(Status thrown) {
+    if (!thrown.ok()) remember_code(thrown, ORT_RUNTIME_EXCEPTION);
+    return thrown;
   }
 
- private:
   const std::shared_ptr<const void> keep_;
   const OrtCustomOp* const op_;
   const std::string who_;
@@ -54,6 +69,7 @@ class CustomOpRegion final : public PluginRegion {
   const PluginMember<decltype(OrtCustomOp::KernelCompute)> compute_;
   const PluginMember<decltype(OrtCustomOp::KernelComputeV2)> compute_v2_;
   void* kernel_ = nullptr;
+  bool created_ = false;
 };
 
 }  // namespace

@@ -84,6 +84,17 @@ Status check_object(const std::string& who, const char* kind, const void* object
   return {};
 }
 
+Status take_status(const std::string& who, const char* member, OrtStatus* status) {
+  if (status == nullptr) return {};
+  if (!is_readable(status, sizeof(OrtStatus)))
+    return device_error("{}: {} gives a status at {}, which is no memory.", who, member,
+                        static_cast<const void*>(status));
+  const OrtErrorCode code = status->code;
+  Status failed = from_ort(status).with_context(format("in {} of {}", member, who));
+  remember_code(failed, code);
+  return failed;
+}
+
 Status thrown(const std::string& who, const char* member, const char* what) {
   if (what == nullptr) return device_error("{}: {} throws something that is no std::exception.", who, member);
   return device_error("{}: {} throws an exception: {}.", who, member, what);

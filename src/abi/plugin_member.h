@@ -112,19 +112,15 @@ auto call_value(const std::string& who, const PluginMember<F>& member, Args... a
   }
 }
 
-// Calls a function that gives an OrtStatus. A failure keeps the plugin's code and message, with who and which added.
+// Takes over the status that the function `member` of `who` returned. A failure keeps its code and message, with who
+// and which added.
+Status take_status(const std::string& who, const char* member, OrtStatus* status);
+
+// Calls a function that gives an OrtStatus.
 template <typename F, typename... Args>
 Status call(const std::string& who, const PluginMember<F>& member, Args... args) {
   auto status = call_value(who, member, args...);
-  if (!status.ok()) return std::move(status).status();
-  if (*status == nullptr) return {};
-  if (!is_readable(*status, sizeof(OrtStatus)))
-    return device_error("{}: {} gives a status at {}, which is no memory.", who, member.name,
-                        static_cast<const void*>(*status));
-  const OrtErrorCode code = (*status)->code;
-  Status failed = from_ort(*status).with_context(format("in {} of {}", member.name, who));
-  remember_code(failed, code);
-  return failed;
+  return status.ok() ? take_status(who, member.name, *status) : std::move(status).status();
 }
 
 // "ep name" that a function returned: null and unreadable text are errors.

@@ -303,7 +303,7 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
     }
     if (status.ok()) [[likely]]
       return nullptr;
-    if (status.code() == StatusCode::kCancelled)
+    if (status.code() == StatusCode::kCancelled && !remembered_code(status))
       return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
     return to_ort(status);
   });

@@ -72,7 +72,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   session.options.external_files.clear();
   session.core_options.external_files.clear();
   if (load_cancelled()) return make_ort_status(ORT_MODEL_LOAD_CANCELED, "The loading of the model was cancelled.");
-  if (!core.ok() && has_custom_domain(session.options, core.status().message()))
+  if (!core.ok() && !remembered_code(core.status()) && has_custom_domain(session.options, core.status().message()))
     return ort_error(ORT_NOT_IMPLEMENTED, "{}None of the custom operators of its domain serves a node. {}", load_prefix,
                      core.status().message());
   if (!core.ok()) return load_error(core.status(), load_prefix);
@@ -143,8 +143,7 @@ OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept 
   if (contains(status, "The model is empty") || contains(status, "The model has no graph"))
     return ort_error(ORT_INVALID_ARGUMENT, "{}No graph was found in the protobuf.", prefix);
   // An EP's or an operator's own failure is none of the model's.
-  if (const std::optional<OrtErrorCode> own = remembered_code(status); own)
-    return ort_error(*own, "{}{}", prefix, status.message());
+  if (remembered_code(status)) return to_ort(status);
   OrtErrorCode code = to_ort_code(status.code());
   // An operator that no schema has is a fault of the model; one without a kernel is a limit of Tenon.
   if (contains(status, "which does not exist up to opset") ||

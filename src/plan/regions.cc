@@ -195,7 +195,7 @@ int32_t Partition::way_back(const Claim& claim) const {
   return -1;
 }
 
-Result<std::vector<Region>> Partition::build(Graph& graph) const {
+Result<std::vector<Region>> Partition::build(Graph& graph, int32_t first_region) const {
   std::vector<Region> regions;
   if (grants_.empty()) return regions;
   // A value is read outside its group when a node of another group, or the graph's caller, reads it.
@@ -217,8 +217,8 @@ Result<std::vector<Region>> Partition::build(Graph& graph) const {
     BodyBuilder builder(graph, grant.claim, read_outside);
     builder.build();
     Region region;
-    region.id = static_cast<int32_t>(g);
-    region.name = grant.claim.name.empty() ? format("region {}", g) : grant.claim.name;
+    region.id = first_region + static_cast<int32_t>(g);
+    region.name = grant.claim.name.empty() ? format("region {}", region.id) : grant.claim.name;
     region.fused = grant.claim.fused;
     region.drop_constants = grant.claim.fused && grant.claim.drop_constants;
     region.nodes = grant.claim.nodes;

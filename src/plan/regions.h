@@ -43,8 +43,9 @@ class Partition {
   const std::vector<std::string>& dropped() const { return dropped_; }
   const std::vector<Grant>& grants() const { return grants_; }
 
-  // Puts one region node in the place of each granted claim; the regions come in the order of grants().
-  Result<std::vector<Region>> build(Graph& graph) const;
+  // Puts one region node in the place of each granted claim; the regions come in the order of grants(), with numbers
+  // from `first_region` on.
+  Result<std::vector<Region>> build(Graph& graph, int32_t first_region = 0) const;
 
  private:
   // Why the claim does not hold; empty when it does.

@@ -11,6 +11,7 @@
 #include "plan/place_table.h"
 #include "plan/regions.h"
 #include "runtime/ep_registry.h"
+#include "runtime/host_operators.h"
 #include "runtime/memory.h"
 #include "runtime/session_impl.h"
 
@@ -71,11 +72,16 @@ Status SessionImpl::infer_provider_types() {
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < device_providers_.size(); ++i) {
-      Result<bool> inferred = device_providers_[i]->infer_types(model_.graph);
-      if (!inferred.ok())
-        return std::move(inferred).status().with_context(
-            format("while the EP \"{}\" infers the types of its operators", device_ep_names_[i]));
-      changed = changed || *inferred;
+      const auto infer = [&](Graph& graph) -> Status {
+        Result<bool> inferred = device_providers_[i]->infer_types(graph);
+        if (!inferred.ok())
+          return std::move(inferred).status().with_context(
+              format("while the EP \"{}\" infers the types of its operators", device_ep_names_[i]));
+        changed = changed || *inferred;
+        return {};
+      };
+      TENON_TRY(infer(model_.graph));
+      TENON_TRY(for_each_body(model_.graph, infer));
     }
     if (changed) TENON_TRY(infer_shapes(model_.graph));
   }
@@ -106,11 +112,15 @@ Status SessionImpl::partition() {
   for (const std::string& why : partition.dropped()) TENON_TRACE(kDispatch, "{}", why);
   describe_assignments(partition);
   TENON_TRY_ASSIGN(const std::vector<Region> regions, partition.build(graph));
+  std::vector<std::vector<Region>> in_bodies;
+  TENON_TRY(claim_in_bodies(graph, planner_options_.devices, device_ep_names_, static_cast<int32_t>(regions.size()),
+                            in_bodies));
   for (size_t i = 0; i < device_providers_.size(); ++i) {
     std::vector<Region> own;
     for (size_t r = 0; r < regions.size(); ++r) {
       if (partition.grants()[r].provider == static_cast<int32_t>(i) + 1) own.push_back(regions[r]);
     }
+    own.insert(own.end(), in_bodies[i].begin(), in_bodies[i].end());
     TENON_TRACE(kDispatch, "The EP \"{}\" runs {} regions.", device_ep_names_[i], own.size());
     TENON_TRY_CONTEXT(device_providers_[i]->compile(own), "while the EP \"{}\" compiles {} regions",
                       device_ep_names_[i], own.size());

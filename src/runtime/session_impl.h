@@ -142,6 +142,7 @@ struct SessionImpl final : public Session {
   std::vector<Tensor> overridable_defaults_;
   ModelMetadata metadata_;
   std::unique_ptr<ExecutionProvider> provider_;
+  std::unique_ptr<ExecutionProvider> host_provider_;               // with the operators of other EPs in bodies
   std::vector<std::unique_ptr<DeviceProvider>> device_providers_;  // outlive everything that runs on them
   std::vector<std::string> device_ep_names_;
   std::vector<EpAssignment> assignments_;

@@ -9,6 +9,7 @@
 #include "plan/pass_table.h"
 #include "runtime/control_flow.h"
 #include "runtime/dump.h"
+#include "runtime/host_operators.h"
 #include "runtime/session_impl.h"
 
 namespace tenon {
@@ -60,7 +61,8 @@ Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const 
 Status SessionImpl::prepare(const SessionOptions& options) {
   options_ = options;
   provider_ = cpu::make_cpu_provider();
-  planner_options_.provider = provider_.get();
+  host_provider_ = std::make_unique<HostOperators>(*provider_, planner_options_.devices);
+  planner_options_.provider = host_provider_.get();
   fix_dims();
   Graph& graph = model_.graph;
   TENON_TRY(infer_shapes(graph));
@@ -147,11 +149,11 @@ Status SessionImpl::prepare_region_bodies(const PassOptions& passes) {
 
 Status SessionImpl::check_control_flow_nodes() const {
   for (const Node& node : model_.graph.nodes) {
-    if (is_control_flow(node)) TENON_TRY(check_control_flow(model_.graph, node, *provider_));
+    if (is_control_flow(node)) TENON_TRY(check_control_flow(model_.graph, node, *host_provider_));
     const int32_t number = provider_number(node);
     if (number == 0 || !device_providers_[static_cast<size_t>(number - 1)]->host_runs(node)) continue;
     const Graph& body = region_body(node);
-    for (const Node& inner : body.nodes) TENON_TRY(check_control_flow(body, inner, *provider_));
+    for (const Node& inner : body.nodes) TENON_TRY(check_control_flow(body, inner, *host_provider_));
   }
   return {};
 }

@@ -28,6 +28,32 @@ static void compute(void* kernel, OrtKernelContext* context) {
   to[0] = 3 * from[0];
 }
 
+/* Runs a model with the operator in a body on two inputs. */
+static void run_body(const char* name, const char* second, OrtSessionOptions* options) {
+  OrtSession* session = open_session(name, name, options);
+  const float numbers[2] = {1, -2};
+  const int64_t dims[1] = {1};
+  int i;
+  if (session == NULL) return;
+  for (i = 0; i < 4; ++i) {
+    float input = numbers[i % 2];
+    OrtValue *x = floats(&input, 1, dims, 1), *results[2] = {NULL, NULL};
+    const OrtValue* values[] = {x};
+    const char* in[] = {"x"};
+    const char* out[2];
+    out[0] = "y";
+    out[1] = second;
+    if (check("  run", ort->Run(session, NULL, in, values, 1, out, second != NULL ? 2 : 1, results))) {
+      print_value("  y", results[0]);
+      if (second != NULL) print_value("  all", results[1]);
+    }
+    if (results[0] != NULL) ort->ReleaseValue(results[0]);
+    if (results[1] != NULL) ort->ReleaseValue(results[1]);
+    ort->ReleaseValue(x);
+  }
+  ort->ReleaseSession(session);
+}
+
 int main(int argc, char** argv) {
   OrtCustomOpDomain* domain = NULL;
   OrtSessionOptions* options = NULL;
@@ -57,6 +83,11 @@ int main(int argc, char** argv) {
   if (session != NULL) ort->ReleaseSession(session);
   session = open_session("a model with it", "custom_domain.onnx", options);
   if (session != NULL) ort->ReleaseSession(session);
+  run_body("custom_if.onnx", NULL, options);
+  run_body("custom_constant_if.onnx", NULL, options);
+  run_body("custom_loop.onnx", "all", options);
+  run_body("custom_scan.onnx", "all", options);
+  run_body("custom_nested.onnx", NULL, options);
   ort->ReleaseSessionOptions(options);
   ort->ReleaseCustomOpDomain(domain);
   return finish();

@@ -29,6 +29,56 @@ def save(folder, name, nodes, inputs, outputs, initializers=(), **graph_fields):
     return model
 
 
+def custom(source, target):
+    return helper.make_node("Custom", [source], [target], domain="example.custom")
+
+
+def save_custom(folder, name, nodes, inputs, outputs, initializers=()):
+    model = save(folder, name, nodes, inputs, outputs, initializers)
+    model.opset_import.append(helper.make_opsetid("example.custom", 1))
+    onnx.save(model, folder / f"{name}.onnx")
+
+
+def write_custom_bodies(folder):
+    """The custom operator (three times its input, of one element) inside of If, Loop and Scan, and If in Loop."""
+    node, graph = helper.make_node, helper.make_graph
+    zero = numpy_helper.from_array(np.zeros(1, np.float32), "zero")
+    yes = numpy_helper.from_array(np.array(True), "yes")
+    three = numpy_helper.from_array(np.array(3, np.int64), "three")
+    x, y = info("x", [1]), info("y", [1])
+
+    def branches(source, suffix=""):
+        return dict(then_branch=graph([custom(source, "t" + suffix)], "then", [], [info("t" + suffix, [1])]),
+                    else_branch=graph([node("Neg", [source], ["n" + suffix]), custom("n" + suffix, "e" + suffix)], "else", [],
+                                      [info("e" + suffix, [1])]))
+
+    greater = [node("Greater", ["x", "zero"], ["g"]), node("Squeeze", ["g"], ["c"])]
+    save_custom(folder, "custom_if", [*greater, node("If", ["c"], ["y"], **branches("x"))], [x], [y], [zero])
+    save_custom(folder, "custom_constant_if", [node("If", ["yes"], ["y"], **branches("x"))], [x], [y], [yes])
+    loop = graph([node("Identity", ["keep"], ["keep_out"]), custom("v", "v_out"), custom("x", "w"),
+                  node("Add", ["v_out", "w"], ["s"]), node("Identity", ["s"], ["s_out"])], "loop",
+                 [info("i", [], TensorProto.INT64), info("keep", [], TensorProto.BOOL), info("v", [1])],
+                 [info("keep_out", [], TensorProto.BOOL), info("v_out", [1]), info("s_out", [1])])
+    save_custom(folder, "custom_loop", [node("Loop", ["three", "yes", "x"], ["y", "all"], body=loop)], [x],
+                [y, info("all", [None, 1])], [three, yes])
+    scan = graph([custom("state", "a"), custom("part", "b"), node("Add", ["a", "b"], ["state_out"]),
+                  node("Identity", ["b"], ["b_out"])], "scan", [info("state", [1]), info("part", [1])],
+                 [info("state_out", [1]), info("b_out", [1])])
+    parts = numpy_helper.from_array(np.arange(3, dtype=np.float32).reshape(3, 1), "parts")
+    save_custom(folder, "custom_scan", [node("Scan", ["x", "parts"], ["y", "all"], body=scan, num_scan_inputs=1)], [x],
+                [y, info("all", [3, 1])], [parts])
+    # The operator reads a value two graphs further out, and a constant of its own body.
+    inner = branches("x", "_in")
+    inner["else_branch"] = graph([custom("five", "e_in")], "else", [], [info("e_in", [1])],
+                                 [numpy_helper.from_array(np.full(1, 5, np.float32), "five")])
+    nested = graph([node("Identity", ["keep"], ["keep_out"]), node("Greater", ["v", "ten"], ["g"]),
+                    node("Squeeze", ["g"], ["c"]), node("If", ["c"], ["w"], **inner), node("Add", ["v", "w"], ["v_out"])],
+                   "loop", [info("i", [], TensorProto.INT64), info("keep", [], TensorProto.BOOL), info("v", [1])],
+                   [info("keep_out", [], TensorProto.BOOL), info("v_out", [1])],
+                   [numpy_helper.from_array(np.full(1, 10, np.float32), "ten")])
+    save_custom(folder, "custom_nested", [node("Loop", ["three", "yes", "x"], ["y"], body=nested)], [x], [y], [three, yes])
+
+
 def write(folder):
     folder.mkdir(parents=True, exist_ok=True)
     node = helper.make_node
@@ -75,6 +125,7 @@ def write(folder):
                  [info("y", [1])])
     model.opset_import.append(helper.make_opsetid("example.custom", 1))
     onnx.save(model, folder / "custom_domain.onnx")
+    write_custom_bodies(folder)
     weights = np.eye(8, dtype=np.float32) * 2
     save(folder, "matmul", [node("MatMul", ["x", "w"], ["product"]), node("Relu", ["product"], ["y"])],
          [info("x", ["N", 8])], [info("y", ["N", 8])], [numpy_helper.from_array(weights, "w")])

@@ -81,6 +81,19 @@ def test_a_plugins_own_operators_run(tmp_path, custom, claim, owner):
     assert lines[-2:] == ["y [ 1 ] 8.5606", "z [ 1 ] 1"]
 
 
+# Bodies run on the host, and so do the plugin's operators in them.
+def test_a_plugins_own_operators_run_in_bodies(tmp_path):
+    graph = helper.make_graph
+    branch = [node("Twice", ["x"], ["t"], domain="tenon.test", plus=0.5)]
+    other = [node("Neg", ["x"], ["n"]), node("Twice", ["n"], ["e"], domain="tenon.test", plus=1.0)]
+    model = save(tmp_path, "branches.onnx", [
+        node("ReduceSum", ["x"], ["s"], keepdims=0), node("Cast", ["s"], ["c"], to=TensorProto.BOOL),
+        node("If", ["c"], ["y"], then_branch=graph(branch, "then", [], [floats("t", ["n", 4])]),
+             else_branch=graph(other, "else", [], [floats("e", ["n", 4])]))], [floats("x", ["n", 4])], [floats("y", ["n", 4])])
+    lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp,claim=Relu", "session", model, "run", "")
+    assert lines[0] == "session made" and lines[1].startswith("y [ 3 4 ] ")
+
+
 def test_without_the_ep_its_operators_are_not_known(tmp_path, custom):
     for host in HOSTS:
         assert drive(host, tmp_path, *OWN, "session", custom)[0].startswith("session: code")
