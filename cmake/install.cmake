@@ -7,6 +7,10 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tenon DESTINATION ${CMAKE_INSTAL
 install(TARGETS tenon EXPORT TenonTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT tenon
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tenon)
+if(TARGET tenon_onnxruntime)
+  # In a folder of its own: no program finds it there by accident, and LD_LIBRARY_PATH may name it.
+  install(TARGETS tenon_onnxruntime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tenon/onnxruntime COMPONENT drop_in)
+endif()
 install(EXPORT TenonTargets NAMESPACE Tenon:: DESTINATION ${TENON_CMAKE_DIR} COMPONENT tenon)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/TenonConfig.cmake.in ${PROJECT_BINARY_DIR}/TenonConfig.cmake

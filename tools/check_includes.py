@@ -17,6 +17,7 @@ ARROWS = {
     "ep/sim": ["base", "graph", "device", "interop", "plan", "ep/kit"],
     "runtime": ["base", "graph", "device", "interop", "plan", "ep/kit", "ep/cpu"],
     "abi": ["base", "graph", "device", "interop", "plan", "ep/kit", "runtime"],
+    "drop_in": ["abi"],
 }
 
 

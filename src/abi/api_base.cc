@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "abi/entry.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 
@@ -32,7 +33,11 @@ constexpr OrtApiBase kApiBase = {&api_of_version, &version_string};
 
 }  // namespace
 
-const OrtApiBase* api_base() { return &kApiBase; }
+const OrtApiBase* api_base() noexcept { return &kApiBase; }
+
+OrtStatus* append_cpu(OrtSessionOptions* options, int) noexcept {
+  return check_pointers("OrtSessionOptionsAppendExecutionProvider_CPU", {{"options", options}});
+}
 
 const char* ort_api::GetBuildInfoString() noexcept {
   static const std::string text = "ORT Build Info: Tenon " + std::string(tenon::version()) +
@@ -50,7 +55,7 @@ const OrtModelPackageApi* ort_api::GetModelPackageApi() noexcept { return &kOrtM
 
 const OrtApiBase* ORT_API_CALL OrtGetApiBase(void) noexcept { return tenon::abi::api_base(); }
 
-// The CPU EP is always there and always last, so asking for it changes nothing.
-OrtStatus* ORT_API_CALL OrtSessionOptionsAppendExecutionProvider_CPU(OrtSessionOptions* options, int) noexcept {
-  return tenon::abi::check_pointers("OrtSessionOptionsAppendExecutionProvider_CPU", {{"options", options}});
+OrtStatus* ORT_API_CALL OrtSessionOptionsAppendExecutionProvider_CPU(OrtSessionOptions* options,
+                                                                     int use_arena) noexcept {
+  return tenon::abi::append_cpu(options, use_arena);
 }

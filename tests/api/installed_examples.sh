@@ -17,6 +17,17 @@ if grep -rIl -e "$source_dir" -e "$build_dir" "$prefix"; then
   exit 1
 fi
 
+# The library in ONNX Runtime's place is a component of its own, in a folder of its own; it needs nothing of the rest.
+cmake --install "$build_dir" --prefix "$work/drop_in" --component drop_in >"$work/log" || { cat "$work/log"; exit 1; }
+onnxruntime=$(find "$work/drop_in" -path '*/tenon/onnxruntime/libonnxruntime.so.1')
+[[ -n $onnxruntime && -e ${onnxruntime%.1} && ! -e $prefix/lib/libonnxruntime.so.1 ]]
+if grep -q -e "$source_dir" -e "$build_dir" "$onnxruntime"; then
+  echo "libonnxruntime.so.1 names the folder that it was built in." >&2
+  exit 1
+fi
+cc "$source_dir/tests/drop_in/linked.c" -I "$source_dir/include" -L "$(dirname "$onnxruntime")" -lonnxruntime -o "$work/linked"
+LD_LIBRARY_PATH=$(dirname "$onnxruntime") "$work/linked" 2>&1 | grep -qx '1\.[0-9]*\.0 1'
+
 cmake -G Ninja -S "$source_dir/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >"$work/log" || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" >"$work/log" || { cat "$work/log"; exit 1; }
