@@ -76,7 +76,8 @@ Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   kernel->tiles_ = output_tiles((group_outputs + 7) / 8, floats_per_block);
   kernel->group_weights_ = (group_outputs + 7) / 8 * floats_per_block;
   TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.outputs * group_inputs * taps));
-  const std::string format_key = format("conv_direct {} {} {} {}", units, taps, group_outputs, shape.group);
+  const std::string format_key = format("conv_direct{} {} {} {} {}", kernel->plain_input_ ? " plain" : "", units, taps,
+                                        group_outputs, shape.group);
   auto pack = [&](float* out) {
     for (int64_t g = 0; g < shape.group; ++g) {
       const float* group = weights.data() + g * group_outputs * group_inputs * taps;

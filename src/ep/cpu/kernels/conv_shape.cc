@@ -60,6 +60,15 @@ Status resolve_axes(const Node& node, WindowAxis* axes, size_t spatial) {
   return {};
 }
 
+// The kernels split their work by these sizes, so none of them may be 0.
+Status refuse_empty(const ConvShape& shape) {
+  const WindowAxis &h = shape.h, &w = shape.w;
+  TENON_UNSUPPORTED_IF(shape.batch == 0 || h.in == 0 || w.in == 0 || h.out == 0 || w.out == 0,
+                       "{} images of {}x{} to {}x{} need the reference kernel: a size is 0.", shape.batch, h.in, w.in,
+                       h.out, w.out);
+  return {};
+}
+
 // A column of pixels lies in memory like a row, and rows are what the kernels are fast at.
 void lay_along_w(ConvShape& shape) {
   const WindowAxis& w = shape.w;
@@ -96,6 +105,7 @@ Result<ConvShape> conv_shape(const KernelNode& node) {
   TENON_TRY(resolve_axes(*node.node, axes, spatial));
   shape.h = spatial == 2 ? axes[0] : WindowAxis{};
   shape.w = spatial == 2 ? axes[1] : axes[0];
+  TENON_TRY(refuse_empty(shape));
   lay_along_w(shape);
   return shape;
 }
@@ -123,6 +133,7 @@ Result<ConvShape> pool_shape(const KernelNode& node) {
   TENON_TRY(resolve_axes(*node.node, axes, spatial));
   shape.h = spatial == 2 ? axes[0] : WindowAxis{};
   shape.w = spatial == 2 ? axes[1] : axes[0];
+  TENON_TRY(refuse_empty(shape));
   return shape;
 }
 

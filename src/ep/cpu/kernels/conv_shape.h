@@ -39,7 +39,8 @@ struct ConvShape {
   int64_t out_pixels() const { return h.out * w.out; }
 };
 
-// Conv of 1 or 2 spatial dimensions (ONNX or tenon): the others are refused. One-dimensional ones lie along w.
+// Conv of 1 or 2 spatial dimensions (ONNX or tenon): the others are refused, and so are empty batches and images.
+// One-dimensional ones lie along w.
 Result<ConvShape> conv_shape(const KernelNode& node);
 // MaxPool and AveragePool likewise; channels == outputs == group. pad_end is what the output's size needs.
 Result<ConvShape> pool_shape(const KernelNode& node);

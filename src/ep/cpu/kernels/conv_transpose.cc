@@ -11,6 +11,11 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Tap first + i * stride of the node, for each i: a phase's share of the kernel.
+int64_t taps_from(const WindowAxis& axis, int64_t first) {
+  return first < axis.kernel ? (axis.kernel - first + axis.stride - 1) / axis.stride : 0;
+}
+
 // One phase of one axis, as a convolution with stride 1 whose tap t is tap first + (kernel - 1 - t) * stride of the
 // node.
 struct Phase {
@@ -26,8 +31,7 @@ Phase phase_of(const WindowAxis& axis, int64_t out) {
   phase.first_out = out;
   phase.axis.in = axis.in;
   phase.axis.out = (axis.out - out + axis.stride - 1) / axis.stride;
-  phase.axis.kernel =
-      phase.first_tap < axis.kernel ? (axis.kernel - phase.first_tap + axis.stride - 1) / axis.stride : 0;
+  phase.axis.kernel = taps_from(axis, phase.first_tap);
   phase.axis.pad_begin = phase.axis.kernel - 1 - shifted / axis.stride;
   return phase;
 }
@@ -41,6 +45,8 @@ Result<ConvShape> transpose_shape(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(x.shape.rank() != 4 || w.shape.rank() != 4 || y.shape.rank() != 4, "Rank {} is not 4.",
                        x.shape.rank());
   TENON_UNSUPPORTED_IF(n.int_or("group", 1) != 1, "There are {} groups.", n.int_or("group", 1));
+  TENON_UNSUPPORTED_IF(x.shape.element_count() == 0 || y.shape.element_count() == 0,
+                       "{} to {} needs the reference kernel: a size is 0.", x.shape.to_string(), y.shape.to_string());
   ConvShape shape;
   shape.batch = x.shape[0];
   shape.channels = x.shape[1];
@@ -112,11 +118,22 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
   const int64_t inputs = shape.in_blocks() * 8, floats_per_tap = inputs * shape.out_blocks() * 8;
   kernel->tiles_ = output_tiles(shape.out_blocks(), inputs * 8);
+  // The packed form holds the taps of every phase, in the order of their first taps, so that it depends on nothing but
+  // the weights and the strides: an output of 1 has fewer phases, and other shapes of the session share the weights.
+  const int64_t most_h = std::min(h.stride, h.kernel), most_w = std::min(w.stride, w.kernel);
+  std::vector<int64_t> begins;
   int64_t floats = 0;
+  for (int64_t th = 0; th < most_h; ++th) {
+    for (int64_t tw = 0; tw < most_w; ++tw) {
+      begins.push_back(floats);
+      floats += taps_from(h, th) * taps_from(w, tw) * floats_per_tap;
+    }
+  }
   for (int64_t oh = 0; oh < std::min(h.stride, h.out); ++oh) {
     for (int64_t ow = 0; ow < std::min(w.stride, w.out); ++ow) {
-      const PhasePair pair{phase_of(h, oh), phase_of(w, ow), floats};
-      floats += pair.h.axis.kernel * pair.w.axis.kernel * floats_per_tap;
+      PhasePair pair{phase_of(h, oh), phase_of(w, ow), 0};
+      if (pair.h.first_tap < most_h && pair.w.first_tap < most_w)
+        pair.weights = begins[static_cast<size_t>(pair.h.first_tap * most_w + pair.w.first_tap)];
       kernel->phases_.push_back(pair);
     }
   }
@@ -124,16 +141,17 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
                    constant_floats(node, 1, shape.channels * shape.outputs * h.kernel * w.kernel));
   // [phase][output tile][block][row][col][8][width * 8]
   auto pack = [&](float* out) {
-    for (const PhasePair& phase : kernel->phases_) {
-      const int64_t rows = phase.h.axis.kernel, cols = phase.w.axis.kernel;
+    for (size_t phase = 0; phase < begins.size(); ++phase) {
+      const int64_t first_h = static_cast<int64_t>(phase) / most_w, first_w = static_cast<int64_t>(phase) % most_w;
+      const int64_t rows = taps_from(h, first_h), cols = taps_from(w, first_w);
       for (const OutputTile& tile : kernel->tiles_) {
-        float* to = out + phase.weights + tile.weights * rows * cols;
+        float* to = out + begins[phase] + tile.weights * rows * cols;
         const int64_t lanes = tile.width * 8, count = std::min(lanes, shape.outputs - tile.block * 8);
         for (int64_t c = 0; c < shape.channels; ++c) {
           for (int64_t r = 0; r < rows; ++r) {
             for (int64_t s = 0; s < cols; ++s) {
-              const int64_t kh = phase.h.first_tap + (rows - 1 - r) * h.stride;
-              const int64_t kw = phase.w.first_tap + (cols - 1 - s) * w.stride;
+              const int64_t kh = first_h + (rows - 1 - r) * h.stride;
+              const int64_t kw = first_w + (cols - 1 - s) * w.stride;
               const int64_t unit = ((c / 8 * rows + r) * cols + s) * 8 + c % 8;
               for (int64_t o = 0; o < count; ++o) {
                 const int64_t from = (c * shape.outputs + tile.block * 8 + o) * h.kernel + kh;
@@ -145,8 +163,7 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
       }
     }
   };
-  const std::string key =
-      format("conv_transpose {} {} {} {}", h.stride, w.stride, h.pad_begin % h.stride, w.pad_begin % w.stride);
+  const std::string key = format("conv_transpose {} {}", h.stride, w.stride);
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, key, floats, pack));
   TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
   const int64_t threads = node.pool == nullptr ? 1 : node.pool->threads();
@@ -332,7 +349,7 @@ Status TransposeToPlain::run(KernelContext& context) const {
 Status match_conv_transpose(const KernelNode& node) {
   TENON_TRY_ASSIGN(const ConvShape shape, transpose_shape(node));
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
-  TENON_UNSUPPORTED_IF(shape.channels == 0 || shape.outputs == 0, "There are no channels.");
+  TENON_TRY(padded_bias(node, 2, shape.outputs).status());
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   if (node.inputs.size() > 3) TENON_TRY(expect_layout(node.inputs[3], Layout::kBlocked8, "The residual"));
   if (node.outputs[0].layout == Layout::kBlocked8) return {};
