@@ -55,9 +55,15 @@ std::optional<std::vector<int64_t>> int64_values(const Graph& graph, ValueId id)
   return std::vector<int64_t>(values.begin(), values.end());
 }
 
-std::vector<int64_t> permutation(const Node& node, size_t rank) {
-  std::span<const int64_t> attribute = node.ints("perm");
-  if (!attribute.empty() || rank == 0) return {attribute.begin(), attribute.end()};
+// How a Transpose permutes `x`: nullopt while the rank of `x` is unknown, because no `perm` means reversed then.
+std::optional<std::vector<int64_t>> permutation(const Node& node, const Value& x) {
+  if (!x.has_rank) return std::nullopt;
+  const size_t rank = x.dims.size();
+  if (node.has("perm")) {
+    std::span<const int64_t> attribute = node.ints("perm");
+    if (attribute.size() != rank) return std::nullopt;
+    return std::vector<int64_t>(attribute.begin(), attribute.end());
+  }
   std::vector<int64_t> reversed(rank);
   for (size_t i = 0; i < rank; ++i) reversed[i] = static_cast<int64_t>(rank - 1 - i);
   return reversed;
@@ -89,9 +95,10 @@ bool reduces_only_ones(const Graph& graph, const Node& node) {
 // Dimensions above 1 keep their order.
 bool moves_only_ones(const Graph& graph, const Node& node) {
   const Value& x = graph.value(node.inputs[0]);
-  if (!x.fully_known()) return false;
+  const std::optional<std::vector<int64_t>> perm = permutation(node, x);
+  if (!perm || !x.fully_known()) return false;
   int64_t last = -1;
-  for (int64_t from : permutation(node, x.dims.size())) {
+  for (int64_t from : *perm) {
     if (x.dims[static_cast<size_t>(from)].value == 1) continue;
     if (from < last) return false;
     last = from;
@@ -188,8 +195,8 @@ ValueId unchanged_input(const Graph& graph, const Node& node) {
     return kNoValue;
   }
   if (op == "Transpose") {
-    const std::vector<int64_t> perm = permutation(node, x.dims.size());
-    return std::is_sorted(perm.begin(), perm.end()) ? x_id : kNoValue;
+    const std::optional<std::vector<int64_t>> perm = permutation(node, x);
+    return perm && std::is_sorted(perm->begin(), perm->end()) ? x_id : kNoValue;
   }
   if (op == "Pad") {
     std::optional<std::vector<int64_t>> pads = int64_values(graph, node.input(1));
@@ -218,12 +225,12 @@ void simplify(Graph& graph, Node& node, const FindProducer& producer) {
   if (op == "Transpose") {
     if (const Node* first = producer(node.inputs[0]); first && first->op_type == "Transpose" && first->domain.empty()) {
       const Value& x = graph.value(first->inputs[0]);
-      const std::vector<int64_t> inner = permutation(*first, x.dims.size());
-      std::vector<int64_t> outer = permutation(node, x.dims.size());
-      if (x.has_rank && inner.size() == outer.size()) {
-        for (int64_t& axis : outer) axis = inner[static_cast<size_t>(axis)];
+      const std::optional<std::vector<int64_t>> inner = permutation(*first, x);
+      std::optional<std::vector<int64_t>> outer = permutation(node, x);
+      if (inner && outer) {
+        for (int64_t& axis : *outer) axis = (*inner)[static_cast<size_t>(axis)];
         node.inputs[0] = first->inputs[0];
-        node.set_ints("perm", std::move(outer));
+        node.set_ints("perm", std::move(*outer));
       }
     }
     if (known && moves_only_ones(graph, node)) make_reshape(graph, node);

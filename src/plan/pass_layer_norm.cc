@@ -47,11 +47,11 @@ std::optional<ValueId> mean_over_last(const Rewriter& rewriter, ValueId id) {
   return node->inputs[0];
 }
 
-// The square of `d`: d * d or Pow(d, 2).
+// The square of `d`: d * d or Pow(d, 2). An exponent of higher rank than `d` would raise the rank of the result.
 bool is_square_of(const Rewriter& rewriter, ValueId id, ValueId d) {
   if (const Node* mul = rewriter.made_by(id, "Mul")) return mul->inputs[0] == d && mul->inputs[1] == d;
   const Node* pow = rewriter.made_by(id, "Pow");
-  return pow && pow->inputs[0] == d && rewriter.scalar(pow->inputs[1]) == 2.0f;
+  return pow && pow->inputs[0] == d && rewriter.scalar_beside(pow->inputs[1], d) == 2.0f;
 }
 
 struct Normalized {
