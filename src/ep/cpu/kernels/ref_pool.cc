@@ -40,10 +40,21 @@ int64_t column_major(const Window& window, int64_t flat) {
   return index;
 }
 
+template <typename T>
+bool is_nan(T value) {
+  const auto v = static_cast<Compute<T>>(value);
+  return v != v;
+}
+
 template <Kind kind, typename T>
 void loop(const Plan& plan, const void* x, void* y, int64_t* indices) {
   const Window& window = plan.window;
   const int64_t in_count = window.in_count(), out_count = window.out_count(), taps = window.kernel_count();
+  // Pooling a whole map without elements gives what ReduceMean and ReduceMax give for no elements: NaN, and -infinity.
+  // A window that covers padding only has the mean 0.
+  const double nothing = taps == 0 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+  using Limits = std::numeric_limits<Compute<T>>;
+  const Compute<T> lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
   for (int64_t plane = 0; plane < plan.planes; ++plane) {
     const T* from = static_cast<const T*>(x) + plane * in_count;
     T* to = static_cast<T*>(y) + plane * out_count;
@@ -57,7 +68,9 @@ void loop(const Plan& plan, const void* x, void* y, int64_t* indices) {
         if (source < 0) continue;
         ++count;
         if constexpr (kind == Kind::kMax) {
-          if (best < 0 || from[source] > from[best]) best = source;
+          // A NaN is kept: it is the maximum of its window, as in ReduceMax.
+          const auto v = static_cast<Compute<T>>(from[source]);
+          if (best < 0 || v > static_cast<Compute<T>>(from[best]) || (v != v && !is_nan(from[best]))) best = source;
         } else {
           const auto v = static_cast<double>(from[source]);
           sum += kind == Kind::kLp ? std::pow(std::abs(v), plan.p) : v;
@@ -65,14 +78,14 @@ void loop(const Plan& plan, const void* x, void* y, int64_t* indices) {
       }
       if constexpr (kind == Kind::kMax) {
         // A window wholly in the padding has no maximum: the lowest value.
-        to[p] = best >= 0 ? from[best] : T(std::numeric_limits<Compute<T>>::lowest());
+        to[p] = best >= 0 ? from[best] : taps == 0 ? T(lowest) : T(std::numeric_limits<Compute<T>>::lowest());
         if (indices != nullptr) {
           const int64_t inside = plan.column_major && best >= 0 ? column_major(window, best) : best;
           indices[plane * out_count + p] = plane * in_count + inside;
         }
       } else if constexpr (kind == Kind::kAverage) {
         const int64_t divisor = plan.count_padding ? padded_positions(window, at) : count;
-        to[p] = T(divisor > 0 ? sum / static_cast<double>(divisor) : 0.0);
+        to[p] = T(divisor > 0 ? sum / static_cast<double>(divisor) : nothing);
       } else {
         to[p] = T(std::pow(sum, 1.0 / plan.p));
       }

@@ -91,7 +91,12 @@ struct LogSumExp {
   template <typename T>
   static auto apply(const Group<T>& group) {
     double most = -std::numeric_limits<double>::infinity();
-    group.each([&](auto v) { most = std::max(most, static_cast<double>(v)); });
+    bool nan = false;
+    group.each([&](auto v) {
+      most = std::max(most, static_cast<double>(v));
+      nan |= v != v;
+    });
+    if (nan) return std::numeric_limits<double>::quiet_NaN();
     if (!std::isfinite(most)) return most;
     double sum = 0;
     group.each([&](auto v) { sum += std::exp(static_cast<double>(v) - most); });
@@ -194,7 +199,9 @@ void arg_loop(const void* x, int64_t* y, int64_t outer, int64_t length, int64_t 
       int64_t best = 0;
       for (int64_t k = 1; k < length; ++k) {
         const Compute<T> v = from[k * inner], b = from[best * inner];
-        if ((largest ? v > b : v < b) || (last && v == b)) best = k;
+        // A NaN wins, as in numpy, whichever extreme is asked for.
+        const bool same = v == b || (v != v && b != b);
+        if ((largest ? v > b : v < b) || (v != v && b == b) || (last && same)) best = k;
       }
       y[o * inner + i] = best;
     }

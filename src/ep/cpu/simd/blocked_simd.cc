@@ -43,8 +43,8 @@ TENON_INLINE F8 apply(F8 a, F8 b) {
   if constexpr (kKind == BinaryKind::kSub) return a - b;
   if constexpr (kKind == BinaryKind::kMul) return a * b;
   if constexpr (kKind == BinaryKind::kDiv) return a / b;
-  if constexpr (kKind == BinaryKind::kMin) return min8(a, b);
-  return max8(a, b);
+  if constexpr (kKind == BinaryKind::kMin) return min_or_nan8(a, b);
+  return max_or_nan8(a, b);
 }
 
 template <BinaryKind kKind>
@@ -131,7 +131,7 @@ void sum(const float* x, int64_t pixels, float* y) {
 
 void maximum(const float* x, int64_t pixels, float* y) {
   F8 best = load8(x);
-  for (int64_t i = 1; i < pixels; ++i) best = max8(best, load8(x + i * 8));
+  for (int64_t i = 1; i < pixels; ++i) best = max_or_nan8(best, load8(x + i * 8));
   store8(y, best);
 }
 

@@ -98,11 +98,10 @@ TENON_INLINE F8 binary8(F8 a, F8 b) {
       return a * b;
     case Binary::kDiv:
       return a / b;
-    // ONNX does not say which operand a NaN comes from: the sum keeps it, whichever that is.
     case Binary::kMax:
-      return select_lt8(a, b, b, select_lt8(b, a, a, a + (b - a)));
+      return max_or_nan8(a, b);
     case Binary::kMin:
-      return select_lt8(a, b, a, select_lt8(b, a, b, a + (b - a)));
+      return min_or_nan8(a, b);
     case Binary::kPRelu:
       return select_lt8(a, zero8(), a * b, a);
   }

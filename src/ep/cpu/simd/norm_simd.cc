@@ -198,27 +198,27 @@ void layer_norm(const LayerNormTask& t) {
   }
 }
 
-// What each reduction starts from, how it takes one more value, how lanes join, and what is left to do at the end.
+// How each reduction starts, takes one more value, joins lanes and ends. One NaN makes a maximum or a minimum NaN.
 template <Reduction kReduction>
 struct Reducer {
   static constexpr float kStart = kReduction == Reduction::kMax   ? -kInfinity
                                   : kReduction == Reduction::kMin ? kInfinity
                                                                   : 0;
   static TENON_INLINE F8 take(F8 sum, F8 x) {
-    if constexpr (kReduction == Reduction::kMax) return max8(sum, x);
-    if constexpr (kReduction == Reduction::kMin) return min8(sum, x);
+    if constexpr (kReduction == Reduction::kMax) return max_or_nan8(sum, x);
+    if constexpr (kReduction == Reduction::kMin) return min_or_nan8(sum, x);
     if constexpr (kReduction == Reduction::kSumSquare || kReduction == Reduction::kL2) return fma8(x, x, sum);
     if constexpr (kReduction == Reduction::kL1) return sum + abs8(x);
     return sum + x;
   }
   static TENON_INLINE F8 join(F8 a, F8 b) {
-    if constexpr (kReduction == Reduction::kMax) return max8(a, b);
-    if constexpr (kReduction == Reduction::kMin) return min8(a, b);
+    if constexpr (kReduction == Reduction::kMax) return max_or_nan8(a, b);
+    if constexpr (kReduction == Reduction::kMin) return min_or_nan8(a, b);
     return a + b;
   }
   static TENON_INLINE float lanes(F8 a) {
-    if constexpr (kReduction == Reduction::kMax) return maximum8(a);
-    if constexpr (kReduction == Reduction::kMin) return minimum8(a);
+    if constexpr (kReduction == Reduction::kMax) return maximum_or_nan8(a);
+    if constexpr (kReduction == Reduction::kMin) return minimum_or_nan8(a);
     return sum8(a);
   }
   static TENON_INLINE F8 finish(F8 a, float count) {

@@ -74,7 +74,7 @@ void maximum_tile(const WindowRun& run, int64_t first) {
     const float* tap = x + r * run.x_row;
     for (int64_t c = 0; c < run.cols; ++c, tap += run.x_col) {
 #pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) best[i] = max8(best[i], load8(tap + i * run.x_pixel));
+      for (int i = 0; i < R; ++i) best[i] = max_or_nan8(best[i], load8(tap + i * run.x_pixel));
     }
   }
   float* y = run.y + first * run.y_pixel;
