@@ -19,6 +19,8 @@ inline Dim number(int64_t value) { return Dim{value, {}}; }
 // Equal at run time for certain: the same number or the same (not empty) symbol.
 bool same(const Dim& a, const Dim& b);
 bool same(const Dims& a, const Dims& b);
+// Both are numbers, and not the same one. A symbol may turn out to be anything.
+inline bool certainly_differ(const Dim& a, const Dim& b) { return a.known() && b.known() && a.value != b.value; }
 // "[N,3,?]".
 std::string text(const Dims& dims);
 // Product of dims, unknown if one is unknown (and none is 0); an error on overflow.

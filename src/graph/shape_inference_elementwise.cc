@@ -123,7 +123,7 @@ Status infer_layer_normalization(Context& c) {
     if (!c.ranked(i)) continue;
     TENON_TRY_ASSIGN(Dims dims, broadcast(c.dims(0), c.dims(i)));
     for (size_t d = 0; d < dims.size(); ++d)
-      TENON_INVALID_IF(dims.size() != c.dims(0).size() || (c.dims(0)[d].known() && dims[d].value != c.dims(0)[d].value),
+      TENON_INVALID_IF(dims.size() != c.dims(0).size() || certainly_differ(dims[d], c.dims(0)[d]),
                        "Input {} of shape {} does not broadcast to X {}.", i, text(c.dims(i)), text(c.dims(0)));
   }
   Dims reduced = c.dims(0);

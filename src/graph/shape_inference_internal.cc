@@ -16,8 +16,7 @@ Status check_residual(Context& c, size_t input) {
   if (!c.ranked(input) || !output(c) || !output(c)->has_rank) return {};
   const Dims &residual = c.dims(input), &y = output(c)->dims;
   bool fits = residual.size() == y.size();
-  for (size_t i = 0; fits && i < y.size(); ++i)
-    fits = !y[i].known() || !residual[i].known() || y[i].value == residual[i].value;
+  for (size_t i = 0; fits && i < y.size(); ++i) fits = !certainly_differ(y[i], residual[i]);
   TENON_INVALID_IF(!fits, "The residual has shape {}, the result {}.", text(residual), text(y));
   return {};
 }
@@ -72,7 +71,7 @@ Status check_mask(Context& c, size_t input, const Dims& scores) {
   if (!c.ranked(input)) return {};
   TENON_TRY_ASSIGN(Dims both, broadcast(scores, c.dims(input)));
   bool fits = both.size() == scores.size();
-  for (size_t i = 0; fits && i < both.size(); ++i) fits = !scores[i].known() || scores[i].value == both[i].value;
+  for (size_t i = 0; fits && i < both.size(); ++i) fits = !certainly_differ(scores[i], both[i]);
   TENON_INVALID_IF(!fits, "The mask {} does not broadcast to the scores {}.", text(c.dims(input)), text(scores));
   return {};
 }
@@ -94,8 +93,8 @@ Status infer_attention(Context& c) {
                      text(c.dims(i)), heads);
   }
   const Dims &q = c.dims(0), &k = c.dims(1), &v = c.dims(2);
-  auto differ = [](const Dim& a, const Dim& b) { return a.known() && b.known() && a.value != b.value; };
-  TENON_INVALID_IF(differ(q[0], k[0]) || differ(q[0], v[0]) || differ(k[1], v[1]) || differ(q[2], k[2]),
+  TENON_INVALID_IF(certainly_differ(q[0], k[0]) || certainly_differ(q[0], v[0]) || certainly_differ(k[1], v[1]) ||
+                       certainly_differ(q[2], k[2]),
                    "Q {}, K {} and V {} do not fit together.", text(q), text(k), text(v));
   TENON_TRY(check_mask(c, 3, {q[0], number(heads), q[1], k[1]}));
   return c.set_dims(0, {q[0], q[1], v[2]});

@@ -48,7 +48,7 @@ Status infer_gemm(Context& c) {
   if (c.ranked(2)) {
     TENON_TRY_ASSIGN(Dims both, broadcast(out, c.dims(2)));
     for (size_t i = 0; i < both.size(); ++i)
-      TENON_INVALID_IF(both.size() != 2 || (out[i].known() && both[i].value != out[i].value),
+      TENON_INVALID_IF(both.size() != 2 || certainly_differ(both[i], out[i]),
                        "C {} does not broadcast to the product {}.", text(c.dims(2)), text(out));
   }
   return c.set_dims(0, std::move(out));

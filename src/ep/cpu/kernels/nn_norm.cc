@@ -63,6 +63,16 @@ class LayerNormKernel final : public Kernel {
 
 constexpr size_t kAbsent = SIZE_MAX;
 
+// Does `parameter` have one value for each element of a row of `x`, the same ones for every row? Leading 1s aside, its
+// shape is that of the row: an equal number of elements could also broadcast along another axis.
+bool is_row(const Shape& parameter, const Shape& x, int axis) {
+  int from = 0;
+  while (from < parameter.rank() && parameter[from] == 1) ++from;
+  while (axis < x.rank() && x[axis] == 1) ++axis;
+  return parameter.dims().size() - static_cast<size_t>(from) == x.dims().size() - static_cast<size_t>(axis) &&
+         std::equal(parameter.begin() + from, parameter.end(), x.begin() + axis);
+}
+
 Result<std::unique_ptr<Kernel>> make_layer_norm(const KernelNode& node, LayerNormKernel::Inputs in,
                                                 LayerNormKernel::Outputs out) {
   const Shape& shape = input_spec(node, in.x).shape;
@@ -70,9 +80,9 @@ Result<std::unique_ptr<Kernel>> make_layer_norm(const KernelNode& node, LayerNor
   const int64_t rows = span_count(shape, 0, axis), n = span_count(shape, axis, shape.rank());
   for (size_t input : {in.scale, in.bias}) {
     const TensorSpec& spec = input_spec(node, input);
-    TENON_UNSUPPORTED_IF(spec.present() && spec.shape.element_count() != n,
-                         "The scale or bias of shape {} does not have the {} elements of a row.",
-                         spec.shape.to_string(), n);
+    TENON_UNSUPPORTED_IF(spec.present() && !is_row(spec.shape, shape, axis),
+                         "The scale or bias of shape {} is not a row of X {} from axis {} on.", spec.shape.to_string(),
+                         shape.to_string(), axis);
   }
   const TensorSpec& skip = input_spec(node, in.skip);
   TENON_INVALID_IF(skip.present() && skip.shape.element_count() != rows * n,

@@ -147,6 +147,18 @@ struct Rows {
   Reader x = nullptr, scale = nullptr, bias = nullptr;
   Walk parameters;  // offsets of {scale, bias, element} within a row
   Writer write = nullptr, write_mean = nullptr;
+  // Where the scale and the bias of a row begin: strides over the axes before `axis`, 0 where they repeat.
+  Shape outer;
+  std::array<Strides, 2> outer_strides{};
+
+  std::array<int64_t, 2> parameters_of(int64_t row) const {
+    std::array<int64_t, 2> begin{};
+    for (int d = outer.rank() - 1; d >= 0; --d) {
+      for (size_t k = 0; k < 2; ++k) begin[k] += row % outer[d] * outer_strides[k][static_cast<size_t>(d)];
+      row /= outer[d];
+    }
+    return begin;
+  }
 };
 
 void run_rows(const Rows& plan, const void* x, const void* skip, const void* scale, const void* bias, void* y,
@@ -163,12 +175,14 @@ void run_rows(const Rows& plan, const void* x, const void* skip, const void* sca
     }
     for (int64_t i = 0; i < plan.length; ++i) squares += (value(i) - mean) * (value(i) - mean);
     const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(plan.length) + plan.epsilon);
+    const auto [first_scale, first_bias] = plan.parameters_of(r);
     plan.parameters.run([&](const auto& offsets) {
       for (int64_t j = 0; j < plan.parameters.inner; ++j) {
         const int64_t i = offsets[2] + j * plan.parameters.inner_strides[2];
         const double sum = value(i);
-        const double s = scale ? plan.scale(scale, offsets[0] + j * plan.parameters.inner_strides[0]) : 1.0;
-        const double b = bias ? plan.bias(bias, offsets[1] + j * plan.parameters.inner_strides[1]) : 0.0;
+        const double s =
+            scale ? plan.scale(scale, first_scale + offsets[0] + j * plan.parameters.inner_strides[0]) : 1.0;
+        const double b = bias ? plan.bias(bias, first_bias + offsets[1] + j * plan.parameters.inner_strides[1]) : 0.0;
         if (sum_out != nullptr) plan.write(sum_out, r * plan.length + i, sum);
         plan.write(y, r * plan.length + i, (sum - mean) * inverse * s + b);
       }
@@ -187,7 +201,7 @@ Result<Rows> prepare_rows(RefNode& node, size_t scale, size_t bias) {
   Shape row;
   for (int d = 0; d < x.rank(); ++d) {
     (d < axis ? plan.rows : plan.length) *= x[d];
-    if (d >= axis) row.push_back(x[d]);
+    (d < axis ? plan.outer : row).push_back(x[d]);
   }
   plan.epsilon = static_cast<double>(node.node->float_or("epsilon", 1e-5f));
   Strides strides[2]{};
@@ -196,15 +210,9 @@ Result<Rows> prepare_rows(RefNode& node, size_t scale, size_t bias) {
     const TensorSpec& spec = input_spec(node, inputs[k]);
     if (!spec.present()) continue;
     TENON_TRY_ASSIGN((k == 0 ? plan.scale : plan.bias), reader_of(node, inputs[k]));
-    // A scale with leading axes would change from row to row.
-    Shape shape;
-    for (int d = 0; d < spec.shape.rank(); ++d) {
-      const bool leading = d < spec.shape.rank() - row.rank();
-      TENON_UNSUPPORTED_IF(leading && spec.shape[d] != 1, "{} has scale or bias {} for rows of {}.", node.node->op_type,
-                           spec.shape.to_string(), row.to_string());
-      if (!leading) shape.push_back(spec.shape[d]);
-    }
-    TENON_TRY_ASSIGN(strides[k], broadcast_strides(shape, row));
+    TENON_TRY_ASSIGN(const Strides all, broadcast_strides(spec.shape, x));
+    std::copy_n(all.begin(), axis, plan.outer_strides[k].begin());
+    std::copy_n(all.begin() + axis, row.rank(), strides[k].begin());
   }
   TENON_TRY_ASSIGN(plan.x, reader_of(node, 0));
   plan.parameters = make_walk(row, {strides[0], strides[1], dense_strides(row)});
