@@ -31,27 +31,31 @@ Status choose(const Node& node, std::string_view attribute, std::string_view fal
   return invalid_argument("{} has the unknown {} \"{}\".", node.op_type, attribute, name);
 }
 
-double source_coordinate(const ResizeSettings& settings, const ResizeAxis& axis, int64_t out) {
-  const auto x = static_cast<double>(out), in = static_cast<double>(axis.in);
-  // Sizes that were rounded down leave a scale that differs from out / in; the given scale counts.
-  const double length = in * axis.scale;
+// In float32, as ONNX Runtime computes them: which element is nearest, and whether integers are exact, hangs on the
+// last digit.
+float source_coordinate(const ResizeSettings& settings, const ResizeAxis& axis, int64_t index) {
+  const auto x = static_cast<float>(index), in = static_cast<float>(axis.in), out = static_cast<float>(axis.out);
+  const auto scale = static_cast<float>(axis.scale);
+  const auto roi_start = static_cast<float>(axis.roi_start), roi_end = static_cast<float>(axis.roi_end);
   switch (settings.coordinates) {
     case Coordinates::kHalfPixel:
-      return (x + 0.5) / axis.scale - 0.5;
+      return (x + 0.5f) / scale - 0.5f;
     case Coordinates::kHalfPixelSymmetric: {
-      const double adjustment = static_cast<double>(axis.out) / length;
-      return in / 2 * (1 - adjustment) + (x + 0.5) / axis.scale - 0.5;
+      // Sizes that were rounded down leave a scale that differs from out / in; the given scale counts.
+      const float adjustment = out / (in * scale);
+      return in / 2 * (1 - adjustment) + (x + 0.5f) / scale - 0.5f;
     }
+    case Coordinates::kTfHalfPixelForNearest:
+      return (x + 0.5f) / scale;
     case Coordinates::kPytorch:
-      return axis.out > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
+      return axis.out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
     case Coordinates::kAlignCorners:
-      return axis.out > 1 ? x * (in - 1) / static_cast<double>(axis.out - 1) : 0;
+      return axis.out > 1 ? x * (in - 1) / (out - 1) : 0;
     case Coordinates::kAsymmetric:
-      return x / axis.scale;
+      return x / scale;
     case Coordinates::kTfCrop:
-      return axis.out > 1 ? axis.roi_start * (in - 1) +
-                                x * (axis.roi_end - axis.roi_start) * (in - 1) / static_cast<double>(axis.out - 1)
-                          : 0.5 * (axis.roi_start + axis.roi_end) * (in - 1);
+      return axis.out > 1 ? roi_start * (in - 1) + x * (roi_end - roi_start) * (in - 1) / (out - 1)
+                          : 0.5f * (roi_start + roi_end) * (in - 1);
   }
   return x;
 }
@@ -84,10 +88,13 @@ int64_t round_nearest(Rounding rounding, double x, bool shrinks) {
 Result<ResizeSettings> read_resize_settings(const Node& node) {
   static constexpr Choice<Mode> kModes[] = {
       {"nearest", Mode::kNearest}, {"linear", Mode::kLinear}, {"bilinear", Mode::kLinear}, {"cubic", Mode::kCubic}};
-  static constexpr Choice<Coordinates> kCoordinates[] = {
-      {"half_pixel", Coordinates::kHalfPixel},       {"half_pixel_symmetric", Coordinates::kHalfPixelSymmetric},
-      {"pytorch_half_pixel", Coordinates::kPytorch}, {"align_corners", Coordinates::kAlignCorners},
-      {"asymmetric", Coordinates::kAsymmetric},      {"tf_crop_and_resize", Coordinates::kTfCrop}};
+  static constexpr Choice<Coordinates> kCoordinates[] = {{"half_pixel", Coordinates::kHalfPixel},
+                                                         {"half_pixel_symmetric", Coordinates::kHalfPixelSymmetric},
+                                                         {"pytorch_half_pixel", Coordinates::kPytorch},
+                                                         {"align_corners", Coordinates::kAlignCorners},
+                                                         {"asymmetric", Coordinates::kAsymmetric},
+                                                         {"tf_crop_and_resize", Coordinates::kTfCrop},
+                                                         {"tf_half_pixel_for_nn", Coordinates::kTfHalfPixelForNearest}};
   static constexpr Choice<Rounding> kRoundings[] = {{"round_prefer_floor", Rounding::kPreferFloor},
                                                     {"round_prefer_ceil", Rounding::kPreferCeil},
                                                     {"floor", Rounding::kFloor},
@@ -111,7 +118,7 @@ Result<ResizeSettings> read_resize_settings(const Node& node) {
 }
 
 ResizeTaps make_resize_taps(const ResizeSettings& settings, const ResizeAxis& axis) {
-  ResizeTaps taps;
+  ResizeTaps taps{.in = axis.in, .stride = axis.stride};
   // An axis that keeps its size keeps its elements.
   const bool copy = axis.scale == 1 && axis.in == axis.out && settings.coordinates != Coordinates::kTfCrop;
   // Antialiasing stretches the filter over the input when it shrinks.
@@ -120,13 +127,15 @@ ResizeTaps make_resize_taps(const ResizeSettings& settings, const ResizeAxis& ax
   const bool nearest = settings.mode == Mode::kNearest || copy;
   taps.width = nearest ? 1 : static_cast<int64_t>(std::ceil(radius)) * 2 + (stretch < 1 ? 1 : 0);
   for (int64_t o = 0; o < axis.out; ++o) {
-    const double x = copy ? static_cast<double>(o) : source_coordinate(settings, axis, o);
+    const double x = copy ? static_cast<double>(o) : static_cast<double>(source_coordinate(settings, axis, o));
     taps.outside.push_back(settings.coordinates == Coordinates::kTfCrop &&
                            (x < 0 || x > static_cast<double>(axis.in - 1)));
-    const double bounded = std::clamp(x, -1e15, 1e15);
+    double bounded = std::clamp(x, -1e15, 1e15);
+    // Beyond the edge, linear interpolation gives the edge: one whole element rather than two parts of it.
+    if (settings.mode == Mode::kLinear && !settings.antialias)
+      bounded = std::clamp(bounded, 0.0, static_cast<double>(axis.in - 1));
     if (nearest) {
-      // Which of two is nearest is decided as float32 sees it: a scale of 0.7 is not quite 0.7.
-      const int64_t i = copy ? o : round_nearest(settings.rounding, static_cast<float>(bounded), axis.scale < 1);
+      const int64_t i = copy ? o : round_nearest(settings.rounding, bounded, axis.scale < 1);
       taps.index.push_back(std::clamp<int64_t>(i, 0, axis.in - 1) * axis.stride);
       taps.weight.push_back(1);
       continue;

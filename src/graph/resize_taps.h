@@ -11,7 +11,15 @@ namespace tenon {
 
 struct ResizeSettings {
   enum class Mode : uint8_t { kNearest, kLinear, kCubic };
-  enum class Coordinates : uint8_t { kHalfPixel, kHalfPixelSymmetric, kPytorch, kAlignCorners, kAsymmetric, kTfCrop };
+  enum class Coordinates : uint8_t {
+    kHalfPixel,
+    kHalfPixelSymmetric,
+    kTfHalfPixelForNearest,  // Resize 11 only
+    kPytorch,
+    kAlignCorners,
+    kAsymmetric,
+    kTfCrop
+  };
   enum class Rounding : uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil, kOld };
   enum class Aspect : uint8_t { kStretch, kNotLarger, kNotSmaller };
   Mode mode = Mode::kNearest;
@@ -35,6 +43,7 @@ struct ResizeAxis {
 
 // Output coordinate o reads `width` elements from o * width on in `index` (times the stride) and `weight`.
 struct ResizeTaps {
+  int64_t in = 1, stride = 1;  // of the axis
   int64_t width = 0;
   std::vector<int64_t> index;
   std::vector<double> weight;

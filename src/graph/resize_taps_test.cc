@@ -48,8 +48,9 @@ TEST(ResizeTaps, AHalfIsOneThoughItsScaleWasRounded) {
 TEST(ResizeTaps, NeighboursAreWeightedByTheirDistance) {
   const ResizeTaps taps = taps_of(resize({{"mode", "linear"}}), {.in = 2, .out = 4, .scale = 2});
   EXPECT_EQ(taps.width, 2);
-  EXPECT_THAT(taps.index, ElementsAre(0, 0, 0, 1, 0, 1, 1, 1));
-  EXPECT_THAT(taps.weight, ElementsAre(0.25, 0.75, 0.75, 0.25, 0.25, 0.75, 0.75, 0.25));
+  // Beyond the edge it is the edge, whole.
+  EXPECT_THAT(taps.index, ElementsAre(0, 1, 0, 1, 0, 1, 1, 1));
+  EXPECT_THAT(taps.weight, ElementsAre(1, 0, 0.75, 0.25, 0.25, 0.75, 1, 0));
 }
 
 TEST(ResizeTaps, AFilterCoversAllThatOneElementStandsFor) {

@@ -13,11 +13,29 @@ using Aspect = ResizeSettings::Aspect;
 using Taps = ResizeTaps;
 using Axis = ResizeAxis;
 
+// Integers lose their fraction; what does not fit becomes the nearest that does.
+template <typename T>
+T store(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(
+        std::clamp(value, static_cast<double>(std::numeric_limits<T>::min()),
+                   static_cast<double>(std::numeric_limits<T>::max()) * (sizeof(T) == 8 ? 0.999 : 1)));
+  } else {
+    return T(value);
+  }
+}
+
+// The weights and the sum of one element: float32 for integers of at most 32 bits, where ONNX Runtime's last digit
+// decides what is cut off.
+template <typename T>
+using Sum = std::conditional_t<std::is_integral_v<T> && sizeof(T) <= 4, float, double>;
+
 using Interpolate = void (*)(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out,
-                             double extrapolation);
+                             double extrapolation, std::byte* scratch);
 
 template <typename T>
-void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation) {
+void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation,
+                 std::byte* /*scratch*/) {
   const int64_t count = out.element_count();
   const int rank = out.rank();
   Strides at{};
@@ -25,20 +43,20 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
     bool outside = false;
     for (int d = 0; d < rank; ++d)
       outside |= taps[static_cast<size_t>(d)].outside[static_cast<size_t>(at[static_cast<size_t>(d)])];
-    double value = 0;
+    Sum<T> value = 0;
     Strides tap{};
     bool more = !outside;
     int64_t only = -1;
     while (more) {
-      double weight = 1;
+      Sum<T> weight = 1;
       int64_t offset = 0;
       for (int d = 0; d < rank; ++d) {
         const auto u = static_cast<size_t>(d);
         const auto k = static_cast<size_t>(at[u] * taps[u].width + tap[u]);
-        weight *= taps[u].weight[k];
+        weight *= static_cast<Sum<T>>(taps[u].weight[k]);
         offset += taps[u].index[k];
       }
-      if (weight != 0) value += weight * static_cast<double>(static_cast<const T*>(x)[offset]);
+      if (weight != 0) value += weight * static_cast<Sum<T>>(static_cast<const T*>(x)[offset]);
       if (weight == 1) only = offset;
       more = false;
       for (int d = rank - 1; d >= 0 && !more; --d) {
@@ -50,15 +68,81 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
     // A whole element is copied: integers beyond a double's precision stay what they are.
     if (only >= 0) {
       static_cast<T*>(y)[e] = static_cast<const T*>(x)[only];
-    } else if constexpr (std::is_integral_v<T>) {
-      const double bounded =
-          std::clamp(outside ? extrapolation : value, static_cast<double>(std::numeric_limits<T>::min()),
-                     static_cast<double>(std::numeric_limits<T>::max()) * (sizeof(T) == 8 ? 0.999 : 1));
-      static_cast<T*>(y)[e] = static_cast<T>(bounded);
     } else {
-      static_cast<T*>(y)[e] = T(outside ? extrapolation : value);
+      static_cast<T*>(y)[e] = store<T>(outside ? extrapolation : value);
     }
     for (int d = rank - 1; d >= 0; --d) {
+      if (++at[static_cast<size_t>(d)] < out[d]) break;
+      at[static_cast<size_t>(d)] = 0;
+    }
+  }
+}
+
+// Elements between two axes of interpolate_axes, at most.
+int64_t most_between(const std::vector<Taps>& taps, const Shape& out) {
+  int64_t count = 1;
+  for (int d = 0; d < out.rank(); ++d) count *= std::max(taps[static_cast<size_t>(d)].in, out[d]);
+  return count;
+}
+
+// A weighted sum of integers, rounded. Halves are common with weights like 3/5, and which way they go depends on how
+// the weights were rounded: bytes have weights of 22 binary places, the others float32, as in ONNX Runtime.
+template <typename T>
+struct RoundedSum {
+  Sum<T> value = 0;
+  void add(double weight, T element) { value += static_cast<Sum<T>>(weight) * static_cast<Sum<T>>(element); }
+  double rounded() const { return static_cast<double>(std::round(value)); }
+};
+template <typename T>
+  requires(sizeof(T) == 1)
+struct RoundedSum<T> {
+  static constexpr int kPlaces = 22;
+  int64_t value = int64_t{1} << (kPlaces - 1);
+  void add(double weight, T element) {
+    value += static_cast<int64_t>(std::round(static_cast<float>(weight) * static_cast<float>(1 << kPlaces))) * element;
+  }
+  double rounded() const { return static_cast<double>(value >> kPlaces); }
+};
+
+// Antialiased integers, one axis at a time from the last to the first, as ONNX Runtime does it: the result of each axis
+// is rounded to the nearest integer before the next axis reads it. `scratch` has room for most_between() elements
+// twice.
+template <typename T>
+void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation,
+                      std::byte* scratch) {
+  Shape shape = out;  // of `from`: the input's size on the axes that are still to come
+  for (int d = 0; d < out.rank(); ++d) shape[d] = taps[static_cast<size_t>(d)].in;
+  const auto* from = static_cast<const T*>(x);
+  T* buffers[2] = {reinterpret_cast<T*>(scratch), reinterpret_cast<T*>(scratch) + most_between(taps, out)};
+  for (int d = out.rank() - 1; d >= 0; --d) {
+    const Taps& axis = taps[static_cast<size_t>(d)];
+    if (axis.width == 1 && axis.in == out[d]) continue;
+    int64_t outer = 1, inner = 1;
+    for (int k = 0; k < out.rank(); ++k) (k < d ? outer : inner) *= k == d ? 1 : shape[k];
+    T* const to = from == buffers[0] ? buffers[1] : buffers[0];
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t i = 0; i < out[d]; ++i) {
+        for (int64_t j = 0; j < inner; ++j) {
+          RoundedSum<T> sum;
+          for (int64_t k = i * axis.width; k < (i + 1) * axis.width; ++k) {
+            const int64_t source = axis.index[static_cast<size_t>(k)] / axis.stride;
+            sum.add(axis.weight[static_cast<size_t>(k)], from[(o * axis.in + source) * inner + j]);
+          }
+          to[(o * out[d] + i) * inner + j] = store<T>(sum.rounded());
+        }
+      }
+    }
+    shape[d] = out[d];
+    from = to;
+  }
+  const int64_t count = out.element_count();
+  Strides at{};
+  for (int64_t e = 0; e < count; ++e) {
+    bool outside = false;
+    for (int d = 0; d < out.rank(); ++d)
+      outside |= taps[static_cast<size_t>(d)].outside[static_cast<size_t>(at[static_cast<size_t>(d)])];
+    static_cast<T*>(y)[e] = outside ? store<T>(extrapolation) : from[e];
+    for (int d = out.rank() - 1; d >= 0; --d) {
       if (++at[static_cast<size_t>(d)] < out[d]) break;
       at[static_cast<size_t>(d)] = 0;
     }
@@ -169,8 +253,13 @@ Result<RefImpl> make_resize(RefNode& node) {
     TENON_TRY_ASSIGN(const int axis, resolve_axis(node, value, plan.x.rank()));
     plan.axes.push_back(axis);
   }
-  const Interpolate chosen =
-      select(Types(), node.inputs[0].type, []<typename T>() -> Interpolate { return &interpolate<T>; });
+  const bool stepwise = plan.settings.antialias && plan.settings.mode != ResizeSettings::Mode::kNearest;
+  const Interpolate chosen = select(Types(), node.inputs[0].type, [&]<typename T>() -> Interpolate {
+    if constexpr (std::is_integral_v<T>) {
+      if (stepwise) return &interpolate_axes<T>;
+    }
+    return &interpolate<T>;
+  });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
 
@@ -201,18 +290,24 @@ Result<RefImpl> make_resize(RefNode& node) {
     ready = std::make_shared<const Prepared>(std::move(prepared));
   }
   RefImpl impl;
-  impl.run = [prepare, ready, chosen, out = output_spec(node, 0),
+  const size_t pair_bytes = stepwise ? 2 * data_type_size(node.inputs[0].type) : 0;
+  if (ready != nullptr && !ready->taps.empty())
+    impl.scratch_bytes = pair_bytes * static_cast<size_t>(most_between(ready->taps, ready->out));
+  impl.run = [prepare, ready, chosen, pair_bytes, out = output_spec(node, 0),
               extrapolation = plan.settings.extrapolation](KernelContext& context) -> Status {
     if (ready != nullptr) {
       if (!ready->taps.empty() || ready->out.rank() == 0) {
-        chosen(context.inputs[0], context.outputs[0], ready->taps, ready->out, extrapolation);
+        chosen(context.inputs[0], context.outputs[0], ready->taps, ready->out, extrapolation, context.scratch);
       }
       return {};
     }
     TENON_TRY_ASSIGN(const Prepared prepared, prepare(context.inputs));
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, prepared.out));
     if (!prepared.taps.empty() || prepared.out.rank() == 0) {
-      chosen(context.inputs[0], y, prepared.taps, prepared.out, extrapolation);
+      std::vector<std::byte> scratch;
+      if (pair_bytes > 0 && !prepared.taps.empty())
+        scratch.resize(pair_bytes * static_cast<size_t>(most_between(prepared.taps, prepared.out)));
+      chosen(context.inputs[0], y, prepared.taps, prepared.out, extrapolation, scratch.data());
     }
     return {};
   };
