@@ -130,10 +130,12 @@ Status infer_squeeze(Context& c) {
   TENON_TRY_ASSIGN(std::optional<std::vector<int64_t>> axes, read_axes(c, 1, c.rank(0)));
   if (!axes) {
     std::optional<int64_t> count = length_of(c, 1);
-    return count && *count <= c.rank(0) ? set_unknown_dims(c, c.rank(0) - *count) : Status();
+    if (count && *count > 0) return *count <= c.rank(0) ? set_unknown_dims(c, c.rank(0) - *count) : Status();
+    if (!count) return {};
+    axes.emplace();
   }
   Dims out;
-  const bool every = axes->empty() && !c.node().has("axes") && !c.has(1);
+  const bool every = axes->empty();
   for (size_t i = 0; i < c.dims(0).size(); ++i) {
     const Dim& dim = c.dims(0)[i];
     if (every) {
@@ -279,8 +281,10 @@ Status infer_split(Context& c) {
   return {};
 }
 
-// Elements that start:end:step selects of `size`, with numpy's clamping.
+// Elements that start:end:step selects of `size`. With a negative step the start is clamped to [0, size - 1], as the
+// operator's text says, where numpy would select nothing for a start before the first element.
 int64_t slice_length(int64_t size, int64_t start, int64_t end, int64_t step) {
+  if (size == 0) return 0;
   auto clamp = [&](int64_t value, int64_t low, int64_t high) {
     if (value < 0) value = value < -size ? low - 1 : value + size;
     return std::clamp(value, low, high);
@@ -290,8 +294,8 @@ int64_t slice_length(int64_t size, int64_t start, int64_t end, int64_t step) {
     end = clamp(end, 0, size);
     return end <= start ? 0 : (end - start - 1) / step + 1;
   }
-  start = clamp(start, -1, size - 1);
-  // -1 as an end means "before the first element" only after wrapping: numpy's rule for negative steps.
+  start = clamp(start, 0, size - 1);
+  // -1 as an end means "before the first element" only after wrapping.
   end = clamp(end, -1, size - 1);
   if (end >= start) return 0;
   if (step == INT64_MIN) return 1;

@@ -104,7 +104,8 @@ class AttentionKernel final : public Kernel {
     for (int64_t i = 0; i < rows; ++i) {
       const float* const row_mask = mask ? mask + i * p_.mask_stride[2] : nullptr;
       const float sum = norm_table().exponentials(scores + i * p_.keys, row_mask, p_.mask_stride[3], p_.keys);
-      factors[i] = sum == 0 ? 0 : 1 / sum;  // a NaN sum stays one
+      // A row that is masked with -infinity throughout becomes NaN, as Softmax makes it where it stands alone.
+      factors[i] = p_.keys == 0 ? 0 : 1 / sum;
     }
     float* const y = context.output<float>(0) + ((b * p_.queries + row) * p_.heads + h) * p_.value_depth;
     const int64_t y_row = p_.heads * p_.value_depth;

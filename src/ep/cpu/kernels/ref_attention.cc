@@ -41,7 +41,7 @@ void attend(const Plan& plan, const float* q, const float* k, const float* v, co
           for (int64_t s = 0; s < plan.keys; ++s) {
             value += scores[s] * static_cast<double>(v[(b * plan.keys + s) * plan.v_row + h * plan.value_head + i]);
           }
-          to[i] = static_cast<float>(value / sum);
+          to[i] = plan.keys == 0 ? 0 : static_cast<float>(value / sum);
         }
       }
     }

@@ -7,7 +7,31 @@ namespace {
 
 using Loop = void (*)(const void* x, void* y, int64_t count);
 
-// ONNX leaves floats outside an integer's range undefined: they saturate here, and NaN becomes 0.
+// The whole part of `value`; the lowest integer for NaN and what does not fit.
+template <typename I>
+I whole_part(double value) {
+  constexpr double kLimit = -static_cast<double>(std::numeric_limits<I>::min());
+  return value >= -kLimit && value < kLimit ? static_cast<I>(value) : std::numeric_limits<I>::min();
+}
+
+// ONNX leaves floats outside an integer's range undefined. Tenon gives what numpy and ONNX Runtime give on x86-64, on
+// every processor: the value becomes an int32 (an int64 for int64 and uint64) whose low bits are taken, and what does
+// not fit into that is its lowest value. A large unsigned number is converted less half of its type's range.
+template <typename To>
+To to_integer(double value) {
+  if constexpr (sizeof(To) < 4) {
+    return static_cast<To>(whole_part<int32_t>(value));
+  } else {
+    using Signed = std::make_signed_t<To>;
+    constexpr double kHalf = -static_cast<double>(std::numeric_limits<Signed>::min());
+    if (std::is_unsigned_v<To> && value >= kHalf) {
+      const To half = To{1} << (sizeof(To) * 8 - 1);
+      return static_cast<To>(static_cast<To>(whole_part<Signed>(value - kHalf)) ^ half);
+    }
+    return static_cast<To>(whole_part<Signed>(value));
+  }
+}
+
 template <typename To, typename From>
 To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
@@ -15,11 +39,7 @@ To convert(From value) {
   } else if constexpr (std::is_same_v<To, Bool>) {
     return Bool(static_cast<Compute<From>>(value));
   } else if constexpr (is_float<From> && std::is_integral_v<To>) {
-    const auto number = static_cast<double>(static_cast<Compute<From>>(value));
-    if (number != number) return To(0);
-    if (number <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    if (number >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-    return static_cast<To>(number);
+    return to_integer<To>(static_cast<double>(static_cast<Compute<From>>(value)));
   } else if constexpr (is_half<To>) {
     return To(static_cast<Compute<From>>(value));
   } else {

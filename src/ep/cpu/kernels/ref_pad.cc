@@ -1,4 +1,4 @@
-// Pad in all its modes; negative pads crop.
+// Pad in all its modes. Negative pads crop, and what remains is what the modes repeat.
 #include <algorithm>
 #include <cstring>
 
@@ -32,7 +32,9 @@ int64_t source(Mode mode, int64_t i, int64_t n) {
 
 struct Frame {
   Shape in, out;
-  std::array<int64_t, Shape::kMaxRank> begin{};
+  // What is left of each axis of `in` after cropping: [crop, crop + kept). Coordinate 0 of it is at `begin` of the
+  // output.
+  std::array<int64_t, Shape::kMaxRank> begin{}, crop{}, kept{};
   Mode mode = Mode::kConstant;
   size_t bytes = 0;
 };
@@ -49,14 +51,14 @@ void fill(const Frame& frame, const std::byte* x, const std::byte* value, std::b
     bool inside = true;
     for (int d = 0; d + 1 < rank; ++d) {
       const auto u = static_cast<size_t>(d);
-      const int64_t from = source(frame.mode, at[u] - frame.begin[u], frame.in[d]);
+      const int64_t from = source(frame.mode, at[u] - frame.begin[u], frame.kept[u]);
       inside &= from >= 0;
-      offset += from * strides[u];
+      offset += (from + frame.crop[u]) * strides[u];
     }
+    const auto u = static_cast<size_t>(rank > 0 ? rank - 1 : 0);
     for (int64_t i = 0; i < last; ++i) {
-      const int64_t from =
-          rank == 0 ? 0 : source(frame.mode, i - frame.begin[static_cast<size_t>(rank - 1)], frame.in[rank - 1]);
-      const std::byte* element = inside && from >= 0 ? x + (offset + from) * bytes : value;
+      const int64_t from = rank == 0 ? 0 : source(frame.mode, i - frame.begin[u], frame.kept[u]);
+      const std::byte* element = inside && from >= 0 ? x + (offset + frame.crop[u] + from) * bytes : value;
       std::memcpy(y + (row + i) * bytes, element, frame.bytes);
     }
     for (int d = rank - 2; d >= 0; --d) {
@@ -117,6 +119,7 @@ Result<RefImpl> make_pad(RefNode& node) {
     TENON_INVALID_IF(pads.count != 2 * count || count > run.in.rank(), "Pad has {} pads for {} axes of {}.", pads.count,
                      count, run.in.to_string());
     run.out = run.in;
+    for (int d = 0; d < run.in.rank(); ++d) run.kept[static_cast<size_t>(d)] = run.in[d];
     for (int i = 0; i < count; ++i) {
       int axis = i;
       if (has_axes) {
@@ -127,9 +130,14 @@ Result<RefImpl> make_pad(RefNode& node) {
       TENON_INVALID_IF(
           __builtin_add_overflow(run.in[axis], begin, &dim) || __builtin_add_overflow(dim, end, &dim) || dim < 0,
           "Pad has pads {} and {} for axis {} of {}.", begin, end, axis, run.in.to_string());
-      TENON_INVALID_IF(run.in[axis] == 0 && dim != 0 && run.mode != Mode::kConstant,
-                       "Pad has nothing to repeat on axis {} of {}.", axis, run.in.to_string());
-      run.begin[static_cast<size_t>(axis)] = begin;
+      // Cropping more than there is takes the rest from the padding of the other side.
+      const auto u = static_cast<size_t>(axis);
+      run.crop[u] = std::clamp<int64_t>(-begin, 0, run.in[axis]);
+      run.kept[u] = std::max<int64_t>(0, run.in[axis] - run.crop[u] - std::max<int64_t>(0, -end));
+      TENON_INVALID_IF(run.kept[u] == 0 && dim != 0 && run.mode != Mode::kConstant,
+                       "Pad with {} and {} has nothing to repeat on axis {} of {}.", begin, end, axis,
+                       run.in.to_string());
+      run.begin[u] = begin + run.crop[u];
       run.out[axis] = dim;
     }
     TENON_TRY(run.out.checked_element_count().status());

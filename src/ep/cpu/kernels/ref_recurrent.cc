@@ -167,8 +167,14 @@ class Run {
       const C* initial = inputs_[input];
       for (int64_t j = 0; j < r_.hidden; ++j) state[j] = initial != nullptr ? initial[state_offset(d, b) + j] : 0;
     };
-    start(h, 5);
-    if (r_.cell == Cell::kLstm) start(c, 6);
+    if (length > 0) {
+      start(h, 5);
+      if (r_.cell == Cell::kLstm) start(c, 6);
+    } else {
+      // A sequence without steps has the states 0, and not the initial ones, as in ONNX Runtime.
+      std::fill_n(h, r_.hidden, 0.0f);
+      if (r_.cell == Cell::kLstm) std::fill_n(c, r_.hidden, 0.0f);
+    }
     const bool backwards = r_.reverse || d == 1;
     for (int64_t step = 0; step < length; ++step) {
       const int64_t t = backwards ? length - 1 - step : step;

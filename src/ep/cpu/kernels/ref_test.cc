@@ -140,12 +140,13 @@ TEST(Reference, TheLowestIntegerDividedByMinusOneWraps) {
   EXPECT_THAT(div.result<int64_t>(), ElementsAre(lowest));
 }
 
-TEST(Reference, FloatsBeyondAnIntegerSaturateWhenCast) {
+// As numpy and ONNX Runtime do on x86-64.
+TEST(Reference, FloatsBeyondAnIntegerKeepTheLowBitsOfAnInt32WhenCast) {
   Reference cast("Cast");
   cast.node.set_int("to", static_cast<int64_t>(DataType::kInt8));
   cast.input<float>({4}, {300, -300, NAN, -1.9f}).output(DataType::kInt8, {4});
   ASSERT_TRUE(cast.run().ok());
-  EXPECT_THAT(cast.result<int8_t>(), ElementsAre(127, -128, 0, -1));
+  EXPECT_THAT(cast.result<int8_t>(), ElementsAre(44, -44, 0, -1));
 }
 
 TEST(Reference, GatherRefusesAnIndexPastTheAxis) {

@@ -153,7 +153,8 @@ Status lower_blocks(Lowering& to, const Node& node) {
   return move.add(to, node, from, out);
 }
 
-// Pad by what is there: its edge, its mirror, or from the other side. Negative pads crop.
+// Pad by what is there: its edge, its mirror, or from the other side. Negative pads crop first: `kept` elements from
+// `crop` on are what is repeated.
 Status lower_mirror_pad(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
   const Shape x = to.program().tensor(from).shape;
@@ -167,30 +168,39 @@ Status lower_mirror_pad(Lowering& to, const Node& node) {
   if (axes.empty())
     for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
   TENON_INVALID_IF(pads.size() != 2 * axes.size(), "{} has {} pads.", to.label(node), pads.size());
-  std::vector<int64_t> begin(static_cast<size_t>(x.rank()), 0);
+  struct Axis {
+    int64_t begin = 0, crop = 0, kept = 0;
+  };
+  std::vector<Axis> parts;
+  for (int d = 0; d < x.rank(); ++d) parts.push_back({.kept = x[d]});
   for (size_t i = 0; i < axes.size(); ++i) {
     TENON_TRY_ASSIGN(const int at, axis_of(to, node, axes[i], x.rank()));
-    begin[static_cast<size_t>(at)] = pads[i];
+    Axis& part = parts[static_cast<size_t>(at)];
+    part.crop = std::clamp<int64_t>(-pads[i], 0, x[at]);
+    part.kept = std::max<int64_t>(0, x[at] - part.crop - std::max<int64_t>(0, -pads[i + axes.size()]));
+    part.begin = pads[i] + part.crop;
   }
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const Shape y = to.program().tensor(out).shape;
-  TENON_INVALID_IF(x.element_count() == 0 && y.element_count() != 0, "{} has nothing to pad with.", to.label(node));
+  const bool nothing = std::any_of(parts.begin(), parts.end(), [](const Axis& part) { return part.kept == 0; });
+  TENON_INVALID_IF(nothing && y.element_count() != 0, "{} has nothing to pad with.", to.label(node));
   const std::string_view mode = node.string_or("mode", "constant");
   MapKernel kernel(to, node, "pad");
   kernel.map().dims = dims_of(y);
   kernel.read(from, "a");
   kernel.write(out, "y");
-  for (size_t d = 0; d < begin.size(); ++d) {
-    const int64_t size = x[static_cast<int>(d)], period = mode == "reflect" ? 2 * (size - 1) : size;
-    kernel.body() += format("  place_t p{0} = (place_t)i{0} - ({1});\n", d, begin[d]);
+  for (size_t d = 0; d < parts.size(); ++d) {
+    const int64_t size = parts[d].kept, period = mode == "reflect" ? 2 * (size - 1) : size;
+    kernel.body() += format("  place_t p{0} = (place_t)i{0} - ({1});\n", d, parts[d].begin);
     if (mode == "edge" || size == 1) {
       kernel.body() += format("  p{0} = p{0} < 0 ? 0 : p{0} >= {1} ? {2} : p{0};\n", d, size, size - 1);
     } else {
       kernel.body() += format("  p{0} = (p{0} % {1} + {1}) % {1};\n", d, std::max<int64_t>(period, 1));
       if (mode == "reflect") kernel.body() += format("  if (p{0} >= {1}) p{0} = {2} - p{0};\n", d, size, period);
     }
+    if (parts[d].crop != 0) kernel.body() += format("  p{} += {};\n", d, parts[d].crop);
   }
-  kernel.body() += format("  y[flat] = a[{}];\n", dense_address(index_names(begin.size(), "p"), dims_of(x)));
+  kernel.body() += format("  y[flat] = a[{}];\n", dense_address(index_names(parts.size(), "p"), dims_of(x)));
   TENON_UNSUPPORTED_IF(mode != "edge" && mode != "reflect" && mode != "wrap", "{} pads by \"{}\".", to.label(node),
                        mode);
   return kernel.add();
