@@ -14,13 +14,15 @@ class Case:
     model: object  # bytes, or the path of a file
     inputs: dict  # name -> array
     outputs: list  # expected arrays; None for what is not compared
+    again: list = dataclasses.field(default_factory=list)  # (inputs, outputs) of further runs of the same session
 
 
 @dataclasses.dataclass
 class Outcome:
     status: str  # "ok", "<code>: <message>", or "crashed"
-    outputs: list  # arrays
+    outputs: list  # arrays, of the first run
     claimed: dict = dataclasses.field(default_factory=dict)  # EP -> operators, where there is one
+    feeds: list = dataclasses.field(default_factory=list)  # (status, arrays) of each run
 
     @property
     def ok(self):
@@ -64,11 +66,14 @@ def run(cases, folder, options=(), environment=None):
             lines.append(f"case\t{case.name}\tblob\t{blob.add(case.model)}\t{len(case.model)}")
         else:
             lines.append(f"case\t{case.name}\tpath\t{case.model}")
-        for name, array in case.inputs.items():
-            offset = blob.add(np.ascontiguousarray(array).tobytes())
-            lines.append(f"input\t{name}\t{type_number(array)}\t{_dims(array)}\t{offset}")
-        for array in case.outputs:
-            lines.append("output\tany" if array is None else f"output\t{type_number(array)}\t{_dims(array)}")
+        for number, (inputs, outputs) in enumerate([(case.inputs, case.outputs), *case.again]):
+            if number > 0:
+                lines.append("again")
+            for name, array in inputs.items():
+                offset = blob.add(np.ascontiguousarray(array).tobytes())
+                lines.append(f"input\t{name}\t{type_number(array)}\t{_dims(array)}\t{offset}")
+            for array in outputs:
+                lines.append("output\tany" if array is None else f"output\t{type_number(array)}\t{_dims(array)}")
     blob.file.close()
     (folder / "cases").write_text("".join(line + "\n" for line in lines))
     command = [os.environ["TENON_GOLDEN_DRIVER"], *(str(folder / name) for name in ("cases", "blob", "results", "outputs"))]
@@ -82,12 +87,12 @@ def run(cases, folder, options=(), environment=None):
 
 
 def _read(folder):
-    outcomes, arrays = {}, []
+    outcomes, arrays, feeds = {}, [], []
     data = (folder / "outputs").read_bytes()
     for line in (folder / "results").read_text().splitlines():
         kind, *fields = line.split("\t")
         if kind == "begin":
-            arrays = []
+            arrays, feeds = [], []
             name = fields[0]
             outcomes[name] = Outcome("crashed", [])
         elif kind == "output":
@@ -95,8 +100,11 @@ def _read(folder):
             shape = tuple(int(dim) for dim in fields[1].split(",") if dim)
             begin, size = int(fields[2]), int(fields[3])
             arrays.append(np.frombuffer(data[begin:begin + size], dtype=dtype).reshape(shape))
+        elif kind == "fed":
+            feeds.append((fields[0], arrays))
+            arrays = []
         elif kind == "claimed":
             outcomes[name].claimed.setdefault(fields[0], []).extend(fields[1].split())
         elif kind == "done":
-            outcomes[name] = Outcome(fields[1], arrays, outcomes[name].claimed)
+            outcomes[name] = Outcome(fields[1], feeds[0][1] if feeds else [], outcomes[name].claimed, feeds)
     return outcomes

@@ -5,9 +5,11 @@
 //   case NAME path PATH | case NAME blob OFFSET BYTES     the model
 //   input NAME TYPE DIMS OFFSET                           DIMS: 2,3 or empty; the bytes lie in BLOB
 //   output TYPE DIMS                                      one an output, in order; `any` for what is not compared
+//   again                                                 what follows is fed to the same session after the above
 // RESULTS has for each case a line `begin NAME`, with --ep one `claimed EP OPERATORS` for each part that an EP has,
-// then `output TYPE DIMS OFFSET BYTES` for each output (bytes in OUTPUT_BLOB), then `done NAME ok` or `done NAME
-// <status code> <message>`. With --ep the EP comes first, and outputs are copied to host memory.
+// then for each feed `output TYPE DIMS OFFSET BYTES` for each output (bytes in OUTPUT_BLOB) and `fed STATUS`, then
+// `done NAME STATUS`; STATUS is `ok` or `<status code> <message>`, and of several feeds the first that failed. With
+// --ep the EP comes first, and outputs are copied to host memory.
 // --guarded puts each input and output at the end of its own pages, imported as external memory, with an unreadable
 // page behind; bytes before an output must stay what they were.
 #include <sys/mman.h>
@@ -54,11 +56,15 @@ struct Value {
   size_t offset = 0;
 };
 
+struct Feed {
+  std::vector<Value> inputs, outputs;
+};
+
 struct Case {
   std::string name;
   std::string path;
   size_t model_offset = 0, model_bytes = 0;
-  std::vector<Value> inputs, outputs;
+  std::vector<Feed> feeds = std::vector<Feed>(1);
 };
 
 std::vector<std::string_view> fields_of(std::string_view line) {
@@ -102,11 +108,13 @@ std::vector<Case> read_cases(const char* path) {
         added.model_offset = static_cast<size_t>(number(fields[3]));
         added.model_bytes = static_cast<size_t>(number(fields[4]));
       }
+    } else if (fields[0] == "again") {
+      cases.back().feeds.emplace_back();
     } else if (fields[0] == "input") {
-      cases.back().inputs.push_back({std::string(fields[1]), static_cast<DataType>(number(fields[2])),
-                                     shape_of(fields[3]), static_cast<size_t>(number(fields[4]))});
+      cases.back().feeds.back().inputs.push_back({std::string(fields[1]), static_cast<DataType>(number(fields[2])),
+                                                  shape_of(fields[3]), static_cast<size_t>(number(fields[4]))});
     } else if (fields[0] == "output") {
-      Value& output = cases.back().outputs.emplace_back();
+      Value& output = cases.back().feeds.back().outputs.emplace_back();
       if (fields[1] == "any") continue;
       output.type = static_cast<DataType>(number(fields[1]));
       output.shape = shape_of(fields[2]);
@@ -170,14 +178,18 @@ class Driver {
     std::fflush(results_);
     const Status status = run_case(asked);
     std::fflush(outputs_);
-    std::string text = status.to_string();
-    for (char& c : text)
-      if (c == '\n' || c == '\t') c = ' ';
-    std::fprintf(results_, "done\t%s\t%s\n", asked.name.c_str(), status.ok() ? "ok" : text.c_str());
+    std::fprintf(results_, "done\t%s\t%s\n", asked.name.c_str(), line_of(status).c_str());
     std::fflush(results_);
   }
 
  private:
+  static std::string line_of(const Status& status) {
+    std::string text = status.ok() ? "ok" : status.to_string();
+    for (char& c : text)
+      if (c == '\n' || c == '\t') c = ' ';
+    return text;
+  }
+
   Status run_case(const Case& asked) {
     tenon::SessionOptions options;
     options.pool = pool_;
@@ -193,7 +205,17 @@ class Driver {
       for (const auto& node : part.nodes) std::fprintf(results_, "%s ", node.op_type.c_str());
       std::fprintf(results_, "\n");
     }
-    auto binding = (*session)->make_binding();
+    Status first;
+    for (const Feed& feed : asked.feeds) {
+      Status status = run_feed(**session, feed);
+      std::fprintf(results_, "fed\t%s\n", line_of(status).c_str());
+      if (first.ok()) first = std::move(status);
+    }
+    return first;
+  }
+
+  Status run_feed(tenon::Session& session, const Feed& asked) {
+    auto binding = session.make_binding();
     if (!binding.ok()) return std::move(binding).status();
 
     std::vector<GuardedMemory> guards;
@@ -213,7 +235,7 @@ class Driver {
       if (*bytes > 0) std::memcpy(tensor.data(), blob_.data() + input.offset, *bytes);
       DRIVER_TRY(binding->bind_input(input.name, tensor));
     }
-    const auto names = (*session)->outputs();
+    const auto names = session.outputs();
     const size_t first_output = guards.size();
     if (options_.guarded) {
       for (size_t i = 0; i < asked.outputs.size() && i < names.size(); ++i) {
@@ -228,7 +250,7 @@ class Driver {
     }
     for (size_t i = 0; i < names.size() && !options_.eps.empty(); ++i)
       DRIVER_TRY(binding->bind_output_auto(i, tenon::MemoryPlace{}));
-    DRIVER_TRY((*session)->run(*binding));
+    DRIVER_TRY(session.run(*binding));
     std::vector<std::vector<std::byte>> first;
     for (size_t i = 0; i < names.size(); ++i) {
       const Tensor tensor = binding->output(i);
@@ -236,7 +258,7 @@ class Driver {
       first.emplace_back(data, data + tensor.size_bytes());
     }
     // The second run takes the cached plan.
-    DRIVER_TRY((*session)->run(*binding));
+    DRIVER_TRY(session.run(*binding));
     for (size_t i = 0; i < names.size(); ++i) {
       const Tensor tensor = binding->output(i);
       if (tensor.size_bytes() != first[i].size() ||
