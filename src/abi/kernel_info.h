@@ -33,6 +33,8 @@ class KernelHost {
   virtual const OrtEp* ep() const = 0;
   // Null unless the session writes a profile.
   virtual PluginProfiler* profiler() const { return nullptr; }
+  // Kernels run in host memory, and profiles show them as the CPU EP's.
+  virtual bool is_cpu_ep() const { return true; }
 };
 
 // An input or output of a node.

@@ -42,6 +42,7 @@ class PluginProvider::Host final : public KernelHost {
   const OrtKeyValuePairs& config() const override { return config_; }
   const OrtEp* ep() const override { return ep_->get(); }
   PluginProfiler* profiler() const override { return profiler_.get(); }
+  bool is_cpu_ep() const override { return is_cpu_ep_; }
 
  private:
   OrtAllocator* default_allocator() const { return abi::default_allocator(); }
@@ -53,6 +54,7 @@ class PluginProvider::Host final : public KernelHost {
   std::shared_ptr<OrtLogger> logger_;
   OrtKeyValuePairs config_;
   std::shared_ptr<PluginProfiler> profiler_;
+  bool is_cpu_ep_ = false;
 };
 
 PluginEp::PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep) : factory_(std::move(factory)), ep_(ep) {}
@@ -352,6 +354,7 @@ Result<std::unique_ptr<DeviceProvider>> PluginProvider::host_companion() {
   // Its nodes are the CPU EP's, as a profile shows them.
   auto host = std::make_shared<Host>(*host_);
   host->profiler_ = nullptr;
+  host->is_cpu_ep_ = true;
   return make_custom_op_provider(custom_ops_, std::move(host), ep_);
 }
 

@@ -11,6 +11,7 @@
 #include "base/guarded.h"
 #include "base/log.h"
 #include "ep/kit/in_place.h"
+#include "runtime/node_observer.h"
 
 namespace tenon::abi {
 
@@ -186,8 +187,11 @@ class RegionKernel final : public Kernel {
       PluginProfiler* profiler = host_->profiler();
       const auto event = profiler != nullptr ? profiler->start_event() : PluginProfiler::Event();
       status = region_->compute(frame->context);
-      if (profiler != nullptr)
+      if (profiler != nullptr) {
         profiler->stop_event(event, region_->node_name.empty() ? region_->name : region_->node_name, region_->op_type);
+      }
+      // Without the session's profile an EP has no events, in the profile of one run either.
+      if (!host_->is_cpu_ep()) NodeObserver::set_reported(true);
       Status ended = frame->context.end();
       if (status.ok()) status = std::move(ended);
     }

@@ -18,6 +18,7 @@ struct OrtProfilingEvent {
   int64_t timestamp_us = 0;
   int64_t duration_us = 0;
   std::map<std::string, std::string, std::less<>> arguments;
+  std::string json;  // more arguments that are no text, each with a ',' before it
 };
 
 struct OrtProfilingEventsContainer {

@@ -279,7 +279,10 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
       run.native_options = options;
       run.synchronize = waits_for_devices(*options);
     }
-    const int64_t begin_ns = profiled ? monotonic_ns() : 0;
+    std::optional<ProfiledRun> profile;
+    if (profiled) [[unlikely]]
+      profile.emplace(session.profile.get(),
+                      options != nullptr && options->profiling ? &options->profile_prefix : nullptr);
     Status status;
     std::vector<Fence> waits, signals;
     if (options != nullptr && !options->config_entries.entries().empty()) {
@@ -294,13 +297,12 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
       else
         run.stream = options->sync_stream->stream;
     }
-    if (status.ok()) status = core.core->run(binding, run);
-    if (profiled) [[unlikely]] {
-      const int64_t end_ns = monotonic_ns();
-      if (session.profile != nullptr) session.profile->add("model_run", begin_ns, end_ns);
-      if (status.ok() && options != nullptr && options->profiling)
-        status = write_run_profile(options->profile_prefix, begin_ns, end_ns);
+    if (status.ok()) {
+      const NodeObserver::Scope observed(profile ? &*profile : nullptr);
+      status = core.core->run(binding, run);
     }
+    if (profile) [[unlikely]]
+      status = profile->end(std::move(status));
     if (status.ok()) [[likely]]
       return nullptr;
     if (status.code() == StatusCode::kCancelled && !remembered_code(status))

@@ -57,6 +57,29 @@ const char* category_name(OrtProfilingEventCategory category) {
   return "Session";
 }
 
+// As ONNX Runtime's profiles name element types.
+std::string_view type_name(DataType type) {
+  if (type == DataType::kFloat) return "float";
+  if (type == DataType::kDouble) return "double";
+  return data_type_name(type);
+}
+
+size_t bytes_of(const NodeRun::Tensor& tensor) {
+  const Result<size_t> bytes = tensor_size_bytes(tensor.type, tensor.shape);
+  return bytes.ok() ? *bytes : 0;
+}
+
+// [{"float":[2,4]},...]
+std::string shapes_json(std::span<const NodeRun::Tensor> tensors) {
+  std::string out;
+  for (const NodeRun::Tensor& tensor : tensors) {
+    std::string dims;
+    for (int64_t d = 0; d < tensor.shape.rank(); ++d) dims += tenon::format("{}{}", d > 0 ? "," : "", tensor.shape[d]);
+    out += tenon::format("{}{{\"{}\":[{}]}}", out.empty() ? "" : ",", type_name(tensor.type), dims);
+  }
+  return "[" + out + "]";
+}
+
 int this_thread() { return static_cast<int>(::syscall(SYS_gettid)); }
 
 }  // namespace
@@ -73,6 +96,24 @@ void SessionProfile::add(std::string_view name, int64_t begin_ns, int64_t end_ns
   event.name = name;
   event.timestamp_us = (begin_ns - start_ns_) / 1000;
   event.duration_us = (end_ns - begin_ns) / 1000;
+  add(std::move(event));
+}
+
+void SessionProfile::ran(const NodeRun& node) {
+  OrtProfilingEvent event;
+  event.category = OrtProfilingEventCategory_NODE;
+  event.name = node.name.empty() ? tenon::format("{}_{}_kernel_time", node.op_type, node.index)
+                                 : tenon::format("{}_kernel_time", node.name);
+  event.timestamp_us = (node.begin_ns - start_ns_) / 1000;
+  event.duration_us = (node.end_ns - node.begin_ns) / 1000;
+  size_t parameters = 0, activations = 0, outputs = 0;
+  for (const NodeRun::Tensor& tensor : node.inputs) (tensor.is_constant ? parameters : activations) += bytes_of(tensor);
+  for (const NodeRun::Tensor& tensor : node.outputs) outputs += bytes_of(tensor);
+  event.arguments = {{"op_name", std::string(node.op_type)},           {"provider", "CPUExecutionProvider"},
+                     {"node_index", std::to_string(node.index)},       {"parameter_size", std::to_string(parameters)},
+                     {"activation_size", std::to_string(activations)}, {"output_size", std::to_string(outputs)}};
+  event.json = tenon::format(",\"input_type_shape\":{},\"output_type_shape\":{}", shapes_json(node.inputs),
+                             shapes_json(node.outputs));
   add(std::move(event));
 }
 
@@ -96,9 +137,10 @@ Result<std::string> SessionProfile::write() {
     for (const auto& [key, value] : event.arguments)
       arguments += tenon::format("{}{}:{}", arguments.empty() ? "" : ",", json_string(key), json_string(value));
     std::fputs(tenon::format("{{\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"dur\":{},\"ts\":{},\"ph\":\"X\",\"name\":{},"
-                             "\"args\":{{{}}}}}{}\n",
+                             "\"args\":{{{}{}}}}}{}\n",
                              category_name(event.category), event.process_id, event.thread_id, event.duration_us,
-                             event.timestamp_us, json_string(event.name), arguments, i + 1 < events.size() ? "," : "")
+                             event.timestamp_us, json_string(event.name), arguments, event.json,
+                             i + 1 < events.size() ? "," : "")
                    .c_str(),
                file);
   }
@@ -108,10 +150,24 @@ Result<std::string> SessionProfile::write() {
   return name;
 }
 
-Status write_run_profile(const std::string& prefix, int64_t begin_ns, int64_t end_ns) {
-  SessionProfile profile(prefix);
-  profile.add("model_run", begin_ns, end_ns);
-  return profile.write().status();
+ProfiledRun::ProfiledRun(SessionProfile* session, const std::string* run_prefix)
+    : session_(session), begin_ns_(monotonic_ns()) {
+  if (run_prefix != nullptr) own_.emplace(*run_prefix);
+}
+
+void ProfiledRun::ran(const NodeRun& node) {
+  if (session_ != nullptr) session_->ran(node);
+  if (own_) own_->ran(node);
+}
+
+Status ProfiledRun::end(Status status) {
+  const int64_t end_ns = monotonic_ns();
+  for (SessionProfile* profile : {session_, own_ ? &*own_ : nullptr}) {
+    if (profile == nullptr) continue;
+    profile->add("SequentialExecutor::Execute", begin_ns_, end_ns);
+    profile->add("model_run", begin_ns_, end_ns);
+  }
+  return own_ && status.ok() ? own_->write().status() : status;
 }
 
 }  // namespace tenon::abi

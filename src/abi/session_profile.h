@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,10 +12,11 @@
 #include "abi/profiling_event.h"
 #include "base/guarded.h"
 #include "base/status.h"
+#include "runtime/node_observer.h"
 
 namespace tenon::abi {
 
-class SessionProfile {
+class SessionProfile final : public NodeObserver {
  public:
   explicit SessionProfile(std::string prefix);
 
@@ -23,6 +25,9 @@ class SessionProfile {
   void add(std::string_view name, int64_t begin_ns, int64_t end_ns);
   // One whose times are microseconds after the start; it keeps its own process and thread unless they are 0.
   void add(OrtProfilingEvent event);
+  // An event of category Node, as ONNX Runtime writes it: NAME_kernel_time with operator, provider, index, types and
+  // shapes, and the bytes of the tensors.
+  void ran(const NodeRun& node) override;
   // Fills in this process and thread where they are 0.
   static void complete(OrtProfilingEvent& event);
   // Writes "PREFIX_DATE_TIME.json" and gives its name. Once; then the profile is empty.
@@ -34,7 +39,20 @@ class SessionProfile {
   Guarded<std::vector<OrtProfilingEvent>> events_;
 };
 
-// Writes the profile of one run that asked for its own (RunOptionsEnableProfiling).
-Status write_run_profile(const std::string& prefix, int64_t begin_ns, int64_t end_ns);
+// Tells several profiles of each node: the session's and that of one run.
+class ProfiledRun final : public NodeObserver {
+ public:
+  // Either may be null. `run_prefix`: the run asked for a profile of its own (RunOptionsEnableProfiling).
+  ProfiledRun(SessionProfile* session, const std::string* run_prefix);
+  void ran(const NodeRun& node) override;
+  // Adds the run itself, and writes its own profile when it is to have one and `status` is OK. Gives `status`, or why
+  // the profile could not be written.
+  Status end(Status status);
+
+ private:
+  SessionProfile* const session_;
+  std::optional<SessionProfile> own_;
+  const int64_t begin_ns_;
+};
 
 }  // namespace tenon::abi

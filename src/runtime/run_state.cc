@@ -4,6 +4,8 @@
 
 #include "base/trace.h"
 #include "device/copy.h"
+#include "plan/regions.h"
+#include "plan/views.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -117,11 +119,12 @@ void RunState::resolve() {
 Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
   places_ = device != nullptr ? device->places : nullptr;
   for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
+  NodeObserver* const observer = NodeObserver::current();
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     if (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed)) [[unlikely]] {
       return cancelled("The run was cancelled before step {} of {}.", i, plan_.steps.size());
     }
-    Status status = run_step(i, info, device);
+    Status status = observer == nullptr ? run_step(i, info, device) : run_observed(i, info, device, *observer);
     if (!status.ok()) [[unlikely]] {
       const Node& node = plan_.graph.nodes[static_cast<size_t>(plan_.steps[i].node)];
       return std::move(status).with_context(format("while running node {}", node.label(plan_.graph)));
@@ -134,6 +137,39 @@ Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
     }
   }
   return {};
+}
+
+Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver& observer) {
+  const PlanStep& step = plan_.steps[index];
+  const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+  // What stands for one operator of another EP is named as that operator.
+  const Node& shown = is_region(node) ? region_body(node).nodes[0] : node;
+  const int64_t begin_ns = monotonic_ns();
+  NodeObserver::set_reported(false);
+  Status status = run_step(index, info, device);
+  if (step.copy || NodeObserver::reported()) {
+    NodeObserver::set_reported(false);
+    return status;
+  }
+  NodeRun run{
+      .name = shown.name, .op_type = shown.op_type, .index = step.node, .begin_ns = begin_ns, .end_ns = monotonic_ns()};
+  const auto describe = [&](std::span<const ValueId> ids, std::span<const Location> locations) {
+    std::vector<NodeRun::Tensor> tensors;
+    for (size_t i = 0; i < ids.size() && i < locations.size(); ++i) {
+      if (ids[i] == kNoValue) continue;
+      const Value& value = plan_.graph.value(ids[i]);
+      const TensorSpec spec = spec_of(value);
+      NodeRun::Tensor& tensor = tensors.emplace_back(NodeRun::Tensor{spec.type, spec.shape, value.constant != nullptr});
+      if (locations[i].home != Home::kDynamic) continue;
+      const DynamicValue& made = dynamic_value(locations[i].index);
+      tensor = {made.type, made.shape, false};
+    }
+    return tensors;
+  };
+  run.inputs = describe(node.inputs, step.inputs);
+  run.outputs = describe(node.outputs, step.outputs);
+  observer.ran(run);
+  return status;
 }
 
 Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* device) {

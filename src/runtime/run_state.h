@@ -13,6 +13,7 @@
 #include "plan/place_table.h"
 #include "plan/plan.h"
 #include "runtime/arena_pool.h"
+#include "runtime/node_observer.h"
 #include "runtime/run_streams.h"
 
 namespace tenon {
@@ -69,6 +70,8 @@ class RunState {
   };
 
   Status run_step(size_t index, const RunInfo& info, const DeviceRun* device);
+  // The same, and tells the observer.
+  Status run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver& observer);
   Status wait_before(const PlanStep& step, const DeviceRun& device);
   Status run_copy(size_t index, const DeviceRun& device);
   Result<void*> allocate_dynamic(size_t step, size_t output, const Shape& shape);

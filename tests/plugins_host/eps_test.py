@@ -130,6 +130,47 @@ def test_a_profile_has_the_eps_events(tmp_path, custom, host):
         assert of["ts"] - 1000 <= event["ts"] <= of["ts"] + of["dur"] + 1000  # microseconds of one clock
 
 
+def node_events(folder, lines):
+    events = json.loads((folder / lines[-1].removeprefix("profile ")).read_text())
+    assert [event["name"] for event in events if event["cat"] == "Session"].count("model_run") == 2
+    told = ("op_name", "provider", "input_type_shape", "output_type_shape", "parameter_size", "activation_size", "output_size")
+    found = []
+    for event in events:
+        if event["cat"] != "Node":
+            continue
+        assert event["ph"] == "X" and event["dur"] >= 0 and int(event["args"]["node_index"]) >= 0
+        found.append((event["name"], *[event["args"][key] for key in told]))
+    return found
+
+
+# A profile has an event for each run of each node: names, operators, providers, types, shapes and sizes as stock's.
+def test_a_profile_has_an_event_for_each_node_run(tmp_path):
+    body = helper.make_graph([node("Identity", ["k"], ["ko"], "keep"), node("Cos", ["v"], ["vo"], "cos_in_loop")], "body",
+                             [floats("i", [], TensorProto.INT64), floats("k", [], TensorProto.BOOL), floats("v", ["n", 4])],
+                             [floats("ko", [], TensorProto.BOOL), floats("vo", ["n", 4])])
+    graph = helper.make_graph(
+        [node("Exp", ["x"], ["a"], "exp"), node("Max", ["a", "w"], ["b"], "max"), node("Sin", ["b"], ["c"], "sin"),
+         node("Loop", ["three", "", "c"], ["y"], "loop", body=body), node("NonZero", ["y"], ["where"], "nonzero"),
+         node("Twice", ["y"], ["twice"], "twice", domain="tenon.test", plus=1.0)], "graph", [floats("x", ["n", 4])],
+        [floats("y", ["n", 4]), floats("where", [2, None], TensorProto.INT64), floats("twice", ["n", 4])],
+        [onnx.numpy_helper.from_array(numpy.full(4, 0.5, numpy.float32), "w"),
+         onnx.numpy_helper.from_array(numpy.array(3, numpy.int64), "three")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("tenon.test", 1)],
+                                ir_version=9), str(tmp_path / "profiled.onnx"))
+    words = [*OWN, "profile", "profile", "ep", "OwnEp,claim=Relu", "session", "profiled.onnx", "run", "", "run", "", "end", "-"]
+    told = {host: node_events(tmp_path, drive(host, tmp_path, *words)) for host in HOSTS}
+    names = [event[0] for event in told["tenon"]]
+    assert set(names) == {f"{name}_kernel_time"
+                          for name in ("exp", "max", "sin", "loop", "cos_in_loop", "nonzero", "twice")}
+    assert names.count("cos_in_loop_kernel_time") == 6 and names.count("twice_kernel_time") == 2
+
+    # Our plans have no step for what only hands a value through.
+    def compared(events):
+        return sorted(event for event in map(json.dumps, events) if "keep_kernel_time" not in event)
+
+    assert compared(told["tenon"]) == compared(told["stock"])
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_an_ep_may_have_no_profiler(tmp_path, custom, host):
     lines = drive(host, tmp_path, *OWN, "profile", "profile", "ep", "OwnEp,profiler=0", "session", custom, "run", "", "end",
