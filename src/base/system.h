@@ -12,6 +12,9 @@ int thread_number();
 int create_file(const std::string& path);
 // Of the memory that maps and registrations come in.
 size_t page_bytes();
+// The most that this process can have, as far as the system says: the machine's memory and swap, the limit of the
+// process's control group, or that of its address space, whichever is least. Read once.
+size_t memory_bytes();
 // Sets an environment variable of this process; null removes it.
 void set_environment_variable(const char* name, const char* value);
 

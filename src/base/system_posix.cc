@@ -1,8 +1,13 @@
 #include "base/system.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,6 +23,36 @@ int create_file(const std::string& path) {
 
 size_t page_bytes() {
   static const auto size_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return size_bytes;
+}
+
+namespace {
+
+// The number in a file of /sys/fs/cgroup; SIZE_MAX for "max" or where there is none.
+size_t cgroup_limit(const char* path) {
+  size_t limit = SIZE_MAX;
+  if (FILE* file = std::fopen(path, "re")) {
+    unsigned long long value = 0;
+    if (std::fscanf(file, "%llu", &value) == 1) limit = static_cast<size_t>(value);
+    (void)std::fclose(file);
+  }
+  return limit;
+}
+
+}  // namespace
+
+size_t memory_bytes() {
+  static const size_t size_bytes = [] {
+    size_t least = SIZE_MAX;
+    struct sysinfo info;
+    if (::sysinfo(&info) == 0) least = (size_t{info.totalram} + info.totalswap) * info.mem_unit;
+    struct rlimit limit;
+    if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      least = std::min<size_t>(least, limit.rlim_cur);
+    for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+      least = std::min(least, cgroup_limit(path));
+    return least;
+  }();
   return size_bytes;
 }
 

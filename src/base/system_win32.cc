@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <windows.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,6 +23,15 @@ size_t page_bytes() {
   SYSTEM_INFO info;
   ::GetSystemInfo(&info);
   return info.dwPageSize;
+}
+
+size_t memory_bytes() {
+  static const size_t size_bytes = [] {
+    MEMORYSTATUSEX status{};
+    status.dwLength = sizeof(status);
+    return ::GlobalMemoryStatusEx(&status) != 0 ? static_cast<size_t>(status.ullTotalPageFile) : SIZE_MAX;
+  }();
+  return size_bytes;
 }
 
 // In the copy of the C runtime, where an empty value removes a variable.

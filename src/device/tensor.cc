@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/fault.h"
 #include "base/status.h"
+#include "base/system.h"
 #include "device/element.h"
 
 namespace tenon {
@@ -28,6 +29,10 @@ Result<Tensor> Tensor::allocate(DataType type, const Shape& shape) {
   TENON_INVALID_IF(!padded, "A {} tensor of shape {} overflows the address space.", data_type_name(type),
                    shape.to_string());
   TENON_FAULT_POINT("allocate");
+  // The system may promise more than there is, and end the process when it is written.
+  if (*padded > memory_bytes())
+    return resource_exhausted("A {} tensor of shape {} takes {} bytes; there are {} bytes of memory.",
+                              data_type_name(type), shape.to_string(), size_bytes, memory_bytes());
   // calloc takes fresh pages for large blocks, which need no clearing.
   void* block = std::calloc(*padded, 1);
   if (block == nullptr)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/system.h"
 #include "device/place.h"
 #include "plan/bind_shapes.h"
 #include "plan/control_flow.h"
@@ -18,14 +19,35 @@ namespace tenon {
 
 namespace {
 
-Status check_sizes(const Graph& graph) {
-  for (const Value& value : graph.values) {
-    if (value.constant || !value.fully_known() || data_type_bits(value.type) == 0) continue;
-    Shape padded = value.shape();
-    // Blocked layouts round the channels up; the size must be computable for them too.
-    if (padded.rank() >= 3 && padded[1] > 0 && padded[1] < INT64_MAX - 8) padded[1] = (padded[1] + 7) / 8 * 8;
-    const Result<size_t> bytes = tensor_size_bytes(value.type, padded);
-    if (!bytes.ok()) return Status(bytes.status()).with_context(format("for value \"{}\"", value.name));
+// 0 where it is not known yet.
+Result<size_t> known_size_bytes(const Value& value) {
+  if (value.constant || !value.fully_known() || data_type_bits(value.type) == 0) return size_t{0};
+  Shape padded = value.shape();
+  // Blocked layouts round the channels up; the size must be computable for them too.
+  if (padded.rank() >= 3 && padded[1] > 0 && padded[1] < INT64_MAX - 8) padded[1] = (padded[1] + 7) / 8 * 8;
+  return tensor_size_bytes(value.type, padded);
+}
+
+// Each size can be computed, and no output of the CPU EP is larger than the memory that there is: asking for it before
+// kernels are made keeps their tables (a Resize has one for each axis) within it too.
+Status check_sizes(const Graph& graph, const Providers& providers) {
+  for (ValueId id : graph.inputs) {
+    const Value& value = graph.value(id);
+    TENON_TRY_CONTEXT(known_size_bytes(value).status(), "for input \"{}\"", value.name);
+  }
+  for (const Node& node : graph.nodes) {
+    for (ValueId id : node.outputs) {
+      if (id == kNoValue) continue;
+      const Value& value = graph.value(id);
+      Result<size_t> bytes = known_size_bytes(value);
+      if (bytes.ok() && *bytes > memory_bytes() && &providers.of(node) == providers.cpu) {
+        bytes = resource_exhausted("A {} tensor of shape {} takes {} bytes; there are {} bytes of memory.",
+                                   data_type_name(value.type), value.shape().to_string(), *bytes, memory_bytes());
+      }
+      if (!bytes.ok())
+        return std::move(bytes).status().with_context(
+            format("for output \"{}\" of node {}", value.name, node.label(graph)));
+    }
   }
   return {};
 }
@@ -63,10 +85,10 @@ class PlanBuilder {
     base.weights = options_.weights;
     base.winograd = options_.winograd;
     Graph& graph = plan_->graph;
-    TENON_TRY(check_sizes(graph));
+    const Providers providers = options_.providers();
+    TENON_TRY(check_sizes(graph, providers));
     lower_control_flow(graph);
     const std::vector<ValueId> outputs_before = graph.outputs;
-    const Providers providers = options_.providers();
     TENON_TRY(assign_layouts(graph, providers, base));
     // A cut value that was blocked is now a reordered one.
     for (size_t i = 0; i < cut_values_.size(); ++i) {

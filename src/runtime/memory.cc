@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/fault.h"
+#include "base/system.h"
 
 namespace tenon {
 
@@ -21,15 +22,6 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kFromKernel = 256 * 1024;
 constexpr size_t kHugePage = 2 * 1024 * 1024;
 constexpr size_t kFromHugePages = 4 * 1024 * 1024;
-
-size_t page_bytes() {
-  static const auto size = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  return size;
-}
-
-}  // namespace
-
-namespace {
 
 // Memory from the kernel, in huge pages where it has them: convolutions walk through dozens of planes at once, more
 // than the TLB holds in 4 KiB pages (5 % of ppocr_v6_det), and 512 first touches become one. Null: errno says why not.
@@ -53,6 +45,10 @@ std::byte* map_huge_pages(size_t size_bytes) {
 
 Result<std::shared_ptr<std::byte>> allocate_zeroed(size_t size_bytes) {
   TENON_FAULT_POINT("allocate memory");
+  // The kernel may promise more than there is, and end the process when it is written.
+  if (size_bytes > memory_bytes())
+    return resource_exhausted("{} bytes cannot be allocated: there are {} bytes of memory.", size_bytes,
+                              memory_bytes());
   const size_t granule = size_bytes >= kFromKernel ? page_bytes() : kAlignment;
   const auto padded = checked_add(size_bytes == 0 ? size_t{1} : size_bytes, granule - 1);
   if (!padded) return resource_exhausted("{} bytes cannot be allocated: the size overflows.", size_bytes);

@@ -244,7 +244,13 @@ Result<void*> RunState::allocate_dynamic(size_t step_index, size_t output, const
   if (value.memory == nullptr || value.capacity_bytes < bytes) {
     const auto place = static_cast<size_t>(plan_.dynamic_places[static_cast<size_t>(index)]);
     DeviceAllocator* allocator = place > 0 && places_ != nullptr ? places_->allocators[place] : nullptr;
-    TENON_TRY_ASSIGN(value.memory, allocator != nullptr ? allocate_device(*allocator, bytes) : allocate_zeroed(bytes));
+    Result<std::shared_ptr<std::byte>> memory =
+        allocator != nullptr ? allocate_device(*allocator, bytes) : allocate_zeroed(bytes);
+    if (!memory.ok())
+      return std::move(memory).status().with_context(format("for output {} of node {}, a {} tensor of shape {}", output,
+                                                            node.label(plan_.graph), data_type_name(type),
+                                                            shape.to_string()));
+    value.memory = *std::move(memory);
     value.capacity_bytes = bytes;
   }
   value.type = type;
