@@ -56,7 +56,7 @@ class _Blob:
         return offset
 
 
-def run(cases, folder, options=(), environment=None):
+def run(cases, folder, options=(), environment=None, timeout=None):
     """{case name: Outcome} for all cases, in one process."""
     folder = pathlib.Path(folder)
     blob = _Blob(folder / "blob")
@@ -77,7 +77,8 @@ def run(cases, folder, options=(), environment=None):
     blob.file.close()
     (folder / "cases").write_text("".join(line + "\n" for line in lines))
     command = [os.environ["TENON_GOLDEN_DRIVER"], *(str(folder / name) for name in ("cases", "blob", "results", "outputs"))]
-    done = subprocess.run([*command, *options], env={**os.environ, **(environment or {})}, capture_output=True, text=True)
+    done = subprocess.run([*command, *options], env={**os.environ, **(environment or {})}, capture_output=True, text=True,
+                          timeout=timeout)
     outcomes = _read(folder)
     if done.returncode != 0:
         print(done.stderr)
