@@ -1,6 +1,5 @@
 // Elementwise operators of several tensors with broadcasting: arithmetic, comparisons, logic, Where, Clip.
 #include <algorithm>
-#include <array>
 
 #include "ep/cpu/kernels/ref_kernel.h"
 
@@ -338,6 +337,9 @@ Result<RefImpl> make_where(RefNode& node) {
       break;
     case 8:
       chosen = &where_loop<uint64_t>;
+      break;
+    case 16:  // complex128
+      chosen = &where_loop<std::array<uint64_t, 2>>;
       break;
     default:
       return unsupported("Where is not computed on {}.", data_type_name(node.inputs[1].type));

@@ -155,12 +155,19 @@ Result<RefImpl> make_eye(RefNode& node) {
 
 using Test = bool (*)(const void* x, int64_t i);
 
+template <typename T>
+bool complex_differs_from_zero(const void* x, int64_t i) {
+  return static_cast<const T*>(x)[2 * i] != T(0) || static_cast<const T*>(x)[2 * i + 1] != T(0);
+}
+
 Result<RefImpl> make_non_zero(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
-  const Test test = select(AllTypes(), node.inputs[0].type, []<typename T>() -> Test {
+  Test test = select(AllTypes(), node.inputs[0].type, []<typename T>() -> Test {
     return
         [](const void* x, int64_t i) { return static_cast<Compute<T>>(static_cast<const T*>(x)[i]) != Compute<T>(0); };
   });
+  if (node.inputs[0].type == DataType::kComplex64) test = &complex_differs_from_zero<float>;
+  if (node.inputs[0].type == DataType::kComplex128) test = &complex_differs_from_zero<double>;
   TENON_UNSUPPORTED_IF(test == nullptr, "NonZero is not computed on {}.", data_type_name(node.inputs[0].type));
   RefImpl impl;
   impl.run = [test, x = node.inputs[0].shape, out = output_spec(node, 0)](KernelContext& context) -> Status {
@@ -191,7 +198,7 @@ constexpr KernelEntry kRows[] = {
     ref_row<type_set(RangeTypes()), &make_range>("Range", 11),
     ref_row<~TypeSet{0}, &make_constant_of_shape>("ConstantOfShape", 9),
     ref_row<~TypeSet{0}, &make_eye>("EyeLike", 9),
-    ref_row<kAllSet, &make_non_zero>("NonZero", 9),
+    ref_row<kAllSet | kComplexSet, &make_non_zero>("NonZero", 9),
 };
 
 }  // namespace

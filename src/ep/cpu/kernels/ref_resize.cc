@@ -225,7 +225,7 @@ Result<Shape> resolve(const Sizes& plan, std::span<const void* const> inputs, st
   return out;
 }
 
-using Types = decltype(FloatTypes() + TypeList<int8_t, uint8_t, int32_t, int64_t>());
+using Types = AllTypes;
 
 Result<RefImpl> make_resize(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));

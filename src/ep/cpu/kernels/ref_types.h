@@ -123,6 +123,8 @@ inline constexpr TypeSet kSignedSet = type_set(SignedTypes()) | kFloatSet;
 inline constexpr TypeSet kIntSet = type_set(IntTypes());
 inline constexpr TypeSet kNumericSet = type_set(NumericTypes());
 inline constexpr TypeSet kAllSet = type_set(AllTypes());
+inline constexpr TypeSet kComplexSet =
+    TypeSet{1} << static_cast<int>(DataType::kComplex64) | TypeSet{1} << static_cast<int>(DataType::kComplex128);
 inline constexpr TypeSet kBoolSet = type_set(TypeList<Bool>());
 inline constexpr TypeSet kFloat32Set = type_set(TypeList<float>());
 
