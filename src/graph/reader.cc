@@ -14,7 +14,7 @@ namespace reader {
 
 namespace {
 
-constexpr int64_t kOldestIr = 3, kNewestIr = 14;
+constexpr int64_t kOldestIr = 1, kNewestIr = 14;
 constexpr int kOldestOnnxOpset = 7;
 
 // Length of the UTF-8 sequence of more than one byte at the beginning of `text`, or 0 if it is not one.
@@ -176,10 +176,13 @@ Status add_opset_import(Opsets& opsets, std::string_view message) {
                          "The model imports opset {} of {}; the oldest that is read is {}.", version, shown,
                          kOldestOnnxOpset);
   }
-  const int known = opset_of(opsets, domain);
-  TENON_INVALID_IF(known != 0 && known != version, "The model imports both opset {} and opset {} of {}.", known,
-                   version, shown);
-  if (known == 0) opsets.emplace_back(domain, static_cast<int>(version));
+  // Of two imports of one domain the later counts, as in ONNX Runtime.
+  for (auto& [imported, known] : opsets) {
+    if (imported != domain) continue;
+    known = static_cast<int>(version);
+    return Status();
+  }
+  opsets.emplace_back(domain, static_cast<int>(version));
   return Status();
 }
 

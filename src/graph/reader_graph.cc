@@ -127,11 +127,18 @@ Status GraphReader::read_initializers(const GraphFields& fields, const std::shar
                      is_model ? read_initializer(context_, message) : read_tensor(context_, message));
     TENON_INVALID_IF(tensor.name.empty(), "An initializer of graph \"{}\" has no name.", level.graph.name);
     ValueId id = kNoValue;
-    if (const auto input = scope->names.find(tensor.name); input != scope->names.end()) {
+    if (const auto known = scope->names.find(tensor.name);
+        known != scope->names.end() && level.graph.value(known->second).constant != nullptr) {
+      // Of two initializers of one name the later counts, as in ONNX Runtime.
+      id = known->second;
+      const Constant& before = *level.graph.value(id).constant;
+      TENON_INVALID_IF(before.type != tensor.constant->type || before.shape != tensor.constant->shape,
+                       "Graph \"{}\" has two initializers \"{}\" that differ: {}{} and {}{}.", level.graph.name,
+                       tensor.name, data_type_name(before.type), before.shape.to_string(),
+                       data_type_name(tensor.constant->type), tensor.constant->shape.to_string());
+    } else if (const auto input = scope->names.find(tensor.name); input != scope->names.end()) {
       id = input->second;
       Value& value = level.graph.value(id);
-      TENON_INVALID_IF(value.constant != nullptr, "Graph \"{}\" has two initializers \"{}\".", level.graph.name,
-                       tensor.name);
       TENON_INVALID_IF(value.type != DataType::kUndefined && value.type != tensor.constant->type,
                        "Input \"{}\" is declared as {}, and its initializer is {}.", tensor.name,
                        data_type_name(value.type), data_type_name(tensor.constant->type));

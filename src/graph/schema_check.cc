@@ -68,6 +68,7 @@ Status check_attributes(const Graph& graph, const Node& node, const Schema& sche
                      wanted.name, node.label(graph), kind_name(proto_kind(found->kind)), kind_name(wanted.kind));
   }
   for (const Attribute& attribute : node.attributes) {
+    if (attribute.name.starts_with("__")) continue;  // a note of the tool that made the model
     TENON_INVALID_IF(schema.find_attribute(attribute.name) == nullptr,
                      "Node {} has the attribute \"{}\", which {}@{} does not have.", node.label(graph), attribute.name,
                      schema.name, schema.since_version);

@@ -79,6 +79,41 @@ def write_custom_bodies(folder):
     save_custom(folder, "custom_nested", [node("Loop", ["three", "yes", "x"], ["y"], body=nested)], [x], [y], [three, yes])
 
 
+def write_odd(folder):
+    """What exporters write and a checker might refuse: each takes x of [2, 4]."""
+    node = helper.make_node
+    x, y = info("x", ["N", 4]), info("y", ["N", 4])
+    one, hundred = (numpy_helper.from_array(np.full(4, value, np.float32), "w") for value in (1, 100))
+    add, relu = [node("Add", ["x", "w"], ["y"])], [node("Relu", ["x"], ["y"])]
+
+    def odd(name, nodes=relu, inputs=(x,), outputs=(y,), initializers=(), change=None, **fields):
+        model = save(folder, "odd_" + name, nodes, list(inputs), list(outputs), initializers, **fields)
+        if change is not None:
+            change(model)
+            onnx.save(model, folder / f"odd_{name}.onnx")
+
+    odd("initializer_twice", add, initializers=[one, hundred])
+    odd("initializer_twice_reversed", add, initializers=[hundred, one])
+    odd("initializer_of_input_twice", add, [x, info("w", [4])], initializers=[one, hundred])
+    odd("initializers_differ", add, initializers=[numpy_helper.from_array(np.ones(1, np.float32), "w"), hundred])
+    # ReduceSum has its axes as an attribute up to opset 12.
+    odd("opset_twice", [node("ReduceSum", ["x"], ["y"], axes=[1])], outputs=[info("y", ["N", 1])],
+        change=lambda model: model.opset_import.append(helper.make_opsetid("", 11)))
+    odd("private_attribute", [node("Relu", ["x"], ["y"], __backend="any", __layer=3)])
+    odd("ir_1", add, [x, info("w", [4])], initializers=[one], change=lambda model: setattr(model, "ir_version", 1))
+    odd("ir_2", add, [x, info("w", [4])], initializers=[one], change=lambda model: setattr(model, "ir_version", 2))
+    odd("unsorted", [node("Neg", ["a"], ["y"]), node("Relu", ["x"], ["a"])])
+    odd("unused_initializer", initializers=[one])
+    odd("unused_input_types", value_info=[info("nothing", [3], TensorProto.STRING)])
+    odd("output_rank", outputs=[info("y", ["N"])])
+    odd("output_dimension", outputs=[info("y", ["N", 7])])
+    odd("inner_shape", [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["y"])], value_info=[info("a", [9, 9, 9])])
+    odd("unused_import", change=lambda model: model.opset_import.append(helper.make_opsetid("example.nothing", 3)))
+    odd("one_symbol_two_sizes", [node("Concat", ["x", "x"], ["y"], axis=0)])
+    odd("empty_names", [node("Clip", ["x", "", ""], ["a"]), node("Dropout", ["a"], ["y", ""])])
+    odd("no_shapes", inputs=[info("x", None)], outputs=[info("y", None)])
+
+
 def write(folder):
     folder.mkdir(parents=True, exist_ok=True)
     node = helper.make_node
@@ -126,6 +161,7 @@ def write(folder):
     model.opset_import.append(helper.make_opsetid("example.custom", 1))
     onnx.save(model, folder / "custom_domain.onnx")
     write_custom_bodies(folder)
+    write_odd(folder)
     weights = np.eye(8, dtype=np.float32) * 2
     save(folder, "matmul", [node("MatMul", ["x", "w"], ["product"]), node("Relu", ["product"], ["y"])],
          [info("x", ["N", 8])], [info("y", ["N", 8])], [numpy_helper.from_array(weights, "w")])

@@ -1,0 +1,20 @@
+/* Models that are no model of style, and that ONNX Runtime takes: they load and compute the same here. */
+#include "drop_in.h"
+
+int main(int argc, char** argv) {
+  static const char* const names[] = {
+      "odd_initializer_twice",  "odd_initializer_twice_reversed", "odd_initializer_of_input_twice",
+      "odd_opset_twice",        "odd_private_attribute",          "odd_ir_1",
+      "odd_ir_2",               "odd_unsorted",                   "odd_unused_initializer",
+      "odd_unused_input_types", "odd_output_rank",                "odd_output_dimension",
+      "odd_inner_shape",        "odd_unused_import",              "odd_one_symbol_two_sizes",
+      "odd_empty_names",        "odd_no_shapes",                  "odd_initializers_differ"};
+  size_t i;
+  start(argc, argv);
+  for (i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+    char file[64];
+    snprintf(file, sizeof(file), "%s.onnx", names[i]);
+    run_on_ones(names[i], file, NULL);
+  }
+  return finish();
+}
