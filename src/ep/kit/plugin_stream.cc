@@ -1,6 +1,20 @@
 #include "ep/kit/plugin_stream.h"
 
+#include <unordered_set>
+
+#include "base/guarded.h"
+
 namespace tenon::plugin {
+
+namespace {
+
+// The streams of this library that are alive. Never destroyed: hosts release streams late.
+Guarded<std::unordered_set<const OrtSyncStreamImpl*>>& live_streams() {
+  static auto* const all = new Guarded<std::unordered_set<const OrtSyncStreamImpl*>>;
+  return *all;
+}
+
+}  // namespace
 
 SyncNotification::SyncNotification(const HostApi& host) : OrtSyncNotificationImpl{}, host_(host) {
   ort_version_supported = host.version();
@@ -27,7 +41,10 @@ OrtSyncNotificationImpl* SyncNotification::release_to_host(std::unique_ptr<SyncN
   return notification.release();
 }
 
+SyncStream::~SyncStream() { live_streams().lock()->erase(this); }
+
 SyncStream::SyncStream(const HostApi& host) : OrtSyncStreamImpl{}, host_(host) {
+  live_streams().lock()->insert(this);
   ort_version_supported = host.version();
   OrtSyncStreamImpl::Release = [](OrtSyncStreamImpl* table) noexcept { delete static_cast<SyncStream*>(table); };
   OrtSyncStreamImpl::GetHandle = [](OrtSyncStreamImpl* table) noexcept -> void* {
@@ -59,6 +76,7 @@ OrtSyncStreamImpl* SyncStream::release_to_host(std::unique_ptr<SyncStream> strea
 SyncStream* SyncStream::from(const HostApi& host, const OrtSyncStream* stream) {
   if (stream == nullptr) return nullptr;
   const OrtSyncStreamImpl* table = host.ep().SyncStream_GetImpl(stream);
+  if (!live_streams().lock()->contains(table)) return nullptr;
   return static_cast<SyncStream*>(const_cast<OrtSyncStreamImpl*>(table));
 }
 

@@ -35,12 +35,14 @@ class SyncNotification : private OrtSyncNotificationImpl {
 class SyncStream : private OrtSyncStreamImpl {
  public:
   explicit SyncStream(const HostApi& host);
-  virtual ~SyncStream() = default;
+  virtual ~SyncStream();
   SyncStream(const SyncStream&) = delete;
   SyncStream& operator=(const SyncStream&) = delete;
 
   static OrtSyncStreamImpl* release_to_host(std::unique_ptr<SyncStream> stream);
-  // The implementation behind a stream of this plugin; null for null.
+  // The implementation behind a stream of this plugin; null for null, and for a stream that is not this plugin's.
+  // onnxruntime before 1.31 gives AllocOnStream streams without an implementation: nothing is read of what is not
+  // known.
   static SyncStream* from(const HostApi& host, const OrtSyncStream* stream);
 
   // The native handle that the host hands to kernels and to applications.
