@@ -160,6 +160,8 @@ Result<std::unique_ptr<plugin::Ep>> CudaFactory::create_ep(const plugin::EpReque
   const std::string prefix = option_prefix();
   const std::string_view prefixes[] = {prefix, "ep.cuda."};
   TENON_TRY_ASSIGN(CudaOptions options, CudaOptions::parse(prefixes, entries));
+  for (const std::string& warning : options.warnings)
+    host().log(request.logger, ORT_LOGGING_LEVEL_WARNING, tenon::format("{}: {}", kCudaEpName, warning));
   TENON_INVALID_IF(options.device_id && *options.device_id != device->info.ordinal,
                    "Option \"device_id\" is {}, but the session runs on CUDA device {}.", *options.device_id,
                    device->info.ordinal);

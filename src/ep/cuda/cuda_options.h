@@ -35,6 +35,7 @@ struct CudaOptions {
   // comes for the first; false: never.
   std::optional<bool> cuda_graph;
   bool tf32 = true;
+  bool cudnn = true;  // false: it is not loaded
   // How convolutions choose: "EXHAUSTIVE" measures, "HEURISTIC" asks the library, "DEFAULT" takes its first.
   std::string conv_search = "EXHAUSTIVE";
   // Where chosen algorithms persist; "": in memory only.
@@ -43,10 +44,14 @@ struct CudaOptions {
   // How long making the session, or a plan for new shapes, may wait for fences that nobody has signalled; 0: for ever.
   int64_t load_timeout_ms = 10'000;
 
+  // For the session's log, a sentence each: options that are given and have no effect, and what else is not as written.
+  std::vector<std::string> warnings;
+
   // The rows, for whoever lists them.
   static std::span<const plugin::OptionRow> rows();
-  // From a session's config entries; `prefixes` as for plugin::OptionValues::parse. Errors: kInvalidArgument names the
-  // option, or both options of an excluded pair (S4.4, S4.5).
+  // From a session's config entries; `prefixes` as for plugin::OptionValues::parse, and keys may be bare. All that ONNX
+  // Runtime's own CUDA EPs take is taken. Errors: kInvalidArgument names the option, or both options of an excluded
+  // pair (S4.4, S4.5).
   static Result<CudaOptions> parse(std::span<const std::string_view> prefixes,
                                    std::span<const std::pair<std::string, std::string>> entries);
 };

@@ -58,6 +58,11 @@ Status check_value(const OptionRow& row, const std::string& text) {
                        row.highest);
       break;
     }
+    case OptionKind::kSize:
+      TENON_INVALID_IF(!parse_number<uint64_t>(text, 10),
+                       "Option \"{}\" is \"{}\"; it takes a whole number of bytes, from 0 to {}.", row.name, text,
+                       UINT64_MAX);
+      break;
     case OptionKind::kAddress:
       TENON_INVALID_IF(!parse_address(text),
                        "Option \"{}\" is \"{}\"; it takes an address, in decimal or in hex with 0x.", row.name, text);
@@ -123,20 +128,28 @@ std::vector<std::string_view> close_names(std::string_view name, std::span<const
 }
 
 Result<OptionValues> OptionValues::parse(std::span<const OptionRow> rows, std::span<const std::string_view> prefixes,
-                                         std::span<const std::pair<std::string, std::string>> entries) {
+                                         std::span<const std::pair<std::string, std::string>> entries, BareKeys bare) {
   OptionValues options;
   for (const OptionRow& row : rows) options.values_.push_back({row.name, std::string(row.default_value), false});
   for (const auto& [key, text] : entries) {
-    const std::optional<std::string> name = own_key(key, prefixes);
-    if (!name) continue;
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& r) { return r.name == *name; });
-    if (row == rows.end()) return unknown_option(*name, rows);
-    TENON_TRY(check_value(*row, text));
-    Value& value = options.values_[static_cast<size_t>(row - rows.begin())];
-    value.text = text;
-    value.given = true;
+    const std::string name = lower(key);
+    const bool ours = bare == BareKeys::kOurs &&
+                      std::any_of(rows.begin(), rows.end(), [&](const OptionRow& row) { return row.name == name; });
+    if (ours) TENON_TRY(options.set(rows, name, text));
   }
+  for (const auto& [key, text] : entries)
+    if (const std::optional<std::string> name = own_key(key, prefixes)) TENON_TRY(options.set(rows, *name, text));
   return options;
+}
+
+Status OptionValues::set(std::span<const OptionRow> rows, std::string_view name, const std::string& text) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& r) { return r.name == name; });
+  if (row == rows.end()) return unknown_option(name, rows);
+  TENON_TRY(check_value(*row, text));
+  Value& value = values_[static_cast<size_t>(row - rows.begin())];
+  value.text = text;
+  value.given = true;
+  return Status();
 }
 
 const OptionValues::Value& OptionValues::find(std::string_view name) const {
@@ -150,7 +163,29 @@ bool OptionValues::flag(std::string_view name) const { return parse_flag(find(na
 int64_t OptionValues::integer(std::string_view name) const {
   return parse_number<int64_t>(find(name).text, 10).value_or(0);
 }
+uint64_t OptionValues::size(std::string_view name) const {
+  return parse_number<uint64_t>(find(name).text, 10).value_or(0);
+}
 uint64_t OptionValues::address(std::string_view name) const { return parse_address(find(name).text).value_or(0); }
 bool OptionValues::given(std::string_view name) const { return find(name).given; }
+
+bool OptionValues::is_default(const OptionRow& row) const {
+  const std::string& text = find(row.name).text;
+  const std::string wanted(row.default_value);
+  switch (row.kind) {
+    case OptionKind::kFlag:
+      return parse_flag(text) == parse_flag(wanted);
+    case OptionKind::kInteger:
+      return parse_number<int64_t>(text, 10) == parse_number<int64_t>(wanted, 10);
+    case OptionKind::kSize:
+      return parse_number<uint64_t>(text, 10) == parse_number<uint64_t>(wanted, 10);
+    case OptionKind::kAddress:
+      return parse_address(text) == parse_address(wanted);
+    case OptionKind::kChoice:
+    case OptionKind::kText:
+      return text == wanted;
+  }
+  return false;
+}
 
 }  // namespace tenon::plugin

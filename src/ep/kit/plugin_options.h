@@ -16,6 +16,7 @@ namespace tenon::plugin {
 enum class OptionKind : uint8_t {
   kFlag,     // 0, 1, false, true
   kInteger,  // decimal, from lowest to highest
+  kSize,     // bytes, decimal, all that 64 bits hold
   kAddress,  // a pointer: decimal, or hex with 0x
   kChoice,   // one of `choices`
   kText,
@@ -30,6 +31,12 @@ struct OptionRow {
   int64_t highest = INT64_MAX;
 };
 
+// What a session's entry "use_tf32", without a prefix, is to a plugin that has such an option.
+enum class BareKeys : uint8_t {
+  kOthers,  // somebody else's
+  kOurs,    // the option, where no entry with a prefix gives it
+};
+
 // The parsed options of one session. Only names of the table may be asked for.
 class OptionValues {
  public:
@@ -38,13 +45,17 @@ class OptionValues {
   // both. Keys are matched without regard to case. Later entries win.
   // Errors: kInvalidArgument names the option, and lists close names or the values that it takes.
   static Result<OptionValues> parse(std::span<const OptionRow> rows, std::span<const std::string_view> prefixes,
-                                    std::span<const std::pair<std::string, std::string>> entries);
+                                    std::span<const std::pair<std::string, std::string>> entries,
+                                    BareKeys bare = BareKeys::kOthers);
 
   const std::string& text(std::string_view name) const;
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;
+  uint64_t size(std::string_view name) const;
   uint64_t address(std::string_view name) const;
   bool given(std::string_view name) const;
+  // Whether the value is the default's, however it is written.
+  bool is_default(const OptionRow& row) const;
 
  private:
   struct Value {
@@ -52,6 +63,7 @@ class OptionValues {
     std::string text;
     bool given = false;
   };
+  Status set(std::span<const OptionRow> rows, std::string_view name, const std::string& text);
   const Value& find(std::string_view name) const;
   std::vector<Value> values_;
 };

@@ -63,7 +63,8 @@ void ComputeContext::open_libraries(const std::string& device_name) {
     blas_ = *std::move(blas);
   else
     missing_.push_back(format("Products may be slow without cuBLASLt: {}", blas.status().message()));
-  auto cudnn = left_out.ok() ? CudnnHandle::create() : Result<std::unique_ptr<CudnnHandle>>(left_out);
+  const Status no_cudnn = options_.cudnn ? left_out : not_found("Option \"enable_cudnn\" is 0.");
+  auto cudnn = no_cudnn.ok() ? CudnnHandle::create() : Result<std::unique_ptr<CudnnHandle>>(no_cudnn);
   if (cudnn.ok())
     cudnn_ = *std::move(cudnn);
   else

@@ -28,6 +28,7 @@ struct ComputeOptions {
   bool measure = true;           // false: the first algorithm that fits
   bool graphs = true;            // one captured graph a run, where that is possible
   bool libraries = true;         // cuBLASLt and cuDNN where they are; else kernels of our own
+  bool cudnn = true;             // false: of the libraries, cuBLASLt alone
   bool compiler = true;          // NVRTC where it is; else only kernels that are kept beside `cache_file`
   bool capture_at_once = false;  // at a binding's first run instead of its second
   std::string cache_file;        // of measured choices; beside it lies generated machine code. "": nothing is kept
