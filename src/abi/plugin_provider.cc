@@ -95,6 +95,8 @@ Result<std::unique_ptr<DeviceProvider>> PluginProvider::create(std::shared_ptr<P
   TENON_TRY(provider->create_allocators());
   if (PluginSession* session = MakingSession::plugins(); session != nullptr) {
     session->eps.push_back(provider->ep_);
+    const auto& allocators = provider->host_->allocators_;
+    session->allocators.insert(session->allocators.end(), allocators.begin(), allocators.end());
     if (session->profile != nullptr) {
       provider->host_->profiler_ = std::make_shared<PluginProfiler>(provider->ep_, session->profile);
       session->profilers.push_back(provider->host_->profiler_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi/plugin_ep.h"
+#include "abi/plugin_memory.h"
 #include "abi/plugin_profiler.h"
 #include "abi/session_profile.h"
 
@@ -18,6 +19,7 @@ struct PluginSession {
   std::shared_ptr<SessionProfile> profile;  // null: not profiling
   std::vector<std::shared_ptr<PluginEp>> eps;
   std::vector<std::shared_ptr<PluginProfiler>> profilers;
+  std::vector<std::shared_ptr<PluginAllocator>> allocators;  // the EPs' own of this session, in the EPs' order
 
   // Of the EPs that capture graphs and can give one up.
   Status release_graph(int graph) const;

@@ -6,6 +6,7 @@
 #include "abi/arena_cfg.h"
 #include "abi/env.h"
 #include "abi/plugin_registry.h"
+#include "abi/session.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 
@@ -30,6 +31,16 @@ int64_t OrtArenaCfg::* arena_key(std::string_view key) {
   if (key == "max_dead_bytes_per_chunk") return &OrtArenaCfg::max_dead_bytes_per_chunk;
   if (key == "initial_growth_chunk_size_bytes") return &OrtArenaCfg::initial_growth_chunk_size_bytes;
   if (key == "max_power_of_two_extend_bytes") return &OrtArenaCfg::max_power_of_two_extend_bytes;
+  return nullptr;
+}
+
+// The allocator that an EP of the session has made for it, with the session's options. Plain CPU memory stays the
+// host's own, and a session that takes the env's allocators gets those.
+std::shared_ptr<PluginAllocator> session_allocator(const OrtSession& session, const OrtMemoryInfo& info) {
+  const char* shared = session.options.config_entries.find("session.use_env_allocators");
+  if (is_plain_cpu(info) || (shared != nullptr && std::string_view(shared) == "1")) return nullptr;
+  for (const auto& one : session.plugins.allocators)
+    if (one->info().device == info.device) return one;
   return nullptr;
 }
 
@@ -103,6 +114,10 @@ OrtStatus* ort_api::CreateAllocator(const OrtSession* session, const OrtMemoryIn
   if (OrtStatus* bad = check_pointers("CreateAllocator", {{"session", session}, {"mem_info", mem_info}, {"out", out}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
+    if (const auto own = session_allocator(*session, *mem_info); own != nullptr) {
+      *out = borrow_allocator(own->ort(), own);
+      return nullptr;
+    }
     const std::shared_ptr<OrtEnv> env = current_env();
     OrtAllocator* found = env != nullptr ? find_shared_allocator(*env, *mem_info) : nullptr;
     if (found == nullptr && is_plain_cpu(*mem_info)) found = default_allocator();
