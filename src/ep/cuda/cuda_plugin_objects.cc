@@ -107,8 +107,13 @@ plugin::TextPairs PinnedAllocator::stats() const {
 void* SessionAllocator::allocate(size_t size_bytes) { return allocate_on(size_bytes, nullptr); }
 
 void* SessionAllocator::allocate_on(size_t size_bytes, OrtSyncStream* stream) {
-  Result<void*> memory = memory_->allocate(size_bytes, stream_behind(host(), stream));
-  // The ABI's allocators have no place for a reason.
+  return reported(memory_->allocate(size_bytes, stream_behind(host(), stream)));
+}
+
+void* SessionAllocator::reserve(size_t size_bytes) { return reported(memory_->reserve(size_bytes)); }
+
+// The ABI's allocators have no place for a reason.
+void* SessionAllocator::reported(Result<void*> memory) {
   if (const auto session = session_.lock(); !memory.ok() && session != nullptr)
     session->log(ORT_LOGGING_LEVEL_ERROR, memory.status().message());
   return or_null(std::move(memory));

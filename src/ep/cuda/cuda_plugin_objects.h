@@ -73,8 +73,10 @@ class SessionAllocator final : public plugin::Allocator {
  private:
   void* allocate(size_t size_bytes) override;
   void* allocate_on(size_t size_bytes, OrtSyncStream* stream) override;
+  void* reserve(size_t size_bytes) override;
   void free(void* memory) override { memory_->free(memory); }
   plugin::TextPairs stats() const override;
+  void* reported(Result<void*> memory);
   const std::shared_ptr<SessionMemory> memory_;
   const std::weak_ptr<CudaSession> session_;  // for its log only: tensors may outlive the session
 };

@@ -126,6 +126,11 @@ Status CudaStream::synchronize() const {
   return Status();
 }
 
+Status CudaStream::synchronize(const Deadline& deadline) const {
+  TENON_TRY_ASSIGN(const auto event, mark());
+  return event->synchronize(deadline);
+}
+
 Status CudaStream::usable() const {
   if (!given_up_) return Status();
   if (!idle())
@@ -150,8 +155,18 @@ bool CudaStream::idle() const {
 
 Status CudaStream::wait_for(const CudaStream& other) const {
   if (other.native() == native() && !other.given_back()) return Status();
-  TENON_TRY_ASSIGN(const auto event, other.mark());
-  return wait_for(*event);
+  if (other.given_back()) {
+    TENON_TRY_ASSIGN(const auto event, other.mark());
+    return wait_for(*event);
+  }
+  // A wait that is queued refers to the record before it, so that the event serves again at once.
+  auto event = other.order_.lock();
+  if (!event->has_value()) {
+    TENON_TRY_ASSIGN(CudaEvent made, CudaEvent::create(device_));
+    event->emplace(std::move(made));
+  }
+  TENON_TRY(other.queue([&](CUstream stream) { return (*event)->record(stream); }));
+  return wait_for(**event);
 }
 
 Status CudaStream::wait_for(const CudaEvent& event) const {

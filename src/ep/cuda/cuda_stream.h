@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/deadline.h"
@@ -59,7 +60,10 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   Status synchronize() const;
   // Errors: kCancelled for a stream that is given up.
   Status usable() const;
-  // What is queued here from now on comes after what `other` has queued so far.
+  // The same for who cannot wait for ever. Errors: kCancelled after the deadline; the stream is not given up.
+  Status synchronize(const Deadline& deadline) const;
+  // What is queued here from now on comes after what `other` has queued so far. Allocates nothing after `other`'s
+  // first.
   Status wait_for(const CudaStream& other) const;
   Status wait_for(const CudaEvent& event) const;
 
@@ -98,7 +102,8 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   const bool borrowed_;
   mutable std::atomic<bool> given_up_{false};
   Guarded<Points> points_;
-  Guarded<End> end_;  // of a borrowed stream; held while its native one is used
+  mutable Guarded<std::optional<CudaEvent>> order_;  // recorded anew for each wait_for() of another stream
+  Guarded<End> end_;                                 // of a borrowed stream; held while its native one is used
 };
 
 // The streams of a device, so that a native handle finds its object, and memory that anyone may still use waits for all

@@ -1,14 +1,17 @@
 // The device memory of one session: of the device's pool, or of the program's own allocator (S4.3), within the
 // session's limit.
 //
-// Ownership: every block goes back exactly once. To the program's allocator, which knows nothing of the session's
-// stream, only after the stream has passed the point of the free.
+// Ownership: every block goes back exactly once. To the program's allocator, which knows nothing of streams, only after
+// the streams that the session's runs use have passed the point of the free; it is called with the device's context
+// current, and no lock of this class is held meanwhile. A block whose stream waits for what nobody signals goes back
+// when a later session of the process frees or ends, or stays.
 // Lifetime: tensors that outlive the session hold it.
 // Threads: every function from any thread; the program's functions are called from those threads.
 #pragma once
 
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ep/cuda/cuda_memory.h"
@@ -29,8 +32,12 @@ class SessionMemory final : public plugin::ScratchSource {
   Result<void*> allocate(size_t size_bytes) override { return allocate(size_bytes, nullptr); }
   // For work on `stream`; null: any stream. Errors: kResourceExhausted names who refused.
   Result<void*> allocate(size_t size_bytes, const std::shared_ptr<CudaStream>& stream);
+  // A block for long: when it goes back to the program's allocator, that is asked to empty its cache (S4.3).
+  Result<void*> reserve(size_t size_bytes);
   void free(void* memory) override;
-  // Gives back what the stream has passed by now.
+  // The host works on blocks on this stream too: it is the program's, of a run.
+  void used_on(const std::shared_ptr<CudaStream>& stream);
+  // Gives back what the streams have passed by now.
   void collect();
 
   struct Stats {
@@ -41,17 +48,31 @@ class SessionMemory final : public plugin::ScratchSource {
   Stats stats() const;
 
  private:
-  Result<void*> take(size_t size_bytes, const std::shared_ptr<CudaStream>& stream);
-
+  struct Block {
+    size_t size_bytes = 0;
+    bool reserved = false;
+  };
+  // Of the external allocator, still in use by a stream.
   struct Freed {
     void* memory = nullptr;
-    uint64_t point = 0;
+    bool reserved = false;
+    std::vector<std::pair<std::shared_ptr<CudaStream>, uint64_t>> points;
   };
   struct State {
-    std::unordered_map<void*, size_t> live;
-    std::vector<Freed> freed;  // of the external allocator, still in use by the stream
+    std::unordered_map<void*, Block> live;
+    std::vector<Freed> freed;
+    std::vector<std::weak_ptr<CudaStream>> users;  // besides `stream_`
     Stats stats;
   };
+  struct Left;  // by sessions that are gone
+
+  Result<void*> allocate(size_t size_bytes, const std::shared_ptr<CudaStream>& stream, bool reserved);
+  Result<void*> take(size_t size_bytes, const std::shared_ptr<CudaStream>& stream);
+  Freed mark(void* memory, bool reserved, State& state) const;
+  static bool passed(const Freed& freed);
+  static void give_back(const CudaDevice& device, const ExternalAllocator& external, const Freed& freed);
+  static void collect_left();
+
   const std::shared_ptr<CudaMemory> memory_;
   const ExternalAllocator external_;
   const size_t limit_bytes_;

@@ -17,7 +17,13 @@ Allocator::Allocator(const HostApi& host, const OrtMemoryInfo* info) : OrtAlloca
   OrtAllocator::Info = [](const OrtAllocator* table) noexcept -> const OrtMemoryInfo* {
     return static_cast<const Allocator*>(table)->info_;
   };
-  OrtAllocator::Reserve = OrtAllocator::Alloc;
+  OrtAllocator::Reserve = [](OrtAllocator* table, size_t size) noexcept -> void* {
+    try {
+      return static_cast<Allocator*>(table)->reserve(size);
+    } catch (...) {
+      return nullptr;
+    }
+  };
   OrtAllocator::AllocOnStream = [](OrtAllocator* table, size_t size, OrtSyncStream* stream) noexcept -> void* {
     try {
       return static_cast<Allocator*>(table)->allocate_on(size, stream);

@@ -27,6 +27,8 @@ class Allocator : private OrtAllocator {
   virtual void* allocate(size_t size_bytes) = 0;
   // Memory that is first used by work of `stream`; `stream` may be null.
   virtual void* allocate_on(size_t size_bytes, OrtSyncStream* stream) { return (void)stream, allocate(size_bytes); }
+  // Memory that stays for long, such as initializers.
+  virtual void* reserve(size_t size_bytes) { return allocate(size_bytes); }
   // Null is allowed. Work that the host has already queued may still use the memory.
   virtual void free(void* memory) = 0;
   virtual TextPairs stats() const { return {}; }
