@@ -51,6 +51,23 @@ def test_memory_by_handles_of_cuda_and_the_system(host):
     assert "the process that made the memory sees the results" in done.stdout
 
 
+# S4.1, S5.1: the run's stream is held shut by a timeline of the Vulkan driver and by the host, the session's by the host.
+@HOSTS
+def test_a_run_keeps_to_the_order_of_the_programs_stream(host):
+    command = [os.environ["TENON_RUN_STREAM"], host, PLUGIN]
+    done = subprocess.run([*command, "--vulkan-gpu"], capture_output=True, text=True, timeout=300)
+    if "no Vulkan" in done.stdout:
+        done = subprocess.run([*command, "--no-semaphore"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# S4.3
+@HOSTS
+def test_a_sessions_own_allocator_and_limit(host):
+    done = subprocess.run([os.environ["TENON_OWN_MEMORY"], host, PLUGIN], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 OPTIONS = [{}, {"use_ep_level_unified_stream": 1}, {"do_copy_in_default_stream": 0}, {"use_tf32": 0},
            {"has_user_compute_stream": 1}, {"user_compute_stream": 2}, {"enable_cuda_graph": 1},
            {"enable_cuda_graph": 0}, {"prefer_nhwc": 1}, {"cudnn_conv_algo_search": "HEURISTIC"}, {"device_id": 0},

@@ -172,6 +172,79 @@ def test_concurrent_runs_are_taken_only_with_streams_of_their_own(host):
     assert done.stdout.count("ok ") == 7
 
 
+# S4.1, S5.1: the session's stream and the program's stream of a run are ordered both ways.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_a_run_keeps_to_the_order_of_the_programs_stream(host):
+    done = run(os.environ["TENON_RUN_STREAM"], host, FAKE_PLUGIN)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("the session's stream is shut, 0 elements wrong") == 16
+    assert "an external allocator 4, turn 3: behind a semaphore, 0 elements wrong" in done.stdout
+
+
+# S4.3: sessions with an allocator each, and CreateAllocator of a session with an allocator or a limit.
+@pytest.mark.parametrize("host", [os.environ["TENON_LIBRARY"], *stock_hosts()], ids=os.path.basename)
+def test_a_sessions_own_allocator_and_limit(host):
+    done = run(os.environ["TENON_OWN_MEMORY"], host, FAKE_PLUGIN)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "every block comes back, also of runs that fail" in done.stdout
+
+
+OPTIONS = """
+import json, numpy, onnxruntime, sys
+onnxruntime.set_default_logger_severity(2)
+onnxruntime.register_execution_provider_library("cuda", sys.argv[1])
+devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == sys.argv[2]]
+chosen, bare = json.loads(sys.argv[4]), json.loads(sys.argv[5])
+options = onnxruntime.SessionOptions()
+options.add_provider_for_devices(devices, chosen)
+for key, value in bare.items():
+    options.add_session_config_entry(key, value)
+session = onnxruntime.InferenceSession(sys.argv[3], options, enable_fallback=0)
+x = numpy.linspace(-3, 3, 4000, dtype=numpy.float32).reshape(4, 1000)
+for _ in range(3):
+    assert (session.run(None, {"x": x})[0] == numpy.maximum(x, 0)).all()
+"""
+# What get_provider_options() of onnxruntime-gpu prints of its CUDA EP.
+PRINTED = {"sdpa_kernel": "0", "use_tf32": "1", "fuse_conv_bias": "0", "prefer_nhwc": "0",
+           "tunable_op_max_tuning_duration_ms": "0", "enable_skip_layer_norm_strict_mode": "0",
+           "tunable_op_tuning_enable": "0", "tunable_op_enable": "0", "use_ep_level_unified_stream": "0", "device_id": "0",
+           "has_user_compute_stream": "0", "gpu_external_empty_cache": "0", "cudnn_conv_algo_search": "EXHAUSTIVE",
+           "cudnn_conv1d_pad_to_nc1d": "0", "gpu_mem_limit": "18446744073709551615", "gpu_external_alloc": "0",
+           "gpu_external_free": "0", "arena_extend_strategy": "kNextPowerOfTwo", "do_copy_in_default_stream": "1",
+           "enable_cuda_graph": "0", "user_compute_stream": "0", "cudnn_conv_use_max_workspace": "1"}
+
+
+# S4.5: they load, with a warning where they have no effect; a bare key of the session is no other than one with a prefix.
+@pytest.mark.parametrize("python", stock_pythons(), ids=lambda path: pathlib.Path(path).parent.parent.name)
+@pytest.mark.parametrize("options, bare, warned", [
+    (PRINTED, {}, None), ({"ep.cuda." + key: value for key, value in PRINTED.items()}, {}, None),
+    ({**PRINTED, "arena_extend_strategy": "kSameAsRequested", "sdpa_kernel": "2"}, {},
+     'Options "arena_extend_strategy" = "kSameAsRequested", "sdpa_kernel" = "2" have no effect'),
+    ({}, {"fuse_conv_bias": "1"}, 'Option "fuse_conv_bias" = "1" has no effect'),
+    ({}, {"use_tf23": "1"}, '"use_tf32" is one'),
+    ({"user_compute_stream": "2", "has_user_compute_stream": "0"}, {}, '"user_compute_stream" is 0x2'),
+], ids=["printed", "printed with a prefix", "changed", "bare", "bare typo", "flag denied"])
+def test_the_options_of_onnxruntime_load(python, model, options, bare, warned):
+    done = run(python, "-c", OPTIONS, FAKE_PLUGIN, EP, model, json.dumps(options), json.dumps(bare))
+    assert done.returncode == 0, done.stderr
+    if warned is None:
+        assert EP + ": " not in done.stderr
+    else:
+        assert done.stderr.count(warned) == 1, done.stderr
+
+
+def test_the_options_of_onnxruntime_load_in_our_host(tmp_path, model):
+    _, wanted = infer(model, tmp_path / "cpu")
+    cuda = ["--plugin", f"cuda={FAKE_PLUGIN}", "--ep", EP]
+    chosen = [word for key, value in PRINTED.items() for word in ("--ep-option", f"{key}={value}")]
+    done, got = infer(model, tmp_path / "printed", *cuda, *chosen)
+    assert done.returncode == 0 and "effect" not in done.stderr, done.stderr
+    numpy.testing.assert_array_equal(got, wanted)
+    done, got = infer(model, tmp_path / "changed", *cuda, *chosen, "--ep-option", "fuse_conv_bias=1")
+    assert done.returncode == 0 and done.stderr.count('"fuse_conv_bias" = "1" has no effect') == 1, done.stderr
+    numpy.testing.assert_array_equal(got, wanted)
+
+
 # Calls a function of the fake driver's FakeControl, by its place there, before the plugin is loaded.
 CONTROL = """
 import ctypes, sys

@@ -7,6 +7,7 @@
 
 #include "base/testing.h"
 #include "ep/cuda/fake/fake_cuda.h"
+#include "ep/cuda/fake/gate.h"
 #include "ep/cuda/session_fences.h"
 
 namespace tenon::cuda {
@@ -317,6 +318,20 @@ TEST_F(SessionFencesTest, OtherWorkComesBehindTheWaits) {
   EXPECT_THAT(fences_.end(nullptr), is_ok());
   EXPECT_THAT(shared_.timeline->wait(2, kLongNs), is_ok());
   EXPECT_THAT(stream_->synchronize(), is_ok());
+}
+
+// The host may copy results on the run's stream, behind the work of the session's stream.
+TEST_F(SessionFencesTest, SignalsComeBehindTheRunsStream) {
+  const auto run = make_stream();
+  ASSERT_THAT(fences_.start(memory_, {nullptr, "4096:1", "2"}), is_ok());
+  EXPECT_TRUE(fences_.take(stream_, run).empty());
+  fake::Gate gate(*run);
+  EXPECT_THAT(fences_.end(nullptr), is_ok());
+  EXPECT_THAT(stream_->synchronize(), is_ok());
+  EXPECT_EQ(shared_.timeline->value().value(), 0U);
+  gate.open();
+  EXPECT_THAT(shared_.timeline->wait(1, kLongNs), is_ok());
+  EXPECT_THAT(run->synchronize(), is_ok());
 }
 
 TEST_F(SessionFencesTest, RunsOfOtherThreadsHaveTheirOwn) {

@@ -1,5 +1,7 @@
 #include "ep/cuda/cuda_session.h"
 
+#include <utility>
+
 #include "ep/cuda/run_settings.h"
 #include "ep/kit/run_fences.h"
 
@@ -8,6 +10,8 @@ namespace tenon::cuda {
 namespace {
 
 constexpr size_t kKeptScratchBytes = size_t{256} << 20;
+// A session ends also while its stream waits for what nobody signals.
+constexpr int64_t kLongestEndNs = 1'000'000'000;
 
 }  // namespace
 
@@ -61,25 +65,29 @@ Result<std::shared_ptr<CudaSession>> CudaSession::create(const plugin::HostApi& 
 
 CudaSession::~CudaSession() {
   // Free scratch memory goes back to the program's allocator at once, so the stream has to be through with it.
-  if (options_.external_allocator.given() && unified_ != nullptr) (void)unified_->synchronize();
+  if (options_.external_allocator.given() && unified_ != nullptr)
+    (void)unified_->synchronize(Deadline::after(kLongestEndNs));
   // The device's list keeps it until its work is done: what is freed from now on may still be used there.
   if (unified_ != nullptr) unified_->give_back();
 }
 
-Result<void*> CudaSession::native_stream(const plugin::KernelCall& call) const {
-  return unified_ != nullptr ? Result<void*>(nullptr) : call.stream_handle();
-}
-
-Result<CallStream> CudaSession::call_stream(const plugin::KernelCall& call) {
-  TENON_TRY_ASSIGN(void* native, native_stream(call));
-  return stream_of(native);
-}
-
 Result<CallStream> CudaSession::call_stream(const plugin::KernelCall& call, WorkFences* fences) {
-  TENON_TRY_ASSIGN(void* native, native_stream(call));
+  TENON_TRY_ASSIGN(void* native, call.stream_handle());
   TENON_TRY_ASSIGN(CallStream stream, find_stream(native));
-  *fences = fences_.take(stream.stream);
+  *fences = fences_.take(stream.stream, stream.behind());
   return stream;
+}
+
+Status CudaSession::begin_work(const CallStream& call) const {
+  return call.run != nullptr ? call.stream->wait_for(*call.run) : Status();
+}
+
+Status CudaSession::end_work(const CallStream& call, Status worked) const {
+  // Also after a failure: some of the work may be queued.
+  Status ordered = call.run != nullptr ? call.run->wait_for(*call.stream) : Status();
+  TENON_TRY(std::move(worked));
+  TENON_TRY(std::move(ordered));
+  return call.synchronous ? call.stream->synchronize() : Status();
 }
 
 namespace {
@@ -93,20 +101,26 @@ plugin::RunEndWait end_wait(const CudaStream& stream) {
 
 Result<CallStream> CudaSession::stream_of(void* native) {
   TENON_TRY_ASSIGN(CallStream call, find_stream(native));
-  TENON_TRY(fences_.queue_waits(call.stream));
+  TENON_TRY(fences_.queue_waits(call.stream, call.behind()));
   return call;
 }
 
 Result<CallStream> CudaSession::find_stream(void* native) {
   CallStream call;
+  if (native != nullptr && (unified_ == nullptr || native != unified_->native())) {
+    call.run = memory_->streams().find(static_cast<CUstream>(native));
+    TENON_INVALID_IF(call.run == nullptr, "The host passes a stream ({:#x}) that this EP did not make.",
+                     reinterpret_cast<uintptr_t>(native));
+    TENON_TRY(call.run->usable());
+  }
   if (unified_ != nullptr) {
     call.stream = unified_;
-  } else if (native != nullptr) {
-    call.stream = memory_->streams().find(static_cast<CUstream>(native));
-    TENON_INVALID_IF(call.stream == nullptr, "The host passes a stream ({:#x}) that this EP did not make.",
-                     reinterpret_cast<uintptr_t>(native));
+    if (call.run != nullptr) device_memory_->used_on(call.run);
+  } else if (call.run != nullptr) {
+    call.stream = std::exchange(call.run, nullptr);
   } else {
-    call = {.stream = own_, .synchronous = true};
+    call.stream = own_;
+    call.synchronous = true;
   }
   TENON_TRY(call.stream->usable());
   runs_.use(call.stream, end_wait(*call.stream));
@@ -121,8 +135,14 @@ Result<std::shared_ptr<CudaStream>> CudaSession::make_stream() {
 }
 
 Status CudaSession::copy(const plugin::TensorArgument& src, const plugin::TensorArgument& dst, void* stream_handle) {
-  TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(src.type, src.shape));
   TENON_TRY_ASSIGN(const CallStream call, stream_of(stream_handle));
+  return end_work(call, queue_copy(src, dst, call));
+}
+
+Status CudaSession::queue_copy(const plugin::TensorArgument& src, const plugin::TensorArgument& dst,
+                               const CallStream& call) {
+  TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(src.type, src.shape));
+  TENON_TRY(begin_work(call));
   const std::shared_ptr<CudaStream>& stream = copies_ != nullptr ? copies_ : call.stream;
   if (copies_ != nullptr) TENON_TRY(copies_->wait_for(*call.stream));
   // The driver waits for the stream itself before it copies memory that is not page-locked, and knows no deadline.
@@ -140,7 +160,7 @@ Status CudaSession::copy(const plugin::TensorArgument& src, const plugin::Tensor
   // Whoever reads host memory next may do so without asking the stream.
   if (dst.place.device_type == DeviceType::kCpu || dst.place.kind == MemoryKind::kHostAccessible)
     runs_.use(call.stream, plugin::RunEndWait::kAlways);
-  return call.synchronous ? call.stream->synchronize() : Status();
+  return Status();
 }
 
 Status CudaSession::start_fences(const OrtRunOptions* options) {

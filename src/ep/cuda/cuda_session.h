@@ -20,7 +20,13 @@ namespace tenon::cuda {
 // The stream that one call of a kernel or compiled node runs on.
 struct CallStream {
   std::shared_ptr<CudaStream> stream;
+  // The stream of the host's run, where that is another one: the program's (RunOptionsSetSyncStream), while all of the
+  // session's work goes to `stream`. Else null.
+  std::shared_ptr<CudaStream> run;
   bool synchronous = false;  // the host gave none: the call waits for its work before it returns
+
+  // Where the host goes on behind the call's work.
+  const std::shared_ptr<CudaStream>& behind() const { return run != nullptr ? run : stream; }
 };
 
 // `timeout_ms`: the option load_timeout_ms of a session.
@@ -45,14 +51,18 @@ class CudaSession {
   // For constants, plans and tensors; of the external allocator where there is one.
   const std::shared_ptr<SessionMemory>& device_memory() const { return device_memory_; }
 
-  // S4.1, S5.1: the user's stream, the session's unified one, or the call's own. The run's end waits for it.
-  // What the run waits for is queued there.
-  Result<CallStream> call_stream(const plugin::KernelCall& call);
-  // The same for work that waits and signals itself: `fences` get what it has to queue.
+  // S4.1, S5.1: the user's stream, the session's unified one, or the call's own. The run's end waits for it. `fences`
+  // get what the work has to wait for and to signal.
   Result<CallStream> call_stream(const plugin::KernelCall& call, WorkFences* fences);
   void give_back(WorkFences fences) { fences_.give_back(std::move(fences)); }
-  // The stream of a native handle that the host passed; the session's when `native` is null.
+  // The stream of a native handle that the host passed; the session's when `native` is null. What the run waits for is
+  // queued there.
   Result<CallStream> stream_of(void* native);
+  // Between these the work of a call is queued. begin_work() comes after the call's outputs are allocated: the work
+  // comes after all that the run's stream has queued. end_work() comes in any case: what the host queues on the run's
+  // stream comes after the work. It takes what the work answered, and answers the first failure.
+  Status begin_work(const CallStream& call) const;
+  Status end_work(const CallStream& call, Status worked) const;
   // Everything that the session has queued on streams of its own is done on return.
   Status synchronize();
   // A stream for the host: the unified one, or a new one.
@@ -70,7 +80,7 @@ class CudaSession {
       : host_(host), memory_(std::move(memory)), options_(std::move(options)), logger_(logger) {}
 
   Result<CallStream> find_stream(void* native);
-  Result<void*> native_stream(const plugin::KernelCall& call) const;
+  Status queue_copy(const plugin::TensorArgument& src, const plugin::TensorArgument& dst, const CallStream& call);
 
   const plugin::HostApi host_;
   const std::shared_ptr<CudaMemory> memory_;

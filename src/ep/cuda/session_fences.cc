@@ -42,14 +42,14 @@ Status SessionFences::start(const std::shared_ptr<CudaMemory>& memory, const Ent
   return Status();
 }
 
-WorkFences SessionFences::take(const std::shared_ptr<CudaStream>& stream) {
+WorkFences SessionFences::take(const std::shared_ptr<CudaStream>& stream, const std::shared_ptr<CudaStream>& behind) {
   WorkFences taken{.stream = stream};
   if (count_ == 0) return taken;
   auto runs = runs_.lock();
   const auto run = runs->find(std::this_thread::get_id());
   if (run == runs->end()) return taken;
   WorkFences& fences = run->second.fences;
-  fences.stream = stream;
+  fences.stream = behind != nullptr ? behind : stream;
   taken.memory = fences.memory;
   taken.waits = std::exchange(fences.waits, {});
   if (run->second.one_call) taken.signals = std::exchange(fences.signals, {});
@@ -66,14 +66,15 @@ void SessionFences::give_back(WorkFences fences) {
   left.signals.insert(left.signals.begin(), fences.signals.begin(), fences.signals.end());
 }
 
-Status SessionFences::queue_waits(const std::shared_ptr<CudaStream>& stream) {
+Status SessionFences::queue_waits(const std::shared_ptr<CudaStream>& stream,
+                                  const std::shared_ptr<CudaStream>& behind) {
   if (count_ == 0) return Status();
   WorkFences waits;
   {
     auto runs = runs_.lock();
     const auto run = runs->find(std::this_thread::get_id());
     if (run == runs->end()) return Status();
-    run->second.fences.stream = stream;
+    run->second.fences.stream = behind != nullptr ? behind : stream;
     waits.stream = stream;
     waits.waits = std::exchange(run->second.fences.waits, {});
   }

@@ -25,12 +25,13 @@ class SessionFences {
   Status start(const std::shared_ptr<CudaMemory>& memory, const Entries& entries);
 
   // What a call may put into one launch with its work on `stream`: waits that nothing came after yet, and the signals
-  // if the run has no other call. The caller gives back what it did not queue.
-  WorkFences take(const std::shared_ptr<CudaStream>& stream);
+  // if the run has no other call. The caller gives back what it did not queue. `behind`: the stream that the host goes
+  // on with behind that work, here and below; null: the same.
+  WorkFences take(const std::shared_ptr<CudaStream>& stream, const std::shared_ptr<CudaStream>& behind = nullptr);
   void give_back(WorkFences fences);
   // Before other work on `stream`: the waits are queued there.
-  Status queue_waits(const std::shared_ptr<CudaStream>& stream);
-  // The run is over: what is left of the fences is queued where its last work was, else on `otherwise`.
+  Status queue_waits(const std::shared_ptr<CudaStream>& stream, const std::shared_ptr<CudaStream>& behind = nullptr);
+  // The run is over: what is left of the fences is queued behind its last work, else on `otherwise`.
   Status end(const std::shared_ptr<CudaStream>& otherwise);
 
  private:

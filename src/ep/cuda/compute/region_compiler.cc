@@ -38,10 +38,9 @@ class RegionNode final : public plugin::CompiledNode {
     const plugin::KernelCall call(host(), kernel);
     WorkFences fences;
     TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call, &fences));
-    Status queued = queue(call, fences);
+    Status queued = queue(call, stream, fences);
     session_->give_back(std::move(fences));
-    TENON_TRY(std::move(queued));
-    return stream.synchronous ? stream.stream->synchronize() : Status();
+    return session_->end_work(stream, std::move(queued));
   }
 
   bool may_run_in_place(size_t input, size_t output, std::span<const Shape> inputs) override {
@@ -56,7 +55,7 @@ class RegionNode final : public plugin::CompiledNode {
     return plan.ok() && cuda::may_run_in_place((*plan)->program(), argument, output);
   }
 
-  Status queue(const plugin::KernelCall& call, WorkFences& fences) {
+  Status queue(const plugin::KernelCall& call, const CallStream& stream, WorkFences& fences) {
     TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*session_->device()));
     std::vector<Shape> shapes;
     std::vector<CUdeviceptr> inputs, outputs;
@@ -71,6 +70,7 @@ class RegionNode final : public plugin::CompiledNode {
       outputs.push_back(reinterpret_cast<CUdeviceptr>(output.data));
     }
     tell_of_copies(inputs, outputs);
+    TENON_TRY(session_->begin_work(stream));
     return plan->run(inputs, outputs, fences);
   }
 
@@ -203,6 +203,7 @@ Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<Cud
                                           {.tf32 = options.tf32,
                                            .measure = options.conv_search == "EXHAUSTIVE",
                                            .graphs = options.cuda_graph.value_or(true),
+                                           .cudnn = options.cudnn,
                                            .capture_at_once = options.cuda_graph.value_or(false),
                                            .cache_file = options.algorithm_cache,
                                            .release_later =

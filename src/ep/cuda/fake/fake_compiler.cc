@@ -44,10 +44,10 @@ class ReluNode final : public plugin::CompiledNode {
     TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(src.type, src.shape));
     WorkFences fences;
     TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call, &fences));
-    Status queued = run({src.data, dst.data, size_bytes}, fences);
+    Status queued = session_->begin_work(stream);
+    if (queued.ok()) queued = run({src.data, dst.data, size_bytes}, fences);
     session_->give_back(std::move(fences));
-    TENON_TRY(std::move(queued));
-    return stream.synchronous ? stream.stream->synchronize() : Status();
+    return session_->end_work(stream, std::move(queued));
   }
 
   bool may_run_in_place(size_t, size_t, std::span<const Shape>) override { return true; }

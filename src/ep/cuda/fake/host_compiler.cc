@@ -57,7 +57,12 @@ class HostNode final : public plugin::CompiledNode {
 
   Status compute(plugin::ComputeState&, OrtKernelContext* context) override {
     const plugin::KernelCall call(host(), context);
-    TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call));
+    TENON_TRY_ASSIGN(void* const handle, call.stream_handle());
+    TENON_TRY_ASSIGN(const CallStream stream, session_->stream_of(handle));
+    return session_->end_work(stream, queue(call, stream));
+  }
+
+  Status queue(const plugin::KernelCall& call, const CallStream& stream) {
     TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*session_->device()));
     auto work = std::make_unique<Work>();
     std::vector<Shape> shapes;
@@ -71,9 +76,10 @@ class HostNode final : public plugin::CompiledNode {
       TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(i, work->program->output_shape(i)));
       work->outputs.push_back(static_cast<std::byte*>(output.data));
     }
+    TENON_TRY(session_->begin_work(stream));
     TENON_CUDA_TRY(session_->device()->driver(), LaunchHostFunc, stream.stream->native(), &run_program, work.get());
     (void)work.release();  // run_program's
-    return stream.synchronous ? stream.stream->synchronize() : Status();
+    return Status();
   }
 
   const std::shared_ptr<CudaSession> session_;
