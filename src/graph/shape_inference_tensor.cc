@@ -295,8 +295,9 @@ int64_t slice_length(int64_t size, int64_t start, int64_t end, int64_t step) {
     return end <= start ? 0 : (end - start - 1) / step + 1;
   }
   start = clamp(start, 0, size - 1);
-  // -1 as an end means "before the first element" only after wrapping.
-  end = clamp(end, -1, size - 1);
+  // -1 as an end means "before the first element" only after wrapping. The greatest integers mean the same: models use
+  // them for "to the end", whichever way they go, and ONNX Runtime takes them so.
+  end = end == INT32_MAX || end == INT64_MAX ? -1 : clamp(end, -1, size - 1);
   if (end >= start) return 0;
   if (step == INT64_MIN) return 1;
   return (start - end - 1) / -step + 1;

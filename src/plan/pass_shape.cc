@@ -235,6 +235,11 @@ Status pass_scale_shortcuts(Graph& graph, const PassOptions&) {
     Result<int64_t> large = rewriter.value(x).shape().checked_element_count();
     Result<int64_t> small = rewriter.value(gate).shape().checked_element_count();
     if (!large.ok() || !small.ok() || *small > *large / 8) continue;
+    // An infinity minus a part of itself is NaN, and times (1 - that part) is not.
+    if (const ConstantRef& factors = rewriter.constant(gate);
+        factors &&
+        !std::all_of(factors->as<float>().begin(), factors->as<float>().end(), [](float f) { return f > 0; }))
+      continue;
     std::byte* data = nullptr;
     TENON_TRY_ASSIGN(ConstantRef one, make_constant(DataType::kFloat, Shape(), &data));
     *reinterpret_cast<float*>(data) = 1.0f;

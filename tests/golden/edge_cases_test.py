@@ -197,6 +197,10 @@ for start, end, step in ((-5, -9, -1), (-4, -9, -2), (-5, -3, -1), (5, -9, -1), 
         "(float[N] x, int64[1] s, int64[1] e, int64[1] t) => (float[] y, float[] z) <int64[1] a={0}> { y = Slice(x, s, e, a, t) z = Slice(x, cs, ce, a, ct) }",
         [{"x": ramp(3), "s": np.array([start]), "e": np.array([end]), "t": np.array([step])}],
         {"cs": np.array([start]), "ce": np.array([end]), "ct": np.array([step])})
+for end in (2**31 - 1, 2**63 - 1):
+    FACTS[f"slice_back_to_the_end_{end}"] = Fact(
+        "(float[N] x, int64[1] e) => (float[] y, float[] z) <int64[1] s={1}, int64[1] a={0}, int64[1] t={-1}> { y = Slice(x, s, e, a, t) z = Slice(x, s, ce, a, t) }",
+        [{"x": ramp(3), "e": np.array([end])}], {"ce": np.array([end])})
 FACTS["slice_backwards_of_nothing"] = Fact(
     "(float[N] x) => (float[] y) <int64[1] s={-1}, int64[1] e={-9}, int64[1] a={0}, int64[1] t={-1}> { y = Slice(x, s, e, a, t) }", [{"x": ramp(0)}])
 for mode in ("wrap", "reflect", "edge", "constant"):
@@ -229,6 +233,14 @@ for name, wanted in WRAPPED.items():
         low = -2**31 if name == "int32" else -2**63
         FACTS[f"cast_float32_to_{name}"] = Fact(f"(float[N] x) => ({name}[] y) {{ y = Cast<to={number}>(x) }}", [{"x": rounded}],
                                                 want=gives(np.array([-1, -1, 300, -2**31 if name == "int32" else -3000000000, low, low, 0], np.dtype(name))))
+for name, dtype in (("float", np.float32), ("double", np.float64), ("float16", np.float16)):
+    most = np.finfo(dtype).max
+    FACTS[f"clip_{name}_without_a_bound_keeps_within_its_numbers"] = Fact(
+        f"({name}[4] x, {name} b) => ({name}[] y, {name}[] z) {{ y = Clip(x, b) z = Clip(x, , b) }}",
+        [{"x": np.array([NAN, INF, -INF, 1], dtype), "b": np.array(0.5, dtype)}],
+        want=gives(np.array([NAN, most, 0.5, 1], dtype), np.array([NAN, 0.5, -most, 0.5], dtype)))
+FACTS["scaled_shortcut_of_an_infinity"] = Fact("(float[8,4] x) => (float[] y) <float[1] s={-0.5}> { a = Mul(x, s) y = Add(x, a) }",
+                                               [{"x": np.where(ramp(8, 4) == 3, INF, ramp(8, 4)).astype(np.float32)}])
 FACTS["squeeze_of_no_axes_drops_every_1"] = Fact("(float[] x, int64[0] b) => (float[] y, float[] z) <int64[0] a={}> { y = Squeeze(x, a) z = Squeeze(x, b) }",
                                                  [{"x": floats(1, 2, 1), "b": np.zeros([0], np.int64)}])
 FACTS["pools_of_nothing"] = Fact("(float[1,2,W] x) => (float[] y, float[] z) { y = GlobalAveragePool(x) z = GlobalMaxPool(x) }",

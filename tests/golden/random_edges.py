@@ -7,6 +7,9 @@ import random
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+import random_bodies
+import random_patterns
+
 F32, F16, F64, I32, I64, U8, I8, BOOL = (np.float32, np.float16, np.float64, np.int32, np.int64, np.uint8, np.int8,
                                          np.bool_)
 LARGE = 1 << 40
@@ -26,7 +29,7 @@ class Graph:
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
-        self.opset = self.pick(11, 13, 17, 17, 18, 18, 20, 21)
+        self.opset = self.pick(7, 9, 11, 11, 13, 13, 17, 17, 17, 17, 18, 18, 18, 20, 21)
         self.nodes, self.held, self.values, self.inputs, self.used = [], {}, [], [], 0
         self.finite = self.filled = False  # takes no infinities; no size of 0
         self.keeps_nan = True  # no operator for which ONNX Runtime's answer hangs on where the NaN is
@@ -445,6 +448,7 @@ def scan(g, x):
 def softmax(g, x):
     axis = axis_of(g, x)
     if axis is not None:
+        g.finite = True  # ONNX Runtime has numbers beside an infinity
         g.node(g.pick("Softmax", "Softmax", "LogSoftmax"), [x], x.dims, axis=signed(g, axis, len(x.dims)) if g.opset >= 13 else axis)
 
 
@@ -546,7 +550,8 @@ def conv(g, x):
     if g.chance(0.2):
         # The same weights meet other values: what is packed is shared.
         same = [value for value in g.values if image_like(value) and value.dims[1] == channels and len(value.dims) == len(x.dims)]
-        g.node("Conv", [g.pick(*same), weights, bias], [*g.values[-1].dims[:1], outputs, *(g.fresh() for _ in kernel)], group=group, **attributes) if len(same) > 1 else None
+        other = g.pick(*same)
+        g.node("Conv", [other, weights, bias], [other.dims[0], outputs, *(g.fresh() for _ in kernel)], group=group, **attributes)
 
 
 def conv_transpose(g, x):
@@ -618,82 +623,6 @@ def norm(g, x):
         g.node(op, [x, g.floats(each), g.floats(each)], x.dims, num_groups=2, epsilon=0.1)
 
 
-def layer_norm(g, x):
-    axis = axis_of(g, x)
-    if axis is None or not all(g.number(x, i) for i in range(axis, len(x.dims))) or 0 in x.dims[axis:]:
-        return
-    row = x.dims[axis:]
-    if g.opset >= 17 and g.chance(0.5):
-        scale = g.pick(row, [1 if g.chance(0.5) else dim for dim in row], row[-1:], [1])
-        bias = g.pick([], [g.floats(*row)], [g.floats(row[-1])])
-        made = g.node("LayerNormalization", [x, g.floats(*scale), *bias], x.dims, axis=signed(g, axis, len(x.dims)), epsilon=0.1)
-    elif g.opset < 18:
-        mean = g.node("ReduceMean", [x], [*x.dims[:-1], 1], keep=False, axes=[-1])
-        d = g.node("Sub", [x, mean], x.dims, keep=g.chance(0.1))
-        square = g.node("Mul", [d, d], x.dims, keep=False) if g.chance(0.4) else \
-            g.node("Pow", [d, g.constant(np.full(g.pick([], [1], [1, 1]), 2, F32))], x.dims, keep=False)
-        variance = g.node("ReduceMean", [square], [*x.dims[:-1], 1], keep=False, axes=[-1])
-        root = g.node("Sqrt", [g.node("Add", [variance, g.constant(F32(0.1))], variance.dims, keep=False)], variance.dims, keep=False)
-        made = g.node("Div", [d, root], x.dims)
-        made = g.node("Mul", [made, g.floats(x.dims[-1])], x.dims)
-        if g.chance(0.7):
-            made = g.node("Add", [made, g.floats(*g.pick([x.dims[-1]], [1, x.dims[-1]]))], [*[1] * (2 - len(x.dims)), *x.dims])
-    else:
-        return
-    # Ranks that an exponent or a bias of higher rank raised are not tracked.
-    if len(x.dims) < 2:
-        made.dims = [g.fresh()] * 9
-
-
-def attention(g, x):
-    if len(x.dims) != 3 or not g.number(x, 2) or x.dims[2] % 2 or x.dims[2] == 0:
-        return
-    width = x.dims[2]
-    heads, each = 2, width // 2
-    project = g.chance(0.6)
-    parts = []
-    for turn in ([0, 2, 1, 3], g.pick([0, 2, 1, 3], [0, 2, 3, 1]), [0, 2, 1, 3]):
-        part = g.node("MatMul", [x, g.floats(width, width, low=-2, high=2)], x.dims, keep=False) if project else x
-        if project and g.chance(0.5):
-            part = g.node("Add", [part, g.floats(width)], x.dims, keep=False)
-        part = g.node("Reshape", [part, g.ints(0, 0, heads, each)], [*x.dims[:2], heads, each], keep=False)
-        parts.append((g.node("Transpose", [part], [], keep=False, perm=turn), turn))
-    (q, _), (k, turned), (v, _) = parts
-    if turned == [0, 2, 1, 3]:
-        k = g.node("Transpose", [k], [], keep=False, perm=[0, 1, 3, 2])
-    scores = g.node("MatMul", [q, k], [], keep=False)
-    if g.chance(0.6):
-        scores = g.node(g.pick("Mul", "Div"), [scores, g.constant(F32(2))], [], keep=False)
-    if g.chance(0.4):
-        scores = g.node("Add", [scores, g.floats(1, g.pick(1, heads), 1, 1)], [], keep=False)
-    weights = g.node("Softmax", [scores], [], keep=False, **({"axis": -1} if g.chance(0.8) or g.opset < 13 else {}))
-    mixed = g.node("MatMul", [weights, v], [], keep=False)
-    back = g.node("Transpose", [mixed], [*x.dims[:2], heads, each], keep=False, perm=[0, 2, 1, 3])
-    made = g.node("Reshape", [back, g.ints(0, 0, width)], x.dims)
-    if g.chance(0.5):
-        g.node("Add", [made, x], x.dims)
-
-
-def gates(g, x):
-    """GELU, HardSwish and SiLU written out."""
-    kind = g.pick("gelu", "tanh", "swish", "silu")
-    if kind == "gelu":
-        inner = g.node("Div", [x, g.constant(F32(2 ** 0.5))], x.dims, keep=False)
-        outer_ = g.node("Add", [g.node("Erf", [inner], x.dims, keep=False), g.constant(F32(1))], x.dims, keep=False)
-        g.node("Mul", [g.node("Mul", [x, outer_], x.dims, keep=False), g.constant(F32(0.5))], x.dims)
-    elif kind == "tanh":
-        cube = g.node("Pow", [x, g.constant(F32(3))], x.dims, keep=False)
-        inner = g.node("Add", [x, g.node("Mul", [cube, g.constant(F32(0.044715))], x.dims, keep=False)], x.dims, keep=False)
-        inner = g.node("Tanh", [g.node("Mul", [inner, g.constant(F32(0.7978845608))], x.dims, keep=False)], x.dims, keep=False)
-        outer_ = g.node("Add", [inner, g.constant(F32(1))], x.dims, keep=False)
-        g.node("Mul", [g.node("Mul", [x, g.constant(F32(0.5))], x.dims, keep=False), outer_], x.dims)
-    elif kind == "swish":
-        inner = g.node("Clip", [g.node("Add", [x, g.constant(F32(3))], x.dims, keep=False), g.constant(F32(0)), g.constant(F32(6))], x.dims, keep=False)
-        g.node("Div", [g.node("Mul", [x, inner], x.dims, keep=False), g.constant(F32(6))], x.dims)
-    else:
-        g.node("Mul", [x, g.node("Sigmoid", [x], x.dims, keep=False)], x.dims)
-
-
 def resize(g, x):
     if len(x.dims) != 4 or 0 in x.dims:
         return
@@ -744,6 +673,7 @@ def recurrent(g, x):
     if len(x.dims) != 3 or not g.number(x, 2):
         return
     cell, gates_ = g.pick(("LSTM", 4), ("GRU", 3), ("RNN", 1))
+    g.finite, g.keeps_nan = True, False  # ONNX Runtime's gates make numbers of them
     hidden, direction = g.pick(1, 4), g.pick("forward", "reverse", "bidirectional")
     both = 2 if direction == "bidirectional" else 1
     given = [x, g.floats(both, gates_ * hidden, x.dims[2], low=-2, high=2), g.floats(both, gates_ * hidden, hidden, low=-2, high=2)]
@@ -755,7 +685,7 @@ def recurrent(g, x):
 STEPS = (unary, unary, jump, newer, clip, binary, binary, binary, skip, outer, variadic, compare, casts, transpose, transpose, reshape,
          reshape_to_shape, flatten, squeeze, unsqueeze, expand, tile, concat, split, cut, cut, pad, gather, gather_elements, gather_nd, scatter,
          reduce, reduce, arg, top_k, scan, softmax, product, product, gemm, conv, conv, conv, conv_transpose, conv_transpose, pool, pool, norm,
-         layer_norm, layer_norm, attention, gates, resize, blocks, triangle, shapes, recurrent)
+         resize, blocks, triangle, shapes, recurrent, *random_patterns.STEPS, *random_bodies.STEPS)
 
 
 @dataclasses.dataclass
@@ -771,7 +701,8 @@ def make(seed):
     g = Graph(seed)
     templates = [["N", g.pick(1, 3, 8, 16), "H", "W"], ["N", g.pick(1, 4, 8), "W"], ["N", "T", g.pick(1, 4, 8, 16)], ["N", g.pick(1, 3, 8)],
                  ["N"], [], [g.pick(0, 1, 2), g.pick(1, 3)], [1, 8, g.pick(0, 1, 3, 5), g.pick(1, 4, 7)], ["N", 8, g.pick(1, 2, 3), 4, "W"],
-                 [2, 3, 4], [1, 1, 1, 4], ["N", 8, 5, "W"]]
+                 [2, 3, 4], [1, 1, 1, 4], ["N", 8, 5, "W"], ["N", g.pick(16, 24, 33), "H", "W"], ["N", g.pick(16, 40), "W"],
+                 ["N", "T", g.pick(33, 64, 96)], ["N", g.pick(17, 70)]]
     x = g.add_input(g.pick(*templates))
     g.values.append(x)
     most = g.random.randint(1, 7)
@@ -780,8 +711,8 @@ def make(seed):
             break
         value = g.values[-1] if g.chance(0.75) else g.pick(*g.values)
         known = [dim for dim in value.dims if isinstance(dim, int)]
-        if value.dtype == F32 and len(value.dims) <= 6 and np.prod(known or [1]) < 5000:
-            g.pick(*STEPS)(g, value)
+        if value.dtype == F32 and len(value.dims) <= 6 and np.prod(known or [1]) < 2000:
+            random_bodies.old_step(g, value) if g.opset < 11 else g.pick(*STEPS)(g, value)
     declared = g.pick("symbols", "symbols", "numbers", "none", "rank")
     runs = 1 if declared == "numbers" else g.pick(1, 2, 3)
     feeds = []
@@ -789,9 +720,11 @@ def make(seed):
         sizes = {"N": g.pick(0, 1, 1, 2, 3), "H": g.pick(0, 1, 2, 5, 9), "W": g.pick(1, 1, 4, 8, 17), "T": g.pick(0, 1, 3, 6)}
         if g.filled or g.chance(0.7):
             sizes = {key: size or g.pick(1, 2, 5) for key, size in sizes.items()}
+        if g.chance(0.15):
+            sizes.update(H=g.pick(14, 31), W=g.pick(33, 70), T=g.pick(9, 40))
         feed = {}
         for value in g.inputs:
-            array = g.array([sizes.get(dim, dim) for dim in value.dims], value.dtype)
+            array = g.array([sizes.get(dim, dim) for dim in value.dims], value.dtype, *((1, 4) if value.dtype == I64 else ()))
             # Weights of a convolution meet padding, which a NaN there turns into NaN in ONNX Runtime.
             if value is x and array.size and not g.finite and g.chance(0.1):
                 place = tuple(g.random.randrange(size) for size in array.shape)
@@ -814,4 +747,9 @@ def make(seed):
     graph = helper.make_graph(g.nodes, "graph", [info(value) for value in g.inputs], outputs,
                               [numpy_helper.from_array(array, name) for name, array in g.held.items()])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", g.opset)], ir_version=8)
+    random_bodies.dress(g, model, feeds)
+    dtype = g.pick(*[F32] * 7, F64, F16)
+    if dtype != F32:
+        random_bodies.retype(model, dtype)
+        feeds = [{name: array.astype(dtype) if array.dtype == F32 else array for name, array in feed.items()} for feed in feeds]
     return Case(f"seed_{seed}", model.SerializeToString(), feeds, [node.op_type for node in g.nodes], g.keeps_nan)

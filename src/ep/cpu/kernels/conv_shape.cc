@@ -188,8 +188,9 @@ Result<Epilogue> activation_of(const KernelNode& node) {
   if (n.op_type == "Gelu")
     return plain(n.string_or("approximate", "none") == "tanh" ? Activation::kGeluTanh : Activation::kGelu);
   if (n.op_type == "Clip") {
-    Epilogue clip = plain(Activation::kClip, n.float_or("min", -std::numeric_limits<float>::infinity()),
-                          n.float_or("max", std::numeric_limits<float>::infinity()));
+    // Bounds that are left out are the lowest and the largest number: an infinity is clipped.
+    Epilogue clip = plain(Activation::kClip, n.float_or("min", std::numeric_limits<float>::lowest()),
+                          n.float_or("max", std::numeric_limits<float>::max()));
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       if (!node.inputs[i].present()) continue;
       TENON_UNSUPPORTED_IF(i >= node.constants.size() || node.constants[i] == nullptr ||

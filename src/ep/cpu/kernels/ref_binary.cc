@@ -378,10 +378,10 @@ void clip_loop(const void* x, const void* low, const void* high, void* y, int64_
   using C = Compute<T>;
   C least = std::numeric_limits<C>::lowest();
   C most = std::numeric_limits<C>::max();
-  if constexpr (is_float<T>) {
-    least = -std::numeric_limits<C>::infinity();
-    most = std::numeric_limits<C>::infinity();
-  }
+  // The largest number of 16 bits, not of the float32 that is computed with.
+  if constexpr (std::is_same_v<T, Float16>) most = 65504;
+  if constexpr (std::is_same_v<T, BFloat16>) most = std::bit_cast<float>(uint32_t{0x7f7f0000});
+  if constexpr (is_half<T>) least = -most;
   if (bounds.attributes) {
     least = static_cast<C>(bounds.low);
     most = static_cast<C>(bounds.high);

@@ -124,6 +124,8 @@ struct SliceRange {
 Result<SliceRange> slice_range(int64_t start, int64_t end, int64_t step, int64_t dim) {
   TENON_INVALID_IF(step == 0, "Slice has a step of 0.");
   if (step < -std::numeric_limits<int64_t>::max()) ++step;  // so that -step exists
+  // "To the end" is before the first element on the way back.
+  const bool whole = end == std::numeric_limits<int32_t>::max() || end == std::numeric_limits<int64_t>::max();
   if (start < 0) start += dim;
   if (end < 0) end += dim;
   SliceRange range{0, step, 0};
@@ -133,7 +135,7 @@ Result<SliceRange> slice_range(int64_t start, int64_t end, int64_t step, int64_t
     if (start < end) range.count = 1 + (end - start - 1) / step;
   } else {
     start = std::min(std::max<int64_t>(start, 0), dim - 1);
-    end = std::clamp<int64_t>(end, -1, std::max<int64_t>(dim - 1, -1));
+    end = whole ? -1 : std::clamp<int64_t>(end, -1, std::max<int64_t>(dim - 1, -1));
     if (start > end) range.count = 1 + (start - end - 1) / -step;
   }
   range.start = range.count > 0 ? start : 0;
