@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/fault.h"
+#include "base/system.h"
 #include "base/testing.h"
 
 namespace tenon {
@@ -32,6 +33,15 @@ TEST(TensorAllocate, RefusesStringsNegativeDimensionsAndOverflow) {
   EXPECT_THAT(Tensor::allocate(DataType::kFloat, {INT64_MAX, INT64_MAX}),
               has_status(StatusCode::kInvalidArgument, HasSubstr("overflow")));
   EXPECT_THAT(Tensor::allocate(static_cast<DataType>(77), {1}), has_status(StatusCode::kInvalidArgument));
+}
+
+// Linux promises more memory than there is, and ends the process when it is written.
+TEST(TensorAllocate, RefusesMoreThanTheMachineHas) {
+  EXPECT_GT(memory_bytes(), page_bytes());
+  ASSERT_LT(memory_bytes(), SIZE_MAX / 2);
+  const auto count = static_cast<int64_t>(memory_bytes() / sizeof(float));
+  EXPECT_THAT(Tensor::allocate(DataType::kFloat, {count + 1}),
+              has_status(StatusCode::kResourceExhausted, HasSubstr(std::to_string(memory_bytes()) + " bytes")));
 }
 
 TEST(TensorAllocate, AFailedAllocationIsAStatus) {

@@ -42,15 +42,6 @@ Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t 
   return std::shared_ptr<const float>(std::move(memory));
 }
 
-Result<std::vector<float>> padded_bias(const KernelNode& node, size_t input, int64_t outputs) {
-  std::vector<float> bias(static_cast<size_t>(round_up(outputs, 8)), 0.0f);
-  if (input < node.inputs.size() && node.inputs[input].present()) {
-    TENON_TRY_ASSIGN(const std::span<const float> values, constant_floats(node, input, outputs));
-    std::copy(values.begin(), values.end(), bias.begin());
-  }
-  return bias;
-}
-
 Result<ConvBias> ConvBias::create(const KernelNode& node, size_t input, int64_t outputs) {
   ConvBias bias;
   bias.padded_.assign(static_cast<size_t>(round_up(outputs, 8)), 0.0f);

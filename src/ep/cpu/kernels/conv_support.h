@@ -22,9 +22,6 @@ std::shared_ptr<float> aligned_floats(int64_t count);
 // The constant float32 input, or why it is none.
 Result<std::span<const float>> constant_floats(const KernelNode& node, size_t input, int64_t count);
 
-// Bias of `outputs` channels, zero up to the next multiple of 8; all zero when the input is absent.
-Result<std::vector<float>> padded_bias(const KernelNode& node, size_t input, int64_t outputs);
-
 // The bias of a convolution, zero up to the next multiple of 8 channels; all zero when the input is absent. A constant
 // is padded once; one that only the run knows is padded into scratch by each run.
 class ConvBias {

@@ -87,7 +87,10 @@ class TransposeConv final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
-  bool may_run_in_place(size_t input, size_t) const override { return input == 3 && !epilogue_.residual_after; }
+  size_t scratch_bytes() const override { return bias_.scratch_bytes(); }
+  bool may_run_in_place(size_t input, size_t) const override {
+    return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
+  }
   std::string_view name() const override { return "conv_transpose"; }
 
  private:
@@ -95,9 +98,15 @@ class TransposeConv final : public Kernel {
     Phase h, w;
     int64_t weights = 0;  // where its packed weights begin
   };
-  void run_rows(const float* x, const float* residual, float* y, int64_t begin, int64_t end) const;
-  void run_phase(const PhasePair& phase, const OutputTile& tile, const float* x, const float* residual, float* y,
-                 int64_t begin, int64_t end) const;
+  // One image.
+  struct Image {
+    const float* x;
+    const float* bias;
+    const float* residual;
+    float* y;
+  };
+  void run_rows(const Image& image, int64_t begin, int64_t end) const;
+  void run_phase(const PhasePair& phase, const OutputTile& tile, const Image& image, int64_t begin, int64_t end) const;
 
   ConvShape shape_;
   Epilogue epilogue_;
@@ -105,7 +114,8 @@ class TransposeConv final : public Kernel {
   std::vector<PhasePair> phases_;
   std::vector<OutputTile> tiles_;  // `weights` for one tap
   std::shared_ptr<const float> weights_;
-  std::vector<float> bias_;
+  ConvBias bias_;
+  ConvResidual residual_;
   int64_t rows_a_chunk_ = 1;  // output rows, a multiple of the stride
 };
 
@@ -165,7 +175,8 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
   };
   const std::string key = format("conv_transpose {} {}", h.stride, w.stride);
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, key, floats, pack));
-  TENON_TRY_ASSIGN(kernel->bias_, padded_bias(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
   const int64_t threads = node.pool == nullptr ? 1 : node.pool->threads();
   const int64_t by_cache = 256 * 1024 / std::max<int64_t>(1, shape.out_blocks() * w.out * 32);
   const int64_t by_threads = threads == 1 ? h.out : h.out * shape.batch / (4 * threads);
@@ -174,8 +185,8 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
 }
 
 // Output rows [begin, end) of the node that belong to the phase.
-void TransposeConv::run_phase(const PhasePair& phase, const OutputTile& tile, const float* x, const float* residual,
-                              float* y, int64_t begin, int64_t end) const {
+void TransposeConv::run_phase(const PhasePair& phase, const OutputTile& tile, const Image& image, int64_t begin,
+                              int64_t end) const {
   const WindowAxis &h = phase.h.axis, &w = phase.w.axis;
   const int64_t stride_h = shape_.h.stride, stride_w = shape_.w.stride, width = shape_.w.out;
   const int64_t row_begin = (std::max<int64_t>(0, begin - phase.h.first_out) + stride_h - 1) / stride_h;
@@ -188,7 +199,7 @@ void TransposeConv::run_phase(const PhasePair& phase, const OutputTile& tile, co
   run.w_row = run.w_col * w.kernel;
   run.w_block = run.w_row * h.kernel;
   run.y_block = shape_.out_pixels() * 8;
-  run.bias = bias_.data() + tile.block * 8;
+  run.bias = image.bias + tile.block * 8;
   run.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
   run.high = clamps_ ? clamp_high(epilogue_) : kInfinity;
   const int64_t plane = tile.block * run.y_block;
@@ -196,7 +207,7 @@ void TransposeConv::run_phase(const PhasePair& phase, const OutputTile& tile, co
   for_spans(h, w, row_begin, row_end, [&](const WindowSpan& span) {
     const bool any = span.rows.count > 0 && span.cols.count > 0;
     const int64_t row = span.row - h.pad_begin + span.rows.first, col = span.col - w.pad_begin + span.cols.first;
-    run.x = any ? x + (row * w.in + col) * 8 : x;
+    run.x = any ? image.x + (row * w.in + col) * 8 : image.x;
     run.w = weights + span.rows.first * run.w_row + span.cols.first * run.w_col;
     run.x_pixel = span.down ? w.in * 8 : 8;
     run.rows = span.rows.count;
@@ -205,23 +216,24 @@ void TransposeConv::run_phase(const PhasePair& phase, const OutputTile& tile, co
     run.tail = any ? shape_.channels % 8 : 0;
     const int64_t at =
         plane + ((phase.h.first_out + span.row * stride_h) * width + phase.w.first_out + span.col * stride_w) * 8;
-    run.y = y + at;
+    run.y = image.y + at;
     run.y_pixel = (span.down ? stride_h * width : stride_w) * 8;
-    run.residual_before = residual == nullptr || epilogue_.residual_after ? nullptr : residual + at;
-    run.residual_after = residual == nullptr || !epilogue_.residual_after || !clamps_ ? nullptr : residual + at;
+    const float* residual = image.residual == nullptr ? nullptr : image.residual + at;
+    run.residual_before = epilogue_.residual_after ? nullptr : residual;
+    run.residual_after = epilogue_.residual_after && clamps_ ? residual : nullptr;
     run.pixels = span.count;
     conv_table().run[tile.width - 1](run);
   });
 }
 
-void TransposeConv::run_rows(const float* x, const float* residual, float* y, int64_t begin, int64_t end) const {
+void TransposeConv::run_rows(const Image& image, int64_t begin, int64_t end) const {
   for (const PhasePair& phase : phases_)
-    for (const OutputTile& tile : tiles_) run_phase(phase, tile, x, residual, y, begin, end);
+    for (const OutputTile& tile : tiles_) run_phase(phase, tile, image, begin, end);
   if (clamps_) return;
-  const float* after = epilogue_.residual_after ? residual : nullptr;
+  const float* after = epilogue_.residual_after ? image.residual : nullptr;
   for (int64_t b = 0; b < shape_.out_blocks(); ++b) {
     const int64_t at = (b * shape_.out_pixels() + begin * shape_.w.out) * 8;
-    blocked_table().activate(epilogue_, y + at, after == nullptr ? nullptr : after + at, y + at,
+    blocked_table().activate(epilogue_, image.y + at, after == nullptr ? nullptr : after + at, image.y + at,
                              (end - begin) * shape_.w.out,
                              static_cast<int>(std::min<int64_t>(8, shape_.outputs - b * 8)));
   }
@@ -229,7 +241,8 @@ void TransposeConv::run_rows(const float* x, const float* residual, float* y, in
 
 Status TransposeConv::run(KernelContext& context) const {
   const float* x = context.input<float>(0);
-  const float* residual = context.input<float>(3);
+  const float* residual = residual_.values(context);
+  const float* bias = bias_.values(context, context.scratch);
   float* y = context.output<float>(0);
   const int64_t chunks = (shape_.h.out + rows_a_chunk_ - 1) / rows_a_chunk_;
   const int64_t in_image = shape_.in_blocks() * 8 * shape_.in_pixels();
@@ -237,8 +250,9 @@ Status TransposeConv::run(KernelContext& context) const {
   context.pool->parallel_for(shape_.batch * chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t image = item / chunks, first = item % chunks * rows_a_chunk_;
-      run_rows(x + image * in_image, residual == nullptr ? nullptr : residual + image * out_image,
-               y + image * out_image, first, std::min(shape_.h.out, first + rows_a_chunk_));
+      run_rows({x + image * in_image, bias, residual == nullptr ? nullptr : residual + image * out_image,
+                y + image * out_image},
+               first, std::min(shape_.h.out, first + rows_a_chunk_));
     }
   });
   return {};
@@ -251,17 +265,17 @@ class TransposeToPlain final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
-  size_t scratch_bytes() const override { return static_cast<size_t>(slot_bytes() * slots_); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(slot_bytes() * slots_) + bias_.scratch_bytes(); }
   std::string_view name() const override { return "conv_transpose_plain"; }
 
  private:
   int64_t slot_bytes() const { return round_up(shape_.w.in * 32, 64); }
-  void run_row(const float* x, float* y, float* row) const;
+  void run_row(const float* x, const float* bias, float* y, float* row) const;
 
   ConvShape shape_;
   Epilogue epilogue_;
   std::shared_ptr<const float> weights_;  // [channel][row][output][col], 8 lanes
-  float bias_[8] = {};
+  ConvBias bias_;
   int slots_ = 1;
 };
 
@@ -282,17 +296,13 @@ Result<std::unique_ptr<Kernel>> TransposeToPlain::create(const KernelNode& node)
                 weights[static_cast<size_t>(((c * shape.outputs + o) * rows + r) * cols + s)];
   };
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_transpose_plain", shape.in_blocks() * 64, pack));
-  TENON_TRY_ASSIGN(const std::vector<float> bias, padded_bias(node, 2, shape.outputs));
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t o = 0; o < shape.outputs; ++o)
-      for (int64_t s = 0; s < cols; ++s)
-        kernel->bias_[(r * shape.outputs + o) * cols + s] = bias[static_cast<size_t>(o)];
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
   kernel->slots_ = scratch_slots(node);
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 // One row of inputs to h.kernel rows of outputs; y points at the first of them in the first channel.
-void TransposeToPlain::run_row(const float* x, float* y, float* row) const {
+void TransposeToPlain::run_row(const float* x, const float* bias, float* y, float* row) const {
   const int64_t rows = shape_.h.kernel, cols = shape_.w.kernel;
   ConvRun run;
   run.x = x;
@@ -301,7 +311,7 @@ void TransposeToPlain::run_row(const float* x, float* y, float* row) const {
   run.w_block = 64;
   run.blocks = shape_.channels / 8;
   run.tail = shape_.channels % 8;
-  run.bias = bias_;
+  run.bias = bias;
   run.low = -kInfinity;
   run.high = kInfinity;
   run.y = row;
@@ -332,12 +342,16 @@ void TransposeToPlain::run_row(const float* x, float* y, float* row) const {
 Status TransposeToPlain::run(KernelContext& context) const {
   const float* x = context.input<float>(0);
   float* y = context.output<float>(0);
+  const float* by_output = bias_.values(context, context.scratch + slot_bytes() * slots_);
+  float bias[8] = {};  // by lane
+  const int64_t window = shape_.h.kernel * shape_.outputs * shape_.w.kernel;
+  for (int64_t lane = 0; lane < window; ++lane) bias[lane] = by_output[lane / shape_.w.kernel % shape_.outputs];
   ScratchSlots slots(context.scratch, static_cast<size_t>(slot_bytes()), slots_);
   context.pool->parallel_for(shape_.batch * shape_.h.in, 4, [&](int64_t begin, int64_t end) {
     const ScratchSlots::Claim claim(slots);
     for (int64_t item = begin; item < end; ++item) {
       const int64_t image = item / shape_.h.in, row = item % shape_.h.in;
-      run_row(x + (image * shape_.in_blocks() * shape_.in_pixels() + row * shape_.w.in) * 8,
+      run_row(x + (image * shape_.in_blocks() * shape_.in_pixels() + row * shape_.w.in) * 8, bias,
               y + image * shape_.outputs * shape_.out_pixels() + row * shape_.h.kernel * shape_.w.out, claim.floats());
     }
   });
@@ -349,9 +363,8 @@ Status TransposeToPlain::run(KernelContext& context) const {
 Status match_conv_transpose(const KernelNode& node) {
   TENON_TRY_ASSIGN(const ConvShape shape, transpose_shape(node));
   TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
-  TENON_TRY(padded_bias(node, 2, shape.outputs).status());
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
-  if (node.inputs.size() > 3) TENON_TRY(expect_layout(node.inputs[3], Layout::kBlocked8, "The residual"));
+  TENON_TRY(ConvResidual::match(node, 3));
   if (node.outputs[0].layout == Layout::kBlocked8) return {};
   TENON_UNSUPPORTED_IF(node.inputs.size() > 3 && node.inputs[3].present(),
                        "A plain output is not served with a residual.");
