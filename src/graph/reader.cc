@@ -129,6 +129,11 @@ Result<Model> read_model(ReadContext& context, std::string_view bytes) {
 // The one place where exceptions of protozero and of the allocator end.
 Result<Model> read_and_catch(ReadContext& context, std::span<const std::byte> bytes) {
   TENON_INVALID_IF(bytes.empty(), "The model is empty: 0 bytes.");
+  // The identifier of ONNX Runtime's flatbuffers, behind the offset of their root.
+  TENON_UNSUPPORTED_IF(
+      bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "ORTM", 4) == 0,
+      "The model is in ONNX Runtime's own format (.ort), which Tenon does not read; load the ONNX file "
+      "that it was made from.");
   try {
     return read_model(context, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const std::bad_alloc&) {

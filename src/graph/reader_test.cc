@@ -116,6 +116,11 @@ TEST(ReadModel, AnEmptyOrGraphlessModelIsRefused) {
   expect_error(read(one + one), StatusCode::kInvalidArgument, HasSubstr("two graphs"));
 }
 
+TEST(ReadModel, AnOrtFormatModelIsNamed) {
+  expect_error(read(std::string("\x1c\0\0\0ORTM", 8) + std::string(64, '\0')), StatusCode::kUnsupported,
+               HasSubstr("(.ort)"));
+}
+
 TEST(ReadModel, VersionsOutsideTheKnownOnesNameBoth) {
   const std::string relu = graph(relu_graph());
   expect_error(read(model(relu, {.ir_version = 15})), StatusCode::kUnsupported,
