@@ -45,6 +45,31 @@ TEST(Environment, NumbersOutOfRangeOrWithRubbishAreErrorsThatNameTheVariable) {
   set_environment_variable("TENON_THREADS", nullptr);
 }
 
+TEST(Environment, AValueThatAVariableDoesNotTakeIsAnErrorThatSaysWhatItTakes) {
+  struct Case {
+    const char *name, *value, *takes;
+  };
+  const Case cases[] = {{"TENON_CPU_ISA", "sse9", "baseline, avx2 or avx512"},
+                        {"TENON_CPU_ISA", "AVX2", "baseline, avx2 or avx512"},
+                        {"TENON_LOG", "loud", "info, warning or error"},
+                        {"TENON_TRACE", "copy,plans", "dispatch, plan, copy"},
+                        {"TENON_THREADS", "many", "whole number from 0 to 1024"}};
+  EXPECT_THAT(check_environment(), is_ok());
+  for (const Case& one : cases) {
+    set_environment_variable(one.name, one.value);
+    EXPECT_THAT(check_environment(),
+                has_status(StatusCode::kInvalidArgument,
+                           ::testing::AllOf(HasSubstr(one.name), HasSubstr(one.value), HasSubstr(one.takes))));
+    set_environment_variable(one.name, nullptr);
+  }
+  for (const auto& [name, value] :
+       {std::pair("TENON_CPU_ISA", "avx2"), {"TENON_LOG", "error"}, {"TENON_TRACE", "copy,plan"}}) {
+    set_environment_variable(name, value);
+    EXPECT_THAT(check_environment(), is_ok()) << name;
+    set_environment_variable(name, nullptr);
+  }
+}
+
 TEST(Environment, TheTableIsSortedAndTellsWhatEachIsFor) {
   std::string last;
   for (const EnvironmentVariable& variable : environment_variables()) {

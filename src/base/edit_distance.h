@@ -6,7 +6,8 @@
 
 namespace tenon {
 
-// Levenshtein's, without regard to the case of ASCII letters. Costs the product of the lengths.
+// Letters that are added, missing, replaced or swapped with their neighbour, without regard to the case of ASCII
+// letters. Costs the product of the lengths.
 size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace tenon

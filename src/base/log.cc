@@ -30,7 +30,12 @@ LogLevel lowest_level() {
   static const LogLevel level = [] {
     const std::string name = env_value(Env::kLog);
     if (name == "info") return LogLevel::kInfo;
-    return name == "error" ? LogLevel::kError : LogLevel::kWarning;
+    if (name == "error") return LogLevel::kError;
+    // Sessions refuse it (check_environment); a library in another host can only say so.
+    if (name != "warning")
+      std::fprintf(stderr, "tenon: warning: log: TENON_LOG is \"%s\"; it takes info, warning or error.\n",
+                   name.c_str());
+    return LogLevel::kWarning;
   }();
   return level;
 }

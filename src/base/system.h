@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -17,5 +18,7 @@ size_t page_bytes();
 size_t memory_bytes();
 // Sets an environment variable of this process; null removes it.
 void set_environment_variable(const char* name, const char* value);
+// The names of all environment variables of this process.
+std::vector<std::string> environment_names();
 
 }  // namespace tenon

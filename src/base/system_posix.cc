@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
+#include <unistd.h>  // environ, with _GNU_SOURCE
 
 #include <algorithm>
 #include <cstdint>
@@ -62,6 +62,13 @@ void set_environment_variable(const char* name, const char* value) {
   } else {
     (void)::setenv(name, value, 1);
   }
+}
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    names.emplace_back(*entry, std::strcspn(*entry, "="));
+  return names;
 }
 
 std::string errno_text(const char* call, int error) {

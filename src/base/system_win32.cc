@@ -39,6 +39,13 @@ void set_environment_variable(const char* name, const char* value) {
   (void)::_putenv_s(name, value != nullptr ? value : "");
 }
 
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = _environ; entry != nullptr && *entry != nullptr; ++entry)
+    names.emplace_back(*entry, std::strcspn(*entry, "="));
+  return names;
+}
+
 std::string errno_text(const char* call, int error) {
   char buffer[128] = "";
   (void)::strerror_s(buffer, sizeof(buffer), error);

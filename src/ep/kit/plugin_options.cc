@@ -4,7 +4,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "base/edit_distance.h"
+#include "base/config_keys.h"
 
 namespace tenon::plugin {
 
@@ -25,13 +25,6 @@ std::optional<Integer> parse_number(std::string_view text, int base) {
   return value;
 }
 
-std::optional<bool> parse_flag(std::string_view text) {
-  const std::string value = lower(text);
-  if (value == "1" || value == "true") return true;
-  if (value == "0" || value == "false") return false;
-  return std::nullopt;
-}
-
 std::optional<uint64_t> parse_address(std::string_view text) {
   if (text.starts_with("0x") || text.starts_with("0X")) return parse_number<uint64_t>(text.substr(2), 16);
   return parse_number<uint64_t>(text, 10);
@@ -49,7 +42,7 @@ bool is_choice(std::string_view choices, std::string_view text) {
 Status check_value(const OptionRow& row, const std::string& text) {
   switch (row.kind) {
     case OptionKind::kFlag:
-      TENON_INVALID_IF(!parse_flag(text), "Option \"{}\" is \"{}\"; it takes 0, 1, false or true.", row.name, text);
+      TENON_INVALID_IF(!parse_flag(text), "Option \"{}\" is \"{}\"; it takes {}.", row.name, text, kFlagSpellings);
       break;
     case OptionKind::kInteger: {
       const auto value = parse_number<int64_t>(text, 10);
@@ -108,24 +101,6 @@ std::optional<std::string> own_key(const std::string& key, std::span<const std::
 }
 
 }  // namespace
-
-std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names) {
-  std::vector<std::pair<size_t, std::string_view>> found;
-  const std::string wanted = lower(name);
-  for (std::string_view candidate : names) {
-    const std::string have = lower(candidate);
-    const size_t distance = edit_distance(wanted, have);
-    const bool contains = wanted.size() >= 3 && (have.find(wanted) != std::string::npos ||
-                                                 (have.size() >= 3 && wanted.find(have) != std::string::npos));
-    if (contains || distance <= std::max<size_t>(1, std::min(wanted.size(), have.size()) / 3))
-      found.emplace_back(distance, candidate);
-  }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (found.size() > 3) found.resize(3);
-  std::vector<std::string_view> result;
-  for (const auto& [distance, candidate] : found) result.push_back(candidate);
-  return result;
-}
 
 Result<OptionValues> OptionValues::parse(std::span<const OptionRow> rows, std::span<const std::string_view> prefixes,
                                          std::span<const std::pair<std::string, std::string>> entries, BareKeys bare) {

@@ -14,7 +14,7 @@
 namespace tenon::plugin {
 
 enum class OptionKind : uint8_t {
-  kFlag,     // 0, 1, false, true
+  kFlag,     // base/config_keys.h
   kInteger,  // decimal, from lowest to highest
   kSize,     // bytes, decimal, all that 64 bits hold
   kAddress,  // a pointer: decimal, or hex with 0x
@@ -67,8 +67,5 @@ class OptionValues {
   const Value& find(std::string_view name) const;
   std::vector<Value> values_;
 };
-
-// Names within a small edit distance of `name`, or that contain it, nearest first; at most three.
-std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names);
 
 }  // namespace tenon::plugin

@@ -1,0 +1,150 @@
+#include "base/config_keys.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/edit_distance.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr ConfigKey kKeys[] = {
+    {ConfigScope::kSession, kDisallowCopiesKey, ConfigKind::kFlag, "0",
+     "Strict mode: a copy that a run would need is an error."},
+    {ConfigScope::kSession, kModelPathKey, ConfigKind::kText, "",
+     "The model's file, for EPs that look beside it; `Session::load` sets it."},
+    {ConfigScope::kSession, kWinogradKey, ConfigKind::kFlag, "1",
+     "Winograd for 3x3 convolutions: faster, error a few 1e-6 of the largest output."},
+    {ConfigScope::kRun, kDisallowCopiesKey, ConfigKind::kFlag, "0",
+     "Strict mode for this run; 0 leaves it to the session."},
+    {ConfigScope::kRun, "tenon.run_calls", ConfigKind::kInteger, "",
+     "How often the EP's kernels are called in this run; the host writes it."},
+    {ConfigScope::kRun, "tenon.run_signals", ConfigKind::kText, "",
+     "HANDLE:VALUE,...: semaphores that are signalled when the run is done."},
+    {ConfigScope::kRun, "tenon.run_waits", ConfigKind::kText, "",
+     "HANDLE:VALUE,...: semaphores that the run waits for."},
+    {ConfigScope::kRun, kTimeoutKey, ConfigKind::kInteger, "0",
+     "Milliseconds that the CUDA EP waits for the device; 0: no limit."},
+};
+
+constexpr std::string_view kPrefix = "tenon.";
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+const char* scope_name(ConfigScope scope) {
+  switch (scope) {
+    case ConfigScope::kSession:
+      return "session";
+    case ConfigScope::kRun:
+      return "run";
+    case ConfigScope::kEnv:
+      return "env";
+  }
+  return "session";
+}
+
+std::vector<std::string_view> names_of(ConfigScope scope) {
+  std::vector<std::string_view> names;
+  for (const ConfigKey& key : kKeys)
+    if (key.scope == scope) names.push_back(key.name);
+  return names;
+}
+
+Status check_value(const ConfigKey& key, std::string_view value) {
+  switch (key.kind) {
+    case ConfigKind::kFlag:
+      TENON_INVALID_IF(!parse_flag(value), "The {} config entry \"{}\" is \"{}\"; it takes {}.", scope_name(key.scope),
+                       key.name, value, kFlagSpellings);
+      return {};
+    case ConfigKind::kInteger: {
+      int64_t number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      // An empty value is none: hosts clear entries that way.
+      TENON_INVALID_IF(!value.empty() && (error != std::errc() || end != value.data() + value.size() || number < 0),
+                       "The {} config entry \"{}\" is \"{}\"; it takes a whole number from 0 on.",
+                       scope_name(key.scope), key.name, value);
+      return {};
+    }
+    case ConfigKind::kText:
+      return {};
+  }
+  return {};
+}
+
+// A name of Tenon's with a slip before or after the dot, or without its prefix; "" for anybody else's.
+std::string_view meant(std::string_view name) {
+  for (const ConfigKey& key : kKeys) {
+    if (edit_distance(name, key.name.substr(kPrefix.size())) == 0 || edit_distance(name, key.name) <= 2)
+      return key.name;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const ConfigKey> config_keys() { return kKeys; }
+
+std::optional<bool> parse_flag(std::string_view text) {
+  const std::string value = lower(text);
+  for (std::string_view yes : {"1", "true", "yes", "on"})
+    if (value == yes) return true;
+  for (std::string_view no : {"0", "false", "no", "off"})
+    if (value == no) return false;
+  return std::nullopt;
+}
+
+Status check_config_entry(ConfigScope scope, std::string_view name, std::string_view value) {
+  for (const ConfigKey& key : kKeys)
+    if (key.scope == scope && key.name == name) return check_value(key, value);
+  if (!lower(name).starts_with(kPrefix)) {
+    const std::string_view close = meant(name);
+    TENON_INVALID_IF(!close.empty(), "There is no {} config entry \"{}\"; did you mean \"{}\"?", scope_name(scope),
+                     name, close);
+    return {};
+  }
+  for (const ConfigKey& key : kKeys) {
+    TENON_INVALID_IF(key.name == name, "\"{}\" is a {} config entry, and not one of a{} {}.", name,
+                     scope_name(key.scope), scope == ConfigScope::kEnv ? "n" : "", scope_name(scope));
+  }
+  const std::vector<std::string_view> names = names_of(scope);
+  const std::string close = did_you_mean(name, names);
+  TENON_INVALID_IF(!close.empty(), "There is no {} config entry \"{}\"{}", scope_name(scope), name, close);
+  std::string all;
+  for (std::string_view known : names) all += format("{}\"{}\"", all.empty() ? "" : ", ", known);
+  return invalid_argument("There is no {} config entry \"{}\"; those of Tenon are {}.", scope_name(scope), name,
+                          all.empty() ? "none" : all);
+}
+
+std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names) {
+  std::vector<std::pair<size_t, std::string_view>> found;
+  const std::string wanted = lower(name);
+  for (std::string_view candidate : names) {
+    const std::string have = lower(candidate);
+    const size_t distance = edit_distance(wanted, have);
+    const bool contains = wanted.size() >= 3 && (have.find(wanted) != std::string::npos ||
+                                                 (have.size() >= 3 && wanted.find(have) != std::string::npos));
+    if (contains || distance <= std::max<size_t>(1, std::min(wanted.size(), have.size()) / 3))
+      found.emplace_back(distance, candidate);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (found.size() > 3) found.resize(3);
+  std::vector<std::string_view> result;
+  for (const auto& [distance, candidate] : found) result.push_back(candidate);
+  return result;
+}
+
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> names) {
+  const std::vector<std::string_view> close = close_names(name, names);
+  std::string text;
+  for (size_t i = 0; i < close.size(); ++i)
+    text += format("{}\"{}\"", i == 0 ? "" : i + 1 == close.size() ? " or " : ", ", close[i]);
+  return text.empty() ? "" : format("; did you mean {}?", text);
+}
+
+}  // namespace tenon

@@ -1,0 +1,53 @@
+// The config entries of Tenon's own ("tenon.<key>"): the one table that parsing, messages and docs/options.md follow.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon {
+
+// Who holds the entry: a session (SessionOptions::config, AddSessionConfigEntry), a run (AddRunConfigEntry) or the
+// process's env (OrtEnvCreationOptions), which has none so far.
+enum class ConfigScope : uint8_t { kSession, kRun, kEnv };
+
+enum class ConfigKind : uint8_t { kFlag, kInteger, kText };
+
+struct ConfigKey {
+  ConfigScope scope;
+  std::string_view name;
+  ConfigKind kind;
+  std::string_view default_value;
+  std::string_view help;  // one sentence
+};
+
+inline constexpr std::string_view kDisallowCopiesKey = "tenon.disallow_copies";
+inline constexpr std::string_view kWinogradKey = "tenon.winograd";
+inline constexpr std::string_view kModelPathKey = "tenon.model_path";
+inline constexpr std::string_view kTimeoutKey = "tenon.timeout_ms";
+
+std::span<const ConfigKey> config_keys();
+
+// 0, 1, false, true, no, yes, off and on, in any case; nullopt for other text. The same for every flag: config entries,
+// EP options.
+std::optional<bool> parse_flag(std::string_view text);
+inline constexpr std::string_view kFlagSpellings = "0, 1, false, true, no, yes, off or on";
+
+// "tenon.<key>" entries have to be in the table, with a value of their kind. An entry of another name is another
+// library's and OK, unless it is one of Tenon's but for a slip ("disallow_copies", "tenno.winograd").
+// Errors: kInvalidArgument names the entry, its value and what is accepted, or the names that are close.
+Status check_config_entry(ConfigScope scope, std::string_view name, std::string_view value);
+
+// Of `names`, those within a small edit distance of `name`, or that contain it, nearest first; at most three.
+std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names);
+// "; did you mean \"a\" or \"b\"?", and "" when none is close.
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> names);
+
+}  // namespace tenon
