@@ -11,6 +11,7 @@
 #include "abi/type_info.h"
 #include "base/guarded.h"
 #include "base/status.h"
+#include "graph/symbols.h"
 
 namespace tenon::abi {
 
@@ -121,8 +122,9 @@ Result<DataType> output_type(const OrtCustomOp* op, const Graph& graph, const No
   return DataType::kUndefined;
 }
 
-// Dims that the operator leaves open, or computes from open ones, stay open.
-bool set_shape(const OrtTensorTypeAndShapeInfo& said, Value& value) {
+// Dims that the operator leaves open, or computes from open ones, stay open. A name that it gives them is shown, and
+// equals no other.
+bool set_shape(const OrtTensorTypeAndShapeInfo& said, ValueId id, Value& value) {
   if (!said.has_shape || value.has_rank || !value.is_tensor) return false;
   value.has_rank = true;
   value.dims.clear();
@@ -131,7 +133,7 @@ bool set_shape(const OrtTensorTypeAndShapeInfo& said, Value& value) {
     if (said.dims[i] >= 0) {
       dim.value = said.dims[i];
     } else if (i < said.dim_names.size()) {
-      dim.symbol = said.dim_names[i];
+      dim.symbol = own_symbol(said.dim_names[i], id, i);
     }
     value.dims.push_back(std::move(dim));
   }
@@ -153,7 +155,7 @@ Result<bool> infer_shapes_of(const OrtCustomOp* op, Graph& graph, const Node& no
   bool changed = false;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue || !context.outputs[i]) continue;
-    changed = set_shape(*context.outputs[i], graph.value(node.outputs[i])) || changed;
+    changed = set_shape(*context.outputs[i], node.outputs[i], graph.value(node.outputs[i])) || changed;
   }
   return changed;
 }

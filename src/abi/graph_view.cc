@@ -6,6 +6,7 @@
 #include "abi/attribute_defaults.h"
 #include "abi/node_order.h"
 #include "base/status.h"
+#include "graph/symbols.h"
 
 OrtNode::~OrtNode() = default;
 
@@ -161,7 +162,7 @@ OrtTypeInfo type_info_of(const Value& value) {
   if (value.has_rank) {
     for (const Dim& dim : value.dims) {
       tensor.dims.push_back(dim.known() ? dim.value : -1);
-      tensor.dim_names.push_back(dim.known() ? std::string() : dim.symbol);
+      tensor.dim_names.push_back(dim.known() ? std::string() : std::string(declared_symbol(dim.symbol)));
     }
   }
   return make_tensor_type(std::move(tensor));

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "graph/graph.h"
+#include "graph/symbols.h"
 
 namespace tenon {
 
@@ -159,7 +160,7 @@ std::string Value::type_text() const {
     } else if (dims[i].symbol.empty()) {
       text += '?';
     } else {
-      append_escaped(text, dims[i].symbol);
+      append_escaped(text, declared_symbol(dims[i].symbol));
     }
   }
   return text + "]";

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "graph/symbols.h"
 
 namespace tenon::infer {
 
@@ -30,7 +31,7 @@ std::string text(const Dims& dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i > 0) out += ',';
     const Dim& dim = dims[i];
-    out += dim.known() ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : dim.symbol;
+    out += dim.known() ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : declared_symbol(dim.symbol);
   }
   return out + "]";
 }

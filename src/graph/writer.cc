@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/proto.h"
+#include "graph/symbols.h"
 
 namespace tenon {
 
@@ -30,7 +31,7 @@ std::string type_bytes(const Value& value) {
       if (dim.known()) {
         pbf_writer(bytes).add_int64(proto::TypeProto::kDimValue, dim.value);
       } else if (!dim.symbol.empty()) {
-        pbf_writer(bytes).add_string(proto::TypeProto::kDimParam, dim.symbol);
+        pbf_writer(bytes).add_string(proto::TypeProto::kDimParam, std::string(declared_symbol(dim.symbol)));
       }
       pbf_writer(shape).add_message(proto::TypeProto::kDim, bytes);
     }

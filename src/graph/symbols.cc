@@ -1,0 +1,61 @@
+#include "graph/symbols.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "base/format.h"
+
+namespace tenon {
+
+namespace {
+
+// No text that a person writes has it; a model's name that does is only shown shorter.
+constexpr char kSeparator = '\x1f';
+
+class Separator {
+ public:
+  void run(Graph& graph, bool outermost) {
+    std::vector<bool> done(graph.values.size(), false);
+    for (ValueId id : graph.inputs) {
+      separate(graph.value(id), outermost);
+      done[static_cast<size_t>(id)] = true;
+    }
+    for (size_t i = 0; i < graph.values.size(); ++i)
+      if (!done[i]) separate(graph.values[i], false);
+    for (Node& node : graph.nodes) {
+      for (Attribute& attribute : node.attributes) {
+        if (!attribute.graph) continue;
+        if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
+        run(*attribute.graph, false);
+      }
+    }
+  }
+
+ private:
+  void separate(Value& value, bool may_keep) {
+    for (Dim& dim : value.dims) {
+      if (dim.known() || dim.symbol.empty()) continue;
+      if (used_.insert(dim.symbol).second && may_keep) continue;
+      const std::string name(declared_symbol(dim.symbol));
+      do dim.symbol = format("{}{}{}", name, kSeparator, ++number_);
+      while (!used_.insert(dim.symbol).second);
+    }
+  }
+
+  std::unordered_set<std::string> used_;
+  size_t number_ = 0;
+};
+
+}  // namespace
+
+void separate_symbols(Graph& graph) { Separator().run(graph, true); }
+
+std::string_view declared_symbol(std::string_view symbol) { return symbol.substr(0, symbol.find(kSeparator)); }
+
+std::string own_symbol(std::string_view name, ValueId id, size_t axis) {
+  return name.empty() ? "" : format("{}{}v{}.{}", declared_symbol(name), kSeparator, id, axis);
+}
+
+}  // namespace tenon
