@@ -44,10 +44,12 @@ struct SessionOptions {
   bool winograd = true;
   // Plans kept, one a signature (input shapes); the least recently used goes first. At least 1.
   size_t plan_cache_size = 16;
-  // Fixes symbolic dimensions by name: {"batch", 1}.
+  // Fixes symbolic dimensions by name: {"batch", 1}. A name that no dimension of the model has is an error.
   std::map<std::string, int64_t> dims = {};
   // Fixes dimensions of inputs by their denotation: {"DATA_BATCH", 1}.
   std::map<std::string, int64_t> dims_by_denotation = {};
+  // Names and denotations that the model does not have are left alone, with a line in the log, as ONNX Runtime does.
+  bool ignore_unknown_dims = false;
   // Host tensors in the place of the model's initializers of these names, used where they lie. Type and shape must be
   // the model's; external data that a replaced one names is not looked for.
   std::map<std::string, Tensor> initializers = {};
@@ -57,7 +59,9 @@ struct SessionOptions {
   bool initializers_as_inputs = false;
   // EPs in order of preference (see tenon/ep.h); what none of them takes runs on the CPU EP.
   std::vector<EpChoice> eps = {};
-  // Other entries, as a C ABI host keeps them: "ep.<name>.<key>", "session.<key>", "tenon.<key>".
+  // Other entries, as a C ABI host keeps them: "ep.<name>.<key>", "session.<key>", "tenon.<key>". Those of Tenon count
+  // as the fields above do (docs/options.md); an unknown one, a bad value, and one that contradicts its field are
+  // errors.
   std::map<std::string, std::string> config = {};
 };
 
@@ -121,6 +125,8 @@ struct RunOptions {
   // Set by any thread, the run ends with kCancelled before its next step. Null: nobody cancels.
   const std::atomic<bool>* cancel = nullptr;
   RunReport* report = nullptr;
+  // Strict mode for this run, also where the session's options do not ask for it.
+  bool disallow_copies = false;
   const void* native_options = nullptr;  // the OrtRunOptions of a run that came through the C ABI, for plugins
   // A stream of one of the session's EPs that the caller has ordered the run on (borrowed): the EP's work is enqueued
   // there, after what is there already. Null: the EPs' own streams.
@@ -206,7 +212,8 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
 
   // Printable plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims):
   // steps with kernels and layouts, the arenas, which copies a run makes, and why (S6.1). `places` says where inputs
-  // and outputs are bound (name -> place); those that it does not name are in plain host memory.
+  // and outputs are bound (name -> place); those that it does not name are in plain host memory. In strict mode a plan
+  // that copies is the error that a run would be.
   virtual Result<std::string> explain(const std::map<std::string, Shape>& shapes,
                                       const std::map<std::string, MemoryPlace>& places) = 0;
   Result<std::string> explain(const std::map<std::string, Shape>& shapes) { return explain(shapes, {}); }

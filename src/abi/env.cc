@@ -8,6 +8,7 @@
 
 #include "abi/slots.h"
 #include "abi/status.h"
+#include "base/config_keys.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -98,8 +99,15 @@ Result<std::shared_ptr<OrtEnv>> make_env(const EnvArguments& arguments) {
   return env;
 }
 
+Status check_entries(const OrtKeyValuePairs* entries) {
+  if (entries == nullptr) return {};
+  for (const auto& [key, value] : entries->entries()) TENON_TRY(check_config_entry(ConfigScope::kEnv, key, value));
+  return {};
+}
+
 OrtStatus* create_env(const EnvArguments& arguments, OrtEnv** out) {
   return guarded([&]() -> OrtStatus* {
+    if (const Status known = check_entries(arguments.config_entries); !known.ok()) return to_ort(known);
     auto state = current().lock();
     if (state->env == nullptr) {
       Result<std::shared_ptr<OrtEnv>> env = make_env(arguments);

@@ -7,6 +7,7 @@
 #include "abi/run_options.h"
 #include "abi/slots.h"
 #include "abi/status.h"
+#include "base/config_keys.h"
 #include "base/deadline.h"
 #include "ep/kit/run_fences.h"
 
@@ -198,6 +199,11 @@ Status read_fences(const OrtRunOptions& options, const char* key, std::vector<Fe
   return {};
 }
 
+bool disallows_copies(const OrtRunOptions* options) {
+  const char* value = options != nullptr ? options->config_entries.find(kDisallowCopiesKey) : nullptr;
+  return value != nullptr && parse_flag(value).value_or(false);
+}
+
 bool has_fences(const OrtRunOptions& options) {
   return options.config_entries.find(kRunWaitsKey) != nullptr || options.config_entries.find(kRunSignalsKey) != nullptr;
 }
@@ -233,16 +239,18 @@ OrtStatus* queue_run(OrtSession& session, const std::shared_ptr<CoreSession>& co
     std::shared_ptr<OrtEnv> env;
     std::shared_ptr<CoreSession> core;
     BindingLease lease;
+    bool disallow_copies = false;
     std::vector<std::pair<size_t, Shape>> given;  // outputs, with the shapes of the program's values
   };
   auto queued = std::make_shared<QueuedRun>(session.env, core, lease.hand_over());
+  queued->disallow_copies = disallows_copies(call.options);
   for (size_t i = 0; i < call.output_names.size(); ++i)
     queued->given.emplace_back(find_value(core->core->outputs(), call.output_names[i], i),
                                call.outputs[i]->tensor.shape());
   return to_ort(stream.queue().enqueue([queued]() -> Status {
     Session& session = *queued->core->core;
     Binding& binding = queued->lease.run().binding;
-    TENON_TRY(session.run(binding));
+    TENON_TRY(session.run(binding, {.disallow_copies = queued->disallow_copies}));
     for (const auto& [index, given] : queued->given) {
       const Shape shape = binding.output(index).shape();
       TENON_INVALID_IF(!(shape == given), "The OrtValue for output \"{}\" has shape {}, and the run gives {}.",
@@ -288,6 +296,7 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
     if (options != nullptr && !options->config_entries.entries().empty()) {
       status = read_fences(*options, kRunWaitsKey, &waits);
       if (status.ok()) status = read_fences(*options, kRunSignalsKey, &signals);
+      run.disallow_copies = disallows_copies(options);
       run.waits = waits;
       run.signals = signals;
     }

@@ -1,4 +1,6 @@
 // Values against what the model declares, with the reference's messages.
+#include <algorithm>
+
 #include "abi/run.h"
 #include "abi/status.h"
 
@@ -44,7 +46,10 @@ OrtStatus* check(const ValueInfo& info, const OrtValue& value, std::string_view 
                        type_text(type), type_text(info.type));
     });
   }
-  if (info.has_shape) {
+  // As the reference: a value of one element is a scalar where the model declares one.
+  const bool scalar = info.has_shape && info.dims.empty() && kind == "input" &&
+                      std::all_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim == 1; });
+  if (info.has_shape && !scalar) {
     if (static_cast<size_t>(shape.rank()) != info.dims.size()) [[unlikely]] {
       return ort_error(
           ORT_INVALID_ARGUMENT,

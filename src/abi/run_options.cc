@@ -2,6 +2,7 @@
 
 #include "abi/slots.h"
 #include "abi/status.h"
+#include "base/config_keys.h"
 
 namespace tenon::abi {
 
@@ -88,8 +89,9 @@ OrtStatus* ort_api::AddRunConfigEntry(OrtRunOptions* options, const char* config
   if (key.empty() || key.size() > kMaxKeyBytes)
     return make_ort_status(ORT_INVALID_ARGUMENT, "Config key is empty or longer than maximum length 1024");
   return guarded([&]() -> OrtStatus* {
-    options->config_entries.set(key, config_value);
-    return nullptr;
+    const Status known = check_config_entry(ConfigScope::kRun, key, config_value);
+    if (known.ok()) options->config_entries.set(key, config_value);
+    return to_ort(known);
   });
 }
 

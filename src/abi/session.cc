@@ -12,6 +12,7 @@
 #include "base/deadline.h"
 #include "graph/mapped_file.h"
 #include "graph/reader.h"
+#include "runtime/session_config.h"
 
 namespace tenon::abi {
 namespace {
@@ -60,6 +61,8 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   if (OrtStatus* bad = check_session_config(session.options.config_entries)) return bad;
   if (OrtStatus* bad = choose_eps(session.options, *session.env)) return bad;
   if (OrtStatus* bad = to_core(session.options, *session.env, session.core_options)) return bad;
+  // Before the model is read: these are faults of the call.
+  if (const auto checked = checked_options(session.core_options); !checked.ok()) return to_ort(checked.status());
   if (!session.options.custom_op_domains.empty()) {
     Result<std::unique_ptr<CustomOpEp>> ep = CustomOpEp::create(session.options);
     if (!ep.ok()) return to_ort(ep.status());
@@ -75,6 +78,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
   if (!core.ok() && !remembered_code(core.status()) && has_custom_domain(session.options, core.status().message()))
     return ort_error(ORT_NOT_IMPLEMENTED, "{}None of the custom operators of its domain serves a node. {}", load_prefix,
                      core.status().message());
+  if (!core.ok() && is_fallback_refusal(core.status())) return to_ort(core.status(), ORT_FAIL);
   if (!core.ok()) return load_error(core.status(), load_prefix);
   session.main = std::make_shared<CoreSession>(*std::move(core));
   if (!session.core().overridable_initializers().empty()) session.load = std::move(load);

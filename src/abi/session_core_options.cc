@@ -39,6 +39,7 @@ OrtStatus* set_threads(const OrtSessionOptions& options, const OrtEnv& env, Sess
 OrtStatus* set_dims(const OrtSessionOptions& options, SessionOptions& out) {
   out.dims = options.dims_by_name;
   out.dims_by_denotation = options.dims_by_denotation;
+  out.ignore_unknown_dims = true;
   // The reference takes a number below 1 for "leave it open".
   for (auto* dims : {&out.dims, &out.dims_by_denotation})
     std::erase_if(*dims, [](const auto& entry) { return entry.second < 0; });
@@ -52,12 +53,11 @@ OrtStatus* to_core(const OrtSessionOptions& options, const OrtEnv& env, SessionO
     if (OrtStatus* bad = set_threads(options, env, out)) return bad;
     if (OrtStatus* bad = set_dims(options, out)) return bad;
     const OrtKeyValuePairs& entries = options.config_entries;
-    out.disallow_copies = config_flag(entries, "tenon.disallow_copies", false);
-    out.winograd = config_flag(entries, "tenon.winograd", true);
     for (const auto* initializers : {&options.initializers, &options.external_initializers})
       for (const auto& [name, value] : *initializers) out.initializers.insert_or_assign(name, value.tensor);
     out.external_files = options.external_files;
     out.eps = options.eps;
+    if (options.has_cpu_ep) out.eps.push_back({.ep_name = "CPUExecutionProvider"});
     out.config = {entries.entries().begin(), entries.entries().end()};
     return nullptr;
   });

@@ -6,6 +6,7 @@
 
 #include "abi/slots.h"
 #include "abi/status.h"
+#include "base/config_keys.h"
 
 namespace tenon::abi {
 namespace {
@@ -198,7 +199,12 @@ OrtStatus* ort_api::AddSessionConfigEntry(OrtSessionOptions* options, const char
   const std::string_view key = config_key;
   if (key.empty() || key.size() > kMaxConfigKey)
     return ort_error(ORT_INVALID_ARGUMENT, "Config key is empty or longer than maximum length {}", kMaxConfigKey);
-  return with_options("AddSessionConfigEntry", options, [&](auto& to) { to.config_entries.set(key, config_value); });
+  if (OrtStatus* bad = check_pointers("AddSessionConfigEntry", {{"options", options}})) return bad;
+  return guarded([&]() -> OrtStatus* {
+    const Status known = check_config_entry(ConfigScope::kSession, key, config_value);
+    if (known.ok()) options->config_entries.set(key, config_value);
+    return to_ort(known);
+  });
 }
 
 OrtStatus* ort_api::HasSessionConfigEntry(const OrtSessionOptions* options, const char* config_key, int* out) noexcept {

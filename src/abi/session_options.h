@@ -51,6 +51,7 @@ struct OrtSessionOptions {
   std::shared_ptr<std::atomic<bool>> cancel_load = std::make_shared<std::atomic<bool>>(false);
   // EPs in order of preference, the CPU EP left out.
   std::vector<tenon::EpChoice> eps;
+  bool has_cpu_ep = false;  // the program named it: then it is no fallback
   std::vector<OrtCustomOpDomain*> custom_op_domains;
   // Libraries that RegisterCustomOpsLibrary_V2 loaded; sessions keep them.
   std::vector<std::shared_ptr<void>> custom_op_libraries;

@@ -54,7 +54,11 @@ OrtStatus* append_devices(OrtSessionOptions& options, const OrtEnv* env, std::sp
     choice.devices.push_back(position);
   }
   // The built-in CPU EP is always there and always the last.
-  if (choice.ep_name != kCpuEp) options.eps.push_back(std::move(choice));
+  if (choice.ep_name != kCpuEp) {
+    options.eps.push_back(std::move(choice));
+  } else {
+    options.has_cpu_ep = true;
+  }
   return nullptr;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "device/place.h"
@@ -42,6 +43,11 @@ Status check_tensor(const SessionImpl& session, const ValueInfo& info, const Ten
 }
 
 }  // namespace
+
+bool stands_for_scalar(const ValueInfo& info, const Shape& shape) {
+  return info.has_shape && info.dims.empty() && shape.rank() > 0 &&
+         std::all_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim == 1; });
+}
 
 BindingImpl::BindingImpl(std::shared_ptr<SessionImpl> owner) : session(std::move(owner)) {
   inputs.resize(session->inputs().size());
@@ -158,6 +164,10 @@ Status Binding::bind_input(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
   if (tensor.defined() && same_tensor(tensor, impl_->inputs[index])) return {};
+  if (tensor.defined() && stands_for_scalar(impl_->session->inputs()[index], tensor.shape())) {
+    TENON_TRY_ASSIGN(tensor, tensor.reinterpret(tensor.type(), Shape()));
+    if (same_tensor(tensor, impl_->inputs[index])) return {};
+  }
   TENON_TRY(check_tensor(*impl_->session, impl_->session->inputs()[index], tensor, "input"));
   if (impl_->session->has_devices()) {
     impl_->places.inputs[index] = impl_->session->place_of(tensor, impl_->place_words[index]);

@@ -16,6 +16,9 @@ namespace tenon {
 struct SessionImpl;
 class RunState;
 
+// True for a shape of ones where the model declares no dimensions: its element is the scalar, as ONNX Runtime takes it.
+bool stands_for_scalar(const ValueInfo& info, const Shape& shape);
+
 struct BindingImpl {
   struct Output {
     Tensor bound;   // the caller's, when defined

@@ -187,15 +187,20 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
   return nullptr;
 }
 
-Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) const {
-  const bool strict = session_.options().disallow_copies;
+Status refuse_copy_steps(const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
-    if (!strict || !step.copy) continue;
+    if (!step.copy) continue;
     return invalid_argument("\"{}\" would have to be copied from {} to {} ({}), and tenon.disallow_copies is set.",
                             step.copy->what, plan.places[static_cast<size_t>(step.copy->source)].to_string(),
                             plan.places[static_cast<size_t>(step.copy->target)].to_string(),
                             copy_reason_name(step.copy->reason));
   }
+  return {};
+}
+
+Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) const {
+  const bool strict = info_.disallow_copies;
+  if (strict) TENON_TRY(refuse_copy_steps(plan));
   for (const PlanCopy& copy : plan.copies) {
     const auto slot = static_cast<size_t>(copy.output);
     const bool in_place =
@@ -521,7 +526,7 @@ Result<ConstantRef> Runner::read_value(const CutValue& value, const Shape& shape
   TENON_TRY_ASSIGN(const Tensor from, Tensor::view(value.spec.type, shape, state.address(value.location),
                                                    constant->size_bytes, nullptr, from_place));
   TENON_TRY_ASSIGN(const Tensor to, Tensor::view(value.spec.type, shape, data, constant->size_bytes));
-  TENON_INVALID_IF(session_.options().disallow_copies,
+  TENON_INVALID_IF(info_.disallow_copies,
                    "\"{}\" would have to be copied from {} to the host, which needs its value to plan the rest, and "
                    "tenon.disallow_copies is set.",
                    value.name, place.to_string());
@@ -558,6 +563,7 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
                    build_rest(cut, shapes, constants, session_.planner_options(ledger_), places));
   planned_ = true;
+  session_.warn_of_output_shapes(*plan);
   auto made = std::make_shared<PlanRuntime>(std::move(plan), session_.options().plan_cache_size);
   auto rests = runtime.rests.lock();
   return rests->insert(key, std::move(made));

@@ -13,6 +13,9 @@
 
 namespace tenon {
 
+// Strict mode's answer to a plan with a step that copies, whatever is bound. Errors: kInvalidArgument names the tensor.
+Status refuse_copy_steps(const Plan& plan);
+
 // Lifetime: on the stack of the thread that runs.
 class Runner {
  public:
@@ -23,7 +26,7 @@ class Runner {
         info_{.native_options = options.native_options,
               .cancel = options.cancel,
               .ledger = ledger,
-              .disallow_copies = session.options().disallow_copies},
+              .disallow_copies = session.options().disallow_copies || options.disallow_copies},
         caller_stream_(options.stream),
         may_return_early_(!options.synchronize && options.signals.empty()),
         synchronize_(options.synchronize) {}

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/config_keys.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "plan/bind_shapes.h"
@@ -103,7 +104,7 @@ Result<std::shared_ptr<Session>> Session::load(const std::string& path, const Se
     if (options.eps.empty()) return SessionImpl::create(std::move(model), options);
     // EPs look for files beside the model (Graph_GetModelPath).
     SessionOptions named = options;
-    named.config.emplace("tenon.model_path", path);
+    named.config.emplace(kModelPathKey, path);
     return SessionImpl::create(std::move(model), named);
   });
 }
@@ -192,6 +193,23 @@ Status SessionImpl::check_shapes(std::span<const Shape> shapes) const {
   return check_input_shapes(model_.graph, shapes);
 }
 
+// As ONNX Runtime: the model's word on an output's shape is a hint, and a run that differs goes on.
+void SessionImpl::warn_of_output_shapes(const Plan& plan) const {
+  for (const PlanOutput& output : plan.outputs) {
+    const ValueInfo& info = outputs_[static_cast<size_t>(output.slot)];
+    if (output.spec.dynamic || !info.has_shape) continue;
+    const Shape& shape = output.spec.shape;
+    bool agrees = info.dims.size() == static_cast<size_t>(shape.rank());
+    for (int axis = 0; axis < shape.rank() && agrees; ++axis) {
+      const int64_t dim = info.dims[static_cast<size_t>(axis)];
+      agrees = dim < 0 || dim == shape[axis];
+    }
+    if (!agrees)
+      log_warning("plan", "Output \"{}\" has the shape {}, and the model declares {}.", info.name, shape.to_string(),
+                  info.to_string());
+  }
+}
+
 Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
                                                             CopyLedger* ledger) {
   std::vector<int32_t> slots(model_.graph.outputs.size());
@@ -204,6 +222,7 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shap
                 plan->places[static_cast<size_t>(step.copy->source)].to_string(),
                 plan->places[static_cast<size_t>(step.copy->target)].to_string(), copy_reason_name(step.copy->reason));
   }
+  warn_of_output_shapes(*plan);
   TENON_TRACE(kPlan, "A plan is made for a new signature: {} steps, arena {} bytes.", plan->steps.size(),
               plan->arena_bytes);
   if (dump_enabled()) dump_text("plan", plan->to_text());
@@ -267,7 +286,7 @@ Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& sha
     std::vector<Shape> all;
     for (const ValueInfo& info : inputs_) {
       if (const auto given = shapes.find(info.name); given != shapes.end()) {
-        all.push_back(given->second);
+        all.push_back(stands_for_scalar(info, given->second) ? Shape() : given->second);
         continue;
       }
       Shape shape;
@@ -282,6 +301,13 @@ Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& sha
     }
     TENON_TRY(check_shapes(all));
     TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> plan, make_plan(all, bound, nullptr));
+    if (options_.disallow_copies) {
+      TENON_TRY(refuse_copy_steps(*plan->plan));
+      for (const PlanCopy& copy : plan->plan->copies) {
+        return invalid_argument("Output \"{}\" would have to be copied ({}), and tenon.disallow_copies is set.",
+                                outputs_[static_cast<size_t>(copy.output)].name, copy_reason_name(copy.reason));
+      }
+    }
     return plan->plan->to_text();
   });
 }

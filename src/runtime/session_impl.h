@@ -110,11 +110,11 @@ struct SessionImpl final : public Session {
   // For one plan: constants that it places are written down in `ledger` (may be null).
   PlannerOptions planner_options(CopyLedger* ledger);
   Status check_shapes(std::span<const Shape> shapes) const;
+  void warn_of_output_shapes(const Plan& plan) const;
 
  private:
   SessionImpl() = default;
   Status prepare(const SessionOptions& options);
-  void fix_dims();
   Status make_device_providers();
   // The types of operators that only an EP knows.
   Status infer_provider_types();
@@ -128,7 +128,9 @@ struct SessionImpl final : public Session {
   Status prepare_region_bodies(const PassOptions& passes);
   // After the passes: those that are left.
   Status check_control_flow_nodes() const;
-  void describe_values();
+  // `declared`: the outputs as the model has them.
+  void describe_values(std::span<const Value> declared);
+  Status check_fallback() const;
   Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
                                 CopyLedger* ledger);
   // One that an EP has put there itself.

@@ -1,8 +1,10 @@
 #include <utility>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "ep/cpu/cpu_provider.h"
 #include "graph/shape_inference.h"
+#include "graph/symbols.h"
 #include "plan/bind_shapes.h"
 #include "plan/control_flow.h"
 #include "plan/evaluate.h"
@@ -10,6 +12,7 @@
 #include "runtime/control_flow.h"
 #include "runtime/dump.h"
 #include "runtime/host_operators.h"
+#include "runtime/session_config.h"
 #include "runtime/session_impl.h"
 
 namespace tenon {
@@ -26,9 +29,40 @@ ValueInfo info_of(const Value& value) {
   if (!value.has_rank) return info;
   for (const Dim& dim : value.dims) {
     info.dims.push_back(dim.known() ? dim.value : -1);
-    info.dim_names.push_back(dim.symbol);
+    info.dim_names.emplace_back(declared_symbol(dim.symbol));
   }
   return info;
+}
+
+std::vector<Value> declared_outputs(const Graph& graph) {
+  std::vector<Value> declared;
+  for (ValueId id : graph.outputs) declared.push_back(graph.value(id));
+  return declared;
+}
+
+// What programs are told of an output, as ONNX Runtime merges what the model declares with what its operators give: a
+// declaration adds to what is unknown, and one that contradicts leaves the dimension, or the rank, open.
+Value merged(const Value& declared, const Value& inferred) {
+  Value out = inferred;
+  if (!declared.has_rank) return out;
+  if (!inferred.has_rank) {
+    out.has_rank = true;
+    out.dims = declared.dims;
+    return out;
+  }
+  bool agree = declared.dims.size() == inferred.dims.size();
+  out.has_rank = agree;
+  for (size_t i = 0; i < inferred.dims.size() && out.has_rank; ++i) {
+    const Dim &said = declared.dims[i], &found = inferred.dims[i];
+    if (!found.known() && (said.known() || !said.symbol.empty())) out.dims[i] = said;
+    if (!found.known() || !said.known() || found.value == said.value) continue;
+    out.dims[i] = Dim{};
+    agree = false;
+  }
+  if (!agree)
+    log_warning("load", "The model declares output \"{}\" as {}, and its operators give {}; what they give counts.",
+                inferred.name, declared.type_text(), inferred.type_text());
+  return out;
 }
 
 // A view of an initializer; undefined for strings.
@@ -44,17 +78,10 @@ Tensor default_of(const Value& value) {
 
 Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const SessionOptions& options) {
   if (!model.ok()) return std::move(model).status();
-  TENON_INVALID_IF(options.plan_cache_size == 0, "SessionOptions::plan_cache_size is 0; at least 1 plan is kept.");
-  TENON_INVALID_IF(options.threads < 0, "SessionOptions::threads is {}; 0 means as many as there are CPUs.",
-                   options.threads);
-  for (const auto* dims : {&options.dims, &options.dims_by_denotation}) {
-    for (const auto& [name, value] : *dims) {
-      TENON_INVALID_IF(value < 0, "SessionOptions::dims fixes \"{}\" to {}, which is negative.", name, value);
-    }
-  }
   std::shared_ptr<SessionImpl> session(new SessionImpl());
   session->model_ = std::move(model).value();
-  TENON_TRY(session->prepare(options));
+  TENON_TRY_ASSIGN(const SessionOptions checked, checked_options(options));
+  TENON_TRY(session->prepare(checked));
   return std::shared_ptr<Session>(std::move(session));
 }
 
@@ -63,12 +90,14 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   provider_ = cpu::make_cpu_provider();
   host_provider_ = std::make_unique<HostOperators>(*provider_, planner_options_.devices);
   planner_options_.provider = host_provider_.get();
-  fix_dims();
+  TENON_TRY(fix_dims(model_, options));
   Graph& graph = model_.graph;
+  separate_symbols(graph);
+  const std::vector<Value> declared = declared_outputs(graph);
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(make_device_providers());
   TENON_TRY(infer_provider_types());
-  describe_values();  // before EPs take constants away
+  describe_values(declared);  // before EPs take constants away
   TENON_TRY(partition());
   for (DeviceAllocator* allocator : places_.allocators) arenas_.emplace_back(allocator);
   TENON_TRY(check_nodes());
@@ -90,6 +119,7 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
   TENON_TRY(prepare_region_bodies(passes));
   TENON_TRY(check_control_flow_nodes());
+  TENON_TRY(check_fallback());
   TENON_TRY(describe_places());
   planner_options_.pool = pool_.get();
   planner_options_.fold_pool = fold_pool_.get();
@@ -103,22 +133,6 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   return {};
 }
 
-void SessionImpl::fix_dims() {
-  for (const DimDenotation& denotation : model_.notes.denotations) {
-    const auto fixed = options_.dims_by_denotation.find(denotation.text);
-    if (fixed == options_.dims_by_denotation.end()) continue;
-    std::vector<Dim>& dims = model_.graph.value(denotation.value).dims;
-    if (denotation.axis < dims.size() && !dims[denotation.axis].known()) dims[denotation.axis] = Dim{fixed->second, {}};
-  }
-  if (options_.dims.empty()) return;
-  for (Value& value : model_.graph.values) {
-    for (Dim& dim : value.dims) {
-      const auto fixed = dim.known() ? options_.dims.end() : options_.dims.find(dim.symbol);
-      if (fixed != options_.dims.end()) dim = Dim{fixed->second, {}};
-    }
-  }
-}
-
 Status SessionImpl::check_nodes() const {
   const Graph& graph = model_.graph;
   for (ValueId id : graph.inputs) {
@@ -128,6 +142,18 @@ Status SessionImpl::check_nodes() const {
   const Providers providers = planner_options_.providers();
   for (const Node& node : graph.nodes) {
     if (!is_control_flow(node)) TENON_TRY(providers.of(node).can_run(graph, node));
+  }
+  return {};
+}
+
+// After the passes, as in ONNX Runtime: a node that is folded away needs no EP.
+Status SessionImpl::check_fallback() const {
+  if (!cpu_fallback_disabled(options_)) return {};
+  for (const Node& node : model_.graph.nodes) {
+    const int32_t number = provider_number(node);
+    // Kernels on host memory that the library of another EP registers are the CPU EP's.
+    if (number == 0 || device_ep_names_[static_cast<size_t>(number - 1)] == "CPUExecutionProvider")
+      return fallback_refused(model_.graph.value(node.outputs[0]).name);
   }
   return {};
 }
@@ -158,9 +184,10 @@ Status SessionImpl::check_control_flow_nodes() const {
   return {};
 }
 
-void SessionImpl::describe_values() {
+void SessionImpl::describe_values(std::span<const Value> declared) {
   for (ValueId id : model_.graph.inputs) inputs_.push_back(info_of(model_.graph.value(id)));
-  for (ValueId id : model_.graph.outputs) outputs_.push_back(info_of(model_.graph.value(id)));
+  for (size_t i = 0; i < model_.graph.outputs.size(); ++i)
+    outputs_.push_back(info_of(merged(declared[i], model_.graph.value(model_.graph.outputs[i]))));
   const ModelInfo& info = model_.info;
   // Before IR 4 every initializer had to be listed, so that says nothing there.
   if (info.ir_version >= 4) {

@@ -195,18 +195,5 @@ TEST_F(RunTest, ResultsOutliveTheSession) {
   EXPECT_THAT(values_of(y), ElementsAre(2, 4));
 }
 
-TEST(RunWithTwoInputs, DimensionsOfOneNameMustAgree) {
-  OnnxModel model;
-  model.input("a", DataType::kFloat, {"n"}).input("b", DataType::kFloat, {"n"}).output("y", DataType::kFloat, {"n"});
-  model.node(OnnxNode("Add", {"a", "b"}, {"y"}));
-  const auto session = model.load();
-  ASSERT_THAT(session, is_ok());
-  Binding binding = *(*session)->make_binding();
-  ASSERT_THAT(binding.bind_input("a", floats({2}, {1, 2})), is_ok());
-  ASSERT_THAT(binding.bind_input("b", floats({3}, {1, 2, 3})), is_ok());
-  EXPECT_THAT((*session)->run(binding), has_status(StatusCode::kInvalidArgument,
-                                                   HasSubstr("Dimension \"n\" is 2 in input \"a\" (axis 0), but 3")));
-}
-
 }  // namespace
 }  // namespace tenon

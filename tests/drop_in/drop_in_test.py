@@ -13,8 +13,8 @@ import pytest
 import stock
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = ["session_options", "session_info", "ep_devices", "global_threads", "custom_ops", "custom_kernels", "odd_models", "run_errors", "run_results",
-            "io_binding", "async", "concurrency"]
+PROGRAMS = ["session_options", "session_info", "ep_devices", "global_threads", "custom_ops", "custom_kernels", "odd_models",
+            "run_errors", "run_results", "io_binding", "async", "concurrency", "shapes"]
 
 
 @pytest.fixture(scope="session")

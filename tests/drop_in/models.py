@@ -114,6 +114,40 @@ def write_odd(folder):
     odd("no_shapes", inputs=[info("x", None)], outputs=[info("y", None)])
 
 
+def write_shapes(folder):
+    """Of shapes.c: names, scalars and outputs that are not what a run gives."""
+    node, int64 = helper.make_node, TensorProto.INT64
+    save(folder, "scalar_times", [node("Mul", ["x", "s"], ["y"]), node("Shape", ["y"], ["shape"])],
+         [info("x", ["N", 4]), info("s", [])], [info("y", ["N", 4]), info("shape", [2], int64)])
+    save(folder, "scalar_vector", [node("Mul", ["x", "s"], ["y"])], [info("x", ["N", 4]), info("s", [1])],
+         [info("y", ["N", 4])])
+    rate = numpy_helper.from_array(np.array(16000, np.int64), "rate")
+    branches = [helper.make_graph([node(op, ["x"], [f"{op}_y"])], op, [], [info(f"{op}_y", ["T"])])
+                for op in ("Neg", "Relu")]
+    save(folder, "sample_rate", [node("Equal", ["sr", "rate"], ["fast"]),
+                                 node("If", ["fast"], ["y"], then_branch=branches[0], else_branch=branches[1])],
+         [info("x", ["T"]), info("sr", [], int64)], [info("y", ["T"])], [rate])
+    pair, z = [info("x", ["N", "N"]), info("y", ["N", "N"])], [info("z", ["N", "N"])]
+    save(folder, "names_add", [node("Add", ["x", "y"], ["z"])], pair, z)
+    save(folder, "names_concat", [node("Concat", ["x", "y"], ["z"], axis=0)], pair, z)
+    save(folder, "names_matmul", [node("MatMul", ["x", "y"], ["z"])], pair, z)
+    save(folder, "names_reshape", [node("Shape", ["y"], ["s"]), node("Reshape", ["x", "s"], ["z"])], pair, z)
+    save(folder, "names_expand", [node("Shape", ["y"], ["s"]), node("Expand", ["x", "s"], ["z"])], pair, z)
+    save(folder, "names_where", [node("Less", ["x", "y"], ["less"]), node("Where", ["less", "x", "y"], ["z"])], pair, z)
+    square = numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    save(folder, "names_residual", [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "y"], ["a"]),
+                                    node("Relu", ["a"], ["z"])], pair, z, [square])
+    yes = numpy_helper.from_array(np.array(1, np.int64), "one")
+    bodies = [helper.make_graph([node(op, ["x", "y"], [f"{op}_z"])], op, [], [info(f"{op}_z", ["N", "N"])])
+              for op in ("Add", "Sub")]
+    save(folder, "names_if", [node("Shape", ["x"], ["s"]), node("ReduceMin", ["s"], ["least"], keepdims=0),
+                              node("Equal", ["least", "one"], ["is_one"]),
+                              node("If", ["is_one"], ["z"], then_branch=bodies[0], else_branch=bodies[1])], pair, z, [yes])
+    for name, given, says in (("other_size", 4, [3]), ("other_rank", 4, [4, 1]), ("scalar", "N", []), ("fixed", "N", [3]),
+                              ("renamed", "N", ["M"]), ("no_shape", "N", None)):
+        save(folder, f"output_{name}", [node("Relu", ["x"], ["y"])], [info("x", [given])], [info("y", says)])
+
+
 def write(folder):
     folder.mkdir(parents=True, exist_ok=True)
     node = helper.make_node
@@ -165,6 +199,7 @@ def write(folder):
     weights = np.eye(8, dtype=np.float32) * 2
     save(folder, "matmul", [node("MatMul", ["x", "w"], ["product"]), node("Relu", ["product"], ["y"])],
          [info("x", ["N", 8])], [info("y", ["N", 8])], [numpy_helper.from_array(weights, "w")])
+    write_shapes(folder)
     (folder / "garbage.onnx").write_bytes(b"this is no model, whatever its name says" * 4)
     (folder / "empty.onnx").write_bytes(b"")
     whole = (folder / "matmul.onnx").read_bytes()

@@ -1,0 +1,161 @@
+#include "runtime/session_config.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config_keys.h"
+#include "base/edit_distance.h"
+#include "base/env.h"
+#include "base/log.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr std::string_view kCpuEpName = "CPUExecutionProvider";
+// The reference's words, which programs may look for.
+constexpr std::string_view kNoFallback =
+    "This session contains graph nodes that are assigned to the default CPU EP, but fallback to CPU EP has been "
+    "explicitly disabled by the user.";
+
+// A field that has left its default was set by the caller, and must not say the opposite of the entry.
+Status apply_flag(const SessionOptions& options, std::string_view key, bool fallback, std::string_view field_name,
+                  bool& field) {
+  const auto entry = options.config.find(std::string(key));
+  if (entry == options.config.end()) return {};
+  const bool value = parse_flag(entry->second).value_or(fallback);
+  TENON_INVALID_IF(field != fallback && field != value,
+                   "SessionOptions::{} is {}, and the session config entry \"{}\" is \"{}\".", field_name, field, key,
+                   entry->second);
+  field = value;
+  return {};
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+// "ep.<name>.<key>" is for the EP of that name, and may be for one that this session does not use; but not for one that
+// is nearly one of the session's.
+Status check_ep_entry(const SessionOptions& options, const std::string& key) {
+  constexpr std::string_view kPrefix = "ep.";
+  const std::string name = lower(key);
+  const size_t dot = name.find('.', kPrefix.size());
+  if (!name.starts_with(kPrefix) || dot == std::string::npos) return {};
+  const std::string_view ep = std::string_view(name).substr(kPrefix.size(), dot - kPrefix.size());
+  const EpChoice* close = nullptr;
+  for (const EpChoice& choice : options.eps) {
+    const size_t distance = edit_distance(ep, choice.ep_name);
+    if (distance == 0) return {};
+    if (distance <= std::min<size_t>(3, ep.size() / 3)) close = &choice;
+  }
+  TENON_INVALID_IF(close != nullptr,
+                   "The session config entry \"{}\" is for no EP of the session; did you mean \"{}\"?", key,
+                   close->ep_name);
+  return {};
+}
+
+Status check_choices(const SessionOptions& options) {
+  for (const EpChoice& choice : options.eps) {
+    TENON_INVALID_IF(choice.ep_name == kCpuEpName && cpu_fallback_disabled(options),
+                     "Conflicting session configuration: explicitly added the CPU EP to the session, but also disabled "
+                     "fallback to the CPU EP via session configuration options.");
+    TENON_INVALID_IF(choice.ep_name == kCpuEpName && !choice.options.empty(),
+                     "The option \"{}\" is for the EP \"{}\", which has no options.", choice.options.begin()->first,
+                     kCpuEpName);
+  }
+  return {};
+}
+
+// Fixes the dimensions of `graph` that have a name of `dims`, and notes the names that it has.
+void fix_named(Graph& graph, const std::map<std::string, int64_t>& dims, std::set<std::string>& names) {
+  for (Value& value : graph.values) {
+    for (Dim& dim : value.dims) {
+      if (dim.known() || dim.symbol.empty()) continue;
+      names.insert(dim.symbol);
+      if (const auto fixed = dims.find(dim.symbol); fixed != dims.end()) dim = Dim{fixed->second, {}};
+    }
+  }
+}
+
+Status unknown_name(const SessionOptions& options, std::string_view field, const std::string& name,
+                    const std::set<std::string>& known) {
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  std::string there = did_you_mean(name, names);
+  if (there.empty()) {
+    constexpr size_t kMostNames = 8;
+    for (size_t i = 0; i < names.size() && i < kMostNames; ++i)
+      there += format("{}\"{}\"", i == 0 ? "" : ", ", names[i]);
+    if (names.size() > kMostNames) there += ", ...";
+    there = format("; it has {}.", there.empty() ? "none with a name" : there);
+  }
+  const std::string message =
+      format("SessionOptions::{} fixes \"{}\", and the model has no such dimension{}", field, name, there);
+  if (!options.ignore_unknown_dims) return Status(StatusCode::kInvalidArgument, message);
+  log_warning("load", "{}", message);
+  return {};
+}
+
+}  // namespace
+
+Result<SessionOptions> checked_options(const SessionOptions& options) {
+  TENON_TRY(check_environment());
+  TENON_INVALID_IF(options.plan_cache_size == 0, "SessionOptions::plan_cache_size is 0; at least 1 plan is kept.");
+  TENON_INVALID_IF(options.threads < 0, "SessionOptions::threads is {}; 0 means as many as there are CPUs.",
+                   options.threads);
+  for (const auto* dims : {&options.dims, &options.dims_by_denotation}) {
+    for (const auto& [name, value] : *dims) {
+      TENON_INVALID_IF(value < 0, "SessionOptions::dims fixes \"{}\" to {}, which is negative.", name, value);
+    }
+  }
+  for (const auto& [key, value] : options.config) {
+    TENON_TRY(check_config_entry(ConfigScope::kSession, key, value));
+    TENON_TRY(check_ep_entry(options, key));
+  }
+  TENON_TRY(check_choices(options));
+  SessionOptions checked = options;
+  TENON_TRY(apply_flag(options, kDisallowCopiesKey, false, "disallow_copies", checked.disallow_copies));
+  TENON_TRY(apply_flag(options, kWinogradKey, true, "winograd", checked.winograd));
+  return checked;
+}
+
+Status fix_dims(Model& model, const SessionOptions& options) {
+  if (options.dims.empty() && options.dims_by_denotation.empty()) return {};
+  std::set<std::string> denotations, names;
+  for (const DimDenotation& denotation : model.notes.denotations) {
+    denotations.insert(denotation.text);
+    const auto fixed = options.dims_by_denotation.find(denotation.text);
+    if (fixed == options.dims_by_denotation.end()) continue;
+    std::vector<Dim>& dims = model.graph.value(denotation.value).dims;
+    if (denotation.axis < dims.size() && !dims[denotation.axis].known()) dims[denotation.axis] = Dim{fixed->second, {}};
+  }
+  fix_named(model.graph, options.dims, names);
+  for (const auto& [name, value] : options.dims)
+    if (!names.contains(name)) TENON_TRY(unknown_name(options, "dims", name, names));
+  for (const auto& [name, value] : options.dims_by_denotation)
+    if (!denotations.contains(name)) TENON_TRY(unknown_name(options, "dims_by_denotation", name, denotations));
+  return {};
+}
+
+Status fallback_refused(const std::string& output) {
+  return unsupported("{} The first of them makes \"{}\".", kNoFallback, output);
+}
+
+bool is_fallback_refusal(const Status& status) { return status.message().starts_with(kNoFallback); }
+
+bool cpu_fallback_disabled(const SessionOptions& options) {
+  constexpr const char* kKey = "session.disable_cpu_ep_fallback";
+  const auto entry = options.config.find(kKey);
+  if (entry == options.config.end() || entry->second == "0") return false;
+  if (entry->second == "1") return true;
+  log_warning("load", "The session config entry \"{}\" is \"{}\", and only \"1\" switches it on.", kKey, entry->second);
+  return false;
+}
+
+}  // namespace tenon
