@@ -145,13 +145,18 @@ std::string even_text(const WayCosts& way) {
 }  // namespace
 
 void BreakEvenArguments::add(CLI::App& command) {
-  command.add_flag("--break-even", wanted,
-                   "Says for each buffer on the EP's device if importing it from Vulkan or copying it is faster here");
-  command.add_flag("--measure", measure_again, "With --break-even: measures again, though there are figures");
+  CLI::Option* flag = command.add_flag(
+      "--break-even", wanted,
+      "Says for each buffer on the EP's device if importing it from Vulkan or copying it is faster here");
+  command.add_flag("--measure", measure_again, "With --break-even: measures again, though there are figures")
+      ->needs(flag);
   command.add_option("--break-even-file", file, "Where the figures are kept")
-      ->default_str("break_even.json in ~/.cache/tenon");
-  command.add_option("--vulkan-device", vulkan_device,
-                     "With --break-even: a part of the Vulkan device's name; default: the best one");
+      ->default_str("break_even.json in ~/.cache/tenon")
+      ->needs(flag);
+  command
+      .add_option("--vulkan-device", vulkan_device,
+                  "With --break-even: a part of the Vulkan device's name; default: the best one")
+      ->needs(flag);
 }
 
 Result<BreakEvenReport> break_even_report(const BreakEvenArguments& arguments, const Session& session,

@@ -161,6 +161,8 @@ Status load_cuda(const std::string& plugin) {
 
 Status run(const DemoArguments& arguments) {
   DemoOptions options = arguments.options;
+  TENON_INVALID_IF(arguments.device != "cuda" && !arguments.plugin.empty(),
+                   "--plugin is the CUDA EP's library, which --device {} does not use.", arguments.device);
   if (arguments.device == "cuda") {
     TENON_TRY_CONTEXT(load_cuda(arguments.plugin), "while preparing --device cuda");
     options.ep_name = kCudaEp;

@@ -65,6 +65,7 @@ void add_explain(CLI::App& app, Action* action) {
   arguments->add_model(*command);
   arguments->add_dims(*command);
   arguments->add_threads(*command);
+  arguments->add_strict(*command);
   arguments->add_plugins(*command);
   arguments->add_eps(*command);
   arguments->break_even.add(*command);

@@ -4,6 +4,8 @@
 
 #include <tenon/session.h>
 
+#include "base/env.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 
 namespace tenon::cli {
@@ -27,12 +29,17 @@ int run(int argc, char** argv) {
   add_env(app, &action);
   add_conformance(app, &action);
   add_demo(app, &action);
+  check_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : exit_code(Status(StatusCode::kInvalidArgument, error.what()));
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::fprintf(stderr, "tenon: %s\n", parse_error_text(app, error, argc, argv).c_str());
+    return exit_code(Status(StatusCode::kInvalidArgument, ""));
   }
-  const Status status = action();
+  // `tenon env` shows a bad variable; no other command works with one.
+  Status status = app.got_subcommand("env") ? Status() : check_environment();
+  if (status.ok()) status = action();
   // Without words: somebody else has told it already.
   if (!status.message().empty()) std::fprintf(stderr, "tenon: %s\n", status.message().c_str());
   return exit_code(status);

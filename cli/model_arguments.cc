@@ -62,11 +62,16 @@ void ModelArguments::add_threads(CLI::App& command) {
       ->check(CLI::Range(0, 1024));
 }
 
+void ModelArguments::add_strict(CLI::App& command) {
+  command.add_flag("--strict", strict, "Strict mode: a copy that a run would need is an error");
+}
+
 void ModelArguments::add_for_runs(CLI::App& command) {
   add_model(command);
   add_inputs(command);
   add_dims(command);
   add_threads(command);
+  add_strict(command);
   add_plugins(command);
   add_eps(command);
 }
@@ -75,7 +80,9 @@ Result<SessionOptions> ModelArguments::session_options() const {
   TENON_TRY(load_plugins());
   SessionOptions options;
   TENON_TRY_ASSIGN(options.eps, choices());
+  TENON_TRY(check_plugins_used());
   options.threads = threads;
+  options.disallow_copies = strict;
   for (const std::string& dim : dims) {
     TENON_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim"));
     int64_t value = 0;

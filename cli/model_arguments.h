@@ -21,15 +21,18 @@ struct ModelArguments : PluginArguments {
   bool random = false;
   uint64_t seed = 0;
   bool json = false;
+  bool strict = false;
 
   void add_model(CLI::App& command);
   void add_dims(CLI::App& command);
   void add_inputs(CLI::App& command);
   void add_threads(CLI::App& command);
+  void add_strict(CLI::App& command);
   // All of these, and EP libraries: what a command that runs a model takes.
   void add_for_runs(CLI::App& command);
 
-  // Loads the EP libraries. Errors: kInvalidArgument for text that is no NAME=N; what PluginArguments refuses.
+  // Loads the EP libraries. Errors: kInvalidArgument for text that is no NAME=N, and for libraries without an --ep;
+  // what PluginArguments refuses.
   Result<SessionOptions> session_options() const;
   // Every input of the model in its order: from its file, or random when `fill` is set. Errors name the inputs that are
   // missing, given twice or unknown, and dimensions that nothing fixes.

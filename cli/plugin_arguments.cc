@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/config_keys.h"
 #include "device/hardware_devices.h"
 
 namespace tenon::cli {
@@ -11,6 +12,21 @@ Result<std::pair<std::string, std::string>> split(const std::string& text, const
   const size_t at = text.find('=');
   TENON_INVALID_IF(at == std::string::npos || at == 0, "{} \"{}\" has not the form {}.", option, text, form);
   return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+// A key "NAME.KEY" is for the EP of that name when there is one, or nearly one: then it is for nobody else.
+Status check_prefix(const std::string& key, const std::vector<EpChoice>& chosen) {
+  const size_t dot = key.find('.');
+  if (dot == std::string::npos) return {};
+  const std::string name = key.substr(0, dot);
+  bool is_ep = name.ends_with("ExecutionProvider");
+  for (const EpDevice& device : ep_devices()) is_ep = is_ep || device.ep_name == name;
+  std::vector<std::string_view> names;
+  for (const EpChoice& choice : chosen) names.push_back(choice.ep_name);
+  const std::string close = did_you_mean(name, names);
+  TENON_INVALID_IF(is_ep || !close.empty(), "--ep-option \"{}\" is for the EP \"{}\", which no --ep names{}", key, name,
+                   close.empty() ? "." : close);
+  return {};
 }
 
 }  // namespace
@@ -53,6 +69,17 @@ Status PluginArguments::load_plugins() const {
   return {};
 }
 
+Status PluginArguments::check_plugins_used() const {
+  if (plugins.empty() || !eps.empty()) return {};
+  std::string offered;
+  for (const EpDevice& device : ep_devices()) {
+    if (device.library.empty() || offered.find(device.ep_name) != std::string::npos) continue;
+    offered += format("{}{}", offered.empty() ? "" : ", ", device.ep_name);
+  }
+  return invalid_argument("--plugin loads EPs, and no --ep names one of them, so the CPU EP would run the model; {}.",
+                          offered.empty() ? "name one with --ep" : format("--ep takes {}", offered));
+}
+
 Result<std::vector<EpChoice>> PluginArguments::choices() const {
   std::vector<EpChoice> made;
   made.reserve(eps.size());
@@ -68,6 +95,7 @@ Result<std::vector<EpChoice>> PluginArguments::choices() const {
       named = true;
     }
     if (named) continue;
+    TENON_TRY(check_prefix(pair.first, made));
     for (EpChoice& choice : made) choice.options[pair.first] = pair.second;
   }
   return made;

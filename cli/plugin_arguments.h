@@ -25,8 +25,10 @@ struct PluginArguments {
 
   // Errors: text of another form, and whatever register_ep_library says.
   Status load_plugins() const;
+  // For a command that runs a model. Errors: EP libraries although no --ep names one of their EPs.
+  Status check_plugins_used() const;
   // In the order given. An option is for the EP that its key begins with, else for all of them.
-  // Errors: an option without an EP; text that is no KEY=VALUE.
+  // Errors: an option without an EP, or for an EP that is not among them; text that is no KEY=VALUE.
   Result<std::vector<EpChoice>> choices() const;
 };
 

@@ -68,7 +68,9 @@ void add_run(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand("run", "Runs a model once and writes its outputs as .npy files");
   const auto arguments = std::make_shared<RunArguments>();
   arguments->add_for_runs(*command);
-  command->add_flag("--random", arguments->random, "Fill inputs that are not given with random values");
+  CLI::Option* random =
+      command->add_flag("--random", arguments->random, "Fill inputs that are not given with random values");
+  command->get_option("--seed")->needs(random);
   command->add_option("--output-dir", arguments->output_dir,
                       "Write 0.npy, 1.npy, ... and outputs.json into this folder");
   command->callback([arguments, action] { *action = [arguments] { return run(*arguments); }; });

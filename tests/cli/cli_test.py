@@ -237,6 +237,104 @@ def test_env_lists_every_variable_with_what_counts(monkeypatch):
     assert "TENON_LOG=error (set)" in ok("env")
 
 
+def refused_line(text, *arguments):
+    return refused(INVALID, text, *arguments)
+
+
+def test_strict_mode_refuses_a_copy_in_each_command(tmp_path):
+    f32 = TensorProto.FLOAT
+    model = save(tmp_path / "same.onnx", helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "same", [tensor("x", f32, [4])], [tensor("y", f32, [4])]))
+    for command in (["run", model, "--random"], ["bench", model, "--runs", 1], ["explain", model]):
+        ok(*command)
+        assert '"y" would have to be copied' in refused_line("tenon.disallow_copies", *command, "--strict")
+    fresh = save(tmp_path / "fresh.onnx", helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])], "fresh", [tensor("x", f32, [4])], [tensor("y", f32, [4])]))
+    for command in (["run", fresh, "--random"], ["bench", fresh, "--runs", 1], ["explain", fresh]):
+        ok(*command, "--strict")
+
+
+def test_a_dimension_that_the_model_lacks_is_refused_with_what_is_close(models):
+    for command in ("run", "bench", "explain"):
+        fill = ["--random"] if command == "run" else []
+        refused_line('did you mean "batch"?', command, models / "dense.onnx", *fill, "--dim", "batch=2", "--dim", "bath=2")
+
+
+def test_a_scalar_input_takes_an_array_of_one_element(tmp_path):
+    f32 = TensorProto.FLOAT
+    model = save(tmp_path / "scalar.onnx", helper.make_graph(
+        [helper.make_node("Mul", ["x", "s"], ["y"])], "scalar", [tensor("x", f32, ["n"]), tensor("s", f32, [])],
+        [tensor("y", f32, ["n"])]))
+    x = npy(tmp_path, "x", np.array([1, 2], np.float32))
+    for shape in ((), (1,), (1, 1)):
+        s = npy(tmp_path, "s", np.full(shape, 3, np.float32))
+        ok("run", model, "--input", f"x={x}", "--input", f"s={s}", "--output-dir", tmp_path)
+        assert np.load(tmp_path / "0.npy").tolist() == [3, 6]
+
+
+def test_an_option_is_no_value_of_another(models, tmp_path):
+    for arguments in (["explain", models / "deep.onnx", "--html", "--json"],
+                      ["explain", models / "deep.onnx", "--html=", "--json"],
+                      ["run", models / "deep.onnx", "--random", "--output-dir", "--json"],
+                      ["run", models / "deep.onnx", "--input", "--random"],
+                      ["run", models / "deep.onnx", "--ep", "--random"],
+                      ["conformance", "--filter", "--json"], ["demo", "--png", "--json"]):
+        done = subprocess.run([TENON, *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        assert done.returncode == INVALID and "is an option, and no value" in done.stderr, done.stderr
+        assert done.stdout == "" and os.listdir(tmp_path) == []
+
+
+def test_numbers_are_decimal_and_where_they_must_be_not_negative(models):
+    model = models / "deep.onnx"
+    for text in ("-1", "0x10", "1e3", "99999999999999999999", "", "seven"):
+        refused_line("whole number", "run", model, "--random", "--seed", text)
+    refused_line("not in range", "bench", model, "--runs", "5x")
+    refused_line("whole number", "bench", model, "--runs", "010")  # it was taken for eight
+
+
+def test_a_seed_without_random_values_is_refused(models, tmp_path):
+    x = npy(tmp_path, "x", np.ones((2, 4), np.float32))
+    refused_line("--random", "run", models / "deep.onnx", "--input", f"x={x}", "--seed", 3)
+    refused_line("--break-even", "explain", models / "deep.onnx", "--measure")
+
+
+def test_an_unknown_command_or_option_is_named_with_what_is_close(models):
+    refused_line('There is no command "rnu"; did you mean "run"?', "rnu", models / "deep.onnx")
+    refused_line('There is no command "dance"; the commands are run, bench', "dance")
+    refused_line("No command is given; the commands are run, bench")
+    refused_line('"tenon run" has no option --randm; did you mean "--random"?', "run", models / "deep.onnx", "--randm")
+    refused_line('"tenon run" has no option --sead; did you mean "--seed"?', "run", models / "deep.onnx", "--sead=3")
+    refused_line('no option --frobnicate; "tenon run --help"', "run", models / "deep.onnx", "--frobnicate")
+    refused_line('does not expect "again"', "inspect", models / "deep.onnx", "again")
+
+
+def test_options_of_eps_that_nobody_uses_are_refused(models):
+    run = ["run", models / "deep.onnx", "--random"]
+    cpu = ["--ep", "CPUExecutionProvider"]
+    refused_line("needs an --ep", *run, "--ep-option", "fast=1")
+    refused_line("has no options", *run, *cpu, "--ep-option", "fast=1")
+    refused_line("which no --ep names", *run, *cpu, "--ep-option", "OtherExecutionProvider.fast=1")
+    refused_line('did you mean "CPUExecutionProvider"?', *run, *cpu, "--ep-option", "CPUExecutionProvidr.fast=1")
+    refused_line("--plugin is the CUDA EP's library", "demo", "--plugin", "libsome.so")
+
+
+@pytest.mark.parametrize("name, value", [("TENON_CPU_ISA", "sse9"), ("TENON_LOG", "loud"), ("TENON_TRACE", "copies"),
+                                         ("TENON_THREADS", "-1")])
+def test_a_bad_environment_variable_is_refused(models, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    for command in (["run", models / "deep.onnx", "--random"], ["inspect", models / "deep.onnx"], ["devices"]):
+        assert f'{name} is "{value}"' in refused_line("it takes" if name != "TENON_THREADS" else "whole number", *command)
+    assert f"{name}={value} (set)" in tenon("env").stdout
+
+
+def test_a_slip_in_the_name_of_a_variable_is_logged(models, monkeypatch):
+    monkeypatch.setenv("TENON_THREDS", "2")
+    monkeypatch.setenv("TENON_SOMETHING_ELSE", "2")
+    done = tenon("inspect", models / "deep.onnx")
+    assert done.returncode == 0 and done.stderr.count("\n") == 1
+    assert "There is no environment variable TENON_THREDS; did you mean TENON_THREADS?" in done.stderr
+
+
 def test_bad_command_lines_are_usage_errors():
     for arguments in ([], ["dance"], ["run"], ["bench", "x.onnx", "--runs", "0"], ["run", "x.onnx", "--threads", "-1"],
                       ["demo", "--frames", "0"], ["demo", "--buffers", "9"]):
