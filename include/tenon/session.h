@@ -48,8 +48,9 @@ struct SessionOptions {
   std::map<std::string, int64_t> dims = {};
   // Fixes dimensions of inputs by their denotation: {"DATA_BATCH", 1}.
   std::map<std::string, int64_t> dims_by_denotation = {};
-  // Names and denotations that the model does not have are left alone, with a line in the log, as ONNX Runtime does.
-  bool ignore_unknown_dims = false;
+  // Names in `dims`, `dims_by_denotation`, `initializers` and `external_files` that the model does not have are left
+  // alone, as ONNX Runtime does; otherwise they are errors.
+  bool ignore_unknown_names = false;
   // Host tensors in the place of the model's initializers of these names, used where they lie. Type and shape must be
   // the model's; external data that a replaced one names is not looked for.
   std::map<std::string, Tensor> initializers = {};

@@ -39,7 +39,7 @@ OrtStatus* set_threads(const OrtSessionOptions& options, const OrtEnv& env, Sess
 OrtStatus* set_dims(const OrtSessionOptions& options, SessionOptions& out) {
   out.dims = options.dims_by_name;
   out.dims_by_denotation = options.dims_by_denotation;
-  out.ignore_unknown_dims = true;
+  out.ignore_unknown_names = true;
   // The reference takes a number below 1 for "leave it open".
   for (auto* dims : {&out.dims, &out.dims_by_denotation})
     std::erase_if(*dims, [](const auto& entry) { return entry.second < 0; });

@@ -6,13 +6,22 @@ namespace tenon {
 
 Status ExternalFiles::add(const std::string& location, std::span<const std::byte> bytes) {
   TENON_TRY_ASSIGN(auto file, MappedFile::copy(bytes));
-  given_.emplace_back(location, std::move(file));
+  given_.push_back({location, std::move(file)});
   return Status();
 }
 
+std::string ExternalFiles::first_unopened() const {
+  for (const Given& given : given_)
+    if (!given.opened) return given.location;
+  return "";
+}
+
 Result<std::shared_ptr<const MappedFile>> ExternalFiles::open(std::string_view location) {
-  for (const auto& [name, file] : given_)
-    if (name == location) return file;
+  for (Given& given : given_) {
+    if (given.location != location) continue;
+    given.opened = true;
+    return given.file;
+  }
   TENON_INVALID_IF(directory_.empty(), "The model keeps data in the external file \"{}\", and no directory was given.",
                    location);
   TENON_INVALID_IF(location.empty() || location.find('\0') != std::string_view::npos,

@@ -43,12 +43,19 @@ class ExternalFiles {
   Result<std::shared_ptr<const MappedFile>> open(std::string_view location);
   // From now on `location` is a copy of `bytes`, whatever lies in the directory.
   Status add(const std::string& location, std::span<const std::byte> bytes);
+  // Of those that were added, the first that nobody has opened; "" when there is none.
+  std::string first_unopened() const;
 
  private:
   std::string directory_;
   std::string real_directory_;  // resolved on first use
   std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> files_;
-  std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> given_;  // by location
+  struct Given {
+    std::string location;
+    std::shared_ptr<const MappedFile> file;
+    bool opened = false;
+  };
+  std::vector<Given> given_;
 };
 
 }  // namespace tenon

@@ -223,6 +223,19 @@ Status add_files(reader::ReadContext& context, const ReaderReplacements& replace
   return Status();
 }
 
+Status check_used(const reader::ReadContext& context, const ReaderReplacements& replacements) {
+  if (!replacements.all_used) return Status();
+  for (const auto& [name, constant] : replacements.initializers) {
+    // One that became an input is held by nobody.
+    TENON_INVALID_IF(constant.use_count() == 1 && !replacements.initializers_as_inputs,
+                     "A tensor is given for the initializer \"{}\", which the model does not have.", name);
+  }
+  const std::string file = context.external.first_unopened();
+  TENON_INVALID_IF(!file.empty(),
+                   "The external file \"{}\" is given, and the model keeps no data in a file of that name.", file);
+  return Status();
+}
+
 }  // namespace
 
 Result<Model> read_model_file(const std::string& path, const ReaderLimits& limits,
@@ -238,6 +251,7 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
   TENON_TRY(add_files(context, replacements));
   Result<Model> model = reader::read_and_catch(context, file->bytes());
   if (!model.ok()) return std::move(model).status().with_context(format("while reading \"{}\".", path));
+  TENON_TRY(check_used(context, replacements));
   model->info.path = path;
   // What was copied is not read here again, and most weights are read once more at most, to be packed.
   file->drop_pages();
@@ -258,7 +272,9 @@ Result<Model> read_model_bytes(std::span<const std::byte> bytes, const std::stri
                               .in_file = false,
                               .external = ExternalFiles(base_directory)};
   TENON_TRY(add_files(context, replacements));
-  return reader::read_and_catch(context, {copy, bytes.size()});
+  Result<Model> model = reader::read_and_catch(context, {copy, bytes.size()});
+  if (model.ok()) TENON_TRY(check_used(context, replacements));
+  return model;
 }
 
 }  // namespace tenon

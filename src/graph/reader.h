@@ -73,6 +73,7 @@ struct ReaderReplacements {
   std::map<std::string, ConstantRef, std::less<>> initializers;  // type and shape must be the model's
   std::map<std::string, std::span<const std::byte>> files;       // external data; copied
   bool initializers_as_inputs = false;                           // those that are listed as inputs too stay inputs
+  bool all_used = false;                                         // a name that the model does not have is an error
 };
 
 // In the message of every error that says that the bytes are no protobuf; adapters tell it from other errors by that.

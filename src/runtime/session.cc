@@ -78,6 +78,7 @@ Result<ReaderReplacements> replacements_of(const SessionOptions& options) {
   }
   replacements.files = options.external_files;
   replacements.initializers_as_inputs = options.initializers_as_inputs;
+  replacements.all_used = !options.ignore_unknown_names;
   return replacements;
 }
 

@@ -97,7 +97,7 @@ Status unknown_name(const SessionOptions& options, std::string_view field, const
   }
   const std::string message =
       format("SessionOptions::{} fixes \"{}\", and the model has no such dimension{}", field, name, there);
-  if (!options.ignore_unknown_dims) return Status(StatusCode::kInvalidArgument, message);
+  if (!options.ignore_unknown_names) return Status(StatusCode::kInvalidArgument, message);
   log_warning("load", "{}", message);
   return {};
 }

@@ -120,11 +120,29 @@ TEST(SessionOptions, DimensionsThatTheModelDoesNotHaveAreErrorsThatNameWhatIsClo
               has_status(StatusCode::kInvalidArgument, HasSubstr("it has \"batch\".")));
   EXPECT_THAT(pass_through().load({.dims_by_denotation = {{"DATA_BATCH", 2}}}).status(),
               has_status(StatusCode::kInvalidArgument, HasSubstr("dims_by_denotation fixes \"DATA_BATCH\"")));
-  const auto ignoring = pass_through().load({.threads = 1, .dims = {{"bath", 2}}, .ignore_unknown_dims = true});
+  const auto ignoring = pass_through().load({.threads = 1, .dims = {{"bath", 2}}, .ignore_unknown_names = true});
   ASSERT_THAT(ignoring, is_ok());
   const auto fixed = pass_through().load({.threads = 1, .dims = {{"batch", 2}}});
   ASSERT_THAT(fixed, is_ok());
   EXPECT_EQ((*fixed)->inputs()[0].dims[0], 2);
+}
+
+TEST(SessionOptions, InitializersAndFilesThatTheModelDoesNotHaveAreErrors) {
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {2}).output("y", DataType::kFloat, {2});
+  model.initializer<float>("w", DataType::kFloat, {2}, {1, 2}).node(OnnxNode("Mul", {"x", "w"}, {"y"}));
+  EXPECT_THAT(model.load({.threads = 1, .initializers = {{"w", floats({2}, {3, 4})}}}), is_ok());
+  EXPECT_THAT(
+      model.load({.initializers = {{"v", floats({2}, {3, 4})}}}).status(),
+      has_status(StatusCode::kInvalidArgument, HasSubstr("the initializer \"v\", which the model does not have")));
+  const std::byte bytes[4] = {};
+  EXPECT_THAT(model.load({.external_files = {{"weights.bin", bytes}}}).status(),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("\"weights.bin\" is given")));
+  EXPECT_THAT(model.load({.threads = 1,
+                          .ignore_unknown_names = true,
+                          .initializers = {{"v", floats({2}, {3, 4})}},
+                          .external_files = {{"weights.bin", bytes}}}),
+              is_ok());
 }
 
 TEST(SessionOptions, ABadEnvironmentVariableIsAnErrorOfTheSession) {

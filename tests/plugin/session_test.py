@@ -96,7 +96,7 @@ def test_the_kernels_stream_comes_from_the_function_that_the_host_has(api):
 @pytest.mark.parametrize("ep_options, message", [
     ({"mod": "compile"}, 'There is no option "mod"; close ones are "mode"'),
     ({"mode": "fast"}, 'Option "mode" is "fast"; it takes one of compile|kernels'),
-    ({"concurrent_runs": "maybe"}, 'Option "concurrent_runs" is "maybe"; it takes 0, 1, false or true'),
+    ({"concurrent_runs": "maybe"}, 'Option "concurrent_runs" is "maybe"; it takes 0, 1, false, true, no, yes, off or on'),
     ({"fail_nth": "0"}, 'Option "fail_nth" is "0"; it takes a whole number from 1 to'),
     ({"fail_at": "lunch"}, '"lunch", which is no step'),
     ({"zzzzzzzz": "1"}, 'There is no option "zzzzzzzz"; the options are "mode"'),

@@ -108,6 +108,24 @@ def test_an_operator_infers_its_shapes(tmp_path):
     assert lines[-1].startswith("y [ 2 4 ] ")
 
 
+# A program that forbids the CPU EP as a fallback gets no session that needs it. Nodes that fold away need no EP.
+def test_a_session_that_would_fall_back_is_refused(tmp_path, custom, chain):
+    two = helper.make_tensor("two", TensorProto.FLOAT, [1], [2.0])
+    folded = save(tmp_path, "folded.onnx", [
+        node("Constant", [], ["c"], "c", value=two), node("Sqrt", ["c"], ["s"], "s"), node("Sqrt", ["s"], ["unused"], "u"),
+        node("Relu", ["x"], ["y"], "r")], [floats("x", ["n", 4])], [floats("y", ["n", 4])])
+    forbid = ["config", "session.disable_cpu_ep_fallback=1"]
+    for eps, model, answer in [(["OwnEp"], chain, "code 1"), ([SIM_EP], chain, "made"), (["OwnEp", SIM_EP], chain, "made"),
+                               (["OwnEp"], custom, "code 1"), (["OwnEp,claim=Relu"], folded, "made"), ([], chain, "code 1"),
+                               (["CPUExecutionProvider"], chain, "code 2"),
+                               ([SIM_EP, "CPUExecutionProvider"], chain, "code 2")]:
+        words = [word for ep in eps for word in ("ep", ep)]
+        for allowed in (False, True):
+            lines = same_in_both(tmp_path, *OWN, *SIM, *([] if allowed else forbid), *words, "session", model)
+            said = "session made" if allowed or answer == "made" else f"session: {answer}"
+            assert lines == [said], (eps, model, allowed)
+
+
 # SetEpDynamicOptions reaches OrtEp::SetDynamicOptions; run options reach OnRunStart.
 def test_options_reach_the_ep_while_the_session_lives(tmp_path, custom):
     lines = same_in_both(tmp_path, *OWN, "ep", "OwnEp", "session", custom, "run", "", "dynamic", "own.factor=2", "run", "",
