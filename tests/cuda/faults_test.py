@@ -35,7 +35,7 @@ def test_every_call_of_the_driver_may_fail(host):
 def test_a_fence_that_nobody_signals_hangs_nobody(host):
     done = run("TENON_LATE_FENCES", host)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    assert done.stdout.count("the run ends at its deadline") == 3
+    assert done.stdout.count("the run ends at its deadline") == 4
 
 
 # A library unloads code in its exit handler, for which the driver waits as long as a stream does.

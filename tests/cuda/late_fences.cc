@@ -78,7 +78,7 @@ class Watchdog {
 
 bool says_deadline(const Status& status) { return status.message().find("tenon.timeout_ms") != std::string::npos; }
 
-enum class Ending : uint8_t { kLateSignal, kKilledAndSignalledByUs, kNever, kInTime };
+enum class Ending : uint8_t { kLateSignal, kKilledAndSignalledByUs, kNever, kInTime, kUnified };
 
 const char* name_of(Ending ending) {
   switch (ending) {
@@ -90,6 +90,8 @@ const char* name_of(Ending ending) {
       return "the other program is killed, and everything released";
     case Ending::kInTime:
       return "the other program signals all the time, two frames late";
+    case Ending::kUnified:
+      return "the fence is signalled late, and the session works on a stream of its own behind it";
   }
   return "";
 }
@@ -198,6 +200,44 @@ Status flowing_frames(Host& host, OtherProgram& foreign) {
   return Status();
 }
 
+// The run's stream waits for the fence, and the session's stream for the run's.
+Status unified_session(Host& host, OtherProgram& foreign) {
+  WaitingFrames frames(host);
+  TENON_TRY(frames.open(foreign));
+  TENON_TRY_ASSIGN(Owned<OrtSession> waiting, frames.make_session("300", true));
+  TENON_TRY_ASSIGN(Owned<OrtSession> other, frames.make_session("300", true));
+  TENON_TRY(frames.run(waiting.get(), true, kTimeoutMs));
+  TENON_TRY(frames.run(other.get(), false, 0));
+  TENON_TRY(frames.wait(1));
+  {
+    Watchdog watch("the run whose fence nobody signals");
+    const Status status = frames.run(waiting.get(), true, kTimeoutMs);
+    expect(says_deadline(status) && watch.elapsed_ms() >= kTimeoutMs / 2,
+           format("the run ends at its deadline, after {} ms: {}", watch.elapsed_ms(), status.to_string()));
+  }
+  {
+    Watchdog watch("a run behind it");
+    const Status status = frames.run(waiting.get(), true, kTimeoutMs);
+    expect(says_deadline(status), format("one behind it fails after {} ms", watch.elapsed_ms()));
+  }
+  {
+    Watchdog watch("another session");
+    const Status status = frames.run(other.get(), false, 0);
+    expect(status.ok(), format("another session goes on: {} ms {}", watch.elapsed_ms(), status.to_string()));
+  }
+  Watchdog watch("the run after the signal");
+  foreign.signal(1);
+  Status status;
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    status = frames.run(waiting.get(), true, kTimeoutMs);
+  } while (!status.ok() && watch.elapsed_ms() < kLimitMs / 2);
+  expect(status.ok(), format("after the signal the session goes on: {} ms {}", watch.elapsed_ms(), status.to_string()));
+  status = frames.run(waiting.get(), false, 0);
+  expect(status.ok(), "and on its own stream: " + status.to_string());
+  return Status();
+}
+
 // A whole life of a program, in a process of its own: what it answers is its exit status.
 int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
   std::printf("%s\n", name_of(ending));
@@ -213,8 +253,9 @@ int live(const char* library, const char* plugin, bool vulkan, Ending ending) {
   }
   std::printf("%s\n", (*host)->description().c_str());
   const int files = conformance::count_open_fds();
-  const Status done =
-      ending == Ending::kInTime ? flowing_frames(**host, **foreign) : scenario(**host, **foreign, ending);
+  const Status done = ending == Ending::kInTime    ? flowing_frames(**host, **foreign)
+                      : ending == Ending::kUnified ? unified_session(**host, **foreign)
+                                                   : scenario(**host, **foreign, ending);
   expect(done.ok(), "the scenario: " + done.to_string());
   if (ending != Ending::kNever)
     std::printf("       open files: %d before, %d after\n", files, conformance::count_open_fds());
@@ -260,7 +301,8 @@ int main(int argc, char** argv) {
   (void)::signal(SIGUSR1, &print_stack);
   const bool vulkan = argc > 3 && std::strcmp(argv[3], "--vulkan-gpu") == 0;
   int worst = 0;
-  for (const Ending ending : {Ending::kLateSignal, Ending::kKilledAndSignalledByUs, Ending::kNever, Ending::kInTime})
+  for (const Ending ending :
+       {Ending::kLateSignal, Ending::kKilledAndSignalledByUs, Ending::kNever, Ending::kInTime, Ending::kUnified})
     worst = std::max(worst, in_a_process(argv[1], argv[2], vulkan, ending));
   return worst;
 }

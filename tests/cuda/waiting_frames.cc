@@ -27,8 +27,9 @@ Status WaitingFrames::signal_elsewhere(uint64_t value) {
   return answer(host_.interop().SignalSemaphore(importer_.get(), semaphore_.get(), elsewhere_.get(), value));
 }
 
-Result<Owned<OrtSession>> WaitingFrames::make_session(const char* load_timeout_ms) {
-  return make_zero_session(host_, {{"load_timeout_ms", load_timeout_ms}});
+Result<Owned<OrtSession>> WaitingFrames::make_session(const char* load_timeout_ms, bool unified) {
+  return make_zero_session(
+      host_, {{"load_timeout_ms", load_timeout_ms}, {"use_ep_level_unified_stream", unified ? "1" : "0"}});
 }
 
 Status WaitingFrames::run(OrtSession* session, bool on_stream, int64_t timeout_ms) {

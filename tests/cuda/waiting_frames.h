@@ -20,8 +20,8 @@ class WaitingFrames {
   Status finish() { return host_.wait_for(stream_.get()); }
   // In the place of a program that is gone: what waits goes on.
   Status signal_elsewhere(uint64_t value);
-  // A model of four operators.
-  Result<conformance::Owned<OrtSession>> make_session(const char* load_timeout_ms = "300");
+  // A model of four operators. `unified`: all of the session's work goes to one stream of its own.
+  Result<conformance::Owned<OrtSession>> make_session(const char* load_timeout_ms = "300", bool unified = false);
   // From host memory to host memory, on the stream, or on one of the run's own; 0 ms: without a deadline.
   Status run(OrtSession* session, bool on_stream, int64_t timeout_ms);
 
