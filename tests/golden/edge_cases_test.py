@@ -180,6 +180,13 @@ for kind in (np.uint8, np.int8, np.int32):
         FACTS[f"resize_linear_{name}_{'_'.join(str(round(scale, 2)) for scale in scales)}"] = Fact(
             f'({name}[6,6,6] x) => ({name}[] y) {{ y = Resize<mode="linear">(x, , s) }}',
             [{"x": NUMBERS.integers(0 if kind == np.uint8 else -90, 90, (6, 6, 6)).astype(kind)}], {"s": f32(*scales)})
+for nearest in ("round_prefer_ceil", "round_prefer_floor", "floor", "ceil"):
+    for size, wanted in ((7, 2), (9, 2), (31, 4), (5, 13)):
+        for channels in (1, 8):
+            FACTS[f"resize_{nearest}_{size}_to_{wanted}_with_{channels}_channels"] = Fact(
+                f'(float[1,{channels},1,{size}] x) => (float[] y) {{ c = Conv(x, w) y = Resize<coordinate_transformation_mode="asymmetric",'
+                f' nearest_mode="{nearest}">(c, , , s) }}', [{"x": np.repeat(ramp(1, 1, 1, size), channels, 1)}],
+                {"w": np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1), "s": np.array([1, channels, 1, wanted])}, 13)
 for mode, scale in (("nearest", 2), ("nearest", 0.7), ("linear", 1.5)):
     FACTS[f"resize_tf_half_pixel_for_nn_{mode}_{scale}"] = Fact(
         f'(float[1,1,4,4] x) => (float[] y) <float[0] r={{}}> {{ y = Resize<mode="{mode}", coordinate_transformation_mode="tf_half_pixel_for_nn">(x, r, s) }}',

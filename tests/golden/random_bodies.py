@@ -100,6 +100,7 @@ def old_step(g, x):
         raised = g.node("Unsqueeze", [x], [*x.dims, 1], keep=g.chance(0.5), axes=[rank])
         g.node("Squeeze", [raised], x.dims, axes=[rank])
     elif kind == "softmax" and rank:
+        g.finite = True
         g.node(g.pick("Softmax", "LogSoftmax"), [x], x.dims, axis=g.random.randrange(rank))
     elif kind == "dropout":
         g.node("Dropout", [x], x.dims, ratio=0.25)

@@ -1,46 +1,11 @@
 // Resize with mode nearest on the blocked layout: the source row and column of every output are found once.
-#include <cmath>
-
 #include "ep/cpu/kernels/conv_kernels.h"
 #include "ep/cpu/kernels/conv_support.h"
+#include "graph/resize_taps.h"
 
 namespace tenon::cpu {
 
 namespace {
-
-// The input that output `out` copies, by ONNX's coordinate_transformation_mode and nearest_mode.
-Result<std::vector<int64_t>> nearest_sources(const Node& node, int64_t in, int64_t out, float scale) {
-  const std::string_view transform = node.string_or("coordinate_transformation_mode", "half_pixel");
-  const std::string_view nearest = node.string_or("nearest_mode", "round_prefer_floor");
-  TENON_INVALID_IF(!(scale > 0), "Scale {} is not positive.", scale);
-  std::vector<int64_t> sources(static_cast<size_t>(out));
-  for (int64_t i = 0; i < out; ++i) {
-    const float o = static_cast<float>(i);
-    float x = 0;
-    if (transform == "asymmetric")
-      x = o / scale;
-    else if (transform == "half_pixel")
-      x = (o + 0.5f) / scale - 0.5f;
-    else if (transform == "pytorch_half_pixel")
-      x = out > 1 ? (o + 0.5f) / scale - 0.5f : 0.0f;
-    else if (transform == "align_corners")
-      x = out > 1 ? o * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
-    else
-      return unsupported("coordinate_transformation_mode \"{}\" is not served.", transform);
-    float rounded = 0;
-    if (nearest == "floor")
-      rounded = std::floor(x);
-    else if (nearest == "ceil")
-      rounded = std::ceil(x);
-    else if (nearest == "round_prefer_floor")
-      rounded = std::ceil(x - 0.5f);
-    else
-      rounded = std::floor(x + 0.5f);
-    sources[static_cast<size_t>(i)] =
-        static_cast<int64_t>(std::clamp(static_cast<double>(rounded), 0.0, static_cast<double>(in - 1)));
-  }
-  return sources;
-}
 
 class ResizeNearest final : public Kernel {
  public:
@@ -109,8 +74,14 @@ Result<std::unique_ptr<Kernel>> create_resize_nearest(const KernelNode& node) {
     scales[0] = node.constants[2]->as<float>()[2];
     scales[1] = node.constants[2]->as<float>()[3];
   }
-  TENON_TRY_ASSIGN(std::vector<int64_t> rows, nearest_sources(*node.node, x.shape[2], y.shape[2], scales[0]));
-  TENON_TRY_ASSIGN(std::vector<int64_t> cols, nearest_sources(*node.node, x.shape[3], y.shape[3], scales[1]));
+  TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(*node.node));
+  std::vector<int64_t> sources[2];
+  for (int i = 0; i < 2; ++i) {
+    TENON_INVALID_IF(!(scales[i] > 0), "Scale {} is not positive.", scales[i]);
+    const ResizeAxis axis{.in = x.shape[2 + i], .out = y.shape[2 + i], .scale = static_cast<double>(scales[i])};
+    sources[i] = make_resize_taps(settings, axis).index;
+  }
+  auto &rows = sources[0], &cols = sources[1];
   return std::unique_ptr<Kernel>(std::make_unique<ResizeNearest>(x, std::move(rows), std::move(cols)));
 }
 
