@@ -100,6 +100,8 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   describe_values(declared);  // before EPs take constants away
   TENON_TRY(partition());
   for (DeviceAllocator* allocator : places_.allocators) arenas_.emplace_back(allocator);
+  // What nobody reads needs no kernel: exporters leave such nodes.
+  graph.remove_dead_nodes();
   TENON_TRY(check_nodes());
 
   pool_ = options.pool;

@@ -104,6 +104,7 @@ def write_odd(folder):
     odd("ir_2", add, [x, info("w", [4])], initializers=[one], change=lambda model: setattr(model, "ir_version", 2))
     odd("unsorted", [node("Neg", ["a"], ["y"]), node("Relu", ["x"], ["a"])])
     odd("unused_initializer", initializers=[one])
+    odd("dead_node", [*relu, node("Cast", ["x"], ["text"], to=TensorProto.STRING)])
     odd("unused_input_types", value_info=[info("nothing", [3], TensorProto.STRING)])
     odd("output_rank", outputs=[info("y", ["N"])])
     odd("output_dimension", outputs=[info("y", ["N", 7])])

@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
       "odd_ir_2",               "odd_unsorted",                   "odd_unused_initializer",
       "odd_unused_input_types", "odd_output_rank",                "odd_output_dimension",
       "odd_inner_shape",        "odd_unused_import",              "odd_one_symbol_two_sizes",
-      "odd_empty_names",        "odd_no_shapes",                  "odd_initializers_differ"};
+      "odd_empty_names",        "odd_no_shapes",                  "odd_initializers_differ", "odd_dead_node"};
   size_t i;
   start(argc, argv);
   for (i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {

@@ -96,8 +96,41 @@ def write_decoder(folder):
     (folder / "genai_config.json").write_text(json.dumps(config))
 
 
+def write_classifier(folder):
+    """A folder as mmdeploy's SDK reads it: a small network, and what comes before and after it."""
+    rng = np.random.default_rng(4)
+
+    def weight(name, *shape):
+        return tensor(name, (rng.standard_normal(shape) / 4).astype(np.float32))
+
+    nodes = [helper.make_node("Conv", ["input", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"]),
+             helper.make_node("GlobalAveragePool", ["r"], ["p"]), helper.make_node("Flatten", ["p"], ["f"]),
+             helper.make_node("Gemm", ["f", "k", "b"], ["l"]), helper.make_node("Softmax", ["l"], ["output"])]
+    save(folder / "end2end.onnx", "classifier", nodes, [info("input", ["batch", 3, "height", "width"])],
+         [info("output", ["batch", 10])], [weight("w", 8, 3, 3, 3), weight("k", 8, 10), weight("b", 10)])
+    net = {"name": "net", "net": "end2end.onnx", "weights": "", "backend": "onnxruntime", "precision": "FP32", "batch_size": 1,
+           "dynamic_shape": True}
+    transforms = [{"type": "LoadImageFromFile"}, {"type": "Resize", "size": [16, 16], "keep_ratio": False},
+                  {"type": "Normalize", "mean": [123.7, 116.3, 103.5], "std": [58.4, 57.1, 57.4], "to_rgb": True},
+                  {"type": "ImageToTensor", "keys": ["img"]},
+                  {"type": "Collect", "keys": ["img"], "meta_keys": ["ori_shape", "img_shape"]}]
+    tasks = [{"type": "Task", "module": "Transform", "name": "Preprocess", "input": ["img"], "output": ["prep_output"],
+              "transforms": transforms},
+             {"name": "net", "type": "Task", "module": "Net", "is_batched": True, "input": ["prep_output"],
+              "output": ["infer_output"], "input_map": {"img": "input"}, "output_map": {}},
+             {"type": "Task", "module": "mmcls", "name": "postprocess", "component": "LinearClsHead", "params": {"topk": 3},
+              "input": ["infer_output"], "output": ["post_output"]}]
+    files = {"deploy": {"version": "1.3.1", "task": "Classifier", "models": [net], "customs": []},
+             "pipeline": {"pipeline": {"input": ["img"], "output": ["post_output"], "tasks": tasks}},
+             "detail": {"version": "1.3.1", "backend_config": {"type": "onnxruntime"}}}
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
 def write(folder):
     write_embedding(folder / "embedding.onnx")
     write_ctc(folder)
+    (folder / "classifier").mkdir()
+    write_classifier(folder / "classifier")
     (folder / "decoder").mkdir()
     write_decoder(folder / "decoder")

