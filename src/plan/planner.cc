@@ -113,6 +113,9 @@ class PlanBuilder {
       const KernelNodeData data(graph, graph.nodes[n], base);
       TENON_TRY_ASSIGN(kernels[n], create_kernel(providers, data.view));
       borrowed[n] = kernels[n].get();
+      if (kernels[n]->scratch_bytes() > memory_bytes())
+        return resource_exhausted("Node {} needs {} bytes of scratch; there are {} bytes of memory.",
+                                  graph.nodes[n].label(graph), kernels[n]->scratch_bytes(), memory_bytes());
     }
     storage.reuse_in_place(borrowed);
     TENON_TRY(storage.finish(borrowed));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/system.h"
 #include "plan/control_flow.h"
 #include "runtime/memory.h"
 
@@ -123,6 +124,8 @@ Status Stack::grow(size_t bytes) {
   if (memory_ != nullptr && bytes <= capacity_) return {};
   size_t capacity = std::max(bytes, part_bytes_ * std::min<size_t>(8, SIZE_MAX / 8 / std::max<size_t>(part_bytes_, 1)));
   if (capacity_ <= SIZE_MAX / 4) capacity = std::max(capacity, capacity_ * 2);
+  // The last growth before memory ends takes what is needed.
+  capacity = std::max(bytes, std::min(capacity, memory_bytes()));
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(capacity));
   const size_t used = part_bytes_ * static_cast<size_t>(count_);
   if (used > 0) std::memcpy(memory.get(), memory_.get(), used);

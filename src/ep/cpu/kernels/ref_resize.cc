@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checked.h"
+#include "base/system.h"
 #include "ep/cpu/kernels/ref_kernel.h"
 #include "graph/resize_taps.h"
 
@@ -78,11 +80,20 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
   }
 }
 
-// Elements between two axes of interpolate_axes, at most.
-int64_t most_between(const std::vector<Taps>& taps, const Shape& out) {
-  int64_t count = 1;
-  for (int d = 0; d < out.rank(); ++d) count *= std::max(taps[static_cast<size_t>(d)].in, out[d]);
-  return count;
+// Elements between two axes of interpolate_axes, at most: the axes from one on have the output's size, those before the
+// input's.
+Result<int64_t> most_between(const std::vector<Taps>& taps, const Shape& out) {
+  int64_t most = 1;
+  for (int done = out.rank(); done >= 0; --done) {
+    std::optional<int64_t> count = 1;
+    for (int d = 0; d < out.rank() && count; ++d)
+      count = checked_mul(*count, d < done ? taps[static_cast<size_t>(d)].in : out[d]);
+    if (!count || *count > INT64_MAX / 32)
+      return resource_exhausted("A Resize to {} has more elements between two of its axes than memory can hold.",
+                                out.to_string());
+    most = std::max(most, *count);
+  }
+  return most;
 }
 
 // A weighted sum of integers, rounded. Halves are common with weights like 3/5, and which way they go depends on how
@@ -113,7 +124,7 @@ void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, con
   Shape shape = out;  // of `from`: the input's size on the axes that are still to come
   for (int d = 0; d < out.rank(); ++d) shape[d] = taps[static_cast<size_t>(d)].in;
   const auto* from = static_cast<const T*>(x);
-  T* buffers[2] = {reinterpret_cast<T*>(scratch), reinterpret_cast<T*>(scratch) + most_between(taps, out)};
+  T* buffers[2] = {reinterpret_cast<T*>(scratch), reinterpret_cast<T*>(scratch) + *most_between(taps, out)};
   for (int d = out.rank() - 1; d >= 0; --d) {
     const Taps& axis = taps[static_cast<size_t>(d)];
     if (axis.width == 1 && axis.in == out[d]) continue;
@@ -291,8 +302,10 @@ Result<RefImpl> make_resize(RefNode& node) {
   }
   RefImpl impl;
   const size_t pair_bytes = stepwise ? 2 * data_type_size(node.inputs[0].type) : 0;
-  if (ready != nullptr && !ready->taps.empty())
-    impl.scratch_bytes = pair_bytes * static_cast<size_t>(most_between(ready->taps, ready->out));
+  if (ready != nullptr && !ready->taps.empty() && stepwise) {
+    TENON_TRY_ASSIGN(const int64_t between, most_between(ready->taps, ready->out));
+    impl.scratch_bytes = pair_bytes * static_cast<size_t>(between);
+  }
   impl.run = [prepare, ready, chosen, pair_bytes, out = output_spec(node, 0),
               extrapolation = plan.settings.extrapolation](KernelContext& context) -> Status {
     if (ready != nullptr) {
@@ -305,8 +318,13 @@ Result<RefImpl> make_resize(RefNode& node) {
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, prepared.out));
     if (!prepared.taps.empty() || prepared.out.rank() == 0) {
       std::vector<std::byte> scratch;
-      if (pair_bytes > 0 && !prepared.taps.empty())
-        scratch.resize(pair_bytes * static_cast<size_t>(most_between(prepared.taps, prepared.out)));
+      if (pair_bytes > 0 && !prepared.taps.empty()) {
+        TENON_TRY_ASSIGN(const int64_t between, most_between(prepared.taps, prepared.out));
+        if (pair_bytes * static_cast<size_t>(between) > memory_bytes())
+          return resource_exhausted("A Resize to {} has {} elements between two of its axes, more than memory holds.",
+                                    prepared.out.to_string(), between);
+        scratch.resize(pair_bytes * static_cast<size_t>(between));
+      }
       chosen(context.inputs[0], y, prepared.taps, prepared.out, extrapolation, scratch.data());
     }
     return {};
