@@ -32,7 +32,8 @@ if(TENON_CUDA AND (WIN32 OR NOT CMAKE_CROSSCOMPILING))
 endif()
 
 # tenon_fatbins(TARGET kernels.cu...): compiles each file and embeds it as data. x.cu becomes the symbols
-# tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]).
+# tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]). Under a sanitizer no GPU
+# runs, and the data is one zero byte.
 function(tenon_fatbins target)
   # Read-only data that no other library sees, and back to where the compiler was.
   set(begin ".section .rodata")
@@ -54,6 +55,12 @@ function(tenon_fatbins target)
     get_filename_component(source ${file} ABSOLUTE)
     set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
     set(embedded ${CMAKE_CURRENT_BINARY_DIR}/${name}_fatbin.cc)
+    set(data ".incbin \"${fatbin}\"")
+    if(TENON_SANITIZE)
+      set(data ".byte 0")
+    else()
+      set_source_files_properties(${embedded} PROPERTIES OBJECT_DEPENDS ${fatbin})
+    endif()
     add_custom_command(OUTPUT ${fatbin}
       COMMAND ${TENON_NVCC} -fatbin --std=c++17 -O3 -Xfatbin -compress-all ${code} -I${PROJECT_SOURCE_DIR}/src
               -MD -MF ${fatbin}.d -o ${fatbin} ${source}
@@ -67,13 +74,12 @@ ${begin}
 ${hidden} tenon_fatbin_${name}
 ${hidden} tenon_fatbin_${name}_end
 tenon_fatbin_${name}:
-.incbin \"${fatbin}\"
+${data}
 tenon_fatbin_${name}_end:
 .byte 0
 ${end}
 )\");
 ")
-    set_source_files_properties(${embedded} PROPERTIES OBJECT_DEPENDS ${fatbin})
     target_sources(${target} PRIVATE ${embedded})
   endforeach()
 endfunction()

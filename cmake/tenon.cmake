@@ -1,8 +1,13 @@
 # Helpers: one static library for each folder of src/, its *_test.cc beside the sources, SIMD files once for each instruction set.
+option(TENON_PCH "Precompile the standard library's and GoogleTest's headers: for builds from nothing" OFF)
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  if(TENON_PCH)
+    # Without these two ccache keeps nothing that uses a precompiled header.
+    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  endif()
 endif()
 find_package(Threads REQUIRED)
 if(TENON_BUILD_TESTS)
@@ -31,20 +36,26 @@ if(WIN32)
 elseif(CMAKE_CROSSCOMPILING)
   target_compile_options(tenon_flags INTERFACE -idirafter /usr/include)
 endif()
-# g++ 12 warns of an overlap in `"x" + string` that is not there (its bug 105651).
+# g++ 12 warns of an overlap in `"x" + string` that is not there (its bug 105651), and with a
+# precompiled header of overflows, too; the release preset compiles without and keeps those warnings.
 target_compile_options(tenon_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+if(TENON_PCH)
+  target_compile_options(tenon_flags INTERFACE "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-array-bounds;-Wno-stringop-overread>")
+endif()
 # libstdc++ 12's std::stable_sort uses what it deprecates itself.
 target_compile_options(tenon_flags INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 if(TENON_BUILD_FUZZERS)
   target_compile_options(tenon_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
+# A test's own source links GoogleTest; the code under test is in the libraries. Optimising a test takes as long as all
+# the rest of its compilation.
+set(is_test $<IN_LIST:GTest::gtest,$<TARGET_PROPERTY:LINK_LIBRARIES>>)
+target_compile_options(tenon_flags INTERFACE $<$<AND:$<CONFIG:Release>,${is_test}>:-O0>)
 if(TENON_SANITIZE)
   # Warnings are errors in the build that ships; clang has others.
   target_compile_options(tenon_flags INTERFACE -Wno-error)
   # Not optimised (the presets), except the SIMD files: the optimiser takes two to three times as long over instrumented
-  # code. What links GoogleTest is a test's own source, whose templates cost a third more under the undefined-behaviour
-  # sanitizer; the code under test is in the libraries.
-  set(is_test $<IN_LIST:GTest::gtest,$<TARGET_PROPERTY:LINK_LIBRARIES>>)
+  # code. A test's templates take a third longer to compile under the undefined-behaviour sanitizer.
   string(REPLACE "," "$<COMMA>" all "${TENON_SANITIZE}")
   string(REPLACE ",undefined" "" fewer "${TENON_SANITIZE}")
   target_compile_options(tenon_flags INTERFACE
@@ -66,15 +77,43 @@ function(tenon_sanitized test target)
   add_dependencies(tenon_sanitized_tests ${target})
 endfunction()
 
+# The headers that most sources include, parsed once: for libraries, and with GoogleTest's for tests. A source includes what
+# it uses all the same, because other presets compile without. Named as <x>, the list holds no path of this machine, and
+# ccache finds its results from another folder.
+set(TENON_PCH_HEADERS <fmt/core.h> <algorithm> <array> <atomic> <chrono> <cmath> <cstddef> <cstdint> <cstdio> <cstdlib>
+    <cstring> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <span> <string> <string_view> <thread>
+    <unordered_map> <utility> <variant> <vector>)
+if(TENON_PCH)
+  add_library(tenon_pch STATIC ${PROJECT_SOURCE_DIR}/cmake/empty.cc)
+  target_link_libraries(tenon_pch PRIVATE tenon_flags)
+  target_precompile_headers(tenon_pch PRIVATE ${TENON_PCH_HEADERS})
+  if(TENON_BUILD_TESTS)
+    # An executable, because tests are compiled as parts of one (-fPIE); nobody links it.
+    add_executable(tenon_test_pch EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/empty.cc)
+    target_link_libraries(tenon_test_pch PRIVATE tenon_flags GTest::gtest GTest::gmock GTest::gtest_main)
+    target_precompile_headers(tenon_test_pch PRIVATE ${TENON_PCH_HEADERS} <filesystem> <fstream> <random> <gmock/gmock.h>
+                              <gtest/gtest.h>)
+  endif()
+endif()
+
+# tenon_gtest(TARGET library...): an executable of GoogleTest's tests.
+function(tenon_gtest target)
+  target_link_libraries(${target} PRIVATE ${ARGN} tenon_flags GTest::gtest GTest::gmock GTest::gtest_main)
+  if(TENON_PCH)
+    target_precompile_headers(${target} REUSE_FROM tenon_test_pch)
+  endif()
+endfunction()
+
 # x_posix.cc, x_linux.cc and x_win32.cc, and their tests, are for one kind of system.
 set(TENON_OTHER_SYSTEMS "_win32(_test)?\\.cc$")
 if(WIN32)
   set(TENON_OTHER_SYSTEMS "_(posix|linux)(_test)?\\.cc$")
 endif()
 
-# tenon_library(NAME base DEPENDS other... EXCLUDE x.cc...): libtenon_<name>.a from *.cc of this folder, tests from *_test.cc.
+# tenon_library(NAME base OPTIMIZE -Os DEPENDS other... EXCLUDE x.cc...): libtenon_<name>.a from *.cc of this folder, tests
+# from *_test.cc. OPTIMIZE: the level in Release, if another than -O3.
 function(tenon_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "" "OPTIMIZE" "DEPENDS;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cc
        ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_select.cc ${CMAKE_CURRENT_SOURCE_DIR}/simd/isa.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*_test.cc
@@ -93,9 +132,15 @@ function(tenon_library name)
   foreach(dep ${ARG_DEPENDS})
     target_link_libraries(tenon_${name} PUBLIC tenon_${dep})
   endforeach()
+  target_compile_options(tenon_${name} PRIVATE $<$<CONFIG:Release>:${ARG_OPTIMIZE}>)
+  if(TENON_PCH AND ARG_OPTIMIZE STREQUAL -Os AND CMAKE_BUILD_TYPE STREQUAL Release)
+    target_precompile_headers(tenon_${name} PRIVATE ${TENON_PCH_HEADERS})  # others are not for -Os
+  elseif(TENON_PCH)
+    target_precompile_headers(tenon_${name} REUSE_FROM tenon_pch)
+  endif()
   if(TENON_BUILD_TESTS AND tests)
     add_executable(tenon_${name}_test ${tests})
-    target_link_libraries(tenon_${name}_test PRIVATE tenon_${name} GTest::gtest GTest::gmock GTest::gtest_main)
+    tenon_gtest(tenon_${name}_test tenon_${name})
     add_test(NAME unit.${name} COMMAND tenon_${name}_test)
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 600)
     tenon_sanitized(unit.${name} tenon_${name}_test)

@@ -141,7 +141,9 @@ Result<void*> load_compiled(const std::string& text) {
   const std::string own = (folder / format("{}_{}_{}", name, getpid(), static_cast<const void*>(text.data()))).string();
   const std::string source = own + ".cc", made = own + ".so";
   std::ofstream(source) << text;
-  const int compiled = std::system(format("c++ -std=c++17 -O0 -w -fPIC -shared -o {} {}", made, source).c_str());
+  // Without the C++ library, which no kernel uses: linking it takes a sixth of the time.
+  const int compiled =
+      std::system(format("c++ -std=c++17 -O0 -w -fPIC -shared -nostdlib -o {} {} -lm -lgcc -lc", made, source).c_str());
   if (compiled != 0) return internal_error("The kernels in {} do not compile ({}).", source, compiled);
   std::filesystem::rename(made, library, error);
   std::filesystem::remove(source, error);
