@@ -63,6 +63,14 @@ using DI = hn::FixedTag<int32_t, 4>;
 struct F8 {
   hn::Vec<DF> v, w;
 };
+#if HWY_ARCH_ARM_A64
+// Highway's Min and Max on 64-bit Arm (FMINNM, FMAXNM) give the number where the other operand is a NaN.
+TENON_INLINE hn::Vec<DF> min4(hn::Vec<DF> a, hn::Vec<DF> b) { return hn::Vec<DF>(vminq_f32(a.raw, b.raw)); }
+TENON_INLINE hn::Vec<DF> max4(hn::Vec<DF> a, hn::Vec<DF> b) { return hn::Vec<DF>(vmaxq_f32(a.raw, b.raw)); }
+#else
+TENON_INLINE hn::Vec<DF> min4(hn::Vec<DF> a, hn::Vec<DF> b) { return hn::Min(a, b); }
+TENON_INLINE hn::Vec<DF> max4(hn::Vec<DF> a, hn::Vec<DF> b) { return hn::Max(a, b); }
+#endif
 TENON_INLINE F8 load8(const float* p) { return {hn::LoadU(DF(), p), hn::LoadU(DF(), p + 4)}; }
 TENON_INLINE void store8(float* p, F8 a) { hn::StoreU(a.v, DF(), p), hn::StoreU(a.w, DF(), p + 4); }
 TENON_INLINE F8 set8(float x) { return {hn::Set(DF(), x), hn::Set(DF(), x)}; }
@@ -71,8 +79,8 @@ TENON_INLINE F8 operator+(F8 a, F8 b) { return {hn::Add(a.v, b.v), hn::Add(a.w, 
 TENON_INLINE F8 operator-(F8 a, F8 b) { return {hn::Sub(a.v, b.v), hn::Sub(a.w, b.w)}; }
 TENON_INLINE F8 operator*(F8 a, F8 b) { return {hn::Mul(a.v, b.v), hn::Mul(a.w, b.w)}; }
 TENON_INLINE F8 operator/(F8 a, F8 b) { return {hn::Div(a.v, b.v), hn::Div(a.w, b.w)}; }
-TENON_INLINE F8 min8(F8 a, F8 b) { return {hn::Min(a.v, b.v), hn::Min(a.w, b.w)}; }
-TENON_INLINE F8 max8(F8 a, F8 b) { return {hn::Max(a.v, b.v), hn::Max(a.w, b.w)}; }
+TENON_INLINE F8 min8(F8 a, F8 b) { return {min4(a.v, b.v), min4(a.w, b.w)}; }
+TENON_INLINE F8 max8(F8 a, F8 b) { return {max4(a.v, b.v), max4(a.w, b.w)}; }
 TENON_INLINE F8 fma8(F8 a, F8 b, F8 c) { return {hn::MulAdd(a.v, b.v, c.v), hn::MulAdd(a.w, b.w, c.w)}; }
 TENON_INLINE F8 fnma8(F8 a, F8 b, F8 c) { return {hn::NegMulAdd(a.v, b.v, c.v), hn::NegMulAdd(a.w, b.w, c.w)}; }
 TENON_INLINE F8 fms8(F8 a, F8 b, F8 c) { return {hn::MulSub(a.v, b.v, c.v), hn::MulSub(a.w, b.w, c.w)}; }
@@ -100,7 +108,8 @@ TENON_INLINE float maximum8(F8 a) { return hn::GetLane(hn::MaxOfLanes(DF(), hn::
 TENON_INLINE float minimum8(F8 a) { return hn::GetLane(hn::MinOfLanes(DF(), hn::Min(a.v, a.w))); }
 #endif
 
-// min8 and max8 of a NaN and a number differ between processors. These are NaN wherever either operand is.
+// min8 and max8 are NaN where their second operand is; where only the first is, processors differ. These are NaN
+// wherever either operand is.
 TENON_INLINE F8 min_or_nan8(F8 a, F8 b) { return select_nan8(a, b, a + b, min8(a, b)); }
 TENON_INLINE F8 max_or_nan8(F8 a, F8 b) { return select_nan8(a, b, a + b, max8(a, b)); }
 TENON_INLINE float minimum_or_nan8(F8 a) { return any_nan8(a) ? __builtin_nanf("") : minimum8(a); }
