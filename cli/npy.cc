@@ -219,9 +219,10 @@ Result<Tensor> read_open_file(int fd) {
 
 Result<Tensor> read_npy(const std::string& path) {
   // O_NONBLOCK: a pipe without a writer must not hang the open; it is refused as no regular file.
-  const OwnedHandle file = OwnedHandle::take_fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return not_found("The file \"{}\" cannot be opened: {}.", path, errno_text("open", errno));
-  Result<Tensor> tensor = read_open_file(file.fd());
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return not_found("The file \"{}\" cannot be opened: {}.", path, errno_text("open", errno));
+  const OwnedHandle file = OwnedHandle::take_fd(fd);
+  Result<Tensor> tensor = read_open_file(fd);
   if (!tensor.ok()) return std::move(tensor).status().with_context(format("while reading \"{}\"", path));
   return tensor;
 }

@@ -189,7 +189,7 @@ class SharedTimelineImpl final : public SharedTimeline {
       if (reached >= value) return Status();
       if (deadline.passed()) return wait_timed_out(name_, value, reached, timeout_ns);
       TENON_TRY(check_header(page(), name_));
-      if (const Status lost = check_peer(); !lost.ok()) {
+      if (Status lost = check_peer(); !lost.ok()) {
         // Its last signal may lie between our look at the value and its death.
         if (current() >= value && poison_state() == kNoPoison) return Status();
         return lost;
