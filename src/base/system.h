@@ -20,5 +20,8 @@ size_t memory_bytes();
 void set_environment_variable(const char* name, const char* value);
 // The names of all environment variables of this process.
 std::vector<std::string> environment_names();
+// The file name, without its folder, of the library or program whose code or data lies at `address`; for messages.
+// "an unknown library" where the system does not know.
+std::string library_at(const void* address);
 
 }  // namespace tenon

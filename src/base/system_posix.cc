@@ -1,5 +1,6 @@
 #include "base/system.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -69,6 +70,13 @@ std::vector<std::string> environment_names() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     names.emplace_back(*entry, std::strcspn(*entry, "="));
   return names;
+}
+
+std::string library_at(const void* address) {
+  Dl_info info = {};
+  if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "an unknown library";
+  const std::string path = info.dli_fname;
+  return path.substr(path.rfind('/') + 1);
 }
 
 std::string errno_text(const char* call, int error) {

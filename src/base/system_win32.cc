@@ -46,6 +46,17 @@ std::vector<std::string> environment_names() {
   return names;
 }
 
+std::string library_at(const void* address) {
+  HMODULE module = nullptr;
+  char path[MAX_PATH] = "";
+  constexpr DWORD kFlags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+  if (::GetModuleHandleExA(kFlags, static_cast<const char*>(address), &module) == 0 ||
+      ::GetModuleFileNameA(module, path, sizeof(path)) == 0)
+    return "an unknown library";
+  const std::string text = path;
+  return text.substr(text.rfind('\\') + 1);
+}
+
 std::string errno_text(const char* call, int error) {
   char buffer[128] = "";
   (void)::strerror_s(buffer, sizeof(buffer), error);

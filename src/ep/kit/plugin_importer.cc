@@ -183,10 +183,11 @@ Status Importer::queue(OrtExternalSemaphoreHandle* handle, OrtSyncStream* stream
   TENON_INVALID_IF(handle == nullptr, "The semaphore handle is null.");
   TENON_INVALID_IF(handle->Release != &release_semaphore, "The semaphore handle belongs to another importer.");
   TENON_INVALID_IF(stream == nullptr, "The stream of the semaphore's {} is null.", is_wait ? "wait" : "signal");
-  SyncStream* ours = SyncStream::from(host_, stream);
-  TENON_INVALID_IF(ours == nullptr, "The stream has no implementation of this EP.");
+  TENON_TRY(
+      SyncStream::check_own(host_, stream, format("the importer of EP \"{}\"", host_.ort().EpDevice_EpName(device_))));
+  SyncStream& ours = *SyncStream::from(host_, stream);
   auto& semaphore = *static_cast<ImportedSemaphore*>(handle);
-  return is_wait ? wait(semaphore, *ours, value) : signal(semaphore, *ours, value);
+  return is_wait ? wait(semaphore, ours, value) : signal(semaphore, ours, value);
 }
 
 Result<OrtValue*> Importer::make_view(const OrtMemoryInfo* info, void* data, const TensorView& view,

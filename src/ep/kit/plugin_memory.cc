@@ -1,5 +1,7 @@
 #include "ep/kit/plugin_memory.h"
 
+#include "ep/kit/plugin_stream.h"
+
 namespace tenon::plugin {
 
 Allocator::Allocator(const HostApi& host, const OrtMemoryInfo* info) : OrtAllocator{}, host_(host), info_(info) {
@@ -26,7 +28,9 @@ Allocator::Allocator(const HostApi& host, const OrtMemoryInfo* info) : OrtAlloca
   };
   OrtAllocator::AllocOnStream = [](OrtAllocator* table, size_t size, OrtSyncStream* stream) noexcept -> void* {
     try {
-      return static_cast<Allocator*>(table)->allocate_on(size, stream);
+      auto& allocator = *static_cast<Allocator*>(table);
+      // The order on another library's stream is not known here; the memory is then usable by everyone at once.
+      return allocator.allocate_on(size, SyncStream::from(allocator.host_, stream) != nullptr ? stream : nullptr);
     } catch (...) {
       return nullptr;
     }
@@ -90,6 +94,8 @@ OrtDataTransferImpl* DataTransfer::release_to_host(std::unique_ptr<DataTransfer>
 
 Status DataTransfer::copy_tensors(const OrtValue** src, OrtValue** dst, OrtSyncStream** streams, size_t count) {
   TENON_INVALID_IF(count != 0 && (src == nullptr || dst == nullptr), "The list of tensors to copy is null.");
+  for (size_t i = 0; streams != nullptr && i < count; ++i)
+    TENON_TRY(SyncStream::check_own(host_, streams[i], "the data transfer"));
   for (size_t i = 0; i < count; ++i) {
     TENON_INVALID_IF(src[i] == nullptr || dst[i] == nullptr, "Tensor {} of {} to copy is null.", i, count);
     size_t src_bytes = 0, dst_bytes = 0;

@@ -25,7 +25,7 @@ class Allocator : private OrtAllocator {
  protected:
   // Null when memory is exhausted; the ABI has no place for a reason.
   virtual void* allocate(size_t size_bytes) = 0;
-  // Memory that is first used by work of `stream`; `stream` may be null.
+  // Memory that is first used by work of `stream`; `stream` may be null, and is this plugin's otherwise.
   virtual void* allocate_on(size_t size_bytes, OrtSyncStream* stream) { return (void)stream, allocate(size_bytes); }
   // Memory that stays for long, such as initializers.
   virtual void* reserve(size_t size_bytes) { return allocate(size_bytes); }
@@ -54,7 +54,8 @@ class DataTransfer : private OrtDataTransferImpl {
 
  protected:
   virtual bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const = 0;
-  // Queued on `stream` when it is not null; finished on return when it is. Sizes are equal and not 0.
+  // Queued on `stream`, which is this plugin's, when it is not null; finished on return when it is. Sizes are equal and
+  // not 0.
   virtual Status copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place,
                       size_t size_bytes, OrtSyncStream* stream) = 0;
   const HostApi& host() const { return host_; }

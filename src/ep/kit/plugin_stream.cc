@@ -3,15 +3,17 @@
 #include <unordered_set>
 
 #include "base/guarded.h"
+#include "base/system.h"
 
 namespace tenon::plugin {
 
 namespace {
 
-// The streams of this library that are alive. Never destroyed: hosts release streams late.
+// The streams of this library that live. Looking a stream up here reads nothing of it: 1.28 hands AllocOnStream streams
+// of its own, of which SyncStream_GetImpl gives whatever lies where the implementation would be.
 Guarded<std::unordered_set<const OrtSyncStreamImpl*>>& live_streams() {
-  static auto* const all = new Guarded<std::unordered_set<const OrtSyncStreamImpl*>>;
-  return *all;
+  static auto* const live = new Guarded<std::unordered_set<const OrtSyncStreamImpl*>>;
+  return *live;
 }
 
 }  // namespace
@@ -28,8 +30,10 @@ SyncNotification::SyncNotification(const HostApi& host) : OrtSyncNotificationImp
   OrtSyncNotificationImpl::WaitOnDevice = [](OrtSyncNotificationImpl* table,
                                              OrtSyncStream* consumer) noexcept -> OrtStatus* {
     auto& notification = *static_cast<SyncNotification*>(table);
-    return notification.host_.guarded(
-        [&] { return consumer != nullptr ? notification.wait_on_device(consumer) : notification.wait_on_host(); });
+    return notification.host_.guarded([&] {
+      const bool ours = SyncStream::from(notification.host_, consumer) != nullptr;
+      return ours ? notification.wait_on_device(consumer) : notification.wait_on_host();
+    });
   };
   OrtSyncNotificationImpl::WaitOnHost = [](OrtSyncNotificationImpl* table) noexcept -> OrtStatus* {
     auto& notification = *static_cast<SyncNotification*>(table);
@@ -41,10 +45,7 @@ OrtSyncNotificationImpl* SyncNotification::release_to_host(std::unique_ptr<SyncN
   return notification.release();
 }
 
-SyncStream::~SyncStream() { live_streams().lock()->erase(this); }
-
 SyncStream::SyncStream(const HostApi& host) : OrtSyncStreamImpl{}, host_(host) {
-  live_streams().lock()->insert(this);
   ort_version_supported = host.version();
   OrtSyncStreamImpl::Release = [](OrtSyncStreamImpl* table) noexcept { delete static_cast<SyncStream*>(table); };
   OrtSyncStreamImpl::GetHandle = [](OrtSyncStreamImpl* table) noexcept -> void* {
@@ -69,7 +70,10 @@ SyncStream::SyncStream(const HostApi& host) : OrtSyncStreamImpl{}, host_(host) {
     auto& stream = *static_cast<SyncStream*>(table);
     return stream.host_.guarded([&] { return stream.on_session_run_end(); });
   };
+  live_streams().lock()->insert(this);
 }
+
+SyncStream::~SyncStream() { live_streams().lock()->erase(this); }
 
 OrtSyncStreamImpl* SyncStream::release_to_host(std::unique_ptr<SyncStream> stream) { return stream.release(); }
 
@@ -78,6 +82,17 @@ SyncStream* SyncStream::from(const HostApi& host, const OrtSyncStream* stream) {
   const OrtSyncStreamImpl* table = host.ep().SyncStream_GetImpl(stream);
   if (!live_streams().lock()->contains(table)) return nullptr;
   return static_cast<SyncStream*>(const_cast<OrtSyncStreamImpl*>(table));
+}
+
+Status SyncStream::check_own(const HostApi& host, const OrtSyncStream* stream, std::string_view user) {
+  if (stream == nullptr || from(host, stream) != nullptr) return Status();
+  const OrtSyncStreamImpl* table = host.ep().SyncStream_GetImpl(stream);
+  const std::string ours = library_at(reinterpret_cast<const void*>(&live_streams));
+  const auto address = reinterpret_cast<uintptr_t>(table);
+  TENON_INVALID_IF(address < 4096 || address % alignof(OrtSyncStreamImpl) != 0,
+                   "The stream has no implementation of an EP library; {} of {} takes its own only.", user, ours);
+  return invalid_argument("The stream belongs to another EP library, {}; {} of {} takes its own only.",
+                          library_at(reinterpret_cast<const void*>(table->Release)), user, ours);
 }
 
 }  // namespace tenon::plugin

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "ep/kit/plugin_host.h"
 
@@ -22,8 +23,9 @@ class SyncNotification : private OrtSyncNotificationImpl {
  protected:
   // Marks the point that the producer's stream has reached in its queue.
   virtual Status activate() = 0;
-  // Later work of `consumer` runs after that point. `consumer` belongs to this plugin; hosts also ask for a wait on the
-  // device when the consumer runs on the CPU and has no stream: the kit makes that a wait on the host.
+  // Later work of `consumer` runs after that point. `consumer` belongs to this plugin. Hosts also ask for a wait on the
+  // device when the consumer runs on the CPU and has no stream, or has a stream of another EP library: the kit makes
+  // that a wait on the host.
   virtual Status wait_on_device(OrtSyncStream* consumer) = 0;
   virtual Status wait_on_host() = 0;
   const HostApi& host() const { return host_; }
@@ -40,10 +42,12 @@ class SyncStream : private OrtSyncStreamImpl {
   SyncStream& operator=(const SyncStream&) = delete;
 
   static OrtSyncStreamImpl* release_to_host(std::unique_ptr<SyncStream> stream);
-  // The implementation behind a stream of this plugin; null for null, and for a stream that is not this plugin's.
-  // onnxruntime before 1.31 gives AllocOnStream streams without an implementation: nothing is read of what is not
-  // known.
+  // The implementation behind a stream of this plugin; null for null, for a stream of another EP library, and for one
+  // without an implementation.
   static SyncStream* from(const HostApi& host, const OrtSyncStream* stream);
+  // kInvalidArgument for a stream that from() gives null for, but for null itself: it names the stream's library, and
+  // this one as `user`'s.
+  static Status check_own(const HostApi& host, const OrtSyncStream* stream, std::string_view user);
 
   // The native handle that the host hands to kernels and to applications.
   virtual void* handle() = 0;
