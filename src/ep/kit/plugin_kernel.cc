@@ -1,5 +1,7 @@
 #include "ep/kit/plugin_kernel.h"
 
+#include <tenon/kernel_stream.h>
+
 #include "ep/kit/plugin_memory.h"
 #include "ep/kit/plugin_stream.h"
 
@@ -66,15 +68,10 @@ Result<TensorArgument> KernelCall::output(size_t index, const Shape& shape) cons
 }
 
 Result<void*> KernelCall::stream_handle() const {
-  void* handle = nullptr;
-  if (host_.version() >= 28) {
-    OrtSyncStream* stream = nullptr;
-    TENON_ORT_TRY(host_, KernelContext_GetSyncStream, context_, &stream);
-    if (SyncStream* implementation = SyncStream::from(host_, stream)) handle = implementation->handle();
-    return handle;
-  }
-  TENON_ORT_TRY(host_, KernelContext_GetGPUComputeStream, context_, &handle);
-  return handle;
+  KernelStream stream;
+  TENON_TRY(host_.take(KernelStream::get(host_.ort(), host_.version(), context_, &stream), "KernelStream::get"));
+  TENON_TRY(SyncStream::check_own(host_, stream.sync_stream(), "a kernel"));
+  return stream.native_handle();
 }
 
 NodeKernel::NodeKernel(const HostApi& host) : OrtKernelImpl{}, host_(host) {
