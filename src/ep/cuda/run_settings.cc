@@ -1,5 +1,6 @@
 #include "ep/cuda/run_settings.h"
 
+#include <atomic>
 #include <charconv>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,15 @@ struct Run {
   RunSettings settings;
 };
 thread_local std::vector<Run> runs;
+// Of all threads: the runs that are not to be captured.
+std::atomic<int> runs_without_graphs = 0;
+
+void forget_run(const void* session) {
+  std::erase_if(runs, [&](const Run& run) {
+    if (run.session == session && !run.settings.graphs) --runs_without_graphs;
+    return run.session == session;
+  });
+}
 
 Result<int64_t> read_number(const char* key, const char* text, int64_t lowest, int64_t otherwise) {
   if (text == nullptr || *text == '\0') return otherwise;
@@ -43,14 +53,18 @@ Result<RunSettings> RunSettings::read(const plugin::HostApi& host, const OrtRunO
 
 void begin_run(const void* session, const RunSettings& settings) {
   // One that the host never ended, after a failure, is over.
-  std::erase_if(runs, [&](const Run& run) { return run.session == session; });
+  forget_run(session);
   runs.push_back({session, settings});
+  if (!settings.graphs) ++runs_without_graphs;
 }
 
-void end_run(const void* session) {
-  std::erase_if(runs, [&](const Run& run) { return run.session == session; });
-}
+void end_run(const void* session) { forget_run(session); }
 
-RunSettings this_run() { return runs.empty() ? RunSettings() : runs.back().settings; }
+RunSettings this_run() {
+  if (!runs.empty()) return runs.back().settings;
+  RunSettings settings;
+  settings.graphs = runs_without_graphs == 0;
+  return settings;
+}
 
 }  // namespace tenon::cuda

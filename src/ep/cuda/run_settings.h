@@ -3,7 +3,9 @@
 //   gpu_graph_id       as in ONNX Runtime; -1: nothing is captured or replayed in this run
 //   tenon.timeout_ms   how long the run may wait for its streams; 0 or nothing: for ever
 //
-// A run belongs to the thread that started it. Threads: each sees its own runs.
+// A run belongs to the thread that started it. Threads: each sees its own runs. On a thread without one a host may call
+// kernels of any run (ORT_PARALLEL): nothing is captured there while a run forbids it, and a deadline is kept by the
+// end of the run, which its own thread waits for.
 #pragma once
 
 #include "base/deadline.h"

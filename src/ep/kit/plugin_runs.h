@@ -1,7 +1,10 @@
 // Which streams a run has used, so that the end of the run waits for them and reports what they failed with: hosts only
 // log what a flush or a notification answers, and flush after they have asked how the run went (OrtEp::OnRunEnd).
 //
-// A run belongs to the thread that started it; its entry is gone when the run is. Threads: every function from any.
+// A run belongs to the thread that started it; its entry is gone when the run is. Where a host calls kernels on threads
+// of its own (ONNX Runtime's ORT_PARALLEL), nothing says which run a call belongs to: work on a thread without a run
+// counts for each run that is under way. With one run that is exact; of several, each also waits for the others'
+// streams, and fails with them. Threads: every function from any.
 #pragma once
 
 #include <algorithm>
@@ -30,24 +33,25 @@ class PluginRuns {
     return runs->size();
   }
 
-  // Work of this thread's run is queued on `stream`. No effect outside of a run.
+  // Work of this thread's run is queued on `stream`. No effect when no run is under way.
   void use(const std::shared_ptr<Stream>& stream, RunEndWait wait = RunEndWait::kWhenSynchronized) {
     auto runs = runs_.lock();
-    const auto run = runs->find(std::this_thread::get_id());
-    if (run == runs->end()) return;
-    for (Use& known : run->second.streams) {
-      if (known.stream != stream) continue;
-      known.wait = std::max(known.wait, wait);
-      return;
-    }
-    run->second.streams.push_back({stream, wait});
+    for_runs_of_this_thread(*runs, [&](Run& run) {
+      for (Use& known : run.streams) {
+        if (known.stream != stream) continue;
+        known.wait = std::max(known.wait, wait);
+        return;
+      }
+      run.streams.push_back({stream, wait});
+    });
   }
 
-  // The first failure of this thread's run stays. Outside of a run the host has been told, and that is all.
+  // The first failure of this thread's run stays. Without a run the host has been told, and that is all.
   void fail(const Status& failure) {
     auto runs = runs_.lock();
-    const auto run = runs->find(std::this_thread::get_id());
-    if (run != runs->end() && run->second.failure.ok()) run->second.failure = failure;
+    for_runs_of_this_thread(*runs, [&](Run& run) {
+      if (run.failure.ok()) run.failure = failure;
+    });
   }
 
   // Ends the run, and waits as use() was told. Errors: the first failure of the run or of a stream waited for.
@@ -80,7 +84,14 @@ class PluginRuns {
     std::vector<Use> streams;
     Status failure;
   };
-  Guarded<std::map<std::thread::id, Run>> runs_;
+  using Runs = std::map<std::thread::id, Run>;
+  template <typename Visit>
+  static void for_runs_of_this_thread(Runs& runs, Visit&& visit) {
+    if (const auto own = runs.find(std::this_thread::get_id()); own != runs.end()) return visit(own->second);
+    for (auto& [thread, run] : runs) visit(run);
+  }
+
+  Guarded<Runs> runs_;
 };
 
 }  // namespace tenon::plugin

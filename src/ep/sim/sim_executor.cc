@@ -54,16 +54,22 @@ Result<std::shared_ptr<SimScratch>> SimScratch::take(SimRuntime& runtime, const 
   scratch->use_ = runtime.device->next_scratch_use();
   scratch->device_ = runtime.device;
   scratch->stream_ = stream;
-  stream->enqueue("scratch begin", [device = runtime.device, block = scratch->address(),
-                                    bytes = scratch->block_.size_bytes(), use = scratch->use_,
-                                    name = stream->name()] { return device->begin_scratch(block, bytes, use, name); });
+  stream->enqueue("scratch begin",
+                  [device = runtime.device, block = scratch->address(), bytes = scratch->block_.size_bytes(),
+                   use = scratch->use_, name = stream->name(), begun = scratch->begun_] {
+                    *begun = true;
+                    return device->begin_scratch(block, bytes, use, name);
+                  });
   return scratch;
 }
 
 SimScratch::~SimScratch() {
   if (stream_ == nullptr) return;
-  stream_->enqueue_cleanup("scratch end", [device = device_, block = address(), bytes = block_.size_bytes(),
-                                           use = use_] { return device->end_scratch(block, bytes, use); });
+  // A stream that has failed leaves out what follows, the begin too: then there is nothing to end.
+  stream_->enqueue_cleanup(
+      "scratch end", [device = device_, block = address(), bytes = block_.size_bytes(), use = use_, begun = begun_] {
+        return *begun ? device->end_scratch(block, bytes, use) : Status();
+      });
   block_.reset();
 }
 

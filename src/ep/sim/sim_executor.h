@@ -65,6 +65,7 @@ class SimScratch {
   SimScratch() = default;
   plugin::ScratchPool::Block block_;
   uint64_t use_ = 0;
+  std::shared_ptr<bool> begun_ = std::make_shared<bool>(false);  // of the stream's thread
   std::shared_ptr<SimDevice> device_;
   std::shared_ptr<SimStream> stream_;
 };
