@@ -91,7 +91,11 @@ Result<void*> allocate(OrtAllocator* allocator, size_t size_bytes) {
   } catch (...) {
     return resource_exhausted("An allocator threw when it was asked for {} bytes.", size_bytes);
   }
-  if (block == nullptr) return resource_exhausted("An allocator gave no memory for {} bytes.", size_bytes);
+  if (block == nullptr) {
+    const OrtMemoryInfo* info = allocator->Info != nullptr ? allocator->Info(allocator) : nullptr;
+    return resource_exhausted("The allocator \"{}\" gave no memory for {} bytes.",
+                              info != nullptr ? info->name : "without a name", size_bytes);
+  }
   return block;
 }
 

@@ -1,5 +1,7 @@
 // CopyTensors: bytes between tensors wherever they live, through the one function that copies.
 #include "abi/env.h"
+#include "abi/interop_cpu.h"
+#include "abi/plugin_factory.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "abi/sync_stream.h"
@@ -11,17 +13,38 @@ namespace tenon::abi {
 
 namespace {
 
-Status copy_one(const OrtValue* src, OrtValue* dst, DeviceStream* stream, size_t index) {
+// Two libraries may copy between the same places. The stream's own is asked first: no other can use that stream.
+std::shared_ptr<DataTransfer> find_transfer(const MemoryPlace& src, const MemoryPlace& dst, OrtSyncStream* stream) {
+  if (stream != nullptr && stream->library != nullptr) {
+    for (const std::shared_ptr<PluginFactory>& factory : stream->library->factories()) {
+      DataTransfer* transfer = factory->transfer();
+      if (transfer != nullptr && transfer->can_copy(src, dst)) return {factory, transfer};
+    }
+  }
+  return tenon::EpRegistry::instance().find_transfer(src, dst);
+}
+
+Status check_pair(const OrtValue* src, const OrtValue* dst, size_t index) {
   TENON_INVALID_IF(src == nullptr || dst == nullptr, "Tensor {} of CopyTensors is null.", index);
   TENON_INVALID_IF(!src->is_tensor() || !dst->is_tensor() || src->is_string_tensor() || dst->is_string_tensor(),
                    "Value {} of CopyTensors is no tensor of numbers.", index);
   TENON_INVALID_IF(!(src->tensor.shape() == dst->tensor.shape()),
                    "Tensor {} of CopyTensors has shape {} and goes to {}.", index, src->tensor.shape().to_string(),
                    dst->tensor.shape().to_string());
-  TENON_INVALID_IF(dst->tensor.read_only(), "Tensor {} of CopyTensors goes to read-only memory.", index);
-  const auto transfer = tenon::EpRegistry::instance().find_transfer(src->tensor.place(), dst->tensor.place());
-  return copy_tensor(dst->tensor, src->tensor, CopyReason::kCallerAsked, "CopyTensors", nullptr, transfer.get(),
-                     stream);
+  TENON_TRY_CONTEXT(check_writable(*dst, "be a target of CopyTensors"), "in tensor {} of CopyTensors", index);
+  return Status();
+}
+
+// On a stream of the CPU device the copy is queued, as a run is; the program keeps both tensors until then.
+Status copy_one(const OrtValue& src, const OrtValue& dst, OrtSyncStream* stream) {
+  auto transfer = find_transfer(src.tensor.place(), dst.tensor.place(), stream);
+  if (CpuStream* cpu = stream != nullptr ? CpuStream::from(*stream) : nullptr; cpu != nullptr) {
+    return cpu->queue().enqueue([dst = dst.tensor, src = src.tensor, transfer = std::move(transfer)] {
+      return copy_tensor(dst, src, CopyReason::kCallerAsked, "CopyTensors", nullptr, transfer.get());
+    });
+  }
+  return copy_tensor(dst.tensor, src.tensor, CopyReason::kCallerAsked, "CopyTensors", nullptr, transfer.get(),
+                     stream != nullptr ? stream->stream : nullptr);
 }
 
 }  // namespace
@@ -33,7 +56,8 @@ OrtStatus* ort_api::CopyTensors(const OrtEnv* env, const OrtValue* const* src_te
     return bad;
   return guarded([&]() -> OrtStatus* {
     for (size_t i = 0; i < num_tensors; ++i) {
-      const Status status = copy_one(src_tensors[i], dst_tensors[i], stream != nullptr ? stream->stream : nullptr, i);
+      Status status = check_pair(src_tensors[i], dst_tensors[i], i);
+      if (status.ok()) status = copy_one(*src_tensors[i], *dst_tensors[i], stream);
       if (!status.ok()) return to_ort(status);
     }
     return nullptr;

@@ -24,8 +24,9 @@ struct OrtHardwareDevice {
 };
 
 namespace tenon::abi {
+class DeviceUse;
 class PluginLibrary;
-}
+}  // namespace tenon::abi
 
 struct OrtEpDevice {
   std::string ep_name;
@@ -41,6 +42,8 @@ struct OrtEpDevice {
   OrtEpFactory* factory = nullptr;
   // What a call on `factory` needs alive: lock it and keep it as long as what the factory made. Empty for the CPU EP.
   std::weak_ptr<tenon::abi::PluginLibrary> library;
+  // Shared by the devices of a factory that have their memory in common. Null for the CPU EP.
+  std::shared_ptr<tenon::abi::DeviceUse> use;
 };
 
 namespace tenon::abi {

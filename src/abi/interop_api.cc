@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "abi/interop_api_importer.h"
@@ -11,6 +12,7 @@
 #include "abi/status.h"
 #include "abi/type_info.h"
 #include "base/guarded.h"
+#include "interop/external_handle.h"
 #include "interop/importer.h"
 
 namespace tenon::abi {
@@ -24,6 +26,7 @@ constexpr uint32_t kFirstGraphicsVersion = 25;  // of OrtGraphicsInteropConfig
 struct MemoryHandle : OrtExternalMemoryHandle {
   std::shared_ptr<DeviceImporter> importer;
   std::shared_ptr<DeviceMemory> memory;
+  std::string kind;  // for messages: the name of what was imported
 };
 struct SemaphoreHandle : OrtExternalSemaphoreHandle {
   std::shared_ptr<DeviceImporter> importer;
@@ -82,8 +85,11 @@ Result<MemoryHandle*> import(const OrtExternalResourceImporter& from, const OrtE
   TENON_INVALID_IF(descriptor.offset_bytes + descriptor.size_bytes < descriptor.size_bytes,
                    "OrtExternalMemoryDescriptor.offset_bytes ({}) plus size_bytes ({}) overflow.",
                    descriptor.offset_bytes, descriptor.size_bytes);
+  // Read before the import, which may take what native_handle points to.
+  const Result<ExternalHandle> native = read_external_handle(kind, descriptor.native_handle);
   TENON_TRY_ASSIGN(auto memory, from.importer->import_memory(descriptor));
   auto handle = std::make_unique<MemoryHandle>();
+  handle->kind = external_memory_kind_name(native.ok() ? native->kind : static_cast<ExternalMemoryKind>(kind));
   handle->version = ORT_API_VERSION;
   handle->ep_device = from.device;
   handle->descriptor = descriptor;
@@ -135,6 +141,11 @@ Result<OrtValue*> create_tensor(const OrtExternalResourceImporter& importer, con
   const auto& ours = static_cast<const MemoryHandle&>(handle);
   TENON_TRY_ASSIGN(const ImportedView view, check_tensor(descriptor, handle.descriptor.size_bytes));
   TENON_TRY_ASSIGN(auto value, ours.memory->create_tensor(descriptor, view, ours.memory));
+  if (value->tensor.read_only()) {
+    value->read_only_import =
+        std::make_shared<const std::string>(format("a read-only import ({}, {} bytes) of EP \"{}\"", ours.kind,
+                                                   handle.descriptor.size_bytes, importer.device->ep_name));
+  }
   return value.release();
 }
 

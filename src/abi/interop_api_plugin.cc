@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "abi/device_use.h"
 #include "abi/ep_timeline.h"
 #include "abi/interop_api_importer.h"
 #include "abi/interop_cpu.h"
@@ -11,6 +12,7 @@
 #include "base/any_enum.h"
 #include "base/guarded.h"
 #include "base/log.h"
+#include "interop/external_handle.h"
 
 namespace tenon::abi {
 
@@ -20,6 +22,8 @@ using Impl = OrtExternalResourceImporterImpl;
 
 // For messages: `EP "x"`.
 std::string who_of(const OrtEpDevice& device) { return format("EP \"{}\"", device.ep_name); }
+
+std::string place_text(const OrtMemoryDevice& device) { return to_place({.device = device}).to_string(); }
 
 Result<std::shared_ptr<PluginLibrary>> library_of(const OrtEpDevice& device) {
   auto library = device.library.lock();
@@ -56,6 +60,7 @@ class PluginImporter final : public DeviceImporter {
  public:
   PluginImporter(std::string who, Impl* impl, const OrtEpDevice& device, std::shared_ptr<PluginLibrary> keep)
       : keep_(std::move(keep)),
+        use_(device.use, UseKind::kImporter),
         who_(std::move(who)),
         impl_(impl),
         members_(impl),
@@ -78,17 +83,24 @@ class PluginImporter final : public DeviceImporter {
   Impl* impl() const { return impl_; }
   const ImporterMembers& members() const { return members_; }
   const OrtEpDevice& device() const { return ep_device_; }
-  // A stream of another device cannot order this one's work.
+  MemoryPlace place() const { return to_place({.device = device_}); }
+  // A stream of another device cannot order this one's work, and one of another library is no stream that this one
+  // knows, whatever device it is for.
   Status check_stream(const OrtSyncStream& stream) const {
-    TENON_INVALID_IF(CpuStream::from(stream) != nullptr || stream.impl == nullptr ||
-                         stream.device.type != device_.type || stream.device.vendor_id != device_.vendor_id ||
+    TENON_INVALID_IF(stream.library != keep_.get(),
+                     "The stream belongs to {}, and the semaphore was imported by {}: only a stream of the same EP "
+                     "library can wait for it or signal it.",
+                     stream.who, who_);
+    TENON_INVALID_IF(stream.device.type != device_.type || stream.device.vendor_id != device_.vendor_id ||
                          stream.device.device_id != device_.device_id,
-                     "The stream belongs to another device than the semaphore's importer, which is that of {}.", who_);
+                     "The stream belongs to another device ({}) than the importer of {} ({}).",
+                     place_text(stream.device), who_, place_text(device_));
     return Status();
   }
 
  private:
   const std::shared_ptr<PluginLibrary> keep_;
+  const DeviceUse::Use use_;
   const std::string who_;
   Impl* const impl_;
   const ImporterMembers members_;
@@ -109,8 +121,8 @@ void release_handle(const std::string& who, Impl* impl, Handle* handle,
 
 class PluginMemory final : public DeviceMemory {
  public:
-  PluginMemory(std::shared_ptr<PluginImporter> importer, OrtExternalMemoryHandle* handle)
-      : importer_(std::move(importer)), handle_(handle) {}
+  PluginMemory(std::shared_ptr<PluginImporter> importer, OrtExternalMemoryHandle* handle, bool read_only)
+      : importer_(std::move(importer)), handle_(handle), read_only_(read_only) {}
   ~PluginMemory() override {
     release_handle(importer_->who(), importer_->impl(), handle_,
                    TENON_MEMBER_OF_(handle_, handle_->version, OrtExternalMemoryHandle, Release),
@@ -124,13 +136,21 @@ class PluginMemory final : public DeviceMemory {
     const auto& member = importer_->members().CreateTensorFromMemory;
     OrtValue* made = nullptr;
     TENON_TRY(call(importer_->who(), member, impl, handle_, &descriptor, &made));
-    if (made == nullptr || !is_readable(made, sizeof(OrtValue)))
-      return device_error("{}: {} gives no tensor, with success.", importer_->who(), member.name);
+    if (!is_value(made))
+      return device_error("{}: {} gives {}, with success.", importer_->who(), member.name,
+                          made == nullptr ? "no tensor" : "a pointer that leads to no value");
     std::unique_ptr<OrtValue> value(made);
     const Tensor& tensor = value->tensor;
     if (!value->is_tensor() || tensor.type() != view.type || !(tensor.shape() == view.shape))
       return device_error("{}: {} gives another value than the {} tensor of shape {} that was asked for.",
                           importer_->who(), member.name, data_type_name(view.type), view.shape.to_string());
+    const MemoryPlace& place = tensor.place();
+    const MemoryPlace own = importer_->place();
+    const bool foreign =
+        place.device_type != own.device_type || place.vendor_id != own.vendor_id || place.device_id != own.device_id;
+    if (foreign && place.device_type != DeviceType::kCpu)
+      return device_error("{}: {} gives a tensor in {} for an import of the device {}.", importer_->who(), member.name,
+                          place.to_string(), own.to_string());
     // ONNX Runtime lets the program keep the import alive; here the tensor does, whatever the plugin's own does.
     struct Owners {
       std::shared_ptr<const void> plugins;
@@ -139,13 +159,15 @@ class PluginMemory final : public DeviceMemory {
     auto owners = std::make_shared<Owners>(tensor.owner(), self);
     TENON_TRY_ASSIGN(Tensor held, Tensor::view(tensor.type(), tensor.shape(), tensor.data(), tensor.capacity_bytes(),
                                                std::move(owners), tensor.place()));
-    value->tensor = tensor.read_only() ? held.as_read_only() : std::move(held);
+    // Drivers protect few of their mappings, and plugins are not asked to: the host marks the tensor.
+    value->tensor = read_only_ || tensor.read_only() ? held.as_read_only() : std::move(held);
     return value;
   }
 
  private:
   const std::shared_ptr<PluginImporter> importer_;
   OrtExternalMemoryHandle* const handle_;
+  const bool read_only_;
 };
 
 class PluginSemaphore final : public DeviceSemaphore {
@@ -181,10 +203,14 @@ class PluginSemaphore final : public DeviceSemaphore {
 Result<std::shared_ptr<DeviceMemory>> PluginImporter::import_memory(const OrtExternalMemoryDescriptor& descriptor) {
   const auto& member = members_.ImportMemory;
   OrtExternalMemoryHandle* handle = nullptr;
+  // What cannot be read is the plugin's to refuse, which may know more kinds.
+  const Result<ExternalHandle> native =
+      read_external_handle(static_cast<uint32_t>(descriptor.handle_type), descriptor.native_handle);
   TENON_TRY(call(who_, member, impl_, &descriptor, &handle));
   TENON_TRY(check_object(who_, "OrtExternalMemoryHandle", handle, member.name));
   auto self = std::static_pointer_cast<PluginImporter>(shared_from_this());
-  return std::shared_ptr<DeviceMemory>(std::make_shared<PluginMemory>(std::move(self), handle));
+  return std::shared_ptr<DeviceMemory>(
+      std::make_shared<PluginMemory>(std::move(self), handle, native.ok() && native->read_only));
 }
 
 Result<std::shared_ptr<DeviceSemaphore>> PluginImporter::import_semaphore(
@@ -213,8 +239,8 @@ bool is_initialised(const GraphicsDevices& devices, const OrtEpDevice& device,
 }  // namespace
 
 Result<std::shared_ptr<DeviceImporter>> make_plugin_importer(const OrtEpDevice& device) {
-  const std::string who = who_of(device);
   TENON_TRY_ASSIGN(auto library, library_of(device));
+  const std::string who = format("{} of {}", who_of(device), library->who());
   const auto member = TENON_MEMBER(device.factory, OrtEpFactory, CreateExternalResourceImporterForDevice);
   if (member.absent()) return std::shared_ptr<DeviceImporter>();
   Impl* impl = nullptr;
@@ -236,6 +262,7 @@ Status init_graphics_interop(const OrtEpDevice& device, const OrtGraphicsInterop
   TENON_INVALID_IF(is_initialised(*devices, device, library),
                    "Graphics interop of {} is initialised already; it ends with DeinitGraphicsInteropForEpDevice.",
                    who_of(device));
+  TENON_TRY(device.use->check_untouched(who_of(device)));
   TENON_TRY(call(who_of(device), member, device.factory, &device, &config));
   (*devices)[&device] = library;
   return Status();
@@ -247,8 +274,10 @@ Status deinit_graphics_interop(const OrtEpDevice& device) {
   TENON_TRY(member.check(who_of(device)));
   auto devices = graphics_devices().lock();
   if (!is_initialised(*devices, device, library)) return Status();
+  TENON_TRY(device.use->check_idle(who_of(device)));
   TENON_TRY(call(who_of(device), member, device.factory, &device));
   devices->erase(&device);
+  device.use->reset();
   return Status();
 }
 

@@ -48,7 +48,10 @@ class CpuSemaphore final : public DeviceSemaphore {
  private:
   static Result<CpuStream*> cpu_stream(OrtSyncStream& stream) {
     CpuStream* cpu = CpuStream::from(stream);
-    TENON_INVALID_IF(cpu == nullptr, "The stream is not one of the CPU device, but the semaphore's importer is.");
+    TENON_INVALID_IF(cpu == nullptr,
+                     "The stream belongs to {}, and the semaphore was imported by the CPU EP: only a stream of the CPU "
+                     "device can wait for it or signal it.",
+                     stream.who);
     return cpu;
   }
 

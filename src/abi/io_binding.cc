@@ -109,6 +109,8 @@ OrtStatus* ort_api::BindOutput(OrtIoBinding* binding_ptr, const char* name, cons
           check_pointers("BindOutput", {{"binding_ptr", binding_ptr}, {"name", name}, {"val_ptr", val_ptr}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
+    if (Status refused = check_writable(*val_ptr, "be bound as an output"); !refused.ok())
+      return to_ort(std::move(refused).with_context(format("while binding output \"{}\"", name)));
     output_named(*binding_ptr, name).value = *val_ptr;
     return nullptr;
   });

@@ -83,6 +83,12 @@ OrtMemoryInfo to_memory_info(const MemoryPlace& place) {
   return info;
 }
 
+bool serves(const OrtMemoryDevice& offered, const OrtMemoryDevice& wanted) noexcept {
+  return offered.type == wanted.type && offered.memory_type == wanted.memory_type &&
+         offered.vendor_id == wanted.vendor_id && offered.device_id == wanted.device_id &&
+         offered.alignment >= wanted.alignment;
+}
+
 bool host_reads(const OrtMemoryInfo& info) noexcept {
   return info.device.type == OrtMemoryInfoDeviceType_CPU ||
          info.device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE || info.unified;

@@ -34,6 +34,9 @@ namespace tenon::abi {
 MemoryPlace to_place(const OrtMemoryInfo& info) noexcept;
 // A plain CPU place is "Cpu" with a device allocator; others are named by their device type ("Gpu", "Npu").
 OrtMemoryInfo to_memory_info(const MemoryPlace& place);
+// Whether memory of `offered` serves who asks for `wanted`: the same device and kind, at least as much aligned. An
+// alignment of 0 asks for none.
+bool serves(const OrtMemoryDevice& offered, const OrtMemoryDevice& wanted) noexcept;
 // HOST_ACCESSIBLE memory, and all of the CPU device's: what the host may read.
 bool host_reads(const OrtMemoryInfo& info) noexcept;
 

@@ -13,7 +13,8 @@ namespace tenon::abi {
 
 class PluginEp {
  public:
-  PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep);
+  // `uses`: of the devices that the EP runs on.
+  PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep, std::vector<DeviceUse::Use> uses);
   ~PluginEp();
   PluginEp(const PluginEp&) = delete;
   PluginEp& operator=(const PluginEp&) = delete;
@@ -25,6 +26,7 @@ class PluginEp {
  private:
   const std::shared_ptr<PluginFactory> factory_;
   OrtEp* const ep_;
+  const std::vector<DeviceUse::Use> uses_;
 };
 
 }  // namespace tenon::abi

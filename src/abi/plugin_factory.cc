@@ -20,6 +20,16 @@ const OrtMemoryInfo* memory_of(const OrtEpDevice& device, OrtDeviceMemoryType ki
   return info ? &*info : nullptr;
 }
 
+bool same_device(const OrtMemoryDevice& a, const OrtMemoryDevice& b) {
+  return a.type == b.type && a.vendor_id == b.vendor_id && a.device_id == b.device_id;
+}
+
+bool has_memory_of(const OrtEpDevice& device, const OrtMemoryDevice& memory) {
+  for (const auto* info : {&device.default_memory, &device.host_accessible_memory})
+    if (info->has_value() && same_device((*info)->device, memory)) return true;
+  return false;
+}
+
 }  // namespace
 
 Result<PluginFactory::Names> PluginFactory::read_names(const std::string& who, OrtEpFactory* factory) {
@@ -102,8 +112,16 @@ Status PluginFactory::find_devices() {
     if (device->factory != factory_)
       return device_error("{}: {} gives a device of another factory.", who_, get_devices.name);
     device->library = library_.weak_from_this();
+    if (device->default_memory) device->use = use_of(device->default_memory->device);
+    if (device->use == nullptr) device->use = std::make_shared<DeviceUse>();
   }
   return {};
+}
+
+std::shared_ptr<DeviceUse> PluginFactory::use_of(const OrtMemoryDevice& memory) const {
+  for (const auto& device : ort_devices_)
+    if (device->use != nullptr && has_memory_of(*device, memory)) return device->use;
+  return nullptr;
 }
 
 Status PluginFactory::create_shared_allocators() {
@@ -144,10 +162,12 @@ Status PluginFactory::release_shared_allocator(const OrtEpDevice& device, OrtDev
 
 std::shared_ptr<PluginAllocator> PluginFactory::find_shared_allocator(const OrtMemoryInfo& info) {
   auto shared = allocators_.lock();
+  std::shared_ptr<PluginAllocator> serving;
   for (const SharedAllocator& one : *shared) {
     if (one.allocator->info().device == info.device) return one.allocator;
+    if (serving == nullptr && serves(one.allocator->info().device, info.device)) serving = one.allocator;
   }
-  return nullptr;
+  return serving;
 }
 
 std::vector<std::shared_ptr<DeviceAllocator>> PluginFactory::shared_allocators(size_t device) {
@@ -188,7 +208,10 @@ Result<std::shared_ptr<PluginAllocator>> PluginFactory::adopt_allocator(OrtAlloc
     const Status status = call_value(who, release, factory, released);
     if (!status.ok()) log_warning("plugin", "{}", status.message());
   };
-  return PluginAllocator::create(who_, allocator, give_back, std::move(keep), library_.weak_from_this());
+  TENON_TRY_ASSIGN(auto made,
+                   PluginAllocator::create(who_, allocator, give_back, std::move(keep), library_.weak_from_this()));
+  made->count_in(use_of(made->info().device));
+  return made;
 }
 
 Result<std::unique_ptr<PluginTransfer>> PluginFactory::create_transfer(std::shared_ptr<const void> keep) {
@@ -197,7 +220,7 @@ Result<std::unique_ptr<PluginTransfer>> PluginFactory::create_transfer(std::shar
   OrtDataTransferImpl* impl = nullptr;
   TENON_TRY(call(who_, create, factory_, &impl));
   if (impl == nullptr) return std::unique_ptr<PluginTransfer>();
-  return PluginTransfer::create(who_, impl, std::move(keep));
+  return PluginTransfer::create(who_, impl, library_, std::move(keep));
 }
 
 Result<std::unique_ptr<PluginStream>> PluginFactory::create_stream(const OrtMemoryDevice& device,
@@ -208,7 +231,7 @@ Result<std::unique_ptr<PluginStream>> PluginFactory::create_stream(const OrtMemo
   OrtSyncStreamImpl* impl = nullptr;
   TENON_TRY(call(who_, create, factory_, &device, options, &impl));
   if (impl == nullptr) return std::unique_ptr<PluginStream>();
-  return PluginStream::create(who_, impl, device, std::move(keep));
+  return PluginStream::create(who_, impl, device, *this, std::move(keep));
 }
 
 Result<std::unique_ptr<DeviceProvider>> PluginFactory::create_provider(const EpChoice& choice,

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/device_use.h"
 #include "abi/ep_device.h"
 #include "abi/plugin_library.h"
 #include "abi/plugin_memory.h"
@@ -41,6 +42,8 @@ class PluginFactory final : public EpFactory {
   std::shared_ptr<PluginFactory> shared();
   std::span<const std::unique_ptr<OrtEpDevice>> ort_devices() const { return ort_devices_; }
   bool stream_aware() const;
+  // What is counted for the device whose memory this is; null for memory that no device of the factory names.
+  std::shared_ptr<DeviceUse> use_of(const OrtMemoryDevice& memory) const;
 
   // A new allocator from the factory; null when it makes none (plain host memory serves).
   Result<std::shared_ptr<PluginAllocator>> create_allocator(const OrtMemoryInfo& info, const OrtKeyValuePairs* options,
@@ -53,6 +56,7 @@ class PluginFactory final : public EpFactory {
                                                            const OrtKeyValuePairs* options, bool replace);
   // kNotFound when there is none.
   Status release_shared_allocator(const OrtEpDevice& device, OrtDeviceMemoryType kind);
+  // The one for this memory, or else one that serves it.
   std::shared_ptr<PluginAllocator> find_shared_allocator(const OrtMemoryInfo& info);
   // A new transfer; null when the factory makes none.
   Result<std::unique_ptr<PluginTransfer>> create_transfer(std::shared_ptr<const void> keep);

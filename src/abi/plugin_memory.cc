@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "abi/plugin_stream.h"
+#include "abi/program_allocator.h"
 #include "abi/value.h"
 #include "base/log.h"
 
@@ -35,6 +36,10 @@ Result<std::shared_ptr<PluginAllocator>> PluginAllocator::create(std::string who
   TENON_TRY(check_object(made->who_, "OrtMemoryInfo", memory, info.name));
   made->info_ = *memory;
   made->place_ = to_place(*memory);
+  made->reserve_ = TENON_MEMBER_OF_(allocator, version, OrtAllocator, Reserve);
+  made->get_stats_ = TENON_MEMBER_OF_(allocator, version, OrtAllocator, GetStats);
+  made->shrink_ = TENON_MEMBER_OF_(allocator, version, OrtAllocator, Shrink);
+  made->program_ = std::make_unique<ProgramAllocator>(*made);
   return made;
 }
 
@@ -53,14 +58,21 @@ Result<std::shared_ptr<void>> PluginAllocator::allocate(size_t size_bytes, Devic
   }
   if (memory == nullptr)
     return resource_exhausted("{}: the allocator \"{}\" has no {} bytes.", who_, info_.name, size_bytes);
-  return std::shared_ptr<void>(memory, [self = shared_from_this(), keep = memory_keep_.lock()](void* freed) {
-    const Status status = call_value(self->who_, self->free_, self->allocator_, freed);
-    if (!status.ok()) log_warning("plugin", "{}", status.message());
-  });
+  // The count ends when the plugin has the block back.
+  auto use = std::make_shared<DeviceUse::Use>(use_, UseKind::kAllocation);
+  return std::shared_ptr<void>(
+      memory, [self = shared_from_this(), keep = memory_keep_.lock(), use = std::move(use)](void* freed) {
+        const Status status = call_value(self->who_, self->free_, self->allocator_, freed);
+        if (!status.ok()) log_warning("plugin", "{}", status.message());
+      });
 }
 
-PluginTransfer::PluginTransfer(std::string who, OrtDataTransferImpl* impl, std::shared_ptr<const void> keep)
-    : keep_(std::move(keep)),
+OrtAllocator* PluginAllocator::program() { return program_.get(); }
+
+PluginTransfer::PluginTransfer(std::string who, OrtDataTransferImpl* impl, const PluginLibrary& library,
+                               std::shared_ptr<const void> keep)
+    : library_(&library),
+      keep_(std::move(keep)),
       who_(std::move(who)),
       impl_(impl),
       release_(TENON_MEMBER(impl, OrtDataTransferImpl, Release)),
@@ -68,9 +80,10 @@ PluginTransfer::PluginTransfer(std::string who, OrtDataTransferImpl* impl, std::
       copy_tensors_(TENON_MEMBER(impl, OrtDataTransferImpl, CopyTensors)) {}
 
 Result<std::unique_ptr<PluginTransfer>> PluginTransfer::create(std::string who, OrtDataTransferImpl* impl,
+                                                               const PluginLibrary& library,
                                                                std::shared_ptr<const void> keep) {
   TENON_TRY(check_object(who, "OrtDataTransferImpl", impl, "OrtEpFactory::CreateDataTransfer"));
-  std::unique_ptr<PluginTransfer> transfer(new PluginTransfer(std::move(who), impl, std::move(keep)));
+  std::unique_ptr<PluginTransfer> transfer(new PluginTransfer(std::move(who), impl, library, std::move(keep)));
   TENON_TRY(transfer->can_copy_.check(transfer->who_));
   TENON_TRY(transfer->copy_tensors_.check(transfer->who_));
   return transfer;
@@ -95,6 +108,10 @@ Status PluginTransfer::copy(const Tensor& dst, const Tensor& src, DeviceStream* 
   const OrtValue* sources[] = {&from};
   OrtValue* targets[] = {&to};
   OrtSyncStream* streams[] = {to_ort(stream)};
+  TENON_INVALID_IF(streams[0] != nullptr && streams[0]->library != library_,
+                   "The stream belongs to {}, and the copy is one of {}: only a stream of the same EP library can "
+                   "order it.",
+                   streams[0]->who, who_);
   return call(who_, copy_tensors_, impl_, &sources[0], &targets[0], streams[0] != nullptr ? &streams[0] : nullptr,
               size_t{1});
 }

@@ -10,11 +10,15 @@
 #include <memory>
 #include <string>
 
+#include "abi/device_use.h"
 #include "abi/memory_info.h"
 #include "abi/plugin_member.h"
 #include "device/device.h"
 
 namespace tenon::abi {
+
+class PluginLibrary;
+class ProgramAllocator;
 
 class PluginAllocator final : public DeviceAllocator, public std::enable_shared_from_this<PluginAllocator> {
  public:
@@ -30,9 +34,15 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
   bool gives_handles() const override;
   Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream* stream) override;
   const OrtMemoryInfo& info() const { return info_; }
+  // The plugin's own, for its kernels.
   OrtAllocator* ort() const { return allocator_; }
+  // What programs get: the same functions, with the memory counted. Blocks keep this object alive.
+  OrtAllocator* program();
+  // Before the first allocation: where memory is counted. May be null.
+  void count_in(std::shared_ptr<DeviceUse> use) { use_ = std::move(use); }
 
  private:
+  friend class ProgramAllocator;
   PluginAllocator(std::string who, OrtAllocator* allocator, Release release, std::shared_ptr<const void> keep);
 
   const std::shared_ptr<const void> keep_;
@@ -43,24 +53,32 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
   PluginMember<decltype(OrtAllocator::Alloc)> alloc_;
   PluginMember<decltype(OrtAllocator::Free)> free_;
   PluginMember<decltype(OrtAllocator::AllocOnStream)> alloc_on_stream_;
+  PluginMember<decltype(OrtAllocator::Reserve)> reserve_;
+  PluginMember<decltype(OrtAllocator::GetStats)> get_stats_;
+  PluginMember<decltype(OrtAllocator::Shrink)> shrink_;
   OrtMemoryInfo info_;
   MemoryPlace place_;
+  std::shared_ptr<DeviceUse> use_;
+  std::unique_ptr<ProgramAllocator> program_;
 };
 
 class PluginTransfer final : public DataTransfer {
  public:
-  // Takes `impl` over on success.
+  // Takes `impl` over on success. `library` is the plugin's, and outlives this object.
   static Result<std::unique_ptr<PluginTransfer>> create(std::string who, OrtDataTransferImpl* impl,
-                                                        std::shared_ptr<const void> keep);
+                                                        const PluginLibrary& library, std::shared_ptr<const void> keep);
   ~PluginTransfer() override;
 
   bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override;
+  // Errors: kInvalidArgument for a stream of another library, naming both.
   Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) override;
   OrtDataTransferImpl* ort() const { return impl_; }
 
  private:
-  PluginTransfer(std::string who, OrtDataTransferImpl* impl, std::shared_ptr<const void> keep);
+  PluginTransfer(std::string who, OrtDataTransferImpl* impl, const PluginLibrary& library,
+                 std::shared_ptr<const void> keep);
 
+  const PluginLibrary* const library_;
   const std::shared_ptr<const void> keep_;
   const std::string who_;
   OrtDataTransferImpl* const impl_;

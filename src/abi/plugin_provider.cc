@@ -33,10 +33,12 @@ class PluginProvider::Host final : public KernelHost {
     return default_allocator();
   }
   OrtAllocator* allocator(const OrtMemoryInfo& info) const override {
+    OrtAllocator* serving = nullptr;
     for (const auto& one : allocators_) {
       if (one->info().device == info.device) return one->ort();
+      if (serving == nullptr && serves(one->info().device, info.device)) serving = one->ort();
     }
-    return info.device == OrtMemoryDevice{} ? default_allocator() : nullptr;
+    return info.device == OrtMemoryDevice{} ? default_allocator() : serving;
   }
   const OrtLogger* logger() const override { return logger_.get(); }
   const OrtKeyValuePairs& config() const override { return config_; }
@@ -57,7 +59,8 @@ class PluginProvider::Host final : public KernelHost {
   bool is_cpu_ep_ = false;
 };
 
-PluginEp::PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep) : factory_(std::move(factory)), ep_(ep) {}
+PluginEp::PluginEp(std::shared_ptr<PluginFactory> factory, OrtEp* ep, std::vector<DeviceUse::Use> uses)
+    : factory_(std::move(factory)), ep_(ep), uses_(std::move(uses)) {}
 
 PluginEp::~PluginEp() {
   const auto release = TENON_MEMBER(factory_->ort(), OrtEpFactory, ReleaseEp);
@@ -129,7 +132,9 @@ Status PluginProvider::create_ep(const EpChoice& choice, const SessionOptions& o
                  static_cast<const OrtSessionOptions*>(session_options.get()),
                  static_cast<const OrtLogger*>(host_->logger_.get()), &ep));
   TENON_TRY(check_object(factory_->who(), "OrtEp", ep, create.name));
-  ep_ = std::make_shared<PluginEp>(factory_, ep);
+  std::vector<DeviceUse::Use> uses;
+  for (const OrtEpDevice* device : devices_) uses.emplace_back(device->use, UseKind::kSession);
+  ep_ = std::make_shared<PluginEp>(factory_, ep, std::move(uses));
   host_->ep_ = ep_;
   return {};
 }
@@ -544,7 +549,7 @@ Result<std::unique_ptr<DeviceStream>> PluginProvider::create_stream() {
     OrtSyncStreamImpl* impl = nullptr;
     TENON_TRY(call(ep_->who(), create, ep_->get(), &*stream_device_, &impl));
     if (impl != nullptr) {
-      TENON_TRY_ASSIGN(stream, PluginStream::create(ep_->who(), impl, *stream_device_, ep_));
+      TENON_TRY_ASSIGN(stream, PluginStream::create(ep_->who(), impl, *stream_device_, *factory_, ep_));
     }
   } else {
     TENON_TRY_ASSIGN(stream, factory_->create_stream(*stream_device_, nullptr, ep_));

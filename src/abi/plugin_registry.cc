@@ -105,13 +105,18 @@ std::shared_ptr<PluginFactory> PluginRegistry::find(const std::string& ep_name) 
 }
 
 OrtAllocator* PluginRegistry::find_allocator(const OrtMemoryInfo& info) {
+  // Two libraries may serve one device: the memory's name says whose is meant, where it says anything.
   auto state = state_.lock();
+  OrtAllocator* found = nullptr;
   for (const auto& library : state->libraries) {
     for (auto& factory : library->factories()) {
-      if (const auto allocator = factory->find_shared_allocator(info)) return allocator->ort();
+      const auto allocator = factory->find_shared_allocator(info);
+      if (allocator == nullptr) continue;
+      if (allocator->info().name == info.name) return allocator->program();
+      if (found == nullptr) found = allocator->program();
     }
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace abi

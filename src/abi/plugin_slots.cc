@@ -217,7 +217,7 @@ OrtStatus* ort_api::CreateSharedAllocator(OrtEnv* env, const OrtEpDevice* ep_dev
     if (factory == nullptr) return make_ort_status(ORT_INVALID_ARGUMENT, "Invalid memory type for OrtEpDevice.");
     const auto shared = factory->share_allocator(*ep_device, mem_type, allocator_options, true);
     if (!shared.ok()) return to_ort(shared.status());
-    if (allocator != nullptr && *shared != nullptr) *allocator = (*shared)->ort();
+    if (allocator != nullptr && *shared != nullptr) *allocator = (*shared)->program();
     return nullptr;
   });
 }
@@ -253,7 +253,8 @@ OrtStatus* ort_api::CreateSyncStreamForEpDevice(const OrtEpDevice* ep_device, co
     auto made = factory->create_stream(ep_device->default_memory->device, stream_options,
                                        std::static_pointer_cast<const void>(factory));
     if (!made.ok()) return to_ort(made.status());
-    if (*made == nullptr) return make_ort_status(ORT_NOT_IMPLEMENTED, "The execution provider made no stream.");
+    if (*made == nullptr)
+      return ort_error(ORT_NOT_IMPLEMENTED, "{} is stream-aware, and made no stream.", factory->who());
     // The stream owns what programs see of it, and is in turn owned by it: ReleaseSyncStream breaks that.
     OrtSyncStream* shown = (*made)->ort();
     shown->owned = std::shared_ptr<PluginStream>(std::move(*made));

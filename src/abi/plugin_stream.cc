@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "abi/plugin_factory.h"
 #include "abi/slots.h"
 #include "base/log.h"
 
@@ -34,7 +35,8 @@ class PluginNotification final : public DeviceNotification {
 
   Status wait_on_device(DeviceStream& waiter) override {
     OrtSyncStream* consumer = to_ort(&waiter);
-    if (consumer == nullptr) return wait_on_host();
+    // A plugin knows its own streams only.
+    if (consumer == nullptr || consumer->library != producer_->ort.library) return wait_on_host();
     TENON_TRY(call(producer_->who, wait_on_device_, impl_, consumer));
     (*consumer->waited.lock())[&producer_->ort] = sync_id_;
     return {};
@@ -65,20 +67,25 @@ OrtSyncStream* to_ort(DeviceStream* stream) noexcept {
 }
 
 Result<std::unique_ptr<PluginStream>> PluginStream::create(std::string who, OrtSyncStreamImpl* impl,
-                                                           const OrtMemoryDevice& device,
+                                                           const OrtMemoryDevice& device, PluginFactory& factory,
                                                            std::shared_ptr<const void> keep) {
   TENON_TRY(check_object(who, "OrtSyncStreamImpl", impl, "CreateSyncStreamForDevice"));
-  auto made = std::make_shared<Made>(std::move(who), impl, device, std::move(keep));
+  auto made = std::make_shared<Made>(std::move(who), impl, device, factory, std::move(keep));
   std::unique_ptr<PluginStream> stream(new PluginStream(std::move(made)));
   TENON_TRY(stream->create_notification_.check(stream->made_->who));
   return stream;
 }
 
 PluginStream::Made::Made(std::string name, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device,
-                         std::shared_ptr<const void> keep_alive)
-    : keep(std::move(keep_alive)), who(std::move(name)), release(TENON_MEMBER(impl, OrtSyncStreamImpl, Release)) {
+                         PluginFactory& factory, std::shared_ptr<const void> keep_alive)
+    : keep(std::move(keep_alive)),
+      use(factory.use_of(device), UseKind::kStream),
+      who(std::move(name)),
+      release(TENON_MEMBER(impl, OrtSyncStreamImpl, Release)) {
   ort.impl = impl;
   ort.device = device;
+  ort.library = &factory.library();
+  ort.who = who;
 }
 
 PluginStream::Made::~Made() {

@@ -9,17 +9,21 @@
 #include <memory>
 #include <string>
 
+#include "abi/device_use.h"
 #include "abi/plugin_member.h"
 #include "abi/sync_stream.h"
 #include "device/device.h"
 
 namespace tenon::abi {
 
+class PluginFactory;
+
 class PluginStream final : public DeviceStream {
  public:
-  // Takes `impl` over on success.
+  // Takes `impl` over on success. `factory` is the plugin's, whose library `keep` keeps loaded.
   static Result<std::unique_ptr<PluginStream>> create(std::string who, OrtSyncStreamImpl* impl,
-                                                      const OrtMemoryDevice& device, std::shared_ptr<const void> keep);
+                                                      const OrtMemoryDevice& device, PluginFactory& factory,
+                                                      std::shared_ptr<const void> keep);
   ~PluginStream() override;
 
   Result<std::unique_ptr<DeviceNotification>> create_notification() override;
@@ -34,10 +38,12 @@ class PluginStream final : public DeviceStream {
   // What the plugin made, released by the last holder: notifications may outlive their stream, and a plugin's need not
   // be able to.
   struct Made {
-    Made(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device, std::shared_ptr<const void> keep);
+    Made(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device, PluginFactory& factory,
+         std::shared_ptr<const void> keep);
     ~Made();
 
     const std::shared_ptr<const void> keep;
+    const DeviceUse::Use use;
     const std::string who;
     OrtSyncStream ort;
     PluginMember<decltype(OrtSyncStreamImpl::Release)> release;

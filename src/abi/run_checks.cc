@@ -77,7 +77,15 @@ size_t find_value(std::span<const ValueInfo> infos, std::string_view name, size_
 
 OrtStatus* check_feed(const ValueInfo& info, const OrtValue& value) noexcept { return check(info, value, "input"); }
 
-OrtStatus* check_fetch(const ValueInfo& info, const OrtValue& value) noexcept { return check(info, value, "output"); }
+OrtStatus* check_fetch(const ValueInfo& info, const OrtValue& value) noexcept {
+  if (OrtStatus* bad = check(info, value, "output")) return bad;
+  if (!value.tensor.read_only()) [[likely]]
+    return nullptr;
+  return guarded([&] {
+    Status refused = check_writable(value, "be bound as an output");
+    return to_ort(std::move(refused).with_context(format("while binding output \"{}\"", info.name)));
+  });
+}
 
 OrtStatus* check_fetched(const ValueInfo& info, const OrtValue& value, const Shape& shape) noexcept {
   if (value.tensor.shape() == shape) return nullptr;

@@ -48,10 +48,14 @@ std::shared_ptr<PluginAllocator> session_allocator(const OrtSession& session, co
 
 OrtAllocator* find_shared_allocator(const OrtEnv& env, const OrtMemoryInfo& info) {
   auto allocators = env.allocators.lock();
-  for (const SharedAllocator& one : *allocators)
+  OrtAllocator* serving = nullptr;
+  for (const SharedAllocator& one : *allocators) {
     if (one.info.device == info.device) return one.allocator;
+    if (serving == nullptr && serves(one.info.device, info.device)) serving = one.allocator;
+  }
   // Plain CPU memory stays the host's own, also where an EP has an allocator for it.
-  return is_plain_cpu(info) ? nullptr : PluginRegistry::instance().find_allocator(info);
+  if (is_plain_cpu(info)) return nullptr;
+  return serving != nullptr ? serving : PluginRegistry::instance().find_allocator(info);
 }
 
 OrtStatus* ort_api::RegisterAllocator(OrtEnv* env, OrtAllocator* allocator) noexcept {

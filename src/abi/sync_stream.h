@@ -12,14 +12,22 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "abi/memory_info.h"
 #include "base/guarded.h"
 #include "device/device.h"
 
+namespace tenon::abi {
+class PluginLibrary;
+}
+
 struct OrtSyncStream {
   OrtSyncStreamImpl* impl = nullptr;      // null: not a plugin's
   tenon::DeviceStream* stream = nullptr;  // never null; calls the plugin's functions, checked
+  // The EP library whose code the stream is, which the stream keeps loaded. Null: the CPU EP's.
+  tenon::abi::PluginLibrary* library = nullptr;
+  std::string who = "the CPU EP";  // for messages: `EP "x" of EP library "y"`
   OrtMemoryDevice device;
   // Grows with each notification that the stream activates.
   std::atomic<uint64_t> sync_id = 0;

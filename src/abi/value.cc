@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "abi/allocator.h"
+#include "abi/plugin_member.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "base/checked.h"
 #include "base/format.h"
+#include "base/status.h"
 
 namespace tenon::abi {
 
@@ -69,6 +71,21 @@ OrtStatus* make_string_value(const Layout& layout, const OrtMemoryInfo& memory, 
   return nullptr;
 }
 
+OrtStatus* address_of(const OrtValue& value, void** out) {
+  if (!value.is_tensor())
+    return ort_error(ORT_RUNTIME_EXCEPTION, "The value is not a tensor (kind {}).", static_cast<int>(value.kind));
+  *out = value.is_string_tensor() ? value.strings->data() : value.tensor.data();
+  return nullptr;
+}
+
+OrtStatus* refuse_mutable(const OrtValue& value, const char* function) {
+  return guarded([&] {
+    Status refused = check_writable(value, "be written");
+    return to_ort(
+        std::move(refused).with_context(format("in {}; GetTensorData gives a pointer for reading", function)));
+  });
+}
+
 Status location_offset(const OrtValue& value, const int64_t* location, size_t count, size_t* out) {
   const Shape& shape = value.shape;
   if (count != static_cast<size_t>(shape.rank()))
@@ -98,6 +115,19 @@ OrtValue make_value(Tensor tensor, OrtMemoryInfo memory) {
 OrtValue make_value(Tensor tensor) {
   OrtMemoryInfo memory = to_memory_info(tensor.place());
   return make_value(std::move(tensor), std::move(memory));
+}
+
+bool is_value(const OrtValue* value) {
+  return reinterpret_cast<uintptr_t>(value) % alignof(OrtValue) == 0 && is_readable(value, sizeof(OrtValue)) &&
+         value->mark == OrtValue::kMark;
+}
+
+Status check_writable(const OrtValue& value, const char* use) {
+  TENON_INVALID_IF(value.read_only_import != nullptr, "The {} tensor of shape {} cannot {}: it is a view of {}.",
+                   data_type_name(value.tensor.type()), value.shape.to_string(), use, *value.read_only_import);
+  TENON_INVALID_IF(value.tensor.read_only(), "The {} tensor of shape {} cannot {}: its memory is read-only.",
+                   data_type_name(value.tensor.type()), value.shape.to_string(), use);
+  return Status();
 }
 
 OrtTypeInfo type_of(const OrtValue& value) {
@@ -209,14 +239,15 @@ OrtStatus* ort_api::HasValue(const OrtValue* value, int* out) noexcept {
 OrtStatus* ort_api::GetTensorMutableData(OrtValue* value, void** out) noexcept {
   clear(out);
   if (OrtStatus* bad = check_pointers("GetTensorMutableData", {{"value", value}, {"out", out}})) return bad;
-  if (!value->is_tensor())
-    return ort_error(ORT_RUNTIME_EXCEPTION, "The value is not a tensor (kind {}).", static_cast<int>(value->kind));
-  *out = value->is_string_tensor() ? value->strings->data() : value->tensor.data();
-  return nullptr;
+  // Kernels read their inputs through this function too; what they are given has no mark of an import.
+  if (value->read_only_import != nullptr) return refuse_mutable(*value, "GetTensorMutableData");
+  return address_of(*value, out);
 }
 
 OrtStatus* ort_api::GetTensorData(const OrtValue* value, const void** out) noexcept {
-  return GetTensorMutableData(const_cast<OrtValue*>(value), const_cast<void**>(out));
+  clear(out);
+  if (OrtStatus* bad = check_pointers("GetTensorData", {{"value", value}, {"out", out}})) return bad;
+  return address_of(*value, const_cast<void**>(out));
 }
 
 OrtStatus* ort_api::TensorAt(OrtValue* value, const int64_t* location_values, size_t location_values_count,
@@ -226,6 +257,7 @@ OrtStatus* ort_api::TensorAt(OrtValue* value, const int64_t* location_values, si
   if (!value->is_tensor()) return not_a_tensor("TensorAt");
   if (value->is_string_tensor() || data_type_size(value->tensor.type()) == 0)
     return make_ort_status(ORT_INVALID_ARGUMENT, "this API does not support strings");
+  if (value->read_only_import != nullptr) return refuse_mutable(*value, "TensorAt");
   if (location_values_count > 0) {
     if (OrtStatus* bad = check_pointers("TensorAt", {{"location_values", location_values}})) return bad;
   }

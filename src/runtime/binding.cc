@@ -181,8 +181,10 @@ Status Binding::bind_output(size_t index, Tensor tensor) {
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   if (tensor.defined() && same_tensor(tensor, impl_->outputs[index].bound)) return {};
   TENON_TRY(check_tensor(*impl_->session, impl_->session->outputs()[index], tensor, "output"));
-  TENON_INVALID_IF(tensor.read_only(), "Output \"{}\" cannot be bound to read-only memory.",
-                   impl_->session->outputs()[index].name);
+  TENON_INVALID_IF(tensor.read_only(),
+                   "Output \"{}\" cannot be bound to read-only memory: the {} tensor of shape {} in {} is marked so.",
+                   impl_->session->outputs()[index].name, data_type_name(tensor.type()), tensor.shape().to_string(),
+                   tensor.place().to_string());
   BindingImpl::Output& output = impl_->outputs[index];
   output = {};
   output.bound = std::move(tensor);

@@ -199,5 +199,35 @@ TEST_F(Places, TheSecondDeviceIsNamedForItsOwnSessions) {
   EXPECT_EQ(output_of(on_device.get()).device, host().device());
 }
 
+// A memory info that asks for no alignment, or for less than the allocator's, finds it: in Tenon through the C ABI, in
+// stock hosts through their Python only (session_test.py), which looks the same allocators up without the alignment.
+TEST_F(Places, AMemoryInfoOfLessAlignmentFindsTheSharedAllocator) {
+  use(kFullDevice);
+  const auto plain = session({"Neg"});
+  ASSERT_NE(plain, nullptr);
+  for (const OrtDeviceMemoryType kind : {OrtDeviceMemoryType_HOST_ACCESSIBLE, OrtDeviceMemoryType_DEFAULT}) {
+    const OrtMemoryInfo* own = api().EpDevice_MemoryInfo(host().device(), kind);
+    OrtAllocator* expected = nullptr;
+    ASSERT_THAT(ok(api().GetSharedAllocator(host().env(), own, &expected), "GetSharedAllocator"), is_ok());
+    ASSERT_NE(expected, nullptr);
+    for (const size_t alignment : {size_t{0}, size_t{16}, size_t{64}, size_t{4096}}) {
+      OrtMemoryInfo* raw = nullptr;
+      ASSERT_THAT(ok(api().CreateMemoryInfo_V2("x", OrtMemoryInfoDeviceType_GPU, api().MemoryInfoGetVendorId(own), 0,
+                                               kind, alignment, OrtDeviceAllocator, &raw),
+                     "CreateMemoryInfo_V2"),
+                  is_ok());
+      const auto info = host().own(raw, api().ReleaseMemoryInfo);
+      OrtAllocator* found = nullptr;
+      ASSERT_THAT(ok(api().GetSharedAllocator(host().env(), raw, &found), "GetSharedAllocator"), is_ok());
+      const bool finds = alignment == 64 || (host().is_tenon() && alignment < 64);
+      EXPECT_EQ(found != nullptr, finds) << "alignment " << alignment;
+      EXPECT_TRUE(found == nullptr || found == expected);
+      OrtAllocator* of_session = nullptr;
+      EXPECT_EQ(ok(api().CreateAllocator(plain.get(), raw, &of_session), "CreateAllocator").ok(), finds) << alignment;
+      if (of_session != nullptr) api().ReleaseAllocator(of_session);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tenon::hosts

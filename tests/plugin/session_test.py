@@ -175,6 +175,21 @@ def test_host_accessible_memory_is_bound_and_read_by_the_host(api):
     sim.close([result], sim.on_cpu(made, feeds))
 
 
+@pytest.mark.skipif(sim.VERSION < (1, 28), reason="this host's Python makes no OrtValue from a memory info")
+@pytest.mark.parametrize("alignment", [0, 64])
+def test_a_memory_info_without_an_alignment_finds_the_shared_allocator(api, alignment):
+    """What Tenon's GetSharedAllocator does too (places_test.cc); the stock C function wants the same alignment."""
+    state = onnxruntime.capi.onnxruntime_pybind11_state
+    kind = onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE
+    vendor = sim.device(sim.FULL).memory_info(kind).device_vendor_id
+    info = state.OrtMemoryInfo.create_v2("x", state.OrtMemoryInfoDeviceType.GPU, vendor, 0, kind, alignment,
+                                         state.OrtAllocatorType.ORT_DEVICE_ALLOCATOR)
+    blocks = api.counter("host_blocks")
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type([3, 4], numpy.float32, memory_info=info)
+    assert api.counter("host_blocks") == blocks + 1
+    del value
+
+
 def test_a_device_without_host_accessible_memory_has_no_memory_info_for_it(api):
     kind = onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE
     assert sim.device(sim.NO_HOST_ACCESSIBLE).memory_info(kind) is None

@@ -2,6 +2,7 @@
 // honest EP ("BadEp") that compiles each Relu node, one region each, and is what the lies are measured against.
 //
 // TENON_BAD_PLUGIN_CALLS: a file that each call of the host appends its name to.
+// TENON_BAD_PLUGIN_DEVICE: it offers a device too, with streams and an importer (bad_device.cc).
 #include <tenon/onnxruntime_c_api.h>
 
 #include <cstdint>
@@ -12,15 +13,13 @@
 #include <string>
 #include <vector>
 
-namespace {
+#include "bad_plugin.h"
+
+namespace bad {
 
 const OrtApi* g_api = nullptr;
 const OrtEpApi* g_ep_api = nullptr;
-
-bool lie(const char* name) {
-  const char* chosen = std::getenv("TENON_BAD_PLUGIN");
-  return chosen != nullptr && std::strcmp(chosen, name) == 0;
-}
+uint32_t g_version = 0;
 
 void called(const char* what) {
   if (const char* path = std::getenv("TENON_BAD_PLUGIN_CALLS")) {
@@ -33,18 +32,17 @@ void called(const char* what) {
   if (lie((std::string("throw int ") + what).c_str())) throw 42;
 }
 
-// A status for the lie "fail WHAT" (EP_FAIL), null else.
-OrtStatus* outcome(const char* what) {
-  if (lie((std::string("fail ") + what).c_str())) return g_api->CreateStatus(ORT_EP_FAIL, "the plugin cannot");
-  return nullptr;
+uint32_t version_of(const char* kind) {
+  for (const uint32_t version : {0U, 22U, 23U, 99U})
+    if (lie((std::string(kind) + " of version " + std::to_string(version)).c_str())) return version;
+  return g_version;
 }
 
-template <typename F>
-F member(const char* name, F function) {
-  if (lie((std::string("null ") + name).c_str())) return nullptr;
-  if (lie((std::string("data ") + name).c_str())) return reinterpret_cast<F>(reinterpret_cast<uintptr_t>(&g_api));
-  return function;
-}
+}  // namespace bad
+
+namespace {
+
+using namespace bad;
 
 struct Info : OrtNodeComputeInfo {};
 struct Ep : OrtEp {
@@ -401,6 +399,10 @@ OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* self, const OrtHardwareD
     ++*made_count;
     break;
   }
+  if (has_device() && *made_count < most) {
+    if (OrtStatus* bad = make_device(self, &made[*made_count])) return bad;
+    ++*made_count;
+  }
   if (lie("null device")) {
     g_ep_api->ReleaseEpDevice(made[0]);
     made[0] = nullptr;
@@ -479,7 +481,9 @@ extern "C" {
 
 ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base, const OrtLogger* logger,
                                         OrtEpFactory** factories, size_t most, size_t* count) {
-  g_api = base->GetApi(ORT_API_VERSION);
+  // The rival of other tests is loaded by older hosts too.
+  g_version = ORT_API_VERSION;
+  while ((g_api = base->GetApi(g_version)) == nullptr) --g_version;
   g_ep_api = g_api->GetEpApi();
   called("CreateEpFactories");
   if (OrtStatus* bad = outcome("CreateEpFactories")) return bad;
@@ -495,10 +499,7 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base
     return nullptr;
   }
   auto* factory = new Factory();
-  factory->ort_version_supported = ORT_API_VERSION;
-  if (lie("factory of version 0")) factory->ort_version_supported = 0;
-  if (lie("factory of version 22")) factory->ort_version_supported = 22;
-  if (lie("factory of version 99")) factory->ort_version_supported = 99;
+  factory->ort_version_supported = version_of("factory");
   factory->OrtEpFactory::GetName = member("GetName", &factory_name);
   factory->OrtEpFactory::GetVendor = member("GetVendor", &factory_vendor);
   factory->OrtEpFactory::GetVersion = member("GetVersion", &factory_version);
@@ -508,6 +509,7 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base
   factory->OrtEpFactory::CreateDataTransfer = member("CreateDataTransfer", &create_transfer);
   factory->OrtEpFactory::GetNumCustomOpDomains = member("GetNumCustomOpDomains", &count_domains);
   factory->OrtEpFactory::GetCustomOpDomains = member("GetCustomOpDomains", &get_domains);
+  if (has_device()) set_device_members(*factory);
   if (OrtStatus* bad = make_domain(*factory)) {
     g_api->ReleaseCustomOpDomain(factory->domain);
     delete factory;
@@ -522,6 +524,7 @@ ORT_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   auto* own = static_cast<Factory*>(factory);
   g_api->ReleaseCustomOpDomain(own->domain);
   delete own;
+  release_device();
   return nullptr;
 }
 }
