@@ -39,9 +39,12 @@ int64_t OrtArenaCfg::* arena_key(std::string_view key) {
 std::shared_ptr<PluginAllocator> session_allocator(const OrtSession& session, const OrtMemoryInfo& info) {
   const char* shared = session.options.config_entries.find("session.use_env_allocators");
   if (is_plain_cpu(info) || (shared != nullptr && std::string_view(shared) == "1")) return nullptr;
-  for (const auto& one : session.plugins.allocators)
+  std::shared_ptr<PluginAllocator> serving;
+  for (const auto& one : session.plugins.allocators) {
     if (one->info().device == info.device) return one;
-  return nullptr;
+    if (serving == nullptr && serves(one->info().device, info.device)) serving = one;
+  }
+  return serving;
 }
 
 }  // namespace
@@ -119,7 +122,7 @@ OrtStatus* ort_api::CreateAllocator(const OrtSession* session, const OrtMemoryIn
     return bad;
   return guarded([&]() -> OrtStatus* {
     if (const auto own = session_allocator(*session, *mem_info); own != nullptr) {
-      *out = borrow_allocator(own->ort(), own);
+      *out = borrow_allocator(own->program(), own);
       return nullptr;
     }
     const std::shared_ptr<OrtEnv> env = current_env();
