@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "graph/ort_format.h"
 #include "graph/proto.h"
 #include "graph/reader_internal.h"
 #include "graph/schema.h"
@@ -129,11 +130,6 @@ Result<Model> read_model(ReadContext& context, std::string_view bytes) {
 // The one place where exceptions of protozero and of the allocator end.
 Result<Model> read_and_catch(ReadContext& context, std::span<const std::byte> bytes) {
   TENON_INVALID_IF(bytes.empty(), "The model is empty: 0 bytes.");
-  // The identifier of ONNX Runtime's flatbuffers, behind the offset of their root.
-  TENON_UNSUPPORTED_IF(
-      bytes.size() >= 8 && std::memcmp(bytes.data() + 4, "ORTM", 4) == 0,
-      "The model is in ONNX Runtime's own format (.ort), which Tenon does not read; load the ONNX file "
-      "that it was made from.");
   try {
     return read_model(context, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const std::bad_alloc&) {
@@ -243,6 +239,12 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
   TENON_TRY_ASSIGN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
   const size_t slash = path.rfind('/');
   std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (is_ort_format(file->bytes())) {
+    Result<Model> converted = read_model_bytes(file->bytes(), directory, limits, replacements);
+    if (!converted.ok()) return std::move(converted).status().with_context(format("while reading \"{}\".", path));
+    converted->info.path = path;
+    return converted;
+  }
   reader::ReadContext context{.limits = limits,
                               .replacements = replacements,
                               .owner = file,
@@ -260,6 +262,10 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
 
 Result<Model> read_model_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
                                const ReaderLimits& limits, const ReaderReplacements& replacements) {
+  if (is_ort_format(bytes)) {
+    TENON_TRY_ASSIGN(const std::string onnx, ort_format_to_onnx(bytes));
+    return read_model_bytes(std::as_bytes(std::span(onnx)), base_directory, limits, replacements);
+  }
   constexpr std::align_val_t kAlignment{64};
   auto* copy = static_cast<std::byte*>(::operator new(bytes.size() + 1, kAlignment, std::nothrow));
   if (copy == nullptr) return resource_exhausted("There is no memory for a model of {} bytes.", bytes.size());

@@ -116,9 +116,12 @@ TEST(ReadModel, AnEmptyOrGraphlessModelIsRefused) {
   expect_error(read(one + one), StatusCode::kInvalidArgument, HasSubstr("two graphs"));
 }
 
-TEST(ReadModel, AnOrtFormatModelIsNamed) {
-  expect_error(read(std::string("\x1c\0\0\0ORTM", 8) + std::string(64, '\0')), StatusCode::kUnsupported,
-               HasSubstr("(.ort)"));
+TEST(ReadModel, BytesThatOnlyBeginLikeAnOrtFormatModelAreRefused) {
+  for (const size_t size : {0, 1, 4, 24, 64, 4096}) {
+    for (const char filling : {'\0', '\1', '\x04', '\xff'})
+      expect_error(read(std::string("\x08\0\0\0ORTM", 8) + std::string(size, filling)), StatusCode::kInvalidArgument,
+                   HasSubstr("ONNX Runtime's format"));
+  }
 }
 
 TEST(ReadModel, VersionsOutsideTheKnownOnesNameBoth) {

@@ -77,6 +77,11 @@ def test_same_effects_codes_and_messages_as_stock(program, model_folder, tmp_pat
     assert not unexplained, f"{len(unexplained)} of {len(theirs)} lines differ:\n" + "\n".join(unexplained)
 
 
+def test_broken_models_in_onnxruntimes_format_are_refused(model_folder, tmp_path):
+    lines = lines_of("ort_mutants", os.environ["TENON_LIBRARY"], model_folder, tmp_path)
+    assert lines == ["sessions 1, statuses 1", "end"]
+
+
 def test_the_list_of_differences_has_no_row_that_nothing_needs():
     left_over = [row[0] + ": " + row[1].pattern for index, row in enumerate(explained()) if index not in used]
     assert not left_over

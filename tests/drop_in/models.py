@@ -149,6 +149,26 @@ def write_shapes(folder):
         save(folder, f"output_{name}", [node("Relu", ["x"], ["y"])], [info("x", [given])], [info("y", says)])
 
 
+def write_ort(folder):
+    """The same in ONNX Runtime's own format, which the onnxruntime package of this Python writes: {name}.ort."""
+    import onnxruntime
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["k"], ["ko"]), helper.make_node("Mul", ["v", "w"], ["m"]),
+         helper.make_node("Add", ["m", "x"], ["vo"])], "body",
+        [info("i", [], TensorProto.INT64), info("k", [], TensorProto.BOOL), info("v", ["N", 4])],
+        [info("ko", [], TensorProto.BOOL), info("vo", ["N", 4])], [numpy_helper.from_array(np.full(4, 3, np.float32), "w")])
+    save(folder, "loop", [helper.make_node("Clip", ["x", "", "most"], ["c"]),
+                          helper.make_node("Loop", ["three", "", "c"], ["y"], body=body)], [info("x", ["N", 4])],
+         [info("y", ["N", 4])], [numpy_helper.from_array(np.array(3, np.int64), "three"),
+                                 numpy_helper.from_array(np.array(0.5, np.float32), "most")])
+    for name in ("matmul", "loop", "odd_no_shapes", "denoted"):
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(folder / f"{name}.ort")
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.add_session_config_entry("session.save_model_format", "ORT")
+        onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), options, providers=["CPUExecutionProvider"])
+
+
 def write(folder):
     folder.mkdir(parents=True, exist_ok=True)
     node = helper.make_node
@@ -201,6 +221,7 @@ def write(folder):
     save(folder, "matmul", [node("MatMul", ["x", "w"], ["product"]), node("Relu", ["product"], ["y"])],
          [info("x", ["N", 8])], [info("y", ["N", 8])], [numpy_helper.from_array(weights, "w")])
     write_shapes(folder)
+    write_ort(folder)
     (folder / "garbage.onnx").write_bytes(b"this is no model, whatever its name says" * 4)
     (folder / "empty.onnx").write_bytes(b"")
     whole = (folder / "matmul.onnx").read_bytes()

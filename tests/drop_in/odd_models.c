@@ -1,6 +1,17 @@
 /* Models that are no model of style, and that ONNX Runtime takes: they load and compute the same here. */
 #include "drop_in.h"
 
+static void print_inputs(OrtSession* session) {
+  OrtTypeInfo* type = NULL;
+  const OrtTensorTypeAndShapeInfo* info = NULL;
+  if (session == NULL) return;
+  MUST(ort->SessionGetInputTypeInfo(session, 0, &type));
+  MUST(ort->CastTypeInfoToTensorInfo(type, &info));
+  print_info("  input", info);
+  ort->ReleaseTypeInfo(type);
+  ort->ReleaseSession(session);
+}
+
 int main(int argc, char** argv) {
   static const char* const names[] = {
       "odd_initializer_twice",  "odd_initializer_twice_reversed", "odd_initializer_of_input_twice",
@@ -16,5 +27,10 @@ int main(int argc, char** argv) {
     snprintf(file, sizeof(file), "%s.onnx", names[i]);
     run_on_ones(names[i], file, NULL);
   }
+  /* ONNX Runtime's own format. */
+  run_on_ones("ort format", "matmul.ort", NULL);
+  run_on_ones("ort format with a body", "loop.ort", NULL);
+  run_on_ones("ort format without shapes", "odd_no_shapes.ort", NULL);
+  print_inputs(open_session("ort format with symbols", "denoted.ort", NULL));
   return finish();
 }

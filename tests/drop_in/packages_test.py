@@ -87,6 +87,19 @@ def test_sherpa_onnx_with_the_published_voice_detector(packages, sherpa):
     assert (ours["heard"], ours["segments"]) == (stock["heard"], stock["segments"])
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="piper-phonemize has no wheel for this Python")
+def test_piper_phonemize(packages, tmp_path):
+    """Linked with ONNX Runtime 1.14.1; its published model is in the .ort format."""
+    stock = drive("drive_piper.py", "", packages)
+    for folder in ("piper_phonemize", "piper_phonemize.libs"):
+        shutil.copytree(packages / folder, tmp_path / folder)
+    shutil.copy(next(packages.glob("piper_phonemize_cpp*.so")), tmp_path)
+    shutil.copy(LIBRARY, next((tmp_path / "piper_phonemize.libs").glob("libonnxruntime*")))
+    ours = drive("drive_piper.py", "", tmp_path)
+    assert_only_library(ours, LIBRARY)
+    assert ours["marked"] == stock["marked"] != stock["texts"]
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="mmdeploy-runtime has no wheel for this Python")
 def test_mmdeploy_runtime(packages, models, tmp_path):
     """A vision toolkit of 2023, linked with ONNX Runtime 1.15.1: its library's file is replaced."""
