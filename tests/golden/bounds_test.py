@@ -1,6 +1,6 @@
-"""What a node asks to allocate is bounded by what its sizes say: operands and attributes that ask for absurd memory, or
-overflow, give a status that names the node and a number of the request; never a crash, a hang, or memory that the
-sizes do not explain. Constant operands and operands that only the run knows; the session stays usable."""
+"""The sizes of a node bound the memory that it takes. Operands and attributes that ask for absurd memory, or overflow,
+give a status that names the node and a number of the request; never a crash or a hang. Numbers that are large but ask
+for little are taken. Each operand is a constant in one model and known at run time only in another."""
 import re
 import resource
 

@@ -218,7 +218,8 @@ class Chain:
         if spatial is None:
             shape = (batch, int(self.pick(3, 8, 16))) if rank == 2 else (batch, int(self.pick(1, 5)), int(self.pick(3, 8, 16)))
         else:
-            shape = (batch, int(self.pick(1, 3, 4, 8, 8, 12, 16, 24)), *(int(self.pick(1, 3, 5, 6, 9, 17 if spatial < 3 else 4)) for _ in range(spatial)))
+            sizes = (1, 3, 5, 6, 9, 17, 33) if spatial < 3 and self.rng.random() < 0.5 else (1, 3, 5, 6, 9)
+            shape = (batch, int(self.pick(1, 3, 4, 8, 8, 12, 16, 24, 40)), *(int(self.pick(*sizes)) for _ in range(spatial)))
         x = self.input(shape)
         if self.rng.random() < 0.08:  # the first operand is a constant
             if batch != "N":

@@ -1,4 +1,5 @@
-// What the convolution kernels share: packed weights, padded vectors, scratch by thread, output channel tiles.
+// Shared by the convolution kernels: packed weights, bias and residual of any kind, scratch by thread, output channel
+// tiles.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ Result<std::span<const float>> constant_floats(const KernelNode& node, size_t in
 class ConvBias {
  public:
   static Result<ConvBias> create(const KernelNode& node, size_t input, int64_t outputs);
-  // What a run needs of the kernel's scratch; 0 for a constant.
+  // Bytes of scratch that a run needs; 0 for a constant.
   size_t scratch_bytes() const { return at_run_ ? padded_.size() * sizeof(float) : 0; }
   // The padded values. `scratch` has scratch_bytes(), and stays as it is until the run ends.
   const float* values(const KernelContext& context, std::byte* scratch) const;
