@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "abi/custom_ops.h"
@@ -50,6 +51,14 @@ void describe_memory(OrtSession& session) {
     session.output_memory.push_back(to_memory_info(output.place));
 }
 
+// The program's own operators run on the CPU EP, as in the reference, though the core knows an EP of theirs.
+bool runs_custom_ops(const OrtSession& session, const Session& core) {
+  if (session.custom_ops == nullptr) return false;
+  const std::string name = session.custom_ops->choice().ep_name;
+  const std::span<const EpAssignment> parts = core.assignments();
+  return std::any_of(parts.begin(), parts.end(), [&](const EpAssignment& part) { return part.ep_name == name; });
+}
+
 OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, CoreLoader load) {
   const std::atomic<bool>& cancelled_flag = *session.options.cancel_load;
   const auto load_cancelled = [&] { return cancelled_flag.load(std::memory_order_relaxed); };
@@ -80,6 +89,8 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
                      core.status().message());
   if (!core.ok() && is_fallback_refusal(core.status())) return to_ort(core.status(), ORT_FAIL);
   if (!core.ok()) return load_error(core.status(), load_prefix);
+  if (runs_custom_ops(session, **core) && cpu_fallback_disabled(session.core_options))
+    return to_ort(fallback_refused(""), ORT_FAIL);
   session.main = std::make_shared<CoreSession>(*std::move(core));
   if (!session.core().overridable_initializers().empty()) session.load = std::move(load);
   describe_parts(session);

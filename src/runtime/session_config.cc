@@ -144,7 +144,7 @@ Status fix_dims(Model& model, const SessionOptions& options) {
 }
 
 Status fallback_refused(const std::string& output) {
-  return unsupported("{} The first of them makes \"{}\".", kNoFallback, output);
+  return unsupported("{}{}", kNoFallback, output.empty() ? "" : format(" The first of them makes \"{}\".", output));
 }
 
 bool is_fallback_refusal(const Status& status) { return status.message().starts_with(kNoFallback); }

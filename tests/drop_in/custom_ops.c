@@ -88,6 +88,10 @@ int main(int argc, char** argv) {
   run_body("custom_loop.onnx", "all", options);
   run_body("custom_scan.onnx", "all", options);
   run_body("custom_nested.onnx", NULL, options);
+  /* A program's own operators run on the CPU EP. */
+  MUST(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
+  session = open_session("no fallback", "custom_domain.onnx", options);
+  if (session != NULL) ort->ReleaseSession(session);
   ort->ReleaseSessionOptions(options);
   ort->ReleaseCustomOpDomain(domain);
   return finish();
