@@ -383,7 +383,12 @@ def make(seed):
         dims = {"numbers": list(array.shape), "symbols": [f"s{i}_{d}" for d in range(array.ndim)], "rank": None}[declared]
         infos.append(helper.make_tensor_value_info(names[-1], helper.np_dtype_to_tensor_dtype(array.dtype), dims))
     outputs = [f"y{i}" for i in range(count)]
-    node = helper.make_node(op, names, outputs, **attributes)
+    if count > 1 and g.chance(0.4):  # an output that nobody wants: without a name, or just not read
+        left_out = g.random.randrange(count)
+        node = helper.make_node(op, names, ["" if i == left_out and g.chance(0.6) else name for i, name in enumerate(outputs)], **attributes)
+        outputs.pop(left_out)
+    else:
+        node = helper.make_node(op, names, outputs, **attributes)
     graph = helper.make_graph([node], "graph", infos, [ValueInfoProto(name=name) for name in outputs], held)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     text = f"{op}-{opset} {attributes} {[None if array is None else f'{array.dtype}{list(array.shape)}' for array in inputs]} {declared} held {[t.name for t in held]}"
