@@ -174,6 +174,12 @@ def dress(g, model, feeds):
     """Turns of phrase that change nothing: an initializer as an input's default, outputs that are inputs or constants,
     inputs that nobody reads."""
     graph = model.graph
+    # A number as a tensor of any rank: where it is higher than that of the other operand, so is the result's.
+    wide = {name for node in graph.node if node.op_type in ("Add", "Sub", "Mul", "Div", "Pow", "Where", "Max", "Min") for name in node.input}
+    narrow = {name for node in graph.node if node.op_type not in ("Add", "Sub", "Mul", "Div", "Pow", "Where", "Max", "Min") for name in node.input}
+    for held in graph.initializer:
+        if held.name in wide - narrow and np.prod(held.dims, dtype=int) == 1 and g.chance(0.15):
+            held.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(held).reshape([1] * g.random.randint(0, 6)), held.name))
     if g.chance(0.2) and graph.initializer:
         held = g.pick(*graph.initializer)
         graph.input.append(helper.make_tensor_value_info(held.name, held.data_type, list(held.dims)))
