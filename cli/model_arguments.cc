@@ -18,12 +18,15 @@ Result<std::pair<std::string, std::string>> split(const std::string& text, size_
   return std::pair(text.substr(0, at), text.substr(at + 1));
 }
 
-// IEEE half precision of a normal float, rounded to nearest; enough for random values of moderate size.
+// IEEE half precision, rounded to nearest; what is subnormal there becomes zero. Enough for random values of moderate
+// size: g++ 12 has _Float16 on x86 only.
 uint16_t to_half(float value) {
-  const auto half = static_cast<_Float16>(value);
-  uint16_t bits = 0;
-  std::memcpy(&bits, &half, sizeof bits);
-  return bits;
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  const uint32_t sign = bits >> 31 << 15, magnitude = bits & 0x7FFFFFFF;
+  constexpr uint32_t kSmallestNormal = 0x38800000, kBias = (127 - 15) << 23;
+  if (magnitude < kSmallestNormal) return static_cast<uint16_t>(sign);
+  return static_cast<uint16_t>(sign | (magnitude - kBias + 0xFFF + (magnitude >> 13 & 1)) >> 13);
 }
 
 uint16_t to_bfloat16(float value) {

@@ -1,12 +1,7 @@
 #include "demo/picture.h"
 
-#include <png.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <memory>
 
 #include "demo/page.h"
 
@@ -51,22 +46,6 @@ void Picture::draw_boxes(std::span<const Box> boxes) {
       for (int y = y0; y <= y1; ++y) paint(x0 + inset, y), paint(x1 - inset, y);
     }
   }
-}
-
-Status Picture::write_png(const std::string& path) const {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
-  if (file == nullptr) return not_found("The picture \"{}\" cannot be written: {}.", path, errno_text("open", errno));
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = kFrameWidth;
-  image.height = kFrameHeight;
-  image.format = PNG_FORMAT_RGB;
-  if (png_image_write_to_stdio(&image, file.get(), 0, rgb_.data(), 0, nullptr) == 0 || std::fflush(file.get()) != 0) {
-    const Status failed = device_error("Writing the picture \"{}\" fails: {}.", path, image.message);
-    png_image_free(&image);
-    return failed;
-  }
-  return {};
 }
 
 }  // namespace tenon::demo

@@ -17,7 +17,7 @@ class Picture {
   explicit Picture(const float* tensor);
   // An outline two pixels thick, in red.
   void draw_boxes(std::span<const Box> boxes);
-  // Errors: kNotFound and the system's reason when the file cannot be made.
+  // Errors: kNotFound and the system's reason when the file cannot be made; kUnsupported in a build without libpng.
   Status write_png(const std::string& path) const;
   // Red, green, blue of a pixel.
   const uint8_t* pixel(int x, int y) const;
