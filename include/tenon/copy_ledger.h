@@ -20,6 +20,8 @@ enum class CopyReason : uint8_t {
   kOutputShared,       // one value bound as two outputs
   kOverlap,            // a bound output overlaps a bound input that is still read after it is written
   kCallerAsked,        // an explicit copy
+  kCarriedState,       // the state after the last iteration of a Loop or Scan, into the node's output
+  kScanSlices,         // slices of a Loop or Scan that have to be moved to lie side by side, or along another axis
 };
 TENON_API std::string_view copy_reason_name(CopyReason reason);
 
@@ -29,8 +31,15 @@ struct CopyRecord {
   MemoryPlace target;
   CopyReason reason = CopyReason::kCallerAsked;
   const char* what = "";  // the tensor's name from the user's side; lives as long as the session
+  bool once = false;      // made once for the session (a constant that an EP wants in its memory), not in each run
+
+  friend bool operator==(const CopyRecord& a, const CopyRecord& b) {
+    return a.bytes == b.bytes && a.source == b.source && a.target == b.target && a.reason == b.reason &&
+           std::string_view(a.what) == b.what && a.once == b.once;
+  }
 };
 
+// Copies that are made once for a session are in the ledger of the first run that has one and ends after them.
 // Threads: one run writes it; read it after the run.
 struct CopyLedger {
   std::vector<CopyRecord> records;

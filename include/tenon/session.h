@@ -38,7 +38,8 @@ struct SessionOptions {
   std::shared_ptr<ThreadPool> pool = nullptr;
   // The caller's own threads for the session's own pool.
   CustomThreads custom_threads = {};
-  // Strict mode (config key tenon.disallow_copies): a copy that a run would need is an error at bind or plan time.
+  // Strict mode (config key tenon.disallow_copies): a copy that a run would need is an error at bind or plan time, or
+  // in the run where only data tell that it is needed. So are copies of constants to where an EP's kernels want them.
   bool disallow_copies = false;
   // Winograd for 3x3 convolutions (config key tenon.winograd): faster, error a few 1e-6 of the largest output.
   bool winograd = true;
@@ -114,6 +115,15 @@ struct RunReport {
   int64_t infer_ns = 0;  // planning (on a new signature) and kernels
   int64_t signal_ns = 0;
   bool planned = false;  // this run built a plan
+};
+
+// The copies that a run will make, before any run.
+struct ExplainedCopies {
+  // In the order in which the session's first run makes them; later runs make those without `once`. What addresses
+  // decide (an output that is bound over an input) is not among them.
+  CopyLedger ledger;
+  // A sentence for each part of the model whose copies only a run knows: after a shape that depends on data, in bodies.
+  std::vector<std::string> open;
 };
 
 class DeviceStream;
@@ -213,11 +223,15 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
 
   // Printable plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims):
   // steps with kernels and layouts, the arenas, which copies a run makes, and why (S6.1). `places` says where inputs
-  // and outputs are bound (name -> place); those that it does not name are in plain host memory. In strict mode a plan
-  // that copies is the error that a run would be.
+  // and outputs are bound (name -> place); those that it does not name are in plain host memory. A place's alignment is
+  // that of the tensor's address; 0: as memory that was allocated there. In strict mode a plan that copies is the error
+  // that a run would be.
   virtual Result<std::string> explain(const std::map<std::string, Shape>& shapes,
                                       const std::map<std::string, MemoryPlace>& places) = 0;
   Result<std::string> explain(const std::map<std::string, Shape>& shapes) { return explain(shapes, {}); }
+  // The copies alone, as a run's ledger will have them. Copies nothing. Errors: those of explain().
+  virtual Result<ExplainedCopies> explain_copies(const std::map<std::string, Shape>& shapes,
+                                                 const std::map<std::string, MemoryPlace>& places) = 0;
 };
 
 // "0.1.0"

@@ -80,7 +80,17 @@ std::unique_ptr<ControlFlowImpl> make_impl(const char* op_type) {
 // Memory as the helper's EP knows it: the tensor itself, or a tensor of the EP's own memory.
 class Staged {
  public:
-  Staged(const HelperMemory& memory, const RunInfo& info) : memory_(memory), info_(info) {}
+  Staged(const HelperMemory& memory, const char* what, const RunInfo& info)
+      : memory_(memory), what_(what), info_(info) {}
+
+  // The helper's own work moves bytes from one tensor to another too.
+  Status permit() const {
+    return info_.disallow_copies ? copy_disallowed(what_, place(), place(), CopyReason::kScanSlices) : Status();
+  }
+  void note(size_t bytes) const {
+    note_copy({.bytes = bytes, .source = place(), .target = place(), .reason = CopyReason::kScanSlices, .what = what_},
+              info_.ledger);
+  }
 
   Result<Tensor> make(DataType type, const Shape& shape) const {
     TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
@@ -104,15 +114,14 @@ class Staged {
   }
 
  private:
+  MemoryPlace place() const { return memory_.allocator == nullptr ? MemoryPlace{} : memory_.allocator->place(); }
   Status move(const Tensor& dst, const Tensor& src) const {
-    TENON_INVALID_IF(info_.disallow_copies,
-                     "A scan output would have to be copied between {} and {}, where its EP's helper works, and "
-                     "tenon.disallow_copies is set.",
-                     src.place().to_string(), dst.place().to_string());
-    return copy_tensor(dst, src, CopyReason::kNotCompatible, "scan output", info_.ledger, memory_.transfer);
+    if (info_.disallow_copies) return copy_disallowed(what_, src.place(), dst.place(), CopyReason::kNotCompatible);
+    return copy_tensor(dst, src, CopyReason::kNotCompatible, what_, info_.ledger, memory_.transfer);
   }
 
   const HelperMemory& memory_;
+  const char* const what_;
   const RunInfo& info_;
 };
 
@@ -123,8 +132,9 @@ class PluginHelper final : public SubgraphHelper {
     if (impl.scan != nullptr) transpose_ = TENON_MEMBER(impl.scan, OrtScanKernelHelper, Transpose);
   }
 
-  Status concat(std::span<const Tensor> parts, Tensor& output, const RunInfo& info) const override {
-    const Staged staged(impl_.memory, info);
+  Status concat(std::span<const Tensor> parts, Tensor& output, const char* what, const RunInfo& info) const override {
+    const Staged staged(impl_.memory, what, info);
+    TENON_TRY(staged.permit());
     std::vector<OrtValue> values;
     for (const Tensor& part : parts) {
       TENON_TRY_ASSIGN(const Tensor own, staged.in(part));
@@ -136,18 +146,21 @@ class PluginHelper final : public SubgraphHelper {
     TENON_TRY_ASSIGN(const Tensor own, staged.out(output));
     TENON_TRY(call(impl_.who, concat_, impl_.loop, static_cast<void*>(nullptr), pointers.data(), pointers.size(),
                    own.data(), own.size_bytes()));
+    staged.note(own.size_bytes());
     return staged.back(own, output);
   }
 
-  Status transpose(std::span<const size_t> permutation, const Tensor& input, Tensor& output,
+  Status transpose(std::span<const size_t> permutation, const Tensor& input, Tensor& output, const char* what,
                    const RunInfo& info) const override {
-    const Staged staged(impl_.memory, info);
+    const Staged staged(impl_.memory, what, info);
+    TENON_TRY(staged.permit());
     TENON_TRY_ASSIGN(const Tensor from, staged.in(input));
     TENON_TRY_ASSIGN(const Tensor to, staged.out(output));
     const OrtValue from_value = staged.value(from);
     OrtValue to_value = staged.value(to);
     TENON_TRY(call(impl_.who, transpose_, impl_.scan, permutation.data(), permutation.size(), &from_value,
                    static_cast<OrtSyncStream*>(nullptr), &to_value));
+    staged.note(to.size_bytes());
     return staged.back(to, output);
   }
 

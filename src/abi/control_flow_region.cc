@@ -8,6 +8,7 @@
 #include "plan/control_flow.h"
 #include "plan/kernel_node.h"
 #include "plan/regions.h"
+#include "runtime/run_state.h"
 
 namespace tenon::abi {
 
@@ -25,7 +26,7 @@ struct Mapping {
 };
 
 // The tensors of a run in the order of the inner node.
-class InnerRun final : public KernelContext {
+class InnerRun final : public KernelContext, public AdoptingContext {
  public:
   explicit InnerRun(const Mapping& mapping)
       : mapping_(mapping), in_(mapping.inputs.size()), out_(mapping.outputs.size()) {}
@@ -52,6 +53,12 @@ class InnerRun final : public KernelContext {
   Result<void*> allocate_output(size_t index, const Shape& shape) override {
     TENON_CHECK(index < mapping_.outputs.size() && mapping_.outputs[index] >= 0);
     return outer_->allocate_output(static_cast<size_t>(mapping_.outputs[index]), shape);
+  }
+  bool adopt_output(size_t index, const Shape& shape, std::shared_ptr<std::byte>& memory,
+                    size_t& capacity_bytes) override {
+    auto* adopting = dynamic_cast<AdoptingContext*>(outer_);
+    return adopting != nullptr && mapping_.outputs[index] >= 0 &&
+           adopting->adopt_output(static_cast<size_t>(mapping_.outputs[index]), shape, memory, capacity_bytes);
   }
 
  private:

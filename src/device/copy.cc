@@ -39,10 +39,37 @@ Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, cons
                         src.place().to_string(), dst.place().to_string());
     }
   }
-  if (ledger != nullptr)
-    ledger->records.push_back(
-        {.bytes = src.size_bytes(), .source = src.place(), .target = dst.place(), .reason = reason, .what = what});
+  note_copy({.bytes = src.size_bytes(), .source = src.place(), .target = dst.place(), .reason = reason, .what = what},
+            ledger);
   return Status();
+}
+
+void copy_moving_axis(const Shape& whole, int axis, bool back, size_t element_bytes, const std::byte* src,
+                      std::byte* dst, CopyReason reason, const char* what, CopyLedger* ledger) {
+  size_t outer = 1, inner = element_bytes;
+  for (int i = 0; i < whole.rank(); ++i) {
+    if (i < axis) outer *= static_cast<size_t>(whole[i]);
+    if (i > axis) inner *= static_cast<size_t>(whole[i]);
+  }
+  const auto length = static_cast<size_t>(whole[axis]);
+  for (size_t row = 0; row < outer; ++row) {
+    for (size_t at = 0; at < length; ++at) {
+      const size_t in_whole = (row * length + at) * inner, in_first = (at * outer + row) * inner;
+      std::memcpy(dst + (back ? in_whole : in_first), src + (back ? in_first : in_whole), inner);
+    }
+  }
+  note_copy({.bytes = outer * length * inner, .source = {}, .target = {}, .reason = reason, .what = what}, ledger);
+}
+
+void note_copy(const CopyRecord& record, CopyLedger* ledger) {
+  if (ledger == nullptr) return;
+  CopyRecord& kept = ledger->records.emplace_back(record);
+  kept.source.alignment = kept.target.alignment = 0;
+}
+
+Status copy_disallowed(const char* what, const MemoryPlace& source, const MemoryPlace& target, CopyReason reason) {
+  return invalid_argument("\"{}\" would have to be copied from {} to {} ({}), and tenon.disallow_copies is set.", what,
+                          source.to_string(), target.to_string(), copy_reason_name(reason));
 }
 
 }  // namespace tenon

@@ -1,5 +1,9 @@
-// The one function that moves bytes between tensors (S6.1). Nothing else in Tenon does.
+// The functions that move bytes between tensors (S6.1), and what else has to be written down as a copy.
 #pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
 
 #include <tenon/copy_ledger.h>
 #include <tenon/tensor.h>
@@ -18,5 +22,17 @@ namespace tenon {
 // of the places and nobody else moves the bytes. On error nothing was written down.
 Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, const char* what, CopyLedger* ledger,
                    DataTransfer* transfer = nullptr, DeviceStream* stream = nullptr);
+
+// Moves dimension `axis` of `whole` first: `src` has the shape `whole`, `dst` that shape with the axis first; the other
+// way round with `back`. Both are dense host memory of whole bytes an element, and it is written down as one copy.
+void copy_moving_axis(const Shape& whole, int axis, bool back, size_t element_bytes, const std::byte* src,
+                      std::byte* dst, CopyReason reason, const char* what, CopyLedger* ledger);
+
+// Writes a copy down without making it: for bytes that an EP's own code moves between tensors, and for plans. Places
+// are kept without their alignment. `ledger` may be null.
+void note_copy(const CopyRecord& record, CopyLedger* ledger);
+
+// Strict mode's refusal: kInvalidArgument, with the tensor, both places and the reason.
+Status copy_disallowed(const char* what, const MemoryPlace& source, const MemoryPlace& target, CopyReason reason);
 
 }  // namespace tenon

@@ -18,6 +18,10 @@ std::string_view copy_reason_name(CopyReason reason) {
       return "overlap";
     case CopyReason::kCallerAsked:
       return "caller_asked";
+    case CopyReason::kCarriedState:
+      return "carried_state";
+    case CopyReason::kScanSlices:
+      return "scan_slices";
   }
   return "unknown";
 }

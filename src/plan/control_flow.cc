@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 
@@ -43,6 +44,14 @@ bool is_control_flow(const Node& node) {
 void lower_control_flow(Graph& graph) {
   for (Node& node : graph.nodes) {
     if (is_control_flow(node)) lower(graph, node);
+  }
+  // An output that nobody reads is none: its value is not brought anywhere.
+  const std::vector<int32_t> uses = graph.use_counts();
+  for (Node& node : graph.nodes) {
+    if (!is_control_flow(node)) continue;
+    for (ValueId& id : node.outputs) {
+      if (id != kNoValue && uses[static_cast<size_t>(id)] == 0) id = kNoValue;
+    }
   }
 }
 

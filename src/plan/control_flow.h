@@ -13,7 +13,7 @@ bool is_control_flow(const Node& node);
 
 // The captures of every If, Loop and Scan become inputs, so that what follows sees them as such: those that are
 // constants are put into the bodies, the others are appended to the node's inputs, and each body has them as inputs
-// after its own. The rest of the planner then treats such a node as any other.
+// after its own. Outputs that nobody reads become absent. The rest of the planner then treats such a node as any other.
 void lower_control_flow(Graph& graph);
 
 // Of a lowered node: how many inputs are the operator's own.

@@ -1,5 +1,7 @@
 #include "plan/place_table.h"
 
+#include <algorithm>
+
 #include "device/place.h"
 
 namespace tenon {
@@ -7,7 +9,8 @@ namespace tenon {
 void PlaceTable::add(DeviceProvider& provider, bool streams) {
   std::vector<int32_t>& own = of_provider.emplace_back();
   for (const auto& allocator : provider.allocators()) {
-    const MemoryPlace& place = allocator->place();
+    MemoryPlace place = allocator->place();
+    place.alignment = std::max(place.alignment, provider.binding_alignment());
     // Plain host memory is the runtime's own, whoever else offers it.
     int32_t index = same_memory(place, MemoryPlace{}) ? 0 : -1;
     for (size_t i = 1; index < 0 && i < places.size(); ++i) {

@@ -28,7 +28,13 @@ struct PlaceTable {
   // A device's own memory that no provider works in, but whose tensors can be copied to the host and back: they may be
   // bound. Others are left out. After the providers.
   void add_neighbour(std::shared_ptr<DeviceAllocator> allocator);
+  // For planning: its alignment is what kernels there need, and what allocators give.
   const MemoryPlace& at(int32_t place) const { return places[static_cast<size_t>(place)]; }
+  // As its allocator says it, for tensors and callers.
+  const MemoryPlace& shown(int32_t place) const {
+    const DeviceAllocator* allocator = allocators[static_cast<size_t>(place)];
+    return allocator != nullptr ? allocator->place() : places[static_cast<size_t>(place)];
+  }
   // The place of the same memory; that of plain host memory for any other that the host can address; -1 otherwise.
   int32_t find(const MemoryPlace& place) const;
   // Who copies: 0 is the host itself, otherwise a provider's data transfer; -1: nobody can.

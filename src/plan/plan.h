@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -123,5 +125,12 @@ struct Plan {
 
   std::string to_text() const;
 };
+
+// The copies of each run of `plan`, in their order, as far as no data and no address decides about them. `outputs`: by
+// slot, where the caller's outputs are (none: where they are made); `keep_text` makes names live as long as the
+// session. Appends to `open` a sentence for each part of which only a run knows.
+void explain_copies(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
+                    const std::function<const char*(const std::string&)>& keep_text, CopyLedger& copies,
+                    std::vector<std::string>& open);
 
 }  // namespace tenon

@@ -104,6 +104,9 @@ class PlanBuilder {
     const std::vector<bool> no_handles;
     StorageAssignment storage(graph, output_slots_, placement_.place, plan_->places,
                               options_.devices.empty() ? no_handles : options_.places->handles);
+    std::vector<uint32_t> alignments;
+    for (const MemoryPlace& place : bound_.inputs) alignments.push_back(place.alignment);
+    storage.set_input_alignments(std::move(alignments));
     TENON_TRY(storage.elide());
     std::vector<std::unique_ptr<Kernel>> kernels(graph.nodes.size());
     std::vector<const Kernel*> borrowed(graph.nodes.size(), nullptr);

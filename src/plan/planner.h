@@ -35,7 +35,8 @@ struct PlannerOptions {
   // Only for sessions with other EPs.
   const PlaceTable* places = nullptr;
   std::vector<std::string> ep_names = {};  // by provider, "cpu" first
-  // A constant in the memory of a place, copied there once.
+  // A constant in the memory of a place, copied there once. For a plan that is only explained: some tensor of the
+  // place.
   std::function<Result<Tensor>(const ConstantRef& constant, const std::string& name, int32_t place)> place_constant =
       {};
   // The same text, living as long as the session.

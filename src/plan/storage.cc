@@ -33,6 +33,15 @@ bool StorageAssignment::serves(int32_t memory, int32_t wanted) const {
   return memory == wanted || (wanted == 0 && host_addressable(memory));
 }
 
+bool StorageAssignment::part_is_aligned(const Block& block, size_t offset_bytes) const {
+  const uint32_t needed = table_[static_cast<size_t>(block.memory)].alignment;
+  if (needed != 0 && offset_bytes % needed != 0) return false;
+  // Kernels may rely on 64-byte alignment of everything that is not a caller's.
+  if (block.home != Home::kInput) return offset_bytes % kArenaAlignment == 0;
+  const auto index = static_cast<size_t>(block.index);
+  return needed == 0 || (index < input_alignments_.size() && input_alignments_[index] >= needed);
+}
+
 StorageAssignment::Place StorageAssignment::root(Place place) const {
   while (place.block >= 0 && blocks_[static_cast<size_t>(place.block)].parent >= 0) {
     const Block& block = blocks_[static_cast<size_t>(place.block)];
@@ -98,9 +107,8 @@ void StorageAssignment::place_values() {
       const bool whole = offsets.size() == 1 && spec_of(graph_.value(node.inputs[0])).size_bytes() ==
                                                     spec_of(graph_.value(node.outputs[0])).size_bytes();
       for (size_t i = 0; i < offsets.size(); ++i) {
-        // Kernels may rely on 64-byte alignment of everything that is not a caller's.
-        const bool aligned = blocks_[static_cast<size_t>(source.block)].home == Home::kInput ||
-                             (source.offset_bytes + offsets[i]) % kArenaAlignment == 0;
+        const bool aligned =
+            whole || part_is_aligned(blocks_[static_cast<size_t>(source.block)], source.offset_bytes + offsets[i]);
         const bool here = serves(blocks_[static_cast<size_t>(source.block)].memory, wanted_memory(node.outputs[i]));
         const bool part = source.offset_bytes + offsets[i] != 0 || !whole;
         const bool named = gives_handles(blocks_[static_cast<size_t>(source.block)].memory) && part;
@@ -174,7 +182,9 @@ bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_
     const Block& block = blocks_[static_cast<size_t>(part.block)];
     if (block.home != Home::kArena || part.block == whole.block || offsets[i] < part.offset_bytes) return false;
     if (block.memory != blocks_[static_cast<size_t>(whole.block)].memory) return false;
-    if ((whole.offset_bytes + offsets[i] - part.offset_bytes) % kArenaAlignment != 0) return false;
+    if (!part_is_aligned(blocks_[static_cast<size_t>(whole.block)],
+                         whole.offset_bytes + offsets[i] - part.offset_bytes))
+      return false;
     size_t covered_bytes = 0;
     for (size_t j = 0; j < offsets.size(); ++j) {
       const Place other = place_of(node.inputs[j]);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tenon/copy_ledger.h>
@@ -55,6 +56,8 @@ class StorageAssignment {
   StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const int32_t> places = {},
                     std::span<const MemoryPlace> table = {}, const std::vector<bool>& handles = {});
 
+  // What is known of the addresses of the graph's inputs; without this, nothing. Before elide().
+  void set_input_alignments(std::vector<uint32_t> alignments) { input_alignments_ = std::move(alignments); }
   // Finds the nodes that need no step. elided(n) answers from then on.
   Status elide();
   Elided elided(size_t node) const { return elided_[node]; }
@@ -110,6 +113,8 @@ class StorageAssignment {
   void assign_handles();
   // A value may lie in memory other than the one that was chosen for it if that one is the host's and so is this.
   bool serves(int32_t memory, int32_t wanted) const;
+  // A part that begins `offset_bytes` into a block is as aligned as values in the block's memory are taken to be.
+  bool part_is_aligned(const Block& block, size_t offset_bytes) const;
   // The value fills an arena block of its own, which may therefore be moved into another.
   bool may_embed(ValueId id, const Place& place) const;
   void embed(int32_t block, const Place& into);
@@ -133,7 +138,8 @@ class StorageAssignment {
   std::vector<PlanCopy> copies_;
   std::vector<int32_t> last_read_;
   std::vector<int32_t> first_write_;
-  std::vector<int32_t> memory_;  // by value
+  std::vector<uint32_t> input_alignments_;  // by graph input; empty: 0
+  std::vector<int32_t> memory_;             // by value
   std::vector<MemoryPlace> table_;
   std::vector<bool> handles_;
   std::vector<HandleBlock> handle_blocks_;

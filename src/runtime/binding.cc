@@ -100,7 +100,7 @@ Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape,
   std::byte* data = memory.get();
   output.memory = Tensor();
   TENON_TRY_ASSIGN(output.result,
-                   Tensor::view(type, shape, data, size_bytes, std::move(memory), session->places().at(place)));
+                   Tensor::view(type, shape, data, size_bytes, std::move(memory), session->places().shown(place)));
   output.ready = true;
   output_addresses[slot] = output.result.data();
   return {};

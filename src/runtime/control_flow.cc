@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "device/copy.h"
 #include "plan/control_flow.h"
 #include "runtime/control_flow_parts.h"
 #include "runtime/run_state.h"
@@ -32,11 +33,23 @@ void separate_outputs(Graph& graph) {
 
 }  // namespace
 
-Status BodyOutputs::hand_over(size_t index, BodyValue value, int32_t) {
+Status BodyOutputs::hand_over(HandedOver output, const RunInfo& info) {
+  TENON_TRY_ASSIGN(void* target, place(output.index, output.value.type, output.value.shape));
+  return copy_value(target, output.value, output.reason, output.what, info);
+}
+
+Status copy_value(void* target, const BodyValue& value, CopyReason reason, const char* what, const RunInfo& info) {
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(value.type, value.shape));
-  TENON_TRY_ASSIGN(void* target, place(index, value.type, value.shape));
-  if (bytes > 0 && target != value.data) std::memcpy(target, value.data, bytes);
-  return {};
+  if (bytes == 0 || target == value.data) return {};
+  if (info.disallow_copies) return copy_disallowed(what, MemoryPlace{}, MemoryPlace{}, reason);
+  TENON_TRY_ASSIGN(const Tensor to, Tensor::view(value.type, value.shape, target, bytes));
+  TENON_TRY_ASSIGN(const Tensor from, Tensor::view(value.type, value.shape, const_cast<void*>(value.data), bytes));
+  return copy_tensor(to, from, reason, what, info.ledger);
+}
+
+const char* BodyHost::name_of_output(const KernelNode& node, size_t index) const {
+  const ValueId id = index < node.node->outputs.size() ? node.node->outputs[index] : kNoValue;
+  return id == kNoValue || !planner.keep_text ? "" : planner.keep_text(node.graph->value(id).name);
 }
 
 // A run state and an arena, given back at the end of the scope.
@@ -70,8 +83,10 @@ struct Body::Lease {
 
 Body::Body(const BodyHost& host, Graph graph, const std::vector<bool>& wanted)
     : host_(host), graph_(std::move(graph)), outputs_(wanted.size()), plans_(std::in_place, kBodyPlans) {
+  names_.resize(outputs_, "");
   std::vector<ValueId> outputs;
   for (size_t i = 0; i < graph_.outputs.size() && i < wanted.size(); ++i) {
+    if (host.planner.keep_text) names_[i] = host.planner.keep_text(graph_.value(graph_.outputs[i]).name);
     if (!wanted[i]) continue;
     outputs.push_back(graph_.outputs[i]);
     slots_.push_back(static_cast<int32_t>(i));
@@ -145,8 +160,9 @@ Status Body::run_plan(PlanRuntime& runtime, std::span<void* const> inputs, std::
   TENON_TRY(state.run_steps(info, nullptr));
   if (plan.cut) TENON_TRY(run_rest(runtime, state, outputs, info));
   for (const PlanCopy& copy : plan.copies) {
-    BodyValue value;
-    int32_t input = -1;
+    HandedOver output{.index = static_cast<size_t>(copy.output), .reason = copy.reason};
+    output.what = names_[output.index];
+    BodyValue& value = output.value;
     value.data = state.address(copy.source);
     if (copy.source.home == Home::kDynamic) {
       const DynamicValue& made = state.dynamic_value(copy.source.index);
@@ -159,15 +175,15 @@ Status Body::run_plan(PlanRuntime& runtime, std::span<void* const> inputs, std::
       });
       if (last) value.memory = state.take_dynamic(copy.source.index);
     } else {
-      const auto output = std::find_if(plan.outputs.begin(), plan.outputs.end(),
-                                       [&](const PlanOutput& one) { return one.slot == copy.output; });
-      if (output == plan.outputs.end())
+      const auto planned = std::find_if(plan.outputs.begin(), plan.outputs.end(),
+                                        [&](const PlanOutput& one) { return one.slot == copy.output; });
+      if (planned == plan.outputs.end())
         return internal_error("A body's plan copies to an output that it does not have.");
-      value.type = output->spec.type;
-      value.shape = output->spec.shape;
-      if (copy.source.home == Home::kInput && !is_rest) input = copy.source.index;
+      value.type = planned->spec.type;
+      value.shape = planned->spec.shape;
+      if (copy.source.home == Home::kInput && !is_rest) output.input = copy.source.index;
     }
-    TENON_TRY(outputs.hand_over(static_cast<size_t>(copy.output), std::move(value), input));
+    TENON_TRY(outputs.hand_over(std::move(output), info));
   }
   return {};
 }
@@ -183,6 +199,7 @@ Result<std::shared_ptr<PlanRuntime>> Body::find_rest(PlanRuntime& runtime, const
     shapes.push_back(dynamic ? state.dynamic_value(value.location.index).shape : value.spec.shape);
     append_shape(key, shapes.back());
     if (!value.as_constant) continue;
+    // No transfer between tensors: the planner reads numbers, and keeps them as a constant.
     std::byte* data = nullptr;
     TENON_TRY_ASSIGN(constants[i], make_constant(value.spec.type, shapes.back(), &data));
     if (constants[i]->size_bytes > 0) std::memcpy(data, state.address(value.location), constants[i]->size_bytes);

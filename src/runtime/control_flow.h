@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
+
+#include <tenon/copy_ledger.h>
 
 #include "base/guarded.h"
 #include "ep/kit/device_provider.h"
@@ -23,6 +26,9 @@ namespace tenon {
 struct BodyHost {
   PlannerOptions planner;
   ArenaPool* arenas = nullptr;
+
+  // The name of an output of `node`, as text that lives as long as the session.
+  const char* name_of_output(const KernelNode& node, size_t index) const;
 };
 
 // A value that goes into a body or comes out of one.
@@ -34,17 +40,29 @@ struct BodyValue {
   size_t capacity_bytes = 0;          // of `memory`
 };
 
+// An output of a body that is there already.
+struct HandedOver {
+  size_t index = 0;  // of the body's outputs
+  BodyValue value;
+  int32_t input = -1;  // the body's input that it lies in the memory of; -1: none
+  // Why it is not where place() would say, and its name, for the ledger if it has to be copied.
+  CopyReason reason = CopyReason::kOutputIsInput;
+  const char* what = "";
+};
+
 // Where the outputs of one run of a body go.
 class BodyOutputs {
  public:
   virtual ~BodyOutputs() = default;
   // Memory that the body writes output `index` to, before the step that makes it.
   virtual Result<void*> place(size_t index, DataType type, const Shape& shape) = 0;
-  // Output `index` is there already. `input`: it lies in the memory of that input; -1: in none. The memory, where
-  // `value` has it, may be kept; what is borrowed stays until the body's run returns. The default copies it to where
-  // place() says.
-  virtual Status hand_over(size_t index, BodyValue value, int32_t input);
+  // The memory, where the value has it, may be kept; what is borrowed stays until the body's run returns. The default
+  // copies it to where place() says.
+  virtual Status hand_over(HandedOver output, const RunInfo& info);
 };
+
+// Copies a value to `target`, both in host memory. Errors: strict mode, where bytes would have to move.
+Status copy_value(void* target, const BodyValue& value, CopyReason reason, const char* what, const RunInfo& info);
 
 // One subgraph of a node. Threads: any.
 class Body {
@@ -53,6 +71,8 @@ class Body {
   Body(const BodyHost& host, Graph graph, const std::vector<bool>& wanted);
 
   const Graph& graph() const { return graph_; }
+  // Of the body's outputs; lives as long as the session.
+  const char* output_name(size_t index) const { return names_[index]; }
   // `inputs` has one value a graph input. Errors: what the planner or a step says; kCancelled.
   Status run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const;
 
@@ -73,8 +93,9 @@ class Body {
 
   const BodyHost& host_;
   Graph graph_;
-  std::vector<int32_t> slots_;  // by graph output: the body's output
-  size_t outputs_ = 0;          // of the body, with those that are not made
+  std::vector<int32_t> slots_;      // by graph output: the body's output
+  size_t outputs_ = 0;              // of the body, with those that are not made
+  std::vector<const char*> names_;  // by output of the body
   mutable Guarded<SignatureCache<PlanRuntime>> plans_;
   mutable Guarded<std::vector<std::unique_ptr<Scratch>>> idle_;
 };

@@ -1,7 +1,6 @@
 // Loop: a body runs until the trip count is reached or the condition is false; scan outputs are stacked.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -21,13 +20,17 @@ struct LoopFrame {
   alignas(64) std::array<uint8_t, 64> condition{};
   alignas(64) std::array<uint8_t, 64> next_condition{};
   std::vector<CarriedValue> carried;
+  std::vector<void*> opened;  // by carried value: the node's output, once the last iteration writes there
   std::vector<Stack> stacks;
   std::vector<BodyValue> values;
 };
 
 class LoopOutputs final : public BodyOutputs {
  public:
-  explicit LoopOutputs(LoopFrame& frame) : frame_(frame) {}
+  LoopOutputs(LoopFrame& frame, KernelContext& context, std::span<const TensorSpec> specs)
+      : frame_(frame), context_(context), specs_(specs) {}
+
+  void begin_iteration(bool last) { last_ = last; }
 
   Result<void*> place(size_t index, DataType type, const Shape& shape) override {
     if (index == 0) {
@@ -36,16 +39,32 @@ class LoopOutputs final : public BodyOutputs {
       return static_cast<void*>(frame_.next_condition.data());
     }
     const size_t carried = index - 1;
-    if (carried < frame_.carried.size()) return frame_.carried[carried].place(type, shape);
+    if (carried < frame_.carried.size()) {
+      if (!last_ || carried >= specs_.size() || !specs_[carried].present())
+        return frame_.carried[carried].place(type, shape);
+      TENON_TRY_ASSIGN(void* output, open_output(context_, specs_, carried, type, shape));
+      // Nothing, where there are no bytes; a kernel would take that for an output that is absent.
+      if (output == nullptr) return frame_.carried[carried].place(type, shape);
+      frame_.carried[carried].place_at(output, type, shape);
+      frame_.opened[carried] = output;
+      return output;
+    }
     return frame_.stacks[carried - frame_.carried.size()].place(type, shape);
   }
 
-  // A carried value that is already in memory of its own needs no copy.
-  Status hand_over(size_t index, BodyValue value, int32_t input) override {
-    if (index == 0 || index > frame_.carried.size()) return BodyOutputs::hand_over(index, std::move(value), input);
-    const auto from = static_cast<size_t>(std::max(input, 0));
+  Status hand_over(HandedOver output, const RunInfo& info) override {
+    BodyValue& value = output.value;
+    if (output.index == 0) {
+      // No transfer between tensors: the loop reads one bool.
+      TENON_TRY(place(0, value.type, value.shape).status());
+      frame_.next_condition[0] = *static_cast<const uint8_t*>(value.data);
+      return {};
+    }
+    // A carried value that is already in memory of its own needs no copy.
+    if (output.index > frame_.carried.size()) return BodyOutputs::hand_over(std::move(output), info);
+    const auto from = static_cast<size_t>(std::max(output.input, 0));
     if (value.memory == nullptr) {
-      if (from < kFirstCarried) return BodyOutputs::hand_over(index, std::move(value), input);
+      if (from < kFirstCarried) return BodyOutputs::hand_over(std::move(output), info);
       // Captured values are borrowed for the whole run.
       if (from - kFirstCarried < frame_.carried.size()) {
         const BodyValue& source = frame_.carried[from - kFirstCarried].current();
@@ -53,22 +72,45 @@ class LoopOutputs final : public BodyOutputs {
         value.capacity_bytes = source.capacity_bytes;
       }
     }
-    frame_.carried[index - 1].set_next(std::move(value));
+    frame_.carried[output.index - 1].set_next(std::move(value));
     return {};
   }
 
  private:
   LoopFrame& frame_;
+  KernelContext& context_;
+  const std::span<const TensorSpec> specs_;
+  bool last_ = false;
 };
+
+// Whether the body hands its condition on as it got it, or gives true: then the trip count alone ends the loop.
+bool keeps_condition(const Graph& body) {
+  ValueId id = body.outputs[0];
+  for (bool moved = true; moved;) {
+    moved = false;
+    const ConstantRef& constant = body.value(id).constant;
+    if (constant) return constant->size_bytes > 0 && *constant->data != std::byte{0};
+    if (id == body.inputs[1]) return true;
+    for (const Node& node : body.nodes) {
+      if (node.op_type != "Identity" || !node.domain.empty() || node.outputs[0] != id) continue;
+      id = node.inputs[0];
+      moved = true;
+      break;
+    }
+  }
+  return false;
+}
 
 class LoopKernel final : public Kernel {
  public:
-  LoopKernel(const KernelNode& node, BodyOf body, Shape iteration_shape, Shape condition_shape,
-             const SubgraphHelper* helper)
+  LoopKernel(const KernelNode& node, BodyOf body, std::vector<const char*> names, Shape iteration_shape,
+             Shape condition_shape, const SubgraphHelper* helper)
       : inputs_(node.inputs.begin(), node.inputs.end()),
         outputs_(node.outputs.begin(), node.outputs.end()),
         node_(*node.node),
         body_(std::move(body)),
+        names_(std::move(names)),
+        counts_(keeps_condition(body_.body->graph())),
         carried_(own_inputs(*node.node) - kFirstCarried),
         iteration_shape_(iteration_shape),
         condition_shape_(condition_shape),
@@ -101,13 +143,18 @@ class LoopKernel final : public Kernel {
     frame.condition[0] = condition == nullptr || *condition != 0 ? 1 : 0;
     frame.carried.resize(carried_);
     for (size_t i = 0; i < carried_; ++i) frame.carried[i].start(input_value(context, inputs_, kFirstCarried + i));
-    frame.stacks.resize(outputs_.size() - std::min(outputs_.size(), carried_));
-    for (Stack& stack : frame.stacks) stack.start(helper_ != nullptr);
+    frame.opened.assign(carried_, nullptr);
     const RunInfo& info = info_of(context);
-    LoopOutputs outputs(frame);
+    frame.stacks.resize(outputs_.size() - std::min(outputs_.size(), carried_));
+    for (size_t s = 0; s < frame.stacks.size(); ++s) {
+      start_stack(context, frame.stacks[s], carried_ + s,
+                  trip_count != nullptr ? std::max<int64_t>(*trip_count, 0) : 0);
+    }
+    LoopOutputs outputs(frame, context, outputs_);
     for (int64_t i = 0; (trip_count == nullptr || i < *trip_count) && frame.condition[0] != 0; ++i) {
       TENON_TRY(check_cancelled(info, node_, i));
       frame.iteration = i;
+      outputs.begin_iteration(counts_ && trip_count != nullptr && i + 1 == *trip_count);
       frame.values.clear();
       frame.values.push_back({.data = &frame.iteration, .type = DataType::kInt64, .shape = iteration_shape_});
       frame.values.push_back({.data = frame.condition.data(), .type = DataType::kBool, .shape = condition_shape_});
@@ -124,10 +171,22 @@ class LoopKernel final : public Kernel {
     return {};
   }
 
+  void start_stack(const KernelContext& context, Stack& stack, size_t index, int64_t expected) const {
+    const RunInfo& info = info_of(context);
+    const TensorSpec& spec = outputs_[index];
+    if (helper_ != nullptr) {
+      stack.start_parts(names_[index], info);
+    } else if (spec.present() && !spec.dynamic && context.outputs[index] != nullptr) {
+      stack.start_in(context.outputs[index], spec.size_bytes(), names_[index], info);
+    } else {
+      stack.start(expected, names_[index], info);
+    }
+  }
+
   Status write_outputs(KernelContext& context, LoopFrame& frame) const {
     for (size_t i = 0; i < carried_ && i < outputs_.size(); ++i) {
-      if (!outputs_[i].present()) continue;
-      TENON_TRY(write_output(context, outputs_, i, frame.carried[i].current()));
+      if (!outputs_[i].present() || frame.opened[i] != nullptr) continue;
+      TENON_TRY(write_state(context, outputs_, i, frame.carried[i].take(), names_[i]));
     }
     size_t made = carried_ + 1;  // of the body's outputs that are made
     for (size_t s = 0; s < frame.stacks.size(); ++s) {
@@ -138,28 +197,27 @@ class LoopKernel final : public Kernel {
     return {};
   }
 
-  Status write_stack(KernelContext& context, size_t index, const Stack& stack, size_t body_output) const {
+  Status write_stack(KernelContext& context, size_t index, Stack& stack, size_t body_output) const {
     const bool empty = stack.count() == 0;
     const Shape part = empty ? part_shape_without_iterations(body_.body->graph(), body_output) : stack.part_shape();
-    const DataType type = empty ? outputs_[index].type : stack.type();
     TENON_UNSUPPORTED_IF(part.rank() == Shape::kMaxRank, "Scan output {} would have more than {} dimensions.", index,
                          Shape::kMaxRank);
     Shape shape{stack.count()};
     for (int64_t dim : part.dims()) shape.push_back(dim);
+    if (helper_ == nullptr) return stack.write(context, outputs_, index, shape);
+    const DataType type = empty ? outputs_[index].type : stack.type();
     TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
     TENON_TRY_ASSIGN(void* target, open_output(context, outputs_, index, type, shape));
     if (bytes == 0) return {};
-    if (helper_ != nullptr) {
-      TENON_TRY_ASSIGN(Tensor output, Tensor::view(type, shape, target, bytes));
-      return helper_->concat(stack.parts(), output, info_of(context));
-    }
-    std::memcpy(target, stack.data(), bytes);
-    return {};
+    TENON_TRY_ASSIGN(Tensor output, Tensor::view(type, shape, target, bytes));
+    return helper_->concat(stack.parts(), output, names_[index], info_of(context));
   }
 
   const std::vector<TensorSpec> inputs_, outputs_;
   const Node node_;
   const BodyOf body_;
+  const std::vector<const char*> names_;  // by output
+  const bool counts_;                     // only the trip count ends the loop, once it has begun
   const size_t carried_;
   const Shape iteration_shape_, condition_shape_;
   const SubgraphHelper* const helper_;
@@ -195,7 +253,10 @@ Result<std::unique_ptr<Kernel>> make_loop_kernel(const BodyHost& host, const Ker
                    "The body of {} has {} inputs and {} outputs for {} carried values and {} outputs of the node.",
                    label, graph.inputs.size() - body.captured, graph.outputs.size(), carried, node.outputs.size());
   const Shape iteration = counter_shape(graph, 0), condition = counter_shape(graph, 1);
-  return std::unique_ptr<Kernel>(std::make_unique<LoopKernel>(node, std::move(body), iteration, condition, helper));
+  std::vector<const char*> names;
+  for (size_t i = 0; i < std::max(carried, node.outputs.size()); ++i) names.push_back(host.name_of_output(node, i));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<LoopKernel>(node, std::move(body), std::move(names), iteration, condition, helper));
 }
 
 }  // namespace tenon

@@ -1,15 +1,22 @@
 #include "runtime/control_flow_parts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
 #include "base/system.h"
 #include "plan/control_flow.h"
 #include "runtime/memory.h"
+#include "runtime/run_state.h"
 
 namespace tenon {
+
+namespace {
+
+// For iterations that are announced and may not come.
+constexpr size_t kMostReserved = size_t{64} << 20;
+
+}  // namespace
 
 Result<BodyOf> body_of(const BodyHost& host, const KernelNode& node, std::string_view name,
                        const std::vector<bool>& wanted) {
@@ -46,11 +53,16 @@ Result<void*> open_output(KernelContext& context, std::span<const TensorSpec> sp
   return context.outputs[index];
 }
 
-Status write_output(KernelContext& context, std::span<const TensorSpec> specs, size_t index, const BodyValue& value) {
-  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(value.type, value.shape));
-  TENON_TRY_ASSIGN(void* target, open_output(context, specs, index, value.type, value.shape));
-  if (bytes > 0) std::memcpy(target, value.data, bytes);
-  return {};
+Status write_state(KernelContext& context, std::span<const TensorSpec> specs, size_t index, BodyValue state,
+                   const char* what) {
+  const TensorSpec& spec = specs[index];
+  auto* adopting = dynamic_cast<AdoptingContext*>(&context);
+  const bool own = state.memory.use_count() == 1 && state.data == state.memory.get() && spec.type == state.type;
+  if (spec.dynamic && own && adopting != nullptr &&
+      adopting->adopt_output(index, state.shape, state.memory, state.capacity_bytes))
+    return {};
+  TENON_TRY_ASSIGN(void* target, open_output(context, specs, index, state.type, state.shape));
+  return copy_value(target, state, CopyReason::kCarriedState, what, info_of(context));
 }
 
 Status check_cancelled(const RunInfo& info, const Node& node, int64_t iteration) {
@@ -81,18 +93,47 @@ Result<void*> CarriedValue::place(DataType type, const Shape& shape) {
   return static_cast<void*>(next_.memory.get());
 }
 
+void CarriedValue::place_at(void* memory, DataType type, const Shape& shape) {
+  next_ = {};
+  next_.data = memory;
+  next_.type = type;
+  next_.shape = shape;
+}
+
 void CarriedValue::advance() {
   spare_ = std::move(current_);
   current_ = std::move(next_);
   next_ = {};
 }
 
-void Stack::start(bool parts) {
+void Stack::start(const char* what, const RunInfo& info) {
   type_ = DataType::kUndefined;
   count_ = 0;
   part_bytes_ = 0;
-  keep_parts_ = parts;
+  expected_ = 0;
+  what_ = what;
+  info_ = &info;
+  in_output_ = keep_parts_ = false;
   parts_.clear();
+}
+
+void Stack::start(int64_t expected, const char* what, const RunInfo& info) {
+  start(what, info);
+  expected_ = expected;
+  data_ = memory_.get();
+  capacity_ = memory_bytes_;
+}
+
+void Stack::start_in(void* output, size_t size_bytes, const char* what, const RunInfo& info) {
+  start(what, info);
+  in_output_ = true;
+  data_ = static_cast<std::byte*>(output);
+  capacity_ = size_bytes;
+}
+
+void Stack::start_parts(const char* what, const RunInfo& info) {
+  start(what, info);
+  keep_parts_ = true;
 }
 
 Result<void*> Stack::place(DataType type, const Shape& shape) {
@@ -114,24 +155,44 @@ Result<void*> Stack::place(DataType type, const Shape& shape) {
   const auto before = checked_mul(part_bytes_, static_cast<size_t>(count_));
   const auto after = before ? checked_add(*before, part_bytes_) : std::nullopt;
   if (!after) return resource_exhausted("{} values of {} bytes exceed what memory can hold.", count_ + 1, part_bytes_);
+  TENON_INVALID_IF(in_output_ && *after > capacity_,
+                   "Scan output \"{}\" was planned with {} bytes, and {} iterations give {}.", what_, capacity_,
+                   count_ + 1, *after);
   TENON_TRY(grow(*after));
-  return static_cast<void*>(memory_.get() + *before);
+  return static_cast<void*>(data_ + *before);
 }
 
 void Stack::advance() { ++count_; }
 
 Status Stack::grow(size_t bytes) {
-  if (memory_ != nullptr && bytes <= capacity_) return {};
+  if (in_output_ || (data_ != nullptr && bytes <= capacity_)) return {};
   size_t capacity = std::max(bytes, part_bytes_ * std::min<size_t>(8, SIZE_MAX / 8 / std::max<size_t>(part_bytes_, 1)));
+  if (const auto all = checked_mul(part_bytes_, static_cast<size_t>(expected_)); all && *all <= kMostReserved)
+    capacity = std::max(capacity, *all);
   if (capacity_ <= SIZE_MAX / 4) capacity = std::max(capacity, capacity_ * 2);
   // The last growth before memory ends takes what is needed.
   capacity = std::max(bytes, std::min(capacity, memory_bytes()));
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(capacity));
   const size_t used = part_bytes_ * static_cast<size_t>(count_);
-  if (used > 0) std::memcpy(memory.get(), memory_.get(), used);
+  const BodyValue moved{.data = data_, .type = DataType::kUint8, .shape = Shape{static_cast<int64_t>(used)}};
+  TENON_TRY(copy_value(memory.get(), moved, CopyReason::kScanSlices, what_, *info_));
   memory_ = std::move(memory);
-  capacity_ = capacity;
+  memory_bytes_ = capacity_ = capacity;
+  data_ = memory_.get();
   return {};
+}
+
+Status Stack::write(KernelContext& context, std::span<const TensorSpec> specs, size_t index, const Shape& whole) {
+  const DataType type = count_ == 0 ? specs[index].type : type_;
+  auto* adopting = dynamic_cast<AdoptingContext*>(&context);
+  if (specs[index].dynamic && specs[index].type == type && !in_output_ && memory_ != nullptr && adopting != nullptr &&
+      adopting->adopt_output(index, whole, memory_, memory_bytes_)) {
+    data_ = nullptr;
+    return {};
+  }
+  TENON_TRY_ASSIGN(void* target, open_output(context, specs, index, type, whole));
+  const BodyValue value{.data = data_, .type = type, .shape = whole};
+  return copy_value(target, value, CopyReason::kScanSlices, what_, *info_);
 }
 
 Shape part_shape_without_iterations(const Graph& body, size_t output) {

@@ -5,10 +5,12 @@
 // entry of a batch, the first dimension of everything, and an entry may be shorter than the others.
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/guarded.h"
+#include "device/copy.h"
 #include "plan/control_flow.h"
 #include "runtime/control_flow_parts.h"
 #include "runtime/memory.h"
@@ -41,6 +43,7 @@ struct ScanInput {
   bool reverse = false;
   Shape slice;
   size_t slice_bytes = 0;
+  const char* name = "";
 };
 
 struct ScanOutput {
@@ -51,7 +54,8 @@ struct ScanOutput {
 // What does not change from run to run.
 struct ScanSpec {
   std::vector<TensorSpec> inputs, outputs;
-  size_t first_state = 0;  // of the node's inputs; 1 in version 8, after the lengths
+  std::vector<const char*> output_names;  // by output of the node or state
+  size_t first_state = 0;                 // of the node's inputs; 1 in version 8, after the lengths
   size_t states = 0;
   std::vector<ScanInput> scans;
   std::vector<ScanOutput> scan_outputs;
@@ -76,25 +80,19 @@ struct Collected {
 struct ScanFrame {
   std::vector<CarriedValue> states;
   std::vector<Collected> collected;
-  std::vector<std::byte*> state_outputs;  // version 8: all entries' of a state
+  std::vector<std::byte*> state_outputs;  // the node's output for a state (version 8: all entries'); null: not opened
   std::vector<Tensor> moved;              // by scan input, where its axis was moved
   std::vector<BodyValue> values;
 };
 
-// Moves `axis` of `whole` first, or back.
-void move_axis(const Shape& whole, int axis, size_t element_bytes, const std::byte* src, std::byte* dst, bool back) {
-  size_t outer = 1, inner = element_bytes;
-  for (int i = 0; i < whole.rank(); ++i) {
-    if (i < axis) outer *= static_cast<size_t>(whole[i]);
-    if (i > axis) inner *= static_cast<size_t>(whole[i]);
-  }
-  const auto length = static_cast<size_t>(whole[axis]);
-  for (size_t row = 0; row < outer; ++row) {
-    for (size_t at = 0; at < length; ++at) {
-      const size_t in_whole = (row * length + at) * inner, in_first = (at * outer + row) * inner;
-      std::memcpy(dst + (back ? in_whole : in_first), src + (back ? in_first : in_whole), inner);
-    }
-  }
+// Moves `axis` of `whole` first, or back. The slices of other axes do not lie side by side, so all of them are copied.
+Status move_axis(const Shape& whole, int axis, size_t element_bytes, const void* src, void* dst, bool back,
+                 const char* what, const RunInfo& info) {
+  constexpr CopyReason kReason = CopyReason::kScanSlices;
+  if (info.disallow_copies) return copy_disallowed(what, MemoryPlace{}, MemoryPlace{}, kReason);
+  copy_moving_axis(whole, axis, back, element_bytes, static_cast<const std::byte*>(src), static_cast<std::byte*>(dst),
+                   kReason, what, info.ledger);
+  return {};
 }
 
 // The helper's permutation for the same.
@@ -121,7 +119,14 @@ class ScanOutputs final : public BodyOutputs {
   void begin_iteration(int64_t iteration) { iteration_ = iteration; }
 
   Result<void*> place(size_t index, DataType type, const Shape& shape) override {
-    if (index < spec_.states) return frame_.states[index].place(type, shape);
+    if (index < spec_.states) {
+      if (iteration_ + 1 != length_ || !wants_state(index)) return frame_.states[index].place(type, shape);
+      TENON_TRY_ASSIGN(void* output, open_state(index, type, shape));
+      // Nothing, where there are no bytes; a kernel would take that for an output that is absent.
+      if (output == nullptr) return frame_.states[index].place(type, shape);
+      frame_.states[index].place_at(output, type, shape);
+      return output;
+    }
     const size_t scan = index - spec_.states;
     Collected& collected = frame_.collected[scan];
     if (!collected.open) TENON_TRY(open(scan, type, shape));
@@ -134,17 +139,53 @@ class ScanOutputs final : public BodyOutputs {
   }
 
   // A state that is already in memory of its own needs no copy. Slices of inputs stay for the whole run.
-  Status hand_over(size_t index, BodyValue value, int32_t input) override {
-    if (index >= spec_.states || (value.memory == nullptr && input < 0)) {
-      return BodyOutputs::hand_over(index, std::move(value), input);
-    }
-    if (value.memory == nullptr && static_cast<size_t>(input) < spec_.states) {
-      const BodyValue& source = frame_.states[static_cast<size_t>(input)].current();
+  Status hand_over(HandedOver output, const RunInfo& info) override {
+    BodyValue& value = output.value;
+    if (output.index >= spec_.states || (value.memory == nullptr && output.input < 0))
+      return BodyOutputs::hand_over(std::move(output), info);
+    if (value.memory == nullptr && static_cast<size_t>(output.input) < spec_.states) {
+      const BodyValue& source = frame_.states[static_cast<size_t>(output.input)].current();
       value.memory = source.memory;
       value.capacity_bytes = source.capacity_bytes;
     }
-    frame_.states[index].set_next(std::move(value));
+    frame_.states[output.index].set_next(std::move(value));
     return {};
+  }
+
+  bool wants_state(size_t index) const { return index < spec_.outputs.size() && spec_.outputs[index].present(); }
+  // The node's output for a state after the last iteration: all of it, or this entry of the batch.
+  Result<void*> open_state(size_t index, DataType type, const Shape& shape) {
+    std::byte*& memory = frame_.state_outputs[index];
+    if (spec_.batch < 0) {
+      TENON_TRY_ASSIGN(void* output, open_output(context_, spec_.outputs, index, type, shape));
+      memory = static_cast<std::byte*>(output);
+      return output;
+    }
+    const TensorSpec& initial = spec_.inputs[spec_.first_state + index];
+    TENON_INVALID_IF(shape != without_axis(initial.shape, 0) || type != initial.type,
+                     "State {} is {}{} after entry {} of the batch, but began as {}{}.", index, data_type_name(type),
+                     shape.to_string(), entry_, data_type_name(initial.type),
+                     without_axis(initial.shape, 0).to_string());
+    if (memory == nullptr) {
+      TENON_TRY_ASSIGN(void* output, open_output(context_, spec_.outputs, index, initial.type, initial.shape));
+      memory = static_cast<std::byte*>(output);
+    }
+    return static_cast<void*>(memory +
+                              static_cast<size_t>(entry_) * (initial.size_bytes() / static_cast<size_t>(spec_.batch)));
+  }
+  // Of the entry of the batch, after its last iteration.
+  Status write_state(size_t index) {
+    if (!wants_state(index)) return {};
+    BodyValue state = frame_.states[index].take();
+    const char* name = spec_.output_names[index];
+    if (spec_.batch < 0) {
+      // The last iteration has opened the output, and may have left it for another memory all the same.
+      std::byte* opened = frame_.state_outputs[index];
+      return opened != nullptr ? copy_value(opened, state, CopyReason::kCarriedState, name, info_of(context_))
+                               : tenon::write_state(context_, spec_.outputs, index, std::move(state), name);
+    }
+    TENON_TRY_ASSIGN(void* target, open_state(index, state.type, state.shape));
+    return copy_value(target, state, CopyReason::kCarriedState, name, info_of(context_));
   }
 
   // Makes room for scan output `scan`, whose slices have this shape.
@@ -221,7 +262,7 @@ class ScanKernel final : public Kernel {
       start_states(context, frame, entry);
       outputs.begin_entry(entry, length);
       for (int64_t i = 0; i < length; ++i) TENON_TRY(iterate(context, frame, outputs, entry, i, length));
-      TENON_TRY(write_states(context, frame, entry));
+      for (size_t i = 0; i < spec_.states; ++i) TENON_TRY(outputs.write_state(i));
     }
     if (spec_.batch == 0) TENON_TRY(write_empty_states(context));
     const Graph& body = spec_.body.body->graph();
@@ -247,11 +288,11 @@ class ScanKernel final : public Kernel {
     if (spec_.helper != nullptr) {
       TENON_TRY_ASSIGN(const Tensor whole,
                        Tensor::view(spec.type, spec.shape, const_cast<void*>(data), spec.size_bytes()));
-      TENON_TRY(spec_.helper->transpose(permutation_of(input.axis, spec.shape.rank(), false), whole, moved,
+      TENON_TRY(spec_.helper->transpose(permutation_of(input.axis, spec.shape.rank(), false), whole, moved, input.name,
                                         info_of(context)));
     } else if (moved.size_bytes() > 0) {
-      move_axis(spec.shape, input.axis, data_type_size(spec.type), static_cast<const std::byte*>(data),
-                moved.data_as<std::byte>(), false);
+      TENON_TRY(move_axis(spec.shape, input.axis, data_type_size(spec.type), data, moved.data(), false, input.name,
+                          info_of(context)));
     }
     frame.moved[scan] = std::move(moved);
     return {};
@@ -265,14 +306,15 @@ class ScanKernel final : public Kernel {
     const Shape whole = with_axis(collected.slice, axis, spec_.length);
     TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(collected.type, whole));
     if (bytes == 0) return {};
+    const char* name = spec_.output_names[spec_.states + scan];
     if (spec_.helper == nullptr) {
-      move_axis(whole, axis, data_type_size(collected.type), collected.data, collected.output, true);
-      return {};
+      return move_axis(whole, axis, data_type_size(collected.type), collected.data, collected.output, true, name,
+                       info_of(context));
     }
     TENON_TRY_ASSIGN(const Tensor from,
                      Tensor::view(collected.type, with_axis(collected.slice, 0, spec_.length), collected.data, bytes));
     TENON_TRY_ASSIGN(Tensor to, Tensor::view(collected.type, whole, collected.output, bytes));
-    return spec_.helper->transpose(permutation_of(axis, rank, true), from, to, info_of(context));
+    return spec_.helper->transpose(permutation_of(axis, rank, true), from, to, name, info_of(context));
   }
 
   Result<int64_t> length_of(const KernelContext& context, int64_t entry) const {
@@ -321,34 +363,12 @@ class ScanKernel final : public Kernel {
     return {};
   }
 
-  Status write_states(KernelContext& context, ScanFrame& frame, int64_t entry) const {
-    for (size_t i = 0; i < spec_.states && i < spec_.outputs.size(); ++i) {
-      if (!spec_.outputs[i].present()) continue;
-      const BodyValue& state = frame.states[i].current();
-      if (spec_.batch < 0) {
-        TENON_TRY(write_output(context, spec_.outputs, i, state));
-        continue;
-      }
-      const TensorSpec& initial = spec_.inputs[spec_.first_state + i];
-      TENON_INVALID_IF(state.shape != without_axis(initial.shape, 0) || state.type != initial.type,
-                       "State {} is {}{} after entry {} of the batch, but began as {}{}.", i,
-                       data_type_name(state.type), state.shape.to_string(), entry, data_type_name(initial.type),
-                       without_axis(initial.shape, 0).to_string());
-      if (entry == 0) {
-        TENON_TRY_ASSIGN(void* memory, open_output(context, spec_.outputs, i, initial.type, initial.shape));
-        frame.state_outputs[i] = static_cast<std::byte*>(memory);
-      }
-      const size_t bytes = initial.size_bytes() / static_cast<size_t>(spec_.batch);
-      if (bytes > 0) std::memcpy(frame.state_outputs[i] + static_cast<size_t>(entry) * bytes, state.data, bytes);
-    }
-    return {};
-  }
-
   // A batch without entries.
   Status write_empty_states(KernelContext& context) const {
     for (size_t i = 0; i < spec_.states && i < spec_.outputs.size(); ++i) {
       if (!spec_.outputs[i].present()) continue;
-      TENON_TRY(write_output(context, spec_.outputs, i, input_value(context, spec_.inputs, spec_.first_state + i)));
+      TENON_TRY(tenon::write_state(context, spec_.outputs, i, input_value(context, spec_.inputs, spec_.first_state + i),
+                                   spec_.output_names[i]));
     }
     return {};
   }
@@ -363,7 +383,7 @@ int64_t at_or(std::span<const int64_t> values, size_t index, int64_t fallback) {
 }
 
 // Axes, lengths and directions of the scan inputs.
-Status read_scans(const KernelNode& node, ScanSpec& spec, size_t count) {
+Status read_scans(const BodyHost& host, const KernelNode& node, ScanSpec& spec, size_t count) {
   const std::string label = node.node->label(*node.graph);
   const bool batched = spec.batch >= 0;
   const auto directions = node.node->ints(batched ? "directions" : "scan_input_directions");
@@ -389,6 +409,8 @@ Status read_scans(const KernelNode& node, ScanSpec& spec, size_t count) {
     TENON_INVALID_IF(shape[input.axis] != spec.length, "Scan input {} of {} has {} slices, but the first one has {}.",
                      i, label, shape[input.axis], spec.length);
     input.slice = without_axis(shape, input.axis);
+    if (const ValueId id = node.node->inputs[input.index]; id != kNoValue && host.planner.keep_text)
+      input.name = host.planner.keep_text(node.graph->value(id).name);
     TENON_TRY_ASSIGN(input.slice_bytes, tensor_size_bytes(node.inputs[input.index].type, input.slice));
     spec.scans.push_back(input);
   }
@@ -422,7 +444,9 @@ Result<std::unique_ptr<Kernel>> make_scan_kernel(const BodyHost& host, const Ker
                      "The lengths of {} are {}{}, not {} of int64.", label, data_type_name(node.inputs[0].type),
                      node.inputs[0].shape.to_string(), spec.batch);
   }
-  TENON_TRY(read_scans(node, spec, static_cast<size_t>(scans)));
+  TENON_TRY(read_scans(host, node, spec, static_cast<size_t>(scans)));
+  for (size_t i = 0; i < std::max(spec.states, node.outputs.size()); ++i)
+    spec.output_names.push_back(host.name_of_output(node, i));
   for (size_t i = spec.states; i < node.outputs.size(); ++i) {
     ScanOutput output;
     if (!batched) output.axis = at_or(node.node->ints("scan_output_axes"), i - spec.states, 0);

@@ -1,6 +1,7 @@
 #include "runtime/run_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/trace.h"
 #include "device/copy.h"
@@ -230,6 +231,28 @@ std::shared_ptr<std::byte> RunState::take_dynamic(int32_t index) {
 
 Result<void*> RunState::StepContext::allocate_output(size_t index, const Shape& shape) {
   return state->allocate_dynamic(step, index, shape);
+}
+
+bool RunState::StepContext::adopt_output(size_t index, const Shape& shape, std::shared_ptr<std::byte>& memory,
+                                         size_t& capacity_bytes) {
+  return state->adopt_dynamic(step, index, shape, memory, capacity_bytes);
+}
+
+bool RunState::adopt_dynamic(size_t step_index, size_t output, const Shape& shape, std::shared_ptr<std::byte>& memory,
+                             size_t& capacity_bytes) {
+  const PlanStep& step = plan_.steps[step_index];
+  const int32_t index = output < step.dynamic_outputs.size() ? step.dynamic_outputs[output] : -1;
+  if (index < 0 || plan_.dynamic_places[static_cast<size_t>(index)] != 0) return false;
+  DynamicValue& value = dynamic_[static_cast<size_t>(index)];
+  const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+  const DataType type = plan_.graph.value(node.outputs[output]).type;
+  const Result<size_t> bytes = tensor_size_bytes(type, shape);
+  if (!bytes.ok() || *bytes > capacity_bytes) return false;
+  std::swap(value.memory, memory);
+  std::swap(value.capacity_bytes, capacity_bytes);
+  value.type = type;
+  value.shape = shape;
+  return true;
 }
 
 Result<void*> RunState::allocate_dynamic(size_t step_index, size_t output, const Shape& shape) {

@@ -26,6 +26,17 @@ struct DynamicValue {
   size_t capacity_bytes = 0;
 };
 
+// A kernel's context that can take memory as an output instead of giving it.
+class AdoptingContext {
+ public:
+  virtual ~AdoptingContext() = default;
+  // `memory`, which begins with the output's bytes, becomes dynamic output `index`; `memory` and `capacity_bytes` are
+  // then what the output had before (null at first), for the kernel to use again. False: the output lies in other than
+  // host memory, or needs more than `capacity_bytes`; nothing has changed.
+  virtual bool adopt_output(size_t index, const Shape& shape, std::shared_ptr<std::byte>& memory,
+                            size_t& capacity_bytes) = 0;
+};
+
 // What a run on other EPs needs besides memory. Lifetime: of the run.
 struct DeviceRun {
   const PlaceTable* places = nullptr;
@@ -62,9 +73,11 @@ class RunState {
   std::byte* arena(size_t place) const { return place < arenas_.size() ? arenas_[place] : nullptr; }
 
  private:
-  class StepContext final : public KernelContext {
+  class StepContext final : public KernelContext, public AdoptingContext {
    public:
     Result<void*> allocate_output(size_t index, const Shape& shape) override;
+    bool adopt_output(size_t index, const Shape& shape, std::shared_ptr<std::byte>& memory,
+                      size_t& capacity_bytes) override;
     RunState* state = nullptr;
     size_t step = 0;
   };
@@ -75,6 +88,8 @@ class RunState {
   Status wait_before(const PlanStep& step, const DeviceRun& device);
   Status run_copy(size_t index, const DeviceRun& device);
   Result<void*> allocate_dynamic(size_t step, size_t output, const Shape& shape);
+  bool adopt_dynamic(size_t step, size_t output, const Shape& shape, std::shared_ptr<std::byte>& memory,
+                     size_t& capacity_bytes);
   void resolve();
 
   const Plan& plan_;

@@ -187,20 +187,43 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
   return nullptr;
 }
 
+Status refuse_copy_step(const Plan& plan, const PlanStep& step) {
+  return copy_disallowed(step.copy->what, plan.places[static_cast<size_t>(step.copy->source)],
+                         plan.places[static_cast<size_t>(step.copy->target)], step.copy->reason);
+}
+
 Status refuse_copy_steps(const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
-    if (!step.copy) continue;
-    return invalid_argument("\"{}\" would have to be copied from {} to {} ({}), and tenon.disallow_copies is set.",
-                            step.copy->what, plan.places[static_cast<size_t>(step.copy->source)].to_string(),
-                            plan.places[static_cast<size_t>(step.copy->target)].to_string(),
-                            copy_reason_name(step.copy->reason));
+    if (step.copy) return refuse_copy_step(plan, step);
   }
   return {};
 }
 
+Status Runner::disallowed(const Plan& plan, const PlanStep& step, std::span<void* const> inputs) const {
+  Status refused = refuse_copy_step(plan, step);
+  if (step.copy->reason != CopyReason::kAlignment) return refused;
+  const Location& from = step.inputs[0];
+  const Location& to = step.outputs[0];
+  if (from.home == Home::kInput) {
+    return invalid_argument("{} Input \"{}\" begins at {}, which is no multiple of the {} bytes that its reader takes.",
+                            refused.message(), plan.inputs[static_cast<size_t>(from.index)].name,
+                            inputs[static_cast<size_t>(from.index)],
+                            plan.places[static_cast<size_t>(step.copy->target)].alignment);
+  }
+  if (to.home == Home::kOutput) {
+    const auto slot = static_cast<size_t>(to.index);
+    return invalid_argument("{} Output \"{}\" begins at {}, which is no multiple of the {} bytes that its maker takes.",
+                            refused.message(), session_.outputs()[slot].name, binding_.output_addresses[slot],
+                            plan.places[static_cast<size_t>(step.copy->source)].alignment);
+  }
+  return refused;
+}
+
 Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) const {
   const bool strict = info_.disallow_copies;
-  if (strict) TENON_TRY(refuse_copy_steps(plan));
+  for (const PlanStep& step : plan.steps) {
+    if (strict && step.copy) return disallowed(plan, step, inputs);
+  }
   for (const PlanCopy& copy : plan.copies) {
     const auto slot = static_cast<size_t>(copy.output);
     const bool in_place =
@@ -518,6 +541,7 @@ Result<ConstantRef> Runner::read_value(const CutValue& value, const Shape& shape
   if (constant->size_bytes == 0) return constant;
   const MemoryPlace& place = session_.places().at(value.place);
   if (host_can_address(place)) {
+    // No transfer between tensors: the planner reads numbers, and keeps them as a constant.
     std::memcpy(data, state.address(value.location), constant->size_bytes);
     return constant;
   }
@@ -526,10 +550,10 @@ Result<ConstantRef> Runner::read_value(const CutValue& value, const Shape& shape
   TENON_TRY_ASSIGN(const Tensor from, Tensor::view(value.spec.type, shape, state.address(value.location),
                                                    constant->size_bytes, nullptr, from_place));
   TENON_TRY_ASSIGN(const Tensor to, Tensor::view(value.spec.type, shape, data, constant->size_bytes));
-  TENON_INVALID_IF(info_.disallow_copies,
-                   "\"{}\" would have to be copied from {} to the host, which needs its value to plan the rest, and "
-                   "tenon.disallow_copies is set.",
-                   value.name, place.to_string());
+  if (info_.disallow_copies) {
+    return copy_disallowed(value.name.c_str(), from_place, to.place(), CopyReason::kNotCompatible)
+        .with_context("while the host reads a value to plan the rest");
+  }
   const int32_t mover = session_.places().mover(place, to.place());
   DataTransfer* transfer = mover > 0 ? session_.places().transfers[static_cast<size_t>(mover - 1)] : nullptr;
   TENON_TRY(copy_tensor(to, from, CopyReason::kNotCompatible, session_.keep_text(value.name), ledger_, transfer));
@@ -548,8 +572,11 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
     shapes.push_back(dynamic ? state.dynamic_value(value.location.index).shape : value.spec.shape);
     append_shape(key, shapes.back());
     if (!value.as_constant) {
-      key.push_back(value.place);
       places.inputs.push_back(session_.places().at(value.place));
+      MemoryPlace& place = places.inputs.back();
+      // What is made in a run is aligned as its place is; a caller's tensor may begin anywhere.
+      if (value.location.home == Home::kInput) place.alignment = session_.alignment_of(state.address(value.location));
+      key.push_back(session_.place_word(value.place, place.alignment));
       continue;
     }
     TENON_TRY_ASSIGN(constants[i], read_value(value, shapes.back(), state));
@@ -561,7 +588,7 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
   }
   places.outputs = binding_.places.outputs;
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
-                   build_rest(cut, shapes, constants, session_.planner_options(ledger_), places));
+                   build_rest(cut, shapes, constants, session_.planner_options(info_.disallow_copies), places));
   planned_ = true;
   session_.warn_of_output_shapes(*plan);
   auto made = std::make_shared<PlanRuntime>(std::move(plan), session_.options().plan_cache_size);

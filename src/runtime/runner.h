@@ -61,6 +61,8 @@ class Runner {
   size_t extent(int32_t place, size_t size_bytes) const;
   size_t extent(const Tensor& tensor) const;
   Status check_outputs_apart(const Plan& plan) const;
+  // Strict mode's refusal of a step that copies.
+  Status disallowed(const Plan& plan, const PlanStep& step, std::span<void* const> inputs) const;
   Status check_copies(const Plan& plan, std::span<void* const> inputs) const;
   // The input that output `output` must not be written over; null if there is none.
   const PlanInput* overlapped_input(const Plan& plan, const PlanOutput& output, std::span<void* const> inputs) const;

@@ -6,6 +6,7 @@
 #include "base/config_keys.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "device/copy.h"
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
 #include "runtime/dump.h"
@@ -160,14 +161,15 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   std::shared_ptr<PlanRuntime> plan;
   {
     const InRun in_run(*pool_);
-    Result<std::shared_ptr<PlanRuntime>> found =
-        find_plan(binding.key, binding.shapes, binding.places, ledger, planned);
+    Result<std::shared_ptr<PlanRuntime>> found = find_plan(
+        binding.key, binding.shapes, binding.places, options_.disallow_copies || options.disallow_copies, planned);
     if (!found.ok()) {
       // Shapes that the model cannot take are the caller's; running out of memory is not.
       if (found.status().code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found.status());
       return std::move(found).status();
     }
     plan = std::move(found).value();
+    if (ledger != nullptr) take_once_copies(*ledger);
     TENON_TRY(runner.prepare(*plan, binding.input_addresses));
   }
   const int64_t planned_ns = monotonic_ns();
@@ -182,6 +184,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   if (status.ok() && !runner.passed_signals()) status = signal_fences(options.signals);
   if (!status.ok()) poison_fences(options.signals, status);
   if (report != nullptr) {
+    take_once_copies(report->copies);  // of what was planned on the way
     report->wait_ns = waited_ns - planned_ns;
     report->infer_ns = (planned_ns - start_ns) + (ran_ns - waited_ns);
     report->signal_ns = monotonic_ns() - ran_ns;
@@ -212,11 +215,10 @@ void SessionImpl::warn_of_output_shapes(const Plan& plan) const {
 }
 
 Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
-                                                            CopyLedger* ledger) {
+                                                            const PlannerOptions& options) {
   std::vector<int32_t> slots(model_.graph.outputs.size());
   for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int32_t>(i);
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
-                   build_plan(model_.graph, shapes, slots, planner_options(ledger), places));
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(model_.graph, shapes, slots, options, places));
   for (const PlanStep& step : plan->steps) {
     if (!step.copy) continue;
     TENON_TRACE(kPlan, "\"{}\" will be copied from {} to {}: {}.", step.copy->what,
@@ -231,13 +233,13 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shap
 }
 
 Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& key, std::span<const Shape> shapes,
-                                                            const BoundPlaces& places, CopyLedger* ledger,
+                                                            const BoundPlaces& places, bool disallow_copies,
                                                             bool& planned) {
   {
     auto plans = plans_->lock();
     if (std::shared_ptr<PlanRuntime> found = plans->find(key)) return found;
   }
-  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, ledger));
+  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, planner_options(disallow_copies)));
   planned = true;
   bool full = false;
   {
@@ -256,9 +258,13 @@ Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, Memory
   BoundPlaces bound;
   bound.inputs.resize(inputs_.size());
   bound.outputs.assign(outputs_.size(), MemoryPlace{});
-  for (const auto& [name, place] : named) {
-    TENON_UNSUPPORTED_IF(places_.find(place) < 0, "\"{}\" cannot live in {}, which no EP of the session can address.",
-                         name, place.to_string());
+  for (const auto& [name, given] : named) {
+    const int32_t index = places_.find(given);
+    TENON_UNSUPPORTED_IF(index < 0, "\"{}\" cannot live in {}, which no EP of the session can address.", name,
+                         given.to_string());
+    MemoryPlace place = given;
+    // As the place's allocator gives it.
+    if (place.alignment == 0) place.alignment = places_.at(index).alignment;
     bool known = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].name != name) continue;
@@ -275,41 +281,63 @@ Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, Memory
   return bound;
 }
 
+Result<SessionImpl::Explained> SessionImpl::explained(const std::map<std::string, Shape>& shapes,
+                                                      const std::map<std::string, MemoryPlace>& places) {
+  TENON_TRY_ASSIGN(const BoundPlaces bound, bound_places(places));
+  for (const auto& [name, shape] : shapes) {
+    bool known = false;
+    for (const ValueInfo& info : inputs_) known = known || info.name == name;
+    if (!known) return not_found("The model has no input \"{}\".", name);
+  }
+  std::vector<Shape> all;
+  for (const ValueInfo& info : inputs_) {
+    if (const auto given = shapes.find(info.name); given != shapes.end()) {
+      all.push_back(stands_for_scalar(info, given->second) ? Shape() : given->second);
+      continue;
+    }
+    Shape shape;
+    for (int64_t dim : info.dims) {
+      TENON_INVALID_IF(dim < 0, "The shape of input \"{}\" is not given, and the model leaves it open ({}).", info.name,
+                       info.to_string());
+      shape.push_back(dim);
+    }
+    TENON_INVALID_IF(!info.has_shape, "The shape of input \"{}\" is not given, and the model declares none.",
+                     info.name);
+    all.push_back(shape);
+  }
+  TENON_TRY(check_shapes(all));
+  Explained made{.plan = nullptr, .copies = {.ledger = load_copies_}};
+  TENON_TRY_ASSIGN(made.plan, make_plan(all, bound, explaining_options(made.copies.ledger)));
+  tenon::explain_copies(*made.plan->plan, bound.outputs, planner_options_.keep_text, made.copies.ledger,
+                        made.copies.open);
+  return made;
+}
+
 Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& shapes,
                                          const std::map<std::string, MemoryPlace>& places) {
   return without_exceptions([&]() -> Result<std::string> {
-    TENON_TRY_ASSIGN(const BoundPlaces bound, bound_places(places));
-    for (const auto& [name, shape] : shapes) {
-      bool known = false;
-      for (const ValueInfo& info : inputs_) known = known || info.name == name;
-      if (!known) return not_found("The model has no input \"{}\".", name);
-    }
-    std::vector<Shape> all;
-    for (const ValueInfo& info : inputs_) {
-      if (const auto given = shapes.find(info.name); given != shapes.end()) {
-        all.push_back(stands_for_scalar(info, given->second) ? Shape() : given->second);
-        continue;
-      }
-      Shape shape;
-      for (int64_t dim : info.dims) {
-        TENON_INVALID_IF(dim < 0, "The shape of input \"{}\" is not given, and the model leaves it open ({}).",
-                         info.name, info.to_string());
-        shape.push_back(dim);
-      }
-      TENON_INVALID_IF(!info.has_shape, "The shape of input \"{}\" is not given, and the model declares none.",
-                       info.name);
-      all.push_back(shape);
-    }
-    TENON_TRY(check_shapes(all));
-    TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> plan, make_plan(all, bound, nullptr));
+    TENON_TRY_ASSIGN(const Explained made, explained(shapes, places));
+    const Plan& plan = *made.plan->plan;
     if (options_.disallow_copies) {
-      TENON_TRY(refuse_copy_steps(*plan->plan));
-      for (const PlanCopy& copy : plan->plan->copies) {
+      TENON_TRY(refuse_copy_steps(plan));
+      for (const PlanCopy& copy : plan.copies) {
         return invalid_argument("Output \"{}\" would have to be copied ({}), and tenon.disallow_copies is set.",
                                 outputs_[static_cast<size_t>(copy.output)].name, copy_reason_name(copy.reason));
       }
+      for (const CopyRecord& record : made.copies.ledger.records)
+        return copy_disallowed(record.what, record.source, record.target, record.reason);
     }
-    return plan->plan->to_text();
+    std::string text = plan.to_text();
+    for (const std::string& sentence : made.copies.open) text += format("not known before a run: {}\n", sentence);
+    return text;
+  });
+}
+
+Result<ExplainedCopies> SessionImpl::explain_copies(const std::map<std::string, Shape>& shapes,
+                                                    const std::map<std::string, MemoryPlace>& places) {
+  return without_exceptions([&]() -> Result<ExplainedCopies> {
+    TENON_TRY_ASSIGN(Explained made, explained(shapes, places));
+    return std::move(made.copies);
   });
 }
 

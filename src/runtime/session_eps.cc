@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -125,6 +127,13 @@ Status SessionImpl::partition() {
     TENON_TRY_CONTEXT(device_providers_[i]->compile(own), "while the EP \"{}\" compiles {} regions",
                       device_ep_names_[i], own.size());
   }
+  for (const auto& provider : device_providers_) {
+    for (CopyRecord record : provider->constant_copies()) {
+      record.once = true;
+      load_copies_.records.push_back(record);
+    }
+  }
+  *once_copies_.lock() = load_copies_;
   for (size_t i = 0; i < device_providers_.size(); ++i) {
     TENON_TRY_CONTEXT(device_providers_[i]->loaded(), "after the EP \"{}\" has compiled its regions",
                       device_ep_names_[i]);
@@ -202,14 +211,16 @@ Status SessionImpl::make_place_table(std::span<const Region> regions, const Part
   return {};
 }
 
+uint32_t SessionImpl::alignment_of(const void* address) const {
+  for (uint32_t alignment : alignments_) {
+    if (reinterpret_cast<uintptr_t>(address) % alignment == 0) return alignment;
+  }
+  return 0;
+}
+
 MemoryPlace SessionImpl::place_of(const Tensor& tensor, int64_t& word) const {
   MemoryPlace place = tensor.place();
-  place.alignment = 0;
-  for (uint32_t alignment : alignments_) {
-    if (reinterpret_cast<uintptr_t>(tensor.data()) % alignment != 0) continue;
-    place.alignment = alignment;
-    break;
-  }
+  place.alignment = alignment_of(tensor.data());
   word = place_word(places_.find(place), place.alignment);
   return place;
 }
@@ -270,7 +281,7 @@ SessionImpl::~SessionImpl() { (void)synchronize(); }
 
 // The lock is held while a constant is copied: whoever wants the same one then finds it.
 Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
-                                           CopyLedger* ledger) {
+                                           bool disallow_copies) {
   auto placed = placed_constants_.lock();
   PlacedConstant& entry = (*placed)[{constant.get(), place}];
   // Another constant may have been made at the address of one that is gone.
@@ -279,11 +290,19 @@ Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const st
     if (Tensor known = find_placed_constant(constant, place); known.data() != nullptr) return known;
     TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                        const_cast<std::byte*>(constant->data), constant->size_bytes));
+    if (disallow_copies)
+      return copy_disallowed(name.c_str(), source.place(), places_.at(place), CopyReason::kNotCompatible);
     TENON_TRY_ASSIGN(Tensor target, allocate_in(place, constant->type, constant->shape));
     const int32_t mover = places_.mover(source.place(), target.place());
     DataTransfer* transfer = mover > 0 ? places_.transfers[static_cast<size_t>(mover - 1)] : nullptr;
-    TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, keep_text(name), ledger, transfer),
+    CopyLedger made_now;
+    TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, keep_text(name), &made_now, transfer),
                       "while placing the constant \"{}\"", name);
+    auto once = once_copies_.lock();
+    for (CopyRecord& record : made_now.records) {
+      record.once = true;
+      once->records.push_back(record);
+    }
     return target;
   }();
   if (!made.ok()) {
@@ -297,16 +316,47 @@ Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const st
 
 const char* SessionImpl::keep_text(const std::string& text) { return texts_.lock()->insert(text).first->c_str(); }
 
-PlannerOptions SessionImpl::planner_options(CopyLedger* ledger) {
+void SessionImpl::take_once_copies(CopyLedger& ledger) {
+  auto once = once_copies_.lock();
+  ledger.records.insert(ledger.records.end(), once->records.begin(), once->records.end());
+  once->records.clear();
+}
+
+PlannerOptions SessionImpl::planner_options(bool disallow_copies) {
   PlannerOptions options = planner_options_;
   if (!has_devices()) return options;
   options.places = &places_;
   options.ep_names = {"cpu"};
   options.ep_names.insert(options.ep_names.end(), device_ep_names_.begin(), device_ep_names_.end());
-  options.place_constant = [this, ledger](const ConstantRef& constant, const std::string& name, int32_t place) {
-    return place_constant(constant, name, place, ledger);
+  options.place_constant = [this, disallow_copies](const ConstantRef& constant, const std::string& name,
+                                                   int32_t place) {
+    return place_constant(constant, name, place, disallow_copies);
   };
-  options.keep_text = [this](const std::string& text) { return keep_text(text); };
+  return options;
+}
+
+PlannerOptions SessionImpl::explaining_options(CopyLedger& copies) {
+  PlannerOptions options = planner_options(/*disallow_copies=*/false);
+  if (!has_devices()) return options;
+  auto placed = std::make_shared<std::set<std::pair<const Constant*, int32_t>>>();
+  options.place_constant = [this, placed, &copies](const ConstantRef& constant, const std::string& name,
+                                                   int32_t place) -> Result<Tensor> {
+    if (Tensor known = find_placed_constant(constant, place); known.data() != nullptr) return known;
+    MemoryPlace there = places_.at(place);
+    there.alignment = 0;
+    if (placed->emplace(constant.get(), place).second) {
+      note_copy({.bytes = constant->size_bytes,
+                 .source = MemoryPlace{},
+                 .target = there,
+                 .reason = CopyReason::kNotCompatible,
+                 .what = keep_text(name),
+                 .once = true},
+                &copies);
+    }
+    // Nobody reads it.
+    return Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data), constant->size_bytes,
+                        nullptr, there);
+  };
   return options;
 }
 
@@ -330,7 +380,7 @@ Status SessionImpl::describe_places() {
       if (number == 0) return plain;
       const auto& provider = *device_providers_[static_cast<size_t>(number - 1)];
       TENON_TRY_ASSIGN(const int32_t place, places_.choice(provider, number, index));
-      return ValuePlace{device_ep_names_[static_cast<size_t>(number - 1)], places_.at(place)};
+      return ValuePlace{device_ep_names_[static_cast<size_t>(number - 1)], places_.shown(place)};
     };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) continue;
@@ -377,7 +427,7 @@ Result<Tensor> SessionImpl::allocate_in(int32_t place, DataType type, const Shap
   if (place == 0) return Tensor::allocate(type, shape);
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_bytes_in(place, bytes));
-  return Tensor::view(type, shape, memory.get(), bytes, memory, places_.at(place));
+  return Tensor::view(type, shape, memory.get(), bytes, memory, places_.shown(place));
 }
 
 Result<std::shared_ptr<std::byte>> SessionImpl::allocate_bytes_in(int32_t place, size_t size_bytes) const {

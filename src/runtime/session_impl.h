@@ -64,6 +64,8 @@ struct SessionImpl final : public Session {
   Result<Tensor> allocate(DataType type, const Shape& shape, const MemoryPlace& place) override;
   Result<std::string> explain(const std::map<std::string, Shape>& shapes,
                               const std::map<std::string, MemoryPlace>& places) override;
+  Result<ExplainedCopies> explain_copies(const std::map<std::string, Shape>& shapes,
+                                         const std::map<std::string, MemoryPlace>& places) override;
 
   const Graph& graph() const { return model_.graph; }
   ThreadPool& pool() const { return *pool_; }
@@ -73,6 +75,8 @@ struct SessionImpl final : public Session {
   DeviceProvider& device_provider(int32_t number) { return *device_providers_[static_cast<size_t>(number - 1)]; }
   // The numbers of the EPs that have regions.
   std::span<const int32_t> active_providers() const { return active_providers_; }
+  // As much as somebody may ask for.
+  uint32_t alignment_of(const void* address) const;
   // The place of a tensor with as much alignment as somebody may ask for, and the same as a word of a signature.
   MemoryPlace place_of(const Tensor& tensor, int64_t& word) const;
   int64_t place_word(int32_t place, uint32_t alignment) const;
@@ -103,12 +107,24 @@ struct SessionImpl final : public Session {
 
   // The plan of these shapes, from the cache or made now.
   Result<std::shared_ptr<PlanRuntime>> find_plan(const SignatureKey& key, std::span<const Shape> shapes,
-                                                 const BoundPlaces& places, CopyLedger* ledger, bool& planned);
+                                                 const BoundPlaces& places, bool disallow_copies, bool& planned);
   Result<std::shared_ptr<PlanRuntime>> make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
-                                                 CopyLedger* ledger);
+                                                 const PlannerOptions& options);
   Result<BoundPlaces> bound_places(const std::map<std::string, MemoryPlace>& named) const;
-  // For one plan: constants that it places are written down in `ledger` (may be null).
-  PlannerOptions planner_options(CopyLedger* ledger);
+  // Constants that a plan places are copied once, and written down in the session's ledger of such copies; refused in
+  // strict mode, the session's or that of the run which plans.
+  PlannerOptions planner_options(bool disallow_copies);
+  // For a plan that never runs: constants are only written down, in `copies`.
+  PlannerOptions explaining_options(CopyLedger& copies);
+  // A plan for places that somebody asks about, with the copies of its first run.
+  struct Explained {
+    std::shared_ptr<PlanRuntime> plan;
+    ExplainedCopies copies;
+  };
+  Result<Explained> explained(const std::map<std::string, Shape>& shapes,
+                              const std::map<std::string, MemoryPlace>& places);
+  // What was copied once for the session and is in no run's ledger yet.
+  void take_once_copies(CopyLedger& ledger);
   Status check_shapes(std::span<const Shape> shapes) const;
   void warn_of_output_shapes(const Plan& plan) const;
 
@@ -132,7 +148,7 @@ struct SessionImpl final : public Session {
   void describe_values(std::span<const Value> declared);
   Status check_fallback() const;
   Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
-                                CopyLedger* ledger);
+                                bool disallow_copies);
   // One that an EP has put there itself.
   Tensor find_placed_constant(const ConstantRef& constant, int32_t place) const;
   Status describe_places();
@@ -161,6 +177,8 @@ struct SessionImpl final : public Session {
     Tensor tensor;
   };
   Guarded<std::map<std::pair<const Constant*, int32_t>, PlacedConstant>> placed_constants_;
+  CopyLedger load_copies_;           // made while loading
+  Guarded<CopyLedger> once_copies_;  // all that were made once, until a run's ledger has them
   Guarded<std::set<std::string>> texts_;
   Guarded<std::vector<std::unique_ptr<RunStreams>>> idle_streams_;
   std::shared_ptr<ThreadPool> pool_, fold_pool_;

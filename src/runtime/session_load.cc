@@ -127,6 +127,7 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   planner_options_.fold_pool = fold_pool_.get();
   planner_options_.weights = &weights_;
   planner_options_.winograd = options.winograd;
+  planner_options_.keep_text = [this](const std::string& text) { return keep_text(text); };
   subgraphs_ = std::make_unique<ControlFlowKernels>(planner_options_, arenas_[0]);
   planner_options_.subgraphs = subgraphs_.get();
   for (const auto& provider : device_providers_) provider->set_subgraphs(*subgraphs_);

@@ -248,7 +248,11 @@ class FakeTransfer final : public DataTransfer {
 // Runs a body of float nodes (and NonZero alone), one after the other.
 class FakeKernel final : public Kernel {
  public:
-  FakeKernel(Graph body, const KernelNode& node, bool in_place) : body_(std::move(body)), in_place_(in_place) {
+  FakeKernel(Graph body, const KernelNode& node, const FakeOptions& options, std::shared_ptr<FakeCounts> counts)
+      : body_(std::move(body)),
+        in_place_(options.in_place),
+        alignment_(std::max(options.binding_alignment, 1U)),
+        counts_(std::move(counts)) {
     for (const TensorSpec& spec : node.inputs) inputs_.push_back(spec);
     for (const TensorSpec& spec : node.outputs) outputs_.push_back(spec);
   }
@@ -260,6 +264,11 @@ class FakeKernel final : public Kernel {
     auto* stream = static_cast<FakeStream*>(context.stream);
     std::vector<const void*> inputs(context.inputs.begin(), context.inputs.end());
     std::vector<void*> outputs(context.outputs.begin(), context.outputs.end());
+    const auto count = [this](const void* at) {
+      counts_->misaligned += reinterpret_cast<uintptr_t>(at) % alignment_ == 0 ? 0 : 1;
+    };
+    std::for_each(inputs.begin(), inputs.end(), count);
+    std::for_each(outputs.begin(), outputs.end(), count);
     if (body_.nodes[0].op_type == "NonZero") {
       // The size follows from the data: everything before has to be done.
       if (stream != nullptr) TENON_TRY(stream->queue()->run_until(stream->point()));
@@ -325,6 +334,8 @@ class FakeKernel final : public Kernel {
 
   Graph body_;
   const bool in_place_;
+  const uint32_t alignment_;
+  const std::shared_ptr<FakeCounts> counts_;
   std::vector<TensorSpec> inputs_, outputs_;
 };
 
@@ -338,6 +349,7 @@ class FakeProvider final : public DeviceProvider {
         transfer_(std::move(transfer)) {}
 
   std::string_view name() const override { return options_.name; }
+  uint32_t binding_alignment() const override { return options_.binding_alignment; }
 
   Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override {
     TENON_FAULT_POINT("fake claim");
@@ -377,7 +389,7 @@ class FakeProvider final : public DeviceProvider {
     TENON_FAULT_POINT("fake create kernel");
     ++counts_->kernels;
     const auto region = static_cast<int32_t>(node.node->int_or("region", -1));
-    return std::unique_ptr<Kernel>(std::make_unique<FakeKernel>(bodies_.at(region), node, options_.in_place));
+    return std::unique_ptr<Kernel>(std::make_unique<FakeKernel>(bodies_.at(region), node, options_, counts_));
   }
   Result<std::unique_ptr<DeviceStream>> create_stream() override {
     TENON_FAULT_POINT("fake create stream");

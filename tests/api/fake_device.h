@@ -25,8 +25,9 @@ struct FakeOptions {
   bool host_accessible = false;            // has HOST_ACCESSIBLE memory, and wants its tensors there
   bool streams = true;
   bool concurrent = true;
-  bool handles = false;    // its DEFAULT memory gives handles, which lie side by side and are no addresses
-  uint32_t alignment = 0;  // that its DEFAULT memory has and asks for
+  bool handles = false;            // its DEFAULT memory gives handles, which lie side by side and are no addresses
+  uint32_t alignment = 0;          // that its DEFAULT memory has and asks for
+  uint32_t binding_alignment = 0;  // that its kernels need
   bool drop_constants = false;
   bool in_place = false;       // its kernels may write over what they read
   bool stages_copies = false;  // copies of host memory read it when they are enqueued
@@ -40,7 +41,8 @@ struct FakeOptions {
 struct FakeCounts {
   std::atomic<int> regions{0}, compiled{0}, loaded{0}, kernels{0}, run_starts{0}, run_ends{0}, streams{0},
       streams_made{0}, blocks{0}, copies{0}, waits_on_host{0}, waits_on_device{0}, end_runs{0}, running{0},
-      most_running{0}, waits_taken{0}, signals_taken{0};
+      most_running{0}, waits_taken{0}, signals_taken{0},
+      misaligned{0};  // tensors that kernels got at other addresses than they take
 };
 
 // Registered as long as it lives, under the EP's name.

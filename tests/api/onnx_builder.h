@@ -39,6 +39,15 @@ class OnnxNode {
     protozero::pbf_writer(bytes_).add_message(5, bytes);
     return std::move(*this);
   }
+  OnnxNode&& attribute(const std::string& name, const std::vector<int64_t>& values) && {
+    std::string bytes;
+    protozero::pbf_writer attribute(bytes);
+    attribute.add_string(1, name);
+    for (const int64_t value : values) attribute.add_int64(8, value);
+    attribute.add_enum(20, 7);
+    protozero::pbf_writer(bytes_).add_message(5, bytes);
+    return std::move(*this);
+  }
   // A subgraph (attributes of If).
   OnnxNode&& attribute(const std::string& name, const std::string& graph_bytes) && {
     std::string bytes;

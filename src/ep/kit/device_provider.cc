@@ -1,5 +1,7 @@
 #include "ep/kit/device_provider.h"
 
+#include <tenon/copy_ledger.h>
+
 namespace tenon {
 
 void DeviceProvider::set_model(const Model&) {}
@@ -9,6 +11,8 @@ Result<std::vector<Claim>> DeviceProvider::claim_rest(const Graph&, std::span<co
 }
 Result<std::unique_ptr<DeviceProvider>> DeviceProvider::host_companion() { return std::unique_ptr<DeviceProvider>(); }
 
+std::span<const CopyRecord> DeviceProvider::constant_copies() const { return {}; }
+uint32_t DeviceProvider::binding_alignment() const { return 0; }
 Tensor DeviceProvider::placed_constant(const ConstantRef&, int32_t) const { return {}; }
 GraphCapture* DeviceProvider::graph_capture() { return nullptr; }
 bool DeviceProvider::host_runs(const Node&) const { return false; }

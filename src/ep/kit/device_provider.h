@@ -27,6 +27,7 @@
 namespace tenon {
 
 struct CopyLedger;
+struct CopyRecord;
 struct Model;
 class SubgraphKernels;
 
@@ -89,8 +90,13 @@ class DeviceProvider : public ExecutionProvider {
 
   // The device's allocators. None: the EP works on plain host memory.
   virtual std::span<const std::shared_ptr<DeviceAllocator>> allocators() const = 0;
+  // The EP's kernels take tensors in its memory at multiples of this many bytes, a power of two up to
+  // kMostBindingAlignment (ep/kit/binding_alignment.h); others are copied by the host. 0, the default: anywhere.
+  virtual uint32_t binding_alignment() const;
   // For copies that the host cannot do itself; null when it can do all.
   virtual DataTransfer* transfer() const = 0;
+  // The copies of constants that compile() has made. Names live as long as the EP. The default made none.
+  virtual std::span<const CopyRecord> constant_copies() const;
   // A constant that the EP has already put into memory of `allocators()[place]`; no tensor when it has not.
   virtual Tensor placed_constant(const ConstantRef& constant, int32_t place) const;
   // Null unless the EP captures graphs. Asked after compile().

@@ -18,10 +18,11 @@ struct RunInfo;
 class SubgraphHelper {
  public:
   virtual ~SubgraphHelper() = default;
+  // `what` is the value's name: the bytes that move are in the run's ledger, and strict mode refuses them.
   // Loop: puts what the iterations gave for one scan output, in order, one after the other into `output`.
-  virtual Status concat(std::span<const Tensor> parts, Tensor& output, const RunInfo& info) const = 0;
+  virtual Status concat(std::span<const Tensor> parts, Tensor& output, const char* what, const RunInfo& info) const = 0;
   // Scan: dimension i of `output` is dimension permutation[i] of `input`.
-  virtual Status transpose(std::span<const size_t> permutation, const Tensor& input, Tensor& output,
+  virtual Status transpose(std::span<const size_t> permutation, const Tensor& input, Tensor& output, const char* what,
                            const RunInfo& info) const = 0;
 };
 
