@@ -148,7 +148,7 @@ TEST_F(ConfigEntriesTest, EntriesOfTheReferenceAreTakenAsItTakesThem) {
 TEST(EnvEntries, AnEntryOfTenonsThatAnEnvDoesNotHaveIsAnError) {
   OrtKeyValuePairs* entries = nullptr;
   ort_api::CreateKeyValuePairs(&entries);
-  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "1");
+  ort_api::AddKeyValuePair(entries, "tenon.winograd", "1");
   OrtEnvCreationOptions options{};
   options.version = ORT_API_VERSION;
   options.logging_severity_level = ORT_LOGGING_LEVEL_FATAL;

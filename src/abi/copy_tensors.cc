@@ -1,4 +1,6 @@
 // CopyTensors: bytes between tensors wherever they live, through the one function that copies.
+#include <string>
+
 #include "abi/env.h"
 #include "abi/interop_cpu.h"
 #include "abi/plugin_factory.h"
@@ -6,6 +8,7 @@
 #include "abi/status.h"
 #include "abi/sync_stream.h"
 #include "abi/value.h"
+#include "base/config_keys.h"
 #include "device/copy.h"
 #include "runtime/ep_registry.h"
 
@@ -24,6 +27,12 @@ std::shared_ptr<DataTransfer> find_transfer(const MemoryPlace& src, const Memory
   return tenon::EpRegistry::instance().find_transfer(src, dst);
 }
 
+// Strict mode of an env (config entry tenon.disallow_copies of CreateEnvWithOptions).
+bool disallows_copies(const OrtEnv& env) {
+  const char* value = env.config_entries.find(kDisallowCopiesKey);
+  return value != nullptr && parse_flag(value).value_or(false);
+}
+
 Status check_pair(const OrtValue* src, const OrtValue* dst, size_t index) {
   TENON_INVALID_IF(src == nullptr || dst == nullptr, "Tensor {} of CopyTensors is null.", index);
   TENON_INVALID_IF(!src->is_tensor() || !dst->is_tensor() || src->is_string_tensor() || dst->is_string_tensor(),
@@ -35,16 +44,30 @@ Status check_pair(const OrtValue* src, const OrtValue* dst, size_t index) {
   return Status();
 }
 
+// Written down in `env` where a program asks for that. `env` stays while a copy is queued.
+Status copy_now(const OrtEnv& env, const Tensor& src, const Tensor& dst, size_t index, DataTransfer* transfer,
+                DeviceStream* stream) {
+  const std::string what = format("tensor {} of CopyTensors", index);
+  CopyLedger ledger;
+  TENON_TRY(copy_tensor(dst, src, CopyReason::kCallerAsked, what.c_str(), &ledger, transfer, stream));
+  add_caller_copies(env, ledger);
+  return {};
+}
+
 // On a stream of the CPU device the copy is queued, as a run is; the program keeps both tensors until then.
-Status copy_one(const OrtValue& src, const OrtValue& dst, OrtSyncStream* stream) {
-  auto transfer = find_transfer(src.tensor.place(), dst.tensor.place(), stream);
+Status copy_one(const OrtEnv& env, const Tensor& src, const Tensor& dst, OrtSyncStream* stream, size_t index) {
+  const bool moves = dst.data() != src.data() && src.size_bytes() > 0;
+  if (moves && disallows_copies(env)) {
+    const std::string what = format("tensor {} of CopyTensors", index);
+    return copy_disallowed(what.c_str(), src.place(), dst.place(), CopyReason::kCallerAsked);
+  }
+  auto transfer = find_transfer(src.place(), dst.place(), stream);
   if (CpuStream* cpu = stream != nullptr ? CpuStream::from(*stream) : nullptr; cpu != nullptr) {
-    return cpu->queue().enqueue([dst = dst.tensor, src = src.tensor, transfer = std::move(transfer)] {
-      return copy_tensor(dst, src, CopyReason::kCallerAsked, "CopyTensors", nullptr, transfer.get());
+    return cpu->queue().enqueue([keep = current_env(), &env, dst, src, index, transfer = std::move(transfer)] {
+      return copy_now(env, src, dst, index, transfer.get(), nullptr);
     });
   }
-  return copy_tensor(dst.tensor, src.tensor, CopyReason::kCallerAsked, "CopyTensors", nullptr, transfer.get(),
-                     stream != nullptr ? stream->stream : nullptr);
+  return copy_now(env, src, dst, index, transfer.get(), stream != nullptr ? stream->stream : nullptr);
 }
 
 }  // namespace
@@ -57,7 +80,7 @@ OrtStatus* ort_api::CopyTensors(const OrtEnv* env, const OrtValue* const* src_te
   return guarded([&]() -> OrtStatus* {
     for (size_t i = 0; i < num_tensors; ++i) {
       Status status = check_pair(src_tensors[i], dst_tensors[i], i);
-      if (status.ok()) status = copy_one(*src_tensors[i], *dst_tensors[i], stream);
+      if (status.ok()) status = copy_one(*env, src_tensors[i]->tensor, dst_tensors[i]->tensor, stream, i);
       if (!status.ok()) return to_ort(status);
     }
     return nullptr;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/copy_records.h"
 #include "abi/key_value_pairs.h"
 #include "abi/logger.h"
 #include "abi/memory_info.h"
@@ -37,6 +38,8 @@ struct OrtEnv {
   bool has_global_pool = false;
   tenon::Guarded<std::vector<tenon::abi::SharedAllocator>> allocators;
   tenon::Guarded<std::shared_ptr<tenon::abi::EpRegistry>> eps;
+  // Of the copies that programs ask for outside of runs; null: nobody asks.
+  tenon::Guarded<std::shared_ptr<tenon::abi::CopyRecords>> copies;
 };
 
 namespace tenon::abi {
@@ -46,6 +49,8 @@ std::shared_ptr<OrtEnv> current_env();
 // The env that exists, or a new one: for programs of the C++ API, whose plugins look for one. Counts as a CreateEnv
 // until it is dropped; Tenon's own log lines stay where they are.
 Result<std::shared_ptr<OrtEnv>> hold_env();
+// Writes down what a program has had copied outside of runs, if it asked for that.
+void add_caller_copies(const OrtEnv& env, const CopyLedger& ledger);
 // A shared allocator for memory like `info`; null when there is none.
 OrtAllocator* find_shared_allocator(const OrtEnv& env, const OrtMemoryInfo& info);
 

@@ -166,6 +166,7 @@ OrtStatus* ort_api::KernelInfoGetAttribute_tensor(const OrtKernelInfo* info, con
   const auto dims = tensor->shape.dims();
   if (OrtStatus* bad = CreateTensorAsOrtValue(allocator, dims.data(), dims.size(), to_element_type(tensor->type), out))
     return bad;
+  // No transfer between tensors of a model: a kernel that is being made reads an attribute.
   if (tensor->size_bytes > 0) std::memcpy((*out)->tensor.data(), tensor->data, tensor->size_bytes);
   return nullptr;
 }

@@ -1,7 +1,9 @@
 #include "abi/plugin_provider.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
+#include <charconv>
 #include <utility>
 
 #include "abi/allocator.h"
@@ -19,6 +21,7 @@
 #include "base/log.h"
 #include "device/copy.h"
 #include "device/place.h"
+#include "ep/kit/binding_alignment.h"
 #include "ep/kit/in_place.h"
 #include "ep/kit/run_fences.h"
 #include "runtime/memory.h"
@@ -89,6 +92,7 @@ Result<std::unique_ptr<DeviceProvider>> PluginProvider::create(std::shared_ptr<P
                                                                const EpChoice& choice, std::span<const size_t> devices,
                                                                const SessionOptions& options) {
   std::unique_ptr<PluginProvider> provider(new PluginProvider(std::move(factory), devices));
+  provider->disallow_copies_ = options.disallow_copies;
   for (const EpChoice& other : options.eps) {
     if (other.ep_name == choice.ep_name) break;
     provider->preferred_before_ = other.ep_name;
@@ -263,10 +267,23 @@ Status PluginProvider::ask_ep() {
     return value != nullptr && std::string_view(value) == "1";
   };
   in_place_ = promises(kInPlaceKey);
+  TENON_TRY(read_binding_alignment());
   on_run_start_ = TENON_MEMBER(ep, OrtEp, OnRunStart);
   takes_fences_ = !on_run_start_.absent() && promises(kRunFencesKey);
   on_run_end_ = TENON_MEMBER(ep, OrtEp, OnRunEnd);
   return {};
+}
+
+Status PluginProvider::read_binding_alignment() {
+  const char* value = devices_.empty() ? nullptr : devices_[0]->ep_metadata.find(kBindingAlignmentKey);
+  if (value == nullptr) return {};
+  const std::string_view text = value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), binding_alignment_);
+  if (error == std::errc() && end == text.data() + text.size() && std::has_single_bit(binding_alignment_) &&
+      binding_alignment_ <= kMostBindingAlignment)
+    return {};
+  return device_error("{}: its device's entry \"{}\" is \"{}\", which is no power of two from 1 to {}.", ep_->who(),
+                      kBindingAlignmentKey, text, kMostBindingAlignment);
 }
 
 Status PluginProvider::create_allocators() {
@@ -446,7 +463,7 @@ Status PluginProvider::create_kernel_region(const Region& region) {
     if (constant == nullptr || constant->type == DataType::kString || place == kHostPlace ||
         host_can_address(allocators_[static_cast<size_t>(place)]->place()))
       continue;
-    TENON_TRY_ASSIGN(const Tensor tensor, place_constant(constant, place));
+    TENON_TRY_ASSIGN(const Tensor tensor, place_constant(constant, region.body.value(node.inputs[i]).name, place));
     placed[i] = std::make_unique<OrtValue>(make_value(tensor, memory_[static_cast<size_t>(place)]));
   }
   TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, default_place_ == kHostPlace, placed));
@@ -492,7 +509,7 @@ Result<std::shared_ptr<PluginRegion>> PluginProvider::create_custom_op_region(co
   return make_custom_op_region(op, region, host_, std::move(places), ep_);
 }
 
-Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, int32_t place) {
+Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const std::string& name, int32_t place) {
   PlacedConstant& entry = placed_constants_[{constant.get(), place}];
   if (entry.source != nullptr) return entry.tensor;
   DeviceAllocator& allocator = *allocators_[static_cast<size_t>(place)];
@@ -501,7 +518,13 @@ Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, int32
                                                memory, allocator.place()));
   TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                      const_cast<std::byte*>(constant->data), constant->size_bytes));
-  TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, "constant", nullptr, transfer_.get()),
+  const char* what = constant_names_.insert(name).first->c_str();
+  const CopyReason reason = CopyReason::kNotCompatible;
+  if (disallow_copies_) {
+    return copy_disallowed(what, source.place(), target.place(), reason)
+        .with_context(format("while placing a constant for {}", ep_->who()));
+  }
+  TENON_TRY_CONTEXT(copy_tensor(target, source, reason, what, &constant_copies_, transfer_.get()),
                     "while placing a constant for {}", ep_->who());
   entry = {constant, target};
   return target;

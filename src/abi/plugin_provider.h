@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Status compile(std::span<const Region> regions) override;
   Status loaded() override;
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
+  uint32_t binding_alignment() const override { return binding_alignment_; }
+  std::span<const CopyRecord> constant_copies() const override { return constant_copies_.records; }
   DataTransfer* transfer() const override { return transfer_.get(); }
   GraphCapture* graph_capture() override;
   Tensor placed_constant(const ConstantRef& constant, int32_t place) const override;
@@ -71,12 +74,14 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   // own word.
   Status check_weightless_devices();
   Status check_weightless_ep() const;
+  // What the device's metadata say of it (ep/kit/binding_alignment.h).
+  Status read_binding_alignment();
   Status create_allocators();
   Status compile_fused(std::span<const Region* const> regions);
   Status create_kernel_region(const Region& region);
   Result<std::shared_ptr<PluginRegion>> create_custom_op_region(const OrtCustomOp* op, const Region& region) const;
   // Where the kernels of a registry find their constants when they are created, as in the reference.
-  Result<Tensor> place_constant(const ConstantRef& constant, int32_t place);
+  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place);
   const PluginRegion& region_of(const Node& node) const;
   // The place of most tensors: an index into allocators_, or kHostPlace.
   int32_t place_of(OrtMemType mem_type) const;
@@ -108,6 +113,10 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
     Tensor tensor;
   };
   std::map<std::pair<const Constant*, int32_t>, PlacedConstant> placed_constants_;
+  CopyLedger constant_copies_;            // of those
+  std::set<std::string> constant_names_;  // in that ledger
+  bool disallow_copies_ = false;          // strict mode
+  uint32_t binding_alignment_ = 0;
   PluginMember<decltype(OrtEp::OnRunStart)> on_run_start_;
   PluginMember<decltype(OrtEp::OnRunEnd)> on_run_end_;
 };

@@ -227,8 +227,7 @@ OrtStatus* ort_api::GetExecutionProviderApi(const char* provider_name, uint32_t,
   return make_ort_status(ORT_INVALID_ARGUMENT, "Specified provider is not supported.");
 }
 
-// There is no experimental function, and no training; null is how the ABI says so.
-OrtExperimentalFnPtr ort_api::GetExperimentalFunction(const char*) noexcept { return nullptr; }
+// There is no training; null is how the ABI says so.
 const OrtTrainingApi* ort_api::GetTrainingApi(uint32_t) noexcept { return nullptr; }
 
 }  // namespace tenon::abi

@@ -229,6 +229,17 @@ CpuStream* stream_of_queued_run(const OrtSession& session, const CoreSession& co
   return CpuStream::from(*options->sync_stream);
 }
 
+// `copies` may be null.
+Status run_counted(Session& session, Binding& binding, RunOptions options, CopyRecords* copies) {
+  if (copies == nullptr) [[likely]]
+    return session.run(binding, options);
+  RunReport report;
+  options.report = &report;
+  Status status = session.run(binding, options);
+  copies->add(report.copies);
+  return status;
+}
+
 // Puts the run behind what the stream has; its failure is the stream's. The program keeps the memory of its tensors
 // until then.
 OrtStatus* queue_run(OrtSession& session, const std::shared_ptr<CoreSession>& core, BindingLease& lease,
@@ -241,16 +252,18 @@ OrtStatus* queue_run(OrtSession& session, const std::shared_ptr<CoreSession>& co
     BindingLease lease;
     bool disallow_copies = false;
     std::vector<std::pair<size_t, Shape>> given;  // outputs, with the shapes of the program's values
+    std::shared_ptr<CopyRecords> copies;          // may be null
   };
   auto queued = std::make_shared<QueuedRun>(session.env, core, lease.hand_over());
   queued->disallow_copies = disallows_copies(call.options);
+  queued->copies = call.options->copies;
   for (size_t i = 0; i < call.output_names.size(); ++i)
     queued->given.emplace_back(find_value(core->core->outputs(), call.output_names[i], i),
                                call.outputs[i]->tensor.shape());
   return to_ort(stream.queue().enqueue([queued]() -> Status {
     Session& session = *queued->core->core;
     Binding& binding = queued->lease.run().binding;
-    TENON_TRY(session.run(binding, {.disallow_copies = queued->disallow_copies}));
+    TENON_TRY(run_counted(session, binding, {.disallow_copies = queued->disallow_copies}, queued->copies.get()));
     for (const auto& [index, given] : queued->given) {
       const Shape shape = binding.output(index).shape();
       TENON_INVALID_IF(!(shape == given), "The OrtValue for output \"{}\" has shape {}, and the run gives {}.",
@@ -308,7 +321,7 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
     }
     if (status.ok()) {
       const NodeObserver::Scope observed(profile ? &*profile : nullptr);
-      status = core.core->run(binding, run);
+      status = run_counted(*core.core, binding, run, options != nullptr ? options->copies.get() : nullptr);
     }
     if (profile) [[unlikely]]
       status = profile->end(std::move(status));

@@ -4,9 +4,11 @@
 #include <tenon/onnxruntime_c_api.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "abi/copy_records.h"
 #include "abi/key_value_pairs.h"
 
 struct OrtRunOptions {
@@ -19,6 +21,7 @@ struct OrtRunOptions {
   OrtSyncStream* sync_stream = nullptr;  // borrowed
   bool profiling = false;
   std::string profile_prefix;
+  std::shared_ptr<tenon::abi::CopyRecords> copies;  // null: nobody asks
 
   OrtRunOptions() = default;
   // What they say now, for one run.
@@ -30,5 +33,6 @@ struct OrtRunOptions {
         config_entries(other.config_entries),
         sync_stream(other.sync_stream),
         profiling(other.profiling),
-        profile_prefix(other.profile_prefix) {}
+        profile_prefix(other.profile_prefix),
+        copies(other.copies) {}
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "abi/allocator.h"
+#include "abi/env.h"
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "abi/value.h"
@@ -54,10 +55,13 @@ OrtStatus* copy_tensor_value(const OrtValue& source, OrtAllocator* allocator, Or
   std::unique_ptr<OrtValue> owned(copy);
   if (source.is_string_tensor()) {
     *owned->strings = *source.strings;
-  } else if (Status status =
-                 tenon::copy_tensor(owned->tensor, source.tensor, CopyReason::kCallerAsked, "element", nullptr);
-             !status.ok()) {
-    return to_ort(status);
+  } else {
+    // The function is a copy by its contract, so strict mode has no say.
+    CopyLedger ledger;
+    const Status status =
+        tenon::copy_tensor(owned->tensor, source.tensor, CopyReason::kCallerAsked, "element of GetValue", &ledger);
+    if (!status.ok()) return to_ort(status);
+    if (const std::shared_ptr<OrtEnv> env = current_env()) add_caller_copies(*env, ledger);
   }
   *out = owned.release();
   return nullptr;

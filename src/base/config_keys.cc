@@ -26,6 +26,8 @@ constexpr ConfigKey kKeys[] = {
      "HANDLE:VALUE,...: semaphores that the run waits for."},
     {ConfigScope::kRun, kTimeoutKey, ConfigKind::kInteger, "0",
      "Milliseconds that the CUDA EP waits for the device; 0: no limit."},
+    {ConfigScope::kEnv, kDisallowCopiesKey, ConfigKind::kFlag, "0",
+     "Strict mode for CopyTensors: a copy that it would make is an error."},
 };
 
 constexpr std::string_view kPrefix = "tenon.";

@@ -15,7 +15,7 @@
 namespace tenon {
 
 // Who holds the entry: a session (SessionOptions::config, AddSessionConfigEntry), a run (AddRunConfigEntry) or the
-// process's env (OrtEnvCreationOptions), which has none so far.
+// process's env (OrtEnvCreationOptions).
 enum class ConfigScope : uint8_t { kSession, kRun, kEnv };
 
 enum class ConfigKind : uint8_t { kFlag, kInteger, kText };

@@ -299,7 +299,13 @@ OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* self, const OrtHardwareD
   *made_count = 0;
   for (size_t i = 0; i < count && *made_count < most; ++i) {
     if (g_api->HardwareDevice_Type(devices[i]) != OrtHardwareDeviceType_CPU) continue;
-    if (OrtStatus* bad = g_ep_api->CreateEpDevice(self, devices[i], nullptr, nullptr, &made[0])) return bad;
+    OrtKeyValuePairs* metadata = nullptr;
+    g_api->CreateKeyValuePairs(&metadata);
+    if (const char* alignment = std::getenv("TENON_FLOW_ALIGNMENT"))
+      g_api->AddKeyValuePair(metadata, "tenon.binding_alignment", alignment);
+    OrtStatus* const failed = g_ep_api->CreateEpDevice(self, devices[i], metadata, nullptr, &made[0]);
+    g_api->ReleaseKeyValuePairs(metadata);
+    if (failed != nullptr) return failed;
     if (has_memory()) {
       static OrtMemoryInfo* const info = memory_info();  // the host keeps the pointer
       if (OrtStatus* bad = g_ep_api->EpDevice_AddAllocatorInfo(made[0], info)) return bad;
