@@ -9,12 +9,14 @@
 #include "cli/explain_html.h"
 #include "cli/model_arguments.h"
 #include "cli/output.h"
+#include "cli/placements.h"
 
 namespace tenon::cli {
 namespace {
 
 struct ExplainArguments : ModelArguments {
   std::string html;
+  PlacementArguments placement;
   BreakEvenArguments break_even;
 };
 
@@ -26,7 +28,8 @@ Status explain(const ExplainArguments& arguments) {
     TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
     shapes.emplace(info.name, shape);
   }
-  TENON_TRY_ASSIGN(const std::string plan, session->explain(shapes));
+  TENON_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
+  TENON_TRY_ASSIGN(const std::string plan, session->explain(shapes, places));
   if (!arguments.html.empty()) TENON_TRY(write_text(arguments.html, explain_html(arguments.model, plan)));
   std::optional<BreakEvenReport> costs;
   if (arguments.break_even.wanted) {
@@ -52,6 +55,10 @@ Status explain(const ExplainArguments& arguments) {
   }
   nlohmann::ordered_json object = {
       {"model", arguments.model}, {"inputs", inputs}, {"assignments", assignments}, {"plan", lines}};
+  TENON_TRY_ASSIGN(const ExplainedCopies copies, session->explain_copies(shapes, places));
+  object["bytes_copied"] = copies.ledger.bytes_copied();
+  object["copies"] = copies_json(copies.ledger);
+  object["copies_known_in_a_run"] = copies.open;
   if (costs) object["break_even"] = costs->json();
   print_json(object);
   return {};
@@ -68,6 +75,7 @@ void add_explain(CLI::App& app, Action* action) {
   arguments->add_strict(*command);
   arguments->add_plugins(*command);
   arguments->add_eps(*command);
+  arguments->placement.add_places(*command);
   arguments->break_even.add(*command);
   command->add_option("--html", arguments->html, "Draw the plan, its memory and its copies on one page into this file");
   command->callback([arguments, action] { *action = [arguments] { return explain(*arguments); }; });

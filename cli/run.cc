@@ -6,12 +6,14 @@
 #include "cli/model_arguments.h"
 #include "cli/npy.h"
 #include "cli/output.h"
+#include "cli/placements.h"
 
 namespace tenon::cli {
 namespace {
 
 struct RunArguments : ModelArguments {
   std::string output_dir;
+  PlacementArguments placement;
 };
 
 Status make_folder(const std::string& path) {
@@ -27,8 +29,16 @@ Status run(const RunArguments& arguments) {
   TENON_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, arguments.random));
   // Before the run: a folder that cannot be made should not cost a run.
   if (!arguments.output_dir.empty()) TENON_TRY(make_folder(arguments.output_dir));
+  TENON_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
+  TENON_TRY_ASSIGN(Binding binding, session->make_binding());
+  TENON_TRY(bind_places(*session, places, inputs, binding));
   RunReport report;
-  TENON_TRY_ASSIGN(const std::vector<Tensor> outputs, session->run(inputs, {.report = &report}));
+  TENON_TRY(session->run(binding, {.report = &report}));
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < session->outputs().size(); ++i) {
+    TENON_TRY_ASSIGN(Tensor output, on_host(binding.output(i)));
+    outputs.push_back(std::move(output));
+  }
 
   auto list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -51,7 +61,8 @@ Status run(const RunArguments& arguments) {
     print_json({{"model", arguments.model},
                 {"outputs", list},
                 {"infer_ms", infer_ms},
-                {"bytes_copied", report.copies.bytes_copied()}});
+                {"bytes_copied", report.copies.bytes_copied()},
+                {"copies", copies_json(report.copies)}});
     return {};
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -73,6 +84,7 @@ void add_run(CLI::App& app, Action* action) {
   command->get_option("--seed")->needs(random);
   command->add_option("--output-dir", arguments->output_dir,
                       "Write 0.npy, 1.npy, ... and outputs.json into this folder");
+  arguments->placement.add_places(*command);
   command->callback([arguments, action] { *action = [arguments] { return run(*arguments); }; });
 }
 

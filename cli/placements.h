@@ -1,0 +1,38 @@
+// Where the tensors of a run are bound, as words of the command line; and the copies that this takes.
+#pragma once
+
+#include <tenon/session.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon::cli {
+
+struct PlacementArguments {
+  std::vector<std::string> places;  // NAME=PLACE
+
+  void add_places(CLI::App& command);
+
+  // PLACE is a device as `tenon devices` lists it (gpu, gpu:0, its whole text, its name, or its EP's), with
+  // ":host_accessible" for that memory, and "@N" for a tensor that begins N bytes after a multiple of 64. Devices of
+  // the session's EPs come first. Errors: kNotFound with the places that there are; a name or a number that is none.
+  Result<std::map<std::string, MemoryPlace>> read(const Session& session) const;
+};
+
+// Binds the inputs and outputs that `places` names to memory there, the other outputs to host memory. An output with an
+// alignment needs a shape that the model fixes.
+Status bind_places(Session& session, const std::map<std::string, MemoryPlace>& places,
+                   const std::vector<std::pair<std::string, Tensor>>& inputs, Binding& binding);
+// In host memory: the tensor itself, or a copy of it.
+Result<Tensor> on_host(const Tensor& tensor);
+
+// {"what", "bytes", "from", "to", "reason", "once"}, one object a copy.
+nlohmann::ordered_json copies_json(const CopyLedger& ledger);
+
+}  // namespace tenon::cli
