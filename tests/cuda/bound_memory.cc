@@ -156,6 +156,45 @@ void test_host_memory_over_itself() {
          "host memory in place: " + (ran.ok() ? text_of(report) : ran.to_string()));
 }
 
+// S6.1: kernels take multiples of 16 bytes. What begins elsewhere is copied by the host, which explains and counts it;
+// strict mode refuses it with the address. The EP says "CUDA copies" if it meets one all the same (devices_test.py).
+void test_addresses_that_kernels_do_not_take() {
+  Case relu({"Relu"}, 0), strict({"Relu"}, 0, /*disallow_copies=*/true);
+  MemoryPlace pinned = relu.place();
+  pinned.kind = MemoryKind::kHostAccessible;
+  for (const MemoryPlace& memory_place : {relu.place(), pinned}) {
+    const Tensor in = relu.allocate(memory_place, 2 * kCount), out = relu.allocate(memory_place, 2 * kCount);
+    for (const int64_t from : {0, 1, 2, 3, 4})
+      for (const int64_t to : {0, 1, 2, 4}) {
+        std::vector<float> x = numbers(static_cast<int>(from + to)), y(kCount);
+        need(copy(part(in, from), on_host(x)));
+        const bool copies_in = from % 4 != 0, copies_out = to % 4 != 0;
+        const auto placed = [&](int64_t at) {
+          MemoryPlace place = memory_place;
+          place.alignment = at % 4 == 0 ? 16 : at % 2 == 0 ? 8 : 4;
+          return place;
+        };
+        const ExplainedCopies explained =
+            value(relu.session().explain_copies({}, {{"x", placed(from)}, {"y", placed(to)}}));
+        for (int turn = 0; turn < 3; ++turn) {
+          RunReport report;
+          const Status ran = relu.run(part(in, from), part(out, to), &report);
+          need(copy(on_host(y), part(out, to)));
+          bool right = ran.ok() && relu_of(y, x) && report.copies.records == explained.ledger.records &&
+                       report.copies.records.size() == (copies_in ? 1U : 0U) + (copies_out ? 1U : 0U);
+          for (const CopyRecord& record : report.copies.records)
+            right = right && record.reason == CopyReason::kAlignment && record.bytes == kBytes;
+          expect(right, "input at " + std::to_string(from) + ", output at " + std::to_string(to) + " of " +
+                            memory_place.to_string() + ": " + (ran.ok() ? text_of(report) : ran.to_string()));
+        }
+        const Status refused = strict.run(part(in, from), part(out, to), nullptr);
+        expect((copies_in || copies_out) ? refused.message().find("no multiple of the 16 bytes") != std::string::npos
+                                         : refused.ok(),
+               "strict: " + refused.to_string());
+      }
+  }
+}
+
 // Memory of another device is copied by the EP, and the plan says so before anything runs.
 void test_two_devices() {
   size_t devices = 0;
@@ -222,6 +261,7 @@ int main(int argc, char** argv) {
   test_output_over_input();
   test_partial_overlap();
   test_host_memory_over_itself();
+  test_addresses_that_kernels_do_not_take();
   test_two_devices();
   return complaints == 0 ? 0 : 1;
 }

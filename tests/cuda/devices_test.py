@@ -38,6 +38,7 @@ def test_copies_of_bound_memory_over_the_fake_driver():
                           capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert "one device only" not in done.stdout
+    assert "CUDA copies" not in done.stdout + done.stderr
 
 
 def test_copies_of_bound_memory():
@@ -46,3 +47,4 @@ def test_copies_of_bound_memory():
     if "offers no device" in done.stdout + done.stderr:
         pytest.skip(f"this machine has no GPU: {(done.stdout + done.stderr).strip()[-200:]}")
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert "CUDA copies" not in done.stdout + done.stderr

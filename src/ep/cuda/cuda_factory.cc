@@ -8,7 +8,9 @@
 #include "ep/cuda/cuda_importer.h"
 #include "ep/cuda/cuda_plugin_objects.h"
 #include "ep/cuda/graphics_interop.h"
+#include "ep/cuda/kernel_alignment.h"
 #include "ep/cuda/lap.h"
+#include "ep/kit/binding_alignment.h"
 #include "ep/kit/in_place.h"
 #include "ep/kit/run_fences.h"
 #include "interop/external_handle.h"
@@ -20,8 +22,8 @@ using plugin::HostApi;
 namespace {
 
 constexpr int kOldestCapability = 80;
-// Blocks are aligned to 256 bytes, but a promise here would make hosts copy what programs bind: their devices promise
-// nothing.
+// Blocks are aligned to 256 bytes, but a promise here would make stock hosts copy whatever programs bind: their memory
+// infos promise nothing.
 constexpr size_t kAlignment = 0;
 constexpr const char* kOrdinalKey = "cuda_device_id";
 
@@ -143,6 +145,7 @@ Result<std::vector<plugin::DeviceOffer>> CudaFactory::offer_devices(std::span<co
                                     tenon::format("{}.{}", info.compute_capability / 10, info.compute_capability % 10)},
                                    {"cuda_device_uuid", uuid_text(uuid)},
                                    {kRunFencesKey, "1"},
+                                   {kBindingAlignmentKey, std::to_string(kBindingAlignment)},
                                    {kInPlaceKey, "1"}},
                       .allocators = {device.device_memory.get(), device.pinned_memory.get()}});
   }

@@ -18,14 +18,15 @@
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/region.h"
+#include "ep/cuda/kernel_alignment.h"
 
 namespace tenon::cuda {
 
 class ComputePlan {
  public:
-  // Kernels read and write up to 16 bytes at once. What is bound at another address is copied to or from memory of the
-  // plan, on the run's stream and in its graph.
-  static constexpr size_t kBindingAlignment = 16;
+  // What is bound at another address is copied to or from memory of the plan, on the run's stream and in its graph. In
+  // Tenon's host nothing is: it knows the number, and its planner has copied before.
+  static constexpr size_t kBindingAlignment = cuda::kBindingAlignment;
 
   // `varies`: the region had other shapes before, and may have more.
   static Result<std::shared_ptr<ComputePlan>> create(std::shared_ptr<ComputeContext> context, Program program,

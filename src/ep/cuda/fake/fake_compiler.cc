@@ -5,6 +5,8 @@
 #include <mutex>
 #include <optional>
 
+#include "base/format.h"
+#include "ep/cuda/kernel_alignment.h"
 #include "ep/kit/plugin_graph.h"
 
 namespace tenon::cuda::fake {
@@ -42,6 +44,10 @@ class ReluNode final : public plugin::CompiledNode {
     TENON_TRY_ASSIGN(const plugin::TensorArgument src, call.input(0));
     TENON_TRY_ASSIGN(const plugin::TensorArgument dst, call.output(0, src.shape));
     TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(src.type, src.shape));
+    // As the real node says it, which copies then.
+    for (const void* data : {static_cast<const void*>(src.data), static_cast<const void*>(dst.data)})
+      if (reinterpret_cast<uintptr_t>(data) % kBindingAlignment != 0)
+        session_->log(ORT_LOGGING_LEVEL_WARNING, tenon::format("CUDA copies what is at {}.", data));
     WorkFences fences;
     TENON_TRY_ASSIGN(const CallStream stream, session_->call_stream(call, &fences));
     Status queued = session_->begin_work(stream);
