@@ -129,6 +129,14 @@ class Placer {
     return same_memory(home.as, output) && (one.fixed || devices_are_memory_compatible(output, table_.at(one.made)));
   }
 
+  // Its maker could write there if it began elsewhere.
+  bool lacks_alignment(const Class& one, MemoryPlace output) const {
+    const MemoryPlace& made = table_.at(one.made);
+    if (one.fixed || output.alignment >= made.alignment) return false;
+    output.alignment = made.alignment;
+    return devices_are_memory_compatible(output, made);
+  }
+
   // The home in `place`, as the first caller's output that can be it.
   Home with_output(const Class& one, int32_t place) const {
     Home home = planned(place);
@@ -185,13 +193,14 @@ class Placer {
       // What has no known size, or no maker in this graph, is copied after the steps.
       if (place == nullptr || class_of(id).dynamic || graph_.value(id).constant) continue;
       if (written_in_place(class_of(id), home(id), **place)) continue;
-      TENON_TRY_ASSIGN(graph_.outputs[i], copied(id, {table_.find(**place), **place}, /*shared=*/false));
+      TENON_TRY_ASSIGN(graph_.outputs[i], copied(id, {table_.find(**place), **place}, /*shared=*/false,
+                                                 lacks_alignment(class_of(id), **place)));
     }
     return {};
   }
 
   // The value in other memory; made once for all that read it there.
-  Result<ValueId> copied(ValueId id, const Home& target, bool shared = true) {
+  Result<ValueId> copied(ValueId id, const Home& target, bool shared = true, bool lacks_alignment = false) {
     TENON_UNSUPPORTED_IF(target.index < 0, "\"{}\" has to be copied to {}, which no EP of the session can address.",
                          graph_.value(id).name, target.as.to_string());
     if (shared) {
@@ -207,7 +216,7 @@ class Placer {
                          graph_.value(id).name, home(id).as.to_string(), target.as.to_string());
     MemoryPlace anyhow = target.as;
     anyhow.alignment = 0;
-    const bool only_alignment = devices_are_memory_compatible(home(from).as, anyhow);
+    const bool only_alignment = lacks_alignment || devices_are_memory_compatible(home(from).as, anyhow);
     Value value = graph_.value(from);
     value.constant = nullptr;
     const ValueId result = graph_.add_value(std::move(value));
