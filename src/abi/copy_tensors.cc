@@ -1,5 +1,7 @@
 // CopyTensors: bytes between tensors wherever they live, through the one function that copies.
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "abi/env.h"
 #include "abi/interop_cpu.h"
@@ -28,8 +30,8 @@ std::shared_ptr<DataTransfer> find_transfer(const MemoryPlace& src, const Memory
 }
 
 // Strict mode of an env (config entry tenon.disallow_copies of CreateEnvWithOptions).
-bool disallows_copies(const OrtEnv& env) {
-  const char* value = env.config_entries.find(kDisallowCopiesKey);
+bool disallows_copies(const OrtEnv* env) {
+  const char* value = env != nullptr ? env->config_entries.find(kDisallowCopiesKey) : nullptr;
   return value != nullptr && parse_flag(value).value_or(false);
 }
 
@@ -44,30 +46,31 @@ Status check_pair(const OrtValue* src, const OrtValue* dst, size_t index) {
   return Status();
 }
 
-// Written down in `env` where a program asks for that. `env` stays while a copy is queued.
-Status copy_now(const OrtEnv& env, const Tensor& src, const Tensor& dst, size_t index, DataTransfer* transfer,
+// Written down in `env` (null after its end) where a program asks for that.
+Status copy_now(const OrtEnv* env, const Tensor& src, const Tensor& dst, size_t index, DataTransfer* transfer,
                 DeviceStream* stream) {
   const std::string what = format("tensor {} of CopyTensors", index);
   CopyLedger ledger;
   TENON_TRY(copy_tensor(dst, src, CopyReason::kCallerAsked, what.c_str(), &ledger, transfer, stream));
-  add_caller_copies(env, ledger);
+  if (env != nullptr) add_caller_copies(*env, ledger);
   return {};
 }
 
 // On a stream of the CPU device the copy is queued, as a run is; the program keeps both tensors until then.
-Status copy_one(const OrtEnv& env, const Tensor& src, const Tensor& dst, OrtSyncStream* stream, size_t index) {
+Status copy_one(const std::shared_ptr<OrtEnv>& env, const Tensor& src, const Tensor& dst, OrtSyncStream* stream,
+                size_t index) {
   const bool moves = dst.data() != src.data() && src.size_bytes() > 0;
-  if (moves && disallows_copies(env)) {
+  if (moves && disallows_copies(env.get())) {
     const std::string what = format("tensor {} of CopyTensors", index);
     return copy_disallowed(what.c_str(), src.place(), dst.place(), CopyReason::kCallerAsked);
   }
   auto transfer = find_transfer(src.place(), dst.place(), stream);
   if (CpuStream* cpu = stream != nullptr ? CpuStream::from(*stream) : nullptr; cpu != nullptr) {
-    return cpu->queue().enqueue([keep = current_env(), &env, dst, src, index, transfer = std::move(transfer)] {
-      return copy_now(env, src, dst, index, transfer.get(), nullptr);
+    return cpu->queue().enqueue([env, dst, src, index, transfer = std::move(transfer)] {
+      return copy_now(env.get(), src, dst, index, transfer.get(), nullptr);
     });
   }
-  return copy_now(env, src, dst, index, transfer.get(), stream != nullptr ? stream->stream : nullptr);
+  return copy_now(env.get(), src, dst, index, transfer.get(), stream != nullptr ? stream->stream : nullptr);
 }
 
 }  // namespace
@@ -78,9 +81,10 @@ OrtStatus* ort_api::CopyTensors(const OrtEnv* env, const OrtValue* const* src_te
           check_pointers("CopyTensors", {{"env", env}, {"src_tensors", src_tensors}, {"dst_tensors", dst_tensors}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
+    const std::shared_ptr<OrtEnv> current = current_env();
     for (size_t i = 0; i < num_tensors; ++i) {
       Status status = check_pair(src_tensors[i], dst_tensors[i], i);
-      if (status.ok()) status = copy_one(*env, src_tensors[i]->tensor, dst_tensors[i]->tensor, stream, i);
+      if (status.ok()) status = copy_one(current, src_tensors[i]->tensor, dst_tensors[i]->tensor, stream, i);
       if (!status.ok()) return to_ort(status);
     }
     return nullptr;
