@@ -80,6 +80,8 @@ static void threading(void) {
   CALL(SetGlobalSpinControl(options, -1));
   CALL(SetGlobalDenormalAsZero(options));
   CALL(SetGlobalIntraOpThreadAffinity(options, ""));
+  // One affinity for each thread but the caller's; the default number of threads is the machine's.
+  CALL(SetGlobalIntraOpNumThreads(options, 2));
   CALL(SetGlobalIntraOpThreadAffinity(options, "1"));
   CALL(CreateEnvWithGlobalThreadPools(ORT_LOGGING_LEVEL_FATAL, "global", options, &env));
   api->ReleaseEnv(env);

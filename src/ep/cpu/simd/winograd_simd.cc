@@ -254,7 +254,7 @@ void line_output(const WinogradOutput& out) {
 void line_weights(const float* w, int64_t w_out, int taps, int channels, float* u, int64_t u_step) {
   constexpr float kPoints[6] = {1, -1, 2, -2, 0.5f, -0.5f};
   constexpr float kFactors[6] = {-2.0f / 9, -2.0f / 9, 1.0f / 90, 1.0f / 90, 32.0f / 45, 32.0f / 45};
-  F8 g[5];
+  F8 g[5] = {zero8(), zero8(), zero8(), zero8(), zero8()};
   for (int k = 0; k < taps; ++k) {
     alignas(32) float lanes[8] = {};
     for (int o = 0; o < channels; ++o) lanes[o] = w[o * w_out + k];
