@@ -46,9 +46,13 @@ extern "C" {
 /* TenonExternalMemoryInfo.flags; unknown bits are refused. */
 #define TENON_EXTERNAL_MEMORY_READ_ONLY 1u        /* tensors of the import cannot be written */
 #define TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED 2u /* handle.dlpack is a DLManagedTensorVersioned */
+/* device_uuid begins with the 8 bytes of the LUID of the DXGI adapter that made the memory, and the rest is 0. For the
+ * kinds of NT handles. */
+#define TENON_EXTERNAL_MEMORY_DEVICE_LUID 4u
 
 #define TENON_IPC_HANDLE_BYTES 64
 #define TENON_DEVICE_UUID_BYTES 16
+#define TENON_DEVICE_LUID_BYTES 8
 
 typedef struct TenonExternalMemoryInfo {
   uint32_t version;   /* TENON_EXTERNAL_MEMORY_INFO_VERSION */

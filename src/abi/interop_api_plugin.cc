@@ -12,6 +12,7 @@
 #include "base/any_enum.h"
 #include "base/guarded.h"
 #include "base/log.h"
+#include "device/place.h"
 #include "interop/external_handle.h"
 
 namespace tenon::abi {
@@ -65,7 +66,8 @@ class PluginImporter final : public DeviceImporter {
         impl_(impl),
         members_(impl),
         ep_device_(device),
-        device_(device.default_memory ? device.default_memory->device : OrtMemoryDevice{}) {}
+        device_(device.default_memory ? device.default_memory->device : OrtMemoryDevice{}),
+        unified_(device.default_memory && device.default_memory->unified) {}
   ~PluginImporter() override {
     if (!members_.Release.absent()) warn(call_value(who_, members_.Release, impl_));
   }
@@ -84,6 +86,7 @@ class PluginImporter final : public DeviceImporter {
   const ImporterMembers& members() const { return members_; }
   const OrtEpDevice& device() const { return ep_device_; }
   MemoryPlace place() const { return to_place({.device = device_}); }
+  bool unified() const { return unified_; }
   // A stream of another device cannot order this one's work, and one of another library is no stream that this one
   // knows, whatever device it is for.
   Status check_stream(const OrtSyncStream& stream) const {
@@ -106,6 +109,7 @@ class PluginImporter final : public DeviceImporter {
   const ImporterMembers members_;
   const OrtEpDevice& ep_device_;  // the library's
   const OrtMemoryDevice device_;
+  const bool unified_;
 };
 
 // Releases a plugin's handle: through the handle itself, as ONNX Runtime does, which has no importer there.
@@ -157,8 +161,10 @@ class PluginMemory final : public DeviceMemory {
       std::shared_ptr<DeviceMemory> import;
     };
     auto owners = std::make_shared<Owners>(tensor.owner(), self);
+    MemoryPlace at = place;
+    at.unified = at.unified || (importer_->unified() && same_memory(place, own));
     TENON_TRY_ASSIGN(Tensor held, Tensor::view(tensor.type(), tensor.shape(), tensor.data(), tensor.capacity_bytes(),
-                                               std::move(owners), tensor.place()));
+                                               std::move(owners), at));
     // Drivers protect few of their mappings, and plugins are not asked to: the host marks the tensor.
     value->tensor = read_only_ || tensor.read_only() ? held.as_read_only() : std::move(held);
     return value;

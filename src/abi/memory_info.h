@@ -22,10 +22,13 @@ struct OrtMemoryInfo {
   OrtAllocatorType allocator_type = OrtDeviceAllocator;
   OrtMemType mem_type = OrtMemTypeDefault;
   OrtMemoryDevice device;
-  // The place declares that the host reads its DEFAULT memory too (our own importers say so; the C ABI has no word).
+  // The host reads this DEFAULT memory too: the EP device's metadata says so (ep/kit/unified_memory.h).
   bool unified = false;
 
-  friend bool operator==(const OrtMemoryInfo&, const OrtMemoryInfo&) = default;
+  // As the C ABI knows it: without `unified`.
+  friend bool operator==(const OrtMemoryInfo& a, const OrtMemoryInfo& b) {
+    return a.name == b.name && a.allocator_type == b.allocator_type && a.mem_type == b.mem_type && a.device == b.device;
+  }
 };
 
 namespace tenon::abi {

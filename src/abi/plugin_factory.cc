@@ -6,6 +6,7 @@
 
 #include "abi/plugin_provider.h"
 #include "base/log.h"
+#include "ep/kit/unified_memory.h"
 
 namespace tenon::abi {
 
@@ -22,6 +23,21 @@ const OrtMemoryInfo* memory_of(const OrtEpDevice& device, OrtDeviceMemoryType ki
 
 bool same_device(const OrtMemoryDevice& a, const OrtMemoryDevice& b) {
   return a.type == b.type && a.vendor_id == b.vendor_id && a.device_id == b.device_id;
+}
+
+// Whether all of the device's DEFAULT memory is the host's too. Errors: a value that is not known.
+Result<bool> read_unified(const std::string& who, const OrtEpDevice& device) {
+  const char* value = device.ep_metadata.find(kUnifiedMemoryKey);
+  if (value == nullptr || std::string_view(value) == "0" || std::string_view(value) == kUnifiedAllocators) return false;
+  if (std::string_view(value) == kUnifiedAll) return true;
+  return device_error("{}: the metadata of a device has \"{}\" = \"{}\"; the values are 0, 1 and {}.", who,
+                      kUnifiedMemoryKey, value, kUnifiedAllocators);
+}
+
+bool declares_unified(const OrtEpDevice& device, const OrtMemoryInfo& memory) {
+  const char* value = device.ep_metadata.find(kUnifiedMemoryKey);
+  return value != nullptr && std::string_view(value) != "0" && device.default_memory &&
+         device.default_memory->device == memory.device && device.default_memory->name == memory.name;
 }
 
 bool has_memory_of(const OrtEpDevice& device, const OrtMemoryDevice& memory) {
@@ -112,6 +128,8 @@ Status PluginFactory::find_devices() {
     if (device->factory != factory_)
       return device_error("{}: {} gives a device of another factory.", who_, get_devices.name);
     device->library = library_.weak_from_this();
+    TENON_TRY_ASSIGN(const bool all_unified, read_unified(who_, *device));
+    if (device->default_memory) device->default_memory->unified = all_unified;
     if (device->default_memory) device->use = use_of(device->default_memory->device);
     if (device->use == nullptr) device->use = std::make_shared<DeviceUse>();
   }
@@ -211,6 +229,8 @@ Result<std::shared_ptr<PluginAllocator>> PluginFactory::adopt_allocator(OrtAlloc
   TENON_TRY_ASSIGN(auto made,
                    PluginAllocator::create(who_, allocator, give_back, std::move(keep), library_.weak_from_this()));
   made->count_in(use_of(made->info().device));
+  for (const auto& device : ort_devices_)
+    if (declares_unified(*device, made->info())) made->share_with_host();
   return made;
 }
 

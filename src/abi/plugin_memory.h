@@ -38,6 +38,8 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
   OrtAllocator* ort() const { return allocator_; }
   // What programs get: the same functions, with the memory counted. Blocks keep this object alive.
   OrtAllocator* program();
+  // Before the first allocation: the host reads the memory where it lies.
+  void share_with_host() { info_.unified = place_.unified = true; }
   // Before the first allocation: where memory is counted. May be null.
   void count_in(std::shared_ptr<DeviceUse> use) { use_ = std::move(use); }
 

@@ -9,7 +9,8 @@ namespace tenon {
 
 namespace {
 
-constexpr uint32_t kKnownFlags = TENON_EXTERNAL_MEMORY_READ_ONLY | TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED;
+constexpr uint32_t kKnownFlags =
+    TENON_EXTERNAL_MEMORY_READ_ONLY | TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED | TENON_EXTERNAL_MEMORY_DEVICE_LUID;
 
 Result<const HandleKindRow*> row_of(uint32_t kind) {
   const HandleKindRow* row = find_handle_kind(static_cast<ExternalMemoryKind>(kind));
@@ -72,7 +73,18 @@ Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_h
   handle.read_only = (info.flags & TENON_EXTERNAL_MEMORY_READ_ONLY) != 0;
   handle.dlpack_versioned = (info.flags & TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED) != 0;
   handle.dedicated = info.dedicated == 1;
-  if (std::any_of(std::begin(info.device_uuid), std::end(info.device_uuid), [](uint8_t byte) { return byte != 0; })) {
+  const auto is_set = [](uint8_t byte) { return byte != 0; };
+  if ((info.flags & TENON_EXTERNAL_MEMORY_DEVICE_LUID) != 0) {
+    uint8_t* const end = std::begin(info.device_uuid) + TENON_DEVICE_LUID_BYTES;
+    TENON_INVALID_IF(row->type != HandleType::kNtHandle,
+                     "TenonExternalMemoryInfo.flags say that device_uuid is an adapter's LUID, which a {} has not.",
+                     row->name);
+    TENON_INVALID_IF(std::any_of(end, std::end(info.device_uuid), is_set),
+                     "TenonExternalMemoryInfo.device_uuid is an adapter's LUID, but the bytes behind it are not 0.");
+    DeviceLuid luid;
+    std::copy(std::begin(info.device_uuid), end, luid.begin());
+    handle.device_luid = luid;
+  } else if (std::any_of(std::begin(info.device_uuid), std::end(info.device_uuid), is_set)) {
     DeviceUuid uuid;
     std::copy(std::begin(info.device_uuid), std::end(info.device_uuid), uuid.begin());
     handle.device_uuid = uuid;
@@ -97,6 +109,20 @@ Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_h
       break;
   }
   return handle;
+}
+
+std::string luid_text(const DeviceLuid& luid) {
+  std::string text;
+  for (const uint8_t byte : luid) text += format("{:02x}", byte);
+  return text;
+}
+
+Status check_device_luid(const ExternalHandle& handle, const std::optional<DeviceLuid>& importer) {
+  TENON_INVALID_IF(handle.device_luid && importer && *handle.device_luid != *importer,
+                   "TenonExternalMemoryInfo.device_uuid says that the adapter with LUID {} made the memory; the device "
+                   "with LUID {} cannot import it.",
+                   luid_text(*handle.device_luid), luid_text(*importer));
+  return Status();
 }
 
 Status check_device_uuid(const ExternalHandle& handle, const DeviceUuid& importer) {

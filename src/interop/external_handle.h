@@ -20,6 +20,11 @@ using DeviceUuid = std::array<uint8_t, TENON_DEVICE_UUID_BYTES>;
 // "00112233-4455-6677-8899-aabbccddeeff"
 std::string uuid_text(const DeviceUuid& uuid);
 
+// Of a DXGI adapter, as its bytes lie in memory.
+using DeviceLuid = std::array<uint8_t, TENON_DEVICE_LUID_BYTES>;
+// "0123456789abcdef"
+std::string luid_text(const DeviceLuid& luid);
+
 struct ExternalHandle {
   ExternalMemoryKind kind = ExternalMemoryKind::kMappableFd;  // the inner one
   HandleType type = HandleType::kFd;
@@ -29,7 +34,9 @@ struct ExternalHandle {
   bool dlpack_versioned = false;
   bool read_only = false;
   bool dedicated = false;
-  std::optional<DeviceUuid> device_uuid;  // of the device that made the memory, where it is known
+  // Of the device that made the memory, where one of them is known.
+  std::optional<DeviceUuid> device_uuid;
+  std::optional<DeviceLuid> device_luid;
 };
 
 // Reads `native_handle` as `handle_type` says (a value of OrtExternalMemoryHandleType or of
@@ -40,5 +47,7 @@ Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_h
 // kInvalidArgument, naming both devices, for memory that another device than `importer` made. Memory whose device is
 // not known is not checked.
 Status check_device_uuid(const ExternalHandle& handle, const DeviceUuid& importer);
+// The same by the adapter's LUID. `importer` is empty where the device's is not known: then nothing is checked.
+Status check_device_luid(const ExternalHandle& handle, const std::optional<DeviceLuid>& importer);
 
 }  // namespace tenon

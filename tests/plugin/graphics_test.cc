@@ -127,5 +127,32 @@ TEST_F(Graphics, MemoryOfAnotherDeviceIsRefused) {
   EXPECT_EQ(counter("imported_memories"), 0);
 }
 
+// The LUID of a DXGI adapter is compared as the UUID is.
+TEST_F(Graphics, MemoryOfAnotherAdapterIsRefused) {
+  use();
+  const auto importer = host().create_importer();
+  ASSERT_THAT(importer, is_ok());
+  const uint64_t number = host().sim()->nt_create_memory(4096);
+  const auto import = [&](uint8_t last, uint8_t behind = 0, uint32_t kind = 0) {
+    TenonExternalMemoryInfo info = {};
+    info.kind = kind;
+    info.flags = TENON_EXTERNAL_MEMORY_DEVICE_LUID;
+    info.handle.nt_handle = reinterpret_cast<void*>(number);
+    std::memcpy(info.device_uuid, "sim", 3);
+    info.device_uuid[7] = last;
+    info.device_uuid[8] = behind;
+    return host().import_described(importer->get(), info, 4096).status();
+  };
+  EXPECT_THAT(import(0), is_ok());
+  const Status refused = import(1);
+  EXPECT_THAT(refused, has_status(StatusCode::kInvalidArgument, HasSubstr("LUID 73696d0000000001")));
+  EXPECT_THAT(refused.message(), HasSubstr("LUID 73696d0000000000"));
+  EXPECT_STREQ(api().GetKeyValue(api().EpDevice_EpMetadata(host().device()), "device_luid"), "73696d0000000000");
+  EXPECT_THAT(import(0, 1), has_status(StatusCode::kInvalidArgument, HasSubstr("bytes behind it")));
+  EXPECT_THAT(import(0, 0, TENON_EXTERNAL_MEMORY_HOST_ALLOCATION),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("LUID")));
+  host().sim()->nt_close(number);
+}
+
 }  // namespace
 }  // namespace tenon::hosts

@@ -13,6 +13,7 @@
 #include "ep/kit/binding_alignment.h"
 #include "ep/kit/in_place.h"
 #include "ep/kit/run_fences.h"
+#include "ep/kit/unified_memory.h"
 #include "interop/external_handle.h"
 
 namespace tenon::cuda {
@@ -66,19 +67,23 @@ Status CudaFactory::find_devices(const OrtLogger* logger) {
       continue;
     }
     Offered offered{.info = std::move(info)};
-    TENON_TRY_ASSIGN(offered.device_memory, make_memory_info(ordinal, MemoryKind::kDefault));
-    TENON_TRY_ASSIGN(offered.pinned_memory, make_memory_info(ordinal, MemoryKind::kHostAccessible));
+    TENON_TRY_ASSIGN(offered.device_memory, make_memory_info(ordinal, MemoryKind::kDefault, "TenonCuda"));
+    TENON_TRY_ASSIGN(offered.pinned_memory, make_memory_info(ordinal, MemoryKind::kHostAccessible, "TenonCudaPinned"));
+    if (offered.info.integrated) {
+      TENON_TRY_ASSIGN(offered.session_memory, make_memory_info(ordinal, MemoryKind::kDefault, "TenonCudaSession"));
+    }
     devices_.push_back(std::move(offered));
   }
   return devices_.empty() ? not_found("No CUDA device of this machine is new enough.") : Status();
 }
 
-Result<plugin::HostPtr<OrtMemoryInfo>> CudaFactory::make_memory_info(int ordinal, MemoryKind kind) const {
+Result<plugin::HostPtr<OrtMemoryInfo>> CudaFactory::make_memory_info(int ordinal, MemoryKind kind,
+                                                                     const char* name) const {
   const bool pinned = kind == MemoryKind::kHostAccessible;
   OrtMemoryInfo* info = nullptr;
-  TENON_ORT_TRY(host(), CreateMemoryInfo_V2, pinned ? "TenonCudaPinned" : "TenonCuda", OrtMemoryInfoDeviceType_GPU,
-                kNvidiaVendorId, ordinal, pinned ? OrtDeviceMemoryType_HOST_ACCESSIBLE : OrtDeviceMemoryType_DEFAULT,
-                kAlignment, OrtDeviceAllocator, &info);
+  TENON_ORT_TRY(host(), CreateMemoryInfo_V2, name, OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId, ordinal,
+                pinned ? OrtDeviceMemoryType_HOST_ACCESSIBLE : OrtDeviceMemoryType_DEFAULT, kAlignment,
+                OrtDeviceAllocator, &info);
   return host().own(info, host().ort().ReleaseMemoryInfo);
 }
 
@@ -132,22 +137,27 @@ Result<std::vector<plugin::DeviceOffer>> CudaFactory::offer_devices(std::span<co
     if (hardware == nullptr && device.own_hardware == nullptr) {
       // Hosts find GPUs through sysfs, which virtual machines and containers often lack.
       TENON_TRY_ASSIGN(device.own_hardware,
-                       make_hardware_device(
-                           OrtHardwareDeviceType_GPU, static_cast<uint32_t>(info.ordinal),
-                           {{"pci_bus_id", lower(info.pci_bus_id)}, {"Discrete", "1"}, {"Description", info.name}}));
+                       make_hardware_device(OrtHardwareDeviceType_GPU, static_cast<uint32_t>(info.ordinal),
+                                            {{"pci_bus_id", lower(info.pci_bus_id)},
+                                             {"Discrete", info.integrated ? "0" : "1"},
+                                             {"Description", info.name}}));
     }
     DeviceUuid uuid;
     std::copy(info.uuid.begin(), info.uuid.end(), uuid.begin());
-    offers.push_back({.hardware = hardware != nullptr ? hardware : device.own_hardware,
-                      .metadata = {{kOrdinalKey, std::to_string(info.ordinal)},
-                                   {"cuda_device_name", info.name},
-                                   {"cuda_compute_capability",
-                                    tenon::format("{}.{}", info.compute_capability / 10, info.compute_capability % 10)},
-                                   {"cuda_device_uuid", uuid_text(uuid)},
-                                   {kRunFencesKey, "1"},
-                                   {kBindingAlignmentKey, std::to_string(kBindingAlignment)},
-                                   {kInPlaceKey, "1"}},
-                      .allocators = {device.device_memory.get(), device.pinned_memory.get()}});
+    plugin::DeviceOffer offer{
+        .hardware = hardware != nullptr ? hardware : device.own_hardware,
+        .metadata = {{kOrdinalKey, std::to_string(info.ordinal)},
+                     {"cuda_device_name", info.name},
+                     {"cuda_compute_capability",
+                      tenon::format("{}.{}", info.compute_capability / 10, info.compute_capability % 10)},
+                     {"cuda_device_uuid", uuid_text(uuid)},
+                     {kRunFencesKey, "1"},
+                     {kBindingAlignmentKey, std::to_string(kBindingAlignment)},
+                     {kInPlaceKey, "1"}},
+        .allocators = {device.device_memory.get(), device.pinned_memory.get()}};
+    if (info.luid) offer.metadata.emplace_back("cuda_device_luid", luid_text(*info.luid));
+    if (info.integrated) offer.metadata.emplace_back(kUnifiedMemoryKey, kUnifiedAllocators);
+    offers.push_back(std::move(offer));
   }
   return offers;
 }
@@ -194,10 +204,13 @@ Result<std::unique_ptr<plugin::Allocator>> CudaFactory::make_allocator(const Ort
   std::unique_ptr<plugin::Allocator> allocator;
   const bool own = session != nullptr &&
                    (session->options().external_allocator.given() || session->options().memory_limit_bytes != SIZE_MAX);
-  if (place.kind == MemoryKind::kHostAccessible) {
+  const Offered& device = *offered(place.device_id);
+  if (place.kind == MemoryKind::kHostAccessible || (device.info.integrated && !own)) {
+    // An integrated GPU has no memory of its own: page-locked memory is what both address, at one address.
     allocator = std::make_unique<PinnedAllocator>(host(), ours, *driver_, place.device_id);
   } else if (own) {
-    allocator = std::make_unique<SessionAllocator>(host(), ours, session);
+    allocator = std::make_unique<SessionAllocator>(
+        host(), device.session_memory != nullptr ? device.session_memory.get() : ours, session);
   } else {
     allocator = std::make_unique<PoolAllocator>(host(), ours, *driver_, place.device_id);
   }

@@ -29,12 +29,14 @@ class CudaFactory final : public plugin::EpFactory {
   struct Offered {
     CudaDeviceInfo info;
     plugin::HostPtr<OrtMemoryInfo> device_memory;
+    // Of an integrated GPU, whose device_memory the host reads too: memory of which that is not known.
+    plugin::HostPtr<OrtMemoryInfo> session_memory;
     plugin::HostPtr<OrtMemoryInfo> pinned_memory;
     const OrtHardwareDevice* own_hardware = nullptr;  // made once, where the host shows none
   };
   CudaFactory(const plugin::HostApi& host, const CudaDriver* driver, MakeRegionCompiler compiler);
   Status find_devices(const OrtLogger* logger);
-  Result<plugin::HostPtr<OrtMemoryInfo>> make_memory_info(int ordinal, MemoryKind kind) const;
+  Result<plugin::HostPtr<OrtMemoryInfo>> make_memory_info(int ordinal, MemoryKind kind, const char* name) const;
   // The host's hardware device of this GPU; null when the host does not show it.
   const OrtHardwareDevice* find_hardware(std::span<const OrtHardwareDevice* const> devices,
                                          const CudaDeviceInfo& info) const;

@@ -144,6 +144,7 @@ CudaImporter::CudaImporter(const plugin::HostApi& host, const OrtEpDevice* ep_de
                            const OrtMemoryInfo* device_memory, const OrtMemoryInfo* pinned_memory)
     : Importer(host, ep_device),
       memory_(std::move(memory)),
+      luid_(info.luid),
       device_memory_(device_memory),
       pinned_memory_(pinned_memory) {
   std::copy(info.uuid.begin(), info.uuid.end(), uuid_.begin());
@@ -163,6 +164,7 @@ Result<std::unique_ptr<plugin::ImportedMemory>> CudaImporter::import_memory(
                    read_external_handle(static_cast<uint32_t>(descriptor.handle_type), descriptor.native_handle));
   TENON_UNSUPPORTED_IF(!can_import(*memory_->device(), handle.kind), "This device imports no {}.",
                        external_memory_kind_name(handle.kind));
+  TENON_TRY(check_device_luid(handle, luid_));
   TENON_TRY_ASSIGN(auto import,
                    MemoryImport::import(memory_, uuid_, handle, descriptor.size_bytes, descriptor.offset_bytes));
   return std::unique_ptr<plugin::ImportedMemory>(

@@ -65,6 +65,7 @@ class CudaImporter final : public plugin::Importer {
 
   const std::shared_ptr<CudaMemory> memory_;
   DeviceUuid uuid_{};
+  const std::optional<DeviceLuid> luid_;
   const OrtMemoryInfo* const device_memory_;
   const OrtMemoryInfo* const pinned_memory_;
 };

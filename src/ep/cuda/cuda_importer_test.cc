@@ -178,6 +178,23 @@ TEST_F(CudaImporterTest, AnotherDevicesMemoryIsRefusedNamingBoth) {
   EXPECT_THAT(import(handle), is_ok());
 }
 
+// The driver's LUID of a device, which Windows' drivers have.
+TEST_F(CudaImporterTest, TheDriverTellsTheAdaptersLuid) {
+  const auto info = describe_device(fake::driver(), 0);
+  ASSERT_THAT(info, is_ok());
+  ASSERT_TRUE(info->luid.has_value());
+  EXPECT_EQ(luid_text(*info->luid), "a0a1a2a3a4a5a600");
+  EXPECT_FALSE(info->integrated);
+}
+
+// What the EP then declares unified (cuda_factory.cc).
+TEST_F(CudaImporterTest, TheDriverTellsWhetherTheDeviceWorksInTheHostsMemory) {
+  fake::configure({.integrated = true});
+  const auto info = describe_device(fake::driver(), 0);
+  ASSERT_THAT(info, is_ok());
+  EXPECT_TRUE(info->integrated);
+}
+
 TEST_F(CudaImporterTest, HostMemoryIsRegisteredOnce) {
   void* const pages = ::operator new(kSize, std::align_val_t{4096});
   ExternalHandle handle{.kind = ExternalMemoryKind::kHostAllocation, .type = HandleType::kPointer};

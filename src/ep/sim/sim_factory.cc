@@ -73,7 +73,8 @@ Result<std::vector<plugin::DeviceOffer>> SimFactory::offer_devices(std::span<con
                                           {{"is_virtual", "1"}, {"Description", "Tenon's simulated device"}}));
     plugin::DeviceOffer offer{.hardware = hardware,
                               .metadata = {{"sim_device", number == 0 ? "full" : "no_host_accessible"},
-                                           {"device_uuid", uuid_text(sim_device_uuid(number))}}};
+                                           {"device_uuid", uuid_text(sim_device_uuid(number))},
+                                           {"device_luid", luid_text(sim_device_luid(number))}}};
     for (const Memory& memory : memories_)
       if (memory.number == number) offer.allocators.push_back(memory.info.get());
     offers.push_back(std::move(offer));

@@ -45,6 +45,8 @@ DeviceUuid sim_device_uuid(int32_t number) {
   return uuid;
 }
 
+DeviceLuid sim_device_luid(int32_t number) { return {'s', 'i', 'm', 0, 0, 0, 0, static_cast<uint8_t>(number)}; }
+
 bool sim_can_import_memory(uint32_t handle_type) {
   return handle_type == TENON_EXTERNAL_MEMORY_DESCRIBED ||
          find_handle_kind(static_cast<ExternalMemoryKind>(handle_type)) != nullptr;
@@ -62,6 +64,7 @@ Result<std::shared_ptr<SimImport>> SimImport::import(std::shared_ptr<SimDevice> 
   TENON_TRY(device->faults().hit(SimStep::import_memory));
   TENON_TRY_ASSIGN(const ExternalHandle handle, read_external_handle(handle_type, native_handle));
   TENON_TRY(check_device_uuid(handle, sim_device_uuid(device->number())));
+  TENON_TRY(check_device_luid(handle, sim_device_luid(device->number())));
   const auto end = checked_add(offset_bytes, size_bytes);
   TENON_INVALID_IF(!end, "offset_bytes ({}) plus size_bytes ({}) overflow.", offset_bytes, size_bytes);
   std::shared_ptr<SimImport> import(new SimImport(std::move(device), size_bytes));

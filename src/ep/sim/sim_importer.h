@@ -41,6 +41,8 @@ class SimImport {
 
 // What TenonExternalMemoryInfo.device_uuid says of memory that a simulated device made.
 DeviceUuid sim_device_uuid(int32_t number);
+// The same of its adapter's LUID.
+DeviceLuid sim_device_luid(int32_t number);
 
 bool sim_can_import_memory(uint32_t handle_type);
 bool sim_can_import_semaphore(uint32_t type);

@@ -18,6 +18,15 @@ Result<CudaDeviceInfo> describe_device(const CudaDriver& driver, int ordinal) {
   CUuuid uuid{};
   TENON_CUDA_TRY(driver, DeviceGetUuid, &uuid, device);
   std::memcpy(info.uuid.data(), uuid.bytes, info.uuid.size());
+  std::array<uint8_t, 8> luid{};
+  unsigned int node_mask = 0;
+  // Drivers of other systems answer that they have none.
+  if (driver.DeviceGetLuid != nullptr &&
+      driver.DeviceGetLuid(reinterpret_cast<char*>(luid.data()), &node_mask, device) == CUDA_SUCCESS)
+    info.luid = luid;
+  int integrated = 0;
+  TENON_CUDA_TRY(driver, DeviceGetAttribute, &integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, device);
+  info.integrated = integrated != 0;
   char bus_id[32] = {};
   TENON_CUDA_TRY(driver, DeviceGetPCIBusId, bus_id, sizeof(bus_id) - 1, device);
   info.pci_bus_id = bus_id;

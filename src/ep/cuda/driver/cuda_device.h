@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -51,7 +52,9 @@ struct CudaDeviceInfo {
   std::string name;
   int compute_capability = 0;
   std::array<uint8_t, 16> uuid{};
-  std::string pci_bus_id;  // "0000:65:00.0"
+  std::optional<std::array<uint8_t, 8>> luid;  // of the DXGI adapter; Windows only
+  bool integrated = false;                     // it works in the host's memory
+  std::string pci_bus_id;                      // "0000:65:00.0"
   size_t memory_bytes = 0;
 };
 Result<CudaDeviceInfo> describe_device(const CudaDriver& driver, int ordinal);

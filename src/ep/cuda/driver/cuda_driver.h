@@ -111,6 +111,7 @@ namespace tenon::cuda {
 // Null where the driver, or its system, does not have them.
 #define TENON_CUDA_OPTIONAL(X) \
   X(CtxCreate, 12050)          \
+  X(DeviceGetLuid, 10000)      \
   X(CtxDestroy, 4000)
 
 struct CudaDriver {

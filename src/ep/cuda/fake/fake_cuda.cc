@@ -114,6 +114,14 @@ CUresult CUDAAPI device_get_uuid(CUuuid* uuid, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI device_get_luid(char* luid, unsigned int* node_mask, CUdevice device) {
+  TENON_FAKE_ENTER("cuDeviceGetLuid");
+  for (int i = 0; i < 8; ++i) luid[i] = static_cast<char>(0xA0 + i);
+  luid[7] = static_cast<char>(device);
+  *node_mask = 1;
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI device_get_pci_bus_id(char* text, int length, CUdevice device) {
   TENON_FAKE_ENTER("cuDeviceGetPCIBusId");
   std::snprintf(text, static_cast<size_t>(length), "0000:%02X:00.0", 0xA0 + device);
@@ -220,6 +228,7 @@ const Table& table() {
     add_function(table, "cuDeviceGetName", &device_get_name);
     add_function(table, "cuDeviceGetAttribute", &device_get_attribute);
     add_function(table, "cuDeviceGetUuid", &device_get_uuid);
+    add_function(table, "cuDeviceGetLuid", &device_get_luid);
     add_function(table, "cuDeviceGetPCIBusId", &device_get_pci_bus_id);
     add_function(table, "cuDeviceTotalMem", &device_total_mem);
     add_function(table, "cuDevicePrimaryCtxRetain", &primary_retain);
