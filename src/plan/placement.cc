@@ -216,7 +216,8 @@ class Placer {
                          graph_.value(id).name, home(id).as.to_string(), target.as.to_string());
     MemoryPlace anyhow = target.as;
     anyhow.alignment = 0;
-    const bool only_alignment = lacks_alignment || devices_are_memory_compatible(home(from).as, anyhow);
+    // A reader is asked whether it can use the value; for a caller's output it is the maker that would write there.
+    const bool only_alignment = shared ? devices_are_memory_compatible(home(from).as, anyhow) : lacks_alignment;
     Value value = graph_.value(from);
     value.constant = nullptr;
     const ValueId result = graph_.add_value(std::move(value));
