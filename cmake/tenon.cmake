@@ -133,8 +133,9 @@ function(tenon_library name)
     target_link_libraries(tenon_${name} PUBLIC tenon_${dep})
   endforeach()
   target_compile_options(tenon_${name} PRIVATE $<$<CONFIG:Release>:${ARG_OPTIMIZE}>)
-  if(TENON_PCH AND ARG_OPTIMIZE STREQUAL -Os AND CMAKE_BUILD_TYPE STREQUAL Release)
-    target_precompile_headers(tenon_${name} PRIVATE ${TENON_PCH_HEADERS})  # others are not for -Os
+  if(TENON_PCH AND ARG_OPTIMIZE AND CMAKE_BUILD_TYPE STREQUAL Release)
+    # g++ refuses a header of another level, or optimises as that header says.
+    target_precompile_headers(tenon_${name} PRIVATE ${TENON_PCH_HEADERS})
   elseif(TENON_PCH)
     target_precompile_headers(tenon_${name} REUSE_FROM tenon_pch)
   endif()
