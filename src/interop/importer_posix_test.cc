@@ -53,7 +53,7 @@ TEST(ReadExternalHandle, RefusesEachWrongField) {
       {[](auto& info) { info.version = 0; }, "version (0)"},
       {[](auto& info) { info.version = 2; }, "version (2)"},
       {[](auto& info) { info.kind = TENON_EXTERNAL_MEMORY_DLPACK; }, "kind (0x544e0002)"},
-      {[](auto& info) { info.flags = 4; }, "flags (0x4)"},
+      {[](auto& info) { info.flags = 8; }, "flags (0x8)"},
       {[](auto& info) { info.flags = TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED; }, "flags"},
       {[](auto& info) { info.dedicated = 2; }, "dedicated (2)"},
       {[](auto& info) { info.handle.fd = -1; }, "handle.fd (-1)"},

@@ -205,7 +205,9 @@ TEST(BindingAlignment, IsNoPromiseOfThePlace) {
   EXPECT_EQ(session->input_places()[0].place, device.host_accessible_place());
   EXPECT_EQ(session->allocate(DataType::kFloat, {4}, device.place())->place(), device.place());
   // Plain host memory is copied for what it is, not for how it begins.
-  for (const CopyRecord& record : session->explain_copies({}, {})->ledger.records)
+  const auto explained = session->explain_copies({}, {});
+  ASSERT_THAT(explained, is_ok());
+  for (const CopyRecord& record : explained->ledger.records)
     EXPECT_EQ(record.reason, CopyReason::kNotCompatible) << record.what;
 }
 

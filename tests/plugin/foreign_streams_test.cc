@@ -181,6 +181,7 @@ TEST_F(ForeignStreams, AnAllocatorTakesAStreamOfAnotherLibraryForNone) {
 TEST_F(ForeignStreams, ACopyOnAStreamOfTheCpuDeviceIsQueued) {
   use();
   if (!host().is_tenon()) GTEST_SKIP() << "stock hosts have no streams of the CPU device";
+  if (!kSeesSharedPages) GTEST_SKIP() << "the result is read behind a timeline's signal";
   auto cpu = Host::load({.library = std::getenv("TENON_TEST_HOST"), .ep_name = "CPUExecutionProvider"});
   ASSERT_THAT(cpu, is_ok());
   const auto stream = (*cpu)->create_stream();

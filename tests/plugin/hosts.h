@@ -25,6 +25,16 @@ inline constexpr size_t kFullDevice = 0;
 inline constexpr size_t kNoHostAccessible = 1;
 inline constexpr int64_t kCount = 256;
 
+// Both sides of a shared timeline in one process: two addresses of one page, between which the thread sanitizer sees no
+// order.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kSeesSharedPages = false;
+#elif defined(__has_feature)
+inline constexpr bool kSeesSharedPages = !__has_feature(thread_sanitizer);
+#else
+inline constexpr bool kSeesSharedPages = true;
+#endif
+
 // A host with the plugin; a test has one at a time.
 class HostTest : public testing::Test {
  protected:

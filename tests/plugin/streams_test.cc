@@ -15,16 +15,6 @@ using ::testing::HasSubstr;
 constexpr int64_t kLongNs = 20'000'000'000;
 const std::vector<std::string> kChain = {"Neg", "Abs", "Neg", "Neg", "Abs", "Neg"};
 
-// Both sides of a shared timeline in one process: two addresses of one page, between which the thread sanitizer sees no
-// order.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kSeesSharedPages = false;
-#elif defined(__has_feature)
-constexpr bool kSeesSharedPages = !__has_feature(thread_sanitizer);
-#else
-constexpr bool kSeesSharedPages = true;
-#endif
-
 class Streams : public HostTest {
  protected:
   // 16 threads on one session, each with inputs of its own; every result is what one thread computes.

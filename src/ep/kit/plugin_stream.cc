@@ -1,7 +1,5 @@
 #include "ep/kit/plugin_stream.h"
 
-#include <unordered_set>
-
 #include "base/guarded.h"
 #include "base/system.h"
 
@@ -9,12 +7,10 @@ namespace tenon::plugin {
 
 namespace {
 
-// The streams of this library that live. Looking a stream up here reads nothing of it: 1.28 hands AllocOnStream streams
-// of its own, of which SyncStream_GetImpl gives whatever lies where the implementation would be.
-Guarded<std::unordered_set<const OrtSyncStreamImpl*>>& live_streams() {
-  static auto* const live = new Guarded<std::unordered_set<const OrtSyncStreamImpl*>>;
-  return *live;
-}
+// The streams of this library that live, each linked to the next. Looking a stream up here reads nothing of it: 1.28
+// hands AllocOnStream streams of its own, of which SyncStream_GetImpl gives whatever lies where the implementation
+// would be. A list of links allocates nothing, so that nothing is left when the host unloads the library.
+constinit Guarded<SyncStream*> live_streams;
 
 }  // namespace
 
@@ -70,18 +66,27 @@ SyncStream::SyncStream(const HostApi& host) : OrtSyncStreamImpl{}, host_(host) {
     auto& stream = *static_cast<SyncStream*>(table);
     return stream.host_.guarded([&] { return stream.on_session_run_end(); });
   };
-  live_streams().lock()->insert(this);
+  auto first = live_streams.lock();
+  next_ = *first;
+  if (next_ != nullptr) next_->previous_ = this;
+  *first = this;
 }
 
-SyncStream::~SyncStream() { live_streams().lock()->erase(this); }
+SyncStream::~SyncStream() {
+  auto first = live_streams.lock();
+  (previous_ == nullptr ? *first : previous_->next_) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+}
 
 OrtSyncStreamImpl* SyncStream::release_to_host(std::unique_ptr<SyncStream> stream) { return stream.release(); }
 
 SyncStream* SyncStream::from(const HostApi& host, const OrtSyncStream* stream) {
   if (stream == nullptr) return nullptr;
   const OrtSyncStreamImpl* table = host.ep().SyncStream_GetImpl(stream);
-  if (!live_streams().lock()->contains(table)) return nullptr;
-  return static_cast<SyncStream*>(const_cast<OrtSyncStreamImpl*>(table));
+  auto first = live_streams.lock();
+  SyncStream* live = *first;
+  while (live != nullptr && live != table) live = live->next_;
+  return live;
 }
 
 Status SyncStream::check_own(const HostApi& host, const OrtSyncStream* stream, std::string_view user) {

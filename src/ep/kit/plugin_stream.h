@@ -61,6 +61,9 @@ class SyncStream : private OrtSyncStreamImpl {
 
  private:
   const HostApi host_;
+  // The library's other live streams; guarded by the lock of the list (plugin_stream.cc).
+  SyncStream* next_ = nullptr;
+  SyncStream* previous_ = nullptr;
 };
 
 }  // namespace tenon::plugin

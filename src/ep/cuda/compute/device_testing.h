@@ -36,6 +36,9 @@ inline bool case_is_in_part() {
 class DeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
+#ifdef TENON_NO_GPU_CODE
+    GTEST_SKIP() << "a sanitized build holds no GPU code";
+#endif
     Result<const CudaDriver*> driver = cuda_driver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().to_string();
     Result<std::shared_ptr<CudaDevice>> device = CudaDevice::open(**driver, 0);
