@@ -10,7 +10,7 @@ namespace {
 // The streams of this library that live, each linked to the next. Looking a stream up here reads nothing of it: 1.28
 // hands AllocOnStream streams of its own, of which SyncStream_GetImpl gives whatever lies where the implementation
 // would be. A list of links allocates nothing, so that nothing is left when the host unloads the library.
-constinit Guarded<SyncStream*> live_streams;
+Guarded<SyncStream*> live_streams;
 
 }  // namespace
 
