@@ -16,7 +16,8 @@ Result<SessionOptions> checked_options(const SessionOptions& options);
 // Errors: kInvalidArgument for a name that the model does not have, unless the options ignore those.
 Status fix_dims(Model& model, const SessionOptions& options);
 
-// The refusal of a session whose CPU EP would have to make `output` (may be empty) although "session.disable_cpu_ep_fallback" is set.
+// The refusal of a session whose CPU EP would have to make `output` (may be empty) although
+// "session.disable_cpu_ep_fallback" is set.
 Status fallback_refused(const std::string& output);
 bool is_fallback_refusal(const Status& status);
 // True when "session.disable_cpu_ep_fallback" is "1", as in ONNX Runtime; another value that sounds like it is logged.

@@ -32,7 +32,8 @@ bool guarded_softmax(Rewriter& rewriter, size_t index) {
   const Node* softmax = rewriter.made_by(node.inputs[2], "Softmax");
   if (test == nullptr || softmax == nullptr || test->inputs[0] != node.inputs[2]) return false;
   // A zero of higher rank would raise the rank of the result.
-  if (rewriter.scalar_beside(node.inputs[1], node.inputs[2]) != 0.0F || rewriter.is_output(node.inputs[2])) return false;
+  if (rewriter.scalar_beside(node.inputs[1], node.inputs[2]) != 0.0F || rewriter.is_output(node.inputs[2]))
+    return false;
   if (rewriter.uses(node.inputs[2]) != 2 || !rewriter.read_once(node.inputs[0])) return false;
   Node guarded = *softmax;
   guarded.outputs = node.outputs;
