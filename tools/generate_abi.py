@@ -249,6 +249,17 @@ def signature(row, prefix=""):
     return f"{row['returns']} ORT_API_CALL {prefix}{row['name']}({parameters}) noexcept"
 
 
+def nameless(parameters):
+    """The parameters without their names: stubs use none."""
+    if parameters in ("", "void"):
+        return ""
+    assert "(" not in re.sub(r"\(\*\w+\)\([^()]*\)", "", parameters), parameters
+    # Commas inside the parameter list of a function pointer separate nothing.
+    texts = re.split(r",\s*(?![^()]*\))", parameters)
+    return ", ".join(re.sub(r"\(\*\w+\)", "(*)", text) if "(*" in text else re.sub(r"\s*\b\w+(\[\])?$", r"\1", text)
+                     for text in texts)
+
+
 def slots(abi):
     lines = ["// clang-format off", f"// The functions behind the tables that the library serves. {GENERATED}", "//",
              "// A function is implemented by defining it, by its qualified name and at the start of a line, in a .cc file of",
@@ -283,10 +294,11 @@ def stubs(abi):
     lines = source_top('"abi/slots.h"')
     lines[2:2] = ["// TENON_SLOT_* of the functions that src/abi/ defines, written by cmake/find_slots.cmake.",
                   '#include "find_slots.h"']
-    lines += ['#pragma GCC diagnostic ignored "-Wunused-parameter"', "", "namespace tenon::abi {", ""]
+    lines += ["namespace tenon::abi {", ""]
     for table, namespace in SERVED.items():
         for row in abi.tables[table]:
             body = stub_body(row)
+            row = {**row, "parameters": nameless(row["parameters"])}
             lines += [f"#ifndef TENON_SLOT_{namespace}_{row['name']}",
                       f"{signature(row, namespace + '::')} {{{' ' + body + ' ' if body else ''}}}", "#endif"]
         lines.append("")

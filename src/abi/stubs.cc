@@ -4,1742 +4,1740 @@
 #include "find_slots.h"
 #include "abi/slots.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
 namespace tenon::abi {
 
 #ifndef TENON_SLOT_ort_api_CreateStatus
-OrtStatus* ORT_API_CALL ort_api::CreateStatus(OrtErrorCode code, const char* msg) noexcept { return not_implemented("CreateStatus"); }
+OrtStatus* ORT_API_CALL ort_api::CreateStatus(OrtErrorCode, const char*) noexcept { return not_implemented("CreateStatus"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetErrorCode
-OrtErrorCode ORT_API_CALL ort_api::GetErrorCode(const OrtStatus* status) noexcept { return {}; }
+OrtErrorCode ORT_API_CALL ort_api::GetErrorCode(const OrtStatus*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_GetErrorMessage
-const char* ORT_API_CALL ort_api::GetErrorMessage(const OrtStatus* status) noexcept { return {}; }
+const char* ORT_API_CALL ort_api::GetErrorMessage(const OrtStatus*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateEnv
-OrtStatus* ORT_API_CALL ort_api::CreateEnv(OrtLoggingLevel log_severity_level, const char* logid, OrtEnv** out) noexcept { return not_implemented("CreateEnv"); }
+OrtStatus* ORT_API_CALL ort_api::CreateEnv(OrtLoggingLevel, const char*, OrtEnv**) noexcept { return not_implemented("CreateEnv"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateEnvWithCustomLogger
-OrtStatus* ORT_API_CALL ort_api::CreateEnvWithCustomLogger(OrtLoggingFunction logging_function, void* logger_param, OrtLoggingLevel log_severity_level, const char* logid, OrtEnv** out) noexcept { return not_implemented("CreateEnvWithCustomLogger"); }
+OrtStatus* ORT_API_CALL ort_api::CreateEnvWithCustomLogger(OrtLoggingFunction, void*, OrtLoggingLevel, const char*, OrtEnv**) noexcept { return not_implemented("CreateEnvWithCustomLogger"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EnableTelemetryEvents
-OrtStatus* ORT_API_CALL ort_api::EnableTelemetryEvents(const OrtEnv* env) noexcept { return not_implemented("EnableTelemetryEvents"); }
+OrtStatus* ORT_API_CALL ort_api::EnableTelemetryEvents(const OrtEnv*) noexcept { return not_implemented("EnableTelemetryEvents"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DisableTelemetryEvents
-OrtStatus* ORT_API_CALL ort_api::DisableTelemetryEvents(const OrtEnv* env) noexcept { return not_implemented("DisableTelemetryEvents"); }
+OrtStatus* ORT_API_CALL ort_api::DisableTelemetryEvents(const OrtEnv*) noexcept { return not_implemented("DisableTelemetryEvents"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSession
-OrtStatus* ORT_API_CALL ort_api::CreateSession(const OrtEnv* env, const ORTCHAR_T* model_path, const OrtSessionOptions* options, OrtSession** out) noexcept { return not_implemented("CreateSession"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSession(const OrtEnv*, const ORTCHAR_T*, const OrtSessionOptions*, OrtSession**) noexcept { return not_implemented("CreateSession"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSessionFromArray
-OrtStatus* ORT_API_CALL ort_api::CreateSessionFromArray(const OrtEnv* env, const void* model_data, size_t model_data_length, const OrtSessionOptions* options, OrtSession** out) noexcept { return not_implemented("CreateSessionFromArray"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSessionFromArray(const OrtEnv*, const void*, size_t, const OrtSessionOptions*, OrtSession**) noexcept { return not_implemented("CreateSessionFromArray"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Run
-OrtStatus* ORT_API_CALL ort_api::Run(OrtSession* session, const OrtRunOptions* run_options, const char* const* input_names, const OrtValue* const* inputs, size_t input_len, const char* const* output_names, size_t output_names_len, OrtValue** outputs) noexcept { return not_implemented("Run"); }
+OrtStatus* ORT_API_CALL ort_api::Run(OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t, const char* const*, size_t, OrtValue**) noexcept { return not_implemented("Run"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSessionOptions
-OrtStatus* ORT_API_CALL ort_api::CreateSessionOptions(OrtSessionOptions** options) noexcept { return not_implemented("CreateSessionOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSessionOptions(OrtSessionOptions**) noexcept { return not_implemented("CreateSessionOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetOptimizedModelFilePath
-OrtStatus* ORT_API_CALL ort_api::SetOptimizedModelFilePath(OrtSessionOptions* options, const ORTCHAR_T* optimized_model_filepath) noexcept { return not_implemented("SetOptimizedModelFilePath"); }
+OrtStatus* ORT_API_CALL ort_api::SetOptimizedModelFilePath(OrtSessionOptions*, const ORTCHAR_T*) noexcept { return not_implemented("SetOptimizedModelFilePath"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CloneSessionOptions
-OrtStatus* ORT_API_CALL ort_api::CloneSessionOptions(const OrtSessionOptions* in_options, OrtSessionOptions** out_options) noexcept { return not_implemented("CloneSessionOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CloneSessionOptions(const OrtSessionOptions*, OrtSessionOptions**) noexcept { return not_implemented("CloneSessionOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetSessionExecutionMode
-OrtStatus* ORT_API_CALL ort_api::SetSessionExecutionMode(OrtSessionOptions* options, ExecutionMode execution_mode) noexcept { return not_implemented("SetSessionExecutionMode"); }
+OrtStatus* ORT_API_CALL ort_api::SetSessionExecutionMode(OrtSessionOptions*, ExecutionMode) noexcept { return not_implemented("SetSessionExecutionMode"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EnableProfiling
-OrtStatus* ORT_API_CALL ort_api::EnableProfiling(OrtSessionOptions* options, const ORTCHAR_T* profile_file_prefix) noexcept { return not_implemented("EnableProfiling"); }
+OrtStatus* ORT_API_CALL ort_api::EnableProfiling(OrtSessionOptions*, const ORTCHAR_T*) noexcept { return not_implemented("EnableProfiling"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DisableProfiling
-OrtStatus* ORT_API_CALL ort_api::DisableProfiling(OrtSessionOptions* options) noexcept { return not_implemented("DisableProfiling"); }
+OrtStatus* ORT_API_CALL ort_api::DisableProfiling(OrtSessionOptions*) noexcept { return not_implemented("DisableProfiling"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EnableMemPattern
-OrtStatus* ORT_API_CALL ort_api::EnableMemPattern(OrtSessionOptions* options) noexcept { return not_implemented("EnableMemPattern"); }
+OrtStatus* ORT_API_CALL ort_api::EnableMemPattern(OrtSessionOptions*) noexcept { return not_implemented("EnableMemPattern"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DisableMemPattern
-OrtStatus* ORT_API_CALL ort_api::DisableMemPattern(OrtSessionOptions* options) noexcept { return not_implemented("DisableMemPattern"); }
+OrtStatus* ORT_API_CALL ort_api::DisableMemPattern(OrtSessionOptions*) noexcept { return not_implemented("DisableMemPattern"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EnableCpuMemArena
-OrtStatus* ORT_API_CALL ort_api::EnableCpuMemArena(OrtSessionOptions* options) noexcept { return not_implemented("EnableCpuMemArena"); }
+OrtStatus* ORT_API_CALL ort_api::EnableCpuMemArena(OrtSessionOptions*) noexcept { return not_implemented("EnableCpuMemArena"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DisableCpuMemArena
-OrtStatus* ORT_API_CALL ort_api::DisableCpuMemArena(OrtSessionOptions* options) noexcept { return not_implemented("DisableCpuMemArena"); }
+OrtStatus* ORT_API_CALL ort_api::DisableCpuMemArena(OrtSessionOptions*) noexcept { return not_implemented("DisableCpuMemArena"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetSessionLogId
-OrtStatus* ORT_API_CALL ort_api::SetSessionLogId(OrtSessionOptions* options, const char* logid) noexcept { return not_implemented("SetSessionLogId"); }
+OrtStatus* ORT_API_CALL ort_api::SetSessionLogId(OrtSessionOptions*, const char*) noexcept { return not_implemented("SetSessionLogId"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetSessionLogVerbosityLevel
-OrtStatus* ORT_API_CALL ort_api::SetSessionLogVerbosityLevel(OrtSessionOptions* options, int session_log_verbosity_level) noexcept { return not_implemented("SetSessionLogVerbosityLevel"); }
+OrtStatus* ORT_API_CALL ort_api::SetSessionLogVerbosityLevel(OrtSessionOptions*, int) noexcept { return not_implemented("SetSessionLogVerbosityLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetSessionLogSeverityLevel
-OrtStatus* ORT_API_CALL ort_api::SetSessionLogSeverityLevel(OrtSessionOptions* options, int session_log_severity_level) noexcept { return not_implemented("SetSessionLogSeverityLevel"); }
+OrtStatus* ORT_API_CALL ort_api::SetSessionLogSeverityLevel(OrtSessionOptions*, int) noexcept { return not_implemented("SetSessionLogSeverityLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetSessionGraphOptimizationLevel
-OrtStatus* ORT_API_CALL ort_api::SetSessionGraphOptimizationLevel(OrtSessionOptions* options, GraphOptimizationLevel graph_optimization_level) noexcept { return not_implemented("SetSessionGraphOptimizationLevel"); }
+OrtStatus* ORT_API_CALL ort_api::SetSessionGraphOptimizationLevel(OrtSessionOptions*, GraphOptimizationLevel) noexcept { return not_implemented("SetSessionGraphOptimizationLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetIntraOpNumThreads
-OrtStatus* ORT_API_CALL ort_api::SetIntraOpNumThreads(OrtSessionOptions* options, int intra_op_num_threads) noexcept { return not_implemented("SetIntraOpNumThreads"); }
+OrtStatus* ORT_API_CALL ort_api::SetIntraOpNumThreads(OrtSessionOptions*, int) noexcept { return not_implemented("SetIntraOpNumThreads"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetInterOpNumThreads
-OrtStatus* ORT_API_CALL ort_api::SetInterOpNumThreads(OrtSessionOptions* options, int inter_op_num_threads) noexcept { return not_implemented("SetInterOpNumThreads"); }
+OrtStatus* ORT_API_CALL ort_api::SetInterOpNumThreads(OrtSessionOptions*, int) noexcept { return not_implemented("SetInterOpNumThreads"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateCustomOpDomain
-OrtStatus* ORT_API_CALL ort_api::CreateCustomOpDomain(const char* domain, OrtCustomOpDomain** out) noexcept { return not_implemented("CreateCustomOpDomain"); }
+OrtStatus* ORT_API_CALL ort_api::CreateCustomOpDomain(const char*, OrtCustomOpDomain**) noexcept { return not_implemented("CreateCustomOpDomain"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CustomOpDomain_Add
-OrtStatus* ORT_API_CALL ort_api::CustomOpDomain_Add(OrtCustomOpDomain* custom_op_domain, const OrtCustomOp* op) noexcept { return not_implemented("CustomOpDomain_Add"); }
+OrtStatus* ORT_API_CALL ort_api::CustomOpDomain_Add(OrtCustomOpDomain*, const OrtCustomOp*) noexcept { return not_implemented("CustomOpDomain_Add"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddCustomOpDomain
-OrtStatus* ORT_API_CALL ort_api::AddCustomOpDomain(OrtSessionOptions* options, OrtCustomOpDomain* custom_op_domain) noexcept { return not_implemented("AddCustomOpDomain"); }
+OrtStatus* ORT_API_CALL ort_api::AddCustomOpDomain(OrtSessionOptions*, OrtCustomOpDomain*) noexcept { return not_implemented("AddCustomOpDomain"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RegisterCustomOpsLibrary
-OrtStatus* ORT_API_CALL ort_api::RegisterCustomOpsLibrary(OrtSessionOptions* options, const char* library_path, void** library_handle) noexcept { return not_implemented("RegisterCustomOpsLibrary"); }
+OrtStatus* ORT_API_CALL ort_api::RegisterCustomOpsLibrary(OrtSessionOptions*, const char*, void**) noexcept { return not_implemented("RegisterCustomOpsLibrary"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetInputCount
-OrtStatus* ORT_API_CALL ort_api::SessionGetInputCount(const OrtSession* session, size_t* out) noexcept { return not_implemented("SessionGetInputCount"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetInputCount(const OrtSession*, size_t*) noexcept { return not_implemented("SessionGetInputCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetOutputCount
-OrtStatus* ORT_API_CALL ort_api::SessionGetOutputCount(const OrtSession* session, size_t* out) noexcept { return not_implemented("SessionGetOutputCount"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetOutputCount(const OrtSession*, size_t*) noexcept { return not_implemented("SessionGetOutputCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetOverridableInitializerCount
-OrtStatus* ORT_API_CALL ort_api::SessionGetOverridableInitializerCount(const OrtSession* session, size_t* out) noexcept { return not_implemented("SessionGetOverridableInitializerCount"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetOverridableInitializerCount(const OrtSession*, size_t*) noexcept { return not_implemented("SessionGetOverridableInitializerCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetInputTypeInfo
-OrtStatus* ORT_API_CALL ort_api::SessionGetInputTypeInfo(const OrtSession* session, size_t index, OrtTypeInfo** type_info) noexcept { return not_implemented("SessionGetInputTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetInputTypeInfo(const OrtSession*, size_t, OrtTypeInfo**) noexcept { return not_implemented("SessionGetInputTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetOutputTypeInfo
-OrtStatus* ORT_API_CALL ort_api::SessionGetOutputTypeInfo(const OrtSession* session, size_t index, OrtTypeInfo** type_info) noexcept { return not_implemented("SessionGetOutputTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetOutputTypeInfo(const OrtSession*, size_t, OrtTypeInfo**) noexcept { return not_implemented("SessionGetOutputTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetOverridableInitializerTypeInfo
-OrtStatus* ORT_API_CALL ort_api::SessionGetOverridableInitializerTypeInfo(const OrtSession* session, size_t index, OrtTypeInfo** type_info) noexcept { return not_implemented("SessionGetOverridableInitializerTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetOverridableInitializerTypeInfo(const OrtSession*, size_t, OrtTypeInfo**) noexcept { return not_implemented("SessionGetOverridableInitializerTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetInputName
-OrtStatus* ORT_API_CALL ort_api::SessionGetInputName(const OrtSession* session, size_t index, OrtAllocator* allocator, char** value) noexcept { return not_implemented("SessionGetInputName"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetInputName(const OrtSession*, size_t, OrtAllocator*, char**) noexcept { return not_implemented("SessionGetInputName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetOutputName
-OrtStatus* ORT_API_CALL ort_api::SessionGetOutputName(const OrtSession* session, size_t index, OrtAllocator* allocator, char** value) noexcept { return not_implemented("SessionGetOutputName"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetOutputName(const OrtSession*, size_t, OrtAllocator*, char**) noexcept { return not_implemented("SessionGetOutputName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetOverridableInitializerName
-OrtStatus* ORT_API_CALL ort_api::SessionGetOverridableInitializerName(const OrtSession* session, size_t index, OrtAllocator* allocator, char** value) noexcept { return not_implemented("SessionGetOverridableInitializerName"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetOverridableInitializerName(const OrtSession*, size_t, OrtAllocator*, char**) noexcept { return not_implemented("SessionGetOverridableInitializerName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateRunOptions
-OrtStatus* ORT_API_CALL ort_api::CreateRunOptions(OrtRunOptions** out) noexcept { return not_implemented("CreateRunOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateRunOptions(OrtRunOptions**) noexcept { return not_implemented("CreateRunOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsSetRunLogVerbosityLevel
-OrtStatus* ORT_API_CALL ort_api::RunOptionsSetRunLogVerbosityLevel(OrtRunOptions* options, int log_verbosity_level) noexcept { return not_implemented("RunOptionsSetRunLogVerbosityLevel"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsSetRunLogVerbosityLevel(OrtRunOptions*, int) noexcept { return not_implemented("RunOptionsSetRunLogVerbosityLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsSetRunLogSeverityLevel
-OrtStatus* ORT_API_CALL ort_api::RunOptionsSetRunLogSeverityLevel(OrtRunOptions* options, int log_severity_level) noexcept { return not_implemented("RunOptionsSetRunLogSeverityLevel"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsSetRunLogSeverityLevel(OrtRunOptions*, int) noexcept { return not_implemented("RunOptionsSetRunLogSeverityLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsSetRunTag
-OrtStatus* ORT_API_CALL ort_api::RunOptionsSetRunTag(OrtRunOptions* options, const char* run_tag) noexcept { return not_implemented("RunOptionsSetRunTag"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsSetRunTag(OrtRunOptions*, const char*) noexcept { return not_implemented("RunOptionsSetRunTag"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsGetRunLogVerbosityLevel
-OrtStatus* ORT_API_CALL ort_api::RunOptionsGetRunLogVerbosityLevel(const OrtRunOptions* options, int* log_verbosity_level) noexcept { return not_implemented("RunOptionsGetRunLogVerbosityLevel"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsGetRunLogVerbosityLevel(const OrtRunOptions*, int*) noexcept { return not_implemented("RunOptionsGetRunLogVerbosityLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsGetRunLogSeverityLevel
-OrtStatus* ORT_API_CALL ort_api::RunOptionsGetRunLogSeverityLevel(const OrtRunOptions* options, int* log_severity_level) noexcept { return not_implemented("RunOptionsGetRunLogSeverityLevel"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsGetRunLogSeverityLevel(const OrtRunOptions*, int*) noexcept { return not_implemented("RunOptionsGetRunLogSeverityLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsGetRunTag
-OrtStatus* ORT_API_CALL ort_api::RunOptionsGetRunTag(const OrtRunOptions* options, const char** run_tag) noexcept { return not_implemented("RunOptionsGetRunTag"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsGetRunTag(const OrtRunOptions*, const char**) noexcept { return not_implemented("RunOptionsGetRunTag"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsSetTerminate
-OrtStatus* ORT_API_CALL ort_api::RunOptionsSetTerminate(OrtRunOptions* options) noexcept { return not_implemented("RunOptionsSetTerminate"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsSetTerminate(OrtRunOptions*) noexcept { return not_implemented("RunOptionsSetTerminate"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsUnsetTerminate
-OrtStatus* ORT_API_CALL ort_api::RunOptionsUnsetTerminate(OrtRunOptions* options) noexcept { return not_implemented("RunOptionsUnsetTerminate"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsUnsetTerminate(OrtRunOptions*) noexcept { return not_implemented("RunOptionsUnsetTerminate"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateTensorAsOrtValue
-OrtStatus* ORT_API_CALL ort_api::CreateTensorAsOrtValue(OrtAllocator* allocator, const int64_t* shape, size_t shape_len, ONNXTensorElementDataType type, OrtValue** out) noexcept { return not_implemented("CreateTensorAsOrtValue"); }
+OrtStatus* ORT_API_CALL ort_api::CreateTensorAsOrtValue(OrtAllocator*, const int64_t*, size_t, ONNXTensorElementDataType, OrtValue**) noexcept { return not_implemented("CreateTensorAsOrtValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateTensorWithDataAsOrtValue
-OrtStatus* ORT_API_CALL ort_api::CreateTensorWithDataAsOrtValue(const OrtMemoryInfo* info, void* p_data, size_t p_data_len, const int64_t* shape, size_t shape_len, ONNXTensorElementDataType type, OrtValue** out) noexcept { return not_implemented("CreateTensorWithDataAsOrtValue"); }
+OrtStatus* ORT_API_CALL ort_api::CreateTensorWithDataAsOrtValue(const OrtMemoryInfo*, void*, size_t, const int64_t*, size_t, ONNXTensorElementDataType, OrtValue**) noexcept { return not_implemented("CreateTensorWithDataAsOrtValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_IsTensor
-OrtStatus* ORT_API_CALL ort_api::IsTensor(const OrtValue* value, int* out) noexcept { return not_implemented("IsTensor"); }
+OrtStatus* ORT_API_CALL ort_api::IsTensor(const OrtValue*, int*) noexcept { return not_implemented("IsTensor"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorMutableData
-OrtStatus* ORT_API_CALL ort_api::GetTensorMutableData(OrtValue* value, void** out) noexcept { return not_implemented("GetTensorMutableData"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorMutableData(OrtValue*, void**) noexcept { return not_implemented("GetTensorMutableData"); }
 #endif
 #ifndef TENON_SLOT_ort_api_FillStringTensor
-OrtStatus* ORT_API_CALL ort_api::FillStringTensor(OrtValue* value, const char* const* s, size_t s_len) noexcept { return not_implemented("FillStringTensor"); }
+OrtStatus* ORT_API_CALL ort_api::FillStringTensor(OrtValue*, const char* const*, size_t) noexcept { return not_implemented("FillStringTensor"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetStringTensorDataLength
-OrtStatus* ORT_API_CALL ort_api::GetStringTensorDataLength(const OrtValue* value, size_t* len) noexcept { return not_implemented("GetStringTensorDataLength"); }
+OrtStatus* ORT_API_CALL ort_api::GetStringTensorDataLength(const OrtValue*, size_t*) noexcept { return not_implemented("GetStringTensorDataLength"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetStringTensorContent
-OrtStatus* ORT_API_CALL ort_api::GetStringTensorContent(const OrtValue* value, void* s, size_t s_len, size_t* offsets, size_t offsets_len) noexcept { return not_implemented("GetStringTensorContent"); }
+OrtStatus* ORT_API_CALL ort_api::GetStringTensorContent(const OrtValue*, void*, size_t, size_t*, size_t) noexcept { return not_implemented("GetStringTensorContent"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CastTypeInfoToTensorInfo
-OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToTensorInfo(const OrtTypeInfo* type_info, const OrtTensorTypeAndShapeInfo** out) noexcept { return not_implemented("CastTypeInfoToTensorInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToTensorInfo(const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**) noexcept { return not_implemented("CastTypeInfoToTensorInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetOnnxTypeFromTypeInfo
-OrtStatus* ORT_API_CALL ort_api::GetOnnxTypeFromTypeInfo(const OrtTypeInfo* type_info, enum ONNXType* out) noexcept { return not_implemented("GetOnnxTypeFromTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::GetOnnxTypeFromTypeInfo(const OrtTypeInfo*, enum ONNXType*) noexcept { return not_implemented("GetOnnxTypeFromTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateTensorTypeAndShapeInfo
-OrtStatus* ORT_API_CALL ort_api::CreateTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo** out) noexcept { return not_implemented("CreateTensorTypeAndShapeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CreateTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo**) noexcept { return not_implemented("CreateTensorTypeAndShapeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetTensorElementType
-OrtStatus* ORT_API_CALL ort_api::SetTensorElementType(OrtTensorTypeAndShapeInfo* info, enum ONNXTensorElementDataType type) noexcept { return not_implemented("SetTensorElementType"); }
+OrtStatus* ORT_API_CALL ort_api::SetTensorElementType(OrtTensorTypeAndShapeInfo*, enum ONNXTensorElementDataType) noexcept { return not_implemented("SetTensorElementType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetDimensions
-OrtStatus* ORT_API_CALL ort_api::SetDimensions(OrtTensorTypeAndShapeInfo* info, const int64_t* dim_values, size_t dim_count) noexcept { return not_implemented("SetDimensions"); }
+OrtStatus* ORT_API_CALL ort_api::SetDimensions(OrtTensorTypeAndShapeInfo*, const int64_t*, size_t) noexcept { return not_implemented("SetDimensions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorElementType
-OrtStatus* ORT_API_CALL ort_api::GetTensorElementType(const OrtTensorTypeAndShapeInfo* info, enum ONNXTensorElementDataType* out) noexcept { return not_implemented("GetTensorElementType"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorElementType(const OrtTensorTypeAndShapeInfo*, enum ONNXTensorElementDataType*) noexcept { return not_implemented("GetTensorElementType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetDimensionsCount
-OrtStatus* ORT_API_CALL ort_api::GetDimensionsCount(const OrtTensorTypeAndShapeInfo* info, size_t* out) noexcept { return not_implemented("GetDimensionsCount"); }
+OrtStatus* ORT_API_CALL ort_api::GetDimensionsCount(const OrtTensorTypeAndShapeInfo*, size_t*) noexcept { return not_implemented("GetDimensionsCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetDimensions
-OrtStatus* ORT_API_CALL ort_api::GetDimensions(const OrtTensorTypeAndShapeInfo* info, int64_t* dim_values, size_t dim_values_length) noexcept { return not_implemented("GetDimensions"); }
+OrtStatus* ORT_API_CALL ort_api::GetDimensions(const OrtTensorTypeAndShapeInfo*, int64_t*, size_t) noexcept { return not_implemented("GetDimensions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSymbolicDimensions
-OrtStatus* ORT_API_CALL ort_api::GetSymbolicDimensions(const OrtTensorTypeAndShapeInfo* info, const char* dim_params[], size_t dim_params_length) noexcept { return not_implemented("GetSymbolicDimensions"); }
+OrtStatus* ORT_API_CALL ort_api::GetSymbolicDimensions(const OrtTensorTypeAndShapeInfo*, const char*[], size_t) noexcept { return not_implemented("GetSymbolicDimensions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorShapeElementCount
-OrtStatus* ORT_API_CALL ort_api::GetTensorShapeElementCount(const OrtTensorTypeAndShapeInfo* info, size_t* out) noexcept { return not_implemented("GetTensorShapeElementCount"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorShapeElementCount(const OrtTensorTypeAndShapeInfo*, size_t*) noexcept { return not_implemented("GetTensorShapeElementCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorTypeAndShape
-OrtStatus* ORT_API_CALL ort_api::GetTensorTypeAndShape(const OrtValue* value, OrtTensorTypeAndShapeInfo** out) noexcept { return not_implemented("GetTensorTypeAndShape"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorTypeAndShape(const OrtValue*, OrtTensorTypeAndShapeInfo**) noexcept { return not_implemented("GetTensorTypeAndShape"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTypeInfo
-OrtStatus* ORT_API_CALL ort_api::GetTypeInfo(const OrtValue* value, OrtTypeInfo** out) noexcept { return not_implemented("GetTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::GetTypeInfo(const OrtValue*, OrtTypeInfo**) noexcept { return not_implemented("GetTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetValueType
-OrtStatus* ORT_API_CALL ort_api::GetValueType(const OrtValue* value, enum ONNXType* out) noexcept { return not_implemented("GetValueType"); }
+OrtStatus* ORT_API_CALL ort_api::GetValueType(const OrtValue*, enum ONNXType*) noexcept { return not_implemented("GetValueType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateMemoryInfo
-OrtStatus* ORT_API_CALL ort_api::CreateMemoryInfo(const char* name, enum OrtAllocatorType type, int id, enum OrtMemType mem_type, OrtMemoryInfo** out) noexcept { return not_implemented("CreateMemoryInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CreateMemoryInfo(const char*, enum OrtAllocatorType, int, enum OrtMemType, OrtMemoryInfo**) noexcept { return not_implemented("CreateMemoryInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateCpuMemoryInfo
-OrtStatus* ORT_API_CALL ort_api::CreateCpuMemoryInfo(enum OrtAllocatorType type, enum OrtMemType mem_type, OrtMemoryInfo** out) noexcept { return not_implemented("CreateCpuMemoryInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CreateCpuMemoryInfo(enum OrtAllocatorType, enum OrtMemType, OrtMemoryInfo**) noexcept { return not_implemented("CreateCpuMemoryInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CompareMemoryInfo
-OrtStatus* ORT_API_CALL ort_api::CompareMemoryInfo(const OrtMemoryInfo* info1, const OrtMemoryInfo* info2, int* out) noexcept { return not_implemented("CompareMemoryInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CompareMemoryInfo(const OrtMemoryInfo*, const OrtMemoryInfo*, int*) noexcept { return not_implemented("CompareMemoryInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_MemoryInfoGetName
-OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetName(const OrtMemoryInfo* ptr, const char** out) noexcept { return not_implemented("MemoryInfoGetName"); }
+OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetName(const OrtMemoryInfo*, const char**) noexcept { return not_implemented("MemoryInfoGetName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_MemoryInfoGetId
-OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetId(const OrtMemoryInfo* ptr, int* out) noexcept { return not_implemented("MemoryInfoGetId"); }
+OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetId(const OrtMemoryInfo*, int*) noexcept { return not_implemented("MemoryInfoGetId"); }
 #endif
 #ifndef TENON_SLOT_ort_api_MemoryInfoGetMemType
-OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetMemType(const OrtMemoryInfo* ptr, OrtMemType* out) noexcept { return not_implemented("MemoryInfoGetMemType"); }
+OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetMemType(const OrtMemoryInfo*, OrtMemType*) noexcept { return not_implemented("MemoryInfoGetMemType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_MemoryInfoGetType
-OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetType(const OrtMemoryInfo* ptr, OrtAllocatorType* out) noexcept { return not_implemented("MemoryInfoGetType"); }
+OrtStatus* ORT_API_CALL ort_api::MemoryInfoGetType(const OrtMemoryInfo*, OrtAllocatorType*) noexcept { return not_implemented("MemoryInfoGetType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AllocatorAlloc
-OrtStatus* ORT_API_CALL ort_api::AllocatorAlloc(OrtAllocator* ort_allocator, size_t size, void** out) noexcept { return not_implemented("AllocatorAlloc"); }
+OrtStatus* ORT_API_CALL ort_api::AllocatorAlloc(OrtAllocator*, size_t, void**) noexcept { return not_implemented("AllocatorAlloc"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AllocatorFree
-OrtStatus* ORT_API_CALL ort_api::AllocatorFree(OrtAllocator* ort_allocator, void* p) noexcept { return not_implemented("AllocatorFree"); }
+OrtStatus* ORT_API_CALL ort_api::AllocatorFree(OrtAllocator*, void*) noexcept { return not_implemented("AllocatorFree"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AllocatorGetInfo
-OrtStatus* ORT_API_CALL ort_api::AllocatorGetInfo(const OrtAllocator* ort_allocator, const struct OrtMemoryInfo** out) noexcept { return not_implemented("AllocatorGetInfo"); }
+OrtStatus* ORT_API_CALL ort_api::AllocatorGetInfo(const OrtAllocator*, const struct OrtMemoryInfo**) noexcept { return not_implemented("AllocatorGetInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetAllocatorWithDefaultOptions
-OrtStatus* ORT_API_CALL ort_api::GetAllocatorWithDefaultOptions(OrtAllocator** out) noexcept { return not_implemented("GetAllocatorWithDefaultOptions"); }
+OrtStatus* ORT_API_CALL ort_api::GetAllocatorWithDefaultOptions(OrtAllocator**) noexcept { return not_implemented("GetAllocatorWithDefaultOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddFreeDimensionOverride
-OrtStatus* ORT_API_CALL ort_api::AddFreeDimensionOverride(OrtSessionOptions* options, const char* dim_denotation, int64_t dim_value) noexcept { return not_implemented("AddFreeDimensionOverride"); }
+OrtStatus* ORT_API_CALL ort_api::AddFreeDimensionOverride(OrtSessionOptions*, const char*, int64_t) noexcept { return not_implemented("AddFreeDimensionOverride"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetValue
-OrtStatus* ORT_API_CALL ort_api::GetValue(const OrtValue* value, int index, OrtAllocator* allocator, OrtValue** out) noexcept { return not_implemented("GetValue"); }
+OrtStatus* ORT_API_CALL ort_api::GetValue(const OrtValue*, int, OrtAllocator*, OrtValue**) noexcept { return not_implemented("GetValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetValueCount
-OrtStatus* ORT_API_CALL ort_api::GetValueCount(const OrtValue* value, size_t* out) noexcept { return not_implemented("GetValueCount"); }
+OrtStatus* ORT_API_CALL ort_api::GetValueCount(const OrtValue*, size_t*) noexcept { return not_implemented("GetValueCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateValue
-OrtStatus* ORT_API_CALL ort_api::CreateValue(const OrtValue* const* in, size_t num_values, enum ONNXType value_type, OrtValue** out) noexcept { return not_implemented("CreateValue"); }
+OrtStatus* ORT_API_CALL ort_api::CreateValue(const OrtValue* const*, size_t, enum ONNXType, OrtValue**) noexcept { return not_implemented("CreateValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateOpaqueValue
-OrtStatus* ORT_API_CALL ort_api::CreateOpaqueValue(const char* domain_name, const char* type_name, const void* data_container, size_t data_container_size, OrtValue** out) noexcept { return not_implemented("CreateOpaqueValue"); }
+OrtStatus* ORT_API_CALL ort_api::CreateOpaqueValue(const char*, const char*, const void*, size_t, OrtValue**) noexcept { return not_implemented("CreateOpaqueValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetOpaqueValue
-OrtStatus* ORT_API_CALL ort_api::GetOpaqueValue(const char* domain_name, const char* type_name, const OrtValue* in, void* data_container, size_t data_container_size) noexcept { return not_implemented("GetOpaqueValue"); }
+OrtStatus* ORT_API_CALL ort_api::GetOpaqueValue(const char*, const char*, const OrtValue*, void*, size_t) noexcept { return not_implemented("GetOpaqueValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAttribute_float
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_float(const OrtKernelInfo* info, const char* name, float* out) noexcept { return not_implemented("KernelInfoGetAttribute_float"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_float(const OrtKernelInfo*, const char*, float*) noexcept { return not_implemented("KernelInfoGetAttribute_float"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAttribute_int64
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_int64(const OrtKernelInfo* info, const char* name, int64_t* out) noexcept { return not_implemented("KernelInfoGetAttribute_int64"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_int64(const OrtKernelInfo*, const char*, int64_t*) noexcept { return not_implemented("KernelInfoGetAttribute_int64"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAttribute_string
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_string(const OrtKernelInfo* info, const char* name, char* out, size_t* size) noexcept { return not_implemented("KernelInfoGetAttribute_string"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_string(const OrtKernelInfo*, const char*, char*, size_t*) noexcept { return not_implemented("KernelInfoGetAttribute_string"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetInputCount
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetInputCount(const OrtKernelContext* context, size_t* out) noexcept { return not_implemented("KernelContext_GetInputCount"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetInputCount(const OrtKernelContext*, size_t*) noexcept { return not_implemented("KernelContext_GetInputCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetOutputCount
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetOutputCount(const OrtKernelContext* context, size_t* out) noexcept { return not_implemented("KernelContext_GetOutputCount"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetOutputCount(const OrtKernelContext*, size_t*) noexcept { return not_implemented("KernelContext_GetOutputCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetInput
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetInput(const OrtKernelContext* context, size_t index, const OrtValue** out) noexcept { return not_implemented("KernelContext_GetInput"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetInput(const OrtKernelContext*, size_t, const OrtValue**) noexcept { return not_implemented("KernelContext_GetInput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetOutput
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetOutput(OrtKernelContext* context, size_t index, const int64_t* dim_values, size_t dim_count, OrtValue** out) noexcept { return not_implemented("KernelContext_GetOutput"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetOutput(OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue**) noexcept { return not_implemented("KernelContext_GetOutput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseEnv
-void ORT_API_CALL ort_api::ReleaseEnv(OrtEnv* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseEnv(OrtEnv*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseStatus
-void ORT_API_CALL ort_api::ReleaseStatus(OrtStatus* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseStatus(OrtStatus*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseMemoryInfo
-void ORT_API_CALL ort_api::ReleaseMemoryInfo(OrtMemoryInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseMemoryInfo(OrtMemoryInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseSession
-void ORT_API_CALL ort_api::ReleaseSession(OrtSession* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseSession(OrtSession*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseValue
-void ORT_API_CALL ort_api::ReleaseValue(OrtValue* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseValue(OrtValue*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseRunOptions
-void ORT_API_CALL ort_api::ReleaseRunOptions(OrtRunOptions* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseRunOptions(OrtRunOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseTypeInfo
-void ORT_API_CALL ort_api::ReleaseTypeInfo(OrtTypeInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseTypeInfo(OrtTypeInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseTensorTypeAndShapeInfo
-void ORT_API_CALL ort_api::ReleaseTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseSessionOptions
-void ORT_API_CALL ort_api::ReleaseSessionOptions(OrtSessionOptions* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseSessionOptions(OrtSessionOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseCustomOpDomain
-void ORT_API_CALL ort_api::ReleaseCustomOpDomain(OrtCustomOpDomain* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseCustomOpDomain(OrtCustomOpDomain*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_GetDenotationFromTypeInfo
-OrtStatus* ORT_API_CALL ort_api::GetDenotationFromTypeInfo(const OrtTypeInfo* type_info, const char** const denotation, size_t* len) noexcept { return not_implemented("GetDenotationFromTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::GetDenotationFromTypeInfo(const OrtTypeInfo*, const char** const, size_t*) noexcept { return not_implemented("GetDenotationFromTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CastTypeInfoToMapTypeInfo
-OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToMapTypeInfo(const OrtTypeInfo* type_info, const OrtMapTypeInfo** out) noexcept { return not_implemented("CastTypeInfoToMapTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToMapTypeInfo(const OrtTypeInfo*, const OrtMapTypeInfo**) noexcept { return not_implemented("CastTypeInfoToMapTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CastTypeInfoToSequenceTypeInfo
-OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToSequenceTypeInfo(const OrtTypeInfo* type_info, const OrtSequenceTypeInfo** out) noexcept { return not_implemented("CastTypeInfoToSequenceTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToSequenceTypeInfo(const OrtTypeInfo*, const OrtSequenceTypeInfo**) noexcept { return not_implemented("CastTypeInfoToSequenceTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetMapKeyType
-OrtStatus* ORT_API_CALL ort_api::GetMapKeyType(const OrtMapTypeInfo* map_type_info, enum ONNXTensorElementDataType* out) noexcept { return not_implemented("GetMapKeyType"); }
+OrtStatus* ORT_API_CALL ort_api::GetMapKeyType(const OrtMapTypeInfo*, enum ONNXTensorElementDataType*) noexcept { return not_implemented("GetMapKeyType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetMapValueType
-OrtStatus* ORT_API_CALL ort_api::GetMapValueType(const OrtMapTypeInfo* map_type_info, OrtTypeInfo** type_info) noexcept { return not_implemented("GetMapValueType"); }
+OrtStatus* ORT_API_CALL ort_api::GetMapValueType(const OrtMapTypeInfo*, OrtTypeInfo**) noexcept { return not_implemented("GetMapValueType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSequenceElementType
-OrtStatus* ORT_API_CALL ort_api::GetSequenceElementType(const OrtSequenceTypeInfo* sequence_type_info, OrtTypeInfo** type_info) noexcept { return not_implemented("GetSequenceElementType"); }
+OrtStatus* ORT_API_CALL ort_api::GetSequenceElementType(const OrtSequenceTypeInfo*, OrtTypeInfo**) noexcept { return not_implemented("GetSequenceElementType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseMapTypeInfo
-void ORT_API_CALL ort_api::ReleaseMapTypeInfo(OrtMapTypeInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseMapTypeInfo(OrtMapTypeInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseSequenceTypeInfo
-void ORT_API_CALL ort_api::ReleaseSequenceTypeInfo(OrtSequenceTypeInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseSequenceTypeInfo(OrtSequenceTypeInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_SessionEndProfiling
-OrtStatus* ORT_API_CALL ort_api::SessionEndProfiling(OrtSession* session, OrtAllocator* allocator, char** out) noexcept { return not_implemented("SessionEndProfiling"); }
+OrtStatus* ORT_API_CALL ort_api::SessionEndProfiling(OrtSession*, OrtAllocator*, char**) noexcept { return not_implemented("SessionEndProfiling"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetModelMetadata
-OrtStatus* ORT_API_CALL ort_api::SessionGetModelMetadata(const OrtSession* session, OrtModelMetadata** out) noexcept { return not_implemented("SessionGetModelMetadata"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetModelMetadata(const OrtSession*, OrtModelMetadata**) noexcept { return not_implemented("SessionGetModelMetadata"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataGetProducerName
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetProducerName(const OrtModelMetadata* model_metadata, OrtAllocator* allocator, char** value) noexcept { return not_implemented("ModelMetadataGetProducerName"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetProducerName(const OrtModelMetadata*, OrtAllocator*, char**) noexcept { return not_implemented("ModelMetadataGetProducerName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataGetGraphName
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetGraphName(const OrtModelMetadata* model_metadata, OrtAllocator* allocator, char** value) noexcept { return not_implemented("ModelMetadataGetGraphName"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetGraphName(const OrtModelMetadata*, OrtAllocator*, char**) noexcept { return not_implemented("ModelMetadataGetGraphName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataGetDomain
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetDomain(const OrtModelMetadata* model_metadata, OrtAllocator* allocator, char** value) noexcept { return not_implemented("ModelMetadataGetDomain"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetDomain(const OrtModelMetadata*, OrtAllocator*, char**) noexcept { return not_implemented("ModelMetadataGetDomain"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataGetDescription
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetDescription(const OrtModelMetadata* model_metadata, OrtAllocator* allocator, char** value) noexcept { return not_implemented("ModelMetadataGetDescription"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetDescription(const OrtModelMetadata*, OrtAllocator*, char**) noexcept { return not_implemented("ModelMetadataGetDescription"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataLookupCustomMetadataMap
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataLookupCustomMetadataMap(const OrtModelMetadata* model_metadata, OrtAllocator* allocator, const char* key, char** value) noexcept { return not_implemented("ModelMetadataLookupCustomMetadataMap"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataLookupCustomMetadataMap(const OrtModelMetadata*, OrtAllocator*, const char*, char**) noexcept { return not_implemented("ModelMetadataLookupCustomMetadataMap"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataGetVersion
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetVersion(const OrtModelMetadata* model_metadata, int64_t* value) noexcept { return not_implemented("ModelMetadataGetVersion"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetVersion(const OrtModelMetadata*, int64_t*) noexcept { return not_implemented("ModelMetadataGetVersion"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseModelMetadata
-void ORT_API_CALL ort_api::ReleaseModelMetadata(OrtModelMetadata* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseModelMetadata(OrtModelMetadata*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_CreateEnvWithGlobalThreadPools
-OrtStatus* ORT_API_CALL ort_api::CreateEnvWithGlobalThreadPools(OrtLoggingLevel log_severity_level, const char* logid, const OrtThreadingOptions* tp_options, OrtEnv** out) noexcept { return not_implemented("CreateEnvWithGlobalThreadPools"); }
+OrtStatus* ORT_API_CALL ort_api::CreateEnvWithGlobalThreadPools(OrtLoggingLevel, const char*, const OrtThreadingOptions*, OrtEnv**) noexcept { return not_implemented("CreateEnvWithGlobalThreadPools"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DisablePerSessionThreads
-OrtStatus* ORT_API_CALL ort_api::DisablePerSessionThreads(OrtSessionOptions* options) noexcept { return not_implemented("DisablePerSessionThreads"); }
+OrtStatus* ORT_API_CALL ort_api::DisablePerSessionThreads(OrtSessionOptions*) noexcept { return not_implemented("DisablePerSessionThreads"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateThreadingOptions
-OrtStatus* ORT_API_CALL ort_api::CreateThreadingOptions(OrtThreadingOptions** out) noexcept { return not_implemented("CreateThreadingOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateThreadingOptions(OrtThreadingOptions**) noexcept { return not_implemented("CreateThreadingOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseThreadingOptions
-void ORT_API_CALL ort_api::ReleaseThreadingOptions(OrtThreadingOptions* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseThreadingOptions(OrtThreadingOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataGetCustomMetadataMapKeys
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetCustomMetadataMapKeys(const OrtModelMetadata* model_metadata, OrtAllocator* allocator, char*** keys, int64_t* num_keys) noexcept { return not_implemented("ModelMetadataGetCustomMetadataMapKeys"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetCustomMetadataMapKeys(const OrtModelMetadata*, OrtAllocator*, char***, int64_t*) noexcept { return not_implemented("ModelMetadataGetCustomMetadataMapKeys"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddFreeDimensionOverrideByName
-OrtStatus* ORT_API_CALL ort_api::AddFreeDimensionOverrideByName(OrtSessionOptions* options, const char* dim_name, int64_t dim_value) noexcept { return not_implemented("AddFreeDimensionOverrideByName"); }
+OrtStatus* ORT_API_CALL ort_api::AddFreeDimensionOverrideByName(OrtSessionOptions*, const char*, int64_t) noexcept { return not_implemented("AddFreeDimensionOverrideByName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetAvailableProviders
-OrtStatus* ORT_API_CALL ort_api::GetAvailableProviders(char*** out_ptr, int* provider_length) noexcept { return not_implemented("GetAvailableProviders"); }
+OrtStatus* ORT_API_CALL ort_api::GetAvailableProviders(char***, int*) noexcept { return not_implemented("GetAvailableProviders"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseAvailableProviders
-OrtStatus* ORT_API_CALL ort_api::ReleaseAvailableProviders(char** ptr, int providers_length) noexcept { return not_implemented("ReleaseAvailableProviders"); }
+OrtStatus* ORT_API_CALL ort_api::ReleaseAvailableProviders(char**, int) noexcept { return not_implemented("ReleaseAvailableProviders"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetStringTensorElementLength
-OrtStatus* ORT_API_CALL ort_api::GetStringTensorElementLength(const OrtValue* value, size_t index, size_t* out) noexcept { return not_implemented("GetStringTensorElementLength"); }
+OrtStatus* ORT_API_CALL ort_api::GetStringTensorElementLength(const OrtValue*, size_t, size_t*) noexcept { return not_implemented("GetStringTensorElementLength"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetStringTensorElement
-OrtStatus* ORT_API_CALL ort_api::GetStringTensorElement(const OrtValue* value, size_t s_len, size_t index, void* s) noexcept { return not_implemented("GetStringTensorElement"); }
+OrtStatus* ORT_API_CALL ort_api::GetStringTensorElement(const OrtValue*, size_t, size_t, void*) noexcept { return not_implemented("GetStringTensorElement"); }
 #endif
 #ifndef TENON_SLOT_ort_api_FillStringTensorElement
-OrtStatus* ORT_API_CALL ort_api::FillStringTensorElement(OrtValue* value, const char* s, size_t index) noexcept { return not_implemented("FillStringTensorElement"); }
+OrtStatus* ORT_API_CALL ort_api::FillStringTensorElement(OrtValue*, const char*, size_t) noexcept { return not_implemented("FillStringTensorElement"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddSessionConfigEntry
-OrtStatus* ORT_API_CALL ort_api::AddSessionConfigEntry(OrtSessionOptions* options, const char* config_key, const char* config_value) noexcept { return not_implemented("AddSessionConfigEntry"); }
+OrtStatus* ORT_API_CALL ort_api::AddSessionConfigEntry(OrtSessionOptions*, const char*, const char*) noexcept { return not_implemented("AddSessionConfigEntry"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateAllocator
-OrtStatus* ORT_API_CALL ort_api::CreateAllocator(const OrtSession* session, const OrtMemoryInfo* mem_info, OrtAllocator** out) noexcept { return not_implemented("CreateAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::CreateAllocator(const OrtSession*, const OrtMemoryInfo*, OrtAllocator**) noexcept { return not_implemented("CreateAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseAllocator
-void ORT_API_CALL ort_api::ReleaseAllocator(OrtAllocator* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseAllocator(OrtAllocator*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_RunWithBinding
-OrtStatus* ORT_API_CALL ort_api::RunWithBinding(OrtSession* session, const OrtRunOptions* run_options, const OrtIoBinding* binding_ptr) noexcept { return not_implemented("RunWithBinding"); }
+OrtStatus* ORT_API_CALL ort_api::RunWithBinding(OrtSession*, const OrtRunOptions*, const OrtIoBinding*) noexcept { return not_implemented("RunWithBinding"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateIoBinding
-OrtStatus* ORT_API_CALL ort_api::CreateIoBinding(OrtSession* session, OrtIoBinding** out) noexcept { return not_implemented("CreateIoBinding"); }
+OrtStatus* ORT_API_CALL ort_api::CreateIoBinding(OrtSession*, OrtIoBinding**) noexcept { return not_implemented("CreateIoBinding"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseIoBinding
-void ORT_API_CALL ort_api::ReleaseIoBinding(OrtIoBinding* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseIoBinding(OrtIoBinding*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_BindInput
-OrtStatus* ORT_API_CALL ort_api::BindInput(OrtIoBinding* binding_ptr, const char* name, const OrtValue* val_ptr) noexcept { return not_implemented("BindInput"); }
+OrtStatus* ORT_API_CALL ort_api::BindInput(OrtIoBinding*, const char*, const OrtValue*) noexcept { return not_implemented("BindInput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_BindOutput
-OrtStatus* ORT_API_CALL ort_api::BindOutput(OrtIoBinding* binding_ptr, const char* name, const OrtValue* val_ptr) noexcept { return not_implemented("BindOutput"); }
+OrtStatus* ORT_API_CALL ort_api::BindOutput(OrtIoBinding*, const char*, const OrtValue*) noexcept { return not_implemented("BindOutput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_BindOutputToDevice
-OrtStatus* ORT_API_CALL ort_api::BindOutputToDevice(OrtIoBinding* binding_ptr, const char* name, const OrtMemoryInfo* mem_info_ptr) noexcept { return not_implemented("BindOutputToDevice"); }
+OrtStatus* ORT_API_CALL ort_api::BindOutputToDevice(OrtIoBinding*, const char*, const OrtMemoryInfo*) noexcept { return not_implemented("BindOutputToDevice"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetBoundOutputNames
-OrtStatus* ORT_API_CALL ort_api::GetBoundOutputNames(const OrtIoBinding* binding_ptr, OrtAllocator* allocator, char** buffer, size_t** lengths, size_t* count) noexcept { return not_implemented("GetBoundOutputNames"); }
+OrtStatus* ORT_API_CALL ort_api::GetBoundOutputNames(const OrtIoBinding*, OrtAllocator*, char**, size_t**, size_t*) noexcept { return not_implemented("GetBoundOutputNames"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetBoundOutputValues
-OrtStatus* ORT_API_CALL ort_api::GetBoundOutputValues(const OrtIoBinding* binding_ptr, OrtAllocator* allocator, OrtValue*** output, size_t* output_count) noexcept { return not_implemented("GetBoundOutputValues"); }
+OrtStatus* ORT_API_CALL ort_api::GetBoundOutputValues(const OrtIoBinding*, OrtAllocator*, OrtValue***, size_t*) noexcept { return not_implemented("GetBoundOutputValues"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ClearBoundInputs
-void ORT_API_CALL ort_api::ClearBoundInputs(OrtIoBinding* binding_ptr) noexcept {}
+void ORT_API_CALL ort_api::ClearBoundInputs(OrtIoBinding*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ClearBoundOutputs
-void ORT_API_CALL ort_api::ClearBoundOutputs(OrtIoBinding* binding_ptr) noexcept {}
+void ORT_API_CALL ort_api::ClearBoundOutputs(OrtIoBinding*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_TensorAt
-OrtStatus* ORT_API_CALL ort_api::TensorAt(OrtValue* value, const int64_t* location_values, size_t location_values_count, void** out) noexcept { return not_implemented("TensorAt"); }
+OrtStatus* ORT_API_CALL ort_api::TensorAt(OrtValue*, const int64_t*, size_t, void**) noexcept { return not_implemented("TensorAt"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateAndRegisterAllocator
-OrtStatus* ORT_API_CALL ort_api::CreateAndRegisterAllocator(OrtEnv* env, const OrtMemoryInfo* mem_info, const OrtArenaCfg* arena_cfg) noexcept { return not_implemented("CreateAndRegisterAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::CreateAndRegisterAllocator(OrtEnv*, const OrtMemoryInfo*, const OrtArenaCfg*) noexcept { return not_implemented("CreateAndRegisterAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetLanguageProjection
-OrtStatus* ORT_API_CALL ort_api::SetLanguageProjection(const OrtEnv* ort_env, OrtLanguageProjection projection) noexcept { return not_implemented("SetLanguageProjection"); }
+OrtStatus* ORT_API_CALL ort_api::SetLanguageProjection(const OrtEnv*, OrtLanguageProjection) noexcept { return not_implemented("SetLanguageProjection"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetProfilingStartTimeNs
-OrtStatus* ORT_API_CALL ort_api::SessionGetProfilingStartTimeNs(const OrtSession* session, uint64_t* out) noexcept { return not_implemented("SessionGetProfilingStartTimeNs"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetProfilingStartTimeNs(const OrtSession*, uint64_t*) noexcept { return not_implemented("SessionGetProfilingStartTimeNs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalIntraOpNumThreads
-OrtStatus* ORT_API_CALL ort_api::SetGlobalIntraOpNumThreads(OrtThreadingOptions* tp_options, int intra_op_num_threads) noexcept { return not_implemented("SetGlobalIntraOpNumThreads"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalIntraOpNumThreads(OrtThreadingOptions*, int) noexcept { return not_implemented("SetGlobalIntraOpNumThreads"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalInterOpNumThreads
-OrtStatus* ORT_API_CALL ort_api::SetGlobalInterOpNumThreads(OrtThreadingOptions* tp_options, int inter_op_num_threads) noexcept { return not_implemented("SetGlobalInterOpNumThreads"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalInterOpNumThreads(OrtThreadingOptions*, int) noexcept { return not_implemented("SetGlobalInterOpNumThreads"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalSpinControl
-OrtStatus* ORT_API_CALL ort_api::SetGlobalSpinControl(OrtThreadingOptions* tp_options, int allow_spinning) noexcept { return not_implemented("SetGlobalSpinControl"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalSpinControl(OrtThreadingOptions*, int) noexcept { return not_implemented("SetGlobalSpinControl"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddInitializer
-OrtStatus* ORT_API_CALL ort_api::AddInitializer(OrtSessionOptions* options, const char* name, const OrtValue* val) noexcept { return not_implemented("AddInitializer"); }
+OrtStatus* ORT_API_CALL ort_api::AddInitializer(OrtSessionOptions*, const char*, const OrtValue*) noexcept { return not_implemented("AddInitializer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateEnvWithCustomLoggerAndGlobalThreadPools
-OrtStatus* ORT_API_CALL ort_api::CreateEnvWithCustomLoggerAndGlobalThreadPools(OrtLoggingFunction logging_function, void* logger_param, OrtLoggingLevel log_severity_level, const char* logid, const struct OrtThreadingOptions* tp_options, OrtEnv** out) noexcept { return not_implemented("CreateEnvWithCustomLoggerAndGlobalThreadPools"); }
+OrtStatus* ORT_API_CALL ort_api::CreateEnvWithCustomLoggerAndGlobalThreadPools(OrtLoggingFunction, void*, OrtLoggingLevel, const char*, const struct OrtThreadingOptions*, OrtEnv**) noexcept { return not_implemented("CreateEnvWithCustomLoggerAndGlobalThreadPools"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_CUDA
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_CUDA(OrtSessionOptions* options, const OrtCUDAProviderOptions* cuda_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_CUDA"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_CUDA(OrtSessionOptions*, const OrtCUDAProviderOptions*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_CUDA"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_ROCM
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_ROCM(OrtSessionOptions* options, const OrtROCMProviderOptions* rocm_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_ROCM"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_ROCM(OrtSessionOptions*, const OrtROCMProviderOptions*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_ROCM"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_OpenVINO
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_OpenVINO(OrtSessionOptions* options, const OrtOpenVINOProviderOptions* provider_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_OpenVINO"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_OpenVINO(OrtSessionOptions*, const OrtOpenVINOProviderOptions*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_OpenVINO"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalDenormalAsZero
-OrtStatus* ORT_API_CALL ort_api::SetGlobalDenormalAsZero(OrtThreadingOptions* tp_options) noexcept { return not_implemented("SetGlobalDenormalAsZero"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalDenormalAsZero(OrtThreadingOptions*) noexcept { return not_implemented("SetGlobalDenormalAsZero"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateArenaCfg
-OrtStatus* ORT_API_CALL ort_api::CreateArenaCfg(size_t max_mem, int arena_extend_strategy, int initial_chunk_size_bytes, int max_dead_bytes_per_chunk, OrtArenaCfg** out) noexcept { return not_implemented("CreateArenaCfg"); }
+OrtStatus* ORT_API_CALL ort_api::CreateArenaCfg(size_t, int, int, int, OrtArenaCfg**) noexcept { return not_implemented("CreateArenaCfg"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseArenaCfg
-void ORT_API_CALL ort_api::ReleaseArenaCfg(OrtArenaCfg* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseArenaCfg(OrtArenaCfg*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ModelMetadataGetGraphDescription
-OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetGraphDescription(const OrtModelMetadata* model_metadata, OrtAllocator* allocator, char** value) noexcept { return not_implemented("ModelMetadataGetGraphDescription"); }
+OrtStatus* ORT_API_CALL ort_api::ModelMetadataGetGraphDescription(const OrtModelMetadata*, OrtAllocator*, char**) noexcept { return not_implemented("ModelMetadataGetGraphDescription"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_TensorRT
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_TensorRT(OrtSessionOptions* options, const OrtTensorRTProviderOptions* tensorrt_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_TensorRT"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_TensorRT(OrtSessionOptions*, const OrtTensorRTProviderOptions*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_TensorRT"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetCurrentGpuDeviceId
-OrtStatus* ORT_API_CALL ort_api::SetCurrentGpuDeviceId(int device_id) noexcept { return not_implemented("SetCurrentGpuDeviceId"); }
+OrtStatus* ORT_API_CALL ort_api::SetCurrentGpuDeviceId(int) noexcept { return not_implemented("SetCurrentGpuDeviceId"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetCurrentGpuDeviceId
-OrtStatus* ORT_API_CALL ort_api::GetCurrentGpuDeviceId(int* device_id) noexcept { return not_implemented("GetCurrentGpuDeviceId"); }
+OrtStatus* ORT_API_CALL ort_api::GetCurrentGpuDeviceId(int*) noexcept { return not_implemented("GetCurrentGpuDeviceId"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAttributeArray_float
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttributeArray_float(const OrtKernelInfo* info, const char* name, float* out, size_t* size) noexcept { return not_implemented("KernelInfoGetAttributeArray_float"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttributeArray_float(const OrtKernelInfo*, const char*, float*, size_t*) noexcept { return not_implemented("KernelInfoGetAttributeArray_float"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAttributeArray_int64
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttributeArray_int64(const OrtKernelInfo* info, const char* name, int64_t* out, size_t* size) noexcept { return not_implemented("KernelInfoGetAttributeArray_int64"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttributeArray_int64(const OrtKernelInfo*, const char*, int64_t*, size_t*) noexcept { return not_implemented("KernelInfoGetAttributeArray_int64"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateArenaCfgV2
-OrtStatus* ORT_API_CALL ort_api::CreateArenaCfgV2(const char* const* arena_config_keys, const size_t* arena_config_values, size_t num_keys, OrtArenaCfg** out) noexcept { return not_implemented("CreateArenaCfgV2"); }
+OrtStatus* ORT_API_CALL ort_api::CreateArenaCfgV2(const char* const*, const size_t*, size_t, OrtArenaCfg**) noexcept { return not_implemented("CreateArenaCfgV2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddRunConfigEntry
-OrtStatus* ORT_API_CALL ort_api::AddRunConfigEntry(OrtRunOptions* options, const char* config_key, const char* config_value) noexcept { return not_implemented("AddRunConfigEntry"); }
+OrtStatus* ORT_API_CALL ort_api::AddRunConfigEntry(OrtRunOptions*, const char*, const char*) noexcept { return not_implemented("AddRunConfigEntry"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreatePrepackedWeightsContainer
-OrtStatus* ORT_API_CALL ort_api::CreatePrepackedWeightsContainer(OrtPrepackedWeightsContainer** out) noexcept { return not_implemented("CreatePrepackedWeightsContainer"); }
+OrtStatus* ORT_API_CALL ort_api::CreatePrepackedWeightsContainer(OrtPrepackedWeightsContainer**) noexcept { return not_implemented("CreatePrepackedWeightsContainer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleasePrepackedWeightsContainer
-void ORT_API_CALL ort_api::ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer* input) noexcept {}
+void ORT_API_CALL ort_api::ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSessionWithPrepackedWeightsContainer
-OrtStatus* ORT_API_CALL ort_api::CreateSessionWithPrepackedWeightsContainer(const OrtEnv* env, const ORTCHAR_T* model_path, const OrtSessionOptions* options, OrtPrepackedWeightsContainer* prepacked_weights_container, OrtSession** out) noexcept { return not_implemented("CreateSessionWithPrepackedWeightsContainer"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSessionWithPrepackedWeightsContainer(const OrtEnv*, const ORTCHAR_T*, const OrtSessionOptions*, OrtPrepackedWeightsContainer*, OrtSession**) noexcept { return not_implemented("CreateSessionWithPrepackedWeightsContainer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSessionFromArrayWithPrepackedWeightsContainer
-OrtStatus* ORT_API_CALL ort_api::CreateSessionFromArrayWithPrepackedWeightsContainer(const OrtEnv* env, const void* model_data, size_t model_data_length, const OrtSessionOptions* options, OrtPrepackedWeightsContainer* prepacked_weights_container, OrtSession** out) noexcept { return not_implemented("CreateSessionFromArrayWithPrepackedWeightsContainer"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSessionFromArrayWithPrepackedWeightsContainer(const OrtEnv*, const void*, size_t, const OrtSessionOptions*, OrtPrepackedWeightsContainer*, OrtSession**) noexcept { return not_implemented("CreateSessionFromArrayWithPrepackedWeightsContainer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_TensorRT_V2
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_TensorRT_V2(OrtSessionOptions* options, const OrtTensorRTProviderOptionsV2* tensorrt_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_TensorRT_V2"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_TensorRT_V2(OrtSessionOptions*, const OrtTensorRTProviderOptionsV2*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_TensorRT_V2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateTensorRTProviderOptions
-OrtStatus* ORT_API_CALL ort_api::CreateTensorRTProviderOptions(OrtTensorRTProviderOptionsV2** out) noexcept { return not_implemented("CreateTensorRTProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateTensorRTProviderOptions(OrtTensorRTProviderOptionsV2**) noexcept { return not_implemented("CreateTensorRTProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateTensorRTProviderOptions
-OrtStatus* ORT_API_CALL ort_api::UpdateTensorRTProviderOptions(OrtTensorRTProviderOptionsV2* tensorrt_options, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("UpdateTensorRTProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateTensorRTProviderOptions(OrtTensorRTProviderOptionsV2*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("UpdateTensorRTProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorRTProviderOptionsAsString
-OrtStatus* ORT_API_CALL ort_api::GetTensorRTProviderOptionsAsString(const OrtTensorRTProviderOptionsV2* tensorrt_options, OrtAllocator* allocator, char** ptr) noexcept { return not_implemented("GetTensorRTProviderOptionsAsString"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorRTProviderOptionsAsString(const OrtTensorRTProviderOptionsV2*, OrtAllocator*, char**) noexcept { return not_implemented("GetTensorRTProviderOptionsAsString"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseTensorRTProviderOptions
-void ORT_API_CALL ort_api::ReleaseTensorRTProviderOptions(OrtTensorRTProviderOptionsV2* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseTensorRTProviderOptions(OrtTensorRTProviderOptionsV2*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_EnableOrtCustomOps
-OrtStatus* ORT_API_CALL ort_api::EnableOrtCustomOps(OrtSessionOptions* options) noexcept { return not_implemented("EnableOrtCustomOps"); }
+OrtStatus* ORT_API_CALL ort_api::EnableOrtCustomOps(OrtSessionOptions*) noexcept { return not_implemented("EnableOrtCustomOps"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RegisterAllocator
-OrtStatus* ORT_API_CALL ort_api::RegisterAllocator(OrtEnv* env, OrtAllocator* allocator) noexcept { return not_implemented("RegisterAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::RegisterAllocator(OrtEnv*, OrtAllocator*) noexcept { return not_implemented("RegisterAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UnregisterAllocator
-OrtStatus* ORT_API_CALL ort_api::UnregisterAllocator(OrtEnv* env, const OrtMemoryInfo* mem_info) noexcept { return not_implemented("UnregisterAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::UnregisterAllocator(OrtEnv*, const OrtMemoryInfo*) noexcept { return not_implemented("UnregisterAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_IsSparseTensor
-OrtStatus* ORT_API_CALL ort_api::IsSparseTensor(const OrtValue* value, int* out) noexcept { return not_implemented("IsSparseTensor"); }
+OrtStatus* ORT_API_CALL ort_api::IsSparseTensor(const OrtValue*, int*) noexcept { return not_implemented("IsSparseTensor"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSparseTensorAsOrtValue
-OrtStatus* ORT_API_CALL ort_api::CreateSparseTensorAsOrtValue(OrtAllocator* allocator, const int64_t* dense_shape, size_t dense_shape_len, ONNXTensorElementDataType type, OrtValue** out) noexcept { return not_implemented("CreateSparseTensorAsOrtValue"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSparseTensorAsOrtValue(OrtAllocator*, const int64_t*, size_t, ONNXTensorElementDataType, OrtValue**) noexcept { return not_implemented("CreateSparseTensorAsOrtValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_FillSparseTensorCoo
-OrtStatus* ORT_API_CALL ort_api::FillSparseTensorCoo(OrtValue* ort_value, const OrtMemoryInfo* data_mem_info, const int64_t* values_shape, size_t values_shape_len, const void* values, const int64_t* indices_data, size_t indices_num) noexcept { return not_implemented("FillSparseTensorCoo"); }
+OrtStatus* ORT_API_CALL ort_api::FillSparseTensorCoo(OrtValue*, const OrtMemoryInfo*, const int64_t*, size_t, const void*, const int64_t*, size_t) noexcept { return not_implemented("FillSparseTensorCoo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_FillSparseTensorCsr
-OrtStatus* ORT_API_CALL ort_api::FillSparseTensorCsr(OrtValue* ort_value, const OrtMemoryInfo* data_mem_info, const int64_t* values_shape, size_t values_shape_len, const void* values, const int64_t* inner_indices_data, size_t inner_indices_num, const int64_t* outer_indices_data, size_t outer_indices_num) noexcept { return not_implemented("FillSparseTensorCsr"); }
+OrtStatus* ORT_API_CALL ort_api::FillSparseTensorCsr(OrtValue*, const OrtMemoryInfo*, const int64_t*, size_t, const void*, const int64_t*, size_t, const int64_t*, size_t) noexcept { return not_implemented("FillSparseTensorCsr"); }
 #endif
 #ifndef TENON_SLOT_ort_api_FillSparseTensorBlockSparse
-OrtStatus* ORT_API_CALL ort_api::FillSparseTensorBlockSparse(OrtValue* ort_value, const OrtMemoryInfo* data_mem_info, const int64_t* values_shape, size_t values_shape_len, const void* values, const int64_t* indices_shape_data, size_t indices_shape_len, const int32_t* indices_data) noexcept { return not_implemented("FillSparseTensorBlockSparse"); }
+OrtStatus* ORT_API_CALL ort_api::FillSparseTensorBlockSparse(OrtValue*, const OrtMemoryInfo*, const int64_t*, size_t, const void*, const int64_t*, size_t, const int32_t*) noexcept { return not_implemented("FillSparseTensorBlockSparse"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSparseTensorWithValuesAsOrtValue
-OrtStatus* ORT_API_CALL ort_api::CreateSparseTensorWithValuesAsOrtValue(const OrtMemoryInfo* info, void* p_data, const int64_t* dense_shape, size_t dense_shape_len, const int64_t* values_shape, size_t values_shape_len, ONNXTensorElementDataType type, OrtValue** out) noexcept { return not_implemented("CreateSparseTensorWithValuesAsOrtValue"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSparseTensorWithValuesAsOrtValue(const OrtMemoryInfo*, void*, const int64_t*, size_t, const int64_t*, size_t, ONNXTensorElementDataType, OrtValue**) noexcept { return not_implemented("CreateSparseTensorWithValuesAsOrtValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UseCooIndices
-OrtStatus* ORT_API_CALL ort_api::UseCooIndices(OrtValue* ort_value, int64_t* indices_data, size_t indices_num) noexcept { return not_implemented("UseCooIndices"); }
+OrtStatus* ORT_API_CALL ort_api::UseCooIndices(OrtValue*, int64_t*, size_t) noexcept { return not_implemented("UseCooIndices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UseCsrIndices
-OrtStatus* ORT_API_CALL ort_api::UseCsrIndices(OrtValue* ort_value, int64_t* inner_data, size_t inner_num, int64_t* outer_data, size_t outer_num) noexcept { return not_implemented("UseCsrIndices"); }
+OrtStatus* ORT_API_CALL ort_api::UseCsrIndices(OrtValue*, int64_t*, size_t, int64_t*, size_t) noexcept { return not_implemented("UseCsrIndices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UseBlockSparseIndices
-OrtStatus* ORT_API_CALL ort_api::UseBlockSparseIndices(OrtValue* ort_value, const int64_t* indices_shape, size_t indices_shape_len, int32_t* indices_data) noexcept { return not_implemented("UseBlockSparseIndices"); }
+OrtStatus* ORT_API_CALL ort_api::UseBlockSparseIndices(OrtValue*, const int64_t*, size_t, int32_t*) noexcept { return not_implemented("UseBlockSparseIndices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSparseTensorFormat
-OrtStatus* ORT_API_CALL ort_api::GetSparseTensorFormat(const OrtValue* ort_value, enum OrtSparseFormat* out) noexcept { return not_implemented("GetSparseTensorFormat"); }
+OrtStatus* ORT_API_CALL ort_api::GetSparseTensorFormat(const OrtValue*, enum OrtSparseFormat*) noexcept { return not_implemented("GetSparseTensorFormat"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSparseTensorValuesTypeAndShape
-OrtStatus* ORT_API_CALL ort_api::GetSparseTensorValuesTypeAndShape(const OrtValue* ort_value, OrtTensorTypeAndShapeInfo** out) noexcept { return not_implemented("GetSparseTensorValuesTypeAndShape"); }
+OrtStatus* ORT_API_CALL ort_api::GetSparseTensorValuesTypeAndShape(const OrtValue*, OrtTensorTypeAndShapeInfo**) noexcept { return not_implemented("GetSparseTensorValuesTypeAndShape"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSparseTensorValues
-OrtStatus* ORT_API_CALL ort_api::GetSparseTensorValues(const OrtValue* ort_value, const void** out) noexcept { return not_implemented("GetSparseTensorValues"); }
+OrtStatus* ORT_API_CALL ort_api::GetSparseTensorValues(const OrtValue*, const void**) noexcept { return not_implemented("GetSparseTensorValues"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSparseTensorIndicesTypeShape
-OrtStatus* ORT_API_CALL ort_api::GetSparseTensorIndicesTypeShape(const OrtValue* ort_value, enum OrtSparseIndicesFormat indices_format, OrtTensorTypeAndShapeInfo** out) noexcept { return not_implemented("GetSparseTensorIndicesTypeShape"); }
+OrtStatus* ORT_API_CALL ort_api::GetSparseTensorIndicesTypeShape(const OrtValue*, enum OrtSparseIndicesFormat, OrtTensorTypeAndShapeInfo**) noexcept { return not_implemented("GetSparseTensorIndicesTypeShape"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSparseTensorIndices
-OrtStatus* ORT_API_CALL ort_api::GetSparseTensorIndices(const OrtValue* ort_value, enum OrtSparseIndicesFormat indices_format, size_t* num_indices, const void** indices) noexcept { return not_implemented("GetSparseTensorIndices"); }
+OrtStatus* ORT_API_CALL ort_api::GetSparseTensorIndices(const OrtValue*, enum OrtSparseIndicesFormat, size_t*, const void**) noexcept { return not_implemented("GetSparseTensorIndices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_HasValue
-OrtStatus* ORT_API_CALL ort_api::HasValue(const OrtValue* value, int* out) noexcept { return not_implemented("HasValue"); }
+OrtStatus* ORT_API_CALL ort_api::HasValue(const OrtValue*, int*) noexcept { return not_implemented("HasValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetGPUComputeStream
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetGPUComputeStream(const OrtKernelContext* context, void** out) noexcept { return not_implemented("KernelContext_GetGPUComputeStream"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetGPUComputeStream(const OrtKernelContext*, void**) noexcept { return not_implemented("KernelContext_GetGPUComputeStream"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorMemoryInfo
-OrtStatus* ORT_API_CALL ort_api::GetTensorMemoryInfo(const OrtValue* value, const OrtMemoryInfo** mem_info) noexcept { return not_implemented("GetTensorMemoryInfo"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorMemoryInfo(const OrtValue*, const OrtMemoryInfo**) noexcept { return not_implemented("GetTensorMemoryInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetExecutionProviderApi
-OrtStatus* ORT_API_CALL ort_api::GetExecutionProviderApi(const char* provider_name, uint32_t version, const void** provider_api) noexcept { return not_implemented("GetExecutionProviderApi"); }
+OrtStatus* ORT_API_CALL ort_api::GetExecutionProviderApi(const char*, uint32_t, const void**) noexcept { return not_implemented("GetExecutionProviderApi"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetCustomCreateThreadFn
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetCustomCreateThreadFn(OrtSessionOptions* options, OrtCustomCreateThreadFn ort_custom_create_thread_fn) noexcept { return not_implemented("SessionOptionsSetCustomCreateThreadFn"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetCustomCreateThreadFn(OrtSessionOptions*, OrtCustomCreateThreadFn) noexcept { return not_implemented("SessionOptionsSetCustomCreateThreadFn"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetCustomThreadCreationOptions
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetCustomThreadCreationOptions(OrtSessionOptions* options, void* ort_custom_thread_creation_options) noexcept { return not_implemented("SessionOptionsSetCustomThreadCreationOptions"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetCustomThreadCreationOptions(OrtSessionOptions*, void*) noexcept { return not_implemented("SessionOptionsSetCustomThreadCreationOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetCustomJoinThreadFn
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetCustomJoinThreadFn(OrtSessionOptions* options, OrtCustomJoinThreadFn ort_custom_join_thread_fn) noexcept { return not_implemented("SessionOptionsSetCustomJoinThreadFn"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetCustomJoinThreadFn(OrtSessionOptions*, OrtCustomJoinThreadFn) noexcept { return not_implemented("SessionOptionsSetCustomJoinThreadFn"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalCustomCreateThreadFn
-OrtStatus* ORT_API_CALL ort_api::SetGlobalCustomCreateThreadFn(OrtThreadingOptions* tp_options, OrtCustomCreateThreadFn ort_custom_create_thread_fn) noexcept { return not_implemented("SetGlobalCustomCreateThreadFn"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalCustomCreateThreadFn(OrtThreadingOptions*, OrtCustomCreateThreadFn) noexcept { return not_implemented("SetGlobalCustomCreateThreadFn"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalCustomThreadCreationOptions
-OrtStatus* ORT_API_CALL ort_api::SetGlobalCustomThreadCreationOptions(OrtThreadingOptions* tp_options, void* ort_custom_thread_creation_options) noexcept { return not_implemented("SetGlobalCustomThreadCreationOptions"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalCustomThreadCreationOptions(OrtThreadingOptions*, void*) noexcept { return not_implemented("SetGlobalCustomThreadCreationOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalCustomJoinThreadFn
-OrtStatus* ORT_API_CALL ort_api::SetGlobalCustomJoinThreadFn(OrtThreadingOptions* tp_options, OrtCustomJoinThreadFn ort_custom_join_thread_fn) noexcept { return not_implemented("SetGlobalCustomJoinThreadFn"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalCustomJoinThreadFn(OrtThreadingOptions*, OrtCustomJoinThreadFn) noexcept { return not_implemented("SetGlobalCustomJoinThreadFn"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SynchronizeBoundInputs
-OrtStatus* ORT_API_CALL ort_api::SynchronizeBoundInputs(OrtIoBinding* binding_ptr) noexcept { return not_implemented("SynchronizeBoundInputs"); }
+OrtStatus* ORT_API_CALL ort_api::SynchronizeBoundInputs(OrtIoBinding*) noexcept { return not_implemented("SynchronizeBoundInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SynchronizeBoundOutputs
-OrtStatus* ORT_API_CALL ort_api::SynchronizeBoundOutputs(OrtIoBinding* binding_ptr) noexcept { return not_implemented("SynchronizeBoundOutputs"); }
+OrtStatus* ORT_API_CALL ort_api::SynchronizeBoundOutputs(OrtIoBinding*) noexcept { return not_implemented("SynchronizeBoundOutputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_CUDA_V2
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_CUDA_V2(OrtSessionOptions* options, const OrtCUDAProviderOptionsV2* cuda_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_CUDA_V2"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_CUDA_V2(OrtSessionOptions*, const OrtCUDAProviderOptionsV2*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_CUDA_V2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateCUDAProviderOptions
-OrtStatus* ORT_API_CALL ort_api::CreateCUDAProviderOptions(OrtCUDAProviderOptionsV2** out) noexcept { return not_implemented("CreateCUDAProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateCUDAProviderOptions(OrtCUDAProviderOptionsV2**) noexcept { return not_implemented("CreateCUDAProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateCUDAProviderOptions
-OrtStatus* ORT_API_CALL ort_api::UpdateCUDAProviderOptions(OrtCUDAProviderOptionsV2* cuda_options, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("UpdateCUDAProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateCUDAProviderOptions(OrtCUDAProviderOptionsV2*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("UpdateCUDAProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetCUDAProviderOptionsAsString
-OrtStatus* ORT_API_CALL ort_api::GetCUDAProviderOptionsAsString(const OrtCUDAProviderOptionsV2* cuda_options, OrtAllocator* allocator, char** ptr) noexcept { return not_implemented("GetCUDAProviderOptionsAsString"); }
+OrtStatus* ORT_API_CALL ort_api::GetCUDAProviderOptionsAsString(const OrtCUDAProviderOptionsV2*, OrtAllocator*, char**) noexcept { return not_implemented("GetCUDAProviderOptionsAsString"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseCUDAProviderOptions
-void ORT_API_CALL ort_api::ReleaseCUDAProviderOptions(OrtCUDAProviderOptionsV2* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseCUDAProviderOptions(OrtCUDAProviderOptionsV2*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_MIGraphX
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_MIGraphX(OrtSessionOptions* options, const OrtMIGraphXProviderOptions* migraphx_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_MIGraphX"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_MIGraphX(OrtSessionOptions*, const OrtMIGraphXProviderOptions*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_MIGraphX"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddExternalInitializers
-OrtStatus* ORT_API_CALL ort_api::AddExternalInitializers(OrtSessionOptions* options, const char* const* initializer_names, const OrtValue* const* initializers, size_t num_initializers) noexcept { return not_implemented("AddExternalInitializers"); }
+OrtStatus* ORT_API_CALL ort_api::AddExternalInitializers(OrtSessionOptions*, const char* const*, const OrtValue* const*, size_t) noexcept { return not_implemented("AddExternalInitializers"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateOpAttr
-OrtStatus* ORT_API_CALL ort_api::CreateOpAttr(const char* name, const void* data, int len, OrtOpAttrType type, OrtOpAttr** op_attr) noexcept { return not_implemented("CreateOpAttr"); }
+OrtStatus* ORT_API_CALL ort_api::CreateOpAttr(const char*, const void*, int, OrtOpAttrType, OrtOpAttr**) noexcept { return not_implemented("CreateOpAttr"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseOpAttr
-void ORT_API_CALL ort_api::ReleaseOpAttr(OrtOpAttr* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseOpAttr(OrtOpAttr*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_CreateOp
-OrtStatus* ORT_API_CALL ort_api::CreateOp(const OrtKernelInfo* info, const char* op_name, const char* domain, int version, const char** type_constraint_names, const ONNXTensorElementDataType* type_constraint_values, int type_constraint_count, const OrtOpAttr* const* attr_values, int attr_count, int input_count, int output_count, OrtOp** ort_op) noexcept { return not_implemented("CreateOp"); }
+OrtStatus* ORT_API_CALL ort_api::CreateOp(const OrtKernelInfo*, const char*, const char*, int, const char**, const ONNXTensorElementDataType*, int, const OrtOpAttr* const*, int, int, int, OrtOp**) noexcept { return not_implemented("CreateOp"); }
 #endif
 #ifndef TENON_SLOT_ort_api_InvokeOp
-OrtStatus* ORT_API_CALL ort_api::InvokeOp(const OrtKernelContext* context, const OrtOp* ort_op, const OrtValue* const* input_values, int input_count, OrtValue* const* output_values, int output_count) noexcept { return not_implemented("InvokeOp"); }
+OrtStatus* ORT_API_CALL ort_api::InvokeOp(const OrtKernelContext*, const OrtOp*, const OrtValue* const*, int, OrtValue* const*, int) noexcept { return not_implemented("InvokeOp"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseOp
-void ORT_API_CALL ort_api::ReleaseOp(OrtOp* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseOp(OrtOp*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider(OrtSessionOptions* options, const char* provider_name, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider(OrtSessionOptions*, const char*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CopyKernelInfo
-OrtStatus* ORT_API_CALL ort_api::CopyKernelInfo(const OrtKernelInfo* info, OrtKernelInfo** info_copy) noexcept { return not_implemented("CopyKernelInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CopyKernelInfo(const OrtKernelInfo*, OrtKernelInfo**) noexcept { return not_implemented("CopyKernelInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseKernelInfo
-void ORT_API_CALL ort_api::ReleaseKernelInfo(OrtKernelInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseKernelInfo(OrtKernelInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_GetTrainingApi
-const OrtTrainingApi* ORT_API_CALL ort_api::GetTrainingApi(uint32_t version) noexcept { return {}; }
+const OrtTrainingApi* ORT_API_CALL ort_api::GetTrainingApi(uint32_t) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_CANN
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_CANN(OrtSessionOptions* options, const OrtCANNProviderOptions* cann_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_CANN"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_CANN(OrtSessionOptions*, const OrtCANNProviderOptions*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_CANN"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateCANNProviderOptions
-OrtStatus* ORT_API_CALL ort_api::CreateCANNProviderOptions(OrtCANNProviderOptions** out) noexcept { return not_implemented("CreateCANNProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateCANNProviderOptions(OrtCANNProviderOptions**) noexcept { return not_implemented("CreateCANNProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateCANNProviderOptions
-OrtStatus* ORT_API_CALL ort_api::UpdateCANNProviderOptions(OrtCANNProviderOptions* cann_options, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("UpdateCANNProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateCANNProviderOptions(OrtCANNProviderOptions*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("UpdateCANNProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetCANNProviderOptionsAsString
-OrtStatus* ORT_API_CALL ort_api::GetCANNProviderOptionsAsString(const OrtCANNProviderOptions* cann_options, OrtAllocator* allocator, char** ptr) noexcept { return not_implemented("GetCANNProviderOptionsAsString"); }
+OrtStatus* ORT_API_CALL ort_api::GetCANNProviderOptionsAsString(const OrtCANNProviderOptions*, OrtAllocator*, char**) noexcept { return not_implemented("GetCANNProviderOptionsAsString"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseCANNProviderOptions
-void ORT_API_CALL ort_api::ReleaseCANNProviderOptions(OrtCANNProviderOptions* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseCANNProviderOptions(OrtCANNProviderOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_MemoryInfoGetDeviceType
-void ORT_API_CALL ort_api::MemoryInfoGetDeviceType(const OrtMemoryInfo* ptr, OrtMemoryInfoDeviceType* out) noexcept {}
+void ORT_API_CALL ort_api::MemoryInfoGetDeviceType(const OrtMemoryInfo*, OrtMemoryInfoDeviceType*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateEnvWithCustomLogLevel
-OrtStatus* ORT_API_CALL ort_api::UpdateEnvWithCustomLogLevel(OrtEnv* ort_env, OrtLoggingLevel log_severity_level) noexcept { return not_implemented("UpdateEnvWithCustomLogLevel"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateEnvWithCustomLogLevel(OrtEnv*, OrtLoggingLevel) noexcept { return not_implemented("UpdateEnvWithCustomLogLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetGlobalIntraOpThreadAffinity
-OrtStatus* ORT_API_CALL ort_api::SetGlobalIntraOpThreadAffinity(OrtThreadingOptions* tp_options, const char* affinity_string) noexcept { return not_implemented("SetGlobalIntraOpThreadAffinity"); }
+OrtStatus* ORT_API_CALL ort_api::SetGlobalIntraOpThreadAffinity(OrtThreadingOptions*, const char*) noexcept { return not_implemented("SetGlobalIntraOpThreadAffinity"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RegisterCustomOpsLibrary_V2
-OrtStatus* ORT_API_CALL ort_api::RegisterCustomOpsLibrary_V2(OrtSessionOptions* options, const ORTCHAR_T* library_name) noexcept { return not_implemented("RegisterCustomOpsLibrary_V2"); }
+OrtStatus* ORT_API_CALL ort_api::RegisterCustomOpsLibrary_V2(OrtSessionOptions*, const ORTCHAR_T*) noexcept { return not_implemented("RegisterCustomOpsLibrary_V2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RegisterCustomOpsUsingFunction
-OrtStatus* ORT_API_CALL ort_api::RegisterCustomOpsUsingFunction(OrtSessionOptions* options, const char* registration_func_name) noexcept { return not_implemented("RegisterCustomOpsUsingFunction"); }
+OrtStatus* ORT_API_CALL ort_api::RegisterCustomOpsUsingFunction(OrtSessionOptions*, const char*) noexcept { return not_implemented("RegisterCustomOpsUsingFunction"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetInputCount
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetInputCount(const OrtKernelInfo* info, size_t* out) noexcept { return not_implemented("KernelInfo_GetInputCount"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetInputCount(const OrtKernelInfo*, size_t*) noexcept { return not_implemented("KernelInfo_GetInputCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetOutputCount
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOutputCount(const OrtKernelInfo* info, size_t* out) noexcept { return not_implemented("KernelInfo_GetOutputCount"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOutputCount(const OrtKernelInfo*, size_t*) noexcept { return not_implemented("KernelInfo_GetOutputCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetInputName
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetInputName(const OrtKernelInfo* info, size_t index, char* out, size_t* size) noexcept { return not_implemented("KernelInfo_GetInputName"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetInputName(const OrtKernelInfo*, size_t, char*, size_t*) noexcept { return not_implemented("KernelInfo_GetInputName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetOutputName
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOutputName(const OrtKernelInfo* info, size_t index, char* out, size_t* size) noexcept { return not_implemented("KernelInfo_GetOutputName"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOutputName(const OrtKernelInfo*, size_t, char*, size_t*) noexcept { return not_implemented("KernelInfo_GetOutputName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetInputTypeInfo
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetInputTypeInfo(const OrtKernelInfo* info, size_t index, OrtTypeInfo** type_info) noexcept { return not_implemented("KernelInfo_GetInputTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetInputTypeInfo(const OrtKernelInfo*, size_t, OrtTypeInfo**) noexcept { return not_implemented("KernelInfo_GetInputTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetOutputTypeInfo
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOutputTypeInfo(const OrtKernelInfo* info, size_t index, OrtTypeInfo** type_info) noexcept { return not_implemented("KernelInfo_GetOutputTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOutputTypeInfo(const OrtKernelInfo*, size_t, OrtTypeInfo**) noexcept { return not_implemented("KernelInfo_GetOutputTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAttribute_tensor
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_tensor(const OrtKernelInfo* info, const char* name, OrtAllocator* allocator, OrtValue** out) noexcept { return not_implemented("KernelInfoGetAttribute_tensor"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttribute_tensor(const OrtKernelInfo*, const char*, OrtAllocator*, OrtValue**) noexcept { return not_implemented("KernelInfoGetAttribute_tensor"); }
 #endif
 #ifndef TENON_SLOT_ort_api_HasSessionConfigEntry
-OrtStatus* ORT_API_CALL ort_api::HasSessionConfigEntry(const OrtSessionOptions* options, const char* config_key, int* out) noexcept { return not_implemented("HasSessionConfigEntry"); }
+OrtStatus* ORT_API_CALL ort_api::HasSessionConfigEntry(const OrtSessionOptions*, const char*, int*) noexcept { return not_implemented("HasSessionConfigEntry"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSessionConfigEntry
-OrtStatus* ORT_API_CALL ort_api::GetSessionConfigEntry(const OrtSessionOptions* options, const char* config_key, char* config_value, size_t* size) noexcept { return not_implemented("GetSessionConfigEntry"); }
+OrtStatus* ORT_API_CALL ort_api::GetSessionConfigEntry(const OrtSessionOptions*, const char*, char*, size_t*) noexcept { return not_implemented("GetSessionConfigEntry"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_Dnnl
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_Dnnl(OrtSessionOptions* options, const OrtDnnlProviderOptions* dnnl_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_Dnnl"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_Dnnl(OrtSessionOptions*, const OrtDnnlProviderOptions*) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_Dnnl"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateDnnlProviderOptions
-OrtStatus* ORT_API_CALL ort_api::CreateDnnlProviderOptions(OrtDnnlProviderOptions** out) noexcept { return not_implemented("CreateDnnlProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateDnnlProviderOptions(OrtDnnlProviderOptions**) noexcept { return not_implemented("CreateDnnlProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateDnnlProviderOptions
-OrtStatus* ORT_API_CALL ort_api::UpdateDnnlProviderOptions(OrtDnnlProviderOptions* dnnl_options, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("UpdateDnnlProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateDnnlProviderOptions(OrtDnnlProviderOptions*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("UpdateDnnlProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetDnnlProviderOptionsAsString
-OrtStatus* ORT_API_CALL ort_api::GetDnnlProviderOptionsAsString(const OrtDnnlProviderOptions* dnnl_options, OrtAllocator* allocator, char** ptr) noexcept { return not_implemented("GetDnnlProviderOptionsAsString"); }
+OrtStatus* ORT_API_CALL ort_api::GetDnnlProviderOptionsAsString(const OrtDnnlProviderOptions*, OrtAllocator*, char**) noexcept { return not_implemented("GetDnnlProviderOptionsAsString"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseDnnlProviderOptions
-void ORT_API_CALL ort_api::ReleaseDnnlProviderOptions(OrtDnnlProviderOptions* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseDnnlProviderOptions(OrtDnnlProviderOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetNodeName
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetNodeName(const OrtKernelInfo* info, char* out, size_t* size) noexcept { return not_implemented("KernelInfo_GetNodeName"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetNodeName(const OrtKernelInfo*, char*, size_t*) noexcept { return not_implemented("KernelInfo_GetNodeName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetLogger
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetLogger(const OrtKernelInfo* info, const OrtLogger** logger) noexcept { return not_implemented("KernelInfo_GetLogger"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetLogger(const OrtKernelInfo*, const OrtLogger**) noexcept { return not_implemented("KernelInfo_GetLogger"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetLogger
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetLogger(const OrtKernelContext* context, const OrtLogger** logger) noexcept { return not_implemented("KernelContext_GetLogger"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetLogger(const OrtKernelContext*, const OrtLogger**) noexcept { return not_implemented("KernelContext_GetLogger"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Logger_LogMessage
-OrtStatus* ORT_API_CALL ort_api::Logger_LogMessage(const OrtLogger* logger, OrtLoggingLevel log_severity_level, const char* message, const ORTCHAR_T* file_path, int line_number, const char* func_name) noexcept { return not_implemented("Logger_LogMessage"); }
+OrtStatus* ORT_API_CALL ort_api::Logger_LogMessage(const OrtLogger*, OrtLoggingLevel, const char*, const ORTCHAR_T*, int, const char*) noexcept { return not_implemented("Logger_LogMessage"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Logger_GetLoggingSeverityLevel
-OrtStatus* ORT_API_CALL ort_api::Logger_GetLoggingSeverityLevel(const OrtLogger* logger, OrtLoggingLevel* out) noexcept { return not_implemented("Logger_GetLoggingSeverityLevel"); }
+OrtStatus* ORT_API_CALL ort_api::Logger_GetLoggingSeverityLevel(const OrtLogger*, OrtLoggingLevel*) noexcept { return not_implemented("Logger_GetLoggingSeverityLevel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetConstantInput_tensor
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetConstantInput_tensor(const OrtKernelInfo* info, size_t index, int* is_constant, const OrtValue** out) noexcept { return not_implemented("KernelInfoGetConstantInput_tensor"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetConstantInput_tensor(const OrtKernelInfo*, size_t, int*, const OrtValue**) noexcept { return not_implemented("KernelInfoGetConstantInput_tensor"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CastTypeInfoToOptionalTypeInfo
-OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToOptionalTypeInfo(const OrtTypeInfo* type_info, const OrtOptionalTypeInfo** out) noexcept { return not_implemented("CastTypeInfoToOptionalTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CastTypeInfoToOptionalTypeInfo(const OrtTypeInfo*, const OrtOptionalTypeInfo**) noexcept { return not_implemented("CastTypeInfoToOptionalTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetOptionalContainedTypeInfo
-OrtStatus* ORT_API_CALL ort_api::GetOptionalContainedTypeInfo(const OrtOptionalTypeInfo* optional_type_info, OrtTypeInfo** out) noexcept { return not_implemented("GetOptionalContainedTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::GetOptionalContainedTypeInfo(const OrtOptionalTypeInfo*, OrtTypeInfo**) noexcept { return not_implemented("GetOptionalContainedTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetResizedStringTensorElementBuffer
-OrtStatus* ORT_API_CALL ort_api::GetResizedStringTensorElementBuffer(OrtValue* value, size_t index, size_t length_in_bytes, char** buffer) noexcept { return not_implemented("GetResizedStringTensorElementBuffer"); }
+OrtStatus* ORT_API_CALL ort_api::GetResizedStringTensorElementBuffer(OrtValue*, size_t, size_t, char**) noexcept { return not_implemented("GetResizedStringTensorElementBuffer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetAllocator
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetAllocator(const OrtKernelContext* context, const OrtMemoryInfo* mem_info, OrtAllocator** out) noexcept { return not_implemented("KernelContext_GetAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetAllocator(const OrtKernelContext*, const OrtMemoryInfo*, OrtAllocator**) noexcept { return not_implemented("KernelContext_GetAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetBuildInfoString
 const char* ORT_API_CALL ort_api::GetBuildInfoString() noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateROCMProviderOptions
-OrtStatus* ORT_API_CALL ort_api::CreateROCMProviderOptions(OrtROCMProviderOptions** out) noexcept { return not_implemented("CreateROCMProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateROCMProviderOptions(OrtROCMProviderOptions**) noexcept { return not_implemented("CreateROCMProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateROCMProviderOptions
-OrtStatus* ORT_API_CALL ort_api::UpdateROCMProviderOptions(OrtROCMProviderOptions* rocm_options, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("UpdateROCMProviderOptions"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateROCMProviderOptions(OrtROCMProviderOptions*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("UpdateROCMProviderOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetROCMProviderOptionsAsString
-OrtStatus* ORT_API_CALL ort_api::GetROCMProviderOptionsAsString(const OrtROCMProviderOptions* rocm_options, OrtAllocator* allocator, char** ptr) noexcept { return not_implemented("GetROCMProviderOptionsAsString"); }
+OrtStatus* ORT_API_CALL ort_api::GetROCMProviderOptionsAsString(const OrtROCMProviderOptions*, OrtAllocator*, char**) noexcept { return not_implemented("GetROCMProviderOptionsAsString"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseROCMProviderOptions
-void ORT_API_CALL ort_api::ReleaseROCMProviderOptions(OrtROCMProviderOptions* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseROCMProviderOptions(OrtROCMProviderOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_CreateAndRegisterAllocatorV2
-OrtStatus* ORT_API_CALL ort_api::CreateAndRegisterAllocatorV2(OrtEnv* env, const char* provider_type, const OrtMemoryInfo* mem_info, const OrtArenaCfg* arena_cfg, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("CreateAndRegisterAllocatorV2"); }
+OrtStatus* ORT_API_CALL ort_api::CreateAndRegisterAllocatorV2(OrtEnv*, const char*, const OrtMemoryInfo*, const OrtArenaCfg*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("CreateAndRegisterAllocatorV2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunAsync
-OrtStatus* ORT_API_CALL ort_api::RunAsync(OrtSession* session, const OrtRunOptions* run_options, const char* const* input_names, const OrtValue* const* input, size_t input_len, const char* const* output_names, size_t output_names_len, OrtValue** output, RunAsyncCallbackFn run_async_callback, void* user_data) noexcept { return not_implemented("RunAsync"); }
+OrtStatus* ORT_API_CALL ort_api::RunAsync(OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t, const char* const*, size_t, OrtValue**, RunAsyncCallbackFn, void*) noexcept { return not_implemented("RunAsync"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateTensorRTProviderOptionsWithValue
-OrtStatus* ORT_API_CALL ort_api::UpdateTensorRTProviderOptionsWithValue(OrtTensorRTProviderOptionsV2* tensorrt_options, const char* key, void* value) noexcept { return not_implemented("UpdateTensorRTProviderOptionsWithValue"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateTensorRTProviderOptionsWithValue(OrtTensorRTProviderOptionsV2*, const char*, void*) noexcept { return not_implemented("UpdateTensorRTProviderOptionsWithValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorRTProviderOptionsByName
-OrtStatus* ORT_API_CALL ort_api::GetTensorRTProviderOptionsByName(const OrtTensorRTProviderOptionsV2* tensorrt_options, const char* key, void** ptr) noexcept { return not_implemented("GetTensorRTProviderOptionsByName"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorRTProviderOptionsByName(const OrtTensorRTProviderOptionsV2*, const char*, void**) noexcept { return not_implemented("GetTensorRTProviderOptionsByName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UpdateCUDAProviderOptionsWithValue
-OrtStatus* ORT_API_CALL ort_api::UpdateCUDAProviderOptionsWithValue(OrtCUDAProviderOptionsV2* cuda_options, const char* key, void* value) noexcept { return not_implemented("UpdateCUDAProviderOptionsWithValue"); }
+OrtStatus* ORT_API_CALL ort_api::UpdateCUDAProviderOptionsWithValue(OrtCUDAProviderOptionsV2*, const char*, void*) noexcept { return not_implemented("UpdateCUDAProviderOptionsWithValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetCUDAProviderOptionsByName
-OrtStatus* ORT_API_CALL ort_api::GetCUDAProviderOptionsByName(const OrtCUDAProviderOptionsV2* cuda_options, const char* key, void** ptr) noexcept { return not_implemented("GetCUDAProviderOptionsByName"); }
+OrtStatus* ORT_API_CALL ort_api::GetCUDAProviderOptionsByName(const OrtCUDAProviderOptionsV2*, const char*, void**) noexcept { return not_implemented("GetCUDAProviderOptionsByName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetResource
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetResource(const OrtKernelContext* context, int resource_version, int resource_id, void** resource) noexcept { return not_implemented("KernelContext_GetResource"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetResource(const OrtKernelContext*, int, int, void**) noexcept { return not_implemented("KernelContext_GetResource"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetUserLoggingFunction
-OrtStatus* ORT_API_CALL ort_api::SetUserLoggingFunction(OrtSessionOptions* options, OrtLoggingFunction user_logging_function, void* user_logging_param) noexcept { return not_implemented("SetUserLoggingFunction"); }
+OrtStatus* ORT_API_CALL ort_api::SetUserLoggingFunction(OrtSessionOptions*, OrtLoggingFunction, void*) noexcept { return not_implemented("SetUserLoggingFunction"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ShapeInferContext_GetInputCount
-OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_GetInputCount(const OrtShapeInferContext* context, size_t* out) noexcept { return not_implemented("ShapeInferContext_GetInputCount"); }
+OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_GetInputCount(const OrtShapeInferContext*, size_t*) noexcept { return not_implemented("ShapeInferContext_GetInputCount"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ShapeInferContext_GetInputTypeShape
-OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_GetInputTypeShape(const OrtShapeInferContext* context, size_t index, OrtTensorTypeAndShapeInfo** info) noexcept { return not_implemented("ShapeInferContext_GetInputTypeShape"); }
+OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_GetInputTypeShape(const OrtShapeInferContext*, size_t, OrtTensorTypeAndShapeInfo**) noexcept { return not_implemented("ShapeInferContext_GetInputTypeShape"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ShapeInferContext_GetAttribute
-OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_GetAttribute(const OrtShapeInferContext* context, const char* attr_name, const OrtOpAttr** attr) noexcept { return not_implemented("ShapeInferContext_GetAttribute"); }
+OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_GetAttribute(const OrtShapeInferContext*, const char*, const OrtOpAttr**) noexcept { return not_implemented("ShapeInferContext_GetAttribute"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ShapeInferContext_SetOutputTypeShape
-OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_SetOutputTypeShape(const OrtShapeInferContext* context, size_t index, const OrtTensorTypeAndShapeInfo* info) noexcept { return not_implemented("ShapeInferContext_SetOutputTypeShape"); }
+OrtStatus* ORT_API_CALL ort_api::ShapeInferContext_SetOutputTypeShape(const OrtShapeInferContext*, size_t, const OrtTensorTypeAndShapeInfo*) noexcept { return not_implemented("ShapeInferContext_SetOutputTypeShape"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetSymbolicDimensions
-OrtStatus* ORT_API_CALL ort_api::SetSymbolicDimensions(OrtTensorTypeAndShapeInfo* info, const char* dim_params[], size_t dim_params_length) noexcept { return not_implemented("SetSymbolicDimensions"); }
+OrtStatus* ORT_API_CALL ort_api::SetSymbolicDimensions(OrtTensorTypeAndShapeInfo*, const char*[], size_t) noexcept { return not_implemented("SetSymbolicDimensions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReadOpAttr
-OrtStatus* ORT_API_CALL ort_api::ReadOpAttr(const OrtOpAttr* op_attr, OrtOpAttrType type, void* data, size_t len, size_t* out) noexcept { return not_implemented("ReadOpAttr"); }
+OrtStatus* ORT_API_CALL ort_api::ReadOpAttr(const OrtOpAttr*, OrtOpAttrType, void*, size_t, size_t*) noexcept { return not_implemented("ReadOpAttr"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetDeterministicCompute
-OrtStatus* ORT_API_CALL ort_api::SetDeterministicCompute(OrtSessionOptions* options, bool value) noexcept { return not_implemented("SetDeterministicCompute"); }
+OrtStatus* ORT_API_CALL ort_api::SetDeterministicCompute(OrtSessionOptions*, bool) noexcept { return not_implemented("SetDeterministicCompute"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_ParallelFor
-OrtStatus* ORT_API_CALL ort_api::KernelContext_ParallelFor(const OrtKernelContext* context, void (*fn)(void*, size_t), size_t total, size_t num_batch, void* usr_data) noexcept { return not_implemented("KernelContext_ParallelFor"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_ParallelFor(const OrtKernelContext*, void (*)(void*, size_t), size_t, size_t, void*) noexcept { return not_implemented("KernelContext_ParallelFor"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_OpenVINO_V2
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_OpenVINO_V2(OrtSessionOptions* options, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_OpenVINO_V2"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_OpenVINO_V2(OrtSessionOptions*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_OpenVINO_V2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_VitisAI
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_VitisAI(OrtSessionOptions* options, const char* const* provider_options_keys, const char* const* provider_options_values, size_t num_keys) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_VitisAI"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_VitisAI(OrtSessionOptions*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_VitisAI"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetScratchBuffer
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetScratchBuffer(const OrtKernelContext* context, const OrtMemoryInfo* mem_info, size_t count_or_bytes, void** out) noexcept { return not_implemented("KernelContext_GetScratchBuffer"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetScratchBuffer(const OrtKernelContext*, const OrtMemoryInfo*, size_t, void**) noexcept { return not_implemented("KernelContext_GetScratchBuffer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAllocator
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAllocator(const OrtKernelInfo* info, OrtMemType mem_type, OrtAllocator** out) noexcept { return not_implemented("KernelInfoGetAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAllocator(const OrtKernelInfo*, OrtMemType, OrtAllocator**) noexcept { return not_implemented("KernelInfoGetAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AddExternalInitializersFromFilesInMemory
-OrtStatus* ORT_API_CALL ort_api::AddExternalInitializersFromFilesInMemory(OrtSessionOptions* options, const ORTCHAR_T* const* external_initializer_file_names, char* const* external_initializer_file_buffer_array, const size_t* external_initializer_file_lengths, size_t num_external_initializer_files) noexcept { return not_implemented("AddExternalInitializersFromFilesInMemory"); }
+OrtStatus* ORT_API_CALL ort_api::AddExternalInitializersFromFilesInMemory(OrtSessionOptions*, const ORTCHAR_T* const*, char* const*, const size_t*, size_t) noexcept { return not_implemented("AddExternalInitializersFromFilesInMemory"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateLoraAdapter
-OrtStatus* ORT_API_CALL ort_api::CreateLoraAdapter(const ORTCHAR_T* adapter_file_path, OrtAllocator* allocator, OrtLoraAdapter** out) noexcept { return not_implemented("CreateLoraAdapter"); }
+OrtStatus* ORT_API_CALL ort_api::CreateLoraAdapter(const ORTCHAR_T*, OrtAllocator*, OrtLoraAdapter**) noexcept { return not_implemented("CreateLoraAdapter"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateLoraAdapterFromArray
-OrtStatus* ORT_API_CALL ort_api::CreateLoraAdapterFromArray(const void* bytes, size_t num_bytes, OrtAllocator* allocator, OrtLoraAdapter** out) noexcept { return not_implemented("CreateLoraAdapterFromArray"); }
+OrtStatus* ORT_API_CALL ort_api::CreateLoraAdapterFromArray(const void*, size_t, OrtAllocator*, OrtLoraAdapter**) noexcept { return not_implemented("CreateLoraAdapterFromArray"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseLoraAdapter
-void ORT_API_CALL ort_api::ReleaseLoraAdapter(OrtLoraAdapter* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseLoraAdapter(OrtLoraAdapter*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsAddActiveLoraAdapter
-OrtStatus* ORT_API_CALL ort_api::RunOptionsAddActiveLoraAdapter(OrtRunOptions* options, const OrtLoraAdapter* adapter) noexcept { return not_implemented("RunOptionsAddActiveLoraAdapter"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsAddActiveLoraAdapter(OrtRunOptions*, const OrtLoraAdapter*) noexcept { return not_implemented("RunOptionsAddActiveLoraAdapter"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetEpDynamicOptions
-OrtStatus* ORT_API_CALL ort_api::SetEpDynamicOptions(OrtSession* sess, const char* const* keys, const char* const* values, size_t kv_len) noexcept { return not_implemented("SetEpDynamicOptions"); }
+OrtStatus* ORT_API_CALL ort_api::SetEpDynamicOptions(OrtSession*, const char* const*, const char* const*, size_t) noexcept { return not_implemented("SetEpDynamicOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseValueInfo
-void ORT_API_CALL ort_api::ReleaseValueInfo(OrtValueInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseValueInfo(OrtValueInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseNode
-void ORT_API_CALL ort_api::ReleaseNode(OrtNode* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseNode(OrtNode*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseGraph
-void ORT_API_CALL ort_api::ReleaseGraph(OrtGraph* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseGraph(OrtGraph*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseModel
-void ORT_API_CALL ort_api::ReleaseModel(OrtModel* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseModel(OrtModel*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_GetValueInfoName
-OrtStatus* ORT_API_CALL ort_api::GetValueInfoName(const OrtValueInfo* value_info, const char** name) noexcept { return not_implemented("GetValueInfoName"); }
+OrtStatus* ORT_API_CALL ort_api::GetValueInfoName(const OrtValueInfo*, const char**) noexcept { return not_implemented("GetValueInfoName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetValueInfoTypeInfo
-OrtStatus* ORT_API_CALL ort_api::GetValueInfoTypeInfo(const OrtValueInfo* value_info, const OrtTypeInfo** type_info) noexcept { return not_implemented("GetValueInfoTypeInfo"); }
+OrtStatus* ORT_API_CALL ort_api::GetValueInfoTypeInfo(const OrtValueInfo*, const OrtTypeInfo**) noexcept { return not_implemented("GetValueInfoTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetModelEditorApi
 const OrtModelEditorApi* ORT_API_CALL ort_api::GetModelEditorApi() noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateTensorWithDataAndDeleterAsOrtValue
-OrtStatus* ORT_API_CALL ort_api::CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator* deleter, void* p_data, size_t p_data_len, const int64_t* shape, size_t shape_len, ONNXTensorElementDataType type, OrtValue** out) noexcept { return not_implemented("CreateTensorWithDataAndDeleterAsOrtValue"); }
+OrtStatus* ORT_API_CALL ort_api::CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator*, void*, size_t, const int64_t*, size_t, ONNXTensorElementDataType, OrtValue**) noexcept { return not_implemented("CreateTensorWithDataAndDeleterAsOrtValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetLoadCancellationFlag
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetLoadCancellationFlag(OrtSessionOptions* options, bool cancel) noexcept { return not_implemented("SessionOptionsSetLoadCancellationFlag"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetLoadCancellationFlag(OrtSessionOptions*, bool) noexcept { return not_implemented("SessionOptionsSetLoadCancellationFlag"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetCompileApi
 const OrtCompileApi* ORT_API_CALL ort_api::GetCompileApi() noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateKeyValuePairs
-void ORT_API_CALL ort_api::CreateKeyValuePairs(OrtKeyValuePairs** out) noexcept {}
+void ORT_API_CALL ort_api::CreateKeyValuePairs(OrtKeyValuePairs**) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_AddKeyValuePair
-void ORT_API_CALL ort_api::AddKeyValuePair(OrtKeyValuePairs* kvps, const char* key, const char* value) noexcept {}
+void ORT_API_CALL ort_api::AddKeyValuePair(OrtKeyValuePairs*, const char*, const char*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_GetKeyValue
-const char* ORT_API_CALL ort_api::GetKeyValue(const OrtKeyValuePairs* kvps, const char* key) noexcept { return {}; }
+const char* ORT_API_CALL ort_api::GetKeyValue(const OrtKeyValuePairs*, const char*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_GetKeyValuePairs
-void ORT_API_CALL ort_api::GetKeyValuePairs(const OrtKeyValuePairs* kvps, const char* const** keys, const char* const** values, size_t* num_entries) noexcept {}
+void ORT_API_CALL ort_api::GetKeyValuePairs(const OrtKeyValuePairs*, const char* const**, const char* const**, size_t*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_RemoveKeyValuePair
-void ORT_API_CALL ort_api::RemoveKeyValuePair(OrtKeyValuePairs* kvps, const char* key) noexcept {}
+void ORT_API_CALL ort_api::RemoveKeyValuePair(OrtKeyValuePairs*, const char*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseKeyValuePairs
-void ORT_API_CALL ort_api::ReleaseKeyValuePairs(OrtKeyValuePairs* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseKeyValuePairs(OrtKeyValuePairs*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_RegisterExecutionProviderLibrary
-OrtStatus* ORT_API_CALL ort_api::RegisterExecutionProviderLibrary(OrtEnv* env, const char* registration_name, const ORTCHAR_T* path) noexcept { return not_implemented("RegisterExecutionProviderLibrary"); }
+OrtStatus* ORT_API_CALL ort_api::RegisterExecutionProviderLibrary(OrtEnv*, const char*, const ORTCHAR_T*) noexcept { return not_implemented("RegisterExecutionProviderLibrary"); }
 #endif
 #ifndef TENON_SLOT_ort_api_UnregisterExecutionProviderLibrary
-OrtStatus* ORT_API_CALL ort_api::UnregisterExecutionProviderLibrary(OrtEnv* env, const char* registration_name) noexcept { return not_implemented("UnregisterExecutionProviderLibrary"); }
+OrtStatus* ORT_API_CALL ort_api::UnregisterExecutionProviderLibrary(OrtEnv*, const char*) noexcept { return not_implemented("UnregisterExecutionProviderLibrary"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetEpDevices
-OrtStatus* ORT_API_CALL ort_api::GetEpDevices(const OrtEnv* env, const OrtEpDevice* const** ep_devices, size_t* num_ep_devices) noexcept { return not_implemented("GetEpDevices"); }
+OrtStatus* ORT_API_CALL ort_api::GetEpDevices(const OrtEnv*, const OrtEpDevice* const**, size_t*) noexcept { return not_implemented("GetEpDevices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsAppendExecutionProvider_V2
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions* session_options, OrtEnv* env, const OrtEpDevice* const* ep_devices, size_t num_ep_devices, const char* const* ep_option_keys, const char* const* ep_option_vals, size_t num_ep_options) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_V2"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions*, OrtEnv*, const OrtEpDevice* const*, size_t, const char* const*, const char* const*, size_t) noexcept { return not_implemented("SessionOptionsAppendExecutionProvider_V2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetEpSelectionPolicy
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetEpSelectionPolicy(OrtSessionOptions* session_options, OrtExecutionProviderDevicePolicy policy) noexcept { return not_implemented("SessionOptionsSetEpSelectionPolicy"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetEpSelectionPolicy(OrtSessionOptions*, OrtExecutionProviderDevicePolicy) noexcept { return not_implemented("SessionOptionsSetEpSelectionPolicy"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetEpSelectionPolicyDelegate
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetEpSelectionPolicyDelegate(OrtSessionOptions* session_options, EpSelectionDelegate delegate, void* delegate_state) noexcept { return not_implemented("SessionOptionsSetEpSelectionPolicyDelegate"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetEpSelectionPolicyDelegate(OrtSessionOptions*, EpSelectionDelegate, void*) noexcept { return not_implemented("SessionOptionsSetEpSelectionPolicyDelegate"); }
 #endif
 #ifndef TENON_SLOT_ort_api_HardwareDevice_Type
-OrtHardwareDeviceType ORT_API_CALL ort_api::HardwareDevice_Type(const OrtHardwareDevice* device) noexcept { return {}; }
+OrtHardwareDeviceType ORT_API_CALL ort_api::HardwareDevice_Type(const OrtHardwareDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_HardwareDevice_VendorId
-uint32_t ORT_API_CALL ort_api::HardwareDevice_VendorId(const OrtHardwareDevice* device) noexcept { return {}; }
+uint32_t ORT_API_CALL ort_api::HardwareDevice_VendorId(const OrtHardwareDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_HardwareDevice_Vendor
-const char* ORT_API_CALL ort_api::HardwareDevice_Vendor(const OrtHardwareDevice* device) noexcept { return {}; }
+const char* ORT_API_CALL ort_api::HardwareDevice_Vendor(const OrtHardwareDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_HardwareDevice_DeviceId
-uint32_t ORT_API_CALL ort_api::HardwareDevice_DeviceId(const OrtHardwareDevice* device) noexcept { return {}; }
+uint32_t ORT_API_CALL ort_api::HardwareDevice_DeviceId(const OrtHardwareDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_HardwareDevice_Metadata
-const OrtKeyValuePairs* ORT_API_CALL ort_api::HardwareDevice_Metadata(const OrtHardwareDevice* device) noexcept { return {}; }
+const OrtKeyValuePairs* ORT_API_CALL ort_api::HardwareDevice_Metadata(const OrtHardwareDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_EpDevice_EpName
-const char* ORT_API_CALL ort_api::EpDevice_EpName(const OrtEpDevice* ep_device) noexcept { return {}; }
+const char* ORT_API_CALL ort_api::EpDevice_EpName(const OrtEpDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_EpDevice_EpVendor
-const char* ORT_API_CALL ort_api::EpDevice_EpVendor(const OrtEpDevice* ep_device) noexcept { return {}; }
+const char* ORT_API_CALL ort_api::EpDevice_EpVendor(const OrtEpDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_EpDevice_EpMetadata
-const OrtKeyValuePairs* ORT_API_CALL ort_api::EpDevice_EpMetadata(const OrtEpDevice* ep_device) noexcept { return {}; }
+const OrtKeyValuePairs* ORT_API_CALL ort_api::EpDevice_EpMetadata(const OrtEpDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_EpDevice_EpOptions
-const OrtKeyValuePairs* ORT_API_CALL ort_api::EpDevice_EpOptions(const OrtEpDevice* ep_device) noexcept { return {}; }
+const OrtKeyValuePairs* ORT_API_CALL ort_api::EpDevice_EpOptions(const OrtEpDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_EpDevice_Device
-const OrtHardwareDevice* ORT_API_CALL ort_api::EpDevice_Device(const OrtEpDevice* ep_device) noexcept { return {}; }
+const OrtHardwareDevice* ORT_API_CALL ort_api::EpDevice_Device(const OrtEpDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_GetEpApi
 const OrtEpApi* ORT_API_CALL ort_api::GetEpApi() noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorSizeInBytes
-OrtStatus* ORT_API_CALL ort_api::GetTensorSizeInBytes(const OrtValue* ort_value, size_t* size) noexcept { return not_implemented("GetTensorSizeInBytes"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorSizeInBytes(const OrtValue*, size_t*) noexcept { return not_implemented("GetTensorSizeInBytes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_AllocatorGetStats
-OrtStatus* ORT_API_CALL ort_api::AllocatorGetStats(const OrtAllocator* ort_allocator, OrtKeyValuePairs** out) noexcept { return not_implemented("AllocatorGetStats"); }
+OrtStatus* ORT_API_CALL ort_api::AllocatorGetStats(const OrtAllocator*, OrtKeyValuePairs**) noexcept { return not_implemented("AllocatorGetStats"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateMemoryInfo_V2
-OrtStatus* ORT_API_CALL ort_api::CreateMemoryInfo_V2(const char* name, enum OrtMemoryInfoDeviceType device_type, uint32_t vendor_id, int32_t device_id, enum OrtDeviceMemoryType mem_type, size_t alignment, enum OrtAllocatorType allocator_type, OrtMemoryInfo** out) noexcept { return not_implemented("CreateMemoryInfo_V2"); }
+OrtStatus* ORT_API_CALL ort_api::CreateMemoryInfo_V2(const char*, enum OrtMemoryInfoDeviceType, uint32_t, int32_t, enum OrtDeviceMemoryType, size_t, enum OrtAllocatorType, OrtMemoryInfo**) noexcept { return not_implemented("CreateMemoryInfo_V2"); }
 #endif
 #ifndef TENON_SLOT_ort_api_MemoryInfoGetDeviceMemType
-OrtDeviceMemoryType ORT_API_CALL ort_api::MemoryInfoGetDeviceMemType(const OrtMemoryInfo* ptr) noexcept { return {}; }
+OrtDeviceMemoryType ORT_API_CALL ort_api::MemoryInfoGetDeviceMemType(const OrtMemoryInfo*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_MemoryInfoGetVendorId
-uint32_t ORT_API_CALL ort_api::MemoryInfoGetVendorId(const OrtMemoryInfo* ptr) noexcept { return {}; }
+uint32_t ORT_API_CALL ort_api::MemoryInfoGetVendorId(const OrtMemoryInfo*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_GetValueProducer
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetValueProducer(const OrtValueInfo* value_info, const OrtNode** producer_node, size_t* producer_output_index) noexcept { return not_implemented("ValueInfo_GetValueProducer"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetValueProducer(const OrtValueInfo*, const OrtNode**, size_t*) noexcept { return not_implemented("ValueInfo_GetValueProducer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_GetValueNumConsumers
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetValueNumConsumers(const OrtValueInfo* value_info, size_t* num_consumers) noexcept { return not_implemented("ValueInfo_GetValueNumConsumers"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetValueNumConsumers(const OrtValueInfo*, size_t*) noexcept { return not_implemented("ValueInfo_GetValueNumConsumers"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_GetValueConsumers
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetValueConsumers(const OrtValueInfo* value_info, const OrtNode** nodes, int64_t* input_indices, size_t num_consumers) noexcept { return not_implemented("ValueInfo_GetValueConsumers"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetValueConsumers(const OrtValueInfo*, const OrtNode**, int64_t*, size_t) noexcept { return not_implemented("ValueInfo_GetValueConsumers"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_GetInitializerValue
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetInitializerValue(const OrtValueInfo* value_info, const OrtValue** initializer_value) noexcept { return not_implemented("ValueInfo_GetInitializerValue"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetInitializerValue(const OrtValueInfo*, const OrtValue**) noexcept { return not_implemented("ValueInfo_GetInitializerValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_GetExternalInitializerInfo
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetExternalInitializerInfo(const OrtValueInfo* value_info, OrtExternalInitializerInfo** info) noexcept { return not_implemented("ValueInfo_GetExternalInitializerInfo"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_GetExternalInitializerInfo(const OrtValueInfo*, OrtExternalInitializerInfo**) noexcept { return not_implemented("ValueInfo_GetExternalInitializerInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_IsRequiredGraphInput
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsRequiredGraphInput(const OrtValueInfo* value_info, bool* is_required_graph_input) noexcept { return not_implemented("ValueInfo_IsRequiredGraphInput"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsRequiredGraphInput(const OrtValueInfo*, bool*) noexcept { return not_implemented("ValueInfo_IsRequiredGraphInput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_IsOptionalGraphInput
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsOptionalGraphInput(const OrtValueInfo* value_info, bool* is_optional_graph_input) noexcept { return not_implemented("ValueInfo_IsOptionalGraphInput"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsOptionalGraphInput(const OrtValueInfo*, bool*) noexcept { return not_implemented("ValueInfo_IsOptionalGraphInput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_IsGraphOutput
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsGraphOutput(const OrtValueInfo* value_info, bool* is_graph_output) noexcept { return not_implemented("ValueInfo_IsGraphOutput"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsGraphOutput(const OrtValueInfo*, bool*) noexcept { return not_implemented("ValueInfo_IsGraphOutput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_IsConstantInitializer
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsConstantInitializer(const OrtValueInfo* value_info, bool* is_constant_initializer) noexcept { return not_implemented("ValueInfo_IsConstantInitializer"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsConstantInitializer(const OrtValueInfo*, bool*) noexcept { return not_implemented("ValueInfo_IsConstantInitializer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ValueInfo_IsFromOuterScope
-OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsFromOuterScope(const OrtValueInfo* value_info, bool* is_from_outer_scope) noexcept { return not_implemented("ValueInfo_IsFromOuterScope"); }
+OrtStatus* ORT_API_CALL ort_api::ValueInfo_IsFromOuterScope(const OrtValueInfo*, bool*) noexcept { return not_implemented("ValueInfo_IsFromOuterScope"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetName
-OrtStatus* ORT_API_CALL ort_api::Graph_GetName(const OrtGraph* graph, const char** graph_name) noexcept { return not_implemented("Graph_GetName"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetName(const OrtGraph*, const char**) noexcept { return not_implemented("Graph_GetName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetModelPath
-OrtStatus* ORT_API_CALL ort_api::Graph_GetModelPath(const OrtGraph* graph, const ORTCHAR_T** model_path) noexcept { return not_implemented("Graph_GetModelPath"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetModelPath(const OrtGraph*, const ORTCHAR_T**) noexcept { return not_implemented("Graph_GetModelPath"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetOnnxIRVersion
-OrtStatus* ORT_API_CALL ort_api::Graph_GetOnnxIRVersion(const OrtGraph* graph, int64_t* onnx_ir_version) noexcept { return not_implemented("Graph_GetOnnxIRVersion"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetOnnxIRVersion(const OrtGraph*, int64_t*) noexcept { return not_implemented("Graph_GetOnnxIRVersion"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetNumOperatorSets
-OrtStatus* ORT_API_CALL ort_api::Graph_GetNumOperatorSets(const OrtGraph* graph, size_t* num_operator_sets) noexcept { return not_implemented("Graph_GetNumOperatorSets"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetNumOperatorSets(const OrtGraph*, size_t*) noexcept { return not_implemented("Graph_GetNumOperatorSets"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetOperatorSets
-OrtStatus* ORT_API_CALL ort_api::Graph_GetOperatorSets(const OrtGraph* graph, const char** domains, int64_t* opset_versions, size_t num_operator_sets) noexcept { return not_implemented("Graph_GetOperatorSets"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetOperatorSets(const OrtGraph*, const char**, int64_t*, size_t) noexcept { return not_implemented("Graph_GetOperatorSets"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetNumInputs
-OrtStatus* ORT_API_CALL ort_api::Graph_GetNumInputs(const OrtGraph* graph, size_t* num_inputs) noexcept { return not_implemented("Graph_GetNumInputs"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetNumInputs(const OrtGraph*, size_t*) noexcept { return not_implemented("Graph_GetNumInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetInputs
-OrtStatus* ORT_API_CALL ort_api::Graph_GetInputs(const OrtGraph* graph, const OrtValueInfo** inputs, size_t num_inputs) noexcept { return not_implemented("Graph_GetInputs"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetInputs(const OrtGraph*, const OrtValueInfo**, size_t) noexcept { return not_implemented("Graph_GetInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetNumOutputs
-OrtStatus* ORT_API_CALL ort_api::Graph_GetNumOutputs(const OrtGraph* graph, size_t* num_outputs) noexcept { return not_implemented("Graph_GetNumOutputs"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetNumOutputs(const OrtGraph*, size_t*) noexcept { return not_implemented("Graph_GetNumOutputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetOutputs
-OrtStatus* ORT_API_CALL ort_api::Graph_GetOutputs(const OrtGraph* graph, const OrtValueInfo** outputs, size_t num_outputs) noexcept { return not_implemented("Graph_GetOutputs"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetOutputs(const OrtGraph*, const OrtValueInfo**, size_t) noexcept { return not_implemented("Graph_GetOutputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetNumInitializers
-OrtStatus* ORT_API_CALL ort_api::Graph_GetNumInitializers(const OrtGraph* graph, size_t* num_initializers) noexcept { return not_implemented("Graph_GetNumInitializers"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetNumInitializers(const OrtGraph*, size_t*) noexcept { return not_implemented("Graph_GetNumInitializers"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetInitializers
-OrtStatus* ORT_API_CALL ort_api::Graph_GetInitializers(const OrtGraph* graph, const OrtValueInfo** initializers, size_t num_initializers) noexcept { return not_implemented("Graph_GetInitializers"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetInitializers(const OrtGraph*, const OrtValueInfo**, size_t) noexcept { return not_implemented("Graph_GetInitializers"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetNumNodes
-OrtStatus* ORT_API_CALL ort_api::Graph_GetNumNodes(const OrtGraph* graph, size_t* num_nodes) noexcept { return not_implemented("Graph_GetNumNodes"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetNumNodes(const OrtGraph*, size_t*) noexcept { return not_implemented("Graph_GetNumNodes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetNodes
-OrtStatus* ORT_API_CALL ort_api::Graph_GetNodes(const OrtGraph* graph, const OrtNode** nodes, size_t num_nodes) noexcept { return not_implemented("Graph_GetNodes"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetNodes(const OrtGraph*, const OrtNode**, size_t) noexcept { return not_implemented("Graph_GetNodes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetParentNode
-OrtStatus* ORT_API_CALL ort_api::Graph_GetParentNode(const OrtGraph* graph, const OrtNode** node) noexcept { return not_implemented("Graph_GetParentNode"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetParentNode(const OrtGraph*, const OrtNode**) noexcept { return not_implemented("Graph_GetParentNode"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetGraphView
-OrtStatus* ORT_API_CALL ort_api::Graph_GetGraphView(const OrtGraph* src_graph, const OrtNode** nodes, size_t num_nodes, OrtGraph** dst_graph) noexcept { return not_implemented("Graph_GetGraphView"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetGraphView(const OrtGraph*, const OrtNode**, size_t, OrtGraph**) noexcept { return not_implemented("Graph_GetGraphView"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetId
-OrtStatus* ORT_API_CALL ort_api::Node_GetId(const OrtNode* node, size_t* node_id) noexcept { return not_implemented("Node_GetId"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetId(const OrtNode*, size_t*) noexcept { return not_implemented("Node_GetId"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetName
-OrtStatus* ORT_API_CALL ort_api::Node_GetName(const OrtNode* node, const char** node_name) noexcept { return not_implemented("Node_GetName"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetName(const OrtNode*, const char**) noexcept { return not_implemented("Node_GetName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetOperatorType
-OrtStatus* ORT_API_CALL ort_api::Node_GetOperatorType(const OrtNode* node, const char** operator_type) noexcept { return not_implemented("Node_GetOperatorType"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetOperatorType(const OrtNode*, const char**) noexcept { return not_implemented("Node_GetOperatorType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetDomain
-OrtStatus* ORT_API_CALL ort_api::Node_GetDomain(const OrtNode* node, const char** domain_name) noexcept { return not_implemented("Node_GetDomain"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetDomain(const OrtNode*, const char**) noexcept { return not_implemented("Node_GetDomain"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetSinceVersion
-OrtStatus* ORT_API_CALL ort_api::Node_GetSinceVersion(const OrtNode* node, int* since_version) noexcept { return not_implemented("Node_GetSinceVersion"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetSinceVersion(const OrtNode*, int*) noexcept { return not_implemented("Node_GetSinceVersion"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetNumInputs
-OrtStatus* ORT_API_CALL ort_api::Node_GetNumInputs(const OrtNode* node, size_t* num_inputs) noexcept { return not_implemented("Node_GetNumInputs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetNumInputs(const OrtNode*, size_t*) noexcept { return not_implemented("Node_GetNumInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetInputs
-OrtStatus* ORT_API_CALL ort_api::Node_GetInputs(const OrtNode* node, const OrtValueInfo** inputs, size_t num_inputs) noexcept { return not_implemented("Node_GetInputs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetInputs(const OrtNode*, const OrtValueInfo**, size_t) noexcept { return not_implemented("Node_GetInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetNumOutputs
-OrtStatus* ORT_API_CALL ort_api::Node_GetNumOutputs(const OrtNode* node, size_t* num_outputs) noexcept { return not_implemented("Node_GetNumOutputs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetNumOutputs(const OrtNode*, size_t*) noexcept { return not_implemented("Node_GetNumOutputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetOutputs
-OrtStatus* ORT_API_CALL ort_api::Node_GetOutputs(const OrtNode* node, const OrtValueInfo** outputs, size_t num_outputs) noexcept { return not_implemented("Node_GetOutputs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetOutputs(const OrtNode*, const OrtValueInfo**, size_t) noexcept { return not_implemented("Node_GetOutputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetNumImplicitInputs
-OrtStatus* ORT_API_CALL ort_api::Node_GetNumImplicitInputs(const OrtNode* node, size_t* num_implicit_inputs) noexcept { return not_implemented("Node_GetNumImplicitInputs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetNumImplicitInputs(const OrtNode*, size_t*) noexcept { return not_implemented("Node_GetNumImplicitInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetImplicitInputs
-OrtStatus* ORT_API_CALL ort_api::Node_GetImplicitInputs(const OrtNode* node, const OrtValueInfo** implicit_inputs, size_t num_implicit_inputs) noexcept { return not_implemented("Node_GetImplicitInputs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetImplicitInputs(const OrtNode*, const OrtValueInfo**, size_t) noexcept { return not_implemented("Node_GetImplicitInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetNumAttributes
-OrtStatus* ORT_API_CALL ort_api::Node_GetNumAttributes(const OrtNode* node, size_t* num_attributes) noexcept { return not_implemented("Node_GetNumAttributes"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetNumAttributes(const OrtNode*, size_t*) noexcept { return not_implemented("Node_GetNumAttributes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetAttributes
-OrtStatus* ORT_API_CALL ort_api::Node_GetAttributes(const OrtNode* node, const OrtOpAttr** attributes, size_t num_attributes) noexcept { return not_implemented("Node_GetAttributes"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetAttributes(const OrtNode*, const OrtOpAttr**, size_t) noexcept { return not_implemented("Node_GetAttributes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetAttributeByName
-OrtStatus* ORT_API_CALL ort_api::Node_GetAttributeByName(const OrtNode* node, const char* attribute_name, const OrtOpAttr** attribute) noexcept { return not_implemented("Node_GetAttributeByName"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetAttributeByName(const OrtNode*, const char*, const OrtOpAttr**) noexcept { return not_implemented("Node_GetAttributeByName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_OpAttr_GetTensorAttributeAsOrtValue
-OrtStatus* ORT_API_CALL ort_api::OpAttr_GetTensorAttributeAsOrtValue(const OrtOpAttr* attribute, OrtValue** attr_tensor) noexcept { return not_implemented("OpAttr_GetTensorAttributeAsOrtValue"); }
+OrtStatus* ORT_API_CALL ort_api::OpAttr_GetTensorAttributeAsOrtValue(const OrtOpAttr*, OrtValue**) noexcept { return not_implemented("OpAttr_GetTensorAttributeAsOrtValue"); }
 #endif
 #ifndef TENON_SLOT_ort_api_OpAttr_GetType
-OrtStatus* ORT_API_CALL ort_api::OpAttr_GetType(const OrtOpAttr* attribute, OrtOpAttrType* type) noexcept { return not_implemented("OpAttr_GetType"); }
+OrtStatus* ORT_API_CALL ort_api::OpAttr_GetType(const OrtOpAttr*, OrtOpAttrType*) noexcept { return not_implemented("OpAttr_GetType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_OpAttr_GetName
-OrtStatus* ORT_API_CALL ort_api::OpAttr_GetName(const OrtOpAttr* attribute, const char** name) noexcept { return not_implemented("OpAttr_GetName"); }
+OrtStatus* ORT_API_CALL ort_api::OpAttr_GetName(const OrtOpAttr*, const char**) noexcept { return not_implemented("OpAttr_GetName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetNumSubgraphs
-OrtStatus* ORT_API_CALL ort_api::Node_GetNumSubgraphs(const OrtNode* node, size_t* num_subgraphs) noexcept { return not_implemented("Node_GetNumSubgraphs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetNumSubgraphs(const OrtNode*, size_t*) noexcept { return not_implemented("Node_GetNumSubgraphs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetSubgraphs
-OrtStatus* ORT_API_CALL ort_api::Node_GetSubgraphs(const OrtNode* node, const OrtGraph** subgraphs, size_t num_subgraphs, const char** attribute_names) noexcept { return not_implemented("Node_GetSubgraphs"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetSubgraphs(const OrtNode*, const OrtGraph**, size_t, const char**) noexcept { return not_implemented("Node_GetSubgraphs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetGraph
-OrtStatus* ORT_API_CALL ort_api::Node_GetGraph(const OrtNode* node, const OrtGraph** graph) noexcept { return not_implemented("Node_GetGraph"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetGraph(const OrtNode*, const OrtGraph**) noexcept { return not_implemented("Node_GetGraph"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Node_GetEpName
-OrtStatus* ORT_API_CALL ort_api::Node_GetEpName(const OrtNode* node, const char** out) noexcept { return not_implemented("Node_GetEpName"); }
+OrtStatus* ORT_API_CALL ort_api::Node_GetEpName(const OrtNode*, const char**) noexcept { return not_implemented("Node_GetEpName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseExternalInitializerInfo
-void ORT_API_CALL ort_api::ReleaseExternalInitializerInfo(OrtExternalInitializerInfo* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseExternalInitializerInfo(OrtExternalInitializerInfo*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_ExternalInitializerInfo_GetFilePath
-const ORTCHAR_T* ORT_API_CALL ort_api::ExternalInitializerInfo_GetFilePath(const OrtExternalInitializerInfo* info) noexcept { return {}; }
+const ORTCHAR_T* ORT_API_CALL ort_api::ExternalInitializerInfo_GetFilePath(const OrtExternalInitializerInfo*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_ExternalInitializerInfo_GetFileOffset
-int64_t ORT_API_CALL ort_api::ExternalInitializerInfo_GetFileOffset(const OrtExternalInitializerInfo* info) noexcept { return {}; }
+int64_t ORT_API_CALL ort_api::ExternalInitializerInfo_GetFileOffset(const OrtExternalInitializerInfo*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_ExternalInitializerInfo_GetByteSize
-size_t ORT_API_CALL ort_api::ExternalInitializerInfo_GetByteSize(const OrtExternalInitializerInfo* info) noexcept { return {}; }
+size_t ORT_API_CALL ort_api::ExternalInitializerInfo_GetByteSize(const OrtExternalInitializerInfo*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_GetRunConfigEntry
-const char* ORT_API_CALL ort_api::GetRunConfigEntry(const OrtRunOptions* options, const char* config_key) noexcept { return {}; }
+const char* ORT_API_CALL ort_api::GetRunConfigEntry(const OrtRunOptions*, const char*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_EpDevice_MemoryInfo
-const OrtMemoryInfo* ORT_API_CALL ort_api::EpDevice_MemoryInfo(const OrtEpDevice* ep_device, OrtDeviceMemoryType memory_type) noexcept { return {}; }
+const OrtMemoryInfo* ORT_API_CALL ort_api::EpDevice_MemoryInfo(const OrtEpDevice*, OrtDeviceMemoryType) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSharedAllocator
-OrtStatus* ORT_API_CALL ort_api::CreateSharedAllocator(OrtEnv* env, const OrtEpDevice* ep_device, OrtDeviceMemoryType mem_type, OrtAllocatorType allocator_type, const OrtKeyValuePairs* allocator_options, OrtAllocator** allocator) noexcept { return not_implemented("CreateSharedAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSharedAllocator(OrtEnv*, const OrtEpDevice*, OrtDeviceMemoryType, OrtAllocatorType, const OrtKeyValuePairs*, OrtAllocator**) noexcept { return not_implemented("CreateSharedAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSharedAllocator
-OrtStatus* ORT_API_CALL ort_api::GetSharedAllocator(OrtEnv* env, const OrtMemoryInfo* mem_info, OrtAllocator** allocator) noexcept { return not_implemented("GetSharedAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::GetSharedAllocator(OrtEnv*, const OrtMemoryInfo*, OrtAllocator**) noexcept { return not_implemented("GetSharedAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseSharedAllocator
-OrtStatus* ORT_API_CALL ort_api::ReleaseSharedAllocator(OrtEnv* env, const OrtEpDevice* ep_device, OrtDeviceMemoryType mem_type) noexcept { return not_implemented("ReleaseSharedAllocator"); }
+OrtStatus* ORT_API_CALL ort_api::ReleaseSharedAllocator(OrtEnv*, const OrtEpDevice*, OrtDeviceMemoryType) noexcept { return not_implemented("ReleaseSharedAllocator"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorData
-OrtStatus* ORT_API_CALL ort_api::GetTensorData(const OrtValue* value, const void** out) noexcept { return not_implemented("GetTensorData"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorData(const OrtValue*, const void**) noexcept { return not_implemented("GetTensorData"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSessionOptionsConfigEntries
-OrtStatus* ORT_API_CALL ort_api::GetSessionOptionsConfigEntries(const OrtSessionOptions* options, OrtKeyValuePairs** out) noexcept { return not_implemented("GetSessionOptionsConfigEntries"); }
+OrtStatus* ORT_API_CALL ort_api::GetSessionOptionsConfigEntries(const OrtSessionOptions*, OrtKeyValuePairs**) noexcept { return not_implemented("GetSessionOptionsConfigEntries"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetMemoryInfoForInputs
-OrtStatus* ORT_API_CALL ort_api::SessionGetMemoryInfoForInputs(const OrtSession* session, const OrtMemoryInfo** inputs_memory_info, size_t num_inputs) noexcept { return not_implemented("SessionGetMemoryInfoForInputs"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetMemoryInfoForInputs(const OrtSession*, const OrtMemoryInfo**, size_t) noexcept { return not_implemented("SessionGetMemoryInfoForInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetMemoryInfoForOutputs
-OrtStatus* ORT_API_CALL ort_api::SessionGetMemoryInfoForOutputs(const OrtSession* session, const OrtMemoryInfo** outputs_memory_info, size_t num_outputs) noexcept { return not_implemented("SessionGetMemoryInfoForOutputs"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetMemoryInfoForOutputs(const OrtSession*, const OrtMemoryInfo**, size_t) noexcept { return not_implemented("SessionGetMemoryInfoForOutputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetEpDeviceForInputs
-OrtStatus* ORT_API_CALL ort_api::SessionGetEpDeviceForInputs(const OrtSession* session, const OrtEpDevice** inputs_ep_devices, size_t num_inputs) noexcept { return not_implemented("SessionGetEpDeviceForInputs"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetEpDeviceForInputs(const OrtSession*, const OrtEpDevice**, size_t) noexcept { return not_implemented("SessionGetEpDeviceForInputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateSyncStreamForEpDevice
-OrtStatus* ORT_API_CALL ort_api::CreateSyncStreamForEpDevice(const OrtEpDevice* ep_device, const OrtKeyValuePairs* stream_options, OrtSyncStream** stream) noexcept { return not_implemented("CreateSyncStreamForEpDevice"); }
+OrtStatus* ORT_API_CALL ort_api::CreateSyncStreamForEpDevice(const OrtEpDevice*, const OrtKeyValuePairs*, OrtSyncStream**) noexcept { return not_implemented("CreateSyncStreamForEpDevice"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SyncStream_GetHandle
-void* ORT_API_CALL ort_api::SyncStream_GetHandle(OrtSyncStream* stream) noexcept { return {}; }
+void* ORT_API_CALL ort_api::SyncStream_GetHandle(OrtSyncStream*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseSyncStream
-void ORT_API_CALL ort_api::ReleaseSyncStream(OrtSyncStream* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseSyncStream(OrtSyncStream*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_CopyTensors
-OrtStatus* ORT_API_CALL ort_api::CopyTensors(const OrtEnv* env, const OrtValue* const* src_tensors, OrtValue* const* dst_tensors, OrtSyncStream* stream, size_t num_tensors) noexcept { return not_implemented("CopyTensors"); }
+OrtStatus* ORT_API_CALL ort_api::CopyTensors(const OrtEnv*, const OrtValue* const*, OrtValue* const*, OrtSyncStream*, size_t) noexcept { return not_implemented("CopyTensors"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Graph_GetModelMetadata
-OrtStatus* ORT_API_CALL ort_api::Graph_GetModelMetadata(const OrtGraph* graph, OrtModelMetadata** out) noexcept { return not_implemented("Graph_GetModelMetadata"); }
+OrtStatus* ORT_API_CALL ort_api::Graph_GetModelMetadata(const OrtGraph*, OrtModelMetadata**) noexcept { return not_implemented("Graph_GetModelMetadata"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetModelCompatibilityForEpDevices
-OrtStatus* ORT_API_CALL ort_api::GetModelCompatibilityForEpDevices(const OrtEpDevice* const* ep_devices, size_t num_ep_devices, const char* compatibility_info, OrtCompiledModelCompatibility* out_status) noexcept { return not_implemented("GetModelCompatibilityForEpDevices"); }
+OrtStatus* ORT_API_CALL ort_api::GetModelCompatibilityForEpDevices(const OrtEpDevice* const*, size_t, const char*, OrtCompiledModelCompatibility*) noexcept { return not_implemented("GetModelCompatibilityForEpDevices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateExternalInitializerInfo
-OrtStatus* ORT_API_CALL ort_api::CreateExternalInitializerInfo(const ORTCHAR_T* filepath, int64_t file_offset, size_t byte_size, OrtExternalInitializerInfo** out) noexcept { return not_implemented("CreateExternalInitializerInfo"); }
+OrtStatus* ORT_API_CALL ort_api::CreateExternalInitializerInfo(const ORTCHAR_T*, int64_t, size_t, OrtExternalInitializerInfo**) noexcept { return not_implemented("CreateExternalInitializerInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_TensorTypeAndShape_HasShape
-bool ORT_API_CALL ort_api::TensorTypeAndShape_HasShape(const OrtTensorTypeAndShapeInfo* info) noexcept { return {}; }
+bool ORT_API_CALL ort_api::TensorTypeAndShape_HasShape(const OrtTensorTypeAndShapeInfo*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetConfigEntries
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetConfigEntries(const OrtKernelInfo* info, OrtKeyValuePairs** out) noexcept { return not_implemented("KernelInfo_GetConfigEntries"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetConfigEntries(const OrtKernelInfo*, OrtKeyValuePairs**) noexcept { return not_implemented("KernelInfo_GetConfigEntries"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetOperatorDomain
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOperatorDomain(const OrtKernelInfo* info, char* out, size_t* size) noexcept { return not_implemented("KernelInfo_GetOperatorDomain"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOperatorDomain(const OrtKernelInfo*, char*, size_t*) noexcept { return not_implemented("KernelInfo_GetOperatorDomain"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetOperatorType
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOperatorType(const OrtKernelInfo* info, char* out, size_t* size) noexcept { return not_implemented("KernelInfo_GetOperatorType"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOperatorType(const OrtKernelInfo*, char*, size_t*) noexcept { return not_implemented("KernelInfo_GetOperatorType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfo_GetOperatorSinceVersion
-OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOperatorSinceVersion(const OrtKernelInfo* info, int* since_version) noexcept { return not_implemented("KernelInfo_GetOperatorSinceVersion"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfo_GetOperatorSinceVersion(const OrtKernelInfo*, int*) noexcept { return not_implemented("KernelInfo_GetOperatorSinceVersion"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetInteropApi
 const OrtInteropApi* ORT_API_CALL ort_api::GetInteropApi() noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionGetEpDeviceForOutputs
-OrtStatus* ORT_API_CALL ort_api::SessionGetEpDeviceForOutputs(const OrtSession* session, const OrtEpDevice** outputs_ep_devices, size_t num_outputs) noexcept { return not_implemented("SessionGetEpDeviceForOutputs"); }
+OrtStatus* ORT_API_CALL ort_api::SessionGetEpDeviceForOutputs(const OrtSession*, const OrtEpDevice**, size_t) noexcept { return not_implemented("SessionGetEpDeviceForOutputs"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetNumHardwareDevices
-OrtStatus* ORT_API_CALL ort_api::GetNumHardwareDevices(const OrtEnv* env, size_t* num_devices) noexcept { return not_implemented("GetNumHardwareDevices"); }
+OrtStatus* ORT_API_CALL ort_api::GetNumHardwareDevices(const OrtEnv*, size_t*) noexcept { return not_implemented("GetNumHardwareDevices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetHardwareDevices
-OrtStatus* ORT_API_CALL ort_api::GetHardwareDevices(const OrtEnv* env, const OrtHardwareDevice** devices, size_t num_devices) noexcept { return not_implemented("GetHardwareDevices"); }
+OrtStatus* ORT_API_CALL ort_api::GetHardwareDevices(const OrtEnv*, const OrtHardwareDevice**, size_t) noexcept { return not_implemented("GetHardwareDevices"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetHardwareDeviceEpIncompatibilityDetails
-OrtStatus* ORT_API_CALL ort_api::GetHardwareDeviceEpIncompatibilityDetails(const OrtEnv* env, const char* ep_name, const OrtHardwareDevice* hw, OrtDeviceEpIncompatibilityDetails** details) noexcept { return not_implemented("GetHardwareDeviceEpIncompatibilityDetails"); }
+OrtStatus* ORT_API_CALL ort_api::GetHardwareDeviceEpIncompatibilityDetails(const OrtEnv*, const char*, const OrtHardwareDevice*, OrtDeviceEpIncompatibilityDetails**) noexcept { return not_implemented("GetHardwareDeviceEpIncompatibilityDetails"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DeviceEpIncompatibilityDetails_GetReasonsBitmask
-OrtStatus* ORT_API_CALL ort_api::DeviceEpIncompatibilityDetails_GetReasonsBitmask(const OrtDeviceEpIncompatibilityDetails* details, uint32_t* reasons_bitmask) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_GetReasonsBitmask"); }
+OrtStatus* ORT_API_CALL ort_api::DeviceEpIncompatibilityDetails_GetReasonsBitmask(const OrtDeviceEpIncompatibilityDetails*, uint32_t*) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_GetReasonsBitmask"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DeviceEpIncompatibilityDetails_GetNotes
-OrtStatus* ORT_API_CALL ort_api::DeviceEpIncompatibilityDetails_GetNotes(const OrtDeviceEpIncompatibilityDetails* details, const char** notes) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_GetNotes"); }
+OrtStatus* ORT_API_CALL ort_api::DeviceEpIncompatibilityDetails_GetNotes(const OrtDeviceEpIncompatibilityDetails*, const char**) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_GetNotes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_DeviceEpIncompatibilityDetails_GetErrorCode
-OrtStatus* ORT_API_CALL ort_api::DeviceEpIncompatibilityDetails_GetErrorCode(const OrtDeviceEpIncompatibilityDetails* details, int32_t* error_code) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_GetErrorCode"); }
+OrtStatus* ORT_API_CALL ort_api::DeviceEpIncompatibilityDetails_GetErrorCode(const OrtDeviceEpIncompatibilityDetails*, int32_t*) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_GetErrorCode"); }
 #endif
 #ifndef TENON_SLOT_ort_api_ReleaseDeviceEpIncompatibilityDetails
-void ORT_API_CALL ort_api::ReleaseDeviceEpIncompatibilityDetails(OrtDeviceEpIncompatibilityDetails* input) noexcept {}
+void ORT_API_CALL ort_api::ReleaseDeviceEpIncompatibilityDetails(OrtDeviceEpIncompatibilityDetails*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_GetCompatibilityInfoFromModel
-OrtStatus* ORT_API_CALL ort_api::GetCompatibilityInfoFromModel(const ORTCHAR_T* model_path, const char* ep_type, OrtAllocator* allocator, char** compatibility_info) noexcept { return not_implemented("GetCompatibilityInfoFromModel"); }
+OrtStatus* ORT_API_CALL ort_api::GetCompatibilityInfoFromModel(const ORTCHAR_T*, const char*, OrtAllocator*, char**) noexcept { return not_implemented("GetCompatibilityInfoFromModel"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetCompatibilityInfoFromModelBytes
-OrtStatus* ORT_API_CALL ort_api::GetCompatibilityInfoFromModelBytes(const void* model_data, size_t model_data_length, const char* ep_type, OrtAllocator* allocator, char** compatibility_info) noexcept { return not_implemented("GetCompatibilityInfoFromModelBytes"); }
+OrtStatus* ORT_API_CALL ort_api::GetCompatibilityInfoFromModelBytes(const void*, size_t, const char*, OrtAllocator*, char**) noexcept { return not_implemented("GetCompatibilityInfoFromModelBytes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_CreateEnvWithOptions
-OrtStatus* ORT_API_CALL ort_api::CreateEnvWithOptions(const OrtEnvCreationOptions* options, OrtEnv** out) noexcept { return not_implemented("CreateEnvWithOptions"); }
+OrtStatus* ORT_API_CALL ort_api::CreateEnvWithOptions(const OrtEnvCreationOptions*, OrtEnv**) noexcept { return not_implemented("CreateEnvWithOptions"); }
 #endif
 #ifndef TENON_SLOT_ort_api_Session_GetEpGraphAssignmentInfo
-OrtStatus* ORT_API_CALL ort_api::Session_GetEpGraphAssignmentInfo(const OrtSession* session, const OrtEpAssignedSubgraph* const** ep_subgraphs, size_t* num_ep_subgraphs) noexcept { return not_implemented("Session_GetEpGraphAssignmentInfo"); }
+OrtStatus* ORT_API_CALL ort_api::Session_GetEpGraphAssignmentInfo(const OrtSession*, const OrtEpAssignedSubgraph* const**, size_t*) noexcept { return not_implemented("Session_GetEpGraphAssignmentInfo"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EpAssignedSubgraph_GetEpName
-OrtStatus* ORT_API_CALL ort_api::EpAssignedSubgraph_GetEpName(const OrtEpAssignedSubgraph* ep_subgraph, const char** out) noexcept { return not_implemented("EpAssignedSubgraph_GetEpName"); }
+OrtStatus* ORT_API_CALL ort_api::EpAssignedSubgraph_GetEpName(const OrtEpAssignedSubgraph*, const char**) noexcept { return not_implemented("EpAssignedSubgraph_GetEpName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EpAssignedSubgraph_GetNodes
-OrtStatus* ORT_API_CALL ort_api::EpAssignedSubgraph_GetNodes(const OrtEpAssignedSubgraph* ep_subgraph, const OrtEpAssignedNode* const** ep_nodes, size_t* num_ep_nodes) noexcept { return not_implemented("EpAssignedSubgraph_GetNodes"); }
+OrtStatus* ORT_API_CALL ort_api::EpAssignedSubgraph_GetNodes(const OrtEpAssignedSubgraph*, const OrtEpAssignedNode* const**, size_t*) noexcept { return not_implemented("EpAssignedSubgraph_GetNodes"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EpAssignedNode_GetName
-OrtStatus* ORT_API_CALL ort_api::EpAssignedNode_GetName(const OrtEpAssignedNode* ep_node, const char** out) noexcept { return not_implemented("EpAssignedNode_GetName"); }
+OrtStatus* ORT_API_CALL ort_api::EpAssignedNode_GetName(const OrtEpAssignedNode*, const char**) noexcept { return not_implemented("EpAssignedNode_GetName"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EpAssignedNode_GetDomain
-OrtStatus* ORT_API_CALL ort_api::EpAssignedNode_GetDomain(const OrtEpAssignedNode* ep_node, const char** out) noexcept { return not_implemented("EpAssignedNode_GetDomain"); }
+OrtStatus* ORT_API_CALL ort_api::EpAssignedNode_GetDomain(const OrtEpAssignedNode*, const char**) noexcept { return not_implemented("EpAssignedNode_GetDomain"); }
 #endif
 #ifndef TENON_SLOT_ort_api_EpAssignedNode_GetOperatorType
-OrtStatus* ORT_API_CALL ort_api::EpAssignedNode_GetOperatorType(const OrtEpAssignedNode* ep_node, const char** out) noexcept { return not_implemented("EpAssignedNode_GetOperatorType"); }
+OrtStatus* ORT_API_CALL ort_api::EpAssignedNode_GetOperatorType(const OrtEpAssignedNode*, const char**) noexcept { return not_implemented("EpAssignedNode_GetOperatorType"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsSetSyncStream
-void ORT_API_CALL ort_api::RunOptionsSetSyncStream(OrtRunOptions* options, OrtSyncStream* sync_stream) noexcept {}
+void ORT_API_CALL ort_api::RunOptionsSetSyncStream(OrtRunOptions*, OrtSyncStream*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ort_api_GetTensorElementTypeAndShapeDataReference
-OrtStatus* ORT_API_CALL ort_api::GetTensorElementTypeAndShapeDataReference(const OrtValue* value, ONNXTensorElementDataType* elem_type, const int64_t** shape_data, size_t* shape_data_count) noexcept { return not_implemented("GetTensorElementTypeAndShapeDataReference"); }
+OrtStatus* ORT_API_CALL ort_api::GetTensorElementTypeAndShapeDataReference(const OrtValue*, ONNXTensorElementDataType*, const int64_t**, size_t*) noexcept { return not_implemented("GetTensorElementTypeAndShapeDataReference"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsEnableProfiling
-OrtStatus* ORT_API_CALL ort_api::RunOptionsEnableProfiling(OrtRunOptions* options, const ORTCHAR_T* profile_file_prefix) noexcept { return not_implemented("RunOptionsEnableProfiling"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsEnableProfiling(OrtRunOptions*, const ORTCHAR_T*) noexcept { return not_implemented("RunOptionsEnableProfiling"); }
 #endif
 #ifndef TENON_SLOT_ort_api_RunOptionsDisableProfiling
-OrtStatus* ORT_API_CALL ort_api::RunOptionsDisableProfiling(OrtRunOptions* options) noexcept { return not_implemented("RunOptionsDisableProfiling"); }
+OrtStatus* ORT_API_CALL ort_api::RunOptionsDisableProfiling(OrtRunOptions*) noexcept { return not_implemented("RunOptionsDisableProfiling"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelInfoGetAttributeArray_string
-OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttributeArray_string(const OrtKernelInfo* info, const char* name, OrtAllocator* allocator, char*** out, size_t* size) noexcept { return not_implemented("KernelInfoGetAttributeArray_string"); }
+OrtStatus* ORT_API_CALL ort_api::KernelInfoGetAttributeArray_string(const OrtKernelInfo*, const char*, OrtAllocator*, char***, size_t*) noexcept { return not_implemented("KernelInfoGetAttributeArray_string"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SetPerSessionThreadPoolCallbacks
-OrtStatus* ORT_API_CALL ort_api::SetPerSessionThreadPoolCallbacks(OrtEnv* env, const OrtThreadPoolCallbacksConfig* config) noexcept { return not_implemented("SetPerSessionThreadPoolCallbacks"); }
+OrtStatus* ORT_API_CALL ort_api::SetPerSessionThreadPoolCallbacks(OrtEnv*, const OrtThreadPoolCallbacksConfig*) noexcept { return not_implemented("SetPerSessionThreadPoolCallbacks"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetMemPatternEnabled
-OrtStatus* ORT_API_CALL ort_api::GetMemPatternEnabled(const OrtSessionOptions* options, int* out) noexcept { return not_implemented("GetMemPatternEnabled"); }
+OrtStatus* ORT_API_CALL ort_api::GetMemPatternEnabled(const OrtSessionOptions*, int*) noexcept { return not_implemented("GetMemPatternEnabled"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetSessionExecutionMode
-OrtStatus* ORT_API_CALL ort_api::GetSessionExecutionMode(const OrtSessionOptions* options, ExecutionMode* out) noexcept { return not_implemented("GetSessionExecutionMode"); }
+OrtStatus* ORT_API_CALL ort_api::GetSessionExecutionMode(const OrtSessionOptions*, ExecutionMode*) noexcept { return not_implemented("GetSessionExecutionMode"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionReleaseCapturedGraph
-OrtStatus* ORT_API_CALL ort_api::SessionReleaseCapturedGraph(OrtSession* session, int graph_annotation_id) noexcept { return not_implemented("SessionReleaseCapturedGraph"); }
+OrtStatus* ORT_API_CALL ort_api::SessionReleaseCapturedGraph(OrtSession*, int) noexcept { return not_implemented("SessionReleaseCapturedGraph"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetExperimentalFunction
-OrtExperimentalFnPtr ORT_API_CALL ort_api::GetExperimentalFunction(const char* name) noexcept { return {}; }
+OrtExperimentalFnPtr ORT_API_CALL ort_api::GetExperimentalFunction(const char*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetSyncStream
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetSyncStream(const OrtKernelContext* context, OrtSyncStream** out) noexcept { return not_implemented("KernelContext_GetSyncStream"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetSyncStream(const OrtKernelContext*, OrtSyncStream**) noexcept { return not_implemented("KernelContext_GetSyncStream"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetWeightlessSourceModelBuffer
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetWeightlessSourceModelBuffer(OrtSessionOptions* options, const void* source_model_data, size_t source_model_data_length) noexcept { return not_implemented("SessionOptionsSetWeightlessSourceModelBuffer"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetWeightlessSourceModelBuffer(OrtSessionOptions*, const void*, size_t) noexcept { return not_implemented("SessionOptionsSetWeightlessSourceModelBuffer"); }
 #endif
 #ifndef TENON_SLOT_ort_api_KernelContext_GetPreallocatedOutput
-OrtStatus* ORT_API_CALL ort_api::KernelContext_GetPreallocatedOutput(const OrtKernelContext* context, size_t output_index, OrtValue** output) noexcept { return not_implemented("KernelContext_GetPreallocatedOutput"); }
+OrtStatus* ORT_API_CALL ort_api::KernelContext_GetPreallocatedOutput(const OrtKernelContext*, size_t, OrtValue**) noexcept { return not_implemented("KernelContext_GetPreallocatedOutput"); }
 #endif
 #ifndef TENON_SLOT_ort_api_SessionOptionsSetEpContextDataReadFunc
-OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetEpContextDataReadFunc(OrtSessionOptions* options, OrtReadNamedBufferFunc read_func, void* state) noexcept { return not_implemented("SessionOptionsSetEpContextDataReadFunc"); }
+OrtStatus* ORT_API_CALL ort_api::SessionOptionsSetEpContextDataReadFunc(OrtSessionOptions*, OrtReadNamedBufferFunc, void*) noexcept { return not_implemented("SessionOptionsSetEpContextDataReadFunc"); }
 #endif
 #ifndef TENON_SLOT_ort_api_GetModelPackageApi
 const OrtModelPackageApi* ORT_API_CALL ort_api::GetModelPackageApi() noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ort_api_EpDevice_GetMemoryCapacity
-OrtStatus* ORT_API_CALL ort_api::EpDevice_GetMemoryCapacity(const OrtEpDevice* ep_device, OrtDeviceMemoryType memory_type, uint64_t* out_1, uint64_t* out_2) noexcept { return not_implemented("EpDevice_GetMemoryCapacity"); }
+OrtStatus* ORT_API_CALL ort_api::EpDevice_GetMemoryCapacity(const OrtEpDevice*, OrtDeviceMemoryType, uint64_t*, uint64_t*) noexcept { return not_implemented("EpDevice_GetMemoryCapacity"); }
 #endif
 
 #ifndef TENON_SLOT_ep_api_CreateEpDevice
-OrtStatus* ORT_API_CALL ep_api::CreateEpDevice(OrtEpFactory* ep_factory, const OrtHardwareDevice* hardware_device, const OrtKeyValuePairs* ep_metadata, const OrtKeyValuePairs* ep_options, OrtEpDevice** ep_device) noexcept { return not_implemented("CreateEpDevice"); }
+OrtStatus* ORT_API_CALL ep_api::CreateEpDevice(OrtEpFactory*, const OrtHardwareDevice*, const OrtKeyValuePairs*, const OrtKeyValuePairs*, OrtEpDevice**) noexcept { return not_implemented("CreateEpDevice"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseEpDevice
-void ORT_API_CALL ep_api::ReleaseEpDevice(OrtEpDevice* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseEpDevice(OrtEpDevice*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_EpGraphSupportInfo_AddNodesToFuse
-OrtStatus* ORT_API_CALL ep_api::EpGraphSupportInfo_AddNodesToFuse(OrtEpGraphSupportInfo* graph_support_info, const OrtNode* const* nodes, size_t num_nodes, const OrtNodeFusionOptions* node_fusion_options) noexcept { return not_implemented("EpGraphSupportInfo_AddNodesToFuse"); }
+OrtStatus* ORT_API_CALL ep_api::EpGraphSupportInfo_AddNodesToFuse(OrtEpGraphSupportInfo*, const OrtNode* const*, size_t, const OrtNodeFusionOptions*) noexcept { return not_implemented("EpGraphSupportInfo_AddNodesToFuse"); }
 #endif
 #ifndef TENON_SLOT_ep_api_EpGraphSupportInfo_AddSingleNode
-OrtStatus* ORT_API_CALL ep_api::EpGraphSupportInfo_AddSingleNode(OrtEpGraphSupportInfo* graph_support_info, const OrtNode* node) noexcept { return not_implemented("EpGraphSupportInfo_AddSingleNode"); }
+OrtStatus* ORT_API_CALL ep_api::EpGraphSupportInfo_AddSingleNode(OrtEpGraphSupportInfo*, const OrtNode*) noexcept { return not_implemented("EpGraphSupportInfo_AddSingleNode"); }
 #endif
 #ifndef TENON_SLOT_ep_api_NodeComputeContext_NodeName
-const char* ORT_API_CALL ep_api::NodeComputeContext_NodeName(const OrtNodeComputeContext* context) noexcept { return {}; }
+const char* ORT_API_CALL ep_api::NodeComputeContext_NodeName(const OrtNodeComputeContext*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_EpDevice_AddAllocatorInfo
-OrtStatus* ORT_API_CALL ep_api::EpDevice_AddAllocatorInfo(OrtEpDevice* ep_device, const OrtMemoryInfo* allocator_memory_info) noexcept { return not_implemented("EpDevice_AddAllocatorInfo"); }
+OrtStatus* ORT_API_CALL ep_api::EpDevice_AddAllocatorInfo(OrtEpDevice*, const OrtMemoryInfo*) noexcept { return not_implemented("EpDevice_AddAllocatorInfo"); }
 #endif
 #ifndef TENON_SLOT_ep_api_MemoryInfo_GetMemoryDevice
-const OrtMemoryDevice* ORT_API_CALL ep_api::MemoryInfo_GetMemoryDevice(const OrtMemoryInfo* memory_info) noexcept { return {}; }
+const OrtMemoryDevice* ORT_API_CALL ep_api::MemoryInfo_GetMemoryDevice(const OrtMemoryInfo*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_Value_GetMemoryDevice
-const OrtMemoryDevice* ORT_API_CALL ep_api::Value_GetMemoryDevice(const OrtValue* value) noexcept { return {}; }
+const OrtMemoryDevice* ORT_API_CALL ep_api::Value_GetMemoryDevice(const OrtValue*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_MemoryDevice_AreEqual
-bool ORT_API_CALL ep_api::MemoryDevice_AreEqual(const OrtMemoryDevice* a, const OrtMemoryDevice* b) noexcept { return {}; }
+bool ORT_API_CALL ep_api::MemoryDevice_AreEqual(const OrtMemoryDevice*, const OrtMemoryDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_MemoryDevice_GetDeviceType
-OrtMemoryInfoDeviceType ORT_API_CALL ep_api::MemoryDevice_GetDeviceType(const OrtMemoryDevice* memory_device) noexcept { return {}; }
+OrtMemoryInfoDeviceType ORT_API_CALL ep_api::MemoryDevice_GetDeviceType(const OrtMemoryDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_MemoryDevice_GetMemoryType
-OrtDeviceMemoryType ORT_API_CALL ep_api::MemoryDevice_GetMemoryType(const OrtMemoryDevice* memory_device) noexcept { return {}; }
+OrtDeviceMemoryType ORT_API_CALL ep_api::MemoryDevice_GetMemoryType(const OrtMemoryDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_MemoryDevice_GetVendorId
-uint32_t ORT_API_CALL ep_api::MemoryDevice_GetVendorId(const OrtMemoryDevice* memory_device) noexcept { return {}; }
+uint32_t ORT_API_CALL ep_api::MemoryDevice_GetVendorId(const OrtMemoryDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_MemoryDevice_GetDeviceId
-uint32_t ORT_API_CALL ep_api::MemoryDevice_GetDeviceId(const OrtMemoryDevice* memory_device) noexcept { return {}; }
+uint32_t ORT_API_CALL ep_api::MemoryDevice_GetDeviceId(const OrtMemoryDevice*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_SyncStream_GetImpl
-const OrtSyncStreamImpl* ORT_API_CALL ep_api::SyncStream_GetImpl(const OrtSyncStream* stream) noexcept { return {}; }
+const OrtSyncStreamImpl* ORT_API_CALL ep_api::SyncStream_GetImpl(const OrtSyncStream*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_SyncStream_GetSyncId
-uint64_t ORT_API_CALL ep_api::SyncStream_GetSyncId(const OrtSyncStream* stream) noexcept { return {}; }
+uint64_t ORT_API_CALL ep_api::SyncStream_GetSyncId(const OrtSyncStream*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_GetSyncIdForLastWaitOnSyncStream
-uint64_t ORT_API_CALL ep_api::GetSyncIdForLastWaitOnSyncStream(const OrtSyncStream* producer_stream, const OrtSyncStream* consumer_stream) noexcept { return {}; }
+uint64_t ORT_API_CALL ep_api::GetSyncIdForLastWaitOnSyncStream(const OrtSyncStream*, const OrtSyncStream*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_CreateHardwareDevice
-OrtStatus* ORT_API_CALL ep_api::CreateHardwareDevice(OrtHardwareDeviceType type, uint32_t vendor_id, uint32_t device_id, const char* vendor_name, const OrtKeyValuePairs* metadata, OrtHardwareDevice** hardware_device) noexcept { return not_implemented("CreateHardwareDevice"); }
+OrtStatus* ORT_API_CALL ep_api::CreateHardwareDevice(OrtHardwareDeviceType, uint32_t, uint32_t, const char*, const OrtKeyValuePairs*, OrtHardwareDevice**) noexcept { return not_implemented("CreateHardwareDevice"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseHardwareDevice
-void ORT_API_CALL ep_api::ReleaseHardwareDevice(OrtHardwareDevice* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseHardwareDevice(OrtHardwareDevice*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_CreateKernelRegistry
-OrtStatus* ORT_API_CALL ep_api::CreateKernelRegistry(OrtKernelRegistry** kernel_registry) noexcept { return not_implemented("CreateKernelRegistry"); }
+OrtStatus* ORT_API_CALL ep_api::CreateKernelRegistry(OrtKernelRegistry**) noexcept { return not_implemented("CreateKernelRegistry"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseKernelRegistry
-void ORT_API_CALL ep_api::ReleaseKernelRegistry(OrtKernelRegistry* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseKernelRegistry(OrtKernelRegistry*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_KernelRegistry_AddKernel
-OrtStatus* ORT_API_CALL ep_api::KernelRegistry_AddKernel(OrtKernelRegistry* kernel_registry, const OrtKernelDef* kernel_def, OrtKernelCreateFunc kernel_create_func, void* kernel_create_func_state) noexcept { return not_implemented("KernelRegistry_AddKernel"); }
+OrtStatus* ORT_API_CALL ep_api::KernelRegistry_AddKernel(OrtKernelRegistry*, const OrtKernelDef*, OrtKernelCreateFunc, void*) noexcept { return not_implemented("KernelRegistry_AddKernel"); }
 #endif
 #ifndef TENON_SLOT_ep_api_CreateKernelDefBuilder
-OrtStatus* ORT_API_CALL ep_api::CreateKernelDefBuilder(OrtKernelDefBuilder** kernel_def_builder_out) noexcept { return not_implemented("CreateKernelDefBuilder"); }
+OrtStatus* ORT_API_CALL ep_api::CreateKernelDefBuilder(OrtKernelDefBuilder**) noexcept { return not_implemented("CreateKernelDefBuilder"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseKernelDefBuilder
-void ORT_API_CALL ep_api::ReleaseKernelDefBuilder(OrtKernelDefBuilder* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseKernelDefBuilder(OrtKernelDefBuilder*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_SetOperatorType
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetOperatorType(OrtKernelDefBuilder* kernel_def_builder, const char* op_type) noexcept { return not_implemented("KernelDefBuilder_SetOperatorType"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetOperatorType(OrtKernelDefBuilder*, const char*) noexcept { return not_implemented("KernelDefBuilder_SetOperatorType"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_SetDomain
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetDomain(OrtKernelDefBuilder* kernel_def_builder, const char* domain) noexcept { return not_implemented("KernelDefBuilder_SetDomain"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetDomain(OrtKernelDefBuilder*, const char*) noexcept { return not_implemented("KernelDefBuilder_SetDomain"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_SetSinceVersion
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetSinceVersion(OrtKernelDefBuilder* kernel_def_builder, int since_version_start, int since_version_end) noexcept { return not_implemented("KernelDefBuilder_SetSinceVersion"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetSinceVersion(OrtKernelDefBuilder*, int, int) noexcept { return not_implemented("KernelDefBuilder_SetSinceVersion"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_SetExecutionProvider
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetExecutionProvider(OrtKernelDefBuilder* kernel_def_builder, const char* ep_name) noexcept { return not_implemented("KernelDefBuilder_SetExecutionProvider"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetExecutionProvider(OrtKernelDefBuilder*, const char*) noexcept { return not_implemented("KernelDefBuilder_SetExecutionProvider"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_SetInputMemType
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetInputMemType(OrtKernelDefBuilder* kernel_def_builder, size_t input_index, OrtMemType mem_type) noexcept { return not_implemented("KernelDefBuilder_SetInputMemType"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetInputMemType(OrtKernelDefBuilder*, size_t, OrtMemType) noexcept { return not_implemented("KernelDefBuilder_SetInputMemType"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_SetOutputMemType
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetOutputMemType(OrtKernelDefBuilder* kernel_def_builder, size_t output_index, OrtMemType mem_type) noexcept { return not_implemented("KernelDefBuilder_SetOutputMemType"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_SetOutputMemType(OrtKernelDefBuilder*, size_t, OrtMemType) noexcept { return not_implemented("KernelDefBuilder_SetOutputMemType"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_AddTypeConstraint
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_AddTypeConstraint(OrtKernelDefBuilder* kernel_def_builder, const char* arg_name, const OrtDataType* const* types, size_t num_types) noexcept { return not_implemented("KernelDefBuilder_AddTypeConstraint"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_AddTypeConstraint(OrtKernelDefBuilder*, const char*, const OrtDataType* const*, size_t) noexcept { return not_implemented("KernelDefBuilder_AddTypeConstraint"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_AddInputOutputAliases
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_AddInputOutputAliases(OrtKernelDefBuilder* kernel_def_builder, int const* input_indices, int const* output_indices, size_t num_io_indices) noexcept { return not_implemented("KernelDefBuilder_AddInputOutputAliases"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_AddInputOutputAliases(OrtKernelDefBuilder*, int const*, int const*, size_t) noexcept { return not_implemented("KernelDefBuilder_AddInputOutputAliases"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_AddInputOutputMutableAliases
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_AddInputOutputMutableAliases(OrtKernelDefBuilder* kernel_def_builder, int const* input_indices, int const* output_indices, size_t num_io_indices) noexcept { return not_implemented("KernelDefBuilder_AddInputOutputMutableAliases"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_AddInputOutputMutableAliases(OrtKernelDefBuilder*, int const*, int const*, size_t) noexcept { return not_implemented("KernelDefBuilder_AddInputOutputMutableAliases"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDefBuilder_Build
-OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_Build(OrtKernelDefBuilder* kernel_def_builder, OrtKernelDef** kernel_def_out) noexcept { return not_implemented("KernelDefBuilder_Build"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDefBuilder_Build(OrtKernelDefBuilder*, OrtKernelDef**) noexcept { return not_implemented("KernelDefBuilder_Build"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseKernelDef
-void ORT_API_CALL ep_api::ReleaseKernelDef(OrtKernelDef* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseKernelDef(OrtKernelDef*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDef_GetOperatorType
-const char* ORT_API_CALL ep_api::KernelDef_GetOperatorType(const OrtKernelDef* kernel_def) noexcept { return {}; }
+const char* ORT_API_CALL ep_api::KernelDef_GetOperatorType(const OrtKernelDef*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDef_GetDomain
-const char* ORT_API_CALL ep_api::KernelDef_GetDomain(const OrtKernelDef* kernel_def) noexcept { return {}; }
+const char* ORT_API_CALL ep_api::KernelDef_GetDomain(const OrtKernelDef*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDef_GetSinceVersion
-OrtStatus* ORT_API_CALL ep_api::KernelDef_GetSinceVersion(const OrtKernelDef* kernel_def, int* start_version, int* end_version) noexcept { return not_implemented("KernelDef_GetSinceVersion"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDef_GetSinceVersion(const OrtKernelDef*, int*, int*) noexcept { return not_implemented("KernelDef_GetSinceVersion"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDef_GetExecutionProvider
-const char* ORT_API_CALL ep_api::KernelDef_GetExecutionProvider(const OrtKernelDef* kernel_def) noexcept { return {}; }
+const char* ORT_API_CALL ep_api::KernelDef_GetExecutionProvider(const OrtKernelDef*) noexcept { return {}; }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDef_GetInputMemType
-OrtStatus* ORT_API_CALL ep_api::KernelDef_GetInputMemType(const OrtKernelDef* kernel_def, size_t input_index, OrtMemType* mem_type) noexcept { return not_implemented("KernelDef_GetInputMemType"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDef_GetInputMemType(const OrtKernelDef*, size_t, OrtMemType*) noexcept { return not_implemented("KernelDef_GetInputMemType"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelDef_GetOutputMemType
-OrtStatus* ORT_API_CALL ep_api::KernelDef_GetOutputMemType(const OrtKernelDef* kernel_def, size_t output_index, OrtMemType* mem_type) noexcept { return not_implemented("KernelDef_GetOutputMemType"); }
+OrtStatus* ORT_API_CALL ep_api::KernelDef_GetOutputMemType(const OrtKernelDef*, size_t, OrtMemType*) noexcept { return not_implemented("KernelDef_GetOutputMemType"); }
 #endif
 #ifndef TENON_SLOT_ep_api_GetTensorDataType
-OrtStatus* ORT_API_CALL ep_api::GetTensorDataType(ONNXTensorElementDataType elem_type, const OrtDataType** out) noexcept { return not_implemented("GetTensorDataType"); }
+OrtStatus* ORT_API_CALL ep_api::GetTensorDataType(ONNXTensorElementDataType, const OrtDataType**) noexcept { return not_implemented("GetTensorDataType"); }
 #endif
 #ifndef TENON_SLOT_ep_api_EpGraphSupportInfo_LookUpKernel
-OrtStatus* ORT_API_CALL ep_api::EpGraphSupportInfo_LookUpKernel(OrtEpGraphSupportInfo* graph_support_info, const OrtNode* node, const OrtKernelDef** out_kernel_def) noexcept { return not_implemented("EpGraphSupportInfo_LookUpKernel"); }
+OrtStatus* ORT_API_CALL ep_api::EpGraphSupportInfo_LookUpKernel(OrtEpGraphSupportInfo*, const OrtNode*, const OrtKernelDef**) noexcept { return not_implemented("EpGraphSupportInfo_LookUpKernel"); }
 #endif
 #ifndef TENON_SLOT_ep_api_SharedPrePackedWeightCache_StoreWeightData
-OrtStatus* ORT_API_CALL ep_api::SharedPrePackedWeightCache_StoreWeightData(OrtSharedPrePackedWeightCache* prepacked_weight_cache, void** buffer_data_ptrs, size_t* buffer_data_sizes, size_t num_buffers) noexcept { return not_implemented("SharedPrePackedWeightCache_StoreWeightData"); }
+OrtStatus* ORT_API_CALL ep_api::SharedPrePackedWeightCache_StoreWeightData(OrtSharedPrePackedWeightCache*, void**, size_t*, size_t) noexcept { return not_implemented("SharedPrePackedWeightCache_StoreWeightData"); }
 #endif
 #ifndef TENON_SLOT_ep_api_KernelInfo_GetEp
-OrtStatus* ORT_API_CALL ep_api::KernelInfo_GetEp(const OrtKernelInfo* info, const OrtEp** ep) noexcept { return not_implemented("KernelInfo_GetEp"); }
+OrtStatus* ORT_API_CALL ep_api::KernelInfo_GetEp(const OrtKernelInfo*, const OrtEp**) noexcept { return not_implemented("KernelInfo_GetEp"); }
 #endif
 #ifndef TENON_SLOT_ep_api_DeviceEpIncompatibilityDetails_SetDetails
-OrtStatus* ORT_API_CALL ep_api::DeviceEpIncompatibilityDetails_SetDetails(OrtDeviceEpIncompatibilityDetails* details, uint32_t reasons_bitmask, int32_t error_code, const char* notes) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_SetDetails"); }
+OrtStatus* ORT_API_CALL ep_api::DeviceEpIncompatibilityDetails_SetDetails(OrtDeviceEpIncompatibilityDetails*, uint32_t, int32_t, const char*) noexcept { return not_implemented("DeviceEpIncompatibilityDetails_SetDetails"); }
 #endif
 #ifndef TENON_SLOT_ep_api_CreateIfKernel
-OrtStatus* ORT_API_CALL ep_api::CreateIfKernel(const OrtKernelInfo* kernel_info, OrtKernelImpl** kernel_out) noexcept { return not_implemented("CreateIfKernel"); }
+OrtStatus* ORT_API_CALL ep_api::CreateIfKernel(const OrtKernelInfo*, OrtKernelImpl**) noexcept { return not_implemented("CreateIfKernel"); }
 #endif
 #ifndef TENON_SLOT_ep_api_CreateLoopKernel
-OrtStatus* ORT_API_CALL ep_api::CreateLoopKernel(const OrtKernelInfo* kernel_info, OrtLoopKernelHelper* helper, OrtKernelImpl** kernel_out) noexcept { return not_implemented("CreateLoopKernel"); }
+OrtStatus* ORT_API_CALL ep_api::CreateLoopKernel(const OrtKernelInfo*, OrtLoopKernelHelper*, OrtKernelImpl**) noexcept { return not_implemented("CreateLoopKernel"); }
 #endif
 #ifndef TENON_SLOT_ep_api_CreateScanKernel
-OrtStatus* ORT_API_CALL ep_api::CreateScanKernel(const OrtKernelInfo* kernel_info, OrtScanKernelHelper* helper, OrtKernelImpl** kernel_out) noexcept { return not_implemented("CreateScanKernel"); }
+OrtStatus* ORT_API_CALL ep_api::CreateScanKernel(const OrtKernelInfo*, OrtScanKernelHelper*, OrtKernelImpl**) noexcept { return not_implemented("CreateScanKernel"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseKernelImpl
-void ORT_API_CALL ep_api::ReleaseKernelImpl(OrtKernelImpl* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseKernelImpl(OrtKernelImpl*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_GetEnvConfigEntries
-OrtStatus* ORT_API_CALL ep_api::GetEnvConfigEntries(OrtKeyValuePairs** config_entries) noexcept { return not_implemented("GetEnvConfigEntries"); }
+OrtStatus* ORT_API_CALL ep_api::GetEnvConfigEntries(OrtKeyValuePairs**) noexcept { return not_implemented("GetEnvConfigEntries"); }
 #endif
 #ifndef TENON_SLOT_ep_api_GetOpSchema
-OrtStatus* ORT_API_CALL ep_api::GetOpSchema(const char* name, int max_inclusive_version, const char* domain, OrtOpSchema** out_schema) noexcept { return not_implemented("GetOpSchema"); }
+OrtStatus* ORT_API_CALL ep_api::GetOpSchema(const char*, int, const char*, OrtOpSchema**) noexcept { return not_implemented("GetOpSchema"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseOpSchema
-void ORT_API_CALL ep_api::ReleaseOpSchema(OrtOpSchema* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseOpSchema(OrtOpSchema*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetSinceVersion
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetSinceVersion(const OrtOpSchema* schema, int* out) noexcept { return not_implemented("OpSchema_GetSinceVersion"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetSinceVersion(const OrtOpSchema*, int*) noexcept { return not_implemented("OpSchema_GetSinceVersion"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetNumInputs
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetNumInputs(const OrtOpSchema* schema, size_t* out) noexcept { return not_implemented("OpSchema_GetNumInputs"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetNumInputs(const OrtOpSchema*, size_t*) noexcept { return not_implemented("OpSchema_GetNumInputs"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetInputName
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetInputName(const OrtOpSchema* schema, size_t index, const char** out) noexcept { return not_implemented("OpSchema_GetInputName"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetInputName(const OrtOpSchema*, size_t, const char**) noexcept { return not_implemented("OpSchema_GetInputName"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetInputTypeConstraint
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetInputTypeConstraint(const OrtOpSchema* schema, size_t index, const OrtOpSchemaTypeConstraint** out) noexcept { return not_implemented("OpSchema_GetInputTypeConstraint"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetInputTypeConstraint(const OrtOpSchema*, size_t, const OrtOpSchemaTypeConstraint**) noexcept { return not_implemented("OpSchema_GetInputTypeConstraint"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetNumOutputs
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetNumOutputs(const OrtOpSchema* schema, size_t* out) noexcept { return not_implemented("OpSchema_GetNumOutputs"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetNumOutputs(const OrtOpSchema*, size_t*) noexcept { return not_implemented("OpSchema_GetNumOutputs"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetOutputName
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetOutputName(const OrtOpSchema* schema, size_t index, const char** out) noexcept { return not_implemented("OpSchema_GetOutputName"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetOutputName(const OrtOpSchema*, size_t, const char**) noexcept { return not_implemented("OpSchema_GetOutputName"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetOutputTypeConstraint
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetOutputTypeConstraint(const OrtOpSchema* schema, size_t index, const OrtOpSchemaTypeConstraint** out) noexcept { return not_implemented("OpSchema_GetOutputTypeConstraint"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetOutputTypeConstraint(const OrtOpSchema*, size_t, const OrtOpSchemaTypeConstraint**) noexcept { return not_implemented("OpSchema_GetOutputTypeConstraint"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetTypeConstraintCount
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetTypeConstraintCount(const OrtOpSchema* schema, size_t* out) noexcept { return not_implemented("OpSchema_GetTypeConstraintCount"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetTypeConstraintCount(const OrtOpSchema*, size_t*) noexcept { return not_implemented("OpSchema_GetTypeConstraintCount"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchema_GetTypeConstraint
-OrtStatus* ORT_API_CALL ep_api::OpSchema_GetTypeConstraint(const OrtOpSchema* schema, size_t index, const OrtOpSchemaTypeConstraint** out) noexcept { return not_implemented("OpSchema_GetTypeConstraint"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchema_GetTypeConstraint(const OrtOpSchema*, size_t, const OrtOpSchemaTypeConstraint**) noexcept { return not_implemented("OpSchema_GetTypeConstraint"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchemaTypeConstraint_GetTypeParamName
-OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetTypeParamName(const OrtOpSchemaTypeConstraint* type_constraint, const char** out) noexcept { return not_implemented("OpSchemaTypeConstraint_GetTypeParamName"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetTypeParamName(const OrtOpSchemaTypeConstraint*, const char**) noexcept { return not_implemented("OpSchemaTypeConstraint_GetTypeParamName"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchemaTypeConstraint_GetAllowedTypes
-OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetAllowedTypes(const OrtOpSchemaTypeConstraint* type_constraint, const char* const** out_types, size_t* num_types) noexcept { return not_implemented("OpSchemaTypeConstraint_GetAllowedTypes"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetAllowedTypes(const OrtOpSchemaTypeConstraint*, const char* const**, size_t*) noexcept { return not_implemented("OpSchemaTypeConstraint_GetAllowedTypes"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchemaTypeConstraint_GetInputIndices
-OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetInputIndices(const OrtOpSchemaTypeConstraint* type_constraint, const size_t** out_indices, size_t* count) noexcept { return not_implemented("OpSchemaTypeConstraint_GetInputIndices"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetInputIndices(const OrtOpSchemaTypeConstraint*, const size_t**, size_t*) noexcept { return not_implemented("OpSchemaTypeConstraint_GetInputIndices"); }
 #endif
 #ifndef TENON_SLOT_ep_api_OpSchemaTypeConstraint_GetOutputIndices
-OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetOutputIndices(const OrtOpSchemaTypeConstraint* type_constraint, const size_t** out_indices, size_t* count) noexcept { return not_implemented("OpSchemaTypeConstraint_GetOutputIndices"); }
+OrtStatus* ORT_API_CALL ep_api::OpSchemaTypeConstraint_GetOutputIndices(const OrtOpSchemaTypeConstraint*, const size_t**, size_t*) noexcept { return not_implemented("OpSchemaTypeConstraint_GetOutputIndices"); }
 #endif
 #ifndef TENON_SLOT_ep_api_CreateProfilingEvent
-OrtStatus* ORT_API_CALL ep_api::CreateProfilingEvent(OrtProfilingEventCategory category, int32_t process_id, int32_t thread_id, const char* event_name, int64_t timestamp_us, int64_t duration_us, const char* const* arg_keys, const char* const* arg_values, size_t num_args, OrtProfilingEvent** out) noexcept { return not_implemented("CreateProfilingEvent"); }
+OrtStatus* ORT_API_CALL ep_api::CreateProfilingEvent(OrtProfilingEventCategory, int32_t, int32_t, const char*, int64_t, int64_t, const char* const*, const char* const*, size_t, OrtProfilingEvent**) noexcept { return not_implemented("CreateProfilingEvent"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseProfilingEvent
-void ORT_API_CALL ep_api::ReleaseProfilingEvent(OrtProfilingEvent* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseProfilingEvent(OrtProfilingEvent*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_ProfilingEvent_GetCategory
-OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetCategory(const OrtProfilingEvent* event, OrtProfilingEventCategory* out) noexcept { return not_implemented("ProfilingEvent_GetCategory"); }
+OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetCategory(const OrtProfilingEvent*, OrtProfilingEventCategory*) noexcept { return not_implemented("ProfilingEvent_GetCategory"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ProfilingEvent_GetName
-OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetName(const OrtProfilingEvent* event, const char** out) noexcept { return not_implemented("ProfilingEvent_GetName"); }
+OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetName(const OrtProfilingEvent*, const char**) noexcept { return not_implemented("ProfilingEvent_GetName"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ProfilingEvent_GetTimestampUs
-OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetTimestampUs(const OrtProfilingEvent* event, int64_t* out) noexcept { return not_implemented("ProfilingEvent_GetTimestampUs"); }
+OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetTimestampUs(const OrtProfilingEvent*, int64_t*) noexcept { return not_implemented("ProfilingEvent_GetTimestampUs"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ProfilingEvent_GetDurationUs
-OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetDurationUs(const OrtProfilingEvent* event, int64_t* out) noexcept { return not_implemented("ProfilingEvent_GetDurationUs"); }
+OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetDurationUs(const OrtProfilingEvent*, int64_t*) noexcept { return not_implemented("ProfilingEvent_GetDurationUs"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ProfilingEvent_GetArgValue
-OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetArgValue(const OrtProfilingEvent* event, const char* key, const char** out) noexcept { return not_implemented("ProfilingEvent_GetArgValue"); }
+OrtStatus* ORT_API_CALL ep_api::ProfilingEvent_GetArgValue(const OrtProfilingEvent*, const char*, const char**) noexcept { return not_implemented("ProfilingEvent_GetArgValue"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ProfilingEventsContainer_AddEvents
-OrtStatus* ORT_API_CALL ep_api::ProfilingEventsContainer_AddEvents(OrtProfilingEventsContainer* events_container, const OrtProfilingEvent* const* events, size_t num_events) noexcept { return not_implemented("ProfilingEventsContainer_AddEvents"); }
+OrtStatus* ORT_API_CALL ep_api::ProfilingEventsContainer_AddEvents(OrtProfilingEventsContainer*, const OrtProfilingEvent* const*, size_t) noexcept { return not_implemented("ProfilingEventsContainer_AddEvents"); }
 #endif
 #ifndef TENON_SLOT_ep_api_SessionOptionsGetWeightlessSourceModelBuffer
-OrtStatus* ORT_API_CALL ep_api::SessionOptionsGetWeightlessSourceModelBuffer(const OrtSessionOptions* session_options, const void** source_model_data, size_t* source_model_data_length) noexcept { return not_implemented("SessionOptionsGetWeightlessSourceModelBuffer"); }
+OrtStatus* ORT_API_CALL ep_api::SessionOptionsGetWeightlessSourceModelBuffer(const OrtSessionOptions*, const void**, size_t*) noexcept { return not_implemented("SessionOptionsGetWeightlessSourceModelBuffer"); }
 #endif
 #ifndef TENON_SLOT_ep_api_SessionOptionsGetEpContextConfig
-OrtStatus* ORT_API_CALL ep_api::SessionOptionsGetEpContextConfig(const OrtSessionOptions* session_options, OrtEpContextConfig** config) noexcept { return not_implemented("SessionOptionsGetEpContextConfig"); }
+OrtStatus* ORT_API_CALL ep_api::SessionOptionsGetEpContextConfig(const OrtSessionOptions*, OrtEpContextConfig**) noexcept { return not_implemented("SessionOptionsGetEpContextConfig"); }
 #endif
 #ifndef TENON_SLOT_ep_api_ReleaseEpContextConfig
-void ORT_API_CALL ep_api::ReleaseEpContextConfig(OrtEpContextConfig* input) noexcept {}
+void ORT_API_CALL ep_api::ReleaseEpContextConfig(OrtEpContextConfig*) noexcept {}
 #endif
 #ifndef TENON_SLOT_ep_api_EpContextConfigGetEpContextDataReadFunc
-OrtStatus* ORT_API_CALL ep_api::EpContextConfigGetEpContextDataReadFunc(const OrtEpContextConfig* config, OrtReadNamedBufferFunc* read_func, void** state) noexcept { return not_implemented("EpContextConfigGetEpContextDataReadFunc"); }
+OrtStatus* ORT_API_CALL ep_api::EpContextConfigGetEpContextDataReadFunc(const OrtEpContextConfig*, OrtReadNamedBufferFunc*, void**) noexcept { return not_implemented("EpContextConfigGetEpContextDataReadFunc"); }
 #endif
 #ifndef TENON_SLOT_ep_api_EpContextConfigGetEpContextDataWriteFunc
-OrtStatus* ORT_API_CALL ep_api::EpContextConfigGetEpContextDataWriteFunc(const OrtEpContextConfig* config, OrtWriteNamedBufferFunc* write_func, void** state) noexcept { return not_implemented("EpContextConfigGetEpContextDataWriteFunc"); }
+OrtStatus* ORT_API_CALL ep_api::EpContextConfigGetEpContextDataWriteFunc(const OrtEpContextConfig*, OrtWriteNamedBufferFunc*, void**) noexcept { return not_implemented("EpContextConfigGetEpContextDataWriteFunc"); }
 #endif
 
 #ifndef TENON_SLOT_model_editor_api_CreateTensorTypeInfo
-OrtStatus* ORT_API_CALL model_editor_api::CreateTensorTypeInfo(const OrtTensorTypeAndShapeInfo* tensor_info, OrtTypeInfo** type_info) noexcept { return not_implemented("CreateTensorTypeInfo"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateTensorTypeInfo(const OrtTensorTypeAndShapeInfo*, OrtTypeInfo**) noexcept { return not_implemented("CreateTensorTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateSparseTensorTypeInfo
-OrtStatus* ORT_API_CALL model_editor_api::CreateSparseTensorTypeInfo(const OrtTensorTypeAndShapeInfo* tensor_info, OrtTypeInfo** type_info) noexcept { return not_implemented("CreateSparseTensorTypeInfo"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateSparseTensorTypeInfo(const OrtTensorTypeAndShapeInfo*, OrtTypeInfo**) noexcept { return not_implemented("CreateSparseTensorTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateMapTypeInfo
-OrtStatus* ORT_API_CALL model_editor_api::CreateMapTypeInfo(ONNXTensorElementDataType map_key_type, const OrtTypeInfo* map_value_type, OrtTypeInfo** type_info) noexcept { return not_implemented("CreateMapTypeInfo"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateMapTypeInfo(ONNXTensorElementDataType, const OrtTypeInfo*, OrtTypeInfo**) noexcept { return not_implemented("CreateMapTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateSequenceTypeInfo
-OrtStatus* ORT_API_CALL model_editor_api::CreateSequenceTypeInfo(const OrtTypeInfo* sequence_type, OrtTypeInfo** type_info) noexcept { return not_implemented("CreateSequenceTypeInfo"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateSequenceTypeInfo(const OrtTypeInfo*, OrtTypeInfo**) noexcept { return not_implemented("CreateSequenceTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateOptionalTypeInfo
-OrtStatus* ORT_API_CALL model_editor_api::CreateOptionalTypeInfo(const OrtTypeInfo* contained_type, OrtTypeInfo** type_info) noexcept { return not_implemented("CreateOptionalTypeInfo"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateOptionalTypeInfo(const OrtTypeInfo*, OrtTypeInfo**) noexcept { return not_implemented("CreateOptionalTypeInfo"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateValueInfo
-OrtStatus* ORT_API_CALL model_editor_api::CreateValueInfo(const char* name, const OrtTypeInfo* type_info, OrtValueInfo** value_info) noexcept { return not_implemented("CreateValueInfo"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateValueInfo(const char*, const OrtTypeInfo*, OrtValueInfo**) noexcept { return not_implemented("CreateValueInfo"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateNode
-OrtStatus* ORT_API_CALL model_editor_api::CreateNode(const char* operator_name, const char* domain_name, const char* node_name, const char* const* input_names, size_t input_names_len, const char* const* output_names, size_t output_names_len, OrtOpAttr** attributes, size_t attribs_len, OrtNode** node) noexcept { return not_implemented("CreateNode"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateNode(const char*, const char*, const char*, const char* const*, size_t, const char* const*, size_t, OrtOpAttr**, size_t, OrtNode**) noexcept { return not_implemented("CreateNode"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateGraph
-OrtStatus* ORT_API_CALL model_editor_api::CreateGraph(OrtGraph** graph) noexcept { return not_implemented("CreateGraph"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateGraph(OrtGraph**) noexcept { return not_implemented("CreateGraph"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_SetGraphInputs
-OrtStatus* ORT_API_CALL model_editor_api::SetGraphInputs(OrtGraph* graph, OrtValueInfo** inputs, size_t inputs_len) noexcept { return not_implemented("SetGraphInputs"); }
+OrtStatus* ORT_API_CALL model_editor_api::SetGraphInputs(OrtGraph*, OrtValueInfo**, size_t) noexcept { return not_implemented("SetGraphInputs"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_SetGraphOutputs
-OrtStatus* ORT_API_CALL model_editor_api::SetGraphOutputs(OrtGraph* graph, OrtValueInfo** outputs, size_t outputs_len) noexcept { return not_implemented("SetGraphOutputs"); }
+OrtStatus* ORT_API_CALL model_editor_api::SetGraphOutputs(OrtGraph*, OrtValueInfo**, size_t) noexcept { return not_implemented("SetGraphOutputs"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_AddInitializerToGraph
-OrtStatus* ORT_API_CALL model_editor_api::AddInitializerToGraph(OrtGraph* graph, const char* name, OrtValue* tensor, bool data_is_external) noexcept { return not_implemented("AddInitializerToGraph"); }
+OrtStatus* ORT_API_CALL model_editor_api::AddInitializerToGraph(OrtGraph*, const char*, OrtValue*, bool) noexcept { return not_implemented("AddInitializerToGraph"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_AddNodeToGraph
-OrtStatus* ORT_API_CALL model_editor_api::AddNodeToGraph(OrtGraph* graph, OrtNode* node) noexcept { return not_implemented("AddNodeToGraph"); }
+OrtStatus* ORT_API_CALL model_editor_api::AddNodeToGraph(OrtGraph*, OrtNode*) noexcept { return not_implemented("AddNodeToGraph"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateModel
-OrtStatus* ORT_API_CALL model_editor_api::CreateModel(const char* const* domain_names, const int* opset_versions, size_t opset_entries_len, OrtModel** model) noexcept { return not_implemented("CreateModel"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateModel(const char* const*, const int*, size_t, OrtModel**) noexcept { return not_implemented("CreateModel"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_AddGraphToModel
-OrtStatus* ORT_API_CALL model_editor_api::AddGraphToModel(OrtModel* model, OrtGraph* graph) noexcept { return not_implemented("AddGraphToModel"); }
+OrtStatus* ORT_API_CALL model_editor_api::AddGraphToModel(OrtModel*, OrtGraph*) noexcept { return not_implemented("AddGraphToModel"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateSessionFromModel
-OrtStatus* ORT_API_CALL model_editor_api::CreateSessionFromModel(const OrtEnv* env, const OrtModel* model, const OrtSessionOptions* options, OrtSession** out) noexcept { return not_implemented("CreateSessionFromModel"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateSessionFromModel(const OrtEnv*, const OrtModel*, const OrtSessionOptions*, OrtSession**) noexcept { return not_implemented("CreateSessionFromModel"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateModelEditorSession
-OrtStatus* ORT_API_CALL model_editor_api::CreateModelEditorSession(const OrtEnv* env, const ORTCHAR_T* model_path, const OrtSessionOptions* options, OrtSession** out) noexcept { return not_implemented("CreateModelEditorSession"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateModelEditorSession(const OrtEnv*, const ORTCHAR_T*, const OrtSessionOptions*, OrtSession**) noexcept { return not_implemented("CreateModelEditorSession"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_CreateModelEditorSessionFromArray
-OrtStatus* ORT_API_CALL model_editor_api::CreateModelEditorSessionFromArray(const OrtEnv* env, const void* model_data, size_t model_data_length, const OrtSessionOptions* options, OrtSession** out) noexcept { return not_implemented("CreateModelEditorSessionFromArray"); }
+OrtStatus* ORT_API_CALL model_editor_api::CreateModelEditorSessionFromArray(const OrtEnv*, const void*, size_t, const OrtSessionOptions*, OrtSession**) noexcept { return not_implemented("CreateModelEditorSessionFromArray"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_SessionGetOpsetForDomain
-OrtStatus* ORT_API_CALL model_editor_api::SessionGetOpsetForDomain(const OrtSession* session, const char* domain, int* opset) noexcept { return not_implemented("SessionGetOpsetForDomain"); }
+OrtStatus* ORT_API_CALL model_editor_api::SessionGetOpsetForDomain(const OrtSession*, const char*, int*) noexcept { return not_implemented("SessionGetOpsetForDomain"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_ApplyModelToModelEditorSession
-OrtStatus* ORT_API_CALL model_editor_api::ApplyModelToModelEditorSession(OrtSession* session, OrtModel* model) noexcept { return not_implemented("ApplyModelToModelEditorSession"); }
+OrtStatus* ORT_API_CALL model_editor_api::ApplyModelToModelEditorSession(OrtSession*, OrtModel*) noexcept { return not_implemented("ApplyModelToModelEditorSession"); }
 #endif
 #ifndef TENON_SLOT_model_editor_api_FinalizeModelEditorSession
-OrtStatus* ORT_API_CALL model_editor_api::FinalizeModelEditorSession(OrtSession* session, const OrtSessionOptions* options, OrtPrepackedWeightsContainer* prepacked_weights_container) noexcept { return not_implemented("FinalizeModelEditorSession"); }
+OrtStatus* ORT_API_CALL model_editor_api::FinalizeModelEditorSession(OrtSession*, const OrtSessionOptions*, OrtPrepackedWeightsContainer*) noexcept { return not_implemented("FinalizeModelEditorSession"); }
 #endif
 
 #ifndef TENON_SLOT_compile_api_ReleaseModelCompilationOptions
-void ORT_API_CALL compile_api::ReleaseModelCompilationOptions(OrtModelCompilationOptions* input) noexcept {}
+void ORT_API_CALL compile_api::ReleaseModelCompilationOptions(OrtModelCompilationOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_compile_api_CreateModelCompilationOptionsFromSessionOptions
-OrtStatus* ORT_API_CALL compile_api::CreateModelCompilationOptionsFromSessionOptions(const OrtEnv* env, const OrtSessionOptions* session_options, OrtModelCompilationOptions** out) noexcept { return not_implemented("CreateModelCompilationOptionsFromSessionOptions"); }
+OrtStatus* ORT_API_CALL compile_api::CreateModelCompilationOptionsFromSessionOptions(const OrtEnv*, const OrtSessionOptions*, OrtModelCompilationOptions**) noexcept { return not_implemented("CreateModelCompilationOptionsFromSessionOptions"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetInputModelPath
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetInputModelPath(OrtModelCompilationOptions* model_compile_options, const ORTCHAR_T* input_model_path) noexcept { return not_implemented("ModelCompilationOptions_SetInputModelPath"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetInputModelPath(OrtModelCompilationOptions*, const ORTCHAR_T*) noexcept { return not_implemented("ModelCompilationOptions_SetInputModelPath"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetInputModelFromBuffer
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetInputModelFromBuffer(OrtModelCompilationOptions* model_compile_options, const void* input_model_data, size_t input_model_data_size) noexcept { return not_implemented("ModelCompilationOptions_SetInputModelFromBuffer"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetInputModelFromBuffer(OrtModelCompilationOptions*, const void*, size_t) noexcept { return not_implemented("ModelCompilationOptions_SetInputModelFromBuffer"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelPath
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelPath(OrtModelCompilationOptions* model_compile_options, const ORTCHAR_T* output_model_path) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelPath"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelPath(OrtModelCompilationOptions*, const ORTCHAR_T*) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelPath"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelExternalInitializersFile
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersFile(OrtModelCompilationOptions* model_compile_options, const ORTCHAR_T* external_initializers_file_path, size_t external_initializers_size_threshold) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelExternalInitializersFile"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersFile(OrtModelCompilationOptions*, const ORTCHAR_T*, size_t) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelExternalInitializersFile"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelBuffer
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelBuffer(OrtModelCompilationOptions* model_compile_options, OrtAllocator* allocator, void** output_model_buffer_ptr, size_t* output_model_buffer_size_ptr) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelBuffer"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelBuffer(OrtModelCompilationOptions*, OrtAllocator*, void**, size_t*) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelBuffer"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetEpContextEmbedMode
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetEpContextEmbedMode(OrtModelCompilationOptions* model_compile_options, bool embed_ep_context_in_model) noexcept { return not_implemented("ModelCompilationOptions_SetEpContextEmbedMode"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetEpContextEmbedMode(OrtModelCompilationOptions*, bool) noexcept { return not_implemented("ModelCompilationOptions_SetEpContextEmbedMode"); }
 #endif
 #ifndef TENON_SLOT_compile_api_CompileModel
-OrtStatus* ORT_API_CALL compile_api::CompileModel(const OrtEnv* env, const OrtModelCompilationOptions* model_options) noexcept { return not_implemented("CompileModel"); }
+OrtStatus* ORT_API_CALL compile_api::CompileModel(const OrtEnv*, const OrtModelCompilationOptions*) noexcept { return not_implemented("CompileModel"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetFlags
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetFlags(OrtModelCompilationOptions* model_compile_options, uint32_t flags) noexcept { return not_implemented("ModelCompilationOptions_SetFlags"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetFlags(OrtModelCompilationOptions*, uint32_t) noexcept { return not_implemented("ModelCompilationOptions_SetFlags"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetEpContextBinaryInformation
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetEpContextBinaryInformation(OrtModelCompilationOptions* model_compile_options, const ORTCHAR_T* output_directory, const ORTCHAR_T* model_name) noexcept { return not_implemented("ModelCompilationOptions_SetEpContextBinaryInformation"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetEpContextBinaryInformation(OrtModelCompilationOptions*, const ORTCHAR_T*, const ORTCHAR_T*) noexcept { return not_implemented("ModelCompilationOptions_SetEpContextBinaryInformation"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetGraphOptimizationLevel
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetGraphOptimizationLevel(OrtModelCompilationOptions* model_compile_options, GraphOptimizationLevel graph_optimization_level) noexcept { return not_implemented("ModelCompilationOptions_SetGraphOptimizationLevel"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetGraphOptimizationLevel(OrtModelCompilationOptions*, GraphOptimizationLevel) noexcept { return not_implemented("ModelCompilationOptions_SetGraphOptimizationLevel"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelWriteFunc
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelWriteFunc(OrtModelCompilationOptions* model_compile_options, OrtWriteBufferFunc write_func, void* state) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelWriteFunc"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelWriteFunc(OrtModelCompilationOptions*, OrtWriteBufferFunc, void*) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelWriteFunc"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc(OrtModelCompilationOptions* model_compile_options, OrtGetInitializerLocationFunc get_initializer_location_func, void* state) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc(OrtModelCompilationOptions*, OrtGetInitializerLocationFunc, void*) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetInputModel
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetInputModel(OrtModelCompilationOptions* model_compile_options, const OrtModel* model) noexcept { return not_implemented("ModelCompilationOptions_SetInputModel"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetInputModel(OrtModelCompilationOptions*, const OrtModel*) noexcept { return not_implemented("ModelCompilationOptions_SetInputModel"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetWeightlessEnabled
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetWeightlessEnabled(OrtModelCompilationOptions* model_compile_options, bool use_weightless) noexcept { return not_implemented("ModelCompilationOptions_SetWeightlessEnabled"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetWeightlessEnabled(OrtModelCompilationOptions*, bool) noexcept { return not_implemented("ModelCompilationOptions_SetWeightlessEnabled"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetEpContextDataWriteFunc
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetEpContextDataWriteFunc(OrtModelCompilationOptions* model_compile_options, OrtWriteNamedBufferFunc write_func, void* state) noexcept { return not_implemented("ModelCompilationOptions_SetEpContextDataWriteFunc"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetEpContextDataWriteFunc(OrtModelCompilationOptions*, OrtWriteNamedBufferFunc, void*) noexcept { return not_implemented("ModelCompilationOptions_SetEpContextDataWriteFunc"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelExternalInitializersBuffer
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersBuffer(OrtModelCompilationOptions* model_compile_options, const ORTCHAR_T* logical_file_name, size_t initializer_size_threshold, OrtAllocator* allocator, void** output_buffer, size_t* output_buffer_size) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelExternalInitializersBuffer"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersBuffer(OrtModelCompilationOptions*, const ORTCHAR_T*, size_t, OrtAllocator*, void**, size_t*) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelExternalInitializersBuffer"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetOutputModelExternalInitializersAlignment
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersAlignment(OrtModelCompilationOptions* model_compile_options, size_t alignment, size_t minimum_size) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelExternalInitializersAlignment"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetOutputModelExternalInitializersAlignment(OrtModelCompilationOptions*, size_t, size_t) noexcept { return not_implemented("ModelCompilationOptions_SetOutputModelExternalInitializersAlignment"); }
 #endif
 #ifndef TENON_SLOT_compile_api_ModelCompilationOptions_SetWeightlessMode
-OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetWeightlessMode(OrtModelCompilationOptions* model_compile_options, OrtWeightlessSupport mode) noexcept { return not_implemented("ModelCompilationOptions_SetWeightlessMode"); }
+OrtStatus* ORT_API_CALL compile_api::ModelCompilationOptions_SetWeightlessMode(OrtModelCompilationOptions*, OrtWeightlessSupport) noexcept { return not_implemented("ModelCompilationOptions_SetWeightlessMode"); }
 #endif
 
 #ifndef TENON_SLOT_interop_api_CreateExternalResourceImporterForDevice
-OrtStatus* ORT_API_CALL interop_api::CreateExternalResourceImporterForDevice(const OrtEpDevice* ep_device, OrtExternalResourceImporter** out_importer) noexcept { return not_implemented("CreateExternalResourceImporterForDevice"); }
+OrtStatus* ORT_API_CALL interop_api::CreateExternalResourceImporterForDevice(const OrtEpDevice*, OrtExternalResourceImporter**) noexcept { return not_implemented("CreateExternalResourceImporterForDevice"); }
 #endif
 #ifndef TENON_SLOT_interop_api_ReleaseExternalResourceImporter
-void ORT_API_CALL interop_api::ReleaseExternalResourceImporter(OrtExternalResourceImporter* input) noexcept {}
+void ORT_API_CALL interop_api::ReleaseExternalResourceImporter(OrtExternalResourceImporter*) noexcept {}
 #endif
 #ifndef TENON_SLOT_interop_api_CanImportMemory
-OrtStatus* ORT_API_CALL interop_api::CanImportMemory(const OrtExternalResourceImporter* importer, OrtExternalMemoryHandleType handle_type, bool* out_supported) noexcept { return not_implemented("CanImportMemory"); }
+OrtStatus* ORT_API_CALL interop_api::CanImportMemory(const OrtExternalResourceImporter*, OrtExternalMemoryHandleType, bool*) noexcept { return not_implemented("CanImportMemory"); }
 #endif
 #ifndef TENON_SLOT_interop_api_ImportMemory
-OrtStatus* ORT_API_CALL interop_api::ImportMemory(OrtExternalResourceImporter* importer, const OrtExternalMemoryDescriptor* desc, OrtExternalMemoryHandle** out_handle) noexcept { return not_implemented("ImportMemory"); }
+OrtStatus* ORT_API_CALL interop_api::ImportMemory(OrtExternalResourceImporter*, const OrtExternalMemoryDescriptor*, OrtExternalMemoryHandle**) noexcept { return not_implemented("ImportMemory"); }
 #endif
 #ifndef TENON_SLOT_interop_api_ReleaseExternalMemoryHandle
-void ORT_API_CALL interop_api::ReleaseExternalMemoryHandle(OrtExternalMemoryHandle* input) noexcept {}
+void ORT_API_CALL interop_api::ReleaseExternalMemoryHandle(OrtExternalMemoryHandle*) noexcept {}
 #endif
 #ifndef TENON_SLOT_interop_api_CreateTensorFromMemory
-OrtStatus* ORT_API_CALL interop_api::CreateTensorFromMemory(OrtExternalResourceImporter* importer, const OrtExternalMemoryHandle* mem_handle, const OrtExternalTensorDescriptor* tensor_desc, OrtValue** out_tensor) noexcept { return not_implemented("CreateTensorFromMemory"); }
+OrtStatus* ORT_API_CALL interop_api::CreateTensorFromMemory(OrtExternalResourceImporter*, const OrtExternalMemoryHandle*, const OrtExternalTensorDescriptor*, OrtValue**) noexcept { return not_implemented("CreateTensorFromMemory"); }
 #endif
 #ifndef TENON_SLOT_interop_api_CanImportSemaphore
-OrtStatus* ORT_API_CALL interop_api::CanImportSemaphore(const OrtExternalResourceImporter* importer, OrtExternalSemaphoreType type, bool* out_supported) noexcept { return not_implemented("CanImportSemaphore"); }
+OrtStatus* ORT_API_CALL interop_api::CanImportSemaphore(const OrtExternalResourceImporter*, OrtExternalSemaphoreType, bool*) noexcept { return not_implemented("CanImportSemaphore"); }
 #endif
 #ifndef TENON_SLOT_interop_api_ImportSemaphore
-OrtStatus* ORT_API_CALL interop_api::ImportSemaphore(OrtExternalResourceImporter* importer, const OrtExternalSemaphoreDescriptor* desc, OrtExternalSemaphoreHandle** out_handle) noexcept { return not_implemented("ImportSemaphore"); }
+OrtStatus* ORT_API_CALL interop_api::ImportSemaphore(OrtExternalResourceImporter*, const OrtExternalSemaphoreDescriptor*, OrtExternalSemaphoreHandle**) noexcept { return not_implemented("ImportSemaphore"); }
 #endif
 #ifndef TENON_SLOT_interop_api_ReleaseExternalSemaphoreHandle
-void ORT_API_CALL interop_api::ReleaseExternalSemaphoreHandle(OrtExternalSemaphoreHandle* input) noexcept {}
+void ORT_API_CALL interop_api::ReleaseExternalSemaphoreHandle(OrtExternalSemaphoreHandle*) noexcept {}
 #endif
 #ifndef TENON_SLOT_interop_api_WaitSemaphore
-OrtStatus* ORT_API_CALL interop_api::WaitSemaphore(OrtExternalResourceImporter* importer, OrtExternalSemaphoreHandle* semaphore_handle, OrtSyncStream* stream, uint64_t value) noexcept { return not_implemented("WaitSemaphore"); }
+OrtStatus* ORT_API_CALL interop_api::WaitSemaphore(OrtExternalResourceImporter*, OrtExternalSemaphoreHandle*, OrtSyncStream*, uint64_t) noexcept { return not_implemented("WaitSemaphore"); }
 #endif
 #ifndef TENON_SLOT_interop_api_SignalSemaphore
-OrtStatus* ORT_API_CALL interop_api::SignalSemaphore(OrtExternalResourceImporter* importer, OrtExternalSemaphoreHandle* semaphore_handle, OrtSyncStream* stream, uint64_t value) noexcept { return not_implemented("SignalSemaphore"); }
+OrtStatus* ORT_API_CALL interop_api::SignalSemaphore(OrtExternalResourceImporter*, OrtExternalSemaphoreHandle*, OrtSyncStream*, uint64_t) noexcept { return not_implemented("SignalSemaphore"); }
 #endif
 #ifndef TENON_SLOT_interop_api_InitGraphicsInteropForEpDevice
-OrtStatus* ORT_API_CALL interop_api::InitGraphicsInteropForEpDevice(const OrtEpDevice* ep_device, const OrtGraphicsInteropConfig* config) noexcept { return not_implemented("InitGraphicsInteropForEpDevice"); }
+OrtStatus* ORT_API_CALL interop_api::InitGraphicsInteropForEpDevice(const OrtEpDevice*, const OrtGraphicsInteropConfig*) noexcept { return not_implemented("InitGraphicsInteropForEpDevice"); }
 #endif
 #ifndef TENON_SLOT_interop_api_DeinitGraphicsInteropForEpDevice
-OrtStatus* ORT_API_CALL interop_api::DeinitGraphicsInteropForEpDevice(const OrtEpDevice* ep_device) noexcept { return not_implemented("DeinitGraphicsInteropForEpDevice"); }
+OrtStatus* ORT_API_CALL interop_api::DeinitGraphicsInteropForEpDevice(const OrtEpDevice*) noexcept { return not_implemented("DeinitGraphicsInteropForEpDevice"); }
 #endif
 
 #ifndef TENON_SLOT_model_package_api_CreateModelPackageOptionsFromSessionOptions
-OrtStatus* ORT_API_CALL model_package_api::CreateModelPackageOptionsFromSessionOptions(const OrtEnv* env, const OrtSessionOptions* session_options, OrtModelPackageOptions** out) noexcept { return not_implemented("CreateModelPackageOptionsFromSessionOptions"); }
+OrtStatus* ORT_API_CALL model_package_api::CreateModelPackageOptionsFromSessionOptions(const OrtEnv*, const OrtSessionOptions*, OrtModelPackageOptions**) noexcept { return not_implemented("CreateModelPackageOptionsFromSessionOptions"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ReleaseModelPackageOptions
-void ORT_API_CALL model_package_api::ReleaseModelPackageOptions(OrtModelPackageOptions* options) noexcept {}
+void ORT_API_CALL model_package_api::ReleaseModelPackageOptions(OrtModelPackageOptions*) noexcept {}
 #endif
 #ifndef TENON_SLOT_model_package_api_CreateModelPackageContext
-OrtStatus* ORT_API_CALL model_package_api::CreateModelPackageContext(const ORTCHAR_T* package_root, OrtModelPackageContext** out) noexcept { return not_implemented("CreateModelPackageContext"); }
+OrtStatus* ORT_API_CALL model_package_api::CreateModelPackageContext(const ORTCHAR_T*, OrtModelPackageContext**) noexcept { return not_implemented("CreateModelPackageContext"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ReleaseModelPackageContext
-void ORT_API_CALL model_package_api::ReleaseModelPackageContext(OrtModelPackageContext* ctx) noexcept {}
+void ORT_API_CALL model_package_api::ReleaseModelPackageContext(OrtModelPackageContext*) noexcept {}
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackage_GetSchemaVersion
-OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetSchemaVersion(const OrtModelPackageContext* ctx, int64_t* out_version) noexcept { return not_implemented("ModelPackage_GetSchemaVersion"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetSchemaVersion(const OrtModelPackageContext*, int64_t*) noexcept { return not_implemented("ModelPackage_GetSchemaVersion"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackage_GetComponentCount
-OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetComponentCount(const OrtModelPackageContext* ctx, size_t* out_count) noexcept { return not_implemented("ModelPackage_GetComponentCount"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetComponentCount(const OrtModelPackageContext*, size_t*) noexcept { return not_implemented("ModelPackage_GetComponentCount"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackage_GetComponentNames
-OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetComponentNames(const OrtModelPackageContext* ctx, const char* const** out_names, size_t* out_count) noexcept { return not_implemented("ModelPackage_GetComponentNames"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetComponentNames(const OrtModelPackageContext*, const char* const**, size_t*) noexcept { return not_implemented("ModelPackage_GetComponentNames"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackage_GetVariantCount
-OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetVariantCount(const OrtModelPackageContext* ctx, const char* component_name, size_t* out_count) noexcept { return not_implemented("ModelPackage_GetVariantCount"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetVariantCount(const OrtModelPackageContext*, const char*, size_t*) noexcept { return not_implemented("ModelPackage_GetVariantCount"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackage_GetVariantNames
-OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetVariantNames(const OrtModelPackageContext* ctx, const char* component_name, const char* const** out_variant_names, size_t* out_count) noexcept { return not_implemented("ModelPackage_GetVariantNames"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetVariantNames(const OrtModelPackageContext*, const char*, const char* const**, size_t*) noexcept { return not_implemented("ModelPackage_GetVariantNames"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackage_GetVariantEpName
-OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetVariantEpName(const OrtModelPackageContext* ctx, const char* component_name, const char* variant_name, const char** out_ep) noexcept { return not_implemented("ModelPackage_GetVariantEpName"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackage_GetVariantEpName(const OrtModelPackageContext*, const char*, const char*, const char**) noexcept { return not_implemented("ModelPackage_GetVariantEpName"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackage_ResolveStringRef
-OrtStatus* ORT_API_CALL model_package_api::ModelPackage_ResolveStringRef(const OrtModelPackageContext* ctx, const char* base_dir, const char* input, int must_exist, const char** out_path) noexcept { return not_implemented("ModelPackage_ResolveStringRef"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackage_ResolveStringRef(const OrtModelPackageContext*, const char*, const char*, int, const char**) noexcept { return not_implemented("ModelPackage_ResolveStringRef"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_SelectComponent
-OrtStatus* ORT_API_CALL model_package_api::SelectComponent(const OrtModelPackageContext* context, const char* component_name, const OrtModelPackageOptions* options, OrtModelPackageComponentContext** out) noexcept { return not_implemented("SelectComponent"); }
+OrtStatus* ORT_API_CALL model_package_api::SelectComponent(const OrtModelPackageContext*, const char*, const OrtModelPackageOptions*, OrtModelPackageComponentContext**) noexcept { return not_implemented("SelectComponent"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ReleaseModelPackageComponentContext
-void ORT_API_CALL model_package_api::ReleaseModelPackageComponentContext(OrtModelPackageComponentContext* ctx) noexcept {}
+void ORT_API_CALL model_package_api::ReleaseModelPackageComponentContext(OrtModelPackageComponentContext*) noexcept {}
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackageComponent_GetSelectedVariantName
-OrtStatus* ORT_API_CALL model_package_api::ModelPackageComponent_GetSelectedVariantName(const OrtModelPackageComponentContext* ctx, const char** out_name) noexcept { return not_implemented("ModelPackageComponent_GetSelectedVariantName"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackageComponent_GetSelectedVariantName(const OrtModelPackageComponentContext*, const char**) noexcept { return not_implemented("ModelPackageComponent_GetSelectedVariantName"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_ModelPackageComponent_GetSelectedVariantFolderPath
-OrtStatus* ORT_API_CALL model_package_api::ModelPackageComponent_GetSelectedVariantFolderPath(const OrtModelPackageComponentContext* ctx, const ORTCHAR_T** folder_path) noexcept { return not_implemented("ModelPackageComponent_GetSelectedVariantFolderPath"); }
+OrtStatus* ORT_API_CALL model_package_api::ModelPackageComponent_GetSelectedVariantFolderPath(const OrtModelPackageComponentContext*, const ORTCHAR_T**) noexcept { return not_implemented("ModelPackageComponent_GetSelectedVariantFolderPath"); }
 #endif
 #ifndef TENON_SLOT_model_package_api_CreateSession
-OrtStatus* ORT_API_CALL model_package_api::CreateSession(const OrtEnv* env, OrtModelPackageComponentContext* context, const OrtSessionOptions* session_options, OrtSession** session) noexcept { return not_implemented("CreateSession"); }
+OrtStatus* ORT_API_CALL model_package_api::CreateSession(const OrtEnv*, OrtModelPackageComponentContext*, const OrtSessionOptions*, OrtSession**) noexcept { return not_implemented("CreateSession"); }
 #endif
 
 }  // namespace tenon::abi
