@@ -42,6 +42,7 @@ Result<MemoryPlace> find_place(const Session& session, const std::string& text) 
   };
   std::map<std::string, size_t> counts;
   std::vector<size_t> index;  // among the EP's devices
+  index.reserve(devices.size());
   for (const EpDevice& device : devices) index.push_back(counts[device.ep_name]++);
   for (const bool of_session : {true, false}) {
     for (size_t i = 0; i < devices.size(); ++i) {

@@ -22,6 +22,7 @@ Status check_prefix(const std::string& key, const std::vector<EpChoice>& chosen)
   bool is_ep = name.ends_with("ExecutionProvider");
   for (const EpDevice& device : ep_devices()) is_ep = is_ep || device.ep_name == name;
   std::vector<std::string_view> names;
+  names.reserve(chosen.size());
   for (const EpChoice& choice : chosen) names.push_back(choice.ep_name);
   const std::string close = did_you_mean(name, names);
   TENON_INVALID_IF(is_ep || !close.empty(), "--ep-option \"{}\" is for the EP \"{}\", which no --ep names{}", key, name,

@@ -268,7 +268,9 @@ OrtStatus* ort_api::GetAvailableProviders(char*** out_ptr, int* provider_length)
     char* text = block + kProviders.size() * sizeof(char*);
     for (size_t i = 0; i < kProviders.size(); ++i) {
       pointers[i] = text;
-      text = std::strcpy(text, kProviders[i]) + std::strlen(kProviders[i]) + 1;
+      const size_t length = std::strlen(kProviders[i]) + 1;
+      std::memcpy(text, kProviders[i], length);
+      text += length;
     }
     *out_ptr = pointers;
     *provider_length = static_cast<int>(kProviders.size());

@@ -173,6 +173,7 @@ OrtStatus* ort_api::GetBoundOutputValues(const OrtIoBinding* binding_ptr, OrtAll
     return bad;
   return guarded([&]() -> OrtStatus* {
     std::vector<std::unique_ptr<OrtValue>> values;
+    values.reserve(binding_ptr->outputs.size());
     for (const OrtIoBinding::Output& one : binding_ptr->outputs)
       values.push_back(std::make_unique<OrtValue>(value_of(*binding_ptr, one)));
     if (values.empty()) return nullptr;

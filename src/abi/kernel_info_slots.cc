@@ -33,6 +33,7 @@ OrtStatus* copy_list(const std::vector<T>& list, T* out, size_t* size) noexcept 
   return nullptr;
 }
 
+// An attribute, or else the status that says why there is none.
 struct Found {
   const Attribute* attribute = nullptr;
   OrtStatus* bad = nullptr;
@@ -92,20 +93,20 @@ OrtStatus* get_type(const std::vector<KernelParameter>& parameters, const Words&
 
 OrtStatus* ort_api::KernelInfoGetAttribute_float(const OrtKernelInfo* info, const char* name, float* out) noexcept {
   const Found found = find_one(info, name, out, AttributeKind::kFloat);
-  if (found.bad == nullptr) *out = found.attribute->f;
+  if (found.attribute != nullptr) *out = found.attribute->f;
   return found.bad;
 }
 
 OrtStatus* ort_api::KernelInfoGetAttribute_int64(const OrtKernelInfo* info, const char* name, int64_t* out) noexcept {
   const Found found = find_one(info, name, out, AttributeKind::kInt);
-  if (found.bad == nullptr) *out = found.attribute->i;
+  if (found.attribute != nullptr) *out = found.attribute->i;
   return found.bad;
 }
 
 OrtStatus* ort_api::KernelInfoGetAttribute_string(const OrtKernelInfo* info, const char* name, char* out,
                                                   size_t* size) noexcept {
   const Found found = find_one(info, name, size, AttributeKind::kString);
-  if (found.bad != nullptr) return found.bad;
+  if (found.attribute == nullptr) return found.bad;
   return copy_text_to(found.attribute->s, out, size, "Result buffer is not large enough");
 }
 
@@ -113,20 +114,20 @@ OrtStatus* ort_api::KernelInfoGetAttribute_string(const OrtKernelInfo* info, con
 OrtStatus* ort_api::KernelInfoGetAttributeArray_float(const OrtKernelInfo* info, const char* name, float* out,
                                                       size_t* size) noexcept {
   const Found found = find_list(info, name, size);
-  return found.bad != nullptr ? found.bad : copy_list(found.attribute->floats, out, size);
+  return found.attribute == nullptr ? found.bad : copy_list(found.attribute->floats, out, size);
 }
 
 OrtStatus* ort_api::KernelInfoGetAttributeArray_int64(const OrtKernelInfo* info, const char* name, int64_t* out,
                                                       size_t* size) noexcept {
   const Found found = find_list(info, name, size);
-  return found.bad != nullptr ? found.bad : copy_list(found.attribute->ints, out, size);
+  return found.attribute == nullptr ? found.bad : copy_list(found.attribute->ints, out, size);
 }
 
 OrtStatus* ort_api::KernelInfoGetAttributeArray_string(const OrtKernelInfo* info, const char* name,
                                                        OrtAllocator* allocator, char*** out, size_t* size) noexcept {
   clear(out);
   const Found found = find_list(info, name, size);
-  if (found.bad != nullptr) return found.bad;
+  if (found.attribute == nullptr) return found.bad;
   if (allocator == nullptr) return null_argument("allocator");
   if (out == nullptr) return null_argument("out");
   return guarded([&]() -> OrtStatus* {
@@ -152,7 +153,7 @@ OrtStatus* ort_api::KernelInfoGetAttribute_tensor(const OrtKernelInfo* info, con
                                                   OrtValue** out) noexcept {
   clear(out);
   const Found found = find_one(info, name, out, AttributeKind::kTensor);
-  if (found.bad != nullptr) return found.bad;
+  if (found.attribute == nullptr) return found.bad;
   if (allocator == nullptr) return null_argument("allocator");
   const ConstantRef& tensor = found.attribute->tensor;
   if (tensor->type == DataType::kString) {

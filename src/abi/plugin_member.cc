@@ -26,6 +26,8 @@ std::vector<Mapping> read_mappings() {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/self/maps", "re"), &std::fclose);
   if (!file) return mappings;
   char line[4352];  // a path and the columns before it
+  // Read with known_mappings() locked, so that forget_mappings() waits and nothing older than it is kept.
+  // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
   while (std::fgets(line, sizeof line, file.get()) != nullptr) {
     Mapping mapping;
     char access[5] = {};

@@ -137,6 +137,7 @@ Status PluginProvider::create_ep(const EpChoice& choice, const SessionOptions& o
                  static_cast<const OrtLogger*>(host_->logger_.get()), &ep));
   TENON_TRY(check_object(factory_->who(), "OrtEp", ep, create.name));
   std::vector<DeviceUse::Use> uses;
+  uses.reserve(devices_.size());
   for (const OrtEpDevice* device : devices_) uses.emplace_back(device->use, UseKind::kSession);
   ep_ = std::make_shared<PluginEp>(factory_, ep, std::move(uses));
   host_->ep_ = ep_;

@@ -324,7 +324,7 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
       status = run_counted(*core.core, binding, run, options != nullptr ? options->copies.get() : nullptr);
     }
     if (profile) [[unlikely]]
-      status = profile->end(std::move(status));
+      status = profile->end(status);
     if (status.ok()) [[likely]]
       return nullptr;
     if (status.code() == StatusCode::kCancelled && !remembered_code(status))

@@ -27,8 +27,9 @@ constexpr LoaderRow kLoaderRows[] = {
 
 bool is_taken(const LoaderRow& row, std::string_view text) {
   uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [at, error] = std::from_chars(begin, end, number);
   return error == std::errc() && at == end && number >= row.least && number <= row.most && number % row.multiple == 0;
 }
 

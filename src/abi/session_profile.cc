@@ -160,7 +160,7 @@ void ProfiledRun::ran(const NodeRun& node) {
   if (own_) own_->ran(node);
 }
 
-Status ProfiledRun::end(Status status) {
+Status ProfiledRun::end(const Status& status) {
   const int64_t end_ns = monotonic_ns();
   for (SessionProfile* profile : {session_, own_ ? &*own_ : nullptr}) {
     if (profile == nullptr) continue;

@@ -47,7 +47,7 @@ class ProfiledRun final : public NodeObserver {
   void ran(const NodeRun& node) override;
   // Adds the run itself, and writes its own profile when it is to have one and `status` is OK. Gives `status`, or why
   // the profile could not be written.
-  Status end(Status status);
+  Status end(const Status& status);
 
  private:
   SessionProfile* const session_;

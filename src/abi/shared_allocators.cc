@@ -149,12 +149,13 @@ OrtStatus* ort_api::CreateArenaCfgV2(const char* const* arena_config_keys, const
   clear(out);
   if (OrtStatus* bad = check_pointers("CreateArenaCfgV2", {{"out", out}})) return bad;
   OrtArenaCfg config;
-  for (size_t i = 0; i < num_keys; ++i) {
-    if (OrtStatus* bad =
-            check_pointers("CreateArenaCfgV2", {{"arena_config_keys", arena_config_keys},
-                                                {"arena_config_values", arena_config_values},
-                                                {"a key", arena_config_keys ? arena_config_keys[i] : nullptr}}))
+  if (num_keys > 0) {
+    if (OrtStatus* bad = check_pointers("CreateArenaCfgV2", {{"arena_config_keys", arena_config_keys},
+                                                             {"arena_config_values", arena_config_values}}))
       return bad;
+  }
+  for (size_t i = 0; i < num_keys; ++i) {
+    if (OrtStatus* bad = check_pointers("CreateArenaCfgV2", {{"a key", arena_config_keys[i]}})) return bad;
     const std::string_view key = arena_config_keys[i];
     if (key == "max_mem") {
       config.max_mem = arena_config_values[i];

@@ -23,7 +23,6 @@ OrtErrorCode to_ort_code(StatusCode code) noexcept {
     case StatusCode::kDeviceLost:
       return ORT_DEVICE_RESET;
     case StatusCode::kCancelled:
-      return ORT_FAIL;
     case StatusCode::kInternal:
       return ORT_FAIL;
   }
