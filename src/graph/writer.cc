@@ -58,11 +58,11 @@ std::string tensor_bytes(const std::string& name, const Constant& constant) {
 
 class GraphWriter {
  public:
-  // `outer`: the graph around this one, for the names of what is captured.
+  // `outer`: the graph around this one, for the names of what is captured; null where nothing is.
   GraphWriter(const Graph& graph, const GraphWriter* outer) : graph_(graph), names_(graph.values.size()) {
     std::vector<bool> captured(graph.values.size(), false);
     for (const auto& [from, to] : graph.captures) {
-      names_[index(to)] = outer->names_[index(from)];
+      if (outer != nullptr) names_[index(to)] = outer->names_[index(from)];
       captured[index(to)] = true;
     }
     for (size_t i = 0; i < names_.size(); ++i) {
@@ -189,6 +189,8 @@ class GraphWriter {
 }  // namespace
 
 Result<std::string> write_model(const Graph& graph) {
+  TENON_INVALID_IF(!graph.captures.empty(), "Graph \"{}\" captures {} values of another graph; a model captures none.",
+                   graph.name, graph.captures.size());
   TENON_TRY_ASSIGN(const std::string body, GraphWriter(graph, nullptr).write());
   std::string bytes;
   pbf_writer to(bytes);

@@ -10,8 +10,9 @@ namespace tenon {
 
 // The serialised ModelProto (IR 10). Values without a name get one. Constants that nothing reads are left out; shapes
 // that are known travel as value_info.
-// Errors: kUnsupported for inputs that are no tensors, attributes that the reader could not keep, internal operators,
-// and a model of 2 GiB or more, which protobuf cannot hold.
+// Errors: kInvalidArgument for a body that captures values of the graph around it; kUnsupported for inputs that are no
+// tensors, attributes that the reader could not keep, internal operators, and a model of 2 GiB or more, which protobuf
+// cannot hold.
 Result<std::string> write_model(const Graph& graph);
 
 }  // namespace tenon

@@ -59,5 +59,12 @@ TEST(WriteModel, InternalOperatorsAreRefused) {
   EXPECT_THAT(write_model(graph), has_status(StatusCode::kUnsupported, HasSubstr("internal operator")));
 }
 
+TEST(WriteModel, BodiesThatCaptureAreRefused) {
+  Graph graph = small_graph();
+  const ValueId outer = graph.add_value(Value{.type = DataType::kFloat});
+  graph.captures.emplace_back(outer, outer);
+  EXPECT_THAT(write_model(graph), has_status(StatusCode::kInvalidArgument, HasSubstr("captures 1 values")));
+}
+
 }  // namespace
 }  // namespace tenon
