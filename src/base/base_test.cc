@@ -182,6 +182,7 @@ TEST(FaultInjection, LeavesOtherThreadsAlone) {
 TEST(Guarded, IsHeldByOneThreadAtATime) {
   Guarded<int> count;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&] {
       for (int k = 0; k < 1000; ++k) ++*count.lock();

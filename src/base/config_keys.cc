@@ -137,6 +137,7 @@ std::vector<std::string_view> close_names(std::string_view name, std::span<const
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (found.size() > 3) found.resize(3);
   std::vector<std::string_view> result;
+  result.reserve(found.size());
   for (const auto& [distance, candidate] : found) result.push_back(candidate);
   return result;
 }

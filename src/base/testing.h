@@ -14,6 +14,7 @@
 namespace tenon {
 
 inline const Status& status_of(const Status& status) { return status; }
+const Status& status_of(Status&&) = delete;
 template <typename T>
 const Status& status_of(const Result<T>& result) {
   return result.status();
@@ -34,7 +35,7 @@ MATCHER_P2(has_status_, code, message,
 }
 inline auto has_status(StatusCode code) { return has_status_(code, ::testing::_); }
 template <typename M>
-auto has_status(StatusCode code, M message) {
+auto has_status(StatusCode code, const M& message) {
   return has_status_(code, message);
 }
 

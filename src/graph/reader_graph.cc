@@ -21,7 +21,7 @@ size_t payload_bytes(const ParsedAttribute& parsed) {
   const Attribute& attribute = parsed.attribute;
   size_t bytes = parsed.graph.size() + attribute.s.size() + attribute.ints.size() * sizeof(int64_t) +
                  attribute.floats.size() * sizeof(float);
-  for (const std::string& text : attribute.strings) bytes += text.size() + sizeof(text);
+  for (const std::string& text : attribute.strings) bytes += text.size() + sizeof(std::string);
   return bytes;
 }
 
@@ -257,6 +257,7 @@ Result<std::vector<BoundAttribute>> GraphReader::read_attributes(const NodeField
     attributes.push_back(std::move(attribute));
   }
   std::vector<std::string_view> names;
+  names.reserve(attributes.size());
   for (const BoundAttribute& attribute : attributes) names.push_back(attribute.parsed.attribute.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());

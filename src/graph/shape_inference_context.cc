@@ -38,28 +38,21 @@ std::string text(const Dims& dims) {
 
 Result<Dim> product(std::span<const Dim> dims) {
   int64_t total = 1;
-  bool known = true;
+  size_t unknowns = 0;
+  Dim unknown;
   for (const Dim& dim : dims) {
     if (dim.value == 0) return number(0);
     if (!dim.known()) {
-      known = false;
+      if (unknowns++ == 0) unknown = dim;
       continue;
     }
     std::optional<int64_t> next = checked_mul(total, dim.value);
     TENON_INVALID_IF(!next, "The product of the dimensions {} overflows.", text(Dims(dims.begin(), dims.end())));
     total = *next;
   }
-  if (known) return number(total);
+  if (unknowns == 0) return number(total);
   // One unknown factor among ones keeps its symbol.
-  if (total == 1) {
-    const Dim* unknown = nullptr;
-    for (const Dim& dim : dims) {
-      if (dim.known()) continue;
-      if (unknown) return Dim{};
-      unknown = &dim;
-    }
-    return *unknown;
-  }
+  if (unknowns == 1 && total == 1) return unknown;
   return Dim{};
 }
 
@@ -205,13 +198,11 @@ Result<Dims> broadcast(const Dims& a, const Dims& b) {
     Dim& dst = out[shift + i];
     const Dim& src = shorter[i];
     if (src.value == 1 || same(dst, src)) continue;
-    if (dst.value == 1) {
-      dst = src;
+    if (dst.value == 1 || (!dst.known() && src.known())) {
+      dst = src;  // an unknown one is 1 or equal
     } else if (dst.known() && src.known()) {
       return invalid_argument("Shapes {} and {} do not broadcast: {} against {} in dimension {} of the result.",
                               text(a), text(b), dst.value, src.value, shift + i);
-    } else if (src.known()) {
-      dst = src;  // the unknown one is 1 or equal
     } else if (!dst.known()) {
       dst = Dim{};
     }

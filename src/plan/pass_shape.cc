@@ -141,6 +141,7 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
     after.outputs = node.outputs;
     if (pool && after.op_type == "Reshape") {
       std::vector<int64_t> dims;
+      dims.reserve(y.dims.size());
       for (const Dim& dim : y.dims) dims.push_back(dim.value);
       after.inputs[1] = rewriter.add_constant(y.name + ":shape", make_int64_constant(dims));
       after.since_version = 14;

@@ -27,6 +27,7 @@ class PlanTest : public ::testing::Test {
     options.provider = provider_.get();
     options.pool = options.fold_pool = &pool_;
     std::vector<int32_t> slots;
+    slots.reserve(builder.graph.outputs.size());
     for (size_t i = 0; i < builder.graph.outputs.size(); ++i) slots.push_back(static_cast<int32_t>(i));
     return build_plan(builder.graph, shapes, slots, options);
   }

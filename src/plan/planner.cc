@@ -105,6 +105,7 @@ class PlanBuilder {
     StorageAssignment storage(graph, output_slots_, placement_.place, plan_->places,
                               options_.devices.empty() ? no_handles : options_.places->handles);
     std::vector<uint32_t> alignments;
+    alignments.reserve(bound_.inputs.size());
     for (const MemoryPlace& place : bound_.inputs) alignments.push_back(place.alignment);
     storage.set_input_alignments(std::move(alignments));
     TENON_TRY(storage.elide());

@@ -33,7 +33,7 @@ void separate_outputs(Graph& graph) {
 
 }  // namespace
 
-Status BodyOutputs::hand_over(HandedOver output, const RunInfo& info) {
+Status BodyOutputs::hand_over(HandedOver&& output, const RunInfo& info) {
   TENON_TRY_ASSIGN(void* target, place(output.index, output.value.type, output.value.shape));
   return copy_value(target, output.value, output.reason, output.what, info);
 }

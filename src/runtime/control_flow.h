@@ -58,7 +58,7 @@ class BodyOutputs {
   virtual Result<void*> place(size_t index, DataType type, const Shape& shape) = 0;
   // The memory, where the value has it, may be kept; what is borrowed stays until the body's run returns. The default
   // copies it to where place() says.
-  virtual Status hand_over(HandedOver output, const RunInfo& info);
+  virtual Status hand_over(HandedOver&& output, const RunInfo& info);
 };
 
 // Copies a value to `target`, both in host memory. Errors: strict mode, where bytes would have to move.

@@ -52,7 +52,7 @@ class LoopOutputs final : public BodyOutputs {
     return frame_.stacks[carried - frame_.carried.size()].place(type, shape);
   }
 
-  Status hand_over(HandedOver output, const RunInfo& info) override {
+  Status hand_over(HandedOver&& output, const RunInfo& info) override {
     BodyValue& value = output.value;
     if (output.index == 0) {
       // No transfer between tensors: the loop reads one bool.

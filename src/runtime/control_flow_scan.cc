@@ -139,7 +139,7 @@ class ScanOutputs final : public BodyOutputs {
   }
 
   // A state that is already in memory of its own needs no copy. Slices of inputs stay for the whole run.
-  Status hand_over(HandedOver output, const RunInfo& info) override {
+  Status hand_over(HandedOver&& output, const RunInfo& info) override {
     BodyValue& value = output.value;
     if (output.index >= spec_.states || (value.memory == nullptr && output.input < 0))
       return BodyOutputs::hand_over(std::move(output), info);

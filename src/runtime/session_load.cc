@@ -36,6 +36,7 @@ ValueInfo info_of(const Value& value) {
 
 std::vector<Value> declared_outputs(const Graph& graph) {
   std::vector<Value> declared;
+  declared.reserve(graph.outputs.size());
   for (ValueId id : graph.outputs) declared.push_back(graph.value(id));
   return declared;
 }

@@ -165,6 +165,7 @@ TEST_F(CapturedWorkTest, WaitsOrSignalsMayBeMissing) {
 // Semaphores take turns (one a buffer, say), in sets of any size; graphs are kept for a few sizes.
 TEST_F(CapturedWorkTest, SetsOfSemaphoresTakeTurns) {
   std::vector<Shared> all;
+  all.reserve(7);
   for (int i = 0; i < 7; ++i) all.push_back(share());
   Body body;
   const int64_t graphs = fake::live_graphs();

@@ -509,6 +509,7 @@ TEST_F(CudaMemoryTest, WaitingForOthersWaitsEndsAtTheDeadline) {
 // Frames whose waits overlap, so that there is never a moment without one: they are held back until there is.
 TEST_F(CudaMemoryTest, FramesThatLeaveNoGapLetALoaderThrough) {
   std::vector<std::shared_ptr<CudaStream>> streams;
+  streams.reserve(4);
   for (int i = 0; i < 4; ++i) streams.push_back(make_stream());
   std::atomic<bool> done = false;
   std::atomic<int> frames = 0;

@@ -122,7 +122,7 @@ std::vector<KernelRow> copy_kernel_rows(const HostApi& host, CopyFunction copy) 
     if (status != nullptr) host.ort().ReleaseStatus(status);
     if (status == nullptr && known != nullptr && data_type_bits(type) != 0) types.push_back(type);
   }
-  const auto create = [host, copy](const OrtKernelInfo*) -> Result<std::unique_ptr<NodeKernel>> {
+  const auto create = [host, copy = std::move(copy)](const OrtKernelInfo*) -> Result<std::unique_ptr<NodeKernel>> {
     return std::unique_ptr<NodeKernel>(std::make_unique<CopyKernel>(host, copy));
   };
   KernelRow from{.op_type = "MemcpyFromHost", .types = {{"T", types}}, .host_inputs = {0}, .create = create};

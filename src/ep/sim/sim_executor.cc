@@ -104,8 +104,8 @@ Result<SimArgument> SimExecutor::make(const SimTensor& tensor) {
   return argument;
 }
 
-Status SimExecutor::launch(const std::shared_ptr<const SimNode>& node, std::vector<SimArgument> in,
-                           std::vector<SimArgument> out) {
+Status SimExecutor::launch(const std::shared_ptr<const SimNode>& node, const std::vector<SimArgument>& in,
+                           const std::vector<SimArgument>& out) {
   if (runtime_->device == nullptr) {
     TENON_TRY(runtime_->hit(SimStep::kernel));
     ++counters().total_kernels;

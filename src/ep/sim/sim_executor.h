@@ -80,7 +80,8 @@ class SimExecutor {
   // Memory for an intermediate result.
   Result<SimArgument> make(const SimTensor& tensor);
   // Output addresses are those of `out`. Sizes were found with the operator's infer().
-  Status launch(const std::shared_ptr<const SimNode>& node, std::vector<SimArgument> in, std::vector<SimArgument> out);
+  Status launch(const std::shared_ptr<const SimNode>& node, const std::vector<SimArgument>& in,
+                const std::vector<SimArgument>& out);
   // Waits if the host gave no stream.
   Status finish();
 

@@ -74,7 +74,7 @@ class SimKernel final : public plugin::NodeKernel {
                        node_->name, data_type_name(output.type), data_type_name((*made)[i].type));
       out.push_back({.tensor = (*made)[i], .address = output.data});
     }
-    TENON_TRY(executor.launch(node_, std::move(in), std::move(out)));
+    TENON_TRY(executor.launch(node_, in, out));
     return executor.finish();
   }
 

@@ -207,7 +207,7 @@ Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) cons
       }
       arguments[static_cast<size_t>(step.outputs[i])] = out.back();
     }
-    TENON_TRY(executor.launch(step.node, std::move(in), std::move(out)));
+    TENON_TRY(executor.launch(step.node, in, out));
     for (int32_t id : step.inputs)
       if (id >= 0 && last_use_[static_cast<size_t>(id)] == s) arguments[static_cast<size_t>(id)].memory = nullptr;
   }

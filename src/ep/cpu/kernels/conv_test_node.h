@@ -114,6 +114,7 @@ class ConvNode {
       }
     } context;
     std::vector<const void*> inputs;
+    inputs.reserve(data_.size());
     for (const auto& bytes : data_) inputs.push_back(bytes ? bytes->data() : nullptr);
     std::vector<void*> outputs;
     for (const TensorSpec& spec : outputs_) {

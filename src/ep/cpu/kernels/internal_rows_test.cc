@@ -240,6 +240,8 @@ class Asked {
     }
     std::vector<std::vector<float>> results;
     std::vector<void*> outputs;
+    results.reserve(outputs_.size());
+    outputs.reserve(outputs_.size());
     for (const TensorSpec& spec : outputs_) {
       results.emplace_back(std::max<size_t>(1, spec.size_bytes() / sizeof(float)), std::nanf(""));
     }

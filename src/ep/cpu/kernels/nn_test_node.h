@@ -99,8 +99,10 @@ class TestNode {
       return data;
     };
     std::vector<const void*> inputs;
+    inputs.reserve(data_.size());
     for (const auto& bytes : data_) inputs.push_back(bytes ? bytes->data() : nullptr);
     std::vector<void*> outputs;
+    outputs.reserve(outputs_.size());
     for (const TensorSpec& spec : outputs_) outputs.push_back(spec.present() ? room(spec.size_bytes()) : nullptr);
     context.inputs = inputs;
     context.outputs = outputs;

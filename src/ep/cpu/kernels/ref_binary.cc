@@ -94,7 +94,7 @@ struct Pow {
         return a == A(1) ? a : a == static_cast<A>(-1) ? (b % 2 == 0 ? A(1) : a) : A(0);
       }
       uint64_t result = 1, base = static_cast<uint64_t>(a);
-      for (auto exponent = static_cast<uint64_t>(b); exponent != 0; exponent >>= 1, base *= base) {
+      for (uint64_t exponent = std::make_unsigned_t<B>(b); exponent != 0; exponent >>= 1, base *= base) {
         if (exponent & 1) result *= base;
       }
       return static_cast<A>(result);

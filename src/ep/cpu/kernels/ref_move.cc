@@ -94,10 +94,11 @@ Result<RefImpl> make_split(RefNode& node) {
               outputs =
                   std::vector<TensorSpec>(node.outputs.begin(), node.outputs.end())](KernelContext& context) -> Status {
     const int64_t equal = (x[axis] + parts - 1) / parts;
+    const int64_t* const sizes = has_sizes ? context.input<int64_t>(1) : nullptr;
     int64_t first = 0;
     for (int64_t i = 0; i < parts; ++i) {
       const auto u = static_cast<size_t>(i);
-      const int64_t size = has_sizes            ? context.input<int64_t>(1)[i]
+      const int64_t size = sizes != nullptr     ? sizes[i]
                            : !attribute.empty() ? attribute[u]
                                                 : std::min(equal, x[axis] - first);
       TENON_INVALID_IF(size < 0 || size > x[axis] - first, "Split takes {} elements at {} of an axis of {}.", size,

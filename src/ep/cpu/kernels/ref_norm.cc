@@ -175,14 +175,13 @@ void run_rows(const Rows& plan, const void* x, const void* skip, const void* sca
     }
     for (int64_t i = 0; i < plan.length; ++i) squares += (value(i) - mean) * (value(i) - mean);
     const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(plan.length) + plan.epsilon);
-    const auto [first_scale, first_bias] = plan.parameters_of(r);
+    const std::array<int64_t, 2> first = plan.parameters_of(r);
     plan.parameters.run([&](const auto& offsets) {
       for (int64_t j = 0; j < plan.parameters.inner; ++j) {
         const int64_t i = offsets[2] + j * plan.parameters.inner_strides[2];
         const double sum = value(i);
-        const double s =
-            scale ? plan.scale(scale, first_scale + offsets[0] + j * plan.parameters.inner_strides[0]) : 1.0;
-        const double b = bias ? plan.bias(bias, first_bias + offsets[1] + j * plan.parameters.inner_strides[1]) : 0.0;
+        const double s = scale ? plan.scale(scale, first[0] + offsets[0] + j * plan.parameters.inner_strides[0]) : 1.0;
+        const double b = bias ? plan.bias(bias, first[1] + offsets[1] + j * plan.parameters.inner_strides[1]) : 0.0;
         if (sum_out != nullptr) plan.write(sum_out, r * plan.length + i, sum);
         plan.write(y, r * plan.length + i, (sum - mean) * inverse * s + b);
       }

@@ -84,6 +84,7 @@ class Reference {
     } context;
     std::vector<const void*> from;
     std::vector<void*> to;
+    from.reserve(data_.size());
     for (const auto& bytes : data_) from.push_back(bytes ? bytes->data() : nullptr);
     for (size_t i = 0; i < outputs_.size(); ++i) {
       context.types.push_back(outputs_[i].type);

@@ -172,6 +172,7 @@ Status lower_mirror_pad(Lowering& to, const Node& node) {
     int64_t begin = 0, crop = 0, kept = 0;
   };
   std::vector<Axis> parts;
+  parts.reserve(static_cast<size_t>(x.rank()));
   for (int d = 0; d < x.rank(); ++d) parts.push_back({.kept = x[d]});
   for (size_t i = 0; i < axes.size(); ++i) {
     TENON_TRY_ASSIGN(const int at, axis_of(to, node, axes[i], x.rank()));

@@ -266,7 +266,7 @@ bool narrow_mask(Rewriter& rewriter, size_t index) {
   const Node* both = rewriter.made_by(where.inputs[0], "And");
   if (both == nullptr) return false;
   const auto sides = split_operands(*both, [&](ValueId all, ValueId x) {
-    const ConstantRef constant = rewriter.constant(all);
+    const ConstantRef& constant = rewriter.constant(all);
     if (constant == nullptr || !rewriter.value(x).fully_known()) return false;
     const std::span<const uint8_t> truths = constant->as<uint8_t>();
     return !truths.empty() && std::find(truths.begin(), truths.end(), uint8_t{0}) == truths.end();

@@ -85,8 +85,6 @@ CUresult CUDAAPI device_get_attribute(int* value, CUdevice_attribute attribute, 
       *value = config.compute_capability % 10;
       break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      *value = 1;
-      break;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
@@ -259,7 +257,7 @@ State& state() {
 
 CUcontext current_context() { return current.empty() ? nullptr : current.back(); }
 
-void violation(std::string text) {
+void violation(const std::string& text) {
   State& all = state();
   bool abort_now = false;
   {
@@ -288,9 +286,12 @@ CUresult enter(const char* function) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const int64_t count = ++all.calls[function];
-  if (all.calls_until_failure > 0 && may_fail(function) && --all.calls_until_failure == 0) {
-    all.failed_call = function;
-    return all.next_failure;
+  if (all.calls_until_failure > 0 && may_fail(function)) {
+    --all.calls_until_failure;
+    if (all.calls_until_failure == 0) {
+      all.failed_call = function;
+      return all.next_failure;
+    }
   }
   const auto failure = all.failures.find(function);
   if (failure == all.failures.end() || failure->second.at != count) return CUDA_SUCCESS;

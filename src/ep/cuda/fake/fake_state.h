@@ -64,7 +64,7 @@ State& state();
 CUresult enter(const char* function);
 // The same for a function that needs a current context.
 CUresult enter_in_context(const char* function);
-void violation(std::string text);
+void violation(const std::string& text);
 // What the driver does under its locks until no queued work is left: called while a stream waits for another API it
 // keeps whoever is to signal from doing so.
 void expect_no_foreign_waits(const char* function);
