@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-using namespace model_writer;
+using namespace model_writer;  // NOLINT(google-build-using-namespace)
 using ::testing::HasSubstr;
 
 std::string scaled_model(bool weight_is_input) {

@@ -10,7 +10,7 @@
 namespace tenon {
 namespace {
 
-using namespace model_writer;
+using namespace model_writer;  // NOLINT(google-build-using-namespace)
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

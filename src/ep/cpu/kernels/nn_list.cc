@@ -11,7 +11,7 @@ namespace tenon::cpu {
 
 namespace {
 
-using namespace nn;
+using namespace nn;  // NOLINT(google-build-using-namespace)
 
 constexpr KernelEntry kNnKernels[] = {
     {"tenon", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_fused_matmul},
