@@ -71,9 +71,9 @@ std::string errno_text(const char* call, int error);
   } while (false)
 
 // Stays on in release. Guards Tenon's own invariants; no user's input, model or plugin can reach one.
-#define TENON_CHECK(condition)                                               \
-  do {                                                                       \
-    if (!(condition)) ::tenon::check_failed(__FILE__, __LINE__, #condition); \
+#define TENON_CHECK(condition)                                                    \
+  do {                                                                            \
+    if (!(condition)) ::tenon::check_failed(__FILE_NAME__, __LINE__, #condition); \
   } while (false)
 
 #ifdef NDEBUG
