@@ -1,4 +1,4 @@
-// What the parser of command lines does not find by itself: slips in names, and values that are options or no numbers.
+// Checks beyond the command line parser's own: slips in names, and values that are options or no numbers.
 #pragma once
 
 #include <CLI/CLI.hpp>

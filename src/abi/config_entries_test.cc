@@ -74,7 +74,7 @@ class ConfigEntriesTest : public ::testing::Test {
   std::string add_to_run(const char* key, const char* value) {
     return text_of(ort_api::AddRunConfigEntry(run_options_, key, value));
   }
-  // What a run of a new session says.
+  // The status of a run of a new session.
   std::string run() {
     const std::string model = pass_through();
     OrtSession* session = nullptr;

@@ -1,5 +1,5 @@
-// What lives of an EP device: streams, importers, allocations and sessions. The graphics API of S1.9 has to be told of
-// before the first of them, and may leave when there is none.
+// Counts the live objects of an EP device: streams, importers, allocations and sessions. The graphics API of S1.9 has
+// to be told of before the first of them, and may leave when there is none.
 //
 // Ownership: shared by the device's OrtEpDevice and by each Use. Threads: any.
 #pragma once

@@ -1,4 +1,4 @@
-// What the exported functions of libtenon and of libonnxruntime.so.1 (src/drop_in) answer.
+// The answers of the functions that libtenon and libonnxruntime.so.1 (src/drop_in) export.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

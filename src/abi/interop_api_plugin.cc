@@ -209,7 +209,7 @@ class PluginSemaphore final : public DeviceSemaphore {
 Result<std::shared_ptr<DeviceMemory>> PluginImporter::import_memory(const OrtExternalMemoryDescriptor& descriptor) {
   const auto& member = members_.ImportMemory;
   OrtExternalMemoryHandle* handle = nullptr;
-  // What cannot be read is the plugin's to refuse, which may know more kinds.
+  // The plugin refuses a handle that cannot be read here; it may know more kinds.
   const Result<ExternalHandle> native =
       read_external_handle(static_cast<uint32_t>(descriptor.handle_type), descriptor.native_handle);
   TENON_TRY(call(who_, member, impl_, &descriptor, &handle));

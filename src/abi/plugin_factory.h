@@ -42,7 +42,7 @@ class PluginFactory final : public EpFactory {
   std::shared_ptr<PluginFactory> shared();
   std::span<const std::unique_ptr<OrtEpDevice>> ort_devices() const { return ort_devices_; }
   bool stream_aware() const;
-  // What is counted for the device whose memory this is; null for memory that no device of the factory names.
+  // The counter of the device whose memory this is; null for memory that no device of the factory names.
   std::shared_ptr<DeviceUse> use_of(const OrtMemoryDevice& memory) const;
 
   // A new allocator from the factory; null when it makes none (plain host memory serves).

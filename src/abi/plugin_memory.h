@@ -36,7 +36,7 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
   const OrtMemoryInfo& info() const { return info_; }
   // The plugin's own, for its kernels.
   OrtAllocator* ort() const { return allocator_; }
-  // What programs get: the same functions, with the memory counted. Blocks keep this object alive.
+  // The allocator for programs: the same functions, with the memory counted. Blocks keep this object alive.
   OrtAllocator* program();
   // Before the first allocation: the host reads the memory where it lies.
   void share_with_host() { info_.unified = place_.unified = true; }

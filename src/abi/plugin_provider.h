@@ -74,7 +74,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   // own word.
   Status check_weightless_devices();
   Status check_weightless_ep() const;
-  // What the device's metadata say of it (ep/kit/binding_alignment.h).
+  // Reads the device's metadata entry (ep/kit/binding_alignment.h).
   Status read_binding_alignment();
   Status create_allocators();
   Status compile_fused(std::span<const Region* const> regions);

@@ -32,7 +32,7 @@ int64_t source(Mode mode, int64_t i, int64_t n) {
 
 struct Frame {
   Shape in, out;
-  // What is left of each axis of `in` after cropping: [crop, crop + kept). Coordinate 0 of it is at `begin` of the
+  // Each axis of `in` after cropping: [crop, crop + kept). Coordinate 0 of it is at `begin` of the
   // output.
   std::array<int64_t, Shape::kMaxRank> begin{}, crop{}, kept{};
   Mode mode = Mode::kConstant;
