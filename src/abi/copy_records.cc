@@ -13,7 +13,7 @@
 
 struct TenonCopyLedger {
   std::shared_ptr<tenon::abi::CopyRecords> records = std::make_shared<tenon::abi::CopyRecords>();
-  // What GetRecords has given.
+  // The records that GetRecords returned.
   std::vector<tenon::abi::CopyRecords::Text> texts;
   std::vector<TenonCopyRecord> shown;
 };

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-// What SessionOptionsGetEpContextConfig hands out.
+// The object that SessionOptionsGetEpContextConfig returns.
 struct OrtEpContextConfig {
   OrtReadNamedBufferFunc read = nullptr;
   void* read_state = nullptr;

@@ -56,7 +56,7 @@ class StorageAssignment {
   StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const int32_t> places = {},
                     std::span<const MemoryPlace> table = {}, const std::vector<bool>& handles = {});
 
-  // What is known of the addresses of the graph's inputs; without this, nothing. Before elide().
+  // The known alignments of the graph's inputs; unknown without this call. Call it before elide().
   void set_input_alignments(std::vector<uint32_t> alignments) { input_alignments_ = std::move(alignments); }
   // Finds the nodes that need no step. elided(n) answers from then on.
   Status elide();

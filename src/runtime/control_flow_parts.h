@@ -64,8 +64,8 @@ class CarriedValue {
   BodyValue current_, next_, spare_;
 };
 
-// What the iterations give for one scan output, one after the other: in the node's output itself where its size was
-// planned, else in memory that becomes the output. That memory has room for as many iterations as are announced, within
+// Collects one scan output of the iterations in their order: in the node's output itself where its size was planned,
+// else in memory that becomes the output. That memory has room for as many iterations as are announced, within
 // reason; beyond, it grows by doubling, so that every byte is copied a bounded number of times.
 class Stack {
  public:

@@ -143,7 +143,7 @@ Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
 Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver& observer) {
   const PlanStep& step = plan_.steps[index];
   const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
-  // What stands for one operator of another EP is named as that operator.
+  // A region that holds one operator of another EP is named as that operator.
   const Node& shown = is_region(node) ? region_body(node).nodes[0] : node;
   const int64_t begin_ns = monotonic_ns();
   NodeObserver::set_reported(false);

@@ -574,7 +574,7 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
     if (!value.as_constant) {
       places.inputs.push_back(session_.places().at(value.place));
       MemoryPlace& place = places.inputs.back();
-      // What is made in a run is aligned as its place is; a caller's tensor may begin anywhere.
+      // A tensor made in a run is aligned as its place is; a caller's tensor may begin anywhere.
       if (value.location.home == Home::kInput) place.alignment = session_.alignment_of(state.address(value.location));
       key.push_back(session_.place_word(value.place, place.alignment));
       continue;

@@ -1,4 +1,4 @@
-// What a session makes of its options before it looks at the model.
+// Reads and checks a session's options before the model is read.
 #pragma once
 
 #include <tenon/session.h>

@@ -189,7 +189,7 @@ TEST_F(CudaImporterTest, TheDriverTellsTheAdaptersLuid) {
   EXPECT_FALSE(info->integrated);
 }
 
-// What the EP then declares unified (cuda_factory.cc).
+// The EP declares the memory of such a device unified (cuda_factory.cc).
 TEST_F(CudaImporterTest, TheDriverTellsWhetherTheDeviceWorksInTheHostsMemory) {
   fake::configure({.integrated = true});
   const auto info = describe_device(fake::driver(), 0);

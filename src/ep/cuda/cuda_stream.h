@@ -62,8 +62,8 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   Status usable() const;
   // The same for who cannot wait for ever. Errors: kCancelled after the deadline; the stream is not given up.
   Status synchronize(const Deadline& deadline) const;
-  // What is queued here from now on comes after what `other` has queued so far. Allocates nothing after `other`'s
-  // first.
+  // Later work on this stream runs after the work that `other` has queued so far. Only the first call for `other`
+  // allocates.
   Status wait_for(const CudaStream& other) const;
   Status wait_for(const CudaEvent& event) const;
 

@@ -1,4 +1,4 @@
-// What kernels take: they read and write up to 16 bytes at once.
+// The alignment that kernels need: they read and write up to 16 bytes at once.
 #pragma once
 
 #include <cstddef>

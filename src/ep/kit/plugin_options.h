@@ -31,7 +31,7 @@ struct OptionRow {
   int64_t highest = INT64_MAX;
 };
 
-// What a session's entry "use_tf32", without a prefix, is to a plugin that has such an option.
+// How a plugin that has an option "use_tf32" takes a session's entry of that name without a prefix.
 enum class BareKeys : uint8_t {
   kOthers,  // somebody else's
   kOurs,    // the option, where no entry with a prefix gives it

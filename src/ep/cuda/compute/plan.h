@@ -24,8 +24,8 @@ namespace tenon::cuda {
 
 class ComputePlan {
  public:
-  // What is bound at another address is copied to or from memory of the plan, on the run's stream and in its graph. In
-  // Tenon's host nothing is: it knows the number, and its planner has copied before.
+  // A tensor bound at another address is copied to or from memory of the plan, on the run's stream and in its graph.
+  // Tenon's host knows the number and plans such copies itself, so none is left to the plan there.
   static constexpr size_t kBindingAlignment = cuda::kBindingAlignment;
 
   // `varies`: the region had other shapes before, and may have more.
