@@ -49,6 +49,7 @@ Result<std::vector<ConstantRef>> evaluate_node(const Graph& graph, const Node& n
   TENON_TRY_ASSIGN(const std::unique_ptr<Kernel> kernel, provider.create_kernel(data.view));
   FoldContext context(data.outputs, max_bytes);
   std::vector<const void*> inputs;
+  inputs.reserve(data.constants.size());
   for (const ConstantRef& constant : data.constants) inputs.push_back(constant ? constant->data : nullptr);
   std::vector<void*> outputs(data.outputs.size(), nullptr);
   for (size_t i = 0; i < outputs.size(); ++i) {

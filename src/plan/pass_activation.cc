@@ -26,8 +26,8 @@ class Matcher {
 
   std::optional<Activation> match(const Node& node) const {
     if (node.outputs.size() != 1 || node.input(0) == kNoValue || !r_.is_float(node.outputs[0])) return std::nullopt;
-    if (node.domain != "" && node.domain != "tenon") return std::nullopt;
-    if (node.domain == "") {
+    if (!node.domain.empty() && node.domain != "tenon") return std::nullopt;
+    if (node.domain.empty()) {
       if (std::optional<Activation> found = single(node)) return found;
     }
     if (node.op_type == "Mul" && node.domain.empty()) {

@@ -105,6 +105,7 @@ Status pass_one_hot_lookup(Graph& graph, const PassOptions& options) {
     flat.name += ":indices";
     flat.dims.pop_back();
     std::vector<int64_t> dims;
+    dims.reserve(flat.dims.size());
     for (const Dim& dim : flat.dims) dims.push_back(dim.value);
     Node reshape;
     reshape.name = matmul.name;

@@ -151,6 +151,7 @@ Status pass_moment_norms(Graph& graph, const PassOptions&) {
     Node back;
     if (found->axis != rank - 1) {
       std::vector<int64_t> perm;
+      perm.reserve(static_cast<size_t>(rank));
       Shape moved_shape;
       for (int64_t axis = 0; axis < rank; ++axis) perm.push_back(axis);
       std::swap(perm[static_cast<size_t>(found->axis)], perm.back());

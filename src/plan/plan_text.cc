@@ -71,7 +71,7 @@ class PlanPrinter {
   }
 
   std::string place_text(const Location& location) const {
-    const auto offset = [&](std::string base) {
+    const auto offset = [&](const std::string& base) {
       return location.offset_bytes == 0 ? base : base + format("+{}", location.offset_bytes);
     };
     switch (location.home) {
