@@ -11,7 +11,7 @@
 #include "abi/slots.h"
 #include "abi/status.h"
 #include "graph/model_writer.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 
 namespace tenon::abi {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/control_flow.h"
 #include "plan/regions.h"
 #include "plan/views.h"

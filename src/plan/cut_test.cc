@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/testing.h"
 
 namespace tenon {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/fold_rules.h"
 #include "plan/regions.h"
 

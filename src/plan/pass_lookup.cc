@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 

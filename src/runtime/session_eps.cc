@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "device/copy.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/kernel_node.h"
 #include "plan/place_table.h"
 #include "plan/regions.h"

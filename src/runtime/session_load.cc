@@ -3,7 +3,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "ep/cpu/cpu_provider.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "graph/symbols.h"
 #include "plan/bind_shapes.h"
 #include "plan/control_flow.h"

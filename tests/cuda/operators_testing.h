@@ -13,7 +13,7 @@
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/device_testing.h"
 #include "ep/cuda/compute/region.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/evaluate.h"
 #include "plan/testing.h"
 

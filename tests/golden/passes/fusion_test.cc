@@ -6,7 +6,7 @@
 #include <functional>
 #include <sstream>
 
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "graph_maker.h"
 #include "interpreter.h"
 

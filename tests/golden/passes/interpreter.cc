@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "ep/cpu/cpu_provider.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/evaluate.h"
 
 namespace tenon {

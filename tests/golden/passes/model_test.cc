@@ -11,7 +11,7 @@
 
 #include "base/env.h"
 #include "graph/reader.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "interpreter.h"
 
 namespace tenon {

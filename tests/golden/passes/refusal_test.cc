@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "graph_maker.h"
 #include "interpreter.h"
 

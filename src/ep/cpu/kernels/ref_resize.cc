@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "ep/cpu/kernels/ref_kernel.h"
-#include "graph/resize_taps.h"
+#include "ops/resize_taps.h"
 
 namespace tenon::cpu::ref {
 

@@ -1,7 +1,7 @@
 // Resize with mode nearest on the blocked layout: the source row and column of every output are found once.
 #include "ep/cpu/kernels/conv_kernels.h"
 #include "ep/cpu/kernels/conv_support.h"
-#include "graph/resize_taps.h"
+#include "ops/resize_taps.h"
 
 namespace tenon::cpu {
 

@@ -5,7 +5,7 @@
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/compute/rewrites.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 
 namespace tenon::cuda {
 

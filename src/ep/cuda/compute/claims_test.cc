@@ -12,7 +12,7 @@
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/region.h"
 #include "graph/reader.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/bind_shapes.h"
 #include "plan/fold.h"
 #include "plan/testing.h"

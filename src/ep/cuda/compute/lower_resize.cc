@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_images.h"
 #include "ep/cuda/compute/lowering.h"
-#include "graph/resize_taps.h"
+#include "ops/resize_taps.h"
 
 namespace tenon::cuda {
 

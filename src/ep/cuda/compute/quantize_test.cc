@@ -9,7 +9,7 @@
 #include "ep/cuda/compute/claims.h"
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/region.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/testing.h"
 
 namespace tenon::cuda {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ep/cuda/compute/lowering.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/testing.h"
 
 namespace tenon::cuda {

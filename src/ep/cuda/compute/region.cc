@@ -11,7 +11,7 @@
 #include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/compute/rewrites.h"
 #include "graph/huge_chunk.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/bind_shapes.h"
 #include "plan/pass_table.h"
 

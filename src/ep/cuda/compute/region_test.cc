@@ -6,7 +6,7 @@
 
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/device_op.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "plan/testing.h"
 
 namespace tenon::cuda {

@@ -1,4 +1,4 @@
-#include "graph/resize_taps.h"
+#include "ops/resize_taps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

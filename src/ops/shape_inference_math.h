@@ -1,7 +1,7 @@
 // numpy's matmul on dimensions, which ONNX operators and internal ones share.
 #pragma once
 
-#include "graph/shape_inference_context.h"
+#include "ops/shape_inference_context.h"
 
 namespace tenon::infer {
 

@@ -1,5 +1,5 @@
 // Matrix products, reductions, recurrent layers and Einsum.
-#include "graph/shape_inference_math.h"
+#include "ops/shape_inference_math.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "graph/shape_inference_context.h"
+#include "ops/shape_inference_context.h"
 
 namespace tenon::infer {
 namespace {

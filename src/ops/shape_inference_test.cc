@@ -1,4 +1,4 @@
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

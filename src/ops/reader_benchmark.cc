@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "graph/reader.h"
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "graph/shape_inference_context.h"
+#include "ops/shape_inference_context.h"
 
 #include <bit>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "graph/shape_inference_context.h"
+#include "ops/shape_inference_context.h"
 
 namespace tenon::infer {
 namespace {

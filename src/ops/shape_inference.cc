@@ -1,10 +1,10 @@
-#include "graph/shape_inference.h"
+#include "ops/shape_inference.h"
 
 #include <string_view>
 #include <unordered_map>
 
 #include "base/status.h"
-#include "graph/shape_inference_context.h"
+#include "ops/shape_inference_context.h"
 
 namespace tenon {
 namespace {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "graph/shape_inference_math.h"
-#include "graph/shape_inference_window.h"
+#include "ops/shape_inference_math.h"
+#include "ops/shape_inference_window.h"
 
 namespace tenon::infer {
 namespace {

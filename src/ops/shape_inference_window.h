@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/shape_inference_context.h"
+#include "ops/shape_inference_context.h"
 
 namespace tenon::infer {
 

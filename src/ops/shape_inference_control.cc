@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "graph/shape_inference.h"
-#include "graph/shape_inference_context.h"
+#include "ops/shape_inference.h"
+#include "ops/shape_inference_context.h"
 
 namespace tenon::infer {
 namespace {

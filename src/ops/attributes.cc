@@ -1,0 +1,94 @@
+#include "ops/attributes.h"
+
+#include <charconv>
+
+#include "base/status.h"
+#include "ops/internal_schema.h"
+
+namespace tenon {
+
+namespace {
+
+template <typename T>
+T parse(std::string_view text) {
+  T value{};
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  TENON_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size());
+  return value;
+}
+
+const SchemaAttribute* find_in(std::string_view domain, std::string_view op_type, int version, std::string_view name) {
+  const Schema* schema = find_schema(domain, op_type, version);
+  return schema == nullptr ? nullptr : schema->find_attribute(name);
+}
+
+}  // namespace
+
+const SchemaAttribute* find_schema_attribute(const Node& node, std::string_view attribute) {
+  if (node.domain == "tenon") return find_internal_attribute(node.op_type, attribute);
+  const SchemaAttribute* found = find_in(node.domain, node.op_type, node.since_version, attribute);
+  return found != nullptr ? found : find_in(node.domain, node.op_type, newest_opset(node.domain), attribute);
+}
+
+const Attribute* Attributes::find(std::string_view name, AttributeKind kind) const {
+  const Attribute* found = node_.find(name);
+  return found != nullptr && found->kind == kind ? found : nullptr;
+}
+
+std::string_view Attributes::default_text(std::string_view name) const {
+  const SchemaAttribute* row = find_schema_attribute(node_, name);
+  TENON_CHECK(row != nullptr && row->default_value.data() != nullptr);
+  return row->default_value;
+}
+
+int64_t Attributes::integer(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kInt);
+  return found != nullptr ? found->i : parse<int64_t>(default_text(name));
+}
+
+float Attributes::number(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kFloat);
+  return found != nullptr ? found->f : parse<float>(default_text(name));
+}
+
+std::string_view Attributes::text(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kString);
+  return found != nullptr ? std::string_view(found->s) : default_text(name);
+}
+
+std::optional<int64_t> Attributes::find_integer(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kInt);
+  return found != nullptr ? std::optional(found->i) : std::nullopt;
+}
+
+std::optional<float> Attributes::find_number(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kFloat);
+  return found != nullptr ? std::optional(found->f) : std::nullopt;
+}
+
+std::optional<std::string_view> Attributes::find_text(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kString);
+  return found != nullptr ? std::optional<std::string_view>(found->s) : std::nullopt;
+}
+
+std::span<const int64_t> Attributes::integers(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kInts);
+  return found != nullptr ? std::span<const int64_t>(found->ints) : std::span<const int64_t>();
+}
+
+std::span<const float> Attributes::numbers(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kFloats);
+  return found != nullptr ? std::span<const float>(found->floats) : std::span<const float>();
+}
+
+std::span<const std::string> Attributes::texts(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kStrings);
+  return found != nullptr ? std::span<const std::string>(found->strings) : std::span<const std::string>();
+}
+
+ConstantRef Attributes::tensor(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kTensor);
+  return found != nullptr ? found->tensor : nullptr;
+}
+
+}  // namespace tenon

@@ -1,0 +1,66 @@
+#include "ops/internal_schema.h"
+
+#include <algorithm>
+#include <span>
+
+namespace tenon {
+
+namespace {
+
+// AttributeProto.AttributeType
+constexpr int8_t kFloat = 1, kInt = 2, kString = 3, kGraph = 5;
+
+constexpr SchemaAttribute kEpilogue[] = {
+    {"activation", kString, false, "none"},
+    {"activation_alpha", kFloat, false},
+    {"activation_beta", kFloat, false},
+    {"residual_after", kInt, false, "0"},
+};
+constexpr SchemaAttribute kMatMul[] = {{"trans_b", kInt, false, "0"}, {"alpha", kFloat, false, "1"}};
+constexpr SchemaAttribute kAttention[] = {{"num_heads", kInt, true}, {"scale", kFloat, true}};
+constexpr SchemaAttribute kReorder[] = {{"to", kString, true}};
+constexpr SchemaAttribute kRegion[] = {
+    {"body", kGraph, true}, {"provider", kInt, true}, {"region", kInt, true}, {"host_operator", kInt, false, "0"}};
+constexpr SchemaAttribute kCopy[] = {{"reason", kInt, true}, {"mover", kInt, true}};
+
+struct InternalOperator {
+  std::string_view name;
+  std::string_view onnx;  // the operator whose attributes it has too, at the newest version; empty: none
+  bool epilogue;
+  std::span<const SchemaAttribute> attributes;
+};
+
+constexpr InternalOperator kOperators[] = {
+    {"Activation", {}, true, {}},
+    {"Attention", {}, false, kAttention},
+    {"Conv", "Conv", true, {}},
+    {"ConvTranspose", "ConvTranspose", true, {}},
+    {"Copy", {}, false, kCopy},
+    {"LayerNorm", "LayerNormalization", false, {}},
+    {"LookupOrDefault", {}, false, {}},
+    {"MatMul", {}, true, kMatMul},
+    {"PackedAttention", {}, false, kAttention},
+    {"Region", {}, false, kRegion},
+    {"Reorder", {}, false, kReorder},
+};
+
+const SchemaAttribute* find_in(std::span<const SchemaAttribute> rows, std::string_view name) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const SchemaAttribute& r) { return r.name == name; });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+}  // namespace
+
+const SchemaAttribute* find_internal_attribute(std::string_view op_type, std::string_view attribute) {
+  const auto* const row = std::find_if(std::begin(kOperators), std::end(kOperators),
+                                       [&](const InternalOperator& one) { return one.name == op_type; });
+  if (row == std::end(kOperators)) return nullptr;
+  if (const SchemaAttribute* own = find_in(row->attributes, attribute)) return own;
+  if (row->epilogue) {
+    if (const SchemaAttribute* epilogue = find_in(kEpilogue, attribute)) return epilogue;
+  }
+  const Schema* onnx = row->onnx.empty() ? nullptr : find_schema("", row->onnx, newest_opset(""));
+  return onnx == nullptr ? nullptr : onnx->find_attribute(attribute);
+}
+
+}  // namespace tenon
