@@ -78,14 +78,20 @@ struct Row {
   InferFunction infer;
 };
 
-// One span a family, for ai.onnx; the last two for domain "tenon".
+// One span a family, for ai.onnx; the internal ones for domain "tenon".
 std::span<const Row> elementwise_rows();
 std::span<const Row> window_rows();
 std::span<const Row> tensor_rows();
 std::span<const Row> index_rows();
 std::span<const Row> math_rows();
 std::span<const Row> control_rows();
+std::span<const Row> matmul_rows();
+std::span<const Row> einsum_rows();
+std::span<const Row> quantize_rows();
+std::span<const Row> recurrent_rows();
 std::span<const Row> internal_rows();
+std::span<const Row> internal_matmul_rows();
+std::span<const Row> internal_attention_rows();
 std::span<const Row> region_rows();
 
 }  // namespace tenon::infer

@@ -141,29 +141,6 @@ Status infer_like_with_dtype(Context& c) {
   return {};
 }
 
-Status infer_dequantize(Context& c) {
-  TENON_TRY(c.copy(0));
-  int64_t type = c.node().int_or("output_dtype", 0);
-  c.set_type(0, type != 0 ? static_cast<DataType>(type) : c.type(1));
-  return {};
-}
-
-Status infer_quantize(Context& c) {
-  TENON_TRY(c.copy(0));
-  int64_t type = c.node().int_or("output_dtype", 0);
-  c.set_type(0, c.has(2) ? c.type(2) : type != 0 ? static_cast<DataType>(type) : DataType::kUint8);
-  return {};
-}
-
-Status infer_dynamic_quantize(Context& c) {
-  TENON_TRY(c.copy(0));
-  c.set_type(0, DataType::kUint8);
-  c.set_type(1, DataType::kFloat);
-  c.set_type(2, DataType::kUint8);
-  TENON_TRY(c.set_dims(1, {}));
-  return c.set_dims(2, {});
-}
-
 constexpr Row kRows[] = {
     {"Abs", &infer_same},
     {"Acos", &infer_same},
@@ -191,10 +168,8 @@ constexpr Row kRows[] = {
     {"Cosh", &infer_same},
     {"CumSum", &infer_same},
     {"CumProd", &infer_same},
-    {"DequantizeLinear", &infer_dequantize},
     {"Div", &infer_arithmetic},
     {"Dropout", &infer_dropout},
-    {"DynamicQuantizeLinear", &infer_dynamic_quantize},
     {"Elu", &infer_same},
     {"Equal", &infer_compare},
     {"Erf", &infer_same},
@@ -232,7 +207,6 @@ constexpr Row kRows[] = {
     {"Or", &infer_compare},
     {"PRelu", &infer_prelu},
     {"Pow", &infer_arithmetic},
-    {"QuantizeLinear", &infer_quantize},
     {"RMSNormalization", &infer_rms_normalization},
     {"RandomNormalLike", &infer_like_with_dtype},
     {"RandomUniformLike", &infer_like_with_dtype},

@@ -1,0 +1,125 @@
+#include "ops/attention.h"
+
+#include <utility>
+
+#include "base/status.h"
+#include "ops/attributes.h"
+
+namespace tenon {
+
+namespace {
+
+using infer::Dims;
+using infer::InputDims;
+using infer::text;
+
+bool is_packed(const Node& node) { return node.op_type == "PackedAttention"; }
+
+Result<int64_t> read_heads(const Node& node) {
+  const std::optional<int64_t> heads = Attributes(node).find_integer("num_heads");
+  TENON_INVALID_IF(!heads || *heads < 1, "Attribute \"num_heads\" ({}) has to be positive.", heads.value_or(0));
+  return *heads;
+}
+
+Status check_mask(const Dims* mask, const Dims& scores) {
+  if (mask == nullptr) return {};
+  Result<Dims> both = infer::broadcast(scores, *mask);
+  bool fits = both.ok() && both->size() == scores.size();
+  for (size_t i = 0; fits && i < scores.size(); ++i) fits = !infer::certainly_differ(scores[i], (*both)[i]);
+  TENON_INVALID_IF(!fits, "The mask {} does not broadcast to the scores {}.", text(*mask), text(scores));
+  return {};
+}
+
+// The dimensions of Y; Q, K and V have known ranks.
+Result<Dims> attention_dims(const Node& node, const InputDims& inputs, int64_t heads) {
+  const Dims& q = *inputs.find(0);
+  if (is_packed(node)) {
+    TENON_INVALID_IF(q.size() != 3, "PackedAttention takes QKV of 3 dimensions, not {}.", text(q));
+    Dims y = q;
+    if (y[2].known()) {
+      TENON_INVALID_IF(y[2].value % 3 != 0 || y[2].value / 3 % heads != 0,
+                       "QKV {} does not divide into 3 times {} heads.", text(q), heads);
+      y[2].value /= 3;
+    } else {
+      y[2] = Dim{};
+    }
+    TENON_TRY(check_mask(inputs.find(1), {y[0], infer::number(heads), y[1], y[1]}));
+    return y;
+  }
+  const Dims &k = *inputs.find(1), &v = *inputs.find(2);
+  TENON_INVALID_IF(q.size() != 3 || k.size() != 3 || v.size() != 3,
+                   "Attention takes Q, K and V of 3 dimensions, not {}, {} and {}.", text(q), text(k), text(v));
+  using infer::certainly_differ;
+  TENON_INVALID_IF(certainly_differ(q[0], k[0]) || certainly_differ(q[0], v[0]) || certainly_differ(k[1], v[1]) ||
+                       certainly_differ(q[2], k[2]),
+                   "Q {}, K {} and V {} do not fit together.", text(q), text(k), text(v));
+  for (const Dims* input : {&q, &k, &v})
+    TENON_INVALID_IF((*input)[2].known() && (*input)[2].value % heads != 0, "{} does not divide into {} heads.",
+                     text(*input), heads);
+  TENON_TRY(check_mask(inputs.find(3), {q[0], infer::number(heads), q[1], k[1]}));
+  return Dims{q[0], q[1], v[2]};
+}
+
+}  // namespace
+
+Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes) {
+  const bool packed = is_packed(node);
+  TENON_TRY(require_shapes(node, shapes, packed ? 1 : 3));
+  AttentionDesc desc;
+  TENON_TRY_ASSIGN(desc.heads, read_heads(node));
+  const std::optional<float> scale = Attributes(node).find_number("scale");
+  TENON_INVALID_IF(!scale, "{} lacks the attribute \"scale\".", node.op_type);
+  desc.scale = *scale;
+  TENON_TRY_ASSIGN(const Dims y, attention_dims(node, infer::input_dims(shapes), desc.heads));
+  desc.y = infer::to_shape(y);
+  desc.batch = desc.y[0];
+  desc.queries = desc.y[1];
+  desc.value_depth = desc.y[2] / desc.heads;
+  const Shape& q = *shapes.find(0);
+  if (packed) {
+    desc.k = desc.v = 0;
+    desc.keys = desc.queries;
+    desc.depth = desc.value_depth;
+    desc.q_row = desc.k_row = desc.v_row = q[2];
+    desc.k_offset = desc.y[2];
+    desc.v_offset = 2 * desc.y[2];
+  } else {
+    desc.keys = (*shapes.find(1))[1];
+    desc.depth = q[2] / desc.heads;
+    desc.q_row = desc.k_row = q[2];
+    desc.v_row = desc.y[2];
+  }
+  const size_t mask_input = packed ? 1 : 3;
+  if (const Shape* mask = shapes.find(mask_input)) {
+    desc.mask = mask_input;
+    int64_t stride = 1;
+    for (int i = mask->rank() - 1; i >= 0; --i) {
+      if ((*mask)[i] != 1) desc.mask_strides[static_cast<size_t>(4 - mask->rank() + i)] = stride;
+      stride *= (*mask)[i];
+    }
+  }
+  return desc;
+}
+
+namespace infer {
+namespace {
+
+Status infer_attention(Context& c) {
+  c.set_type(0, c.type(0));
+  TENON_TRY_ASSIGN(const int64_t heads, read_heads(c.node()));
+  for (size_t i = 0; i < (is_packed(c.node()) ? 1 : 3); ++i) {
+    TENON_TRY(c.require_rank(i, 3, "Q, K or V"));
+    if (!c.ranked(i)) return {};
+  }
+  TENON_TRY_ASSIGN(Dims y, attention_dims(c.node(), input_dims(c), heads));
+  return c.set_dims(0, std::move(y));
+}
+
+constexpr Row kRows[] = {{"Attention", &infer_attention}, {"PackedAttention", &infer_attention}};
+
+}  // namespace
+
+std::span<const Row> internal_attention_rows() { return kRows; }
+
+}  // namespace infer
+}  // namespace tenon

@@ -1,0 +1,88 @@
+#include "ops/quantize.h"
+
+#include "base/status.h"
+#include "ops/attributes.h"
+
+namespace tenon {
+
+int64_t QuantizationDesc::parameter_of(int64_t element) const {
+  const int64_t at = element / inner % length;
+  switch (granularity) {
+    case Granularity::kTensor:
+      return 0;
+    case Granularity::kAxis:
+      return at;
+    case Granularity::kBlock:
+      break;
+  }
+  const int64_t blocks = (length + block_size - 1) / block_size;
+  return (element / inner / length * blocks + at / block_size) * inner + element % inner;
+}
+
+Result<QuantizationDesc> read_quantization(const Node& node, const Shape& x, const Shape& parameter) {
+  using Granularity = QuantizationDesc::Granularity;
+  const Attributes attributes(node);
+  const int64_t block = attributes.integer("block_size");
+  QuantizationDesc desc;
+  const bool single = parameter.element_count() == 1;
+  if (block == 0) {
+    TENON_INVALID_IF(parameter.rank() > 1, "{} has a scale or zero point of shape {} without blocks.", node.op_type,
+                     parameter.to_string());
+    if (parameter.rank() == 0 || (single && (x.rank() < 2 || node.since_version < 13))) return desc;
+  }
+  int64_t axis = attributes.integer("axis");
+  if (axis < 0) axis += x.rank();
+  const bool in_range = axis >= 0 && axis < x.rank();
+  if (block == 0 && single && axis >= 0 && (!in_range || x[static_cast<int>(axis)] != 1)) return desc;
+  TENON_INVALID_IF(!in_range || block < 0, "{} has axis {} and blocks of {} for a tensor of shape {}.", node.op_type,
+                   attributes.integer("axis"), block, x.to_string());
+  desc.granularity = block == 0 ? Granularity::kAxis : Granularity::kBlock;
+  desc.axis = static_cast<int>(axis);
+  desc.block_size = block;
+  desc.length = x[desc.axis];
+  for (int i = desc.axis + 1; i < x.rank(); ++i) desc.inner *= x[i];
+  Shape wanted{desc.length};
+  if (block != 0) {
+    wanted = x;
+    wanted[desc.axis] = desc.length / block + (desc.length % block != 0 ? 1 : 0);
+  }
+  TENON_INVALID_IF(parameter != wanted, "{} has a scale or zero point of shape {} for axis {} of {}; it needs {}.",
+                   node.op_type, parameter.to_string(), axis, x.to_string(), wanted.to_string());
+  return desc;
+}
+
+namespace infer {
+namespace {
+
+Status infer_quantize(Context& c) {
+  TENON_TRY(c.copy(0));
+  const int64_t stated = Attributes(c.node()).integer("output_dtype");
+  // The type where the node states none.
+  const bool quantizes = c.node().op_type == "QuantizeLinear";
+  const DataType otherwise = quantizes ? DataType::kUint8 : c.type(1);
+  const DataType type = stated != 0 ? static_cast<DataType>(stated) : otherwise;
+  c.set_type(0, quantizes && c.has(2) ? c.type(2) : type);
+  return {};
+}
+
+Status infer_dynamic_quantize(Context& c) {
+  TENON_TRY(c.copy(0));
+  c.set_type(0, DataType::kUint8);
+  c.set_type(1, DataType::kFloat);
+  c.set_type(2, DataType::kUint8);
+  TENON_TRY(c.set_dims(1, {}));
+  return c.set_dims(2, {});
+}
+
+constexpr Row kRows[] = {
+    {"DequantizeLinear", &infer_quantize},
+    {"DynamicQuantizeLinear", &infer_dynamic_quantize},
+    {"QuantizeLinear", &infer_quantize},
+};
+
+}  // namespace
+
+std::span<const Row> quantize_rows() { return kRows; }
+
+}  // namespace infer
+}  // namespace tenon
