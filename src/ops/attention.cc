@@ -101,6 +101,11 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   return desc;
 }
 
+void write_attention(int64_t heads, float scale, Node& node) {
+  node.set_int("num_heads", heads);
+  node.set_float("scale", scale);
+}
+
 namespace infer {
 namespace {
 

@@ -24,5 +24,7 @@ struct AttentionDesc {
 // Errors: an input is absent, an attribute is missing, shapes do not fit together or do not divide into the heads; the
 // message has the shapes.
 Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes);
+// States the attributes in `node`.
+void write_attention(int64_t heads, float scale, Node& node);
 
 }  // namespace tenon

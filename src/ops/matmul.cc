@@ -72,12 +72,12 @@ Result<MatMulDims> matmul_dims(const Node& node, const MatMulForm& form, const I
   return product;
 }
 
-}  // namespace
-
-MatMulForm read_matmul_form(const Node& node) {
+// `is_given(input)`: the node has that input.
+template <typename IsGiven>
+MatMulForm read_form(const Node& node, const IsGiven& is_given) {
   MatMulForm form;
   const Attributes attributes(node);
-  const auto given = [&](size_t input) { return node.input(input) != kNoValue ? input : kNoInput; };
+  const auto given = [&](size_t input) { return is_given(input) ? input : kNoInput; };
   if (is_gemm(node)) {
     form.trans_a = attributes.flag("transA");
     form.trans_b = attributes.flag("transB");
@@ -105,6 +105,12 @@ MatMulForm read_matmul_form(const Node& node) {
   return form;
 }
 
+}  // namespace
+
+MatMulForm read_matmul_form(const Node& node) {
+  return read_form(node, [&](size_t input) { return node.input(input) != kNoValue; });
+}
+
 void write_matmul_form(const MatMulForm& form, Node& node) {
   const MatMulForm stated = read_matmul_form(node);
   if (form.trans_b != stated.trans_b) node.set_int("trans_b", form.trans_b ? 1 : 0);
@@ -112,7 +118,7 @@ void write_matmul_form(const MatMulForm& form, Node& node) {
 }
 
 Result<MatMulDesc> read_matmul(const Node& node, const InputShapes& shapes) {
-  MatMulDesc desc{read_matmul_form(node)};
+  MatMulDesc desc{read_form(node, [&](size_t input) { return shapes.find(input) != nullptr; })};
   for (size_t input : {desc.a, desc.b})
     TENON_INVALID_IF(shapes.find(input) == nullptr, "{} lacks input {}.", node.op_type, input);
   TENON_TRY_ASSIGN(const MatMulDims dims, matmul_dims(node, desc, infer::input_dims(shapes)));

@@ -4,6 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "ops/attention.h"
+#include "ops/attributes.h"
+#include "ops/matmul.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -27,7 +30,7 @@ struct Pattern {
 };
 
 bool has_perm(const Node& node, std::array<int64_t, 4> wanted) {
-  std::span<const int64_t> perm = node.ints("perm");
+  std::span<const int64_t> perm = Attributes(node).integers("perm");
   return std::equal(perm.begin(), perm.end(), wanted.begin(), wanted.end());
 }
 
@@ -39,19 +42,16 @@ std::optional<Heads> match_heads(const Rewriter& rewriter, ValueId id, std::arra
   return Heads{reshape->inputs[0], transpose->inputs[0], id};
 }
 
-bool is_plain(const Node& matmul) {
-  return matmul.input(2) == kNoValue && matmul.input(3) == kNoValue && !matmul.has("activation");
-}
-
 // `node` is the product of the probabilities and V.
 std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node) {
-  if (node.domain != "tenon" || node.op_type != "MatMul" || !is_plain(node)) return std::nullopt;
-  if (node.int_or("trans_b", 0) != 0 || node.float_or("alpha", 1.0f) != 1.0f) return std::nullopt;
+  if (node.domain != "tenon" || node.op_type != "MatMul") return std::nullopt;
+  const MatMulForm last = read_matmul_form(node);
+  if (!last.is_bare() || last.trans_b || last.alpha != 1.0f) return std::nullopt;
   Pattern found;
   found.softmax = node.inputs[0];
   const Node* softmax = rewriter.made_by(found.softmax, "Softmax");
   if (!softmax) return std::nullopt;
-  const int64_t axis = softmax->int_or("axis", softmax->since_version >= 13 ? -1 : 1);
+  const int64_t axis = Attributes(*softmax).integer("axis");
   if (axis != -1 && axis != 3) return std::nullopt;
   found.product = softmax->inputs[0];
   if (const Node* add = rewriter.made_by(found.product, "Add")) {
@@ -62,12 +62,13 @@ std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node)
     std::tie(found.product, found.mask) = *parts;
   }
   const Node* scores = rewriter.made_by(found.product, "MatMul", "tenon");
-  if (!scores || !is_plain(*scores)) return std::nullopt;
-  found.scale = scores->float_or("alpha", 1.0f);
+  if (!scores) return std::nullopt;
+  const MatMulForm first = read_matmul_form(*scores);
+  if (!first.is_bare()) return std::nullopt;
+  found.scale = first.alpha;
   constexpr std::array<int64_t, 4> kHeadsFirst{0, 2, 1, 3}, kKeysLast{0, 2, 3, 1};
   std::optional<Heads> q = match_heads(rewriter, scores->inputs[0], kHeadsFirst);
-  std::optional<Heads> k =
-      match_heads(rewriter, scores->inputs[1], scores->int_or("trans_b", 0) != 0 ? kHeadsFirst : kKeysLast);
+  std::optional<Heads> k = match_heads(rewriter, scores->inputs[1], first.trans_b ? kHeadsFirst : kKeysLast);
   std::optional<Heads> v = match_heads(rewriter, node.inputs[1], kHeadsFirst);
   if (!q || !k || !v) return std::nullopt;
   found.q = *q;
@@ -79,8 +80,9 @@ std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node)
 // X W + b with constant W [K,N] and b [N].
 const Node* projection(const Rewriter& rewriter, ValueId id) {
   const Node* node = rewriter.made_by(id, "MatMul", "tenon");
-  if (!node || node->has("activation") || node->input(3) != kNoValue) return nullptr;
-  if (node->int_or("trans_b", 0) != 0 || node->float_or("alpha", 1.0f) != 1.0f) return nullptr;
+  if (!node) return nullptr;
+  const MatMulForm form = read_matmul_form(*node);
+  if (form.activated || form.residual != kNoInput || form.trans_b || form.alpha != 1.0f) return nullptr;
   const ConstantRef& weights = rewriter.constant(node->inputs[1]);
   if (!weights || weights->type != DataType::kFloat || weights->shape.rank() != 2) return nullptr;
   const ConstantRef& bias = rewriter.constant(node->input(2));
@@ -166,7 +168,7 @@ const Node* packed_source(const Rewriter& rewriter, const Pattern& pattern) {
   if (!split || split->op_type != "Split" || !split->domain.empty() || split->outputs.size() != 3) return nullptr;
   const std::array<ValueId, 3> wanted{pattern.q.projected, pattern.k.projected, pattern.v.projected};
   if (!std::equal(wanted.begin(), wanted.end(), split->outputs.begin())) return nullptr;
-  const int64_t axis = split->int_or("axis", 0);
+  const int64_t axis = Attributes(*split).integer("axis");
   if (axis != 2 && axis != -1) return nullptr;
   for (ValueId id : wanted)
     if (!rewriter.read_once(id) || rewriter.value(id).shape() != rewriter.value(wanted[0]).shape()) return nullptr;
@@ -246,8 +248,7 @@ Status pass_attention(Graph& graph, const PassOptions&) {
       fused.inputs = {split->inputs[0]};
     }
     if (pattern->mask != kNoValue) fused.inputs.push_back(pattern->mask);
-    fused.set_int("num_heads", heads);
-    fused.set_float("scale", pattern->scale);
+    write_attention(heads, pattern->scale, fused);
     rewriter.replace(i, std::move(fused));
   }
   rewriter.finish();

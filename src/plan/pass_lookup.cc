@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "ops/matmul.h"
 #include "ops/shape_inference.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
@@ -86,16 +87,17 @@ Status pass_one_hot_lookup(Graph& graph, const PassOptions& options) {
   for (size_t i = 0; i < rewriter.size(); ++i) {
     if (rewriter.erased(i)) continue;
     const Node matmul = rewriter.node(i);
-    if (matmul.domain != "tenon" || matmul.op_type != "MatMul" || matmul.input(3) != kNoValue) continue;
-    if (matmul.int_or("trans_b", 0) != 0 || matmul.float_or("alpha", 1.0f) != 1.0f) continue;
-    if (matmul.has("activation") && !options.evaluate) continue;
+    if (matmul.domain != "tenon" || matmul.op_type != "MatMul") continue;
+    const MatMulForm form = read_matmul_form(matmul);
+    if (form.residual != kNoInput || form.trans_b || form.alpha != 1.0f) continue;
+    if (form.activated && !options.evaluate) continue;
     const ConstantRef weights = rewriter.constant(matmul.inputs[1]), bias = rewriter.constant(matmul.input(2));
     if (!weights || weights->type != DataType::kFloat || weights->shape.rank() != 2 || weights->shape[0] < 1) continue;
     if (weights->size_bytes > kMaxTableBytes || (matmul.input(2) != kNoValue && !bias)) continue;
     const ValueId indices = one_hot_indices(rewriter, matmul.inputs[0], weights->shape[0]);
     if (indices == kNoValue || !rewriter.may_make(2 * weights->size_bytes)) continue;
     TENON_TRY_ASSIGN(ConstantRef table, make_table(*weights, bias));
-    if (matmul.has("activation")) {
+    if (form.activated) {
       Result<ConstantRef> activated = activate(rewriter, matmul, std::move(table), options);
       if (!activated.ok()) continue;
       table = std::move(*activated);

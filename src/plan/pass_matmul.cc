@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/matmul.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -30,9 +31,9 @@ ValueId as_row(Rewriter& rewriter, ValueId id) {
   return rewriter.add_constant(rewriter.value(id).name + ":row", std::move(row));
 }
 
-std::optional<int64_t> known_columns(const Rewriter& rewriter, const Node& matmul) {
-  const Value& b = rewriter.value(matmul.inputs[1]);
-  const Dim& dim = matmul.int_or("trans_b", 0) != 0 ? b.dims[b.dims.size() - 2] : b.dims.back();
+std::optional<int64_t> known_columns(const Rewriter& rewriter, const Node& matmul, const MatMulForm& form) {
+  const Value& b = rewriter.value(matmul.inputs[form.b]);
+  const Dim& dim = form.trans_b ? b.dims[b.dims.size() - 2] : b.dims.back();
   return dim.known() ? std::optional(dim.value) : std::nullopt;
 }
 
@@ -40,19 +41,17 @@ bool matrix_like(const Value& value) {
   return value.type == DataType::kFloat && value.has_rank && value.dims.size() >= 2;
 }
 
-bool plain_epilogue(const Node& matmul) { return !matmul.has("activation") && matmul.input(3) == kNoValue; }
-
 std::optional<Node> from_gemm(Rewriter& rewriter, const Node& node) {
-  if (node.int_or("transA", 0) != 0) return std::nullopt;
-  const float alpha = node.float_or("alpha", 1.0f), beta = node.float_or("beta", 1.0f);
+  const MatMulForm form = read_matmul_form(node);
+  if (form.trans_a) return std::nullopt;
   Node matmul = make_internal("MatMul", node.name, {node.inputs[0], node.inputs[1]}, node.outputs);
-  if (node.int_or("transB", 0) != 0) matmul.set_int("trans_b", 1);
-  if (alpha != 1.0f) matmul.set_float("alpha", alpha);
-  if (node.input(2) == kNoValue || beta == 0.0f) return matmul;
-  if (beta != 1.0f) return std::nullopt;
-  std::optional<int64_t> columns = known_columns(rewriter, matmul);
-  if (!columns || !row_constant(rewriter, node.inputs[2], *columns, 2)) return std::nullopt;
-  matmul.inputs.push_back(as_row(rewriter, node.inputs[2]));
+  write_matmul_form(form, matmul);
+  if (form.addend == kNoInput) return matmul;
+  if (form.beta != 1.0f) return std::nullopt;
+  std::optional<int64_t> columns = known_columns(rewriter, node, form);
+  const ValueId addend = node.inputs[form.addend];
+  if (!columns || !row_constant(rewriter, addend, *columns, 2)) return std::nullopt;
+  matmul.inputs.push_back(as_row(rewriter, addend));
   return matmul;
 }
 
@@ -88,20 +87,21 @@ Status pass_matmul_bias(Graph& graph, const PassOptions&) {
     if (!parts) continue;
     const auto [constant, product] = *parts;
     const Node* matmul = rewriter.made_by(product, "MatMul", "tenon");
-    if (!rewriter.read_once(product) || !plain_epilogue(*matmul) || matmul->input(2) != kNoValue) continue;
+    MatMulForm form = read_matmul_form(*matmul);
+    if (!rewriter.read_once(product) || !form.is_bare()) continue;
     Node fused = *matmul;
     fused.outputs = {node.outputs[0]};
     if (add) {
       const Value& y = rewriter.value(product);
-      std::optional<int64_t> columns = known_columns(rewriter, *matmul);
+      std::optional<int64_t> columns = known_columns(rewriter, *matmul, form);
       if (!columns || !y.has_rank || !row_constant(rewriter, constant, *columns, y.dims.size())) continue;
       fused.inputs.resize(3, kNoValue);
       fused.inputs[2] = as_row(rewriter, constant);
     } else {
       std::optional<float> number = rewriter.scalar_beside(constant, product);
       if (!number || (node.op_type == "Div" && constant != node.inputs[1])) continue;
-      const float factor = node.op_type == "Div" ? 1.0f / *number : *number;
-      fused.set_float("alpha", fused.float_or("alpha", 1.0f) * factor);
+      form.alpha *= node.op_type == "Div" ? 1.0f / *number : *number;
+      write_matmul_form(form, fused);
     }
     rewriter.replace(i, std::move(fused));
   }

@@ -7,6 +7,5 @@ namespace tenon::cpu::nn {
 
 Status match_attention(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_attention(const KernelNode& node);
-Result<std::unique_ptr<Kernel>> create_packed_attention(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn

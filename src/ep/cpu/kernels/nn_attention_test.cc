@@ -98,6 +98,7 @@ TEST(Attention, LowestFloatAsMaskGivesNoNaN) {
   for (int64_t s = 0; s < z.s; ++s) mask[at(2 * z.s + s)] = -INFINITY;
   TestNode test("Attention", "tenon", 1);
   test.node().set_int("num_heads", z.h);
+  test.node().set_float("scale", 1 / std::sqrt(8.0f));
   test.input({1, z.t, z.h * z.d}, q).input({1, z.s, z.h * z.d}, k).input({1, z.s, z.h * z.e}, v);
   test.input({z.t, z.s}, mask).output({1, z.t, z.h * z.e});
   auto got = test.run(1);
@@ -112,6 +113,7 @@ TEST(Attention, LowestFloatAsMaskGivesNoNaN) {
 TEST(Attention, RefusesAMaskThatDoesNotBroadcast) {
   TestNode test("Attention", "tenon", 1);
   test.node().set_int("num_heads", 1);
+  test.node().set_float("scale", 1);
   for (int i = 0; i < 3; ++i) test.input({1, 2, 4}, std::vector<float>(8));
   test.input({3, 2}, std::vector<float>(6)).output({1, 2, 4});
   EXPECT_THAT(test.create().status().message(), testing::HasSubstr("does not broadcast"));

@@ -14,11 +14,11 @@ namespace {
 using namespace nn;  // NOLINT(google-build-using-namespace)
 
 constexpr KernelEntry kNnKernels[] = {
-    {"tenon", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_fused_matmul},
+    {"tenon", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_matmul},
     {"", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_matmul},
-    {"", "Gemm", 7, kAnyVersion, "gemm", &match_matmul, &create_gemm},
+    {"", "Gemm", 7, kAnyVersion, "gemm", &match_matmul, &create_matmul},
     {"tenon", "Attention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
-    {"tenon", "PackedAttention", 1, kAnyVersion, "attention", &match_attention, &create_packed_attention},
+    {"tenon", "PackedAttention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "LayerNorm", 1, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},
     {"", "LayerNormalization", 17, kAnyVersion, "layer_norm", &match_norm, &create_layer_normalization},
     {"", "Softmax", 13, kAnyVersion, "softmax", &match_norm, &create_softmax},

@@ -1,5 +1,7 @@
 // MatMul (numpy's rules), Gemm, and MatMul of domain tenon.
 #include "ep/cpu/kernels/ref_activation.h"
+#include "ep/kit/input_shapes.h"
+#include "ops/matmul.h"
 
 namespace tenon::cpu::ref {
 
@@ -81,7 +83,7 @@ void loop(const Plan& plan, const void* a, const void* b, const void* c, const v
 
 using Types = decltype(FloatTypes() + TypeList<int32_t, int64_t, uint32_t, uint64_t>());
 
-// Which of the inputs are what; -1 where the operator has none.
+// `c` and `residual` are inputs of the node, or kNoInput.
 Result<RefImpl> finish(RefNode& node, const Plan& plan, size_t c, size_t residual) {
   const DataType type = node.inputs[0].type;
   for (const TensorSpec& spec : node.inputs) {
@@ -100,89 +102,32 @@ Result<RefImpl> finish(RefNode& node, const Plan& plan, size_t c, size_t residua
   return impl;
 }
 
-constexpr size_t kNone = 1000;
-
 Result<RefImpl> make_matmul(RefNode& node) {
-  TENON_TRY(require_inputs(node, 2));
-  const bool internal = node.node->domain == "tenon";
-  const bool trans_b = internal && node.node->int_or("trans_b", 0) != 0;
-  Shape a = node.inputs[0].shape, b = node.inputs[1].shape;
-  TENON_INVALID_IF(a.rank() < 1 || b.rank() < 1, "MatMul needs operands of rank 1 or more, not {} and {}.",
-                   a.to_string(), b.to_string());
-  const bool row_vector = a.rank() == 1, column_vector = b.rank() == 1;
-  if (row_vector) a = Shape{1, a[0]};
-  if (column_vector) b = Shape{b[0], 1};
-  Plan plan;
-  plan.m = a[a.rank() - 2];
-  plan.k = a[a.rank() - 1];
-  plan.n = trans_b ? b[b.rank() - 2] : b[b.rank() - 1];
-  const int64_t depth = trans_b ? b[b.rank() - 1] : b[b.rank() - 2];
-  TENON_INVALID_IF(depth != plan.k, "MatMul multiplies {} by {}: {} columns meet {} rows.",
-                   node.inputs[0].shape.to_string(), node.inputs[1].shape.to_string(), plan.k, depth);
-  plan.a_row = plan.k;
-  plan.b_row = trans_b ? 1 : plan.n;
-  plan.b_column = trans_b ? plan.k : 1;
-  const Shape a_batch(a.dims().first(static_cast<size_t>(a.rank() - 2)));
-  const Shape b_batch(b.dims().first(static_cast<size_t>(b.rank() - 2)));
-  TENON_TRY_ASSIGN(const Shape batch, broadcast_shape(a_batch, b_batch));
-  TENON_TRY_ASSIGN(Strides a_strides, broadcast_strides(a_batch, batch));
-  TENON_TRY_ASSIGN(Strides b_strides, broadcast_strides(b_batch, batch));
-  Strides y_strides = dense_strides(batch);
+  TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(*node.node, input_shapes(node)));
+  Plan plan{.m = desc.m, .n = desc.n, .k = desc.k, .alpha = desc.alpha, .beta = desc.beta};
+  plan.a_row = desc.a_row();
+  plan.a_column = desc.a_column();
+  plan.b_row = desc.b_row();
+  plan.b_column = desc.b_column();
+  plan.c = {desc.addend_row, desc.addend_column};
+  TENON_TRY_ASSIGN(Strides a_strides, broadcast_strides(desc.a_batch, desc.batch));
+  TENON_TRY_ASSIGN(Strides b_strides, broadcast_strides(desc.b_batch, desc.batch));
+  Strides y_strides = dense_strides(desc.batch);
   for (auto& s : a_strides) s *= plan.m * plan.k;
   for (auto& s : b_strides) s *= plan.n * plan.k;
   for (auto& s : y_strides) s *= plan.m * plan.n;
-  plan.batches = make_walk(batch, {a_strides, b_strides, y_strides});
-  Shape out = batch;
-  TENON_UNSUPPORTED_IF(out.rank() + 2 > Shape::kMaxRank, "MatMul of rank {} is beyond {}.", out.rank() + 2,
-                       Shape::kMaxRank);
-  if (!row_vector) out.push_back(plan.m);
-  if (!column_vector) out.push_back(plan.n);
-  TENON_TRY(require_output(node, 0, out));
-  if (!internal) return finish(node, plan, kNone, kNone);
-
-  plan.alpha = node.node->float_or("alpha", 1);
-  TENON_TRY_ASSIGN(plan.epilogue, Epilogue::of(*node.node));
-  plan.has_epilogue = true;
-  plan.c[1] = 1;
-  const TensorSpec &bias = input_spec(node, 2), &residual = input_spec(node, 3);
-  TENON_INVALID_IF(bias.present() && !(bias.shape == Shape{plan.n}), "MatMul has bias {} for {} columns.",
-                   bias.shape.to_string(), plan.n);
-  TENON_INVALID_IF(residual.present() && !(residual.shape == out), "MatMul has residual {} for output {}.",
-                   residual.shape.to_string(), out.to_string());
-  return finish(node, plan, 2, 3);
-}
-
-Result<RefImpl> make_gemm(RefNode& node) {
-  TENON_TRY(require_inputs(node, 2));
-  const Shape& a = node.inputs[0].shape;
-  const Shape& b = node.inputs[1].shape;
-  TENON_INVALID_IF(a.rank() != 2 || b.rank() != 2, "Gemm multiplies matrices, not {} and {}.", a.to_string(),
-                   b.to_string());
-  const bool trans_a = node.node->int_or("transA", 0) != 0, trans_b = node.node->int_or("transB", 0) != 0;
-  Plan plan;
-  plan.m = a[trans_a ? 1 : 0];
-  plan.k = a[trans_a ? 0 : 1];
-  plan.n = b[trans_b ? 0 : 1];
-  TENON_INVALID_IF(b[trans_b ? 1 : 0] != plan.k, "Gemm multiplies {}{} by {}{}.", a.to_string(),
-                   trans_a ? " (transposed)" : "", b.to_string(), trans_b ? " (transposed)" : "");
-  plan.a_row = trans_a ? 1 : plan.k;
-  plan.a_column = trans_a ? plan.m : 1;
-  plan.b_row = trans_b ? 1 : plan.n;
-  plan.b_column = trans_b ? plan.k : 1;
-  plan.batches = make_walk(Shape{}, {Strides{}, Strides{}, Strides{}});
-  plan.alpha = node.node->float_or("alpha", 1);
-  plan.beta = node.node->float_or("beta", 1);
-  const Shape out{plan.m, plan.n};
-  TENON_TRY(require_output(node, 0, out));
-  if (input_spec(node, 2).present()) {
-    TENON_TRY_ASSIGN(plan.c, broadcast_strides(node.inputs[2].shape, out));
+  plan.batches = make_walk(desc.batch, {a_strides, b_strides, y_strides});
+  TENON_TRY(require_output(node, 0, desc.y));
+  if (node.node->domain == "tenon") {
+    TENON_TRY_ASSIGN(plan.epilogue, Epilogue::of(*node.node));
+    plan.has_epilogue = true;
   }
-  return finish(node, plan, 2, kNone);
+  return finish(node, plan, desc.addend, desc.residual);
 }
 
 constexpr KernelEntry kRows[] = {
     ref_row<type_set(Types()), &make_matmul>("MatMul", 1),
-    ref_row<type_set(Types()), &make_gemm>("Gemm", 7),
+    ref_row<type_set(Types()), &make_matmul>("Gemm", 7),
     ref_row<kFloatSet, &make_matmul>("MatMul", 1, kAnyVersion, "tenon"),
 };
 

@@ -11,6 +11,8 @@
 
 #include "base/same_text.h"
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ep/kit/input_shapes.h"
+#include "ops/recurrent.h"
 
 namespace tenon::cpu::ref {
 
@@ -46,28 +48,18 @@ constexpr ActivationRow<C> kActivations[] = {
     {"ThresholdedRelu", [](C x, C a, C) { return x > a ? x : 0; }, 1, 0},
 };
 
-enum class Cell : uint8_t { kRnn, kGru, kLstm };
+using Cell = RecurrentDesc::Cell;
 
 // One LSTM, GRU or RNN, as far as it does not change from run to run.
 template <typename C>
-struct Recurrence {
-  Cell cell = Cell::kRnn;
-  int64_t gates = 1;
-  int64_t length = 0, batch = 0, input = 0, hidden = 0, directions = 1;
-  bool reverse = false;  // the first direction
-  bool batch_first = false;
-  bool linear_before_reset = false;
-  bool couple_gates = false;  // LSTM's input_forget
-  C clip = 0;                 // 0: none
-  std::vector<Activation<C>> activations;
+struct Recurrence : RecurrentDesc {
+  std::vector<Activation<C>> gate_functions;
   std::shared_ptr<const std::byte> weights[2];  // W and R turned; null where they are no constants
   // Offsets into scratch, in elements of C.
   size_t turned[2] = {0, 0}, gate_values = 0, recurrent = 0, hidden_state = 0, cell_state = 0, scratch_count = 0;
   // Inputs and outputs that have another type than C are copied from and to scratch: offset and elements, 0 for none.
   std::array<std::pair<size_t, size_t>, 8> copied_inputs{};
   std::array<std::pair<size_t, size_t>, 3> copied_outputs{};
-
-  int64_t width() const { return gates * hidden; }
 };
 
 // [directions][rows][columns] to [directions][columns][rows].
@@ -189,10 +181,12 @@ class Run {
     if (C* last = outputs_[2]) std::copy_n(c, r_.hidden, last + state_offset(d, b));
   }
 
-  C clipped(C x) const { return r_.clip > 0 ? std::clamp(x, -r_.clip, r_.clip) : x; }
+  C clipped(C x) const {
+    const auto limit = static_cast<C>(r_.clip);
+    return limit > 0 ? std::clamp(x, -limit, limit) : x;
+  }
   const Activation<C>& activation(int64_t d, int64_t which) const {
-    const auto each = static_cast<int64_t>(r_.activations.size()) / r_.directions;
-    return r_.activations[static_cast<size_t>(d * each + which)];
+    return r_.gate_functions[static_cast<size_t>(d * r_.functions + which)];
   }
 
   void run_step(int64_t t, int64_t d, int64_t b, C* h, C* c) {
@@ -262,69 +256,32 @@ class Run {
   std::array<T*, 3> results_{};
 };
 
-// By direction: one name a gate function, in any case (as onnxruntime takes them). A list of alphas has a value for
-// each name, or for the first few.
 template <typename C>
-Status read_activations(const KernelNode& node, Recurrence<C>& r) {
-  std::vector<std::string> names;
-  if (const Attribute* given = node.node->find("activations")) names = given->strings;
-  if (names.empty()) {
-    for (int64_t d = 0; d < r.directions; ++d) {
-      if (r.cell != Cell::kRnn) names.emplace_back("Sigmoid");
-      names.emplace_back("Tanh");
-      if (r.cell == Cell::kLstm) names.emplace_back("Tanh");
-    }
-  }
-  const auto each = static_cast<size_t>(r.cell == Cell::kLstm ? 3 : r.cell == Cell::kGru ? 2 : 1);
-  TENON_INVALID_IF(names.size() != each * static_cast<size_t>(r.directions),
-                   "{} has {} activations; {} directions need {} each.", node.node->op_type, names.size(), r.directions,
-                   each);
-  const Attribute* alphas = node.node->find("activation_alpha");
-  const Attribute* betas = node.node->find("activation_beta");
+Status find_functions(Recurrence<C>& r) {
   size_t alpha = 0, beta = 0;
-  for (const std::string& name : names) {
+  for (const std::string& name : r.activations) {
     const auto row = std::find_if(std::begin(kActivations<C>), std::end(kActivations<C>),
                                   [&](const ActivationRow<C>& one) { return same_ignoring_case(one.name, name); });
-    TENON_INVALID_IF(row == std::end(kActivations<C>), "{} asks for the activation \"{}\", which does not exist.",
-                     node.node->op_type, name);
+    TENON_INVALID_IF(row == std::end(kActivations<C>), "A gate function is \"{}\", which does not exist.", name);
     Activation<C> made{row->apply, row->alpha, row->beta};
-    if (row->alpha != 0 && alphas != nullptr && alpha < alphas->floats.size()) made.alpha = alphas->floats[alpha++];
+    if (row->alpha != 0 && alpha < r.alphas.size()) made.alpha = r.alphas[alpha++];
     const bool has_beta = row->name == "Affine" || row->name == "HardSigmoid" || row->name == "ScaledTanh";
-    if (has_beta && betas != nullptr && beta < betas->floats.size()) made.beta = betas->floats[beta++];
-    r.activations.push_back(made);
+    if (has_beta && beta < r.betas.size()) made.beta = r.betas[beta++];
+    r.gate_functions.push_back(made);
   }
   return {};
 }
 
 template <typename C>
-Status check_shapes(RefNode& node, const Recurrence<C>& r) {
-  const auto check = [&](size_t input, const Shape& shape) -> Status {
-    const TensorSpec& spec = input_spec(node, input);
-    TENON_INVALID_IF(spec.present() && spec.shape != shape, "{} has input {} of shape {}; it needs {}.",
-                     node.node->op_type, input, spec.shape.to_string(), shape.to_string());
-    return {};
-  };
-  const int64_t width = r.width();
-  const Shape state = r.batch_first ? Shape{r.batch, r.directions, r.hidden} : Shape{r.directions, r.batch, r.hidden};
-  TENON_TRY(check(1, {r.directions, width, r.input}));
-  TENON_TRY(check(2, {r.directions, width, r.hidden}));
-  TENON_TRY(check(3, {r.directions, 2 * width}));
-  TENON_TRY(check(4, {r.batch}));
-  TENON_TRY(check(5, state));
-  if (r.cell == Cell::kLstm) {
-    TENON_TRY(check(6, state));
-    TENON_TRY(check(7, {r.directions, 3 * r.hidden}));
-  }
+Status check_tensors(RefNode& node, const Recurrence<C>& r) {
   for (size_t i = 1; i < node.inputs.size(); ++i) {
-    const DataType wanted = i == 4 ? DataType::kInt32 : node.inputs[0].type;
+    const DataType wanted = i == RecurrentDesc::kLengths ? DataType::kInt32 : node.inputs[0].type;
     TENON_INVALID_IF(node.inputs[i].present() && node.inputs[i].type != wanted, "{} has input {} of {}; it needs {}.",
                      node.node->op_type, i, data_type_name(node.inputs[i].type), data_type_name(wanted));
   }
-  TENON_TRY(require_output(node, 0,
-                           r.batch_first ? Shape{r.batch, r.length, r.directions, r.hidden}
-                                         : Shape{r.length, r.directions, r.batch, r.hidden}));
-  TENON_TRY(require_output(node, 1, state));
-  return r.cell == Cell::kLstm ? require_output(node, 2, state) : Status();
+  TENON_TRY(require_output(node, 0, r.y()));
+  TENON_TRY(require_output(node, 1, r.state()));
+  return r.cell == Cell::kLstm ? require_output(node, 2, r.state()) : Status();
 }
 
 template <typename T, typename C>
@@ -346,33 +303,13 @@ Status turn_weights(const KernelNode& node, Recurrence<C>& r) {
   return {};
 }
 
-template <Cell cell, typename T>
+template <typename T>
 Result<RefImpl> make_cell(RefNode& node) {
   using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  const std::string& op = node.node->op_type;
-  const Shape &x = node.inputs[0].shape, &w = node.inputs[1].shape, &recurrent = node.inputs[2].shape;
-  TENON_INVALID_IF(x.rank() != 3 || w.rank() != 3 || recurrent.rank() != 3,
-                   "{} has inputs of shapes {}, {} and {}; each needs 3 dimensions.", op, x.to_string(), w.to_string(),
-                   recurrent.to_string());
-  Recurrence<C> r;
-  r.cell = cell;
-  r.gates = cell == Cell::kLstm ? 4 : cell == Cell::kGru ? 3 : 1;
-  r.batch_first = node.node->int_or("layout", 0) != 0;
-  r.length = x[r.batch_first ? 1 : 0];
-  r.batch = x[r.batch_first ? 0 : 1];
-  r.input = x[2];
-  r.hidden = node.node->int_or("hidden_size", recurrent[2]);
-  TENON_INVALID_IF(1 > r.hidden || INT32_MAX / 8 < r.hidden, "{} has a hidden size of {}.", op, r.hidden);
-  const std::string_view direction = node.node->string_or("direction", "forward");
-  TENON_INVALID_IF(direction != "forward" && direction != "reverse" && direction != "bidirectional",
-                   "{} has the direction \"{}\".", op, direction);
-  r.directions = direction == "bidirectional" ? 2 : 1;
-  r.reverse = direction == "reverse";
-  r.linear_before_reset = node.node->int_or("linear_before_reset", 0) != 0;
-  r.couple_gates = node.node->int_or("input_forget", 0) != 0;
-  r.clip = node.node->float_or("clip", 0);
-  TENON_TRY(read_activations(node, r));
-  TENON_TRY(check_shapes(node, r));
+  TENON_TRY_ASSIGN(RecurrentDesc desc, read_recurrent(*node.node, input_shapes(node)));
+  Recurrence<C> r{std::move(desc)};
+  TENON_TRY(find_functions(r));
+  TENON_TRY(check_tensors(node, r));
   TENON_TRY((turn_weights<T, C>(node, r)));
   const auto take = [&](int64_t count) {
     const size_t at = r.scratch_count;
@@ -402,20 +339,19 @@ Result<RefImpl> make_cell(RefNode& node) {
   return impl;
 }
 
-template <Cell cell>
 Result<RefImpl> make_recurrent(RefNode& node) {
   TENON_TRY(require_inputs(node, 3));
   using Make = Result<RefImpl> (*)(RefNode&);
-  const Make make = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Make { return &make_cell<cell, T>; });
+  const Make make = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Make { return &make_cell<T>; });
   TENON_UNSUPPORTED_IF(make == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
   return make(node);
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<kFloatSet, &make_recurrent<Cell::kLstm>>("LSTM", 7),
-    ref_row<kFloatSet, &make_recurrent<Cell::kGru>>("GRU", 7),
-    ref_row<kFloatSet, &make_recurrent<Cell::kRnn>>("RNN", 7),
+    ref_row<kFloatSet, &make_recurrent>("LSTM", 7),
+    ref_row<kFloatSet, &make_recurrent>("GRU", 7),
+    ref_row<kFloatSet, &make_recurrent>("RNN", 7),
 };
 
 }  // namespace

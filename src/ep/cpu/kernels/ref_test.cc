@@ -279,6 +279,16 @@ TEST(Reference, PackedAttentionReadsTheThirdsOfEachRow) {
   EXPECT_THAT(packed.result(), Pointwise(FloatNear(1e-5f), {mix(1, 2 + 1), mix(0, 1)}));
 }
 
+// As ONNX Runtime does, and as the fast kernel.
+TEST(Reference, GemmWithABetaOfZeroDoesNotReadC) {
+  Reference gemm("Gemm");
+  gemm.node.set_float("beta", 0);
+  gemm.input<double>({1, 2}, {1, 2}).input<double>({2, 1}, {3, 4}).input<double>({1}, {INFINITY});
+  gemm.output(DataType::kDouble, {1, 1});
+  ASSERT_TRUE(gemm.run().ok());
+  EXPECT_THAT(gemm.result<double>(), ElementsAre(11));
+}
+
 TEST(Reference, LookupTakesTheLastRowForUnknownIndices) {
   Reference lookup("LookupOrDefault", 1, "tenon");
   lookup.input<float>({3, 1}, {10, 20, -1}).input<int32_t>({4}, {1, 2, -1, 0}).output(DataType::kFloat, {4, 1});
