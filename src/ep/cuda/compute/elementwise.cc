@@ -8,6 +8,7 @@
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/quantize.h"
+#include "ops/quantize.h"
 
 namespace tenon::cuda {
 
@@ -234,9 +235,11 @@ class Chain {
   Result<int> quantization_operand(const Node& node, ValueId id) {
     TENON_TRY_ASSIGN(const TensorId tensor, to_.plain(id));
     const DeviceTensor read = to_.program().tensor(tensor);
-    TENON_TRY_ASSIGN(const int axis, quantized_axis(to_.graph(), node, shape_, read.shape));
+    TENON_TRY_ASSIGN(const QuantizationDesc desc, read_quantization(node, shape_, read.shape));
+    TENON_UNSUPPORTED_IF(desc.granularity == QuantizationDesc::Granularity::kBlock, "{} has a scale for each block.",
+                         to_.label(node));
     std::vector<int64_t> strides(static_cast<size_t>(shape_.rank()), 0);
-    if (axis >= 0) strides[static_cast<size_t>(axis)] = 1;
+    if (desc.axis >= 0) strides[static_cast<size_t>(desc.axis)] = 1;
     return leaf(tensor, {.type = read.type, .strides = std::move(strides)});
   }
 

@@ -7,106 +7,24 @@
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/product_op.h"
+#include "ops/einsum.h"
 
 namespace tenon::cuda {
 
 namespace {
-
-struct Equation {
-  std::vector<std::string> inputs;  // a letter a dimension; those of an ellipsis are '0', '1', ... from the right
-  std::string output;
-};
-
-// An ellipsis of `rank` dimensions in all, of which this term has the last `own`.
-std::string expanded(std::string term, int own) {
-  const size_t at = term.find("...");
-  if (at == std::string::npos) return term;
-  std::string dims;
-  for (int i = own; i > 0; --i) dims += static_cast<char>('0' + i - 1);
-  return term.replace(at, 3, dims);
-}
-
-Result<Equation> read_equation(const Lowering& to, const Node& node) {
-  std::string text;
-  for (char c : node.string_or("equation", ""))
-    if (c != ' ') text += c;
-  for (char c : text)
-    TENON_INVALID_IF(
-        (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && std::string_view(".,->").find(c) == std::string_view::npos,
-        "{} has an equation with something other than letters.", to.label(node));
-  const size_t arrow = text.find("->");
-  std::string left = text.substr(0, arrow);
-  Equation equation;
-  size_t begin = 0;
-  for (size_t i = 0; i <= left.size(); ++i)
-    if (i == left.size() || left[i] == ',') {
-      equation.inputs.push_back(left.substr(begin, i - begin));
-      begin = i + 1;
-    }
-  TENON_INVALID_IF(equation.inputs.size() != node.inputs.size(), "{} has {} inputs for \"{}\".", to.label(node),
-                   node.inputs.size(), text);
-  int widest = 0;
-  bool any = false;
-  for (size_t i = 0; i < equation.inputs.size(); ++i) {
-    std::string& term = equation.inputs[i];
-    const int rank = to.value(node.inputs[i]).shape().rank(), named = static_cast<int>(term.size());
-    const bool dots = term.find("...") != std::string::npos;
-    const int own = dots ? rank - (named - 3) : 0;
-    TENON_INVALID_IF(own < 0 || own > 9 || (!dots && named != rank), "{} has a term \"{}\" for {} dimensions.",
-                     to.label(node), term, rank);
-    widest = std::max(widest, own);
-    any = any || dots;
-    term = expanded(term, own);
-  }
-  if (arrow != std::string::npos) {
-    equation.output = expanded(text.substr(arrow + 2), widest);
-    return equation;
-  }
-  // Implicit: the ellipsis, then what occurs once, in order.
-  std::map<char, int> counts;
-  for (const std::string& term : equation.inputs)
-    for (char c : term) ++counts[c];
-  equation.output = expanded(any ? "..." : "", widest);
-  for (const auto& [letter, count] : counts)
-    if (count == 1 && (letter < '0' || letter > '9')) equation.output += letter;
-  return equation;
-}
-
-// Sizes by letter. A dimension of 1 repeats.
-Result<std::map<char, int64_t>> read_sizes(const Lowering& to, const Node& node, const Equation& equation) {
-  std::map<char, int64_t> sizes;
-  for (size_t i = 0; i < equation.inputs.size(); ++i) {
-    const Shape shape = to.value(node.inputs[i]).shape();
-    for (size_t d = 0; d < equation.inputs[i].size(); ++d) {
-      const int64_t size = shape[static_cast<int>(d)];
-      const auto [known, added] = sizes.emplace(equation.inputs[i][d], size);
-      TENON_INVALID_IF(!added && known->second != size && known->second != 1 && size != 1,
-                       "{} has sizes {} and {} for \"{}\".", to.label(node), known->second, size,
-                       std::string(1, known->first));
-      if (known->second == 1) known->second = size;
-    }
-  }
-  for (char c : equation.output) {
-    TENON_INVALID_IF(equation.output.find(c) != equation.output.rfind(c), "{} makes dimension \"{}\" twice.",
-                     to.label(node), std::string(1, c));
-    TENON_INVALID_IF(!sizes.contains(c), "{} makes a dimension \"{}\" of nothing.", to.label(node), std::string(1, c));
-  }
-  return sizes;
-}
 
 // The letters of a batch of products, each kind in the order of the output, or of the first operand.
 struct Matrices {
   std::string batch, rows, columns, depth;
 };
 
-bool find_matrices(const Lowering& to, const Node& node, const Equation& equation, const std::map<char, int64_t>& sizes,
-                   Matrices& found) {
+bool find_matrices(const Lowering& to, const Node& node, const EinsumDesc& equation, Matrices& found) {
   if (equation.inputs.size() != 2) return false;
   for (size_t i = 0; i < 2; ++i) {
     const std::string& term = equation.inputs[i];
     const Shape shape = to.value(node.inputs[i]).shape();
     for (size_t d = 0; d < term.size(); ++d)
-      if (term.find(term[d]) != d || shape[static_cast<int>(d)] != sizes.at(term[d])) return false;
+      if (term.find(term[d]) != d || shape[static_cast<int>(d)] != equation.sizes.at(term[d])) return false;
   }
   const auto in = [](const std::string& term, char c) { return term.find(c) != std::string::npos; };
   for (char c : equation.output) {
@@ -153,8 +71,9 @@ Result<TensorId> in_order(Lowering& to, const Node& node, TensorId from, const s
   return out;
 }
 
-Status add_products(Lowering& to, const Node& node, const Equation& equation, const Matrices& matrices,
-                    const std::map<char, int64_t>& sizes, TensorId out) {
+Status add_products(Lowering& to, const Node& node, const EinsumDesc& equation, const Matrices& matrices,
+                    TensorId out) {
+  const auto& sizes = equation.sizes;
   TENON_TRY_ASSIGN(TensorId a, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(TensorId b, to.plain(node.inputs[1]));
   TENON_TRY_ASSIGN(
@@ -185,8 +104,8 @@ Status add_products(Lowering& to, const Node& node, const Equation& equation, co
 }
 
 // Nothing is summed: elements that are read by the strides of their letters, and multiplied.
-Status multiply_elements(Lowering& to, const Node& node, const Equation& equation, const std::map<char, int64_t>& sizes,
-                         TensorId out) {
+Status multiply_elements(Lowering& to, const Node& node, const EinsumDesc& equation, TensorId out) {
+  const auto& sizes = equation.sizes;
   const DataType type = to.program().tensor(out).type;
   GeneratedElementwise kernel{.type = type};
   for (char c : equation.output) kernel.dims.push_back(sizes.at(c));
@@ -213,8 +132,8 @@ Status multiply_elements(Lowering& to, const Node& node, const Equation& equatio
 }  // namespace
 
 Status lower_einsum(Lowering& to, const Node& node) {
-  TENON_TRY_ASSIGN(const Equation equation, read_equation(to, node));
-  TENON_TRY_ASSIGN(const auto sizes, read_sizes(to, node, equation));
+  TENON_TRY_ASSIGN(const EinsumDesc equation, read_einsum(node, input_shapes(to.graph(), node)));
+  const auto& sizes = equation.sizes;
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const DataType type = to.program().tensor(out).type;
   TENON_UNSUPPORTED_IF(type == DataType::kBool, "{} adds up truth values.", to.label(node));
@@ -222,16 +141,16 @@ Status lower_einsum(Lowering& to, const Node& node) {
   const bool matrix_type = type == DataType::kFloat || data_type_size(type) == 2;
   constexpr int64_t kFewProducts = int64_t{1} << 16;
   Matrices matrices;
-  if (compute_type(type) == "float" && matrix_type && find_matrices(to, node, equation, sizes, matrices) &&
+  if (compute_type(type) == "float" && matrix_type && find_matrices(to, node, equation, matrices) &&
       !matrices.depth.empty()) {
     const int64_t depth = count_of(matrices.depth, sizes);
     if (depth != 0 && count_of(equation.output, sizes) * depth > kFewProducts)
-      return add_products(to, node, equation, matrices, sizes, out);
+      return add_products(to, node, equation, matrices, out);
   }
   std::string summed;
   for (const auto& [letter, size] : sizes)
     if (equation.output.find(letter) == std::string::npos) summed += letter;
-  if (summed.empty()) return multiply_elements(to, node, equation, sizes, out);
+  if (summed.empty()) return multiply_elements(to, node, equation, out);
   MapKernel kernel(to, node, "einsum");
   std::vector<int64_t> inner;
   for (char c : equation.output) kernel.map().dims.push_back(sizes.at(c));

@@ -10,6 +10,7 @@
 #include "ep/cuda/compute/lowering_conv.h"
 #include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/quantize.h"
+#include "ops/matmul.h"
 
 namespace tenon::cuda {
 
@@ -215,18 +216,17 @@ bool has_few_products(const Shape& y, int64_t depth) {
 }
 
 // Sums into `out`, [batch..., rows, columns]; with scales quantised ones, where the products are not few.
-Status add_matrices(Lowering& to, const Node& node, const Operands& operands, TensorId out, const Scales* scales) {
-  const Shape a = to.value(operands.a).shape(), b = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
-  TENON_UNSUPPORTED_IF(a.rank() < 2 || b.rank() < 2, "{} multiplies a vector.", to.label(node));
-  const int64_t depth = a[a.rank() - 1], columns = b[b.rank() - 1];
-  TENON_INVALID_IF(b[b.rank() - 2] != depth, "{} multiplies {} and {}.", to.label(node), a.to_string(), b.to_string());
-  int64_t rows = a[a.rank() - 2], batch = 1;
-  for (int i = 0; i + 2 < y.rank(); ++i) batch *= y[i];
-  const int64_t b_batch = b.element_count() == 0 ? batch : b.element_count() / (depth * columns);
-  const int64_t a_batch = a.element_count() == 0 ? batch : a.element_count() / (depth * rows);
-  const bool b_repeats = b_batch == 1;
-  TENON_UNSUPPORTED_IF(a_batch != batch || (!b_repeats && b_batch != batch), "{} repeats matrices of {} for {}.",
-                       to.label(node), a.to_string(), b.to_string());
+Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, const Operands& operands, TensorId out,
+                    const Scales* scales) {
+  const Shape& y = desc.y;
+  for (ValueId id : {operands.a, operands.b})
+    TENON_UNSUPPORTED_IF(to.value(id).dims.size() < 2, "{} multiplies a vector.", to.label(node));
+  const int64_t depth = desc.k, columns = desc.n;
+  int64_t rows = desc.m, batch = desc.batch.element_count();
+  const bool b_repeats = desc.b_batch.element_count() == 1;
+  TENON_UNSUPPORTED_IF(desc.a_batch.element_count() != batch || (!b_repeats && desc.b_batch.element_count() != batch),
+                       "{} repeats matrices of {} for {}.", to.label(node), desc.a_batch.to_string(),
+                       desc.b_batch.to_string());
   if (b_repeats) rows *= batch, batch = 1;
   TENON_TRY_ASSIGN(TensorId a_zero, zero_point(to, operands.a_zero));
   TENON_TRY_ASSIGN(TensorId b_zero, zero_point(to, operands.b_zero));
@@ -673,27 +673,26 @@ Status requantize(Lowering& to, const Node& node, TensorId sums, std::array<Valu
 }  // namespace
 
 Status lower_matmul_integer(Lowering& to, const Node& node) {
-  const bool scaled = node.op_type == "QLinearMatMul";
-  const Operands operands = scaled ? Operands{node.inputs[0], node.inputs[3], node.input(2), node.input(5)}
-                                   : Operands{node.inputs[0], node.inputs[1], node.input(2), node.input(3)};
+  TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(node, input_shapes(to.graph(), node)));
+  const Operands operands{node.input(desc.a), node.input(desc.b), node.input(desc.a_zero_point),
+                          node.input(desc.b_zero_point)};
   TENON_TRY(check_operands(to, node, operands));
-  const Shape y = to.value(node.outputs[0]).shape();
-  if (!scaled) {
+  if (node.op_type == "MatMulInteger") {
     TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-    return add_matrices(to, node, operands, out, nullptr);
+    return add_matrices(to, node, desc, operands, out, nullptr);
   }
-  TENON_INVALID_IF(node.inputs.size() < 8, "{} lacks an input.", to.label(node));
-  const Shape a = to.value(operands.a).shape();
-  const Scales scales{node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7]};
-  if (a.rank() >= 1 && y.rank() >= 1 && !has_few_products(y, a[a.rank() - 1]) &&
-      can_quantize(to, node, scales, y[y.rank() - 1])) {
+  const Scales scales{node.input(desc.a_scale), node.input(desc.b_scale), node.input(desc.y_scale),
+                      node.input(desc.y_zero_point)};
+  for (ValueId id : {scales.a, scales.b, scales.y, scales.zero})
+    TENON_INVALID_IF(id == kNoValue, "{} lacks an input.", to.label(node));
+  const Shape& y = desc.y;
+  if (y.rank() >= 1 && !has_few_products(y, desc.k) && can_quantize(to, node, scales, y[y.rank() - 1])) {
     TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-    return add_matrices(to, node, operands, out, &scales);
+    return add_matrices(to, node, desc, operands, out, &scales);
   }
   TENON_TRY_ASSIGN(const TensorId sums, to.program().add_tensor(DataType::kInt32, y));
-  TENON_TRY(add_matrices(to, node, operands, sums, nullptr));
-  return requantize(to, node, sums, {node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7]}, kNoValue,
-                    y.rank() - 1);
+  TENON_TRY(add_matrices(to, node, desc, operands, sums, nullptr));
+  return requantize(to, node, sums, {scales.a, scales.b, scales.y, scales.zero}, kNoValue, y.rank() - 1);
 }
 
 Status lower_conv_integer(Lowering& to, const Node& node) {

@@ -12,43 +12,37 @@
 #include "ep/cuda/compute/halves_product_op.h"
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/product_op.h"
+#include "ops/matmul.h"
 
 namespace tenon::cuda {
 
 namespace {
 
-struct Product {
+struct Product : MatMulDesc {
   ValueId a = kNoValue, b = kNoValue, bias = kNoValue, residual = kNoValue;
-  bool trans_b = false;
-  float alpha = 1;
   Epilogue epilogue;
 };
 
 Result<Product> read_product(Lowering& to, const Node& node) {
-  Product product{.a = node.inputs[0], .b = node.inputs[1]};
+  TENON_TRY_ASSIGN(MatMulDesc desc, read_matmul(node, input_shapes(to.graph(), node)));
+  TENON_UNSUPPORTED_IF(desc.trans_a, "{} transposes its first input.", to.label(node));
+  Product product{std::move(desc)};
+  const MatMulForm& form = product;
+  product.a = node.input(form.a);
+  product.b = node.input(form.b);
+  product.bias = node.input(form.addend);
+  product.residual = node.input(form.residual);
   if (node.domain == "tenon") {
-    product.bias = node.input(2);
-    product.residual = node.input(3);
-    product.trans_b = node.int_or("trans_b", 0) != 0;
-    product.alpha = node.float_or("alpha", 1);
     TENON_TRY_ASSIGN(product.epilogue, read_epilogue(node));
-  } else if (node.op_type == "Gemm") {
-    TENON_UNSUPPORTED_IF(node.int_or("transA", 0) != 0, "{} transposes its first input.", to.label(node));
-    product.trans_b = node.int_or("transB", 0) != 0;
-    product.alpha = node.float_or("alpha", 1);
-    product.bias = node.input(2);
-    if (product.bias != kNoValue) {
-      const Shape shape = to.value(product.bias).shape();
-      const bool row = shape.rank() >= 1 && shape.element_count() == shape[shape.rank() - 1] &&
-                       shape[shape.rank() - 1] == to.value(node.outputs[0]).shape()[1];
-      TENON_UNSUPPORTED_IF(node.float_or("beta", 1) != 1 || !row, "{} adds something other than a row.",
-                           to.label(node));
-    }
   }
-  TENON_UNSUPPORTED_IF(product.bias != kNoValue && to.constant(product.bias) == nullptr,
-                       "The bias of {} is only known at run time.", to.label(node));
-  const int ranks[] = {to.value(product.a).shape().rank(), to.value(product.b).shape().rank()};
-  TENON_UNSUPPORTED_IF(ranks[0] < 2 || ranks[1] < 2, "{} multiplies a vector.", to.label(node));
+  if (product.bias != kNoValue) {
+    const bool row = product.addend_row == 0 && (product.addend_column != 0 || product.n == 1);
+    TENON_UNSUPPORTED_IF(product.beta != 1 || !row, "{} adds something other than a row.", to.label(node));
+    TENON_UNSUPPORTED_IF(to.constant(product.bias) == nullptr, "The bias of {} is only known at run time.",
+                         to.label(node));
+  }
+  for (ValueId id : {product.a, product.b})
+    TENON_UNSUPPORTED_IF(to.value(id).dims.size() < 2, "{} multiplies a vector.", to.label(node));
   return product;
 }
 
@@ -102,13 +96,11 @@ bool is_worth_halves(int64_t depth, int64_t columns) { return depth * columns >=
 HalvesProduct halves_product(Lowering& to, const Product& product) {
   HalvesProduct result;
   const ConstantRef& b = to.constant(product.b);
-  const Value& a = to.value(product.a);
   if (to.options().bounds == nullptr || to.type_of(product.a) != DataType::kFloat || b == nullptr ||
-      b->type != DataType::kFloat || b->shape.rank() != 2 || !a.fully_known())
+      b->type != DataType::kFloat || b->shape.rank() != 2)
     return result;
-  const Shape shape = a.shape();
-  const int64_t depth = shape[shape.rank() - 1], columns = product.trans_b ? b->shape[0] : b->shape[1];
-  const int64_t rows = depth != 0 ? shape.element_count() / depth : 0;
+  const int64_t depth = product.k, columns = product.n;
+  const int64_t rows = depth != 0 ? product.a_batch.element_count() * product.m : 0;
   if (rows > INT32_MAX || depth > INT32_MAX || columns > INT32_MAX) return result;
   SplitProblem problem{.rows = static_cast<int32_t>(rows),
                        .columns = static_cast<int32_t>(columns),
@@ -189,17 +181,14 @@ Result<bool> lower_from_halves(Lowering& to, const Node& node, const Product& pr
 }
 
 Status lower_with_weights(Lowering& to, const Node& node, const Product& product) {
-  const Shape a = to.value(product.a).shape(), b = to.value(product.b).shape();
-  const int64_t depth = a[a.rank() - 1], columns = product.trans_b ? b[0] : b[1];
+  const int64_t depth = product.k, columns = product.n;
   const DataType type = to.type_of(product.a);
   TENON_TRY_ASSIGN(const bool lowered, lower_from_halves(to, node, product));
   if (lowered) return Status();
   ConvParams params;
   params.in_c = params.depth = static_cast<int32_t>(depth);
   params.channels = static_cast<int32_t>(columns);
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < a.rank(); ++i) rows *= a[i];
-  params.pixels = static_cast<int32_t>(rows);
+  params.pixels = static_cast<int32_t>(product.a_batch.element_count() * product.m);
   params.scale = product.alpha;
   ConvTensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(product.a));
@@ -243,14 +232,11 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   return Status();
 }
 
-// Elements from one matrix of the batch to the next; none where the batch is no single stride.
-std::optional<int64_t> batch_stride(const Shape& operand, const Shape& y) {
-  int64_t count = 1, wanted = 1;
-  for (int i = 0; i + 2 < operand.rank(); ++i) count *= operand[i];
-  for (int i = 0; i + 2 < y.rank(); ++i) wanted *= y[i];
+// Elements from one matrix of an operand to the next in the batch; none where that is no single stride.
+std::optional<int64_t> batch_stride(const Shape& operand, const Shape& batch, int64_t matrix) {
+  const int64_t count = operand.element_count();
   if (count == 1) return int64_t{0};
-  if (count != wanted) return std::nullopt;
-  return operand[operand.rank() - 1] * operand[operand.rank() - 2];
+  return count == batch.element_count() ? std::optional(matrix) : std::nullopt;
 }
 
 // The operand with the whole batch of `y` in memory.
@@ -275,20 +261,20 @@ Result<TensorId> spread_batch(Lowering& to, const Node& node, TensorId operand, 
 }
 
 Status lower_batch(Lowering& to, const Node& node, const Product& product) {
-  const Shape a = to.value(product.a).shape(), b = to.value(product.b).shape();
-  const Shape y = to.value(node.outputs[0]).shape();
+  const Shape& y = product.y;
   BlasProblem problem{.type = to.type_of(product.a), .transposed_w = product.trans_b};
   TENON_UNSUPPORTED_IF(problem.type != to.type_of(product.b), "{} multiplies {} and {}.", to.label(node),
                        data_type_name(problem.type), data_type_name(to.type_of(product.b)));
   TENON_UNSUPPORTED_IF(problem.type != DataType::kFloat && data_type_size(problem.type) != 2, "{} multiplies {}.",
                        to.label(node), data_type_name(problem.type));
-  problem.rows = y[y.rank() - 2];
-  problem.columns = y[y.rank() - 1];
-  problem.depth = a[a.rank() - 1];
+  problem.rows = product.m;
+  problem.columns = product.n;
+  problem.depth = product.k;
   problem.scale = product.alpha;
-  for (int i = 0; i + 2 < y.rank(); ++i) problem.batch *= y[i];
-  const int64_t a_matrix = a[a.rank() - 1] * a[a.rank() - 2], b_matrix = b[b.rank() - 1] * b[b.rank() - 2];
-  const std::optional<int64_t> x_stride = batch_stride(a, y), w_stride = batch_stride(b, y);
+  problem.batch = product.batch.element_count();
+  const int64_t a_matrix = product.m * product.k, b_matrix = product.n * product.k;
+  const std::optional<int64_t> x_stride = batch_stride(product.a_batch, product.batch, a_matrix),
+                               w_stride = batch_stride(product.b_batch, product.batch, b_matrix);
   problem.x_stride = x_stride.value_or(a_matrix);
   problem.w_stride = w_stride.value_or(b_matrix);
   if (problem.w_stride == 0 && problem.x_stride != 0) {

@@ -7,6 +7,7 @@
 #include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/row_ops.h"
+#include "ops/attention.h"
 
 namespace tenon::cuda {
 
@@ -60,52 +61,42 @@ Status make_normal(Lowering& to, const Node& node, DataType type, int64_t column
 }  // namespace
 
 Status lower_attention(Lowering& to, const Node& node) {
-  const bool packed = node.op_type == "PackedAttention";
   const DataType type = to.type_of(node.inputs[0]);
   TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
-  const Shape y = to.value(node.outputs[0]).shape(), q = to.value(node.inputs[0]).shape();
+  TENON_TRY_ASSIGN(const AttentionDesc desc, read_attention(node, input_shapes(to.graph(), node)));
+  const Shape& y = desc.y;
   AttentionParams params;
-  params.heads = narrow(node.int_or("num_heads", 1));
-  params.scale = node.float_or("scale", 1);
-  params.batch = narrow(y[0]);
-  params.queries = narrow(y[1]);
-  params.y_row = y[2];
-  params.value_size = narrow(y[2] / params.heads);
+  params.heads = narrow(desc.heads);
+  params.scale = desc.scale;
+  params.batch = narrow(desc.batch);
+  params.queries = narrow(desc.queries);
+  params.keys = narrow(desc.keys);
+  params.head_size = narrow(desc.depth);
+  params.value_size = narrow(desc.value_depth);
+  params.q_row = desc.q_row, params.k_row = desc.k_row, params.v_row = desc.v_row, params.y_row = y[2];
   AttentionOp::Tensors tensors;
-  TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[0]));
-  if (packed) {
-    params.keys = params.queries;
-    params.head_size = params.value_size;
-    params.q_row = params.k_row = params.v_row = q[2];
-    // Q, K and V are the thirds of each row.
-    const Shape third = y;
-    const auto part = static_cast<size_t>(y[2]) * data_type_size(type);
-    tensors.k = to.program().add_view(tensors.q, type, third, DeviceLayout::kPlain, part);
-    tensors.v = to.program().add_view(tensors.q, type, third, DeviceLayout::kPlain, 2 * part);
-  } else {
-    const Shape k = to.value(node.inputs[1]).shape();
-    params.keys = narrow(k[1]);
-    params.head_size = narrow(q[2] / params.heads);
-    params.q_row = q[2], params.k_row = k[2], params.v_row = y[2];
-    TENON_TRY_ASSIGN(tensors.k, to.plain(node.inputs[1]));
-    TENON_TRY_ASSIGN(tensors.v, to.plain(node.inputs[2]));
-  }
+  TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[desc.q]));
+  // K or V, which may lie in the rows of Q.
+  const auto operand = [&](size_t input, int64_t offset) -> Result<TensorId> {
+    if (input != desc.q) return to.plain(node.inputs[input]);
+    return to.program().add_view(tensors.q, type, y, DeviceLayout::kPlain,
+                                 static_cast<size_t>(offset) * data_type_size(type));
+  };
+  TENON_TRY_ASSIGN(tensors.k, operand(desc.k, desc.k_offset));
+  TENON_TRY_ASSIGN(tensors.v, operand(desc.v, desc.v_offset));
   params.q_batch = params.q_row * params.queries;
   params.k_batch = params.k_row * params.keys;
   params.v_batch = params.v_row * params.keys;
-  const ValueId mask = node.input(packed ? 1 : 3);
-  if (mask != kNoValue) {
-    TENON_TRY_ASSIGN(tensors.mask, to.plain(mask));
-    const DeviceTensor& tensor = to.program().tensor(tensors.mask);
-    const std::vector<int64_t> strides = tensor.strides();
-    std::array<int64_t*, 4> targets = {&params.mask_batch, &params.mask_head, &params.mask_query, &params.mask_key};
-    const int rank = tensor.shape.rank();
-    for (int i = 0; i < rank; ++i)
-      if (tensor.shape[i] != 1) *targets[static_cast<size_t>(4 - rank + i)] = strides[static_cast<size_t>(i)];
+  if (desc.mask != kNoInput) {
+    TENON_TRY_ASSIGN(tensors.mask, to.plain(node.inputs[desc.mask]));
+    params.mask_batch = desc.mask_strides[0];
+    params.mask_head = desc.mask_strides[1];
+    params.mask_query = desc.mask_strides[2];
+    params.mask_key = desc.mask_strides[3];
   }
   // What is made of V's rows is not larger than they are.
   Lowering::Halves halves;
-  if (const Lowering::Bound* v = to.bound(node.inputs[packed ? 0 : 2]);
+  if (const Lowering::Bound* v = to.bound(node.inputs[desc.v]);
       v != nullptr && type == DataType::kFloat && y[2] % 8 == 0) {
     TENON_TRY_ASSIGN(halves,
                      to.make_halves(node.outputs[0], {v->largest, v->largest * std::sqrt(static_cast<double>(y[2]))}));
@@ -117,7 +108,7 @@ Status lower_attention(Lowering& to, const Node& node) {
     TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
   }
   if (y.element_count() == 0) return Status();
-  TENON_TRY(check_sizes(to, node, {y[0], y[1], params.keys, y[2], q.rank() > 2 ? q[2] : 0}));
+  TENON_TRY(check_sizes(to, node, {y[0], y[1], desc.keys, y[2], desc.q_row}));
   to.program().add_op(std::make_unique<AttentionOp>(node.name, type, params, tensors));
   return Status();
 }

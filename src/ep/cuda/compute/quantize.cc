@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/lowering.h"
+#include "ops/quantize.h"
 
 namespace tenon::cuda {
 
@@ -31,40 +32,6 @@ int32_t integer_at(const Constant& constant, size_t index) {
     default:
       return constant.as<int32_t>()[index];
   }
-}
-
-// Which scale an element has: `block` (0: none) neighbours along the axis share one at each other place; without blocks
-// all elements of one coordinate do.
-struct ScalePlace {
-  int64_t inner = 1, dim = 1, block = 0;
-  size_t of(int64_t index) const {
-    const int64_t coordinate = index / inner % dim;
-    if (block == 0) return static_cast<size_t>(coordinate);
-    const int64_t blocks = (dim + block - 1) / block, outer = index / inner / dim;
-    return static_cast<size_t>((outer * blocks + coordinate / block) * inner + index % inner);
-  }
-};
-
-Result<ScalePlace> find_scale(const Graph& graph, const Node& node, const Shape& shape, const Shape& scale) {
-  const int64_t block = node.int_or("block_size", 0);
-  if (block == 0) {
-    TENON_TRY_ASSIGN(const int axis, quantized_axis(graph, node, shape, scale));
-    ScalePlace place;
-    for (int i = axis + 1; axis >= 0 && i < shape.rank(); ++i) place.inner *= shape[i];
-    if (axis >= 0) place.dim = shape[axis];
-    return place;
-  }
-  int64_t axis = node.int_or("axis", 1);
-  if (axis < 0) axis += shape.rank();
-  TENON_INVALID_IF(axis < 0 || axis >= shape.rank() || block < 1 || scale.rank() != shape.rank(),
-                   "{} has blocks of {} along axis {} of {}.", node.label(graph), block, axis, shape.to_string());
-  ScalePlace place{.dim = shape[static_cast<int>(axis)], .block = block};
-  for (int i = 0; i < shape.rank(); ++i) {
-    const int64_t wanted = i == axis ? (shape[i] + block - 1) / block : shape[i];
-    TENON_INVALID_IF(scale[i] != wanted, "{} has scales of shape {}.", node.label(graph), scale.to_string());
-    if (i > axis) place.inner *= shape[i];
-  }
-  return place;
 }
 
 }  // namespace
@@ -96,19 +63,6 @@ std::string dequantize_expression(bool zero_point) {
   return zero_point ? "(float)((int)$0 - (int)$2) * $1" : "(float)(int)$0 * $1";
 }
 
-Result<int> quantized_axis(const Graph& graph, const Node& node, const Shape& shape, const Shape& parameter) {
-  TENON_UNSUPPORTED_IF(node.int_or("block_size", 0) != 0 || parameter.rank() > 1, "{} has a scale for each block.",
-                       node.label(graph));
-  if (parameter.rank() == 0 || (parameter.element_count() == 1 && (shape.rank() < 2 || node.since_version < 13)))
-    return -1;
-  int64_t axis = node.int_or("axis", 1);
-  if (axis < 0) axis += shape.rank();
-  if (parameter.element_count() == 1 && (axis >= shape.rank() || shape[static_cast<int>(axis)] != 1)) return -1;
-  TENON_INVALID_IF(axis < 0 || axis >= shape.rank() || parameter[0] != shape[static_cast<int>(axis)],
-                   "{} has {} scales for axis {} of {}.", node.label(graph), parameter[0], axis, shape.to_string());
-  return static_cast<int>(axis);
-}
-
 bool can_dequantize_on_host(const Graph& graph, const Node& node) {
   if (node.op_type != "DequantizeLinear" || !node.domain.empty() || node.inputs.size() < 2 || node.outputs.size() != 1)
     return false;
@@ -123,18 +77,18 @@ bool can_dequantize_on_host(const Graph& graph, const Node& node) {
     const Constant& zero = *graph.value(node.inputs[2]).constant;
     if (zero.type != x.type || zero.shape.element_count() != scale.shape.element_count()) return false;
   }
-  return find_scale(graph, node, x.shape, scale.shape).ok();
+  return read_quantization(node, x.shape, scale.shape).ok();
 }
 
 Result<ConstantRef> dequantize_on_host(const Graph& graph, const Node& node) {
   TENON_UNSUPPORTED_IF(!can_dequantize_on_host(graph, node), "{} is not computed on the host.", node.label(graph));
   const Constant &x = *graph.value(node.inputs[0]).constant, &scale = *graph.value(node.inputs[1]).constant;
   const ConstantRef zero = node.input(2) != kNoValue ? graph.value(node.inputs[2]).constant : nullptr;
-  TENON_TRY_ASSIGN(const ScalePlace place, find_scale(graph, node, x.shape, scale.shape));
+  TENON_TRY_ASSIGN(const QuantizationDesc desc, read_quantization(node, x.shape, scale.shape));
   const std::vector<float> scales = floats_of(scale);
   std::vector<float> values(static_cast<size_t>(x.shape.element_count()));
   for (size_t i = 0; i < values.size(); ++i) {
-    const size_t at = place.of(static_cast<int64_t>(i));
+    const auto at = static_cast<size_t>(desc.parameter_of(static_cast<int64_t>(i)));
     const int64_t shifted = int64_t{integer_at(x, i)} - (zero != nullptr ? integer_at(*zero, at) : 0);
     values[i] = static_cast<float>(shifted) * scales[at];
   }

@@ -6,7 +6,8 @@
 #include <optional>
 
 #include "ep/cuda/compute/lowering.h"
-
+#include "ops/attributes.h"
+#include "ops/matmul.h"
 #include "plan/pass_rewriter.h"
 
 namespace tenon::cuda {
@@ -47,8 +48,11 @@ bool hoist_factors(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
   const bool internal = node.domain == "tenon";
   if (node.op_type != "MatMul" || (!internal && !node.domain.empty())) return false;
-  if (internal && (node.inputs.size() > 2 || node.has("activation"))) return false;
-  float factor = 1;
+  MatMulForm form = read_matmul_form(node);
+  if (!form.is_bare()) return false;
+  // tenon.MatMul takes no vectors.
+  for (ValueId id : node.inputs)
+    if (rewriter.value(id).has_rank && rewriter.value(id).dims.size() < 2) return false;
   std::vector<ValueId> inputs = node.inputs;
   for (ValueId& id : inputs) {
     const Node* mul = rewriter.made_by(id, "Mul");
@@ -56,13 +60,12 @@ bool hoist_factors(Rewriter& rewriter, size_t index) {
     const auto parts =
         split_operands(*mul, [&](ValueId a, ValueId b) { return rewriter.scalar_beside(a, b).has_value(); });
     if (!parts) continue;
-    factor *= *rewriter.scalar(parts->first);
+    form.alpha *= *rewriter.scalar(parts->first);
     id = parts->second;
   }
   if (inputs == node.inputs) return false;
   Node product = make_internal("MatMul", node.name, inputs, node.outputs);
-  if (const Attribute* transposed = node.find("trans_b")) product.attributes.push_back(*transposed);
-  product.set_float("alpha", factor * node.float_or("alpha", 1));
+  write_matmul_form(form, product);
   rewriter.replace(index, std::move(product));
   return true;
 }
@@ -73,7 +76,7 @@ bool transpose_of_heads(Rewriter& rewriter, size_t index) {
   if (node.op_type != "Reshape" || !node.domain.empty() || node.outputs.size() != 1) return false;
   const Node* transpose = rewriter.made_by(node.inputs[0], "Transpose");
   if (transpose == nullptr || !rewriter.read_once(node.inputs[0])) return false;
-  const auto perm = transpose->ints("perm");
+  const auto perm = Attributes(*transpose).integers("perm");
   if (perm.size() != 3 || perm[0] != 0 || perm[1] != 2 || perm[2] != 1) return false;
   const Node* inner = rewriter.made_by(transpose->inputs[0], "Reshape");
   if (inner == nullptr || !rewriter.read_once(transpose->inputs[0])) return false;
@@ -97,25 +100,25 @@ bool product_of_rows(Rewriter& rewriter, size_t index) {
   if (node.op_type != "Reshape" || !node.domain.empty() || !rewriter.read_once(node.inputs[0])) return false;
   const Node* product = rewriter.made_by(node.inputs[0], "Gemm");
   if (product == nullptr) product = rewriter.made_by(node.inputs[0], "MatMul", "tenon");
-  if (product == nullptr || product->has("activation") || product->input(3) != kNoValue) return false;
-  const bool gemm = product->op_type == "Gemm";
-  if (gemm && (product->int_or("transA", 0) != 0 || product->float_or("beta", 1) != 1)) return false;
+  if (product == nullptr) return false;
+  const MatMulForm form = read_matmul_form(*product);
+  if (form.activated || form.residual != kNoInput || form.trans_a) return false;
+  const ValueId added = product->input(form.addend);
+  if (added != kNoValue && form.beta != 1) return false;
   const Node* flat = rewriter.made_by(product->inputs[0], "Reshape");
-  const ConstantRef weights = rewriter.constant(product->inputs[1]), bias = rewriter.constant(product->input(2));
+  const ConstantRef weights = rewriter.constant(product->inputs[1]), bias = rewriter.constant(added);
   if (flat == nullptr || weights == nullptr || weights->shape.rank() != 2) return false;
   const Value &x = rewriter.value(flat->inputs[0]), &y = rewriter.value(node.outputs[0]);
   if (x.type != DataType::kFloat || !x.fully_known() || !y.fully_known()) return false;
-  const bool transposed = product->int_or(gemm ? "transB" : "trans_b", 0) != 0;
   Shape wanted = x.shape();
-  if (wanted.rank() < 2 || wanted[wanted.rank() - 1] != weights->shape[transposed ? 1 : 0]) return false;
-  const int64_t columns = weights->shape[transposed ? 0 : 1];
+  if (wanted.rank() < 2 || wanted[wanted.rank() - 1] != weights->shape[form.trans_b ? 1 : 0]) return false;
+  const int64_t columns = weights->shape[form.trans_b ? 0 : 1];
   wanted[wanted.rank() - 1] = columns;
   if (y.shape() != wanted) return false;
-  if (product->input(2) != kNoValue && (bias == nullptr || bias->shape != Shape{columns})) return false;
+  if (added != kNoValue && (bias == nullptr || bias->shape != Shape{columns})) return false;
   Node rows = make_internal("MatMul", product->name, {flat->inputs[0], product->inputs[1]}, node.outputs);
-  if (product->input(2) != kNoValue) rows.inputs.push_back(product->inputs[2]);
-  if (transposed) rows.set_int("trans_b", 1);
-  if (const float alpha = product->float_or("alpha", 1); alpha != 1) rows.set_float("alpha", alpha);
+  if (added != kNoValue) rows.inputs.push_back(added);
+  write_matmul_form(form, rows);
   rewriter.replace(index, std::move(rows));
   return true;
 }
@@ -125,15 +128,14 @@ bool product_of_rows(Rewriter& rewriter, size_t index) {
 bool parts_of_gemm(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
   if (node.op_type != "Gemm" || !node.domain.empty()) return false;
-  const bool turned = node.int_or("transA", 0) != 0;
-  const float beta = node.float_or("beta", 1);
-  const ConstantRef bias = rewriter.constant(node.input(2)), weights = rewriter.constant(node.inputs[1]);
-  const bool added = node.input(2) != kNoValue;
-  bool row = bias != nullptr && beta == 1 && bias->shape.rank() >= 1;
+  const MatMulForm form = read_matmul_form(node);
+  const bool turned = form.trans_a, added = form.addend != kNoInput;
+  const ConstantRef bias = rewriter.constant(node.input(form.addend)), weights = rewriter.constant(node.inputs[1]);
+  bool row = bias != nullptr && form.beta == 1 && bias->shape.rank() >= 1;
   if (row) {
     const int64_t columns = bias->shape[bias->shape.rank() - 1];
     row = bias->shape.element_count() == columns && columns != 1 && columns != 0;
-    if (weights != nullptr && weights->shape.rank() == 2 && weights->shape[node.int_or("transB", 0) != 0 ? 0 : 1] == 1)
+    if (weights != nullptr && weights->shape.rank() == 2 && weights->shape[form.trans_b ? 0 : 1] == 1)
       row = bias->shape.element_count() == 1;
   }
   if (!turned && (!added || row)) return false;
@@ -162,11 +164,11 @@ bool parts_of_gemm(Rewriter& rewriter, size_t index) {
     product.inputs.resize(2);
     product.outputs = {bare};
     ValueId addend = node.inputs[2];
-    if (beta != 1) {
+    if (form.beta != 1) {
       std::byte* bytes = nullptr;
       Result<ConstantRef> factor = make_constant(type, Shape{}, &bytes);
       if (!factor.ok()) return false;
-      store_floats({&beta, 1}, type, bytes);
+      store_floats({&form.beta, 1}, type, bytes);
       const ValueId by = rewriter.add_constant(node.name + ":beta", *std::move(factor));
       Value scaled = value_like(node.inputs[2], ":addend");
       const ValueId to = rewriter.add_value(std::move(scaled));
@@ -225,7 +227,7 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   const Value& x = rewriter.value(node.inputs[0]);
   if (!x.has_rank) return false;
   const auto rank = static_cast<int64_t>(x.dims.size());
-  int64_t axis = node.int_or("axis", -1);
+  int64_t axis = Attributes(node).integer("axis");
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank - 1 || (axis == 1 && rank >= 3)) return false;
   std::vector<int64_t> perm(x.dims.size());
@@ -291,7 +293,7 @@ bool narrow_mask(Rewriter& rewriter, size_t index) {
 // GatherND of whole elements at constant places: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
-  if (node.op_type != "GatherND" || !node.domain.empty() || node.int_or("batch_dims", 0) != 0) return false;
+  if (node.op_type != "GatherND" || !node.domain.empty() || Attributes(node).integer("batch_dims") != 0) return false;
   const ConstantRef indices = rewriter.constant(node.input(1));
   const Value& data = rewriter.value(node.inputs[0]);
   if (indices == nullptr || indices->type != DataType::kInt64 || indices->shape.rank() < 1 || !data.fully_known())
