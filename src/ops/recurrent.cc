@@ -49,6 +49,14 @@ Result<RecurrentDesc> read_form(const Node& node) {
   TENON_INVALID_IF(static_cast<int64_t>(desc.activations.size()) != desc.directions * desc.functions,
                    "{} has {} activations; {} directions need {} each.", node.op_type, desc.activations.size(),
                    desc.directions, desc.functions);
+  size_t alpha = 0, beta = 0;
+  for (const std::string& name : desc.activations) {
+    const CellFunctionRow* row = find_cell_function(name);
+    TENON_INVALID_IF(row == nullptr, "{} asks for the activation \"{}\", which does not exist.", node.op_type, name);
+    UnaryDesc& function = desc.gate_functions.emplace_back(row->function);
+    if (row->takes_alpha && alpha < desc.alphas.size()) function.alpha = desc.alphas[alpha++];
+    if (row->takes_beta && beta < desc.betas.size()) function.beta = desc.betas[beta++];
+  }
   return desc;
 }
 

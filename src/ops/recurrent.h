@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/input_shapes.h"
+#include "ops/unary.h"
 
 namespace tenon {
 
@@ -27,6 +28,8 @@ struct RecurrentDesc {
   std::vector<std::string> activations;
   // activation_alpha and activation_beta: values for the functions that take one, in order, as far as they go.
   std::vector<float> alphas, betas;
+  // The gate functions that these name, with their parameters.
+  std::vector<UnaryDesc> gate_functions;
 
   int64_t width() const { return gates * hidden; }
   // Of one hidden or cell state, and of Y.
@@ -34,8 +37,8 @@ struct RecurrentDesc {
   Shape y() const;
 };
 
-// Errors: X, W or R is absent, an unknown direction, a wrong number of activations, shapes that do not fit; the message
-// has the values.
+// Errors: X, W or R is absent, an unknown direction or activation, a wrong number of activations, shapes that do not
+// fit; the message has the values.
 Result<RecurrentDesc> read_recurrent(const Node& node, const InputShapes& shapes);
 
 }  // namespace tenon

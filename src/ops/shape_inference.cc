@@ -15,9 +15,9 @@ const Table& onnx_table() {
   static const Table table = [] {
     Table rows;
     for (std::span<const infer::Row> family :
-         {infer::elementwise_rows(), infer::window_rows(), infer::tensor_rows(), infer::index_rows(),
-          infer::math_rows(), infer::matmul_rows(), infer::einsum_rows(), infer::quantize_rows(),
-          infer::recurrent_rows(), infer::control_rows()})
+         {infer::elementwise_rows(), infer::unary_rows(), infer::norm_rows(), infer::softmax_rows(),
+          infer::reduce_rows(), infer::window_rows(), infer::tensor_rows(), infer::index_rows(), infer::matmul_rows(),
+          infer::einsum_rows(), infer::quantize_rows(), infer::recurrent_rows(), infer::control_rows()})
       for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
     return rows;
   }();
@@ -27,8 +27,9 @@ const Table& onnx_table() {
 const Table& internal_table() {
   static const Table table = [] {
     Table rows;
-    for (std::span<const infer::Row> family : {infer::internal_rows(), infer::internal_matmul_rows(),
-                                               infer::internal_attention_rows(), infer::region_rows()})
+    for (std::span<const infer::Row> family :
+         {infer::internal_rows(), infer::internal_matmul_rows(), infer::internal_norm_rows(),
+          infer::internal_attention_rows(), infer::region_rows()})
       for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
     return rows;
   }();

@@ -80,10 +80,13 @@ struct Row {
 
 // One span a family, for ai.onnx; the internal ones for domain "tenon".
 std::span<const Row> elementwise_rows();
+std::span<const Row> unary_rows();
+std::span<const Row> norm_rows();
+std::span<const Row> softmax_rows();
+std::span<const Row> reduce_rows();
 std::span<const Row> window_rows();
 std::span<const Row> tensor_rows();
 std::span<const Row> index_rows();
-std::span<const Row> math_rows();
 std::span<const Row> control_rows();
 std::span<const Row> matmul_rows();
 std::span<const Row> einsum_rows();
@@ -91,6 +94,7 @@ std::span<const Row> quantize_rows();
 std::span<const Row> recurrent_rows();
 std::span<const Row> internal_rows();
 std::span<const Row> internal_matmul_rows();
+std::span<const Row> internal_norm_rows();
 std::span<const Row> internal_attention_rows();
 std::span<const Row> region_rows();
 

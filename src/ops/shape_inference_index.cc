@@ -91,19 +91,6 @@ Status infer_non_zero(Context& c) {
   return c.set_dims(0, {c.ranked(0) ? number(c.rank(0)) : Dim{}, Dim{}});
 }
 
-Status infer_arg(Context& c) {
-  c.set_type(0, DataType::kInt64);
-  if (!c.ranked(0)) return {};
-  TENON_TRY_ASSIGN(int64_t axis, c.axis_attribute(0, c.rank(0)));
-  Dims out = c.dims(0);
-  if (c.node().int_or("keepdims", 1) != 0) {
-    out[static_cast<size_t>(axis)] = number(1);
-  } else {
-    out.erase(out.begin() + axis);
-  }
-  return c.set_dims(0, std::move(out));
-}
-
 // The first output: the first input with a size along the axis, or of the flat tensor, that only values say.
 Status leave_axis_open(Context& c) {
   if (!c.node().has("axis")) return c.set_dims(0, {Dim{}});
@@ -134,8 +121,6 @@ Status infer_non_max_suppression(Context& c) {
 }
 
 constexpr Row kRows[] = {
-    {"ArgMax", &infer_arg},
-    {"ArgMin", &infer_arg},
     {"Compress", &infer_compress},
     {"Gather", &infer_gather},
     {"GatherElements", &infer_gather_elements},

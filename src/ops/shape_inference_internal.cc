@@ -32,22 +32,6 @@ Status infer_internal_conv_transpose(Context& c) {
 
 Status infer_activation(Context& c) { return c.copy(0); }
 
-Status infer_layer_norm(Context& c) {
-  TENON_TRY(c.copy(0, 0));
-  TENON_TRY(c.copy(0, 1));
-  if (!c.ranked(0)) return {};
-  TENON_TRY_ASSIGN(int64_t axis, c.axis_attribute(-1, c.rank(0)));
-  TENON_TRY(check_residual(c, 1));
-  TENON_TRY_ASSIGN(Dim wanted, product(std::span<const Dim>(c.dims(0)).subspan(static_cast<size_t>(axis))));
-  for (size_t i = 2; i < 4; ++i) {
-    if (!c.ranked(i)) continue;
-    TENON_TRY_ASSIGN(Dim length, product(c.dims(i)));
-    TENON_INVALID_IF(length.known() && wanted.known() && length.value != wanted.value,
-                     "Input {} has {} elements for {} normalised ones.", i, length.value, wanted.value);
-  }
-  return {};
-}
-
 Status infer_lookup(Context& c) {
   c.set_type(0, c.type(0));
   TENON_TRY(c.require_rank(0, 2, "table"));
@@ -62,7 +46,6 @@ constexpr Row kRows[] = {
     {"Activation", &infer_activation},
     {"Conv", &infer_internal_conv},
     {"ConvTranspose", &infer_internal_conv_transpose},
-    {"LayerNorm", &infer_layer_norm},
     {"LookupOrDefault", &infer_lookup},
     {"Reorder", &infer_activation},
 };

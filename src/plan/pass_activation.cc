@@ -1,10 +1,10 @@
 // Activations, spelled as one operator or in pieces, become tenon.Activation.
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "ops/unary.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -14,28 +14,29 @@ namespace {
 // Exporters print these constants with float32 or fewer digits.
 bool near(float value, double wanted) { return std::fabs(value - wanted) <= 1e-4 * std::fabs(wanted); }
 
-struct Activation {
-  std::string_view kind;
-  ValueId x = kNoValue;
-  float alpha = 0, beta = 0;
+// The activation of x.
+struct Found : Epilogue {
+  explicit Found(ValueId from, Activation kind, float a = 0, float b = 0)
+      : Epilogue{.activation = kind, .alpha = a, .beta = b}, x(from) {}
+  ValueId x;
 };
 
 class Matcher {
  public:
   explicit Matcher(const Rewriter& rewriter) : r_(rewriter) {}
 
-  std::optional<Activation> match(const Node& node) const {
+  std::optional<Found> match(const Node& node) const {
     if (node.outputs.size() != 1 || node.input(0) == kNoValue || !r_.is_float(node.outputs[0])) return std::nullopt;
     if (!node.domain.empty() && node.domain != "tenon") return std::nullopt;
     if (node.domain.empty()) {
-      if (std::optional<Activation> found = single(node)) return found;
+      if (std::optional<Found> found = single(node)) return found;
     }
     if (node.op_type == "Mul" && node.domain.empty()) {
-      if (std::optional<Activation> found = gated(node)) return found;
-      if (std::optional<Activation> found = gelu(node)) return found;
+      if (std::optional<Found> found = gated(node)) return found;
+      if (std::optional<Found> found = gelu(node)) return found;
     }
     if (node.op_type == "Div" && node.domain.empty() && r_.scalar_beside(node.input(1), node.inputs[0]) == 2.0f) {
-      if (std::optional<Activation> found = gelu(node)) return found;
+      if (std::optional<Found> found = gelu(node)) return found;
     }
     if ((node.op_type == "Div" || node.op_type == "Mul") && node.domain.empty()) return hardswish_of_clip(node);
     return std::nullopt;
@@ -68,62 +69,52 @@ class Matcher {
     return node->inputs[0];
   }
 
-  std::optional<Activation> single(const Node& node) const {
-    const std::string_view op = node.op_type;
+  // An operator that is an activation.
+  std::optional<Found> single(const Node& node) const {
+    if (!node.domain.empty() || !is_unary(node)) return std::nullopt;
+    const Result<UnaryDesc> unary = read_unary(node);
+    if (!unary.ok()) return std::nullopt;
     const ValueId x = node.inputs[0];
-    if (op == "Relu") return Activation{"relu", x};
-    if (op == "Sigmoid") return Activation{"sigmoid", x};
-    if (op == "Tanh") return Activation{"tanh", x};
-    if (op == "LeakyRelu") return Activation{"leaky_relu", x, node.float_or("alpha", 0.01f)};
-    if (op == "HardSigmoid")
-      return Activation{"hardsigmoid", x, node.float_or("alpha", 0.2f), node.float_or("beta", 0.5f)};
-    if (op == "HardSwish") return Activation{"hardswish", x, 1.0f / 6, 0.5f};
-    if (op == "Gelu") return Activation{node.string_or("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", x};
-    if (op == "Swish" && node.float_or("alpha", 1) == 1) return Activation{"silu", x};
-    if (op == "Clip") return clip(node);
-    return std::nullopt;
-  }
-
-  std::optional<Activation> clip(const Node& node) const {
-    Activation found{"clip", node.inputs[0], std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max()};
-    if (node.since_version < 11) {
-      found.alpha = node.float_or("min", found.alpha);
-      found.beta = node.float_or("max", found.beta);
-    } else {
-      for (size_t i = 1; i < 3; ++i) {
-        if (node.input(i) == kNoValue) continue;
-        std::optional<float> bound = r_.scalar(node.inputs[i]);
-        if (!bound || std::isnan(*bound)) return std::nullopt;
-        (i == 1 ? found.alpha : found.beta) = *bound;
-      }
-    }
-    // With low above high, operators differ in which bound wins.
-    if (!(found.alpha <= found.beta)) return std::nullopt;
+    if (unary->function == Unary::kSwish && unary->alpha == 1) return Found(x, Activation::kSilu);
+    if (static_cast<int>(unary->function) >= kActivationCount) return std::nullopt;
+    Found found(x, static_cast<Activation>(unary->function), static_cast<float>(unary->alpha),
+                static_cast<float>(unary->beta));
+    if (found.activation == Activation::kClip && !read_bounds(node, found)) return std::nullopt;
     return found;
   }
 
+  // False where a bound is not constant, or the bounds cross: operators differ in which of those wins.
+  bool read_bounds(const Node& node, Epilogue& clip) const {
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      if (node.input(i) == kNoValue) continue;
+      std::optional<float> bound = r_.scalar(node.inputs[i]);
+      if (!bound || std::isnan(*bound)) return false;
+      (i == 1 ? clip.alpha : clip.beta) = *bound;
+    }
+    return clip.alpha <= clip.beta;
+  }
+
+  // The same, or tenon.Activation.
+  std::optional<Found> activation_of(const Node& node) const {
+    if (node.domain != "tenon") return single(node);
+    if (node.op_type != "Activation") return std::nullopt;
+    const Result<Epilogue> read = read_epilogue(node);
+    if (!read.ok()) return std::nullopt;
+    return Found(node.inputs[0], read->activation, read->alpha, read->beta);
+  }
+
   // x * sigmoid(x), x * hardsigmoid(x); the gate may be a tenon.Activation already.
-  std::optional<Activation> gated(const Node& node) const {
+  std::optional<Found> gated(const Node& node) const {
     for (size_t side = 0; side < 2 && node.inputs.size() == 2; ++side) {
       const ValueId gate = node.inputs[side], x = node.inputs[1 - side];
       if (!r_.read_once(gate)) continue;
       const Node* maker = r_.producer(gate);
       if (!maker || maker->input(0) != x || maker->outputs[0] != gate) continue;
-      std::string_view kind;
-      float alpha = 0, beta = 0;
-      if (maker->domain == "tenon" && maker->op_type == "Activation") {
-        kind = maker->string_or("activation", "");
-        alpha = maker->float_or("activation_alpha", 0);
-        beta = maker->float_or("activation_beta", 0);
-      } else if (maker->domain.empty()) {
-        std::optional<Activation> inner = single(*maker);
-        if (!inner) continue;
-        kind = inner->kind;
-        alpha = inner->alpha;
-        beta = inner->beta;
-      }
-      if (kind == "sigmoid") return Activation{"silu", x};
-      if (kind == "hardsigmoid") return Activation{"hardswish", x, alpha, beta};
+      const std::optional<Found> inner = activation_of(*maker);
+      if (!inner) continue;
+      if (inner->activation == Activation::kSigmoid) return Found(x, Activation::kSilu);
+      if (inner->activation == Activation::kHardSigmoid)
+        return Found(x, Activation::kHardSwish, inner->alpha, inner->beta);
     }
     return std::nullopt;
   }
@@ -132,31 +123,23 @@ class Matcher {
   std::optional<ValueId> relu6_of_x_plus_3(ValueId id) const {
     const Node* node = r_.producer(id);
     if (!node || !r_.read_once(id)) return std::nullopt;
-    float low = -1, high = -1;
-    if (node->domain == "tenon" && node->op_type == "Activation" && node->string_or("activation", "") == "clip") {
-      low = node->float_or("activation_alpha", -1);
-      high = node->float_or("activation_beta", -1);
-    } else if (node->domain.empty() && node->op_type == "Clip") {
-      std::optional<Activation> bounds = clip(*node);
-      if (!bounds) return std::nullopt;
-      low = bounds->alpha;
-      high = bounds->beta;
-    }
+    const std::optional<Found> clip = activation_of(*node);
+    if (!clip || clip->activation != Activation::kClip) return std::nullopt;
     float three = 0;
     std::optional<ValueId> x = beside_scalar(node->input(0), "Add", three);
-    return x && low == 0 && high == 6 && three == 3 ? x : std::nullopt;
+    return x && clip->alpha == 0 && clip->beta == 6 && three == 3 ? x : std::nullopt;
   }
 
   // x * clip(x + 3, 0, 6) / 6 with the division anywhere.
-  std::optional<Activation> hardswish_of_clip(const Node& node) const {
-    const Activation wanted{"hardswish", kNoValue, 1.0f / 6, 0.5f};
+  std::optional<Found> hardswish_of_clip(const Node& node) const {
+    const auto hardswish = [](ValueId x) { return Found(x, Activation::kHardSwish, 1.0f / 6, 0.5f); };
     // (x * clip) / 6, or * 1/6
     if (std::optional<ValueId> product = scaled_node(node, 1.0 / 6)) {
       const Node* mul = r_.made_by(*product, "Mul");
       if (!mul || !r_.read_once(*product) || mul->inputs.size() != 2) return std::nullopt;
       for (size_t side = 0; side < 2; ++side) {
         std::optional<ValueId> x = relu6_of_x_plus_3(mul->inputs[side]);
-        if (x && *x == mul->inputs[1 - side]) return Activation{wanted.kind, *x, wanted.alpha, wanted.beta};
+        if (x && *x == mul->inputs[1 - side]) return hardswish(*x);
       }
       return std::nullopt;
     }
@@ -166,10 +149,10 @@ class Matcher {
       // x * (clip / 6)
       if (std::optional<ValueId> clip = scaled(part, 1.0 / 6)) {
         std::optional<ValueId> x = relu6_of_x_plus_3(*clip);
-        if (x && *x == rest) return Activation{wanted.kind, *x, wanted.alpha, wanted.beta};
+        if (x && *x == rest) return hardswish(*x);
         // clip times (x / 6)
         x = relu6_of_x_plus_3(rest);
-        if (x && *x == *clip) return Activation{wanted.kind, *x, wanted.alpha, wanted.beta};
+        if (x && *x == *clip) return hardswish(*x);
       }
     }
     return std::nullopt;
@@ -188,26 +171,26 @@ class Matcher {
   }
 
   // 1 + erf(x / sqrt 2) or 1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)): which it is, and x.
-  std::optional<Activation> gelu_factor(ValueId id) const {
+  std::optional<Found> gelu_factor(ValueId id) const {
     float one = 0;
     std::optional<ValueId> inner = beside_scalar(id, "Add", one);
     if (!inner || one != 1 || !r_.read_once(*inner)) return std::nullopt;
     if (const Node* erf = r_.made_by(*inner, "Erf")) {
       std::optional<ValueId> x = scaled(erf->inputs[0], std::sqrt(0.5));
-      if (x) return Activation{"gelu", *x};
+      if (x) return Found(*x, Activation::kGelu);
       return std::nullopt;
     }
     ValueId argument = kNoValue;
-    if (const Node* tanh = r_.made_by(*inner, "Tanh")) argument = tanh->inputs[0];
-    if (const Node* tanh = r_.made_by(*inner, "Activation", "tenon");
-        tanh && tanh->string_or("activation", "") == "tanh")
-      argument = tanh->inputs[0];
+    if (const Node* tanh = r_.producer(*inner)) {
+      const std::optional<Found> activation = activation_of(*tanh);
+      if (activation && activation->activation == Activation::kTanh) argument = activation->x;
+    }
     if (argument == kNoValue) return std::nullopt;
     std::optional<ValueId> sum = scaled(argument, std::sqrt(2 / 3.14159265358979323846));
     if (!sum) return std::nullopt;
     std::optional<ValueId> x = cubic(*sum);
     if (!x) return std::nullopt;
-    return Activation{"gelu_tanh", *x};
+    return Found(*x, Activation::kGeluTanh);
   }
 
   // x of x + 0.044715 x^3, or of x (1 + 0.044715 x^2).
@@ -260,7 +243,7 @@ class Matcher {
   }
 
   // A product of x, 0.5 and the gelu factor in any order and grouping.
-  std::optional<Activation> gelu(const Node& node) const {
+  std::optional<Found> gelu(const Node& node) const {
     if (node.inputs.size() != 2) return std::nullopt;
     std::vector<ValueId> leaves;
     bool half = node.op_type == "Div";
@@ -277,7 +260,7 @@ class Matcher {
         leaves.push_back(part);
       }
     }
-    std::optional<Activation> factor;
+    std::optional<Found> factor;
     ValueId x = kNoValue;
     for (ValueId leaf : leaves) {
       if (!half && r_.scalar(leaf) == 0.5f) {
@@ -314,15 +297,10 @@ Status pass_activations(Graph& graph, const PassOptions&) {
   for (size_t i = 0; i < rewriter.size(); ++i) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
-    std::optional<Activation> found = matcher.match(node);
+    std::optional<Found> found = matcher.match(node);
     if (!found) continue;
     Node fused = make_internal("Activation", node.name, {found->x}, node.outputs);
-    fused.set_string("activation", std::string(found->kind));
-    if (found->kind == "clip" || found->kind == "leaky_relu" || found->kind == "hardsigmoid" ||
-        found->kind == "hardswish") {
-      fused.set_float("activation_alpha", found->alpha);
-      if (found->kind != "leaky_relu") fused.set_float("activation_beta", found->beta);
-    }
+    write_activation(fused, *found);
     rewriter.replace(i, std::move(fused));
   }
   rewriter.finish();

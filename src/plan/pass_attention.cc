@@ -7,6 +7,7 @@
 #include "ops/attention.h"
 #include "ops/attributes.h"
 #include "ops/matmul.h"
+#include "ops/softmax.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -51,8 +52,8 @@ std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node)
   found.softmax = node.inputs[0];
   const Node* softmax = rewriter.made_by(found.softmax, "Softmax");
   if (!softmax) return std::nullopt;
-  const int64_t axis = Attributes(*softmax).integer("axis");
-  if (axis != -1 && axis != 3) return std::nullopt;
+  const Result<int> axis = read_softmax_axis(*softmax, 4);
+  if (!axis.ok() || *axis != 3) return std::nullopt;
   found.product = softmax->inputs[0];
   if (const Node* add = rewriter.made_by(found.product, "Add")) {
     auto parts =

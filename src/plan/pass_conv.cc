@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/norm.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -113,7 +114,7 @@ Status pass_convolution_scale(Graph& graph, const PassOptions&) {
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.inputs.empty()) continue;
     const bool norm = node.op_type == "BatchNormalization" && node.inputs.size() == 5 && node.outputs.size() == 1 &&
-                      node.int_or("training_mode", 0) == 0;
+                      !read_batch_norm(node).training;
     const bool mul = node.op_type == "Mul" ||
                      (node.op_type == "Div" && node.inputs.size() == 2 && rewriter.constant(node.inputs[1]));
     if (!norm && !mul) continue;
@@ -145,7 +146,7 @@ Status pass_convolution_scale(Graph& graph, const PassOptions&) {
           parameters.push_back(parameter->as<float>());
       }
       if (parameters.size() != 4) continue;
-      const double epsilon = node.float_or("epsilon", 1e-5f);
+      const double epsilon = read_batch_norm(node).epsilon;
       for (size_t c = 0; c < bias->size(); ++c) {
         const double factor_c = parameters[0][c] / std::sqrt(static_cast<double>(parameters[3][c]) + epsilon);
         scale.push_back(static_cast<float>(factor_c));

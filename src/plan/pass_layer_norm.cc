@@ -5,6 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/axes.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -37,13 +40,12 @@ ValueId flat_constant(Rewriter& rewriter, ValueId id, int64_t count, size_t rank
 // x of ReduceMean(x) over the last dimension, which is kept.
 std::optional<ValueId> mean_over_last(const Rewriter& rewriter, ValueId id) {
   const Node* node = rewriter.made_by(id, "ReduceMean");
-  if (!node || node->int_or("keepdims", 1) == 0) return std::nullopt;
-  std::span<const int64_t> axes = node->ints("axes");
-  if (const ConstantRef& input = rewriter.constant(node->input(1)); input && input->type == DataType::kInt64)
-    axes = input->as<int64_t>();
+  if (!node) return std::nullopt;
+  const std::optional<ReduceDesc> mean = constant_reduce(rewriter, *node);
   const Value& x = rewriter.value(node->inputs[0]);
-  if (axes.size() != 1 || !x.has_rank) return std::nullopt;
-  if (axes[0] != -1 && axes[0] != static_cast<int64_t>(x.dims.size()) - 1) return std::nullopt;
+  if (!mean || !mean->keepdims || mean->axes.size() != 1 || !x.has_rank) return std::nullopt;
+  const int64_t axis = mean->axes[0];
+  if (axis != -1 && axis != static_cast<int64_t>(x.dims.size()) - 1) return std::nullopt;
   return node->inputs[0];
 }
 
@@ -91,22 +93,20 @@ std::optional<Normalized> match_normalized(const Rewriter& rewriter, ValueId id)
 
 // LayerNormalization whose other outputs nobody reads.
 std::optional<Node> from_operator(const Rewriter& rewriter, const Node& node) {
-  if (node.inputs.size() < 2 || node.int_or("stash_type", 1) != 1) return std::nullopt;
+  if (node.inputs.size() < 2) return std::nullopt;
   for (size_t i = 1; i < node.outputs.size(); ++i)
     if (rewriter.uses(node.outputs[i]) > 0) return std::nullopt;
   const Value& x = rewriter.value(node.inputs[0]);
   if (x.type != DataType::kFloat || !x.has_rank) return std::nullopt;
-  const auto rank = static_cast<int64_t>(x.dims.size());
-  int64_t axis = node.int_or("axis", -1);
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank) return std::nullopt;
+  const LayerNormForm form = read_layer_norm_form(node);
+  const Result<int> axis = normalized_axis(form.axis, static_cast<int>(x.dims.size()));
+  if (!axis.ok() || !form.stashes_float) return std::nullopt;
   for (size_t i = 1; i < node.inputs.size() && i < 3; ++i)
-    if (node.inputs[i] != kNoValue && !covers(rewriter, node.inputs[i], x, static_cast<size_t>(axis)))
+    if (node.inputs[i] != kNoValue && !covers(rewriter, node.inputs[i], x, static_cast<size_t>(*axis)))
       return std::nullopt;
   Node norm = make_internal("LayerNorm", node.name, {node.inputs[0], kNoValue, node.inputs[1]}, {node.outputs[0]});
   if (node.input(2) != kNoValue) norm.inputs.push_back(node.inputs[2]);
-  norm.set_int("axis", axis);
-  norm.set_float("epsilon", node.float_or("epsilon", 1e-5f));
+  write_layer_norm(norm, *axis, form.epsilon);
   return norm;
 }
 
@@ -123,8 +123,7 @@ std::optional<Node> from_scale(Rewriter& rewriter, const Node& node) {
   const ValueId scale = flat_constant(rewriter, parts->first, x.dims.back().value, rank);
   if (scale == kNoValue) return std::nullopt;
   Node norm = make_internal("LayerNorm", node.name, {found->x, kNoValue, scale}, {node.outputs[0]});
-  norm.set_int("axis", static_cast<int64_t>(rank) - 1);
-  norm.set_float("epsilon", found->epsilon);
+  write_layer_norm(norm, static_cast<int>(rank) - 1, found->epsilon);
   return norm;
 }
 
@@ -137,8 +136,8 @@ std::optional<Node> from_bias(Rewriter& rewriter, const Node& node) {
   const Node* norm = rewriter.made_by(parts->second, "LayerNorm", "tenon");
   const Value& x = rewriter.value(norm->inputs[0]);
   if (norm->input(3) != kNoValue || norm->outputs.size() != 1 || !x.has_rank) return std::nullopt;
-  if (norm->int_or("axis", -1) != static_cast<int64_t>(x.dims.size()) - 1 || !x.dims.back().known())
-    return std::nullopt;
+  const Result<int> axis = normalized_axis(read_layer_norm_form(*norm).axis, static_cast<int>(x.dims.size()));
+  if (!axis.ok() || *axis != static_cast<int>(x.dims.size()) - 1 || !x.dims.back().known()) return std::nullopt;
   const ValueId bias = flat_constant(rewriter, parts->first, x.dims.back().value, x.dims.size());
   if (bias == kNoValue) return std::nullopt;
   Node fused = *rewriter.made_by(parts->second, "LayerNorm", "tenon");

@@ -5,6 +5,7 @@
 
 #include "ops/matmul.h"
 #include "ops/shape_inference.h"
+#include "ops/unary.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -73,8 +74,8 @@ Result<ConstantRef> activate(Rewriter& rewriter, const Node& matmul, ConstantRef
   const ValueId in = rewriter.add_constant(result.name + ":bare", std::move(table));
   const ValueId out = rewriter.add_value(std::move(result));
   Node activation = make_internal("Activation", matmul.name, {in}, {out});
-  for (const Attribute& attribute : matmul.attributes)
-    if (attribute.name.starts_with("activation")) activation.attributes.push_back(attribute);
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(matmul));
+  write_activation(activation, epilogue);
   TENON_TRY_ASSIGN(std::vector<ConstantRef> values, options.evaluate(rewriter.graph(), activation));
   if (values.empty() || !values[0]) return internal_error("The activation of a table gives no result.");
   return values[0];

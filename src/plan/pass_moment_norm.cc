@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "ops/axes.h"
+#include "ops/reduce.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -73,12 +75,12 @@ class Matcher {
     if (!parts || !r_.scalar(parts->first)) return false;
     const Node* sum = step(parts->second, "ReduceSum");
     if (!sum || sum->inputs[0] != of || !r_.value(of).fully_known()) return false;
-    std::span<const int64_t> axes = sum->ints("axes");
-    if (const ConstantRef& input = r_.constant(sum->input(1)); input && input->type == DataType::kInt64)
-      axes = input->as<int64_t>();
-    if (axes.size() != 1) return false;
+    const std::optional<ReduceDesc> desc = constant_reduce(r_, *sum);
+    if (!desc || desc->axes.size() != 1) return false;
     const Shape shape = r_.value(of).shape();
-    axis = axes[0] < 0 ? axes[0] + shape.rank() : axes[0];
+    const Result<int> found = normalized_axis(desc->axes[0], shape.rank());
+    if (!found.ok()) return false;
+    axis = *found;
     const double n = static_cast<double>(shape[static_cast<int>(axis)]);
     return n > 0 && std::fabs(*r_.scalar(parts->first) * n - 1) < 1e-5;
   }

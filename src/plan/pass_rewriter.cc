@@ -150,6 +150,10 @@ void Rewriter::finish() {
   graph_.nodes = std::move(nodes);
 }
 
+std::optional<ReduceDesc> constant_reduce(const Rewriter& rewriter, const Node& node) {
+  return read_reduce(node, node.input(1) != kNoValue, rewriter.constant(node.input(1)));
+}
+
 Node make_internal(std::string op_type, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
   Node node;
   node.name = std::move(name);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/reduce.h"
 
 namespace tenon {
 
@@ -78,6 +79,9 @@ std::optional<std::pair<ValueId, ValueId>> split_operands(const Node& node, Acce
   if (accept(node.inputs[1], node.inputs[0])) return std::pair(node.inputs[1], node.inputs[0]);
   return std::nullopt;
 }
+
+// A Reduce operator whose axes are known; nullopt where they are not.
+std::optional<ReduceDesc> constant_reduce(const Rewriter& rewriter, const Node& node);
 
 // A node of domain "tenon" that makes `output`.
 Node make_internal(std::string op_type, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs);

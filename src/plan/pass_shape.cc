@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/reduce.h"
 #include "ops/shape_inference.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
@@ -160,14 +161,15 @@ Status pass_global_pool(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (size_t i = 0; i < rewriter.size(); ++i) {
     const Node& node = rewriter.node(i);
-    if (!node.domain.empty() || node.op_type != "ReduceMean" || node.int_or("keepdims", 1) == 0) continue;
+    if (!node.domain.empty() || node.op_type != "ReduceMean") continue;
     if (!rewriter.is_float(node.inputs[0])) continue;
     const Value& x = rewriter.value(node.inputs[0]);
-    std::optional<std::vector<int64_t>> axes = axes_of(rewriter, node);
-    if (!axes || !x.has_rank || x.dims.size() < 3 || axes->size() != x.dims.size() - 2) continue;
-    bool spatial = true;
-    for (size_t a = 0; a < axes->size(); ++a) spatial = spatial && (*axes)[a] == static_cast<int64_t>(a) + 2;
-    if (!spatial) continue;
+    const std::optional<ReduceDesc> mean = constant_reduce(rewriter, node);
+    if (!mean || !mean->keepdims || !x.has_rank || x.dims.size() < 3) continue;
+    const Result<AxisSet> axes = reduced_axes(mean->axes, mean->noop_with_empty_axes, static_cast<int>(x.dims.size()));
+    AxisSet spatial;
+    for (size_t d = 2; d < x.dims.size(); ++d) spatial.set(d);
+    if (!axes.ok() || *axes != spatial) continue;
     Node pool;
     pool.name = node.name;
     pool.op_type = "GlobalAveragePool";

@@ -3,6 +3,7 @@
 #include "ep/cpu/kernels/conv_support.h"
 #include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/window.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu {
 
@@ -38,7 +39,7 @@ class DepthwiseConv final : public Kernel {
 Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<DepthwiseConv>();
   TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
-  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
   kernel->name_ = format("conv{}x{}_depthwise", shape.h.kernel, shape.w.kernel);

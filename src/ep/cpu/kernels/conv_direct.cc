@@ -3,6 +3,7 @@
 #include "ep/cpu/kernels/conv_support.h"
 #include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/conv.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu {
 
@@ -60,7 +61,7 @@ class DirectConv final : public Kernel {
 Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<DirectConv>();
   TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
-  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
   kernel->plain_input_ = node.inputs[0].layout == Layout::kPlain;
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);

@@ -3,7 +3,8 @@
 #include <limits>
 #include <string_view>
 
-#include "ep/cpu/parse_epilogue.h"
+#include "ops/activation_formula.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu {
 
@@ -151,56 +152,25 @@ float clamp_high(const Epilogue& epilogue) {
   return epilogue.activation == Activation::kClip ? epilogue.beta : std::numeric_limits<float>::infinity();
 }
 
-bool keeps_zero(const Epilogue& epilogue) {
-  switch (epilogue.activation) {
-    case Activation::kSigmoid:
-      return false;
-    case Activation::kHardSigmoid:
-      return epilogue.beta <= 0;
-    case Activation::kClip:
-      return epilogue.alpha <= 0 && epilogue.beta >= 0;
-    default:
-      return true;
-  }
-}
-
-Result<Epilogue> conv_epilogue(const Node& node) {
-  if (node.domain != "tenon") return Epilogue{};
-  TENON_TRY_ASSIGN(Epilogue epilogue, parse_epilogue(node));
-  // Without an activation the two orders are the same sum, and "before" can work in place.
-  if (epilogue.activation == Activation::kNone) epilogue.residual_after = false;
-  return epilogue;
-}
+bool keeps_zero(const Epilogue& epilogue) { return evaluate(epilogue, 0) == 0; }
 
 Result<Epilogue> activation_of(const KernelNode& node) {
-  const Node& n = *node.node;
-  auto plain = [](Activation activation, float alpha = 0, float beta = 0) {
-    return Epilogue{.activation = activation, .alpha = alpha, .beta = beta};
-  };
-  if (n.domain == "tenon") return parse_epilogue(n);
-  if (n.op_type == "Relu") return plain(Activation::kRelu);
-  if (n.op_type == "LeakyRelu") return plain(Activation::kLeakyRelu, n.float_or("alpha", 0.01f));
-  if (n.op_type == "Sigmoid") return plain(Activation::kSigmoid);
-  if (n.op_type == "Tanh") return plain(Activation::kTanh);
-  if (n.op_type == "HardSigmoid")
-    return plain(Activation::kHardSigmoid, n.float_or("alpha", 0.2f), n.float_or("beta", 0.5f));
-  if (n.op_type == "HardSwish") return plain(Activation::kHardSwish, 1.0f / 6, 0.5f);
-  if (n.op_type == "Gelu")
-    return plain(n.string_or("approximate", "none") == "tanh" ? Activation::kGeluTanh : Activation::kGelu);
-  if (n.op_type == "Clip") {
-    // Bounds that are left out are the lowest and the largest number: an infinity is clipped.
-    Epilogue clip = plain(Activation::kClip, n.float_or("min", std::numeric_limits<float>::lowest()),
-                          n.float_or("max", std::numeric_limits<float>::max()));
-    for (size_t i = 1; i < node.inputs.size(); ++i) {
-      if (!node.inputs[i].present()) continue;
-      TENON_UNSUPPORTED_IF(i >= node.constants.size() || node.constants[i] == nullptr ||
-                               node.constants[i]->type != DataType::kFloat || node.constants[i]->as<float>().empty(),
-                           "Limit {} is not a constant.", i);
-      (i == 1 ? clip.alpha : clip.beta) = node.constants[i]->as<float>()[0];
-    }
-    return clip;
+  const std::string& op = node.node->op_type;
+  TENON_UNSUPPORTED_IF(!is_unary(*node.node), "{} is not an activation of one input.", op);
+  TENON_TRY_ASSIGN(const UnaryDesc unary, read_unary(*node.node));
+  TENON_UNSUPPORTED_IF(static_cast<int>(unary.function) >= kActivationCount, "{} is not an activation of one input.",
+                       op);
+  Epilogue epilogue{.activation = static_cast<Activation>(unary.function),
+                    .alpha = static_cast<float>(unary.alpha),
+                    .beta = static_cast<float>(unary.beta)};
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].present()) continue;
+    TENON_UNSUPPORTED_IF(i >= node.constants.size() || node.constants[i] == nullptr ||
+                             node.constants[i]->type != DataType::kFloat || node.constants[i]->as<float>().empty(),
+                         "Limit {} is not a constant.", i);
+    (i == 1 ? epilogue.alpha : epilogue.beta) = node.constants[i]->as<float>()[0];
   }
-  return unsupported("{} is not an activation of one input.", n.op_type);
+  return epilogue;
 }
 
 }  // namespace tenon::cpu

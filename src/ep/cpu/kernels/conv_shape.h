@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ep/cpu/activation.h"
 #include "ep/kit/kernel.h"
+#include "ops/activation.h"
 
 namespace tenon::cpu {
 
@@ -53,8 +53,6 @@ float clamp_high(const Epilogue& epilogue);
 // False: channels that only fill up a block would not stay zero.
 bool keeps_zero(const Epilogue& epilogue);
 
-// The epilogue of a convolution; ONNX's own have none.
-Result<Epilogue> conv_epilogue(const Node& node);
 // An ONNX operator that is an activation of one input (Relu, Sigmoid, Clip with constant limits, ...), or
 // tenon.Activation.
 Result<Epilogue> activation_of(const KernelNode& node);

@@ -4,6 +4,7 @@
 #include "ep/cpu/kernels/conv_support.h"
 #include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/conv.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu {
 
@@ -122,7 +123,7 @@ class TransposeConv final : public Kernel {
 Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<TransposeConv>();
   TENON_TRY_ASSIGN(kernel->shape_, transpose_shape(node));
-  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
   const WindowAxis &h = shape.h, &w = shape.w;
   kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
@@ -282,7 +283,7 @@ class TransposeToPlain final : public Kernel {
 Result<std::unique_ptr<Kernel>> TransposeToPlain::create(const KernelNode& node) {
   auto kernel = std::make_unique<TransposeToPlain>();
   TENON_TRY_ASSIGN(kernel->shape_, transpose_shape(node));
-  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
   const int64_t rows = shape.h.kernel, cols = shape.w.kernel;
   TENON_TRY_ASSIGN(const std::span<const float> weights,

@@ -4,6 +4,7 @@
 #include "ep/cpu/kernels/conv_support.h"
 #include "ep/cpu/simd/conv.h"
 #include "ep/cpu/simd/winograd.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu {
 
@@ -56,7 +57,7 @@ class WinogradConv final : public Kernel {
 Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
   auto kernel = std::make_unique<WinogradConv>();
   TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
-  TENON_TRY_ASSIGN(kernel->epilogue_, conv_epilogue(*node.node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
   const ConvShape& shape = kernel->shape_;
   kernel->line_ = shape.h.kernel == 1;
   if (kernel->line_) {

@@ -1,11 +1,11 @@
 #include "ep/cpu/kernels/nn_eltwise.h"
 
-#include <cfloat>
-
 #include "ep/cpu/kernels/nn_broadcast.h"
 #include "ep/cpu/kernels/nn_common.h"
-#include "ep/cpu/parse_epilogue.h"
 #include "ep/cpu/simd/eltwise.h"
+#include "ops/activation_formula.h"
+#include "ops/elementwise.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu::nn {
 
@@ -14,112 +14,17 @@ namespace {
 // Elements of a chunk that is worth claiming: 64 KiB of f32 for what memory bounds, less for what computes.
 constexpr int64_t kCheapGrain = 16384, kDearGrain = 4096;
 
-struct UnaryRow {
-  std::string_view op_type;
-  Unary op;
-  const char* alpha_name;
-  float alpha;
-  const char* beta_name;
-  float beta;
-};
-
-constexpr UnaryRow kUnaryRows[] = {
-    {"Abs", Unary::kAbs},
-    {"Ceil", Unary::kCeil},
-    {"Clip", Unary::kClip, "min", -FLT_MAX, "max", FLT_MAX},
-    {"Elu", Unary::kElu, "alpha", 1.0f},
-    {"Erf", Unary::kErf},
-    {"Exp", Unary::kExp},
-    {"Floor", Unary::kFloor},
-    {"Gelu", Unary::kGelu},
-    {"HardSigmoid", Unary::kHardSigmoid, "alpha", 0.2f, "beta", 0.5f},
-    {"HardSwish", Unary::kHardSwish, "", 1.0f / 6, "", 0.5f},
-    {"LeakyRelu", Unary::kLeakyRelu, "alpha", 0.01f},
-    {"Log", Unary::kLog},
-    {"Mish", Unary::kMish},
-    {"Neg", Unary::kNeg},
-    {"Reciprocal", Unary::kReciprocal},
-    {"Relu", Unary::kRelu},
-    {"Round", Unary::kRound},
-    {"Selu", Unary::kSelu, "alpha", 1.67326319217681884765625f, "gamma", 1.05070102214813232421875f},
-    {"Sigmoid", Unary::kSigmoid},
-    {"Sign", Unary::kSign},
-    {"Softplus", Unary::kSoftplus},
-    {"Softsign", Unary::kSoftsign},
-    {"Sqrt", Unary::kSqrt},
-    {"Tanh", Unary::kTanh},
-    {"ThresholdedRelu", Unary::kThresholdedRelu, "alpha", 1.0f},
-};
-
-const UnaryRow* find_unary(std::string_view op_type) {
-  for (const UnaryRow& row : kUnaryRows)
-    if (row.op_type == op_type) return &row;
-  return nullptr;
-}
-
-Unary unary_of(Activation activation) {
-  switch (activation) {
-    case Activation::kNone:
-      return Unary::kIdentity;
-    case Activation::kRelu:
-      return Unary::kRelu;
-    case Activation::kClip:
-      return Unary::kClip;
-    case Activation::kLeakyRelu:
-      return Unary::kLeakyRelu;
-    case Activation::kSigmoid:
-      return Unary::kSigmoid;
-    case Activation::kHardSigmoid:
-      return Unary::kHardSigmoid;
-    case Activation::kHardSwish:
-      return Unary::kHardSwish;
-    case Activation::kSilu:
-      return Unary::kSilu;
-    case Activation::kGelu:
-      return Unary::kGelu;
-    case Activation::kGeluTanh:
-      return Unary::kGeluTanh;
-    case Activation::kTanh:
-      return Unary::kTanh;
-  }
-  return Unary::kIdentity;
-}
-
-// Bounded by memory, not by arithmetic.
-bool is_cheap(Unary op) {
-  switch (op) {
-    case Unary::kSigmoid:
-    case Unary::kSilu:
-    case Unary::kGelu:
-    case Unary::kGeluTanh:
-    case Unary::kTanh:
-    case Unary::kExp:
-    case Unary::kLog:
-    case Unary::kErf:
-    case Unary::kSoftplus:
-    case Unary::kElu:
-    case Unary::kSelu:
-    case Unary::kMish:
-      return false;
-    default:
-      return true;
-  }
-}
-
-float value_at_zero(Unary op, float alpha, float beta) {
-  const float zero = 0;
-  float value = 0;
-  eltwise_table().unary[static_cast<int>(op)](&zero, &value, 1, alpha, beta);
-  return value;
-}
-
 class UnaryKernel final : public Kernel {
  public:
-  UnaryKernel(Unary op, float alpha, float beta, const TensorSpec& spec)
-      : op_(op), alpha_(alpha), beta_(beta), count_(static_cast<int64_t>(spec.size_bytes() / sizeof(float))) {
+  UnaryKernel(const UnaryDesc& unary, const TensorSpec& spec)
+      : loop_(eltwise_table().unary[static_cast<int>(unary.function)]),
+        grain_(row_of(unary.function).cheap ? kCheapGrain : kDearGrain),
+        alpha_(static_cast<float>(unary.alpha)),
+        beta_(static_cast<float>(unary.beta)),
+        count_(static_cast<int64_t>(spec.size_bytes() / sizeof(float))) {
     // Missing channels of the blocked layout must stay zero.
     if (spec.layout == Layout::kBlocked8 && spec.shape.rank() >= 3 && spec.shape[1] % 8 != 0 &&
-        value_at_zero(op, alpha, beta) != 0) {
+        evaluate(unary.function, 0.0, unary.alpha, unary.beta) != 0) {
       batch_ = spec.shape[0];
       channels_ = spec.shape[1];
       positions_ = span_count(spec.shape, 2, spec.shape.rank());
@@ -129,10 +34,8 @@ class UnaryKernel final : public Kernel {
   Status run(KernelContext& context) const override {
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
-    const auto apply = eltwise_table().unary[static_cast<int>(op_)];
-    context.pool->parallel_for(count_, is_cheap(op_) ? kCheapGrain : kDearGrain, [&](int64_t begin, int64_t end) {
-      apply(x + begin, y + begin, end - begin, alpha_, beta_);
-    });
+    context.pool->parallel_for(
+        count_, grain_, [&](int64_t begin, int64_t end) { loop_(x + begin, y + begin, end - begin, alpha_, beta_); });
     const int64_t blocks = (channels_ + 7) / 8;
     for (int64_t n = 0; n < batch_; ++n) {
       float* const last = y + (n * blocks + blocks - 1) * positions_ * 8;
@@ -145,7 +48,8 @@ class UnaryKernel final : public Kernel {
   std::string_view name() const override { return "elementwise f32"; }
 
  private:
-  const Unary op_;
+  void (*const loop_)(const float* x, float* y, int64_t n, float alpha, float beta);
+  const int64_t grain_;
   const float alpha_, beta_;
   const int64_t count_;
   int64_t batch_ = 0, channels_ = 0, positions_ = 0;  // set where lanes must be cleared
@@ -154,13 +58,13 @@ class UnaryKernel final : public Kernel {
 // Clip whose bounds may come at run time.
 class ClipKernel final : public Kernel {
  public:
-  explicit ClipKernel(int64_t count) : count_(count) {}
+  ClipKernel(int64_t count, const ClipDesc& unbounded) : count_(count), unbounded_(unbounded) {}
   Status run(KernelContext& context) const override {
     const float* const x = context.input<float>(0);
     const float* const low = context.input<float>(1);
     const float* const high = context.input<float>(2);
     float* const y = context.output<float>(0);
-    const float alpha = low ? *low : -FLT_MAX, beta = high ? *high : FLT_MAX;
+    const float alpha = low ? *low : unbounded_.low, beta = high ? *high : unbounded_.high;
     context.pool->parallel_for(count_, kCheapGrain, [&](int64_t begin, int64_t end) {
       eltwise_table().unary[static_cast<int>(Unary::kClip)](x + begin, y + begin, end - begin, alpha, beta);
     });
@@ -171,6 +75,7 @@ class ClipKernel final : public Kernel {
 
  private:
   const int64_t count_;
+  const ClipDesc unbounded_;
 };
 
 struct BinaryRow {
@@ -308,7 +213,7 @@ Result<Unary> power_of(const KernelNode& node) {
   const float value = exponent->as<float>()[0];
   if (value == 2) return Unary::kSquare;
   if (value == 3) return Unary::kCube;
-  if (value == 1) return Unary::kIdentity;
+  if (value == 1) return Unary::kNone;
   if (value == -1) return Unary::kReciprocal;
   return unsupported("The exponent is {}, neither 1, 2, 3 nor -1.", value);
 }
@@ -325,18 +230,9 @@ Status match_unary(const KernelNode& node) {
 
 Result<std::unique_ptr<Kernel>> create_unary(const KernelNode& node) {
   TENON_TRY(check_same_count(node));
-  const TensorSpec& x = input_spec(node, 0);
-  if (node.node->op_type == "Activation") {
-    TENON_TRY_ASSIGN(const Epilogue e, parse_epilogue(*node.node));
-    return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(unary_of(e.activation), e.alpha, e.beta, x));
-  }
-  const UnaryRow* row = find_unary(node.node->op_type);
-  TENON_UNSUPPORTED_IF(row == nullptr, "The operator {} has no loop.", node.node->op_type);
-  Unary op = row->op;
-  if (op == Unary::kGelu && node.node->string_or("approximate", "none") == "tanh") op = Unary::kGeluTanh;
-  const float alpha = row->alpha_name ? node.node->float_or(row->alpha_name, row->alpha) : 0;
-  const float beta = row->beta_name ? node.node->float_or(row->beta_name, row->beta) : 0;
-  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(op, alpha, beta, x));
+  TENON_TRY_ASSIGN(const UnaryDesc unary, read_unary(*node.node));
+  TENON_UNSUPPORTED_IF(!row_of(unary.function).has_vector_loop(), "The operator {} has no loop.", node.node->op_type);
+  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(unary, input_spec(node, 0)));
 }
 
 Status match_clip(const KernelNode& node) { return match_plain(node, DataType::kFloat); }
@@ -348,7 +244,8 @@ Result<std::unique_ptr<Kernel>> create_clip(const KernelNode& node) {
     TENON_INVALID_IF(bound.present() && bound.shape.element_count() != 1, "The bound of shape {} is not one value.",
                      bound.shape.to_string());
   }
-  return std::unique_ptr<Kernel>(std::make_unique<ClipKernel>(input_spec(node, 0).shape.element_count()));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<ClipKernel>(input_spec(node, 0).shape.element_count(), read_clip(*node.node)));
 }
 
 Status match_binary(const KernelNode& node) {
@@ -389,7 +286,7 @@ Status match_power(const KernelNode& node) {
 Result<std::unique_ptr<Kernel>> create_power(const KernelNode& node) {
   TENON_TRY(check_same_count(node));
   TENON_TRY_ASSIGN(const Unary op, power_of(node));
-  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(op, 0.0f, 0.0f, input_spec(node, 0)));
+  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(UnaryDesc{op}, input_spec(node, 0)));
 }
 
 Status match_where(const KernelNode& node) {

@@ -6,6 +6,7 @@
 #include "ep/cpu/kernels/nn_move.h"
 #include "ep/cpu/kernels/nn_norm.h"
 #include "ep/cpu/kernels/nn_reduce.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu {
 
@@ -20,37 +21,10 @@ constexpr KernelEntry kNnKernels[] = {
     {"tenon", "Attention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "PackedAttention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "LayerNorm", 1, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},
-    {"", "LayerNormalization", 17, kAnyVersion, "layer_norm", &match_norm, &create_layer_normalization},
-    {"", "Softmax", 13, kAnyVersion, "softmax", &match_norm, &create_softmax},
-    {"", "Softmax", 1, 12, "softmax", &match_norm, &create_flat_softmax},
-    {"", "LogSoftmax", 13, kAnyVersion, "softmax", &match_norm, &create_log_softmax},
-    {"", "LogSoftmax", 1, 12, "softmax", &match_norm, &create_flat_log_softmax},
+    {"", "LayerNormalization", 17, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},
+    {"", "Softmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
+    {"", "LogSoftmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
     {"tenon", "Activation", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Abs", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Ceil", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Elu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Erf", 9, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Exp", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Floor", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Gelu", 20, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "HardSigmoid", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "HardSwish", 14, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "LeakyRelu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Log", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Mish", 18, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Neg", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Reciprocal", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Relu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Round", 11, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Selu", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Sigmoid", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Sign", 9, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Softplus", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Softsign", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Sqrt", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Tanh", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "ThresholdedRelu", 10, kAnyVersion, "elementwise", &match_unary, &create_unary},
-    {"", "Clip", 1, 6, "elementwise", &match_unary, &create_unary},
     {"", "Clip", 11, kAnyVersion, "elementwise", &match_clip, &create_clip},
     {"", "Add", 7, kAnyVersion, "elementwise", &match_binary, &create_binary},
     {"", "Sub", 7, kAnyVersion, "elementwise", &match_binary, &create_binary},
@@ -83,6 +57,18 @@ constexpr KernelEntry kNnKernels[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> nn_kernels() { return kNnKernels; }
+std::span<const KernelEntry> nn_kernels() {
+  static const std::vector<KernelEntry> kAll = [] {
+    std::vector<KernelEntry> all(std::begin(kNnKernels), std::end(kNnKernels));
+    for (const UnaryRow& row : unary_rows()) {
+      if (!row.has_vector_loop() || row.operator_name.empty()) continue;
+      // Later versions of Clip have their bounds as inputs (create_clip).
+      const int until = row.function == Unary::kClip ? 6 : kAnyVersion;
+      all.push_back({"", row.operator_name, row.since, until, "elementwise", &match_unary, &create_unary});
+    }
+    return all;
+  }();
+  return kAll;
+}
 
 }  // namespace tenon::cpu

@@ -2,9 +2,9 @@
 
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/kernels/nn_product.h"
-#include "ep/cpu/parse_epilogue.h"
 #include "ep/kit/input_shapes.h"
 #include "ops/matmul.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu::nn {
 
@@ -69,7 +69,7 @@ Result<std::unique_ptr<Kernel>> create_matmul(const KernelNode& node) {
   problem.trans_b = desc.trans_b;
   problem.alpha = desc.alpha;
   if (node.node->domain == "tenon") {
-    TENON_TRY_ASSIGN(problem.epilogue, parse_epilogue(*node.node));
+    TENON_TRY_ASSIGN(problem.epilogue, read_epilogue(*node.node));
   }
   fill_batches(desc, problem);
   TENON_TRY(fill_addend(node, desc, problem));

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "ep/cpu/activation.h"
 #include "ep/kit/kernel.h"
+#include "ops/activation.h"
 
 namespace tenon::cpu::nn {
 

@@ -1,11 +1,11 @@
 #include "ep/cpu/kernels/nn_reduce.h"
 
 #include <algorithm>
-#include <array>
-#include <vector>
+#include <optional>
 
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/simd/norm.h"
+#include "ops/reduce.h"
 
 namespace tenon::cpu::nn {
 
@@ -60,38 +60,27 @@ class ReduceKernel final : public Kernel {
   const Reduction reduction_;
 };
 
-Result<std::array<bool, Shape::kMaxRank>> reduced_axes(const KernelNode& node) {
+Result<AxisSet> axes_of(const KernelNode& node) {
   const int rank = input_spec(node, 0).shape.rank();
-  std::array<bool, Shape::kMaxRank> reduced{};
   if (node.node->op_type.starts_with("Global")) {
-    for (int i = 2; i < rank; ++i) reduced[static_cast<size_t>(i)] = true;
-    return reduced;
+    AxisSet spatial;
+    for (int i = 2; i < rank; ++i) spatial.set(static_cast<size_t>(i));
+    return spatial;
   }
-  std::vector<int64_t> axes;
-  if (input_spec(node, 1).present()) {
-    const Constant* constant = constant_input(node, 1);
-    TENON_UNSUPPORTED_IF(constant == nullptr || constant->type != DataType::kInt64, "The axes are not constant.");
-    axes.assign(constant->as<int64_t>().begin(), constant->as<int64_t>().end());
-  } else {
-    const auto given = node.node->ints("axes");
-    axes.assign(given.begin(), given.end());
-  }
-  if (axes.empty() && node.node->int_or("noop_with_empty_axes", 0) == 0) reduced.fill(true);
-  for (int64_t axis : axes) {
-    TENON_TRY_ASSIGN(const int checked, checked_axis(axis, rank));
-    reduced[static_cast<size_t>(checked)] = true;
-  }
-  return reduced;
+  const ConstantRef given = node.constants.size() > 1 ? node.constants[1] : nullptr;
+  std::optional<ReduceDesc> desc = read_reduce(*node.node, input_spec(node, 1).present(), given);
+  TENON_UNSUPPORTED_IF(!desc, "The axes are not constant.");
+  return reduced_axes(desc->axes, desc->noop_with_empty_axes, rank);
 }
 
 Result<Problem> reduction_problem(const KernelNode& node) {
-  TENON_TRY_ASSIGN(const auto reduced, reduced_axes(node));
+  TENON_TRY_ASSIGN(const AxisSet reduced, axes_of(node));
   const Shape& shape = input_spec(node, 0).shape;
   Problem problem;
   int stage = 0;  // 0: before the reduced axes, 1: in them, 2: after them
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == 1) continue;
-    const bool is_reduced = reduced[static_cast<size_t>(i)];
+    const bool is_reduced = reduced.test(static_cast<size_t>(i));
     if (stage == 0 && is_reduced) stage = 1;
     if (stage == 1 && !is_reduced) stage = 2;
     TENON_UNSUPPORTED_IF(stage == 2 && is_reduced, "The reduced axes of shape {} are not neighbours.",

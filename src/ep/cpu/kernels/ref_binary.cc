@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
 
@@ -227,14 +228,13 @@ Result<RefImpl> make_compare(RefNode& node) {
 
 Result<RefImpl> make_mod(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
-  return node.node->int_or("fmod", 0) != 0 ? make_arithmetic<ModTruncated, NumericTypes>(node)
-                                           : make_arithmetic<ModFloored, NumericTypes>(node);
+  return read_mod(*node.node).truncated ? make_arithmetic<ModTruncated, NumericTypes>(node)
+                                        : make_arithmetic<ModFloored, NumericTypes>(node);
 }
 
 Result<RefImpl> make_shift(RefNode& node) {
-  const std::string_view direction = node.node->string_or("direction", "");
-  TENON_INVALID_IF(direction != "LEFT" && direction != "RIGHT", "BitShift has the direction \"{}\".", direction);
-  return direction == "LEFT" ? make_arithmetic<ShiftLeft, IntTypes>(node) : make_arithmetic<ShiftRight, IntTypes>(node);
+  TENON_TRY_ASSIGN(const BitShiftDesc shift, read_bit_shift(*node.node));
+  return shift.left ? make_arithmetic<ShiftLeft, IntTypes>(node) : make_arithmetic<ShiftRight, IntTypes>(node);
 }
 
 Result<RefImpl> make_pow(RefNode& node) {
@@ -365,16 +365,11 @@ Result<RefImpl> make_where(RefNode& node) {
   return impl;
 }
 
-struct ClipBounds {
-  bool attributes = false;
-  float low = std::numeric_limits<float>::lowest();
-  float high = std::numeric_limits<float>::max();
-};
 using ClipLoop = void (*)(const void* x, const void* low, const void* high, void* y, int64_t count,
-                          const ClipBounds& bounds);
+                          const ClipDesc& clip);
 
 template <typename T>
-void clip_loop(const void* x, const void* low, const void* high, void* y, int64_t count, const ClipBounds& bounds) {
+void clip_loop(const void* x, const void* low, const void* high, void* y, int64_t count, const ClipDesc& clip) {
   using C = Compute<T>;
   C least = std::numeric_limits<C>::lowest();
   C most = std::numeric_limits<C>::max();
@@ -382,9 +377,9 @@ void clip_loop(const void* x, const void* low, const void* high, void* y, int64_
   if constexpr (std::is_same_v<T, Float16>) most = 65504;
   if constexpr (std::is_same_v<T, BFloat16>) most = std::bit_cast<float>(uint32_t{0x7f7f0000});
   if constexpr (is_half<T>) least = -most;
-  if (bounds.attributes) {
-    least = static_cast<C>(bounds.low);
-    most = static_cast<C>(bounds.high);
+  if (!clip.bounds_are_inputs) {
+    least = static_cast<C>(clip.low);
+    most = static_cast<C>(clip.high);
   }
   if (low != nullptr) least = *static_cast<const T*>(low);
   if (high != nullptr) most = *static_cast<const T*>(high);
@@ -409,18 +404,13 @@ Result<RefImpl> make_clip(RefNode& node) {
                      data_type_name(node.inputs[0].type));
   }
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
-  ClipBounds bounds;
-  if (node.node->since_version < 11) {
-    bounds.attributes = true;
-    bounds.low = node.node->float_or("min", bounds.low);
-    bounds.high = node.node->float_or("max", bounds.high);
-    TENON_UNSUPPORTED_IF(((kFloatSet >> static_cast<int>(node.inputs[0].type)) & 1) == 0, "Clip {} is for floats.",
-                         node.node->since_version);
-  }
+  const ClipDesc clip = read_clip(*node.node);
+  TENON_UNSUPPORTED_IF(!clip.bounds_are_inputs && ((kFloatSet >> static_cast<int>(node.inputs[0].type)) & 1) == 0,
+                       "Clip {} is for floats.", node.node->since_version);
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [chosen, bounds, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    chosen(context.inputs[0], context.input<void>(1), context.input<void>(2), context.outputs[0], count, bounds);
+  impl.run = [chosen, clip, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    chosen(context.inputs[0], context.input<void>(1), context.input<void>(2), context.outputs[0], count, clip);
     return {};
   };
   return impl;

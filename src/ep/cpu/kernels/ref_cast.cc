@@ -1,5 +1,6 @@
 // Cast and CastLike between every type of whole bytes.
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
 
@@ -55,8 +56,12 @@ void loop(const void* x, void* y, int64_t count) {
 Result<RefImpl> make_cast(RefNode& node) {
   TENON_TRY(require_inputs(node, node.node->op_type == "CastLike" ? 2 : 1));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
-  const DataType to =
-      node.node->op_type == "CastLike" ? node.inputs[1].type : static_cast<DataType>(node.node->int_or("to", 0));
+  DataType to = DataType::kUndefined;
+  if (node.node->op_type == "CastLike") {
+    to = node.inputs[1].type;
+  } else {
+    TENON_TRY_ASSIGN(to, read_cast_type(*node.node));
+  }
   TENON_INVALID_IF(output_spec(node, 0).type != to, "{} makes {}, but its output was planned as {}.",
                    node.node->op_type, data_type_name(to), data_type_name(output_spec(node, 0).type));
   const Loop chosen = select(AllTypes(), node.inputs[0].type, [to]<typename From>() -> Loop {

@@ -1,6 +1,7 @@
 // Conv and ConvTranspose of any rank, with groups; those of domain tenon with residual and activation too.
-#include "ep/cpu/kernels/ref_activation.h"
 #include "ep/cpu/kernels/ref_window.h"
+#include "ops/activation_formula.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu::ref {
 
@@ -42,7 +43,7 @@ void loop(const Plan& plan, const void* x, const void* w, const void* bias, cons
             }
           }
           const double add = residual ? static_cast<double>(static_cast<const T*>(residual)[first + p]) : 0.0;
-          static_cast<T*>(y)[first + p] = T(plan.epilogue.apply(sum, add));
+          static_cast<T*>(y)[first + p] = T(evaluate(plan.epilogue, sum, add));
         }
       }
     }
@@ -77,7 +78,7 @@ Result<RefImpl> make(RefNode& node) {
   TENON_INVALID_IF(bias.present() && !(bias.shape == Shape{out[1]}), "{} has bias {} for {} channels.", name,
                    bias.shape.to_string(), out[1]);
   if (node.node->domain == "tenon") {
-    TENON_TRY_ASSIGN(plan.epilogue, Epilogue::of(*node.node));
+    TENON_TRY_ASSIGN(plan.epilogue, read_epilogue(*node.node));
     const TensorSpec& residual = input_spec(node, 3);
     TENON_INVALID_IF(residual.present() && !(residual.shape == out), "{} has residual {} for output {}.", name,
                      residual.shape.to_string(), out.to_string());

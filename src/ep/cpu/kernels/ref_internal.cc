@@ -1,7 +1,9 @@
 // Activation and Reorder of domain tenon (docs/internal-operators.md).
 #include <cstring>
 
-#include "ep/cpu/kernels/ref_activation.h"
+#include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/activation_formula.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu::ref {
 
@@ -10,12 +12,12 @@ namespace {
 Result<RefImpl> make_activation(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
-  TENON_TRY_ASSIGN(const Epilogue epilogue, Epilogue::of(*node.node));
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(*node.node));
   using Loop = void (*)(const Epilogue&, const void* x, void* y, int64_t count);
   const Loop chosen = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop {
     return [](const Epilogue& epilogue, const void* x, void* y, int64_t count) {
       for (int64_t i = 0; i < count; ++i) {
-        static_cast<T*>(y)[i] = T(epilogue.activate(static_cast<double>(static_cast<const T*>(x)[i])));
+        static_cast<T*>(y)[i] = T(evaluate(epilogue, static_cast<double>(static_cast<const T*>(x)[i])));
       }
     };
   });

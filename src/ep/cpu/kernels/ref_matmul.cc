@@ -1,7 +1,9 @@
 // MatMul (numpy's rules), Gemm, and MatMul of domain tenon.
-#include "ep/cpu/kernels/ref_activation.h"
+#include "ep/cpu/kernels/ref_kernel.h"
 #include "ep/kit/input_shapes.h"
+#include "ops/activation_formula.h"
 #include "ops/matmul.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu::ref {
 
@@ -55,7 +57,7 @@ void loop(const Plan& plan, const void* a, const void* b, const void* c, const v
           if (c != nullptr)
             value += plan.beta * static_cast<double>(static_cast<const T*>(c)[i * plan.c[0] + j * plan.c[1]]);
           if (plan.has_epilogue)
-            value = plan.epilogue.apply(value, add ? static_cast<double>(add[i * plan.n + j]) : 0.0);
+            value = evaluate(plan.epilogue, value, add ? static_cast<double>(add[i * plan.n + j]) : 0.0);
           to[i * plan.n + j] = T(value);
         } else {
           const A extra = c != nullptr ? static_cast<A>(static_cast<const T*>(c)[i * plan.c[0] + j * plan.c[1]]) : A(0);
@@ -119,7 +121,7 @@ Result<RefImpl> make_matmul(RefNode& node) {
   plan.batches = make_walk(desc.batch, {a_strides, b_strides, y_strides});
   TENON_TRY(require_output(node, 0, desc.y));
   if (node.node->domain == "tenon") {
-    TENON_TRY_ASSIGN(plan.epilogue, Epilogue::of(*node.node));
+    TENON_TRY_ASSIGN(plan.epilogue, read_epilogue(*node.node));
     plan.has_epilogue = true;
   }
   return finish(node, plan, desc.addend, desc.residual);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/norm.h"
 
 namespace tenon::cpu::ref {
 
@@ -51,7 +52,8 @@ Status require_vector(const KernelNode& node, size_t input, int64_t length) {
 Result<RefImpl> make_batch(RefNode& node) {
   TENON_TRY(require_inputs(node, 5));
   const Shape& x = node.inputs[0].shape;
-  TENON_UNSUPPORTED_IF(node.node->int_or("training_mode", 0) != 0, "BatchNormalization is not computed for training.");
+  const BatchNormDesc desc = read_batch_norm(*node.node);
+  TENON_UNSUPPORTED_IF(desc.training, "BatchNormalization is not computed for training.");
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     TENON_UNSUPPORTED_IF(node.outputs[i].present(), "BatchNormalization is not computed for training (output {}).", i);
   }
@@ -68,7 +70,7 @@ Result<RefImpl> make_batch(RefNode& node) {
   RefImpl impl;
   impl.elementwise = true;
   impl.run = [readers = std::to_array(readers), write = writer_of(node.outputs[0].type), batch = x[0], channels, inner,
-              epsilon = static_cast<double>(node.node->float_or("epsilon", 1e-5f))](KernelContext& context) -> Status {
+              epsilon = static_cast<double>(desc.epsilon)](KernelContext& context) -> Status {
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t c = 0; c < channels; ++c) {
         const double factor = readers[1](context.inputs[1], c) / std::sqrt(readers[4](context.inputs[4], c) + epsilon);
@@ -84,21 +86,15 @@ Result<RefImpl> make_batch(RefNode& node) {
   return impl;
 }
 
-// Groups of channels share their moments: one channel each (instance), or `num_groups`.
-struct Grouped {
-  int64_t batch = 0, channels = 0, groups = 0, inner = 1;
-  bool scale_each_group = false;  // GroupNormalization 18: scale and bias have an element a group
-  double epsilon = 1e-5;
-};
-using GroupedLoop = void (*)(const Grouped& plan, const void* x, const void* scale, const void* bias, void* y);
+using GroupedLoop = void (*)(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y);
 
 template <typename T>
-void grouped_loop(const Grouped& plan, const void* x, const void* scale, const void* bias, void* y) {
-  const int64_t each = plan.channels / plan.groups, length = each * plan.inner;
+void grouped_loop(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y) {
+  const int64_t each = plan.group_channels(), length = each * plan.inner;
   for (int64_t g = 0; g < plan.batch * plan.groups; ++g) {
     double mean = 0, variance = 0;
     moments(static_cast<const T*>(x) + g * length, length, mean, variance);
-    const double inverse = 1.0 / std::sqrt(variance + plan.epsilon);
+    const double inverse = 1.0 / std::sqrt(variance + static_cast<double>(plan.epsilon));
     for (int64_t i = 0; i < length; ++i) {
       const int64_t group = g % plan.groups;
       const int64_t c = plan.scale_each_group ? group : group * each + i / plan.inner;
@@ -111,20 +107,9 @@ void grouped_loop(const Grouped& plan, const void* x, const void* scale, const v
 Result<RefImpl> make_grouped(RefNode& node) {
   TENON_TRY(require_inputs(node, 3));
   const Shape& x = node.inputs[0].shape;
-  TENON_INVALID_IF(x.rank() < 2, "{} needs an input of rank 2 or more, not {}.", node.node->op_type, x.to_string());
-  const bool instance = node.node->op_type == "InstanceNormalization";
-  Grouped plan;
-  plan.batch = x[0];
-  plan.channels = x[1];
-  plan.groups = instance ? x[1] : node.node->int_or("num_groups", 0);
-  plan.epsilon = static_cast<double>(node.node->float_or("epsilon", 1e-5f));
-  plan.scale_each_group = !instance && node.node->since_version < 21;
-  for (int d = 2; d < x.rank(); ++d) plan.inner *= x[d];
-  TENON_INVALID_IF(plan.channels > 0 && (plan.groups < 1 || plan.channels % plan.groups != 0),
-                   "{} has {} groups for {} channels.", node.node->op_type, plan.groups, plan.channels);
-  if (plan.channels == 0) plan.groups = 1;
+  TENON_TRY_ASSIGN(const GroupNormDesc plan, read_group_norm(*node.node, x));
   for (size_t i : {size_t{1}, size_t{2}}) {
-    TENON_TRY(require_vector(node, i, plan.scale_each_group ? plan.groups : plan.channels));
+    TENON_TRY(require_vector(node, i, plan.parameters()));
     TENON_INVALID_IF(node.inputs[i].type != node.inputs[0].type, "{} mixes {} and {}.", node.node->op_type,
                      data_type_name(node.inputs[0].type), data_type_name(node.inputs[i].type));
   }
@@ -141,9 +126,9 @@ Result<RefImpl> make_grouped(RefNode& node) {
 
 // Y = scale * (X + skip - mean) / deviation + bias over the axes from `axis` on; RMS leaves the mean out.
 struct Rows {
+  LayerNormDesc desc;
   int64_t rows = 1, length = 1;
-  bool subtract_mean = true;
-  double epsilon = 1e-5;
+  double epsilon = 0;
   Reader x = nullptr, scale = nullptr, bias = nullptr;
   Walk parameters;  // offsets of {scale, bias, element} within a row
   Writer write = nullptr, write_mean = nullptr;
@@ -169,7 +154,7 @@ void run_rows(const Rows& plan, const void* x, const void* skip, const void* sca
       return plan.x(x, e) + (skip != nullptr ? plan.x(skip, e) : 0.0);
     };
     double mean = 0, squares = 0;
-    if (plan.subtract_mean) {
+    if (plan.desc.subtract_mean) {
       for (int64_t i = 0; i < plan.length; ++i) mean += value(i);
       mean /= static_cast<double>(plan.length);
     }
@@ -192,19 +177,18 @@ void run_rows(const Rows& plan, const void* x, const void* skip, const void* sca
   }
 }
 
-// {scale, bias}: their input numbers.
-Result<Rows> prepare_rows(RefNode& node, size_t scale, size_t bias) {
+Result<Rows> prepare_rows(RefNode& node) {
   const Shape& x = node.inputs[0].shape;
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", -1), x.rank()));
+  TENON_TRY_ASSIGN(const LayerNormDesc desc, read_layer_norm(*node.node, x));
+  const int axis = desc.axis;
   Rows plan;
+  plan.desc = desc;
+  plan.rows = desc.rows, plan.length = desc.columns;
+  plan.epsilon = static_cast<double>(desc.epsilon);
   Shape row;
-  for (int d = 0; d < x.rank(); ++d) {
-    (d < axis ? plan.rows : plan.length) *= x[d];
-    (d < axis ? plan.outer : row).push_back(x[d]);
-  }
-  plan.epsilon = static_cast<double>(node.node->float_or("epsilon", 1e-5f));
+  for (int d = 0; d < x.rank(); ++d) (d < axis ? plan.outer : row).push_back(x[d]);
   Strides strides[2]{};
-  const size_t inputs[] = {scale, bias};
+  const size_t inputs[] = {desc.scale, desc.bias};
   for (size_t k = 0; k < 2; ++k) {
     const TensorSpec& spec = input_spec(node, inputs[k]);
     if (!spec.present()) continue;
@@ -224,8 +208,7 @@ Result<Rows> prepare_rows(RefNode& node, size_t scale, size_t bias) {
 
 Result<RefImpl> make_layer(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
-  TENON_TRY_ASSIGN(Rows plan, prepare_rows(node, 1, 2));
-  plan.subtract_mean = node.node->op_type != "RMSNormalization";
+  TENON_TRY_ASSIGN(Rows plan, prepare_rows(node));
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].present()) continue;
     plan.write_mean = writer_of(node.outputs[i].type);
@@ -246,7 +229,7 @@ Result<RefImpl> make_layer(RefNode& node) {
 Result<RefImpl> make_skip_layer(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   TENON_INVALID_IF(!input_spec(node, 2).present(), "LayerNorm needs a scale.");
-  TENON_TRY_ASSIGN(const Rows plan, prepare_rows(node, 2, 3));
+  TENON_TRY_ASSIGN(const Rows plan, prepare_rows(node));
   const TensorSpec& skip = input_spec(node, 1);
   TENON_INVALID_IF(skip.present() && (!(skip.shape == node.inputs[0].shape) || skip.type != node.inputs[0].type),
                    "LayerNorm has skip {} for X {}.", skip.shape.to_string(), node.inputs[0].shape.to_string());
@@ -263,20 +246,13 @@ Result<RefImpl> make_skip_layer(RefNode& node) {
 Result<RefImpl> make_lp(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", -1), x.rank()));
-  const int64_t p = node.node->int_or("p", 2);
-  TENON_INVALID_IF(p != 1 && p != 2, "LpNormalization has p {}.", p);
+  TENON_TRY_ASSIGN(const LpNormDesc desc, read_lp_norm(*node.node, x));
   TENON_TRY(require_output(node, 0, x));
   TENON_TRY_ASSIGN(const Reader read, reader_of(node, 0));
-  int64_t outer = 1, inner = 1;
-  for (int d = 0; d < x.rank(); ++d) {
-    if (d < axis) outer *= x[d];
-    if (d > axis) inner *= x[d];
-  }
   RefImpl impl;
-  impl.run = [read, write = writer_of(node.inputs[0].type), outer, inner, length = x[axis],
-              p](KernelContext& context) -> Status {
-    for (int64_t g = 0; g < outer * inner; ++g) {
+  impl.run = [read, write = writer_of(node.inputs[0].type), desc](KernelContext& context) -> Status {
+    const int64_t length = desc.length, inner = desc.inner, p = desc.p;
+    for (int64_t g = 0; g < desc.outer * inner; ++g) {
       const int64_t first = g / inner * inner * length + g % inner;
       double norm = 0;
       for (int64_t i = 0; i < length; ++i) {
@@ -297,18 +273,15 @@ Result<RefImpl> make_lp(RefNode& node) {
 Result<RefImpl> make_lrn(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
-  TENON_INVALID_IF(x.rank() < 2, "LRN needs an input of rank 2 or more, not {}.", x.to_string());
-  const int64_t size = node.node->int_or("size", 0);
-  TENON_INVALID_IF(size < 1 || size > (int64_t{1} << 31), "LRN has size {}.", size);
+  TENON_TRY_ASSIGN(const LrnDesc desc, read_lrn(*node.node, x.rank()));
   TENON_TRY(require_output(node, 0, x));
   TENON_TRY_ASSIGN(const Reader read, reader_of(node, 0));
   int64_t inner = 1;
   for (int d = 2; d < x.rank(); ++d) inner *= x[d];
   RefImpl impl;
-  impl.run = [read, write = writer_of(node.inputs[0].type), batch = x[0], channels = x[1], inner, size,
-              alpha = static_cast<double>(node.node->float_or("alpha", 1e-4f)),
-              beta = static_cast<double>(node.node->float_or("beta", 0.75f)),
-              bias = static_cast<double>(node.node->float_or("bias", 1.0f))](KernelContext& context) -> Status {
+  impl.run = [read, write = writer_of(node.inputs[0].type), batch = x[0], channels = x[1], inner, size = desc.size,
+              alpha = static_cast<double>(desc.alpha), beta = static_cast<double>(desc.beta),
+              bias = static_cast<double>(desc.bias)](KernelContext& context) -> Status {
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t c = 0; c < channels; ++c) {
         const int64_t low = std::max<int64_t>(0, c - (size - 1) / 2);

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <string>
 
-#include "base/same_text.h"
 #include "ep/cpu/kernels/ref_kernel.h"
 #include "ep/kit/input_shapes.h"
+#include "ops/activation_formula.h"
 #include "ops/recurrent.h"
 
 namespace tenon::cpu::ref {
@@ -20,32 +20,19 @@ namespace {
 
 // C is what a cell computes in: double for double, float for the other types.
 template <typename C>
-struct Activation {
+struct GateFunction {
   C (*apply)(C x, C alpha, C beta) = nullptr;
   C alpha = 0, beta = 0;
   C operator()(C x) const { return apply(x, alpha, beta); }
-};
 
-template <typename C>
-struct ActivationRow {
-  std::string_view name;
-  C (*apply)(C x, C alpha, C beta);
-  float alpha, beta;  // where the attributes give none
-};
-
-template <typename C>
-constexpr ActivationRow<C> kActivations[] = {
-    {"Affine", [](C x, C a, C b) { return a * x + b; }, 1, 0},
-    {"Elu", [](C x, C a, C) { return x >= 0 ? x : a * (std::exp(x) - 1); }, 1, 0},
-    {"HardSigmoid", [](C x, C a, C b) { return std::clamp(a * x + b, C(0), C(1)); }, 0.2f, 0.5f},
-    {"LeakyRelu", [](C x, C a, C) { return x >= 0 ? x : a * x; }, 0.01f, 0},
-    {"Relu", [](C x, C, C) { return std::max(x, C(0)); }, 0, 0},
-    {"ScaledTanh", [](C x, C a, C b) { return a * std::tanh(b * x); }, 1, 1},
-    {"Sigmoid", [](C x, C, C) { return 1 / (1 + std::exp(-x)); }, 0, 0},
-    {"Softplus", [](C x, C, C) { return std::max(x, C(0)) + std::log1p(std::exp(-std::abs(x))); }, 0, 0},
-    {"Softsign", [](C x, C, C) { return x / (1 + std::abs(x)); }, 0, 0},
-    {"Tanh", [](C x, C, C) { return std::tanh(x); }, 0, 0},
-    {"ThresholdedRelu", [](C x, C a, C) { return x > a ? x : 0; }, 1, 0},
+  static GateFunction of(const UnaryDesc& function) {
+    GateFunction made{nullptr, static_cast<C>(function.alpha), static_cast<C>(function.beta)};
+#define TENON_APPLY_(Name) \
+  if (function.function == Unary::k##Name) made.apply = &formula::apply<Unary::k##Name, C>;
+    TENON_CELL_FUNCTIONS(TENON_APPLY_)
+#undef TENON_APPLY_
+    return made;
+  }
 };
 
 using Cell = RecurrentDesc::Cell;
@@ -53,7 +40,7 @@ using Cell = RecurrentDesc::Cell;
 // One LSTM, GRU or RNN, as far as it does not change from run to run.
 template <typename C>
 struct Recurrence : RecurrentDesc {
-  std::vector<Activation<C>> gate_functions;
+  std::vector<GateFunction<C>> gate_loops;      // one for each of gate_functions
   std::shared_ptr<const std::byte> weights[2];  // W and R turned; null where they are no constants
   // Offsets into scratch, in elements of C.
   size_t turned[2] = {0, 0}, gate_values = 0, recurrent = 0, hidden_state = 0, cell_state = 0, scratch_count = 0;
@@ -185,8 +172,8 @@ class Run {
     const auto limit = static_cast<C>(r_.clip);
     return limit > 0 ? std::clamp(x, -limit, limit) : x;
   }
-  const Activation<C>& activation(int64_t d, int64_t which) const {
-    return r_.gate_functions[static_cast<size_t>(d * r_.functions + which)];
+  const GateFunction<C>& activation(int64_t d, int64_t which) const {
+    return r_.gate_loops[static_cast<size_t>(d * r_.functions + which)];
   }
 
   void run_step(int64_t t, int64_t d, int64_t b, C* h, C* c) {
@@ -216,7 +203,7 @@ class Run {
     const int64_t n = r_.hidden;
     const C* peep = inputs_[7];
     if (peep != nullptr) peep += 3 * d * n;
-    const Activation<C>&f = activation(d, 0), &g = activation(d, 1), &last = activation(d, 2);
+    const GateFunction<C>&f = activation(d, 0), &g = activation(d, 1), &last = activation(d, 2);
     for (int64_t j = 0; j < n; ++j) {
       const C before = c[j];
       const C in = f(clipped(gates[j] + (peep != nullptr ? peep[j] * before : 0)));
@@ -234,7 +221,7 @@ class Run {
     C* recurrent = scratch_ + r_.recurrent;  // [3n]: products with h; then [n]: reset * h
     for (int64_t j = 0; j < width; ++j) recurrent[j] = recurrent_bias != nullptr ? recurrent_bias[j] : 0;
     add_product(recurrent, h, weights, n, r_.linear_before_reset ? width : 2 * n, width);
-    const Activation<C>&f = activation(d, 0), &g = activation(d, 1);
+    const GateFunction<C>&f = activation(d, 0), &g = activation(d, 1);
     for (int64_t j = 0; j < 2 * n; ++j) gates[j] = f(clipped(gates[j] + recurrent[j]));
     if (r_.linear_before_reset) {
       for (int64_t j = 0; j < n; ++j) gates[2 * n + j] += gates[n + j] * recurrent[2 * n + j];
@@ -255,22 +242,6 @@ class Run {
   std::array<C*, 3> outputs_{};
   std::array<T*, 3> results_{};
 };
-
-template <typename C>
-Status find_functions(Recurrence<C>& r) {
-  size_t alpha = 0, beta = 0;
-  for (const std::string& name : r.activations) {
-    const auto row = std::find_if(std::begin(kActivations<C>), std::end(kActivations<C>),
-                                  [&](const ActivationRow<C>& one) { return same_ignoring_case(one.name, name); });
-    TENON_INVALID_IF(row == std::end(kActivations<C>), "A gate function is \"{}\", which does not exist.", name);
-    Activation<C> made{row->apply, row->alpha, row->beta};
-    if (row->alpha != 0 && alpha < r.alphas.size()) made.alpha = r.alphas[alpha++];
-    const bool has_beta = row->name == "Affine" || row->name == "HardSigmoid" || row->name == "ScaledTanh";
-    if (has_beta && beta < r.betas.size()) made.beta = r.betas[beta++];
-    r.gate_functions.push_back(made);
-  }
-  return {};
-}
 
 template <typename C>
 Status check_tensors(RefNode& node, const Recurrence<C>& r) {
@@ -308,7 +279,7 @@ Result<RefImpl> make_cell(RefNode& node) {
   using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
   TENON_TRY_ASSIGN(RecurrentDesc desc, read_recurrent(*node.node, input_shapes(node)));
   Recurrence<C> r{std::move(desc)};
-  TENON_TRY(find_functions(r));
+  for (const UnaryDesc& function : r.gate_functions) r.gate_loops.push_back(GateFunction<C>::of(function));
   TENON_TRY(check_tensors(node, r));
   TENON_TRY((turn_weights<T, C>(node, r)));
   const auto take = [&](int64_t count) {

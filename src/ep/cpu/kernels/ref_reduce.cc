@@ -1,5 +1,6 @@
 // Reduce* over any set of axes, ArgMax and ArgMin.
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/reduce.h"
 
 namespace tenon::cpu::ref {
 
@@ -142,45 +143,33 @@ void loop(const void* x, void* y, const Walk& kept, const Walk& reduced, int64_t
   });
 }
 
-// Bit d: axis d is reduced. No axes means all of them, or none where the node says so.
-Result<uint32_t> axis_mask(std::span<const int64_t> axes, bool noop_when_empty, int rank) {
-  if (axes.empty()) return noop_when_empty ? 0 : (uint32_t{1} << rank) - 1;
-  uint32_t mask = 0;
-  for (int64_t value : axes) {
-    TENON_TRY_ASSIGN(const int axis, resolve_axis(value, rank));
-    mask |= uint32_t{1} << axis;
-  }
-  return mask;
-}
-
 template <typename Op, typename Types>
 Result<RefImpl> make_reduce(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Loop chosen = select(Types(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
-  TENON_TRY_ASSIGN(const ShortVector attribute, short_vector(node.node->ints("axes")));
+  const ReduceDesc desc = read_reduce(*node.node);
+  TENON_TRY_ASSIGN(const ShortVector attribute, short_vector(desc.axes));
   const TensorSpec axes_spec = input_spec(node, 1);
   RefImpl impl;
   impl.run = [chosen, attribute, axes_spec, shape = node.inputs[0].shape, out = output_spec(node, 0),
-              keepdims = node.node->int_or("keepdims", 1) != 0,
-              noop = node.node->int_or("noop_with_empty_axes", 0) != 0](KernelContext& context) -> Status {
+              keepdims = desc.keepdims, noop = desc.noop_with_empty_axes](KernelContext& context) -> Status {
     ShortVector values = attribute;
     if (axes_spec.present()) {
       TENON_TRY_ASSIGN(values, read_ints(context, 1, axes_spec));
     }
-    TENON_TRY_ASSIGN(const uint32_t mask, axis_mask(values.span(), noop, shape.rank()));
+    TENON_TRY_ASSIGN(const AxisSet mask, reduced_axes(values.span(), noop, shape.rank()));
     const Strides strides = dense_strides(shape);
-    Shape kept_dims, reduced_dims, result;
+    Shape kept_dims, reduced_dims;
     Strides kept_x{}, reduced_x{};
     for (int d = 0; d < shape.rank(); ++d) {
-      const bool reduced = ((mask >> d) & 1) != 0;
+      const bool reduced = mask.test(static_cast<size_t>(d));
       Shape& dims = reduced ? reduced_dims : kept_dims;
       (reduced ? reduced_x : kept_x)[static_cast<size_t>(dims.rank())] = strides[static_cast<size_t>(d)];
       dims.push_back(shape[d]);
-      if (!reduced || keepdims) result.push_back(reduced ? 1 : shape[d]);
     }
-    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, result));
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, reduced_shape(shape, mask, keepdims)));
     chosen(context.inputs[0], y, make_walk(kept_dims, {kept_x, dense_strides(kept_dims)}),
            make_walk(reduced_dims, {reduced_x}), reduced_dims.element_count());
     return {};
@@ -188,12 +177,13 @@ Result<RefImpl> make_reduce(RefNode& node) {
   return impl;
 }
 
-using ArgLoop = void (*)(const void* x, int64_t* y, int64_t outer, int64_t length, int64_t inner, bool largest,
-                         bool last);
+using ArgLoop = void (*)(const void* x, int64_t* y, const ArgReduceDesc& desc);
 
 template <typename T>
-void arg_loop(const void* x, int64_t* y, int64_t outer, int64_t length, int64_t inner, bool largest, bool last) {
-  for (int64_t o = 0; o < outer; ++o) {
+void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc) {
+  const int64_t length = desc.length, inner = desc.inner;
+  const bool largest = desc.largest, last = desc.select_last_index;
+  for (int64_t o = 0; o < desc.outer; ++o) {
     for (int64_t i = 0; i < inner; ++i) {
       const T* from = static_cast<const T*>(x) + o * length * inner + i;
       int64_t best = 0;
@@ -208,30 +198,17 @@ void arg_loop(const void* x, int64_t* y, int64_t outer, int64_t length, int64_t 
   }
 }
 
-template <bool largest>
 Result<RefImpl> make_arg(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
-  const Shape& shape = node.inputs[0].shape;
   const ArgLoop chosen =
       select(NumericTypes(), node.inputs[0].type, []<typename T>() -> ArgLoop { return &arg_loop<T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", 0), shape.rank()));
-  const bool keepdims = node.node->int_or("keepdims", 1) != 0;
-  Shape result;
-  int64_t outer = 1, inner = 1;
-  for (int d = 0; d < shape.rank(); ++d) {
-    if (d < axis) outer *= shape[d];
-    if (d > axis) inner *= shape[d];
-    if (d != axis || keepdims) result.push_back(d == axis ? 1 : shape[d]);
-  }
-  TENON_TRY(require_output(node, 0, result));
-  TENON_INVALID_IF(shape[axis] == 0 && outer * inner != 0, "{} over axis {} of {} has nothing to choose from.",
-                   node.node->op_type, axis, shape.to_string());
+  TENON_TRY_ASSIGN(const ArgReduceDesc desc, read_arg_reduce(*node.node, node.inputs[0].shape));
+  TENON_TRY(require_output(node, 0, desc.output));
   RefImpl impl;
-  impl.run = [chosen, outer, inner, length = shape[axis],
-              last = node.node->int_or("select_last_index", 0) != 0](KernelContext& context) -> Status {
-    chosen(context.inputs[0], context.output<int64_t>(0), outer, length, inner, largest, last);
+  impl.run = [chosen, desc](KernelContext& context) -> Status {
+    chosen(context.inputs[0], context.output<int64_t>(0), desc);
     return {};
   };
   return impl;
@@ -256,8 +233,8 @@ constexpr KernelEntry kRows[] = {
     row<LogSumExp>("ReduceLogSumExp"),
     ref_row<type_set(WideAndBytes()), &make_reduce<Extreme<true>, WideAndBytes>>("ReduceMax", 1),
     ref_row<type_set(WideAndBytes()), &make_reduce<Extreme<false>, WideAndBytes>>("ReduceMin", 1),
-    ref_row<kNumericSet, &make_arg<true>>("ArgMax", 1),
-    ref_row<kNumericSet, &make_arg<false>>("ArgMin", 1),
+    ref_row<kNumericSet, &make_arg>("ArgMax", 1),
+    ref_row<kNumericSet, &make_arg>("ArgMin", 1),
 };
 
 }  // namespace

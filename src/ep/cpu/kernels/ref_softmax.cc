@@ -1,11 +1,12 @@
 // Softmax, LogSoftmax and Hardmax: along one axis since version 13, before that over everything from the axis on.
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/softmax.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
 
-enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kHardmax };
+using Kind = SoftmaxDesc::Kind;
 
 using Loop = void (*)(const void* x, void* y, int64_t outer, int64_t length, int64_t inner);
 
@@ -44,20 +45,10 @@ Result<RefImpl> make(RefNode& node) {
   const Loop chosen = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<kind, T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
-  const bool flat = node.node->since_version < 13;
-  const int64_t attribute = node.node->int_or("axis", flat ? 1 : -1);
-  // The flat form allows axis == rank: every element is then alone in its group.
-  int axis = shape.rank();
-  if (!(flat && attribute == shape.rank())) {
-    TENON_TRY_ASSIGN(axis, resolve_axis(node, attribute, shape.rank()));
-  }
-  int64_t outer = 1, length = 1, inner = 1;
-  for (int d = 0; d < shape.rank(); ++d) {
-    (d < axis ? outer : d == axis || flat ? length : inner) *= shape[d];
-  }
+  TENON_TRY_ASSIGN(const SoftmaxDesc desc, read_softmax(*node.node, shape));
   RefImpl impl;
-  impl.run = [chosen, outer, length, inner](KernelContext& context) -> Status {
-    chosen(context.inputs[0], context.outputs[0], outer, length, inner);
+  impl.run = [chosen, desc](KernelContext& context) -> Status {
+    chosen(context.inputs[0], context.outputs[0], desc.outer, desc.length, desc.inner);
     return {};
   };
   return impl;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ep/cpu/activation.h"
+#include "ops/activation.h"
 
 namespace tenon::cpu {
 

@@ -3,49 +3,16 @@
 
 #include <cstdint>
 
-namespace tenon::cpu {
+#include "ops/activation.h"
 
-// alpha and beta are as in docs/internal-operators.md where the operator is an activation, else as in ONNX.
-enum class Unary : uint8_t {
-  kIdentity,
-  kRelu,
-  kClip,  // [alpha, beta]
-  kLeakyRelu,
-  kSigmoid,
-  kHardSigmoid,
-  kHardSwish,
-  kSilu,
-  kGelu,
-  kGeluTanh,
-  kTanh,
-  kAbs,
-  kNeg,
-  kSqrt,
-  kReciprocal,
-  kExp,
-  kLog,
-  kErf,
-  kFloor,
-  kCeil,
-  kRound,
-  kSign,
-  kSoftplus,
-  kSoftsign,
-  kElu,   // alpha
-  kSelu,  // alpha, beta = gamma
-  kThresholdedRelu,
-  kMish,
-  kSquare,
-  kCube,
-};
-inline constexpr int kUnaryCount = static_cast<int>(Unary::kCube) + 1;
+namespace tenon::cpu {
 
 enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu };
 inline constexpr int kBinaryCount = static_cast<int>(Binary::kPRelu) + 1;
 
 struct EltwiseTable {
-  // y may be x.
-  void (*unary[kUnaryCount])(const float* x, float* y, int64_t n, float alpha, float beta);
+  // By number of Unary. y may be x.
+  void (*unary[kVectorFunctionCount])(const float* x, float* y, int64_t n, float alpha, float beta);
   // One operand may be one value (stride 0), the other has stride 1. y may be an operand with stride 1.
   void (*binary[kBinaryCount])(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* y, int64_t n);
   // y = condition ? a : b; strides 0 or 1.

@@ -8,83 +8,12 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-// ln(1 + e^x), without overflow.
-TENON_INLINE F8 softplus8(F8 x) { return max8(zero8(), x) + log8(set8(1.0f) + exp8(neg8(abs8(x)))); }
-
-template <Unary kOp>
-TENON_INLINE F8 unary8(F8 x, F8 alpha, F8 beta) {
-  const F8 one = set8(1.0f);
-  switch (kOp) {
-    case Unary::kIdentity:
-      return x;
-    case Unary::kRelu:
-      return activate8<Activation::kRelu>(x, alpha, beta);
-    case Unary::kClip:
-      return activate8<Activation::kClip>(x, alpha, beta);
-    case Unary::kLeakyRelu:
-      return activate8<Activation::kLeakyRelu>(x, alpha, beta);
-    case Unary::kSigmoid:
-      return activate8<Activation::kSigmoid>(x, alpha, beta);
-    case Unary::kHardSigmoid:
-      return activate8<Activation::kHardSigmoid>(x, alpha, beta);
-    case Unary::kHardSwish:
-      return activate8<Activation::kHardSwish>(x, alpha, beta);
-    case Unary::kSilu:
-      return activate8<Activation::kSilu>(x, alpha, beta);
-    case Unary::kGelu:
-      return activate8<Activation::kGelu>(x, alpha, beta);
-    case Unary::kGeluTanh:
-      return activate8<Activation::kGeluTanh>(x, alpha, beta);
-    case Unary::kTanh:
-      return activate8<Activation::kTanh>(x, alpha, beta);
-    case Unary::kAbs:
-      return abs8(x);
-    case Unary::kNeg:
-      return neg8(x);
-    case Unary::kSqrt:
-      return sqrt8(x);
-    case Unary::kReciprocal:
-      return one / x;
-    case Unary::kExp:
-      return exp8(x);
-    case Unary::kLog:
-      return log8(x);
-    case Unary::kErf:
-      return erf8(x);
-    case Unary::kFloor:
-      return floor8(x);
-    case Unary::kCeil:
-      return neg8(floor8(neg8(x)));
-    case Unary::kRound:
-      return round8(x);
-    case Unary::kSign:
-      return select_lt8(zero8(), x, one, select_lt8(x, zero8(), neg8(one), x));
-    case Unary::kSoftplus:
-      return softplus8(x);
-    case Unary::kSoftsign:
-      return x / (one + abs8(x));
-    case Unary::kElu:
-      return select_lt8(x, zero8(), alpha * (exp8(x) - one), x);
-    case Unary::kSelu:
-      return beta * select_lt8(x, zero8(), alpha * (exp8(x) - one), x);
-    case Unary::kThresholdedRelu:
-      return select_lt8(alpha, x, x, zero8());
-    case Unary::kMish:
-      return x * tanh8(softplus8(x));
-    case Unary::kSquare:
-      return x * x;
-    case Unary::kCube:
-      return x * x * x;
-  }
-  return x;
-}
-
 template <Unary kOp>
 void unary(const float* x, float* y, int64_t n, float alpha, float beta) {
   const F8 a = set8(alpha), b = set8(beta);
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) store8(y + i, unary8<kOp>(load8(x + i), a, b));
-  if (i < n) store_part8(y + i, n - i, unary8<kOp>(load_part8(x + i, n - i, 0), a, b));
+  for (; i + 8 <= n; i += 8) store8(y + i, apply8<kOp>(load8(x + i), a, b));
+  if (i < n) store_part8(y + i, n - i, apply8<kOp>(load_part8(x + i, n - i, 0), a, b));
 }
 
 template <Binary kOp>
@@ -172,18 +101,10 @@ void from_float(const float* x, To* y, int64_t n) {
 
 }  // namespace
 
+#define TENON_LOOP_(Name, ...) &unary<Unary::k##Name>,
 extern const EltwiseTable eltwise_table;
 const EltwiseTable eltwise_table = {
-    {&unary<Unary::kIdentity>,  &unary<Unary::kRelu>,     &unary<Unary::kClip>,
-     &unary<Unary::kLeakyRelu>, &unary<Unary::kSigmoid>,  &unary<Unary::kHardSigmoid>,
-     &unary<Unary::kHardSwish>, &unary<Unary::kSilu>,     &unary<Unary::kGelu>,
-     &unary<Unary::kGeluTanh>,  &unary<Unary::kTanh>,     &unary<Unary::kAbs>,
-     &unary<Unary::kNeg>,       &unary<Unary::kSqrt>,     &unary<Unary::kReciprocal>,
-     &unary<Unary::kExp>,       &unary<Unary::kLog>,      &unary<Unary::kErf>,
-     &unary<Unary::kFloor>,     &unary<Unary::kCeil>,     &unary<Unary::kRound>,
-     &unary<Unary::kSign>,      &unary<Unary::kSoftplus>, &unary<Unary::kSoftsign>,
-     &unary<Unary::kElu>,       &unary<Unary::kSelu>,     &unary<Unary::kThresholdedRelu>,
-     &unary<Unary::kMish>,      &unary<Unary::kSquare>,   &unary<Unary::kCube>},
+    {TENON_ACTIVATIONS(TENON_LOOP_) TENON_VECTOR_FUNCTIONS(TENON_LOOP_)},
     {&binary<Binary::kAdd>, &binary<Binary::kSub>, &binary<Binary::kMul>, &binary<Binary::kDiv>, &binary<Binary::kMax>,
      &binary<Binary::kMin>, &binary<Binary::kPRelu>},
     &where,
@@ -193,5 +114,6 @@ const EltwiseTable eltwise_table = {
     &float_from<uint8_t>,
     &from_float<int64_t>,
     &from_float<int32_t>};
+#undef TENON_LOOP_
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

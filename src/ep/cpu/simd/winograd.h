@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ep/cpu/activation.h"
+#include "ops/activation.h"
 
 namespace tenon::cpu {
 

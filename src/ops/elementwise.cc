@@ -1,0 +1,163 @@
+#include "ops/elementwise.h"
+
+#include <limits>
+#include <utility>
+
+#include "ops/attributes.h"
+#include "ops/shape_inference_context.h"
+
+namespace tenon {
+
+ClipDesc read_clip(const Node& node) {
+  if (node.since_version >= 11)
+    return {std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max(), /*bounds_are_inputs=*/true};
+  const Attributes attributes(node);
+  return {attributes.number("min"), attributes.number("max"), /*bounds_are_inputs=*/false};
+}
+
+ModDesc read_mod(const Node& node) { return {Attributes(node).flag("fmod")}; }
+
+Result<BitShiftDesc> read_bit_shift(const Node& node) {
+  const std::string_view direction = Attributes(node).find_text("direction").value_or("");
+  TENON_INVALID_IF(direction != "LEFT" && direction != "RIGHT", "BitShift has the direction \"{}\".", direction);
+  return BitShiftDesc{direction == "LEFT"};
+}
+
+IsInfDesc read_is_inf(const Node& node) {
+  const Attributes attributes(node);
+  return {attributes.flag("detect_negative"), attributes.flag("detect_positive")};
+}
+
+Result<DataType> read_cast_type(const Node& node) {
+  const int64_t to = Attributes(node).find_integer("to").value_or(0);
+  TENON_INVALID_IF(data_type_name(static_cast<DataType>(to)) == "undefined",
+                   "Attribute \"to\" ({}) is no element type.", to);
+  return static_cast<DataType>(to);
+}
+
+}  // namespace tenon
+
+// Shapes of elementwise operators, and of those that keep the shape of their first input.
+namespace tenon::infer {
+namespace {
+
+Status infer_same(Context& c) { return c.copy(0); }
+
+Status infer_same_as_bool(Context& c) {
+  TENON_TRY(c.copy(0));
+  c.set_type(0, DataType::kBool);
+  return {};
+}
+
+// Output 0 is the broadcast of all inputs; its type is that of input `type_input`.
+Status infer_broadcast(Context& c, size_t type_input) {
+  c.set_type(0, c.type(type_input));
+  Dims dims;
+  for (size_t i = 0; i < c.node().inputs.size(); ++i) {
+    if (!c.has(i)) continue;
+    if (!c.ranked(i)) return {};
+    if (i == 0) {
+      dims = c.dims(0);
+    } else {
+      TENON_TRY_ASSIGN(dims, broadcast(dims, c.dims(i)));
+    }
+  }
+  return c.set_dims(0, std::move(dims));
+}
+
+Status infer_arithmetic(Context& c) { return infer_broadcast(c, 0); }
+Status infer_where(Context& c) { return infer_broadcast(c, 1); }
+Status infer_compare(Context& c) {
+  TENON_TRY(infer_broadcast(c, 0));
+  c.set_type(0, DataType::kBool);
+  return {};
+}
+
+// The slope broadcasts to x and never enlarges it.
+Status infer_prelu(Context& c) {
+  if (c.ranked(0) && c.ranked(1)) {
+    TENON_TRY_ASSIGN(Dims dims, broadcast(c.dims(0), c.dims(1)));
+    TENON_INVALID_IF(dims.size() != c.dims(0).size(), "The slope {} does not broadcast to {}.", text(c.dims(1)),
+                     text(c.dims(0)));
+  }
+  return c.copy(0);
+}
+
+Status infer_cast(Context& c) {
+  TENON_TRY(c.copy(0));
+  TENON_TRY_ASSIGN(const DataType to, read_cast_type(c.node()));
+  c.set_type(0, to);
+  return {};
+}
+
+Status infer_cast_like(Context& c) {
+  TENON_TRY(c.copy(0));
+  c.set_type(0, c.type(1));
+  return {};
+}
+
+Status infer_dropout(Context& c) {
+  TENON_TRY(c.copy(0, 0));
+  TENON_TRY(c.copy(0, 1));
+  c.set_type(1, c.version() >= 10 ? DataType::kBool : c.type(0));
+  return {};
+}
+
+Status infer_like_with_dtype(Context& c) {
+  TENON_TRY(c.copy(0));
+  if (const Attribute* dtype = c.node().find("dtype")) c.set_type(0, static_cast<DataType>(dtype->i));
+  return {};
+}
+
+constexpr Row kRows[] = {
+    {"Add", &infer_arithmetic},
+    {"And", &infer_compare},
+    {"Bernoulli", &infer_like_with_dtype},
+    {"BitCast", &infer_cast},
+    {"BitShift", &infer_arithmetic},
+    {"BitwiseAnd", &infer_arithmetic},
+    {"BitwiseNot", &infer_same},
+    {"BitwiseOr", &infer_arithmetic},
+    {"BitwiseXor", &infer_arithmetic},
+    {"Cast", &infer_cast},
+    {"CastLike", &infer_cast_like},
+    {"CumSum", &infer_same},
+    {"CumProd", &infer_same},
+    {"Div", &infer_arithmetic},
+    {"Dropout", &infer_dropout},
+    {"Equal", &infer_compare},
+    {"EyeLike", &infer_like_with_dtype},
+    {"Greater", &infer_compare},
+    {"GreaterOrEqual", &infer_compare},
+    {"Identity", &infer_same},
+    {"IsInf", &infer_same_as_bool},
+    {"IsNaN", &infer_same_as_bool},
+    {"Less", &infer_compare},
+    {"LessOrEqual", &infer_compare},
+    {"Max", &infer_arithmetic},
+    {"Mean", &infer_arithmetic},
+    {"Min", &infer_arithmetic},
+    {"Mod", &infer_arithmetic},
+    {"Mul", &infer_arithmetic},
+    {"Not", &infer_same_as_bool},
+    {"Or", &infer_compare},
+    {"PRelu", &infer_prelu},
+    {"Pow", &infer_arithmetic},
+    {"RandomNormalLike", &infer_like_with_dtype},
+    {"RandomUniformLike", &infer_like_with_dtype},
+    {"ReverseSequence", &infer_same},
+    {"Scatter", &infer_same},
+    {"ScatterElements", &infer_same},
+    {"ScatterND", &infer_same},
+    {"Sub", &infer_arithmetic},
+    {"Sum", &infer_arithmetic},
+    {"Trilu", &infer_same},
+    {"Where", &infer_where},
+    {"Xor", &infer_compare},
+};
+
+}  // namespace
+
+std::span<const Row> elementwise_rows() { return kRows; }
+
+}  // namespace tenon::infer
