@@ -123,24 +123,6 @@ Result<std::vector<GraphValue>> graph_outputs(const HostApi& host, const OrtGrap
   return read_values(host, infos);
 }
 
-Result<int64_t> int_attribute(const HostApi& host, const GraphNode& node, const char* name, int64_t fallback) {
-  TENON_TRY_ASSIGN(const OrtOpAttr* attribute, find_attribute(host, node, name, ORT_OP_ATTR_INT));
-  if (attribute == nullptr) return fallback;
-  int64_t value = 0;
-  size_t bytes = 0;
-  TENON_ORT_TRY(host, ReadOpAttr, attribute, ORT_OP_ATTR_INT, &value, sizeof(value), &bytes);
-  return value;
-}
-
-Result<float> float_attribute(const HostApi& host, const GraphNode& node, const char* name, float fallback) {
-  TENON_TRY_ASSIGN(const OrtOpAttr* attribute, find_attribute(host, node, name, ORT_OP_ATTR_FLOAT));
-  if (attribute == nullptr) return fallback;
-  float value = 0;
-  size_t bytes = 0;
-  TENON_ORT_TRY(host, ReadOpAttr, attribute, ORT_OP_ATTR_FLOAT, &value, sizeof(value), &bytes);
-  return value;
-}
-
 namespace {
 
 // The bytes of an attribute whose size only the host knows: it answers an error together with the size.
@@ -154,22 +136,48 @@ Result<std::vector<char>> sized_attribute(const HostApi& host, const OrtOpAttr* 
 
 }  // namespace
 
-Result<std::string> text_attribute(const HostApi& host, const GraphNode& node, const char* name,
-                                   const std::string& fallback) {
-  TENON_TRY_ASSIGN(const OrtOpAttr* attribute, find_attribute(host, node, name, ORT_OP_ATTR_STRING));
-  if (attribute == nullptr) return fallback;
-  TENON_TRY_ASSIGN(const std::vector<char> data, sized_attribute(host, attribute, ORT_OP_ATTR_STRING));
-  return std::string(data.begin(), data.end());
+Status copy_attribute(const HostApi& host, const GraphNode& from, const char* name, AttributeKind kind, Node& to) {
+  const OrtOpAttrType type = kind == AttributeKind::kInt      ? ORT_OP_ATTR_INT
+                             : kind == AttributeKind::kFloat  ? ORT_OP_ATTR_FLOAT
+                             : kind == AttributeKind::kString ? ORT_OP_ATTR_STRING
+                                                              : ORT_OP_ATTR_INTS;
+  TENON_TRY_ASSIGN(const OrtOpAttr* attribute, find_attribute(host, from, name, type));
+  if (attribute == nullptr) return Status();
+  size_t bytes = 0;
+  if (kind == AttributeKind::kInt) {
+    int64_t value = 0;
+    TENON_ORT_TRY(host, ReadOpAttr, attribute, type, &value, sizeof(value), &bytes);
+    to.set_int(name, value);
+    return Status();
+  }
+  if (kind == AttributeKind::kFloat) {
+    float value = 0;
+    TENON_ORT_TRY(host, ReadOpAttr, attribute, type, &value, sizeof(value), &bytes);
+    to.set_float(name, value);
+    return Status();
+  }
+  TENON_TRY_ASSIGN(const std::vector<char> data, sized_attribute(host, attribute, type));
+  if (kind == AttributeKind::kString) {
+    to.set_string(name, std::string(data.begin(), data.end()));
+    return Status();
+  }
+  std::vector<int64_t> values(data.size() / sizeof(int64_t));
+  if (!values.empty()) std::memcpy(values.data(), data.data(), values.size() * sizeof(int64_t));
+  to.set_ints(name, std::move(values));
+  return Status();
 }
 
-Result<std::vector<int64_t>> ints_attribute(const HostApi& host, const GraphNode& node, const char* name) {
-  std::vector<int64_t> values;
-  TENON_TRY_ASSIGN(const OrtOpAttr* attribute, find_attribute(host, node, name, ORT_OP_ATTR_INTS));
-  if (attribute == nullptr) return values;
-  TENON_TRY_ASSIGN(const std::vector<char> data, sized_attribute(host, attribute, ORT_OP_ATTR_INTS));
-  values.resize(data.size() / sizeof(int64_t));
-  std::memcpy(values.data(), data.data(), values.size() * sizeof(int64_t));
-  return values;
+Result<int64_t> int_attribute(const HostApi& host, const GraphNode& node, const char* name, int64_t fallback) {
+  Node read;
+  TENON_TRY(copy_attribute(host, node, name, AttributeKind::kInt, read));
+  return read.attributes.empty() ? fallback : read.attributes[0].i;
+}
+
+Result<std::string> text_attribute(const HostApi& host, const GraphNode& node, const char* name,
+                                   const std::string& fallback) {
+  Node read;
+  TENON_TRY(copy_attribute(host, node, name, AttributeKind::kString, read));
+  return read.attributes.empty() ? fallback : std::move(read.attributes[0].s);
 }
 
 Result<ConstantTensor> constant_tensor(const HostApi& host, const GraphValue& value) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ep/kit/plugin_host.h"
+#include "graph/graph.h"
 
 namespace tenon::plugin {
 
@@ -41,12 +42,14 @@ Result<std::vector<GraphValue>> graph_inputs(const HostApi& host, const OrtGraph
 Result<std::vector<GraphValue>> graph_outputs(const HostApi& host, const OrtGraph* graph);
 Result<GraphNode> graph_node(const HostApi& host, const OrtNode* node);
 
-// Attributes by name; the default when the node has none. Errors: kInvalidArgument when it is of another type.
+// Sets the attribute of `from` in `to`; nothing where it is left out. `kind` is kInt, kFloat, kString or kInts. Errors:
+// kInvalidArgument when the attribute is of another kind.
+Status copy_attribute(const HostApi& host, const GraphNode& from, const char* name, AttributeKind kind, Node& to);
+
+// Of operators that are not ONNX's own, such as EPContext, whose defaults no schema of ours has.
 Result<int64_t> int_attribute(const HostApi& host, const GraphNode& node, const char* name, int64_t fallback);
-Result<float> float_attribute(const HostApi& host, const GraphNode& node, const char* name, float fallback);
 Result<std::string> text_attribute(const HostApi& host, const GraphNode& node, const char* name,
                                    const std::string& fallback);
-Result<std::vector<int64_t>> ints_attribute(const HostApi& host, const GraphNode& node, const char* name);
 
 struct ConstantTensor {
   DataType type = DataType::kUndefined;

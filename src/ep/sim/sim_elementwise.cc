@@ -120,11 +120,11 @@ struct Div {
 
 }  // namespace
 
-Result<std::vector<SimTensor>> infer_same(const SimInputs& inputs, const SimAttributes&) {
+Result<std::vector<SimTensor>> infer_same(const SimInputs& inputs, const Node&) {
   return std::vector<SimTensor>{inputs.tensors[0]};
 }
 
-Result<std::vector<SimTensor>> infer_broadcast(const SimInputs& inputs, const SimAttributes&) {
+Result<std::vector<SimTensor>> infer_broadcast(const SimInputs& inputs, const Node&) {
   const SimTensor& a = inputs.tensors[0];
   const SimTensor& b = inputs.tensors[1];
   TENON_INVALID_IF(a.type != b.type, "Elements are {} and {}; they must be the same.", data_type_name(a.type),
@@ -143,26 +143,26 @@ Result<std::vector<SimTensor>> infer_broadcast(const SimInputs& inputs, const Si
   return std::vector<SimTensor>{{a.type, shape}};
 }
 
-Status run_relu(const SimRun& run, const SimAttributes&) {
+Status run_relu(const SimRun& run, const Node&) {
   // NaN stays NaN, so that poison is seen.
   return unary(run, [](auto x) { return x < 0 ? decltype(x){0} : x; });
 }
-Status run_sigmoid(const SimRun& run, const SimAttributes&) {
+Status run_sigmoid(const SimRun& run, const Node&) {
   return unary(run, [](auto x) { return 1 / (1 + std::exp(-x)); });
 }
-Status run_tanh(const SimRun& run, const SimAttributes&) {
+Status run_tanh(const SimRun& run, const Node&) {
   return unary(run, [](auto x) { return std::tanh(x); });
 }
-Status run_neg(const SimRun& run, const SimAttributes&) {
+Status run_neg(const SimRun& run, const Node&) {
   return unary(run, [](auto x) { return Wrapping<decltype(x)>{0} - static_cast<Wrapping<decltype(x)>>(x); });
 }
-Status run_identity(const SimRun& run, const SimAttributes&) {
+Status run_identity(const SimRun& run, const Node&) {
   std::memcpy(run.out_data[0], run.in_data[0], run.out[0].size_bytes());
   return Status();
 }
-Status run_add(const SimRun& run, const SimAttributes&) { return binary(run, Add()); }
-Status run_sub(const SimRun& run, const SimAttributes&) { return binary(run, Sub()); }
-Status run_mul(const SimRun& run, const SimAttributes&) { return binary(run, Mul()); }
-Status run_div(const SimRun& run, const SimAttributes&) { return binary(run, Div()); }
+Status run_add(const SimRun& run, const Node&) { return binary(run, Add()); }
+Status run_sub(const SimRun& run, const Node&) { return binary(run, Sub()); }
+Status run_mul(const SimRun& run, const Node&) { return binary(run, Mul()); }
+Status run_div(const SimRun& run, const Node&) { return binary(run, Div()); }
 
 }  // namespace tenon::sim

@@ -129,7 +129,7 @@ Status SimExecutor::launch(const std::shared_ptr<const SimNode>& node, const std
   }
   const SimOp& op = *node->op;
   std::shared_ptr<SimScratch> scratch;
-  if (op.scratch_bytes != nullptr) launch->scratch_bytes = op.scratch_bytes(launch->in, node->attributes);
+  if (op.scratch_bytes != nullptr) launch->scratch_bytes = op.scratch_bytes(launch->in, *node);
   if (launch->scratch_bytes != 0) {
     TENON_TRY_ASSIGN(scratch, SimScratch::take(*runtime_, stream_, launch->scratch_bytes));
     launch->scratch = scratch->address();
@@ -141,7 +141,7 @@ Status SimExecutor::launch(const std::shared_ptr<const SimNode>& node, const std
         node->name + " (prepare)",
         [launch] {
           return launch->resolved([&](const SimRun& run) {
-            launch->node->op->prepare(run, launch->node->attributes);
+            launch->node->op->prepare(run, *launch->node);
             return Status();
           });
         },
@@ -154,8 +154,7 @@ Status SimExecutor::launch(const std::shared_ptr<const SimNode>& node, const std
         // An empty result needs no work, and its operands may have no memory.
         for (const SimTensor& tensor : launch->out)
           if (tensor.size_bytes() == 0) return Status();
-        return launch->resolved(
-            [&](const SimRun& run) { return launch->node->op->run(run, launch->node->attributes); });
+        return launch->resolved([&](const SimRun& run) { return launch->node->op->run(run, *launch->node); });
       },
       recorder);
   return Status();
@@ -177,12 +176,12 @@ Status SimExecutor::launch_on_host(const SimNode& node, const std::vector<SimArg
   }
   SimRun run{.in = in_tensors, .in_data = in_data, .out = out_tensors, .out_data = out_data};
   std::vector<std::byte> scratch;
-  if (node.op->scratch_bytes != nullptr) scratch.resize(node.op->scratch_bytes(in_tensors, node.attributes));
+  if (node.op->scratch_bytes != nullptr) scratch.resize(node.op->scratch_bytes(in_tensors, node));
   if (!scratch.empty()) {
     run.scratch = scratch.data();
-    node.op->prepare(run, node.attributes);
+    node.op->prepare(run, node);
   }
-  return node.op->run(run, node.attributes);
+  return node.op->run(run, node);
 }
 
 Status SimExecutor::finish() { return synchronous_ ? stream_->synchronize() : Status(); }

@@ -34,11 +34,15 @@ struct SimRuntime {
   }
 };
 
-// One operator with its attributes, ready to run.
-struct SimNode {
+// One operator with its attributes, ready to run. Its inputs and outputs are those of a call.
+struct SimNode : Node {
   const SimOp* op = nullptr;
-  std::string name;
-  SimAttributes attributes;
+
+  SimNode() = default;
+  explicit SimNode(const SimOp& row) : op(&row) {
+    op_type = row.op_type;
+    since_version = row.since;
+  }
 };
 
 // A tensor of one call. `memory` is set for one that lives in scratch memory.

@@ -10,35 +10,30 @@ using plugin::TensorArgument;
 namespace {
 
 // Hosts answer an error for an attribute that is not set: then it has its default.
-Result<SimAttributes> read_attributes(const HostApi& host, const OrtKernelInfo* info, const SimOp& op) {
-  SimAttributes attributes;
+Status read_attributes(const HostApi& host, const OrtKernelInfo* info, SimNode& node) {
   const OrtApi& ort = host.ort();
-  for (const auto& [name, kind] : op.attributes) {
+  for (const auto& [name, kind] : node.op->attributes) {
     OrtStatus* status = nullptr;
     int64_t integer = 0;
     float number = 0;
     size_t count = 0;
-    switch (kind) {
-      case AttributeKind::kInt:
-        status = ort.KernelInfoGetAttribute_int64(info, name, &integer);
-        if (status == nullptr) attributes.ints[name] = integer;
-        break;
-      case AttributeKind::kFloat:
-        status = ort.KernelInfoGetAttribute_float(info, name, &number);
-        if (status == nullptr) attributes.floats[name] = number;
-        break;
-      case AttributeKind::kInts: {
-        status = ort.KernelInfoGetAttributeArray_int64(info, name, nullptr, &count);
-        if (status != nullptr || count == 0) break;
+    if (kind == AttributeKind::kInt) {
+      status = ort.KernelInfoGetAttribute_int64(info, name, &integer);
+      if (status == nullptr) node.set_int(name, integer);
+    } else if (kind == AttributeKind::kFloat) {
+      status = ort.KernelInfoGetAttribute_float(info, name, &number);
+      if (status == nullptr) node.set_float(name, number);
+    } else {
+      status = ort.KernelInfoGetAttributeArray_int64(info, name, nullptr, &count);
+      if (status == nullptr && count != 0) {
         std::vector<int64_t> list(count);
         TENON_ORT_TRY(host, KernelInfoGetAttributeArray_int64, info, name, list.data(), &count);
-        attributes.lists[name] = std::move(list);
-        break;
+        node.set_ints(name, std::move(list));
       }
     }
     if (status != nullptr) ort.ReleaseStatus(status);
   }
-  return attributes;
+  return Status();
 }
 
 class SimKernel final : public plugin::NodeKernel {
@@ -65,7 +60,7 @@ class SimKernel final : public plugin::NodeKernel {
       in.push_back(reads_here ? SimArgument() : SimArgument{.tensor = tensors.back(), .address = input.data});
     }
     TENON_TRY_CONTEXT(check_operands(*node_->op, tensors), "while running {}", node_->name);
-    auto made = node_->op->infer({.tensors = tensors, .host = on_host}, node_->attributes);
+    auto made = node_->op->infer({.tensors = tensors, .host = on_host}, *node_);
     if (!made.ok()) return std::move(made).status().with_context(tenon::format("while running {}", node_->name));
     std::vector<SimArgument> out;
     for (size_t i = 0; i < made->size(); ++i) {
@@ -120,11 +115,10 @@ std::vector<plugin::KernelRow> sim_kernel_rows(const HostApi& host, const std::s
     if (op.host_input >= 0) row.host_inputs.push_back(static_cast<size_t>(op.host_input));
     row.create = [host, runtime, &op](const OrtKernelInfo* info) -> Result<std::unique_ptr<plugin::NodeKernel>> {
       TENON_TRY(runtime->hit(SimStep::create_kernel));
-      auto node = std::make_shared<SimNode>();
-      node->op = &op;
+      auto node = std::make_shared<SimNode>(op);
       TENON_TRY_ASSIGN(node->name, node_name(host, info));
       if (node->name.empty()) node->name = std::string(op.op_type);
-      TENON_TRY_ASSIGN(node->attributes, read_attributes(host, info, op));
+      TENON_TRY(read_attributes(host, info, *node));
       return std::unique_ptr<plugin::NodeKernel>(std::make_unique<SimKernel>(host, runtime, std::move(node)));
     };
     rows.push_back(std::move(row));

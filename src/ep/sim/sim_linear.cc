@@ -1,9 +1,10 @@
 #include "ep/sim/sim_linear.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/checked.h"
+#include "ops/attributes.h"
+#include "ops/matmul.h"
 
 namespace tenon::sim {
 
@@ -17,53 +18,11 @@ Result<std::vector<SimTensor>> one_float_output(const Shape& shape) {
   return std::vector<SimTensor>{{DataType::kFloat, shape}};
 }
 
-// A MatMul of ranks 1 and up as a batch of matrices.
-struct MatMulShape {
-  int64_t rows = 1, inner = 1, columns = 1;
-  Shape batch;             // broadcast
-  Shape a_batch, b_batch;  // without the matrix axes
-};
-
-Result<MatMulShape> matmul_shape(const Shape& a, const Shape& b) {
-  MatMulShape result;
-  TENON_INVALID_IF(a.rank() == 0 || b.rank() == 0, "MatMul takes no scalars: shapes are {} and {}.", a.to_string(),
-                   b.to_string());
-  result.rows = a.rank() >= 2 ? a[a.rank() - 2] : 1;
-  result.inner = a[a.rank() - 1];
-  result.columns = b.rank() >= 2 ? b[b.rank() - 1] : 1;
-  const int64_t b_inner = b.rank() >= 2 ? b[b.rank() - 2] : b[0];
-  TENON_INVALID_IF(result.inner != b_inner, "Shapes {} and {} cannot be multiplied: {} is not {}.", a.to_string(),
-                   b.to_string(), result.inner, b_inner);
-  for (int i = 0; i + 2 < a.rank(); ++i) result.a_batch.push_back(a[i]);
-  for (int i = 0; i + 2 < b.rank(); ++i) result.b_batch.push_back(b[i]);
-  const int rank = std::max(result.a_batch.rank(), result.b_batch.rank());
-  for (int i = 0; i < rank; ++i) {
-    const int ai = i - (rank - result.a_batch.rank()), bi = i - (rank - result.b_batch.rank());
-    const int64_t da = ai >= 0 ? result.a_batch[ai] : 1, db = bi >= 0 ? result.b_batch[bi] : 1;
-    TENON_INVALID_IF(da != db && da != 1 && db != 1, "The batches of shapes {} and {} do not broadcast.", a.to_string(),
-                     b.to_string());
-    result.batch.push_back(da == 1 ? db : da);
-  }
-  return result;
-}
-
-// Which matrix of an operand the batch's matrix `index` uses.
-int64_t batch_index(int64_t index, const Shape& batch, const Shape& operand) {
-  int64_t result = 0, step = 1;
-  for (int i = batch.rank() - 1, o = operand.rank() - 1; i >= 0; --i, --o) {
-    const int64_t at = index % batch[i];
-    index /= batch[i];
-    if (o < 0) continue;
-    if (operand[o] != 1) result += at * step;
-    step *= operand[o];
-  }
-  return result;
-}
-
-// to[column][k] from from[k][column].
-void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
-  for (int64_t k = 0; k < rows; ++k)
-    for (int64_t c = 0; c < columns; ++c) to[c * rows + k] = from[k * columns + c];
+InputShapes shapes_of(std::span<const SimTensor> tensors) {
+  InputShapes shapes;
+  for (const SimTensor& tensor : tensors)
+    shapes.push_back(tensor.type != DataType::kUndefined ? std::optional(tensor.shape) : std::nullopt);
+  return shapes;
 }
 
 float dot(const float* a, int64_t a_step, const float* b, int64_t count) {
@@ -74,94 +33,39 @@ float dot(const float* a, int64_t a_step, const float* b, int64_t count) {
 
 }  // namespace
 
-Result<std::vector<SimTensor>> infer_matmul(const SimInputs& inputs, const SimAttributes&) {
-  const Shape& a = inputs.tensors[0].shape;
-  const Shape& b = inputs.tensors[1].shape;
-  TENON_TRY_ASSIGN(const MatMulShape matmul, matmul_shape(a, b));
-  Shape shape = matmul.batch;
-  if (a.rank() >= 2) shape.push_back(matmul.rows);
-  if (b.rank() >= 2) shape.push_back(matmul.columns);
-  return one_float_output(shape);
+Result<std::vector<SimTensor>> infer_product(const SimInputs& inputs, const Node& node) {
+  TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(node, shapes_of(inputs.tensors)));
+  return one_float_output(desc.y);
 }
 
-size_t matmul_scratch(std::span<const SimTensor> in, const SimAttributes&) { return in[1].size_bytes(); }
+size_t product_scratch(std::span<const SimTensor> in, const Node&) { return in[1].size_bytes(); }
 
-void prepare_matmul(const SimRun& run, const SimAttributes&) {
-  const Result<MatMulShape> matmul = matmul_shape(run.in[0].shape, run.in[1].shape);
-  if (!matmul.ok()) return;  // infer_matmul has refused it
-  const int64_t matrix = matmul->inner * matmul->columns;
-  const int64_t count = matmul->b_batch.element_count();
-  for (int64_t m = 0; m < count; ++m)
-    transpose(floats(run.in_data[1]) + m * matrix, matmul->inner, matmul->columns, floats(run.scratch) + m * matrix);
+void prepare_product(const SimRun& run, const Node& node) {
+  const Result<MatMulDesc> desc = read_matmul(node, shapes_of(run.in));
+  if (!desc.ok()) return;  // infer_product has refused it
+  const float* from = floats(run.in_data[1]);
+  float* to = floats(run.scratch);
+  const int64_t matrices = desc->b_batch.element_count();
+  for (int64_t matrix = 0; matrix < matrices; ++matrix, from += desc->n * desc->k)
+    for (int64_t c = 0; c < desc->n; ++c)
+      for (int64_t k = 0; k < desc->k; ++k) *to++ = from[k * desc->b_row() + c * desc->b_column()];
 }
 
-Status run_matmul(const SimRun& run, const SimAttributes&) {
-  TENON_TRY_ASSIGN(const MatMulShape matmul, matmul_shape(run.in[0].shape, run.in[1].shape));
+Status run_product(const SimRun& run, const Node& node) {
+  TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(node, shapes_of(run.in)));
+  const float* addend = desc.addend != kNoInput ? floats(run.in_data[desc.addend]) : nullptr;
   float* out = floats(run.out_data[0]);
-  const int64_t batches = matmul.batch.element_count();
-  for (int64_t m = 0; m < batches; ++m) {
-    const float* a = floats(run.in_data[0]) + batch_index(m, matmul.batch, matmul.a_batch) * matmul.rows * matmul.inner;
-    const float* b = floats(run.scratch) + batch_index(m, matmul.batch, matmul.b_batch) * matmul.inner * matmul.columns;
-    for (int64_t r = 0; r < matmul.rows; ++r)
-      for (int64_t c = 0; c < matmul.columns; ++c)
-        *out++ = dot(a + r * matmul.inner, 1, b + c * matmul.inner, matmul.inner);
+  const int64_t batches = desc.batch.element_count();
+  for (int64_t i = 0; i < batches; ++i) {
+    const float* a = floats(run.in_data[0]) + operand_matrix(desc.batch, desc.a_batch, i) * desc.m * desc.k;
+    const float* b = floats(run.scratch) + operand_matrix(desc.batch, desc.b_batch, i) * desc.n * desc.k;
+    for (int64_t r = 0; r < desc.m; ++r)
+      for (int64_t c = 0; c < desc.n; ++c) {
+        float sum = desc.alpha * dot(a + r * desc.a_row(), desc.a_column(), b + c * desc.k, desc.k);
+        if (addend != nullptr) sum += desc.beta * addend[r * desc.addend_row + c * desc.addend_column];
+        *out++ = sum;
+      }
   }
-  return Status();
-}
-
-Result<std::vector<SimTensor>> infer_gemm(const SimInputs& inputs, const SimAttributes& attributes) {
-  const Shape& a = inputs.tensors[0].shape;
-  const Shape& b = inputs.tensors[1].shape;
-  TENON_INVALID_IF(a.rank() != 2 || b.rank() != 2, "Gemm takes matrices; shapes are {} and {}.", a.to_string(),
-                   b.to_string());
-  const bool trans_a = attributes.integer("transA", 0) != 0, trans_b = attributes.integer("transB", 0) != 0;
-  const int64_t inner = a[trans_a ? 0 : 1], b_inner = b[trans_b ? 1 : 0];
-  TENON_INVALID_IF(inner != b_inner, "Shapes {} and {} cannot be multiplied: {} is not {}.", a.to_string(),
-                   b.to_string(), inner, b_inner);
-  const Shape out{a[trans_a ? 1 : 0], b[trans_b ? 0 : 1]};
-  if (inputs.tensors.size() > 2 && inputs.tensors[2].type != DataType::kUndefined) {
-    const Shape& c = inputs.tensors[2].shape;
-    bool fits = c.rank() <= 2;
-    for (int i = 0; fits && i < c.rank(); ++i) fits = c[i] == 1 || c[i] == out[2 - c.rank() + i];
-    TENON_INVALID_IF(!fits, "The third operand of Gemm has shape {}, which does not broadcast to {}.", c.to_string(),
-                     out.to_string());
-  }
-  return one_float_output(out);
-}
-
-size_t gemm_scratch(std::span<const SimTensor> in, const SimAttributes&) { return in[1].size_bytes(); }
-
-void prepare_gemm(const SimRun& run, const SimAttributes& attributes) {
-  const Shape& b = run.in[1].shape;
-  if (attributes.integer("transB", 0) != 0)
-    std::memcpy(run.scratch, run.in_data[1], run.in[1].size_bytes());
-  else
-    transpose(floats(run.in_data[1]), b[0], b[1], floats(run.scratch));
-}
-
-Status run_gemm(const SimRun& run, const SimAttributes& attributes) {
-  const bool trans_a = attributes.integer("transA", 0) != 0;
-  const float alpha = attributes.number("alpha", 1), beta = attributes.number("beta", 1);
-  const Shape& a = run.in[0].shape;
-  const int64_t rows = run.out[0].shape[0], columns = run.out[0].shape[1];
-  const int64_t inner = a[trans_a ? 0 : 1];
-  const bool has_c = run.in.size() > 2 && run.in[2].type != DataType::kUndefined;
-  const float* c = has_c ? floats(run.in_data[2]) : nullptr;
-  int64_t c_row_step = 0, c_column_step = 0;
-  if (has_c) {
-    const Shape& shape = run.in[2].shape;
-    const int64_t c_columns = shape.rank() >= 1 ? shape[shape.rank() - 1] : 1;
-    c_column_step = c_columns == 1 ? 0 : 1;
-    c_row_step = shape.rank() == 2 && shape[0] != 1 ? c_columns : 0;
-  }
-  float* out = floats(run.out_data[0]);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t col = 0; col < columns; ++col) {
-      const float* row = floats(run.in_data[0]) + (trans_a ? r : r * inner);
-      float sum = alpha * dot(row, trans_a ? rows : 1, floats(run.scratch) + col * inner, inner);
-      if (has_c) sum += beta * c[r * c_row_step + col * c_column_step];
-      out[r * columns + col] = sum;
-    }
   return Status();
 }
 
@@ -174,13 +78,13 @@ struct ConvShape {
   int64_t out[2];
 };
 
-Result<ConvShape> conv_shape(const Shape& x, const Shape& w, const SimAttributes& attributes) {
+Result<ConvShape> conv_shape(const Shape& x, const Shape& w, const Node& node) {
   ConvShape conv;
   TENON_UNSUPPORTED_IF(x.rank() != 4 || w.rank() != 4, "Conv here has two dimensions; shapes are {} and {}.",
                        x.to_string(), w.to_string());
-  conv.group = attributes.integer("group", 1);
-  const auto strides = attributes.list("strides"), dilations = attributes.list("dilations");
-  const auto pads = attributes.list("pads");
+  conv.group = Attributes(node).integer("group");
+  const auto strides = Attributes(node).integers("strides"), dilations = Attributes(node).integers("dilations");
+  const auto pads = Attributes(node).integers("pads");
   TENON_INVALID_IF((!strides.empty() && strides.size() != 2) || (!dilations.empty() && dilations.size() != 2) ||
                        (!pads.empty() && pads.size() != 4),
                    "Conv has {} strides, {} dilations and {} pads for two dimensions.", strides.size(),
@@ -213,20 +117,20 @@ Result<ConvShape> conv_shape(const Shape& x, const Shape& w, const SimAttributes
 
 }  // namespace
 
-Result<std::vector<SimTensor>> infer_conv(const SimInputs& inputs, const SimAttributes& attributes) {
+Result<std::vector<SimTensor>> infer_conv(const SimInputs& inputs, const Node& node) {
   const Shape& x = inputs.tensors[0].shape;
   const Shape& w = inputs.tensors[1].shape;
-  TENON_TRY_ASSIGN(const ConvShape conv, conv_shape(x, w, attributes));
+  TENON_TRY_ASSIGN(const ConvShape conv, conv_shape(x, w, node));
   if (inputs.tensors.size() > 2 && inputs.tensors[2].type != DataType::kUndefined)
     TENON_INVALID_IF(inputs.tensors[2].shape != Shape({w[0]}), "Conv's bias has shape {} for {} channels.",
                      inputs.tensors[2].shape.to_string(), w[0]);
   return one_float_output({x[0], w[0], conv.out[0], conv.out[1]});
 }
 
-Status run_conv(const SimRun& run, const SimAttributes& attributes) {
+Status run_conv(const SimRun& run, const Node& node) {
   const Shape& x = run.in[0].shape;
   const Shape& w = run.in[1].shape;
-  TENON_TRY_ASSIGN(const ConvShape conv, conv_shape(x, w, attributes));
+  TENON_TRY_ASSIGN(const ConvShape conv, conv_shape(x, w, node));
   const bool has_bias = run.in.size() > 2 && run.in[2].type != DataType::kUndefined;
   const float* bias = has_bias ? floats(run.in_data[2]) : nullptr;
   const int64_t channels_per_group = w[1], outputs_per_group = w[0] / conv.group;

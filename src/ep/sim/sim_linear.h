@@ -5,18 +5,15 @@
 
 namespace tenon::sim {
 
-Result<std::vector<SimTensor>> infer_matmul(const SimInputs& inputs, const SimAttributes& attributes);
-Result<std::vector<SimTensor>> infer_gemm(const SimInputs& inputs, const SimAttributes& attributes);
-Result<std::vector<SimTensor>> infer_conv(const SimInputs& inputs, const SimAttributes& attributes);
+// MatMul and Gemm.
+Result<std::vector<SimTensor>> infer_product(const SimInputs& inputs, const Node& node);
+Result<std::vector<SimTensor>> infer_conv(const SimInputs& inputs, const Node& node);
 
 // The second operand, transposed.
-size_t matmul_scratch(std::span<const SimTensor> in, const SimAttributes& attributes);
-size_t gemm_scratch(std::span<const SimTensor> in, const SimAttributes& attributes);
-void prepare_matmul(const SimRun& run, const SimAttributes& attributes);
-void prepare_gemm(const SimRun& run, const SimAttributes& attributes);
+size_t product_scratch(std::span<const SimTensor> in, const Node& node);
+void prepare_product(const SimRun& run, const Node& node);
 
-Status run_matmul(const SimRun& run, const SimAttributes& attributes);
-Status run_gemm(const SimRun& run, const SimAttributes& attributes);
-Status run_conv(const SimRun& run, const SimAttributes& attributes);
+Status run_product(const SimRun& run, const Node& node);
+Status run_conv(const SimRun& run, const Node& node);
 
 }  // namespace tenon::sim

@@ -6,31 +6,19 @@
 
 #include "ep/sim/sim_elementwise.h"
 #include "ep/sim/sim_linear.h"
+#include "ops/attributes.h"
 
 namespace tenon::sim {
 
-int64_t SimAttributes::integer(std::string_view name, int64_t fallback) const {
-  const auto found = ints.find(name);
-  return found != ints.end() ? found->second : fallback;
-}
-float SimAttributes::number(std::string_view name, float fallback) const {
-  const auto found = floats.find(name);
-  return found != floats.end() ? found->second : fallback;
-}
-std::vector<int64_t> SimAttributes::list(std::string_view name) const {
-  const auto found = lists.find(name);
-  return found != lists.end() ? found->second : std::vector<int64_t>();
-}
-
 namespace {
 
-Result<std::vector<SimTensor>> infer_reshape(const SimInputs& inputs, const SimAttributes& attributes) {
+Result<std::vector<SimTensor>> infer_reshape(const SimInputs& inputs, const Node& node) {
   const SimTensor& data = inputs.tensors[0];
   const SimTensor& shape = inputs.tensors[1];
   TENON_INVALID_IF(shape.type != DataType::kInt64 || shape.shape.rank() != 1 || inputs.host[1] == nullptr,
                    "Reshape's shape is a {} tensor of shape {}.", data_type_name(shape.type), shape.shape.to_string());
   TENON_UNSUPPORTED_IF(shape.shape[0] > Shape::kMaxRank, "Reshape to {} dimensions.", shape.shape[0]);
-  const bool allow_zero = attributes.integer("allowzero", 0) != 0;
+  const bool allow_zero = Attributes(node).flag("allowzero");
   std::vector<int64_t> dims(static_cast<size_t>(shape.shape[0]));
   std::memcpy(dims.data(), inputs.host[1], dims.size() * sizeof(int64_t));
   int unknown = -1;
@@ -59,10 +47,10 @@ Result<std::vector<SimTensor>> infer_reshape(const SimInputs& inputs, const SimA
   return std::vector<SimTensor>{{data.type, result}};
 }
 
-Result<std::vector<SimTensor>> infer_flatten(const SimInputs& inputs, const SimAttributes& attributes) {
+Result<std::vector<SimTensor>> infer_flatten(const SimInputs& inputs, const Node& node) {
   const SimTensor& data = inputs.tensors[0];
   const int64_t rank = data.shape.rank();
-  int64_t axis = attributes.integer("axis", 1);
+  int64_t axis = Attributes(node).integer("axis");
   TENON_INVALID_IF(axis < -rank || axis > rank, "Flatten's axis is {} for shape {}.", axis, data.shape.to_string());
   if (axis < 0) axis += rank;
   int64_t outer = 1, inner = 1;
@@ -104,8 +92,9 @@ constexpr SimOp kOps[] = {
     BINARY("Sub", 7, run_sub),
     BINARY("Mul", 7, run_mul),
     BINARY("Div", 7, run_div),
-    {"MatMul", 1, kNewest, "T", kFloatOnly, {}, 2, 2, -1, infer_matmul, matmul_scratch, prepare_matmul, run_matmul},
-    {"Gemm", 7, kNewest, "T", kFloatOnly, kGemmAttributes, 2, 3, -1, infer_gemm, gemm_scratch, prepare_gemm, run_gemm},
+    {"MatMul", 1, kNewest, "T", kFloatOnly, {}, 2, 2, -1, infer_product, product_scratch, prepare_product, run_product},
+    {"Gemm", 7, kNewest, "T", kFloatOnly, kGemmAttributes, 2, 3, -1, infer_product, product_scratch, prepare_product,
+     run_product},
     {"Conv", 1, kNewest, "T", kFloatOnly, kConvAttributes, 2, 3, -1, infer_conv, nullptr, nullptr, run_conv},
     {"Reshape", 5, kNewest, "T", kNumbers, kReshapeAttributes, 2, 2, 1, infer_reshape, nullptr, nullptr, run_identity},
     {"Flatten", 1, kNewest, "T", kNumbers, kFlattenAttributes, 1, 1, -1, infer_flatten, nullptr, nullptr, run_identity},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "graph/graph.h"
 
 namespace tenon::sim {
 
@@ -22,16 +23,6 @@ struct SimTensor {
   size_t size_bytes() const {
     return type == DataType::kUndefined ? 0 : static_cast<size_t>(shape.element_count()) * data_type_size(type);
   }
-};
-
-struct SimAttributes {
-  std::map<std::string, int64_t, std::less<>> ints;
-  std::map<std::string, float, std::less<>> floats;
-  std::map<std::string, std::vector<int64_t>, std::less<>> lists;
-
-  int64_t integer(std::string_view name, int64_t fallback) const;
-  float number(std::string_view name, float fallback) const;
-  std::vector<int64_t> list(std::string_view name) const;
 };
 
 // What infer() works on. `host` has the bytes of inputs that the operator reads on the host; null for others.
@@ -48,8 +39,6 @@ struct SimRun {
   std::byte* scratch = nullptr;
 };
 
-enum class AttributeKind : uint8_t { kInt, kFloat, kInts };
-
 struct SimOp {
   std::string_view op_type;
   int since;
@@ -61,12 +50,13 @@ struct SimOp {
   size_t most_inputs = 1;
   int host_input = -1;  // read on the host when shapes are found; -1: none
 
-  // Types and shapes of the outputs. Everything that run() relies on is checked here.
-  Result<std::vector<SimTensor>> (*infer)(const SimInputs& inputs, const SimAttributes& attributes);
+  // Types and shapes of the outputs. Everything that run() relies on is checked here. Of `node` only the operator, the
+  // version and the attributes above are set.
+  Result<std::vector<SimTensor>> (*infer)(const SimInputs& inputs, const Node& node);
   // On the device, in two steps: prepare() fills the scratch block, run() uses it. A size of 0: no first step.
-  size_t (*scratch_bytes)(std::span<const SimTensor> in, const SimAttributes& attributes) = nullptr;
-  void (*prepare)(const SimRun& run, const SimAttributes& attributes) = nullptr;
-  Status (*run)(const SimRun& run, const SimAttributes& attributes);
+  size_t (*scratch_bytes)(std::span<const SimTensor> in, const Node& node) = nullptr;
+  void (*prepare)(const SimRun& run, const Node& node) = nullptr;
+  Status (*run)(const SimRun& run, const Node& node);
 };
 
 std::span<const SimOp> sim_ops();

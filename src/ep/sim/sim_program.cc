@@ -1,9 +1,10 @@
 #include "ep/sim/sim_program.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
 #include "ep/sim/sim_bytes.h"
+#include "ops/attributes.h"
 
 namespace tenon::sim {
 
@@ -13,30 +14,15 @@ using plugin::HostApi;
 
 namespace {
 
-constexpr std::string_view kMagic = "TENONSIM1";
+constexpr std::string_view kMagic = "TENONSIM2";
+
+// Attributes that are not set are left out.
+Status read_attributes(const HostApi& host, const GraphNode& from, SimNode& node) {
+  for (const auto& [name, kind] : node.op->attributes) TENON_TRY(plugin::copy_attribute(host, from, name, kind, node));
+  return Status();
+}
 
 }  // namespace
-
-Result<SimAttributes> read_attributes(const HostApi& host, const GraphNode& node, const SimOp& op) {
-  SimAttributes attributes;
-  for (const auto& [name, kind] : op.attributes) switch (kind) {
-      case AttributeKind::kInt: {
-        TENON_TRY_ASSIGN(const int64_t value, plugin::int_attribute(host, node, name, INT64_MIN));
-        if (value != INT64_MIN) attributes.ints[name] = value;
-        break;
-      }
-      case AttributeKind::kFloat: {
-        TENON_TRY_ASSIGN(const float value, plugin::float_attribute(host, node, name, 1));
-        attributes.floats[name] = value;
-        break;
-      }
-      case AttributeKind::kInts: {
-        TENON_TRY_ASSIGN(attributes.lists[name], plugin::ints_attribute(host, node, name));
-        break;
-      }
-    }
-  return attributes;
-}
 
 Status can_run(const HostApi& host, const GraphNode& node, bool host_input_constant) {
   const SimOp* op = find_op(node.domain, node.op_type, node.since);
@@ -52,7 +38,9 @@ Status can_run(const HostApi& host, const GraphNode& node, bool host_input_const
   }
   TENON_TRY_CONTEXT(check_operands(*op, inputs), "in {}", node.label());
   if (node.op_type == "Conv") {
-    TENON_TRY_ASSIGN(const std::string auto_pad, plugin::text_attribute(host, node, "auto_pad", "NOTSET"));
+    SimNode conv(*op);
+    TENON_TRY(plugin::copy_attribute(host, node, "auto_pad", AttributeKind::kString, conv));
+    const std::string_view auto_pad = Attributes(conv).text("auto_pad");
     TENON_UNSUPPORTED_IF(auto_pad != "NOTSET", "{} pads by {}.", node.label(), auto_pad);
     const auto& shape = node.inputs[0].shape;
     TENON_UNSUPPORTED_IF(!shape || shape->rank() != 4, "{} is not known to have two dimensions.", node.label());
@@ -83,10 +71,9 @@ Result<std::shared_ptr<SimProgram>> SimProgram::build(const HostApi& host, std::
   TENON_TRY_ASSIGN(const std::vector<GraphNode> nodes, graph_nodes(host, graph));
   for (const GraphNode& node : nodes) {
     TENON_TRY(can_run(host, node, true));
-    Step step{.node = std::make_shared<SimNode>()};
-    step.node->op = find_op(node.domain, node.op_type, node.since);
+    Step step{.node = std::make_shared<SimNode>(*find_op(node.domain, node.op_type, node.since))};
     step.node->name = node.name.empty() ? node.op_type : node.name;
-    TENON_TRY_ASSIGN(step.node->attributes, read_attributes(host, node, *step.node->op));
+    TENON_TRY(read_attributes(host, node, *step.node));
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const GraphValue& input = node.inputs[i];
       const int32_t id = program->value(input.name);
@@ -190,8 +177,7 @@ Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) cons
                             : nullptr);
     }
     TENON_TRY_CONTEXT(check_operands(*step.node->op, tensors), "while running {}", step.node->name);
-    Result<std::vector<SimTensor>> made =
-        step.node->op->infer({.tensors = tensors, .host = on_host}, step.node->attributes);
+    Result<std::vector<SimTensor>> made = step.node->op->infer({.tensors = tensors, .host = on_host}, *step.node);
     if (!made.ok()) return std::move(made).status().with_context(tenon::format("while running {}", step.node->name));
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const SimTensor& tensor = (*made)[i];
@@ -235,22 +221,13 @@ std::string SimProgram::serialize() const {
     writer.number(static_cast<uint64_t>(step.node->op->since));
     writer.list(step.inputs);
     writer.list(step.outputs);
-    writer.number(step.node->attributes.ints.size());
-    for (const auto& [name, value] : step.node->attributes.ints) {
-      writer.text(name);
-      writer.number(static_cast<uint64_t>(value));
-    }
-    writer.number(step.node->attributes.floats.size());
-    for (const auto& [name, value] : step.node->attributes.floats) {
-      writer.text(name);
-      uint32_t bits = 0;
-      std::memcpy(&bits, &value, sizeof(bits));
-      writer.number(bits);
-    }
-    writer.number(step.node->attributes.lists.size());
-    for (const auto& [name, value] : step.node->attributes.lists) {
-      writer.text(name);
-      writer.list(value);
+    writer.number(step.node->attributes.size());
+    for (const Attribute& attribute : step.node->attributes) {
+      writer.text(attribute.name);
+      writer.number(static_cast<uint64_t>(attribute.kind));
+      writer.number(static_cast<uint64_t>(attribute.i));
+      writer.number(std::bit_cast<uint32_t>(attribute.f));
+      writer.list(attribute.ints);
     }
   }
   return writer.take();
@@ -283,27 +260,22 @@ Result<std::shared_ptr<SimProgram>> SimProgram::parse(std::shared_ptr<SimRuntime
   program->outputs_ = reader.list<int32_t>();
   const uint64_t steps = reader.number();
   for (uint64_t s = 0; s < steps && reader.ok(); ++s) {
-    Step step{.node = std::make_shared<SimNode>()};
-    step.node->name = std::string(reader.text());
-    const std::string_view op_type = reader.text();
+    const std::string_view name = reader.text(), op_type = reader.text();
     const auto since = static_cast<int>(reader.number());
-    step.node->op = find_op("", op_type, since);
-    TENON_INVALID_IF(step.node->op == nullptr, "Step {} is operator \"{}\" of version {}, which does not exist.", s,
-                     op_type, since);
+    const SimOp* op = find_op("", op_type, since);
+    TENON_INVALID_IF(op == nullptr, "Step {} is operator \"{}\" of version {}, which does not exist.", s, op_type,
+                     since);
+    Step step{.node = std::make_shared<SimNode>(*op)};
+    step.node->name = std::string(name);
     step.inputs = reader.list<int32_t>();
     step.outputs = reader.list<int32_t>();
     for (uint64_t n = reader.number(); n > 0 && reader.ok(); --n) {
-      const std::string name(reader.text());
-      step.node->attributes.ints[name] = static_cast<int64_t>(reader.number());
-    }
-    for (uint64_t n = reader.number(); n > 0 && reader.ok(); --n) {
-      const std::string name(reader.text());
-      const auto bits = static_cast<uint32_t>(reader.number());
-      std::memcpy(&step.node->attributes.floats[name], &bits, sizeof(bits));
-    }
-    for (uint64_t n = reader.number(); n > 0 && reader.ok(); --n) {
-      const std::string name(reader.text());
-      step.node->attributes.lists[name] = reader.list<int64_t>();
+      Attribute attribute{.name = std::string(reader.text())};
+      attribute.kind = static_cast<AttributeKind>(reader.number());
+      attribute.i = static_cast<int64_t>(reader.number());
+      attribute.f = std::bit_cast<float>(static_cast<uint32_t>(reader.number()));
+      attribute.ints = reader.list<int64_t>();
+      step.node->attributes.push_back(std::move(attribute));
     }
     program->steps_.push_back(std::move(step));
   }

@@ -18,7 +18,7 @@ struct Recipe {
 
   std::string bytes() const {
     ByteWriter writer;
-    writer.text("TENONSIM1");
+    writer.text("TENONSIM2");
     writer.number(4);
     for (const char* name : {"x", "w", "m", "y"}) {
       writer.text(name);
@@ -43,7 +43,13 @@ struct Recipe {
     writer.number(since);
     writer.list(inputs);
     writer.list(std::vector<int32_t>{output});
-    for (int i = 0; i < 3; ++i) writer.number(0);
+    // One attribute: its name, kind, integer, bits of the float, and list.
+    writer.number(1);
+    writer.text("pads");
+    writer.number(static_cast<uint64_t>(AttributeKind::kInts));
+    writer.number(0);
+    writer.number(0);
+    writer.list(std::vector<int64_t>{1, 2});
   }
 };
 
