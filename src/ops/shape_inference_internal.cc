@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "ops/shape_inference_window.h"
+#include "ops/conv.h"
+#include "ops/shape_inference_context.h"
 
 namespace tenon::infer {
 namespace {
@@ -25,11 +26,6 @@ Status infer_internal_conv(Context& c) {
   return check_residual(c, 3);
 }
 
-Status infer_internal_conv_transpose(Context& c) {
-  TENON_TRY(infer_conv_transpose(c));
-  return check_residual(c, 3);
-}
-
 Status infer_activation(Context& c) { return c.copy(0); }
 
 Status infer_lookup(Context& c) {
@@ -43,11 +39,8 @@ Status infer_lookup(Context& c) {
 }
 
 constexpr Row kRows[] = {
-    {"Activation", &infer_activation},
-    {"Conv", &infer_internal_conv},
-    {"ConvTranspose", &infer_internal_conv_transpose},
-    {"LookupOrDefault", &infer_lookup},
-    {"Reorder", &infer_activation},
+    {"Activation", &infer_activation},  {"Conv", &infer_internal_conv}, {"ConvTranspose", &infer_internal_conv},
+    {"LookupOrDefault", &infer_lookup}, {"Reorder", &infer_activation},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/conv.h"
 #include "ops/norm.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
@@ -27,9 +28,9 @@ std::optional<int64_t> output_channels(const Rewriter& rewriter, const Node& con
   const Value& weights = rewriter.value(conv.inputs[1]);
   if (!weights.has_rank || weights.dims.size() < 3) return std::nullopt;
   const Dim& dim = weights.dims[conv.op_type == "Conv" ? 0 : 1];
-  const int64_t group = conv.op_type == "Conv" ? 1 : conv.int_or("group", 1);
-  if (!dim.known() || dim.value > kMaxChannels || group < 1 || group > kMaxChannels) return std::nullopt;
-  return dim.value * group <= kMaxChannels ? std::optional(dim.value * group) : std::nullopt;
+  const Result<int64_t> group = conv.op_type == "Conv" ? Result<int64_t>(1) : read_conv_group(conv);
+  if (!dim.known() || dim.value > kMaxChannels || !group.ok() || *group > kMaxChannels) return std::nullopt;
+  return dim.value * *group <= kMaxChannels ? std::optional(dim.value * *group) : std::nullopt;
 }
 
 // One number a channel from a constant that broadcasts over `rank` dimensions with the channels in dimension 1: shapes
@@ -71,7 +72,8 @@ Result<ConstantRef> scaled_weights(const Node& conv, const Constant& weights, st
   for (int i = 2; i < weights.shape.rank(); ++i) kernel *= weights.shape[i];
   const int64_t rows = weights.shape[0], columns = weights.shape[1];
   const bool transposed = conv.op_type == "ConvTranspose";
-  const int64_t rows_per_group = std::max<int64_t>(1, rows / std::max<int64_t>(1, conv.int_or("group", 1)));
+  TENON_TRY_ASSIGN(const int64_t group, read_conv_group(conv));
+  const int64_t rows_per_group = std::max<int64_t>(1, rows / group);
   size_t at = 0;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 0; column < columns; ++column) {

@@ -120,7 +120,7 @@ Status SimEp::get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
       TENON_TRY(claim_part());
       continue;
     }
-    const bool runs = !excluded(node.op_type) && can_run(host(), node, compiles_).ok();
+    const bool runs = !excluded(node.op_type) && can_run(node, compiles_).ok();
     if (!runs) {
       TENON_TRY(claim_part());
       continue;

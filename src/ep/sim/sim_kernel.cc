@@ -23,6 +23,14 @@ Status read_attributes(const HostApi& host, const OrtKernelInfo* info, SimNode& 
     } else if (kind == AttributeKind::kFloat) {
       status = ort.KernelInfoGetAttribute_float(info, name, &number);
       if (status == nullptr) node.set_float(name, number);
+    } else if (kind == AttributeKind::kString) {
+      status = ort.KernelInfoGetAttribute_string(info, name, nullptr, &count);
+      if (status == nullptr && count != 0) {
+        std::string text(count, '\0');
+        TENON_ORT_TRY(host, KernelInfoGetAttribute_string, info, name, text.data(), &count);
+        text.resize(count - 1);  // the size counts the zero at the end
+        node.set_string(name, std::move(text));
+      }
     } else {
       status = ort.KernelInfoGetAttributeArray_int64(info, name, nullptr, &count);
       if (status == nullptr && count != 0) {

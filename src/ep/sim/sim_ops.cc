@@ -66,7 +66,8 @@ constexpr std::pair<const char*, AttributeKind> kGemmAttributes[] = {{"alpha", A
                                                                      {"beta", AttributeKind::kFloat},
                                                                      {"transA", AttributeKind::kInt},
                                                                      {"transB", AttributeKind::kInt}};
-constexpr std::pair<const char*, AttributeKind> kConvAttributes[] = {{"dilations", AttributeKind::kInts},
+constexpr std::pair<const char*, AttributeKind> kConvAttributes[] = {{"auto_pad", AttributeKind::kString},
+                                                                     {"dilations", AttributeKind::kInts},
                                                                      {"group", AttributeKind::kInt},
                                                                      {"pads", AttributeKind::kInts},
                                                                      {"strides", AttributeKind::kInts}};

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "ep/sim/sim_bytes.h"
-#include "ops/attributes.h"
 
 namespace tenon::sim {
 
@@ -24,7 +23,7 @@ Status read_attributes(const HostApi& host, const GraphNode& from, SimNode& node
 
 }  // namespace
 
-Status can_run(const HostApi& host, const GraphNode& node, bool host_input_constant) {
+Status can_run(const GraphNode& node, bool host_input_constant) {
   const SimOp* op = find_op(node.domain, node.op_type, node.since);
   TENON_UNSUPPORTED_IF(op == nullptr, "The simulated device has no operator {} of version {}.", node.op_type,
                        node.since);
@@ -38,10 +37,6 @@ Status can_run(const HostApi& host, const GraphNode& node, bool host_input_const
   }
   TENON_TRY_CONTEXT(check_operands(*op, inputs), "in {}", node.label());
   if (node.op_type == "Conv") {
-    SimNode conv(*op);
-    TENON_TRY(plugin::copy_attribute(host, node, "auto_pad", AttributeKind::kString, conv));
-    const std::string_view auto_pad = Attributes(conv).text("auto_pad");
-    TENON_UNSUPPORTED_IF(auto_pad != "NOTSET", "{} pads by {}.", node.label(), auto_pad);
     const auto& shape = node.inputs[0].shape;
     TENON_UNSUPPORTED_IF(!shape || shape->rank() != 4, "{} is not known to have two dimensions.", node.label());
   }
@@ -70,7 +65,7 @@ Result<std::shared_ptr<SimProgram>> SimProgram::build(const HostApi& host, std::
   };
   TENON_TRY_ASSIGN(const std::vector<GraphNode> nodes, graph_nodes(host, graph));
   for (const GraphNode& node : nodes) {
-    TENON_TRY(can_run(host, node, true));
+    TENON_TRY(can_run(node, true));
     Step step{.node = std::make_shared<SimNode>(*find_op(node.domain, node.op_type, node.since))};
     step.node->name = node.name.empty() ? node.op_type : node.name;
     TENON_TRY(read_attributes(host, node, *step.node));
@@ -228,6 +223,7 @@ std::string SimProgram::serialize() const {
       writer.number(static_cast<uint64_t>(attribute.i));
       writer.number(std::bit_cast<uint32_t>(attribute.f));
       writer.list(attribute.ints);
+      writer.text(attribute.s);
     }
   }
   return writer.take();
@@ -275,6 +271,7 @@ Result<std::shared_ptr<SimProgram>> SimProgram::parse(std::shared_ptr<SimRuntime
       attribute.i = static_cast<int64_t>(reader.number());
       attribute.f = std::bit_cast<float>(static_cast<uint32_t>(reader.number()));
       attribute.ints = reader.list<int64_t>();
+      attribute.s = std::string(reader.text());
       step.node->attributes.push_back(std::move(attribute));
     }
     program->steps_.push_back(std::move(step));

@@ -55,6 +55,6 @@ class SimProgram {
 };
 
 // OK, or why the device does not take a node. `host_input_constant`: inputs that it reads on the host must be constant.
-Status can_run(const plugin::HostApi& host, const plugin::GraphNode& node, bool host_input_constant);
+Status can_run(const plugin::GraphNode& node, bool host_input_constant);
 
 }  // namespace tenon::sim

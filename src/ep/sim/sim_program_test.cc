@@ -43,13 +43,14 @@ struct Recipe {
     writer.number(since);
     writer.list(inputs);
     writer.list(std::vector<int32_t>{output});
-    // One attribute: its name, kind, integer, bits of the float, and list.
+    // One attribute: its name, kind, integer, bits of the float, list, and text.
     writer.number(1);
     writer.text("pads");
     writer.number(static_cast<uint64_t>(AttributeKind::kInts));
     writer.number(0);
     writer.number(0);
     writer.list(std::vector<int64_t>{1, 2});
+    writer.text("SAME_UPPER");
   }
 };
 

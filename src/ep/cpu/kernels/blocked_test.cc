@@ -51,6 +51,7 @@ TEST_P(Pool, MatchesPlainLoops) {
   node.node().set_ints("strides", {c.stride, c.stride});
   node.node().set_ints("pads", {c.pads[0], c.pads[1], c.pads[2], c.pads[3]});
   node.node().set_int("count_include_pad", c.count_pads ? 1 : 0);
+  node.node().set_int("ceil_mode", c.name.find("ceil") != std::string::npos ? 1 : 0);
   for (int threads : {1, 2}) expect_close(node.run(threads)[0], want, 1e-6);
 }
 
@@ -125,6 +126,18 @@ TEST(ResizeNearest, CopiesTheNearestPixel) {
     node.node().set_string("coordinate_transformation_mode", mode.transform);
     node.node().set_string("nearest_mode", mode.nearest);
     for (int threads : {1, 2}) expect_close(node.run(threads)[0], want, 0);
+  }
+}
+
+// A scale of 1.1 leaves 8 channels 8, but repeats the first: only images are resized here.
+TEST(ResizeNearest, RefusesScalesOfChannels) {
+  std::mt19937 random(9);
+  for (const float scale : {1.0f, 1.1f}) {
+    ConvNode node("Resize", "", 13);
+    node.input({1, 8, 2, 2}, uniform_floats(random, 32)).absent().constant({4}, {1, scale, 2, 2});
+    node.output({1, 8, 4, 4});
+    node.node().set_string("coordinate_transformation_mode", "asymmetric");
+    EXPECT_EQ(node.create().ok(), scale == 1.0f);
   }
 }
 

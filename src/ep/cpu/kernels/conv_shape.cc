@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ops/activation_formula.h"
+#include "ops/conv.h"
 #include "ops/unary.h"
 
 namespace tenon::cpu {
@@ -26,38 +27,17 @@ OutputRange interior_of(const WindowAxis& axis) {
 
 namespace {
 
-int64_t at(std::span<const int64_t> values, size_t index, int64_t fallback) {
-  return index < values.size() ? values[index] : fallback;
-}
-
-// Fills stride, dilation and pads of `spatial` axes from the node's attributes; in, out and kernel are set already.
-Status resolve_axes(const Node& node, WindowAxis* axes, size_t spatial) {
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-  for (size_t i = 0; i < spatial; ++i) {
-    WindowAxis& axis = axes[i];
-    axis.stride = at(strides, i, 1);
-    axis.dilation = at(dilations, i, 1);
-    TENON_INVALID_IF(axis.stride <= 0 || axis.dilation <= 0, "Stride ({}) and dilation ({}) must be positive.",
-                     axis.stride, axis.dilation);
-    // Sizes up to these keep every product of offsets far from overflow.
+// The window of one or two axes as h and w. Sizes up to the limits keep every product of offsets far from overflow.
+Status set_axes(const Window& window, ConvShape& shape) {
+  for (const WindowAxis& axis : window.axes) {
     TENON_UNSUPPORTED_IF(axis.stride > kMostStride || axis.dilation > kMostStride || axis.kernel > kMostPad,
                          "Stride {}, dilation {} or kernel {} is beyond {}, {} and {}.", axis.stride, axis.dilation,
                          axis.kernel, kMostStride, kMostStride, kMostPad);
-    const int64_t reach = (axis.kernel - 1) * axis.dilation + 1;
-    if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
-      const int64_t total = std::max<int64_t>(0, (axis.out - 1) * axis.stride + reach - axis.in);
-      axis.pad_begin = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-      axis.pad_end = total - axis.pad_begin;
-    } else if (auto_pad == "NOTSET") {
-      axis.pad_begin = at(pads, i, 0);
-      axis.pad_end = at(pads, i + spatial, 0);
-      TENON_UNSUPPORTED_IF(axis.pad_begin > kMostPad || axis.pad_end > kMostPad, "Pads ({}, {}) are beyond {}.",
-                           axis.pad_begin, axis.pad_end, kMostPad);
-      TENON_UNSUPPORTED_IF(axis.pad_begin < 0 || axis.pad_end < 0, "Negative pads ({}, {}) need the reference kernel.",
-                           axis.pad_begin, axis.pad_end);
-    }
+    TENON_UNSUPPORTED_IF(axis.pad_begin > kMostPad || axis.pad_end > kMostPad, "Pads ({}, {}) are beyond {}.",
+                         axis.pad_begin, axis.pad_end, kMostPad);
   }
+  shape.h = window.rank() == 2 ? window.axes.front() : WindowAxis{};
+  shape.w = window.axes.back();
   return {};
 }
 
@@ -76,64 +56,46 @@ void lay_along_w(ConvShape& shape) {
   if (w.in == 1 && w.out == 1 && w.kernel == 1 && w.pad_begin == 0) std::swap(shape.h, shape.w);
 }
 
-}  // namespace
-
-Result<ConvShape> conv_shape(const KernelNode& node) {
+Result<ConvDesc> read_float_conv(const KernelNode& node) {
   const TensorSpec &x = node.inputs[0], &w = node.inputs[1], &y = node.outputs[0];
   TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || w.type != DataType::kFloat,
                        "Only float32 is served, not {} and {}.", data_type_name(x.type), data_type_name(w.type));
-  const int rank = x.shape.rank();
-  TENON_UNSUPPORTED_IF(rank != 3 && rank != 4, "Rank {} is not 3 or 4.", rank);
-  TENON_INVALID_IF(w.shape.rank() != rank || y.shape.rank() != rank,
-                   "Weights {} and output {} have another rank than {}.", w.shape.to_string(), y.shape.to_string(),
-                   x.shape.to_string());
-  ConvShape shape;
-  shape.batch = x.shape[0];
-  shape.channels = x.shape[1];
-  shape.outputs = w.shape[0];
-  shape.group = node.node->int_or("group", 1);
-  TENON_INVALID_IF(shape.group <= 0 || shape.channels != w.shape[1] * shape.group || shape.outputs % shape.group != 0,
-                   "{} groups of {} input channels do not fit input {} and weights {}.", shape.group, w.shape[1],
-                   x.shape.to_string(), w.shape.to_string());
-  WindowAxis axes[2];
-  const size_t spatial = static_cast<size_t>(rank - 2);
-  for (size_t i = 0; i < spatial; ++i) {
-    const int dim = static_cast<int>(i) + 2;
-    axes[i].in = x.shape[dim];
-    axes[i].out = y.shape[dim];
-    axes[i].kernel = w.shape[dim];
-  }
-  TENON_TRY(resolve_axes(*node.node, axes, spatial));
-  shape.h = spatial == 2 ? axes[0] : WindowAxis{};
-  shape.w = spatial == 2 ? axes[1] : axes[0];
+  TENON_UNSUPPORTED_IF(x.shape.rank() != 3 && x.shape.rank() != 4, "Rank {} is not 3 or 4.", x.shape.rank());
+  TENON_TRY_ASSIGN(ConvDesc conv, read_conv(*node.node, x.shape, w.shape));
+  TENON_INVALID_IF(!(conv.output() == y.shape), "The output is {}, not {}.", conv.output().to_string(),
+                   y.shape.to_string());
+  return conv;
+}
+
+}  // namespace
+
+Result<ConvShape> conv_shape(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_float_conv(node));
+  ConvShape shape{.batch = conv.batch, .channels = conv.channels, .outputs = conv.outputs, .group = conv.group};
+  TENON_TRY(set_axes(conv.window, shape));
   TENON_TRY(refuse_empty(shape));
   lay_along_w(shape);
   return shape;
 }
 
-Result<ConvShape> pool_shape(const KernelNode& node) {
-  const TensorSpec &x = node.inputs[0], &y = node.outputs[0];
+Result<ConvShape> transpose_shape(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_float_conv(node));
+  TENON_UNSUPPORTED_IF(conv.spatial() != 2, "{} spatial dimensions are not 2.", conv.spatial());
+  TENON_UNSUPPORTED_IF(conv.group != 1, "There are {} groups.", conv.group);
+  for (const WindowAxis& axis : conv.window.axes)
+    TENON_UNSUPPORTED_IF(axis.dilation != 1, "Dilation {} is not 1.", axis.dilation);
+  ConvShape shape{.batch = conv.batch, .channels = conv.channels, .outputs = conv.outputs};
+  TENON_UNSUPPORTED_IF(conv.channels == 0 || conv.outputs == 0, "There are no channels.");
+  TENON_TRY(set_axes(conv.window, shape));
+  TENON_TRY(refuse_empty(shape));
+  return shape;
+}
+
+Result<ConvShape> pool_shape(const TensorSpec& x, const PoolDesc& pool) {
   TENON_UNSUPPORTED_IF(x.type != DataType::kFloat, "Only float32 is served, not {}.", data_type_name(x.type));
-  const int rank = x.shape.rank();
-  TENON_UNSUPPORTED_IF(rank != 3 && rank != 4, "Rank {} is not 3 or 4.", rank);
-  const auto kernel = node.node->ints("kernel_shape");
-  const size_t spatial = static_cast<size_t>(rank - 2);
-  TENON_INVALID_IF(kernel.size() != spatial || y.shape.rank() != rank, "kernel_shape has {} values for input {}.",
-                   kernel.size(), x.shape.to_string());
-  ConvShape shape;
-  shape.batch = x.shape[0];
-  shape.channels = shape.outputs = shape.group = x.shape[1];
-  WindowAxis axes[2];
-  for (size_t i = 0; i < spatial; ++i) {
-    const int dim = static_cast<int>(i) + 2;
-    axes[i].in = x.shape[dim];
-    axes[i].out = y.shape[dim];
-    axes[i].kernel = kernel[i];
-    TENON_INVALID_IF(kernel[i] <= 0, "Kernel size {} must be positive.", kernel[i]);
-  }
-  TENON_TRY(resolve_axes(*node.node, axes, spatial));
-  shape.h = spatial == 2 ? axes[0] : WindowAxis{};
-  shape.w = spatial == 2 ? axes[1] : axes[0];
+  TENON_UNSUPPORTED_IF(pool.spatial() > 2, "{} spatial dimensions are not 1 or 2.", pool.spatial());
+  ConvShape shape{.batch = pool.batch, .channels = pool.channels, .outputs = pool.channels, .group = pool.channels};
+  TENON_TRY(set_axes(pool.window, shape));
   TENON_TRY(refuse_empty(shape));
   return shape;
 }

@@ -1,4 +1,5 @@
-// What a convolution or pooling node asks for, with everything resolved: sizes, pads, taps, epilogue.
+// Convolutions and pools of one or two spatial dimensions as the kernels of the blocked layout take them: rows,
+// columns, taps, epilogue.
 #pragma once
 
 #include <algorithm>
@@ -6,13 +7,10 @@
 
 #include "ep/kit/kernel.h"
 #include "ops/activation.h"
+#include "ops/pool.h"
+#include "ops/window.h"
 
 namespace tenon::cpu {
-
-// One spatial axis. Output o reads the inputs o * stride - pad_begin + k * dilation, k < kernel.
-struct WindowAxis {
-  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
-};
 
 // Beyond these the reference kernels serve.
 inline constexpr int64_t kMostStride = 4096;
@@ -42,8 +40,10 @@ struct ConvShape {
 // Conv of 1 or 2 spatial dimensions (ONNX or tenon): the others are refused, and so are empty batches and images.
 // One-dimensional ones lie along w.
 Result<ConvShape> conv_shape(const KernelNode& node);
-// MaxPool and AveragePool likewise; channels == outputs == group. pad_end is what the output's size needs.
-Result<ConvShape> pool_shape(const KernelNode& node);
+// ConvTranspose of 2 spatial dimensions, one group and no dilation likewise.
+Result<ConvShape> transpose_shape(const KernelNode& node);
+// MaxPool and AveragePool likewise; channels == outputs == group.
+Result<ConvShape> pool_shape(const TensorSpec& x, const PoolDesc& pool);
 
 // Activations that are a clamp to [clamp_low, clamp_high] are done in registers; the others in a pass over what was
 // just stored.

@@ -37,52 +37,6 @@ Phase phase_of(const WindowAxis& axis, int64_t out) {
   return phase;
 }
 
-// Only the fields of ConvShape that a transposed convolution has; h.in is its input.
-Result<ConvShape> transpose_shape(const KernelNode& node) {
-  const TensorSpec &x = node.inputs[0], &w = node.inputs[1], &y = node.outputs[0];
-  const Node& n = *node.node;
-  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || w.type != DataType::kFloat,
-                       "Only float32 is served, not {} and {}.", data_type_name(x.type), data_type_name(w.type));
-  TENON_UNSUPPORTED_IF(x.shape.rank() != 4 || w.shape.rank() != 4 || y.shape.rank() != 4, "Rank {} is not 4.",
-                       x.shape.rank());
-  TENON_UNSUPPORTED_IF(n.int_or("group", 1) != 1, "There are {} groups.", n.int_or("group", 1));
-  TENON_UNSUPPORTED_IF(x.shape.element_count() == 0 || y.shape.element_count() == 0,
-                       "{} to {} needs the reference kernel: a size is 0.", x.shape.to_string(), y.shape.to_string());
-  ConvShape shape;
-  shape.batch = x.shape[0];
-  shape.channels = x.shape[1];
-  shape.outputs = w.shape[1];
-  TENON_INVALID_IF(w.shape[0] != shape.channels, "Weights {} do not fit input {}.", w.shape.to_string(),
-                   x.shape.to_string());
-  const auto strides = n.ints("strides"), dilations = n.ints("dilations"), pads = n.ints("pads"),
-             extra = n.ints("output_padding");
-  const std::string_view auto_pad = n.string_or("auto_pad", "NOTSET");
-  WindowAxis* axes[2] = {&shape.h, &shape.w};
-  for (size_t i = 0; i < 2; ++i) {
-    WindowAxis& axis = *axes[i];
-    const int dim = static_cast<int>(i) + 2;
-    axis.in = x.shape[dim];
-    axis.out = y.shape[dim];
-    axis.kernel = w.shape[dim];
-    axis.stride = strides.size() > i ? strides[i] : 1;
-    TENON_INVALID_IF(axis.stride <= 0, "Stride {} must be positive.", axis.stride);
-    TENON_UNSUPPORTED_IF(axis.stride > kMostStride || (extra.size() > i && (extra[i] < 0 || extra[i] > kMostPad)),
-                         "Stride {} or output_padding is beyond {} and {}.", axis.stride, kMostStride, kMostPad);
-    TENON_UNSUPPORTED_IF(dilations.size() > i && dilations[i] != 1, "Dilation {} is not 1.", dilations[i]);
-    const int64_t total =
-        std::max<int64_t>(0, (axis.in - 1) * axis.stride + (extra.size() > i ? extra[i] : 0) + axis.kernel - axis.out);
-    if (auto_pad == "SAME_UPPER")
-      axis.pad_begin = total / 2;
-    else if (auto_pad == "SAME_LOWER" || n.has("output_shape"))
-      axis.pad_begin = total - total / 2;
-    else
-      axis.pad_begin = pads.size() > i ? pads[i] : 0;
-    TENON_UNSUPPORTED_IF(axis.pad_begin < 0 || axis.pad_begin > kMostPad, "Pad {} is not within 0 and {}.",
-                         axis.pad_begin, kMostPad);
-  }
-  return shape;
-}
-
 class TransposeConv final : public Kernel {
  public:
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);

@@ -112,13 +112,21 @@ class GlobalPool final : public Kernel {
   bool plain_output_;
 };
 
+Result<PoolDesc> read_window_pool(const KernelNode& node) {
+  const Shape& y = node.outputs[0].shape;
+  TENON_TRY_ASSIGN(PoolDesc pool, read_pool(*node.node, node.inputs[0].shape));
+  TENON_INVALID_IF(!(pool.output() == y), "The output is {}, not {}.", pool.output().to_string(), y.to_string());
+  return pool;
+}
+
 }  // namespace
 
 Status match_window_pool(const KernelNode& node) {
   TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
   TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
   TENON_UNSUPPORTED_IF(node.outputs.size() > 1 && node.outputs[1].present(), "The output of indices is not served.");
-  TENON_TRY_ASSIGN(const ConvShape shape, pool_shape(node));
+  TENON_TRY_ASSIGN(const PoolDesc pool, read_window_pool(node));
+  TENON_TRY_ASSIGN(const ConvShape shape, pool_shape(node.inputs[0], pool));
   for (const WindowAxis* axis : {&shape.h, &shape.w}) {
     TENON_UNSUPPORTED_IF(axis->out <= 0 || taps_of(*axis, 0).count == 0 || taps_of(*axis, axis->out - 1).count == 0,
                          "Some windows hold no input.");
@@ -127,9 +135,10 @@ Status match_window_pool(const KernelNode& node) {
 }
 
 Result<std::unique_ptr<Kernel>> create_window_pool(const KernelNode& node) {
-  TENON_TRY_ASSIGN(const ConvShape shape, pool_shape(node));
-  return std::unique_ptr<Kernel>(std::make_unique<WindowPool>(shape, node.node->op_type == "MaxPool",
-                                                              node.node->int_or("count_include_pad", 0) != 0,
+  TENON_TRY_ASSIGN(const PoolDesc pool, read_window_pool(node));
+  TENON_TRY_ASSIGN(const ConvShape shape, pool_shape(node.inputs[0], pool));
+  return std::unique_ptr<Kernel>(std::make_unique<WindowPool>(shape, pool.kind == PoolDesc::Kind::kMax,
+                                                              pool.count_include_pad,
                                                               node.pool == nullptr ? 1 : node.pool->threads()));
 }
 

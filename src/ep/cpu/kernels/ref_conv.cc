@@ -1,6 +1,7 @@
 // Conv and ConvTranspose of any rank, with groups; those of domain tenon with residual and activation too.
 #include "ep/cpu/kernels/ref_window.h"
 #include "ops/activation_formula.h"
+#include "ops/conv.h"
 #include "ops/unary.h"
 
 namespace tenon::cpu::ref {
@@ -8,37 +9,36 @@ namespace tenon::cpu::ref {
 namespace {
 
 struct Plan {
-  Window window;
-  bool transposed = false;
-  int64_t batch = 0, group = 1;
-  int64_t in_group = 0, out_group = 0;  // channels of one group
+  ConvDesc conv;
   Epilogue epilogue;
 };
 using Loop = void (*)(const Plan& plan, const void* x, const void* w, const void* bias, const void* residual, void* y);
 
 template <typename T>
 void loop(const Plan& plan, const void* x, const void* w, const void* bias, const void* residual, void* y) {
-  const Window& window = plan.window;
+  const ConvDesc& conv = plan.conv;
+  const Window& window = conv.window;
+  const int64_t group_channels = conv.group_channels(), group_outputs = conv.group_outputs();
   const int64_t in_count = window.in_count(), out_count = window.out_count(), taps = window.kernel_count();
   // W is [O, C/group, taps], or [C, O/group, taps] when transposed.
-  const int64_t w_channel = plan.transposed ? plan.out_group * taps : taps;
-  for (int64_t n = 0; n < plan.batch; ++n) {
-    for (int64_t g = 0; g < plan.group; ++g) {
-      const T* from = static_cast<const T*>(x) + (n * plan.group + g) * plan.in_group * in_count;
-      for (int64_t o = 0; o < plan.out_group; ++o) {
-        const int64_t channel = g * plan.out_group + o;
-        const T* weights = static_cast<const T*>(w) + (plan.transposed ? (g * plan.in_group * plan.out_group + o) * taps
-                                                                       : channel * plan.in_group * taps);
-        const int64_t first = (n * plan.group * plan.out_group + channel) * out_count;
+  const int64_t w_channel = conv.transposed ? group_outputs * taps : taps;
+  for (int64_t n = 0; n < conv.batch; ++n) {
+    for (int64_t g = 0; g < conv.group; ++g) {
+      const T* from = static_cast<const T*>(x) + (n * conv.group + g) * group_channels * in_count;
+      for (int64_t o = 0; o < group_outputs; ++o) {
+        const int64_t channel = g * group_outputs + o;
+        const T* weights = static_cast<const T*>(w) + (conv.transposed ? (g * group_channels * group_outputs + o) * taps
+                                                                       : channel * group_channels * taps);
+        const int64_t first = (n * conv.group * group_outputs + channel) * out_count;
         const double offset = bias ? static_cast<double>(static_cast<const T*>(bias)[channel]) : 0.0;
         Strides at{};
-        for (int64_t p = 0; p < out_count; ++p, Window::advance(window.out, window.rank, at)) {
+        for (int64_t p = 0; p < out_count; ++p, advance(window, &WindowAxis::out, at)) {
           double sum = offset;
           Strides tap{};
-          for (int64_t k = 0; k < taps; ++k, Window::advance(window.kernel, window.rank, tap)) {
-            const int64_t source = plan.transposed ? window.transposed_source(at, tap) : window.source(at, tap);
+          for (int64_t k = 0; k < taps; ++k, advance(window, &WindowAxis::kernel, tap)) {
+            const int64_t source = conv.transposed ? transposed_source_of(window, at, tap) : source_of(window, at, tap);
             if (source < 0) continue;
-            for (int64_t c = 0; c < plan.in_group; ++c) {
+            for (int64_t c = 0; c < group_channels; ++c) {
               sum += static_cast<double>(from[c * in_count + source]) * static_cast<double>(weights[c * w_channel + k]);
             }
           }
@@ -50,29 +50,12 @@ void loop(const Plan& plan, const void* x, const void* w, const void* bias, cons
   }
 }
 
-template <bool transposed>
 Result<RefImpl> make(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
-  const Shape& x = node.inputs[0].shape;
-  const Shape& w = node.inputs[1].shape;
   const std::string& name = node.node->op_type;
   Plan plan;
-  plan.transposed = transposed;
-  if constexpr (transposed) {
-    TENON_TRY_ASSIGN(plan.window, transposed_window(*node.node, x, w));
-  } else {
-    TENON_TRY_ASSIGN(plan.window, forward_window(*node.node, x, &w));
-  }
-  plan.batch = x[0];
-  plan.group = node.node->int_or("group", 1);
-  TENON_INVALID_IF(plan.group < 1 || x[1] % plan.group != 0 || w[0] % plan.group != 0,
-                   "{} has {} groups for X {} and W {}.", name, plan.group, x.to_string(), w.to_string());
-  plan.in_group = x[1] / plan.group;
-  plan.out_group = transposed ? w[1] : w[0] / plan.group;
-  TENON_INVALID_IF((transposed ? w[0] : w[1] * plan.group) != x[1],
-                   "{} has {} channels in X {} but W {} for {} groups.", name, x[1], x.to_string(), w.to_string(),
-                   plan.group);
-  const Shape out = window_output(plan.window, x[0], plan.out_group * plan.group);
+  TENON_TRY_ASSIGN(plan.conv, read_conv(*node.node, node.inputs[0].shape, node.inputs[1].shape));
+  const Shape out = plan.conv.output();
   TENON_TRY(require_output(node, 0, out));
   const TensorSpec& bias = input_spec(node, 2);
   TENON_INVALID_IF(bias.present() && !(bias.shape == Shape{out[1]}), "{} has bias {} for {} channels.", name,
@@ -99,10 +82,10 @@ Result<RefImpl> make(RefNode& node) {
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<kFloatSet, &make<false>>("Conv", 1),
-    ref_row<kFloatSet, &make<true>>("ConvTranspose", 1),
-    ref_row<kFloatSet, &make<false>>("Conv", 1, kAnyVersion, "tenon"),
-    ref_row<kFloatSet, &make<true>>("ConvTranspose", 1, kAnyVersion, "tenon"),
+    ref_row<kFloatSet, &make>("Conv", 1),
+    ref_row<kFloatSet, &make>("ConvTranspose", 1),
+    ref_row<kFloatSet, &make>("Conv", 1, kAnyVersion, "tenon"),
+    ref_row<kFloatSet, &make>("ConvTranspose", 1, kAnyVersion, "tenon"),
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/depth_to_space.h"
 
 namespace tenon::cpu::ref {
 
@@ -244,33 +245,25 @@ Result<RefImpl> make_tile(RefNode& node) {
   return impl;
 }
 
-template <bool to_space>
-Result<RefImpl> make_depth_space(RefNode& node) {
+Result<RefImpl> make_depth_to_space(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
-  const int64_t block = node.node->int_or("blocksize", 0);
-  TENON_INVALID_IF(x.rank() != 4 || block < 1 || block > (1 << 20), "{} has blocksize {} for {}.", node.node->op_type,
-                   block, x.to_string());
-  const bool crd = node.node->string_or("mode", "DCR") == "CRD";
-  TENON_INVALID_IF(to_space ? x[1] % (block * block) != 0 : x[2] % block != 0 || x[3] % block != 0,
-                   "{} has blocksize {} for {}.", node.node->op_type, block, x.to_string());
-  Shape box, out;
+  TENON_TRY_ASSIGN(const DepthToSpaceDesc desc, read_depth_to_space(*node.node, x.dims()));
+  const int64_t n = desc.batch, c = desc.channels, h = desc.height, w = desc.width, block = desc.block;
+  TENON_TRY(require_output(node, 0, desc.output()));
+  Shape box;
   Strides from{};
-  if (to_space) {
-    const int64_t c = x[1] / (block * block), h = x[2], w = x[3], plane = h * w;
-    out = Shape{x[0], c, h * block, w * block};
-    box = Shape{x[0], c, h, block, w, block};
-    const int64_t block_step = crd ? plane : plane * c, channel_step = crd ? plane * block * block : plane;
+  if (desc.to_space) {
+    const int64_t plane = h * w, block_step = desc.depth_first ? plane * c : plane,
+                  channel_step = desc.depth_first ? plane : plane * block * block;
+    box = Shape{n, c, h, block, w, block};
     from = {x[1] * plane, channel_step, w, block_step * block, 1, block_step};
   } else {
-    const int64_t h = x[2] / block, w = x[3] / block;
-    out = Shape{x[0], x[1] * block * block, h, w};
     const int64_t plane = x[2] * x[3];
-    box = crd ? Shape{x[0], x[1], block, block, h, w} : Shape{x[0], block, block, x[1], h, w};
-    from = crd ? Strides{x[1] * plane, plane, x[3], 1, x[3] * block, block}
-               : Strides{x[1] * plane, x[3], 1, plane, x[3] * block, block};
+    box = desc.depth_first ? Shape{n, block, block, c, h, w} : Shape{n, c, block, block, h, w};
+    from = desc.depth_first ? Strides{c * plane, x[3], 1, plane, x[3] * block, block}
+                            : Strides{c * plane, plane, x[3], 1, x[3] * block, block};
   }
-  TENON_TRY(require_output(node, 0, out));
   RefImpl impl;
   impl.run = [box, from, bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
     copy_box(bytes, box, context.inputs[0], from, context.outputs[0], dense_strides(box));
@@ -315,8 +308,8 @@ constexpr KernelEntry kRows[] = {
     ref_row<~TypeSet{0}, &make_slice>("Slice", 1),
     ref_row<~TypeSet{0}, &make_expand>("Expand", 8),
     ref_row<~TypeSet{0}, &make_tile>("Tile", 6),
-    ref_row<~TypeSet{0}, &make_depth_space<true>>("DepthToSpace", 1),
-    ref_row<~TypeSet{0}, &make_depth_space<false>>("SpaceToDepth", 1),
+    ref_row<~TypeSet{0}, &make_depth_to_space>("DepthToSpace", 1),
+    ref_row<~TypeSet{0}, &make_depth_to_space>("SpaceToDepth", 1),
     ref_row<~TypeSet{0}, &make_trilu>("Trilu", 14),
 };
 

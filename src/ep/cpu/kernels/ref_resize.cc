@@ -5,15 +5,13 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "ep/cpu/kernels/ref_kernel.h"
-#include "ops/resize_taps.h"
+#include "ops/resize.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
 
-using Aspect = ResizeSettings::Aspect;
 using Taps = ResizeTaps;
-using Axis = ResizeAxis;
 
 // Integers lose their fraction; what does not fit becomes the nearest that does.
 template <typename T>
@@ -168,72 +166,28 @@ FloatReader float_reader(DataType type) {
   });
 }
 
-// Everything that says how large the output is.
+// A Resize of a tensor of shape `x`, and the inputs that say how large the output is.
 struct Sizes {
   Shape x;
-  std::vector<int> axes;  // that roi, scales and sizes speak of
-  ResizeSettings settings;
-  std::vector<float> attribute;  // Upsample 7
-  size_t roi_input = 1000, scales_input = 1000, sizes_input = 1000;
+  ResizeDesc resize;
   TensorSpec roi, scales, sizes;
 };
 
-Result<Shape> resolve(const Sizes& plan, std::span<const void* const> inputs, std::vector<Axis>& axes) {
-  const Strides strides = dense_strides(plan.x);
-  Shape out = plan.x;
-  axes.assign(static_cast<size_t>(plan.x.rank()), Axis());
-  for (int d = 0; d < plan.x.rank(); ++d) {
-    Axis& axis = axes[static_cast<size_t>(d)];
-    axis.in = axis.out = plan.x[d];
-    axis.stride = strides[static_cast<size_t>(d)];
-  }
-  const auto count = static_cast<int64_t>(plan.axes.size());
-  const bool by_sizes = plan.sizes.present() && plan.sizes.shape.element_count() > 0;
-  const bool by_scales = plan.scales.present() && plan.scales.shape.element_count() > 0;
-  TENON_INVALID_IF((by_sizes && plan.sizes.shape.element_count() != count) ||
-                       (by_scales && plan.scales.shape.element_count() != count) ||
-                       (!by_sizes && !by_scales && static_cast<int64_t>(plan.attribute.size()) != count),
-                   "Resize of {} needs {} scales or sizes.", plan.x.to_string(), count);
-  double common = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto u = static_cast<size_t>(i);
-    const int d = plan.axes[u];
-    Axis& axis = axes[static_cast<size_t>(d)];
-    if (by_sizes) {
-      axis.out = plan.sizes.type == DataType::kInt32 ? static_cast<const int32_t*>(inputs[plan.sizes_input])[i]
-                                                     : static_cast<const int64_t*>(inputs[plan.sizes_input])[i];
-      TENON_INVALID_IF(axis.out < 0 || (axis.in == 0 && axis.out != 0), "Resize makes axis {} of {} {} long.", d,
-                       plan.x.to_string(), axis.out);
-      axis.scale = axis.in == 0 ? 1 : static_cast<double>(axis.out) / static_cast<double>(axis.in);
-      if (i == 0 || (plan.settings.aspect == Aspect::kNotLarger ? axis.scale < common : axis.scale > common)) {
-        common = axis.scale;
-      }
-    } else {
-      axis.scale = by_scales ? float_reader(plan.scales.type)(inputs[plan.scales_input], i)
-                             : static_cast<double>(plan.attribute[u]);
-      // In float, as the scales are: 0.6 of 5 is 3, and not the 2 that exact arithmetic on the float 0.6 leaves.
-      const float length = static_cast<float>(axis.in) * static_cast<float>(axis.scale);
-      TENON_INVALID_IF(!(axis.scale > 0) || !(length < 0x1p31f), "Resize scales axis {} of {} by {}.", d,
-                       plan.x.to_string(), axis.scale);
-      axis.out = static_cast<int64_t>(std::floor(length));
-    }
-    if (plan.roi.present() && plan.roi.shape.element_count() == 2 * count) {
-      const FloatReader read = float_reader(plan.roi.type);
-      axis.roi_start = read(inputs[plan.roi_input], i);
-      axis.roi_end = read(inputs[plan.roi_input], i + count);
-    }
-  }
-  for (int d : plan.axes) {
-    Axis& axis = axes[static_cast<size_t>(d)];
-    if (by_sizes && plan.settings.aspect != Aspect::kStretch) {
-      axis.scale = common;
-      axis.out = static_cast<int64_t>(std::floor(common * static_cast<double>(axis.in) + 0.5));
-    }
-    // A crop scales by what it cuts out.
-    out[d] = axis.out;
-  }
-  TENON_TRY(out.checked_element_count().status());
-  return out;
+ResizeValues values_of(const Sizes& plan, std::span<const void* const> inputs) {
+  ResizeValues values;
+  const auto read_floats = [&](const TensorSpec& spec, size_t input, std::vector<double>& out) {
+    for (int64_t i = 0; spec.present() && i < spec.shape.element_count(); ++i)
+      out.push_back(float_reader(spec.type)(inputs[input], i));
+  };
+  // A region of interest of another length is ignored.
+  if (plan.roi.present() && plan.roi.shape.element_count() == 2 * static_cast<int64_t>(plan.resize.axes.size()))
+    read_floats(plan.roi, plan.resize.roi_input, values.roi);
+  read_floats(plan.scales, plan.resize.scales_input, values.scales);
+  const void* const sizes = plan.sizes.present() ? inputs[plan.resize.sizes_input] : nullptr;
+  for (int64_t i = 0; plan.sizes.present() && i < plan.sizes.shape.element_count(); ++i)
+    values.sizes.push_back(plan.sizes.type == DataType::kInt32 ? static_cast<const int32_t*>(sizes)[i]
+                                                               : static_cast<const int64_t*>(sizes)[i]);
+  return values;
 }
 
 using Types = AllTypes;
@@ -242,29 +196,16 @@ Result<RefImpl> make_resize(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   Sizes plan;
   plan.x = node.inputs[0].shape;
-  TENON_TRY_ASSIGN(plan.settings, read_resize_settings(*node.node));
-  if (node.node->op_type == "Upsample" || node.node->since_version == 10) {
-    plan.scales_input = 1;
-    if (const Attribute* scales = node.node->find("scales")) plan.attribute = scales->floats;
-  } else {
-    plan.roi_input = 1;
-    plan.scales_input = 2;
-    plan.sizes_input = 3;
-  }
-  plan.roi = input_spec(node, plan.roi_input);
-  plan.scales = input_spec(node, plan.scales_input);
-  plan.sizes = input_spec(node, plan.sizes_input);
+  TENON_TRY_ASSIGN(plan.resize, read_resize(*node.node, plan.x.rank()));
+  plan.roi = input_spec(node, plan.resize.roi_input);
+  plan.scales = input_spec(node, plan.resize.scales_input);
+  plan.sizes = input_spec(node, plan.resize.sizes_input);
   TENON_INVALID_IF((plan.scales.present() && float_reader(plan.scales.type) == nullptr) ||
                        (plan.roi.present() && float_reader(plan.roi.type) == nullptr),
                    "{} has scales of {} and a roi of {}.", node.node->op_type, data_type_name(plan.scales.type),
                    data_type_name(plan.roi.type));
-  const std::span<const int64_t> given = node.node->ints("axes");
-  for (int d = 0; given.empty() && d < plan.x.rank(); ++d) plan.axes.push_back(d);
-  for (int64_t value : given) {
-    TENON_TRY_ASSIGN(const int axis, resolve_axis(node, value, plan.x.rank()));
-    plan.axes.push_back(axis);
-  }
-  const bool stepwise = plan.settings.antialias && plan.settings.mode != ResizeSettings::Mode::kNearest;
+  const ResizeSettings& settings = plan.resize.settings;
+  const bool stepwise = settings.antialias && settings.mode != ResizeSettings::Mode::kNearest;
   const Interpolate chosen = select(Types(), node.inputs[0].type, [&]<typename T>() -> Interpolate {
     if constexpr (std::is_integral_v<T>) {
       if (stepwise) return &interpolate_axes<T>;
@@ -281,10 +222,15 @@ Result<RefImpl> make_resize(RefNode& node) {
   };
   const auto prepare = [plan](std::span<const void* const> inputs) -> Result<Prepared> {
     Prepared prepared;
-    std::vector<Axis> axes;
-    TENON_TRY_ASSIGN(prepared.out, resolve(plan, inputs, axes));
-    if (prepared.out.element_count() == 0) return prepared;
-    for (const Axis& axis : axes) prepared.taps.push_back(make_resize_taps(plan.settings, axis));
+    TENON_TRY_ASSIGN(std::vector<ResizeAxis> axes, resize_axes(plan.resize, plan.x.dims(), values_of(plan, inputs)));
+    for (const ResizeAxis& axis : axes) prepared.out.push_back(axis.out);
+    TENON_TRY_ASSIGN(const int64_t count, prepared.out.checked_element_count());
+    if (count == 0) return prepared;
+    const Strides strides = dense_strides(plan.x);
+    for (size_t d = 0; d < axes.size(); ++d) {
+      axes[d].stride = strides[d];
+      prepared.taps.push_back(make_resize_taps(plan.resize.settings, axes[d]));
+    }
     return prepared;
   };
   bool known = true;
@@ -307,7 +253,7 @@ Result<RefImpl> make_resize(RefNode& node) {
     impl.scratch_bytes = pair_bytes * static_cast<size_t>(between);
   }
   impl.run = [prepare, ready, chosen, pair_bytes, out = output_spec(node, 0),
-              extrapolation = plan.settings.extrapolation](KernelContext& context) -> Status {
+              extrapolation = settings.extrapolation](KernelContext& context) -> Status {
     if (ready != nullptr) {
       if (!ready->taps.empty() || ready->out.rank() == 0) {
         chosen(context.inputs[0], context.outputs[0], ready->taps, ready->out, extrapolation, context.scratch);

@@ -1,7 +1,7 @@
 // Resize with mode nearest on the blocked layout: the source row and column of every output are found once.
+#include "ops/resize.h"
 #include "ep/cpu/kernels/conv_kernels.h"
 #include "ep/cpu/kernels/conv_support.h"
-#include "ops/resize_taps.h"
 
 namespace tenon::cpu {
 
@@ -44,45 +44,53 @@ class ResizeNearest final : public Kernel {
   std::vector<int64_t> rows_, cols_;
 };
 
+// Scales that only the run knows are those of the output.
+Result<std::vector<ResizeAxis>> axes_of(const KernelNode& node, const ResizeDesc& resize) {
+  const TensorSpec &x = node.inputs[0], &y = node.outputs[0];
+  const ConstantRef scales =
+      node.constants.size() > resize.scales_input ? node.constants[resize.scales_input] : nullptr;
+  ResizeValues values;
+  if (scales != nullptr && scales->type == DataType::kFloat)
+    values.scales.assign(scales->as<float>().begin(), scales->as<float>().end());
+  if (values.scales.empty())
+    for (int axis : resize.axes) values.sizes.push_back(y.shape[axis]);
+  TENON_TRY_ASSIGN(std::vector<ResizeAxis> axes, resize_axes(resize, x.shape.dims(), values));
+  for (int d = 0; d < x.shape.rank(); ++d)
+    TENON_INVALID_IF(axes[static_cast<size_t>(d)].out != y.shape[d], "The output {} has to have {} along axis {}.",
+                     y.shape.to_string(), axes[static_cast<size_t>(d)].out, d);
+  return axes;
+}
+
 }  // namespace
 
 Status match_resize_nearest(const KernelNode& node) {
   const TensorSpec &x = node.inputs[0], &y = node.outputs[0];
-  const Node& n = *node.node;
   TENON_UNSUPPORTED_IF(x.type != DataType::kFloat, "Only float32 is served, not {}.", data_type_name(x.type));
   TENON_UNSUPPORTED_IF(x.shape.rank() != 4 || y.shape.rank() != 4, "Rank {} is not 4.", x.shape.rank());
   TENON_TRY(expect_layout(x, Layout::kBlocked8, "The input"));
   TENON_TRY(expect_layout(y, Layout::kBlocked8, "The output"));
-  TENON_UNSUPPORTED_IF(n.string_or("mode", "nearest") != "nearest", "Mode {} is not nearest.",
-                       n.string_or("mode", "nearest"));
-  const std::string_view transform = n.string_or("coordinate_transformation_mode", "half_pixel");
-  TENON_UNSUPPORTED_IF(transform != "asymmetric" && transform != "half_pixel" && transform != "pytorch_half_pixel" &&
-                           transform != "align_corners",
-                       "coordinate_transformation_mode \"{}\" is not served.", transform);
-  TENON_UNSUPPORTED_IF(n.has("axes") || n.has("keep_aspect_ratio_policy"),
-                       "The sizes are not for all axes, stretched.");
-  TENON_UNSUPPORTED_IF(x.shape[0] != y.shape[0] || x.shape[1] != y.shape[1], "The first two axes change.");
+  TENON_TRY_ASSIGN(const ResizeDesc resize, read_resize(*node.node, x.shape.rank()));
+  const ResizeSettings& settings = resize.settings;
+  TENON_UNSUPPORTED_IF(settings.mode != ResizeSettings::Mode::kNearest, "The mode is not nearest.");
+  using Coordinates = ResizeSettings::Coordinates;
+  TENON_UNSUPPORTED_IF(
+      settings.coordinates != Coordinates::kAsymmetric && settings.coordinates != Coordinates::kHalfPixel &&
+          settings.coordinates != Coordinates::kPytorch && settings.coordinates != Coordinates::kAlignCorners,
+      "The coordinate_transformation_mode is not served.");
+  TENON_UNSUPPORTED_IF(settings.aspect != ResizeSettings::Aspect::kStretch, "The image keeps its aspect ratio.");
   TENON_UNSUPPORTED_IF(x.shape[2] <= 0 || x.shape[3] <= 0, "The maps are empty.");
+  TENON_TRY_ASSIGN(const std::vector<ResizeAxis> axes, axes_of(node, resize));
+  // A scale of 1.1 keeps the number of 8 channels, and still repeats one of them.
+  TENON_UNSUPPORTED_IF(axes[0].scale != 1 || axes[1].scale != 1, "The first two axes are scaled.");
   return {};
 }
 
 Result<std::unique_ptr<Kernel>> create_resize_nearest(const KernelNode& node) {
-  const TensorSpec &x = node.inputs[0], &y = node.outputs[0];
-  float scales[2] = {static_cast<float>(y.shape[2]) / static_cast<float>(x.shape[2]),
-                     static_cast<float>(y.shape[3]) / static_cast<float>(x.shape[3])};
-  if (node.constants.size() > 2 && node.constants[2] != nullptr && node.constants[2]->as<float>().size() == 4) {
-    scales[0] = node.constants[2]->as<float>()[2];
-    scales[1] = node.constants[2]->as<float>()[3];
-  }
-  TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(*node.node));
-  std::vector<int64_t> sources[2];
-  for (int i = 0; i < 2; ++i) {
-    TENON_INVALID_IF(!(scales[i] > 0), "Scale {} is not positive.", scales[i]);
-    const ResizeAxis axis{.in = x.shape[2 + i], .out = y.shape[2 + i], .scale = static_cast<double>(scales[i])};
-    sources[i] = make_resize_taps(settings, axis).index;
-  }
-  auto &rows = sources[0], &cols = sources[1];
-  return std::unique_ptr<Kernel>(std::make_unique<ResizeNearest>(x, std::move(rows), std::move(cols)));
+  TENON_TRY_ASSIGN(const ResizeDesc resize, read_resize(*node.node, node.inputs[0].shape.rank()));
+  TENON_TRY_ASSIGN(const std::vector<ResizeAxis> axes, axes_of(node, resize));
+  return std::unique_ptr<Kernel>(std::make_unique<ResizeNearest>(node.inputs[0],
+                                                                 make_resize_taps(resize.settings, axes[2]).index,
+                                                                 make_resize_taps(resize.settings, axes[3]).index));
 }
 
 }  // namespace tenon::cpu

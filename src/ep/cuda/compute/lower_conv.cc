@@ -11,25 +11,15 @@
 
 namespace tenon::cuda {
 
-Result<ConvWindow> read_conv_window(Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y) {
+ConvWindow conv_window(const ConvDesc& conv) {
   ConvWindow window;
-  const int spatial = w.rank() - 2;
-  TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 2, "{} has {} spatial dimensions.", to.label(node), spatial);
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-  for (int i = 0; i < spatial; ++i) {
-    const auto at = static_cast<size_t>(i + 2 - spatial), from = static_cast<size_t>(i);
-    window.kernel[at] = w[2 + i];
-    if (from < strides.size()) window.stride[at] = strides[from];
-    if (from < dilations.size()) window.dilation[at] = dilations[from];
-    if (auto_pad == "NOTSET" || auto_pad == "VALID") {
-      if (from < pads.size() && auto_pad == "NOTSET") window.pad[at] = pads[from];
-    } else {
-      const int64_t reach = (window.kernel[at] - 1) * window.dilation[at] + 1;
-      const int64_t total = std::max<int64_t>(0, (y[2 + i] - 1) * window.stride[at] + reach - x[2 + i]);
-      window.pad[at] = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
-    }
-    TENON_UNSUPPORTED_IF(window.pad[at] < 0, "{} has a negative pad.", to.label(node));
+  for (int i = 0; i < conv.spatial(); ++i) {
+    const auto at = static_cast<size_t>(i + 2 - conv.spatial());
+    const WindowAxis& axis = conv.axis(i);
+    window.kernel[at] = axis.kernel;
+    window.stride[at] = axis.stride;
+    window.dilation[at] = axis.dilation;
+    window.pad[at] = axis.pad_begin;
   }
   return window;
 }
@@ -207,16 +197,17 @@ Status finish_conv(Lowering& to, const Node& node, const ConvParams& params, con
 Status lower_conv(Lowering& to, const Node& node) {
   TENON_UNSUPPORTED_IF(node.op_type != "Conv", "The CUDA EP has no {}.", node.op_type);
   const Value &x = to.value(node.inputs[0]), &w = to.value(node.inputs[1]);
-  TENON_TRY_ASSIGN(const bool lowered, lower_conv_channels_first(to, node));
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(node, x.shape(), w.shape()));
+  TENON_TRY_ASSIGN(const bool lowered, lower_conv_channels_first(to, node, conv));
   if (lowered) return Status();
-  if (w.shape().rank() != std::clamp(w.shape().rank(), 3, 4)) return lower_plain_conv(to, node);
+  if (conv.spatial() > 2) return lower_plain_conv(to, node, conv);
   const bool constant = w.constant != nullptr;
   const Shape x_shape = x.shape(), w_shape = w.shape(), y_shape = to.value(node.outputs[0]).shape();
-  TENON_TRY_ASSIGN(const ConvWindow window, read_conv_window(to, node, x_shape, w_shape, y_shape));
+  const ConvWindow window = conv_window(conv);
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
   const DataType type = to.type_of(node.inputs[0]);
-  const int spatial = w_shape.rank() - 2;
-  const int64_t group = node.int_or("group", 1), channels = x_shape[1], outputs = w_shape[0];
+  const int spatial = conv.spatial();
+  const int64_t group = conv.group, channels = conv.channels, outputs = conv.outputs;
   const auto vector = static_cast<int64_t>(16 / data_type_size(type));
 
   ConvParams params;
@@ -235,7 +226,7 @@ Status lower_conv(Lowering& to, const Node& node) {
       {x_shape.element_count(), y_shape.element_count() / std::max<int64_t>(outputs, 1), w_shape.element_count()}));
 
   ConvTensors tensors;
-  const bool depthwise = group == channels && outputs == channels && group > 1 && channels % vector == 0;
+  const bool depthwise = conv.depthwise() && group > 1 && channels % vector == 0;
   const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
   // Few channels and every other pixel (the first convolution of most networks): pairs of pixels are one pixel of twice
   // the channels, so that no vector is half empty.

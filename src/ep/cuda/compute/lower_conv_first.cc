@@ -187,49 +187,41 @@ Status lower_pixels(Lowering& to, const Node& node, const Epilogue& epilogue) {
   return to.add_generated(node, "pixels", kernel, std::move(leaves), {}, out);
 }
 
-bool is_all(std::span<const int64_t> values, int64_t wanted) {
-  return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == wanted; });
-}
-
 // Products that cuBLASLt reads in whole vectors, and that nobody would take apart (split_product.h).
-bool is_pixel_product(const Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y) {
+bool is_pixel_product(const Lowering& to, const Node& node, const ConvDesc& conv) {
   constexpr int64_t kFewPixels = 64;
-  if (node.int_or("group", 1) != 1 || to.constant(node.inputs[1]) == nullptr) return false;
-  for (int i = 2; i < w.rank(); ++i)
-    if (w[i] != 1 || x[i] != y[i]) return false;
-  if (!is_all(node.ints("strides"), 1) || !is_all(node.ints("pads"), 0)) return false;
+  if (conv.group != 1 || to.constant(node.inputs[1]) == nullptr) return false;
+  for (const WindowAxis& axis : conv.window.axes)
+    if (axis.kernel != 1 || axis.stride != 1 || axis.pad_begin != 0 || axis.pad_end != 0) return false;
   const DataType type = to.type_of(node.inputs[0]);
   const auto vector = static_cast<int64_t>(16 / data_type_size(type));
-  const int64_t pixels = y.element_count() / (y[0] * y[1]);
+  const int64_t pixels = conv.window.out_count();
   ConvParams params;
   params.in_h = params.out_h = 1;
   params.in_w = params.out_w = static_cast<int32_t>(pixels);
-  params.pixels = static_cast<int32_t>(y[0] * pixels);
-  params.in_c = params.depth = static_cast<int32_t>(x[1]);
-  params.channels = static_cast<int32_t>(w[0]);
-  return pixels >= kFewPixels && pixels % vector == 0 && x[1] % vector == 0 &&
+  params.pixels = static_cast<int32_t>(conv.batch * pixels);
+  params.in_c = params.depth = static_cast<int32_t>(conv.channels);
+  params.channels = static_cast<int32_t>(conv.outputs);
+  return pixels >= kFewPixels && pixels % vector == 0 && conv.channels % vector == 0 &&
          choose_split(type, to.options().tf32, to.options().workspace_bytes, params).sections == 0;
 }
 
 }  // namespace
 
-Result<bool> lower_conv_channels_first(Lowering& to, const Node& node) {
+Result<bool> lower_conv_channels_first(Lowering& to, const Node& node, const ConvDesc& conv) {
   const Shape x = to.value(node.inputs[0]).shape(), w = to.value(node.inputs[1]).shape();
   const Shape y = to.value(node.outputs[0]).shape();
   if (compute_type(to.type_of(node.inputs[0])) != "float" || y.element_count() == 0 || x.element_count() == 0 ||
       w.element_count() == 0 || to.is_channels_last(node.inputs[0]))
     return false;
-  const int64_t group = node.int_or("group", 1);
-  if (w[1] * group != x[1]) return false;
-  const bool pixels = is_pixel_product(to, node, x, w, y);
-  const bool depthwise = DepthwiseStrips::serve(x, w, group);
+  const bool pixels = is_pixel_product(to, node, conv);
+  const bool depthwise = DepthwiseStrips::serve(x, w, conv.group);
   if ((!pixels && !depthwise) || !wants_plain(to, node.outputs[0])) return false;
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
   if (pixels) {
     TENON_TRY(lower_pixels(to, node, epilogue));
   } else {
-    TENON_TRY_ASSIGN(const ConvWindow window, read_conv_window(to, node, x, w, y));
-    TENON_TRY(lower_depthwise(to, node, epilogue, window));
+    TENON_TRY(lower_depthwise(to, node, epilogue, conv_window(conv)));
   }
   return true;
 }

@@ -44,40 +44,24 @@ struct Spread {
 };
 
 Result<Spread> read_spread(Lowering& to, const Node& node) {
-  Spread spread{.x = to.value(node.inputs[0]).shape(),
-                .w = to.value(node.inputs[1]).shape(),
-                .y = to.value(node.outputs[0]).shape(),
-                .groups = node.int_or("group", 1)};
-  const int spatial = spread.spatial = spread.w.rank() - 2;
-  TENON_UNSUPPORTED_IF(spatial < 1 || spatial > 3, "{} has {} spatial dimensions.", to.label(node), spatial);
-  TENON_INVALID_IF(spread.groups < 1 || spread.x[1] % spread.groups != 0 || spread.x[1] != spread.w[0],
-                   "{} has {} channels in {} groups.", to.label(node), spread.x[1], spread.groups);
-  spread.outputs = spread.w[1];
-  spread.blocks = spread.groups == 1 && spatial <= 2;
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads"),
-             further = node.ints("output_padding");
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-  const bool by_size = auto_pad.starts_with("SAME") || node.has("output_shape");
-  for (int i = 0; i < spatial; ++i) {
-    const auto at = static_cast<size_t>(i);
-    GeneratedWindowSum::Axis axis{.in = spread.x[2 + i], .out = spread.y[2 + i], .kernel = spread.w[2 + i]};
-    if (at < strides.size()) axis.stride = strides[at];
-    if (at < dilations.size()) axis.dilation = dilations[at];
-    TENON_INVALID_IF(axis.stride < 1 || axis.dilation < 1, "{} has a stride of {} and a dilation of {}.",
-                     to.label(node), axis.stride, axis.dilation);
-    if (by_size) {
-      // What the sizes leave over is padding, its larger half at the end or, by default, at the beginning.
-      const int64_t extra = at < further.size() ? further[at] : 0;
-      const int64_t full = axis.stride * (axis.in - 1) + extra + (axis.kernel - 1) * axis.dilation + 1;
-      const int64_t total = std::max<int64_t>(0, full - axis.out);
-      axis.pad = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-    } else if (at < pads.size() && auto_pad == "NOTSET") {
-      axis.pad = pads[at];
-    }
-    spread.blocks = spread.blocks && axis.stride == axis.kernel && axis.pad == 0 && axis.out == axis.in * axis.kernel &&
-                    (axis.kernel == 1 || axis.dilation == 1);
-    spread.taps *= axis.kernel;
-    spread.axes.push_back(axis);
+  Spread spread{.x = to.value(node.inputs[0]).shape(), .w = to.value(node.inputs[1]).shape()};
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(node, spread.x, spread.w));
+  TENON_UNSUPPORTED_IF(conv.spatial() > 3, "{} has {} spatial dimensions.", to.label(node), conv.spatial());
+  spread.y = conv.output();
+  spread.spatial = conv.spatial();
+  spread.groups = conv.group;
+  spread.outputs = conv.group_outputs();
+  spread.taps = conv.window.kernel_count();
+  spread.blocks = conv.group == 1 && conv.spatial() <= 2;
+  for (const WindowAxis& axis : conv.window.axes) {
+    spread.blocks = spread.blocks && axis.stride == axis.kernel && axis.pad_begin == 0 &&
+                    axis.out == axis.in * axis.kernel && (axis.kernel == 1 || axis.dilation == 1);
+    spread.axes.push_back({.in = axis.in,
+                           .out = axis.out,
+                           .kernel = axis.kernel,
+                           .stride = axis.stride,
+                           .dilation = axis.dilation,
+                           .pad = axis.pad_begin});
   }
   return spread;
 }

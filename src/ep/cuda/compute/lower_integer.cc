@@ -287,41 +287,16 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
   return add_product(to, node, tensors, params, b_repeats);
 }
 
-struct ByteWindow {
-  std::vector<int64_t> kernel, strides, dilations, pads;
-};
-
-Result<ByteWindow> read_window(const Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y) {
-  ByteWindow window;
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-  for (int i = 2; i < w.rank(); ++i) {
-    const auto at = static_cast<size_t>(i - 2);
-    window.kernel.push_back(w[i]);
-    window.strides.push_back(at < strides.size() ? strides[at] : 1);
-    window.dilations.push_back(at < dilations.size() ? dilations[at] : 1);
-    int64_t pad = at < pads.size() && auto_pad == "NOTSET" ? pads[at] : 0;
-    if (auto_pad.starts_with("SAME")) {
-      const int64_t reach = (w[i] - 1) * window.dilations[at] + 1;
-      const int64_t total = std::max<int64_t>(0, (y[i] - 1) * window.strides[at] + reach - x[i]);
-      pad = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
-    }
-    window.pads.push_back(pad);
-  }
-  TENON_INVALID_IF(x.rank() != w.rank() || y.rank() != x.rank() || x.rank() < 3, "{} has weights of {} for {}.",
-                   to.label(node), w.to_string(), x.to_string());
-  return window;
-}
-
 // The place in x that tap (names k...) of the output pixel (names o...) reads; sets `inside`.
-std::string window_place(const ByteWindow& window, const Shape& x, const std::vector<int64_t>& strides,
+std::string window_place(const Window& window, const std::vector<int64_t>& strides,
                          const std::vector<std::string>& pixel, const std::vector<std::string>& tap,
                          const std::string& indent) {
   std::string text, place, inside = "true";
-  for (size_t d = 0; d < window.kernel.size(); ++d) {
+  for (size_t d = 0; d < window.axes.size(); ++d) {
+    const WindowAxis& axis = window.axes[d];
     text += format("{}const place_t p{} = (place_t){} * {} - {} + (place_t){} * {};\n", indent, d, pixel[d],
-                   window.strides[d], window.pads[d], tap[d], window.dilations[d]);
-    inside += format(" && p{0} >= 0 && p{0} < {1}", d, x[static_cast<int>(d) + 2]);
+                   axis.stride, axis.pad_begin, tap[d], axis.dilation);
+    inside += format(" && p{0} >= 0 && p{0} < {1}", d, axis.in);
     place += format(" + p{} * {}", d, strides[d + 2]);
   }
   return text + format("{}const bool inside = {};\n{}const place_t spot = 0{};\n", indent, inside, indent, place);
@@ -350,10 +325,10 @@ Result<PackedLines> pack_window_weights(Lowering& to, const Node& node, ValueId 
 
 // Groups of several outputs and of whole fours of channels: a thread makes up to eight outputs of a pixel, which read
 // the same inputs, four products at a time. Unsigned bytes are moved by 128, as are their zero points.
-Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands, const ByteWindow& window,
-                        TensorId a_zero, TensorId b_zero, TensorId out, const Scales* scales) {
-  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
-  const int64_t outputs = w[0] / node.int_or("group", 1), channels = w[1], depth = w.element_count() / w[0];
+Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv, TensorId a_zero,
+                        TensorId b_zero, TensorId out, const Scales* scales) {
+  const Shape w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
+  const int64_t outputs = conv.group_outputs(), channels = w[1], depth = w.element_count() / w[0];
   int64_t each = 8;
   while (outputs % each != 0) --each;
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
@@ -381,14 +356,14 @@ Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands
       zero_text("p", a_zero != kNoTensor, "0"), each, strides[0], outputs, channels, strides[1], each);
   std::vector<std::string> pixel, tap;
   std::string place = "0", pixels = "0";
-  for (size_t d = 0; d < window.kernel.size(); ++d) {
+  for (size_t d = 0; d < conv.window.axes.size(); ++d) {
     pixel.push_back(format("i{}", d + 2));
     tap.push_back(format("k{}", d));
-    body += format("  for (int k{0} = 0; k{0} < {1}; ++k{0}) {{\n", d, window.kernel[d]);
-    place = format("({} * {} + k{})", place, window.kernel[d], d);
+    body += format("  for (int k{0} = 0; k{0} < {1}; ++k{0}) {{\n", d, conv.window.axes[d].kernel);
+    place = format("({} * {} + k{})", place, conv.window.axes[d].kernel, d);
     pixels = format("({} * {} + i{})", pixels, y[static_cast<int>(d) + 2], d + 2);
   }
-  body += window_place(window, x, strides, pixel, tap, "    ");
+  body += window_place(conv.window, strides, pixel, tap, "    ");
   body += format(
       "    for (int c = 0; c < {0}; c += 4) {{\n      unsigned v = 0;\n#pragma unroll\n"
       "      for (int n = 0; n < 4; ++n)\n"
@@ -398,7 +373,7 @@ Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands
       "        acc[o] = __dp4a((int)v, (int)u, acc[o]);\n      }}\n    }}\n",
       channels, strides[1], a_unsigned ? "      v ^= 0x80808080u;\n" : "", each, padded_depth(depth), place,
       b_unsigned ? "        u ^= 0x80808080u;\n" : "");
-  for (size_t d = 0; d < window.kernel.size(); ++d) body += "  }\n";
+  for (size_t d = 0; d < conv.window.axes.size(); ++d) body += "  }\n";
   const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
   body += format(
       "#pragma unroll\n  for (int o = 0; o < {0}; ++o) {{\n    const int bz = {1} - {2}, moved = az - {3};\n"
@@ -412,11 +387,9 @@ Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands
 }
 
 // A thread makes a few pixels of a channel that has its own window.
-Status add_depthwise_conv(Lowering& to, const Node& node, const Operands& operands, TensorId a_zero, TensorId b_zero,
-                          TensorId out, const Scales* scales) {
-  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
-  TENON_TRY_ASSIGN(const ConvWindow window, read_conv_window(to, node, x, w, y));
-  const DepthwiseStrips strips(x, y, window);
+Status add_depthwise_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv,
+                          TensorId a_zero, TensorId b_zero, TensorId out, const Scales* scales) {
+  const DepthwiseStrips strips(to.value(operands.a).shape(), to.program().tensor(out).shape, conv_window(conv));
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
   MapKernel kernel(to, node, "integer_depthwise");
@@ -436,10 +409,9 @@ Status add_depthwise_conv(Lowering& to, const Node& node, const Operands& operan
 }
 
 // A thread an output element, or a few.
-Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, const ByteWindow& window,
-                      TensorId a_zero, TensorId b_zero, TensorId out, const Scales* scales) {
-  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
-  const int64_t group = node.int_or("group", 1);
+Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv, TensorId a_zero,
+                      TensorId b_zero, TensorId out, const Scales* scales) {
+  const Shape w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
   const std::vector<int64_t> strides = to.program().tensor(from).strides();
@@ -460,13 +432,13 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
   std::string& body = kernel.body();
   body = format("  const int az = {}, bz = {};\n  unsigned sum[{}] = {{}};\n  const index_t first = i1 / {}u * {}u;\n",
                 zero_text("p", a_zero != kNoTensor, "0"), zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0"),
-                pixels, std::max<int64_t>(y[1] / std::max<int64_t>(group, 1), 1), w[1]);
+                pixels, std::max<int64_t>(conv.group_outputs(), 1), w[1]);
   body += format("{}  for (index_t k = 0; k < {}u; ++k) {{\n", count <= kFewTaps ? "#pragma unroll\n" : "", count);
   std::vector<int64_t> taps = {w[1]};
-  taps.insert(taps.end(), window.kernel.begin(), window.kernel.end());
+  for (const WindowAxis& axis : conv.window.axes) taps.push_back(axis.kernel);
   body += split_index(taps, "k", "k");
   std::vector<std::string> pixel, tap, written = index_names(static_cast<size_t>(y.rank()));
-  for (size_t d = 0; d < window.kernel.size(); ++d) {
+  for (size_t d = 0; d < conv.window.axes.size(); ++d) {
     pixel.push_back(format("i{}", d + 2));
     tap.push_back(format("k{}", d + 1));
   }
@@ -474,7 +446,7 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
   body +=
       format("    const int weight = (int)b[i1 * {} + k] - bz;\n#pragma unroll\n    for (int j = 0; j < {}; ++j) {{\n",
              count, pixels);
-  body += window_place(window, x, strides, pixel, tap, "      ");
+  body += window_place(conv.window, strides, pixel, tap, "      ");
   body += format(
       "      if (inside) sum[j] += (unsigned)(((int)a[i0 * {} + (first + k0) * {} + spot] - az) * weight);\n    }}\n  "
       "}}\n",
@@ -486,7 +458,7 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
 
 // The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points. A thread writes 16 bytes:
 // channels of one place that lie together where there are so many.
-Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, TensorId zero, const ByteWindow& window,
+Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, TensorId zero, const ConvDesc& conv,
                                int64_t pixels, int64_t padded) {
   constexpr int64_t kBytes = 16;
   const Shape x = to.value(image).shape(), y = to.value(node.outputs[0]).shape();
@@ -498,12 +470,13 @@ Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, Te
   MapKernel kernel(to, node, "byte_windows");
   kernel.map().dims = {y[0]};
   kernel.map().dims.insert(kernel.map().dims.end(), y.begin() + 2, y.end());
-  const size_t spatial = window.kernel.size();
+  const size_t spatial = conv.window.axes.size();
   kernel.map().dims.push_back(padded / kBytes);
   kernel.read(from, "a");
   if (zero != kNoTensor) kernel.read(zero, "p");
   kernel.write(rows, "y");
-  std::vector<int64_t> taps = window.kernel;
+  std::vector<int64_t> taps;
+  for (const WindowAxis& axis : conv.window.axes) taps.push_back(axis.kernel);
   taps.push_back(together ? x[1] / kBytes : x[1]);
   std::vector<std::string> pixel, tap;
   for (size_t d = 0; d < spatial; ++d) {
@@ -513,20 +486,19 @@ Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, Te
   const std::string bytes = storage_type(type), pack = format("Pack<{}, {}>", bytes, kBytes);
   kernel.body() = format("  const {} nothing = {};\n  {} out;\n", bytes, zero != kNoTensor ? "p[0]" : "0", pack);
   if (together) {
-    kernel.body() +=
-        split_index(taps, "k", format("i{}", spatial + 1).c_str()) + window_place(window, x, strides, pixel, tap, "  ");
+    kernel.body() += split_index(taps, "k", format("i{}", spatial + 1).c_str()) +
+                     window_place(conv.window, strides, pixel, tap, "  ");
     kernel.body() += format(
         "  if (inside) {{\n    out = *(const {}*)(a + i0 * {} + spot + k{} * {});\n  }} else {{\n"
         "    for (int j = 0; j < {}; ++j) out.v[j] = nothing;\n  }}\n",
         pack, strides[0], spatial, kBytes, kBytes);
   } else {
-    int64_t depth = x[1];
-    for (int64_t size : window.kernel) depth *= size;
+    const int64_t depth = x[1] * conv.window.kernel_count();
     kernel.body() += format(
         "  for (int j = 0; j < {0}; ++j) {{\n    const index_t k = i{1} * {0}u + j;\n    out.v[j] = 0;\n"
         "    if (k >= {2}u) continue;\n",
         kBytes, spatial + 1, depth);
-    kernel.body() += split_index(taps, "k", "k") + window_place(window, x, strides, pixel, tap, "    ");
+    kernel.body() += split_index(taps, "k", "k") + window_place(conv.window, strides, pixel, tap, "    ");
     kernel.body() += format("    out.v[j] = inside ? a[i0 * {} + k{} * {} + spot] : nothing;\n  }}\n", strides[0],
                             spatial, strides[1]);
   }
@@ -541,12 +513,11 @@ bool reads_windows(const Lowering& to, const Operands& operands, const Shape& x,
          (operands.a_zero == kNoValue || to.constant(operands.a_zero) != nullptr);
 }
 
-Status read_windows(Lowering& to, const Node& node, const Operands& operands, const Shape& x, const Shape& w,
-                    const Shape& y, IntegerTensors& tensors, IntegerProductParams& params) {
-  TENON_TRY_ASSIGN(const ConvWindow window, read_conv_window(to, node, x, w, y));
-  const auto size = [](const Shape& shape, int from_end) {
-    return static_cast<int32_t>(from_end == 2 && shape.rank() == 3 ? 1 : shape[shape.rank() - from_end]);
-  };
+Status read_windows(Lowering& to, const Operands& operands, const ConvDesc& conv, IntegerTensors& tensors,
+                    IntegerProductParams& params) {
+  const ConvWindow window = conv_window(conv);
+  const WindowAxis height = conv.spatial() == 2 ? conv.window.axes.front() : WindowAxis{};
+  const WindowAxis& width = conv.window.axes.back();
   TENON_TRY_ASSIGN(tensors.a, to.channels_last(operands.a));
   if (tensors.a_zero != kNoTensor) {
     TENON_TRY_ASSIGN(tensors.outside, to.packed_constant(operands.a_zero, "outside", to.type_of(operands.a), Shape{16},
@@ -554,8 +525,9 @@ Status read_windows(Lowering& to, const Node& node, const Operands& operands, co
                                                            std::fill(out, out + 16, from.data[0]);
                                                          }));
   }
-  params.channels = static_cast<int32_t>(x[1]);
-  params.in_h = size(x, 2), params.in_w = size(x, 1), params.out_h = size(y, 2), params.out_w = size(y, 1);
+  params.channels = static_cast<int32_t>(conv.channels);
+  params.in_h = static_cast<int32_t>(height.in), params.in_w = static_cast<int32_t>(width.in);
+  params.out_h = static_cast<int32_t>(height.out), params.out_w = static_cast<int32_t>(width.out);
   const auto set = [](const std::array<int64_t, 2>& from, int32_t& h, int32_t& v) {
     h = static_cast<int32_t>(from[0]), v = static_cast<int32_t>(from[1]);
   };
@@ -569,11 +541,9 @@ Status read_windows(Lowering& to, const Node& node, const Operands& operands, co
 // Sums of a convolution as a new tensor or, where `direct`, as the node's value; with scales that is quantised.
 Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operands, bool direct, const Scales* scales) {
   const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape();
-  const Shape y = to.value(node.outputs[0]).shape();
-  TENON_TRY_ASSIGN(const ByteWindow window, read_window(to, node, x, w, y));
-  const int64_t group = node.int_or("group", 1);
-  TENON_INVALID_IF(group < 1 || w[1] * group != x[1] || w[0] % group != 0, "{} has {} channels in {} groups.",
-                   to.label(node), x[1], group);
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(node, x, w));
+  const Shape y = conv.output();
+  const int64_t group = conv.group;
   TENON_TRY_ASSIGN(const TensorId a_zero, zero_point(to, operands.a_zero));
   TENON_TRY_ASSIGN(const TensorId b_zero, zero_point(to, operands.b_zero));
   for (const auto& [zero, wanted] : {std::pair(a_zero, int64_t{1}), std::pair(b_zero, w[0])})
@@ -592,11 +562,11 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
     if (y.element_count() == 0) return out;
     const bool fours = group != 1 && w[1] % 4 == 0 && w[0] / group > 1 && w.element_count() != 0;
     if (DepthwiseStrips::serve(x, w, group)) {
-      TENON_TRY(add_depthwise_conv(to, node, operands, a_zero, b_zero, out, scales));
+      TENON_TRY(add_depthwise_conv(to, node, operands, conv, a_zero, b_zero, out, scales));
       return out;
     }
-    TENON_TRY(fours ? add_grouped_conv(to, node, operands, window, a_zero, b_zero, out, scales)
-                    : add_plain_conv(to, node, operands, window, a_zero, b_zero, out, scales));
+    TENON_TRY(fours ? add_grouped_conv(to, node, operands, conv, a_zero, b_zero, out, scales)
+                    : add_plain_conv(to, node, operands, conv, a_zero, b_zero, out, scales));
     return out;
   }
   TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kChannelsLast));
@@ -604,9 +574,9 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
   IntegerProductParams params;
   IntegerTensors tensors{.a_zero = a_zero, .b_zero = b_zero, .y = out};
   if (reads_windows(to, operands, x, b_zero)) {
-    TENON_TRY(read_windows(to, node, operands, x, w, y, tensors, params));
+    TENON_TRY(read_windows(to, operands, conv, tensors, params));
   } else {
-    TENON_TRY_ASSIGN(tensors.a, write_windows(to, node, operands.a, a_zero, window, pixels, padded));
+    TENON_TRY_ASSIGN(tensors.a, write_windows(to, node, operands.a, a_zero, conv, pixels, padded));
   }
   TENON_TRY_ASSIGN(params.rows, narrow(to, node, pixels));
   TENON_TRY_ASSIGN(params.columns, narrow(to, node, w[0]));

@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ops/depth_to_space.h"
 
 namespace tenon::cuda {
 
@@ -129,26 +130,21 @@ Status lower_blocks(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
-  const int64_t block = node.int_or("blocksize", 0);
-  const bool spread = node.op_type == "DepthToSpace", depth_first = node.string_or("mode", "DCR") == "DCR";
-  TENON_INVALID_IF(tensor.shape.rank() != 4 || block < 1, "{} has blocks of {} in {}.", to.label(node), block,
-                   tensor.shape.to_string());
+  TENON_TRY_ASSIGN(const DepthToSpaceDesc desc, read_depth_to_space(node, tensor.shape.dims()));
+  const int64_t block = desc.block, channels = desc.channels, step = desc.depth_first ? channels : 1;
+  const bool spread = desc.to_space;
   // The deep side has the block in its channels, the wide side in its pixels.
-  const Shape deep = spread ? tensor.shape : to.program().tensor(out).shape;
   const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
   const std::vector<int64_t>&of_deep = spread ? read : written, &of_wide = spread ? written : read;
-  const int64_t channels = deep[1] / (block * block), step = depth_first ? channels : 1;
-  TENON_INVALID_IF(deep[1] % (block * block) != 0, "{} has {} channels for blocks of {}.", to.label(node), deep[1],
-                   block);
   PartMove move(tensor.type);
   const auto part = [&](int64_t size, int64_t in_deep, int64_t in_wide) {
     move.part(size, spread ? in_wide : in_deep, spread ? in_deep : in_wide);
   };
-  part(deep[0], of_deep[0], of_wide[0]);
-  part(channels, of_deep[1] * (depth_first ? 1 : block * block), of_wide[1]);
-  part(deep[2], of_deep[2], of_wide[2] * block);
+  part(desc.batch, of_deep[0], of_wide[0]);
+  part(channels, of_deep[1] * (desc.depth_first ? 1 : block * block), of_wide[1]);
+  part(desc.height, of_deep[2], of_wide[2] * block);
   part(block, of_deep[1] * block * step, of_wide[2]);
-  part(deep[3], of_deep[3], of_wide[3] * block);
+  part(desc.width, of_deep[3], of_wide[3] * block);
   part(block, of_deep[1] * step, of_wide[3]);
   return move.add(to, node, from, out);
 }

@@ -12,30 +12,6 @@ namespace tenon::cuda {
 
 namespace {
 
-struct ConvAxis {
-  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
-};
-
-std::vector<ConvAxis> read_axes(const Node& node, const Shape& x, const Shape& w, const Shape& y) {
-  const auto strides = node.ints("strides"), dilations = node.ints("dilations"), pads = node.ints("pads");
-  const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-  std::vector<ConvAxis> axes;
-  for (int d = 2; d < x.rank(); ++d) {
-    const auto at = static_cast<size_t>(d - 2);
-    ConvAxis axis{.in = x[d], .out = y[d], .kernel = w[d]};
-    if (at < strides.size()) axis.stride = strides[at];
-    if (at < dilations.size()) axis.dilation = dilations[at];
-    if (at < pads.size() && auto_pad == "NOTSET") axis.pad = pads[at];
-    if (auto_pad.starts_with("SAME")) {
-      const int64_t reach = (axis.kernel - 1) * axis.dilation + 1;
-      const int64_t total = std::max<int64_t>(0, (axis.out - 1) * axis.stride + reach - axis.in);
-      axis.pad = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
-    }
-    axes.push_back(axis);
-  }
-  return axes;
-}
-
 // [O,I,D,H,W] as [O][H][W][D][I], the last two padded with zeros to `padded` in all.
 void pack_volume(const Constant& from, int64_t padded, DataType type, bool tf32, std::byte* out) {
   const std::vector<float> w = floats_of(from);
@@ -53,7 +29,7 @@ void pack_volume(const Constant& from, int64_t padded, DataType type, bool tf32,
 }
 
 // [N, output depth, H, W, padded]: of each pixel what the window sees of it along the depth, by place and channel.
-Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, const ConvAxis& depth, int64_t padded) {
+Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, const WindowAxis& depth, int64_t padded) {
   const DataType type = to.type_of(node.inputs[0]);
   const auto vector = static_cast<int64_t>(16 / data_type_size(type));
   // Whole vectors where they are one place's; otherwise elements, wherever they lie.
@@ -69,7 +45,7 @@ Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, co
   kernel.write(unfolded, "y");
   const std::string element = format("Pack<{}, {}>", storage_type(type), vector);
   const std::string place = format("  const place_t p = (place_t)i1 * {} - {} + (place_t)tap * {};\n", depth.stride,
-                                   depth.pad, depth.dilation);
+                                   depth.pad_begin, depth.dilation);
   const std::string inside = format("tap < {}u && p >= 0 && p < {}", depth.kernel, depth.in);
   const std::string read = format("a + i0 * {} + p * {} + i2 * {} + i3 * {} + channel * {}", strides[0], strides[2],
                                   strides[3], strides[4], strides[1]);
@@ -90,16 +66,16 @@ Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, co
 }
 
 // Nothing where the numbers are too many for the kernels of two dimensions.
-Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilogue, const Shape& x, const Shape& w,
-                          const Shape& y) {
-  const std::vector<ConvAxis> axes = read_axes(node, x, w, y);
+Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilogue, const ConvDesc& conv) {
+  const Shape x = to.value(node.inputs[0]).shape(), w = to.value(node.inputs[1]).shape();
+  const Shape y = to.value(node.outputs[0]).shape();
+  const std::vector<WindowAxis>& axes = conv.window.axes;
   const DataType type = to.type_of(node.inputs[0]);
   const auto vector = static_cast<int64_t>(16 / data_type_size(type));
-  const ConvAxis& depth = axes[0];
+  const WindowAxis& depth = axes[0];
   const int64_t padded = (depth.kernel * x[1] + vector - 1) / vector * vector;
   const int64_t images = x[0] * depth.out, pixels = images * y[3] * y[4];
-  if (images * x[3] * x[4] * padded > INT32_MAX || pixels > INT32_MAX || w[0] * w[3] * w[4] * padded > INT32_MAX ||
-      std::any_of(axes.begin(), axes.end(), [](const ConvAxis& axis) { return axis.pad < 0; }))
+  if (images * x[3] * x[4] * padded > INT32_MAX || pixels > INT32_MAX || w[0] * w[3] * w[4] * padded > INT32_MAX)
     return false;
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   ConvParams params;
@@ -108,10 +84,10 @@ Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilog
   params.out_h = narrow(y[3]), params.out_w = narrow(y[4]);
   params.kernel_h = narrow(w[3]), params.kernel_w = narrow(w[4]);
   params.stride_h = narrow(axes[1].stride), params.stride_w = narrow(axes[2].stride);
-  params.pad_h = narrow(axes[1].pad), params.pad_w = narrow(axes[2].pad);
+  params.pad_h = narrow(axes[1].pad_begin), params.pad_w = narrow(axes[2].pad_begin);
   params.dilation_h = narrow(axes[1].dilation), params.dilation_w = narrow(axes[2].dilation);
   ConvTensors tensors;
-  const bool flat = depth.kernel == 1 && depth.stride == 1 && depth.pad == 0 && padded == x[1];
+  const bool flat = depth.kernel == 1 && depth.stride == 1 && depth.pad_begin == 0 && padded == x[1];
   TENON_TRY_ASSIGN(tensors.x, flat ? to.channels_last(node.inputs[0]) : unfold_depth(to, node, x, depth, padded));
   const bool tf32 = rounds_to_tf32(to.options().tf32, pixels);
   TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1], format("volume {}{}", padded, tf32 ? " tf32" : ""),
@@ -127,20 +103,15 @@ Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilog
 
 }  // namespace
 
-Status lower_plain_conv(Lowering& to, const Node& node) {
+Status lower_plain_conv(Lowering& to, const Node& node, const ConvDesc& conv) {
   TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
   const DataType type = to.type_of(node.inputs[0]);
   const Shape x = to.value(node.inputs[0]).shape(), w = to.value(node.inputs[1]).shape();
   const Shape y = to.value(node.outputs[0]).shape();
   TENON_UNSUPPORTED_IF(compute_type(type) != "float", "{} is computed in {}.", to.label(node), data_type_name(type));
-  TENON_INVALID_IF(x.rank() < 3 || w.rank() != x.rank() || y.rank() != x.rank(), "{} has weights of {} for {}.",
-                   to.label(node), w.to_string(), x.to_string());
-  const int64_t group = node.int_or("group", 1);
-  TENON_INVALID_IF(group < 1 || w[0] % group != 0 || w[1] * group != x[1], "{} has {} channels in {} groups.",
-                   to.label(node), x[1], group);
-  if (x.rank() == 5 && group == 1 && to.constant(node.inputs[1]) != nullptr && x.element_count() != 0 &&
+  if (x.rank() == 5 && conv.group == 1 && to.constant(node.inputs[1]) != nullptr && x.element_count() != 0 &&
       w.element_count() != 0) {
-    TENON_TRY_ASSIGN(const bool done, lower_volume(to, node, epilogue, x, w, y));
+    TENON_TRY_ASSIGN(const bool done, lower_volume(to, node, epilogue, conv));
     if (done) return Status();
   }
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
@@ -151,17 +122,16 @@ Status lower_plain_conv(Lowering& to, const Node& node) {
   kernel.read(weights, "w");
   std::string& body = kernel.body();
   body = format("  float sum = 0;\n  const index_t first = i0 * {} + i1 / {}u * {}u, row = i1 * {}u;\n", x[1],
-                std::max<int64_t>(w[0] / group, 1), w[1], w[1]);
+                std::max<int64_t>(conv.group_outputs(), 1), w[1], w[1]);
   body += format("  for (index_t c = 0; c < {}u; ++c) {{\n", w[1]);
   std::string indent = "    ", place = "(first + c)", tap = "(row + c)";
-  const std::vector<ConvAxis> axes = read_axes(node, x, w, y);
   for (int d = 2; d < x.rank(); ++d) {
-    const ConvAxis& axis = axes[static_cast<size_t>(d - 2)];
+    const WindowAxis& axis = conv.axis(d - 2);
     body += format(
         "{0}for (int k{1} = 0; k{1} < {2}; ++k{1}) {{\n{0}  const place_t p{1} = (place_t)i{1} * {3} - {4} + k{1} * "
         "{5};\n"
         "{0}  if (p{1} < 0 || p{1} >= {6}) continue;\n",
-        indent, d, w[d], axis.stride, axis.pad, axis.dilation, x[d]);
+        indent, d, w[d], axis.stride, axis.pad_begin, axis.dilation, x[d]);
     indent += "  ";
     place = format("({} * {} + p{})", place, x[d], d);
     tap = format("({} * {} + k{})", tap, w[d], d);

@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_images.h"
 #include "ep/cuda/compute/lowering.h"
-#include "ops/resize_taps.h"
+#include "ops/resize.h"
 
 namespace tenon::cuda {
 
@@ -18,57 +18,28 @@ std::vector<float> given_floats(Lowering& to, const Node& node, size_t input) {
              : std::vector<float>{};
 }
 
-struct Inputs {
-  size_t roi, scales, sizes;
-};
-Inputs inputs_of(const Node& node) {
-  constexpr size_t kNowhere = 1000;
-  if (node.op_type == "Upsample" || node.since_version < 11) return {kNowhere, 1, kNowhere};
-  return {1, 2, 3};
-}
-
-// What the sizes, scales and the region of interest say about each dimension.
-Result<std::vector<ResizeAxis>> read_axes(Lowering& to, const Node& node, const ResizeSettings& settings,
-                                          const Shape& x, const Shape& y) {
-  const Inputs inputs = inputs_of(node);
-  std::vector<ResizeAxis> axes(static_cast<size_t>(x.rank()));
-  for (int d = 0; d < x.rank(); ++d) {
-    ResizeAxis& axis = axes[static_cast<size_t>(d)];
-    axis.in = x[d], axis.out = y[d];
-    axis.scale = static_cast<double>(y[d]) / static_cast<double>(std::max<int64_t>(x[d], 1));
-  }
-  std::vector<int64_t> named(node.ints("axes").begin(), node.ints("axes").end());
-  if (named.empty())
-    for (int d = 0; d < x.rank(); ++d) named.push_back(d);
-  std::vector<float> scales = given_floats(to, node, inputs.scales);
-  if (const Attribute* attribute = node.find("scales"); attribute != nullptr) scales = attribute->floats;
-  const std::vector<float> roi = given_floats(to, node, inputs.roi);
-  const bool crops = settings.coordinates == ResizeSettings::Coordinates::kTfCrop;
-  TENON_UNSUPPORTED_IF(crops && roi.size() != 2 * named.size(), "{} crops by what is only known at run time.",
+// What the sizes, scales and the region of interest say about each dimension. Scales that are only known at run time
+// are those of the output.
+Result<std::vector<ResizeAxis>> axes_of(Lowering& to, const Node& node, const ResizeDesc& resize, const Shape& x,
+                                        const Shape& y) {
+  const std::vector<float> roi = given_floats(to, node, resize.roi_input),
+                           scales = given_floats(to, node, resize.scales_input);
+  const bool crops = resize.settings.coordinates == ResizeSettings::Coordinates::kTfCrop;
+  TENON_UNSUPPORTED_IF(crops && roi.size() != 2 * resize.axes.size(), "{} crops by what is only known at run time.",
                        to.label(node));
-  // One scale for all: the smallest or largest that the sizes ask for.
-  double common = 0;
-  const bool keeps_aspect = settings.aspect != ResizeSettings::Aspect::kStretch && scales.empty();
-  if (keeps_aspect) {
-    TENON_TRY_ASSIGN(const std::vector<int64_t> sizes, to.integers(node, inputs.sizes));
-    for (size_t i = 0; i < named.size() && i < sizes.size(); ++i) {
-      const int64_t d = named[i] < 0 ? named[i] + x.rank() : named[i];
-      TENON_INVALID_IF(d < 0 || d >= x.rank(), "{} has a bad axis.", to.label(node));
-      const double scale =
-          static_cast<double>(sizes[i]) / static_cast<double>(std::max<int64_t>(x[static_cast<int>(d)], 1));
-      const bool better = settings.aspect == ResizeSettings::Aspect::kNotLarger ? scale < common : scale > common;
-      if (i == 0 || better) common = scale;
-    }
+  ResizeValues values;
+  if (crops) values.roi.assign(roi.begin(), roi.end());
+  if (!scales.empty()) {
+    values.scales.assign(scales.begin(), scales.end());
+  } else if (resize.settings.aspect != ResizeSettings::Aspect::kStretch) {
+    TENON_TRY_ASSIGN(values.sizes, to.integers(node, resize.sizes_input));
+  } else if (resize.scales.empty()) {
+    for (int axis : resize.axes) values.sizes.push_back(y[axis]);
   }
-  for (size_t i = 0; i < named.size(); ++i) {
-    const int64_t d = named[i] < 0 ? named[i] + x.rank() : named[i];
-    TENON_INVALID_IF(d < 0 || d >= x.rank(), "{} has a bad axis.", to.label(node));
-    ResizeAxis& axis = axes[static_cast<size_t>(d)];
-    if (i < scales.size()) axis.scale = static_cast<double>(scales[i]);
-    if (keeps_aspect) axis.scale = common;
-    if (crops) axis.roi_start = static_cast<double>(roi[i]), axis.roi_end = static_cast<double>(roi[i + named.size()]);
-    TENON_INVALID_IF(!(axis.scale > 0), "{} scales dimension {} by {}.", to.label(node), d, axis.scale);
-  }
+  TENON_TRY_ASSIGN(std::vector<ResizeAxis> axes, resize_axes(resize, x.dims(), values));
+  for (int d = 0; d < y.rank(); ++d)
+    TENON_INVALID_IF(axes[static_cast<size_t>(d)].out != y[d], "{} makes {} of {}.", to.label(node), y.to_string(),
+                     x.to_string());
   return axes;
 }
 
@@ -105,13 +76,14 @@ std::string key_of(const ResizeSettings& s, const ResizeAxis& a) {
 }  // namespace
 
 Status lower_resize(Lowering& to, const Node& node) {
-  TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(node));
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
+  TENON_TRY_ASSIGN(const ResizeDesc resize, read_resize(node, tensor.shape.rank()));
+  const ResizeSettings& settings = resize.settings;
   const Shape shape = to.value(node.outputs[0]).shape();
   TENON_INVALID_IF(shape.rank() != tensor.shape.rank(), "{} makes {} of {}.", to.label(node), shape.to_string(),
                    tensor.shape.to_string());
-  TENON_TRY_ASSIGN(const std::vector<ResizeAxis> axes, read_axes(to, node, settings, tensor.shape, shape));
+  TENON_TRY_ASSIGN(const std::vector<ResizeAxis> axes, axes_of(to, node, resize, tensor.shape, shape));
   if (shape.element_count() == 0) return to.make(node.outputs[0]).status();
   TENON_INVALID_IF(tensor.shape.element_count() == 0, "{} makes {} of nothing.", to.label(node), shape.to_string());
   std::vector<ResizeTaps> taps;

@@ -183,51 +183,30 @@ Status lower_softmax(Lowering& to, const Node& node) {
 Status lower_pool(Lowering& to, const Node& node) {
   const DataType type = to.type_of(node.inputs[0]);
   const Shape x = to.value(node.inputs[0]).shape(), y = to.value(node.outputs[0]).shape();
-  const int spatial = x.rank() - 2;
-  const bool global = node.op_type == "GlobalAveragePool",
-             indices = node.outputs.size() > 1 && node.outputs[1] != kNoValue;
-  if (!is_kernel_float(type) || spatial != std::clamp(spatial, 1, 2) || indices)
-    return global ? lower_reduction(to, node) : lower_general_pool(to, node);
+  TENON_TRY_ASSIGN(const PoolDesc pool, read_pool(node, x));
+  const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNoValue;
+  if (!is_kernel_float(type) || pool.spatial() > 2 || indices || pool.kind == PoolDesc::Kind::kLp)
+    return pool.global ? lower_reduction(to, node) : lower_general_pool(to, node, pool);
   // Of plain images a mean is that of rows.
-  if (global && !to.is_channels_last(node.inputs[0])) return lower_reduction(to, node);
-  PoolParams params;
-  params.average = node.op_type != "MaxPool" ? 1 : 0;
-  params.count_padding = node.int_or("count_include_pad", 0) != 0 ? 1 : 0;
-  params.channels = narrow(x[1]);
-  params.in_h = narrow(spatial == 2 ? x[2] : 1), params.in_w = narrow(x[1 + spatial]);
-  params.out_h = narrow(spatial == 2 ? y[2] : 1), params.out_w = narrow(y[1 + spatial]);
-  if (!global) {
-    const auto kernel = node.ints("kernel_shape"), strides = node.ints("strides"), pads = node.ints("pads"),
-               dilations = node.ints("dilations");
-    const std::string_view auto_pad = node.string_or("auto_pad", "NOTSET");
-    const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
-    TENON_INVALID_IF(kernel.size() != static_cast<size_t>(spatial), "{} has no kernel.", to.label(node));
-    for (int i = 0; i < spatial; ++i) {
-      const auto at = static_cast<size_t>(i);
-      const bool vertical = spatial == 2 && i == 0;
-      (vertical ? params.kernel_h : params.kernel_w) = narrow(kernel[at]);
-      if (at < strides.size()) (vertical ? params.stride_h : params.stride_w) = narrow(strides[at]);
-      if (at < dilations.size()) (vertical ? params.dilation_h : params.dilation_w) = narrow(dilations[at]);
-      if (same) {
-        // The sum of both ends follows from the sizes; an odd one has its larger half where the name says.
-        const int64_t stride = vertical ? params.stride_h : params.stride_w;
-        const int64_t reach = (kernel[at] - 1) * (vertical ? params.dilation_h : params.dilation_w) + 1;
-        const int64_t total = std::max<int64_t>(0, (y[2 + i] - 1) * stride + reach - x[2 + i]);
-        const int64_t begin = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
-        (vertical ? params.pad_h : params.pad_w) = narrow(begin);
-        (vertical ? params.pad_end_h : params.pad_end_w) = narrow(total - begin);
-      } else if (pads.size() == 2 * kernel.size() && auto_pad == "NOTSET") {
-        (vertical ? params.pad_h : params.pad_w) = narrow(pads[at]);
-        (vertical ? params.pad_end_h : params.pad_end_w) = narrow(pads[at + kernel.size()]);
-      }
-    }
+  if (pool.global && !to.is_channels_last(node.inputs[0])) return lower_reduction(to, node);
+  const WindowAxis h = pool.spatial() == 2 ? pool.window.axes.front() : WindowAxis{}, w = pool.window.axes.back();
+  PoolParams params{.in_h = narrow(h.in), .in_w = narrow(w.in), .channels = narrow(pool.channels)};
+  params.average = pool.kind == PoolDesc::Kind::kMax ? 0 : 1;
+  params.count_padding = pool.count_include_pad ? 1 : 0;
+  params.out_h = narrow(h.out), params.out_w = narrow(w.out);
+  if (!pool.global) {
+    params.kernel_h = narrow(h.kernel), params.kernel_w = narrow(w.kernel);
+    params.stride_h = narrow(h.stride), params.stride_w = narrow(w.stride);
+    params.dilation_h = narrow(h.dilation), params.dilation_w = narrow(w.dilation);
+    params.pad_h = narrow(h.pad_begin), params.pad_w = narrow(w.pad_begin);
+    params.pad_end_h = narrow(h.pad_end), params.pad_end_w = narrow(w.pad_end);
   }
   TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
   if (y.element_count() == 0) return Status();
   const int64_t image = x.element_count() / std::max<int64_t>(x[0], 1);
   TENON_TRY(check_sizes(to, node, {x[0], image, y.element_count() / y[1]}));
-  to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), global, from, out));
+  to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), pool.global, from, out));
   return Status();
 }
 

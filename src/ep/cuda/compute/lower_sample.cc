@@ -2,6 +2,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ops/sample.h"
 
 namespace tenon::cuda {
 
@@ -35,16 +36,12 @@ Status lower_grid_sample(Lowering& to, const Node& node) {
   const int spatial = x.shape.rank() - 2;
   TENON_UNSUPPORTED_IF(compute_type(x.type) != "float" || compute_type(places.type) != "float", "{} samples {}.",
                        to.label(node), data_type_name(x.type));
-  TENON_INVALID_IF(spatial < 1 || places.shape.rank() != x.shape.rank() || places.shape[0] != x.shape[0] ||
-                       places.shape[x.shape.rank() - 1] != spatial,
-                   "{} samples {} at {}.", to.label(node), x.shape.to_string(), places.shape.to_string());
-  const std::string_view mode = node.string_or("mode", "linear"), outside = node.string_or("padding_mode", "zeros");
-  const bool nearest = mode == "nearest", cubic = mode == "cubic" || mode == "bicubic";
-  TENON_UNSUPPORTED_IF(!nearest && !cubic && mode != "linear" && mode != "bilinear", "{} samples by \"{}\".",
-                       to.label(node), mode);
-  TENON_UNSUPPORTED_IF(outside != "zeros" && outside != "border" && outside != "reflection", "{} fills by \"{}\".",
-                       to.label(node), outside);
-  const bool corners = node.int_or("align_corners", 0) != 0;
+  TENON_TRY_ASSIGN(const GridSampleDesc sample, read_grid_sample(node, x.shape.dims(), places.shape.dims()));
+  const bool nearest = sample.mode == GridSampleDesc::Mode::kNearest,
+             cubic = sample.mode == GridSampleDesc::Mode::kCubic, corners = sample.align_corners;
+  const bool zeros = sample.padding == GridSampleDesc::Padding::kZeros,
+             border = sample.padding == GridSampleDesc::Padding::kBorder,
+             reflects = sample.padding == GridSampleDesc::Padding::kReflection;
   const int taps = nearest ? 1 : cubic ? 4 : 2;
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   MapKernel kernel(to, node, "grid_sample");
@@ -70,10 +67,10 @@ Status lower_grid_sample(Lowering& to, const Node& node) {
     body += corners ? format("  c{0} = (c{0} + 1.0f) / 2.0f * {1}.0f;\n", d, size - 1)
                     : format("  c{0} = ((c{0} + 1.0f) * {1}.0f - 1.0f) / 2.0f;\n", d, size);
     if (nearest) body += format("  c{0} = rintf(c{0});\n", d);
-    if (outside == "border" && !cubic)
+    if (border && !cubic)
       body += format("  if (c{0} < {1:.1f}f || c{0} > {2:.1f}f) c{0} = fminf(fmaxf(c{0}, 0.0f), {3}.0f);\n", d, low,
                      high, size - 1);
-    if (outside == "reflection" && high > low) body += reflected(format("c{}", d), d, low, high);
+    if (reflects && high > low) body += reflected(format("c{}", d), d, low, high);
     // What is far outside, or no number, must not become a place. The four neighbours of cubic ones are bounded below.
     body += format(
         "  const float b{0} = fminf(fmaxf(floorf(c{0}), -8.0f), {1}.0f);\n  float w{0}[{2}];\n  place_t p{0}[{2}];\n",
@@ -83,8 +80,8 @@ Status lower_grid_sample(Lowering& to, const Node& node) {
     if (cubic) body += format(kCubic, d);
     body +=
         format("  for (int k = 0; k < {1}; ++k) {{\n  float q{0} = b{0} + (float)(k - {2});\n", d, taps, cubic ? 1 : 0);
-    if (outside == "reflection" && high > low) body += reflected(format("q{}", d), d, low, high);
-    body += outside == "zeros"
+    if (reflects && high > low) body += reflected(format("q{}", d), d, low, high);
+    body += zeros
                 ? format("  p{0}[k] = q{0} < 0.0f || q{0} > {1}.0f ? (place_t)-1 : (place_t)q{0};\n  }}\n", d, size - 1)
                 : format("  p{0}[k] = (place_t)fminf(fmaxf(q{0}, 0.0f), {1}.0f);\n  }}\n", d, size - 1);
     loops += format("  for (int k{0} = 0; k{0} < {1}; ++k{0})\n", d, taps);

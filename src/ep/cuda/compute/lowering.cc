@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/split_product.h"
+#include "ops/resize.h"
 
 namespace tenon::cuda {
 
@@ -60,7 +61,7 @@ constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"", "Split", &lower_split},
                                   Family{"", "ReduceLogSum", &lower_reduction},
                                   Family{"", "ReduceLogSumExp", &lower_reduction},
-                                  Family{"", "LpPool", &lower_general_pool},
+                                  Family{"", "LpPool", &lower_pool},
                                   Family{"", "InstanceNormalization", &lower_group_norm},
                                   Family{"", "GroupNormalization", &lower_group_norm},
                                   Family{"", "RMSNormalization", &lower_general_layer_norm},
@@ -116,8 +117,10 @@ bool has_fixed_form(const Graph& graph, const Node& node) {
   if (node.op_type == "Pad") return fixed(2);
   if (node.op_type == "CumSum" || node.op_type == "CumProd") return fixed(1);
   // Sizes and scales may follow from shapes; where an image is cut does not.
-  if (node.op_type == "Resize" && node.string_or("coordinate_transformation_mode", "") == "tf_crop_and_resize")
-    return fixed(1);
+  if (node.op_type == "Resize") {
+    const Result<ResizeSettings> settings = read_resize_settings(node);
+    if (settings.ok() && settings->coordinates == ResizeSettings::Coordinates::kTfCrop) return fixed(1);
+  }
   return true;
 }
 
@@ -130,9 +133,11 @@ Status can_lower(const Graph& graph, const Node& node) {
   TENON_UNSUPPORTED_IF(node.domain.empty() && !has_fixed_form(graph, node),
                        "{} depends on a value that is only known at run time.", node.label(graph));
   const DataType resized = graph.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).type;
-  TENON_UNSUPPORTED_IF((node.op_type == "Resize" || node.op_type == "Upsample") &&
-                           node.string_or("mode", "nearest") != "nearest" && compute_type(resized) != "float",
-                       "{} interpolates {}.", node.label(graph), data_type_name(resized));
+  if (node.op_type == "Resize" || node.op_type == "Upsample") {
+    TENON_TRY_ASSIGN(const ResizeSettings settings, read_resize_settings(node));
+    TENON_UNSUPPORTED_IF(settings.mode != ResizeSettings::Mode::kNearest && compute_type(resized) != "float",
+                         "{} interpolates {}.", node.label(graph), data_type_name(resized));
+  }
   if (node.op_type == "MatMul" || node.op_type == "Gemm" || node.op_type == "Conv" || node.op_type == "ConvTranspose")
     TENON_UNSUPPORTED_IF(compute_type(resized) != "float", "{} multiplies {}.", node.label(graph),
                          data_type_name(resized));

@@ -123,7 +123,6 @@ class Lowering {
 
 // One family each.
 Status lower_conv(Lowering& to, const Node& node);
-Status lower_plain_conv(Lowering& to, const Node& node);
 Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
 // The bounds of the weights of all products that may read halves, at once.
@@ -164,7 +163,6 @@ Status lower_grid_sample(Lowering& to, const Node& node);
 Status lower_matmul_integer(Lowering& to, const Node& node);  // and QLinearMatMul
 Status lower_conv_integer(Lowering& to, const Node& node);    // and QLinearConv
 Status lower_dynamic_quantize(Lowering& to, const Node& node);
-Status lower_general_pool(Lowering& to, const Node& node);
 
 // Whether a node is an elementwise step or something that such a step can read through.
 bool is_elementwise(const Graph& graph, const Node& node);

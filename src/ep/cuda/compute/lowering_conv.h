@@ -9,6 +9,7 @@
 
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/lowering.h"
+#include "ops/conv.h"
 
 namespace tenon::cuda {
 
@@ -16,7 +17,10 @@ namespace tenon::cuda {
 struct ConvWindow {
   std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, pad{0, 0};
 };
-Result<ConvWindow> read_conv_window(Lowering& to, const Node& node, const Shape& x, const Shape& w, const Shape& y);
+ConvWindow conv_window(const ConvDesc& conv);
+
+// Convolutions of any number of spatial dimensions.
+Status lower_plain_conv(Lowering& to, const Node& node, const ConvDesc& conv);
 
 // The text of a depthwise convolution with channels first. A thread makes one column of a few rows of the result and
 // holds the window's weights: what it reads serves all of them, and threads beside each other read beside each other.
@@ -45,7 +49,7 @@ class DepthwiseStrips {
 bool wants_plain(const Lowering& to, ValueId id);
 
 // Lowers convolutions that gain by staying with channels first. False, and nothing done, for the others.
-Result<bool> lower_conv_channels_first(Lowering& to, const Node& node);
+Result<bool> lower_conv_channels_first(Lowering& to, const Node& node, const ConvDesc& conv);
 
 // The kernels count elements of the input, pixels and depths in 32 bits.
 Status check_conv_sizes(const Lowering& to, const Node& node, std::initializer_list<int64_t> sizes);

@@ -7,6 +7,7 @@
 
 #include "ep/cuda/compute/codegen_map.h"
 #include "ep/cuda/compute/lowering.h"
+#include "ops/pool.h"
 
 namespace tenon::cuda {
 
@@ -50,5 +51,8 @@ Status check_indices(const Lowering& to, const Node& node, const Shape& index, c
 // is outside of [0, limit).
 std::string index_text(const std::string& variable, const std::string& read, int64_t limit,
                        const std::string& otherwise);
+
+// A pool of any rank and type.
+Status lower_general_pool(Lowering& to, const Node& node, const PoolDesc& pool);
 
 }  // namespace tenon::cuda

@@ -1,7 +1,8 @@
-// Where Resize and Upsample read: for each coordinate of an axis, which elements with which weights.
+// Resize (10) and Upsample (1): how they scale each axis, and which elements with which weights a coordinate reads.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -34,12 +35,40 @@ struct ResizeSettings {
 // Of a Resize or an Upsample. Errors: kInvalidArgument names an attribute's unknown value.
 Result<ResizeSettings> read_resize_settings(const Node& node);
 
+// A Resize or an Upsample of a tensor whose rank is known.
+struct ResizeDesc {
+  static constexpr size_t kNoInput = 1000;  // the operator has no such input
+
+  ResizeSettings settings;
+  std::vector<int> axes;           // that roi, scales and sizes speak of, in their order
+  std::vector<float> scales;       // Upsample 7: the attribute
+  size_t roi_input = kNoInput;     // Resize 11
+  size_t scales_input = kNoInput;  // 1 or 2
+  size_t sizes_input = kNoInput;   // Resize 11
+};
+
+// Errors: those of read_resize_settings; an axis out of range or repeated.
+Result<ResizeDesc> read_resize(const Node& node, int rank);
+
+// The values of the inputs, empty where an input is absent, empty or not known.
+struct ResizeValues {
+  std::vector<double> roi, scales;
+  std::vector<int64_t> sizes;
+};
+
 struct ResizeAxis {
   int64_t in = 1, out = 1;
   double scale = 1;
   double roi_start = 0, roi_end = 1;
   int64_t stride = 1;  // of the input, in elements
 };
+
+// One entry an axis of X: its size before and after, its scale and its part of the roi; strides are 1. Sizes win over
+// scales, scales over the attribute. A size of X that is kUnknownSize (ops/window.h) leaves the output's unknown where
+// it depends on it. Errors: neither scales nor sizes, or another number of them than axes; a scale that is not positive
+// and finite; a size that is negative, or positive where X has none; an output beyond int64.
+Result<std::vector<ResizeAxis>> resize_axes(const ResizeDesc& resize, std::span<const int64_t> x,
+                                            const ResizeValues& values);
 
 // Output coordinate o reads `width` elements from o * width on in `index` (times the stride) and `weight`.
 struct ResizeTaps {

@@ -1,7 +1,9 @@
-#include "ops/resize_taps.h"
+#include "ops/resize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "ops/window.h"
 
 namespace tenon {
 namespace {
@@ -74,6 +76,48 @@ TEST(ResizeTaps, AnAxisThatKeepsItsSizeIsCopied) {
   EXPECT_EQ(taps.width, 1);
   EXPECT_THAT(taps.index, ElementsAre(0, 1, 2));
   EXPECT_THAT(taps.weight, Each(DoubleEq(1)));
+}
+
+TEST(ResizeAxes, SizesAndScalesSpeakOfTheAxesInTheirOrder) {
+  Node node = resize({});
+  node.set_ints("axes", {-1, 1});
+  const ResizeDesc desc = read_resize(node, 3).value();
+  const std::vector<int64_t> x = {2, 4, 5};
+  const auto axes = resize_axes(desc, x, {.sizes = {10, 2}}).value();
+  EXPECT_EQ(axes[0].out, 2);
+  EXPECT_EQ(axes[1].out, 2);
+  EXPECT_EQ(axes[1].scale, 0.5);
+  EXPECT_EQ(axes[2].out, 10);
+  EXPECT_EQ(resize_axes(desc, x, {.scales = {static_cast<double>(0.6f), 1}}).value()[2].out, 3);
+}
+
+// The common scale counts an empty axis as 1, and sizes are rounded to the nearest, as in ONNX Runtime.
+TEST(ResizeAxes, OneScaleForAllKeepsTheAspectRatio) {
+  const ResizeDesc smallest = read_resize(resize({{"keep_aspect_ratio_policy", "not_larger"}}), 2).value();
+  const ResizeDesc largest = read_resize(resize({{"keep_aspect_ratio_policy", "not_smaller"}}), 2).value();
+  const std::vector<int64_t> x = {4, 5}, empty = {0, 5}, unknown = {kUnknownSize, 5};
+  EXPECT_EQ(resize_axes(smallest, x, {.sizes = {6, 10}}).value()[1].out, 8);
+  EXPECT_EQ(resize_axes(largest, x, {.sizes = {6, 10}}).value()[0].out, 8);
+  EXPECT_EQ(resize_axes(smallest, empty, {.sizes = {0, 10}}).value()[1].out, 5);
+  // 25 / 6 times 15 is 62.5, and a little less in float32.
+  EXPECT_EQ(resize_axes(smallest, std::vector<int64_t>{6, 15}, {.sizes = {25, 10000}}).value()[1].out, 62);
+  EXPECT_EQ(resize_axes(smallest, unknown, {.sizes = {6, 10}}).value()[1].out, kUnknownSize);
+}
+
+TEST(ResizeAxes, OddNumbersAreErrors) {
+  const ResizeDesc desc = read_resize(resize({}), 2).value();
+  const std::vector<int64_t> x = {4, 5}, empty = {0, 5};
+  const auto error = [&](std::span<const int64_t> dims, const ResizeValues& values) {
+    return std::string(resize_axes(desc, dims, values).status().message());
+  };
+  EXPECT_THAT(error(x, {}), HasSubstr("0 scales for 2 axes"));
+  EXPECT_THAT(error(x, {.sizes = {1}}), HasSubstr("1 sizes for 2 axes"));
+  EXPECT_THAT(error(x, {.sizes = {1, -1}}), HasSubstr("-1 is negative"));
+  EXPECT_THAT(error(empty, {.sizes = {1, 1}}), HasSubstr("Axis 0 is empty"));
+  EXPECT_THAT(error(x, {.scales = {1, 0}}), HasSubstr("scale 0"));
+  Node repeated = resize({});
+  repeated.set_ints("axes", {1, -1});
+  EXPECT_THAT(read_resize(repeated, 2).status().message(), HasSubstr("Axis 1 is repeated"));
 }
 
 TEST(ResizeTaps, UnknownModesAreNamed) {

@@ -1,0 +1,63 @@
+// Windows that slide over the spatial axes: what convolutions and pools share. kernel_shape, strides, dilations, pads,
+// auto_pad and ceil_mode (ONNX opset 1 and later) are read here and nowhere else.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+// The size of a dimension that shape inference does not know.
+inline constexpr int64_t kUnknownSize = -1;
+
+// One spatial axis, in elements. Output o reads the inputs o * stride - pad_begin + k * dilation, k < kernel. Of a
+// transposed convolution, input i adds to the outputs i * stride - pad_begin + k * dilation.
+struct WindowAxis {
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
+
+  // Elements from the first tap to the last.
+  int64_t reach() const { return (kernel - 1) * dilation + 1; }
+};
+
+enum class AutoPad : uint8_t { kNotSet, kValid, kSameUpper, kSameLower };
+
+struct Window {
+  std::vector<WindowAxis> axes;
+  AutoPad auto_pad = AutoPad::kNotSet;
+  bool ceil_mode = false;
+
+  bool same() const { return auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower; }
+  int rank() const { return static_cast<int>(axes.size()); }
+  // Positions of the input, of the output and of the kernel. All sizes have to be known.
+  int64_t in_count() const { return count(&WindowAxis::in); }
+  int64_t out_count() const { return count(&WindowAxis::out); }
+  int64_t kernel_count() const { return count(&WindowAxis::kernel); }
+  // The output along `axis` for certain has the size of the input, also where neither is known.
+  bool keeps_size(size_t axis) const;
+
+ private:
+  int64_t count(int64_t WindowAxis::* size) const;
+};
+
+// The attributes of a node for windows over `in.size()` axes; `in` and `kernel` may hold kUnknownSize. `kernel` is the
+// spatial shape of the weights; the attribute kernel_shape, where it is stated, has to agree. The axes have their
+// inputs and kernels; pads are those of the attribute (0 for auto_pad VALID), outputs are unknown. Errors: a list whose
+// length does not fit, values below their least or beyond 2^31, an unknown auto_pad.
+Result<Window> read_window(const Node& node, std::span<const int64_t> in, std::span<const int64_t> kernel);
+
+// Sets the outputs, and the pads of auto_pad SAME, of a window that slides forward, as far as sizes are known.
+// Errors: the kernel is larger than the padded input.
+Status slide(Window& window);
+
+// Distributes `total` elements of padding: the odd one lies at the end for SAME_UPPER, at the beginning otherwise.
+void distribute_padding(int64_t total, AutoPad auto_pad, WindowAxis& axis);
+
+// A list attribute with an entry for each of `count` axes, `fallback` where it is left out.
+// Errors: another length; entries below `least` or beyond 2^31.
+Result<std::vector<int64_t>> read_axis_values(const Node& node, std::string_view name, size_t count, int64_t fallback,
+                                              int64_t least);
+
+}  // namespace tenon
