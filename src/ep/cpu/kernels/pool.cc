@@ -3,6 +3,7 @@
 #include "ep/cpu/kernels/conv_support.h"
 #include "ep/cpu/simd/blocked.h"
 #include "ep/cpu/simd/window.h"
+#include "ops/reduce.h"
 
 namespace tenon::cpu {
 
@@ -149,20 +150,14 @@ Status match_global_pool(const KernelNode& node) {
   TENON_TRY(expect_layout(x, Layout::kBlocked8, "The input"));
   for (int i = 2; i < x.shape.rank(); ++i) TENON_UNSUPPORTED_IF(x.shape[i] <= 0, "The maps are empty.");
   if (node.node->op_type.starts_with("Global")) return {};
-  std::span<const int64_t> axes = node.node->ints("axes");
-  if (node.inputs.size() > 1 && node.inputs[1].present()) {
-    TENON_UNSUPPORTED_IF(node.constants[1] == nullptr || node.constants[1]->type != DataType::kInt64,
-                         "The axes are not constant.");
-    axes = node.constants[1]->as<int64_t>();
-  }
-  TENON_UNSUPPORTED_IF(node.node->int_or("keepdims", 1) == 0, "keepdims is 0.");
-  bool reduced[Shape::kMaxRank] = {};
-  for (int64_t axis : axes) {
-    const int64_t at = axis < 0 ? axis + x.shape.rank() : axis;
-    if (at >= 0 && at < x.shape.rank()) reduced[at] = true;
-  }
+  const ConstantRef given = node.constants.size() > 1 ? node.constants[1] : nullptr;
+  const std::optional<ReduceDesc> reduce =
+      read_reduce(*node.node, node.inputs.size() > 1 && node.inputs[1].present(), given);
+  TENON_UNSUPPORTED_IF(!reduce, "The axes are not constant.");
+  TENON_UNSUPPORTED_IF(!reduce->keepdims, "keepdims is 0.");
+  TENON_TRY_ASSIGN(const AxisSet reduced, reduced_axes(reduce->axes, reduce->noop_with_empty_axes, x.shape.rank()));
   for (int i = 0; i < x.shape.rank(); ++i)
-    TENON_UNSUPPORTED_IF(reduced[i] != (i >= 2), "The axes are not all the spatial ones.");
+    TENON_UNSUPPORTED_IF(reduced[static_cast<size_t>(i)] != (i >= 2), "The axes are not all the spatial ones.");
   return {};
 }
 
