@@ -538,7 +538,7 @@ TEST(ConvAutoPad, AnEmptyTextLeavesThePads) {
     node.input({1, 8, 5}, x).constant({8, 8, 3}, w).output({1, 8, 5});
     node.node().set_ints("pads", {2, 0});
     node.node().set_string("auto_pad", auto_pad);
-    got.push_back(node.run(1)[0]);
+    got.push_back(node.run(1).at(0));
   }
   EXPECT_EQ(got[0], got[1]);
 }

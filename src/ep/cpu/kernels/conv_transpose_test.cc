@@ -78,7 +78,7 @@ TEST(ConvTransposeAutoPad, ValidIgnoresPads) {
     node.input({1, 8, 4, 4}, x).constant({8, 8, 3, 3}, w).output({1, 8, 6, 6});
     node.node().set_ints("pads", {pad, pad, pad, pad});
     node.node().set_string("auto_pad", "VALID");
-    got.push_back(node.run(1)[0]);
+    got.push_back(node.run(1).at(0));
   }
   EXPECT_EQ(got[0], got[1]);
 }
