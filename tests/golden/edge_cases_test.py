@@ -192,6 +192,19 @@ for mode, scale in (("nearest", 2), ("nearest", 0.7), ("linear", 1.5)):
         f'(float[1,1,4,4] x) => (float[] y) <float[0] r={{}}> {{ y = Resize<mode="{mode}", coordinate_transformation_mode="tf_half_pixel_for_nn">(x, r, s) }}',
         [{"x": floats(1, 1, 4, 4)}], {"s": f32(1, 1, scale, scale)}, 11)
 
+# The common scale is a float32, and 25 / 6 times 15 is a little less than 62.5 there.
+for policy, sizes in (("not_larger", (25, 10000)), ("not_larger", (49, 10000)), ("not_smaller", (25, 1))):
+    FACTS[f"resize_that_keeps_its_aspect_{policy}_{sizes[0]}"] = Fact(
+        f'(float[6,15] x) => (float[] y) {{ y = Resize<keep_aspect_ratio_policy="{policy}">(x, , , z) }}',
+        [{"x": ramp(6, 15)}], {"z": np.array(sizes)}, 18)
+# A scale of 1.1 leaves 8 channels 8, but repeats the first.
+FACTS["resize_of_channels_that_keeps_their_number"] = Fact(
+    '(float[1,8,4,4] x) => (float[] y) { c = Conv(x, w) y = Resize<coordinate_transformation_mode="asymmetric", nearest_mode="floor">(c, , s) }',
+    [{"x": ramp(1, 8, 4, 4) % 13}], {"w": ramp(8, 8, 1, 1) % 7 - 3, "s": f32(1, 1.1, 2, 2)})
+FACTS["conv_with_an_empty_auto_pad"] = Fact(
+    '(float[1,16,6,6] x) => (float[] y) { y = Conv<auto_pad="", pads=[1,0,2,1]>(x, w) }',
+    [{"x": ramp(1, 16, 6, 6) % 13}], {"w": ramp(16, 16, 3, 3) % 7 - 3})
+
 # ---- Open in ONNX: docs/operators.md says what is chosen and why.
 MASK = np.where(np.arange(4)[:, None] == 1, -INF, np.float32(0)).repeat(4, 1).reshape(1, 1, 4, 4).astype(np.float32)
 FACTS["attention_row_masked_off_is_nan"] = Fact(
