@@ -22,11 +22,8 @@ Result<int64_t> read_heads(const Node& node) {
 }
 
 Status check_mask(const Dims* mask, const Dims& scores) {
-  if (mask == nullptr) return {};
-  Result<Dims> both = infer::broadcast(scores, *mask);
-  bool fits = both.ok() && both->size() == scores.size();
-  for (size_t i = 0; fits && i < scores.size(); ++i) fits = !infer::certainly_differ(scores[i], (*both)[i]);
-  TENON_INVALID_IF(!fits, "The mask {} does not broadcast to the scores {}.", text(*mask), text(scores));
+  TENON_INVALID_IF(mask != nullptr && !infer::may_broadcast_to(*mask, scores),
+                   "The mask {} does not broadcast to the scores {}.", text(*mask), text(scores));
   return {};
 }
 

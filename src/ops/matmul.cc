@@ -23,22 +23,13 @@ Dim dim_at(const Dims& dims, size_t from_end) { return dims[dims.size() - from_e
 
 Status check_addend(const Node& node, const Dims& addend, const MatMulDims& product) {
   if (is_gemm(node)) {
-    TENON_TRY_ASSIGN(const Dims both, infer::broadcast(product.y, addend));
-    bool fits = both.size() == 2;
-    for (size_t i = 0; fits && i < 2; ++i) fits = !infer::certainly_differ(both[i], product.y[i]);
-    TENON_INVALID_IF(!fits, "C {} does not broadcast to the product {}.", infer::text(addend), infer::text(product.y));
+    TENON_INVALID_IF(!infer::may_broadcast_to(addend, product.y), "C {} does not broadcast to the product {}.",
+                     infer::text(addend), infer::text(product.y));
     return {};
   }
   TENON_INVALID_IF(addend.size() != 1 || infer::certainly_differ(addend[0], product.n),
                    "The bias has shape {}; it needs {}, an element for each column.", infer::text(addend),
                    infer::text({product.n}));
-  return {};
-}
-
-Status check_residual(const Dims& residual, const Dims& y) {
-  bool fits = residual.size() == y.size();
-  for (size_t i = 0; fits && i < y.size(); ++i) fits = !infer::certainly_differ(y[i], residual[i]);
-  TENON_INVALID_IF(!fits, "The residual has shape {}, the result {}.", infer::text(residual), infer::text(y));
   return {};
 }
 
@@ -68,7 +59,7 @@ Result<MatMulDims> matmul_dims(const Node& node, const MatMulForm& form, const I
   // Gemm checks C even where a beta of 0 drops it, as ONNX Runtime does.
   if (const Dims* addend = inputs.find(is_gemm(node) ? 2 : form.addend))
     TENON_TRY(check_addend(node, *addend, product));
-  if (const Dims* residual = inputs.find(form.residual)) TENON_TRY(check_residual(*residual, product.y));
+  if (const Dims* residual = inputs.find(form.residual)) TENON_TRY(infer::check_residual(*residual, product.y));
   return product;
 }
 

@@ -90,7 +90,7 @@ TEST(Gemm, ABetaOfZeroLeavesNoAddend) {
   Node node = make("Gemm", 3);
   node.set_float("beta", 0);
   EXPECT_EQ(read_matmul_form(node).addend, kNoInput);
-  EXPECT_THAT(message(node, {Shape{4, 5}, Shape{5, 6}, Shape{5}}), HasSubstr("do not broadcast"));
+  EXPECT_THAT(message(node, {Shape{4, 5}, Shape{5, 6}, Shape{5}}), HasSubstr("does not broadcast"));
 }
 
 TEST(MatMul, TheInternalOneChecksBiasAndResidual) {

@@ -145,10 +145,8 @@ Status infer_layer_normalization(Context& c) {
   TENON_TRY_ASSIGN(const int axis, normalized_axis(read_layer_norm_form(c.node()).axis, c.rank(0)));
   for (size_t i = 1; i < c.node().inputs.size() && i < 3; ++i) {
     if (!c.ranked(i)) continue;
-    TENON_TRY_ASSIGN(Dims dims, broadcast(c.dims(0), c.dims(i)));
-    for (size_t d = 0; d < dims.size(); ++d)
-      TENON_INVALID_IF(dims.size() != c.dims(0).size() || certainly_differ(dims[d], c.dims(0)[d]),
-                       "Input {} of shape {} does not broadcast to X {}.", i, text(c.dims(i)), text(c.dims(0)));
+    TENON_INVALID_IF(!may_broadcast_to(c.dims(i), c.dims(0)), "Input {} of shape {} does not broadcast to X {}.", i,
+                     text(c.dims(i)), text(c.dims(0)));
   }
   Dims reduced = c.dims(0);
   for (size_t i = static_cast<size_t>(axis); i < reduced.size(); ++i) reduced[i] = number(1);
@@ -165,11 +163,7 @@ Status infer_layer_norm(Context& c) {
   TENON_TRY(c.copy(0, 1));
   if (!c.ranked(0)) return {};
   TENON_TRY_ASSIGN(const int axis, normalized_axis(read_layer_norm_form(c.node()).axis, c.rank(0)));
-  if (c.ranked(1)) {
-    bool fits = c.rank(1) == c.rank(0);
-    for (size_t d = 0; fits && d < c.dims(0).size(); ++d) fits = !certainly_differ(c.dims(0)[d], c.dims(1)[d]);
-    TENON_INVALID_IF(!fits, "The residual has shape {}, the result {}.", text(c.dims(1)), text(c.dims(0)));
-  }
+  if (c.ranked(1)) TENON_TRY(check_residual(c.dims(1), c.dims(0)));
   TENON_TRY_ASSIGN(Dim wanted, product(std::span<const Dim>(c.dims(0)).subspan(static_cast<size_t>(axis))));
   for (size_t i = 2; i < 4; ++i) {
     if (!c.ranked(i)) continue;

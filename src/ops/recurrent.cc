@@ -108,10 +108,8 @@ Result<RecurrentDims> recurrent_dims(const Node& node, const RecurrentDesc& form
   for (size_t i = 1; i < count; ++i) {
     const Dims* dims = inputs.find(i);
     if (dims == nullptr) continue;
-    bool fits = dims->size() == wanted[i].size();
-    for (size_t d = 0; fits && d < dims->size(); ++d) fits = !infer::certainly_differ((*dims)[d], wanted[i][d]);
-    TENON_INVALID_IF(!fits, "{} has input {} of shape {}; it needs {}.", node.op_type, i, infer::text(*dims),
-                     infer::text(wanted[i]));
+    TENON_INVALID_IF(!infer::may_be_equal(*dims, wanted[i]), "{} has input {} of shape {}; it needs {}.", node.op_type,
+                     i, infer::text(*dims), infer::text(wanted[i]));
   }
   return found;
 }

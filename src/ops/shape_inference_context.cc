@@ -1,5 +1,6 @@
 #include "ops/shape_inference_context.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -24,6 +25,21 @@ bool same(const Dims& a, const Dims& b) {
   for (size_t i = 0; i < a.size(); ++i)
     if (!same(a[i], b[i])) return false;
   return true;
+}
+
+bool may_be_equal(const Dims& a, const Dims& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Dim& one, const Dim& other) { return !certainly_differ(one, other); });
+}
+
+bool may_broadcast_to(const Dims& from, const Dims& to) {
+  const Result<Dims> both = broadcast(to, from);
+  return both.ok() && may_be_equal(*both, to);
+}
+
+Status check_residual(const Dims& residual, const Dims& y) {
+  TENON_INVALID_IF(!may_be_equal(residual, y), "The residual has shape {}, the result {}.", text(residual), text(y));
+  return {};
 }
 
 std::string text(const Dims& dims) {

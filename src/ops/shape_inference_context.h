@@ -21,6 +21,12 @@ bool same(const Dim& a, const Dim& b);
 bool same(const Dims& a, const Dims& b);
 // Both are numbers, and not the same one. A symbol may turn out to be anything.
 inline bool certainly_differ(const Dim& a, const Dim& b) { return a.known() && b.known() && a.value != b.value; }
+// The ranks are the same, and no two dimensions certainly differ.
+bool may_be_equal(const Dims& a, const Dims& b);
+// numpy's rule, as far as is known: what is not known fits.
+bool may_broadcast_to(const Dims& from, const Dims& to);
+// Errors: a residual that cannot have the shape of Y; it never broadcasts. The message has both shapes.
+Status check_residual(const Dims& residual, const Dims& y);
 // "[N,3,?]".
 std::string text(const Dims& dims);
 // Product of dims, unknown if one is unknown (and none is 0); an error on overflow.

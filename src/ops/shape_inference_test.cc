@@ -251,7 +251,8 @@ TEST(ShapeInference, MatrixProducts) {
   EXPECT_THAT(OneNode("MatMul", 13).in(Shape{}).in(Shape{6, 5}).infer(), HasSubstr("scalar"));
   EXPECT_EQ(OneNode("Gemm", 13).in(Shape{5, 4}).in(Shape{6, 5}).in(Shape{6}).set("transA", 1).set("transB", 1).infer(),
             "float32[4,6]");
-  EXPECT_THAT(OneNode("Gemm", 13).in(Shape{4, 5}).in(Shape{5, 6}).in(Shape{5}).infer(), HasSubstr("do not broadcast"));
+  EXPECT_THAT(OneNode("Gemm", 13).in(Shape{4, 5}).in(Shape{5, 6}).in(Shape{5}).infer(),
+              HasSubstr("C [5] does not broadcast to the product [4,6]"));
   EXPECT_EQ(OneNode("Einsum", 12).in(Shape{2, 3, 4}).in(Shape{4, 5}).set("equation", "...ij,jk->...ik").infer(),
             "float32[2,3,5]");
   EXPECT_EQ(OneNode("LSTM", 14)
