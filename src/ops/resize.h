@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "graph/graph.h"
+#include "ops/input_shapes.h"
 
 namespace tenon {
 
@@ -37,8 +38,6 @@ Result<ResizeSettings> read_resize_settings(const Node& node);
 
 // A Resize or an Upsample of a tensor whose rank is known.
 struct ResizeDesc {
-  static constexpr size_t kNoInput = 1000;  // the operator has no such input
-
   ResizeSettings settings;
   std::vector<int> axes;           // that roi, scales and sizes speak of, in their order
   std::vector<float> scales;       // Upsample 7: the attribute
