@@ -107,7 +107,10 @@ Result<std::unique_ptr<DeviceNotification>> CpuStream::create_notification() {
 Status CpuStream::flush() { return Status(); }
 Status CpuStream::end_run() { return Status(); }
 
-CpuStream* CpuStream::from(const OrtSyncStream& stream) { return dynamic_cast<CpuStream*>(stream.stream); }
+CpuStream* CpuStream::from(const OrtSyncStream& stream) {
+  DeviceStream& device_stream = *stream.stream;
+  return dynamic_cast<CpuStream*>(&device_stream);
+}
 
 Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel) {
   constexpr int64_t kSliceNs = 10'000'000;
@@ -122,7 +125,7 @@ Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel) {
   const Fence reached{std::move(timeline), 1};
   TENON_TRY(cpu->queue().signal(reached));
   while (true) {
-    const Status status = reached.wait(kSliceNs);
+    Status status = reached.wait(kSliceNs);
     if (status.code() != StatusCode::kCancelled || !reached.status().ok()) return status;
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
       return cancelled("The run is cancelled while it waits for {}.", cpu->queue().name());
