@@ -179,7 +179,8 @@ std::string Node::label(const Graph& graph) const {
   std::string type = domain.empty() ? op_type : domain + "." + op_type;
   if (!name.empty()) return format("{} \"{}\"", type, name);
   for (ValueId id : outputs)
-    if (id != kNoValue) return format("{} (output \"{}\")", type, graph.value(id).name);
+    if (id != kNoValue && !graph.value(id).name.empty())
+      return format("{} (output \"{}\")", type, graph.value(id).name);
   return type;
 }
 
