@@ -160,5 +160,35 @@ TEST(EnvEntries, AnEntryOfTenonsThatAnEnvDoesNotHaveIsAnError) {
   ort_api::ReleaseKeyValuePairs(entries);
 }
 
+// The first creator of the process's env decides, so a later one cannot have strict mode. It learns that.
+TEST(EnvEntries, StrictModeThatAnEarlierEnvDoesNotHaveIsAnError) {
+  OrtEnv *first = nullptr, *second = nullptr;
+  ASSERT_EQ(ort_api::CreateEnv(ORT_LOGGING_LEVEL_FATAL, "entries", &first), nullptr);
+  OrtKeyValuePairs* entries = nullptr;
+  ort_api::CreateKeyValuePairs(&entries);
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "yes");
+  OrtEnvCreationOptions options{};
+  options.version = ORT_API_VERSION;
+  options.logging_severity_level = ORT_LOGGING_LEVEL_FATAL;
+  options.log_id = "entries";
+  options.config_entries = entries;
+  EXPECT_THAT(text_of(ort_api::CreateEnvWithOptions(&options, &second)),
+              AllOf(HasSubstr("2 "), HasSubstr("\"tenon.disallow_copies\" is \"yes\""), HasSubstr("env exists")));
+  EXPECT_EQ(second, nullptr);
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "0");  // as it is
+  EXPECT_EQ(text_of(ort_api::CreateEnvWithOptions(&options, &second)), "");
+  ort_api::ReleaseEnv(second);
+  ort_api::ReleaseEnv(first);
+  // Alone, and again beside itself.
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "1");
+  EXPECT_EQ(text_of(ort_api::CreateEnvWithOptions(&options, &first)), "");
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "true");
+  EXPECT_EQ(text_of(ort_api::CreateEnvWithOptions(&options, &second)), "");
+  EXPECT_EQ(second, first);
+  ort_api::ReleaseEnv(second);
+  ort_api::ReleaseEnv(first);
+  ort_api::ReleaseKeyValuePairs(entries);
+}
+
 }  // namespace
 }  // namespace tenon::abi
