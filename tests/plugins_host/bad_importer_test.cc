@@ -177,8 +177,23 @@ class Program {
     const OrtMemoryInfo* info = api().EpDevice_MemoryInfo(device, OrtDeviceMemoryType_DEFAULT);
     if (failed(Step::kAllocation, api().GetSharedAllocator(env, info, &allocator))) return;
     const int64_t shape[] = {kCount};
-    failed(Step::kAllocation,
-           api().CreateTensorAsOrtValue(allocator, shape, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, value));
+    if (failed(Step::kAllocation,
+               api().CreateTensorAsOrtValue(allocator, shape, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, value)))
+      return;
+    allocate_on_stream_of_cpu(env, allocator);
+  }
+
+  // The plugin ends the process for a stream that it did not make.
+  static void allocate_on_stream_of_cpu(OrtEnv* env, OrtAllocator* allocator) {
+    const OrtEpDevice* const* devices = nullptr;
+    size_t count = 0;
+    ASSERT_EQ(api().GetEpDevices(env, &devices, &count), nullptr);
+    Holder<OrtSyncStream> stream(api().ReleaseSyncStream);
+    ASSERT_EQ(api().CreateSyncStreamForEpDevice(devices[0], nullptr, &stream.object), nullptr);
+    if (allocator->AllocOnStream == nullptr) return;
+    void* block = allocator->AllocOnStream(allocator, 64, stream.object);
+    EXPECT_NE(block, nullptr);
+    allocator->Free(allocator, block);
   }
 
   Outcome outcome_;
@@ -213,10 +228,12 @@ void expect_honest_device_works() {
   const Outcome outcome = try_device("");
   EXPECT_EQ(outcome.failed_at, Step::kNone) << outcome.text;
   EXPECT_TRUE(outcome.has_importer);
-  for (const char* name : {"Importer.Release", "Memory.Release", "Semaphore.Release", "Stream.Release", "Alloc", "Free",
-                           "ReleaseAllocator", "WaitSemaphore", "SignalSemaphore", "InitGraphicsInterop",
-                           "DeinitGraphicsInterop", "ReleaseEpFactory"})
+  for (const char* name :
+       {"Importer.Release", "Memory.Release", "Semaphore.Release", "Stream.Release", "ReleaseAllocator",
+        "WaitSemaphore", "SignalSemaphore", "InitGraphicsInterop", "DeinitGraphicsInterop", "ReleaseEpFactory"})
     EXPECT_EQ(outcome.count(name), 1) << name;
+  for (const char* name : {"Alloc", "Free"}) EXPECT_EQ(outcome.count(name), 2) << name;
+  EXPECT_EQ(outcome.count("AllocOnStream"), 0) << "the stream was another library's";
   EXPECT_EQ(outcome.count("ReleaseMemory"), 0) << "a handle is released by its own function";
 }
 
