@@ -1,3 +1,4 @@
+#include <bit>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -259,6 +260,8 @@ Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, Memory
   bound.inputs.resize(inputs_.size());
   bound.outputs.assign(outputs_.size(), MemoryPlace{});
   for (const auto& [name, given] : named) {
+    TENON_INVALID_IF(given.alignment != 0 && !std::has_single_bit(given.alignment),
+                     "The alignment of \"{}\" is {}, which is no power of two.", name, given.alignment);
     const int32_t index = places_.find(given);
     TENON_UNSUPPORTED_IF(index < 0, "\"{}\" cannot live in {}, which no EP of the session can address.", name,
                          given.to_string());

@@ -292,6 +292,21 @@ TEST(ExplainCopies, CopyNothingThemselves) {
   EXPECT_THAT(refusing->explain_copies({}, {{"x", device.place()}}), is_ok());
 }
 
+TEST(ExplainCopies, AnAlignmentThatIsNoPowerOfTwoIsAnError) {
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {kCount}).output("y", DataType::kFloat, {kCount});
+  model.node(OnnxNode("Neg", {"x"}, {"y"}));
+  FakeDevice device({.ops = {"Neg"}});
+  const auto session = model.load(device.session_options()).value();
+  for (const uint32_t alignment : {3U, 48U, UINT32_MAX}) {
+    MemoryPlace place = device.place();
+    place.alignment = alignment;
+    EXPECT_THAT(session->explain_copies({}, {{"x", place}}),
+                has_status(StatusCode::kInvalidArgument,
+                           HasSubstr(format("The alignment of \"x\" is {}, which is no power of two.", alignment))));
+  }
+}
+
 TEST(ExplainCopies, SayWhatOnlyARunKnows) {
   FakeDevice device({.ops = {"Neg"}});
   OnnxModel model;
