@@ -119,6 +119,15 @@ def test_control_flow_of_an_ep_is_named(text, device, wanted, tmp_path):
     assert done.returncode == 3 and "would have to be copied" in done.stdout and "tenon.disallow_copies" in done.stdout
 
 
+def test_slices_without_bytes_are_no_copies(tmp_path):
+    """Also where an EP's helper would move them: nothing is recorded, and strict mode has nothing to refuse."""
+    model = save(tmp_path, SCAN.replace("float[2, ", "float[0, "))
+    found = records(model, "plugin", FLOW, "FlowEp")
+    assert "first" not in found and "second" not in found
+    done = program(model, "strict", "plugin", FLOW, "FlowEp")
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("alignment", ["12", "128", "0", "", "16 ", "-16", "x"])
 def test_an_alignment_that_is_none_is_refused(alignment, tmp_path):
     done = program(save(tmp_path, LOOP), "plugin", FLOW, "FlowEp", TENON_FLOW_ALIGNMENT=alignment)
