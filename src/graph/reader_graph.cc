@@ -49,7 +49,7 @@ class GraphReader {
   Status read_inputs(const GraphFields& fields, const std::shared_ptr<Scope>& scope);
   Status read_initializers(const GraphFields& fields, const std::shared_ptr<Scope>& scope);
   Status read_outputs(const GraphFields& fields, Scope& scope);
-  static ValueId copy_of(ValueId id, Scope& scope);
+  static ValueId copy_of(ValueId id, std::string name, Level& level);
   Status read_value_types(const GraphFields& fields, Scope& scope);
   Status read_node(std::string_view message, const std::shared_ptr<Scope>& scope);
   Status add_node(const NodeFields& fields, std::vector<BoundAttribute> attributes,
@@ -180,17 +180,11 @@ Status GraphReader::read_value_types(const GraphFields& fields, Scope& scope) {
   return Status();
 }
 
-// A value of the same type that an Identity makes. Its name is new: programs and other EPs find values by their names.
-ValueId GraphReader::copy_of(ValueId id, Scope& scope) {
-  Level& level = *scope.level;
+// A value of the same type that an Identity makes.
+ValueId GraphReader::copy_of(ValueId id, std::string name, Level& level) {
   Value copy = level.graph.value(id);
+  copy.name = std::move(name);
   copy.constant = nullptr;
-  const auto taken = [&](const std::string& name) {
-    return scope.names.contains(name) || std::any_of(level.graph.values.begin(), level.graph.values.end(),
-                                                     [&](const Value& value) { return value.name == name; });
-  };
-  const std::string listed = copy.name;
-  for (int number = 1; taken(copy.name); ++number) copy.name = format("{}_{}", listed, number);
   const ValueId to = level.add(std::move(copy), level.position);
   add_identity(id, to, level);
   return to;
@@ -198,7 +192,17 @@ ValueId GraphReader::copy_of(ValueId id, Scope& scope) {
 
 Status GraphReader::read_outputs(const GraphFields& fields, Scope& scope) {
   Level& level = *scope.level;
-  std::unordered_set<ValueId> seen;
+  std::unordered_map<ValueId, int> listed;
+  std::unordered_set<std::string> taken;  // every value's name, once a copy needs one
+  // Programs and other EPs find values by their names, so a copy has a new one.
+  const auto new_name = [&](const std::string& name, int& number) {
+    if (taken.empty())
+      for (const Value& value : level.graph.values) taken.insert(value.name);
+    std::string next;
+    do next = format("{}_{}", name, number++);
+    while (!taken.insert(next).second);
+    return next;
+  };
   for (std::string_view message : fields.outputs) {
     TENON_TRY_ASSIGN(Value declared, read_value_info(context_, message));
     const auto found = scope.names.find(declared.name);
@@ -214,7 +218,8 @@ Status GraphReader::read_outputs(const GraphFields& fields, Scope& scope) {
       value = std::move(declared);
     }
     // Each output is a value of its own, so that each has memory of its own: a second listing is a copy.
-    level.graph.outputs.push_back(seen.insert(id).second ? id : copy_of(id, scope));
+    const auto [times, first] = listed.try_emplace(id, 1);
+    level.graph.outputs.push_back(first ? id : copy_of(id, new_name(value.name, times->second), level));
   }
   return Status();
 }

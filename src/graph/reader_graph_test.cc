@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "graph/model_writer.h"
 #include "graph/reader.h"
 
@@ -105,6 +107,18 @@ TEST(ReadGraph, AnOutputThatIsListedTwiceIsTwoValues) {
   EXPECT_EQ(graph.nodes[1].op_type, "Identity");
   EXPECT_EQ(graph.nodes[1].inputs[0], graph.outputs[0]);
   EXPECT_EQ(graph.nodes[1].outputs[0], graph.outputs[1]);
+}
+
+// The time grows with the number of listings, not with its cube.
+TEST(ReadGraph, AnOutputMayBeListedManyTimes) {
+  GraphText text = xy({relu("x", "y"), relu("x", "y_2")});
+  for (int i = 0; i < 20000; ++i) text.outputs.push_back(float_info("y"));
+  const auto model = read(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  std::set<std::string> names;
+  for (ValueId id : model->graph.outputs) names.insert(model->graph.value(id).name);
+  EXPECT_EQ(names.size(), 20001u);
+  EXPECT_FALSE(names.contains("y_2"));  // a node's output
 }
 
 TEST(ReadGraph, AnInputThatNobodyMakesNamesItsReader) {
