@@ -46,16 +46,6 @@ Status infer_compare(Context& c) {
   return {};
 }
 
-// The slope broadcasts to x and never enlarges it.
-Status infer_prelu(Context& c) {
-  if (c.ranked(0) && c.ranked(1)) {
-    TENON_TRY_ASSIGN(Dims dims, broadcast(c.dims(0), c.dims(1)));
-    TENON_INVALID_IF(dims.size() != c.dims(0).size(), "The slope {} does not broadcast to {}.", text(c.dims(1)),
-                     text(c.dims(0)));
-  }
-  return c.copy(0);
-}
-
 Status infer_cast(Context& c) {
   TENON_TRY(c.copy(0));
   int64_t to = c.node().int_or("to", 0);
@@ -230,7 +220,7 @@ constexpr Row kRows[] = {
     {"Neg", &infer_same},
     {"Not", &infer_same_as_bool},
     {"Or", &infer_compare},
-    {"PRelu", &infer_prelu},
+    {"PRelu", &infer_arithmetic},
     {"Pow", &infer_arithmetic},
     {"QuantizeLinear", &infer_quantize},
     {"RMSNormalization", &infer_rms_normalization},
