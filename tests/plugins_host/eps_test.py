@@ -321,6 +321,17 @@ def test_the_order_of_eps_decides_who_runs_a_node(tmp_path, chain, order, mode):
     assert lines[-1] == same_in_both(tmp_path, "session", chain, "run", "")[-1], "the CPU EP alone gives the same"
 
 
+def test_the_command_line_refuses_a_plugin_of_which_no_ep_is_named(chain):
+    run = [os.environ["TENON_CLI"], "run", chain, "--random", "--dim", "n=3"]
+    both = ["--plugin", OWN[1], "--plugin", SIM[1]]
+    for arguments, unused in ((["--plugin", OWN[1]], OWN[1]), ([*both, "--ep", "OwnEp"], SIM[1]),
+                              ([*both, "--ep", "CPUExecutionProvider"], OWN[1])):
+        done = subprocess.run([*run, *arguments], text=True, capture_output=True, timeout=120)
+        assert done.returncode == 2, done
+        assert f'--plugin "{unused}" loads EPs, and no --ep names one of them' in done.stderr, done.stderr
+        assert "--ep takes " in done.stderr
+
+
 # The same through the command line, which is our C++ API.
 @pytest.mark.parametrize("order", ["own_sim", "sim_own_exclude", "own_sim_mixed"])
 def test_the_command_line_takes_eps_in_order(tmp_path, chain, order):
