@@ -65,5 +65,11 @@ if TENON_THREADS=many "$work/run_model" "$work/small.onnx" batch=2 2>"$work/err"
 grep -q 'TENON_THREADS is "many"' "$work/err"
 
 # Bad input is a message and an exit code.
+for size in 2x many -1 '' 99999999999999999999; do
+  for example in run_model shared_frame; do
+    if "$work/$example" "$work/small.onnx" batch=$size 2>"$work/out"; then exit 1; fi
+    grep -q "\"batch=$size\" gives no whole number" "$work/out"
+  done
+done
 if "$work/run_model" "$work/none.onnx" 2>"$work/out"; then exit 1; fi
 grep -q 'none.onnx' "$work/out"
