@@ -238,6 +238,18 @@ Result<Shape> resolve(const Sizes& plan, std::span<const void* const> inputs, st
 
 using Types = AllTypes;
 
+// The table of a long axis may take more memory than the output, whose size the planner checks.
+Status check_table(const ResizeSettings& settings, const Axis& axis) {
+  const size_t taps = settings.mode == ResizeSettings::Mode::kNearest  ? 1
+                      : settings.mode == ResizeSettings::Mode::kLinear ? 2
+                                                                       : 4;
+  const size_t bytes = taps * (sizeof(int64_t) + sizeof(double));
+  if (static_cast<size_t>(axis.out) <= memory_bytes() / bytes) return {};
+  return resource_exhausted(
+      "A Resize to {} elements along one axis needs {} bytes for each; there are {} bytes of memory.", axis.out, bytes,
+      memory_bytes());
+}
+
 Result<RefImpl> make_resize(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   Sizes plan;
@@ -284,7 +296,10 @@ Result<RefImpl> make_resize(RefNode& node) {
     std::vector<Axis> axes;
     TENON_TRY_ASSIGN(prepared.out, resolve(plan, inputs, axes));
     if (prepared.out.element_count() == 0) return prepared;
-    for (const Axis& axis : axes) prepared.taps.push_back(make_resize_taps(plan.settings, axis));
+    for (const Axis& axis : axes) {
+      TENON_TRY(check_table(plan.settings, axis));
+      prepared.taps.push_back(make_resize_taps(plan.settings, axis));
+    }
     return prepared;
   };
   bool known = true;
