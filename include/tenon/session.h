@@ -234,7 +234,7 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
                                                  const std::map<std::string, MemoryPlace>& places) = 0;
 };
 
-// "0.1.0"
+// "MAJOR.MINOR.PATCH", from project() in CMakeLists.txt.
 TENON_API std::string_view version();
 
 }  // namespace tenon

@@ -7,6 +7,7 @@
 #include "base/config_keys.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "device/copy.h"
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
@@ -98,7 +99,7 @@ class InRun {
 
 }  // namespace
 
-std::string_view version() { return TENON_VERSION_TEXT; }
+std::string_view version() { return project_version(); }
 
 Result<std::shared_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
