@@ -31,6 +31,7 @@ std::vector<T> evaluated(const std::string& op_type, const std::vector<ConstantR
                          int64_t count) {
   plan_testing::GraphBuilder builder;
   std::vector<ValueId> inputs;
+  inputs.reserve(operands.size());
   for (const ConstantRef& operand : operands)
     inputs.push_back(builder.graph.add_constant("c" + std::to_string(inputs.size()), operand));
   builder.shape(builder.node(op_type, inputs, "y", type), Shape{count});
