@@ -1,31 +1,27 @@
 // What an EP library may get wrong in its device's importer, streams, allocators and graphics interop, through the C
 // ABI: for each lie a status that names library and member, everything released once, and an honest device after it.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/external_handles.h>
 #include <tenon/onnxruntime_c_api.h>
 
-#include <unistd.h>
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bad_plugin_host.h"
+
 namespace tenon {
 namespace {
 
+using bad_plugin::kPlugin;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr const char* kPlugin = BAD_PLUGIN;
 constexpr size_t kCount = 16;
 
 const OrtApi& api() { return *OrtGetApiBase()->GetApi(ORT_API_VERSION); }
@@ -46,12 +42,7 @@ enum class Step {
   kAllocation,
   kNone
 };
-struct Case {
-  const char* lie;
-  Step fails_at;
-  const char* says = "";
-};
-void PrintTo(const Case& one, std::ostream* out) { *out << one.lie; }
+using Case = bad_plugin::LieCase<Step>;
 
 // What the first failing call answered; everything that was made is released before.
 struct Outcome {
@@ -200,27 +191,14 @@ class Program {
   alignas(64) float floats_[kCount] = {};
 };
 
-bool plugin_is_loaded() {
-  void* handle = dlopen(kPlugin, RTLD_NOW | RTLD_NOLOAD);
-  if (handle != nullptr) dlclose(handle);
-  return handle != nullptr;
-}
-
 // With the plugin's device, and the names of the plugin's functions that were called.
 Outcome try_device(const char* lie) {
-  std::string file = (std::filesystem::temp_directory_path() / "tenon_calls_XXXXXX").string();
-  const int fd = mkstemp(file.data());
-  EXPECT_GE(fd, 0);
-  close(fd);
-  setenv("TENON_BAD_PLUGIN", lie, 1);
-  setenv("TENON_BAD_PLUGIN_DEVICE", "1", 1);
-  setenv("TENON_BAD_PLUGIN_CALLS", file.c_str(), 1);
+  const bad_plugin::Lie chosen(lie);
+  const bad_plugin::WithDevice device;
+  const bad_plugin::Calls calls;
   Outcome outcome = Program().run();
-  for (const char* name : {"TENON_BAD_PLUGIN", "TENON_BAD_PLUGIN_DEVICE", "TENON_BAD_PLUGIN_CALLS"}) unsetenv(name);
-  std::ifstream calls(file);
-  for (std::string line; std::getline(calls, line);) outcome.calls.push_back(line);
-  std::filesystem::remove(file);
-  EXPECT_FALSE(plugin_is_loaded());
+  outcome.calls = calls.names();
+  EXPECT_FALSE(bad_plugin::plugin_is_loaded());
   return outcome;
 }
 
