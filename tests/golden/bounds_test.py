@@ -142,16 +142,12 @@ def cases_of(table):
 
 
 def run(cases, folder):
-    outcomes = {}
     limit = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, limit[1]))
     try:
-        while cases:
-            outcomes.update(driver.run(cases, folder, ["--threads=2"], timeout=300))
-            cases = [case for case in cases if case.name not in outcomes]
+        return driver.run_all(cases, folder, timeout=300)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limit)
-    return outcomes
 
 
 def test_absurd_requests_are_refused_with_the_node_and_a_number(tmp_path):

@@ -289,7 +289,7 @@ FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) 
 def outcomes(request, tmp_path_factory):
     options, environment = SETTINGS[request.param]
     cases = [driver.Case(name, fact.model, fact.feeds[0], [], [(feed, []) for feed in fact.feeds[1:]]) for name, fact in FACTS.items()]
-    return edges_test.run_all(cases, tmp_path_factory.mktemp("edges"), options, environment)
+    return driver.run_all(cases, tmp_path_factory.mktemp("edges"), options, environment)
 
 
 @functools.cache
