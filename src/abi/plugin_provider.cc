@@ -521,7 +521,7 @@ Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const
                                                      const_cast<std::byte*>(constant->data), constant->size_bytes));
   const char* what = constant_names_.insert(name).first->c_str();
   const CopyReason reason = CopyReason::kNotCompatible;
-  if (disallow_copies_) {
+  if (disallow_copies_ && constant->size_bytes > 0) {
     return copy_disallowed(what, source.place(), target.place(), reason)
         .with_context(format("while placing a constant for {}", ep_->who()));
   }

@@ -13,8 +13,9 @@
 
 namespace tenon {
 
-// Strict mode's answer to a plan with a step that copies, whatever is bound. Errors: kInvalidArgument names the tensor.
-Status refuse_copy_steps(const Plan& plan);
+// Strict mode's answer to a plan that copies, whatever is bound. `outputs`: by slot. Errors: kInvalidArgument names the
+// tensor.
+Status refuse_copies(const Plan& plan, std::span<const ValueInfo> outputs);
 
 // Lifetime: on the stack of the thread that runs.
 class Runner {

@@ -323,11 +323,7 @@ Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& sha
     TENON_TRY_ASSIGN(const Explained made, explained(shapes, places));
     const Plan& plan = *made.plan->plan;
     if (options_.disallow_copies) {
-      TENON_TRY(refuse_copy_steps(plan));
-      for (const PlanCopy& copy : plan.copies) {
-        return invalid_argument("Output \"{}\" would have to be copied ({}), and tenon.disallow_copies is set.",
-                                outputs_[static_cast<size_t>(copy.output)].name, copy_reason_name(copy.reason));
-      }
+      TENON_TRY(refuse_copies(plan, outputs_));
       for (const CopyRecord& record : made.copies.ledger.records)
         return copy_disallowed(record.what, record.source, record.target, record.reason);
     }

@@ -290,7 +290,7 @@ Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const st
     if (Tensor known = find_placed_constant(constant, place); known.data() != nullptr) return known;
     TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                        const_cast<std::byte*>(constant->data), constant->size_bytes));
-    if (disallow_copies)
+    if (disallow_copies && constant->size_bytes > 0)
       return copy_disallowed(name.c_str(), source.place(), places_.at(place), CopyReason::kNotCompatible);
     TENON_TRY_ASSIGN(Tensor target, allocate_in(place, constant->type, constant->shape));
     const int32_t mover = places_.mover(source.place(), target.place());
