@@ -38,7 +38,7 @@ class DeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
 #ifdef TENON_NO_GPU_CODE
-    GTEST_SKIP() << "a sanitized build holds no GPU code";
+    GTEST_SKIP() << "this build holds no GPU code (TENON_GPU_CODE)";
 #endif
     Result<const CudaDriver*> driver = cuda_driver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().to_string();
