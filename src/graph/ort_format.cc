@@ -323,17 +323,22 @@ class Converter {
     tensor.add_int32(1, in_.scalar<int32_t>(value, 0, 0));
     const size_t shape = in_.table(value, 1);
     if (shape == 0) return;
-    Writer written(tensor, 2);
+    // As bytes: a Writer leaves out a message without fields, which here is a scalar's shape or a dimension of any
+    // size.
+    std::string written;
     const Vector dims = in_.vector(shape, 0, 4);
     for (size_t i = 0; i < dims.count && enter(); ++i) {
-      Writer dim(written, 1);
+      std::string bytes;
+      Writer dim(bytes);
       constexpr int8_t kValue = 1, kParameter = 2;
       const size_t said = in_.table(in_.table_of(dims, i), 0);
       const auto of = in_.scalar<int8_t>(said, 0, 0);
       if (of == kValue) dim.add_int64(1, in_.scalar<int64_t>(said, 1, 0));
       if (of == kParameter) add_text(dim, 2, in_.text(said, 2));
       add_text(dim, 3, in_.text(in_.table_of(dims, i), 1));
+      Writer(written).add_message(1, bytes);
     }
+    tensor.add_message(2, written);
   }
 
   Flatbuffer in_;
