@@ -276,6 +276,8 @@ Status read_activations(const KernelNode& node, Recurrence<C>& r) {
     }
   }
   const auto each = static_cast<size_t>(r.cell == Cell::kLstm ? 3 : r.cell == Cell::kGru ? 2 : 1);
+  // The schema's default of an RNN is for two directions, and tools write it out for one: the first counts there.
+  if (r.cell == Cell::kRnn && names.size() == 2) names.resize(static_cast<size_t>(r.directions));
   TENON_INVALID_IF(names.size() != each * static_cast<size_t>(r.directions),
                    "{} has {} activations; {} directions need {} each.", node.node->op_type, names.size(), r.directions,
                    each);

@@ -43,6 +43,8 @@ Status read_functions(Lowering& to, const Node& node, RecurrentParams& params) {
   if (names.empty())
     for (size_t i = 0; i < directions * each; ++i)
       names.emplace_back(params.cell != kCellRnn && i % each == 0 ? "Sigmoid" : "Tanh");
+  // The schema's default of an RNN is for two directions, and tools write it out for one.
+  if (params.cell == kCellRnn && names.size() == 2) names.resize(directions);
   TENON_UNSUPPORTED_IF(names.size() != directions * each, "{} has {} activations instead of {}.", to.label(node),
                        names.size(), directions * each);
   const Attribute *alphas = node.find("activation_alpha"), *betas = node.find("activation_beta");
