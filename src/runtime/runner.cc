@@ -307,8 +307,9 @@ void Runner::pass_fences(const PlanRuntime& runtime, std::span<void* const> inpu
   const auto takes = [&](std::span<const Fence> fences) {
     return std::all_of(fences.begin(), fences.end(), [&](const Fence& fence) { return provider.takes_fence(fence); });
   };
-  // A device waits without a deadline.
-  const bool waits = takes(options.waits) && options.timeout_ns == kWaitForever;
+  // A device waits without a deadline, unless the EP finds one in the run's entries (tenon.timeout_ms).
+  const bool knows_deadline = info_.deadline.never() || info_.native_options != nullptr;
+  const bool waits = takes(options.waits) && options.timeout_ns == kWaitForever && knows_deadline;
   if (waits) info_.waits = options.waits;
   // Signals that come behind waits of the host are in order all the same.
   if (takes(options.signals)) {
@@ -605,8 +606,7 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
     if (std::shared_ptr<PlanRuntime> found = rests->find(key)) return found;
   }
   places.outputs = binding_.places.outputs;
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
-                   build_rest(cut, shapes, constants, session_.planner_options(info_.disallow_copies), places));
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_rest(cut, shapes, constants, session_.planner_options(), places));
   planned_ = true;
   session_.warn_of_output_shapes(*plan);
   auto made = std::make_shared<PlanRuntime>(std::move(plan), session_.options().plan_cache_size);
