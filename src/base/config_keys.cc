@@ -25,7 +25,7 @@ constexpr ConfigKey kKeys[] = {
     {ConfigScope::kRun, "tenon.run_waits", ConfigKind::kText, "",
      "HANDLE:VALUE,...: semaphores that the run waits for."},
     {ConfigScope::kRun, kTimeoutKey, ConfigKind::kInteger, "0",
-     "Milliseconds that the CUDA EP waits for the device; 0: no limit."},
+     "Milliseconds for the run; it ends with an error after them. 0: no limit."},
     {ConfigScope::kEnv, kDisallowCopiesKey, ConfigKind::kFlag, "0",
      "Strict mode for CopyTensors: a copy that it would make is an error."},
 };
