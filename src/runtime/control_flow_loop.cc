@@ -130,12 +130,8 @@ class LoopKernel final : public Kernel {
     const RunInfo& info = info_of(context);
     frame.stacks.resize(outputs_.size() - std::min(outputs_.size(), carried_));
     for (size_t s = 0; s < frame.stacks.size(); ++s) {
-      if (helper_ != nullptr) {
-        frame.stacks[s].start_parts(names_[carried_ + s], info);
-      } else {
-        frame.stacks[s].start(trip_count != nullptr ? std::max<int64_t>(*trip_count, 0) : 0, names_[carried_ + s],
-                              info);
-      }
+      start_stack(context, frame.stacks[s], carried_ + s,
+                  trip_count != nullptr ? std::max<int64_t>(*trip_count, 0) : 0);
     }
     LoopOutputs outputs(frame, context, outputs_);
     for (int64_t i = 0; (trip_count == nullptr || i < *trip_count) && frame.condition[0] != 0; ++i) {
@@ -156,6 +152,18 @@ class LoopKernel final : public Kernel {
       }
     }
     return {};
+  }
+
+  void start_stack(const KernelContext& context, Stack& stack, size_t index, int64_t expected) const {
+    const RunInfo& info = info_of(context);
+    const TensorSpec& spec = outputs_[index];
+    if (helper_ != nullptr) {
+      stack.start_parts(names_[index], info);
+    } else if (spec.present() && !spec.dynamic && context.outputs[index] != nullptr) {
+      stack.start_in(context.outputs[index], spec.size_bytes(), names_[index], info);
+    } else {
+      stack.start(expected, names_[index], info);
+    }
   }
 
   Status write_outputs(KernelContext& context, LoopFrame& frame) const {

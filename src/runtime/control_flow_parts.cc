@@ -112,7 +112,7 @@ void Stack::start(const char* what, const RunInfo& info) {
   expected_ = 0;
   what_ = what;
   info_ = &info;
-  keep_parts_ = false;
+  in_output_ = keep_parts_ = false;
   parts_.clear();
 }
 
@@ -121,6 +121,13 @@ void Stack::start(int64_t expected, const char* what, const RunInfo& info) {
   expected_ = expected;
   data_ = memory_.get();
   capacity_ = memory_bytes_;
+}
+
+void Stack::start_in(void* output, size_t size_bytes, const char* what, const RunInfo& info) {
+  start(what, info);
+  in_output_ = true;
+  data_ = static_cast<std::byte*>(output);
+  capacity_ = size_bytes;
 }
 
 void Stack::start_parts(const char* what, const RunInfo& info) {
@@ -147,6 +154,9 @@ Result<void*> Stack::place(DataType type, const Shape& shape) {
   const auto before = checked_mul(part_bytes_, static_cast<size_t>(count_));
   const auto after = before ? checked_add(*before, part_bytes_) : std::nullopt;
   if (!after) return resource_exhausted("{} values of {} bytes exceed what memory can hold.", count_ + 1, part_bytes_);
+  TENON_INVALID_IF(in_output_ && *after > capacity_,
+                   "Scan output \"{}\" was planned with {} bytes, and {} iterations give {}.", what_, capacity_,
+                   count_ + 1, *after);
   TENON_TRY(grow(*after));
   return static_cast<void*>(data_ + *before);
 }
@@ -154,7 +164,7 @@ Result<void*> Stack::place(DataType type, const Shape& shape) {
 void Stack::advance() { ++count_; }
 
 Status Stack::grow(size_t bytes) {
-  if (data_ != nullptr && bytes <= capacity_) return {};
+  if (in_output_ || (data_ != nullptr && bytes <= capacity_)) return {};
   size_t capacity = std::max(bytes, part_bytes_ * std::min<size_t>(8, SIZE_MAX / 8 / std::max<size_t>(part_bytes_, 1)));
   if (const auto all = checked_mul(part_bytes_, static_cast<size_t>(expected_)); all && *all <= kMostReserved)
     capacity = std::max(capacity, *all);
@@ -174,7 +184,7 @@ Status Stack::grow(size_t bytes) {
 Status Stack::write(KernelContext& context, std::span<const TensorSpec> specs, size_t index, const Shape& whole) {
   const DataType type = count_ == 0 ? specs[index].type : type_;
   auto* adopting = dynamic_cast<AdoptingContext*>(&context);
-  if (specs[index].dynamic && specs[index].type == type && memory_ != nullptr && adopting != nullptr &&
+  if (specs[index].dynamic && specs[index].type == type && !in_output_ && memory_ != nullptr && adopting != nullptr &&
       adopting->adopt_output(index, whole, memory_, memory_bytes_)) {
     data_ = nullptr;
     return {};

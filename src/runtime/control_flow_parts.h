@@ -64,14 +64,16 @@ class CarriedValue {
   BodyValue current_, next_, spare_;
 };
 
-// Collects one scan output of the iterations in their order, in memory that becomes the node's output: how many there
-// are is known after the last one only, so no plan has room for them. The memory has room for as many iterations as
-// are announced, within reason; beyond, it grows by doubling, so that every byte is copied a bounded number of times.
+// Collects one scan output of the iterations in their order: in the node's output itself where its size was planned,
+// else in memory that becomes the output. That memory has room for as many iterations as are announced, within
+// reason; beyond, it grows by doubling, so that every byte is copied a bounded number of times.
 class Stack {
  public:
   // Before the first iteration, one of these. Memory of our own, for `expected` iterations (0: nobody knows). `what` is
   // the output's name, for the ledger.
   void start(int64_t expected, const char* what, const RunInfo& info);
+  // The node's output, which was planned.
+  void start_in(void* output, size_t size_bytes, const char* what, const RunInfo& info);
   // Each iteration's value is kept in memory of its own, for a helper.
   void start_parts(const char* what, const RunInfo& info);
   // Memory for this iteration's value. Errors: another type or shape than the first iteration's.
@@ -93,10 +95,11 @@ class Stack {
   Shape shape_;
   int64_t count_ = 0;
   size_t part_bytes_ = 0;
-  std::byte* data_ = nullptr;          // of `memory_`
+  std::byte* data_ = nullptr;          // `memory_`, or the node's output
   std::shared_ptr<std::byte> memory_;  // kept for the next run
   size_t memory_bytes_ = 0;
   size_t capacity_ = 0;  // of `data_`
+  bool in_output_ = false;
   int64_t expected_ = 0;
   const char* what_ = "";
   const RunInfo* info_ = nullptr;
