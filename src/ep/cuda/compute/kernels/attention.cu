@@ -52,7 +52,7 @@ __device__ __forceinline__ uint32_t pack_pair<__nv_bfloat16>(float a, float b) {
 template <typename T>
 __device__ __forceinline__ float scaled_mask(float mask) {
   if constexpr (std::is_same_v<T, __half>) return mask * kLog2e;
-  return mask == -INFINITY ? mask : fmaxf(mask * kLog2e, -1e38f);
+  return mask == -INFINITY ? mask : max_or_nan(mask * kLog2e, -1e38f);
 }
 
 // A row of which every key is masked with -infinity adds up to 0 and is NaN, as Softmax has it; so is one with a NaN among
