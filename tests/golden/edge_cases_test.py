@@ -283,6 +283,7 @@ FACTS["gemm_of_nothing_keeps_beta"] = Fact("(float[2,K] a, float[K,3] b) => (flo
 FACTS["rnn_with_activations_for_two_directions"] = Fact(
     '(float[2,N,3] x) => (float[] y, float[] h) { y, h = RNN<hidden_size=4, activations=["Tanh", "Relu"]>(x, w, r) }', [{"x": floats(2, n, 3)} for n in (1, 2)],
     {"w": floats(1, 4, 3), "r": floats(1, 4, 4)})
+FACTS["reduce_axes_that_repeat"] = Fact("(float[2,3] x) => (float[] y) { y = ReduceMax<axes=[1,-1]>(x) }", [{"x": floats(2, 3)}], want="Axis 1 is repeated")
 FACTS["prelu_slope_of_more_dimensions"] = Fact("(float[N,3] x, float[3] z) => (float[] y, float[] k) <float[1,1,1] a={0.5}, float[2,1] b={0.5,2}> {"
                                                " y = PRelu(x, a) k = PRelu(z, b) }", [{"x": floats(n, 3), "z": floats(3)} for n in (2, 1, 0)])
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
