@@ -85,7 +85,7 @@ void expect_counted(const Ran& ran) {
     EXPECT_EQ(ran.outputs[1].data_as<float>()[i], static_cast<float>((i / 3 + 2) * (i % 3 + 1)));
 }
 
-// The last iteration writes into the node's output, and the stack becomes the node's output.
+// The last iteration writes into the node's output, and the stack is the node's output.
 TEST(ControlFlowCopies, ALoopThatCountsCopiesNothing) {
   const Feeds feeds = {{"x", floats({3}, {1, 2, 3})}};
   const Ran ran = run(counting_loop(true), feeds);
