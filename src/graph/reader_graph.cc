@@ -513,6 +513,7 @@ Result<Graph> GraphReader::read_level(std::string_view message, Level* parent, c
   TENON_TRY_ASSIGN(const GraphFields fields, split_graph(message));
   TENON_TRY(check_name(context_, fields.name, "graph"));
   Level level;
+  level.may_hide = context_.may_hide;
   level.parent = parent;
   auto scope = std::make_shared<Scope>();
   scope->level = &level;

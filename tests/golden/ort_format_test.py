@@ -9,6 +9,8 @@ import random_edges
 import random_single
 
 SEEDS = range(500)
+# ONNX Runtime inserts casts into their bodies that are named like those around them.
+HIDING = (5491, 5789, 5996, 6151)
 
 
 def in_ort_format(model, path):
@@ -29,7 +31,7 @@ def in_ort_format(model, path):
 @pytest.mark.parametrize("maker", [random_edges, random_single], ids=["graphs", "single"])
 def test_both_formats_give_the_same(maker, tmp_path):
     pairs, compared, problems = [], 0, []
-    for case in edges_test.collect(maker, SEEDS):
+    for case in edges_test.collect(maker, (*SEEDS, *HIDING)):
         converted = in_ort_format(case.model, tmp_path / "model.ort")
         if converted is not None:
             assert converted[4:8] == b"ORTM"
