@@ -34,7 +34,7 @@ cmake --build "$work/build" >"$work/log" || { cat "$work/log"; exit 1; }
 
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenon.pc)")
-[[ $(pkg-config --modversion tenon) == 0.* ]]
+[[ $(pkg-config --modversion tenon) == "$(sed -n 's/^project(Tenon VERSION \([^ ]*\).*/\1/p' "$source_dir/CMakeLists.txt")" ]]
 libdir=$(pkg-config --variable=libdir tenon)
 for example in run_model shared_frame; do
   # shellcheck disable=SC2046
