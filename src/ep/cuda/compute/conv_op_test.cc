@@ -159,10 +159,12 @@ class ConvChoices : public DeviceTest {
   }
 
   void check_all_types(const Problem& problem) {
-    check(DataType::kFloat16, true, problem, 2e-3);
-    check(DataType::kBfloat16, true, problem, 2e-2);
-    check(DataType::kFloat, true, problem, 2e-3);
-    check(DataType::kFloat, false, problem, 5e-5);  // sums on tensor cores are a little shorter
+    // Relative to the largest output. The outputs of tanh end at 1, the sums before it, whose rounding shows, do not.
+    const float scale = problem.epilogue.activation == Activation::kTanh ? 4 : 1;
+    check(DataType::kFloat16, true, problem, scale * 2e-3F);
+    check(DataType::kBfloat16, true, problem, scale * 2e-2F);
+    check(DataType::kFloat, true, problem, scale * 2e-3F);
+    check(DataType::kFloat, false, problem, scale * 5e-5F);  // sums on tensor cores are a little shorter
   }
 };
 
