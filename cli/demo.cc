@@ -137,7 +137,7 @@ void print_report(const DemoReport& report, const DemoOptions& options) {
 std::string find_plugin() {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
-  for (const std::filesystem::path& folder : {program, program.parent_path() / "lib"}) {
+  for (const std::filesystem::path& folder : {program, program.parent_path() / "lib", program / TENON_PLUGIN_FOLDER}) {
     const std::filesystem::path library = folder / "libtenon_ep_cuda.so";
     if (std::filesystem::exists(library, unknown)) return library.string();
   }
@@ -148,8 +148,9 @@ Status load_cuda(const std::string& plugin) {
   const std::string library = plugin.empty() ? find_plugin() : plugin;
   if (library.empty())
     return not_found(
-        "The CUDA EP (libtenon_ep_cuda.so) is neither beside this program nor in ../lib; --plugin says where it is. A "
-        "build without a CUDA toolkit leaves it out.");
+        "The CUDA EP (libtenon_ep_cuda.so) is neither beside this program nor in ../lib or {}; --plugin says where it "
+        "is. A build without a CUDA toolkit leaves it out.",
+        TENON_PLUGIN_FOLDER);
   TENON_TRY(register_ep_library("cuda", library));
   for (const EpDevice& device : ep_devices())
     if (device.ep_name == kCudaEp) return {};

@@ -99,17 +99,16 @@ std::optional<uint64_t> bytes_of(std::string_view text) {
   const size_t close = text.find(']');
   const bool blocked = close != std::string_view::npos && text.substr(close).starts_with("] blocked8");
   text.remove_prefix(bracket + 1);
+  std::vector<uint64_t> sizes = {bytes};
   for (int axis = 0; bytes > 0; ++axis) {
     std::optional<uint64_t> dim = take_number(text);
     if (!dim) break;
     if (blocked && axis == 1) dim = (*dim + 7) / 8 * 8;
-    const auto product = checked_mul(bytes, *dim);
-    if (!product) return std::nullopt;
-    bytes = *product;
+    sizes.push_back(*dim);
     if (!text.starts_with(',')) break;
     text.remove_prefix(1);
   }
-  return bytes;
+  return checked_product(sizes);
 }
 
 std::vector<Block> find_blocks(const std::vector<std::string>& steps) {

@@ -1,5 +1,6 @@
 #include "cli/plugin_arguments.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/config_keys.h"
@@ -71,14 +72,24 @@ Status PluginArguments::load_plugins() const {
 }
 
 Status PluginArguments::check_plugins_used() const {
-  if (plugins.empty() || !eps.empty()) return {};
-  std::string offered;
-  for (const EpDevice& device : ep_devices()) {
-    if (device.library.empty() || offered.find(device.ep_name) != std::string::npos) continue;
-    offered += format("{}{}", offered.empty() ? "" : ", ", device.ep_name);
+  for (const std::string& plugin : plugins) {
+    TENON_TRY_ASSIGN(const auto pair, split(plugin, "--plugin", "NAME=LIBRARY"));
+    std::vector<std::string> offered;
+    for (const EpDevice& device : ep_devices()) {
+      if (device.library == pair.first && std::find(offered.begin(), offered.end(), device.ep_name) == offered.end())
+        offered.push_back(device.ep_name);
+    }
+    const bool is_used = std::any_of(offered.begin(), offered.end(), [&](const std::string& name) {
+      return std::find(eps.begin(), eps.end(), name) != eps.end();
+    });
+    if (is_used) continue;
+    std::string names;
+    for (const std::string& name : offered) names += format("{}{}", names.empty() ? "" : ", ", name);
+    return invalid_argument(
+        "--plugin \"{}\" loads EPs, and no --ep names one of them, so that it would run nothing; {}.", plugin,
+        names.empty() ? "it offers none on this machine" : format("--ep takes {}", names));
   }
-  return invalid_argument("--plugin loads EPs, and no --ep names one of them, so the CPU EP would run the model; {}.",
-                          offered.empty() ? "name one with --ep" : format("--ep takes {}", offered));
+  return {};
 }
 
 Result<std::vector<EpChoice>> PluginArguments::choices() const {

@@ -25,7 +25,7 @@ struct PluginArguments {
 
   // Errors: text of another form, and whatever register_ep_library says.
   Status load_plugins() const;
-  // For a command that runs a model. Errors: EP libraries although no --ep names one of their EPs.
+  // For a command that runs a model, after load_plugins(). Errors: an EP library of which no --ep names an EP.
   Status check_plugins_used() const;
   // In the order given. An option is for the EP that its key begins with, else for all of them.
   // Errors: an option without an EP, or for an EP that is not among them; text that is no KEY=VALUE.

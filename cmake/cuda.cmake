@@ -3,6 +3,15 @@
 # and TENON_CUDA_INCLUDES, or says in one line what is missing.
 option(TENON_CUDA "Build the CUDA plugin where a CUDA toolkit is found" ON)
 set(TENON_CUDA_ARCHS "80;86;89;90;100;110;120" CACHE STRING "Compute capabilities that .cu files become machine code for, one of each major version at least; the last one's PTX serves newer devices")
+set(gpu_code ON)
+if(TENON_SANITIZE)
+  set(gpu_code OFF)
+endif()
+option(TENON_GPU_CODE "Compile .cu files; without it the plugin finds no kernels, and its tests on a GPU are skipped" ${gpu_code})
+# Of a sanitized test that opens a GPU: CUDA maps memory where AddressSanitizer keeps a gap, and its libraries keep memory to
+# the end.
+set(TENON_GPU_SANITIZER_ENVIRONMENT "ASAN_OPTIONS=protect_shadow_gap=0"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/cuda_leaks.supp,print_suppressions=0")
 set(packages ${PROJECT_SOURCE_DIR}/build/cuda-toolkit)
 set(roots ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} ${packages}/nvidia/cu13 ${packages}/nvidia/cudnn /usr/local/cuda)
 
@@ -32,8 +41,8 @@ if(TENON_CUDA AND (WIN32 OR NOT CMAKE_CROSSCOMPILING))
 endif()
 
 # tenon_fatbins(TARGET kernels.cu...): compiles each file and embeds it as data. x.cu becomes the symbols
-# tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]). Under a sanitizer no GPU
-# runs, and the data is one zero byte.
+# tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]). Without
+# TENON_GPU_CODE the data is one zero byte.
 function(tenon_fatbins target)
   # Read-only data that no other library sees, and back to where the compiler was.
   set(begin ".section .rodata")
@@ -44,7 +53,7 @@ function(tenon_fatbins target)
     set(hidden "#")  # nothing is exported that no .def file names
     set(end ".text")
   endif()
-  if(TENON_SANITIZE)
+  if(NOT TENON_GPU_CODE)
     target_compile_definitions(${target} PUBLIC TENON_NO_GPU_CODE)
   endif()
   list(GET TENON_CUDA_ARCHS -1 newest)
@@ -59,7 +68,7 @@ function(tenon_fatbins target)
     set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
     set(embedded ${CMAKE_CURRENT_BINARY_DIR}/${name}_fatbin.cc)
     set(data ".incbin \"${fatbin}\"")
-    if(TENON_SANITIZE)
+    if(NOT TENON_GPU_CODE)
       set(data ".byte 0")
     else()
       set_source_files_properties(${embedded} PROPERTIES OBJECT_DEPENDS ${fatbin})

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -102,7 +103,12 @@ int main(int argc, char** argv) {
     const std::string text = argv[i];
     const size_t equals = text.find('=');
     if (equals == std::string::npos) fail({tenon::StatusCode::kInvalidArgument, "\"" + text + "\" is no DIM=N."});
-    options.dims[text.substr(0, equals)] = std::atoll(text.c_str() + equals + 1);
+    const char *first = text.data() + equals + 1, *last = text.data() + text.size();
+    int64_t size = 0;
+    const auto [stop, error] = std::from_chars(first, last, size);
+    if (error != std::errc{} || stop != last || size < 0)
+      fail({tenon::StatusCode::kInvalidArgument, "\"" + text + "\" gives no whole number from 0 on."});
+    options.dims[text.substr(0, equals)] = size;
   }
   auto session = check(tenon::Session::load(argv[1], options));
   const Layout layout = find_layout(*session);

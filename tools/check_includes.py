@@ -1,4 +1,5 @@
-"""Checks that includes follow the arrows between the folders of src/ (docs/architecture.md)."""
+"""Checks that includes follow the arrows between the folders of src/ (docs/architecture.md), and that the table of
+environment variables (src/base/env.cc) is the only reader of the environment and holds none that only tests read."""
 import pathlib
 import re
 import sys
@@ -31,7 +32,7 @@ def folder_of(path):
 
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent / "src"
-    wrong = []
+    wrong, read = [], set()
     for source in sorted(root.rglob("*")):
         if source.suffix not in (".cc", ".h"):
             continue
@@ -42,8 +43,15 @@ def main():
             target = match and folder_of(match[1])
             if target and folder and target != folder and target not in ARROWS[folder]:
                 wrong.append(f"src/{name}:{number}: {folder} must not include {target} ({match[1]})")
-            if re.search(r"\bgetenv\b", line) and name != "base/env.cc":
+            if re.search(r"\bgetenv\b", line) and name not in ("base/env.cc", "base/testing.h"):
                 wrong.append(f"src/{name}:{number}: only base/env.cc reads the environment")
+            if not re.search(r"(_test\.cc|testing\.h)$", name) and not name.startswith("base/env."):
+                read.update(re.findall(r"\bEnv::(k\w+)", line))
+    variables = re.search(r"enum class Env[^{]*{([^}]*)}", (root / "base/env.h").read_text())[1]
+    for variable in re.findall(r"\bk\w+", variables):
+        if variable not in read:
+            wrong.append(f"src/base/env.h: Env::{variable} is read by no source of src/ that ships; tests read theirs with "
+                         "test_variable() (base/testing.h)")
     print("\n".join(wrong) or "includes follow the arrows")
     return 1 if wrong else 0
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Runs clang-tidy on source files, several at a time, and remembers the files that had no report.
 
-    tools/clang_tidy.py BUILD_FOLDER -j JOBS < FILES
+    tools/clang_tidy.py BUILD_FOLDER -j JOBS [--seconds SECONDS] < FILES
 
 FILES is one path a line, relative to the repository. A file is read again when one of the files it includes, the
 checks, its compile command or clang-tidy itself has changed; BUILD_FOLDER/tidy holds an empty file, named by a hash
 of all of these, for each clean result. Standard headers are taken as unchanged: the hash covers the files that the
-compiler lists without system headers. Ends with 1 if a file has a report.
+compiler lists without system headers. After SECONDS no further file is begun, and the number of files left is printed.
+Ends with 1 if a file has a report.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import json
 import shlex
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -60,7 +62,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path, help="the build folder, which holds compile_commands.json")
     parser.add_argument("-j", "--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no file after that time")
     options = parser.parse_args()
+    end = time.monotonic() + options.seconds
 
     root = str(Path.cwd())
     commands = {}
@@ -81,6 +85,8 @@ def main():
         mark = fingerprint(commands[str(Path(root, file))], common, root)
         if mark and (clean / mark).exists():
             return "unchanged", ""
+        if time.monotonic() > end:
+            return "left", ""
         tidy = subprocess.run([CLANG_TIDY, "--quiet", "-p", str(options.build), file], capture_output=True, text=True)
         if tidy.returncode:
             return "reported", tidy.stdout + tidy.stderr
@@ -88,14 +94,15 @@ def main():
             (clean / mark).touch()
         return "clean", ""
 
-    counts = {"clean": 0, "unchanged": 0, "reported": 0}
+    counts = {"clean": 0, "unchanged": 0, "reported": 0, "left": 0}
     with ThreadPoolExecutor(options.jobs) as pool:
         for file, (outcome, text) in zip(files, pool.map(read, files)):
             counts[outcome] += 1
             if text:
                 print(f"{file}:\n{text}", flush=True)
     print(f"clang-tidy: {counts['clean']} files clean, {counts['unchanged']} clean and unchanged since, "
-          f"{counts['reported']} with reports", file=sys.stderr)
+          f"{counts['reported']} with reports" + (f", {counts['left']} not read: the time is up" if counts["left"] else ""),
+          file=sys.stderr)
     return 1 if counts["reported"] else 0
 
 

@@ -63,7 +63,7 @@ class Host {
   const OrtInteropApi& interop() const { return *api_->GetInteropApi(); }
   // Of the tables above; no slot that is newer may be read.
   uint32_t version() const { return version_; }
-  // "onnxruntime 1.31.1", "Tenon 0.1.0 (1.31.0)"
+  // "onnxruntime 1.31.1", "Tenon, as onnxruntime 1.32.0"
   const std::string& description() const { return description_; }
   bool is_tenon() const { return is_tenon_; }
   OrtEnv* env() const { return env_; }

@@ -133,6 +133,9 @@ struct RunOptions {
   std::span<const Fence> signals = {};  // signalled when all outputs are written; poisoned when the run fails after the
                                         // call was found valid (bad arguments leave them alone)
   int64_t timeout_ns = kWaitForever;    // for all waits together
+  // For the whole run, waits included: it ends with kCancelled before the step, or the iteration of a body, that would
+  // begin later. A step that has begun is not interrupted.
+  int64_t run_timeout_ns = kWaitForever;
   // Set by any thread, the run ends with kCancelled before its next step. Null: nobody cancels.
   const std::atomic<bool>* cancel = nullptr;
   RunReport* report = nullptr;
@@ -234,7 +237,7 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
                                                  const std::map<std::string, MemoryPlace>& places) = 0;
 };
 
-// "0.1.0"
+// "MAJOR.MINOR.PATCH", from project() in CMakeLists.txt.
 TENON_API std::string_view version();
 
 }  // namespace tenon

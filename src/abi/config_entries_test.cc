@@ -5,6 +5,7 @@
 
 #include "abi/slots.h"
 #include "abi/status.h"
+#include "graph/model_writer.h"
 
 namespace tenon::abi {
 namespace {
@@ -158,6 +159,86 @@ TEST(EnvEntries, AnEntryOfTenonsThatAnEnvDoesNotHaveIsAnError) {
   EXPECT_THAT(text_of(ort_api::CreateEnvWithOptions(&options, &env)), HasSubstr("not one of an env"));
   EXPECT_EQ(env, nullptr);
   ort_api::ReleaseKeyValuePairs(entries);
+}
+
+// The first creator of the process's env decides, so a later one cannot have strict mode. It learns that.
+TEST(EnvEntries, StrictModeThatAnEarlierEnvDoesNotHaveIsAnError) {
+  OrtEnv *first = nullptr, *second = nullptr;
+  ASSERT_EQ(ort_api::CreateEnv(ORT_LOGGING_LEVEL_FATAL, "entries", &first), nullptr);
+  OrtKeyValuePairs* entries = nullptr;
+  ort_api::CreateKeyValuePairs(&entries);
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "yes");
+  OrtEnvCreationOptions options{};
+  options.version = ORT_API_VERSION;
+  options.logging_severity_level = ORT_LOGGING_LEVEL_FATAL;
+  options.log_id = "entries";
+  options.config_entries = entries;
+  EXPECT_THAT(text_of(ort_api::CreateEnvWithOptions(&options, &second)),
+              AllOf(HasSubstr("2 "), HasSubstr("\"tenon.disallow_copies\" is \"yes\""), HasSubstr("env exists")));
+  EXPECT_EQ(second, nullptr);
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "0");  // as it is
+  EXPECT_EQ(text_of(ort_api::CreateEnvWithOptions(&options, &second)), "");
+  ort_api::ReleaseEnv(second);
+  ort_api::ReleaseEnv(first);
+  // Alone, and again beside itself.
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "1");
+  EXPECT_EQ(text_of(ort_api::CreateEnvWithOptions(&options, &first)), "");
+  ort_api::AddKeyValuePair(entries, "tenon.disallow_copies", "true");
+  EXPECT_EQ(text_of(ort_api::CreateEnvWithOptions(&options, &second)), "");
+  EXPECT_EQ(second, first);
+  ort_api::ReleaseEnv(second);
+  ort_api::ReleaseEnv(first);
+  ort_api::ReleaseKeyValuePairs(entries);
+}
+
+// What a Loop without a trip count computes for ever.
+std::string endless_model() {
+  using namespace model_writer;  // NOLINT(google-build-using-namespace)
+  const std::string body =
+      graph({.nodes = {node({.op_type = "Identity", .inputs = {"c"}, .outputs = {"d"}}),
+                       node({.op_type = "Neg", .inputs = {"v"}, .outputs = {"r"}})},
+             .inputs = {model_writer::value_info("i", tensor_type(7, {})),
+                        model_writer::value_info("c", tensor_type(9, {})), float_info("v", {int64_t{2}})},
+             .outputs = {model_writer::value_info("d", tensor_type(9, {})), float_info("r", {int64_t{2}})}},
+            "body");
+  return model_writer::model(
+      model_writer::graph({.nodes = {model_writer::node({.op_type = "Loop",
+                                                         .inputs = {"", "", "x"},
+                                                         .outputs = {"y"},
+                                                         .attributes = {graph_attribute("body", body)}})},
+                           .inputs = {float_info("x", {int64_t{2}})},
+                           .outputs = {float_info("y", {int64_t{2}})}}));
+}
+
+// The status says what ended the run, which is not the terminate flag.
+TEST_F(ConfigEntriesTest, ATimeoutEndsARunOnTheCpu) {
+  const std::string bytes = endless_model();
+  OrtSession* session = nullptr;
+  OrtMemoryInfo* memory = nullptr;
+  OrtValue *x = nullptr, *y = nullptr;
+  float data[2] = {1, 2};
+  const int64_t shape[] = {2};
+  const char *in = "x", *out = "y";
+  const auto text_of = [](OrtStatus* status) {
+    const std::string text = status == nullptr ? "" : ort_api::GetErrorMessage(status);
+    ort_api::ReleaseStatus(status);
+    return text;
+  };
+  ASSERT_EQ(text_of(ort_api::CreateSessionFromArray(env_, bytes.data(), bytes.size(), options_, &session)), "");
+  ASSERT_EQ(text_of(ort_api::CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory)), "");
+  ASSERT_EQ(text_of(ort_api::CreateTensorWithDataAsOrtValue(memory, data, sizeof(data), shape, 1,
+                                                            ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &x)),
+            "");
+  ASSERT_EQ(text_of(ort_api::AddRunConfigEntry(run_options_, "tenon.timeout_ms", "20")), "");
+  const OrtValue* inputs[] = {x};
+  const auto run = [&] { return text_of(ort_api::Run(session, run_options_, &in, inputs, 1, &out, 1, &y)); };
+  EXPECT_THAT(run(), AllOf(HasSubstr("tenon.timeout_ms"), HasSubstr("was over")));
+  EXPECT_EQ(y, nullptr);
+  ASSERT_EQ(text_of(ort_api::RunOptionsSetTerminate(run_options_)), "");
+  EXPECT_THAT(run(), HasSubstr("terminate flag"));
+  ort_api::ReleaseValue(x);
+  ort_api::ReleaseMemoryInfo(memory);
+  ort_api::ReleaseSession(session);
 }
 
 }  // namespace

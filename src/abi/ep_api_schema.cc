@@ -63,24 +63,28 @@ std::unique_ptr<OrtOpSchema> make_schema(const Schema& row) {
 
 enum class List { kInputs, kOutputs };
 
-OrtStatus* find_parameter(const OrtOpSchema* schema, size_t index, List list, const void* out,
-                          const OrtOpSchema::Parameter** found) noexcept {
-  if (schema == nullptr) return null_argument("schema");
-  if (out == nullptr) return null_argument("out");
+// Null with `bad` set if there is none.
+const OrtOpSchema::Parameter* find_parameter(const OrtOpSchema* schema, size_t index, List list, const void* out,
+                                             OrtStatus** bad) noexcept {
+  if (schema == nullptr || out == nullptr) {
+    *bad = null_argument(schema == nullptr ? "schema" : "out");
+    return nullptr;
+  }
   const bool is_input = list == List::kInputs;
   const auto& parameters = is_input ? schema->inputs : schema->outputs;
   if (index >= parameters.size()) {
-    return ort_error(ORT_INVALID_ARGUMENT, "{} index {} out of range. Schema has {} {}.", is_input ? "Input" : "Output",
+    *bad = ort_error(ORT_INVALID_ARGUMENT, "{} index {} out of range. Schema has {} {}.", is_input ? "Input" : "Output",
                      index, parameters.size(), is_input ? "inputs" : "outputs");
+    return nullptr;
   }
-  *found = &parameters[index];
-  return nullptr;
+  return &parameters[index];
 }
 
 OrtStatus* get_name(const OrtOpSchema* schema, size_t index, List list, const char** out) noexcept {
   clear(out);
-  const OrtOpSchema::Parameter* found = nullptr;
-  if (OrtStatus* bad = find_parameter(schema, index, list, out, &found)) return bad;
+  OrtStatus* bad = nullptr;
+  const OrtOpSchema::Parameter* found = find_parameter(schema, index, list, out, &bad);
+  if (found == nullptr) return bad;
   *out = found->name.c_str();
   return nullptr;
 }
@@ -88,8 +92,9 @@ OrtStatus* get_name(const OrtOpSchema* schema, size_t index, List list, const ch
 OrtStatus* get_constraint(const OrtOpSchema* schema, size_t index, List list,
                           const OrtOpSchemaTypeConstraint** out) noexcept {
   clear(out);
-  const OrtOpSchema::Parameter* found = nullptr;
-  if (OrtStatus* bad = find_parameter(schema, index, list, out, &found)) return bad;
+  OrtStatus* bad = nullptr;
+  const OrtOpSchema::Parameter* found = find_parameter(schema, index, list, out, &bad);
+  if (found == nullptr) return bad;
   if (found->constraint >= 0) *out = &schema->constraints[static_cast<size_t>(found->constraint)];
   return nullptr;
 }

@@ -48,11 +48,13 @@ std::unique_ptr<OrtGraph> view_of(const Graph& graph) {
 
 std::vector<std::string> names(const std::vector<const OrtValueInfo*>& values) {
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const OrtValueInfo* value : values) texts.push_back(value != nullptr ? value->name : "(absent)");
   return texts;
 }
 std::vector<std::string> names(const std::vector<std::unique_ptr<OrtNode>>& nodes) {
   std::vector<std::string> texts;
+  texts.reserve(nodes.size());
   for (const auto& node : nodes) texts.push_back(node->name);
   return texts;
 }

@@ -8,6 +8,7 @@
 
 #include "abi/interop_api_importer.h"
 #include "abi/sync_stream.h"
+#include "base/deadline.h"
 #include "device/device.h"
 #include "device/stream.h"
 
@@ -39,9 +40,10 @@ class CpuStream final : public DeviceStream {
 };
 
 // Returns when all that is queued on `stream` is done: a run whose options have a stream comes after it. kCancelled
-// when `cancel` (may be null) is set meanwhile; only waits for the CPU's own streams look at it. Errors: the failure of
-// the work that was queued.
-Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel);
+// when `cancel` (may be null) is set meanwhile or `deadline` passes; only waits for the CPU's own streams look at them.
+// Errors: the failure of the work that was queued.
+Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel,
+                       const Deadline& deadline = Deadline::after(-1));
 
 // What CreateSyncStreamForEpDevice gives for the CPU EP's device; released with ReleaseSyncStream, which deletes it.
 // There are no options: any entry is an error that names it.

@@ -107,9 +107,12 @@ Result<std::unique_ptr<DeviceNotification>> CpuStream::create_notification() {
 Status CpuStream::flush() { return Status(); }
 Status CpuStream::end_run() { return Status(); }
 
-CpuStream* CpuStream::from(const OrtSyncStream& stream) { return dynamic_cast<CpuStream*>(stream.stream); }
+CpuStream* CpuStream::from(const OrtSyncStream& stream) {
+  DeviceStream& device_stream = *stream.stream;
+  return dynamic_cast<CpuStream*>(&device_stream);
+}
 
-Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel) {
+Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel, const Deadline& deadline) {
   constexpr int64_t kSliceNs = 10'000'000;
   CpuStream* cpu = CpuStream::from(stream);
   if (cpu == nullptr) {
@@ -122,10 +125,12 @@ Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel) {
   const Fence reached{std::move(timeline), 1};
   TENON_TRY(cpu->queue().signal(reached));
   while (true) {
-    const Status status = reached.wait(kSliceNs);
+    Status status = reached.wait(deadline.remaining_ns(kSliceNs));
     if (status.code() != StatusCode::kCancelled || !reached.status().ok()) return status;
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
       return cancelled("The run is cancelled while it waits for {}.", cpu->queue().name());
+    if (deadline.passed())
+      return cancelled("The time for the run (tenon.timeout_ms) is over while it waits for {}.", cpu->queue().name());
   }
 }
 

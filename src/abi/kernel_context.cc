@@ -2,7 +2,6 @@
 
 #include <utility>
 
-using tenon::format;
 using tenon::Result;
 using tenon::Shape;
 using tenon::Status;

@@ -92,7 +92,6 @@ Result<std::unique_ptr<DeviceProvider>> PluginProvider::create(std::shared_ptr<P
                                                                const EpChoice& choice, std::span<const size_t> devices,
                                                                const SessionOptions& options) {
   std::unique_ptr<PluginProvider> provider(new PluginProvider(std::move(factory), devices));
-  provider->disallow_copies_ = options.disallow_copies;
   for (const EpChoice& other : options.eps) {
     if (other.ep_name == choice.ep_name) break;
     provider->preferred_before_ = other.ep_name;
@@ -520,12 +519,7 @@ Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const
   TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                      const_cast<std::byte*>(constant->data), constant->size_bytes));
   const char* what = constant_names_.insert(name).first->c_str();
-  const CopyReason reason = CopyReason::kNotCompatible;
-  if (disallow_copies_) {
-    return copy_disallowed(what, source.place(), target.place(), reason)
-        .with_context(format("while placing a constant for {}", ep_->who()));
-  }
-  TENON_TRY_CONTEXT(copy_tensor(target, source, reason, what, &constant_copies_, transfer_.get()),
+  TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, what, &constant_copies_, transfer_.get()),
                     "while placing a constant for {}", ep_->who());
   entry = {constant, target};
   return target;

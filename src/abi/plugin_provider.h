@@ -115,7 +115,6 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   std::map<std::pair<const Constant*, int32_t>, PlacedConstant> placed_constants_;
   CopyLedger constant_copies_;            // of those
   std::set<std::string> constant_names_;  // in that ledger
-  bool disallow_copies_ = false;          // strict mode
   uint32_t binding_alignment_ = 0;
   PluginMember<decltype(OrtEp::OnRunStart)> on_run_start_;
   PluginMember<decltype(OrtEp::OnRunEnd)> on_run_end_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "abi/sync_stream.h"
 #include "base/log.h"
 
 namespace tenon::abi {
@@ -43,6 +44,10 @@ ProgramAllocator::ProgramAllocator(PluginAllocator& of_plugin) : OrtAllocator{},
   if (of_.alloc_on_stream_) {
     AllocOnStream = [](OrtAllocator* table, size_t size, OrtSyncStream* stream) noexcept {
       PluginAllocator& plugin = of(table).of_;
+      // A plugin knows its own streams only. Memory without a stream is usable on every stream.
+      const std::shared_ptr<const void> library = plugin.memory_keep_.lock();
+      if (stream != nullptr && static_cast<const void*>(stream->library) != library.get())
+        return of(table).took(call_value(plugin.who_, plugin.alloc_, plugin.allocator_, size));
       return of(table).took(call_value(plugin.who_, plugin.alloc_on_stream_, plugin.allocator_, size, stream));
     };
   }

@@ -1,13 +1,17 @@
 // Execution providers that the reference has as separate libraries of its own, and that are no part of this one: their
 // options cannot be made, and appending them fails, with the codes and texts of the reference where such a library is
-// missing. Plugins (RegisterExecutionProviderLibrary) are how other providers come in.
+// missing. Plugins (RegisterExecutionProviderLibrary) are how other providers come in. The Azure provider is in every
+// CPU package of the reference, and programs name it: appending it succeeds there and here, and changes nothing.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <string_view>
 
+#include "abi/session_options.h"
 #include "abi/slots.h"
 #include "abi/status.h"
+#include "base/log.h"
 
 namespace tenon::abi {
 
@@ -59,15 +63,34 @@ OrtStatus* no_gpu() {
   return make_ort_status(ORT_FAIL, "CUDA execution provider is either not enabled or not available.");
 }
 
+constexpr size_t kMostKeyLength = 960;  // the reference's
+
+// Options of the two providers that are taken have no effect, and have to be well-formed all the same.
+OrtStatus* check_options(const char* const* keys, const char* const* values, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    for (const char* const* texts : {keys, values})
+      if (texts == nullptr || texts[i] == nullptr || *texts[i] == '\0')
+        return make_ort_status(ORT_INVALID_ARGUMENT, "Provider options key/value cannot be empty");
+    if (const size_t length = std::strlen(keys[i]); length > kMostKeyLength)
+      return ort_error(ORT_INVALID_ARGUMENT,
+                       "Provider option key length is {} but the limit is {}. Provider option key: {}", length,
+                       kMostKeyLength, keys[i]);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 OrtStatus* ort_api::SessionOptionsAppendExecutionProvider(OrtSessionOptions* options, const char* provider_name,
-                                                          const char* const*, const char* const*, size_t) noexcept {
+                                                          const char* const* provider_options_keys,
+                                                          const char* const* provider_options_values,
+                                                          size_t num_keys) noexcept {
   if (OrtStatus* bad = check_pointers("SessionOptionsAppendExecutionProvider",
                                       {{"options", options}, {"provider_name", provider_name}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
     const std::string_view name = provider_name;
+    if (OrtStatus* bad = check_options(provider_options_keys, provider_options_values, num_keys)) return bad;
     if (name == "NvTensorRtRtx" || name == "NvTensorRTRTXExecutionProvider")
       return ort_error(ORT_INVALID_ARGUMENT,
                        "The '{}' execution provider is no longer built into ONNX Runtime. Use the NVIDIA TensorRT RTX "
@@ -79,6 +102,11 @@ OrtStatus* ort_api::SessionOptionsAppendExecutionProvider(OrtSessionOptions* opt
     if (found == kProviderNames.end()) return unknown_provider(name);
     // The CPU EP is always there and always last, so asking for it changes nothing.
     if (found->name == "CPU") return nullptr;
+    if (found->name == "AZURE") {
+      if (options->azure_eps++ == 0)
+        log_warning("dispatch", "{} is taken, and runs nothing: it has no operators of ONNX.", found->type);
+      return nullptr;
+    }
     return ort_error(ORT_INVALID_ARGUMENT, "{} execution provider is not supported in this build. ", provider_name);
   });
 }

@@ -1,6 +1,8 @@
 #include "abi/run.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <utility>
 
 #include "abi/interop_cpu.h"
@@ -204,6 +206,15 @@ bool disallows_copies(const OrtRunOptions* options) {
   return value != nullptr && parse_flag(value).value_or(false);
 }
 
+// Of the entry "tenon.timeout_ms", whose text was checked when it was added; 0 is no limit.
+int64_t run_timeout_ns(const OrtRunOptions* options) {
+  constexpr int64_t kNsAMs = 1'000'000;
+  const char* text = options != nullptr ? options->config_entries.find(kTimeoutKey) : nullptr;
+  const int64_t timeout_ms = text != nullptr ? std::strtoll(text, nullptr, 10) : 0;
+  if (timeout_ms <= 0) return kWaitForever;
+  return timeout_ms > INT64_MAX / kNsAMs ? INT64_MAX : timeout_ms * kNsAMs;
+}
+
 bool has_fences(const OrtRunOptions& options) {
   return options.config_entries.find(kRunWaitsKey) != nullptr || options.config_entries.find(kRunSignalsKey) != nullptr;
 }
@@ -251,11 +262,13 @@ OrtStatus* queue_run(OrtSession& session, const std::shared_ptr<CoreSession>& co
     std::shared_ptr<CoreSession> core;
     BindingLease lease;
     bool disallow_copies = false;
+    int64_t run_timeout_ns = kWaitForever;        // from when the queue comes to it
     std::vector<std::pair<size_t, Shape>> given;  // outputs, with the shapes of the program's values
     std::shared_ptr<CopyRecords> copies;          // may be null
   };
   auto queued = std::make_shared<QueuedRun>(session.env, core, lease.hand_over());
   queued->disallow_copies = disallows_copies(call.options);
+  queued->run_timeout_ns = run_timeout_ns(call.options);
   queued->copies = call.options->copies;
   for (size_t i = 0; i < call.output_names.size(); ++i)
     queued->given.emplace_back(find_value(core->core->outputs(), call.output_names[i], i),
@@ -263,7 +276,9 @@ OrtStatus* queue_run(OrtSession& session, const std::shared_ptr<CoreSession>& co
   return to_ort(stream.queue().enqueue([queued]() -> Status {
     Session& session = *queued->core->core;
     Binding& binding = queued->lease.run().binding;
-    TENON_TRY(run_counted(session, binding, {.disallow_copies = queued->disallow_copies}, queued->copies.get()));
+    TENON_TRY(run_counted(session, binding,
+                          {.run_timeout_ns = queued->run_timeout_ns, .disallow_copies = queued->disallow_copies},
+                          queued->copies.get()));
     for (const auto& [index, given] : queued->given) {
       const Shape shape = binding.output(index).shape();
       TENON_INVALID_IF(!(shape == given), "The OrtValue for output \"{}\" has shape {}, and the run gives {}.",
@@ -310,12 +325,13 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
       status = read_fences(*options, kRunWaitsKey, &waits);
       if (status.ok()) status = read_fences(*options, kRunSignalsKey, &signals);
       run.disallow_copies = disallows_copies(options);
+      run.run_timeout_ns = run_timeout_ns(options);
       run.waits = waits;
       run.signals = signals;
     }
     if (status.ok() && options != nullptr && options->sync_stream != nullptr) {
       if (CpuStream::from(*options->sync_stream) != nullptr)
-        status = wait_for_stream(*options->sync_stream, &options->terminate);
+        status = wait_for_stream(*options->sync_stream, &options->terminate, Deadline::after(run.run_timeout_ns));
       else
         run.stream = options->sync_stream->stream;
     }
@@ -327,7 +343,8 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
       status = profile->end(status);
     if (status.ok()) [[likely]]
       return nullptr;
-    if (status.code() == StatusCode::kCancelled && !remembered_code(status))
+    const bool terminated = options != nullptr && options->terminate.load(std::memory_order_relaxed);
+    if (terminated && status.code() == StatusCode::kCancelled && !remembered_code(status))
       return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
     return to_ort(status);
   });

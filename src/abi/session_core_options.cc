@@ -52,6 +52,8 @@ OrtStatus* to_core(const OrtSessionOptions& options, const OrtEnv& env, SessionO
   return guarded([&]() -> OrtStatus* {
     if (OrtStatus* bad = set_threads(options, env, out)) return bad;
     if (OrtStatus* bad = set_dims(options, out)) return bad;
+    if (options.azure_eps > 1)
+      return make_ort_status(ORT_FAIL, "Provider AzureExecutionProvider has already been registered.");
     const OrtKeyValuePairs& entries = options.config_entries;
     for (const auto* initializers : {&options.initializers, &options.external_initializers})
       for (const auto& [name, value] : *initializers) out.initializers.insert_or_assign(name, value.tensor);

@@ -52,6 +52,7 @@ struct OrtSessionOptions {
   // EPs in order of preference, the CPU EP left out.
   std::vector<tenon::EpChoice> eps;
   bool has_cpu_ep = false;  // the program named it: then it is no fallback
+  int azure_eps = 0;        // how often the program appended AZURE, which runs nothing
   std::vector<OrtCustomOpDomain*> custom_op_domains;
   // Libraries that RegisterCustomOpsLibrary_V2 loaded; sessions keep them.
   std::vector<std::shared_ptr<void>> custom_op_libraries;

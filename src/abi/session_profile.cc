@@ -80,6 +80,13 @@ std::string shapes_json(std::span<const NodeRun::Tensor> tensors) {
   return "[" + out + "]";
 }
 
+// ["conv1","relu1"]
+std::string names_json(std::span<const std::string> names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ",") + json_string(name);
+  return "[" + out + "]";
+}
+
 int this_thread() { return static_cast<int>(::syscall(SYS_gettid)); }
 
 }  // namespace
@@ -114,6 +121,7 @@ void SessionProfile::ran(const NodeRun& node) {
                      {"activation_size", std::to_string(activations)}, {"output_size", std::to_string(outputs)}};
   event.json = tenon::format(",\"input_type_shape\":{},\"output_type_shape\":{}", shapes_json(node.inputs),
                              shapes_json(node.outputs));
+  if (!node.model_nodes.empty()) event.json += tenon::format(",\"model_nodes\":{}", names_json(node.model_nodes));
   add(std::move(event));
 }
 

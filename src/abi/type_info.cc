@@ -20,14 +20,11 @@ const OrtTensorTypeAndShapeInfo* tensor_of(const OrtTypeInfo& info) {
 
 Result<size_t> element_count(const OrtTensorTypeAndShapeInfo& info) {
   if (!info.has_shape) return size_t{0};
-  size_t count = 1;
-  for (const int64_t dim : info.dims) {
+  for (const int64_t dim : info.dims)
     TENON_INVALID_IF(dim < 0, "The number of elements of a shape with an unknown dimension ({}) is not known.", dim);
-    const auto product = checked_mul(count, static_cast<size_t>(dim));
-    TENON_INVALID_IF(!product, "The number of elements of a shape with {} dimensions overflows.", info.dims.size());
-    count = *product;
-  }
-  return count;
+  const auto count = checked_product(info.dims);
+  TENON_INVALID_IF(!count, "The number of elements of a shape with {} dimensions overflows.", info.dims.size());
+  return static_cast<size_t>(*count);
 }
 
 OrtStatus* copy_type(const std::shared_ptr<const OrtTypeInfo>& type, OrtTypeInfo** out) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -86,6 +87,27 @@ TEST(OrtValue, RefusedShapesLeaveTheOutParameterNull) {
   EXPECT_FAILS(create(many, 13), ORT_INVALID_ARGUMENT, "Rank 13");
   EXPECT_FAILS(create(nullptr, 2), ORT_INVALID_ARGUMENT, "null");
   EXPECT_EQ(value, nullptr);
+}
+
+// The sizes beside a zero may be as large as they like.
+TEST(OrtValue, AnEmptyTensorHasNoElementsWhateverItsOtherSizes) {
+  const OrtMemoryInfo memory;
+  const int64_t large = int64_t{1} << 40;
+  for (const std::array<int64_t, 3>& dims :
+       {std::array{large, large, int64_t{0}}, std::array{int64_t{0}, large, large}}) {
+    float data[4] = {};
+    OrtValue* value = nullptr;
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    size_t count = 7;
+    ASSERT_EQ(ort_api::CreateTensorWithDataAsOrtValue(&memory, data, sizeof(data), dims.data(), dims.size(),
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value),
+              nullptr);
+    ASSERT_EQ(ort_api::GetTensorTypeAndShape(value, &info), nullptr);
+    EXPECT_EQ(ort_api::GetTensorShapeElementCount(info, &count), nullptr);
+    EXPECT_EQ(count, 0u);
+    ort_api::ReleaseTensorTypeAndShapeInfo(info);
+    ort_api::ReleaseValue(value);
+  }
 }
 
 TEST(OrtValue, MisalignedAndNullDataAreRefused) {

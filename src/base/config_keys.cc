@@ -25,7 +25,7 @@ constexpr ConfigKey kKeys[] = {
     {ConfigScope::kRun, "tenon.run_waits", ConfigKind::kText, "",
      "HANDLE:VALUE,...: semaphores that the run waits for."},
     {ConfigScope::kRun, kTimeoutKey, ConfigKind::kInteger, "0",
-     "Milliseconds that the CUDA EP waits for the device; 0: no limit."},
+     "Milliseconds for the run; it ends with an error after them. 0: no limit."},
     {ConfigScope::kEnv, kDisallowCopiesKey, ConfigKind::kFlag, "0",
      "Strict mode for CopyTensors: a copy that it would make is an error."},
 };
@@ -79,11 +79,12 @@ Status check_value(const ConfigKey& key, std::string_view value) {
   return {};
 }
 
-// A name of Tenon's with a slip before or after the dot, or without its prefix; "" for anybody else's.
+// A name of Tenon's with a slip before or after the dot, or a switch of Tenon's without its prefix; "" for anybody
+// else's. Without a prefix the other keys ("timeout_ms", "model_path") may well be another library's.
 std::string_view meant(std::string_view name) {
   for (const ConfigKey& key : kKeys) {
-    if (edit_distance(name, key.name.substr(kPrefix.size())) == 0 || edit_distance(name, key.name) <= 2)
-      return key.name;
+    const bool bare = key.kind == ConfigKind::kFlag && edit_distance(name, key.name.substr(kPrefix.size())) == 0;
+    if (bare || edit_distance(name, key.name) <= 2) return key.name;
   }
   return "";
 }

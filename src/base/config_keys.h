@@ -41,7 +41,9 @@ std::optional<bool> parse_flag(std::string_view text);
 inline constexpr std::string_view kFlagSpellings = "0, 1, false, true, no, yes, off or on";
 
 // "tenon.<key>" entries have to be in the table, with a value of their kind. An entry of another name is another
-// library's and OK, unless it is one of Tenon's but for a slip ("disallow_copies", "tenno.winograd").
+// library's and OK, unless it is one of Tenon's but for a slip ("tenno.winograd") or a flag of Tenon's without its
+// prefix
+// ("disallow_copies").
 // Errors: kInvalidArgument names the entry, its value and what is accepted, or the names that are close.
 Status check_config_entry(ConfigScope scope, std::string_view name, std::string_view value);
 

@@ -34,7 +34,8 @@ TEST(ConfigEntries, KnownOnesWithGoodValuesAreTaken) {
 
 TEST(ConfigEntries, EntriesOfOtherLibrariesAreTheirOwn) {
   for (const char* name : {"session.disable_prepacking", "ep.cuda.device_id", "ep.context_enable", "gpu_graph_id",
-                           "optimization.minimal_build_optimizations", "memory.enable_memory_arena_shrinkage", "x"}) {
+                           "optimization.minimal_build_optimizations", "memory.enable_memory_arena_shrinkage", "x",
+                           "model_path", "timeout_ms", "run_calls"}) {
     for (ConfigScope scope : {ConfigScope::kSession, ConfigScope::kRun, ConfigScope::kEnv})
       EXPECT_THAT(check_config_entry(scope, name, "anything"), is_ok()) << name;
   }

@@ -12,20 +12,7 @@
 namespace tenon {
 
 // In the order of the table.
-enum class Env : uint8_t {
-  kCpuIsa,
-  kDump,
-  kLog,
-  kModels,
-  kOfferDevices,
-  kPart,
-  kPython,
-  kResults,
-  kSmallSizes,
-  kThreads,
-  kTrace,
-  kTraceFile
-};
+enum class Env : uint8_t { kCpuIsa, kDump, kLog, kOfferDevices, kThreads, kTrace, kTraceFile };
 
 // The value that is set, else the default.
 std::string env_value(Env variable);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -43,6 +44,12 @@ MATCHER(is_ok, "") {
   const Status& status = status_of(arg);
   *result_listener << "which is " << status.to_string();
   return status.ok();
+}
+
+// A variable that only tests read (tests/README.md lists them); "" when it is not set.
+inline std::string test_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
 }
 
 // Open file descriptors of this process.

@@ -43,27 +43,17 @@ void Shape::push_back(int64_t dim) {
 }
 
 int64_t Shape::element_count() const {
-  int64_t count = 1;
-  for (int64_t dim : dims()) count *= dim;
-  return count;
+  // Unsigned, so that large sizes beside a zero are no undefined overflow.
+  uint64_t count = 1;
+  for (int64_t dim : dims()) count *= static_cast<uint64_t>(dim);
+  return static_cast<int64_t>(count);
 }
 
 Result<int64_t> Shape::checked_element_count() const {
-  int64_t count = 1;
-  bool overflow = false;
-  for (int64_t dim : dims()) {
-    TENON_INVALID_IF(dim < 0, "Shape {} has the negative dimension {}.", to_string(), dim);
-    if (auto product = checked_mul(count, dim)) {
-      count = *product;
-    } else {
-      overflow = true;
-    }
-  }
-  // A zero anywhere makes the count 0, whatever the others are.
-  for (int64_t dim : dims())
-    if (dim == 0) return int64_t{0};
-  TENON_INVALID_IF(overflow, "The number of elements of shape {} overflows 64 bits.", to_string());
-  return count;
+  for (int64_t dim : dims()) TENON_INVALID_IF(dim < 0, "Shape {} has the negative dimension {}.", to_string(), dim);
+  const std::optional<int64_t> count = checked_product(dims());
+  TENON_INVALID_IF(!count, "The number of elements of shape {} overflows 64 bits.", to_string());
+  return *count;
 }
 
 std::string Shape::to_string() const {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "base/checked.h"
+
 namespace tenon {
 namespace {
 
@@ -15,6 +19,16 @@ TEST(Shape, RefusesNegativeDimensionsAndOverflow) {
   EXPECT_EQ((Shape{2, -1}).checked_element_count().status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ((Shape{INT64_MAX, 3}).checked_element_count().status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ((Shape{INT64_MAX, 3, 0}).checked_element_count().value(), 0);
+}
+
+// Sizes beside a zero may be larger than their product could be.
+TEST(Shape, CountsNoElementsWhereOneDimensionIsZero) {
+  EXPECT_EQ((Shape{int64_t{1} << 40, int64_t{1} << 40, 0}).element_count(), 0);
+  EXPECT_EQ((Shape{INT64_MAX, INT64_MAX, 0}).checked_element_count().value(), 0);
+  EXPECT_EQ(checked_product(std::vector<int64_t>{INT64_MAX, 3, 0}), 0);
+  EXPECT_EQ(checked_product(std::vector<int64_t>{INT64_MAX, 3}), std::nullopt);
+  EXPECT_EQ(checked_product(std::vector<int64_t>{6, 7}), 42);
+  EXPECT_EQ(checked_product(std::vector<uint64_t>{}), 1u);
 }
 
 TEST(TensorSizeBytes, RoundsPackedTypesUpAndChecksOverflow) {

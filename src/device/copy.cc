@@ -62,7 +62,7 @@ void copy_moving_axis(const Shape& whole, int axis, bool back, size_t element_by
 }
 
 void note_copy(const CopyRecord& record, CopyLedger* ledger) {
-  if (ledger == nullptr) return;
+  if (ledger == nullptr || record.bytes == 0) return;
   CopyRecord& kept = ledger->records.emplace_back(record);
   kept.source.alignment = kept.target.alignment = 0;
 }

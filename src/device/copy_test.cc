@@ -129,5 +129,15 @@ TEST(CopyReason, EveryReasonHasItsName) {
   EXPECT_EQ(copy_reason_name(static_cast<CopyReason>(99)), "unknown");
 }
 
+TEST(CopyTensor, NothingIsWrittenDownForNoBytes) {
+  const Tensor from = *Tensor::allocate(DataType::kFloat, {0, 4});
+  const Tensor to = *Tensor::allocate(DataType::kFloat, {0, 4});
+  CopyLedger ledger;
+  EXPECT_THAT(copy_tensor(to, from, CopyReason::kCallerAsked, "x", &ledger), is_ok());
+  copy_moving_axis(Shape{0, 4}, 1, false, 4, from.data_as<std::byte>(), to.data_as<std::byte>(),
+                   CopyReason::kScanSlices, "x", &ledger);
+  EXPECT_TRUE(ledger.records.empty());
+}
+
 }  // namespace
 }  // namespace tenon

@@ -176,10 +176,11 @@ void Node::set_ints(std::string_view attribute, std::vector<int64_t> value) {
 }
 
 std::string Node::label(const Graph& graph) const {
-  const std::string type = domain.empty() ? op_type : domain + "." + op_type;
+  std::string type = domain.empty() ? op_type : domain + "." + op_type;
   if (!name.empty()) return format("{} \"{}\"", type, name);
   for (ValueId id : outputs)
-    if (id != kNoValue) return format("{} (output \"{}\")", type, graph.value(id).name);
+    if (id != kNoValue && !graph.value(id).name.empty())
+      return format("{} (output \"{}\")", type, graph.value(id).name);
   return type;
 }
 

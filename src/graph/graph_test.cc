@@ -33,6 +33,15 @@ std::vector<std::string> node_names(const Graph& graph) {
   return names;
 }
 
+TEST(NodeLabel, ANodeWithoutANameIsKnownByItsFirstOutputThatHasOne) {
+  Graph graph;
+  const ValueId omitted = add(graph, ""), y = add(graph, "y");
+  EXPECT_EQ(make_node("n", "LSTM", {}, {omitted, y}).label(graph), "LSTM \"n\"");
+  EXPECT_EQ(make_node("", "LSTM", {}, {omitted, y}).label(graph), "LSTM (output \"y\")");
+  EXPECT_EQ(make_node("", "LSTM", {}, {kNoValue, y}).label(graph), "LSTM (output \"y\")");
+  EXPECT_EQ(make_node("", "LSTM", {}, {omitted, kNoValue}).label(graph), "LSTM");
+}
+
 TEST(SortTopologically, NamesTheNodesOfACycleAndNoOthers) {
   Graph graph;
   const ValueId x = add(graph, "x"), a = add(graph, "a"), b = add(graph, "b"), c = add(graph, "c");

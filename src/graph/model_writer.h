@@ -84,10 +84,10 @@ std::string raw_tensor(const std::string& name, int type, const std::vector<int6
 inline std::string external_tensor(const std::string& name, int type, const std::vector<int64_t>& dims,
                                    const std::vector<std::pair<std::string, std::string>>& entries) {
   return tensor(name, type, dims, [&](auto& to) {
-    for (const auto& [key, value] : entries) {
+    for (const std::pair<std::string, std::string>& pair : entries) {
       to.add_message(proto::TensorProto::kExternalData, message([&](auto& entry) {
-                       entry.add_string(proto::EntryProto::kKey, key);
-                       entry.add_string(proto::EntryProto::kValue, value);
+                       entry.add_string(proto::EntryProto::kKey, pair.first);
+                       entry.add_string(proto::EntryProto::kValue, pair.second);
                      }));
     }
     to.add_int32(proto::TensorProto::kDataLocation, 1);

@@ -13,7 +13,7 @@ namespace tenon {
 namespace {
 
 constexpr int kMaxNesting = 64;
-// Names are stored once and named often; a file that repeats all it has more often than this is made to exhaust memory.
+// Names are stored once and named often; a file whose vectors are read more often than this is made to exhaust memory.
 constexpr size_t kMostRepeats = 64;
 
 // Reads a flatbuffer. What lies outside the bytes is 0 or empty, and is remembered: the caller asks once at the end.
@@ -81,14 +81,17 @@ class Flatbuffer {
       fail();
       return {};
     }
+    given_bytes_ += count * element_bytes;
+    if (given_bytes_ / kMostRepeats > bytes_.size()) {
+      fail();
+      return {};
+    }
     return {at + 4, count};
   }
   Vector vector(size_t parent, int slot, size_t element_bytes) { return vector_at(table(parent, slot), element_bytes); }
 
   std::string_view text_at(size_t at) {
     const Vector letters = vector_at(at, 1);
-    text_bytes_ += letters.count;
-    if (text_bytes_ / kMostRepeats > bytes_.size()) fail();
     return failed_ || letters.count == 0
                ? std::string_view()
                : std::string_view(reinterpret_cast<const char*>(bytes_.data()) + letters.first, letters.count);
@@ -99,7 +102,7 @@ class Flatbuffer {
 
  private:
   const std::span<const std::byte> bytes_;
-  size_t text_bytes_ = 0;  // given out
+  size_t given_bytes_ = 0;  // the elements of all vectors so far
   bool failed_ = false;
 };
 
@@ -320,17 +323,22 @@ class Converter {
     tensor.add_int32(1, in_.scalar<int32_t>(value, 0, 0));
     const size_t shape = in_.table(value, 1);
     if (shape == 0) return;
-    Writer written(tensor, 2);
+    // As bytes: a Writer leaves out a message without fields, which here is a scalar's shape or a dimension of any
+    // size.
+    std::string written;
     const Vector dims = in_.vector(shape, 0, 4);
     for (size_t i = 0; i < dims.count && enter(); ++i) {
-      Writer dim(written, 1);
+      std::string bytes;
+      Writer dim(bytes);
       constexpr int8_t kValue = 1, kParameter = 2;
       const size_t said = in_.table(in_.table_of(dims, i), 0);
       const auto of = in_.scalar<int8_t>(said, 0, 0);
       if (of == kValue) dim.add_int64(1, in_.scalar<int64_t>(said, 1, 0));
       if (of == kParameter) add_text(dim, 2, in_.text(said, 2));
       add_text(dim, 3, in_.text(in_.table_of(dims, i), 1));
+      Writer(written).add_message(1, bytes);
     }
+    tensor.add_message(2, written);
   }
 
   Flatbuffer in_;

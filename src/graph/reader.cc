@@ -262,9 +262,11 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
 
 Result<Model> read_model_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
                                const ReaderLimits& limits, const ReaderReplacements& replacements) {
-  if (is_ort_format(bytes)) {
-    TENON_TRY_ASSIGN(const std::string onnx, ort_format_to_onnx(bytes));
-    return read_model_bytes(std::as_bytes(std::span(onnx)), base_directory, limits, replacements);
+  const bool is_ort = is_ort_format(bytes);
+  std::string onnx;
+  if (is_ort) {
+    TENON_TRY_ASSIGN(onnx, ort_format_to_onnx(bytes));
+    bytes = std::as_bytes(std::span(onnx));
   }
   constexpr std::align_val_t kAlignment{64};
   auto* copy = static_cast<std::byte*>(::operator new(bytes.size() + 1, kAlignment, std::nothrow));
@@ -276,7 +278,8 @@ Result<Model> read_model_bytes(std::span<const std::byte> bytes, const std::stri
                               .replacements = replacements,
                               .owner = std::move(owner),
                               .in_file = false,
-                              .external = ExternalFiles(base_directory)};
+                              .external = ExternalFiles(base_directory),
+                              .may_hide = is_ort};
   TENON_TRY(add_files(context, replacements));
   Result<Model> model = reader::read_and_catch(context, {copy, bytes.size()});
   if (model.ok()) TENON_TRY(check_used(context, replacements));

@@ -16,6 +16,8 @@ constexpr size_t kMaxInlinedBytes = size_t{256} << 20;  // of messages read on b
 constexpr size_t kMaxCaptures = 1'000'000;
 constexpr size_t kMaxPrefix = 200;  // of the names that inlining makes
 
+constexpr std::string_view kContribDomain = "com.microsoft";  // of ONNX Runtime's own operators
+
 // What a further use of an attribute costs.
 size_t payload_bytes(const ParsedAttribute& parsed) {
   const Attribute& attribute = parsed.attribute;
@@ -23,6 +25,16 @@ size_t payload_bytes(const ParsedAttribute& parsed) {
                  attribute.floats.size() * sizeof(float);
   for (const std::string& text : attribute.strings) bytes += text.size() + sizeof(std::string);
   return bytes;
+}
+
+// Until finish_inputs: inputs are a level's first values.
+bool is_listed_input(const Level& level, ValueId id) { return static_cast<size_t>(id) < level.graph.inputs.size(); }
+
+void set_constant(Value& value, const ConstantRef& constant) {
+  value.type = constant->type;
+  value.is_tensor = true;
+  value.set_shape(constant->shape);
+  value.constant = constant;
 }
 
 void add_identity(ValueId from, ValueId to, Level& level) {
@@ -38,7 +50,8 @@ void add_identity(ValueId from, ValueId to, Level& level) {
 
 class GraphReader {
  public:
-  GraphReader(ReadContext& context, const std::vector<Function>& functions) : context_(context) {
+  GraphReader(ReadContext& context, const std::vector<Function>& functions, const Opsets& opsets)
+      : context_(context), model_opsets_(&opsets) {
     for (const Function& function : functions) functions_[function.name].push_back(&function);
   }
 
@@ -48,8 +61,10 @@ class GraphReader {
  private:
   Status read_inputs(const GraphFields& fields, const std::shared_ptr<Scope>& scope);
   Status read_initializers(const GraphFields& fields, const std::shared_ptr<Scope>& scope);
+  Result<ValueId> define_constant(std::string_view name, const ConstantRef& constant, Scope& scope, const char* what);
+  Status finish_inputs(Level& level);
   Status read_outputs(const GraphFields& fields, Scope& scope);
-  static ValueId copy_of(ValueId id, Scope& scope);
+  static ValueId copy_of(ValueId id, std::string name, Level& level);
   Status read_value_types(const GraphFields& fields, Scope& scope);
   Status read_node(std::string_view message, const std::shared_ptr<Scope>& scope);
   Status add_node(const NodeFields& fields, std::vector<BoundAttribute> attributes,
@@ -62,11 +77,13 @@ class GraphReader {
   Result<std::vector<BoundAttribute>> read_attributes(const NodeFields& fields, const std::shared_ptr<Scope>& scope);
   Status bind_reference(BoundAttribute& attribute, const Scope& scope);
   const Function* find_function(const NodeFields& fields) const;
+  int opset_for(std::string_view domain, const Scope& scope) const;
   Status count_inlined(const Scope& scope, size_t nodes, size_t bytes);
   Status read_subgraphs(Level& level);
   void name_generated(Level& level);
 
   ReadContext& context_;
+  const Opsets* const model_opsets_;
   std::unordered_map<std::string_view, std::vector<const Function*>> functions_;
   std::unordered_map<std::string, int> name_counts_;  // only kept for models with functions
   size_t nodes_ = 0, inlined_nodes_ = 0, inlined_bytes_ = 0;
@@ -126,35 +143,40 @@ Status GraphReader::read_initializers(const GraphFields& fields, const std::shar
     TENON_TRY_ASSIGN(const NamedConstant tensor,
                      is_model ? read_initializer(context_, message) : read_tensor(context_, message));
     TENON_INVALID_IF(tensor.name.empty(), "An initializer of graph \"{}\" has no name.", level.graph.name);
-    ValueId id = kNoValue;
-    if (const auto known = scope->names.find(tensor.name);
-        known != scope->names.end() && level.graph.value(known->second).constant != nullptr) {
-      // Of two initializers of one name the later counts, as in ONNX Runtime.
-      id = known->second;
-      const Constant& before = *level.graph.value(id).constant;
-      TENON_INVALID_IF(before.type != tensor.constant->type || before.shape != tensor.constant->shape,
-                       "Graph \"{}\" has two initializers \"{}\" that differ: {}{} and {}{}.", level.graph.name,
-                       tensor.name, data_type_name(before.type), before.shape.to_string(),
-                       data_type_name(tensor.constant->type), tensor.constant->shape.to_string());
-    } else if (const auto input = scope->names.find(tensor.name); input != scope->names.end()) {
-      id = input->second;
-      Value& value = level.graph.value(id);
-      TENON_INVALID_IF(value.type != DataType::kUndefined && value.type != tensor.constant->type,
-                       "Input \"{}\" is declared as {}, and its initializer is {}.", tensor.name,
-                       data_type_name(value.type), data_type_name(tensor.constant->type));
-      // A subgraph's inputs are given by position on every call: there an initializer never counts.
-      if (!is_model) continue;
-      context_.notes.overridable.push_back(id);
-    } else {
-      TENON_TRY_ASSIGN(id, scope->define(tensor.name, "initializer"));
-    }
-    Value& value = level.graph.value(id);
-    value.type = tensor.constant->type;
-    value.is_tensor = true;
-    value.set_shape(tensor.constant->shape);
-    value.constant = tensor.constant;
+    TENON_TRY_ASSIGN(const ValueId id, define_constant(tensor.name, tensor.constant, *scope, "initializer"));
+    // A subgraph's inputs are given by position on every call: there an initializer never counts.
+    if (!is_model && is_listed_input(level, id)) continue;
+    set_constant(level.graph.value(id), tensor.constant);
   }
-  if (!is_model) return Status();
+  return Status();
+}
+
+// The value of a constant: a new one, or that of an earlier constant or of an input of the same name. Of two constants
+// the later counts, as in ONNX Runtime.
+Result<ValueId> GraphReader::define_constant(std::string_view name, const ConstantRef& constant, Scope& scope,
+                                             const char* what) {
+  Level& level = *scope.level;
+  const auto known = scope.names.find(name);
+  if (known == scope.names.end()) return scope.define(name, what);
+  const Value& value = level.graph.value(known->second);
+  if (value.constant != nullptr) {
+    const Constant& before = *value.constant;
+    TENON_INVALID_IF(before.type != constant->type || before.shape != constant->shape,
+                     "Graph \"{}\" has two {}s \"{}\" that differ: {}{} and {}{}.", level.graph.name, what, name,
+                     data_type_name(before.type), before.shape.to_string(), data_type_name(constant->type),
+                     constant->shape.to_string());
+    return known->second;
+  }
+  if (!is_listed_input(level, known->second)) return scope.define(name, what);
+  TENON_INVALID_IF(value.type != DataType::kUndefined && value.type != constant->type,
+                   "Input \"{}\" is declared as {}, and its {} is {}.", name, data_type_name(value.type), what,
+                   data_type_name(constant->type));
+  if (level.parent == nullptr) context_.notes.overridable.push_back(known->second);
+  return known->second;
+}
+
+// Inputs of the model that have a constant are none, unless the program asked for them.
+Status GraphReader::finish_inputs(Level& level) {
   if (context_.replacements.initializers_as_inputs) {
     for (ValueId id : context_.notes.overridable) level.graph.value(id).constant = nullptr;
   }
@@ -180,17 +202,11 @@ Status GraphReader::read_value_types(const GraphFields& fields, Scope& scope) {
   return Status();
 }
 
-// A value of the same type that an Identity makes. Its name is new: programs and other EPs find values by their names.
-ValueId GraphReader::copy_of(ValueId id, Scope& scope) {
-  Level& level = *scope.level;
+// A value of the same type that an Identity makes.
+ValueId GraphReader::copy_of(ValueId id, std::string name, Level& level) {
   Value copy = level.graph.value(id);
+  copy.name = std::move(name);
   copy.constant = nullptr;
-  const auto taken = [&](const std::string& name) {
-    return scope.names.contains(name) || std::any_of(level.graph.values.begin(), level.graph.values.end(),
-                                                     [&](const Value& value) { return value.name == name; });
-  };
-  const std::string listed = copy.name;
-  for (int number = 1; taken(copy.name); ++number) copy.name = format("{}_{}", listed, number);
   const ValueId to = level.add(std::move(copy), level.position);
   add_identity(id, to, level);
   return to;
@@ -198,7 +214,17 @@ ValueId GraphReader::copy_of(ValueId id, Scope& scope) {
 
 Status GraphReader::read_outputs(const GraphFields& fields, Scope& scope) {
   Level& level = *scope.level;
-  std::unordered_set<ValueId> seen;
+  std::unordered_map<ValueId, int> listed;
+  std::unordered_set<std::string> taken;  // every value's name, once a copy needs one
+  // Programs and other EPs find values by their names, so a copy has a new one.
+  const auto new_name = [&](const std::string& name, int& number) {
+    if (taken.empty())
+      for (const Value& value : level.graph.values) taken.insert(value.name);
+    std::string next;
+    do next = format("{}_{}", name, number++);
+    while (!taken.insert(next).second);
+    return next;
+  };
   for (std::string_view message : fields.outputs) {
     TENON_TRY_ASSIGN(Value declared, read_value_info(context_, message));
     const auto found = scope.names.find(declared.name);
@@ -214,7 +240,8 @@ Status GraphReader::read_outputs(const GraphFields& fields, Scope& scope) {
       value = std::move(declared);
     }
     // Each output is a value of its own, so that each has memory of its own: a second listing is a copy.
-    level.graph.outputs.push_back(seen.insert(id).second ? id : copy_of(id, scope));
+    const auto [times, first] = listed.try_emplace(id, 1);
+    level.graph.outputs.push_back(first ? id : copy_of(id, new_name(value.name, times->second), level));
   }
   return Status();
 }
@@ -307,13 +334,23 @@ Status GraphReader::add_constant(const NodeFields& fields, const std::vector<Bou
   TENON_INVALID_IF(attributes.size() != 1, "A Constant has one attribute, which gives its value; this one has {}.",
                    attributes.size());
   TENON_TRY_ASSIGN(const ConstantRef constant, read_constant_node(attributes[0].parsed));
-  TENON_TRY_ASSIGN(const ValueId id, scope.define(fields.outputs[0], "output"));
-  Value& value = scope.level->graph.value(id);
-  value.type = constant->type;
-  value.is_tensor = true;
-  value.set_shape(constant->shape);
-  value.constant = constant;
+  // In the model's own graph a Constant node is an initializer that comes after the listed ones, as in ONNX Runtime.
+  const bool is_model = scope.level->parent == nullptr && !scope.call;
+  TENON_TRY_ASSIGN(const ValueId id, is_model ? define_constant(fields.outputs[0], constant, scope, "constant")
+                                              : scope.define(fields.outputs[0], "output"));
+  set_constant(scope.level->graph.value(id), constant);
   return Status();
+}
+
+// 0 when the domain is not imported. As in ONNX Runtime, a model (but not a function) that imports anything at all may
+// leave out the domains that ONNX Runtime itself has operators of: they are at their newest version.
+int GraphReader::opset_for(std::string_view domain, const Scope& scope) const {
+  if (const int imported = opset_of(*scope.opsets, domain); imported > 0) return imported;
+  if (scope.opsets != model_opsets_ || scope.opsets->empty()) return 0;
+  const int assumed = domain == kContribDomain ? 1 : newest_opset(domain);
+  for (Level* level = scope.level; assumed > 0 && level != nullptr; level = level->parent)
+    if (level->graph.opset(domain) == 0) level->graph.opsets.emplace_back(domain, assumed);
+  return assumed;
 }
 
 Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribute> attributes,
@@ -334,7 +371,7 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
     }
     node.outputs.push_back(id);
   }
-  const int opset = opset_of(*scope->opsets, fields.domain);
+  const int opset = opset_for(fields.domain, *scope);
   TENON_INVALID_IF(opset == 0 && newest_opset(fields.domain) > 0,
                    "Node {} is of domain {}, of which no opset is imported.", node.label(level.graph),
                    fields.domain.empty() ? "ai.onnx" : fields.domain);
@@ -476,6 +513,7 @@ Result<Graph> GraphReader::read_level(std::string_view message, Level* parent, c
   TENON_TRY_ASSIGN(const GraphFields fields, split_graph(message));
   TENON_TRY(check_name(context_, fields.name, "graph"));
   Level level;
+  level.may_hide = context_.may_hide;
   level.parent = parent;
   auto scope = std::make_shared<Scope>();
   scope->level = &level;
@@ -501,6 +539,7 @@ Result<Graph> GraphReader::read_level(std::string_view message, Level* parent, c
   TENON_TRY(read_inputs(fields, scope));
   TENON_TRY(read_initializers(fields, scope));
   for (std::string_view node : fields.nodes) TENON_TRY(read_node(node, scope));
+  if (parent == nullptr) TENON_TRY(finish_inputs(level));
   TENON_TRY(scope->resolve_pending(captures_left_));
   TENON_TRY(read_outputs(fields, *scope));
   TENON_TRY(read_value_types(fields, *scope));
@@ -517,7 +556,7 @@ Result<Graph> GraphReader::read_level(std::string_view message, Level* parent, c
 Result<Graph> read_graph(ReadContext& context, std::string_view message, const Opsets& opsets,
                          const std::vector<Function>& functions) {
   context.keep_tensors = !functions.empty();
-  GraphReader reader(context, functions);
+  GraphReader reader(context, functions, opsets);
   TENON_TRY(reader.check_functions());
   return reader.read_level(message, nullptr, nullptr, &opsets);
 }

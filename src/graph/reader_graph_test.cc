@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "graph/model_writer.h"
 #include "graph/reader.h"
 
@@ -90,6 +92,63 @@ TEST(ReadGraph, TheLaterOfTwoInitializersOfOneNameCounts) {
   EXPECT_EQ(*reinterpret_cast<const float*>(w->data), 7);
 }
 
+std::string constant_node(const std::string& name, const std::vector<float>& values) {
+  const std::string value = raw_tensor<float>("", 1, {static_cast<int64_t>(values.size())}, values);
+  return node({.op_type = "Constant", .outputs = {name}, .attributes = {tensor_attribute("value", value)}});
+}
+
+// onnxruntime takes such models: it reads Constant nodes as initializers that follow the listed ones.
+TEST(ReadGraph, AConstantNodeReplacesTheInitializerOfItsName) {
+  GraphText text = xy({constant_node("w", {7}), relu("w", "y")});
+  text.initializers = {raw_tensor<float>("w", 1, {1}, {1})};
+  const auto value_read = [&]() -> float {
+    const auto model = read(text);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    if (!model.ok()) return 0;
+    const ConstantRef& w = model->graph.value(model->graph.nodes[0].inputs[0]).constant;
+    return w == nullptr ? 0 : *reinterpret_cast<const float*>(w->data);
+  };
+  EXPECT_EQ(value_read(), 7);
+  text.nodes = {relu("w", "y"), constant_node("w", {7}), constant_node("w", {8})};
+  EXPECT_EQ(value_read(), 8);
+  text.initializers.clear();
+  EXPECT_EQ(value_read(), 8);
+}
+
+TEST(ReadGraph, AConstantNodeWithTheNameOfAnInputIsItsDefault) {
+  GraphText text = xy({constant_node("w", {7}), node({.op_type = "Add", .inputs = {"x", "w"}, .outputs = {"y"}})});
+  text.inputs.push_back(float_info("w", {int64_t{1}}));
+  const auto model = read(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->graph.inputs.size(), 1u);
+  EXPECT_EQ(model->notes.overridable.size(), 1u);
+  EXPECT_THAT(model->graph.value(model->graph.nodes[0].inputs[1]).constant->as<float>(), ElementsAre(7));
+
+  const std::string data = ::tenon::model_writer::model(graph(text), {.opsets = kOpsets});
+  const auto open = read_model_bytes(bytes(data), "", {}, {.initializers_as_inputs = true});
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(open->graph.inputs.size(), 2u);
+  EXPECT_EQ(open->graph.value(open->graph.inputs[1]).constant, nullptr);
+}
+
+TEST(ReadGraph, AConstantNodeThatContradictsItsNameIsRefused) {
+  GraphText text = xy({constant_node("w", {7}), relu("w", "y")});
+  text.initializers = {raw_tensor<float>("w", 1, {2}, {1, 2})};
+  expect_error(read(text), StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("two constants \"w\" that differ"), HasSubstr("[2]"), HasSubstr("[1]")));
+  text.initializers.clear();
+  text.inputs.push_back(value_info("w", tensor_type(6, {int64_t{1}})));
+  expect_error(read(text), StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("\"w\""), HasSubstr("int32"), HasSubstr("float32")));
+  // The result of another node is no constant, and bodies keep to single assignment.
+  expect_error(read(xy({relu("x", "w"), constant_node("w", {7}), relu("w", "y")})), StatusCode::kInvalidArgument,
+               HasSubstr("\"w\""));
+  const std::string other = branch({relu("x", "e")}, "e");
+  const std::string twice =
+      branch({constant_node("w", {7}), relu("w", "t")}, "t", {raw_tensor<float>("w", 1, {1}, {1})});
+  expect_error(read(if_graph(twice, other)), StatusCode::kInvalidArgument, HasSubstr("\"w\""));
+}
+
 // onnxruntime takes such models; each listing is an output with memory of its own.
 TEST(ReadGraph, AnOutputThatIsListedTwiceIsTwoValues) {
   GraphText text = xy({relu("x", "y")});
@@ -105,6 +164,18 @@ TEST(ReadGraph, AnOutputThatIsListedTwiceIsTwoValues) {
   EXPECT_EQ(graph.nodes[1].op_type, "Identity");
   EXPECT_EQ(graph.nodes[1].inputs[0], graph.outputs[0]);
   EXPECT_EQ(graph.nodes[1].outputs[0], graph.outputs[1]);
+}
+
+// The time grows with the number of listings, not with its cube.
+TEST(ReadGraph, AnOutputMayBeListedManyTimes) {
+  GraphText text = xy({relu("x", "y"), relu("x", "y_2")});
+  for (int i = 0; i < 20000; ++i) text.outputs.push_back(float_info("y"));
+  const auto model = read(text);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  std::set<std::string> names;
+  for (ValueId id : model->graph.outputs) names.insert(model->graph.value(id).name);
+  EXPECT_EQ(names.size(), 20001u);
+  EXPECT_FALSE(names.contains("y_2"));  // a node's output
 }
 
 TEST(ReadGraph, AnInputThatNobodyMakesNamesItsReader) {

@@ -28,6 +28,9 @@ struct ReadContext {
   std::shared_ptr<const void> owner;
   bool in_file = false;  // the bytes are a mapped file
   ExternalFiles external;
+  // A node of a subgraph may make a value that hides one of an enclosing graph. ONNX Runtime's own format has such
+  // subgraphs: casts that it inserts are named by what they read.
+  bool may_hide = false;
   CopyArena copies;
   // Tensors by their message, when functions may have them read more than once.
   bool keep_tensors = false;

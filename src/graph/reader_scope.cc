@@ -67,7 +67,7 @@ Result<ValueId> Scope::define(std::string_view name, const char* what) {
     level->graph.value(id).name = call->prefix + "/" + std::string(name);
     level->generated.push_back(id);
   }
-  if (lexical_parent && level->position > 0) TENON_TRY(check_shadowing(name));
+  if (lexical_parent && level->position > 0 && !level->may_hide) TENON_TRY(check_shadowing(name));
   return id;
 }
 

@@ -48,8 +48,9 @@ struct Level {
 
   Graph graph;
   Level* parent = nullptr;
-  bool inlined = false;  // read in the course of a call: counts against the limits of inlining
-  int32_t position = 0;  // nodes met so far
+  bool may_hide = false;  // ReadContext::may_hide
+  bool inlined = false;   // read in the course of a call: counts against the limits of inlining
+  int32_t position = 0;   // nodes met so far
   std::vector<int32_t> defined_at;
   std::vector<const Schema*> schemas;  // one a node, may be null
   std::vector<Subgraph> subgraphs;

@@ -144,8 +144,27 @@ TEST(ReadModel, VersionsOutsideTheKnownOnesNameBoth) {
   EXPECT_TRUE(read(model(relu, {.ir_version = 3, .opsets = {opset("", 7)}})).ok());
 }
 
-TEST(ReadModel, AMissingImportOfTheNodesDomainIsAnError) {
-  expect_error(read(model(graph(relu_graph()), {.opsets = {opset("com.example", 1)}})), StatusCode::kInvalidArgument,
+// As in onnxruntime: a domain that it knows itself is at its newest opset, unless the model imports nothing at all.
+TEST(ReadModel, AMissingImportOfAKnownDomainIsItsNewestOpset) {
+  const auto onnx = read(model(graph(relu_graph()), {.opsets = {opset("com.example", 1)}}));
+  ASSERT_TRUE(onnx.ok()) << onnx.status().message();
+  EXPECT_EQ(onnx->graph.opset(""), 28);
+  EXPECT_EQ(onnx->graph.nodes[0].since_version, 14);
+
+  GraphText text = relu_graph();
+  text.nodes = {node({.op_type = "Normalizer", .inputs = {"x"}, .outputs = {"t"}, .domain = "ai.onnx.ml"}),
+                node({.op_type = "Gelu", .inputs = {"t"}, .outputs = {"y"}, .domain = "com.microsoft"})};
+  const auto others = read(model(graph(text), {.opsets = {opset("", 17)}}));
+  ASSERT_TRUE(others.ok()) << others.status().message();
+  EXPECT_EQ(others->graph.opset("ai.onnx.ml"), 5);
+  EXPECT_EQ(others->graph.opset("com.microsoft"), 1);
+  EXPECT_EQ(others->graph.nodes[0].since_version, 1);
+
+  const auto unused = read(model(graph(relu_graph()), {.opsets = {opset("", 17)}}));
+  ASSERT_TRUE(unused.ok()) << unused.status().message();
+  EXPECT_EQ(unused->graph.opset("com.microsoft"), 0);
+
+  expect_error(read(model(graph(relu_graph()), {.opsets = {}})), StatusCode::kInvalidArgument,
                AllOf(HasSubstr("Relu \"relu\""), HasSubstr("ai.onnx")));
 }
 

@@ -73,16 +73,6 @@ Status infer_compare(Context& c) {
   return {};
 }
 
-// The slope broadcasts to x and never enlarges it.
-Status infer_prelu(Context& c) {
-  if (c.ranked(0) && c.ranked(1)) {
-    TENON_TRY_ASSIGN(Dims dims, broadcast(c.dims(0), c.dims(1)));
-    TENON_INVALID_IF(dims.size() != c.dims(0).size(), "The slope {} does not broadcast to {}.", text(c.dims(1)),
-                     text(c.dims(0)));
-  }
-  return c.copy(0);
-}
-
 Status infer_cast(Context& c) {
   TENON_TRY(c.copy(0));
   TENON_TRY_ASSIGN(const DataType to, read_cast_type(c.node()));
@@ -141,7 +131,7 @@ constexpr Row kRows[] = {
     {"Mul", &infer_arithmetic},
     {"Not", &infer_same_as_bool},
     {"Or", &infer_compare},
-    {"PRelu", &infer_prelu},
+    {"PRelu", &infer_arithmetic},
     {"Pow", &infer_arithmetic},
     {"RandomNormalLike", &infer_like_with_dtype},
     {"RandomUniformLike", &infer_like_with_dtype},

@@ -46,6 +46,9 @@ Result<RecurrentDesc> read_form(const Node& node) {
   if (desc.activations.empty())
     for (int64_t i = 0; i < desc.directions * desc.functions; ++i)
       desc.activations.emplace_back(desc.cell != Cell::kRnn && i % desc.functions == 0 ? "Sigmoid" : "Tanh");
+  // The schema's default of an RNN is for two directions, and tools write it out for one: the first counts there.
+  if (desc.cell == Cell::kRnn && desc.activations.size() == 2)
+    desc.activations.resize(static_cast<size_t>(desc.directions));
   TENON_INVALID_IF(static_cast<int64_t>(desc.activations.size()) != desc.directions * desc.functions,
                    "{} has {} activations; {} directions need {} each.", node.op_type, desc.activations.size(),
                    desc.directions, desc.functions);

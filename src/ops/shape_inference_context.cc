@@ -53,22 +53,20 @@ std::string text(const Dims& dims) {
 }
 
 Result<Dim> product(std::span<const Dim> dims) {
-  int64_t total = 1;
-  size_t unknowns = 0;
+  std::vector<int64_t> sizes;
   Dim unknown;
   for (const Dim& dim : dims) {
-    if (dim.value == 0) return number(0);
-    if (!dim.known()) {
-      if (unknowns++ == 0) unknown = dim;
-      continue;
+    if (dim.known()) {
+      sizes.push_back(dim.value);
+    } else {
+      unknown = dim;
     }
-    std::optional<int64_t> next = checked_mul(total, dim.value);
-    TENON_INVALID_IF(!next, "The product of the dimensions {} overflows.", text(Dims(dims.begin(), dims.end())));
-    total = *next;
   }
-  if (unknowns == 0) return number(total);
+  const std::optional<int64_t> total = checked_product(sizes);
+  TENON_INVALID_IF(!total, "The product of the dimensions {} overflows.", text(Dims(dims.begin(), dims.end())));
+  if (sizes.size() == dims.size() || *total == 0) return number(*total);
   // One unknown factor among ones keeps its symbol.
-  if (unknowns == 1 && total == 1) return unknown;
+  if (sizes.size() + 1 == dims.size() && *total == 1) return unknown;
   return Dim{};
 }
 
@@ -167,15 +165,14 @@ Status Context::set_dims(size_t output, Dims dims) {
   TENON_UNSUPPORTED_IF(dims.size() > static_cast<size_t>(Shape::kMaxRank),
                        "Output {} has rank {}; the highest rank that Tenon handles is {}.", output, dims.size(),
                        Shape::kMaxRank);
-  int64_t total = 1;
+  std::vector<int64_t> sizes;
   for (Dim& dim : dims) {
     if (dim.symbol.size() > kMaxSymbolBytes) dim.symbol.clear();
     TENON_INVALID_IF(dim.value < -1, "Output {} gets the negative dimension {}.", output, dim.value);
-    if (dim.value <= 0) continue;
-    std::optional<int64_t> next = checked_mul(total, dim.value);
-    TENON_INVALID_IF(!next, "Output {} of shape {} has more elements than a tensor can have.", output, text(dims));
-    total = *next;
+    if (dim.known()) sizes.push_back(dim.value);
   }
+  TENON_INVALID_IF(!checked_product(sizes), "Output {} of shape {} has more elements than a tensor can have.", output,
+                   text(dims));
   Value& value = graph_.value(node_.outputs[output]);
   value.has_rank = true;
   value.dims = std::move(dims);

@@ -1,7 +1,11 @@
 // If, Loop and Scan: the bodies are inferred with the types of what goes in and of what they capture.
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "ops/shape_inference.h"
 #include "ops/shape_inference_context.h"
@@ -141,6 +145,35 @@ void set_counter(Value& value, DataType type) {
   value.set_shape(value.has_rank && value.dims.size() == 1 ? Shape{1} : Shape());
 }
 
+std::optional<bool> constant_flag(const ConstantRef& constant) {
+  if (!constant || constant->type != DataType::kBool || constant->size_bytes == 0) return std::nullopt;
+  return *constant->data != std::byte{0};
+}
+
+// How often the body runs, where constants alone say so.
+std::optional<int64_t> iterations(const Context& c, const Graph& body) {
+  const std::optional<bool> begins = c.has(1) ? constant_flag(c.in(1).constant) : true;
+  if (begins == false) return 0;
+  const std::optional<bool> next = next_condition(body);
+  const std::optional<std::vector<int64_t>> trips = c.values(0);
+  if (!begins || !next || (c.has(0) && (!trips || trips->size() != 1))) return std::nullopt;
+  if (!trips) return *next ? std::nullopt : std::optional<int64_t>(1);  // for ever, or once
+  const int64_t most = std::max<int64_t>(trips->front(), 0);
+  return *next ? most : std::min<int64_t>(most, 1);
+}
+
+// The length of what a Loop stacks. One that no memory can hold stays unknown: such a loop fails when it runs.
+void add_length(Value& stacked, std::optional<int64_t> length) {
+  if (!stacked.has_rank) return;
+  if (length) {
+    std::vector<int64_t> sizes = {*length};
+    for (const Dim& dim : stacked.dims)
+      if (dim.known()) sizes.push_back(dim.value);
+    if (!checked_product(sizes)) length.reset();
+  }
+  stacked.dims.insert(stacked.dims.begin(), length ? Dim{.value = *length, .symbol = {}} : Dim{});
+}
+
 Status infer_loop(Context& c) {
   Node& node = c.node();
   Graph* body = own_body(node, "body");
@@ -155,6 +188,7 @@ Status infer_loop(Context& c) {
   for (size_t i = 0; i < carried; ++i)
     if (c.has(i + 2)) copy_type(c.in(i + 2), body->value(body->inputs[i + 2]));
   infer_carried(*body, 2, 1, carried);
+  const std::optional<int64_t> length = iterations(c, *body);
   for (size_t i = 0; i < node.outputs.size() && i + 1 < body->outputs.size(); ++i) {
     if (!c.has_output(i)) continue;
     Value& out = c.graph().value(node.outputs[i]);
@@ -165,7 +199,7 @@ Status infer_loop(Context& c) {
     }
     copy_type(body->value(body->outputs[i + 1]), out);
     drop_foreign_symbols(out);
-    if (out.has_rank) out.dims.insert(out.dims.begin(), Dim{});
+    add_length(out, length);
   }
   return {};
 }
@@ -284,3 +318,24 @@ std::span<const Row> control_rows() { return kRows; }
 std::span<const Row> region_rows() { return kRegionRows; }
 
 }  // namespace tenon::infer
+
+namespace tenon {
+
+std::optional<bool> next_condition(const Graph& body) {
+  if (body.inputs.size() < 2 || body.outputs.empty()) return std::nullopt;
+  ValueId id = body.outputs[0];
+  for (bool moved = true; moved;) {
+    moved = false;
+    if (const ConstantRef& constant = body.value(id).constant) return infer::constant_flag(constant);
+    if (id == body.inputs[1]) return true;
+    for (const Node& node : body.nodes) {
+      if (node.op_type != "Identity" || !node.domain.empty() || node.outputs[0] != id) continue;
+      id = node.inputs[0];
+      moved = true;
+      break;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tenon

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 
 namespace tenon {
 namespace {
@@ -293,6 +294,15 @@ TEST(ShapeInference, ElementCountsThatOverflowAreErrors) {
               HasSubstr("rank 13"));
 }
 
+// A zero makes the count 0, wherever it stands.
+TEST(ShapeInference, SizesBesideAZeroDoNotOverflow) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  EXPECT_EQ(OneNode("ConstantOfShape", 9).ints({kLarge, kLarge, 0}).infer(), "float32[1099511627776,1099511627776,0]");
+  EXPECT_EQ(OneNode("Flatten", 13).in(Shape{kLarge, kLarge, 0}).set("axis", int64_t{3}).infer(), "float32[0,1]");
+  EXPECT_EQ(OneNode("Reshape", 14).in(Shape{kLarge, kLarge, 0}).ints({0, 0, 0}).infer(),
+            "float32[1099511627776,1099511627776,0]");
+}
+
 TEST(ShapeInference, UnknownStaysUnknown) {
   EXPECT_EQ(OneNode("Conv", 11).unranked().in(Shape{8, 3, 3, 3}).infer(), "float32[?,8,?,?]");
   EXPECT_EQ(OneNode("Relu", 14).unranked().infer(), "float32[...]");
@@ -405,6 +415,78 @@ TEST(ShapeInference, DeeplyNestedLoopsTakeNoLongTime) {
   graph->value(graph->inputs[2]).set_shape(Shape{3});
   ASSERT_TRUE(infer_shapes(*graph).ok());
   EXPECT_THAT(graph->value(graph->outputs[1]).type_text(), testing::AnyOf("float32[?]", "float32[...]"));
+}
+
+// A Loop over float32[2,3] whose body stacks its state; `next` is the body's condition output: the condition that
+// comes in, a constant, or a value that a node computes.
+struct CountedLoop {
+  enum class Next { kPassed, kCopied, kTrue, kFalse, kComputed };
+  Next next = Next::kPassed;
+  std::optional<int64_t> trips = 5;   // constant, or an input
+  std::optional<bool> begins = true;  // constant, or an input; `has_condition` false: absent
+  bool has_condition = true;
+
+  std::string infer() const {
+    auto body = std::make_shared<Graph>();
+    for (const char* name : {"iteration", "condition", "state"})
+      body->inputs.push_back(body->add_value(Value{.name = name}));
+    body->outputs = {condition(*body), body->inputs[2], body->inputs[2]};
+    Graph graph;
+    Node loop{.op_type = "Loop", .since_version = 13};
+    const std::vector<int64_t> count = {trips.value_or(0)};
+    loop.inputs.push_back(trips ? graph.add_constant("trips", make_int64_constant(count, true))
+                                : graph.add_value(Value{.name = "trips", .type = DataType::kInt64}));
+    loop.inputs.push_back(!has_condition ? kNoValue
+                          : begins       ? graph.add_constant("begins", flag(*begins))
+                                         : graph.add_value(Value{.name = "begins", .type = DataType::kBool}));
+    Value state{.name = "x", .type = DataType::kFloat};
+    state.set_shape(Shape{2, 3});
+    loop.inputs.push_back(graph.add_value(state));
+    loop.outputs = {graph.add_value(Value{.name = "last"}), graph.add_value(Value{.name = "all"})};
+    loop.attributes = {{.name = "body", .kind = AttributeKind::kGraph, .graph = body}};
+    graph.nodes.push_back(loop);
+    graph.outputs = loop.outputs;
+    const Status status = infer_shapes(graph);
+    return status.ok() ? graph.value(loop.outputs[1]).type_text() : status.message();
+  }
+
+ private:
+  static ConstantRef flag(bool value) {
+    std::byte* data = nullptr;
+    ConstantRef constant = make_constant(DataType::kBool, Shape(), &data).value();
+    *data = std::byte{value};
+    return constant;
+  }
+  ValueId condition(Graph& body) const {
+    if (next == Next::kPassed) return body.inputs[1];
+    if (next == Next::kTrue || next == Next::kFalse) return body.add_constant("next", flag(next == Next::kTrue));
+    Node node{.op_type = next == Next::kCopied ? "Identity" : "Not", .since_version = 1};
+    node.inputs = {body.inputs[1]};
+    node.outputs = {body.add_value(Value{.name = "next"})};
+    body.nodes.push_back(node);
+    return node.outputs[0];
+  }
+};
+
+TEST(ShapeInference, AConstantTripCountIsTheLengthOfWhatALoopStacks) {
+  using Next = CountedLoop::Next;
+  for (const Next next : {Next::kPassed, Next::kCopied, Next::kTrue})
+    EXPECT_EQ(CountedLoop{.next = next}.infer(), "float32[5,2,3]");
+  EXPECT_EQ(CountedLoop{.has_condition = false}.infer(), "float32[5,2,3]");
+  EXPECT_EQ(CountedLoop{.trips = 0}.infer(), "float32[0,2,3]");
+  EXPECT_EQ(CountedLoop{.trips = -4}.infer(), "float32[0,2,3]");
+  EXPECT_EQ(CountedLoop{.begins = false}.infer(), "float32[0,2,3]");
+  EXPECT_EQ((CountedLoop{.trips = std::nullopt, .begins = false}.infer()), "float32[0,2,3]");
+  EXPECT_EQ(CountedLoop{.next = Next::kFalse}.infer(), "float32[1,2,3]");
+  EXPECT_EQ((CountedLoop{.next = Next::kFalse, .trips = 0}.infer()), "float32[0,2,3]");
+}
+
+TEST(ShapeInference, ALoopThatMayEndEarlierStacksAnUnknownNumber) {
+  EXPECT_EQ(CountedLoop{.next = CountedLoop::Next::kComputed}.infer(), "float32[?,2,3]");
+  EXPECT_EQ(CountedLoop{.begins = std::nullopt}.infer(), "float32[?,2,3]");
+  EXPECT_EQ(CountedLoop{.trips = std::nullopt}.infer(), "float32[?,2,3]");
+  // Such a loop fails in a run, if it is run: the model loads.
+  EXPECT_EQ(CountedLoop{.trips = kHuge}.infer(), "float32[?,2,3]");
 }
 
 TEST(ShapeInference, LongSymbolsAreNotCarriedOn) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
 namespace tenon {
@@ -36,6 +37,7 @@ std::string node_key(const Node& node) {
   append_number(key, node.inputs.size());
   for (ValueId id : node.inputs) append_number(key, id);
   for (const Attribute& attribute : node.attributes) {
+    if (attribute.name == kModelNodes) continue;
     append_text(key, attribute.name);
     append_number(key, attribute.kind);
     switch (attribute.kind) {

@@ -88,6 +88,7 @@ void Rewriter::release(ValueId id) {
     const Node& maker = graph_.nodes[index];
     if (std::any_of(maker.outputs.begin(), maker.outputs.end(), [&](ValueId out) { return uses(out) > 0; })) continue;
     erased_[index] = true;
+    begin_origins(index, maker);
     count(maker, -1);
     for (ValueId input : maker.inputs)
       if (input != kNoValue) pending.push_back(input);
@@ -107,16 +108,63 @@ void Rewriter::replace(size_t index, Node replacement) {
     if (id != kNoValue) producer_[static_cast<size_t>(id)] = static_cast<int32_t>(index);
   count(current, 1);
   count(old, -1);
+  begin_origins(index, old);
   for (ValueId id : old.inputs)
     if (id != kNoValue) release(id);
+  end_origins(current);
 }
 
 void Rewriter::erase(size_t index) {
   if (erased_[index]) return;
   erased_[index] = true;
   count(graph_.nodes[index], -1);
+  begin_origins(index, graph_.nodes[index]);
   for (ValueId id : graph_.nodes[index].inputs)
     if (id != kNoValue) release(id);
+  end_origins(graph_.nodes[index]);
+}
+
+void Rewriter::begin_origins(size_t index, const Node& node) {
+  // Those of nodes that became this one in this pass.
+  for (ValueId id : node.outputs) {
+    if (const auto known = origins_.find(id); known != origins_.end()) {
+      going_.merge(known->second);
+      origins_.erase(known);
+    }
+  }
+  const Attribute* known = node.find(kModelNodes);
+  std::vector<std::string> names{node.name.empty() ? node.label(graph_) : node.name};
+  going_.emplace(index, known != nullptr ? known->strings : std::move(names));
+}
+
+void Rewriter::end_origins(const Node& last) {
+  Origins gone = std::exchange(going_, {});
+  const auto made = std::find_if(last.outputs.begin(), last.outputs.end(), [](ValueId id) { return id != kNoValue; });
+  if (made != last.outputs.end()) origins_[*made].merge(gone);
+}
+
+void Rewriter::add_origins() {
+  std::map<Node*, Origins> all;
+  for (auto& [made, origins] : origins_) {
+    Node* maker = nullptr;
+    if (producer(made) != nullptr && !erased_[producer_index(made)]) maker = &graph_.nodes[producer_index(made)];
+    for (auto& [index, node] : inserted_)
+      if (std::find(node.outputs.begin(), node.outputs.end(), made) != node.outputs.end()) maker = &node;
+    if (maker != nullptr && maker->domain == "tenon") all[maker].merge(origins);
+  }
+  for (auto& [node, origins] : all) {
+    std::vector<std::string> names;
+    for (auto& [index, more] : origins)
+      for (std::string& name : more)
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+    std::erase_if(node->attributes, [](const Attribute& attribute) { return attribute.name == kModelNodes; });
+    if (names.size() == 1 && names[0] == node->name) continue;
+    Attribute listed;
+    listed.name = kModelNodes;
+    listed.kind = AttributeKind::kStrings;
+    listed.strings = std::move(names);
+    node->attributes.push_back(std::move(listed));
+  }
 }
 
 ValueId Rewriter::add_value(Value value) {
@@ -139,6 +187,7 @@ void Rewriter::insert_before(size_t index, Node node) {
 }
 
 void Rewriter::finish() {
+  add_origins();
   if (inserted_.empty() && std::find(erased_.begin(), erased_.end(), true) == erased_.end()) return;
   std::vector<Node> nodes;
   nodes.reserve(graph_.nodes.size() + inserted_.size());

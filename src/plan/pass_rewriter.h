@@ -57,19 +57,31 @@ class Rewriter {
   // A new node right before node `index` once the pass is finished; until then its outputs have no producer.
   void insert_before(size_t index, Node node);
 
-  // Drops erased nodes and places inserted ones. Call once, last.
+  // Drops erased nodes and places inserted ones. Call once, last. Each internal node that stands for several nodes of
+  // the model lists them in its attribute kModelNodes.
   void finish();
 
  private:
   void count(const Node& node, int32_t change);
   void release(ValueId id);
+  // The names of nodes that go now, one of which made `made`: whatever makes it at the end stands for them.
+  void begin_origins(size_t index, const Node& node);
+  void end_origins(const Node& last);
+  void add_origins();
 
   Graph& graph_;
   std::vector<int32_t> producer_, uses_;
   std::vector<bool> is_output_, erased_;
   size_t budget_bytes_ = size_t{64} << 20;
   std::multimap<size_t, Node> inserted_;  // by the index of the node that they stand before, in the order they came
+  using Origins = std::map<size_t, std::vector<std::string>>;  // names, by the index of the node that has gone
+  Origins going_;
+  std::map<ValueId, Origins> origins_;  // by the value that the last of them made
 };
+
+// An attribute of internal nodes: the names of the model's nodes that the node stands for, in the graph's order; absent
+// when it is the one of its own name. For profiles; nothing else reads it.
+inline constexpr std::string_view kModelNodes = "tenon.nodes";
 
 // A binary node's two inputs in the order {one for which `accept` holds, other}; nullopt when neither fits.
 template <typename Accept>

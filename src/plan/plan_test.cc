@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/system.h"
 #include "base/testing.h"
 #include "plan/bind_shapes.h"
 #include "plan/planner.h"
@@ -42,6 +43,17 @@ class PlanTest : public ::testing::Test {
 
 Dim symbol(const char* name) { return {.value = -1, .symbol = name}; }
 Dim number(int64_t value) { return {.value = value, .symbol = {}}; }
+
+// One channel is not eight: blocked layouts would pad it, and this node has none.
+TEST_F(PlanTest, AnOutputThatFitsIntoMemoryIsPlanned) {
+  GraphBuilder b;
+  const auto count = static_cast<int64_t>(memory_bytes() / sizeof(float));
+  const ValueId x = b.input("x", {number(1), number(1), {}});
+  b.output(b.node("Sin", {x}, "z"));
+  EXPECT_THAT(plan(b, {{1, 1, count / 2}}).status(), is_ok());
+  EXPECT_THAT(plan(b, {{1, 1, count * 2}}).status(),
+              has_status(StatusCode::kResourceExhausted, HasSubstr("for output \"z\"")));
+}
 
 TEST_F(PlanTest, RanksAndFixedDimensionsMustBeTheModels) {
   GraphBuilder b;

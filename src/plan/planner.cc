@@ -22,10 +22,12 @@ namespace {
 // 0 where it is not known yet.
 Result<size_t> known_size_bytes(const Value& value) {
   if (value.constant || !value.fully_known() || data_type_bits(value.type) == 0) return size_t{0};
-  Shape padded = value.shape();
+  const Shape shape = value.shape();
+  Shape padded = shape;
   // Blocked layouts round the channels up; the size must be computable for them too.
   if (padded.rank() >= 3 && padded[1] > 0 && padded[1] < INT64_MAX - 8) padded[1] = (padded[1] + 7) / 8 * 8;
-  return tensor_size_bytes(value.type, padded);
+  TENON_TRY(tensor_size_bytes(value.type, padded).status());
+  return tensor_size_bytes(value.type, shape);
 }
 
 // Each size can be computed, and no output of the CPU EP is larger than the memory that there is: asking for it before

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/guarded.h"
+#include "ops/shape_inference.h"
 #include "plan/control_flow.h"
 #include "runtime/control_flow_parts.h"
 
@@ -83,24 +84,6 @@ class LoopOutputs final : public BodyOutputs {
   bool last_ = false;
 };
 
-// Whether the body hands its condition on as it got it, or gives true: then the trip count alone ends the loop.
-bool keeps_condition(const Graph& body) {
-  ValueId id = body.outputs[0];
-  for (bool moved = true; moved;) {
-    moved = false;
-    const ConstantRef& constant = body.value(id).constant;
-    if (constant) return constant->size_bytes > 0 && *constant->data != std::byte{0};
-    if (id == body.inputs[1]) return true;
-    for (const Node& node : body.nodes) {
-      if (node.op_type != "Identity" || !node.domain.empty() || node.outputs[0] != id) continue;
-      id = node.inputs[0];
-      moved = true;
-      break;
-    }
-  }
-  return false;
-}
-
 class LoopKernel final : public Kernel {
  public:
   LoopKernel(const KernelNode& node, BodyOf body, std::vector<const char*> names, Shape iteration_shape,
@@ -110,7 +93,7 @@ class LoopKernel final : public Kernel {
         node_(*node.node),
         body_(std::move(body)),
         names_(std::move(names)),
-        counts_(keeps_condition(body_.body->graph())),
+        counts_(next_condition(body_.body->graph()) == true),
         carried_(own_inputs(*node.node) - kFirstCarried),
         iteration_shape_(iteration_shape),
         condition_shape_(condition_shape),

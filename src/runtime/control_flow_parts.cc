@@ -66,9 +66,8 @@ Status write_state(KernelContext& context, std::span<const TensorSpec> specs, si
 }
 
 Status check_cancelled(const RunInfo& info, const Node& node, int64_t iteration) {
-  if (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed)) [[unlikely]] {
-    return cancelled("The run was cancelled in iteration {} of {}.", iteration, node.op_type);
-  }
+  if (is_to_end(info)) [[unlikely]]
+    return why_it_ends(info, format("in iteration {} of {}", iteration, node.op_type));
   return {};
 }
 

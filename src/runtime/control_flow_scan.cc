@@ -285,7 +285,7 @@ class ScanKernel final : public Kernel {
     const TensorSpec& spec = spec_.inputs[input.index];
     const void* data = context.inputs[input.index];
     TENON_TRY_ASSIGN(Tensor moved, Tensor::allocate(spec.type, with_axis(input.slice, 0, spec_.length)));
-    if (spec_.helper != nullptr) {
+    if (moved.size_bytes() > 0 && spec_.helper != nullptr) {
       TENON_TRY_ASSIGN(const Tensor whole,
                        Tensor::view(spec.type, spec.shape, const_cast<void*>(data), spec.size_bytes()));
       TENON_TRY(spec_.helper->transpose(permutation_of(input.axis, spec.shape.rank(), false), whole, moved, input.name,

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +22,8 @@ struct NodeRun {
   };
   std::string_view name;  // may be empty
   std::string_view op_type;
-  int32_t index = 0;  // in its plan's graph
+  std::span<const std::string> model_nodes;  // of a fused node: the model's; empty: the one of this name
+  int32_t index = 0;                         // in its plan's graph
   std::vector<Tensor> inputs, outputs;
   int64_t begin_ns = 0, end_ns = 0;  // of monotonic_ns()
 };

@@ -5,6 +5,7 @@
 
 #include "base/trace.h"
 #include "device/copy.h"
+#include "plan/pass_rewriter.h"
 #include "plan/regions.h"
 #include "plan/views.h"
 #include "runtime/memory.h"
@@ -117,14 +118,19 @@ void RunState::resolve() {
   }
 }
 
+Status why_it_ends(const RunInfo& info, const std::string& where) {
+  if (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed))
+    return cancelled("The run was cancelled {}.", where);
+  return cancelled("The time for the run (tenon.timeout_ms, RunOptions::run_timeout_ns) was over {}.", where);
+}
+
 Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
   places_ = device != nullptr ? device->places : nullptr;
   for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
   NodeObserver* const observer = NodeObserver::current();
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed)) [[unlikely]] {
-      return cancelled("The run was cancelled before step {} of {}.", i, plan_.steps.size());
-    }
+    if (is_to_end(info)) [[unlikely]]
+      return why_it_ends(info, format("before step {} of {}", i, plan_.steps.size()));
     Status status = observer == nullptr ? run_step(i, info, device) : run_observed(i, info, device, *observer);
     if (!status.ok()) [[unlikely]] {
       const Node& node = plan_.graph.nodes[static_cast<size_t>(plan_.steps[i].node)];
@@ -154,6 +160,7 @@ Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun
   }
   NodeRun run{
       .name = shown.name, .op_type = shown.op_type, .index = step.node, .begin_ns = begin_ns, .end_ns = monotonic_ns()};
+  if (const Attribute* nodes = shown.find(kModelNodes)) run.model_nodes = nodes->strings;
   const auto describe = [&](std::span<const ValueId> ids, std::span<const Location> locations) {
     std::vector<NodeRun::Tensor> tensors;
     for (size_t i = 0; i < ids.size() && i < locations.size(); ++i) {

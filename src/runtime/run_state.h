@@ -45,6 +45,13 @@ struct DeviceRun {
 };
 
 // Lifetime: the plan and the pool outlive it. Threads: one run at a time.
+// kCancelled when the run is to end: somebody has cancelled it, or its deadline has passed. `where` completes the
+// sentence.
+inline bool is_to_end(const RunInfo& info) {
+  return (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed)) || info.deadline.passed();
+}
+Status why_it_ends(const RunInfo& info, const std::string& where);
+
 class RunState {
  public:
   RunState(const Plan& plan, ThreadPool& pool);

@@ -187,14 +187,35 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
   return nullptr;
 }
 
+namespace {
+
 Status refuse_copy_step(const Plan& plan, const PlanStep& step) {
   return copy_disallowed(step.copy->what, plan.places[static_cast<size_t>(step.copy->source)],
                          plan.places[static_cast<size_t>(step.copy->target)], step.copy->reason);
 }
 
-Status refuse_copy_steps(const Plan& plan) {
+bool moves_bytes(const PlanStep& step) { return step.copy && step.copy->spec.size_bytes() > 0; }
+
+// Of an output whose size only a run knows, too.
+bool moves_bytes(const Plan& plan, const PlanCopy& copy) {
+  const auto output = std::find_if(plan.outputs.begin(), plan.outputs.end(),
+                                   [&](const PlanOutput& one) { return one.slot == copy.output; });
+  return output == plan.outputs.end() || output->spec.dynamic || output->spec.size_bytes() > 0;
+}
+
+Status refuse_output_copy(const std::string& output, const PlanCopy& copy) {
+  return invalid_argument("Output \"{}\" would have to be copied ({}), and tenon.disallow_copies is set.", output,
+                          copy_reason_name(copy.reason));
+}
+
+}  // namespace
+
+Status refuse_copies(const Plan& plan, std::span<const ValueInfo> outputs) {
   for (const PlanStep& step : plan.steps) {
-    if (step.copy) return refuse_copy_step(plan, step);
+    if (moves_bytes(step)) return refuse_copy_step(plan, step);
+  }
+  for (const PlanCopy& copy : plan.copies) {
+    if (moves_bytes(plan, copy)) return refuse_output_copy(outputs[static_cast<size_t>(copy.output)].name, copy);
   }
   return {};
 }
@@ -222,7 +243,7 @@ Status Runner::disallowed(const Plan& plan, const PlanStep& step, std::span<void
 Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) const {
   const bool strict = info_.disallow_copies;
   for (const PlanStep& step : plan.steps) {
-    if (strict && step.copy) return disallowed(plan, step, inputs);
+    if (strict && moves_bytes(step)) return disallowed(plan, step, inputs);
   }
   for (const PlanCopy& copy : plan.copies) {
     const auto slot = static_cast<size_t>(copy.output);
@@ -230,10 +251,7 @@ Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) con
         copy.source.home == Home::kInput && binding_.outputs[slot].ready &&
         static_cast<std::byte*>(inputs[static_cast<size_t>(copy.source.index)]) + copy.source.offset_bytes ==
             binding_.output_addresses[slot];
-    if (strict && !in_place) {
-      return invalid_argument("Output \"{}\" would have to be copied ({}), and tenon.disallow_copies is set.",
-                              session_.outputs()[slot].name, copy_reason_name(copy.reason));
-    }
+    if (strict && !in_place && moves_bytes(plan, copy)) return refuse_output_copy(session_.outputs()[slot].name, copy);
     if (in_place) continue;
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
       const PlanInput& input = plan.inputs[i];
@@ -289,8 +307,9 @@ void Runner::pass_fences(const PlanRuntime& runtime, std::span<void* const> inpu
   const auto takes = [&](std::span<const Fence> fences) {
     return std::all_of(fences.begin(), fences.end(), [&](const Fence& fence) { return provider.takes_fence(fence); });
   };
-  // A device waits without a deadline.
-  const bool waits = takes(options.waits) && options.timeout_ns == kWaitForever;
+  // A device waits without a deadline, unless the EP finds one in the run's entries (tenon.timeout_ms).
+  const bool knows_deadline = info_.deadline.never() || info_.native_options != nullptr;
+  const bool waits = takes(options.waits) && options.timeout_ns == kWaitForever && knows_deadline;
   if (waits) info_.waits = options.waits;
   // Signals that come behind waits of the host are in order all the same.
   if (takes(options.signals)) {
@@ -587,8 +606,7 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
     if (std::shared_ptr<PlanRuntime> found = rests->find(key)) return found;
   }
   places.outputs = binding_.places.outputs;
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
-                   build_rest(cut, shapes, constants, session_.planner_options(info_.disallow_copies), places));
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_rest(cut, shapes, constants, session_.planner_options(), places));
   planned_ = true;
   session_.warn_of_output_shapes(*plan);
   auto made = std::make_shared<PlanRuntime>(std::move(plan), session_.options().plan_cache_size);

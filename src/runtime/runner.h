@@ -13,8 +13,9 @@
 
 namespace tenon {
 
-// Strict mode's answer to a plan with a step that copies, whatever is bound. Errors: kInvalidArgument names the tensor.
-Status refuse_copy_steps(const Plan& plan);
+// Strict mode's answer to a plan that copies, whatever is bound. `outputs`: by slot. Errors: kInvalidArgument names the
+// tensor.
+Status refuse_copies(const Plan& plan, std::span<const ValueInfo> outputs);
 
 // Lifetime: on the stack of the thread that runs.
 class Runner {
@@ -26,7 +27,8 @@ class Runner {
         info_{.native_options = options.native_options,
               .cancel = options.cancel,
               .ledger = ledger,
-              .disallow_copies = session.options().disallow_copies || options.disallow_copies},
+              .disallow_copies = session.options().disallow_copies || options.disallow_copies,
+              .deadline = Deadline::after(options.run_timeout_ns)},
         caller_stream_(options.stream),
         may_return_early_(!options.synchronize && options.signals.empty()),
         synchronize_(options.synchronize) {}
@@ -37,6 +39,8 @@ class Runner {
   // After prepare(): the whole run, with what the EPs do before and after it.
   Status run(const std::shared_ptr<PlanRuntime>& runtime, std::span<void* const> inputs);
   bool planned() const { return planned_; }
+  // When the run is to end.
+  const Deadline& deadline() const { return info_.deadline; }
   // After prepare(), before run(): leaves to the plan's only EP what it takes of the fences, all waits or none, all
   // signals or none. The others are the caller's to wait for and to signal.
   void pass_fences(const PlanRuntime& runtime, std::span<void* const> inputs, const RunOptions& options);

@@ -1,3 +1,4 @@
+#include <bit>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -6,6 +7,7 @@
 #include "base/config_keys.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "device/copy.h"
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
@@ -29,12 +31,17 @@ auto without_exceptions(const Function& function) -> decltype(function()) {
   }
 }
 
-Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns) {
-  const Deadline deadline = Deadline::after(timeout_ns);
+Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns, const Deadline& run_deadline) {
+  Deadline deadline = Deadline::after(timeout_ns);
+  if (run_deadline.at_ns() < deadline.at_ns()) deadline = run_deadline;
   for (const Fence& fence : fences) {
     TENON_TRACE(kSync, "The run waits for {} to reach {}.", fence.timeline->name(), fence.value);
-    TENON_TRY_CONTEXT(fence.wait(deadline.never() ? kWaitForever : deadline.remaining_ns()), "while waiting for {}",
-                      fence.timeline->name());
+    Status status = fence.wait(deadline.never() ? kWaitForever : deadline.remaining_ns());
+    if (status.ok()) continue;
+    const bool is_late = status.code() == StatusCode::kCancelled && run_deadline.passed();
+    return std::move(status).with_context(
+        format("while waiting for {}{}", fence.timeline->name(),
+               is_late ? " in the time for the run (tenon.timeout_ms, RunOptions::run_timeout_ns)" : ""));
   }
   return {};
 }
@@ -97,7 +104,7 @@ class InRun {
 
 }  // namespace
 
-std::string_view version() { return TENON_VERSION_TEXT; }
+std::string_view version() { return project_version(); }
 
 Result<std::shared_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
@@ -161,8 +168,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   std::shared_ptr<PlanRuntime> plan;
   {
     const InRun in_run(*pool_);
-    Result<std::shared_ptr<PlanRuntime>> found = find_plan(
-        binding.key, binding.shapes, binding.places, options_.disallow_copies || options.disallow_copies, planned);
+    Result<std::shared_ptr<PlanRuntime>> found = find_plan(binding.key, binding.shapes, binding.places, planned);
     if (!found.ok()) {
       // Shapes that the model cannot take are the caller's; running out of memory is not.
       if (found.status().code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found.status());
@@ -174,7 +180,8 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   }
   const int64_t planned_ns = monotonic_ns();
   runner.pass_fences(*plan, binding.input_addresses, options);
-  Status status = runner.passed_waits() ? Status() : wait_for_fences(options.waits, options.timeout_ns);
+  Status status =
+      runner.passed_waits() ? Status() : wait_for_fences(options.waits, options.timeout_ns, runner.deadline());
   const int64_t waited_ns = monotonic_ns();
   if (status.ok()) {
     const InRun in_run(*pool_);
@@ -233,13 +240,12 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shap
 }
 
 Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& key, std::span<const Shape> shapes,
-                                                            const BoundPlaces& places, bool disallow_copies,
-                                                            bool& planned) {
+                                                            const BoundPlaces& places, bool& planned) {
   {
     auto plans = plans_->lock();
     if (std::shared_ptr<PlanRuntime> found = plans->find(key)) return found;
   }
-  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, planner_options(disallow_copies)));
+  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, planner_options()));
   planned = true;
   bool full = false;
   {
@@ -259,6 +265,8 @@ Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, Memory
   bound.inputs.resize(inputs_.size());
   bound.outputs.assign(outputs_.size(), MemoryPlace{});
   for (const auto& [name, given] : named) {
+    TENON_INVALID_IF(given.alignment != 0 && !std::has_single_bit(given.alignment),
+                     "The alignment of \"{}\" is {}, which is no power of two.", name, given.alignment);
     const int32_t index = places_.find(given);
     TENON_UNSUPPORTED_IF(index < 0, "\"{}\" cannot live in {}, which no EP of the session can address.", name,
                          given.to_string());
@@ -319,13 +327,9 @@ Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& sha
     TENON_TRY_ASSIGN(const Explained made, explained(shapes, places));
     const Plan& plan = *made.plan->plan;
     if (options_.disallow_copies) {
-      TENON_TRY(refuse_copy_steps(plan));
-      for (const PlanCopy& copy : plan.copies) {
-        return invalid_argument("Output \"{}\" would have to be copied ({}), and tenon.disallow_copies is set.",
-                                outputs_[static_cast<size_t>(copy.output)].name, copy_reason_name(copy.reason));
-      }
+      TENON_TRY(refuse_copies(plan, outputs_));
       for (const CopyRecord& record : made.copies.ledger.records)
-        return copy_disallowed(record.what, record.source, record.target, record.reason);
+        if (!record.once) return copy_disallowed(record.what, record.source, record.target, record.reason);
     }
     std::string text = plan.to_text();
     for (const std::string& sentence : made.copies.open) text += format("not known before a run: {}\n", sentence);

@@ -41,6 +41,21 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+// An EP's name without the ending that most of them share, which would make short names look alike.
+std::string_view own_part(std::string_view name) {
+  constexpr std::string_view kEnding = "ExecutionProvider";
+  const size_t rest = name.size() - std::min(name.size(), kEnding.size());
+  return rest > 0 && edit_distance(name.substr(rest), kEnding) == 0 ? name.substr(0, rest) : name;
+}
+
+// Whether `name` is `known` but for a slip: in the name's own part or, where that part agrees, in its ending.
+bool is_slip(std::string_view name, std::string_view known) {
+  const std::string_view own = own_part(known);
+  if (edit_distance(name.substr(0, own.size()), own) == 0) return edit_distance(name, known) <= 3;
+  const std::string_view said = own_part(name);
+  return edit_distance(said, own) <= std::min<size_t>(3, std::max(said.size(), own.size()) / 3);
+}
+
 // "ep.<name>.<key>" is for the EP of that name, and may be for one that this session does not use; but not for one that
 // is nearly one of the session's.
 Status check_ep_entry(const SessionOptions& options, const std::string& key) {
@@ -49,11 +64,11 @@ Status check_ep_entry(const SessionOptions& options, const std::string& key) {
   const size_t dot = name.find('.', kPrefix.size());
   if (!name.starts_with(kPrefix) || dot == std::string::npos) return {};
   const std::string_view ep = std::string_view(name).substr(kPrefix.size(), dot - kPrefix.size());
+  if (edit_distance(ep, kCpuEpName) == 0) return {};
   const EpChoice* close = nullptr;
   for (const EpChoice& choice : options.eps) {
-    const size_t distance = edit_distance(ep, choice.ep_name);
-    if (distance == 0) return {};
-    if (distance <= std::min<size_t>(3, ep.size() / 3)) close = &choice;
+    if (edit_distance(ep, choice.ep_name) == 0) return {};
+    if (is_slip(ep, choice.ep_name)) close = &choice;
   }
   TENON_INVALID_IF(close != nullptr,
                    "The session config entry \"{}\" is for no EP of the session; did you mean \"{}\"?", key,
@@ -143,7 +158,7 @@ Status fix_dims(Model& model, const SessionOptions& options) {
   return {};
 }
 
-Status fallback_refused(const std::string& output) {
+Status fallback_refused(std::string_view output) {
   return unsupported("{}{}", kNoFallback, output.empty() ? "" : format(" The first of them makes \"{}\".", output));
 }
 

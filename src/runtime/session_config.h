@@ -3,6 +3,8 @@
 
 #include <tenon/session.h>
 
+#include <string_view>
+
 #include "graph/reader.h"
 
 namespace tenon {
@@ -18,7 +20,7 @@ Status fix_dims(Model& model, const SessionOptions& options);
 
 // The refusal of a session whose CPU EP would have to make `output` (may be empty) although
 // "session.disable_cpu_ep_fallback" is set.
-Status fallback_refused(const std::string& output);
+Status fallback_refused(std::string_view output);
 bool is_fallback_refusal(const Status& status);
 // True when "session.disable_cpu_ep_fallback" is "1", as in ONNX Runtime; another value that sounds like it is logged.
 bool cpu_fallback_disabled(const SessionOptions& options);

@@ -34,6 +34,13 @@ ValueInfo info_of(const Value& value) {
   return info;
 }
 
+// The first outputs of an operator may be left out.
+std::string_view first_output_name(const Graph& graph, const Node& node) {
+  for (ValueId id : node.outputs)
+    if (id != kNoValue && !graph.value(id).name.empty()) return graph.value(id).name;
+  return "";
+}
+
 std::vector<Value> declared_outputs(const Graph& graph) {
   std::vector<Value> declared;
   declared.reserve(graph.outputs.size());
@@ -157,7 +164,7 @@ Status SessionImpl::check_fallback() const {
     const int32_t number = provider_number(node);
     // Kernels on host memory that the library of another EP registers are the CPU EP's.
     if (number == 0 || device_ep_names_[static_cast<size_t>(number - 1)] == "CPUExecutionProvider")
-      return fallback_refused(model_.graph.value(node.outputs[0]).name);
+      return fallback_refused(first_output_name(model_.graph, node));
   }
   return {};
 }

@@ -82,6 +82,7 @@ TEST(WeightCache, ThreadsThatAskAtOncePackOnce) {
   CountingPacker packer;
   const ConstantRef weight = constant();
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       const auto packed = cache.get(weight, "rows", kBytes, packer.function());

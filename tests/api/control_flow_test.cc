@@ -17,6 +17,7 @@ using api_testing::ints;
 using api_testing::OnnxModel;
 using api_testing::OnnxNode;
 using api_testing::values_of;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -84,14 +85,30 @@ TEST(ControlFlow, StrictModeRefusesAnOutputOfUnknownSize) {
       has_status(StatusCode::kInvalidArgument, HasSubstr("tenon.disallow_copies")));
 }
 
-TEST(ControlFlow, TerminatingARunEndsAnEndlessLoop) {
+OnnxModel endless_loop() {
   OnnxModel body, model;
   body.input("i", DataType::kInt64, {}).input("c", DataType::kBool, {}).input("v", DataType::kFloat, {"n"});
   body.output("d", DataType::kBool, {}).output("r", DataType::kFloat, {"n"});
   body.node(OnnxNode("Identity", {"c"}, {"d"})).node(OnnxNode("Neg", {"v"}, {"r"}));
   model.input("x", DataType::kFloat, {"n"}).output("y", DataType::kFloat, {"n"});
-  model.node(OnnxNode("Loop", {"", "", "x"}, {"y"}).attribute("body", body.graph_bytes()));
-  const auto session = loaded(model);
+  return model.node(OnnxNode("Loop", {"", "", "x"}, {"y"}).attribute("body", body.graph_bytes()));
+}
+
+// tenon.timeout_ms: a run that takes too long ends between two steps, and the session works on.
+TEST(ControlFlow, TheTimeOfARunEndsAnEndlessLoop) {
+  const auto session = loaded(endless_loop());
+  ASSERT_NE(session, nullptr);
+  Binding binding = *session->make_binding();
+  ASSERT_THAT(binding.bind_input("x", floats({2}, {1, 2})), is_ok());
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THAT(session->run(binding, {.run_timeout_ns = 20'000'000}),
+                has_status(StatusCode::kCancelled,
+                           AllOf(HasSubstr("tenon.timeout_ms"), HasSubstr("was over"), HasSubstr("Loop"))));
+  }
+}
+
+TEST(ControlFlow, TerminatingARunEndsAnEndlessLoop) {
+  const auto session = loaded(endless_loop());
   ASSERT_NE(session, nullptr);
   Binding binding = *session->make_binding();
   ASSERT_THAT(binding.bind_input("x", floats({2}, {1, 2})), is_ok());

@@ -15,14 +15,17 @@ namespace {
 using api_testing::FakeDevice;
 using api_testing::FakeOptions;
 using api_testing::floats;
+using api_testing::in_place;
 using api_testing::on_host;
 using api_testing::OnnxModel;
 using api_testing::OnnxNode;
 using api_testing::values_of;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int64_t kCount = 8;
 
@@ -260,7 +263,8 @@ TEST(BindingAlignment, HoldsAfterACut) {
   }
 }
 
-// Constants are copied once for the session: the first ledger after that has them, whoever planned first.
+// Constants are copied once for the session: the first ledger after that has them, whoever planned first. Strict mode
+// allows them, for they are no copies of a run.
 TEST(ExplainCopies, CopyNothingThemselves) {
   FakeDevice device({.ops = {"Add"}});
   OnnxModel model;
@@ -285,11 +289,105 @@ TEST(ExplainCopies, CopyNothingThemselves) {
   SessionOptions strict = device.session_options();
   strict.disallow_copies = true;
   const auto refusing = model.load(strict).value();
-  Binding refused = refusing->make_binding().value();
-  ASSERT_THAT(refused.bind_input("x", x), is_ok());
-  EXPECT_THAT(refusing->run(refused),
-              has_status(StatusCode::kInvalidArgument, HasSubstr("\"w\" would have to be copied")));
-  EXPECT_THAT(refusing->explain_copies({}, {{"x", device.place()}}), is_ok());
+  EXPECT_THAT(refusing->explain({}, {{"x", device.place()}, {"y", device.place()}}), is_ok());
+  EXPECT_THAT(refusing->explain({}, {{"y", device.place()}}),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("\"x\" would have to be copied")));
+  Binding bound = refusing->make_binding().value();
+  ASSERT_THAT(bound.bind_input("x", tensor_in(*refusing, device.place(), {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
+  ASSERT_THAT(refusing->run(bound, {.report = &report}), is_ok());
+  EXPECT_EQ(texts(report.copies), texts(explained->ledger));
+  ASSERT_THAT(refusing->run(bound, {.report = &report}), is_ok());
+  EXPECT_THAT(report.copies.records, IsEmpty());
+  ASSERT_THAT(bound.bind_input("x", floats({kCount}, {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
+  EXPECT_THAT(refusing->run(bound), has_status(StatusCode::kInvalidArgument, HasSubstr("\"x\" would have to be")));
+}
+
+TEST(ExplainCopies, AnAlignmentThatIsNoPowerOfTwoIsAnError) {
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {kCount}).output("y", DataType::kFloat, {kCount});
+  model.node(OnnxNode("Neg", {"x"}, {"y"}));
+  FakeDevice device({.ops = {"Neg"}});
+  const auto session = model.load(device.session_options()).value();
+  for (const uint32_t alignment : {3U, 48U, UINT32_MAX}) {
+    MemoryPlace place = device.place();
+    place.alignment = alignment;
+    EXPECT_THAT(session->explain_copies({}, {{"x", place}}),
+                has_status(StatusCode::kInvalidArgument,
+                           HasSubstr(format("The alignment of \"x\" is {}, which is no power of two.", alignment))));
+  }
+}
+
+// In strict mode explain is the error that a run would be. Constants that are placed once are no copies of a run.
+TEST(ExplainCopies, StrictModeRefusesAsARunWould) {
+  FakeDevice device({.ops = {"Add"}});
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {kCount}).output("y", DataType::kFloat, {kCount});
+  model.initializer<float>("w", DataType::kFloat, {1}, {10}).node(OnnxNode("Add", {"x", "w"}, {"y"}));
+  SessionOptions strict = device.session_options();
+  strict.disallow_copies = true;
+  const auto session = model.load(strict).value();
+  EXPECT_THAT(session->explain({}, {{"x", device.place()}, {"y", device.place()}}), is_ok());
+  const std::string says = "\"x\" would have to be copied";
+  EXPECT_THAT(session->explain({}, {{"y", device.place()}}), has_status(StatusCode::kInvalidArgument, HasSubstr(says)));
+  // A session that is not strict, and a run that is.
+  const auto lax = model.load(device.session_options()).value();
+  Binding binding = lax->make_binding().value();
+  ASSERT_THAT(binding.bind_input("x", floats({kCount}, {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
+  ASSERT_THAT(binding.bind_output_auto("y", device.place()), is_ok());
+  EXPECT_THAT(lax->run(binding, {.disallow_copies = true}), has_status(StatusCode::kInvalidArgument, HasSubstr(says)));
+  EXPECT_THAT(lax->run(binding), is_ok());
+}
+
+// The length of a Range is computed on the device: the host reads it, and plans the rest, which wants a constant there.
+TEST(ExplainCopies, WhatTheRestOfAPlanCopiesIsInTheRunsLedger) {
+  FakeDevice device({.ops = {"Neg", "Add"}});
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {}).output("y", DataType::kFloat, {"n"});
+  model.initializer<float>("zero", DataType::kFloat, {}, {0}).initializer<float>("one", DataType::kFloat, {}, {1});
+  model.initializer<float>("w", DataType::kFloat, {1}, {10}).node(OnnxNode("Neg", {"x"}, {"limit"}));
+  model.node(OnnxNode("Range", {"zero", "limit", "one"}, {"r"})).node(OnnxNode("Add", {"r", "w"}, {"y"}));
+  const auto session = model.load(device.session_options()).value();
+  const Tensor there = in_place(*session, floats({}, {-3}), device.place());
+  const auto run = [&](const RunOptions& options) {
+    Binding binding = session->make_binding().value();
+    EXPECT_THAT(binding.bind_input("x", there), is_ok());
+    return session->run(binding, options);
+  };
+  EXPECT_THAT(run({.disallow_copies = true}),
+              has_status(StatusCode::kInvalidArgument, AllOf(HasSubstr("\"limit\" would have to be copied from gpu:0"),
+                                                             HasSubstr("while the host reads a value"))));
+  RunReport report;
+  ASSERT_THAT(run({.report = &report}), is_ok());
+  const std::vector<std::string> made = texts(report.copies);
+  EXPECT_THAT(made, Contains("limit 4 gpu:0 (vendor 0x7e50) -> cpu: not_compatible"));
+  EXPECT_THAT(made, Contains("w 4 cpu -> gpu:0 (vendor 0x7e50): not_compatible, once"));
+  ASSERT_THAT(run({.report = &report}), is_ok());
+  EXPECT_THAT(texts(report.copies), Not(Contains(HasSubstr("once"))));
+}
+
+// An empty batch: no tensor of it has a byte that could be copied, so strict mode has nothing to refuse.
+TEST(ExplainCopies, TensorsWithoutBytesAreNoCopies) {
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {"n", 4}).output("y", DataType::kFloat, {"n", 4});
+  model.output("z", DataType::kFloat, {"n", 4}).output("w", DataType::kFloat, {"n", 4});
+  model.node(OnnxNode("Neg", {"x"}, {"y"})).node(OnnxNode("Identity", {"y"}, {"z"}));
+  model.node(OnnxNode("Identity", {"x"}, {"w"}));
+  FakeDevice device({.ops = {"Neg"}});
+  SessionOptions strict = device.session_options();
+  strict.disallow_copies = true;
+  const auto session = model.load(strict).value();
+  const std::map<std::string, Shape> none = {{"x", {0, 4}}}, two = {{"x", {2, 4}}};
+  EXPECT_THAT(session->explain(two), has_status(StatusCode::kInvalidArgument, HasSubstr("tenon.disallow_copies")));
+  EXPECT_THAT(session->explain(none), is_ok());
+  EXPECT_THAT(session->explain_copies(none, {})->ledger.records, IsEmpty());
+  Binding binding = session->make_binding().value();
+  ASSERT_THAT(binding.bind_input("x", *Tensor::allocate(DataType::kFloat, {0, 4})), is_ok());
+  RunReport report;
+  EXPECT_THAT(session->run(binding, {.report = &report}), is_ok());
+  EXPECT_THAT(report.copies.records, IsEmpty());
+  ASSERT_THAT(binding.bind_input("x", *Tensor::allocate(DataType::kFloat, {2, 4})), is_ok());
+  EXPECT_THAT(session->run(binding, {.report = &report}),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("tenon.disallow_copies")));
 }
 
 TEST(ExplainCopies, SayWhatOnlyARunKnows) {

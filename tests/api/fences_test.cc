@@ -18,6 +18,7 @@ using api_testing::OnnxNode;
 using api_testing::values_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class FenceTest : public ::testing::Test {
  protected:
@@ -94,6 +95,19 @@ TEST_F(FenceTest, APoisonedProducerFailsTheRunAndItsSignals) {
   ready_->poison(1, device_lost("The producer died."));
   EXPECT_THAT(run(), has_status(StatusCode::kDeviceLost, HasSubstr("The producer died.")));
   EXPECT_THAT(Fence({done_, 1}).wait(0), has_status(StatusCode::kDeviceLost, HasSubstr("The producer died.")));
+}
+
+// The time for the run is over while it waits.
+TEST_F(FenceTest, TheTimeForTheRunCoversItsWaits) {
+  const Fence ready{ready_, 1};
+  const std::span<const Fence> waits(&ready, 1);
+  const Status late = session_->run(*binding_, {.waits = waits, .run_timeout_ns = 20'000'000});
+  EXPECT_THAT(late, has_status(StatusCode::kCancelled, HasSubstr("in the time for the run (tenon.timeout_ms")));
+  const Status earlier =
+      session_->run(*binding_, {.waits = waits, .timeout_ns = 1'000'000, .run_timeout_ns = 60'000'000'000});
+  EXPECT_THAT(earlier, has_status(StatusCode::kCancelled, Not(HasSubstr("tenon.timeout_ms"))));
+  ASSERT_THAT(ready_->signal(1), is_ok());
+  EXPECT_THAT(session_->run(*binding_, {.waits = waits, .run_timeout_ns = 60'000'000'000}), is_ok());
 }
 
 // Nothing is read before the fence: the input is written by another thread, which signals 50 ms later.

@@ -34,7 +34,7 @@ cmake --build "$work/build" >"$work/log" || { cat "$work/log"; exit 1; }
 
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenon.pc)")
-[[ $(pkg-config --modversion tenon) == 0.* ]]
+[[ $(pkg-config --modversion tenon) == "$(sed -n 's/^project(Tenon VERSION \([^ ]*\).*/\1/p' "$source_dir/CMakeLists.txt")" ]]
 libdir=$(pkg-config --variable=libdir tenon)
 for example in run_model shared_frame; do
   # shellcheck disable=SC2046
@@ -65,5 +65,11 @@ if TENON_THREADS=many "$work/run_model" "$work/small.onnx" batch=2 2>"$work/err"
 grep -q 'TENON_THREADS is "many"' "$work/err"
 
 # Bad input is a message and an exit code.
+for size in 2x many -1 '' 99999999999999999999; do
+  for example in run_model shared_frame; do
+    if "$work/$example" "$work/small.onnx" batch=$size 2>"$work/out"; then exit 1; fi
+    grep -q "\"batch=$size\" gives no whole number" "$work/out"
+  done
+done
 if "$work/run_model" "$work/none.onnx" 2>"$work/out"; then exit 1; fi
 grep -q 'none.onnx' "$work/out"

@@ -107,6 +107,23 @@ TEST(SessionConfig, EntriesForAnEpThatIsNearlyOneOfTheSessionAreErrors) {
   EXPECT_THAT(pass_through().load(options), is_ok());
 }
 
+// Programs for several EPs give all of them their entries. "ExecutionProvider" at the end of two names says nothing
+// about a slip in what is before it.
+TEST(SessionConfig, EntriesForAnEpWithAShortNameOfItsOwnAreNoSlips) {
+  FakeDevice device({.name = "DMLExecutionProvider", .ops = {"Neg"}});
+  SessionOptions options = device.session_options();
+  for (const char* name : {"qnn", "cuda", "rocm", "acl", "js", "cpu", "webgpu"})
+    options.config[format("ep.{}executionprovider.device_id", name)] = "0";
+  EXPECT_THAT(pass_through().load(options), is_ok());
+  options.config["ep.dmexecutionprovider.device_id"] = "0";
+  EXPECT_THAT(pass_through().load(options).status(),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("did you mean \"DMLExecutionProvider\"?")));
+  options = device.session_options();
+  options.config["ep.dmlexecutionprovidr.device_id"] = "0";
+  EXPECT_THAT(pass_through().load(options).status(),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("did you mean \"DMLExecutionProvider\"?")));
+}
+
 TEST(SessionOptions, TheCpuEpHasNoOptions) {
   EXPECT_THAT(pass_through().load({.eps = {{.ep_name = "CPUExecutionProvider", .options = {{"fast", "1"}}}}}).status(),
               has_status(StatusCode::kInvalidArgument, AllOf(HasSubstr("fast"), HasSubstr("has no options"))));
@@ -305,6 +322,17 @@ TEST(Fallback, NodesLeftToTheCpuEpAreRefusedWhenItIsDisabled) {
                          AllOf(HasSubstr("fallback to CPU EP has been explicitly disabled"), HasSubstr("\"y\""))));
   options.config["session.disable_cpu_ep_fallback"] = "0";
   EXPECT_THAT(model.load(options), is_ok());
+}
+
+// An LSTM without its first output is usual.
+TEST(Fallback, ANodeThatLeavesOutItsFirstOutputIsRefusedAlike) {
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {2, 1, 3}).output("h", DataType::kFloat, {1, 1, 4});
+  model.initializer<float>("w", DataType::kFloat, {1, 16, 3}, std::vector<float>(48, 0.1F));
+  model.initializer<float>("r", DataType::kFloat, {1, 16, 4}, std::vector<float>(64, 0.1F));
+  model.node(OnnxNode("LSTM", {"x", "w", "r"}, {"", "h"}).attribute("hidden_size", 4));
+  EXPECT_THAT(model.load({.config = {{"session.disable_cpu_ep_fallback", "1"}}}).status(),
+              has_status(StatusCode::kUnsupported, HasSubstr("The first of them makes \"h\".")));
 }
 
 TEST(Fallback, ASessionWithoutAnotherEpOrThatNamesTheCpuEpIsRefused) {

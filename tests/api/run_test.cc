@@ -195,5 +195,26 @@ TEST_F(RunTest, ResultsOutliveTheSession) {
   EXPECT_THAT(values_of(y), ElementsAre(2, 4));
 }
 
+// The product of the sizes is 0, whatever the others are and wherever the zero stands.
+TEST(EmptyTensors, SizesBesideAZeroMayBeLarge) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  OnnxModel reshape, resize;
+  reshape.input("x", DataType::kFloat, {"n"}).input("s", DataType::kInt64, {3});
+  reshape.output("y", DataType::kFloat, {"a", "b", "c"});
+  reshape.node(OnnxNode("Reshape", {"x", "s"}, {"y"}).attribute("allowzero", 1));
+  resize.input("x", DataType::kFloat, {"d", "e", "f"}).input("s", DataType::kInt64, {3});
+  resize.output("y", DataType::kFloat, {"a", "b", "c"}).node(OnnxNode("Resize", {"x", "", "", "s"}, {"y"}));
+  for (const OnnxModel& model : {reshape, resize}) {
+    const auto session = model.load();
+    ASSERT_THAT(session, is_ok());
+    const Shape empty = (*session)->inputs()[0].dims.size() == 1 ? Shape{0} : Shape{1, 1, 0};
+    const Tensor x = *Tensor::allocate(DataType::kFloat, empty);
+    const std::vector<std::pair<std::string, Tensor>> feeds = {{"x", x}, {"s", ints({3}, {kLarge, kLarge, 0})}};
+    const auto outputs = (*session)->run(feeds);
+    ASSERT_THAT(outputs, is_ok());
+    EXPECT_EQ(outputs->at(0).shape().to_string(), "[1099511627776,1099511627776,0]");
+  }
+}
+
 }  // namespace
 }  // namespace tenon

@@ -1,9 +1,9 @@
 """The onnx package's node cases and random ones (random_cases.py, random_graphs.py) through the CUDA plugin: what is claimed, and whether
 the results are right. What node_cases_test.py and gpu_node_cases_test.py share."""
 import functools
-import json
 import os
 import pathlib
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,7 +18,7 @@ import nodes_test  # noqa: E402
 import random_cases  # noqa: E402
 import random_graphs  # noqa: E402
 
-CLAIMED = HERE / "claimed.json"
+CLAIMED = HERE / "claimed.txt"
 # How many processes share the cases.
 JOBS = int(os.environ.get("TENON_CUDA_JOBS", "2"))
 
@@ -100,7 +100,7 @@ def in_tenon(cases, folder, plugin=None, options=(), environment=None):
     return {name: outcome for part in parts for name, outcome in part.items()}
 
 
-HOSTS = {"onnxruntime": in_onnxruntime, "tenon": in_tenon}
+HOSTS = {"tenon": in_tenon, "onnxruntime": in_onnxruntime}
 
 
 def claims(outcomes):
@@ -112,8 +112,30 @@ def claims(outcomes):
     return found
 
 
+@functools.cache
+def _listed():
+    first, *lines = CLAIMED.read_text().splitlines()
+    return re.search(r"onnxruntime ([0-9.]+[0-9])", first)[1], [line.split() for line in lines]
+
+
+def listed_version():
+    """The onnxruntime that the list was made with."""
+    return _listed()[0]
+
+
 def listed_claims(host):
-    return json.loads(CLAIMED.read_text())[host]
+    """{name: "whole" or "part"}"""
+    column = 1 + list(HOSTS).index(host)
+    return {words[0]: words[column] for words in _listed()[1] if words[column] != "none"}
+
+
+def write_claims(version, found):
+    """`found`: {name of a host: its claims}. A case a line, so that a diff shows what has changed."""
+    lines = [f"# Cases of which nodes run on the CUDA EP: name, in Tenon, in onnxruntime {version}. "
+             "node_cases_test.py --write makes this list."]
+    lines += [" ".join((name, *(found[host].get(name, "none") for host in HOSTS)))
+              for name in sorted(set().union(*found.values()))]
+    CLAIMED.write_text("\n".join(lines) + "\n")
 
 
 def wrong_claims(host, outcomes):

@@ -3,10 +3,8 @@ our host: the expected result, and that of both CPU EPs.
 
 Without a GPU (TENON_CASES_ON=fake) the claims and the plans are the real ones and generated kernels run on the host; what
 needs other kernels is left to a GPU. `node_cases_test.py --write` makes the list of claims anew."""
-import json
 import os
 import pathlib
-import re
 import sys
 import tempfile
 
@@ -50,7 +48,7 @@ def needs_a_gpu(outcome):
 
 
 def same_version():
-    return json.loads(node_cases.CLAIMED.read_text())["onnxruntime_version"] == getattr(onnxruntime, "__version__", "")
+    return node_cases.listed_version() == getattr(onnxruntime, "__version__", "")
 
 
 def wanted_cases(host):
@@ -143,12 +141,8 @@ def test_a_difference_is_found():
 
 def write_list():
     with tempfile.TemporaryDirectory() as folder:
-        listed = {"onnxruntime_version": onnxruntime.__version__}
-        for host in HOSTS:
-            _, outcomes = run_everywhere(host, pathlib.Path(folder))
-            listed[host] = dict(sorted(node_cases.claims(outcomes).items()))
-    text = json.dumps(listed, indent=0)
-    node_cases.CLAIMED.write_text(re.sub(r'",\n"', '", "', text) + "\n")
+        found = {host: node_cases.claims(run_everywhere(host, pathlib.Path(folder))[1]) for host in HOSTS}
+    node_cases.write_claims(onnxruntime.__version__, found)
 
 
 if __name__ == "__main__":

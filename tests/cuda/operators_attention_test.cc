@@ -9,9 +9,9 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-enum class Mask : uint8_t { kNone, kPadding, kCausal, kOfHeads };
+enum class Mask : uint8_t { kNone, kPadding, kCausal, kOfHeads, kWholeRows };
 
-// [batch or 1, heads or 1, queries or 1, keys], added to the scores. The first key is never masked.
+// [batch or 1, heads or 1, queries or 1, keys], added to the scores. The first key is never masked but by kWholeRows.
 Operand make_mask(Mask mask, int64_t batch, int64_t heads, int64_t queries, int64_t keys, float masked) {
   if (mask == Mask::kOfHeads) return {.shape = Shape{batch, heads, queries, keys}, .low = -3, .high = 3};
   Operand made;
@@ -22,6 +22,13 @@ Operand make_mask(Mask mask, int64_t batch, int64_t heads, int64_t queries, int6
     return made;
   }
   made.shape = Shape{1, 1, queries, keys};
+  if (mask == Mask::kWholeRows) {
+    // Of each five queries one has all its keys masked, and one a NaN among its masks.
+    for (int64_t q = 0; q < queries; ++q)
+      for (int64_t k = 0; k < keys; ++k)
+        made.floats.push_back(q % 5 == 1 ? masked : q % 5 == 3 && k == keys / 2 ? std::nanf("") : 0);
+    return made;
+  }
   for (int64_t q = 0; q < queries; ++q)
     for (int64_t k = 0; k < keys; ++k) made.floats.push_back(k <= q + keys - queries ? 0 : masked);
   return made;
@@ -59,6 +66,13 @@ TEST_P(Attention, IsTheCpuEpsForEveryMaskAndLength) {
   // Many blocks of queries: the other form of the kernel.
   check_attention(small_sizes() ? 3 : 8, 16, 130, 130, Mask::kCausal, -10000);
   check_attention(small_sizes() ? 5 : 8, 16, 67, 200, Mask::kPadding, -10000);
+}
+
+// Compute: what Softmax gives, not the zeros of an empty sum (docs/operators.md).
+TEST_P(Attention, ARowThatIsMaskedThroughoutIsNaN) {
+  for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{2, 1}, {7, 7}, {33, 129}, {128, 40}})
+    check_attention(2, 3, queries, keys, Mask::kWholeRows, kNever);
+  check_attention(small_sizes() ? 3 : 8, 16, 130, 130, Mask::kWholeRows, kNever);
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, Attention, testing::Values<int64_t>(32, 64, 80, 128, 24));

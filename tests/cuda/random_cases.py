@@ -1,5 +1,8 @@
 """Small models of random shapes, types and attributes, the same each time: what operators have few node cases for.
-Nobody says what they give; the CPU EPs of two hosts do."""
+Nobody says what they give; the CPU EPs of two hosts do. A case is named for its family, its operator and how many of
+these came before, so that a new one renames no other."""
+import collections
+
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -11,7 +14,7 @@ F32, F16, F64, I32, I64, U8, I8, BOOL = (np.float32, np.float16, np.float64, np.
 
 class Maker:
     def __init__(self):
-        self.cases, self.random = [], np.random.default_rng(17)
+        self.cases, self.random, self.family, self.made = [], np.random.default_rng(17), "", collections.Counter()
 
     def array(self, shape, dtype, low=-4, high=4):
         if dtype == BOOL:
@@ -31,7 +34,9 @@ class Maker:
         not even the ranks are known."""
         if dynamic is None:
             dynamic = len(self.cases) % 3 == 2
-        name = f"random_{len(self.cases):03}_{name}"
+        name = "_".join(part for part in ("random", self.family, name) if part)
+        self.made[name] += 1
+        name += f"_{self.made[name]}"
         first = next(iter(inputs.values())).dtype
 
         def dims(key, array):
@@ -780,5 +785,6 @@ def make():
     m = Maker()
     for family in (broadcasts, unary, chains, reductions, moves, products, rows, empties, sizes, indexed, normalised, computed_weights, integers, sampled,
                    reviewed, tiled, borders):
+        m.family = family.__name__
         family(m)
     return m.cases

@@ -83,7 +83,7 @@ def checks_of(tool, build, models):
              "TenonCudaExecutionProvider", "--dim", "unk__214=1"]
     if tool == "racecheck":  # what is measured runs hundreds of times
         bench += ["--ep-option", "cudnn_conv_algo_search=HEURISTIC"]
-    host = build / "lib/libtenon.so.0"
+    host = build / "lib/libtenon.so"
     frame = [build / "bin/tenon_abi_conformance", host, "--plugin", f"cuda={plugin}", "--filter", "FullInference",
              "--same-process", "--vulkan-gpu"]
     sharing = [build / "bin/tenon_cuda_sharing", host, plugin]

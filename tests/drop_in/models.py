@@ -95,6 +95,25 @@ def write_odd(folder):
     odd("initializer_twice", add, initializers=[one, hundred])
     odd("initializer_twice_reversed", add, initializers=[hundred, one])
     odd("initializer_of_input_twice", add, [x, info("w", [4])], initializers=[one, hundred])
+    constant, other = [node("Constant", [], ["w"], value=one)], [node("Constant", [], ["w"], value=hundred)]
+    odd("constant_and_initializer", constant + add, initializers=[hundred])
+    odd("constant_and_initializer_later", add + constant, initializers=[hundred])
+    odd("constant_twice", constant + other + add)
+    odd("constant_and_input", constant + add, [x, info("w", [4])])
+    odd("constant_and_input_without_value", constant + [node("Relu", ["x"], ["y"])], [info("w", [4]), x])
+    odd("constant_is_output", [node("Neg", ["x"], ["n"]), node("Constant", [], ["y"], value=one)],
+        outputs=[info("y", [4])], initializers=[numpy_helper.from_array(np.full(4, 5, np.float32), "y")])
+    odd("constant_and_node", [node("Neg", ["x"], ["w"])] + constant + add)
+    odd("constants_differ", constant + add, initializers=[numpy_helper.from_array(np.ones(1, np.float32), "w")])
+
+    def only(*imports):
+        def change(model):
+            del model.opset_import[:]
+            model.opset_import.extend(helper.make_opsetid(*one) for one in imports)
+        return change
+
+    odd("no_import_of_onnx", change=only(("ai.onnx.ml", 3)))
+    odd("no_import_at_all", change=only())
     odd("initializers_differ", add, initializers=[numpy_helper.from_array(np.ones(1, np.float32), "w"), hundred])
     # ReduceSum has its axes as an attribute up to opset 12.
     odd("opset_twice", [node("ReduceSum", ["x"], ["y"], axes=[1])], outputs=[info("y", ["N", 1])],

@@ -163,14 +163,37 @@ static void files_in_memory(void) {
 
 static void providers(void) {
   OrtSessionOptions* options = fresh();
-  const char *keys[] = {"key"}, *values[] = {"value"};
+  const char *keys[] = {"key"}, *values[] = {"value"}, *no_text[] = {NULL}, *empty_text[] = {""};
+  char long_one[1000];
+  const char* long_text[] = {long_one};
   char** available = NULL;
   int count = 0, i, has_cpu = 0;
+  memset(long_one, 'l', sizeof(long_one));
+  long_one[sizeof(long_one) - 1] = '\0';
   check("a provider that is unknown", ort->SessionOptionsAppendExecutionProvider(options, "NoSuch", keys, values, 1));
   check("an empty name", ort->SessionOptionsAppendExecutionProvider(options, "", keys, values, 1));
   check("a provider that is not built in", ort->SessionOptionsAppendExecutionProvider(options, "QNN", keys, values, 1));
   check("the CPU by its full name",
         ort->SessionOptionsAppendExecutionProvider(options, "CPUExecutionProvider", keys, values, 1));
+  check("no name of a key", ort->SessionOptionsAppendExecutionProvider(options, "CPU", no_text, values, 1));
+  check("no value", ort->SessionOptionsAppendExecutionProvider(options, "CPU", keys, no_text, 1));
+  check("an empty key", ort->SessionOptionsAppendExecutionProvider(options, "CPU", empty_text, values, 1));
+  check("an empty value", ort->SessionOptionsAppendExecutionProvider(options, "CPU", keys, empty_text, 1));
+  check("a long key", ort->SessionOptionsAppendExecutionProvider(options, "CPU", long_text, values, 1));
+  check("a long value", ort->SessionOptionsAppendExecutionProvider(options, "CPU", keys, long_text, 1));
+  check("an unknown provider without a key",
+        ort->SessionOptionsAppendExecutionProvider(options, "NoSuch", no_text, values, 1));
+  check("keys missing", ort->SessionOptionsAppendExecutionProvider(options, "CPU", NULL, NULL, 0));
+  /* The CPU package has this one, which runs no operator of ONNX. */
+  check("Azure", ort->SessionOptionsAppendExecutionProvider(options, "AZURE", keys, values, 1));
+  run_on_ones("session with Azure", "matmul.onnx", options);
+  MUST(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
+  run_on_ones("session of Azure alone", "matmul.onnx", options);
+  MUST(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "0"));
+  check("Azure by its full name",
+        ort->SessionOptionsAppendExecutionProvider(options, "AzureExecutionProvider", keys, values, 1));
+  run_on_ones("session with Azure twice", "matmul.onnx", options);
+  check("azure", ort->SessionOptionsAppendExecutionProvider(options, "azure", keys, values, 1));
   MUST(ort->GetAvailableProviders(&available, &count));
   for (i = 0; i < count; ++i) has_cpu += strcmp(available[i], "CPUExecutionProvider") == 0;
   printf("CPU is available: %d\n", has_cpu);

@@ -140,6 +140,15 @@ static void fallback(const char* label, const char* value, int name_the_cpu, int
   ort->ReleaseSessionOptions(options);
 }
 
+/* The CPU EP by its name, as older programs ask for it. */
+static void fallback_by_name(const char* label, const char* name) {
+  OrtSessionOptions* options = fresh();
+  MUST(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
+  check(label, ort->SessionOptionsAppendExecutionProvider(options, name, NULL, NULL, 0));
+  run_on_ones(label, "matmul.onnx", options);
+  ort->ReleaseSessionOptions(options);
+}
+
 int main(int argc, char** argv) {
   start(argc, argv);
   scalars("scalar_times.onnx", "y");
@@ -160,5 +169,7 @@ int main(int argc, char** argv) {
   fallback("fallback", "0", 0, 0);
   fallback("fallback by another word", "true", 0, 0);
   fallback("fallback, the CPU EP named", NULL, 1, 0);
+  fallback_by_name("no fallback, CPU", "CPU");
+  fallback_by_name("no fallback, CPUExecutionProvider", "CPUExecutionProvider");
   return finish();
 }

@@ -8,12 +8,11 @@ import os
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 
 import driver
-from rows_test import run_all, tensor_of
+from rows_test import tensor_of
 
 SEED, MODELS = (int(text) for text in os.environ.get("TENON_CHAINS", "1:1500").split(":"))
 DTYPES = {"float32": np.float32, "float64": np.float64, "float16": np.float16}
@@ -244,12 +243,9 @@ class Chain:
 
 
 def by_onnxruntime(model, feeds):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
+    """The outputs of each feed; or why there are none, as text."""
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = driver.plain_session(model)
         return [session.run(None, feed) for feed in feeds]
     except Exception as error:
         return str(error)
@@ -274,6 +270,27 @@ def describe(model):
     return " ".join(node.op_type for node in graph.node)
 
 
+def check(cases, oracles, folder, settings):
+    """Each case under each of the driver's settings. TENON_CHAINS_KEEP names a folder for the models that fail."""
+    failures, keep = [], os.environ.get("TENON_CHAINS_KEEP")
+    refused = [want for want in oracles.values() if isinstance(want, str)]
+    for options in settings:
+        outcomes = driver.run_all(cases, folder, options)
+        for case in cases:
+            outcome, want = outcomes[case.name], oracles[case.name]
+            if isinstance(want, str):
+                problem = outcome.status if outcome.status == "crashed" or outcome.status.startswith("internal") else None
+            else:
+                problem = differs(sum(want, []), [array for _, arrays in outcome.feeds for array in arrays]) if outcome.ok else outcome.status
+            if problem:
+                failures.append(f"{case.name} {' '.join(options)} ({describe(case.model)}): {problem[:300]}")
+                if keep:
+                    (os.makedirs(keep, exist_ok=True), open(f"{keep}/{case.name}.onnx", "wb").write(case.model))
+    print(f"{len(cases)} models, {len(refused)} that onnxruntime refuses, {len(failures)} failures")
+    assert not failures, "\n".join(failures)
+    assert len(refused) < len(cases) / 10, refused[:9]
+
+
 def test_chains_give_what_onnxruntime_gives(tmp_path):
     rng = np.random.default_rng(SEED)
     cases, oracles = [], {}
@@ -291,26 +308,8 @@ def test_chains_give_what_onnxruntime_gives(tmp_path):
         wanted = [[None]] * len(chain.feeds) if isinstance(want, str) else want
         cases.append(driver.Case(f"chain{number}", model, chain.feeds[0], wanted[0], list(zip(chain.feeds[1:], wanted[1:]))))
         oracles[f"chain{number}"] = want
-    refused = [want for want in oracles.values() if isinstance(want, str)]
-    failures, keep = [], os.environ.get("TENON_CHAINS_KEEP")
     # Guarded: tensors end where unreadable pages begin.
-    for options in (["--threads=1"], ["--threads=2"], ["--threads=2", "--guarded"], ["--threads=1", "--no-winograd"]):
-        folder = tmp_path / "".join(options)
-        folder.mkdir()
-        outcomes = run_all(cases, folder, options)
-        for case in cases:
-            outcome, want = outcomes[case.name], oracles[case.name]
-            if isinstance(want, str):
-                problem = outcome.status if outcome.status == "crashed" or outcome.status.startswith("internal") else None
-            else:
-                problem = differs(sum(want, []), [array for _, arrays in outcome.feeds for array in arrays]) if outcome.ok else outcome.status
-            if problem:
-                failures.append(f"{case.name} {' '.join(options)} ({describe(case.model)}): {problem[:300]}")
-                if keep:
-                    (os.makedirs(keep, exist_ok=True), open(f"{keep}/{case.name}.onnx", "wb").write(case.model))
-    print(f"{len(cases)} chains, {len(refused)} that onnxruntime refuses, {len(failures)} failures")
-    assert not failures, "\n".join(failures)
-    assert len(refused) < len(cases) / 10, refused[:9]
+    check(cases, oracles, tmp_path, (["--threads=1"], ["--threads=2"], ["--threads=2", "--guarded"], ["--threads=1", "--no-winograd"]))
 
 
 if __name__ == "__main__":

@@ -259,6 +259,46 @@ FACTS = {
             r = Add(a, v) o = Identity(r) }>(len, s, x)
         }""", [{"len": i64(4, 4), "s": ramp(2, 3), "x": ramp(2, 4, 3)}, {"len": i64(4, 2), "s": ramp(2, 3), "x": ramp(2, 4, 3)}],
         opset=8),
+    "loop_with_a_constant_trip_count": Fact("""
+        g (float[n] x) => (float[n] y, float[k, n] all, int64[k] places) {
+          m = Constant<value = int64 {4}>()
+          yes = Constant<value = bool {1}>()
+          y, all, places = Loop(m, yes, x) <body = b (int64 i, bool c, float[n] a) =>
+                                             (bool d, float[n] r, float[n] s, int64 p) {
+            d = Identity(c) r = Add(a, x) s = Mul(r, r) p = Identity(i) }>
+        }""", [{"x": ramp(5)}, {"x": ramp(9)}]),
+    "loop_of_no_trips": Fact("""
+        g (float[n] x) => (float[n] y, float[k, n] all, int64[k] places) {
+          m = Constant<value = int64 {0}>()
+          yes = Constant<value = bool {1}>()
+          y, all, places = Loop(m, yes, x) <body = b (int64 i, bool c, float[n] a) =>
+                                             (bool d, float[n] r, float[n] s, int64 p) {
+            d = Identity(c) r = Add(a, x) s = Mul(r, r) p = Identity(i) }>
+        }""", [{"x": ramp(5)}, {"x": ramp(9)}]),
+    "loop_that_its_body_ends_at_once": Fact("""
+        g (float[n] x) => (float[n] y, float[k, n] all, int64[k] places) {
+          m = Constant<value = int64 {4}>()
+          yes = Constant<value = bool {1}>()
+          y, all, places = Loop(m, yes, x) <body = b (int64 i, bool c, float[n] a) =>
+                                             (bool d, float[n] r, float[n] s, int64 p) {
+            d = Constant<value = bool {0}>() r = Add(a, x) s = Mul(r, r) p = Identity(i) }>
+        }""", [{"x": ramp(5)}, {"x": ramp(9)}]),
+    "loop_that_its_body_may_end": Fact("""
+        g (float[n] x) => (float[n] y, float[k, n] all, int64[k] places) {
+          m = Constant<value = int64 {4}>()
+          yes = Constant<value = bool {1}>()
+          y, all, places = Loop(m, yes, x) <body = b (int64 i, bool c, float[n] a) =>
+                                             (bool d, float[n] r, float[n] s, int64 p) {
+            d = Not(c) r = Add(a, x) s = Mul(r, r) p = Identity(i) }>
+        }""", [{"x": ramp(5)}, {"x": ramp(9)}]),
+    "loop_with_a_constant_trip_count_and_no_condition": Fact("""
+        g (float[n] x) => (float[n] y, float[k, n] all, int64[k] places) {
+          m = Constant<value = int64 {4}>()
+          yes = Constant<value = bool {1}>()
+          y, all, places = Loop(m, yes, x) <body = b (int64 i, bool c, float[n] a) =>
+                                             (bool d, float[n] r, float[n] s, int64 p) {
+            d = Identity(c) r = Add(a, x) s = Mul(r, r) p = Identity(i) }>
+        }""", [{"x": ramp(5)}, {"x": ramp(9)}], prepare=no_name("Loop", 1)),
     "loop_of_the_first_version": Fact("""
         g (int64 m, float[n] x) => (float[n] y) {
           yes = Constant<value = bool {1}>()

@@ -292,6 +292,13 @@ FACTS["upsample_is_gone_since_10"] = Fact("(float[1,1,2,2] x) => (float[] y) <fl
                                           opset=13, want="is deprecated since opset 10")
 FACTS["gemm_of_nothing_keeps_beta"] = Fact("(float[2,K] a, float[K,3] b) => (float[] y) <float c={4}> { y = Gemm<beta=0.25>(a, b, c) }",
                                            [{"a": floats(2, 0), "b": floats(0, 3)}], want=gives(np.ones((2, 3), np.float32)))
+# The schema's default, written out.
+FACTS["rnn_with_activations_for_two_directions"] = Fact(
+    '(float[2,N,3] x) => (float[] y, float[] h) { y, h = RNN<hidden_size=4, activations=["Tanh", "Relu"]>(x, w, r) }', [{"x": floats(2, n, 3)} for n in (1, 2)],
+    {"w": floats(1, 4, 3), "r": floats(1, 4, 4)})
+FACTS["reduce_axes_that_repeat"] = Fact("(float[2,3] x) => (float[] y) { y = ReduceMax<axes=[1,-1]>(x) }", [{"x": floats(2, 3)}], want="Axis 1 is repeated")
+FACTS["prelu_slope_of_more_dimensions"] = Fact("(float[N,3] x, float[3] z) => (float[] y, float[] k) <float[1,1,1] a={0.5}, float[2,1] b={0.5,2}> {"
+                                               " y = PRelu(x, a) k = PRelu(z, b) }", [{"x": floats(n, 3), "z": floats(3)} for n in (2, 1, 0)])
 FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) <int64[2] a={0,1}> { y = ReduceSum(x, a) }", [{"x": floats(0, 3)}],
                                                  want=gives(np.zeros((1, 1), np.float32)))
 
@@ -300,7 +307,7 @@ FACTS["reduce_sum_of_nothing_keeps_ones"] = Fact("(float[N,3] x) => (float[] y) 
 def outcomes(request, tmp_path_factory):
     options, environment = SETTINGS[request.param]
     cases = [driver.Case(name, fact.model, fact.feeds[0], [], [(feed, []) for feed in fact.feeds[1:]]) for name, fact in FACTS.items()]
-    return edges_test.run_all(cases, tmp_path_factory.mktemp("edges"), options, environment)
+    return driver.run_all(cases, tmp_path_factory.mktemp("edges"), options, environment)
 
 
 @functools.cache

@@ -21,13 +21,8 @@ REFUSED = ("is larger than the padded input",)
 
 def reference(case):
     """[(status, outputs)] of each feed."""
-    import onnxruntime
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(case.model, options, providers=["CPUExecutionProvider"])
+        session = driver.plain_session(case.model)
     except Exception as error:
         return [(str(error), [])] * len(case.feeds)
     results = []
@@ -102,21 +97,10 @@ def hangs_on_digits(case, index, wanted, got, folder):
     return not any(where.any() for where in differing)
 
 
-def run_all(cases, folder, options=(), environment=None):
-    """{name: Outcome}; a case that ends the process is left out of the next one."""
-    left, outcomes = list(cases), {}
-    while left:
-        found = driver.run(left, folder, options, environment)
-        outcomes.update(found)
-        left = [case for case in left if case.name not in found]
-        assert found, "golden_driver ran no case"
-    return outcomes
-
-
 def compare(cases, folder, options=()):
     """([problem], how many feeds were compared)"""
     asked = [driver.Case(case.name, case.model, case.feeds[0], [], [(feed, []) for feed in case.feeds[1:]]) for case in cases]
-    outcomes, wanted_by, problems, compared = run_all(asked, folder, options), by_onnxruntime(cases, folder), [], 0
+    outcomes, wanted_by, problems, compared = driver.run_all(asked, folder, options), by_onnxruntime(cases, folder), [], 0
     for case in cases:
         outcome = outcomes[case.name]
         if outcome.status == "crashed":

@@ -142,12 +142,10 @@ def binary(g, x):
     dims = g.like(x)
     if g.chance(0.15):
         dims = [1] * (len(x.dims) + 1)
-    if op == "PRelu":
-        if len(dims) <= len(x.dims):
-            g.node(op, [x, g.floats(*dims)], x.dims)
-        return
     if op == "Pow":
         other = g.constant(np.full(dims, g.pick(2, 2, 3, 1, 0), F32))
+    elif op == "PRelu":
+        other = g.floats(*dims)
     elif op == "Div":
         other = g.constant(np.abs(g.array(dims)) + F32(0.5))
     else:

@@ -13,7 +13,6 @@ import warnings
 import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import driver
@@ -164,13 +163,8 @@ def identity_conv(graph, source, target, channels, rank):
 # --- the oracle
 
 def by_onnxruntime(question):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
     try:
-        model = question.model()
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = driver.plain_session(question.model().SerializeToString())
         if any(value.dtype == ml_dtypes.bfloat16 for value in question.inputs.values()):
             return None
         outputs = session.run(None, question.inputs)
@@ -426,20 +420,10 @@ def build():
     return cases, wanted, unknown, missing
 
 
-def run_all(cases, folder, options=("--threads=2",)):
-    """driver.run, again for what comes after a crash."""
-    outcomes = {}
-    while cases:
-        part = driver.run(cases, folder, options)
-        outcomes.update(part)
-        cases = [case for case in cases if case.name not in outcomes]
-    return outcomes
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     cases, wanted, unknown, missing = build()
-    return cases, wanted, unknown, missing, run_all(cases, tmp_path_factory.mktemp("rows"))
+    return cases, wanted, unknown, missing, driver.run_all(cases, tmp_path_factory.mktemp("rows"))
 
 
 def test_every_claimed_operator_has_an_example(results, tmp_path):
@@ -454,7 +438,7 @@ def test_what_is_listed_as_missing_is_missing(tmp_path):
             model = probe(schema, opset)
             if model is not None:
                 cases.append(driver.Case(f"{schema.name}-{schema.since_version}", model, {}, [None]))
-    outcomes = run_all(cases, tmp_path)
+    outcomes = driver.run_all(cases, tmp_path)
     claimed = {name: outcome.status for name, outcome in outcomes.items() if not outcome.unsupported}
     assert not claimed, f"listed as missing, but not refused as unsupported: {claimed}"
     assert len(cases) > 70

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/env.h"
 #include "base/testing.h"
 #include "base/trace.h"
 #include "demo/page.h"
@@ -89,7 +88,7 @@ struct Span {
 class DemoPages : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string model = env_value(Env::kModels) + "/ppocr_v6_det.onnx";
+    const std::string model = test_variable("TENON_MODELS") + "/ppocr_v6_det.onnx";
     if (!std::filesystem::exists(model)) GTEST_SKIP() << "TENON_MODELS has no ppocr_v6_det.onnx.";
     struct sigaction action{};
     action.sa_sigaction = on_fault;

@@ -2,13 +2,19 @@
 // models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <tenon/dlpack.h>
 #include <tenon/ep.h>
+#include <tenon/ep_importer.h>
+#include <tenon/external_memory.h>
 #include <tenon/session.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
 #include "base/testing.h"
 #include "cli/conformance/relu_model.h"
+#include "tests/api/onnx_builder.h"
 
 namespace tenon {
 namespace {
@@ -138,6 +144,130 @@ TEST_F(SimSession, AFeedInPlainHostMemoryIsACopyThatIsNamed) {
   ASSERT_EQ(report.copies.records.size(), 1u);
   EXPECT_STREQ(report.copies.records[0].what, "x");
   EXPECT_EQ(report.copies.records[0].reason, CopyReason::kNotCompatible);
+}
+
+// Pages that another process could have handed over: what it sees of them, and imports that may not write there.
+class ReadOnlyImport : public SimSession {
+ protected:
+  void SetUp() override {
+    const int fd = ::memfd_create("frame", MFD_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(::ftruncate(fd, kBytes), 0);
+    fd_ = OwnedHandle::take_fd(fd);
+    void* view = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ASSERT_NE(view, MAP_FAILED);
+    view_ = static_cast<float*>(view);
+    std::copy(kValues.begin(), kValues.end(), view_);
+  }
+  void TearDown() override {
+    if (view_ != nullptr) ::munmap(view_, kBytes);
+  }
+
+  Tensor import_for_ep() {
+    const auto importer = EpImporter::create(kEp);
+    EXPECT_THAT(importer, is_ok());
+    if (!importer.ok()) return {};
+    EXPECT_TRUE((*importer)->can_import(ExternalMemoryKind::kMappableFd));
+    auto tensor = (*importer)->import_tensor(
+        fd_, {.kind = ExternalMemoryKind::kMappableFd, .size_bytes = kBytes, .writable = false}, DataType::kFloat, {4});
+    EXPECT_THAT(tensor, is_ok());
+    EXPECT_FALSE(fd_.valid());  // the import's now
+    return tensor.ok() ? *std::move(tensor) : Tensor();
+  }
+  std::vector<float> seen() const { return {view_, view_ + kValues.size()}; }
+
+  // y = -x or x, by an If; z = 8 x and `all` the states on the way, by a Loop of three iterations that begins with x;
+  // `same` stacks x as the body captures it.
+  static api_testing::OnnxModel control_flow() {
+    using api_testing::OnnxNode;
+    api_testing::OnnxModel then_branch, else_branch, body, model;
+    then_branch.output("a", DataType::kFloat, {4}).node(OnnxNode("Neg", {"x"}, {"a"}));
+    else_branch.output("b", DataType::kFloat, {4}).node(OnnxNode("Identity", {"x"}, {"b"}));
+    body.input("i", DataType::kInt64, {}).input("k", DataType::kBool, {}).input("v", DataType::kFloat, {4});
+    body.output("d", DataType::kBool, {}).output("r", DataType::kFloat, {4}).output("s", DataType::kFloat, {4});
+    body.output("t", DataType::kFloat, {4}).node(OnnxNode("Identity", {"k"}, {"d"}));
+    body.node(OnnxNode("Add", {"v", "v"}, {"r"})).node(OnnxNode("Identity", {"r"}, {"s"}));
+    body.node(OnnxNode("Identity", {"x"}, {"t"}));
+    model.input("c", DataType::kBool, {}).input("x", DataType::kFloat, {4});
+    model.output("y", DataType::kFloat, {4}).output("z", DataType::kFloat, {4});
+    model.output("all", DataType::kFloat, {3, 4}).output("same", DataType::kFloat, {3, 4});
+    model.initializer<int64_t>("n", DataType::kInt64, {}, {3});
+    model.node(OnnxNode("If", {"c"}, {"y"})
+                   .attribute("then_branch", then_branch.graph_bytes())
+                   .attribute("else_branch", else_branch.graph_bytes()));
+    return model.node(OnnxNode("Loop", {"n", "", "x"}, {"z", "all", "same"}).attribute("body", body.graph_bytes()));
+  }
+  void expect_read_by_control_flow(Session& session, const Tensor& x) {
+    for (const bool taken : {true, false}) {
+      Tensor c = Tensor::allocate(DataType::kBool, {}).value();
+      *c.data_as<uint8_t>() = taken ? 1 : 0;
+      Binding binding = session.make_binding().value();
+      ASSERT_THAT(binding.bind_input("c", c), is_ok());
+      ASSERT_THAT(binding.bind_input("x", x), is_ok());
+      EXPECT_THAT(binding.bind_output("z", x),
+                  has_status(StatusCode::kInvalidArgument, AllOf(HasSubstr("\"z\""), HasSubstr("read-only memory"))));
+      ASSERT_THAT(session.run(binding), is_ok());
+      EXPECT_THAT(values_of(binding.output("y")), taken ? ElementsAre(-1, 2, -3, 4) : ElementsAre(1, -2, 3, -4));
+      EXPECT_THAT(values_of(binding.output("z")), ElementsAre(8, -16, 24, -32));
+      EXPECT_THAT(values_of(binding.output("all")), ElementsAre(2, -4, 6, -8, 4, -8, 12, -16, 8, -16, 24, -32));
+      EXPECT_THAT(values_of(binding.output("same")), ElementsAre(1, -2, 3, -4, 1, -2, 3, -4, 1, -2, 3, -4));
+      for (const char* name : {"y", "z", "all", "same"}) EXPECT_NE(binding.output(name).data(), x.data()) << name;
+      EXPECT_EQ(seen(), kValues);
+    }
+  }
+
+  static constexpr size_t kBytes = 4096;
+  const std::vector<float> kValues = {1, -2, 3, -4};
+  OwnedHandle fd_;
+  float* view_ = nullptr;
+};
+
+TEST_F(ReadOnlyImport, OfAnEpIsReadAndNotWritten) {
+  const Tensor x = import_for_ep();
+  ASSERT_TRUE(x.defined());
+  const auto session = load({"Neg"}, 0);
+  ASSERT_NE(session, nullptr);
+  Binding binding = session->make_binding().value();
+  ASSERT_THAT(binding.bind_input("x", x), is_ok());
+  EXPECT_THAT(binding.bind_output("y", x), has_status(StatusCode::kInvalidArgument, HasSubstr("read-only memory")));
+  EXPECT_THAT(copy(x, floats({9, 9, 9, 9})), has_status(StatusCode::kInvalidArgument, HasSubstr("read-only memory")));
+  RunReport report;
+  ASSERT_THAT(session->run(binding, {.report = &report}), is_ok());
+  EXPECT_THAT(copies(report), IsEmpty());
+  EXPECT_THAT(values_of(binding.output("y")), ElementsAre(-1, 2, -3, 4));
+  EXPECT_EQ(seen(), kValues);
+}
+
+// Bodies run on the CPU EP, with values that the session of the simulated EP has in its device.
+TEST_F(ReadOnlyImport, OfAnEpIsReadByBodies) {
+  const Tensor x = import_for_ep();
+  ASSERT_TRUE(x.defined());
+  const auto session = control_flow().load({.threads = 1, .eps = {{.ep_name = kEp, .devices = {0}}}});
+  ASSERT_THAT(session, is_ok());
+  expect_read_by_control_flow(**session, x);
+}
+
+// The pages are mapped for reading alone: a kernel that wrote there would end the process.
+TEST_F(ReadOnlyImport, OfTheHostIsReadByBodiesInPlace) {
+  auto memory =
+      ExternalMemory::import(fd_, {.kind = ExternalMemoryKind::kMappableFd, .size_bytes = kBytes, .writable = false});
+  ASSERT_THAT(memory, is_ok());
+  const auto x = ExternalMemory::create_tensor(*memory, DataType::kFloat, {4});
+  ASSERT_THAT(x, is_ok());
+  const auto session = control_flow().load({.threads = 1});
+  ASSERT_THAT(session, is_ok());
+  expect_read_by_control_flow(**session, *x);
+}
+
+// DLPack has no device for a plugin's memory: a tensor there is refused with its place, and stays as it is.
+TEST_F(ReadOnlyImport, OfAnEpIsExportedToDlpackOnlyWhereTheHostReads) {
+  const Tensor x = import_for_ep();
+  ASSERT_TRUE(x.defined());
+  EXPECT_THAT(tensor_to_dlpack(x), has_status(StatusCode::kUnsupported, HasSubstr("needs the versioned")));
+  EXPECT_THAT(
+      tensor_to_dlpack_versioned(x),
+      has_status(StatusCode::kUnsupported, AllOf(HasSubstr(x.place().to_string()), HasSubstr("as host memory"))));
+  EXPECT_EQ(values_of(x), kValues);
 }
 
 }  // namespace

@@ -1,31 +1,27 @@
 // What an EP library may get wrong in its device's importer, streams, allocators and graphics interop, through the C
 // ABI: for each lie a status that names library and member, everything released once, and an honest device after it.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/external_handles.h>
 #include <tenon/onnxruntime_c_api.h>
 
-#include <unistd.h>
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bad_plugin_host.h"
+
 namespace tenon {
 namespace {
 
+using bad_plugin::kPlugin;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr const char* kPlugin = BAD_PLUGIN;
 constexpr size_t kCount = 16;
 
 const OrtApi& api() { return *OrtGetApiBase()->GetApi(ORT_API_VERSION); }
@@ -46,12 +42,7 @@ enum class Step {
   kAllocation,
   kNone
 };
-struct Case {
-  const char* lie;
-  Step fails_at;
-  const char* says = "";
-};
-void PrintTo(const Case& one, std::ostream* out) { *out << one.lie; }
+using Case = bad_plugin::LieCase<Step>;
 
 // What the first failing call answered; everything that was made is released before.
 struct Outcome {
@@ -177,35 +168,37 @@ class Program {
     const OrtMemoryInfo* info = api().EpDevice_MemoryInfo(device, OrtDeviceMemoryType_DEFAULT);
     if (failed(Step::kAllocation, api().GetSharedAllocator(env, info, &allocator))) return;
     const int64_t shape[] = {kCount};
-    failed(Step::kAllocation,
-           api().CreateTensorAsOrtValue(allocator, shape, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, value));
+    if (failed(Step::kAllocation,
+               api().CreateTensorAsOrtValue(allocator, shape, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, value)))
+      return;
+    allocate_on_stream_of_cpu(env, allocator);
+  }
+
+  // The plugin ends the process for a stream that it did not make.
+  static void allocate_on_stream_of_cpu(OrtEnv* env, OrtAllocator* allocator) {
+    const OrtEpDevice* const* devices = nullptr;
+    size_t count = 0;
+    ASSERT_EQ(api().GetEpDevices(env, &devices, &count), nullptr);
+    Holder<OrtSyncStream> stream(api().ReleaseSyncStream);
+    ASSERT_EQ(api().CreateSyncStreamForEpDevice(devices[0], nullptr, &stream.object), nullptr);
+    if (allocator->AllocOnStream == nullptr) return;
+    void* block = allocator->AllocOnStream(allocator, 64, stream.object);
+    EXPECT_NE(block, nullptr);
+    allocator->Free(allocator, block);
   }
 
   Outcome outcome_;
   alignas(64) float floats_[kCount] = {};
 };
 
-bool plugin_is_loaded() {
-  void* handle = dlopen(kPlugin, RTLD_NOW | RTLD_NOLOAD);
-  if (handle != nullptr) dlclose(handle);
-  return handle != nullptr;
-}
-
 // With the plugin's device, and the names of the plugin's functions that were called.
 Outcome try_device(const char* lie) {
-  std::string file = (std::filesystem::temp_directory_path() / "tenon_calls_XXXXXX").string();
-  const int fd = mkstemp(file.data());
-  EXPECT_GE(fd, 0);
-  close(fd);
-  setenv("TENON_BAD_PLUGIN", lie, 1);
-  setenv("TENON_BAD_PLUGIN_DEVICE", "1", 1);
-  setenv("TENON_BAD_PLUGIN_CALLS", file.c_str(), 1);
+  const bad_plugin::Lie chosen(lie);
+  const bad_plugin::WithDevice device;
+  const bad_plugin::Calls calls;
   Outcome outcome = Program().run();
-  for (const char* name : {"TENON_BAD_PLUGIN", "TENON_BAD_PLUGIN_DEVICE", "TENON_BAD_PLUGIN_CALLS"}) unsetenv(name);
-  std::ifstream calls(file);
-  for (std::string line; std::getline(calls, line);) outcome.calls.push_back(line);
-  std::filesystem::remove(file);
-  EXPECT_FALSE(plugin_is_loaded());
+  outcome.calls = calls.names();
+  EXPECT_FALSE(bad_plugin::plugin_is_loaded());
   return outcome;
 }
 
@@ -213,10 +206,12 @@ void expect_honest_device_works() {
   const Outcome outcome = try_device("");
   EXPECT_EQ(outcome.failed_at, Step::kNone) << outcome.text;
   EXPECT_TRUE(outcome.has_importer);
-  for (const char* name : {"Importer.Release", "Memory.Release", "Semaphore.Release", "Stream.Release", "Alloc", "Free",
-                           "ReleaseAllocator", "WaitSemaphore", "SignalSemaphore", "InitGraphicsInterop",
-                           "DeinitGraphicsInterop", "ReleaseEpFactory"})
+  for (const char* name :
+       {"Importer.Release", "Memory.Release", "Semaphore.Release", "Stream.Release", "ReleaseAllocator",
+        "WaitSemaphore", "SignalSemaphore", "InitGraphicsInterop", "DeinitGraphicsInterop", "ReleaseEpFactory"})
     EXPECT_EQ(outcome.count(name), 1) << name;
+  for (const char* name : {"Alloc", "Free"}) EXPECT_EQ(outcome.count(name), 2) << name;
+  EXPECT_EQ(outcome.count("AllocOnStream"), 0) << "the stream was another library's";
   EXPECT_EQ(outcome.count("ReleaseMemory"), 0) << "a handle is released by its own function";
 }
 

@@ -1,43 +1,27 @@
 // What an EP library may get wrong without harm to anybody: for each lie a status that names library and member, then
 // an unloaded library, and an honest one that works.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/ep.h>
 #include <tenon/session.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <ostream>
 #include <string>
 #include <vector>
 
+#include "bad_plugin_host.h"
 #include "base/testing.h"
 #include "onnx_builder.h"
 
 namespace tenon {
 namespace {
 
+using bad_plugin::kPlugin;
+using bad_plugin::plugin_is_loaded;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-
-constexpr const char* kPlugin = BAD_PLUGIN;
-
-// Chooses the lie for as long as it lives.
-class Lie {
- public:
-  explicit Lie(const std::string& name) { setenv("TENON_BAD_PLUGIN", name.c_str(), 1); }
-  ~Lie() { unsetenv("TENON_BAD_PLUGIN"); }
-};
-
-bool plugin_is_loaded() {
-  void* handle = dlopen(kPlugin, RTLD_NOW | RTLD_NOLOAD);
-  if (handle != nullptr) dlclose(handle);
-  return handle != nullptr;
-}
 
 // y = Relu(Relu(x) - x), of which the plugin takes the Relus.
 Result<std::shared_ptr<Session>> load_model(const SessionOptions& options) {
@@ -87,12 +71,7 @@ void expect_honest_plugin_works() {
 TEST(PluginHost, AnHonestPluginRuns) { expect_honest_plugin_works(); }
 
 enum class Step { kRegister, kLoad, kRun, kNone };
-struct Case {
-  const char* lie;
-  Step fails_at;
-  const char* says = "";
-};
-void PrintTo(const Case& one, std::ostream* out) { *out << one.lie; }
+using Case = bad_plugin::LieCase<Step>;
 
 class BadPlugin : public ::testing::TestWithParam<Case> {};
 
@@ -100,7 +79,7 @@ TEST_P(BadPlugin, HarmsNobody) {
   const Case& one = GetParam();
   Outcome outcome;
   {
-    const Lie lie(one.lie);
+    const bad_plugin::Lie lie(one.lie);
     outcome = try_plugin();
   }
   const Status& failed = one.fails_at == Step::kRegister ? outcome.registered
@@ -248,16 +227,9 @@ INSTANTIATE_TEST_SUITE_P(Version, BadPlugin,
 
 // docs/plugin-host.md: the order of the host's calls.
 TEST(PluginHost, CallsComeInTheOrderOfTheReference) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tenon_calls_XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string file = folder + "/calls";
-  setenv("TENON_BAD_PLUGIN_CALLS", file.c_str(), 1);
+  const bad_plugin::Calls recorded;
   expect_honest_plugin_works();
-  unsetenv("TENON_BAD_PLUGIN_CALLS");
-  std::vector<std::string> calls;
-  std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);) calls.push_back(line);
-  std::filesystem::remove_all(folder);
+  std::vector<std::string> calls = recorded.names();
   const std::vector<std::string> registering = {"CreateEpFactories", "GetSupportedDevices", "GetName", "GetVendor",
                                                 "GetVersion"};
   ASSERT_GE(calls.size(), registering.size());

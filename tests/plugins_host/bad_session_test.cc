@@ -7,27 +7,22 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <ostream>
 #include <string>
 
+#include "bad_plugin_host.h"
 #include "onnx_builder.h"
 
 namespace tenon {
 namespace {
 
+using bad_plugin::kPlugin;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr const char* kPlugin = BAD_PLUGIN;
 const OrtApi& api() { return *OrtGetApiBase()->GetApi(ORT_API_VERSION); }
 
 enum class Step { kLoad, kRun, kDynamic, kNone };
-struct Case {
-  const char* lie;
-  Step fails_at;
-  const char* says = "";
-};
-void PrintTo(const Case& one, std::ostream* out) { *out << one.lie; }
+using Case = bad_plugin::LieCase<Step>;
 
 std::string text_of(OrtStatus* status) {
   std::string text = status == nullptr ? "" : api().GetErrorMessage(status);
@@ -49,7 +44,6 @@ class BadSession : public ::testing::TestWithParam<Case> {
   void SetUp() override {
     folder_ = (std::filesystem::temp_directory_path() / "tenon_bad_XXXXXX").string();
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    setenv("TENON_BAD_PLUGIN", GetParam().lie, 1);
     ASSERT_EQ(text_of(api().CreateEnv(ORT_LOGGING_LEVEL_ERROR, "bad", &env_)), "");
     ASSERT_EQ(text_of(api().RegisterExecutionProviderLibrary(env_, "bad", kPlugin)), "");
     ASSERT_EQ(text_of(api().CreateSessionOptions(&options_)), "");
@@ -68,7 +62,6 @@ class BadSession : public ::testing::TestWithParam<Case> {
     api().ReleaseSessionOptions(options_);
     EXPECT_EQ(text_of(api().UnregisterExecutionProviderLibrary(env_, "bad")), "");
     api().ReleaseEnv(env_);
-    unsetenv("TENON_BAD_PLUGIN");
     std::filesystem::remove_all(folder_);
   }
 
@@ -126,6 +119,7 @@ class BadSession : public ::testing::TestWithParam<Case> {
     allocator->Free(allocator, file);
   }
 
+  const bad_plugin::Lie lie_{GetParam().lie};
   std::string folder_;
   OrtEnv* env_ = nullptr;
   OrtSessionOptions* options_ = nullptr;

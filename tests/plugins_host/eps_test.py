@@ -189,6 +189,27 @@ def test_a_profile_has_an_event_for_each_node_run(tmp_path):
     assert compared(told["tenon"]) == compared(told["stock"])
 
 
+def test_a_fused_nodes_event_lists_the_models_nodes(tmp_path):
+    """Somebody who knows the model looks for its names, not for Tenon's."""
+    weights = {"w": numpy.ones((4, 4, 3, 3)), "s": numpy.ones(4), "b": numpy.zeros(4), "m": numpy.zeros(4), "v": numpy.ones(4),
+               "k": numpy.ones((4, 8))}
+    graph = helper.make_graph(
+        [node("Conv", ["x", "w"], ["a"], "conv", pads=[1, 1, 1, 1]),
+         node("BatchNormalization", ["a", "s", "b", "m", "v"], ["c"], "norm"), node("Add", ["c", "x"], ["d"], "skip"),
+         node("Relu", ["d"], ["e"], "relu"), node("GlobalAveragePool", ["e"], ["f"], "pool"),
+         node("Flatten", ["f"], ["g"], "flat"), helper.make_node("MatMul", ["g", "k"], ["h"]), node("Tanh", ["h"], ["y"], "tanh")],
+        "graph", [floats("x", [1, 4, 6, 6])], [floats("y", [1, 8])],
+        [onnx.numpy_helper.from_array(value.astype(numpy.float32), name) for name, value in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(tmp_path / "fused.onnx"))
+    lines = drive("tenon", tmp_path, "profile", "profile", "session", "fused.onnx", "run", "", "end", "-")
+    events = json.loads((tmp_path / lines[-1].removeprefix("profile ")).read_text())
+    nodes = [event for event in events if event["cat"] == "Node"]
+    listed = [event["args"].get("model_nodes", [event["name"].removesuffix("_kernel_time")]) for event in nodes]
+    assert ["conv", "norm", "skip", "relu"] in listed, listed
+    assert ['MatMul (output "h")', "tanh"] in listed, listed
+    assert ["pool"] in listed, listed
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_an_ep_may_have_no_profiler(tmp_path, custom, host):
     lines = drive(host, tmp_path, *OWN, "profile", "profile", "ep", "OwnEp,profiler=0", "session", custom, "run", "", "end",
@@ -319,6 +340,17 @@ def test_the_order_of_eps_decides_who_runs_a_node(tmp_path, chain, order, mode):
     found = dict(re.fullmatch(r"\S+ (\S+): (\S+)", line).groups() for line in lines[1:6])
     assert found == {name: "CPUExecutionProvider" if ep == "CPU" else ep for name, ep in owners.items()}
     assert lines[-1] == same_in_both(tmp_path, "session", chain, "run", "")[-1], "the CPU EP alone gives the same"
+
+
+def test_the_command_line_refuses_a_plugin_of_which_no_ep_is_named(chain):
+    run = [os.environ["TENON_CLI"], "run", chain, "--random", "--dim", "n=3"]
+    both = ["--plugin", OWN[1], "--plugin", SIM[1]]
+    for arguments, unused in ((["--plugin", OWN[1]], OWN[1]), ([*both, "--ep", "OwnEp"], SIM[1]),
+                              ([*both, "--ep", "CPUExecutionProvider"], OWN[1])):
+        done = subprocess.run([*run, *arguments], text=True, capture_output=True, timeout=120)
+        assert done.returncode == 2, done
+        assert f'--plugin "{unused}" loads EPs, and no --ep names one of them' in done.stderr, done.stderr
+        assert "--ep takes " in done.stderr
 
 
 # The same through the command line, which is our C++ API.

@@ -4,18 +4,18 @@
 #include <gtest/gtest.h>
 #include <tenon/onnxruntime_c_api.h>
 
-#include <cstdlib>
 #include <functional>
 #include <string>
 
+#include "bad_plugin_host.h"
 #include "onnx_builder.h"
 
 namespace tenon {
 namespace {
 
+using bad_plugin::kPlugin;
 using ::testing::HasSubstr;
 
-constexpr const char* kPlugin = BAD_PLUGIN;
 const OrtApi& api() { return *OrtGetApiBase()->GetApi(ORT_API_VERSION); }
 const OrtInteropApi& interop() { return *api().GetInteropApi(); }
 
@@ -31,14 +31,12 @@ std::string text_of(OrtStatus* status) {
 class GraphicsOrder : public ::testing::Test {
  protected:
   void SetUp() override {
-    setenv("TENON_BAD_PLUGIN_DEVICE", "1", 1);
     ASSERT_EQ(text_of(api().CreateEnv(ORT_LOGGING_LEVEL_ERROR, "graphics", &env_)), "");
     register_again();
   }
   void TearDown() override {
     EXPECT_EQ(text_of(api().UnregisterExecutionProviderLibrary(env_, "bad")), "");
     api().ReleaseEnv(env_);
-    unsetenv("TENON_BAD_PLUGIN_DEVICE");
   }
   void register_again() {
     if (device_ != nullptr) {
@@ -116,6 +114,7 @@ class GraphicsOrder : public ::testing::Test {
                                     {"allocation", &GraphicsOrder::block},
                                     {"session", &GraphicsOrder::session}};
 
+  const bad_plugin::WithDevice with_device_;
   OrtEnv* env_ = nullptr;
   const OrtEpDevice* device_ = nullptr;
 };

@@ -5,10 +5,11 @@
 #include <tenon/ep.h>
 #include <tenon/session.h>
 
-#include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bad_plugin_host.h"
 #include "base/testing.h"
 #include "onnx_builder.h"
 
@@ -21,14 +22,11 @@ using ::testing::HasSubstr;
 
 class Unified : public ::testing::Test {
  protected:
-  void SetUp() override { setenv("TENON_BAD_PLUGIN_DEVICE", "1", 1); }
-  void TearDown() override {
-    unsetenv("TENON_BAD_PLUGIN_DEVICE");
-    unsetenv("TENON_BAD_PLUGIN_UNIFIED");
-  }
+  static constexpr const char* kUnified = "TENON_BAD_PLUGIN_UNIFIED";
   // Bytes that a run of y = Relu(Relu(x) - x) copies; the device runs the Relus.
   size_t copied(const char* unified) {
-    if (unified != nullptr) setenv("TENON_BAD_PLUGIN_UNIFIED", unified, 1);
+    std::optional<bad_plugin::Variable> declared;
+    if (unified != nullptr) declared.emplace(kUnified, unified);
     EXPECT_THAT(register_ep_library("bad", BAD_PLUGIN), is_ok());
     size_t bytes = 0;
     {
@@ -55,6 +53,9 @@ class Unified : public ::testing::Test {
     EXPECT_THAT(unregister_ep_library("bad"), is_ok());
     return bytes;
   }
+
+ private:
+  const bad_plugin::WithDevice with_device_;
 };
 
 TEST_F(Unified, TheHostReadsTheDevicesMemoryWhereItLies) {
@@ -68,7 +69,7 @@ TEST_F(Unified, TheHostReadsTheDevicesMemoryWhereItLies) {
 }
 
 TEST_F(Unified, AnUnknownValueIsAnError) {
-  setenv("TENON_BAD_PLUGIN_UNIFIED", "perhaps", 1);
+  const bad_plugin::Variable declared(kUnified, "perhaps");
   EXPECT_THAT(register_ep_library("bad", BAD_PLUGIN),
               has_status(StatusCode::kDeviceError, AllOf(HasSubstr("EP library \"bad\""), HasSubstr("\"perhaps\""))));
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/log.h"
+#include "base/version.h"
 #include "ep/cuda/cuda_ep.h"
 #include "ep/cuda/cuda_importer.h"
 #include "ep/cuda/cuda_plugin_objects.h"
@@ -38,7 +39,8 @@ std::string lower(std::string_view text) {
 }  // namespace
 
 CudaFactory::CudaFactory(const HostApi& host, const CudaDriver* driver, MakeRegionCompiler compiler)
-    : EpFactory(host, {.ep_name = kCudaEpName, .vendor = "Tenon", .vendor_id = kNvidiaVendorId, .version = "0.1.0"},
+    : EpFactory(host,
+                {.ep_name = kCudaEpName, .vendor = "Tenon", .vendor_id = kNvidiaVendorId, .version = project_version()},
                 {.streams = true, .importer = true, .graphics_interop = true}),
       driver_(driver),
       compiler_(std::move(compiler)) {}

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "ep/cuda/program_calls.h"
+
 namespace tenon::cuda {
 
 namespace {
@@ -365,6 +367,7 @@ void CudaMemory::collect() {
 
 void CudaMemory::release_ready() {
   if (releasing) return;
+  const LaterProgramCalls later;
   auto waits = waits_->list.lock();
   std::erase_if(*waits, [](Waiting& waiting) { return passed(waiting); });
   if (!waits->empty()) return;

@@ -56,7 +56,8 @@ class CudaMemory {
   // is waited for; nobody has hung by then. Frames that follow each other without a gap are held back for moments.
   Status until_nobody_waits(const Deadline& deadline) const;
   // Releases something of the driver's as soon as every stream has passed what is queued now and none waits for another
-  // API: at once where that is so, else with a later call. `release` runs with the device's context current.
+  // API: at once where that is so, else with a later call. `release` runs with the device's context current, and under
+  // a lock of this class: it calls functions of the program by call_program() (program_calls.h).
   void when_unused(std::function<void(const CudaDriver&)> release);
   // Lets go of `what` when no stream waits for another API: at once where that is so, else with a later call. For what
   // is done on its streams, but whose release the driver would hold up: kernels' modules, the libraries' handles.

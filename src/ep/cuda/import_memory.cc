@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/system.h"
+#include "ep/cuda/program_calls.h"
 #include "interop/dlpack_memory.h"
 
 namespace tenon::cuda {
@@ -174,6 +175,7 @@ class RegisteredMemory final : public MemoryImport {
   ~RegisteredMemory() override {
     if (pages_ == nullptr) return;
     // The last import of the pages gives them up; they stay registered until the driver may let go of them.
+    const LaterProgramCalls later;
     const auto known = registrations().lock();
     if (pages_.use_count() == 1) pages_->given_up = true;
     if (!pages_->given_up) return;
@@ -285,7 +287,9 @@ class DlpackImport final : public MemoryImport {
   ~DlpackImport() override {
     // The producer may hand the memory out again: not before every stream has passed what is queued here.
     if (owner_ != nullptr)
-      memory_->when_unused([owner = std::move(owner_)](const CudaDriver&) mutable { owner.reset(); });
+      memory_->when_unused([owner = std::move(owner_)](const CudaDriver&) mutable {
+        call_program([owner = std::move(owner)]() mutable { owner.reset(); });
+      });
   }
 
   Status open(const ExternalHandle& handle, size_t offset_bytes) {

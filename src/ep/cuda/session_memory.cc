@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "ep/cuda/program_calls.h"
+
 namespace tenon::cuda {
 
 namespace {
@@ -26,20 +28,23 @@ struct SessionMemory::Left {
 };
 
 SessionMemory::~SessionMemory() {
-  std::vector<Freed> left = std::exchange(state_.lock()->freed, {});
-  const Deadline deadline = Deadline::after(kLongestEndNs);
-  for (Freed& freed : left) {
-    // Work that was queued before the last holder went may still use the block.
-    for (const auto& [stream, point] : freed.points)
-      if (!stream->passed(point)) (void)stream->synchronize(deadline);
-    if (passed(freed)) {
-      give_back(*memory_->device(), external_, freed);
-      continue;
+  std::vector<Freed> blocks = std::exchange(state_.lock()->freed, {});
+  if (blocks.empty()) return;
+  call_program([device = memory_->device(), external = external_, left = std::move(blocks)]() mutable {
+    const Deadline deadline = Deadline::after(kLongestEndNs);
+    for (Freed& freed : left) {
+      // Work that was queued before the last holder went may still use the block.
+      for (const auto& [stream, point] : freed.points)
+        if (!stream->passed(point)) (void)stream->synchronize(deadline);
+      if (passed(freed)) {
+        give_back(*device, external, freed);
+        continue;
+      }
+      auto list = Left::list().lock();
+      list->push_back({device, external, std::move(freed)});
+      Left::count = list->size();
     }
-    auto list = Left::list().lock();
-    list->push_back({memory_->device(), external_, std::move(freed)});
-    Left::count = list->size();
-  }
+  });
 }
 
 Result<void*> SessionMemory::take(size_t size_bytes, const std::shared_ptr<CudaStream>& stream) {
@@ -148,7 +153,10 @@ void SessionMemory::collect() {
       if (passed(freed)) ready.push_back(std::exchange(freed, {}));
     std::erase_if(state->freed, [](const Freed& freed) { return freed.memory == nullptr; });
   }
-  for (const Freed& freed : ready) give_back(*memory_->device(), external_, freed);
+  if (ready.empty()) return;
+  call_program([device = memory_->device(), external = external_, ready = std::move(ready)] {
+    for (const Freed& freed : ready) give_back(*device, external, freed);
+  });
 }
 
 void SessionMemory::collect_left() {
@@ -161,7 +169,10 @@ void SessionMemory::collect_left() {
     std::erase_if(*list, [](const Left& left) { return left.device == nullptr; });
     Left::count = list->size();
   }
-  for (const Left& left : ready) give_back(*left.device, left.external, left.freed);
+  if (ready.empty()) return;
+  call_program([ready = std::move(ready)] {
+    for (const Left& left : ready) give_back(*left.device, left.external, left.freed);
+  });
 }
 
 SessionMemory::Stats SessionMemory::stats() const { return state_.lock()->stats; }

@@ -3,10 +3,9 @@
 //
 // Ownership: every block goes back exactly once. To the program's allocator, which knows nothing of streams, only after
 // the streams that the session's runs use have passed the point of the free; it is called with the device's context
-// current, and no lock of this class is held meanwhile. A block whose stream waits for what nobody signals goes back
-// when a later session of the process frees or ends, or stays.
-// Lifetime: tensors that outlive the session hold it.
-// Threads: every function from any thread; the program's functions are called from those threads.
+// current, and no lock of this library is held meanwhile (program_calls.h). A block whose stream waits for what nobody
+// signals goes back when a later session of the process frees or ends, or stays. Lifetime: tensors that outlive the
+// session hold it. Threads: every function from any thread; the program's functions are called from those threads.
 #pragma once
 
 #include <memory>

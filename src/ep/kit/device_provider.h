@@ -19,6 +19,7 @@
 
 #include <tenon/fence.h>
 
+#include "base/deadline.h"
 #include "device/device.h"
 #include "ep/kit/graph_capture.h"
 #include "ep/kit/kernel.h"
@@ -65,7 +66,8 @@ struct RunInfo {
   bool disallow_copies = false;               // strict mode
   // Fences that the EP has said it takes, and that it alone waits for and signals. Empty: the host does.
   std::span<const Fence> waits = {}, signals = {};
-  size_t calls = 0;  // with fences: how often the EP's kernels are called in the run
+  size_t calls = 0;                         // with fences: how often the EP's kernels are called in the run
+  Deadline deadline = Deadline::after(-1);  // the run is to end when it has passed
 };
 
 class DeviceProvider : public ExecutionProvider {

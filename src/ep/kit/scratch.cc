@@ -16,7 +16,7 @@ ScratchPool::ScratchPool(std::shared_ptr<ScratchSource> source, size_t keep_byte
     : source_(std::move(source)), keep_bytes_(keep_bytes) {}
 
 ScratchPool::~ScratchPool() {
-  for (const FreeBlock& block : state_.lock()->free) source_->free(block.data);
+  for (const FreeBlock& block : std::exchange(state_.lock()->free, {})) source_->free(block.data);
 }
 
 ScratchPool::Block& ScratchPool::Block::operator=(Block&& other) noexcept {
@@ -76,26 +76,32 @@ Result<ScratchPool::Block> ScratchPool::take(size_t size_bytes, std::shared_ptr<
 }
 
 void ScratchPool::give_back(Block& block) {
-  auto state = state_.lock();
-  const uint64_t point = block.stream_ != nullptr ? block.stream_->queued() : 0;
-  state->free.push_back({block.data_, block.size_bytes_, std::move(block.stream_), point});
-  state->stats.free_bytes += block.size_bytes_;
-  trim(*state);
-  state->stats.free_blocks = state->free.size();
+  std::vector<void*> spare;
+  {
+    auto state = state_.lock();
+    const uint64_t point = block.stream_ != nullptr ? block.stream_->queued() : 0;
+    state->free.push_back({block.data_, block.size_bytes_, std::move(block.stream_), point});
+    state->stats.free_bytes += block.size_bytes_;
+    spare = trim(*state);
+    state->stats.free_blocks = state->free.size();
+  }
+  for (void* memory : spare) source_->free(memory);
 }
 
-void ScratchPool::trim(State& state) {
+std::vector<void*> ScratchPool::trim(State& state) {
+  std::vector<void*> spare;
   for (size_t i = 0; i < state.free.size() && state.stats.free_bytes > keep_bytes_;) {
     if (!state.free[i].ready_for(nullptr)) {
       ++i;
       continue;
     }
-    source_->free(state.free[i].data);
+    spare.push_back(state.free[i].data);
     state.stats.free_bytes -= state.free[i].size_bytes;
     --state.stats.blocks;
     state.free[i] = std::move(state.free.back());
     state.free.pop_back();
   }
+  return spare;
 }
 
 ScratchPool::Stats ScratchPool::stats() const { return state_.lock()->stats; }

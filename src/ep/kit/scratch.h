@@ -26,6 +26,7 @@ class StreamProgress {
   virtual bool passed(uint64_t point) const = 0;
 };
 
+// The pool calls it with no lock held: it may be the program's allocator, which may wait for a lock of the program's.
 class ScratchSource {
  public:
   virtual ~ScratchSource() = default;
@@ -89,7 +90,7 @@ class ScratchPool {
     Stats stats;
   };
   void give_back(Block& block);
-  void trim(State& state);
+  std::vector<void*> trim(State& state);  // what goes back to the source
 
   const std::shared_ptr<ScratchSource> source_;
   const size_t keep_bytes_;

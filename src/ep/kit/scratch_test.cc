@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <set>
+#include <thread>
 
 namespace tenon::plugin {
 namespace {
@@ -38,6 +41,31 @@ class ScratchPoolTest : public testing::Test {
   std::shared_ptr<FakeStream> a_ = std::make_shared<FakeStream>();
   std::shared_ptr<FakeStream> b_ = std::make_shared<FakeStream>();
 };
+
+// The source may be the program's allocator, which waits for a thread that asks the pool.
+TEST_F(ScratchPoolTest, TheSourceIsCalledWithNoLockHeld) {
+  struct AskingSource final : ScratchSource {
+    Result<void*> allocate(size_t size_bytes) override { return std::malloc(size_bytes); }
+    void free(void* memory) override {
+      auto asked = std::make_shared<std::promise<void>>();
+      std::future<void> answer = asked->get_future();
+      std::thread([pool = pool, asked] {
+        (void)pool->stats();
+        asked->set_value();
+      }).detach();
+      answered += answer.wait_for(std::chrono::seconds(3)) == std::future_status::ready;
+      std::free(memory);
+    }
+    ScratchPool* pool = nullptr;
+    int answered = 0;
+  };
+  const auto source = std::make_shared<AskingSource>();
+  ScratchPool pool(source, 0);
+  source->pool = &pool;
+  pool.take(1000, nullptr)->reset();
+  EXPECT_EQ(source->answered, 1);
+  EXPECT_EQ(pool.stats().free_blocks, 0U);
+}
 
 // S5.2: not before A has passed the point at which it was freed.
 TEST_F(ScratchPoolTest, BlockFreedOnOneStreamWaitsForItBeforeAnotherGetsIt) {

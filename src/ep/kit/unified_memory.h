@@ -3,10 +3,9 @@
 
 namespace tenon {
 
-// "1": all DEFAULT memory of the device is the host's too, at the same addresses: what its allocators give, what
-// programs
-//   wrap with its memory info, what it imports.
-// "allocators": only what its allocators give, of the memory info that the device names.
+// "1": the host reads and writes all DEFAULT memory of the device at the same addresses: memory from its allocators,
+// memory that programs wrap with its memory info, and imported memory.
+// "allocators": only memory from the allocators of the memory info that the device names.
 inline constexpr const char* kUnifiedMemoryKey = "tenon.unified_memory";
 inline constexpr const char* kUnifiedAll = "1";
 inline constexpr const char* kUnifiedAllocators = "allocators";

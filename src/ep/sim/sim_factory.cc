@@ -1,5 +1,6 @@
 #include "ep/sim/sim_factory.h"
 
+#include "base/version.h"
 #include "ep/sim/sim_ep.h"
 #include "ep/sim/sim_importer.h"
 
@@ -35,7 +36,8 @@ Result<std::unique_ptr<SimFactory>> SimFactory::create(const HostApi& host) {
 }
 
 SimFactory::SimFactory(const HostApi& host)
-    : EpFactory(host, {.ep_name = kSimEpName, .vendor = "Tenon", .vendor_id = kSimVendorId, .version = "0.1.0"},
+    : EpFactory(host,
+                {.ep_name = kSimEpName, .vendor = "Tenon", .vendor_id = kSimVendorId, .version = project_version()},
                 {.streams = true, .importer = true, .compiled_model_validation = true, .graphics_interop = true}) {}
 
 Status SimFactory::add_memory(int32_t number, SimMemory::Kind kind, const char* name) {

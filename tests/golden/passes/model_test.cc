@@ -9,7 +9,7 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "base/env.h"
+#include "base/testing.h"
 #include "graph/reader.h"
 #include "ops/shape_inference.h"
 #include "interpreter.h"
@@ -27,7 +27,7 @@ std::ostream& operator<<(std::ostream& out, const ModelCase& model) { return out
 class ModelPasses : public testing::TestWithParam<ModelCase> {
  protected:
   void SetUp() override {
-    const std::string folder = env_value(Env::kModels);
+    const std::string folder = test_variable("TENON_MODELS");
     path_ = folder + "/" + GetParam().name + ".onnx";
     if (folder.empty() || !std::filesystem::exists(path_)) GTEST_SKIP() << "no " << path_ << "; see TENON_MODELS";
   }

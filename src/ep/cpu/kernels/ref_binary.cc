@@ -247,13 +247,6 @@ Result<RefImpl> make_pow(RefNode& node) {
   return make_pair(node, chosen, "Zero is raised to a negative power.");
 }
 
-// Slopes broadcast to X only.
-Result<RefImpl> make_prelu(RefNode& node) {
-  TENON_TRY(require_inputs(node, 2));
-  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
-  return make_arithmetic<PRelu, NumericTypes>(node);
-}
-
 // Max, Min, Sum, Mean of any number of tensors: pairwise into the output.
 struct Term {
   Walk walk;
@@ -423,7 +416,7 @@ constexpr KernelEntry kRows[] = {
     ref_row<kNumericSet, &make_arithmetic<Div, NumericTypes>>("Div", 7),
     ref_row<kNumericSet, &make_mod>("Mod", 10),
     ref_row<kNumericSet, &make_pow>("Pow", 7),
-    ref_row<kNumericSet, &make_prelu>("PRelu", 7),
+    ref_row<kNumericSet, &make_arithmetic<PRelu, NumericTypes>>("PRelu", 7),
     ref_row<kNumericSet, &make_variadic<Max, NumericTypes>>("Max", 6),
     ref_row<kNumericSet, &make_variadic<Min, NumericTypes>>("Min", 6),
     ref_row<kFloatSet, &make_variadic<Add, FloatTypes>>("Sum", 6),

@@ -132,12 +132,15 @@ Result<RefImpl> make_pad(RefNode& node) {
           "Pad has pads {} and {} for axis {} of {}.", begin, end, axis, run.in.to_string());
       // Cropping more than there is takes the rest from the padding of the other side.
       const auto u = static_cast<size_t>(axis);
-      run.crop[u] = std::clamp<int64_t>(-begin, 0, run.in[axis]);
-      run.kept[u] = std::max<int64_t>(0, run.in[axis] - run.crop[u] - std::max<int64_t>(0, -end));
+      const auto cropped = [size = run.in[axis]](int64_t pad) {
+        return pad < -size ? size : std::max<int64_t>(0, -pad);
+      };
+      run.crop[u] = cropped(begin);
+      run.kept[u] = std::max<int64_t>(0, run.in[axis] - run.crop[u] - cropped(end));
       TENON_INVALID_IF(run.kept[u] == 0 && dim != 0 && run.mode != Mode::kConstant,
                        "Pad with {} and {} has nothing to repeat on axis {} of {}.", begin, end, axis,
                        run.in.to_string());
-      run.begin[u] = begin + run.crop[u];
+      run.begin[u] = run.kept[u] > 0 ? begin + run.crop[u] : 0;
       run.out[axis] = dim;
     }
     TENON_TRY(run.out.checked_element_count().status());

@@ -1,7 +1,9 @@
 // Operators that keep the elements as they lie: Identity, Reshape, Flatten, Squeeze, Unsqueeze,
 // BitCast, Dropout.
 #include <cstring>
+#include <optional>
 
+#include "base/checked.h"
 #include "ep/cpu/kernels/ref_kernel.h"
 
 namespace tenon::cpu::ref {
@@ -16,7 +18,6 @@ Result<Shape> same_shape(const Shape& x, std::span<const int64_t>, int64_t) { re
 Result<Shape> reshaped(const Shape& x, std::span<const int64_t> values, int64_t allow_zero) {
   Shape out;
   int unknown = -1;
-  int64_t known = 1;
   TENON_INVALID_IF(values.size() > static_cast<size_t>(Shape::kMaxRank), "Reshape asks for rank {}; the limit is {}.",
                    values.size(), Shape::kMaxRank);
   for (size_t d = 0; d < values.size(); ++d) {
@@ -31,9 +32,10 @@ Result<Shape> reshaped(const Shape& x, std::span<const int64_t> values, int64_t 
       dim = 1;
     }
     out.push_back(dim);
-    TENON_INVALID_IF(__builtin_mul_overflow(known, dim, &known), "Reshape asks for more elements than {} has.",
-                     x.to_string());
   }
+  const std::optional<int64_t> product = checked_product(out.dims());
+  TENON_INVALID_IF(!product, "Reshape asks for more elements than {} has.", x.to_string());
+  const int64_t known = *product;
   const int64_t count = x.element_count();
   if (unknown >= 0) {
     TENON_INVALID_IF(known == 0 ? count != 0 : count % known != 0, "Reshape cannot spread {} over axis {} of {}.",

@@ -83,9 +83,9 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
 Result<int64_t> most_between(const std::vector<Taps>& taps, const Shape& out) {
   int64_t most = 1;
   for (int done = out.rank(); done >= 0; --done) {
-    std::optional<int64_t> count = 1;
-    for (int d = 0; d < out.rank() && count; ++d)
-      count = checked_mul(*count, d < done ? taps[static_cast<size_t>(d)].in : out[d]);
+    std::vector<int64_t> sizes;
+    for (int d = 0; d < out.rank(); ++d) sizes.push_back(d < done ? taps[static_cast<size_t>(d)].in : out[d]);
+    const std::optional<int64_t> count = checked_product(sizes);
     if (!count || *count > INT64_MAX / 32)
       return resource_exhausted("A Resize to {} has more elements between two of its axes than memory can hold.",
                                 out.to_string());
@@ -192,6 +192,18 @@ ResizeValues values_of(const Sizes& plan, std::span<const void* const> inputs) {
 
 using Types = AllTypes;
 
+// The table of a long axis may take more memory than the output, whose size the planner checks.
+Status check_table(const ResizeSettings& settings, const ResizeAxis& axis) {
+  const size_t taps = settings.mode == ResizeSettings::Mode::kNearest  ? 1
+                      : settings.mode == ResizeSettings::Mode::kLinear ? 2
+                                                                       : 4;
+  const size_t bytes = taps * (sizeof(int64_t) + sizeof(double));
+  if (static_cast<size_t>(axis.out) <= memory_bytes() / bytes) return {};
+  return resource_exhausted(
+      "A Resize to {} elements along one axis needs {} bytes for each; there are {} bytes of memory.", axis.out, bytes,
+      memory_bytes());
+}
+
 Result<RefImpl> make_resize(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   Sizes plan;
@@ -228,6 +240,7 @@ Result<RefImpl> make_resize(RefNode& node) {
     if (count == 0) return prepared;
     const Strides strides = dense_strides(plan.x);
     for (size_t d = 0; d < axes.size(); ++d) {
+      TENON_TRY(check_table(plan.resize.settings, axes[d]));
       axes[d].stride = strides[d];
       prepared.taps.push_back(make_resize_taps(plan.resize.settings, axes[d]));
     }

@@ -150,6 +150,15 @@ TEST(Reference, FloatsBeyondAnIntegerKeepTheLowBitsOfAnInt32WhenCast) {
   EXPECT_THAT(cast.result<int8_t>(), ElementsAre(44, -44, 0, -1));
 }
 
+// The sum of the pads is small, and neither of them can be negated or added to an index.
+TEST(Reference, PadCropsMoreThanThereIs) {
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min(), kHighest = std::numeric_limits<int64_t>::max();
+  Reference pad("Pad");
+  pad.input<float>({2}, {1, 2}).input<int64_t>({2}, {kLowest, kHighest}).output(DataType::kFloat, {1});
+  ASSERT_TRUE(pad.run().ok());
+  EXPECT_THAT(pad.result<float>(), ElementsAre(0));
+}
+
 TEST(Reference, GatherRefusesAnIndexPastTheAxis) {
   for (int64_t index : {int64_t{3}, int64_t{-4}}) {
     Reference gather("Gather");

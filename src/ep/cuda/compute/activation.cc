@@ -13,17 +13,17 @@ namespace {
 struct Row {
   Activation activation;
   std::string_view name;  // in the attribute
-  const char* text;       // of X, with the numbers A and B
+  const char* text;       // of X, with the numbers A and B; a NaN stays one, as it fails every comparison
 };
 
 constexpr auto kRows = std::to_array<Row>({
     {Activation::kNone, "none", "X"},
-    {Activation::kRelu, "relu", "fmaxf(X, 0.0f)"},
-    {Activation::kClip, "clip", "fminf(fmaxf(X, A), B)"},
+    {Activation::kRelu, "relu", "(X < 0 ? 0.0f : X)"},
+    {Activation::kClip, "clip", "(X < A ? A : X > B ? B : X)"},
     {Activation::kLeakyRelu, "leaky_relu", "(X >= 0 ? X : A * X)"},
     {Activation::kSigmoid, "sigmoid", "(1.0f / (1.0f + expf(-X)))"},
-    {Activation::kHardSigmoid, "hardsigmoid", "fminf(fmaxf(A * X + B, 0.0f), 1.0f)"},
-    {Activation::kHardSwish, "hardswish", "(X * fminf(fmaxf(A * X + B, 0.0f), 1.0f))"},
+    {Activation::kHardSigmoid, "hardsigmoid", "unit_of(A * X + B)"},
+    {Activation::kHardSwish, "hardswish", "(X * unit_of(A * X + B))"},
     {Activation::kSilu, "silu", "(X / (1.0f + expf(-X)))"},
     {Activation::kGelu, "gelu", "(0.5f * X * (1.0f + erff(X * 0.70710678f)))"},
     {Activation::kGeluTanh, "gelu_tanh", "(0.5f * X * (1.0f + tanhf(0.79788456f * (X + 0.044715f * X * X * X))))"},

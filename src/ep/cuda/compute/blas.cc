@@ -25,8 +25,6 @@ Result<cublasLtEpilogue_t> epilogue_of(const BlasProblem& problem) {
   switch (problem.activation) {
     case Activation::kNone:
       return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    case Activation::kRelu:
-      return problem.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case Activation::kGelu:
     case Activation::kGeluTanh:
       return problem.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;

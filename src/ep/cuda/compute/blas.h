@@ -25,7 +25,7 @@ struct BlasProblem {
   int64_t x_row = 0, w_row = 0;
   int64_t batch = 1, x_stride = 0, w_stride = 0, y_stride = 0;
   bool bias = false, residual = false;
-  Activation activation = Activation::kNone;  // kNone, kRelu, and kGelu or kGeluTanh (computed with tanh)
+  Activation activation = Activation::kNone;  // kNone, and kGelu or kGeluTanh (computed with tanh)
   float scale = 1;
   size_t workspace_bytes = 0;  // algorithms that want more are left out
 };

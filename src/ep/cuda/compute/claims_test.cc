@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/env.h"
+#include "base/testing.h"
 #include "ep/cuda/compute/device_op.h"
 #include "ep/cuda/compute/region.h"
 #include "graph/reader.h"
@@ -264,7 +264,7 @@ std::ostream& operator<<(std::ostream& out, const ModelCase& model) { return out
 class Models : public ::testing::TestWithParam<ModelCase> {};
 
 TEST_P(Models, TheWholeModelIsOneRegionForAllSizes) {
-  const std::string folder = env_value(Env::kModels), path = folder + "/" + GetParam().name + ".onnx";
+  const std::string folder = test_variable("TENON_MODELS"), path = folder + "/" + GetParam().name + ".onnx";
   if (folder.empty() || !std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << "; see TENON_MODELS";
   const Result<Model> model = read_model_file(path);
   ASSERT_TRUE(model.ok()) << model.status().to_string();

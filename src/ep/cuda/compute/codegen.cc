@@ -263,6 +263,23 @@ __device__ __forceinline__ float round_even(float x) { return rintf(x); }
 __device__ __forceinline__ double round_even(double x) { return rint(x); }
 template <typename T> __device__ __forceinline__ T min_of(T a, T b) { return b < a || b != b ? b : a; }
 template <typename T> __device__ __forceinline__ T max_of(T a, T b) { return b > a || b != b ? b : a; }
+// Held between 0 and 1; NaN stays NaN.
+template <typename T> __device__ __forceinline__ T unit_of(T x) { return x < 0 ? T(0) : x > 1 ? T(1) : x; }
+// The whole part of a float as the CPU EP has it (docs/operators.md): the lowest integer for NaN and what does not fit, and
+// a large unsigned number less half of its type's range. A plain cast saturates on a GPU.
+template <typename T> __device__ __forceinline__ int int_of(T x) {
+  return x >= T(-2147483648.0) && x < T(2147483648.0) ? (int)x : -2147483647 - 1;
+}
+template <typename T> __device__ __forceinline__ long long long_of(T x) {
+  return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? (long long)x : -9223372036854775807LL - 1;
+}
+template <typename T> __device__ __forceinline__ unsigned unsigned_of(T x) {
+  return x >= T(2147483648.0) ? (unsigned)int_of(x - T(2147483648.0)) ^ 0x80000000u : (unsigned)int_of(x);
+}
+template <typename T> __device__ __forceinline__ unsigned long long unsigned_long_of(T x) {
+  return x >= T(9223372036854775808.0) ? (unsigned long long)long_of(x - T(9223372036854775808.0)) ^ 0x8000000000000000ULL
+                                       : (unsigned long long)long_of(x);
+}
 template <typename T> __device__ __forceinline__ T divide(T a, T b) { return b == 0 ? T(0) : a / b; }
 __device__ __forceinline__ float divide(float a, float b) { return a / b; }
 __device__ __forceinline__ double divide(double a, double b) { return a / b; }
@@ -282,11 +299,16 @@ template <typename A, typename B> struct Power {
     return r;
   }
 };
+// A power with a fraction keeps to the range of its signed integer; NaN is the least.
+template <typename A> __device__ __forceinline__ A kept(double v) {
+  const A least = (A)(~0ULL << (sizeof(A) * 8 - 1)), most = ~least;
+  return !(v > (double)least) ? least : v >= (double)most ? most : (A)v;
+}
 template <typename A> struct Power<A, float> {
-  static __device__ __forceinline__ A of(A a, float b) { return (A)powf((float)a, b); }
+  static __device__ __forceinline__ A of(A a, float b) { return kept<A>(pow((double)a, (double)b)); }
 };
 template <typename A> struct Power<A, double> {
-  static __device__ __forceinline__ A of(A a, double b) { return (A)pow((double)a, b); }
+  static __device__ __forceinline__ A of(A a, double b) { return kept<A>(pow((double)a, b)); }
 };
 template <typename B> struct Power<float, B> {
   static __device__ __forceinline__ float of(float a, B b) { return powf(a, (float)b); }

@@ -223,14 +223,14 @@ std::string sums_text(const GeneratedReduction& kernel, const Kind& kind, const 
   return text + pass(kind) + writer.end(filled(kind.end));
 }
 
-// The first element stays where it is no number; others that are none are passed over. So is it for whoever goes
-// through them in order.
+// A NaN is beyond every number, whichever extreme is asked for; of several the first counts, or the last where the node
+// says so.
 std::string choice_text(const GeneratedReduction& kernel, const Mapping& map, const Writer& writer) {
   const char* const better = kernel.kind == "argmax" ? ">" : "<";
   std::string text = format("  {} best = 0;\n  long long where = -1;\n", writer.type());
   // Of one thread's elements, which come in order.
-  text += writer.each(format("    if (where < 0 ? v == v || at == 0 : v {}{} best) {{ best = v; where = at; }}\n",
-                             better, kernel.last ? "=" : ""),
+  text += writer.each(format("    if (where < 0 || v {} best || (v != v{})) {{ best = v; where = at; }}\n",
+                             kernel.last ? std::string(better) + "=" : better, kernel.last ? "" : " && best == best"),
                       true);
   if (map.lanes > 1) {
     text += format(
@@ -239,7 +239,8 @@ std::string choice_text(const GeneratedReduction& kernel, const Mapping& map, co
         writer.type(), kThreads);
     text += writer.together(format(
         "    const {0} v = bests[other];\n    const long long at = places[other];\n"
-        "    if (at >= 0 && best == best && (where < 0 || v != v || v {1} best || (v == best && at {2} where))) {{\n"
+        "    const bool nan = v != v, worse = best == best, same = v == best || (nan && !worse);\n"
+        "    if (at >= 0 && (where < 0 || v {1} best || (nan && worse) || (same && at {2} where))) {{\n"
         "      best = v;\n      where = at;\n      bests[threadIdx.x] = best;\n      places[threadIdx.x] = where;\n"
         "    }}\n",
         writer.type(), better, kernel.last ? ">" : "<"));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ep/cuda/compute/activation.h"
 #include "ep/cuda/driver/nvrtc.h"
 
 namespace tenon::cuda {
@@ -92,6 +93,37 @@ TEST(GenerateElementwise, TheSameTextHasTheSameName) {
   ASSERT_TRUE(a.ok() && b.ok() && c.ok());
   EXPECT_EQ(a->name, b->name);
   EXPECT_NE(a->name, c->name);
+}
+
+// Every activation and every conversion of a float compiles for a device; what they compute, edge_values_test.py asks.
+TEST(GenerateElementwise, HelpersCompileForADevice) {
+  std::vector<GeneratedStep> steps;
+  const auto add = [&](DataType type, std::string text, int argument) {
+    steps.push_back({.type = type, .expression = std::move(text), .arguments = {argument}});
+    return ~static_cast<int>(steps.size() - 1);
+  };
+  int last = 0;
+  for (auto kind = static_cast<int>(Activation::kNone); kind <= static_cast<int>(Activation::kTanh); ++kind) {
+    const Epilogue epilogue{.activation = static_cast<Activation>(kind), .alpha = 0.5F, .beta = 1};
+    const std::string text = activation_expression(epilogue, "$0");
+    EXPECT_THAT(text, Not(HasSubstr("fmax"))) << "fmaxf() and fminf() lose a NaN.";
+    EXPECT_THAT(text, Not(HasSubstr("fmin")));
+    last = add(DataType::kFloat, text, last);
+  }
+  add(DataType::kInt64, "long_of($0)", last);
+  add(DataType::kUint64, "unsigned_long_of($0)", last);
+  add(DataType::kUint32, "unsigned_of($0)", last);
+  const int cut = add(DataType::kInt8, "int_of($0)", last);
+  const int wide = add(DataType::kDouble, "(double)$0", cut);
+  add(DataType::kUint64, "unsigned_long_of($0)", wide);
+  add(DataType::kInt32, "power($0, 0.5f)", cut);
+  const auto kernel = generate_elementwise({.dims = {64},
+                                            .type = DataType::kFloat,
+                                            .strides = {1},
+                                            .leaves = {{.type = DataType::kFloat, .strides = {1}}},
+                                            .steps = steps});
+  ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+  expect_compiles(*kernel);
 }
 
 TEST(GenerateElementwise, StringsAreRefused) {

@@ -134,11 +134,11 @@ bool ConvOp::has_cudnn_form() const {
          (tensors_.residual == kNoTensor || !epilogue_.residual_after || epilogue_.activation == Activation::kNone);
 }
 
-// cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only.
+// cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only. Its ReLU does not promise to keep a
+// NaN.
 Activation ConvOp::blas_activation() const {
   const bool gelu = epilogue_.activation == Activation::kGelu || epilogue_.activation == Activation::kGeluTanh;
-  if (epilogue_.activation == Activation::kRelu || (gelu && type_ != DataType::kFloat)) return epilogue_.activation;
-  return Activation::kNone;
+  return gelu && type_ != DataType::kFloat ? epilogue_.activation : Activation::kNone;
 }
 
 Result<CUfunction> ConvOp::activate_function(const PrepareContext& context) const {

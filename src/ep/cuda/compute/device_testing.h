@@ -10,20 +10,21 @@
 #include <string>
 #include <vector>
 
-#include "base/env.h"
+#include "base/testing.h"
 #include "ep/cuda/compute/plain_memory.h"
 #include "ep/cuda/compute/plan.h"
 
 namespace tenon::cuda {
 
 // Under tools a kernel takes a thousand times as long: problems that take the same kernels, as small as those allow.
-inline bool small_sizes() { return !env_value(Env::kSmallSizes).empty(); }
+inline bool small_sizes() { return !test_variable("TENON_SMALL_SIZES").empty(); }
 
 // Whether a test's next case is this process's (TENON_PART). Counts its calls.
 inline bool case_is_in_part() {
   static unsigned cases = 0;
   const unsigned index = cases++;
-  const std::string part = env_value(Env::kPart);
+  const std::string part = test_variable("TENON_PART");
+  if (part.empty()) return true;
   const char* const end = part.data() + part.size();
   unsigned k = 0, n = 0;
   const auto first = std::from_chars(part.data(), end, k);
@@ -37,7 +38,7 @@ class DeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
 #ifdef TENON_NO_GPU_CODE
-    GTEST_SKIP() << "a sanitized build holds no GPU code";
+    GTEST_SKIP() << "this build holds no GPU code (TENON_GPU_CODE)";
 #endif
     Result<const CudaDriver*> driver = cuda_driver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().to_string();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <limits>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
@@ -67,7 +68,7 @@ constexpr std::array kRows = {
     Row{"Relu", "$0 > 0 || $0 != $0 ? $0 : 0.0f", "$0 > 0 ? $0 : 0"},
     Row{"Softplus", "$0 > 20.0f ? $0 : log1pf(expf($0))", nullptr},
     Row{"Softsign", "$0 / (1.0f + fabsf($0))", nullptr},
-    Row{"HardSwish", "$0 * fminf(fmaxf($0 / 6.0f + 0.5f, 0.0f), 1.0f)", nullptr},
+    Row{"HardSwish", "$0 * unit_of($0 / 6.0f + 0.5f)", nullptr},
     Row{"Mish", "$0 * tanhf($0 > 20.0f ? $0 : log1pf(expf($0)))", nullptr},
     Row{"PRelu", "$0 < 0 ? $0 * $1 : $0", nullptr},
     Row{"IsNaN", "$0 != $0", nullptr},
@@ -110,6 +111,34 @@ const Row* find_row(std::string_view op_type) {
 bool is_float(DataType type) {
   return type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16 ||
          type == DataType::kDouble;
+}
+
+// The largest number of a type of floats, which a Clip without a bound keeps to.
+std::string largest_number(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return "65504.0f";
+    case DataType::kBfloat16:
+      return "3.389531390e+38f";
+    case DataType::kDouble:
+      return "1.7976931348623157e+308";
+    default:
+      return "3.402823466e+38f";
+  }
+}
+
+// A float as a whole number of `type`. Types of 8 and 16 bits have the low bits of an int.
+std::string whole_part(DataType type) {
+  switch (type) {
+    case DataType::kInt64:
+      return "long_of($0)";
+    case DataType::kUint64:
+      return "unsigned_long_of($0)";
+    case DataType::kUint32:
+      return "unsigned_of($0)";
+    default:
+      return "int_of($0)";
+  }
 }
 
 // An expression of floats as one of doubles: functions and numbers lose the letter that makes them float's. What ends
@@ -208,10 +237,9 @@ class Chain {
     if (node.op_type == "Clip") return clip(node, type);
     if (node.op_type == "Cast" || node.op_type == "CastLike") {
       TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
-      std::string text = type == DataType::kBool ? "$0 != 0" : format("({})$0", compute_type(type));
-      // Below zero whole numbers wrap, as they do on the host; straight from a float they would stop at zero.
-      if (is_float(input_type) && (type == DataType::kUint8 || type == DataType::kUint16 || type == DataType::kUint32))
-        text = format("({})(long long)$0", compute_type(type));
+      std::string text = type == DataType::kBool                   ? std::string("$0 != 0")
+                         : is_float(input_type) && !is_float(type) ? whole_part(type)
+                                                                   : format("({})$0", compute_type(type));
       // What a cast to 16 bits cuts off, infinities above all, is meant.
       if (to_.options().half == DataType::kUndefined && type == DataType::kFloat16)
         text = "from_half(to_half(" + text + "))";
@@ -268,11 +296,11 @@ class Chain {
                                                                                                  : 1.0F));
     if (node.op_type == "LeakyRelu") return "$0 >= 0 ? $0 : $0 * " + alpha;
     if (node.op_type == "Elu") return "$0 >= 0 ? $0 : " + alpha + " * expm1f($0)";
-    if (node.op_type == "Celu") return "fmaxf($0, 0.0f) + fminf(0.0f, " + alpha + " * expm1f($0 / " + alpha + "))";
+    if (node.op_type == "Celu") return "$0 < 0 ? " + alpha + " * expm1f($0 / " + alpha + ") : $0";
     if (node.op_type == "Selu")
       return float_literal(node.float_or("gamma", 1.05070102F)) + " * ($0 > 0 ? $0 : " + alpha + " * expm1f($0))";
     if (node.op_type == "HardSigmoid")
-      return "fminf(fmaxf(" + alpha + " * $0 + " + float_literal(node.float_or("beta", 0.5F)) + ", 0.0f), 1.0f)";
+      return "unit_of(" + alpha + " * $0 + " + float_literal(node.float_or("beta", 0.5F)) + ")";
     if (node.op_type == "Gelu") {
       Epilogue epilogue{.activation = node.string_or("approximate", "none") == "tanh" ? Activation::kGeluTanh
                                                                                       : Activation::kGelu};
@@ -309,15 +337,19 @@ class Chain {
   Result<int> clip(const Node& node, DataType type) {
     TENON_TRY_ASSIGN(int x, operand(node.inputs[0]));
     if (node.since_version < 11) {
-      return step(type,
-                  format("fminf(fmaxf($0, {}), {})", float_literal(node.float_or("min", -3.402823466e38F)),
-                         float_literal(node.float_or("max", 3.402823466e38F))),
-                  {x});
+      const std::string low = float_literal(node.float_or("min", std::numeric_limits<float>::lowest())),
+                        high = float_literal(node.float_or("max", std::numeric_limits<float>::max()));
+      return step(type, format("$0 < {0} ? {0} : $0 > {1} ? {1} : $0", low, high), {x});
     }
     for (size_t i = 1; i <= 2; ++i) {
-      if (node.input(i) == kNoValue) continue;
-      TENON_TRY_ASSIGN(const int bound, operand(node.inputs[i]));
-      TENON_TRY_ASSIGN(x, step(type, i == 1 ? "$0 < $1 ? $1 : $0" : "$0 > $1 ? $1 : $0", {x, bound}));
+      const char* const order = i == 1 ? "<" : ">";
+      if (node.input(i) != kNoValue) {
+        TENON_TRY_ASSIGN(const int bound, operand(node.inputs[i]));
+        TENON_TRY_ASSIGN(x, step(type, format("$0 {} $1 ? $1 : $0", order), {x, bound}));
+      } else if (is_float(type)) {
+        const std::string bound = (i == 1 ? "-" : "") + largest_number(type);
+        TENON_TRY_ASSIGN(x, step(type, format("$0 {0} {1} ? {1} : $0", order, bound), {x}));
+      }
     }
     return x;
   }

@@ -1,6 +1,7 @@
 // Constant nodes of shape and mask arithmetic, computed on the host.
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <type_traits>
@@ -88,6 +89,13 @@ size_t broadcast_index(const Shape& to, const Shape& from, size_t index) {
   return at;
 }
 
+// The whole part of `value`; the lowest integer for NaN and what does not fit (docs/operators.md).
+template <typename I>
+int64_t whole_part(double value) {
+  constexpr double kLimit = -static_cast<double>(std::numeric_limits<I>::min());
+  return value >= -kLimit && value < kLimit ? static_cast<I>(value) : std::numeric_limits<I>::min();
+}
+
 using Inputs = std::vector<Numbers>;
 constexpr int64_t kMaxElements = int64_t{1} << 20;
 
@@ -113,8 +121,9 @@ std::optional<Numbers> arithmetic(const Node& node, const Inputs& in, const Shap
     if (node.op_type == "Add") return static_cast<T>(x + y);
     if (node.op_type == "Sub") return static_cast<T>(x - y);
     if (node.op_type == "Mul") return static_cast<T>(x * y);
-    if (node.op_type == "Min") return std::min(a, b);
-    if (node.op_type == "Max") return std::max(a, b);
+    // NaN wins; std::min() and std::max() keep it where it comes first.
+    if (node.op_type == "Min") return b != b ? b : std::min(a, b);
+    if (node.op_type == "Max") return b != b ? b : std::max(a, b);
     if (compare) return a == b;
     if constexpr (std::is_integral_v<T>) {
       if (b == 0) return 0;
@@ -188,8 +197,10 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
                        out.reals.push_back(in[0].reals[at[0]]);
                      else if (type == DataType::kBool)
                        out.ints.push_back(in[0].reals[at[0]] != 0);
+                     else if (type == DataType::kInt32)
+                       out.ints.push_back(whole_part<int32_t>(in[0].reals[at[0]]));
                      else
-                       out.ints.push_back(static_cast<int64_t>(in[0].reals[at[0]]));
+                       out.ints.push_back(whole_part<int64_t>(in[0].reals[at[0]]));
                    });
   }
   if (op == "Where" && in.size() == 3 && in[1].whole == in[2].whole) {

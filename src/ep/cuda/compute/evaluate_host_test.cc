@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -30,6 +31,7 @@ std::vector<T> evaluated(const std::string& op_type, const std::vector<ConstantR
                          int64_t count) {
   plan_testing::GraphBuilder builder;
   std::vector<ValueId> inputs;
+  inputs.reserve(operands.size());
   for (const ConstantRef& operand : operands)
     inputs.push_back(builder.graph.add_constant("c" + std::to_string(inputs.size()), operand));
   builder.shape(builder.node(op_type, inputs, "y", type), Shape{count});
@@ -61,6 +63,24 @@ TEST(EvaluateOnHost, FloatsDivideByZero) {
 TEST(EvaluateOnHost, HalfIsTrueAndNoWholeNumber) {
   EXPECT_THAT(evaluated<uint8_t>("Cast", {floats({0.5F, 0, -2})}, DataType::kBool, 3), ElementsAre(1, 0, 1));
   EXPECT_THAT(evaluated<int64_t>("Cast", {floats({0.5F, 0, -2.5F})}, DataType::kInt64, 3), ElementsAre(0, 0, -2));
+}
+
+// docs/operators.md says what a float becomes that the integer cannot hold.
+TEST(EvaluateOnHost, FloatsThatDoNotFitAreTheLowestInteger) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const ConstantRef values = floats({3e9F, -3e9F, 1e20F, kInfinity, -kInfinity, std::nanf(""), -7.9F});
+  constexpr int32_t kLow = std::numeric_limits<int32_t>::min();
+  EXPECT_THAT(evaluated<int32_t>("Cast", {values}, DataType::kInt32, 7),
+              ElementsAre(kLow, kLow, kLow, kLow, kLow, kLow, -7));
+  EXPECT_THAT(evaluated<int64_t>("Cast", {values}, DataType::kInt64, 7),
+              ElementsAre(3000000000, -3000000000, kLeast, kLeast, kLeast, kLeast, -7));
+}
+
+TEST(EvaluateOnHost, ANaNWinsWhereverItStands) {
+  for (const char* op_type : {"Min", "Max"})
+    for (float value :
+         evaluated<float>(op_type, {floats({std::nanf(""), 1}), floats({2, std::nanf("")})}, DataType::kFloat, 2))
+      EXPECT_TRUE(std::isnan(value)) << op_type;
 }
 
 TEST(EvaluateOnHost, APartOfNothingIsNothing) {

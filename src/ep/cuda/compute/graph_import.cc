@@ -75,6 +75,17 @@ Result<Attribute> read_attribute(const HostApi& host, const OrtOpAttr* from) {
       TENON_TRY_ASSIGN(attribute.floats, read_list<float>(host, from, type));
       break;
     }
+    case ORT_OP_ATTR_STRINGS: {
+      // One after another, each with a zero behind it.
+      attribute.kind = AttributeKind::kStrings;
+      TENON_TRY_ASSIGN(const std::vector<char> texts, read_list<char>(host, from, type));
+      for (auto at = texts.begin(); at != texts.end();) {
+        const auto end = std::find(at, texts.end(), '\0');
+        attribute.strings.emplace_back(at, end);
+        at = end == texts.end() ? end : end + 1;
+      }
+      break;
+    }
     case ORT_OP_ATTR_TENSOR: {
       attribute.kind = AttributeKind::kTensor;
       OrtValue* value = nullptr;

@@ -29,9 +29,7 @@ HalvesProductOp::HalvesProductOp(std::string label, const SplitProblem& problem,
       y_shift_(y_shift) {}
 
 bool HalvesProductOp::direct() const {
-  const bool added_last = epilogue_.residual_after && tensors_.residual != kNoTensor;
-  return tensors_.y_parts == kNoTensor &&
-         (epilogue_.activation == Activation::kNone || (epilogue_.activation == Activation::kRelu && !added_last));
+  return tensors_.y_parts == kNoTensor && epilogue_.activation == Activation::kNone;
 }
 
 std::string HalvesProductOp::description(const Program&) const { return text_of(problem_.rows); }
@@ -61,7 +59,6 @@ Result<std::unique_ptr<BlasProduct>> HalvesProductOp::describe(const PrepareCont
                                              .transposed_w = true,
                                              .bias = whole && tensors_.bias != kNoTensor,
                                              .residual = whole && tensors_.residual != kNoTensor,
-                                             .activation = whole ? epilogue_.activation : Activation::kNone,
                                              .scale = scale_,
                                              .workspace_bytes = context.addresses.program->workspace_bytes});
 }

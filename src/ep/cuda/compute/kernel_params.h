@@ -113,7 +113,7 @@ struct SoftmaxParams {
   void* y = nullptr;
   int32_t rows = 0, columns = 0;
   int32_t logarithm = 0;
-  int32_t guarded = 0;  // zeros where everything is masked, instead of NaN
+  int32_t guarded = 0;  // zeros instead of a row of NaN
 };
 
 // Element strides; a row of heads lies together, and y's rows one after the other. mask strides are 0 where it

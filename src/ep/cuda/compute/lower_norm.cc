@@ -369,15 +369,15 @@ Status lower_general_softmax(Lowering& to, const Node& node, int64_t outer, int6
   std::string& body = kernel.body();
   body = layout.begin() + layout.joined("largest", "-infinity_()", "v", "max_of($0, $1)");
   const bool guarded = node.int_or("guarded", 0) != 0, logarithm = node.op_type == "LogSoftmax";
-  // What is masked everywhere is zeros where the node says so.
-  body += format("  const float most = {};\n", guarded ? "largest == -infinity_() ? 0.0f : largest" : "largest");
-  body += layout.summed("total", "expf(v - most)");
-  body += logarithm ? "  const float shift = most + logf(total);\n"
-                    : "  const float factor = total == 0 ? 0.0f : 1.0f / total;\n";
+  body += layout.summed("total", "expf(v - largest)");
+  body += logarithm ? "  const float shift = largest + logf(total);\n" : "  const float factor = 1.0f / total;\n";
+  // A row of NaN, as one that is masked everywhere, is zeros where the node says so.
+  const std::string result = logarithm ? "v - shift"
+                             : guarded ? "factor == factor ? expf(v - largest) * factor : 0.0f"
+                                       : "expf(v - largest) * factor";
   const std::string pack = format("Pack<{}, {}>", storage_type(tensor.type), layout.vector);
-  body += layout.over(
-      format("    out.v[j] = {};\n", stored(tensor.type, logarithm ? "v - shift" : "expf(v - most) * factor")),
-      format("    {} out;\n", pack), format("    *({}*)(y + at) = out;\n", pack));
+  body += layout.over(format("    out.v[j] = {};\n", stored(tensor.type, result)), format("    {} out;\n", pack),
+                      format("    *({}*)(y + at) = out;\n", pack));
   return kernel.add();
 }
 

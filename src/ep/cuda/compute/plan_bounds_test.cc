@@ -146,8 +146,8 @@ TEST_F(PlanBounds, BindingsThatChangeForEverKeepEightGraphs) {
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   const int64_t graphs_before = fake::live_graphs();
   float* const x = allocate(kRows);
-  std::vector<float*> outputs;
-  for (int i = 0; i < 120; ++i) outputs.push_back(allocate(kRows));
+  std::vector<float*> outputs(120);
+  for (float*& output : outputs) output = allocate(kRows);
   int64_t graphs_at_20 = 0, objects_at_20 = 0;
   for (int i = 0; i < 120; ++i) {
     for (int time = 0; time < 3; ++time) run(**plan, x, outputs[static_cast<size_t>(i)], kRows, 3 * i + time);

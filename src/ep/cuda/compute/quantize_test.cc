@@ -76,7 +76,9 @@ TEST(Dequantize, WhatDoesNotFitIsLeft) {
 // Q and DQ around a convolution whose weights and bias are quantised too, and an activation.
 Graph quantized_convolution() {
   plan_testing::GraphBuilder builder;
-  const auto constant = [&](const char* name, ConstantRef value) { return builder.graph.add_constant(name, value); };
+  const auto constant = [&](const char* name, ConstantRef value) {
+    return builder.graph.add_constant(name, std::move(value));
+  };
   const ValueId x = builder.input("x", {{-1, "n"}, {16, {}}, {8, {}}, {8, {}}});
   const ValueId scale = constant("scale", floats(Shape{}, {0.1F}));
   const ValueId zero = constant("zero", numbers<uint8_t>(DataType::kUint8, Shape{}, {7}));

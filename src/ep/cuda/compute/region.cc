@@ -1,6 +1,7 @@
 #include "ep/cuda/compute/region.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -152,13 +153,36 @@ Status call_floats(Graph& graph, DataType half) {
   return Status();
 }
 
+// A Clip without a bound keeps to the numbers of the model's type, which is called float32 from here on.
+Status bound_clips(Graph& graph, DataType half) {
+  const float most = half == DataType::kFloat16 ? 65504.0F : std::bit_cast<float>(uint32_t{0x7f7f0000});
+  constexpr int kBoundsAreInputs = 11;
+  for (Node& node : graph.nodes) {
+    if (node.op_type != "Clip" || !node.domain.empty() || node.since_version < kBoundsAreInputs) continue;
+    if (graph.value(node.outputs[0]).type != DataType::kFloat) continue;
+    node.inputs.resize(3, kNoValue);
+    for (size_t i = 1; i <= 2; ++i) {
+      if (node.inputs[i] != kNoValue) continue;
+      std::byte* data = nullptr;
+      TENON_TRY_ASSIGN(ConstantRef bound, make_constant(DataType::kFloat, Shape(), &data));
+      *reinterpret_cast<float*>(data) = i == 1 ? -most : most;
+      const std::string name = graph.value(node.outputs[0]).name + (i == 1 ? " low" : " high");
+      node.inputs[i] = graph.add_constant(name, std::move(bound));
+    }
+  }
+  return Status();
+}
+
 PassOptions pass_options() { return {.evaluate = &evaluate_on_host, .skip = {}, .observe = {}}; }
 
 }  // namespace
 
 Result<Region> Region::prepare(Graph graph) {
   const DataType half = uniform_half(graph);
-  if (half != DataType::kUndefined) TENON_TRY(call_floats(graph, half));
+  if (half != DataType::kUndefined) {
+    TENON_TRY(call_floats(graph, half));
+    TENON_TRY(bound_clips(graph, half));
+  }
   TENON_TRY(infer_shapes(graph));
   TENON_TRY(run_rewrites(graph));
   TENON_TRY(infer_shapes(graph));

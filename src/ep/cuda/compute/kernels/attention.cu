@@ -52,7 +52,13 @@ __device__ __forceinline__ uint32_t pack_pair<__nv_bfloat16>(float a, float b) {
 template <typename T>
 __device__ __forceinline__ float scaled_mask(float mask) {
   if constexpr (std::is_same_v<T, __half>) return mask * kLog2e;
-  return mask == -INFINITY ? mask : fmaxf(mask * kLog2e, -1e38f);
+  return mask == -INFINITY ? mask : max_or_nan(mask * kLog2e, -1e38f);
+}
+
+// A row of which every key is masked with -infinity adds up to 0 and is NaN, as Softmax has it; so is one with a NaN among
+// its scores. A row without keys is an empty product.
+__device__ __forceinline__ float inverse_of(const AttentionParams& p, float total) {
+  return p.keys == 0 ? 0.0f : 1.0f / total;
 }
 
 // kPrecise: float products are three of TF32 each, and what they add up is added in small parts (gemm.cuh).
@@ -229,7 +235,7 @@ struct Attention {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (row + i * 8 >= p.queries) continue;
-        const float inverse = total[i] > 0 ? 1.0f / total[i] : 0.0f;  // nothing but masked keys
+        const float inverse = inverse_of(p, total[i]);
 #pragma unroll
         for (int n = 0; n < kHead / 8; ++n) {
           const float pair[2] = {out[n][2 * i] * inverse, out[n][2 * i + 1] * inverse};
@@ -382,7 +388,7 @@ struct Attention {
         all += ends[(w * 16 + r) * 2 + 1] * factor;
         value += shared[(w * 16 + r) * kRow + column] * factor;
       }
-      const float result[1] = {all > 0 ? value / all : 0.0f};
+      const float result[1] = {value * inverse_of(p, all)};
       store_values<T>(p, y_row + r, y_column + column, result);
     }
   }
@@ -426,7 +432,7 @@ __device__ void attention_plain(const AttentionParams& p) {
       }
     }
     if (first + lane >= p.value_size) continue;
-    const float result[1] = {total > 0 ? sum / total : 0.0f};
+    const float result[1] = {sum * inverse_of(p, total)};
     store_values<T>(p, row, head * p.value_size + first + lane, result);
   }
 }

@@ -64,22 +64,35 @@ __device__ __forceinline__ float gelu(float x) {
   return x * (x >= 0.0f ? 1.0f - tail : tail);
 }
 
+// The larger and the smaller of two numbers; NaN where one is NaN, of which fmaxf() and fminf() give the other.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+__device__ __forceinline__ float clamp(float x, float low, float high) { return min_or_nan(max_or_nan(x, low), high); }
+
 __device__ __forceinline__ float activate(float x, Activation kind, float alpha, float beta) {
   switch (kind) {
     case Activation::kNone:
       return x;
     case Activation::kRelu:
-      return fmaxf(x, 0.0f);
+      return max_or_nan(x, 0.0f);
     case Activation::kClip:
-      return fminf(fmaxf(x, alpha), beta);
+      return clamp(x, alpha, beta);
     case Activation::kLeakyRelu:
       return x >= 0.0f ? x : alpha * x;
     case Activation::kSigmoid:
       return 1.0f / (1.0f + __expf(-x));
     case Activation::kHardSigmoid:
-      return fminf(fmaxf(alpha * x + beta, 0.0f), 1.0f);
+      return clamp(alpha * x + beta, 0.0f, 1.0f);
     case Activation::kHardSwish:
-      return x * fminf(fmaxf(alpha * x + beta, 0.0f), 1.0f);
+      return x * clamp(alpha * x + beta, 0.0f, 1.0f);
     case Activation::kSilu:
       return x / (1.0f + __expf(-x));
     case Activation::kGelu:

@@ -176,7 +176,7 @@ __device__ void softmax(const SoftmaxParams& p) {
   float total = 0;
   for (int c = threadIdx.x; c < p.columns; c += kThreads) total += __expf(to_float(x[c]) - largest);
   total = block_reduce(total, false);
-  const bool masked = p.guarded && !(largest > -INFINITY);
+  const bool masked = p.guarded && total != total;  // the whole row would be NaN
   const float inverse = 1.0f / total, offset = largest + logf(total);
   for (int c = threadIdx.x; c < p.columns; c += kThreads) {
     const float v = to_float(x[c]);

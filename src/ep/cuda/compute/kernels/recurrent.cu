@@ -85,17 +85,17 @@ __device__ __forceinline__ float apply(const CellFunction& f, float x) {
     case kCellElu:
       return x >= 0.0f ? x : f.alpha * (expf(x) - 1.0f);
     case kCellHardSigmoid:
-      return fminf(fmaxf(f.alpha * x + f.beta, 0.0f), 1.0f);
+      return clamp(f.alpha * x + f.beta, 0.0f, 1.0f);
     case kCellLeakyRelu:
       return x >= 0.0f ? x : f.alpha * x;
     case kCellRelu:
-      return fmaxf(x, 0.0f);
+      return max_or_nan(x, 0.0f);
     case kCellScaledTanh:
       return f.alpha * tanhf(f.beta * x);
     case kCellSigmoid:
       return 1.0f / (1.0f + expf(-x));
     case kCellSoftplus:
-      return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+      return max_or_nan(x, 0.0f) + log1pf(expf(-fabsf(x)));
     case kCellSoftsign:
       return x / (1.0f + fabsf(x));
     case kCellThresholdedRelu:
@@ -106,7 +106,7 @@ __device__ __forceinline__ float apply(const CellFunction& f, float x) {
 }
 
 __device__ __forceinline__ float clipped(const RecurrentParams& p, float x) {
-  return p.clip > 0.0f ? fminf(fmaxf(x, -p.clip), p.clip) : x;
+  return p.clip > 0.0f ? clamp(x, -p.clip, p.clip) : x;
 }
 
 __device__ __forceinline__ int length_of(const RecurrentParams& p, int sequence) {
