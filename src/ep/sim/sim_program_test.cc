@@ -107,6 +107,24 @@ TEST(SimOps, OperandsAreCheckedBeforeShapes) {
   EXPECT_EQ(find_op("", "Relu", 1), nullptr);
 }
 
+TEST(SimOps, AConvolutionPadsByAutoPad) {
+  const SimOp* conv = find_op("", "Conv", 11);
+  ASSERT_NE(conv, nullptr);
+  SimNode node(*conv);
+  node.set_string("auto_pad", "SAME_LOWER");
+  const std::vector<SimTensor> in = {{DataType::kFloat, {1, 1, 1, 3}}, {DataType::kFloat, {1, 1, 1, 2}}};
+  const std::vector<const std::byte*> host(2);
+  const auto out = conv->infer({.tensors = in, .host = host}, node);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ((*out)[0].shape, (Shape{1, 1, 1, 3}));
+  const float x[] = {1, 2, 4}, w[] = {10, 1};
+  float y[3] = {};
+  const std::byte* const read[] = {reinterpret_cast<const std::byte*>(x), reinterpret_cast<const std::byte*>(w)};
+  std::byte* const written[] = {reinterpret_cast<std::byte*>(y)};
+  EXPECT_TRUE(conv->run({.in = in, .in_data = read, .out = *out, .out_data = written}, node).ok());
+  EXPECT_THAT(y, testing::ElementsAre(1, 12, 24));
+}
+
 TEST(SimOps, HugeShapesAreRefusedBeforeAnythingIsAllocated) {
   const SimOp* add = find_op("", "Add", 14);
   const SimTensor tall{DataType::kFloat, {int64_t{1} << 40, 1}}, wide{DataType::kFloat, {1, int64_t{1} << 40}};
