@@ -14,8 +14,11 @@ ARROWS = {
     "plan": ["base", "graph", "ops", "device", "interop", "ep/kit"],
     "ep/cpu": ["base", "graph", "ops", "device", "interop", "ep/kit"],
     "ep/cuda/driver": ["base"],
-    "ep/cuda/compute": ["base", "graph", "ops", "device", "interop", "plan", "ep/kit", "ep/cuda/driver", "ep/cuda"],
-    "ep/cuda": ["base", "graph", "ops", "device", "interop", "plan", "ep/kit", "ep/cuda/driver", "ep/cuda/compute"],
+    "ep/cuda/fake": ["base", "device", "interop", "ep/cuda/driver"],
+    "ep/cuda": ["base", "graph", "ops", "device", "interop", "ep/kit", "ep/cuda/driver", "ep/cuda/fake"],
+    "ep/cuda/compute": ["base", "graph", "ops", "device", "interop", "plan", "ep/kit", "ep/cuda/driver", "ep/cuda/fake", "ep/cuda"],
+    "ep/cuda/plugin": ["ep/cuda", "ep/cuda/compute"],
+    "ep/cuda/fake_plugin": ["base", "ep/kit", "ep/cuda", "ep/cuda/compute"],
     "ep/sim": ["base", "graph", "ops", "device", "interop", "plan", "ep/kit"],
     "runtime": ["base", "graph", "ops", "device", "interop", "plan", "ep/kit", "ep/cpu"],
     "abi": ["base", "graph", "ops", "device", "interop", "plan", "ep/kit", "runtime"],
@@ -30,18 +33,37 @@ def folder_of(path):
     return None
 
 
+def cycle():
+    """A folder that can reach itself along the arrows, or None."""
+    for folder in ARROWS:
+        seen, todo = set(), list(ARROWS[folder])
+        while todo:
+            at = todo.pop()
+            if at not in seen:
+                seen.add(at)
+                todo += ARROWS[at]
+        if folder in seen:
+            return folder
+    return None
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent / "src"
     wrong, read = [], set()
+    if cycle():
+        wrong.append(f"the arrows form a cycle through {cycle()}")
     for source in sorted(root.rglob("*")):
         if source.suffix not in (".cc", ".h"):
             continue
         name = source.relative_to(root).as_posix()
         folder = folder_of(name)
+        if folder is None:
+            wrong.append(f"src/{name}: its folder has no row of arrows")
+            continue
         for number, line in enumerate(source.read_text().splitlines(), 1):
             match = re.match(r'#include "([^"]+)"', line)
             target = match and folder_of(match[1])
-            if target and folder and target != folder and target not in ARROWS[folder]:
+            if target and target != folder and target not in ARROWS[folder]:
                 wrong.append(f"src/{name}:{number}: {folder} must not include {target} ({match[1]})")
             if re.search(r"\bgetenv\b", line) and name not in ("base/env.cc", "base/testing.h"):
                 wrong.append(f"src/{name}:{number}: only base/env.cc reads the environment")

@@ -7,7 +7,7 @@
 
 #include "base/testing.h"
 #include "ep/cuda/fake/fake_cuda.h"
-#include "ep/cuda/fake/gate.h"
+#include "ep/cuda/gate_testing.h"
 #include "ep/cuda/session_fences.h"
 
 namespace tenon::cuda {

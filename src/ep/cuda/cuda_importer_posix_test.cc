@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ep/cuda/fake/importer_fixture.h"
+#include "ep/cuda/importer_testing.h"
 
 namespace tenon::cuda {
 namespace {

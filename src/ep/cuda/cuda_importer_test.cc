@@ -1,6 +1,6 @@
 #include <new>
 
-#include "ep/cuda/fake/importer_fixture.h"
+#include "ep/cuda/importer_testing.h"
 
 namespace tenon::cuda {
 namespace {

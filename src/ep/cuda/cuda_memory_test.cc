@@ -10,7 +10,7 @@
 #include "base/testing.h"
 #include "ep/cuda/cuda_session.h"
 #include "ep/cuda/fake/fake_cuda.h"
-#include "ep/cuda/fake/gate.h"
+#include "ep/cuda/gate_testing.h"
 #include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {

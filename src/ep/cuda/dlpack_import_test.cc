@@ -1,6 +1,6 @@
 // DLPack tensors of a CUDA device, as torch hands them out, imported where they lie.
-#include "ep/cuda/fake/gate.h"
-#include "ep/cuda/fake/importer_fixture.h"
+#include "ep/cuda/gate_testing.h"
+#include "ep/cuda/importer_testing.h"
 #include "interop/dlpack_types.h"
 
 namespace tenon::cuda {

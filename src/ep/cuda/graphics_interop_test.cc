@@ -1,7 +1,7 @@
 #include "ep/cuda/graphics_interop.h"
 
 #include "ep/cuda/cuda_plugin_objects.h"
-#include "ep/cuda/fake/importer_fixture.h"
+#include "ep/cuda/importer_testing.h"
 
 namespace tenon::cuda {
 namespace {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "ep/cuda/cuda_session.h"
-#include "ep/cuda/fake/gate.h"
-#include "ep/cuda/fake/importer_fixture.h"
+#include "ep/cuda/gate_testing.h"
+#include "ep/cuda/importer_testing.h"
 #include "interop/dlpack_types.h"
 
 namespace tenon::cuda {

@@ -11,7 +11,7 @@
 #include "base/testing.h"
 #include "ep/cuda/cuda_session.h"
 #include "ep/cuda/fake/fake_cuda.h"
-#include "ep/cuda/fake/gate.h"
+#include "ep/cuda/gate_testing.h"
 
 namespace tenon::cuda {
 namespace {

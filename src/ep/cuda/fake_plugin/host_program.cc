@@ -1,4 +1,4 @@
-#include "ep/cuda/fake/host_program.h"
+#include "ep/cuda/fake_plugin/host_program.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

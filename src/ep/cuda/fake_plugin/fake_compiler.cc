@@ -1,4 +1,4 @@
-#include "ep/cuda/fake/fake_compiler.h"
+#include "ep/cuda/fake_plugin/fake_compiler.h"
 
 #include <algorithm>
 #include <deque>

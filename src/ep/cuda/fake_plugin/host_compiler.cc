@@ -1,4 +1,4 @@
-#include "ep/cuda/fake/host_compiler.h"
+#include "ep/cuda/fake_plugin/host_compiler.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include "base/guarded.h"
 #include "ep/cuda/compute/region.h"
 #include "ep/cuda/compute/region_compiler.h"
-#include "ep/cuda/fake/host_program.h"
+#include "ep/cuda/fake_plugin/host_program.h"
 
 namespace tenon::cuda::fake {
 

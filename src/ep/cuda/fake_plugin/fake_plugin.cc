@@ -1,6 +1,6 @@
 // The CUDA plugin with kernels that run on the host, for hosts over the fake driver.
 #include "ep/cuda/cuda_factory.h"
-#include "ep/cuda/fake/fake_compiler.h"
+#include "ep/cuda/fake_plugin/fake_compiler.h"
 
 extern "C" {
 

@@ -1,6 +1,6 @@
 // The CUDA plugin with its own claims and plans, whose generated kernels run on the host, over the fake driver.
 #include "ep/cuda/cuda_factory.h"
-#include "ep/cuda/fake/host_compiler.h"
+#include "ep/cuda/fake_plugin/host_compiler.h"
 
 extern "C" {
 
