@@ -36,6 +36,7 @@ constexpr InternalOperator kOperators[] = {
     {"Conv", "Conv", true, {}},
     {"ConvTranspose", "ConvTranspose", true, {}},
     {"Copy", {}, false, kCopy},
+    {"GuardedSoftmax", "Softmax", false, {}},
     {"LayerNorm", "LayerNormalization", false, {}},
     {"LookupOrDefault", {}, false, {}},
     {"MatMul", {}, true, kMatMul},

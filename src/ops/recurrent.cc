@@ -40,25 +40,24 @@ Result<RecurrentDesc> read_form(const Node& node) {
   if (gru) desc.linear_before_reset = attributes.flag("linear_before_reset");
   if (lstm) desc.couple_gates = attributes.flag("input_forget");
   if (const std::optional<float> clip = attributes.find_number("clip")) desc.clip = *clip;
-  desc.activations = copied(attributes.texts("activations"));
-  desc.alphas = copied(attributes.numbers("activation_alpha"));
-  desc.betas = copied(attributes.numbers("activation_beta"));
-  if (desc.activations.empty())
+  std::vector<std::string> names = copied(attributes.texts("activations"));
+  const std::span<const float> alphas = attributes.numbers("activation_alpha"),
+                               betas = attributes.numbers("activation_beta");
+  if (names.empty())
     for (int64_t i = 0; i < desc.directions * desc.functions; ++i)
-      desc.activations.emplace_back(desc.cell != Cell::kRnn && i % desc.functions == 0 ? "Sigmoid" : "Tanh");
+      names.emplace_back(desc.cell != Cell::kRnn && i % desc.functions == 0 ? "Sigmoid" : "Tanh");
   // The schema's default of an RNN is for two directions, and tools write it out for one: the first counts there.
-  if (desc.cell == Cell::kRnn && desc.activations.size() == 2)
-    desc.activations.resize(static_cast<size_t>(desc.directions));
-  TENON_INVALID_IF(static_cast<int64_t>(desc.activations.size()) != desc.directions * desc.functions,
-                   "{} has {} activations; {} directions need {} each.", node.op_type, desc.activations.size(),
-                   desc.directions, desc.functions);
+  if (desc.cell == Cell::kRnn && names.size() == 2) names.resize(static_cast<size_t>(desc.directions));
+  TENON_INVALID_IF(static_cast<int64_t>(names.size()) != desc.directions * desc.functions,
+                   "{} has {} activations; {} directions need {} each.", node.op_type, names.size(), desc.directions,
+                   desc.functions);
   size_t alpha = 0, beta = 0;
-  for (const std::string& name : desc.activations) {
+  for (const std::string& name : names) {
     const CellFunctionRow* row = find_cell_function(name);
     TENON_INVALID_IF(row == nullptr, "{} asks for the activation \"{}\", which does not exist.", node.op_type, name);
     UnaryDesc& function = desc.gate_functions.emplace_back(row->function);
-    if (row->takes_alpha && alpha < desc.alphas.size()) function.alpha = desc.alphas[alpha++];
-    if (row->takes_beta && beta < desc.betas.size()) function.beta = desc.betas[beta++];
+    if (row->takes_alpha && alpha < alphas.size()) function.alpha = alphas[alpha++];
+    if (row->takes_beta && beta < betas.size()) function.beta = betas[beta++];
   }
   return desc;
 }

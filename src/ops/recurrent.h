@@ -24,11 +24,8 @@ struct RecurrentDesc {
   bool couple_gates = false;         // LSTM's input_forget: the forget gate is 1 - the input gate
   float clip = 0;                    // of what goes into a gate function, to [-clip, clip]; 0: unbounded
   int64_t length = 0, batch = 0, input = 0, hidden = 0;
-  // One name a gate function, direction by direction; in any case, as ONNX Runtime takes them.
-  std::vector<std::string> activations;
-  // activation_alpha and activation_beta: values for the functions that take one, in order, as far as they go.
-  std::vector<float> alphas, betas;
-  // The gate functions that these name, with their parameters.
+  // The gate functions, direction by direction. Attribute `activations` names them in any case, as ONNX Runtime takes
+  // them; activation_alpha and activation_beta have values for those that take one, in order, as far as they go.
   std::vector<UnaryDesc> gate_functions;
 
   int64_t width() const { return gates * hidden; }

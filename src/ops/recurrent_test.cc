@@ -24,6 +24,12 @@ InputShapes shapes(std::initializer_list<std::optional<Shape>> all) {
   return made;
 }
 
+std::vector<Unary> functions_of(const RecurrentDesc& desc) {
+  std::vector<Unary> functions;
+  for (const UnaryDesc& function : desc.gate_functions) functions.push_back(function.function);
+  return functions;
+}
+
 TEST(Recurrent, SizesFollowFromTheInputs) {
   const Result<RecurrentDesc> desc =
       read_recurrent(make("LSTM"), shapes({Shape{7, 2, 3}, Shape{1, 20, 3}, Shape{1, 20, 5}}));
@@ -34,7 +40,7 @@ TEST(Recurrent, SizesFollowFromTheInputs) {
   EXPECT_EQ(desc->input, 3);
   EXPECT_EQ(desc->hidden, 5);
   EXPECT_EQ(desc->width(), 20);
-  EXPECT_THAT(desc->activations, ElementsAre("Sigmoid", "Tanh", "Tanh"));
+  EXPECT_THAT(functions_of(*desc), ElementsAre(Unary::kSigmoid, Unary::kTanh, Unary::kTanh));
   EXPECT_EQ(desc->y(), (Shape{7, 1, 2, 5}));
   EXPECT_EQ(desc->state(), (Shape{1, 2, 5}));
   EXPECT_EQ(desc->clip, 0);
@@ -53,7 +59,7 @@ TEST(Recurrent, LayoutAndDirectionShapeTheResults) {
   EXPECT_FALSE(desc->reverse);
   EXPECT_TRUE(desc->linear_before_reset);
   EXPECT_EQ(desc->clip, 3);
-  EXPECT_THAT(desc->activations, ElementsAre("Sigmoid", "Tanh", "Sigmoid", "Tanh"));
+  EXPECT_THAT(functions_of(*desc), ElementsAre(Unary::kSigmoid, Unary::kTanh, Unary::kSigmoid, Unary::kTanh));
   EXPECT_EQ(desc->y(), (Shape{2, 7, 2, 5}));
   EXPECT_EQ(desc->state(), (Shape{2, 2, 5}));
 }
@@ -80,6 +86,21 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
   Node named = make("LSTM");
   named.attributes.push_back({.name = "activations", .kind = AttributeKind::kStrings, .strings = {"Tanh"}});
   EXPECT_THAT(message(named, {x, Shape{1, 20, 3}, Shape{1, 20, 5}}), HasSubstr("1 activations"));
+}
+
+// A list of alphas has values for the functions that take one, as far as it goes.
+TEST(Recurrent, FunctionsTakeTheirParametersInOrder) {
+  Node node = make("LSTM");
+  node.attributes.push_back(
+      {.name = "activations", .kind = AttributeKind::kStrings, .strings = {"hardsigmoid", "Tanh", "LeakyRelu"}});
+  node.attributes.push_back({.name = "activation_alpha", .kind = AttributeKind::kFloats, .floats = {0.25f}});
+  node.attributes.push_back({.name = "activation_beta", .kind = AttributeKind::kFloats, .floats = {0.75f}});
+  const Result<RecurrentDesc> desc = read_recurrent(node, shapes({Shape{7, 2, 3}, Shape{1, 20, 3}, Shape{1, 20, 5}}));
+  ASSERT_TRUE(desc.ok()) << desc.status().to_string();
+  EXPECT_THAT(functions_of(*desc), ElementsAre(Unary::kHardSigmoid, Unary::kTanh, Unary::kLeakyRelu));
+  EXPECT_EQ(desc->gate_functions[0].alpha, 0.25);
+  EXPECT_EQ(desc->gate_functions[0].beta, 0.75);
+  EXPECT_EQ(desc->gate_functions[2].alpha, static_cast<double>(0.01f));
 }
 
 }  // namespace

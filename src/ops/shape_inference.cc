@@ -30,7 +30,7 @@ const Table& internal_table() {
     Table rows;
     for (std::span<const infer::Row> family :
          {infer::internal_rows(), infer::internal_matmul_rows(), infer::internal_norm_rows(),
-          infer::internal_attention_rows(), infer::region_rows()})
+          infer::internal_softmax_rows(), infer::internal_attention_rows(), infer::region_rows()})
       for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
     return rows;
   }();

@@ -105,6 +105,7 @@ std::span<const Row> recurrent_rows();
 std::span<const Row> internal_rows();
 std::span<const Row> internal_matmul_rows();
 std::span<const Row> internal_norm_rows();
+std::span<const Row> internal_softmax_rows();
 std::span<const Row> internal_attention_rows();
 std::span<const Row> region_rows();
 

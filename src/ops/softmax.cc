@@ -13,10 +13,12 @@ Result<int> read_softmax_axis(const Node& node, int rank) {
 
 Result<SoftmaxDesc> read_softmax(const Node& node, const Shape& x) {
   using Kind = SoftmaxDesc::Kind;
-  SoftmaxDesc desc{.kind = node.op_type == "Softmax"      ? Kind::kSoftmax
-                           : node.op_type == "LogSoftmax" ? Kind::kLogSoftmax
-                                                          : Kind::kHardmax,
-                   .flat = node.since_version < 13};
+  const bool internal = node.domain == "tenon";
+  SoftmaxDesc desc{.kind = node.op_type == "LogSoftmax" ? Kind::kLogSoftmax
+                           : node.op_type == "Hardmax"  ? Kind::kHardmax
+                                                        : Kind::kSoftmax,
+                   .flat = !internal && node.since_version < 13,
+                   .guarded = internal};
   TENON_TRY_ASSIGN(desc.axis, read_softmax_axis(node, x.rank()));
   if (x.rank() == 0) return desc;
   const int end = desc.flat ? x.rank() : desc.axis + 1;
@@ -39,6 +41,11 @@ constexpr Row kRows[] = {{"Hardmax", &infer_softmax}, {"LogSoftmax", &infer_soft
 }  // namespace
 
 std::span<const Row> softmax_rows() { return kRows; }
+
+std::span<const Row> internal_softmax_rows() {
+  static constexpr Row kInternal[] = {{"GuardedSoftmax", &infer_softmax}};
+  return kInternal;
+}
 
 }  // namespace infer
 }  // namespace tenon

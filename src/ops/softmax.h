@@ -1,4 +1,4 @@
-// Softmax, LogSoftmax and Hardmax of ONNX.
+// Softmax, LogSoftmax and Hardmax of ONNX, and tenon.GuardedSoftmax.
 #pragma once
 
 #include <tenon/types.h>
@@ -13,8 +13,9 @@ namespace tenon {
 struct SoftmaxDesc {
   enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kHardmax };
   Kind kind = Kind::kSoftmax;
-  bool flat = false;  // a version before 13
-  int axis = 0;       // in [0, rank); 0 for a scalar, which is one group of one element
+  bool flat = false;     // a version before 13
+  bool guarded = false;  // tenon.GuardedSoftmax: a group of NaN becomes zeros
+  int axis = 0;          // in [0, rank); 0 for a scalar, which is one group of one element
   int64_t outer = 1, length = 1, inner = 1;
 };
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <type_traits>
+
+#include "ops/activation_formula.h"
 
 namespace tenon::sim {
 
@@ -143,19 +144,15 @@ Result<std::vector<SimTensor>> infer_broadcast(const SimInputs& inputs, const No
   return std::vector<SimTensor>{{a.type, shape}};
 }
 
-Status run_relu(const SimRun& run, const Node&) {
-  // NaN stays NaN, so that poison is seen.
-  return unary(run, [](auto x) { return x < 0 ? decltype(x){0} : x; });
+// The functions of ops/activation_list.h that have no parameters. NaN stays NaN, so that poison is seen.
+template <Unary kFunction>
+Status run_function(const SimRun& run) {
+  return unary(run, [](auto x) { return formula::apply<kFunction>(x, x, x); });
 }
-Status run_sigmoid(const SimRun& run, const Node&) {
-  return unary(run, [](auto x) { return 1 / (1 + std::exp(-x)); });
-}
-Status run_tanh(const SimRun& run, const Node&) {
-  return unary(run, [](auto x) { return std::tanh(x); });
-}
-Status run_neg(const SimRun& run, const Node&) {
-  return unary(run, [](auto x) { return Wrapping<decltype(x)>{0} - static_cast<Wrapping<decltype(x)>>(x); });
-}
+Status run_relu(const SimRun& run, const Node&) { return run_function<Unary::kRelu>(run); }
+Status run_sigmoid(const SimRun& run, const Node&) { return run_function<Unary::kSigmoid>(run); }
+Status run_tanh(const SimRun& run, const Node&) { return run_function<Unary::kTanh>(run); }
+Status run_neg(const SimRun& run, const Node&) { return run_function<Unary::kNeg>(run); }
 Status run_identity(const SimRun& run, const Node&) {
   std::memcpy(run.out_data[0], run.in_data[0], run.out[0].size_bytes());
   return Status();

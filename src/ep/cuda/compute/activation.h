@@ -1,22 +1,18 @@
-// The epilogues of docs/internal-operators.md: an activation, its numbers, and where a residual is added.
+// The functions of ops/activation_list.h as text of generated kernels.
 #pragma once
 
 #include <string>
 
-#include "ep/cuda/compute/activation_kind.h"
-#include "graph/graph.h"
+#include "ops/unary.h"
 
 namespace tenon::cuda {
 
-struct Epilogue {
-  Activation activation = Activation::kNone;
-  float alpha = 0, beta = 0;
-  bool residual_after = false;
-};
-
-// The attributes of a tenon.Conv, tenon.MatMul or tenon.Activation. Errors: kUnsupported for another name.
-Result<Epilogue> read_epilogue(const Node& node);
-// The activation of `x` ("$0") as an expression over float, for generated kernels.
+// The function of `x`, an operand as the kernel names it, of any type that the kernel computes in.
+std::string unary_expression(const UnaryDesc& unary, const std::string& x);
 std::string activation_expression(const Epilogue& epilogue, const std::string& x);
+
+// The vocabulary of the list as device functions on float and double, and on integers where the formulas have some; a
+// part of every generated kernel's helpers (codegen.cc).
+const std::string& generated_vocabulary();
 
 }  // namespace tenon::cuda

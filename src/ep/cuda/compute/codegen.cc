@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/format.h"
+#include "ep/cuda/compute/activation.h"
 #include "ep/cuda/compute/codegen_text.h"
 
 namespace tenon::cuda {
@@ -250,7 +251,7 @@ __device__ __forceinline__ bfloat_bits to_bfloat(float f) {
 }
 
 const std::string& generated_helpers() {
-  static const std::string kText = R"(
+  static const std::string kText = generated_vocabulary() + R"(
 template <typename T, int n> struct alignas(sizeof(T) * n) Pack { T v[n]; };
 __device__ __forceinline__ void begin_kernel() {
 #if __CUDA_ARCH__ >= 900
@@ -259,12 +260,8 @@ __device__ __forceinline__ void begin_kernel() {
 #endif
 }
 __device__ __forceinline__ float infinity_() { return __int_as_float(0x7f800000); }
-__device__ __forceinline__ float round_even(float x) { return rintf(x); }
-__device__ __forceinline__ double round_even(double x) { return rint(x); }
 template <typename T> __device__ __forceinline__ T min_of(T a, T b) { return b < a || b != b ? b : a; }
 template <typename T> __device__ __forceinline__ T max_of(T a, T b) { return b > a || b != b ? b : a; }
-// Held between 0 and 1; NaN stays NaN.
-template <typename T> __device__ __forceinline__ T unit_of(T x) { return x < 0 ? T(0) : x > 1 ? T(1) : x; }
 // The whole part of a float as the CPU EP has it (docs/operators.md): the lowest integer for NaN and what does not fit, and
 // a large unsigned number less half of its type's range. A plain cast saturates on a GPU.
 template <typename T> __device__ __forceinline__ int int_of(T x) {

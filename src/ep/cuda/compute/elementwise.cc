@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <limits>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/quantize.h"
+#include "ops/elementwise.h"
+#include "ops/norm.h"
 #include "ops/quantize.h"
 
 namespace tenon::cuda {
@@ -37,71 +38,35 @@ constexpr std::array kRows = {
     Row{"Xor", nullptr, "$0 != $1"},
     Row{"Not", nullptr, "!$0"},
     Row{"Where", "$0 ? $1 : $2", "$0 ? $1 : $2"},
-    Row{"Neg", "-$0", "-$0"},
-    Row{"Abs", "fabsf($0)", "$0 < 0 ? -$0 : $0"},
-    Row{"Sign", "$0 > 0 ? 1.0f : $0 < 0 ? -1.0f : $0", "($0 > 0) - ($0 < 0)"},
-    Row{"Exp", "expf($0)", nullptr},
-    Row{"Log", "logf($0)", nullptr},
-    Row{"Sqrt", "sqrtf($0)", nullptr},
-    Row{"Reciprocal", "1.0f / $0", nullptr},
-    Row{"Floor", "floorf($0)", nullptr},
-    Row{"Ceil", "ceilf($0)", nullptr},
-    Row{"Round", "round_even($0)", nullptr},
-    Row{"Sin", "sinf($0)", nullptr},
-    Row{"Cos", "cosf($0)", nullptr},
-    Row{"Tan", "tanf($0)", nullptr},
-    Row{"Asin", "asinf($0)", nullptr},
-    Row{"Acos", "acosf($0)", nullptr},
-    Row{"Atan", "atanf($0)", nullptr},
-    Row{"Sinh", "sinhf($0)", nullptr},
-    Row{"Cosh", "coshf($0)", nullptr},
-    Row{"Asinh", "asinhf($0)", nullptr},
-    Row{"Acosh", "acoshf($0)", nullptr},
-    Row{"Atanh", "atanhf($0)", nullptr},
     Row{"BitwiseAnd", nullptr, "$0 & $1"},
     Row{"BitwiseOr", nullptr, "$0 | $1"},
     Row{"BitwiseXor", nullptr, "$0 ^ $1"},
     Row{"BitwiseNot", nullptr, "~$0"},
-    Row{"Erf", "erff($0)", nullptr},
-    Row{"Tanh", "tanhf($0)", nullptr},
-    Row{"Sigmoid", "1.0f / (1.0f + expf(-$0))", nullptr},
-    Row{"Relu", "$0 > 0 || $0 != $0 ? $0 : 0.0f", "$0 > 0 ? $0 : 0"},
-    Row{"Softplus", "$0 > 20.0f ? $0 : log1pf(expf($0))", nullptr},
-    Row{"Softsign", "$0 / (1.0f + fabsf($0))", nullptr},
-    Row{"HardSwish", "$0 * unit_of($0 / 6.0f + 0.5f)", nullptr},
-    Row{"Mish", "$0 * tanhf($0 > 20.0f ? $0 : log1pf(expf($0)))", nullptr},
     Row{"PRelu", "$0 < 0 ? $0 * $1 : $0", nullptr},
     Row{"IsNaN", "$0 != $0", nullptr},
     Row{"Mod", "fmodf($0, $1)", "python_mod($0, $1)"},
 };
 
-// Handled by code below: their expression depends on attributes or on how many inputs there are.
-constexpr std::array<std::string_view, 26> kOthers = {"Cast",
-                                                      "ThresholdedRelu",
-                                                      "Shrink",
-                                                      "Swish",
-                                                      "BitShift",
-                                                      "Clip",
-                                                      "Min",
-                                                      "Max",
-                                                      "Sum",
-                                                      "Mean",
-                                                      "LeakyRelu",
-                                                      "Elu",
-                                                      "Selu",
-                                                      "HardSigmoid",
-                                                      "Gelu",
-                                                      "CastLike",
-                                                      "Gather",
-                                                      "Transpose",
-                                                      "Expand",
-                                                      "Slice",
-                                                      "Pad",
-                                                      "BatchNormalization",
-                                                      "Celu",
-                                                      "IsInf",
-                                                      "QuantizeLinear",
-                                                      "DequantizeLinear"};
+// Handled by code below: their expression depends on attributes or on how many inputs there are. The functions of one
+// number are those of ops/activation_list.h.
+constexpr auto kOthers = std::to_array<std::string_view>({
+    "BatchNormalization",
+    "BitShift",
+    "Cast",
+    "CastLike",
+    "DequantizeLinear",
+    "Expand",
+    "Gather",
+    "IsInf",
+    "Max",
+    "Mean",
+    "Min",
+    "Pad",
+    "QuantizeLinear",
+    "Slice",
+    "Sum",
+    "Transpose",
+});
 
 const Row* find_row(std::string_view op_type) {
   const auto found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.op_type == op_type; });
@@ -219,8 +184,9 @@ class Chain {
   }
 
   Result<int> visit(const Node& node) {
-    names_.push_back(node.op_type == "Activation" ? std::string(node.string_or("activation", "")) : node.op_type);
     const DataType type = to_.type_of(node.outputs[0]);
+    if (is_unary(node) && node.op_type != "Clip") return function(node, type);
+    names_.push_back(node.op_type);
     if (node.op_type == "Transpose") return transpose(node);
     if (node.op_type == "Expand") return operand(node.inputs[0]);
     if (node.op_type == "Slice") return slice(node);
@@ -229,11 +195,6 @@ class Chain {
     if (node.op_type == "BatchNormalization") return batch_norm(node);
     if (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear") return quantize(node, type);
     const DataType input_type = to_.type_of(node.inputs[0] != kNoValue ? node.inputs[0] : node.outputs[0]);
-    if (node.op_type == "Activation" && node.domain == "tenon") {
-      TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
-      TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
-      return step(type, activation_expression(epilogue, "$0"), {x});
-    }
     if (node.op_type == "Clip") return clip(node, type);
     if (node.op_type == "Cast" || node.op_type == "CastLike") {
       TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
@@ -257,6 +218,18 @@ class Chain {
     }
     TENON_TRY_ASSIGN(std::string expression, expression_of(node, node.op_type == "Where" ? type : input_type));
     return step(type, std::move(expression), std::move(arguments), input_type == DataType::kDouble);
+  }
+
+  // A function of one number.
+  Result<int> function(const Node& node, DataType type) {
+    TENON_TRY_ASSIGN(const UnaryDesc unary, read_unary(node));
+    names_.push_back(node.domain == "tenon" ? std::string(row_of(unary.function).text) : node.op_type);
+    const bool of_integers = unary.function == Unary::kAbs || unary.function == Unary::kNeg ||
+                             unary.function == Unary::kRelu || unary.function == Unary::kSign;
+    TENON_UNSUPPORTED_IF(!is_float(type) && !of_integers, "{} computes with {}.", to_.label(node),
+                         data_type_name(type));
+    TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
+    return step(type, unary_expression(unary, "$0"), {x});
   }
 
   // A scale or a zero point: one number, or one for each place of a dimension.
@@ -290,43 +263,21 @@ class Chain {
   }
 
   Result<std::string> expression_of(const Node& node, DataType type) {
-    const std::string alpha = float_literal(node.float_or("alpha", node.op_type == "HardSigmoid" ? 0.2F
-                                                                   : node.op_type == "LeakyRelu" ? 0.01F
-                                                                   : node.op_type == "Selu"      ? 1.67326319F
-                                                                                                 : 1.0F));
-    if (node.op_type == "LeakyRelu") return "$0 >= 0 ? $0 : $0 * " + alpha;
-    if (node.op_type == "Elu") return "$0 >= 0 ? $0 : " + alpha + " * expm1f($0)";
-    if (node.op_type == "Celu") return "$0 < 0 ? " + alpha + " * expm1f($0 / " + alpha + ") : $0";
-    if (node.op_type == "Selu")
-      return float_literal(node.float_or("gamma", 1.05070102F)) + " * ($0 > 0 ? $0 : " + alpha + " * expm1f($0))";
-    if (node.op_type == "HardSigmoid")
-      return "unit_of(" + alpha + " * $0 + " + float_literal(node.float_or("beta", 0.5F)) + ")";
-    if (node.op_type == "Gelu") {
-      Epilogue epilogue{.activation = node.string_or("approximate", "none") == "tanh" ? Activation::kGeluTanh
-                                                                                      : Activation::kGelu};
-      return activation_expression(epilogue, "$0");
-    }
     if (node.op_type == "IsInf" && is_float(type)) {
-      const bool negative = node.int_or("detect_negative", 1) != 0, positive = node.int_or("detect_positive", 1) != 0;
+      const auto [negative, positive] = read_is_inf(node);
       if (negative && positive) return std::string("fabsf($0) == infinity_()");
       return std::string(positive ? "$0 == infinity_()" : negative ? "$0 == -infinity_()" : "false");
     }
-    if (node.op_type == "Mod" && is_float(type) && node.int_or("fmod", 0) == 0)
+    if (node.op_type == "Mod" && is_float(type) && !read_mod(node).truncated)
       return std::string("python_mod(fmodf($0, $1), $1)");
-    if (node.op_type == "ThresholdedRelu") return "$0 > " + alpha + " ? $0 : 0.0f";
-    if (node.op_type == "Swish") return "$0 / (1.0f + expf(-(" + alpha + " * $0)))";
-    if (node.op_type == "Shrink" && is_float(type)) {
-      const std::string edge = float_literal(node.float_or("lambd", 0.5F)),
-                        bias = float_literal(node.float_or("bias", 0));
-      return "$0 < -" + edge + " ? $0 + " + bias + " : $0 > " + edge + " ? $0 - " + bias + " : 0.0f";
-    }
     if (node.op_type == "BitShift" && !is_float(type)) {
       // By its width or more nothing is left, or only the sign.
       const auto bits = static_cast<int>(data_type_size(type)) * 8;
-      if (node.string_or("direction", "") == "LEFT") return format("$1 < 0 || $1 >= {} ? 0 : $0 << $1", bits);
+      TENON_TRY_ASSIGN(const BitShiftDesc shift, read_bit_shift(node));
+      if (shift.left) return format("$1 < 0 || $1 >= {} ? 0 : $0 << $1", bits);
       return format("$1 < 0 || $1 >= {} ? ($0 < 0 ? -1 : 0) : $0 >> $1", bits);
     }
-    if (node.op_type == "Mod" && node.int_or("fmod", 0) != 0 && !is_float(type))
+    if (node.op_type == "Mod" && !is_float(type) && read_mod(node).truncated)
       return std::string("$1 == 0 ? 0 : $0 % $1");
     const Row* row = find_row(node.op_type);
     const char* expression = row == nullptr ? nullptr : is_float(type) ? row->expression : row->integers;
@@ -336,11 +287,8 @@ class Chain {
 
   Result<int> clip(const Node& node, DataType type) {
     TENON_TRY_ASSIGN(int x, operand(node.inputs[0]));
-    if (node.since_version < 11) {
-      const std::string low = float_literal(node.float_or("min", std::numeric_limits<float>::lowest())),
-                        high = float_literal(node.float_or("max", std::numeric_limits<float>::max()));
-      return step(type, format("$0 < {0} ? {0} : $0 > {1} ? {1} : $0", low, high), {x});
-    }
+    if (const ClipDesc clip = read_clip(node); !clip.bounds_are_inputs)
+      return step(type, unary_expression({Unary::kClip, clip.low, clip.high}, "$0"), {x});
     for (size_t i = 1; i <= 2; ++i) {
       const char* const order = i == 1 ? "<" : ">";
       if (node.input(i) != kNoValue) {
@@ -482,7 +430,7 @@ class Chain {
   }
 
   Result<int> batch_norm(const Node& node) {
-    TENON_UNSUPPORTED_IF(node.inputs.size() != 5 || node.outputs.size() != 1 || node.int_or("training_mode", 0) != 0,
+    TENON_UNSUPPORTED_IF(node.inputs.size() != 5 || node.outputs.size() != 1 || read_batch_norm(node).training,
                          "{} trains.", to_.label(node));
     TENON_TRY_ASSIGN(const int x, operand(node.inputs[0]));
     std::vector<int> arguments = {x};
@@ -491,7 +439,7 @@ class Chain {
       arguments.push_back(argument);
     }
     return step(to_.type_of(node.outputs[0]),
-                format("($0 - $3) * rsqrtf($4 + {}) * $1 + $2", float_literal(node.float_or("epsilon", 1e-5F))),
+                format("($0 - $3) * rsqrtf($4 + {}) * $1 + $2", float_literal(read_batch_norm(node).epsilon)),
                 arguments);
   }
 
@@ -507,7 +455,7 @@ class Chain {
 }  // namespace
 
 bool is_elementwise(const Graph&, const Node& node) {
-  if (node.domain == "tenon") return node.op_type == "Activation";
+  if (is_unary(node)) return true;
   if (!node.domain.empty()) return false;
   if (node.op_type == "Pad" && node.string_or("mode", "constant") != "constant") return false;
   return find_row(node.op_type) != nullptr || std::find(kOthers.begin(), kOthers.end(), node.op_type) != kOthers.end();

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ep/cuda/compute/activation_kind.h"
+#include "ops/activation.h"
 
 namespace tenon::cuda {
 

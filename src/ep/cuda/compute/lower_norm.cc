@@ -251,35 +251,26 @@ Groups split_groups(const std::vector<int64_t>& dims, const std::vector<bool>& s
 // InstanceNormalization and GroupNormalization.
 Status lower_group_norm(Lowering& to, const Node& node) {
   const Shape x = to.value(node.inputs[0]).shape();
-  TENON_INVALID_IF(x.rank() < 2, "{} normalises {}.", to.label(node), x.to_string());
-  const bool instance = node.op_type == "InstanceNormalization";
-  const int64_t groups = instance ? x[1] : node.int_or("num_groups", 1);
-  TENON_INVALID_IF(groups < 1 && x[1] != 0, "{} has {} groups.", to.label(node), groups);
-  TENON_INVALID_IF(groups != 0 && x[1] % groups != 0, "{} has {} channels in {} groups.", to.label(node), x[1], groups);
-  int64_t pixels = 1;
-  for (int i = 2; i < x.rank(); ++i) pixels *= x[i];
-  const int64_t channels = groups == 0 ? 0 : x[1] / groups;
-  // Before version 21 a group had one scale.
-  const bool by_channel = instance || node.since_version >= 21;
+  TENON_TRY_ASSIGN(const GroupNormDesc desc, read_group_norm(node, x));
+  const int64_t groups = desc.groups, channels = desc.group_channels();
   for (size_t i = 1; i <= 2; ++i) {
     const Shape parameter = to.value(node.input(i)).shape();
-    TENON_INVALID_IF(parameter.element_count() != (by_channel ? x[1] : groups), "{} has a scale or bias of {}.",
-                     to.label(node), parameter.to_string());
+    TENON_INVALID_IF(parameter.element_count() != desc.parameters(), "{} has a scale or bias of {}.", to.label(node),
+                     parameter.to_string());
   }
-  Normalisation n{.epsilon = node.float_or("epsilon", 1e-5F), .scale = node.input(1), .bias = node.input(2)};
-  n.groups = split_groups({x[0], groups, channels, pixels}, {false, false, true, true},
-                          by_channel ? std::vector<int64_t>{0, channels, 1, 0} : std::vector<int64_t>{0, 1, 0, 0});
+  Normalisation n{.epsilon = desc.epsilon, .scale = node.input(1), .bias = node.input(2)};
+  n.groups =
+      split_groups({desc.batch, groups, channels, desc.inner}, {false, false, true, true},
+                   desc.scale_each_group ? std::vector<int64_t>{0, 1, 0, 0} : std::vector<int64_t>{0, channels, 1, 0});
   return add_normalisation(to, node, n);
 }
 
 // LayerNormalization and RMSNormalization whose parameters are computed, or that give their mean.
-Status lower_general_layer_norm(Lowering& to, const Node& node) {
+Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormDesc& desc) {
   const Shape x = to.value(node.inputs[0]).shape();
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), x.rank()));
-  const bool rms = node.op_type == "RMSNormalization", internal = node.domain == "tenon";
-  const ValueId factors = node.input(internal ? 2 : 1), shifts = node.input(internal ? 3 : 2);
+  const ValueId factors = node.input(desc.scale), shifts = node.input(desc.bias);
   std::vector<bool> shared(static_cast<size_t>(x.rank()));
-  for (int i = axis; i < x.rank(); ++i) shared[static_cast<size_t>(i)] = true;
+  for (int i = desc.axis; i < x.rank(); ++i) shared[static_cast<size_t>(i)] = true;
   std::vector<int64_t> scale(static_cast<size_t>(x.rank()), 0);
   const Shape parameter = to.value(factors).shape();
   TENON_INVALID_IF(parameter.rank() > x.rank(), "{} scales {} by {}.", to.label(node), x.to_string(),
@@ -294,16 +285,16 @@ Status lower_general_layer_norm(Lowering& to, const Node& node) {
   if (shifts != kNoValue)
     TENON_UNSUPPORTED_IF(to.value(shifts).shape() != parameter, "{} has a bias of another shape than its scale.",
                          to.label(node));
-  Normalisation n{.measure = rms ? Measure::kSquares : Measure::kDeviation,
-                  .epsilon = node.float_or("epsilon", 1e-5F),
+  Normalisation n{.measure = desc.subtract_mean ? Measure::kDeviation : Measure::kSquares,
+                  .epsilon = desc.epsilon,
                   .scale = factors,
                   .bias = shifts};
   n.groups = split_groups(dims_of(x), shared, scale);
-  if (internal) {
-    if (node.input(1) == kNoValue) return add_normalisation(to, node, n);
+  if (node.domain == "tenon") {
+    if (node.input(desc.skip) == kNoValue) return add_normalisation(to, node, n);
     // What is normalised is the sum with the skipped one, which may be an output too.
     TENON_TRY_ASSIGN(const TensorId first, to.plain(node.inputs[0]));
-    TENON_TRY_ASSIGN(const TensorId skip, to.plain(node.inputs[1]));
+    TENON_TRY_ASSIGN(const TensorId skip, to.plain(node.inputs[desc.skip]));
     const DataType type = to.program().tensor(first).type;
     TensorId sum = kNoTensor;
     if (node.outputs.size() > 1 && node.outputs[1] != kNoValue) {
@@ -322,8 +313,8 @@ Status lower_general_layer_norm(Lowering& to, const Node& node) {
                                {first, skip}, {}, sum));
     return add_normalisation(to, node, n, sum);
   }
-  if (node.outputs.size() > 1) n.mean = node.outputs[1];
-  if (node.outputs.size() > 2) n.inverse = node.outputs[2];
+  if (desc.mean < node.outputs.size()) n.mean = node.outputs[desc.mean];
+  if (desc.inverse_deviation < node.outputs.size()) n.inverse = node.outputs[desc.inverse_deviation];
   return add_normalisation(to, node, n);
 }
 
@@ -332,18 +323,12 @@ Status lower_lp_norm(Lowering& to, const Node& node) {
   std::vector<bool> shared(static_cast<size_t>(x.rank()));
   Normalisation n;
   if (node.op_type == "LpNormalization") {
-    const int64_t p = node.int_or("p", 2);
-    TENON_UNSUPPORTED_IF(p != 1 && p != 2, "{} has p {}.", to.label(node), p);
-    TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), x.rank()));
-    shared[static_cast<size_t>(axis)] = true;
-    n.measure = p == 1 ? Measure::kOne : Measure::kTwo;
+    TENON_TRY_ASSIGN(const LpNormDesc desc, read_lp_norm(node, x));
+    shared[static_cast<size_t>(desc.axis)] = true;
+    n.measure = desc.p == 1 ? Measure::kOne : Measure::kTwo;
   } else {  // MeanVarianceNormalization
-    constexpr std::array<int64_t, 3> kAxes = {0, 2, 3};
-    const auto given = node.ints("axes");
-    for (int64_t axis : given.empty() ? std::span<const int64_t>(kAxes) : given) {
-      TENON_TRY_ASSIGN(const int at, axis_of(to, node, axis, x.rank()));
-      shared[static_cast<size_t>(at)] = true;
-    }
+    TENON_TRY_ASSIGN(const std::vector<int> axes, read_mean_variance_axes(node, x.rank()));
+    for (int axis : axes) shared[static_cast<size_t>(axis)] = true;
     // ONNX adds 1e-9 to the deviation, which is the same for all but constant groups: those are zeros either way.
     n.epsilon = 1e-18F;
   }
@@ -352,13 +337,12 @@ Status lower_lp_norm(Lowering& to, const Node& node) {
 }
 
 // Softmax and LogSoftmax over dimensions that lie anywhere: x as [outer, columns, inner].
-Status lower_general_softmax(Lowering& to, const Node& node, int64_t outer, int64_t columns) {
+Status lower_general_softmax(Lowering& to, const Node& node, const SoftmaxDesc& desc) {
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
-  const int64_t count = tensor.shape.element_count();
-  if (count == 0) return Status();
-  const Groups groups = split_groups({outer, columns, count / (outer * columns)}, {false, true, false}, {0, 0, 0});
+  if (tensor.shape.element_count() == 0) return Status();
+  const Groups groups = split_groups({desc.outer, desc.length, desc.inner}, {false, true, false}, {0, 0, 0});
   const Layout layout = lay_out(groups, tensor.type);
   MapKernel kernel(to, node, "softmax");
   kernel.map().by_block = true;
@@ -368,13 +352,12 @@ Status lower_general_softmax(Lowering& to, const Node& node, int64_t outer, int6
   kernel.write(out, "y");
   std::string& body = kernel.body();
   body = layout.begin() + layout.joined("largest", "-infinity_()", "v", "max_of($0, $1)");
-  const bool guarded = node.int_or("guarded", 0) != 0, logarithm = node.op_type == "LogSoftmax";
+  const bool logarithm = desc.kind == SoftmaxDesc::Kind::kLogSoftmax;
   body += layout.summed("total", "expf(v - largest)");
   body += logarithm ? "  const float shift = largest + logf(total);\n" : "  const float factor = 1.0f / total;\n";
-  // A row of NaN, as one that is masked everywhere, is zeros where the node says so.
-  const std::string result = logarithm ? "v - shift"
-                             : guarded ? "factor == factor ? expf(v - largest) * factor : 0.0f"
-                                       : "expf(v - largest) * factor";
+  const std::string result = logarithm      ? "v - shift"
+                             : desc.guarded ? "factor == factor ? expf(v - largest) * factor : 0.0f"
+                                            : "expf(v - largest) * factor";
   const std::string pack = format("Pack<{}, {}>", storage_type(tensor.type), layout.vector);
   body += layout.over(format("    out.v[j] = {};\n", stored(tensor.type, result)), format("    {} out;\n", pack),
                       format("    *({}*)(y + at) = out;\n", pack));

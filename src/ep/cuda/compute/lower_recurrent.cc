@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/format.h"
-#include "base/same_text.h"
 #include "ep/cuda/compute/conv_op.h"
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/product_op.h"
@@ -16,41 +15,6 @@ namespace tenon::cuda {
 namespace {
 
 using enum RecurrentDesc::Input;
-
-struct FunctionRow {
-  std::string_view name;
-  CellActivation kind;
-  bool has_alpha = false, has_beta = false;
-  float alpha = 0, beta = 0;  // where the attributes give none
-};
-constexpr std::array kFunctions = {FunctionRow{"Affine", kCellAffine, true, true, 1, 0},
-                                   FunctionRow{"Elu", kCellElu, true, false, 1},
-                                   FunctionRow{"HardSigmoid", kCellHardSigmoid, true, true, 0.2F, 0.5F},
-                                   FunctionRow{"LeakyRelu", kCellLeakyRelu, true, false, 0.01F},
-                                   FunctionRow{"Relu", kCellRelu},
-                                   FunctionRow{"ScaledTanh", kCellScaledTanh, true, true, 1, 1},
-                                   FunctionRow{"Sigmoid", kCellSigmoid},
-                                   FunctionRow{"Softplus", kCellSoftplus},
-                                   FunctionRow{"Softsign", kCellSoftsign},
-                                   FunctionRow{"Tanh", kCellTanh},
-                                   FunctionRow{"ThresholdedRelu", kCellThresholdedRelu, true, false, 1}};
-
-Status find_functions(Lowering& to, const Node& node, const RecurrentDesc& desc, RecurrentParams& params) {
-  const auto each = static_cast<size_t>(desc.functions);
-  size_t alpha = 0, beta = 0;
-  for (size_t i = 0; i < desc.activations.size(); ++i) {
-    const std::string& name = desc.activations[i];
-    const auto row = std::find_if(kFunctions.begin(), kFunctions.end(), [&](const FunctionRow& candidate) {
-      return same_ignoring_case(candidate.name, name);
-    });
-    TENON_UNSUPPORTED_IF(row == kFunctions.end(), "{} asks for the activation \"{}\".", to.label(node), name);
-    CellFunction& function = params.functions[i / each][i % each];
-    function = {.kind = row->kind, .alpha = row->alpha, .beta = row->beta};
-    if (row->has_alpha && alpha < desc.alphas.size()) function.alpha = desc.alphas[alpha++];
-    if (row->has_beta && beta < desc.betas.size()) function.beta = desc.betas[beta++];
-  }
-  return Status();
-}
 
 Status check_types(Lowering& to, const Node& node) {
   const DataType type = to.type_of(node.inputs[kX]);
@@ -113,7 +77,12 @@ Status lower_recurrent(Lowering& to, const Node& node) {
   params.couple_gates = desc.couple_gates ? 1 : 0;
   params.constant_weights = to.constant(node.inputs[kR]) != nullptr ? 1 : 0;
   params.clip = desc.clip;
-  TENON_TRY(find_functions(to, node, desc, params));
+  const auto each = static_cast<size_t>(desc.functions);
+  for (size_t i = 0; i < desc.gate_functions.size(); ++i) {
+    const UnaryDesc& function = desc.gate_functions[i];
+    params.functions[i / each][i % each] = {function.function, static_cast<float>(function.alpha),
+                                            static_cast<float>(function.beta)};
+  }
 
   const int64_t row = desc.directions * desc.width(), hidden = desc.hidden;
   const bool batch_first = desc.batch_first;

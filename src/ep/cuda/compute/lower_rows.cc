@@ -8,6 +8,9 @@
 #include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/row_ops.h"
 #include "ops/attention.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
 
 namespace tenon::cuda {
 
@@ -115,13 +118,11 @@ Status lower_attention(Lowering& to, const Node& node) {
 
 Status lower_layer_norm(Lowering& to, const Node& node) {
   const bool internal = node.domain == "tenon";
-  const ValueId skip = internal ? node.input(1) : kNoValue;
-  const ValueId scale = node.input(internal ? 2 : 1), bias = node.input(internal ? 3 : 2);
   const DataType type = to.type_of(node.inputs[0]);
   const Shape x = to.value(node.inputs[0]).shape();
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), x.rank()));
-  int64_t columns = 1;
-  for (int i = axis; i < x.rank(); ++i) columns *= x[i];
+  TENON_TRY_ASSIGN(const LayerNormDesc desc, read_layer_norm(node, x));
+  const ValueId skip = node.input(desc.skip), scale = node.input(desc.scale), bias = node.input(desc.bias);
+  const int64_t columns = desc.columns;
   // Constants, one for each place of a row.
   const auto whole = [&](ValueId id) {
     return id == kNoValue || (to.constant(id) != nullptr && to.value(id).shape().element_count() == columns);
@@ -129,8 +130,9 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   const bool further =
       std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id != kNoValue; });
   constexpr int64_t kManyColumns = 4096;  // more than a block of the row kernel keeps
-  if ((!internal && further) || !whole(scale) || !whole(bias) || type == DataType::kDouble || columns > kManyColumns)
-    return lower_general_layer_norm(to, node);
+  if (!desc.subtract_mean || (!internal && further) || !whole(scale) || !whole(bias) || type == DataType::kDouble ||
+      columns > kManyColumns)
+    return lower_general_layer_norm(to, node, desc);
   TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
   LayerNormOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.x, to.plain(node.inputs[0]));
@@ -148,7 +150,7 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   if (x.element_count() == 0) return Status();
   TENON_TRY(check_sizes(to, node, {x.element_count() / columns, columns}));
   to.program().add_op(std::make_unique<LayerNormOp>(node.name, type, narrow(x.element_count() / columns),
-                                                    narrow(columns), node.float_or("epsilon", 1e-5F), tensors));
+                                                    narrow(columns), desc.epsilon, tensors));
   return Status();
 }
 
@@ -157,25 +159,22 @@ Status lower_softmax(Lowering& to, const Node& node) {
   const Shape x = to.value(node.inputs[0]).shape();
   TENON_UNSUPPORTED_IF(!is_kernel_float(type) || x.rank() == 0, "{} is computed in {}.", to.label(node),
                        data_type_name(type));
-  const bool flat = node.since_version < 13;
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", flat ? 1 : -1), x.rank()));
+  TENON_TRY_ASSIGN(const SoftmaxDesc desc, read_softmax(node, x));
   // Over channels: their rows lie together where channels are last.
-  const bool channels = !flat && axis == 1 && x.rank() >= 3 && to.is_channels_last(node.inputs[0]);
+  const bool channels = !desc.flat && desc.axis == 1 && x.rank() >= 3 && to.is_channels_last(node.inputs[0]);
   const DeviceLayout layout = channels ? DeviceLayout::kChannelsLast : DeviceLayout::kPlain;
-  int64_t columns = x[axis], outer = 1;
-  for (int i = axis + 1; flat && i < x.rank(); ++i) columns *= x[i];
-  for (int i = 0; i < axis; ++i) outer *= x[i];
+  const int64_t columns = desc.length;
   // The row kernel has a block of 128 threads for a row, and keeps nothing of it.
   constexpr int64_t kFewColumns = 256, kManyColumns = 4096;
-  const bool rows = outer * columns == x.element_count();
+  const bool rows = desc.inner == 1;
   if (!channels && (!rows || columns < kFewColumns || columns > kManyColumns))
-    return lower_general_softmax(to, node, outer, columns);
+    return lower_general_softmax(to, node, desc);
   TENON_TRY_ASSIGN(const TensorId from, to.in_layout(node.inputs[0], layout));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], layout));
   if (x.element_count() == 0) return Status();
   TENON_TRY(check_sizes(to, node, {x.element_count() / columns, columns}));
   to.program().add_op(std::make_unique<SoftmaxOp>(node.name, type, narrow(x.element_count() / columns), narrow(columns),
-                                                  node.op_type == "LogSoftmax", node.int_or("guarded", 0) != 0, from,
+                                                  desc.kind == SoftmaxDesc::Kind::kLogSoftmax, desc.guarded, from,
                                                   out));
   return Status();
 }
@@ -216,27 +215,28 @@ Status lower_reduction(Lowering& to, const Node& node) {
   const bool arg = node.op_type.starts_with("Arg");
   const bool global = node.op_type.starts_with("Global");
   TENON_UNSUPPORTED_IF(global && x.rank() < 3, "{} pools rank {}.", to.label(node), x.rank());
-  std::vector<int64_t> axes(node.ints("axes").begin(), node.ints("axes").end());
+  AxisSet reduced;
+  bool last = false;
   if (arg) {
-    axes = {node.int_or("axis", 0)};
-  } else if (node.input(1) != kNoValue) {
-    TENON_TRY_ASSIGN(axes, to.integers(node, 1));
-  }
-  if (global)
-    for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
-  // Without axes nothing is reduced, but each element is still squared, or its sign taken.
-  const bool nothing = !arg && axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0;
-  const bool changes = node.op_type == "ReduceL1" || node.op_type == "ReduceL2" || node.op_type == "ReduceSumSquare" ||
-                       node.op_type.starts_with("ReduceLog");
-  if (nothing && !changes) {
-    TENON_TRY_ASSIGN(const TensorId same, to.any(node.inputs[0]));
-    to.alias(node.outputs[0], same);
-    return Status();
-  }
-  std::vector<bool> reduced(static_cast<size_t>(x.rank()), axes.empty() && !nothing);
-  for (int64_t axis : axes) {
-    TENON_TRY_ASSIGN(const int wrapped, axis_of(to, node, axis, x.rank()));
-    reduced[static_cast<size_t>(wrapped)] = true;
+    TENON_TRY_ASSIGN(const ArgReduceDesc desc, read_arg_reduce(node, x));
+    reduced.set(static_cast<size_t>(desc.axis));
+    last = desc.select_last_index;
+  } else if (global) {
+    for (int i = 2; i < x.rank(); ++i) reduced.set(static_cast<size_t>(i));
+  } else {
+    ReduceDesc desc = read_reduce(node);
+    if (node.input(1) != kNoValue) {
+      TENON_TRY_ASSIGN(desc.axes, to.integers(node, 1));
+    }
+    TENON_TRY_ASSIGN(reduced, reduced_axes(desc.axes, desc.noop_with_empty_axes, x.rank()));
+    // Without axes nothing is reduced, but each element is still squared, or its sign taken.
+    const bool changes = node.op_type == "ReduceL1" || node.op_type == "ReduceL2" ||
+                         node.op_type == "ReduceSumSquare" || node.op_type.starts_with("ReduceLog");
+    if (desc.axes.empty() && desc.noop_with_empty_axes && !changes) {
+      TENON_TRY_ASSIGN(const TensorId same, to.any(node.inputs[0]));
+      to.alias(node.outputs[0], same);
+      return Status();
+    }
   }
   // The mean of whole images has a kernel of its own where their channels are last.
   const bool images =
@@ -265,14 +265,13 @@ Status lower_reduction(Lowering& to, const Node& node) {
                                                                                 {"ArgMin", "argmin"}}};
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   const std::vector<int64_t> strides = to.program().tensor(from).strides();
-  GeneratedReduction kernel{
-      .type = type, .out_type = to.type_of(node.outputs[0]), .last = node.int_or("select_last_index", 0) != 0};
+  GeneratedReduction kernel{.type = type, .out_type = to.type_of(node.outputs[0]), .last = last};
   for (const auto& [name, kind] : kKinds)
     if (name == node.op_type) kernel.kind = kind;
   for (int i = 0; i < x.rank(); ++i) {
     const auto at = static_cast<size_t>(i);
-    (reduced[at] ? kernel.reduced : kernel.dims).push_back(x[i]);
-    (reduced[at] ? kernel.reduced_strides : kernel.strides).push_back(strides[at]);
+    (reduced.test(at) ? kernel.reduced : kernel.dims).push_back(x[i]);
+    (reduced.test(at) ? kernel.reduced_strides : kernel.strides).push_back(strides[at]);
   }
   int64_t stride = 1;
   kernel.out_strides.resize(kernel.dims.size());

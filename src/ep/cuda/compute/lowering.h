@@ -12,6 +12,8 @@
 #include "ep/cuda/compute/program.h"
 #include "ep/cuda/compute/weight_bounds.h"
 #include "graph/graph.h"
+#include "ops/norm.h"
+#include "ops/softmax.h"
 
 namespace tenon::cuda {
 
@@ -155,9 +157,9 @@ Status lower_eye_like(Lowering& to, const Node& node);
 Status lower_reverse_sequence(Lowering& to, const Node& node);
 Status lower_scan(Lowering& to, const Node& node);  // CumSum, CumProd
 Status lower_group_norm(Lowering& to, const Node& node);
-Status lower_general_layer_norm(Lowering& to, const Node& node);
+Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormDesc& desc);
 Status lower_lp_norm(Lowering& to, const Node& node);
-Status lower_general_softmax(Lowering& to, const Node& node, int64_t outer, int64_t columns);
+Status lower_general_softmax(Lowering& to, const Node& node, const SoftmaxDesc& desc);
 Status lower_einsum(Lowering& to, const Node& node);
 Status lower_grid_sample(Lowering& to, const Node& node);
 Status lower_matmul_integer(Lowering& to, const Node& node);  // and QLinearMatMul

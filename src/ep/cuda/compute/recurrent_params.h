@@ -3,26 +3,14 @@
 
 #include <cstdint>
 
+#include "ops/activation.h"
+
 namespace tenon::cuda {
 
 enum RecurrentCell : int32_t { kCellRnn, kCellGru, kCellLstm };
 
-enum CellActivation : int32_t {
-  kCellAffine,
-  kCellElu,
-  kCellHardSigmoid,
-  kCellLeakyRelu,
-  kCellRelu,
-  kCellScaledTanh,
-  kCellSigmoid,
-  kCellSoftplus,
-  kCellSoftsign,
-  kCellTanh,
-  kCellThresholdedRelu
-};
-
 struct CellFunction {
-  int32_t kind = kCellTanh;
+  Unary kind = Unary::kTanh;
   float alpha = 0, beta = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "ep/cuda/compute/lowering.h"
 #include "ops/attributes.h"
 #include "ops/matmul.h"
+#include "ops/softmax.h"
 #include "plan/pass_rewriter.h"
 
 namespace tenon::cuda {
@@ -25,7 +26,7 @@ Node make_node(std::string op_type, int since, std::string name, std::vector<Val
   return node;
 }
 
-// Where(IsNaN(p), 0, p) with p = Softmax(x): a softmax that gives zeros where everything is masked.
+// Where(IsNaN(p), 0, p) with p = Softmax(x) becomes tenon.GuardedSoftmax.
 bool guarded_softmax(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
   if (node.op_type != "Where" || !node.domain.empty() || node.inputs.size() != 3) return false;
@@ -36,9 +37,14 @@ bool guarded_softmax(Rewriter& rewriter, size_t index) {
   if (rewriter.scalar_beside(node.inputs[1], node.inputs[2]) != 0.0F || rewriter.is_output(node.inputs[2]))
     return false;
   if (rewriter.uses(node.inputs[2]) != 2 || !rewriter.read_once(node.inputs[0])) return false;
-  Node guarded = *softmax;
-  guarded.outputs = node.outputs;
-  guarded.set_int("guarded", 1);
+  const Value& x = rewriter.value(softmax->inputs[0]);
+  if (!x.has_rank) return false;
+  const Result<int> axis = read_softmax_axis(*softmax, static_cast<int>(x.dims.size()));
+  // Before version 13 the groups have all dimensions from the axis on.
+  const bool flat = softmax->since_version < 13;
+  if (!axis.ok() || (flat && *axis + 1 != static_cast<int>(x.dims.size()))) return false;
+  Node guarded = make_internal("GuardedSoftmax", softmax->name, softmax->inputs, node.outputs);
+  guarded.set_int("axis", *axis);
   rewriter.replace(index, std::move(guarded));
   return true;
 }
@@ -226,10 +232,11 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
     return false;
   const Value& x = rewriter.value(node.inputs[0]);
   if (!x.has_rank) return false;
-  const auto rank = static_cast<int64_t>(x.dims.size());
-  int64_t axis = Attributes(node).integer("axis");
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank - 1 || (axis == 1 && rank >= 3)) return false;
+  const auto rank = static_cast<int>(x.dims.size());
+  const Result<int> found = read_softmax_axis(node, rank);
+  if (!found.ok()) return false;
+  const int axis = *found;
+  if (axis >= rank - 1 || (axis == 1 && rank >= 3)) return false;
   std::vector<int64_t> perm(x.dims.size());
   std::iota(perm.begin(), perm.end(), int64_t{0});
   std::swap(perm[static_cast<size_t>(axis)], perm.back());

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "ep/cuda/compute/activation_kind.h"
+#include "ops/activation.h"
 
 namespace tenon::cuda::device {
 
@@ -77,31 +77,44 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
 }
 __device__ __forceinline__ float clamp(float x, float low, float high) { return min_or_nan(max_or_nan(x, low), high); }
 
+// The formulas of ops/activation_list.h. kFast: exponentials by the hardware's approximation.
+template <bool kFast>
+struct Formulas {
+  static __device__ __forceinline__ float num(float, double c) { return static_cast<float>(c); }
+  static __device__ __forceinline__ float larger(float a, float x) { return max_or_nan(a, x); }
+  static __device__ __forceinline__ float smaller(float a, float x) { return min_or_nan(a, x); }
+  static __device__ __forceinline__ float where_less(float a, float b, float yes, float no) { return a < b ? yes : no; }
+  static __device__ __forceinline__ float multiply_add(float x, float y, float z) { return x * y + z; }
+  static __device__ __forceinline__ float negated(float x) { return -x; }
+  static __device__ __forceinline__ float abs_of(float x) { return fabsf(x); }
+  static __device__ __forceinline__ float exp_of(float x) { return kFast ? __expf(x) : expf(x); }
+  static __device__ __forceinline__ float expm1_of(float x) { return expm1f(x); }
+  static __device__ __forceinline__ float log1p_of(float x) { return log1pf(x); }
+  static __device__ __forceinline__ float tanh_of(float x) { return tanhf(x); }
+  static __device__ __forceinline__ float gelu_of(float x) { return gelu(x); }
+  static __device__ __forceinline__ float gelu_tanh_of(float x) {
+    return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+  }
+
+  // T is float: formulas whose functions are not there are never compiled.
+  template <Unary kFunction, typename T>
+  static __device__ __forceinline__ float apply(T x, T a, T b) {
+#define TENON_FORMULA_(Name, text, op, since, alpha, beta, cost, formula) \
+  if constexpr (kFunction == Unary::k##Name) return formula;
+    TENON_FUNCTIONS(TENON_FORMULA_)
+#undef TENON_FORMULA_
+  }
+};
+
 __device__ __forceinline__ float activate(float x, Activation kind, float alpha, float beta) {
   switch (kind) {
-    case Activation::kNone:
-      return x;
-    case Activation::kRelu:
-      return max_or_nan(x, 0.0f);
-    case Activation::kClip:
-      return clamp(x, alpha, beta);
-    case Activation::kLeakyRelu:
-      return x >= 0.0f ? x : alpha * x;
-    case Activation::kSigmoid:
-      return 1.0f / (1.0f + __expf(-x));
-    case Activation::kHardSigmoid:
-      return clamp(alpha * x + beta, 0.0f, 1.0f);
-    case Activation::kHardSwish:
-      return x * clamp(alpha * x + beta, 0.0f, 1.0f);
-    case Activation::kSilu:
-      return x / (1.0f + __expf(-x));
-    case Activation::kGelu:
-      return gelu(x);
-    case Activation::kGeluTanh:
-      return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-    default:
-      return tanhf(x);
+#define TENON_CASE_(Name, ...) \
+  case Activation::k##Name:    \
+    return Formulas<true>::apply<Unary::k##Name>(x, alpha, beta);
+    TENON_ACTIVATIONS(TENON_CASE_)
+#undef TENON_CASE_
   }
+  return x;
 }
 
 __device__ __forceinline__ float warp_sum(float v) {

@@ -80,28 +80,13 @@ __device__ __forceinline__ void sum_lanes(const Sums<kBatch>& sums, float (&acc)
 
 __device__ __forceinline__ float apply(const CellFunction& f, float x) {
   switch (f.kind) {
-    case kCellAffine:
-      return f.alpha * x + f.beta;
-    case kCellElu:
-      return x >= 0.0f ? x : f.alpha * (expf(x) - 1.0f);
-    case kCellHardSigmoid:
-      return clamp(f.alpha * x + f.beta, 0.0f, 1.0f);
-    case kCellLeakyRelu:
-      return x >= 0.0f ? x : f.alpha * x;
-    case kCellRelu:
-      return max_or_nan(x, 0.0f);
-    case kCellScaledTanh:
-      return f.alpha * tanhf(f.beta * x);
-    case kCellSigmoid:
-      return 1.0f / (1.0f + expf(-x));
-    case kCellSoftplus:
-      return max_or_nan(x, 0.0f) + log1pf(expf(-fabsf(x)));
-    case kCellSoftsign:
-      return x / (1.0f + fabsf(x));
-    case kCellThresholdedRelu:
-      return x > f.alpha ? x : 0.0f;
+#define TENON_CASE_(Name) \
+  case Unary::k##Name:    \
+    return Formulas<false>::apply<Unary::k##Name>(x, f.alpha, f.beta);
+    TENON_CELL_FUNCTIONS(TENON_CASE_)
+#undef TENON_CASE_
     default:
-      return tanhf(x);
+      return x;
   }
 }
 
