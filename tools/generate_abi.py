@@ -5,7 +5,7 @@
     src/abi/slots.h                     a declaration for every function of the tables that Tenon serves
     src/abi/tables.cc                   those tables
     src/abi/stubs.cc                    "not implemented: NAME" for each function that nothing in src/abi/ defines
-    src/ep/kit/abi_since.h              the API version that added each member of the structs that others fill in
+    src/ep/api/abi_since.h              the API version that added each member of the structs that others fill in
     tests/abi/all_slots.inc             TENON_SLOT(table, name) for every function of the tables, for tests
 
     python tools/generate_abi.py          writes the files
@@ -333,7 +333,7 @@ def outputs():
         "src/abi/slots.h": slots(abi),
         "src/abi/tables.cc": tables(abi),
         "src/abi/stubs.cc": stubs(abi),
-        "src/ep/kit/abi_since.h": since(abi),
+        "src/ep/api/abi_since.h": since(abi),
         "tests/abi/all_slots.inc": all_slots(abi),
     }
 

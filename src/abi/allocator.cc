@@ -9,7 +9,7 @@
 #include "abi/status.h"
 #include "base/checked.h"
 #include "base/status.h"
-#include "ep/kit/abi_since.h"
+#include "ep/api/abi_since.h"
 
 namespace tenon::abi {
 

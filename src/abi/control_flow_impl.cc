@@ -8,7 +8,7 @@
 #include "abi/value.h"
 #include "base/log.h"
 #include "device/copy.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 #include "runtime/memory.h"
 
 namespace tenon::abi {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "abi/plugin_memory.h"
-#include "ep/kit/subgraphs.h"
+#include "ep/api/subgraphs.h"
 
 namespace tenon::abi {
 

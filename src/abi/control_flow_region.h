@@ -5,8 +5,8 @@
 
 #include "abi/control_flow_impl.h"
 #include "abi/plugin_regions.h"
-#include "ep/kit/kernel.h"
-#include "ep/kit/subgraphs.h"
+#include "ep/api/kernel.h"
+#include "ep/api/subgraphs.h"
 
 namespace tenon::abi {
 

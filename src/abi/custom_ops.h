@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "abi/key_value_pairs.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 #include "graph/graph.h"
 
 struct OrtCustomOpDomain {

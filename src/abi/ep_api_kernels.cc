@@ -5,7 +5,7 @@
 #include "abi/kernel_registry.h"
 #include "abi/slots.h"
 #include "abi/view_arguments.h"
-#include "ep/kit/abi_since.h"
+#include "ep/api/abi_since.h"
 
 namespace tenon::abi {
 

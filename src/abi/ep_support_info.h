@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "abi/kernel_registry.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 
 struct OrtEpGraphSupportInfo {
   explicit OrtEpGraphSupportInfo(const OrtGraph& view, std::string ep, const OrtKernelRegistry* kernels = nullptr)

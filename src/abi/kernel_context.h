@@ -21,7 +21,7 @@
 #include "abi/kernel_info.h"
 #include "abi/value.h"
 #include "base/guarded.h"
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::abi {
 

@@ -7,7 +7,7 @@
 #include "abi/slots.h"
 #include "abi/sync_stream.h"
 #include "abi/view_arguments.h"
-#include "ep/kit/abi_since.h"
+#include "ep/api/abi_since.h"
 
 namespace tenon::abi {
 

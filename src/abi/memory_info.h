@@ -22,7 +22,7 @@ struct OrtMemoryInfo {
   OrtAllocatorType allocator_type = OrtDeviceAllocator;
   OrtMemType mem_type = OrtMemTypeDefault;
   OrtMemoryDevice device;
-  // The host reads this DEFAULT memory too: the EP device's metadata says so (ep/kit/unified_memory.h).
+  // The host reads this DEFAULT memory too: the EP device's metadata says so (ep/api/unified_memory.h).
   bool unified = false;
 
   // As the C ABI knows it: without `unified`.

@@ -17,7 +17,7 @@
 
 #include "abi/graph_view.h"
 #include "abi/key_value_pairs.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 
 namespace tenon::abi {
 

@@ -6,7 +6,7 @@
 
 #include "abi/plugin_provider.h"
 #include "base/log.h"
-#include "ep/kit/unified_memory.h"
+#include "ep/api/unified_memory.h"
 
 namespace tenon::abi {
 

@@ -16,7 +16,7 @@
 
 #include "abi/status.h"
 #include "base/status.h"
-#include "ep/kit/abi_since.h"
+#include "ep/api/abi_since.h"
 
 namespace tenon::abi {
 

@@ -21,9 +21,9 @@
 #include "base/log.h"
 #include "device/copy.h"
 #include "device/place.h"
-#include "ep/kit/binding_alignment.h"
-#include "ep/kit/in_place.h"
-#include "ep/kit/run_fences.h"
+#include "ep/api/binding_alignment.h"
+#include "ep/api/in_place.h"
+#include "ep/api/run_fences.h"
 #include "runtime/memory.h"
 
 namespace tenon::abi {

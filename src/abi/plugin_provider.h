@@ -19,7 +19,7 @@
 #include "abi/plugin_context.h"
 #include "abi/plugin_ep.h"
 #include "abi/plugin_regions.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 
 namespace tenon::abi {
 
@@ -74,7 +74,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   // own word.
   Status check_weightless_devices();
   Status check_weightless_ep() const;
-  // Reads the device's metadata entry (ep/kit/binding_alignment.h).
+  // Reads the device's metadata entry (ep/api/binding_alignment.h).
   Status read_binding_alignment();
   Status create_allocators();
   Status compile_fused(std::span<const Region* const> regions);

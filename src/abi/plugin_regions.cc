@@ -10,7 +10,7 @@
 #include "abi/slots.h"
 #include "base/guarded.h"
 #include "base/log.h"
-#include "ep/kit/in_place.h"
+#include "ep/api/in_place.h"
 #include "runtime/node_observer.h"
 
 namespace tenon::abi {

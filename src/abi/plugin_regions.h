@@ -19,7 +19,7 @@
 #include "abi/kernel_info.h"
 #include "abi/kernel_registry.h"
 #include "abi/plugin_ep.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 
 // What OrtNodeComputeInfo::CreateState gets.
 struct OrtNodeComputeContext {

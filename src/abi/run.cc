@@ -11,7 +11,7 @@
 #include "abi/status.h"
 #include "base/config_keys.h"
 #include "base/deadline.h"
-#include "ep/kit/run_fences.h"
+#include "ep/api/run_fences.h"
 
 namespace tenon::abi {
 namespace {
@@ -187,7 +187,7 @@ OrtStatus* fetch_outputs(CoreSession& core, RunBinding& run, const RunCall& call
   return nullptr;
 }
 
-// The fences that a run's entries name by the program's handles (ep/kit/run_fences.h).
+// The fences that a run's entries name by the program's handles (ep/api/run_fences.h).
 Status read_fences(const OrtRunOptions& options, const char* key, std::vector<Fence>* fences) {
   const char* text = options.config_entries.find(key);
   if (text == nullptr) [[likely]]

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "graph/graph.h"
 
 namespace tenon {

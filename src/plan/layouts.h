@@ -1,7 +1,7 @@
 // Chooses how every value lies in memory, and inserts the reorders that this takes.
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "graph/graph.h"
 #include "plan/regions.h"
 

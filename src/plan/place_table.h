@@ -8,7 +8,7 @@
 
 #include <tenon/types.h>
 
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 
 namespace tenon {
 

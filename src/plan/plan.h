@@ -16,7 +16,7 @@
 
 #include <tenon/tensor.h>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "graph/graph.h"
 #include "plan/storage.h"
 

@@ -9,8 +9,8 @@
 
 #include <tenon/thread_pool.h>
 
-#include "ep/kit/kernel.h"
-#include "ep/kit/subgraphs.h"
+#include "ep/api/kernel.h"
+#include "ep/api/subgraphs.h"
 #include "graph/graph.h"
 #include "plan/place_table.h"
 #include "plan/placement.h"

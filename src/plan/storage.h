@@ -12,7 +12,7 @@
 
 #include <tenon/copy_ledger.h>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "graph/graph.h"
 #include "plan/arena.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "graph/graph.h"
 
 namespace tenon::plan_testing {

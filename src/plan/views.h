@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "graph/graph.h"
 
 namespace tenon {

@@ -13,8 +13,8 @@
 #include <tenon/copy_ledger.h>
 
 #include "base/guarded.h"
-#include "ep/kit/device_provider.h"
-#include "ep/kit/subgraphs.h"
+#include "ep/api/device_provider.h"
+#include "ep/api/subgraphs.h"
 #include "plan/planner.h"
 #include "plan/signature.h"
 #include "runtime/arena_pool.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "runtime/control_flow.h"
 
 namespace tenon {

@@ -11,7 +11,7 @@
 #include <tenon/ep.h>
 
 #include "base/guarded.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 
 namespace tenon {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 #include "graph/graph.h"
 
 namespace tenon {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon {
 

@@ -9,7 +9,7 @@
 
 #include <tenon/thread_pool.h>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "plan/place_table.h"
 #include "plan/plan.h"
 #include "runtime/arena_pool.h"

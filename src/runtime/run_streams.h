@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/guarded.h"
-#include "ep/kit/device_provider.h"
+#include "ep/api/device_provider.h"
 
 namespace tenon {
 

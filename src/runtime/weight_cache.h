@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/guarded.h"
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon {
 

@@ -82,7 +82,7 @@ TEST_F(ForeignStreams, SemaphoresRefuseAStreamOfAnotherLibrary) {
   EXPECT_THAT(wait, has_status(StatusCode::kInvalidArgument, names_both()));
   EXPECT_THAT(signal, has_status(StatusCode::kInvalidArgument, names_both()));
   EXPECT_EQ(*timeline_->other().value(), 0u);
-  // The other way round only the host can say it: the rival is not written with the kit.
+  // The other way round only the host can say it: the rival is not written with the SDK.
   if (!host().is_tenon()) return;
   OrtExternalResourceImporter* raw = nullptr;
   ASSERT_THAT(ok(interop.CreateExternalResourceImporterForDevice(rival_, &raw), "Create"), is_ok());

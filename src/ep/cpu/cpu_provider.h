@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu {
 

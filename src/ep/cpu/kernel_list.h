@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "ep/cuda/cuda_session.h"
-#include "ep/kit/plugin_factory.h"
+#include "ep/sdk/plugin_factory.h"
 
 namespace tenon::cuda {
 

@@ -5,16 +5,16 @@
 
 #include "base/log.h"
 #include "base/version.h"
+#include "ep/api/binding_alignment.h"
+#include "ep/api/in_place.h"
+#include "ep/api/run_fences.h"
+#include "ep/api/unified_memory.h"
 #include "ep/cuda/cuda_ep.h"
 #include "ep/cuda/cuda_importer.h"
 #include "ep/cuda/cuda_plugin_objects.h"
 #include "ep/cuda/graphics_interop.h"
 #include "ep/cuda/kernel_alignment.h"
 #include "ep/cuda/lap.h"
-#include "ep/kit/binding_alignment.h"
-#include "ep/kit/in_place.h"
-#include "ep/kit/run_fences.h"
-#include "ep/kit/unified_memory.h"
 #include "interop/external_handle.h"
 
 namespace tenon::cuda {

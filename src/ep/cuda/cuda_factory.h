@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ep/cuda/cuda_session.h"
-#include "ep/kit/plugin_factory.h"
+#include "ep/sdk/plugin_factory.h"
 
 namespace tenon::cuda {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "ep/cuda/import_memory.h"
-#include "ep/kit/plugin_importer.h"
+#include "ep/sdk/plugin_importer.h"
 
 namespace tenon::cuda {
 
@@ -34,7 +34,7 @@ class SemaphoreImport {
 };
 
 bool can_import(OrtExternalSemaphoreType type, HandleSystem system = kThisSystem);
-// A handle that the program holds, while this lives: runs name semaphores by it (ep/kit/run_fences.h).
+// A handle that the program holds, while this lives: runs name semaphores by it (ep/api/run_fences.h).
 class HeldSemaphore {
  public:
   HeldSemaphore(uintptr_t handle, std::shared_ptr<const SemaphoreImport> semaphore);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "ep/kit/plugin_options.h"
+#include "ep/sdk/plugin_options.h"
 
 namespace tenon::cuda {
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "ep/cuda/cuda_session.h"
-#include "ep/kit/plugin_memory.h"
-#include "ep/kit/plugin_stream.h"
+#include "ep/sdk/plugin_memory.h"
+#include "ep/sdk/plugin_stream.h"
 
 namespace tenon::cuda {
 

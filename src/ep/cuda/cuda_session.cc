@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "ep/api/run_fences.h"
 #include "ep/cuda/run_settings.h"
-#include "ep/kit/run_fences.h"
 
 namespace tenon::cuda {
 

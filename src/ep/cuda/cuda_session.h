@@ -11,9 +11,9 @@
 #include "ep/cuda/cuda_options.h"
 #include "ep/cuda/session_fences.h"
 #include "ep/cuda/session_memory.h"
-#include "ep/kit/plugin_ep.h"
-#include "ep/kit/plugin_kernel.h"
-#include "ep/kit/plugin_runs.h"
+#include "ep/sdk/plugin_ep.h"
+#include "ep/sdk/plugin_kernel.h"
+#include "ep/sdk/plugin_runs.h"
 
 namespace tenon::cuda {
 

@@ -16,7 +16,7 @@
 #include "base/deadline.h"
 #include "base/guarded.h"
 #include "ep/cuda/driver/cuda_device.h"
-#include "ep/kit/scratch.h"
+#include "ep/sdk/scratch.h"
 
 namespace tenon::cuda {
 

@@ -1,6 +1,6 @@
 #include "ep/cuda/graphics_interop.h"
 
-#include "ep/kit/plugin_options.h"
+#include "ep/sdk/plugin_options.h"
 
 namespace tenon::cuda {
 

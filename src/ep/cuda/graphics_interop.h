@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ep/cuda/driver/cuda_device.h"
-#include "ep/kit/plugin_host.h"
+#include "ep/sdk/plugin_host.h"
 
 namespace tenon::cuda {
 

@@ -5,7 +5,7 @@
 
 namespace tenon::cuda {
 
-// Of inputs and outputs of a region. The device's metadata say it (ep/kit/binding_alignment.h), and Tenon's host copies
+// Of inputs and outputs of a region. The device's metadata say it (ep/api/binding_alignment.h), and Tenon's host copies
 // what begins elsewhere; in other hosts the plan does (compute/plan.h).
 inline constexpr size_t kBindingAlignment = 16;
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/deadline.h"
-#include "ep/kit/plugin_host.h"
+#include "ep/sdk/plugin_host.h"
 
 namespace tenon::cuda {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ep/kit/run_fences.h"
+#include "ep/api/run_fences.h"
 
 namespace tenon::cuda {
 

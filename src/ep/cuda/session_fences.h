@@ -1,4 +1,4 @@
-// The waits and signals that hosts pass with a run (ep/kit/run_fences.h), until the run's work takes them.
+// The waits and signals that hosts pass with a run (ep/api/run_fences.h), until the run's work takes them.
 //
 // A run belongs to the thread that started it. Threads: every function from any.
 // Errors: once start() has answered OK, every signal is queued, end() at the latest; only the device's own failure

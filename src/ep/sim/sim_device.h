@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/guarded.h"
-#include "ep/kit/scratch.h"
+#include "ep/sdk/scratch.h"
 #include "ep/sim/sim_counters.h"
 #include "ep/sim/sim_memory.h"
 #include "ep/sim/sim_stream.h"

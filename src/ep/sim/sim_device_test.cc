@@ -205,7 +205,7 @@ TEST_F(SimDeviceTest, AWronglyReusedScratchBlockIsPoisonedAndFound) {
   device_->free(block);
 }
 
-// S5.2: the kit's pool over the same device, with streams that interleave as badly as they can.
+// S5.2: the SDK's pool over the same device, with streams that interleave as badly as they can.
 TEST_F(SimDeviceTest, ThePoolOfTheKitNeverReusesABlockTooEarly) {
   const int64_t violations = counters().total_order_violations;
   {

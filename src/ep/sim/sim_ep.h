@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "ep/kit/plugin_ep.h"
-#include "ep/kit/plugin_factory.h"
-#include "ep/kit/plugin_kernel.h"
-#include "ep/kit/plugin_options.h"
+#include "ep/sdk/plugin_ep.h"
+#include "ep/sdk/plugin_factory.h"
+#include "ep/sdk/plugin_kernel.h"
+#include "ep/sdk/plugin_options.h"
 #include "ep/sim/sim_executor.h"
 #include "ep/sim/sim_program.h"
 

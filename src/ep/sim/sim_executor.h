@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "ep/kit/plugin_kernel.h"
-#include "ep/kit/plugin_runs.h"
-#include "ep/kit/scratch.h"
+#include "ep/sdk/plugin_kernel.h"
+#include "ep/sdk/plugin_runs.h"
+#include "ep/sdk/scratch.h"
 #include "ep/sim/sim_device.h"
 #include "ep/sim/sim_ops.h"
 

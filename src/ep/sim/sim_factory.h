@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "ep/kit/plugin_factory.h"
+#include "ep/sdk/plugin_factory.h"
 #include "ep/sim/sim_plugin_objects.h"
 
 namespace tenon::sim {

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "ep/kit/plugin_importer.h"
+#include "ep/sdk/plugin_importer.h"
 #include "ep/sim/nt_handles.h"
 #include "ep/sim/sim_device.h"
 #include "interop/external_handle.h"

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "ep/kit/plugin_memory.h"
-#include "ep/kit/plugin_profiler.h"
-#include "ep/kit/plugin_stream.h"
+#include "ep/sdk/plugin_memory.h"
+#include "ep/sdk/plugin_profiler.h"
+#include "ep/sdk/plugin_stream.h"
 #include "ep/sim/sim_device.h"
 #include "ep/sim/sim_executor.h"
 

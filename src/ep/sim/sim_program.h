@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ep/kit/plugin_graph.h"
+#include "ep/sdk/plugin_graph.h"
 #include "ep/sim/sim_executor.h"
 
 namespace tenon::sim {

@@ -20,7 +20,7 @@
 #include <thread>
 
 #include "base/status.h"
-#include "ep/kit/scratch.h"
+#include "ep/sdk/scratch.h"
 #include "ep/sim/sim_recorder.h"
 
 namespace tenon::sim {

@@ -1,7 +1,7 @@
 // The rows of conv_list.cc, by file.
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu {
 

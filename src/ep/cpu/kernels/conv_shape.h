@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "ops/activation.h"
 #include "ops/pool.h"
 #include "ops/window.h"

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ep/api/input_shapes.h"
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/simd/gemm.h"
 #include "ep/cpu/simd/norm.h"
-#include "ep/kit/input_shapes.h"
 #include "ops/attention.h"
 
 namespace tenon::cpu::nn {

@@ -1,7 +1,7 @@
 // tenon.Attention and tenon.PackedAttention on f32 (docs/internal-operators.md).
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu::nn {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "ep/api/kernel.h"
 #include "ep/cpu/kernels/ref_kernel.h"
-#include "ep/kit/kernel.h"
 
 namespace tenon::cpu::nn {
 

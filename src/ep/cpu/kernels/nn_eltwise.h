@@ -1,7 +1,7 @@
 // Elementwise f32 operators, one row of a table each, and casts.
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu::nn {
 

@@ -1,8 +1,8 @@
 #include "ep/cpu/kernels/nn_matmul.h"
 
+#include "ep/api/input_shapes.h"
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/kernels/nn_product.h"
-#include "ep/kit/input_shapes.h"
 #include "ops/matmul.h"
 #include "ops/unary.h"
 

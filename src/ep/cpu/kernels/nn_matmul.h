@@ -1,7 +1,7 @@
 // MatMul, Gemm and tenon.MatMul on f32.
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu::nn {
 

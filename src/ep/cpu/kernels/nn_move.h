@@ -1,7 +1,7 @@
 // Data movement for every type with whole bytes: Transpose, Slice, Split, Concat, Expand, Gather, LookupOrDefault.
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu::nn {
 

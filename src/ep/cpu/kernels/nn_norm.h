@@ -1,7 +1,7 @@
 // Layer normalisation, Softmax and LogSoftmax on f32.
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu::nn {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 #include "ops/activation.h"
 
 namespace tenon::cpu::nn {

@@ -1,7 +1,7 @@
 // Reductions of f32 over neighbouring axes.
 #pragma once
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu::nn {
 

@@ -1,8 +1,8 @@
 // Attention and PackedAttention of domain tenon (docs/internal-operators.md).
 #include <algorithm>
 
+#include "ep/api/input_shapes.h"
 #include "ep/cpu/kernels/ref_kernel.h"
-#include "ep/kit/input_shapes.h"
 #include "ops/attention.h"
 
 namespace tenon::cpu::ref {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
+#include "ep/api/kernel.h"
 #include "ep/cpu/kernels/ref_types.h"
-#include "ep/kit/kernel.h"
 
 namespace tenon::cpu::ref {
 

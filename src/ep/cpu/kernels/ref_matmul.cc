@@ -1,6 +1,6 @@
 // MatMul (numpy's rules), Gemm, and MatMul of domain tenon.
+#include "ep/api/input_shapes.h"
 #include "ep/cpu/kernels/ref_kernel.h"
-#include "ep/kit/input_shapes.h"
 #include "ops/activation_formula.h"
 #include "ops/matmul.h"
 #include "ops/unary.h"

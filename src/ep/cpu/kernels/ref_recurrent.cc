@@ -9,8 +9,8 @@
 #include <cmath>
 #include <string>
 
+#include "ep/api/input_shapes.h"
 #include "ep/cpu/kernels/ref_kernel.h"
-#include "ep/kit/input_shapes.h"
 #include "ops/activation_formula.h"
 #include "ops/recurrent.h"
 

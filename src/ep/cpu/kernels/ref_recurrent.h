@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "ep/kit/kernel.h"
+#include "ep/api/kernel.h"
 
 namespace tenon::cpu::ref {
 

@@ -19,7 +19,7 @@
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/program.h"
 #include "ep/cuda/driver/nvrtc.h"
-#include "ep/kit/scratch.h"
+#include "ep/sdk/scratch.h"
 
 namespace tenon::cuda {
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/format.h"
-#include "ep/kit/plugin_kernel.h"
+#include "ep/sdk/plugin_kernel.h"
 
 namespace tenon::cuda {
 

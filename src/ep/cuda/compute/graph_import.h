@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ep/kit/plugin_graph.h"
+#include "ep/sdk/plugin_graph.h"
 #include "graph/graph.h"
 
 namespace tenon::cuda {

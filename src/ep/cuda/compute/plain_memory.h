@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ep/cuda/driver/cuda_device.h"
-#include "ep/kit/scratch.h"
+#include "ep/sdk/scratch.h"
 
 namespace tenon::cuda {
 

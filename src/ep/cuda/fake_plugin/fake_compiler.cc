@@ -7,7 +7,7 @@
 
 #include "base/format.h"
 #include "ep/cuda/kernel_alignment.h"
-#include "ep/kit/plugin_graph.h"
+#include "ep/sdk/plugin_graph.h"
 
 namespace tenon::cuda::fake {
 
