@@ -13,11 +13,11 @@ std::unique_ptr<TimelineBridge> TimelineBridge::from_vulkan(std::shared_ptr<Vulk
   auto bridge = std::unique_ptr<TimelineBridge>(new TimelineBridge);
   const std::atomic<bool>& stop = bridge->stop_;
   bridge->start(
-      [from, to, &stop](uint64_t value) -> Status {
+      [from = std::move(from), to = std::move(to), &stop](uint64_t value) -> Status {
         const auto keep_waiting = [&stop]() -> Status {
           return stop ? cancelled("The timeline's bridge is asked to end.") : Status();
         };
-        const Status waited = from->wait(value, kWaitForever, keep_waiting);
+        Status waited = from->wait(value, kWaitForever, keep_waiting);
         if (waited.ok()) return to->signal(value);
         // Whoever waits on the other side gets the reason instead of hanging.
         if (waited.code() != StatusCode::kCancelled) to->poison(value, waited);
@@ -32,9 +32,9 @@ std::unique_ptr<TimelineBridge> TimelineBridge::to_vulkan(std::shared_ptr<Timeli
   auto bridge = std::unique_ptr<TimelineBridge>(new TimelineBridge);
   const std::atomic<bool>& stop = bridge->stop_;
   bridge->start(
-      [from, to, &stop](uint64_t value) -> Status {
+      [from = std::move(from), to = std::move(to), &stop](uint64_t value) -> Status {
         while (true) {
-          const Status waited = from->wait(value, kSliceNs);
+          Status waited = from->wait(value, kSliceNs);
           if (waited.ok()) return to->signal(value);
           if (stop || waited.code() != StatusCode::kCancelled) return waited;
         }

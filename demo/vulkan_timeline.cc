@@ -115,10 +115,9 @@ Result<std::shared_ptr<Timeline>> wrap_timeline(std::string name, std::shared_pt
                                                 std::function<Status()> keep_waiting) {
   TimelineCallbacks callbacks;
   callbacks.value = [timeline] { return timeline->value(); };
-  callbacks.wait = [timeline, keep_waiting](uint64_t value, int64_t timeout_ns) {
-    return timeline->wait(value, timeout_ns, keep_waiting);
-  };
   callbacks.signal = [timeline](uint64_t value) { return timeline->signal(value); };
+  callbacks.wait = [timeline = std::move(timeline), keep_waiting = std::move(keep_waiting)](
+                       uint64_t value, int64_t timeout_ns) { return timeline->wait(value, timeout_ns, keep_waiting); };
   return make_callback_timeline(std::move(name), std::move(callbacks));
 }
 

@@ -107,15 +107,13 @@ Result<std::unique_ptr<DeviceNotification>> CpuStream::create_notification() {
 Status CpuStream::flush() { return Status(); }
 Status CpuStream::end_run() { return Status(); }
 
-CpuStream* CpuStream::from(const OrtSyncStream& stream) {
-  DeviceStream& device_stream = *stream.stream;
-  return dynamic_cast<CpuStream*>(&device_stream);
-}
+CpuStream* CpuStream::from(const OrtSyncStream& stream) { return dynamic_cast<CpuStream*>(stream.stream); }
 
 Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel, const Deadline& deadline) {
   constexpr int64_t kSliceNs = 10'000'000;
   CpuStream* cpu = CpuStream::from(stream);
   if (cpu == nullptr) {
+    TENON_CHECK(stream.stream != nullptr);
     TENON_TRY_ASSIGN(const auto notification, stream.stream->create_notification());
     TENON_TRY(notification->activate());
     TENON_TRY(stream.stream->flush());

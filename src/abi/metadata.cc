@@ -33,17 +33,17 @@ OrtStatus* ort_api::Graph_GetModelMetadata(const OrtGraph* graph, OrtModelMetada
   clear(out);
   if (OrtStatus* bad = check_pointers("Graph_GetModelMetadata", {{"graph", graph}, {"out", out}})) return bad;
   return guarded([&] {
-    const ModelInfo info = graph->origin != nullptr ? graph->origin->info : ModelInfo{};
-    return make_object(
-        out, ModelMetadata{.producer_name = info.producer_name,
-                           .producer_version = info.producer_version,
-                           .domain = info.domain,
-                           .description = info.doc_string,
-                           .graph_name = graph->origin != nullptr ? graph->origin->graph_name : graph->name,
-                           .graph_description = graph->origin != nullptr ? graph->origin->notes.doc_string : "",
-                           .version = info.model_version,
-                           .has_version = info.has_model_version,
-                           .custom = {info.metadata.begin(), info.metadata.end()}});
+    const tenon::abi::GraphOrigin* const origin = graph->origin.get();
+    const ModelInfo info = origin != nullptr ? origin->info : ModelInfo{};
+    return make_object(out, ModelMetadata{.producer_name = info.producer_name,
+                                          .producer_version = info.producer_version,
+                                          .domain = info.domain,
+                                          .description = info.doc_string,
+                                          .graph_name = origin != nullptr ? origin->graph_name : graph->name,
+                                          .graph_description = origin != nullptr ? origin->notes.doc_string : "",
+                                          .version = info.model_version,
+                                          .has_version = info.has_model_version,
+                                          .custom = {info.metadata.begin(), info.metadata.end()}});
   });
 }
 

@@ -120,6 +120,7 @@ PluginLibrary::~PluginLibrary() {
 
 std::vector<std::shared_ptr<PluginFactory>> PluginLibrary::factories() {
   std::vector<std::shared_ptr<PluginFactory>> shared;
+  shared.reserve(factories_.size());
   for (const auto& factory : factories_) shared.emplace_back(shared_from_this(), factory.get());
   return shared;
 }

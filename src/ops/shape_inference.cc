@@ -38,7 +38,7 @@ const Table& internal_table() {
 }
 
 infer::InferFunction find_function(const Node& node) {
-  if (node.domain != "" && node.domain != "tenon") return nullptr;
+  if (!node.domain.empty() && node.domain != "tenon") return nullptr;
   const Table& table = node.domain.empty() ? onnx_table() : internal_table();
   auto row = table.find(node.op_type);
   return row == table.end() ? nullptr : row->second;

@@ -133,8 +133,9 @@ void Rewriter::begin_origins(size_t index, const Node& node) {
     }
   }
   const Attribute* known = node.find(kModelNodes);
-  std::vector<std::string> names{node.name.empty() ? node.label(graph_) : node.name};
-  going_.emplace(index, known != nullptr ? known->strings : std::move(names));
+  going_.emplace(index, known != nullptr
+                            ? known->strings
+                            : std::vector<std::string>{node.name.empty() ? node.label(graph_) : node.name});
 }
 
 void Rewriter::end_origins(const Node& last) {

@@ -111,6 +111,7 @@ class CpuProvider final : public ExecutionProvider {
       }
     }
     if (unknown) return {};
+    constants.reserve(node.inputs.size());
     for (ValueId id : node.inputs) constants.push_back(id == kNoValue ? nullptr : graph.value(id).constant);
     KernelNode asked;
     asked.graph = &graph;

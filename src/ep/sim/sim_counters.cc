@@ -8,7 +8,7 @@ namespace tenon::sim {
 
 namespace {
 
-constexpr std::string_view kStepNames[] = {
+constexpr const char* kStepNames[] = {
 #define X(name) #name,
     TENON_SIM_STEPS(X)
 #undef X
@@ -34,11 +34,11 @@ SimCounters& counters() {
   return all;
 }
 
-std::string_view step_name(SimStep step) { return kStepNames[static_cast<size_t>(step)]; }
+const char* step_name(SimStep step) { return kStepNames[static_cast<size_t>(step)]; }
 
 const SimStep* find_step(std::string_view name) {
   for (size_t i = 0; i < std::size(kStepNames); ++i)
-    if (kStepNames[i] == name) return &kSteps[i];
+    if (name == kStepNames[i]) return &kSteps[i];
   return nullptr;
 }
 
@@ -57,8 +57,7 @@ bool SimFaults::fired() const {
 }
 
 Status SimFaults::hit(SimStep step) {
-  // A fault point takes a name that lives on: the names are literals, and so end with a 0.
-  TENON_FAULT_POINT(step_name(step).data());
+  TENON_FAULT_POINT(step_name(step));
   if (!armed_) return Status();
   std::lock_guard lock(mutex_);
   if (left_ <= 0 || (!any_ && step_ != step)) return Status();

@@ -66,7 +66,7 @@ enum class SimStep : uint8_t {
   TENON_SIM_STEPS(X)
 #undef X
 };
-std::string_view step_name(SimStep step);
+const char* step_name(SimStep step);
 // Null for a name that is none.
 const SimStep* find_step(std::string_view name);
 

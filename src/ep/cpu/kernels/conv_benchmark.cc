@@ -142,11 +142,10 @@ int benchmark(int threads, const char* filter) {
     if (text.find(filter) == std::string::npos) continue;
     const auto [seconds, least] = time_layer(layer, *pool, &name);
     const int64_t kernel_w = layer.width == 1 ? 1 : layer.kernel;
-    const double pixels =
-        static_cast<double>((layer.height + layer.pad_begin + layer.pad_end - layer.kernel) / layer.stride + 1) *
-        static_cast<double>((layer.width + layer.pad_begin + layer.pad_end - kernel_w) / layer.stride + 1);
-    const double flops =
-        2.0 * pixels * static_cast<double>(layer.outputs * layer.channels / layer.group * layer.kernel * kernel_w);
+    const int64_t rows = (layer.height + layer.pad_begin + layer.pad_end - layer.kernel) / layer.stride + 1;
+    const int64_t columns = (layer.width + layer.pad_begin + layer.pad_end - kernel_w) / layer.stride + 1;
+    const int64_t products = layer.outputs * layer.channels / layer.group * layer.kernel * kernel_w;
+    const double flops = 2.0 * static_cast<double>(rows * columns * products);
     std::printf(
         "{\"case\": \"%s\", \"kernel\": \"%s\", \"median_us\": %.1f, \"min_us\": %.1f, \"gflops\": %.1f, \"count\": "
         "%d}\n",

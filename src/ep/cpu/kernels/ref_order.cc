@@ -59,7 +59,7 @@ Result<RefImpl> make_top_k(RefNode& node) {
               largest = node.node->int_or("largest", 1) != 0,
               bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)), values_spec = output_spec(node, 0),
               indices_spec = output_spec(node, 1)](KernelContext& context) -> Status {
-    const int64_t k = attribute ? fixed : *context.input<int64_t>(1);
+    const int64_t k = attribute ? fixed : *static_cast<const int64_t*>(context.inputs[1]);
     TENON_INVALID_IF(k < 0 || k > line.length, "TopK asks for {} of {} elements.", k, line.length);
     Shape shape = x;
     shape[axis] = k;

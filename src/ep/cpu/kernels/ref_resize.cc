@@ -83,8 +83,9 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
 Result<int64_t> most_between(const std::vector<Taps>& taps, const Shape& out) {
   int64_t most = 1;
   for (int done = out.rank(); done >= 0; --done) {
-    std::vector<int64_t> sizes;
-    for (int d = 0; d < out.rank(); ++d) sizes.push_back(d < done ? taps[static_cast<size_t>(d)].in : out[d]);
+    std::vector<int64_t> sizes(static_cast<size_t>(out.rank()));
+    for (int d = 0; d < out.rank(); ++d)
+      sizes[static_cast<size_t>(d)] = d < done ? taps[static_cast<size_t>(d)].in : out[d];
     const std::optional<int64_t> count = checked_product(sizes);
     if (!count || *count > INT64_MAX / 32)
       return resource_exhausted("A Resize to {} has more elements between two of its axes than memory can hold.",

@@ -191,11 +191,11 @@ std::string replaced(std::string text, std::string_view from, const std::string&
 }
 
 std::string sums_text(const GeneratedReduction& kernel, const Kind& kind, const Mapping& map, const Writer& writer) {
-  const auto [lowest, highest] = limits_of(writer.in());
+  const std::pair<std::string, std::string> limits = limits_of(writer.in());
   const std::string letter = writer.in() == DataType::kDouble ? "" : "f";
   const int64_t count = kernel.count != 0 ? kernel.count : count_of(kernel.reduced);
   const auto filled = [&](std::string text) {
-    text = replaced(replaced(std::move(text), "LOWEST", lowest), "HIGHEST", highest);
+    text = replaced(replaced(std::move(text), "LOWEST", limits.first), "HIGHEST", limits.second);
     for (const char* function : {"SQRT", "LOG", "EXP"}) {
       std::string lower = function;
       std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) { return static_cast<char>(c + 32); });
