@@ -1,5 +1,5 @@
-"""Checks that includes follow the arrows between the folders of src/ (docs/architecture.md), and that the table of
-environment variables (src/base/env.cc) is the only reader of the environment and holds none that only tests read."""
+"""Checks that includes follow the arrows between the folders of src/ (docs/explanation/architecture.md), and that the
+table of environment variables (src/base/env.cc) is the only reader of the environment and holds none that only tests read."""
 import pathlib
 import re
 import sys

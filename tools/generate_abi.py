@@ -263,7 +263,7 @@ def nameless(parameters):
 def slots(abi):
     lines = ["// clang-format off", f"// The functions behind the tables that the library serves. {GENERATED}", "//",
              "// A function is implemented by defining it, by its qualified name and at the start of a line, in a .cc file of",
-             "// src/abi/; the build finds it there and leaves its stub out (docs/abi.md).",
+             "// src/abi/; the build finds it there and leaves its stub out (docs/reference/abi.md).",
              "#pragma once", "", "#include <tenon/onnxruntime_c_api.h>", "", "namespace tenon::abi {", ""]
     for table, namespace in SERVED.items():
         lines.append(f"namespace {namespace} {{")

@@ -1,10 +1,10 @@
-/* The copies of runs, for programs of ONNX Runtime's C ABI in Tenon's host. C99.
+/* The copies that runs make, for programs of ONNX Runtime's C ABI in Tenon's host. C99.
  *
  *   TenonGetCopyLedgerApiFn get = (TenonGetCopyLedgerApiFn)ort->GetExperimentalFunction(TENON_GET_COPY_LEDGER_API);
  *   const TenonCopyLedgerApi* copies = get != NULL ? get(TENON_COPY_LEDGER_API_VERSION) : NULL;
  *   copies->CreateLedger(&ledger);
  *   copies->SetRunLedger(run_options, ledger);
- *   ort->Run(session, run_options, ...);
+ *   ort->Run(session, run_options, input_names, inputs, 1, output_names, 1, outputs);
  *   copies->GetRecords(ledger, &records, &count);
  *
  * In another host GetExperimentalFunction (OrtApi, from API version 28 on) gives null for this name. Include it after
@@ -45,7 +45,7 @@ typedef struct TenonCopyRecord {
   const char* name;   /* of the tensor, as the model has it */
   const char* from;   /* "cpu", "gpu:0 (vendor 0x10de)" */
   const char* to;     /* alike */
-  const char* reason; /* "not_compatible", "alignment", ...: docs/zero-copy.md has them all */
+  const char* reason; /* "not_compatible", "alignment", ...: docs/explanation/zero-copy.md has them all */
   uint64_t bytes;
   uint32_t once;     /* 1: made once for the session (a constant), and in no later run; else 0 */
   uint32_t reserved; /* 0 */

@@ -1,7 +1,7 @@
-// Execution providers (EPs) beside the built-in CPU one: libraries that speak ONNX Runtime's EP ABI, and what they
-// offer.
+// Execution providers (EPs) beside the built-in CPU one: libraries that implement ONNX Runtime's EP ABI, and their
+// devices.
 //
-//   tenon::register_ep_library("openvino", "libonnxruntime_providers_openvino_plugin.so");
+//   tenon::Status status = tenon::register_ep_library("openvino", "libonnxruntime_providers_openvino_plugin.so");
 //   tenon::SessionOptions options{.eps = {{.ep_name = "OpenVINOExecutionProvider"}}};
 //
 // Threads: every function from any thread; the registry is the process's.

@@ -1,15 +1,19 @@
-// Memory and timelines of another API (Vulkan, D3D12, CUDA) on an EP's device: a model that runs there reads and writes
-// them where they lie, and orders itself with them (S1). For the host's own importer see tenon/external_memory.h.
+// Imports memory and timelines of another API (Vulkan, D3D12, CUDA) on an EP's device, so that a model on this device
+// reads and writes them in place and waits for their values (S1). The host's own importer is tenon/external_memory.h.
 //
-//   auto importer = tenon::EpImporter::create("TenonCudaExecutionProvider");
-//   auto x = (*importer)->import_tensor(fd, {.kind = ..., .size_bytes = n, .dedicated = true}, DataType::kFloat,
-//   shape); auto frames = (*importer)->import_timeline(semaphore_fd, TimelineKind::kVulkanTimelineFd, "frames");
-//   session->run(binding, {.waits = {{*frames, 1}}, .signals = {{*frames, 2}}});
+//   auto importer = *tenon::EpImporter::create("TenonCudaExecutionProvider");
+//   auto x = *importer->import_tensor(memory, {.size_bytes = size_bytes, .dedicated = true}, tenon::DataType::kFloat,
+//                                     {1, 3, 736, 960});
+//   auto frames = *importer->import_timeline(semaphore, tenon::TimelineKind::kVulkanTimelineFd, "frames");
+//   const tenon::Fence drawn{frames, 1}, released{frames, 2};
+//   auto status = session->run(binding, {.waits = {&drawn, 1}, .signals = {&released, 1}});
 //
-// Ownership: as tenon/external_memory.h says of handles: on OK a file descriptor is the import's and `handle` is empty;
-// pointers and NT handles stay the caller's. After an error the caller's handle is untouched. Tensors and timelines
-// keep what they need; all may go in any order. Threads: every function from any thread. Errors: kUnsupported where the
-// EP, or this machine, cannot; kInvalidArgument names the field and its values.
+// Ownership: as in tenon/external_memory.h: on OK the import owns a file descriptor and `handle` is empty; pointers and
+// NT handles stay the caller's. After an error the caller's handle is untouched. Tensors and timelines keep their
+// imports alive, so they may be released in any order.
+// Threads: every function from any thread.
+// Errors: kUnsupported where the EP or this machine cannot import the kind; kInvalidArgument names the field and its
+// values.
 #pragma once
 
 #include <array>

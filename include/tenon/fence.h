@@ -62,8 +62,8 @@ struct TimelineCallbacks {
 TENON_API Result<std::shared_ptr<Timeline>> make_callback_timeline(std::string name, TimelineCallbacks callbacks);
 
 // A 64-bit timeline in a shared-memory page (futex), for two processes. create() makes the page in a memfd; open() maps
-// another process's (see docs/shared-timeline.md for the layout). Each side registers its process id: a wait whose peer
-// has died ends with kDeviceLost instead of hanging.
+// another process's (see docs/reference/shared-timeline.md for the layout). Each side registers its process id: a wait
+// whose peer has died ends with kDeviceLost instead of hanging.
 class TENON_API SharedTimeline : public Timeline {
  public:
   static Result<std::shared_ptr<SharedTimeline>> create(std::string name, uint64_t initial_value = 0);

@@ -3,8 +3,8 @@
 //
 //   tenon::KernelStream stream;
 //   if (OrtStatus* bad = tenon::KernelStream::get(*api, api_version, context, &stream)) return bad;
-//   if (stream.sync_stream() != nullptr) ...                   // the host is API 28 or newer
-//   launch(static_cast<cudaStream_t>(stream.native_handle()));  // in any host
+//   launch(static_cast<cudaStream_t>(stream.native_handle()));        // in any host
+//   OrtSyncStream* const host_stream = stream.sync_stream();          // in hosts of API 28 or newer; null in others
 //
 // ABI: KernelContext_GetSyncStream (OrtApi, API 28) and SyncStream_GetHandle (API 23); in older hosts
 // KernelContext_GetGPUComputeStream (API 10).

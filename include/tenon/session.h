@@ -1,10 +1,10 @@
 // Loading a model and running it.
 //
-//   auto session = tenon::Session::load("model.onnx");
-//   auto binding = (*session)->make_binding();
-//   binding->bind_input("x", x);            // x lives where it lives: no copy
-//   binding->bind_output("y", y);
-//   (*session)->run(*binding, {.waits = {ready}, .signals = {done}});
+//   auto session = *tenon::Session::load("model.onnx");  // a Result: * ends the process on an error, see status.h
+//   auto binding = *session->make_binding();
+//   auto status = binding.bind_input("x", x);  // the run reads x in place
+//   if (status.ok()) status = binding.bind_output("y", y);
+//   if (status.ok()) status = session->run(binding, {.waits = {&ready, 1}, .signals = {&done, 1}});
 //
 // Threads: Session is safe from many threads; a Binding belongs to one run at a time.
 // Errors: clear statuses; the session stays usable after a failed run.
@@ -62,8 +62,8 @@ struct SessionOptions {
   // EPs in order of preference (see tenon/ep.h); what none of them takes runs on the CPU EP.
   std::vector<EpChoice> eps = {};
   // Other entries, as a C ABI host keeps them: "ep.<name>.<key>", "session.<key>", "tenon.<key>". Those of Tenon count
-  // as the fields above do (docs/options.md); an unknown one, a bad value, and one that contradicts its field are
-  // errors.
+  // as the fields above do (docs/reference/options.md); an unknown one, a bad value, and one that contradicts its field
+  // are errors.
   std::map<std::string, std::string> config = {};
 };
 

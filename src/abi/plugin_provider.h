@@ -1,7 +1,7 @@
 // An OrtEp of one session behind the core's DeviceProvider.
 //
-// The order of calls on the EP is ONNX Runtime's (docs/plugin-host.md): CreateEp, GetName, IsConcurrentRunSupported,
-// CreateDataTransfer, GetKernelRegistry, GetCapability, Compile, IsStreamAware, CreateState,
+// The order of calls on the EP is ONNX Runtime's (docs/reference/plugin-host.md): CreateEp, GetName,
+// IsConcurrentRunSupported, CreateDataTransfer, GetKernelRegistry, GetCapability, Compile, IsStreamAware, CreateState,
 // OnSessionInitializationEnd; OnRunStart, Compute, OnRunEnd; ReleaseState, ReleaseNodeComputeInfos, ReleaseEp.
 #pragma once
 

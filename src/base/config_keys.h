@@ -1,4 +1,5 @@
-// The config entries of Tenon's own ("tenon.<key>"): the one table that parsing, messages and docs/options.md follow.
+// The config entries of Tenon's own ("tenon.<key>"): the one table that parsing, messages and docs/reference/options.md
+// follow.
 //
 // Threads: pure functions.
 #pragma once

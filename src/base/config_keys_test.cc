@@ -80,7 +80,7 @@ TEST(ConfigEntries, DefaultsAreValuesOfTheirKind) {
 
 // The page and the table are one list: neither has an entry that the other lacks, nor another default.
 TEST(ConfigEntries, ThePageListsExactlyTheTable) {
-  std::ifstream file(TENON_SOURCE_FOLDER "/docs/options.md");
+  std::ifstream file(TENON_SOURCE_FOLDER "/docs/reference/options.md");
   std::set<std::string> listed;
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("| session | `tenon.") || line.starts_with("| run | `tenon.") ||

@@ -91,7 +91,7 @@ struct Attribute {
 struct Node {
   std::string name;  // may be empty
   std::string op_type;
-  std::string domain;     // "" is ai.onnx; "tenon" is docs/internal-operators.md
+  std::string domain;     // "" is ai.onnx; "tenon" is docs/reference/internal-operators.md
   int since_version = 0;  // of the schema that applies; 1 for domain "tenon"
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;

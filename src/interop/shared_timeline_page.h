@@ -1,5 +1,5 @@
-// The page behind a SharedTimeline, as docs/shared-timeline.md describes it. Both sides may write it at any time: every
-// field is read once, checked, and accessed atomically.
+// The page behind a SharedTimeline, as docs/reference/shared-timeline.md describes it. Both sides may write it at any
+// time: every field is read once, checked, and accessed atomically.
 #pragma once
 
 #include <atomic>

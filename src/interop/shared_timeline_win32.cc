@@ -4,7 +4,7 @@
 
 namespace tenon {
 
-// docs/shared-timeline.md lays out a page with a futex, which this system does not have.
+// docs/reference/shared-timeline.md lays out a page with a futex, which this system does not have.
 Result<std::shared_ptr<SharedTimeline>> SharedTimeline::create(std::string name, uint64_t) {
   return unsupported("The shared timeline \"{}\" cannot be made: it needs a futex, which this system does not have.",
                      name);

@@ -1,5 +1,5 @@
-// The functions of activation_list.h as enums, and the epilogue of docs/internal-operators.md. Includes nothing that a
-// simd/*.cc or device code may not.
+// The functions of activation_list.h as enums, and the epilogue of docs/reference/internal-operators.md. Includes
+// nothing that a simd/*.cc or device code may not.
 #pragma once
 
 #include <cstdint>

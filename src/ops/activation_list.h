@@ -1,6 +1,6 @@
 // Functions of one number, each written once: the operators of ONNX that are one, the activations of epilogues
-// (docs/internal-operators.md) and the functions of LSTM, GRU and RNN. Macros only, and no include: host code,
-// simd/*.cc and CUDA device code read the same list.
+// (docs/reference/internal-operators.md) and the functions of LSTM, GRU and RNN. Macros only, and no include: host
+// code, simd/*.cc and CUDA device code read the same list.
 //
 //   X(Name, text, operator, since, alpha, beta, cost, formula)
 //

@@ -1,5 +1,5 @@
-// tenon.Attention and tenon.PackedAttention (docs/internal-operators.md): Y = softmax(scale * Q K^T + mask) V for each
-// head; heads lie side by side in the last dimension.
+// tenon.Attention and tenon.PackedAttention (docs/reference/internal-operators.md): Y = softmax(scale * Q K^T + mask) V
+// for each head; heads lie side by side in the last dimension.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The attributes of the operators of domain "tenon" (docs/internal-operators.md).
+// The attributes of the operators of domain "tenon" (docs/reference/internal-operators.md).
 #pragma once
 
 #include <string_view>

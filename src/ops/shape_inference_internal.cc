@@ -1,4 +1,4 @@
-// The operators of docs/internal-operators.md.
+// The operators of docs/reference/internal-operators.md.
 #include <utility>
 
 #include "base/status.h"

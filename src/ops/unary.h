@@ -54,7 +54,7 @@ Result<UnaryDesc> read_unary(const Node& node);
 
 // The epilogue of tenon.Conv, tenon.ConvTranspose, tenon.MatMul or tenon.Activation; other operators have none. A
 // parameter that is left out has the default of the activation's ONNX operator.
-// Errors: invalid_argument for an activation that docs/internal-operators.md does not have.
+// Errors: invalid_argument for an activation that docs/reference/internal-operators.md does not have.
 Result<Epilogue> read_epilogue(const Node& node);
 // Sets the attributes of `epilogue`'s activation on an internal node: its name, and the parameters that it uses.
 void write_activation(Node& node, const Epilogue& epilogue);

@@ -109,7 +109,7 @@ TEST(UnaryList, FormulasGiveTheNumbersOfTheStandard) {
         << row_of(p.function).formula << " of " << p.x;
 }
 
-// docs/operators.md, "NaN and infinity".
+// docs/reference/operators.md, "NaN and infinity".
 TEST(UnaryList, ANanStaysOne) {
   for (const UnaryRow& row : unary_rows()) {
     const bool to_zero = row.function == Unary::kThresholdedRelu || row.function == Unary::kShrink;

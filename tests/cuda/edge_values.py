@@ -1,5 +1,5 @@
-"""Small models of values at the edge: NaN, infinities, and what a type cannot hold. docs/operators.md says what they give, and
-the CPU EP gives it."""
+"""Small models of values at the edge: NaN, infinities, and what a type cannot hold. The CPU EP gives the
+results that docs/reference/operators.md states."""
 import numpy as np
 import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
@@ -165,7 +165,7 @@ def others():
     x[3, 0] = INF
     x[4, 5:] = -INF
     x[5, 7] = x[5, 9] = NAN
-    # A product without TF32 takes floats apart, and an infinity's parts make NaN (docs/cuda-compute.md).
+    # A product without TF32 takes floats apart, and an infinity's parts make NaN (docs/explanation/cuda-compute.md).
     finite = np.where(np.isinf(x), np.float32(0.5), x)
     for name, text in OTHERS.items():
         yield case(name, f"(float[6,16] x) => ({OUTPUTS.get(name, 'float[] y')}) {{ {text} }}",

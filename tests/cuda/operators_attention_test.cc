@@ -68,7 +68,7 @@ TEST_P(Attention, IsTheCpuEpsForEveryMaskAndLength) {
   check_attention(small_sizes() ? 5 : 8, 16, 67, 200, Mask::kPadding, -10000);
 }
 
-// Compute: what Softmax gives, not the zeros of an empty sum (docs/operators.md).
+// Compute: what Softmax gives, not the zeros of an empty sum (docs/reference/operators.md).
 TEST_P(Attention, ARowThatIsMaskedThroughoutIsNaN) {
   for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{2, 1}, {7, 7}, {33, 129}, {128, 40}})
     check_attention(2, 3, queries, keys, Mask::kWholeRows, kNever);

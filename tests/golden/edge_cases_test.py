@@ -107,7 +107,7 @@ FACTS["conv_transpose_with_a_bias_of_an_input"] = Fact(
     "(float[1,8,4,5] x, float[8] b) => (float[] y) { a = Relu(b) y = ConvTranspose(x, w, a) }", [{"x": floats(1, 8, 4, 5), "b": floats(8)}],
     {"w": floats(8, 8, 2, 2)})
 
-# ---- A NaN makes an extreme NaN, wherever it stands (docs/operators.md).
+# ---- A NaN makes an extreme NaN, wherever it stands (docs/reference/operators.md).
 for length in (1, 5, 8, 17, 64, 70):
     for place in sorted({0, length // 2, length - 1}):
         row = ramp(length)
@@ -205,7 +205,7 @@ FACTS["conv_with_an_empty_auto_pad"] = Fact(
     '(float[1,16,6,6] x) => (float[] y) { y = Conv<auto_pad="", pads=[1,0,2,1]>(x, w) }',
     [{"x": ramp(1, 16, 6, 6) % 13}], {"w": ramp(16, 16, 3, 3) % 7 - 3})
 
-# ---- Open in ONNX: docs/operators.md says what is chosen and why.
+# ---- Open in ONNX: docs/reference/operators.md says what is chosen and why.
 MASK = np.where(np.arange(4)[:, None] == 1, -INF, np.float32(0)).repeat(4, 1).reshape(1, 1, 4, 4).astype(np.float32)
 FACTS["attention_row_masked_off_is_nan"] = Fact(
     "(float[1,4,8] q, float[1,4,8] k, float[1,4,8] v, float[1,1,4,4] m) => (float[] y) <int64[4] s={0,0,2,4}, int64[3] t={0,0,8}> {"

@@ -15,7 +15,7 @@ import random_single
 # Seeds whose graphs hold what ONNX leaves open, with the reason.
 OPEN = {}
 SEEDS = range(1500)
-# Refused on purpose where ONNX Runtime gives an empty output (docs/operators.md).
+# Refused on purpose where ONNX Runtime gives an empty output (docs/reference/operators.md).
 REFUSED = ("is larger than the padded input",)
 
 

@@ -1,6 +1,6 @@
-"""The patterns that passes look for (docs/passes.md), written out in every way that a converter might, and in ways that
-only look like them: other ranks, axes and orders, operands that are not constant, values that others read. Against ONNX
-Runtime without its optimizations.
+"""The patterns that passes look for (docs/reference/passes.md), written out in every way that a converter might, and in
+graphs that only look like them: other ranks, axes and orders, operands that are not constant, values with several readers.
+Compared with ONNX Runtime without its optimizations.
 
 TENON_PATTERNS=SEED:MODELS makes other models than the fixed ones.
 """

@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(Version, BadPlugin,
                                            Case{"garbage behind version 24", Step::kNone},
                                            Case{"compute info of version 0", Step::kLoad, "needs version 23"}));
 
-// docs/plugin-host.md: the order of the host's calls.
+// docs/reference/plugin-host.md: the order of the host's calls.
 TEST(PluginHost, CallsComeInTheOrderOfTheReference) {
   const bad_plugin::Calls recorded;
   expect_honest_plugin_works();

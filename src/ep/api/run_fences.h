@@ -1,5 +1,5 @@
 // The waits and signals of a run as the host tells them to a plugin: run-config entries that the plugin reads in
-// OnRunStart, with its own semaphores in them (docs/plugins.md, "Fences of a run").
+// OnRunStart, with its own semaphores in them (docs/how-to/plugins.md, "Fences of a run").
 //
 //   tenon.run_waits    "0x7f21c0001230:41"       the EP's work of the run comes after these
 //   tenon.run_signals  "0x7f21c0001230:42, ..."  signalled when the EP's work of the run is done

@@ -38,7 +38,7 @@ def test_outputs_equal_the_cpu_eps(tmp_path, mode, exclude):
 @pytest.mark.parametrize("largest", [256, 100_000])
 def test_magika_computes_what_onnxruntimes_cpu_ep_computes(tmp_path, largest):
     """Node by node as the model has them. Tenon's CPU EP normalises more exactly, and differs where the model's own
-    variances cancel (bytes beyond 256; docs/plugins.md)."""
+    variances cancel (bytes beyond 256; docs/how-to/plugins.md)."""
     model = pathlib.Path(os.environ.get("TENON_MODELS", "")) / "magika.onnx"
     if not model.is_file():
         pytest.skip("TENON_MODELS has no magika.onnx")

@@ -221,7 +221,7 @@ inline void expect_close(const std::vector<float>& got, const std::vector<double
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance * largest) << "at " << i;
 }
 
-// The activations of docs/internal-operators.md in double.
+// The activations of docs/reference/internal-operators.md in double.
 inline double activation_in_double(const std::string& name, double x, double alpha, double beta) {
   auto clip = [](double v, double low, double high) { return std::min(high, std::max(low, v)); };
   if (name == "relu") return std::max(0.0, x);

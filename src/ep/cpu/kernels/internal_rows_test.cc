@@ -1,7 +1,7 @@
-// The operators of docs/internal-operators.md on every row of the kernel lists: whatever the passes attach (bias,
-// residual, skip, mask, each activation), in every layout that the planner may choose, with constant operands and with
-// operands that only the run knows, some kernel takes the node, and agrees with the plain reference. ONNX's own
-// operators are tested in tests/golden/rows_test.py.
+// The operators of docs/reference/internal-operators.md on every row of the kernel lists: whatever the passes attach
+// (bias, residual, skip, mask, each activation), in every layout that the planner may choose, with constant operands
+// and with operands that only the run knows, some kernel takes the node, and agrees with the plain reference. ONNX's
+// own operators are tested in tests/golden/rows_test.py.
 #include <set>
 
 #include "ep/cpu/kernel_list.h"

@@ -1,4 +1,4 @@
-// tenon.Attention and tenon.PackedAttention on f32 (docs/internal-operators.md).
+// tenon.Attention and tenon.PackedAttention on f32 (docs/reference/internal-operators.md).
 #pragma once
 
 #include "ep/api/kernel.h"

@@ -1,4 +1,4 @@
-// Attention and PackedAttention of domain tenon (docs/internal-operators.md).
+// Attention and PackedAttention of domain tenon (docs/reference/internal-operators.md).
 #include <algorithm>
 
 #include "ep/api/input_shapes.h"

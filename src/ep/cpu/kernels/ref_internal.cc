@@ -1,4 +1,4 @@
-// Activation and Reorder of domain tenon (docs/internal-operators.md).
+// Activation and Reorder of domain tenon (docs/reference/internal-operators.md).
 #include <cstring>
 
 #include "ep/cpu/kernels/ref_kernel.h"

@@ -262,8 +262,8 @@ __device__ __forceinline__ void begin_kernel() {
 __device__ __forceinline__ float infinity_() { return __int_as_float(0x7f800000); }
 template <typename T> __device__ __forceinline__ T min_of(T a, T b) { return b < a || b != b ? b : a; }
 template <typename T> __device__ __forceinline__ T max_of(T a, T b) { return b > a || b != b ? b : a; }
-// The whole part of a float as the CPU EP has it (docs/operators.md): the lowest integer for NaN and what does not fit, and
-// a large unsigned number less half of its type's range. A plain cast saturates on a GPU.
+// The whole part of a float as the CPU EP has it (docs/reference/operators.md): the lowest integer for NaN and for numbers
+// that do not fit, and a large unsigned number less half of its type's range. A plain cast saturates on a GPU.
 template <typename T> __device__ __forceinline__ int int_of(T x) {
   return x >= T(-2147483648.0) && x < T(2147483648.0) ? (int)x : -2147483647 - 1;
 }

@@ -89,7 +89,7 @@ size_t broadcast_index(const Shape& to, const Shape& from, size_t index) {
   return at;
 }
 
-// The whole part of `value`; the lowest integer for NaN and what does not fit (docs/operators.md).
+// The whole part of `value`; the lowest integer for NaN and what does not fit (docs/reference/operators.md).
 template <typename I>
 int64_t whole_part(double value) {
   constexpr double kLimit = -static_cast<double>(std::numeric_limits<I>::min());

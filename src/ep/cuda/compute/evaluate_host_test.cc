@@ -65,7 +65,7 @@ TEST(EvaluateOnHost, HalfIsTrueAndNoWholeNumber) {
   EXPECT_THAT(evaluated<int64_t>("Cast", {floats({0.5F, 0, -2.5F})}, DataType::kInt64, 3), ElementsAre(0, 0, -2));
 }
 
-// docs/operators.md says what a float becomes that the integer cannot hold.
+// docs/reference/operators.md says what a float becomes that the integer cannot hold.
 TEST(EvaluateOnHost, FloatsThatDoNotFitAreTheLowestInteger) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const ConstantRef values = floats({3e9F, -3e9F, 1e20F, kInfinity, -kInfinity, std::nanf(""), -7.9F});

@@ -1,5 +1,5 @@
 // Rewrites of what exporters write around attention and masks into the forms that the shared passes know
-// (docs/passes.md). Run before those, in both phases.
+// (docs/reference/passes.md). Run before those, in both phases.
 #pragma once
 
 #include "graph/graph.h"

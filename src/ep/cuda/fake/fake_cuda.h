@@ -3,7 +3,7 @@
 // context must be current) and records every violation. It runs the kernels that tests write for it.
 //
 // Streams are threads, device memory is host memory that begins poisoned and is inaccessible once freed, opaque fds are
-// memfds and shared timelines (docs/shared-timeline.md), NT handles come from make_nt_*.
+// memfds and shared timelines (docs/reference/shared-timeline.md), NT handles come from make_nt_*.
 // As a library named libcuda.so.1 it stands in for the driver of a whole program; violations then end the process.
 // Threads: every function from any thread.
 #pragma once

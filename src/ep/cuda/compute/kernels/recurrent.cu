@@ -178,7 +178,7 @@ struct Unit {
   __device__ void finish(const RecurrentParams& p, int length, float h, float c) const {
     if (p.y != nullptr)
       for (int t = length; t < p.length; ++t) static_cast<T*>(p.y)[y_at(p, t)] = from_float<T>(0.0f);
-    // A sequence without steps ends in 0, not in its initial states (docs/operators.md).
+    // A sequence without steps ends in 0, not in its initial states (docs/reference/operators.md).
     if (p.y_h != nullptr) static_cast<T*>(p.y_h)[state_at(p)] = from_float<T>(length > 0 ? h : 0.0f);
     if (p.y_c != nullptr) static_cast<T*>(p.y_c)[state_at(p)] = from_float<T>(length > 0 ? c : 0.0f);
   }
