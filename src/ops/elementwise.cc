@@ -1,6 +1,7 @@
 #include "ops/elementwise.h"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "ops/attributes.h"
@@ -95,7 +96,8 @@ Status infer_dropout(Context& c) {
 
 Status infer_like_with_dtype(Context& c) {
   TENON_TRY(c.copy(0));
-  if (const Attribute* dtype = c.node().find("dtype")) c.set_type(0, static_cast<DataType>(dtype->i));
+  if (const std::optional<int64_t> type = Attributes(c.node()).find_integer("dtype"))
+    c.set_type(0, static_cast<DataType>(*type));
   return {};
 }
 

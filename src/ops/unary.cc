@@ -99,6 +99,8 @@ Result<Epilogue> read_epilogue(const Node& node) {
   return invalid_argument("The activation \"{}\" is unknown.", name);
 }
 
+bool has_activation(const Node& node) { return Attributes(node).has("activation"); }
+
 void write_activation(Node& node, const Epilogue& epilogue) {
   const UnaryRow& row = row_of(epilogue.activation);
   node.set_string("activation", std::string(row.text));

@@ -56,6 +56,8 @@ Result<UnaryDesc> read_unary(const Node& node);
 // parameter that is left out has the default of the activation's ONNX operator.
 // Errors: invalid_argument for an activation that docs/reference/internal-operators.md does not have.
 Result<Epilogue> read_epilogue(const Node& node);
+// True if the internal node states an activation, also "none".
+bool has_activation(const Node& node);
 // Sets the attributes of `epilogue`'s activation on an internal node: its name, and the parameters that it uses.
 void write_activation(Node& node, const Epilogue& epilogue);
 

@@ -7,6 +7,7 @@
 
 #include "ops/conv.h"
 #include "ops/norm.h"
+#include "ops/unary.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -19,7 +20,7 @@ const Node* convolution(const Rewriter& rewriter, ValueId id) {
 }
 
 // Nothing after the product yet: a scale or shift of the result is one of the product.
-bool epilogue_is_bias_only(const Node& conv) { return !conv.has("activation") && conv.input(3) == kNoValue; }
+bool epilogue_is_bias_only(const Node& conv) { return !has_activation(conv) && conv.input(3) == kNoValue; }
 
 // Weights that are an input may claim any size: more channels than this are no reason to make a bias.
 constexpr int64_t kMaxChannels = int64_t{1} << 24;

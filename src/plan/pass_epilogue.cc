@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/unary.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -27,10 +28,11 @@ Status pass_fuse_activations(Graph& graph, const PassOptions&) {
     const Node& node = rewriter.node(i);
     if (node.domain != "tenon" || node.op_type != "Activation") continue;
     const Node* source = product(rewriter, node.inputs[0]);
-    if (!source || !rewriter.read_once(node.inputs[0]) || source->has("activation")) continue;
+    if (!source || !rewriter.read_once(node.inputs[0]) || has_activation(*source)) continue;
     Node fused = *source;
     fused.outputs = {node.outputs[0]};
-    for (const Attribute& attribute : node.attributes) fused.attributes.push_back(attribute);
+    TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
+    write_activation(fused, epilogue);
     rewriter.replace(i, std::move(fused));
   }
   rewriter.finish();
@@ -58,7 +60,7 @@ Status pass_fuse_residuals(Graph& graph, const PassOptions&) {
     fused.inputs.resize(4, kNoValue);
     fused.inputs[3] = taken == node.inputs[0] ? node.inputs[1] : node.inputs[0];
     fused.outputs = {node.outputs[0]};
-    if (fused.has("activation")) fused.set_int("residual_after", 1);
+    if (has_activation(fused)) fused.set_int("residual_after", 1);
     rewriter.replace(i, std::move(fused));
   }
   rewriter.finish();

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "ep/cpu/simd/test_tables.h"
+#include "ops/activation_formula.h"
+#include "ops/unary.h"
 
 TENON_TEST_TABLES(EltwiseTable, eltwise_table)
 
@@ -103,6 +105,29 @@ TEST_P(Eltwise, ExpOfMinusInfinityIsZeroAndErfSaturates) {
   table.unary[static_cast<int>(Unary::kGelu)](far, y, 2, 0, 0);
   EXPECT_NEAR(y[0], -1.267e-4, 1e-6);
   EXPECT_EQ(y[1], 0.0f);
+}
+
+// Each loop against the formula of ops/activation_list.h in double.
+TEST_P(Eltwise, EveryFunctionIsItsFormula) {
+  const EltwiseTable& table = eltwise_table_of(GetParam());
+  std::vector<float> x = {0.0f, -0.0f, kInf, -kInf, kNaN, 100.0f, -100.0f};
+  for (int i = -800; i <= 800; ++i) x.push_back(static_cast<float>(i) * 0.025f);
+  std::vector<float> y(x.size());
+  for (int f = 0; f < kVectorFunctionCount; ++f) {
+    constexpr float kAlpha = 0.25f, kBeta = 0.5f;
+    table.unary[f](x.data(), y.data(), static_cast<int64_t>(x.size()), kAlpha, kBeta);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto want = static_cast<float>(evaluate<double>(static_cast<Unary>(f), x[i], kAlpha, kBeta));
+      const char* const formula = row_of(static_cast<Unary>(f)).formula.data();
+      if (std::isnan(want) || std::isinf(want)) {
+        // Gelu of -infinity is -infinity times 0.
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(y[i]) || x[i] == -kInf : y[i] == want)
+            << formula << " of " << x[i] << " = " << y[i] << ", not " << want;
+      } else {
+        ASSERT_NEAR(y[i], want, 2e-6 * std::max(1.0f, std::abs(want))) << formula << " of " << x[i];
+      }
+    }
+  }
 }
 
 TEST_P(Eltwise, BinaryOperatorsWithScalarsAndTails) {

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <span>
+
 #include "ep/cuda/compute/activation.h"
 #include "ep/cuda/driver/nvrtc.h"
 
@@ -124,6 +127,36 @@ TEST(GenerateElementwise, HelpersCompileForADevice) {
                                             .steps = steps});
   ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
   expect_compiles(*kernel);
+}
+
+TEST(UnaryExpression, IsTheListsFormulaOnAnOperand) {
+  EXPECT_EQ(unary_expression({Unary::kRelu}, "$0"), "(larger(num($0, 0), $0))");
+  EXPECT_EQ(unary_expression({Unary::kElu, 0.5}, "sum"),
+            "(where_less(sum, num(sum, 0), num(sum, 5.00000000000000000e-01) * expm1_of(sum), sum))");
+  EXPECT_THAT(unary_expression({Unary::kClip, 0, std::numeric_limits<double>::infinity()}, "$0"),
+              HasSubstr("infinity_()"));
+}
+
+// Every formula of ops/activation_list.h compiles for a device: on float and double, some on integers.
+TEST(UnaryExpression, EveryFormulaCompilesForADevice) {
+  const auto check = [](DataType type, std::span<const Unary> functions) {
+    std::vector<GeneratedStep> steps;
+    int last = 0;
+    for (const Unary function : functions) {
+      steps.push_back({.type = type, .expression = unary_expression({function, 0.5, 1}, "$0"), .arguments = {last}});
+      last = ~static_cast<int>(steps.size() - 1);
+    }
+    const auto kernel = generate_elementwise(
+        {.dims = {64}, .type = type, .strides = {1}, .leaves = {{.type = type, .strides = {1}}}, .steps = steps});
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    expect_compiles(*kernel);
+  };
+  std::vector<Unary> all;
+  for (const UnaryRow& row : unary_rows()) all.push_back(row.function);
+  for (DataType type : {DataType::kFloat, DataType::kDouble}) check(type, all);
+  const Unary of_integers[] = {Unary::kAbs, Unary::kNeg, Unary::kRelu, Unary::kSign};
+  for (DataType type : {DataType::kInt8, DataType::kUint64})
+    check(type, of_integers);
 }
 
 TEST(GenerateElementwise, StringsAreRefused) {
