@@ -1,4 +1,4 @@
-// What a call costs: nanoseconds a run of a small model through the C++ API, through the C ABI of libtenon, and through
+// Measures the nanoseconds of a run of a small model through the C++ API, through the C ABI of libtenon, and through
 // the same ABI of a libonnxruntime that is given by path, in one process, round by round. Prints one JSON line.
 //
 //   abi_call MODEL LIBONNXRUNTIME [ROUNDS] [RUNS]

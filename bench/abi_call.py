@@ -1,4 +1,4 @@
-"""What a call costs through the C ABI, beside the C++ API and stock ONNX Runtime, in one process (bench/abi_call.cc).
+"""Measures a call through the C ABI, beside the C++ API and stock ONNX Runtime, in one process (bench/abi_call.cc).
 
     bench/abi_call.py [--build build/release] [--stock LIBONNXRUNTIME] [--rounds N] [--runs N] [--json FILE]
 

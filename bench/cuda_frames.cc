@@ -1,4 +1,4 @@
-// Frames that Vulkan writes, CUDA works on where they lie, and Vulkan reads again; and what the same costs with copies.
+// Measures frames that Vulkan writes, CUDA works on in place, and Vulkan reads again, and the same with copies.
 //   cuda_frames HOST_LIBRARY CUDA_PLUGIN [--frames N] [--beside OTHER_HOST_LIBRARY]
 // One JSON line for each host, way and size: p50 and p99 of a frame, and how the calling thread's time to submit the
 // CUDA part is spread, with the median of each of the five rounds. Two hosts take turns in one process.
@@ -7,7 +7,7 @@
 //   session   WaitSemaphore, Run (Relu, from this buffer into another one of Vulkan's), SignalSemaphore through the
 //             host's C ABI
 //   folded    one Run with its fences in run entries (Tenon's host only): one graph launch
-//   copied    readback, upload, the kernel, readback, upload: what import saves
+//   copied    readback, upload, the kernel, readback, upload
 #include <time.h>
 
 #include <algorithm>

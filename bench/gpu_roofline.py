@@ -1,8 +1,8 @@
-"""What a model asks of a device at least, from its ONNX graph: floating point operations and bytes of each product.
+"""Computes a lower bound of a model's time on a device: floating point operations and bytes of each product in its graph.
 
 Counted are convolutions and matrix products, which are nearly all of the operations: two for each multiplication and
-addition. The bytes of one are its weights and what goes in and out of it, once; everything between two products is taken
-to happen where the first writes or the second reads. A product takes at least the longer of its operations at the
+addition. The bytes of one are its weights, inputs and outputs, once; operators between two products count as fused into
+one of them. A product takes at least the longer of its operations at the
 device's peak and its bytes at the device's bandwidth, and a run at least the sum of those. Weights and activations that
 a cache of the device keeps can be faster than that.
 """

@@ -1,4 +1,4 @@
-// Times what a program pays for sharing through the C ABI, in one host: imports, and the boundary between two EPs.
+// Measures the cost of sharing through the C ABI in one host: imports, and the boundary between two EPs.
 //   tenon_bench_interop HOST_LIBRARY [--plugin NAME=LIBRARY] [--ep EP] [--imports N] [--runs N]
 // Prints one JSON object. bench/interop.py runs it in several hosts, interleaved.
 #include <time.h>

@@ -1,4 +1,4 @@
-// tenon bench: how long loading, the first and later runs take, and how much memory.
+// tenon bench: measures the time of loading, of the first and of later runs, and peak memory.
 #include <algorithm>
 #include <chrono>
 #include <fstream>

@@ -1,6 +1,6 @@
-// What `tenon explain --break-even` says: for each buffer of a model that runs on an EP's device, what importing it
-// from Vulkan costs on this machine and what copying it costs. The figures are measured once and kept in a file, for
-// one EP, its device and one Vulkan device.
+// `tenon explain --break-even`: compares, for each buffer of a model on an EP's device, the cost of an import from
+// Vulkan with the cost of a copy. Both are measured once on this machine and kept in a file, for one EP, its device and
+// one Vulkan device.
 #pragma once
 
 #include <tenon/session.h>

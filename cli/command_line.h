@@ -1,4 +1,4 @@
-// Checks beyond the command line parser's own: slips in names, and values that are options or no numbers.
+// Checks that the command line parser does not make: mistyped names, options in the place of values, bad numbers.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// The commands of `tenon`, one file each. Adding one to the parser sets what runs when it is chosen.
+// The commands of `tenon`, one file each. A command adds itself to the parser, with the function that runs it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// tenon conformance: what an EP's importer gets right and wrong.
+// tenon conformance: checks an EP's importer of memory and semaphores.
 #include <memory>
 
 #include "cli/commands.h"

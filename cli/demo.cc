@@ -1,4 +1,4 @@
-// tenon demo: the main job, and what a person sees of it.
+// tenon demo: runs the main job and prints its results.
 #include "demo/demo.h"
 
 #include <tenon/ep.h>

@@ -1,4 +1,4 @@
-// tenon devices: what models can run on here.
+// tenon devices: lists the devices of this machine that models can run on.
 #include <unistd.h>
 
 #include <memory>

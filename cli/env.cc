@@ -1,4 +1,4 @@
-// tenon env: the environment variables that Tenon reads, and what counts now.
+// tenon env: lists the environment variables that Tenon reads, with their current values.
 #include <tenon/environment.h>
 
 #include <memory>

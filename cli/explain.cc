@@ -1,4 +1,4 @@
-// tenon explain: the plan for given shapes, its memory, its copies and why.
+// tenon explain: prints the plan for given shapes, its memory, and its copies with their reasons.
 #include <map>
 #include <memory>
 #include <optional>

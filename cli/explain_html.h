@@ -1,4 +1,4 @@
-// A plan's text as one page: its numbers, the arena drawn over the steps, the copies, the steps.
+// Renders a plan as one HTML page: figures, the arena over the steps, copies, steps.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// tenon inspect: what a model file holds, without running it.
+// tenon inspect: prints the contents of a model file without running it.
 #include <map>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// What several commands take: a model, its inputs as .npy files or random values, symbolic dimensions, threads.
+// Arguments of several commands: a model, its inputs as .npy files or random values, symbolic dimensions, threads.
 #pragma once
 
 #include <tenon/session.h>

@@ -1,4 +1,4 @@
-// NumPy's .npy files: one array each, versions 1 to 3 of the format.
+// Reads and writes NumPy's .npy files, versions 1 to 3 of the format.
 #pragma once
 
 #include <tenon/tensor.h>

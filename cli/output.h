@@ -1,4 +1,4 @@
-// Printing: text, JSON and progress. Results go to stdout, everything else to stderr.
+// Prints text, JSON and progress. Results go to stdout, everything else to stderr.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where the tensors of a run are bound, as words of the command line; and the copies that this takes.
+// Parses --place, the memory spaces of bound tensors, and prints the copies of a run.
 #pragma once
 
 #include <tenon/session.h>

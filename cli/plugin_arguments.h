@@ -1,4 +1,4 @@
-// EP libraries on the command line: which to load, what they are offered, which EPs a session uses and with what
+// Arguments for EP libraries: the libraries to load, the hardware offered to them, the EPs of a session and their
 // options.
 #pragma once
 

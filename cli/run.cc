@@ -1,4 +1,4 @@
-// tenon run: one run, outputs to files.
+// tenon run: runs a model once and writes the outputs to files.
 #include <filesystem>
 #include <memory>
 

@@ -1,5 +1,5 @@
-// What a buffer costs on its way between Vulkan and an EP's device: imported, where only fences cross and the size does
-// not matter, or copied over host memory, where it does. Measured on this machine; nothing here is a constant.
+// Measures the cost of a buffer between Vulkan and an EP's device: of an import, where only fences cross and the size
+// does not matter, and of a copy over host memory, where it does.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The Tenon side of the demo: imports what the Vulkan side made, and runs the model on it frame by frame.
+// The Tenon side of the demo: imports the Vulkan side's buffers, and runs the model on them frame by frame.
 #include "demo/demo.h"
 
 #include <tenon/ep_importer.h>

@@ -1,5 +1,5 @@
 // The main job: a Vulkan program draws frames of moving text as the model's input, Tenon finds the text in place, and
-// the Vulkan program reads the result where it lies.
+// the Vulkan program reads the result in place.
 //
 // Two processes by default: this one runs Tenon, the other one (the same program, started with a hidden command) is the
 // Vulkan side. Buffers travel as file descriptors, order is kept by timelines.

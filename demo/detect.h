@@ -1,4 +1,4 @@
-// From the model's probability map to boxes, as PP-OCR's detector does it (differentiable binarisation): threshold,
+// Finds boxes in the model's probability map, as PP-OCR's detector does (differentiable binarisation): threshold,
 // connected components, mean score, unclip; boxes are axis-aligned, because the page's lines are.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the demo's two sides tell each other beside the frames themselves. Plain structs: both ends are one program.
+// Messages between the demo's two sides. Plain structs, because both sides are the same program.
 #pragma once
 
 #include <cstdint>

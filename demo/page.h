@@ -1,4 +1,4 @@
-// The page that the demo films: lines of text that drift over paper. Says where each line is in each frame.
+// The page that the demo draws: lines of moving text. Gives the rectangle of each line in each frame.
 #pragma once
 
 #include <cstdint>

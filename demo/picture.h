@@ -1,4 +1,4 @@
-// A frame as a person looks at it: the tensor turned back into colours, with the found boxes drawn.
+// Turns a frame's tensor into a picture with the found boxes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// For a build without libpng.
+// Builds without libpng: pictures are refused.
 #include "demo/picture.h"
 
 namespace tenon::demo {

@@ -1,4 +1,4 @@
-// The Vulkan side as a process of its own: both ends of the conversation.
+// The Vulkan side in a process of its own: both ends of the connection.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,5 +1,4 @@
-// Copies of the device's own buffers for the Vulkan side's host code: it looks at maps and frames that only the device
-// addresses.
+// Copies buffers in the device's memory to the host, where the Vulkan side's host code reads maps and frames.
 //
 // Threads: one thread at a time, the one that uses the device's queue.
 #pragma once

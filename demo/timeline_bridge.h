@@ -1,4 +1,4 @@
-// For drivers that export no timelines: moves one timeline along with another, on a thread of its own.
+// Signals one timeline with the values of another, on a thread of its own, for drivers that export no timelines.
 #pragma once
 
 #include <tenon/fence.h>

@@ -1,4 +1,4 @@
-// Vulkan's functions, loaded at run time: the program starts, and says what is missing, on a machine without Vulkan.
+// Loads Vulkan's functions at run time, so that the program starts and gives a message on a machine without Vulkan.
 #pragma once
 
 #define VK_NO_PROTOTYPES

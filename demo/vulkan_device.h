@@ -1,4 +1,4 @@
-// One Vulkan device with one compute queue, and what the demo makes on it: shared buffers and timelines.
+// One Vulkan device with one compute queue, and its shared buffers and timelines.
 #pragma once
 
 #include <tenon/external_memory.h>

@@ -1,4 +1,4 @@
-// Buffers: how their memory is allocated, exported or taken over.
+// Allocates, exports and imports the memory of buffers.
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A model runs on frames that another process writes, where they lie: one memfd for input and output, one timeline in
-// shared memory for the order. Nothing is copied; the ledger says so.
+// Runs a model in place on frames that another process writes: one memfd holds input and output, one timeline in shared
+// memory gives the order. The ledger shows 0 bytes copied.
 //
 //   producer (child):   write frame k, signal 2k+1, wait for 2k+2, read the result
 //   consumer (parent):  wait for 2k+1, run with input and output bound to the memfd, signal 2k+2

@@ -1,6 +1,6 @@
-// The other side of an import: memory and semaphores that another program or API made, to be imported by an EP.
+// Exports memory and semaphores as another program or API would, for an EP to import.
 //
-// Ownership: a SharedMemory owns its memory and handles until an import has taken them: take_on_success() says so.
+// Ownership: a SharedMemory owns its memory and handles until take_on_success() is called after an import.
 #pragma once
 
 #include <tenon/external_handles.h>

@@ -1,4 +1,4 @@
-// Every step that can fail does, once: a clean status, nothing left over, and the next time all is right. For EPs that
+// Makes each step that can fail do so once, and checks the status, the absence of leaks, and the next run. For EPs that
 // fail on demand (the simulated one).
 #include <array>
 

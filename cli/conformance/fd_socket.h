@@ -1,4 +1,4 @@
-// File descriptors over a socket between two processes.
+// Sends file descriptors over a socket between two processes.
 #pragma once
 
 #include <tenon/external_memory.h>

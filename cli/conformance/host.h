@@ -1,5 +1,5 @@
-// A host of ONNX Runtime's C ABI, loaded from a library: stock onnxruntime or libtenon. The suite knows its host and
-// the EP behind it through these tables alone.
+// A host of ONNX Runtime's C ABI, loaded from a library: stock onnxruntime or libtenon. The suite reaches its host and
+// the EP only through these tables.
 //
 // Ownership: a Host owns its library handle, env and plugin registration; Owned<T> releases with the host's function.
 #pragma once

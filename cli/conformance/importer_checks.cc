@@ -1,4 +1,4 @@
-// The importer itself: S1.1, S1.2, S1.6, S1.9.
+// Checks of the importer: S1.1, S1.2, S1.6, S1.9.
 #include "cli/conformance/tensors.h"
 
 namespace tenon::conformance {

@@ -1,4 +1,4 @@
-// Runs on imported memory: S1.7, S1.8.
+// Checks of runs on imported memory: S1.7, S1.8.
 #include <atomic>
 #include <chrono>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Imports of memory and their tensors: S1.2, S1.3, S1.4, S1.6.
+// Checks of memory imports and their tensors: S1.2, S1.3, S1.4, S1.6.
 #include <atomic>
 #include <functional>
 #include <limits>

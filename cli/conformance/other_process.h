@@ -1,5 +1,5 @@
-// Another program: a process that makes memory and a timeline of its own, sends their file descriptors over a socket,
-// and then does what it is told.
+// A second process that makes memory and a timeline, sends their file descriptors over a socket, and then executes
+// commands of the first.
 #pragma once
 
 #include <tenon/external_memory.h>

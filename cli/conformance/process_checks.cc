@@ -1,4 +1,4 @@
-// The other side in another process: S1.5, S1.7.
+// Checks with an exporter in another process: S1.5, S1.7.
 #include <chrono>
 #include <thread>
 

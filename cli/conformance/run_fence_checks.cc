@@ -1,5 +1,5 @@
-// Fences of a run, named by its entries (tenon/external_handles.h): Tenon's host has them for every EP, and an EP that
-// takes them waits and signals by itself.
+// Checks of a run's fences, given by run entries (tenon/external_handles.h). Tenon's host serves them for every EP; an
+// EP may take them over and wait and signal on its device.
 #include <tenon/external_handles.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Semaphores and their order on a stream: S1.2, S1.3, S1.5.
+// Checks of semaphores and their order on a stream: S1.2, S1.3, S1.5.
 #include <chrono>
 #include <future>
 #include <thread>

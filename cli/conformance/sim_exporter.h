@@ -1,4 +1,4 @@
-// What can be shared with the simulated EP: its model of NT handles, and memfds in place of the fds of GPU drivers.
+// Exports memory for the simulated EP: simulated NT handles, and memfds in place of the fds of GPU drivers.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// The conformance suite for importers (S1): what any EP must do behind OrtInteropApi, in any host.
+// The conformance suite for importers (S1): requirements on any EP behind OrtInteropApi, in any host.
 //
-// Each check runs in a process of its own, so that one that crashes or hangs costs its own result and no other's.
+// Each check runs in a process of its own, so that a crash or a hang affects no other check.
 #pragma once
 
 #include <functional>

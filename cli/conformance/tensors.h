@@ -1,4 +1,4 @@
-// Imports and tensors as checks use them.
+// Helpers that make imports and tensors for checks.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Every byte that Tenon copies between tensors goes through one function, and that function writes it down here (S6.1).
+// The copies that Tenon makes between tensors. One function makes them all, and records each one here (S6.1).
 #pragma once
 
 #include <cstddef>

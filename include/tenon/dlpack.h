@@ -1,4 +1,4 @@
-// DLPack 1.0 in and out, without the DLPack header: the structs are passed by pointer (declared in <dlpack/dlpack.h>).
+// Imports and exports DLPack 1.0 tensors without the DLPack header: structs of <dlpack/dlpack.h> are passed by pointer.
 #pragma once
 
 #include "tenon/tensor.h"

@@ -1,4 +1,4 @@
-// The environment variables that Tenon reads: the whole list, as `tenon env` prints it.
+// Lists the environment variables that Tenon reads, as `tenon env` prints them.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Symbol visibility: everything is hidden but what carries TENON_API.
+// Symbol visibility: libtenon exports the declarations that are marked TENON_API, and hides all others.
 #pragma once
 
 #define TENON_API [[gnu::visibility("default")]]

@@ -3,7 +3,7 @@
  * Memory: OrtExternalMemoryDescriptor has room for one pointer, so for each kind here `native_handle` points to a
  * TenonExternalMemoryInfo, which is read during the call only. ONNX Runtime's own kinds (0 to 3) keep their meaning:
  * the handle itself is in `native_handle` (for a file descriptor the integer; 0 is a valid one), the allocation is not
- * dedicated, its device is not known and not checked. TENON_EXTERNAL_MEMORY_DESCRIBED says more about those too.
+ * dedicated, its device is not known and not checked. TENON_EXTERNAL_MEMORY_DESCRIBED describes them in full.
  *
  * Ownership: after a successful import a file descriptor and a DLPack tensor are the import's, which closes or deletes
  * them; pointers, IPC handles and NT handles stay the caller's (an NT handle is duplicated). After a failed one all of

@@ -1,4 +1,4 @@
-// Memory that another program or API owns, imported to be used where it lies (S1, S2).
+// Imports memory that another program or API owns, so that runs use it in place (S1, S2).
 //
 // Ownership: an import is a transaction. On OK the import owns what the kind's rule says (see ExternalMemoryKind) and
 // `handle` is empty; on error the caller's handle is untouched and nothing is left behind. A Tensor made from an import

@@ -1,9 +1,9 @@
-// Time: a Timeline is a 64-bit counter that only grows; a Fence is one value on it. Everything that waits, waits for a
-// Fence.
+// Order between programs: a Timeline is a 64-bit counter that only grows, a Fence is one value on it. Runs wait for
+// fences and signal them.
 //
 // Ownership: a Fence shares its Timeline. Threads: every function from any thread.
-// Errors: a timeline can be poisoned: whoever waits then gets the status, after the counter has reached the promised
-// value, so that no reader hangs.
+// Errors: a producer that fails poisons its timeline: the counter moves to the promised value, and waits return the
+// producer's status instead of hanging.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where Tenon's messages go. Nothing is written but warnings, errors, and what TENON_TRACE asks for.
+// Sets the sink of Tenon's messages: warnings, errors, and the topics that TENON_TRACE selects.
 //
 // Threads: every function from any thread; the sink may be called from several at once.
 #pragma once

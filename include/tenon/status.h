@@ -1,4 +1,4 @@
-// How Tenon reports failure: Status and Result<T>. Nothing in the public API throws.
+// Status and Result<T>, by which Tenon reports failures. No function of the public API throws.
 //
 // Ownership: a Status is a value; a failed one shares an immutable record between its copies.
 // Threads: const access from any thread.

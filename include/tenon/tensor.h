@@ -1,4 +1,4 @@
-// A typed, shaped view of memory together with whatever keeps that memory alive.
+// A typed, shaped view of memory, with a reference to the owner of this memory.
 //
 // Ownership: a Tensor is a cheap handle; copies share the same memory. The owner (an allocation, an import, a DLPack
 // capsule, the caller's own object) lives until the last Tensor that views it is gone, so handles may be dropped in any

@@ -1,4 +1,4 @@
-// The threads that kernels run on. A session brings its own, shares one with others, or runs wholly on its caller.
+// The threads of kernels. A session makes its own pool, shares one with other sessions, or runs on its caller alone.
 //
 // Threads: parallel_for may be called from any number of threads at once, also from inside a chunk (then it runs on the
 // calling thread). Workers spin (bounded) only while some run is in flight, and park at its end.

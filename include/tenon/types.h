@@ -1,4 +1,4 @@
-// Element types, shapes and the place of memory: the plain values that every other header uses.
+// Element types, shapes and memory spaces: plain values that every other header uses.
 #pragma once
 
 #include <array>

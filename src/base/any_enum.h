@@ -1,4 +1,4 @@
-// C enums as an ABI has them.
+// Reads C enums of an ABI, whose values may be outside the enum.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Sums and products of sizes that come from outside: nullopt on overflow, never a wrapped number.
+// Adds and multiplies sizes that callers, models or plugins give: nullopt on overflow, never a wrapped number.
 #pragma once
 
 #include <cstdint>

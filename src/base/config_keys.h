@@ -1,5 +1,5 @@
-// The config entries of Tenon's own ("tenon.<key>"): the one table that parsing, messages and docs/reference/options.md
-// follow.
+// The table of Tenon's own config entries ("tenon.<key>"), for parsing and messages. A test compares it with
+// docs/reference/options.md.
 //
 // Threads: pure functions.
 #pragma once

@@ -1,4 +1,4 @@
-// How far apart two names are, for messages that name what is close to a mistyped one.
+// The edit distance of two names, for messages that suggest names close to a mistyped one.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The one place that reads the environment: each variable is a row of the table in env.cc, and nobody else looks.
+// Reads environment variables. Each variable is a row of the table in env.cc; no other file calls getenv.
 //
-// Values are read when asked for, so ask once and keep the answer; nothing here belongs on a hot path.
+// Each call reads the environment again, so callers keep the value and do not call this on a hot path.
 #pragma once
 
 #include <tenon/environment.h>

@@ -1,4 +1,4 @@
-// One place that formats: fmt's argument capture is cheap to include, its formatter is compiled once, in format.cc.
+// Formats text by fmt. Argument capture is cheap to include; the formatter is compiled once, in format.cc.
 #pragma once
 
 #include <fmt/core.h>

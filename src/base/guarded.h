@@ -1,4 +1,4 @@
-// Guarded<T>: data that threads share, reachable only with its lock held.
+// Guarded<T> holds data that threads share. Access needs its lock.
 //
 //   Guarded<State> state_;
 //   auto state = state_.lock();   // holds the mutex until `state` goes out of scope

@@ -1,5 +1,5 @@
-// File descriptors here are the C runtime's. NT handles are no part of OwnedHandle: they stay the caller's, and drivers
-// take a reference of their own (src/interop/handle_table.h).
+// OwnedHandle over file descriptors of the C runtime. It holds no NT handles: they stay the caller's, and drivers take
+// a reference of their own (src/interop/handle_table.h).
 #include <io.h>
 #include <tenon/external_memory.h>
 

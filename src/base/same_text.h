@@ -1,4 +1,4 @@
-// Compares names that other implementations take in any case.
+// Compares names without regard to case, as ONNX Runtime does for some of them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tenon's own side of <tenon/status.h>: constructors with formatting, and the macros that pass a failure up.
+// Internal additions to <tenon/status.h>: constructors with formatting, and macros that return a failure to the caller.
 #pragma once
 
 #include <tenon/status.h>

@@ -1,4 +1,4 @@
-// What operating systems call differently, for this folder and the tests: system_posix.cc and system_win32.cc.
+// System calls that differ between platforms, for this folder and tests: system_posix.cc and system_win32.cc.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The project's version, which CMakeLists.txt states once: everything else derives its number from there.
+// The project's version, from project() in CMakeLists.txt.
 #pragma once
 
 namespace tenon {

@@ -1,4 +1,4 @@
-// UTF-8, in which paths are kept, and what the system's functions take.
+// Converts between UTF-8 paths and the UTF-16 that Windows' functions take.
 #pragma once
 
 #include <windows.h>

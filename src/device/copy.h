@@ -1,4 +1,4 @@
-// The functions that move bytes between tensors (S6.1), and what else has to be written down as a copy.
+// The functions that copy bytes between tensors (S6.1), and that record copies of other code in the ledger.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A device that is not the host's own memory and threads: where its tensors live, in what order its work runs.
+// Interfaces of a device other than the host: its allocators, its transfers and its streams.
 //
 // Ownership: stated at each class. Lifetime: allocators, transfers and streams outlive the tensors and plans that use
 // them (a session keeps its providers). Threads: allocators and transfers from any thread; a stream from one run at a

@@ -1,4 +1,4 @@
-// Element facts that views and imports check.
+// Checks of element types and alignment for views and imports.
 #pragma once
 
 #include <tenon/types.h>

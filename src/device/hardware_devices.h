@@ -1,4 +1,4 @@
-// What hardware this machine has, as EP plugins are offered it: the CPU, and what sysfs shows of GPUs and NPUs.
+// Lists the hardware that EP plugins are offered: the CPU, and the GPUs and NPUs in sysfs.
 #pragma once
 
 #include <tenon/ep.h>

@@ -1,4 +1,4 @@
-// Questions about places of memory that the public header does not need.
+// Comparisons of memory spaces that the public header does not need.
 #pragma once
 
 #include <tenon/types.h>

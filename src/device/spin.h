@@ -1,5 +1,5 @@
-// A short poll before a blocking wait: sleeping and waking costs tens of microseconds, which a signal that is almost
-// there need not pay.
+// Polls for a short time before a blocking wait. Sleeping and waking cost tens of microseconds; a signal that comes
+// soon avoids them.
 #pragma once
 
 #include <cstdint>

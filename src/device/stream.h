@@ -1,4 +1,4 @@
-// The CPU device's stream: an ordered queue of work, waits and signals, which one thread of its own carries out (S1.5).
+// The CPU device's stream: an ordered queue of work, waits and signals, with one thread that executes it (S1.5).
 //
 // Ownership: the stream shares the timelines of the fences that it was given until it is done with them.
 // Threads: every function from any thread; what one thread enqueues runs in that order.

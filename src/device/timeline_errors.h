@@ -1,4 +1,4 @@
-// The sentences that every kind of timeline fails with.
+// Error messages that all kinds of timelines share.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Memory for the tensors that cannot be views into the model: many, and all made at once.
+// An arena for tensors that the reader copies, because they cannot be views into the model file.
 //
-// Ownership: what allocate() returns keeps its chunk alive; the arena itself may go.
+// Ownership: the result of allocate() keeps its chunk alive, also after the arena is gone.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The model in memory: values, nodes, constants; what the reader makes, passes change and the planner reads.
+// A model in memory: values, nodes and constants. The reader makes it, passes change it, the planner reads it.
 //
 // Ownership: a Graph owns its values and nodes; constants are shared and immutable, so copying a graph copies no
 // weight. Threads: const access from any thread.

@@ -1,4 +1,4 @@
-// Graph as text: deterministic, one line a node, so that dumps and golden files diff well.
+// Prints a graph as text, one line for each node in a fixed order, for dumps and golden files.
 #include <algorithm>
 #include <unordered_map>
 

@@ -1,4 +1,4 @@
-// Memory for copies of a model's large tensors: huge_chunk_posix.cc and huge_chunk_win32.cc.
+// Allocates memory for copies of a model's large tensors: huge_chunk_posix.cc and huge_chunk_win32.cc.
 #pragma once
 
 #include <cstddef>

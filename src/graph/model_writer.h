@@ -1,4 +1,4 @@
-// For tests: writes ONNX models by hand, wrong ones too. Each function gives one serialised message.
+// Writes ONNX models for tests, valid and invalid. Each function returns one serialised message.
 #pragma once
 
 #include <cstddef>

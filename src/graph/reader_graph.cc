@@ -1,4 +1,4 @@
-// GraphProto to Graph: values, nodes, subgraphs, functions inlined.
+// Converts a GraphProto to a Graph: values, nodes, subgraphs; functions are inlined.
 #include <algorithm>
 
 #include "base/checked.h"

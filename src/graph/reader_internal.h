@@ -1,4 +1,5 @@
-// What the reader's files share. Messages are views into the model's bytes, which `ReadContext::owner` keeps.
+// Declarations shared by the reader's files. Messages are views into the model's bytes, which `ReadContext::owner`
+// holds.
 #pragma once
 
 #include <memory>

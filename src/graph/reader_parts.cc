@@ -1,4 +1,4 @@
-// The small messages: types, attributes, functions.
+// Reads the small messages: types, attributes, functions.
 #include <bit>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// What a program puts in the place of what the file has, and what the reader notes beside the graph.
+// Initializers that a program gives in place of those in the file, and data that the reader keeps beside the graph.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Names and values while a graph is read.
+// Maps names to values while a graph is read.
 //
 // A Level is one Graph being made; a Scope is one set of names in it. A function's body has a scope of its own in the
 // level that calls it. Subgraphs are read when the level around them is complete, so that they see all its names.

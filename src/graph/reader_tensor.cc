@@ -1,4 +1,4 @@
-// TensorProto: a view into the model's bytes where it can be one, else decoded once into memory of its own.
+// Reads a TensorProto: as a view into the model's bytes where possible, else decoded into memory of its own.
 #include <algorithm>
 #include <charconv>
 

@@ -1,4 +1,4 @@
-// Tensors: data of every kind, sizes that lie, external files.
+// Reading tensors: data of every kind, wrong sizes, external files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// What an operator is: rows generated from the pinned onnx package by tools/generate_schemas.py.
+// Schemas of ONNX operators: rows that tools/generate_schemas.py makes from the pinned onnx package.
 #pragma once
 
 #include <cstdint>

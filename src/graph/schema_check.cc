@@ -1,4 +1,4 @@
-// Does a node fit its schema? Types are checked as far as they are known: the rest is for shape inference and kernels.
+// Checks a node against its schema. Unknown types pass: shape inference and kernels check them later.
 #include "graph/graph.h"
 #include "graph/schema.h"
 

@@ -1,4 +1,4 @@
-// A DLPack producer's tensor as external memory.
+// Imports a DLPack producer's tensor as external memory.
 #pragma once
 
 #include <tenon/dlpack.h>

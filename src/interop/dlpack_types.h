@@ -1,5 +1,5 @@
-// The DLPack structs. Debian 12's header is 0.6; what version 1 added is declared here as the DLPack 1.0 specification
-// lays it out.
+// The DLPack structs. Debian 12's header is 0.6; additions of version 1 are declared here with the layout of the DLPack
+// 1.0 specification.
 #pragma once
 
 #include <dlpack/dlpack.h>

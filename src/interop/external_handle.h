@@ -1,7 +1,7 @@
-// What a caller of the C ABI hands over to be imported, read and checked once: the native handle with its kind, and
-// what TenonExternalMemoryInfo says about it.
+// Reads and checks the handle that a caller of the C ABI gives for an import: the native handle with its kind, and the
+// fields of TenonExternalMemoryInfo.
 //
-// Ownership: an ExternalHandle borrows; who owns the handle after an import is in handle_table.h.
+// Ownership: an ExternalHandle borrows; handle_table.h states the owner of the handle after an import.
 #pragma once
 
 #include <tenon/external_handles.h>

@@ -1,4 +1,4 @@
-// What each kind of external handle is and who owns it after an import: the one place that knows.
+// The table of external handle kinds: type, owner after an import, support by the CPU device.
 #pragma once
 
 #include <tenon/external_memory.h>

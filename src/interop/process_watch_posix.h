@@ -1,4 +1,4 @@
-// Is another process still alive? Survives reuse of its id, and sees a killed process that nobody has reaped yet.
+// Tells whether another process is alive. Recognises a reused process id, and a killed process that is not reaped yet.
 #pragma once
 
 #include <tenon/external_memory.h>

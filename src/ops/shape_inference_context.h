@@ -1,4 +1,4 @@
-// What the families of shape inference share: reading a node's inputs, setting its outputs, checked dimension
+// Helpers of shape inference for all families: reading a node's inputs, setting its outputs, checked dimension
 // arithmetic.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Where blocks with lifetimes lie in one arena: blocks that are alive at the same time do not overlap.
+// Assigns offsets in one arena to blocks with lifetimes. Blocks with overlapping lifetimes do not overlap in memory.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Gives a graph the shapes of one signature.
+// Sets the shapes of one signature in a graph.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Cuts a graph where shapes depend on data: what can be planned now, and the rest.
+// Cuts a graph where shapes depend on data: a part that can be planned now, and the rest.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Constant folding and what falls away with it: one forward sweep of inference, evaluation and identities.
+// Constant folding, in one forward sweep: shape inference, evaluation, removal of identities.
 #pragma once
 
 #include <functional>

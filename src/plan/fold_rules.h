@@ -1,4 +1,4 @@
-// What folding knows about single nodes.
+// Folding rules for single nodes.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A node with everything that an EP looks at, owned in one place.
+// A node as EPs see it, with types, shapes and constants in one object that owns them.
 #pragma once
 
 #include <vector>

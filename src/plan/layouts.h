@@ -1,4 +1,4 @@
-// Chooses how every value lies in memory, and inserts the reorders that this takes.
+// Chooses the layout of each value, and inserts the reorders that the choice needs.
 #pragma once
 
 #include "ep/api/kernel.h"

@@ -1,4 +1,4 @@
-// Which steps of a plan wait for which others, where streams run them.
+// Finds the waits between steps of a plan that run on different streams.
 #pragma once
 
 #include "plan/plan.h"

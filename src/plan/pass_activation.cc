@@ -1,4 +1,4 @@
-// Activations, spelled as one operator or in pieces, become tenon.Activation.
+// Turns activations, written as one operator or as several, into tenon.Activation.
 #include <cmath>
 #include <optional>
 #include <string_view>

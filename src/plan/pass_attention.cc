@@ -1,4 +1,4 @@
-// Scaled dot product attention in pieces becomes tenon.Attention or tenon.PackedAttention.
+// Turns scaled dot product attention, written as several operators, into tenon.Attention or tenon.PackedAttention.
 #include <algorithm>
 #include <array>
 #include <optional>

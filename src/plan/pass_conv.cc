@@ -1,5 +1,5 @@
-// Convolutions with constant weights: ONNX's become tenon.Conv and tenon.ConvTranspose, and take in what scales and
-// shifts their channels.
+// Turns ONNX's convolutions with constant weights into tenon.Conv and tenon.ConvTranspose, and merges factors and
+// biases of channels into them.
 #include <cmath>
 #include <optional>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Equal constants become one, equal computations are done once.
+// Merges equal constants and common subexpressions.
 #include <cstring>
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Activations and residual additions move into the product that feeds them.
+// Moves activations and residual additions into the epilogue of the product before them.
 #include <algorithm>
 #include <string_view>
 #include <utility>

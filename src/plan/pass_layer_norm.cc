@@ -1,5 +1,5 @@
-// Layer normalisation, as an operator or in pieces, becomes tenon.LayerNorm, which also takes in the addition before
-// it.
+// Turns layer normalisation, written as one operator or as several, into tenon.LayerNorm, and merges the addition
+// before it.
 #include <algorithm>
 #include <optional>
 #include <string_view>

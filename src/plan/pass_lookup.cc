@@ -1,4 +1,4 @@
-// The product of a one-hot matrix and a constant is a look-up; bias and activation go into the table.
+// Turns the product of a one-hot matrix and a constant into a table look-up. The table includes bias and activation.
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -1,4 +1,4 @@
-// MatMul and Gemm become tenon.MatMul and take in bias and scale.
+// Turns MatMul and Gemm into tenon.MatMul, with bias and scale.
 #include <optional>
 #include <string_view>
 #include <utility>

@@ -1,4 +1,4 @@
-// Normalisation from two moments, as TensorFlow's converters write it, becomes tenon.LayerNorm:
+// Turns normalisation by two moments, as TensorFlow's converters write it, into tenon.LayerNorm:
 //   mean = sum(x) / n,  variance = max(0, sum(x * x) / n - mean * mean),
 //   y = (x - mean) * (scale / sqrt(variance + epsilon)) + bias
 // along any one dimension; if it is not the last, between two Transposes.

@@ -1,4 +1,4 @@
-// What passes use to find and replace patterns of nodes: producers and use counts that stay current.
+// Finds and replaces patterns of nodes for passes. Keeps producers and use counts current.
 #pragma once
 
 #include <cstdint>

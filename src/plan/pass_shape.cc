@@ -1,4 +1,4 @@
-// Passes about shapes alone.
+// Passes over Reshape, Transpose and other operators that change shapes only.
 #include <algorithm>
 #include <optional>
 #include <string_view>

@@ -1,4 +1,4 @@
-// The places of memory that a session knows, and who moves bytes between them.
+// The memory spaces of a session, and the data transfers between them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Chooses in which memory every value of a graph lives, and inserts the copies that this takes.
+// Chooses the memory space of each value of a graph, and inserts the copies that the choice needs.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// A Plan: everything that one signature needs to run, found once; immutable and printable.
+// A Plan holds the steps, kernels and memory of one signature. It is immutable and can be printed.
 //
 // Ownership: owns its kernels and its graph (and through it the constants that kernels read). Memory to run in is the
-// runtime's: an arena in each place for each concurrent run.
+// runtime's: an arena in each memory space for each concurrent run.
 // Threads: const access from any thread.
 #pragma once
 

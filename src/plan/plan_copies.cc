@@ -1,4 +1,4 @@
-// The copies that a plan says its runs will make.
+// Lists the copies that runs of a plan make.
 #include <algorithm>
 
 #include "base/format.h"

@@ -1,4 +1,4 @@
-// Plans of small graphs, as text: what has a step, what is a view, where everything lies.
+// Plans of small graphs, as text: steps, views, offsets.
 #include "plan/plan.h"
 
 #include <gmock/gmock.h>

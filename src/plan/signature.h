@@ -1,4 +1,4 @@
-// What a plan depends on, as a flat key: the shapes of a run's inputs, or the shapes and values at a cut.
+// The key of a plan in the plan cache: the shapes of a run's inputs, or the shapes and values at a cut.
 #pragma once
 
 #include <cstdint>

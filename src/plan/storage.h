@@ -1,4 +1,4 @@
-// Where every value of a graph lives: caller's memory, a constant, or a place in the arena; and what shares what.
+// Assigns storage to each value of a graph: caller's memory, a constant or the arena, shared where values may share it.
 //
 // The order of calls is elide(), then reuse_in_place() with the kernels of the nodes that remain, then finish().
 #pragma once

@@ -1,4 +1,4 @@
-// A small EP and graphs made by hand. Only tests include this.
+// A small EP and small graphs for tests. Only tests include this.
 #pragma once
 
 #include <functional>

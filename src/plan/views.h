@@ -1,5 +1,5 @@
-// Which nodes move no data: their output is a part of their input's memory, or their inputs are parts of their
-// output's.
+// Finds nodes that move no data, because their output is a view of their input, or their inputs are views of their
+// output.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The arenas of a session in one place: each concurrent run has one for itself, and plans share those that are idle.
+// The arenas of a session in one memory space. Each concurrent run leases one; plans share the idle ones.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a Binding holds: the tensors, and what a run would otherwise have to allocate.
+// The state of a Binding: bound tensors, and buffers that it keeps so that runs allocate nothing.
 #pragma once
 
 #include <memory>

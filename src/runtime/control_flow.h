@@ -1,7 +1,7 @@
 // The kernels of If, Loop and Scan, and the bodies that they run: graphs with plans of their own.
 //
-// A body is planned for the shapes of what goes into it, when they first occur; the plans stay, a bounded number of
-// them. Where a body's shapes depend on its data its plan is cut, as that of a model.
+// A body is planned for each new set of input shapes; a bounded number of plans is kept. Where shapes inside a body
+// depend on data, its plan is cut like that of a model.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What is wrong with an If, Loop or Scan is found when its model is loaded.
+// Checks If, Loop and Scan when their model is loaded.
 #include <algorithm>
 
 #include "plan/control_flow.h"

@@ -1,4 +1,4 @@
-// What the kernels of If, Loop and Scan share.
+// Code that the kernels of If, Loop and Scan share.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// Scan: a body runs once for each slice of its scan inputs; what it gives is put together along an axis.
+// Scan: a body runs once for each slice of its scan inputs; its scan outputs are concatenated along an axis.
 //
-// The loop itself knows only axis 0, where a slice is a piece of memory: other axes are moved there before, and back
-// afterwards, by the helper of the node's EP if there is one. Version 8 has no axes; it does all of it once for each
-// entry of a batch, the first dimension of everything, and an entry may be shorter than the others.
+// The loop slices along axis 0, where a slice is contiguous. Other axes are transposed to axis 0 before the loop and
+// back after it, by the helper of the node's EP if there is one. Version 8 has no axes: it runs the loop for each entry
+// of a batch (the first dimension of all tensors), and entries may have different lengths.
 #include <algorithm>
 #include <cstring>
 #include <string>

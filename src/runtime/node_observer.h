@@ -1,5 +1,5 @@
-// Sees every node that a run computes on the host, inside bodies too: for profiles. Without one a plan's run reads one
-// thread-local pointer, and its steps nothing.
+// An observer of each node that a run computes on the host, also inside bodies, for profiles. Without an observer the
+// run of a plan reads one thread-local pointer.
 //
 // Threads: it is called by the thread that runs the plan, and set for that thread.
 #pragma once

@@ -1,4 +1,4 @@
-// What one run of one plan works on: every step's pointers, resolved once and kept while the addresses stay the same.
+// The state of one run of one plan: the pointers of each step, resolved once and kept while bound addresses stay.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// One run of a binding through a plan and what follows its cuts.
+// Runs a binding through a plan and the plans after its cuts.
 #pragma once
 
 #include <atomic>

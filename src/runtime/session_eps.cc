@@ -1,4 +1,4 @@
-// The EPs of a session beside the CPU one: which nodes they take.
+// Asks the EPs of a session which nodes they claim.
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -1,4 +1,4 @@
-// A loaded model: its graph, its plans, and what runs share.
+// A loaded model: its graph, its plans, and resources that runs share.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Runs that have returned while a stream still works for them (RunOptions::synchronize = false), and the memory that
-// they work in.
+// Runs that have returned before their stream was done (RunOptions::synchronize = false), and the memory that they
+// still use.
 #pragma once
 
 #include <cstdint>

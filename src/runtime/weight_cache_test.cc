@@ -1,4 +1,4 @@
-// Packed weights: one for each constant and format, whoever asks, and none for a constant that is gone.
+// Packed weights: one for each constant and format, and none for a constant that is gone.
 #include "runtime/weight_cache.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-"""The C programs of effects/ print what ONNX Runtime's library and Tenon's do with the same calls; the outputs are equal.
+"""The C programs of effects/ make the same calls on ONNX Runtime's library and on Tenon's; their outputs are equal.
 
 A line that differs for a reason stands in effects/differences.json with the reason; one that is listed there and no
 longer differs fails too. Where the reference's message cites its own source files, only its code counts.

@@ -1,4 +1,4 @@
-"""What is generated from tools/abi/ is checked in as the generator gives it, and its checks on the tables work."""
+"""The checked-in files equal the output of tools/generate_abi.py, and the generator's checks of its tables work."""
 import importlib.util
 import pathlib
 import subprocess

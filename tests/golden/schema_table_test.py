@@ -1,4 +1,4 @@
-"""The operator table in the repository is what the pinned onnx package gives."""
+"""The operator table in the repository equals the one that the generator makes from the pinned onnx package."""
 import pathlib
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-// S6.2, from outside: the pages of a run's imports are made unreadable, again and again while it runs, and whoever
-// touches them is caught. Only the first kernel may be seen at the input and only the last at the output.
+// S6.2, from outside: the pages of a run's imports are made unreadable again and again while it runs, and each access
+// is caught. Only the first kernel may access the input, and only the last one the output.
 #include <sys/mman.h>
 #include <tenon/external_memory.h>
 #include <tenon/session.h>

@@ -1,4 +1,4 @@
-"""The main job, seen from outside: `tenon demo` against where the text was drawn, and against ONNX Runtime."""
+"""The main job: boxes of `tenon demo` compared with the drawn text, and with ONNX Runtime."""
 import json
 import os
 import re

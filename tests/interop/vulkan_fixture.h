@@ -1,4 +1,4 @@
-// Tests that need a software Vulkan device; they skip, and say why, where there is none.
+// The fixture of tests that need a software Vulkan device; without one they skip with a reason.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// A whole inference on a real Vulkan driver's memory and time (Mesa's llvmpipe).
+// A whole inference on memory and timelines of a Vulkan driver (Mesa's llvmpipe).
 #include <tenon/session.h>
 
 #include <algorithm>

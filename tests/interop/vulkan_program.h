@@ -1,5 +1,5 @@
-// The least Vulkan program that can share memory and time with Tenon: one device, buffers whose memory it exports,
-// timeline semaphores. For tests.
+// A small Vulkan program that shares memory and timelines with Tenon: one device, exported buffers, timeline
+// semaphores. For tests.
 #pragma once
 
 #include <tenon/external_memory.h>

@@ -1,4 +1,4 @@
-// Memory and time of a real Vulkan driver (Mesa's llvmpipe) in Tenon's hands. Skips where there is none.
+// Imports memory and timelines of a Vulkan driver (Mesa's llvmpipe). Skips where there is none.
 #include <chrono>
 #include <thread>
 

@@ -1,5 +1,5 @@
-// S1.9, graphics interop, and S2, the device that made a piece of memory: what the simulated EP checks, in a host. The
-// same program runs in libtenon and in stock onnxruntime.
+// S1.9, graphics interop, and S2, the device of imported memory: the simulated EP's checks in a host. The same program
+// runs in libtenon and in stock onnxruntime.
 #include <cstring>
 
 #include "hosts.h"

@@ -1,5 +1,5 @@
-// HOST_ACCESSIBLE memory between the CPU EP and the simulated one, in a host: what is copied, and what the host says of
-// its inputs and outputs. The same program runs in libtenon and in stock onnxruntime.
+// HOST_ACCESSIBLE memory between the CPU EP and the simulated one, in a host: its copies, and the devices that the host
+// names for inputs and outputs. The same program runs in libtenon and in stock onnxruntime.
 #include "hosts.h"
 
 namespace tenon::hosts {

@@ -1,4 +1,4 @@
-"""The simulated EP's plugin in the onnxruntime of this interpreter, and what tests ask of it."""
+"""Helpers for tests of the simulated EP's plugin in the onnxruntime of this interpreter."""
 import ctypes
 import os
 

@@ -1,5 +1,4 @@
-// The simulated EP's plugin through the C++ API: what the ledger and explain say of copies, and results of whole
-// models.
+// The simulated EP's plugin through the C++ API: copies in the ledger and in explain, and results of whole models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// The lying EP library's own device, and its importer. Like a careful plugin it aborts when it is given an object of
-// somebody else's: a host must not let that happen.
+// The faulty EP library's own device, and its importer. It aborts when it is given an object of another library, which
+// a host must prevent.
 #include <tenon/external_handles.h>
 
 #include <memory>

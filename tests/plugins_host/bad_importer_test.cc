@@ -1,5 +1,5 @@
-// What an EP library may get wrong in its device's importer, streams, allocators and graphics interop, through the C
-// ABI: for each lie a status that names library and member, everything released once, and an honest device after it.
+// Mistakes of an EP library in its device's importer, streams, allocators and graphics interop, through the C ABI: each
+// is a status that names library and member, everything is released once, and a correct device works afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/external_handles.h>

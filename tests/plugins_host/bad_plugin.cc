@@ -1,5 +1,5 @@
-// An EP library that tells one lie, or makes one mistake: TENON_BAD_PLUGIN names it. Without one it is a plain and
-// honest EP ("BadEp") that compiles each Relu node, one region each, and is what the lies are measured against.
+// An EP library that makes one mistake, which TENON_BAD_PLUGIN names. Without a mistake it is a correct EP ("BadEp")
+// that compiles each Relu node as a region of its own.
 //
 // TENON_BAD_PLUGIN_CALLS: a file that each call of the host appends its name to.
 // TENON_BAD_PLUGIN_DEVICE: it offers a device too, with streams and an importer (bad_device.cc).

@@ -1,4 +1,4 @@
-// What the parts of the lying EP library share. TENON_BAD_PLUGIN names the lie; see bad_plugin.cc.
+// Declarations shared by the files of the faulty EP library. TENON_BAD_PLUGIN names the mistake; see bad_plugin.cc.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

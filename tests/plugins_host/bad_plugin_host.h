@@ -1,5 +1,5 @@
-// For tests that load the lying EP library: the lie and its other switches (bad_plugin.cc), the calls that it recorded,
-// and whether it is loaded. Threads: one, as the environment's.
+// For tests that load the faulty EP library: sets its mistake and other switches (bad_plugin.cc), reads the calls that
+// it recorded, and tells whether it is loaded. Threads: one, because it sets environment variables.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// What an EP library may get wrong without harm to anybody: for each lie a status that names library and member, then
-// an unloaded library, and an honest one that works.
+// Mistakes of an EP library: each is a status that names library and member, the library is unloaded, and a correct one
+// works afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/ep.h>

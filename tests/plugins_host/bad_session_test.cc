@@ -1,5 +1,5 @@
-// What an EP may get wrong in the members that only sessions of the C ABI call: its profiler, options that are set
-// while the session lives, the data of EPContext nodes.
+// Mistakes of an EP in members that only sessions of the C ABI call: its profiler, options that are set while the
+// session lives, the data of EPContext nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/onnxruntime_c_api.h>

@@ -1,5 +1,5 @@
-// An EP that takes If, Loop and Scan, with kernels that it has the host make (OrtEpApi::CreateIfKernel and its like),
-// in any host of the ABI. Its helpers work on host memory.
+// An EP that claims If, Loop and Scan with kernels that the host makes (OrtEpApi::CreateIfKernel, CreateLoopKernel,
+// CreateScanKernel), in any host of the ABI. Its helpers work on host memory.
 //
 // TENON_FLOW_OUT: a file that each call of a helper is written to. TENON_FLOW_LIE names one mistake to make.
 // TENON_FLOW_DEVICE: the EP has memory of its own, in which every byte is another one than outside (kScramble), and its

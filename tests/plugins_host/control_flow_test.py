@@ -1,5 +1,5 @@
 """If, Loop and Scan of an EP that has its host make the kernels: ONNX Runtime's library and Tenon's give the same
-outputs, and call the EP's helpers with the same tensors. What the EP gets wrong is a status that names it."""
+outputs, and call the EP's helpers with the same tensors. A mistake of the EP is a status that names it."""
 import os
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-// Drives EP plugins through the C ABI of any library that has it, and prints what comes of it; eps_test.py compares
+// Drives EP plugins through the C ABI of any library that has it, and prints the results; eps_test.py compares
 // ONNX Runtime's answers with ours. Usage: eps_program LIBRARY COMMAND...
 //
 //   plugin NAME=PATH       registers an EP library
@@ -13,8 +13,8 @@
 //   release GRAPH          SessionReleaseCapturedGraph
 //   dynamic KEY=VALUE      SetEpDynamicOptions
 //   end                    ends profiling, and prints the file's name
-//   capacity EP            EpDevice_GetMemoryCapacity of its device, with nulls, and with types that there are and are not
-//   weightless MODE        ModelCompilationOptions_SetWeightlessMode on a copy of the options
+//   capacity EP            EpDevice_GetMemoryCapacity of its device, with nulls, and with types that there are and are
+//   not weightless MODE        ModelCompilationOptions_SetWeightlessMode on a copy of the options
 //
 // A call that fails prints its code; the message goes to stderr.
 #include <dlfcn.h>

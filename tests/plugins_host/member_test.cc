@@ -1,4 +1,4 @@
-// Reading the structs of plugins: what is looked at, and what is never touched.
+// Reading the structs of plugins: members that the host reads, and members that it must not read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-// "OwnEp": an EP on the host's memory that uses what few EPs use yet: operators of its own, a profiler, dynamic
-// options, run options, EPContext data that the program hands over. It computes float tensors, one region a node.
-// With ep.context_enable = 1 its regions become EPContext nodes, whose data is the operator's name.
+// "OwnEp": an EP on the host's memory that uses features which few EPs use yet: operators of its own, a profiler,
+// dynamic options, run options, EPContext data that the program hands over. It computes float tensors, one region a
+// node. With ep.context_enable = 1 its regions become EPContext nodes, whose data is the operator's name.
 //
 // Options (ep.ownep.KEY): "claim", the operators that it takes, with ',' between them (all of them without it);
 // "profiler" = 0, no profiler; "capture" = 1, a run that follows another of its graph number is captured, and what it

@@ -1,5 +1,5 @@
 // Memory of a device that its EP library declares unified ("tenon.unified_memory" in the device's metadata): the host
-// reads it where it lies (S3.1), and a value that is none is an error. The library's "GPU" works in the host's memory.
+// reads it in place (S3.1), and a bad value is an error. The library's "GPU" works in the host's memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/ep.h>

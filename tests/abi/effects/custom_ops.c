@@ -1,4 +1,4 @@
-/* Custom operators: domains, what is refused, and a model that runs one. */
+/* Custom operators: domains, refusals, and a model that runs one. */
 #include "effects.h"
 
 /* Shift (domain test.ops, attribute "by" -2) followed by Relu, on float[n]. */

@@ -1,5 +1,5 @@
 /* Shared by the programs of this folder: each calls one group of slots on the library whose path it is given, and
- * prints what happened as text. The test runs it on ONNX Runtime's library and on Tenon's and compares. */
+ * prints the results as text. The test runs it on ONNX Runtime's library and on Tenon's and compares. */
 #ifndef TENON_TESTS_ABI_EFFECTS_H_
 #define TENON_TESTS_ABI_EFFECTS_H_
 

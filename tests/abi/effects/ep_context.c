@@ -1,4 +1,4 @@
-/* What session options tell an EP: the source model's bytes, and functions that read EPContext data. */
+/* Session options for EPs: the source model's bytes, and functions that read EPContext data. */
 #include "effects.h"
 
 static OrtStatus* read_buffer(void* state, const char* name, OrtAllocator* allocator, void** buffer, size_t* size) {

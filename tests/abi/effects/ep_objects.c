@@ -1,4 +1,4 @@
-/* What the EP API makes that needs no EP: profiling events, memory devices, operator schemas. */
+/* Objects of the EP API that need no EP: profiling events, memory devices, operator schemas. */
 #include "effects.h"
 
 static const OrtEpApi* ep_api;

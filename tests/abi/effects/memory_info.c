@@ -1,4 +1,4 @@
-/* Memory infos: all creators, what they refuse, getters and comparison. */
+/* Memory infos: all creators, their refusals, getters and comparison. */
 #include "effects.h"
 
 static void describe(const char* what, const OrtMemoryInfo* info) {

@@ -1,4 +1,4 @@
-/* Models made by hand: what the editor takes, refuses, and what the session then computes. */
+/* Models made with the model editor: accepted and refused calls, and the results of their sessions. */
 #include "effects.h"
 
 static const OrtModelEditorApi* editor;

@@ -1,4 +1,4 @@
-/* Values: tensor views, owned tensors, strings, sequences and maps, and what is refused. */
+/* Values: tensor views, owned tensors, strings, sequences and maps, and refusals. */
 #include "effects.h"
 
 static OrtAllocator* allocator;
