@@ -67,7 +67,7 @@ def exists(path):
     if both:
         return exists(both[1] + both[2]) and exists(both[1] + both[3])
     pattern = re.sub(r"<[^>]*>", "*", path).rstrip("/")
-    return any(ROOT.glob(pattern))
+    return any(ROOT.glob(pattern)) if "*" in pattern else (ROOT / pattern).exists()
 
 
 def missing_paths(text):
