@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a shape costs that a model has not had before, on a CUDA device: the first run of each of many sizes and what
-later ones take, by Tenon's EP in a stock onnxruntime (choices by measurement, then without) and by onnxruntime-gpu's CUDA
+"""Measures input shapes that are new to a model on a CUDA device: the first run of each of many sizes, and
+later ones, by Tenon's EP in a stock onnxruntime (choices by measurement, then without) and by onnxruntime-gpu's CUDA
 EP (exhaustive and heuristic search) where it is installed. Each is a process of its own with empty caches; they go through
 the sizes in turns.
 

@@ -1,4 +1,4 @@
-// How the Tenon side reaches the Vulkan side: in another process, or on a thread of this one.
+// The link from the Tenon side to the Vulkan side: in another process, or on a thread of this one.
 //
 // Ownership: destroying a link ends the Vulkan side and leaves nothing behind. Threads: one thread at a time.
 #pragma once

@@ -1,4 +1,4 @@
-// The library's entry: OrtGetApiBase, the versions that it serves, and what it says of itself.
+// The library's entry: OrtGetApiBase, the versions that it serves, and its version and build text.
 #include <tenon/onnxruntime_c_api.h>
 #include <tenon/session.h>
 

@@ -1,4 +1,4 @@
-// OrtArenaCfg: taken and checked. Tenon's planner lays out each run's memory itself, so nothing reads these numbers.
+// OrtArenaCfg: checked and stored without effect, because Tenon's planner lays out each run's memory itself.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

@@ -1,4 +1,4 @@
-// CopyTensors: bytes between tensors wherever they live, through the one function that copies.
+// CopyTensors: copies between tensors in any memory space, through copy_tensor (device/copy.h).
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// OrtEpApi: what an EP answers in GetCapability.
+// OrtEpApi: functions by which an EP claims nodes in GetCapability.
 #include <algorithm>
 #include <memory>
 #include <string>

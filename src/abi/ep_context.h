@@ -1,4 +1,4 @@
-// What session options tell an EP beside config entries: the bytes of the model that a weightless one was made from,
+// Session options for EPs beside config entries: the bytes of the model that a weightless one was made from,
 // and functions that read and write the data of EPContext nodes.
 //
 // Ownership: buffers, functions and their states are the program's, which keeps them until the session is made.

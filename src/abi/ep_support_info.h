@@ -1,4 +1,4 @@
-// OrtEpGraphSupportInfo: what an EP answers in GetCapability, gathered by its calls, and read by the plugin host.
+// OrtEpGraphSupportInfo: collects the claims of an EP during GetCapability, for the plugin host.
 //
 // Lifetime: of one GetCapability call. Threads: the calling thread.
 #pragma once

@@ -1,4 +1,4 @@
-// OrtInteropApi: checks what the program passes, calls the device's importer, wraps what it made (S1).
+// OrtInteropApi: checks arguments, calls the device's importer, and wraps its results (S1).
 #include <algorithm>
 #include <cstring>
 #include <map>

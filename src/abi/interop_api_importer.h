@@ -1,4 +1,4 @@
-// What stands behind OrtExternalResourceImporter, OrtExternalMemoryHandle and OrtExternalSemaphoreHandle in our host:
+// The objects of OrtExternalResourceImporter, OrtExternalMemoryHandle and OrtExternalSemaphoreHandle in our host:
 // the importer of a device, be it the CPU's own or a plugin's, and its imports.
 //
 // Ownership: a tensor holds its import, an import holds its importer, a plugin's importer holds the plugin's library.

@@ -1,4 +1,5 @@
-// OrtKernelInfo: what the creator of a kernel may ask about its node (OrtKernelCreateFunc, OrtCustomOp::CreateKernel).
+// OrtKernelInfo: the node of a kernel, for the function that creates it (OrtKernelCreateFunc,
+// OrtCustomOp::CreateKernel).
 //
 // Ownership: self-contained. It copies the node, its types and names, and shares the constants, so that it may outlive
 // the graph. The host keeps it as long as the OrtKernelImpl that was made with it, since kernels may keep the pointer.

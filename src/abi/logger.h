@@ -1,4 +1,4 @@
-// OrtLogger: a severity, a name and where lines go.
+// OrtLogger: a severity, a name and a sink.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

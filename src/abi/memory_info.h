@@ -1,4 +1,4 @@
-// OrtMemoryInfo and OrtMemoryDevice: where memory lives, as the C ABI says it, and as tenon::MemoryPlace.
+// OrtMemoryInfo and OrtMemoryDevice: memory spaces of the C ABI, converted from and to tenon::MemoryPlace.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

@@ -1,4 +1,4 @@
-// OrtModelMetadata: a copy of what a model's file says of itself.
+// OrtModelMetadata: a copy of the metadata in a model's file.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

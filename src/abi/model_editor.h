@@ -1,4 +1,4 @@
-// From what a program built with OrtModelEditorApi to a model of the core.
+// Converts a model that a program built with OrtModelEditorApi to a model of the core.
 //
 // OrtGraph, OrtNode and OrtValueInfo are those of abi/graph_view.h; here nodes name their values, and a graph owns what
 // was added to it.

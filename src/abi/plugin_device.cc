@@ -1,4 +1,4 @@
-// Hardware devices and EP devices: what plugins make of them, and what programs read.
+// Hardware devices and EP devices: made by plugins, read by programs.
 #include <algorithm>
 #include <set>
 #include <utility>

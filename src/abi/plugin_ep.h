@@ -1,4 +1,4 @@
-// An OrtEp and its factory: what everything that came from an EP keeps alive. ReleaseEp is called with the last of it.
+// An OrtEp and its factory. Each object that the EP made keeps it alive; the last one calls ReleaseEp.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

@@ -1,4 +1,4 @@
-// What an EP is told about its session: config entries, and the OrtSessionOptions of CreateEp.
+// Session options that an EP gets: config entries, and the OrtSessionOptions of CreateEp.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>

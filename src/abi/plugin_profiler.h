@@ -1,4 +1,4 @@
-// What a session's profile shows of an EP: one event for each node or region that it computes, and the events of the
+// Events of an EP in a session's profile: one for each node or region that it computes, and the events of the
 // EP's own profiler (OrtEpProfilerImpl), if it has one.
 //
 // Ownership: holds the EP, and releases its profiler. Threads: start_event and stop_event from any; end() once, when no

@@ -1,4 +1,4 @@
-// What an EP made of the regions that it was granted: compiled ones (OrtNodeComputeInfo) and single nodes with a kernel
+// The regions that an EP was granted, with their code: compiled ones (OrtNodeComputeInfo) and nodes with a kernel
 // of its registry (OrtKernelImpl), ready to make the light kernels of plans.
 //
 // Ownership: a region releases its state (ReleaseState) or kernel (Release) and holds the EP; the compute infos of one

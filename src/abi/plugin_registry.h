@@ -1,4 +1,4 @@
-// The EP libraries of the process, as the C ABI shows them. The core's registry (runtime/ep_registry.h) has the same
+// The EP libraries of the process, for the C ABI. The core's registry (runtime/ep_registry.h) has the same
 // factories; sessions find them there.
 #pragma once
 

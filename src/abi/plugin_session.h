@@ -1,4 +1,4 @@
-// What a session of the C ABI keeps of its plugin EPs beside the core's session: for its profile and for options that
+// References of a session of the C ABI to its plugin EPs, beside the core's: for its profile and for options that
 // are set while it lives.
 #pragma once
 

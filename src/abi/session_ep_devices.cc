@@ -1,4 +1,4 @@
-// SessionGetEpDeviceForInputs and ...ForOutputs: where a program should allocate (S1.8).
+// SessionGetEpDeviceForInputs and ...ForOutputs: the devices on which a program should allocate (S1.8).
 #include "abi/plugin_registry.h"
 #include "abi/session.h"
 #include "abi/slots.h"

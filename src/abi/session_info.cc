@@ -1,4 +1,4 @@
-// What a session says of its inputs, outputs, overridable initializers and partitions.
+// Getters of a session's inputs, outputs, overridable initializers and partitions.
 #include "abi/allocator.h"
 #include "abi/session.h"
 #include "abi/slots.h"

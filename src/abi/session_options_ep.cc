@@ -1,4 +1,4 @@
-// Which EPs a session uses: by device, by policy.
+// Selects the EPs of a session: by device, by policy.
 #include <algorithm>
 #include <array>
 #include <map>

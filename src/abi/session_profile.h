@@ -1,4 +1,4 @@
-// What a session did and when, written as a trace (Chrome's event format) when profiling ends.
+// Records a session's events, and writes them as a trace (Chrome's event format) when profiling ends.
 //
 // Threads: any.
 #pragma once

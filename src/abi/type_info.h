@@ -1,4 +1,4 @@
-// OrtTypeInfo and the infos inside it: what type a value, input or output has.
+// OrtTypeInfo and the infos inside it: the type of a value, input or output.
 //
 // Ownership: an OrtTypeInfo owns what its Cast functions show; copies share what is nested, which never changes.
 #pragma once

@@ -1,4 +1,4 @@
-// What the getters of views share: the reference's words for wrong arguments, and copying into a caller's array.
+// Shared by the getters of views: the reference's messages for wrong arguments, and copies into a caller's array.
 #pragma once
 
 #include <cstddef>

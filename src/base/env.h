@@ -1,4 +1,4 @@
-// Reads environment variables. Each variable is a row of the table in env.cc; no other file calls getenv.
+// Reads environment variables. Each variable is a row of the table in env.cc, which alone reads the environment.
 //
 // Each call reads the environment again, so callers keep the value and do not call this on a hot path.
 #pragma once

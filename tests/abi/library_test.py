@@ -1,4 +1,4 @@
-"""What libtenon needs, shows and weighs. Run with TENON_LIBRARY set to the shared library."""
+"""The dependencies, exported symbols and size of libtenon. Run with TENON_LIBRARY set to the shared library."""
 import os
 import re
 import shutil

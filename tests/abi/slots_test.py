@@ -1,4 +1,4 @@
-"""Which functions of the C ABI answer 'not implemented', and that none of them minds nulls.
+"""The functions of the C ABI that answer 'not implemented' equal a list, and each function takes nulls.
 
     python tests/abi/slots_test.py --shrink    takes what is implemented by now out of not_implemented.txt
 """

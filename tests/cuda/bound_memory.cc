@@ -1,8 +1,8 @@
-// What a session does with memory that is bound to it: an output over an input, and memory of another GPU. Every copy
-// is counted, and named with its reason.
+// Bound memory in sessions: an output over an input, and memory of another GPU. Every copy is counted, and named with
+// its reason.
 //   tenon_cuda_bound_memory PLUGIN [--fake]
-// Through the C++ API of libtenon. With --fake over the fake driver, which then has two devices; on one device, what
-// needs two is left out.
+// Through the C++ API of libtenon. With --fake over the fake driver, which then has two devices; on one device,
+// the checks that need two are left out.
 #include <dlfcn.h>
 #include <tenon/ep.h>
 #include <tenon/session.h>

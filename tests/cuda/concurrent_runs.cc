@@ -1,5 +1,5 @@
-// Which sessions say that they take concurrent runs: asked through the plugin's own table, as hosts of several API
-// versions ask.
+// The sessions that advertise concurrent runs, asked through the plugin's own table as hosts of several API versions
+// do.
 //   tenon_cuda_concurrent_runs HOST_LIBRARY PLUGIN
 #include <algorithm>
 #include <cstdio>

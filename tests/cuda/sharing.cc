@@ -1,6 +1,6 @@
-// What programs share with the CUDA EP beside handles, in a whole host: a DLPack tensor of another library's device
-// memory, a stream (S4.1), and graphics interop (S1.9). Over the fake driver and on a GPU (plugin_test.py and
-// gpu_test.py run it).
+// Objects other than handles that programs share with the CUDA EP, in a whole host: a DLPack tensor in device
+// memory of another library, a stream (S4.1), and graphics interop (S1.9). Over the fake driver and on a GPU
+// (plugin_test.py and gpu_test.py run it).
 //   tenon_cuda_sharing HOST_LIBRARY PLUGIN
 #include <tenon/external_handles.h>
 

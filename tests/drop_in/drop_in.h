@@ -1,4 +1,4 @@
-/* What the drop-in programs share: they load a libonnxruntime by path, call it, and print effects, codes and messages.
+/* Shared by the drop-in programs: they load a libonnxruntime by path, call it, and print effects, codes and messages.
  * The output of one program against two libraries is compared line by line (drop_in_test.py). C99, no other library. */
 #ifndef TENON_TESTS_DROP_IN_H_
 #define TENON_TESTS_DROP_IN_H_

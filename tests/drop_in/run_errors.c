@@ -1,4 +1,4 @@
-/* What is refused, and how: models that cannot be loaded, and runs that cannot be made. */
+/* Refusals: models that cannot be loaded, and runs that cannot be made. */
 #include "drop_in.h"
 
 static float data[16];

@@ -1,4 +1,5 @@
-/* What a run gives: values of every element type, outputs in any order, outputs given and made, sizes that depend on data. */
+/* Results of runs: values of every element type, outputs in any order, outputs given and made, sizes that depend on
+ * data. */
 #include "drop_in.h"
 
 static void add(void) {

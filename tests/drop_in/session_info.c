@@ -1,4 +1,4 @@
-/* What a session says of its model: counts, names, types with symbolic dimensions, overridable initializers, metadata. */
+/* Model information of a session: counts, names, types with symbolic dimensions, overridable initializers, metadata. */
 #include "drop_in.h"
 
 typedef OrtStatus* (*NameFn)(const OrtSession*, size_t, OrtAllocator*, char**);

@@ -1,4 +1,4 @@
-// How a plugin tells Tenon's host that its kernels take tensors at multiples of some number of bytes only.
+// The metadata entry by which a plugin tells Tenon's host the alignment that its kernels need.
 //
 // ONNX Runtime's ABI has an alignment in OrtMemoryInfo, but there it is a promise about the allocator, and stock hosts
 // copy what a program binds in memory that promises less. An EP whose device has `tenon.binding_alignment` = "16" in

@@ -1,4 +1,4 @@
-// An EP that claims parts of a model for a device: what a plugin's OrtEp looks like to the runtime.
+// An EP that claims parts of a model for a device: the runtime's interface to a plugin's OrtEp.
 //
 // The runtime calls, at load: claim() on the graph as it was read (inferred, before any pass), then compile() with the
 // regions that it granted. Each granted region becomes one node {domain "tenon", op "Region"} whose attribute "body" is

@@ -1,4 +1,4 @@
-// How a plugin tells Tenon's host which outputs of a compiled node may be the memory of its inputs.
+// The struct by which a plugin tells Tenon's host which outputs of a compiled node may share memory with its inputs.
 //
 // ONNX Runtime's ABI has no word for it, so a host has to copy an output that is bound over an input. An EP whose
 // device has `tenon.in_place` = "1" in its EP metadata promises that every OrtNodeComputeInfo of its Compile is the

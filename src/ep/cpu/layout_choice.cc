@@ -1,4 +1,4 @@
-// Which nodes work on the blocked layout: convolutions start such a region, everything that can follows its inputs.
+// Chooses the nodes that work on the blocked layout: convolutions start a region, other nodes join it where they can.
 #include <algorithm>
 
 #include "ep/cpu/cpu_provider.h"

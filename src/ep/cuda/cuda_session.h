@@ -1,4 +1,4 @@
-// What the parts of one session on CUDA share, and the door to what compiles its regions.
+// Objects that the parts of one CUDA session share, and the interface to the compiler of its regions.
 //
 // Lifetime: the EP holds the session; compiled nodes hold it too.
 #pragma once

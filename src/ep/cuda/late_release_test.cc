@@ -1,4 +1,4 @@
-// What belongs to the program is given back with no lock held: its functions may wait for a lock of the program's,
+// Objects of the program are released with no lock held: its functions may wait for a lock of the program's,
 // Python's for example, whose holder uses the device meanwhile.
 #include <atomic>
 #include <chrono>

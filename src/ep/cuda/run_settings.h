@@ -1,4 +1,4 @@
-// What one run asks of the EP in its config entries:
+// The config entries of a run that the EP reads:
 //
 //   gpu_graph_id       as in ONNX Runtime; -1: nothing is captured or replayed in this run
 //   tenon.timeout_ms   how long the run may wait for its streams; 0 or nothing: for ever

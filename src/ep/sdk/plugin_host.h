@@ -1,4 +1,4 @@
-// The host as a plugin sees it: ONNX Runtime's function tables, and nothing above the version that the host has.
+// The host's function tables for a plugin, limited to the API version that the host has.
 //
 // Ownership: borrows the host's tables, which live as long as the host library.
 // Threads: immutable after connect(); every function from any thread.

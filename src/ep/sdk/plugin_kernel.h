@@ -1,4 +1,4 @@
-// What runs a node behind the ABI: the kernel context, OrtKernelImpl, and a registry of kernels.
+// Kernels behind the ABI: the kernel context, OrtKernelImpl, and a registry of kernels.
 //
 // Ownership: a registry belongs to the factory or EP that made it; kernels belong to the host.
 // Threads: a kernel runs on many threads at once when its EP supports concurrent runs.

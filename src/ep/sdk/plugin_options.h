@@ -1,4 +1,4 @@
-// The options of a plugin: which there are, what their values may be, and errors that say what was meant (S4.5).
+// The options of a plugin: names, allowed values, and errors that suggest close names (S4.5).
 #pragma once
 
 #include <cstdint>

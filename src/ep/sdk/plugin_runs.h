@@ -1,5 +1,5 @@
-// Which streams a run has used, so that the end of the run waits for them and reports what they failed with: hosts only
-// log what a flush or a notification answers, and flush after they have asked how the run went (OrtEp::OnRunEnd).
+// Records the streams that a run has used, so that its end waits for them and reports their failures: hosts only log
+// the result of a flush or a notification, and flush after they have asked how the run went (OrtEp::OnRunEnd).
 //
 // A run belongs to the thread that started it; its entry is gone when the run is. Where a host calls kernels on threads
 // of its own (ONNX Runtime's ORT_PARALLEL), nothing says which run a call belongs to: work on a thread without a run

@@ -1,4 +1,4 @@
-// What lives in the simulated device and what it has done: tests compare it before and after (nothing left over), and
+// Counters of live objects and steps of the simulated device. Tests compare them before and after to find leaks, and
 // make the nth step fail.
 #pragma once
 

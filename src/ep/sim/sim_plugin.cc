@@ -1,4 +1,4 @@
-// What the plugin's library shows.
+// The exported functions of the plugin's library.
 #include "ep/sim/nt_handles.h"
 #include "ep/sim/sim_factory.h"
 #include "ep/sim/sim_test_api.h"

@@ -1,4 +1,4 @@
-// What the device's streams carried out while a session is profiled.
+// Records the work of the device's streams while a session is profiled.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-/* What the simulated EP's plugin shows beside ONNX Runtime's ABI, for tests: counters, failures on demand, and the
+/* Functions of the simulated EP's plugin beside ONNX Runtime's ABI, for tests: counters, failures on demand, and the
  * model of Windows' NT handles. Load the plugin's file once more (dlopen gives the same library) and ask for
  * TenonSimGetTestApi.
  *

@@ -1,4 +1,4 @@
-/* What a graph view tells: everything that the getters give, and what they answer to misuse. */
+/* Records a graph view: the results of all getters, and their answers to misuse. */
 #include "probe.h"
 
 enum { kMost = 512 };

@@ -1,4 +1,4 @@
-/* What a kernel is told: its OrtKernelInfo when it is made, its OrtKernelContext when it runs. */
+/* Records the input of a kernel: its OrtKernelInfo when it is made, its OrtKernelContext when it runs. */
 #include "probe.h"
 
 static void text_attribute(const OrtKernelInfo* info, const char* name) {

@@ -1,4 +1,4 @@
-// What the kernels of nn_*.cc share: checks of a node's tensors, packed constants, shapes taken apart.
+// Shared by the kernels of nn_*.cc: checks of a node's tensors, packed constants, decomposed shapes.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A copy of a dense box of elements from one strided place to another: what Transpose, Slice, Split, Concat and Expand
-// are.
+// Copies a box of elements between two strided tensors, for Transpose, Slice, Split, Concat and
+// Expand.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What the reference kernels share: one Kernel class over a function, checks, broadcasting and copies of boxes.
+// Shared by the reference kernels: one Kernel class over a function, checks, broadcasting and copies of boxes.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What the onnx package's node cases (tests/golden) do not show: errors that data causes, outputs of unknown size, and
+// Cases that the onnx package's node cases (tests/golden) lack: errors that data causes, outputs of unknown size, and
 // the internal operators.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

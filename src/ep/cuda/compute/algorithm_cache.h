@@ -1,4 +1,4 @@
-// Which algorithm was fastest for a problem, kept in a file between sessions, and the measuring itself.
+// Measures the algorithms of a problem, and keeps the fastest in a file between sessions.
 //
 // The file is text: a line `device|libraries|problem<TAB>choice`. It is only ever a hint: a choice that does not fit is
 // measured again, an unreadable file is an empty one, and a failed write loses nothing but time.

@@ -1,4 +1,4 @@
-// Which nodes of a host's graph the CUDA EP takes, and how they make regions. Shapes may be symbols.
+// Chooses the nodes of a host's graph that the CUDA EP claims, and groups them into regions. Shapes may be symbols.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What generated kernels look like; needs no device.
+// The text of generated kernels; needs no device.
 #include "ep/cuda/compute/codegen.h"
 
 #include <gmock/gmock.h>
@@ -155,8 +155,7 @@ TEST(UnaryExpression, EveryFormulaCompilesForADevice) {
   for (const UnaryRow& row : unary_rows()) all.push_back(row.function);
   for (DataType type : {DataType::kFloat, DataType::kDouble}) check(type, all);
   const Unary of_integers[] = {Unary::kAbs, Unary::kNeg, Unary::kRelu, Unary::kSign};
-  for (DataType type : {DataType::kInt8, DataType::kUint64})
-    check(type, of_integers);
+  for (DataType type : {DataType::kInt8, DataType::kUint64}) check(type, of_integers);
 }
 
 TEST(GenerateElementwise, StringsAreRefused) {

@@ -1,4 +1,5 @@
-// What the regions of one session share on the device: kernels, the cuBLASLt handle, measured choices, constants.
+// Resources on the device that the regions of one session share: kernels, the cuBLASLt handle, measured choices,
+// constants.
 //
 // Ownership: holds the device; memory comes from the session's source and goes back to it. Threads: any, except that
 // preparing and capturing happen one at a time (`preparing`).

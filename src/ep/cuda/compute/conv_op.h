@@ -1,7 +1,7 @@
 // Convolutions and products with a matrix of weights: y = act(x * w + bias + residual).
 //
-// What runs is chosen by measuring, among our tensor core kernel with its tiles and splits, cuBLASLt where the problem
-// is a plain product (of the type's numbers, or of halves of float32), cuDNN, and the direct kernels.
+// The implementation is chosen by measuring: our tensor core kernel with its tiles and splits, cuBLASLt where the
+// problem is a plain product (of the type's numbers, or of halves of float32), cuDNN, and the direct kernels.
 #pragma once
 
 #include <memory>

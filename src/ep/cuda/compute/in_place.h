@@ -1,4 +1,4 @@
-// Which outputs of a program may be the memory of its inputs.
+// Finds the outputs of a program that may share memory with its inputs.
 #pragma once
 
 #include "ep/cuda/compute/program.h"

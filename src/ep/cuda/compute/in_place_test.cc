@@ -1,4 +1,4 @@
-// Which outputs may lie over which inputs; needs no device.
+// Outputs that may share memory with inputs; needs no device.
 #include "ep/cuda/compute/in_place.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which tiles products of integers take; needs no device.
+// The tiles of products of integers; needs no device.
 #include "ep/cuda/compute/integer_op.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What only names elements anew, joins or parts tensors.
+// Lowers operators that reinterpret, join or split tensors.
 #include <algorithm>
 
 #include "base/format.h"

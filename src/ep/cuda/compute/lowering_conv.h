@@ -1,4 +1,4 @@
-// What the families that end in a ConvOp share.
+// Shared by the operator families that are lowered to a ConvOp.
 #pragma once
 
 #include <array>

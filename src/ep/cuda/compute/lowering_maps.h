@@ -1,4 +1,4 @@
-// What the families whose kernels are maps (codegen_map.h) share.
+// Shared by the operator families whose kernels are maps (codegen_map.h).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a region is for one set of input shapes: operators of the device in order, and where every tensor lies.
+// A region for one set of input shapes: device operators in order, and the storage of each tensor.
 //
 // Ownership: a program owns its operators and holds its constants. Threads: immutable once finish() has succeeded.
 #pragma once

@@ -1,4 +1,4 @@
-// How recurrent nodes are lowered, and in which ways their steps may run; needs no device.
+// Lowering of recurrent nodes, and the kernels of their steps; needs no device.
 #include "ep/cuda/compute/recurrent_op.h"
 
 #include <gmock/gmock.h>

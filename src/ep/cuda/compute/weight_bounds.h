@@ -1,4 +1,4 @@
-// How large the weights of products are: what the halves of float32 products are scaled by (halves_product_op.h), when
+// Bounds of the weights of products: the scales of split f16 products follow from them (halves_product_op.h), when
 // that has to be known before anything runs.
 //
 // Threads: any.

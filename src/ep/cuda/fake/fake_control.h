@@ -1,4 +1,4 @@
-// What the fake driver's library lets the program over it ask for: dlsym(kFakeControl) gives the table.
+// The functions of the fake driver's library for tests: dlsym(kFakeControl) gives the table.
 #pragma once
 
 #include <cstddef>

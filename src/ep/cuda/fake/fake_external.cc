@@ -1,4 +1,4 @@
-// What other APIs share with the fake driver: memory objects and timelines.
+// Memory objects and timelines of other APIs, for the fake driver.
 #include <atomic>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// What the parts of the fake driver share.
+// State that the files of the fake driver share.
 #pragma once
 
 #include <condition_variable>

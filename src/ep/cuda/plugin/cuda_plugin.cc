@@ -1,4 +1,4 @@
-// What the plugin's library shows.
+// The exported functions of the plugin's library.
 #include "ep/cuda/compute/region_compiler.h"
 #include "ep/cuda/cuda_factory.h"
 

@@ -1,4 +1,4 @@
-// What every kernel of this folder uses: elements as float, vectors of 16 bytes, the order between dependent launches.
+// Shared by the kernels of this folder: elements as float, vectors of 16 bytes, the order between dependent launches.
 #pragma once
 
 #include <cuda_bf16.h>
