@@ -1,4 +1,4 @@
-// Custom operators: what a program or plugin implements as OrtCustomOp, as an EP of one session.
+// Custom operators: the OrtCustomOps of a program or plugin, as an EP of one session.
 //
 // Ownership: an OrtCustomOpDomain borrows its operators; both are the program's until the sessions that use them are
 // gone, as in the reference.

@@ -1,4 +1,4 @@
-// Calling what a plugin wrote: every function pointer that comes from a plugin's struct is read, checked and called
+// Calls functions of plugins: every function pointer that comes from a plugin's struct is read, checked and called
 // here, so that a null member, a version that the struct does not have, or an exception is a status that names the
 // plugin and the member.
 #pragma once

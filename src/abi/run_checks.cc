@@ -1,4 +1,4 @@
-// Values against what the model declares, with the reference's messages.
+// Checks values against the model's declared types and shapes, with the reference's messages.
 #include <algorithm>
 
 #include "abi/run.h"

@@ -1,4 +1,4 @@
-// OrtSessionOptions: what a program sets before it makes a session.
+// OrtSessionOptions: the settings of a program for the sessions that it makes.
 //
 // Ownership: copied by value when a session is made or the options are cloned. Added initializers share their memory;
 // custom op domains and EP devices are borrowed from the program, as in the reference.

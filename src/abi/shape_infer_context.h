@@ -1,4 +1,4 @@
-// OrtShapeInferContext: what OrtCustomOp::InferOutputShapeFn sees of a node, and what it says of the node's outputs.
+// OrtShapeInferContext: the inputs of a node for OrtCustomOp::InferOutputShapeFn, and the output shapes that it sets.
 //
 // Lifetime: of one call. Threads: the calling thread.
 #pragma once

@@ -3,7 +3,7 @@
 // Ownership: the stream shares the timelines of the fences that it was given until it is done with them.
 // Threads: every function from any thread; what one thread enqueues runs in that order.
 // Errors: a call returns before its work runs. The first failure of an item stays: later work is skipped and later
-// signals poison their fences with it, so that nobody hangs, until synchronize() has reported it.
+// signals poison their fences with it, so that no wait hangs, until synchronize() has reported it.
 #pragma once
 
 #include <tenon/fence.h>

@@ -1,4 +1,4 @@
-// If, Loop and Scan: the bodies are inferred with the types of what goes in and of what they capture.
+// If, Loop and Scan: infers bodies from the types of their inputs and captured values.
 #include <algorithm>
 #include <memory>
 #include <optional>

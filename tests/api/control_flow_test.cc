@@ -1,4 +1,4 @@
-// If, Loop and Scan: what runs of them cost, how they end, and what is refused when a model is loaded.
+// If, Loop and Scan: allocations and plans of their runs, early ends, and refusals when a model is loaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// S3.2, S6.1: what is written in place, what is copied and why, and strict mode.
+// S3.2, S6.1: outputs that are written in place, copies with their reasons, and strict mode.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// EPs that lie and EPs that fail: each a clear error, and the session goes on.
+// EPs with wrong answers and EPs that fail: each is a clear error, and the session stays usable.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

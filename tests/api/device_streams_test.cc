@@ -1,4 +1,4 @@
-// Runs on the caller's stream, runs that return before their work is done, and what the host has to wait for.
+// Runs on the caller's stream, runs that return before their work is done, and the waits of the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Sessions over the CPU EP and others: who runs what, where tensors live, and which copies remain.
+// Sessions over the CPU EP and others: partition of nodes, memory spaces of tensors, and remaining copies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A device that allocates nothing in a run, so that what the core allocates can be counted: plain memory that claims to
-// be a device's, streams that have run what they are given.
+// A device that allocates nothing in a run, so that the core's allocations can be counted: host memory that is declared
+// as a device's, and streams that run their work at once.
 #pragma once
 
 #include <algorithm>

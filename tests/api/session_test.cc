@@ -1,4 +1,4 @@
-// Loading, and what a session says about itself. Misuse first.
+// Loading of models, and the getters of a session. Misuse first.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

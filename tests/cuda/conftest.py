@@ -1,4 +1,4 @@
-"""A folder whose tests all skip has not failed; and what the tests on a GPU share."""
+"""Fixtures of the tests on a GPU; a folder whose tests all skip counts as passed."""
 import pytest
 
 

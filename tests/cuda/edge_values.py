@@ -1,4 +1,4 @@
-"""Small models of values at the edge: NaN, infinities, and what a type cannot hold. The CPU EP gives the
+"""Small models of values at the edge: NaN, infinities, and values outside of a type's range. The CPU EP gives the
 results that docs/reference/operators.md states."""
 import numpy as np
 import onnx.parser

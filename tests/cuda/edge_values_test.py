@@ -1,4 +1,4 @@
-"""NaN, infinities and what a type cannot hold on the CUDA EP: the same as on the CPU EP, bit for bit where no rounding comes in.
+"""NaN, infinities and values outside of a type's range on the CUDA EP: as on the CPU EP, bit for bit where nothing is rounded.
 
 Without a GPU (TENON_CASES_ON=fake) generated kernels run on the host; models that need other kernels are left to a GPU."""
 import numpy as np

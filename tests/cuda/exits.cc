@@ -1,5 +1,5 @@
-// exit() while a stream waits for a fence that nobody signals: the process ends, with its own status, though a library
-// unloads code in an exit handler, for which the driver waits as long as the stream does.
+// exit() while a stream waits for a fence that is never signalled: the process ends, with its own status, though a
+// library unloads code in an exit handler, for which the driver waits as long as the stream does.
 //   tenon_cuda_exits HOST_LIBRARY PLUGIN UNLOADING_LIBRARY [--vulkan-gpu]
 #include <sys/mman.h>
 #include <sys/wait.h>

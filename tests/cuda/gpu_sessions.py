@@ -1,4 +1,4 @@
-"""Sessions on a GPU and what the tests there bind to them. Imported only where torch sees a device."""
+"""Sessions on a GPU, and tensors that tests bind to them. Imported only where torch sees a device."""
 import ctypes
 import os
 

@@ -1,5 +1,5 @@
-// Fences that nobody signals, and a program that is killed while CUDA waits for it: runs end at their deadline, others
-// go on, nobody hangs.
+// Fences that are never signalled, and a program that is killed while CUDA waits for it: runs end at their deadline,
+// other runs go on, and nothing hangs.
 //   tenon_cuda_late_fences HOST_LIBRARY PLUGIN [--vulkan-gpu]
 // The other program is a process of its own; its timeline is a Vulkan driver's with --vulkan-gpu, else a shared one as
 // the fake driver takes it.

@@ -1,4 +1,4 @@
-// A stream that waits for what nobody signals, left to the end of the process.
+// A stream whose wait is never signalled, kept to the end of the process.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-/* IoBinding: what is bound, run, read back and cleared. */
+/* IoBinding: binding, running, reading back and clearing. */
 #include "drop_in.h"
 
 static void print_bound(const OrtIoBinding* binding) {

@@ -1,4 +1,4 @@
-/* Session options: each setter, and what a session that is made with it does differently. */
+/* Session options: each setter, and its effect on a session. */
 #include "custom_threads.h"
 #include "drop_in.h"
 

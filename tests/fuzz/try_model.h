@@ -1,4 +1,4 @@
-// Loads a model that may be broken and runs it on small inputs: what the fuzzer and the mutation test have in common.
+// Loads a model that may be broken and runs it on small inputs, for the fuzzer and the mutation test.
 #pragma once
 
 #include <cstddef>

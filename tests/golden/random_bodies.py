@@ -1,4 +1,4 @@
-"""Steps of random_edges.py with graphs inside: If, Loop and Scan; operators of old opsets; and what a whole model may be made into."""
+"""Steps of random_edges.py with graphs inside: If, Loop and Scan; operators of old opsets; and transformations of whole models."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper

@@ -7,7 +7,7 @@
 //   read NAME=TEXT         the data that EPContext nodes name
 //   ep NAME[,KEY=VALUE...] the next EP in order of preference
 //   session MODEL          makes a session; later options are for the next one
-//   nodes                  who runs which node
+//   nodes                  the EP of each node
 //   run [,KEY=VALUE...]    runs it on fixed inputs, with run config entries, and prints the outputs
 //   again [new],[...]      runs it four times with one input of [3, 4], in the same or in new memory
 //   release GRAPH          SessionReleaseCapturedGraph

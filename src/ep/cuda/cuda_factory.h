@@ -1,4 +1,4 @@
-// The factory of the CUDA EP: the machine's devices, and what a session makes of them.
+// The factory of the CUDA EP: the machine's devices, and the objects that sessions make on them.
 #pragma once
 
 #include <map>

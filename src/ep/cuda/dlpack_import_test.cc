@@ -1,4 +1,4 @@
-// DLPack tensors of a CUDA device, as torch hands them out, imported where they lie.
+// Imports of DLPack tensors of a CUDA device, as torch exports them, without a copy.
 #include "ep/cuda/gate_testing.h"
 #include "ep/cuda/importer_testing.h"
 #include "interop/dlpack_types.h"

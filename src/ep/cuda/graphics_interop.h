@@ -1,4 +1,4 @@
-// CUDA inside a graphics context (S1.9): what a program tells InitGraphicsInterop, checked, as CUDA takes it.
+// CUDA inside a graphics context (S1.9): checks the configuration of InitGraphicsInterop and converts it to CUDA's.
 #pragma once
 
 #include "ep/cuda/driver/cuda_device.h"

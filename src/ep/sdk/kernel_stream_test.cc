@@ -1,4 +1,4 @@
-// The public wrapper around a kernel's stream, over tables of a host that answers what the test wants.
+// The public wrapper around a kernel's stream, over the function tables of a host whose answers the test sets.
 #include <gtest/gtest.h>
 #include <tenon/kernel_stream.h>
 

@@ -1,6 +1,6 @@
-// The simulated device's memory. DEFAULT memory has addresses that nobody can read: they are pages without access, and
-// what the device keeps behind them lies elsewhere, known to the device alone. So a host that touches device memory
-// dies at once, also while a stream runs, and a kernel that gets a wrong address is told.
+// The simulated device's memory. Addresses of DEFAULT memory are pages without access rights; the contents are stored
+// elsewhere, and only the device finds them. So a host that accesses device memory crashes at once, also while a stream
+// runs, and a wrong address that a kernel gets is an error.
 //
 // Fresh memory is filled with a pattern that is NaN in f16, bf16 and f32. HOST_ACCESSIBLE memory can be read by both.
 // Threads: every function from any thread.

@@ -1,4 +1,4 @@
-// Pad in all its modes. Negative pads crop, and what remains is what the modes repeat.
+// Pad in all its modes. Negative pads crop first; the modes then repeat the remaining elements.
 #include <algorithm>
 #include <cstring>
 

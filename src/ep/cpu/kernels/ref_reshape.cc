@@ -1,4 +1,4 @@
-// Operators that keep the elements as they lie: Identity, Reshape, Flatten, Squeeze, Unsqueeze,
+// Operators that keep the elements in their order: Identity, Reshape, Flatten, Squeeze, Unsqueeze,
 // BitCast, Dropout.
 #include <cstring>
 #include <optional>

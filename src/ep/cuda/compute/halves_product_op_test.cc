@@ -1,4 +1,4 @@
-// Which products read halves that the kernel before them has written, and what they compute. The latter needs a device.
+// Products that read split f16 operands of the kernel before them, and their results. The latter needs a device.
 #include "ep/cuda/compute/halves_product_op.h"
 
 #include <gmock/gmock.h>

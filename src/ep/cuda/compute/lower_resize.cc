@@ -1,4 +1,4 @@
-// Resize and Upsample: repetitions of whole elements as a move, everything else with tables of what is read.
+// Resize and Upsample: repetitions of whole elements as a move, all others by tables of source positions.
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,4 @@
-// Updates put at indices, or added to what is there. Whatever order a device works in, each run gives the same.
+// Scatters that store or add updates at indices. Results do not depend on the order in which the device works.
 #include <algorithm>
 #include <array>
 #include <bit>

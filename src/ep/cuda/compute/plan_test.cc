@@ -1,4 +1,4 @@
-// When plans capture graphs, and what they do where memory is short. Needs a device.
+// Graph capture of plans, and plans where memory is short. Needs a device.
 #include "ep/cuda/compute/plan.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Quantised graphs: what becomes a constant, what becomes one kernel, and what is claimed; needs no device.
+// Quantised graphs: folded constants, fused kernels, and claims; needs no device.
 #include "ep/cuda/compute/quantize.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Claims and compiles regions for one session: what the EP's GetCapability and Compile do.
+// Claims and compiles regions for one session, for the EP's GetCapability and Compile.
 #pragma once
 
 #include <memory>

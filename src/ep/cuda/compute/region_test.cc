@@ -1,4 +1,4 @@
-// Regions become the programs that they should, and refuse what they should; needs no device.
+// The programs that regions become, and their refusals; needs no device.
 #include "ep/cuda/compute/region.h"
 
 #include <gmock/gmock.h>

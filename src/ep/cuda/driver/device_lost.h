@@ -1,5 +1,5 @@
-// What is known of a device after a failure that no call survives. Measured on driver 580: such a failure takes all of
-// the process's contexts with it, and none can be made any more.
+// The state of a device after a failure that makes all later calls fail. Measured on driver 580: such a failure takes
+// all of the process's contexts with it, and none can be made any more.
 #pragma once
 
 #include "ep/cuda/driver/cuda_device.h"

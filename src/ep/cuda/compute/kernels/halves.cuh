@@ -1,4 +1,4 @@
-// Float32 numbers as halves (split_product.h): how one is taken apart and where the parts lie.
+// Splits float32 numbers into f16 parts (split_product.h), and the layout of the parts.
 #pragma once
 
 #include "common.cuh"
