@@ -1,7 +1,7 @@
 // Lists the hardware that EP plugins are offered: the CPU, and the GPUs and NPUs in sysfs.
 #pragma once
 
-#include <tenon/ep.h>
+#include <tenon/hardware.h>
 
 #include <string>
 #include <vector>
@@ -19,9 +19,5 @@ std::vector<HardwareDevice> find_pci_devices(const std::string& folder = "/sys/b
 
 // The CPU first.
 std::vector<HardwareDevice> find_hardware();
-
-// A device described as text, for options: "type=cpu,vendor=0x8086,device=3,name=Intel". Only the type is required.
-// Errors: kInvalidArgument names the text and what is wrong with it.
-Result<HardwareDevice> parse_hardware_device(const std::string& text);
 
 }  // namespace tenon
