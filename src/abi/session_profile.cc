@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "base/deadline.h"
+#include "base/json.h"
 
 namespace tenon::abi {
 namespace {
@@ -25,22 +26,6 @@ std::string file_name(const std::string& prefix) {
   std::strftime(text, sizeof text, "%Y-%m-%d_%H-%M-%S", &parts);
   const unsigned number = files.fetch_add(1, std::memory_order_relaxed);
   return number == 0 ? tenon::format("{}_{}.json", prefix, text) : tenon::format("{}_{}_{}.json", prefix, text, number);
-}
-
-// As a JSON string; what is no text of ASCII stays as it is.
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += tenon::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
 }
 
 const char* category_name(OrtProfilingEventCategory category) {
