@@ -50,4 +50,13 @@ struct CopyLedger {
   }
 };
 
+// The copies that a run will make, before any run.
+struct ExplainedCopies {
+  // In the order in which the session's first run makes them; later runs make those without `once`. What addresses
+  // decide (an output that is bound over an input) is not among them.
+  CopyLedger ledger;
+  // A sentence for each part of the model whose copies only a run knows: after a shape that depends on data, in bodies.
+  std::vector<std::string> open;
+};
+
 }  // namespace tenon

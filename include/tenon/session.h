@@ -117,16 +117,9 @@ struct RunReport {
   bool planned = false;  // this run built a plan
 };
 
-// The copies that a run will make, before any run.
-struct ExplainedCopies {
-  // In the order in which the session's first run makes them; later runs make those without `once`. What addresses
-  // decide (an output that is bound over an input) is not among them.
-  CopyLedger ledger;
-  // A sentence for each part of the model whose copies only a run knows: after a shape that depends on data, in bodies.
-  std::vector<std::string> open;
-};
-
 class DeviceStream;
+struct NodeTime;    // tenon/plan_report.h
+struct PlanReport;  // alike
 
 struct RunOptions {
   std::span<const Fence> waits = {};    // waited for before anything reads an input
@@ -139,6 +132,9 @@ struct RunOptions {
   // Set by any thread, the run ends with kCancelled before its next step. Null: nobody cancels.
   const std::atomic<bool>* cancel = nullptr;
   RunReport* report = nullptr;
+  // The times of the run's kernels, in the order of their ends, are appended: PlanReport::add_times takes them. Nodes
+  // in the bodies of others are not among them, nor those whose EP has its own profiler. Null: nothing is measured.
+  std::vector<NodeTime>* node_times = nullptr;
   // Strict mode for this run, also where the session's options do not ask for it.
   bool disallow_copies = false;
   const void* native_options = nullptr;  // the OrtRunOptions of a run that came through the C ABI, for plugins
@@ -224,15 +220,18 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
   Result<std::vector<Tensor>> run(std::span<const std::pair<std::string, Tensor>> inputs,
                                   const RunOptions& options = {});
 
-  // Printable plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims):
-  // steps with kernels and layouts, the arenas, which copies a run makes, and why (S6.1). `places` says where inputs
-  // and outputs are bound (name -> place); those that it does not name are in plain host memory. A place's alignment is
-  // that of the tensor's address; 0: as memory that was allocated there. In strict mode a plan that copies is the error
-  // that a run would be.
-  virtual Result<std::string> explain(const std::map<std::string, Shape>& shapes,
-                                      const std::map<std::string, MemoryPlace>& places) = 0;
-  Result<std::string> explain(const std::map<std::string, Shape>& shapes) { return explain(shapes, {}); }
-  // The copies alone, as a run's ledger will have them. Copies nothing. Errors: those of explain().
+  // The plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims): steps with
+  // kernels and layouts, memory spaces with their arenas, the copies that a run makes, and why (S6.1). `places` says
+  // where inputs and outputs are bound (name -> place); those that it does not name are in plain host memory. A place's
+  // alignment is that of the tensor's address; 0: as memory that was allocated there. In strict mode a plan that copies
+  // is the error that a run would be. Copies and runs nothing.
+  virtual Result<PlanReport> plan_report(const std::map<std::string, Shape>& shapes,
+                                         const std::map<std::string, MemoryPlace>& places) = 0;
+  // PlanReport::to_text() of it.
+  Result<std::string> explain(const std::map<std::string, Shape>& shapes,
+                              const std::map<std::string, MemoryPlace>& places = {});
+  // The copies alone, as a run's ledger will have them. Copies nothing. Errors: those of plan_report(),
+  // without strict mode's.
   virtual Result<ExplainedCopies> explain_copies(const std::map<std::string, Shape>& shapes,
                                                  const std::map<std::string, MemoryPlace>& places) = 0;
 };

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <tenon/plan_report.h>
 #include <tenon/tensor.h>
 
 #include "ep/api/kernel.h"
@@ -123,14 +124,14 @@ struct Plan {
   std::vector<std::string> aliases;  // one line for each node without a step
   std::unique_ptr<PlanCut> cut;
 
+  // PlanReport::to_text() of it.
   std::string to_text() const;
 };
 
-// The copies of each run of `plan`, in their order, as far as no data and no address decides about them. `outputs`: by
-// slot, where the caller's outputs are (none: where they are made); `keep_text` makes names live as long as the
-// session. Appends to `open` a sentence for each part of which only a run knows.
-void explain_copies(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
-                    const std::function<const char*(const std::string&)>& keep_text, CopyLedger& copies,
-                    std::vector<std::string>& open);
+// `plan` as data. `outputs`: by slot, where the caller's outputs are (none: where they are made). `copies` begins with
+// the copies that come before those of a run's steps; those follow, in their order, as far as no data and no address
+// decides about them. `keep_text` makes the names of copies live as long as the session.
+PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
+                       const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies);
 
 }  // namespace tenon

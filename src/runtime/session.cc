@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include <tenon/plan_report.h>
+
 #include "base/config_keys.h"
 #include "base/deadline.h"
 #include "base/log.h"
@@ -12,6 +14,7 @@
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
 #include "runtime/dump.h"
+#include "runtime/node_observer.h"
 #include "runtime/runner.h"
 #include "runtime/session_impl.h"
 
@@ -102,6 +105,26 @@ class InRun {
   ThreadPool& pool_;
 };
 
+// The times of the kernels of one run, for RunOptions::node_times.
+class NodeTimer final : public NodeObserver {
+ public:
+  explicit NodeTimer(NodeObserver* next) : next_(next) {}
+  const std::vector<NodeTime>& times() const { return run_; }
+
+  void ran(const NodeRun& node) override {
+    add_node_time(run_, {.name = std::string(node.name),
+                         .op_type = std::string(node.op_type),
+                         .node = node.index,
+                         .begin_ns = node.begin_ns,
+                         .duration_ns = node.end_ns - node.begin_ns});
+    if (next_ != nullptr) next_->ran(node);
+  }
+
+ private:
+  NodeObserver* const next_;
+  std::vector<NodeTime> run_;
+};
+
 }  // namespace
 
 std::string_view version() { return project_version(); }
@@ -138,7 +161,14 @@ Result<Binding> SessionImpl::make_binding() {
 Status SessionImpl::run(Binding& binding, const RunOptions& options) {
   TENON_INVALID_IF(binding.impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(binding.impl_->session.get() != this, "The binding belongs to another session.");
-  Status status = without_exceptions([&] { return run_bound(*binding.impl_, options); });
+  Status status = without_exceptions([&] {
+    if (options.node_times == nullptr) return run_bound(*binding.impl_, options);
+    NodeTimer timer(NodeObserver::current());
+    const NodeObserver::Scope observed(&timer);
+    Status ran = run_bound(*binding.impl_, options);
+    options.node_times->insert(options.node_times->end(), timer.times().begin(), timer.times().end());
+    return ran;
+  });
   if (!status.ok()) {
     for (BindingImpl::Output& output : binding.impl_->outputs) output.ready = false;
   }
@@ -289,8 +319,8 @@ Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, Memory
   return bound;
 }
 
-Result<SessionImpl::Explained> SessionImpl::explained(const std::map<std::string, Shape>& shapes,
-                                                      const std::map<std::string, MemoryPlace>& places) {
+Result<PlanReport> SessionImpl::report_for(const std::map<std::string, Shape>& shapes,
+                                           const std::map<std::string, MemoryPlace>& places, bool strict) {
   TENON_TRY_ASSIGN(const BoundPlaces bound, bound_places(places));
   for (const auto& [name, shape] : shapes) {
     bool known = false;
@@ -314,35 +344,35 @@ Result<SessionImpl::Explained> SessionImpl::explained(const std::map<std::string
     all.push_back(shape);
   }
   TENON_TRY(check_shapes(all));
-  Explained made{.plan = nullptr, .copies = {.ledger = load_copies_}};
-  TENON_TRY_ASSIGN(made.plan, make_plan(all, bound, explaining_options(made.copies.ledger)));
-  tenon::explain_copies(*made.plan->plan, bound.outputs, planner_options_.keep_text, made.copies.ledger,
-                        made.copies.open);
-  return made;
+  ExplainedCopies copies{.ledger = load_copies_, .open = {}};
+  TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> made, make_plan(all, bound, explaining_options(copies.ledger)));
+  const Plan& plan = *made->plan;
+  PlanReport report = report_plan(plan, bound.outputs, planner_options_.keep_text, std::move(copies));
+  if (strict) {
+    TENON_TRY(refuse_copies(plan, outputs_));
+    for (const CopyRecord& record : report.copies.ledger.records)
+      if (!record.once) return copy_disallowed(record.what, record.source, record.target, record.reason);
+  }
+  return report;
 }
 
-Result<std::string> SessionImpl::explain(const std::map<std::string, Shape>& shapes,
-                                         const std::map<std::string, MemoryPlace>& places) {
-  return without_exceptions([&]() -> Result<std::string> {
-    TENON_TRY_ASSIGN(const Explained made, explained(shapes, places));
-    const Plan& plan = *made.plan->plan;
-    if (options_.disallow_copies) {
-      TENON_TRY(refuse_copies(plan, outputs_));
-      for (const CopyRecord& record : made.copies.ledger.records)
-        if (!record.once) return copy_disallowed(record.what, record.source, record.target, record.reason);
-    }
-    std::string text = plan.to_text();
-    for (const std::string& sentence : made.copies.open) text += format("not known before a run: {}\n", sentence);
-    return text;
-  });
+Result<PlanReport> SessionImpl::plan_report(const std::map<std::string, Shape>& shapes,
+                                            const std::map<std::string, MemoryPlace>& places) {
+  return without_exceptions([&] { return report_for(shapes, places, options_.disallow_copies); });
 }
 
 Result<ExplainedCopies> SessionImpl::explain_copies(const std::map<std::string, Shape>& shapes,
                                                     const std::map<std::string, MemoryPlace>& places) {
   return without_exceptions([&]() -> Result<ExplainedCopies> {
-    TENON_TRY_ASSIGN(Explained made, explained(shapes, places));
-    return std::move(made.copies);
+    TENON_TRY_ASSIGN(PlanReport report, report_for(shapes, places, /*strict=*/false));
+    return std::move(report.copies);
   });
+}
+
+Result<std::string> Session::explain(const std::map<std::string, Shape>& shapes,
+                                     const std::map<std::string, MemoryPlace>& places) {
+  TENON_TRY_ASSIGN(const PlanReport report, plan_report(shapes, places));
+  return report.to_text();
 }
 
 Result<std::vector<Tensor>> Session::run(std::span<const std::pair<std::string, Tensor>> inputs,

@@ -62,8 +62,8 @@ struct SessionImpl final : public Session {
   std::span<const ValuePlace> input_places() const override { return input_places_; }
   std::span<const ValuePlace> output_places() const override { return output_places_; }
   Result<Tensor> allocate(DataType type, const Shape& shape, const MemoryPlace& place) override;
-  Result<std::string> explain(const std::map<std::string, Shape>& shapes,
-                              const std::map<std::string, MemoryPlace>& places) override;
+  Result<PlanReport> plan_report(const std::map<std::string, Shape>& shapes,
+                                 const std::map<std::string, MemoryPlace>& places) override;
   Result<ExplainedCopies> explain_copies(const std::map<std::string, Shape>& shapes,
                                          const std::map<std::string, MemoryPlace>& places) override;
 
@@ -116,13 +116,9 @@ struct SessionImpl final : public Session {
   PlannerOptions planner_options();
   // For a plan that never runs: constants are only written down, in `copies`.
   PlannerOptions explaining_options(CopyLedger& copies);
-  // A plan for places that somebody asks about, with the copies of its first run.
-  struct Explained {
-    std::shared_ptr<PlanRuntime> plan;
-    ExplainedCopies copies;
-  };
-  Result<Explained> explained(const std::map<std::string, Shape>& shapes,
-                              const std::map<std::string, MemoryPlace>& places);
+  // A plan that is made for the report alone. `strict`: copies of a run are an error.
+  Result<PlanReport> report_for(const std::map<std::string, Shape>& shapes,
+                                const std::map<std::string, MemoryPlace>& places, bool strict);
   // What was copied once for the session and is in no run's ledger yet.
   void take_once_copies(CopyLedger& ledger);
   Status check_shapes(std::span<const Shape> shapes) const;

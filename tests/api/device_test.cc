@@ -1,6 +1,7 @@
 // Sessions over the CPU EP and others: partition of nodes, memory spaces of tensors, and remaining copies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tenon/plan_report.h>
 
 #include <thread>
 
@@ -214,13 +215,44 @@ TEST(Device, ExplainPrintsPlacesStepsAndCopiesForGivenPlacements) {
   const std::string text = session->explain({{"x", {3}}}).value();
   EXPECT_THAT(text, HasSubstr("place 1: gpu:0 (vendor 0x7e50), arena 128 bytes"));
   EXPECT_THAT(text, HasSubstr("EP 1: FakeEP"));
-  EXPECT_THAT(text, HasSubstr("copy: \"a\", 12 bytes, from cpu to gpu:0 (vendor 0x7e50), because what needs it cannot "
+  EXPECT_THAT(text, HasSubstr("copy: \"a\", 12 bytes, from cpu to gpu:0 (vendor 0x7e50), because its reader cannot "
                               "use memory of that place"));
   EXPECT_THAT(text, HasSubstr("; EP 1; on stream 1"));
   const auto whole = negation().load(device.session_options()).value();
   EXPECT_THAT(*whole->explain({{"x", {3}}}), HasSubstr("copy: \"x\""));
   EXPECT_THAT(*whole->explain({{"x", {3}}}, {{"x", device.place()}, {"y", device.place()}}), Not(HasSubstr("copy:")));
   EXPECT_THAT(whole->explain({{"x", {3}}}, {{"z", device.place()}}), has_status(StatusCode::kNotFound));
+}
+
+// The report has as data whatever the text prints, and its copies are those of explain_copies.
+TEST(Device, PlanReportHoldsSpacesStreamsAndTheRecordsOfCopies) {
+  FakeDevice device({.ops = {"Neg", "Add"}});
+  const auto session = sandwich().load(device.session_options()).value();
+  const PlanReport plan = session->plan_report({{"x", {3}}}, {}).value();
+  EXPECT_THAT(plan.eps, ElementsAre("cpu", "FakeEP"));
+  ASSERT_EQ(plan.spaces.size(), 2U);
+  EXPECT_EQ(plan.spaces[1].place.to_string(), "gpu:0 (vendor 0x7e50)");
+  EXPECT_EQ(plan.spaces[1].arena_bytes, 128U);
+  const ExplainedCopies copies = session->explain_copies({{"x", {3}}}, {}).value();
+  EXPECT_EQ(plan.copies.ledger.records, copies.ledger.records);
+  std::vector<int32_t> copied;
+  for (const PlanReport::Step& step : plan.steps) {
+    if (step.ep == 1 && step.copy < 0) {
+      EXPECT_EQ(step.stream, 1);
+      for (const PlanReport::Tensor& output : step.outputs) EXPECT_EQ(output.location.space, 1) << step.label;
+    }
+    if (step.copy < 0) continue;
+    copied.push_back(step.copy);
+    const CopyRecord& record = plan.copies.ledger.records[static_cast<size_t>(step.copy)];
+    EXPECT_EQ(record.bytes, 12U);
+    EXPECT_EQ(step.inputs[0].name, record.what);
+    EXPECT_EQ(plan.spaces[static_cast<size_t>(step.inputs[0].location.space)].place.to_string(),
+              record.source.to_string());
+    EXPECT_EQ(plan.spaces[static_cast<size_t>(step.outputs[0].location.space)].place.to_string(),
+              record.target.to_string());
+  }
+  EXPECT_EQ(copied.size(), copies.ledger.records.size());
+  EXPECT_THAT(session->explain({{"x", {3}}}).value(), plan.to_text());
 }
 
 // A view of a whole value moves nothing, also where the host could not.

@@ -1,6 +1,9 @@
 // Loading of models, and the getters of a session. Misuse first.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tenon/plan_report.h>
+
+#include <nlohmann/json.hpp>
 
 #include "base/testing.h"
 #include "onnx_builder.h"
@@ -76,6 +79,102 @@ TEST(SessionExplain, ShapesThatAreOpenMustBeGiven) {
   ASSERT_THAT(text, is_ok());
   EXPECT_THAT(*text, HasSubstr("input x: float32[2,4]"));
   EXPECT_THAT(*text, HasSubstr("-> output y"));
+}
+
+TEST(SessionExplain, ThePlanIsDataAndJson) {
+  const auto session = relu_model().load();
+  ASSERT_THAT(session, is_ok());
+  const auto plan = (*session)->plan_report({{"x", Shape{2, 4}}}, {});
+  ASSERT_THAT(plan, is_ok());
+  ASSERT_EQ(plan->steps.size(), 1U);
+  const PlanReport::Step& step = plan->steps[0];
+  EXPECT_THAT(step.label, HasSubstr(step.op_type));
+  EXPECT_EQ(step.name, "Relu_of_y");
+  EXPECT_EQ(step.inputs[0].location.kind, PlanReport::Location::Kind::kInput);
+  EXPECT_EQ(step.outputs[0].location.kind, PlanReport::Location::Kind::kOutput);
+  EXPECT_EQ(step.outputs[0].size_bytes, 32U);
+  EXPECT_EQ(step.outputs[0].type_text(), "float32[2,4]");
+  const auto json = nlohmann::json::parse(plan->to_json(), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["steps"][0]["kernel"], step.kernel);
+  EXPECT_EQ(json["steps"][0]["outputs"][0]["shape"], (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(json["steps"][0]["time_ns"], nullptr);
+  EXPECT_EQ(json["copies"].size(), 0U);
+  EXPECT_EQ(json["cut"], nullptr);
+}
+
+// Names are the model's: quotes, markup and bytes that are no text stay names.
+TEST(SessionExplain, NamesCannotBreakTheJson) {
+  PlanReport plan;
+  plan.eps = {"a\"b\\c\n\x01", "\xff\xc3\xa4</script>"};
+  plan.spaces.emplace_back();
+  const auto json = nlohmann::json::parse(plan.to_json(), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["eps"][0], plan.eps[0]);
+  EXPECT_EQ(json["eps"][1], "\xef\xbf\xbd\xc3\xa4</script>");
+}
+
+TEST(SessionExplain, AReportOfNothingIsNoCrash) {
+  EXPECT_THAT(PlanReport().to_text(), HasSubstr("0 steps"));
+  EXPECT_TRUE(nlohmann::json::parse(PlanReport().to_json(), nullptr, false).is_object());
+  PlanReport plan;
+  EXPECT_EQ(plan.add_times({}), 0U);
+}
+
+// The kernels of a run have times, which belong to the steps; a second run's are added.
+TEST(SessionExplain, TimesOfRunsBelongToTheSteps) {
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {4}).output("y", DataType::kFloat, {4});
+  model.node(OnnxNode("Sin", {"x"}, {"a"})).node(OnnxNode("Cos", {"a"}, {"y"}));
+  const auto session = model.load();
+  ASSERT_THAT(session, is_ok());
+  Binding binding = (*session)->make_binding().value();
+  ASSERT_THAT(binding.bind_input("x", floats({4}, {1, 2, 3, 4})), is_ok());
+  std::vector<NodeTime> times;
+  for (int run = 0; run < 3; ++run) ASSERT_THAT((*session)->run(binding, {.node_times = &times}), is_ok());
+  PlanReport plan = (*session)->plan_report({}, {}).value();
+  ASSERT_EQ(plan.steps.size(), 2U);
+  EXPECT_EQ(times.size(), 6U);
+  EXPECT_EQ(plan.add_times(times), 2U);
+  for (const PlanReport::Step& step : plan.steps) {
+    EXPECT_EQ(step.runs, 3) << step.label;
+    EXPECT_GT(step.time_ns, 0) << step.label;
+  }
+  EXPECT_THAT(plan.to_text(), HasSubstr(" ms\n"));
+}
+
+TEST(PlanReportTimes, AreTheMedianOfTheNodesThatAStepComputes) {
+  PlanReport plan;
+  plan.steps.resize(4);
+  plan.steps[0] = {.name = "conv", .op_type = "Conv", .node = 0, .model_nodes = {"conv", "relu"}};
+  plan.steps[1] = {.op_type = "Add", .node = 1};
+  plan.steps[2] = {.name = "twice", .op_type = "Mul", .node = 2};
+  plan.steps[3] = {.name = "twice", .op_type = "Mul", .node = 3};
+  const std::vector<NodeTime> times = {
+      {.name = "conv", .node = 0, .duration_ns = 30},  {.name = "conv", .node = 0, .duration_ns = 10},
+      {.name = "conv", .node = 0, .duration_ns = 20},  {.op_type = "Add", .node = 1, .duration_ns = 5},
+      {.op_type = "Add", .node = 9, .duration_ns = 7}, {.name = "twice", .node = 3, .duration_ns = 8},
+      {.name = "other", .node = 0, .duration_ns = 9}};
+  EXPECT_EQ(plan.add_times(times), 4U);
+  EXPECT_EQ(plan.steps[0].time_ns, 20);
+  EXPECT_EQ(plan.steps[0].runs, 3);
+  EXPECT_EQ(plan.steps[1].time_ns, 5);
+  EXPECT_EQ(plan.steps[3].time_ns, 8);
+  // Without the index that a plan of Tenon's has, a profile of another runtime is matched by name alone.
+  const std::vector<NodeTime> theirs = {{.name = "relu", .node = 77, .duration_ns = 4}};
+  EXPECT_EQ(plan.add_times(theirs), 1U);
+  EXPECT_EQ(plan.steps[0].time_ns, 4);
+}
+
+// An If's kernel runs its branch: that time is in the If's.
+TEST(PlanReportTimes, NodesOfBodiesAreLeftOut) {
+  std::vector<NodeTime> run;
+  add_node_time(run, {.name = "before", .begin_ns = 10, .duration_ns = 5});
+  add_node_time(run, {.name = "inside", .begin_ns = 21, .duration_ns = 2});
+  add_node_time(run, {.name = "if", .begin_ns = 20, .duration_ns = 9});
+  ASSERT_EQ(run.size(), 2U);
+  EXPECT_EQ(run[0].name, "before");
+  EXPECT_EQ(run[1].name, "if");
 }
 
 }  // namespace

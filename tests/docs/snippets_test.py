@@ -16,7 +16,8 @@ FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
 STANDARD = {"c": "-std=c99", "cpp": "-std=c++20"}
 HEADERS = {
     "c": ["onnxruntime_c_api.h", "copy_ledger_api.h", "external_handles.h"],
-    "cpp": ["session.h", "external_memory.h", "ep_importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h"],
+    "cpp": ["session.h", "external_memory.h", "ep_importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h",
+            "plan_report.h"],
 }
 # What fragments use: those in C, and those of a file in C++.
 C_PROGRAM = """
@@ -36,6 +37,7 @@ GIVEN = {
 const OrtApi* api; uint32_t api_version; OrtKernelContext* context; using cudaStream_t = struct CUstream_st*;
 void launch(cudaStream_t);
 """,
+    "include/tenon/plan_report.h": CPP_RUN,
     "include/tenon/session.h": CPP_RUN,
 }
 RETURNS = {"README.md": "int", "include/tenon/kernel_stream.h": "OrtStatus*"}

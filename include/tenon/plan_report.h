@@ -1,0 +1,146 @@
+// A session's plan as data: its steps, kernels, memory spaces, arenas, streams and copies. Text, JSON and pages are
+// made from it; no program has to read a printed plan.
+//
+//   auto plan = session->plan_report({{"x", {1, 3, 224, 224}}}, {});
+//   for (const tenon::PlanReport::Step& step : plan->steps) std::printf("%s\n", step.kernel.c_str());
+//   std::puts(plan->to_json().c_str());
+//
+// Ownership: a value. CopyRecord::what, alone, is text of the session and lives as long as that.
+// Threads: const access from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tenon/copy_ledger.h"
+#include "tenon/types.h"
+
+namespace tenon {
+
+// How long one node's kernel took on the host's clock. Work that a kernel only enqueues on a stream is not in it.
+struct NodeTime {
+  std::string name;     // of the node in the plan, or in the model; may be empty
+  std::string op_type;  // of the node in the plan
+  int32_t node = -1;    // its index in the planned graph (Step::node); -1: unknown
+  int64_t begin_ns = 0;
+  int64_t duration_ns = 0;
+};
+
+// Leaves out the nodes that ran in the bodies of others (an If's branches): the times of `node` are what remains of its
+// run so far, in the order of their ends. Call it for each node when it has ended.
+TENON_API void add_node_time(std::vector<NodeTime>& run, NodeTime node);
+
+struct PlanReport {
+  // Where a value begins.
+  struct Location {
+    enum class Kind : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic, kPlacedConstant, kHandle };
+    Kind kind = Kind::kAbsent;
+    // Which input or output of the report, placed constant, handle, or value whose size only a run knows (kDynamic);
+    // the space of an arena; -1 for a constant.
+    int32_t index = -1;
+    int32_t space = 0;  // of PlanReport::spaces
+    size_t offset_bytes = 0;
+    std::string name;  // of the constant, input or output
+    // "@128", "@1:0" (arena of space 1), "input x+64", "const w", "-".
+    TENON_API std::string to_string() const;
+  };
+
+  struct Tensor {
+    std::string name;  // as in the planned graph; may be empty
+    DataType type = DataType::kUndefined;
+    bool has_shape = false;          // false: only a run knows it
+    std::vector<int64_t> dims;       // -1: only a run knows it
+    bool blocked8 = false;           // channels in blocks of 8, the last one padded
+    size_t size_bytes = 0;           // 0 while the shape is not known
+    bool planned_for_value = false;  // values at a cut: the rest is planned for what they hold
+    Location location;
+    // "float32[1,16,8,8] blocked8"
+    TENON_API std::string type_text() const;
+  };
+
+  // A point of another stream that has to be passed before the step begins.
+  struct Wait {
+    int32_t stream = 0;
+    int32_t point = 0;
+    bool on_host = false;  // the host waits, not the step's stream
+  };
+
+  struct Step {
+    std::string label;  // "Conv \"conv1\""
+    std::string name;   // of the node; may be empty
+    std::string op_type;
+    std::string domain;                    // "" is ai.onnx
+    int32_t node = -1;                     // in the planned graph
+    std::vector<std::string> model_nodes;  // the nodes of the model that a fused node or a region computes
+    std::string kernel;                    // "copy" for a copy
+    int32_t ep = 0;                        // of PlanReport::eps
+    int32_t stream = 0;                    // 0: the host does it; else the EP whose stream has it
+    std::vector<Wait> waits;
+    int32_t point = -1;  // of its stream, that is passed after the step; -1: none
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> outputs;
+    Location scratch;
+    size_t scratch_bytes = 0;
+    int32_t in_place_input = -1;  // whose memory an output takes over
+    int32_t copy = -1;            // of copies.ledger.records, for a step that copies; -1 also for a copy of no bytes
+    int32_t runs = 0;             // that were measured (add_times); 0: no time is known
+    int64_t time_ns = 0;          // the median of the runs
+  };
+
+  struct Space {
+    MemoryPlace place;
+    size_t arena_bytes = 0;
+  };
+
+  // After the last step: a value into a caller's output.
+  struct OutputCopy {
+    Location source;
+    int32_t output = 0;
+    CopyReason reason = CopyReason::kOutputIsInput;
+    bool known_bytes = false;  // false: only a run knows how many
+    size_t bytes = 0;
+    int32_t copy = -1;  // of copies.ledger.records; -1: no bytes, or not known
+  };
+
+  // A constant that an EP keeps in its memory, copied there once for the session.
+  struct PlacedConstant {
+    int32_t space = 0;
+    size_t bytes = 0;
+  };
+
+  // Where shapes depend on data: the rest is planned in the run.
+  struct Cut {
+    std::vector<std::string> reasons;
+    std::vector<Tensor> values;  // that the rest reads
+    size_t nodes = 0;            // of the rest; 0: there is no cut
+  };
+
+  std::vector<std::string> eps;  // 0 is the CPU EP; streams count alike
+  std::vector<Space> spaces;     // 0 is plain host memory
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> outputs;
+  std::vector<Step> steps;
+  std::vector<std::string> without_step;  // a sentence for each node that needs no step (views)
+  std::vector<PlacedConstant> constants;
+  // What ExplainedCopies of the same call has, and a first run's ledger.
+  ExplainedCopies copies;
+  std::vector<OutputCopy> output_copies;
+  size_t unshared_bytes = 0;  // of all arena values and scratch, if nothing shared memory
+  Cut cut;
+
+  // One line a step, then views, copies with reasons and what only a run knows.
+  TENON_API std::string to_text() const;
+  // One object, UTF-8; docs/how-to/debugging.md names its keys.
+  TENON_API std::string to_json() const;
+  // Sets runs and time_ns of the steps that `times` has. A node belongs to a step by its name, or by one of the model's
+  // nodes that the step computes; without a name by index and operator. Returns how many steps have a time.
+  TENON_API size_t add_times(std::span<const NodeTime> times);
+};
+
+// "the output is an input or a constant handed through": a part of a sentence after "because".
+TENON_API std::string_view copy_reason_text(CopyReason reason);
+
+}  // namespace tenon

@@ -1,0 +1,249 @@
+// A plan as data.
+#include <tenon/plan_report.h>
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "device/copy.h"
+#include "plan/control_flow.h"
+#include "plan/pass_rewriter.h"
+#include "plan/plan.h"
+#include "plan/regions.h"
+
+namespace tenon {
+
+namespace {
+
+// A node whose bodies the host runs: an If, Loop or Scan, or a region that is one.
+bool has_bodies(const Node& node) {
+  if (is_control_flow(node)) return true;
+  if (!is_region(node)) return false;
+  const Graph& body = region_body(node);
+  return std::any_of(body.nodes.begin(), body.nodes.end(), is_control_flow);
+}
+
+class Reporter {
+ public:
+  Reporter(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
+           const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies)
+      : plan_(plan), bound_(outputs), keep_text_(keep_text) {
+    report_.copies = std::move(copies);
+  }
+
+  PlanReport take() {
+    report_.eps = plan_.ep_names.empty() ? std::vector<std::string>{plan_.provider} : plan_.ep_names;
+    for (size_t i = 0; i < plan_.places.size(); ++i)
+      report_.spaces.push_back({plan_.places[i], i < plan_.arenas.size() ? plan_.arenas[i] : 0});
+    if (report_.spaces.empty()) report_.spaces.emplace_back();
+    report_.spaces[0].arena_bytes = plan_.arena_bytes;
+    report_.unshared_bytes = plan_.unshared_bytes;
+    for (size_t i = 0; i < plan_.inputs.size(); ++i)
+      report_.inputs.push_back(
+          tensor(plan_.inputs[i].name, plan_.inputs[i].spec, {Home::kInput, static_cast<int32_t>(i), 0}));
+    for (const PlanOutput& output : plan_.outputs)
+      report_.outputs.push_back(tensor(output.name, output.spec, {Home::kOutput, output.slot, 0}));
+    for (const PlanStep& step : plan_.steps) add_step(step);
+    report_.without_step = plan_.aliases;
+    for (const Tensor& constant : plan_.placed_constants)
+      report_.constants.push_back({space_of(constant.place()), constant.size_bytes()});
+    for (const PlanCopy& copy : plan_.copies) add_output_copy(copy);
+    if (plan_.cut) add_cut(*plan_.cut);
+    return std::move(report_);
+  }
+
+ private:
+  using Kind = PlanReport::Location::Kind;
+
+  const MemoryPlace& place(int32_t space) const { return report_.spaces[static_cast<size_t>(space)].place; }
+
+  int32_t space_of(MemoryPlace memory) const {
+    for (size_t i = 0; i < report_.spaces.size(); ++i) {
+      memory.alignment = report_.spaces[i].place.alignment;
+      if (memory == report_.spaces[i].place) return static_cast<int32_t>(i);
+    }
+    return 0;
+  }
+
+  // Of the outputs that this plan writes; -1: an output that the rest after a cut writes.
+  int32_t output_of(int32_t slot) const {
+    const auto found = std::find_if(plan_.outputs.begin(), plan_.outputs.end(),
+                                    [slot](const PlanOutput& output) { return output.slot == slot; });
+    return found == plan_.outputs.end() ? -1 : static_cast<int32_t>(found - plan_.outputs.begin());
+  }
+
+  PlanReport::Location location(const Location& from) const {
+    PlanReport::Location to{
+        .kind = Kind::kAbsent, .index = from.index, .space = 0, .offset_bytes = from.offset_bytes, .name = {}};
+    const auto index = static_cast<size_t>(from.index);
+    switch (from.home) {
+      case Home::kAbsent:
+        break;
+      case Home::kConstant:
+        to.kind = Kind::kConstant;
+        to.name = plan_.graph.value(from.index).name;
+        to.index = -1;
+        break;
+      case Home::kInput:
+        to.kind = Kind::kInput;
+        to.name = plan_.inputs[index].name;
+        to.space = plan_.inputs[index].place;
+        break;
+      case Home::kOutput:
+        to.kind = Kind::kOutput;
+        to.index = output_of(from.index);
+        if (to.index < 0) break;
+        to.name = plan_.outputs[static_cast<size_t>(to.index)].name;
+        to.space = plan_.outputs[static_cast<size_t>(to.index)].place;
+        break;
+      case Home::kArena:
+        to.kind = Kind::kArena;
+        to.space = from.index;
+        break;
+      case Home::kDynamic:
+        to.kind = Kind::kDynamic;
+        to.space = index < plan_.dynamic_places.size() ? plan_.dynamic_places[index] : 0;
+        break;
+      case Home::kPlacedConstant:
+        to.kind = Kind::kPlacedConstant;
+        to.space = space_of(plan_.placed_constants[index].place());
+        break;
+      case Home::kHandle:
+        to.kind = Kind::kHandle;
+        to.space = plan_.handle_blocks[index].place;
+        break;
+    }
+    return to;
+  }
+
+  PlanReport::Tensor tensor(const std::string& name, const TensorSpec& spec, const Location& where) const {
+    PlanReport::Tensor made;
+    made.name = name;
+    made.type = spec.type;
+    made.has_shape = !spec.dynamic;
+    if (!spec.dynamic) {
+      made.dims.assign(spec.shape.begin(), spec.shape.end());
+      made.size_bytes = spec.size_bytes();
+    }
+    made.blocked8 = spec.layout == Layout::kBlocked8;
+    made.location = location(where);
+    return made;
+  }
+
+  PlanReport::Tensor tensor(ValueId id, const Location& where) const {
+    PlanReport::Tensor made;
+    made.location = location(where);
+    if (id == kNoValue) return made;
+    const Value& value = plan_.graph.value(id);
+    made.name = value.name;
+    made.type = value.type;
+    made.has_shape = value.has_rank;
+    for (const Dim& dim : value.dims) made.dims.push_back(dim.known() ? dim.value : -1);
+    made.blocked8 = value.layout == Layout::kBlocked8;
+    if (value.fully_known() && data_type_bits(value.type) > 0)
+      made.size_bytes =
+          TensorSpec{.type = value.type, .shape = value.shape(), .layout = value.layout, .dynamic = false}.size_bytes();
+    return made;
+  }
+
+  // The record's index, or -1 where there is nothing to copy.
+  int32_t note(const CopyRecord& record) {
+    std::vector<CopyRecord>& records = report_.copies.ledger.records;
+    const size_t before = records.size();
+    note_copy(record, &report_.copies.ledger);
+    return records.size() > before ? static_cast<int32_t>(before) : -1;
+  }
+
+  static std::vector<std::string> model_nodes(const Node& node) {
+    if (!is_region(node)) {
+      const Attribute* nodes = node.find(kModelNodes);
+      return nodes != nullptr ? nodes->strings : std::vector<std::string>();
+    }
+    std::vector<std::string> names;
+    for (const Node& inner : region_body(node).nodes)
+      if (!inner.name.empty()) names.push_back(inner.name);
+    return names;
+  }
+
+  void add_step(const PlanStep& step) {
+    const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+    PlanReport::Step& made = report_.steps.emplace_back();
+    made.label = node.label(plan_.graph);
+    made.name = node.name;
+    made.op_type = node.op_type;
+    made.domain = node.domain;
+    made.node = step.node;
+    made.model_nodes = model_nodes(node);
+    made.kernel = step.kernel ? step.kernel->name() : std::string_view("copy");
+    made.ep = step.provider;
+    made.stream = step.executor;
+    for (const StepWait& wait : step.waits) made.waits.push_back({wait.provider, wait.slot, wait.on_host});
+    made.point = step.notify;
+    for (size_t i = 0; i < step.inputs.size(); ++i) made.inputs.push_back(tensor(node.inputs[i], step.inputs[i]));
+    for (size_t i = 0; i < step.outputs.size(); ++i) made.outputs.push_back(tensor(node.outputs[i], step.outputs[i]));
+    made.in_place_input = step.in_place.first;
+    made.scratch = location(step.scratch);
+    if (step.kernel && step.scratch.home == Home::kArena) made.scratch_bytes = step.kernel->scratch_bytes();
+    if (step.copy) {
+      made.copy = note({.bytes = step.copy->spec.size_bytes(),
+                        .source = place(step.copy->source),
+                        .target = place(step.copy->target),
+                        .reason = step.copy->reason,
+                        .what = step.copy->what});
+    } else if (step.provider == 0 ? is_control_flow(node) : step.executor == 0 && has_bodies(node)) {
+      report_.copies.open.push_back(
+          format("The bodies of {} may hand values over by copies, as their data say.", made.label));
+    }
+  }
+
+  void add_output_copy(const PlanCopy& copy) {
+    const int32_t index = output_of(copy.output);
+    if (index < 0) return;
+    const PlanOutput& output = plan_.outputs[static_cast<size_t>(index)];
+    PlanReport::OutputCopy made{.source = location(copy.source), .output = index, .reason = copy.reason};
+    if (output.spec.dynamic) {
+      report_.copies.open.push_back(format(
+          "Output \"{}\" is copied where it is bound, and its size is only known after it was computed.", output.name));
+    } else {
+      made.known_bytes = true;
+      made.bytes = output.spec.size_bytes();
+      const auto slot = static_cast<size_t>(copy.output);
+      const bool bound = slot < bound_.size() && bound_[slot];
+      made.copy = note({.bytes = made.bytes,
+                        .source = place(copy.place),
+                        .target = bound ? *bound_[slot] : place(output.place),
+                        .reason = copy.reason,
+                        .what = keep_text_(output.name)});
+    }
+    report_.output_copies.push_back(std::move(made));
+  }
+
+  void add_cut(const PlanCut& cut) {
+    report_.cut.reasons = cut.reasons;
+    report_.cut.nodes = cut.rest.nodes.size();
+    for (const CutValue& value : cut.values) {
+      report_.cut.values.push_back(tensor(value.name, value.spec, value.location));
+      report_.cut.values.back().planned_for_value = value.as_constant;
+    }
+    report_.copies.open.push_back(
+        format("{} nodes are planned at run time, when their shapes are known.", cut.rest.nodes.size()));
+  }
+
+  const Plan& plan_;
+  std::span<const std::optional<MemoryPlace>> bound_;
+  const std::function<const char*(const std::string&)>& keep_text_;
+  PlanReport report_;
+};
+
+}  // namespace
+
+PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
+                       const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies) {
+  return Reporter(plan, outputs, keep_text, std::move(copies)).take();
+}
+
+std::string Plan::to_text() const {
+  // The report's names live no longer than the plan, and end here.
+  return report_plan(*this, {}, [](const std::string& text) { return text.c_str(); }, {}).to_text();
+}
+
+}  // namespace tenon
