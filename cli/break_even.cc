@@ -3,11 +3,12 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 
+#include "base/status.h"
 #include "cli/output.h"
 #include "device/place.h"
 
@@ -102,65 +103,30 @@ Result<std::string> ep_of(const Session& session) {
       "runs it is chosen with --plugin and --ep.");
 }
 
-// The size of an input or output as a line of the plan says its shape: `input x: float32[1,3,736,960]`. Nothing where
-// the plan leaves it open.
-std::optional<size_t> planned_bytes(const std::string& plan, const ValueInfo& info, bool is_input) {
-  const std::string begin = format("\n{} {}: ", is_input ? "input" : "output", info.name);
-  const size_t at = plan.find(begin);
-  const size_t open = at == std::string::npos ? at : plan.find('[', at + begin.size());
-  const size_t close = open == std::string::npos ? open : plan.find(']', open);
-  if (close == std::string::npos || plan.find('\n', at + 1) < close) return std::nullopt;
-  Shape shape;
-  const char* text = plan.data() + open + 1;
-  const char* const end = plan.data() + close;
-  while (text < end && shape.rank() < Shape::kMaxRank) {
-    int64_t dim = 0;
-    const auto [next, error] = std::from_chars(text, end, dim);
-    if (error != std::errc() || dim < 0) return std::nullopt;
-    shape.push_back(dim);
-    text = next < end ? next + 1 : end;
-  }
-  const Result<size_t> bytes = tensor_size_bytes(info.type, shape);
-  return bytes.ok() ? std::optional<size_t>(*bytes) : std::nullopt;
-}
-
+// `planned` has the inputs or outputs that the plan knows; those after a cut are not among them.
 void add_buffers(std::span<const ValueInfo> values, std::span<const ValuePlace> places, bool is_input,
-                 const std::string& plan, BreakEvenReport* report) {
+                 const std::vector<PlanReport::Tensor>& planned, BreakEvenReport* report) {
   const WayCosts& way = is_input ? report->costs.in : report->costs.out;
   for (size_t i = 0; i < values.size(); ++i) {
     if (host_can_address(places[i].place)) continue;
     BufferCosts buffer{.name = values[i].name, .is_input = is_input, .import_us = way.import_us};
-    buffer.bytes = planned_bytes(plan, values[i], is_input);
+    const auto tensor = std::find_if(planned.begin(), planned.end(),
+                                     [&](const PlanReport::Tensor& one) { return one.name == values[i].name; });
+    if (tensor != planned.end() && tensor->has_shape) buffer.bytes = tensor->size_bytes;
     if (buffer.bytes) buffer.copy_us = way.copy_us(*buffer.bytes);
     report->buffers.push_back(std::move(buffer));
   }
 }
 
-std::string even_text(const WayCosts& way) {
-  const std::optional<size_t> even = way.break_even_bytes();
-  return even ? "import pays from " + bytes_text(*even) + " on"
-              : "copies are faster at every size up to " + bytes_text(way.copies.empty() ? 0 : way.copies.back().bytes);
-}
-
-}  // namespace
-
-void BreakEvenArguments::add(CLI::App& command) {
-  CLI::Option* flag = command.add_flag(
-      "--break-even", wanted,
-      "Says for each buffer on the EP's device if importing it from Vulkan or copying it is faster here");
-  command.add_flag("--measure", measure_again, "With --break-even: measures again, though there are figures")
-      ->needs(flag);
-  command.add_option("--break-even-file", file, "Where the figures are kept")
-      ->default_str("break_even.json in ~/.cache/tenon")
-      ->needs(flag);
-  command
-      .add_option("--vulkan-device", vulkan_device,
-                  "With --break-even: a part of the Vulkan device's name; default: the best one")
-      ->needs(flag);
-}
+struct BreakEvenArguments {
+  bool wanted = false;
+  bool measure_again = false;
+  std::string file;  // "": in the user's cache folder
+  std::string vulkan_device;
+};
 
 Result<BreakEvenReport> break_even_report(const BreakEvenArguments& arguments, const Session& session,
-                                          const std::string& plan) {
+                                          const PlanReport& plan) {
   TENON_TRY_ASSIGN(const std::string ep_name, ep_of(session));
   TENON_TRY_ASSIGN(const std::string ep_device, demo::ep_device_name(ep_name));
   TENON_TRY_ASSIGN(const std::string vulkan_device, demo::vulkan_device_name(arguments.vulkan_device));
@@ -181,10 +147,45 @@ Result<BreakEvenReport> break_even_report(const BreakEvenArguments& arguments, c
     TENON_TRY(write_text(file, costs_json(report.costs, report.measured).dump(2) + "\n"));
   }
   report.file = file;
-  add_buffers(session.inputs(), session.input_places(), true, plan, &report);
-  add_buffers(session.outputs(), session.output_places(), false, plan, &report);
+  add_buffers(session.inputs(), session.input_places(), true, plan.inputs, &report);
+  add_buffers(session.outputs(), session.output_places(), false, plan.outputs, &report);
   return report;
 }
+
+class BreakEvenPart final : public ExplainPart {
+ public:
+  void add_options(CLI::App& command) override {
+    CLI::Option* flag = command.add_flag(
+        "--break-even", arguments_.wanted,
+        "Says for each buffer on the EP's device if importing it from Vulkan or copying it is faster here");
+    command
+        .add_flag("--measure", arguments_.measure_again, "With --break-even: measures again, though there are figures")
+        ->needs(flag);
+    command.add_option("--break-even-file", arguments_.file, "Where the figures are kept")
+        ->default_str("break_even.json in ~/.cache/tenon")
+        ->needs(flag);
+    command
+        .add_option("--vulkan-device", arguments_.vulkan_device,
+                    "With --break-even: a part of the Vulkan device's name; default: the best one")
+        ->needs(flag);
+  }
+  bool wanted() const override { return arguments_.wanted; }
+  Result<Section> explain(const Session& session, const PlanReport& plan) const override {
+    TENON_TRY_ASSIGN(const BreakEvenReport report, break_even_report(arguments_, session, plan));
+    return Section{.key = "break_even", .text = report.text(), .json = report.json()};
+  }
+
+ private:
+  BreakEvenArguments arguments_;
+};
+
+std::string even_text(const WayCosts& way) {
+  const std::optional<size_t> even = way.break_even_bytes();
+  return even ? "import pays from " + bytes_text(*even) + " on"
+              : "copies are faster at every size up to " + bytes_text(way.copies.empty() ? 0 : way.copies.back().bytes);
+}
+
+}  // namespace
 
 std::string BreakEvenReport::text() const {
   std::string lines = format("import or copy, from Vulkan's \"{}\" to {} on \"{}\" and back, measured on {} ({})\n",
@@ -220,5 +221,7 @@ nlohmann::ordered_json BreakEvenReport::json() const {
   }
   return object;
 }
+
+std::shared_ptr<ExplainPart> break_even_part() { return std::make_shared<BreakEvenPart>(); }
 
 }  // namespace tenon::cli

@@ -5,25 +5,16 @@
 
 #include <tenon/session.h>
 
-#include <CLI/CLI.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
+#include "cli/explain_part.h"
 #include "demo/break_even.h"
 
 namespace tenon::cli {
-
-struct BreakEvenArguments {
-  bool wanted = false;
-  bool measure_again = false;
-  std::string file;  // "": in the user's cache folder
-  std::string vulkan_device;
-
-  void add(CLI::App& command);
-};
 
 // One buffer of the model that lives on the device.
 struct BufferCosts {
@@ -44,9 +35,8 @@ struct BreakEvenReport {
   nlohmann::ordered_json json() const;
 };
 
-// `plan` is what Session::explain prints, where the shapes are. Errors: kUnsupported when the model uses no memory of
-// an EP's device; what measuring says; kInvalidArgument for a file that holds something else.
-Result<BreakEvenReport> break_even_report(const BreakEvenArguments& arguments, const Session& session,
-                                          const std::string& plan);
+// The part of `tenon explain` that --break-even asks for. Errors: kUnsupported when the model uses no memory of an EP's
+// device; what measuring says; kInvalidArgument for a file that holds something else.
+std::shared_ptr<ExplainPart> break_even_part();
 
 }  // namespace tenon::cli

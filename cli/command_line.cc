@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config_keys.h"
-#include "base/format.h"
+#include "cli/close_names.h"
+#include "cli/format.h"
 
 namespace tenon::cli {
 namespace {

@@ -1,6 +1,7 @@
 // tenon conformance: checks an EP's importer of memory and semaphores.
 #include <memory>
 
+#include "base/status.h"
 #include "cli/commands.h"
 #include "cli/conformance/suite.h"
 #include "cli/output.h"

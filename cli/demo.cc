@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/status.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/status.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/plugin_arguments.h"

@@ -1,74 +1,103 @@
-// tenon explain: prints the plan for given shapes, its memory, and its copies with their reasons.
+// tenon explain: prints or draws the plan for given shapes, its memory, and its copies with their reasons; with times.
+#include <tenon/plan_report.h>
+
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 
-#include "cli/break_even.h"
 #include "cli/commands.h"
-#include "cli/explain_html.h"
 #include "cli/model_arguments.h"
 #include "cli/output.h"
 #include "cli/placements.h"
+#include "cli/plan_page.h"
+#include "cli/profile.h"
+#include "cli/status.h"
 
 namespace tenon::cli {
 namespace {
 
 struct ExplainArguments : ModelArguments {
   std::string html;
+  std::string profile;
+  int runs = 0;
   PlacementArguments placement;
-  BreakEvenArguments break_even;
+  std::shared_ptr<ExplainPart> part;  // may be null
 };
 
-Status explain(const ExplainArguments& arguments) {
-  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
-  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
-  std::map<std::string, Shape> shapes;
-  for (const ValueInfo& info : session->inputs()) {
-    TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
-    shapes.emplace(info.name, shape);
-  }
-  TENON_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
-  TENON_TRY_ASSIGN(const std::string plan, session->explain(shapes, places));
-  if (!arguments.html.empty()) TENON_TRY(write_text(arguments.html, explain_html(arguments.model, plan)));
-  std::optional<BreakEvenReport> costs;
-  if (arguments.break_even.wanted) {
-    TENON_TRY_ASSIGN(costs, break_even_report(arguments.break_even, *session, plan));
-  }
-  if (!arguments.json) {
-    print("{}{}", plan, plan.ends_with('\n') ? "" : "\n");
-    if (costs) print("\n{}", costs->text());
-    return {};
-  }
+// Runs the model `runs` times after a first one, where the report's tensors are.
+Result<std::vector<NodeTime>> measure(const ExplainArguments& arguments, Session& session,
+                                      const std::map<std::string, MemoryPlace>& places) {
+  CLI_TRY_ASSIGN(const auto inputs, arguments.read_inputs(session, /*fill=*/true));
+  CLI_TRY_ASSIGN(Binding binding, session.make_binding());
+  CLI_TRY(bind_places(session, places, inputs, binding));
+  CLI_TRY(session.run(binding));
+  std::vector<NodeTime> times;
+  for (int i = 0; i < arguments.runs; ++i) CLI_TRY(session.run(binding, {.node_times = &times}));
+  return times;
+}
+
+Result<nlohmann::ordered_json> json_of(const ExplainArguments& arguments, const Session& session,
+                                       const std::map<std::string, Shape>& shapes, const PlanReport& plan) {
   auto inputs = nlohmann::ordered_json::object();
   for (const auto& [name, shape] : shapes) inputs[name] = shape.dims();
-  auto lines = nlohmann::ordered_json::array();
-  std::istringstream text(plan);
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
   auto assignments = nlohmann::ordered_json::array();
-  for (const EpAssignment& assignment : session->assignments()) {
+  for (const EpAssignment& assignment : session.assignments()) {
     auto nodes = nlohmann::ordered_json::array();
     for (const auto& node : assignment.nodes) {
       nodes.push_back({{"name", node.name}, {"domain", node.domain}, {"op_type", node.op_type}});
     }
     assignments.push_back({{"ep_name", assignment.ep_name}, {"nodes", nodes}});
   }
-  nlohmann::ordered_json object = {
-      {"model", arguments.model}, {"inputs", inputs}, {"assignments", assignments}, {"plan", lines}};
-  TENON_TRY_ASSIGN(const ExplainedCopies copies, session->explain_copies(shapes, places));
-  object["bytes_copied"] = copies.ledger.bytes_copied();
-  object["copies"] = copies_json(copies.ledger);
-  object["copies_known_in_a_run"] = copies.open;
-  if (costs) object["break_even"] = costs->json();
+  auto report = nlohmann::ordered_json::parse(plan.to_json(), nullptr, /*allow_exceptions=*/false);
+  if (report.is_discarded()) return Status(StatusCode::kInternal, "The plan's report is no JSON.");
+  nlohmann::ordered_json object = {{"model", arguments.model}, {"inputs", inputs}, {"assignments", assignments}};
+  // Next to each other, as in the objects of the other commands.
+  for (const char* key : {"bytes_copied", "copies", "copies_known_in_a_run"}) object[key] = report[key];
+  object["plan"] = std::move(report);
+  return object;
+}
+
+Status explain(const ExplainArguments& arguments) {
+  CLI_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  CLI_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  std::map<std::string, Shape> shapes;
+  for (const ValueInfo& info : session->inputs()) {
+    CLI_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
+    shapes.emplace(info.name, shape);
+  }
+  CLI_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
+  CLI_TRY_ASSIGN(PlanReport plan, session->plan_report(shapes, places));
+  std::vector<NodeTime> times;
+  if (!arguments.profile.empty()) {
+    CLI_TRY_ASSIGN(times, read_profile(arguments.profile));
+    CLI_INVALID_IF(plan.add_times(times) == 0, "The profile \"{}\" has no node of this plan: it is another model's.",
+                   arguments.profile);
+  } else if (arguments.runs > 0) {
+    CLI_TRY_ASSIGN(times, measure(arguments, *session, places));
+    plan.add_times(times);
+  }
+  if (!arguments.html.empty()) CLI_TRY(write_text(arguments.html, plan_page(arguments.model, plan)));
+  std::optional<ExplainPart::Section> section;
+  if (arguments.part != nullptr && arguments.part->wanted()) {
+    CLI_TRY_ASSIGN(section, arguments.part->explain(*session, plan));
+  }
+  if (!arguments.json) {
+    print("{}", plan.to_text());
+    if (section) print("\n{}", section->text);
+    return {};
+  }
+  CLI_TRY_ASSIGN(nlohmann::ordered_json object, json_of(arguments, *session, shapes, plan));
+  if (section) object[section->key] = section->json;
   print_json(object);
   return {};
 }
 
 }  // namespace
 
-void add_explain(CLI::App& app, Action* action) {
+void add_explain(CLI::App& app, Action* action, std::shared_ptr<ExplainPart> part) {
   CLI::App* command = app.add_subcommand("explain", "Prints the plan for a model: steps, memory, copies and why");
   const auto arguments = std::make_shared<ExplainArguments>();
+  arguments->part = std::move(part);
   arguments->add_model(*command);
   arguments->add_dims(*command);
   arguments->add_threads(*command);
@@ -76,8 +105,18 @@ void add_explain(CLI::App& app, Action* action) {
   arguments->add_plugins(*command);
   arguments->add_eps(*command);
   arguments->placement.add_places(*command);
-  arguments->break_even.add(*command);
-  command->add_option("--html", arguments->html, "Draw the plan, its memory and its copies on one page into this file");
+  if (arguments->part != nullptr) arguments->part->add_options(*command);
+  command->add_option(
+      "--html", arguments->html,
+      "Draw the plan as a graph by memory space, its copies, its arenas and a table of its steps on one "
+      "page into this file");
+  CLI::Option* profile = command->add_option(
+      "--profile", arguments->profile,
+      "Shows the times of this profile, as ONNX Runtime or Tenon's C ABI writes it, with the steps");
+  command->add_option("--runs", arguments->runs, "Runs the model N times on random values and shows the median times")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000))
+      ->excludes(profile);
   command->callback([arguments, action] { *action = [arguments] { return explain(*arguments); }; });
 }
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 
+#include "base/status.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "graph/reader.h"

@@ -5,6 +5,7 @@
 #include <tenon/session.h>
 
 #include "base/env.h"
+#include "cli/break_even.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 
@@ -23,7 +24,7 @@ int run(int argc, char** argv) {
   Action action;
   add_run(app, &action);
   add_bench(app, &action);
-  add_explain(app, &action);
+  add_explain(app, &action, break_even_part());
   add_inspect(app, &action);
   add_devices(app, &action);
   add_env(app, &action);

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "cli/plugin_arguments.h"
 
 namespace tenon::cli {

@@ -12,9 +12,9 @@
 
 #include <tenon/external_memory.h>
 
-#include "base/status.h"
+#include "cli/status.h"
 
-namespace tenon {
+namespace tenon::cli {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -45,27 +45,27 @@ class HeaderParser {
   explicit HeaderParser(std::string_view text) : rest_(text) {}
 
   Result<Header> parse() {
-    TENON_TRY(expect('{'));
+    CLI_TRY(expect('{'));
     while (!take('}')) {
-      TENON_TRY_ASSIGN(const std::string_view key, quoted());
-      TENON_TRY(expect(':'));
+      CLI_TRY_ASSIGN(const std::string_view key, quoted());
+      CLI_TRY(expect(':'));
       if (key == "descr") {
-        TENON_TRY(parse_type());
+        CLI_TRY(parse_type());
       } else if (key == "fortran_order") {
-        TENON_TRY(parse_order());
+        CLI_TRY(parse_order());
       } else if (key == "shape") {
-        TENON_TRY(parse_shape());
+        CLI_TRY(parse_shape());
       } else {
         return invalid_argument("Its header has an unknown key \"{}\".", key);
       }
       if (!take(',')) {
-        TENON_TRY(expect('}'));
+        CLI_TRY(expect('}'));
         break;
       }
     }
     skip_space();
-    TENON_INVALID_IF(!rest_.empty(), "Its header goes on after the closing brace.");
-    TENON_INVALID_IF(!has_type_ || !has_order_ || !has_shape_, "Its header lacks descr, fortran_order or shape.");
+    CLI_INVALID_IF(!rest_.empty(), "Its header goes on after the closing brace.");
+    CLI_INVALID_IF(!has_type_ || !has_order_ || !has_shape_, "Its header lacks descr, fortran_order or shape.");
     return header_;
   }
 
@@ -95,48 +95,48 @@ class HeaderParser {
   Result<std::string_view> quoted() {
     skip_space();
     const char quote = rest_.empty() ? '\0' : rest_.front();
-    TENON_INVALID_IF(quote != '\'' && quote != '"', "Its header has no quoted text where a key or type is expected.");
+    CLI_INVALID_IF(quote != '\'' && quote != '"', "Its header has no quoted text where a key or type is expected.");
     const size_t end = rest_.find(quote, 1);
-    TENON_INVALID_IF(end == std::string_view::npos, "Its header has a quoted text without an end.");
+    CLI_INVALID_IF(end == std::string_view::npos, "Its header has a quoted text without an end.");
     const std::string_view text = rest_.substr(1, end - 1);
     rest_.remove_prefix(end + 1);
     return text;
   }
   Status parse_type() {
     skip_space();
-    TENON_UNSUPPORTED_IF(rest_.starts_with("["), "Its elements are records, which no tensor holds.");
-    TENON_TRY_ASSIGN(const std::string_view descr, quoted());
+    CLI_UNSUPPORTED_IF(rest_.starts_with("["), "Its elements are records, which no tensor holds.");
+    CLI_TRY_ASSIGN(const std::string_view descr, quoted());
     for (const NpyType& row : kTypes) {
       // One-byte types have no byte order, and NumPy accepts any mark there.
       if (row.descr == descr ||
           (row.descr.front() == '|' && descr.size() == 3 && row.descr.substr(1) == descr.substr(1)))
         header_.type = row.type;
     }
-    TENON_UNSUPPORTED_IF(descr.starts_with(">"), "Its elements ({}) have the other byte order.", descr);
-    TENON_UNSUPPORTED_IF(header_.type == DataType::kUndefined,
-                         "Its element type \"{}\" is none that a tensor can have.", descr);
+    CLI_UNSUPPORTED_IF(descr.starts_with(">"), "Its elements ({}) have the other byte order.", descr);
+    CLI_UNSUPPORTED_IF(header_.type == DataType::kUndefined, "Its element type \"{}\" is none that a tensor can have.",
+                       descr);
     has_type_ = true;
     return {};
   }
   Status parse_order() {
-    TENON_UNSUPPORTED_IF(take_word("True"), "It is stored in Fortran order; write it with numpy.ascontiguousarray.");
-    TENON_INVALID_IF(!take_word("False"), "Its header has a fortran_order that is neither True nor False.");
+    CLI_UNSUPPORTED_IF(take_word("True"), "It is stored in Fortran order; write it with numpy.ascontiguousarray.");
+    CLI_INVALID_IF(!take_word("False"), "Its header has a fortran_order that is neither True nor False.");
     has_order_ = true;
     return {};
   }
   Status parse_shape() {
-    TENON_TRY(expect('('));
+    CLI_TRY(expect('('));
     header_.shape = Shape();
     while (!take(')')) {
       skip_space();
       int64_t dim = 0;
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), dim);
-      TENON_INVALID_IF(error != std::errc() || dim < 0, "Its header has a shape with something that is no dimension.");
-      TENON_UNSUPPORTED_IF(header_.shape.rank() == Shape::kMaxRank, "It has more than {} dimensions.", Shape::kMaxRank);
+      CLI_INVALID_IF(error != std::errc() || dim < 0, "Its header has a shape with something that is no dimension.");
+      CLI_UNSUPPORTED_IF(header_.shape.rank() == Shape::kMaxRank, "It has more than {} dimensions.", Shape::kMaxRank);
       header_.shape.push_back(dim);
       rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
       if (!take(',')) {
-        TENON_TRY(expect(')'));
+        CLI_TRY(expect(')'));
         break;
       }
     }
@@ -157,7 +157,7 @@ Status read_all(int fd, void* data, size_t size_bytes) {
     const ssize_t got = ::read(fd, out, size_bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return device_error("Reading it fails: {}.", errno_text("read", errno));
-    TENON_INVALID_IF(got == 0, "It ends {} bytes early.", size_bytes);
+    CLI_INVALID_IF(got == 0, "It ends {} bytes early.", size_bytes);
     out += got;
     size_bytes -= static_cast<size_t>(got);
   }
@@ -179,38 +179,38 @@ Status write_all(int fd, const void* data, size_t size_bytes) {
 Result<Tensor> read_open_file(int fd) {
   struct stat info{};
   if (fstat(fd, &info) != 0) return device_error("{}", errno_text("fstat", errno));
-  TENON_INVALID_IF(!S_ISREG(info.st_mode), "It is no regular file.");
+  CLI_INVALID_IF(!S_ISREG(info.st_mode), "It is no regular file.");
   const auto file_bytes = static_cast<size_t>(info.st_size);
 
   unsigned char start[12] = {};
-  TENON_INVALID_IF(file_bytes < 10, "It is no .npy file: it has only {} bytes.", file_bytes);
-  TENON_TRY(read_all(fd, start, 10));
-  TENON_INVALID_IF(std::memcmp(start, kMagic.data(), kMagic.size()) != 0, "It is no .npy file: it begins otherwise.");
+  CLI_INVALID_IF(file_bytes < 10, "It is no .npy file: it has only {} bytes.", file_bytes);
+  CLI_TRY(read_all(fd, start, 10));
+  CLI_INVALID_IF(std::memcmp(start, kMagic.data(), kMagic.size()) != 0, "It is no .npy file: it begins otherwise.");
   const int version = start[6];
-  TENON_UNSUPPORTED_IF(version < 1 || version > 3, "It has format version {}; 1 to 3 are known.", version);
+  CLI_UNSUPPORTED_IF(version < 1 || version > 3, "It has format version {}; 1 to 3 are known.", version);
   size_t prefix_bytes = 10;
   size_t header_bytes = start[8] | static_cast<size_t>(start[9]) << 8;
   if (version > 1) {
-    TENON_TRY(read_all(fd, start + 10, 2));
+    CLI_TRY(read_all(fd, start + 10, 2));
     prefix_bytes = 12;
     header_bytes |= static_cast<size_t>(start[10]) << 16 | static_cast<size_t>(start[11]) << 24;
   }
-  TENON_INVALID_IF(header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - prefix_bytes,
-                   "Its header claims {} bytes, which is more than the file ({} bytes) or the limit ({}) has.",
-                   header_bytes, file_bytes, kMaxHeaderBytes);
+  CLI_INVALID_IF(header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - prefix_bytes,
+                 "Its header claims {} bytes, which is more than the file ({} bytes) or the limit ({}) has.",
+                 header_bytes, file_bytes, kMaxHeaderBytes);
   std::string text(header_bytes, '\0');
-  TENON_TRY(read_all(fd, text.data(), text.size()));
-  TENON_TRY_ASSIGN(const Header header, HeaderParser(text).parse());
-  TENON_TRY_ASSIGN(const size_t data_bytes, tensor_size_bytes(header.type, header.shape));
+  CLI_TRY(read_all(fd, text.data(), text.size()));
+  CLI_TRY_ASSIGN(const Header header, HeaderParser(text).parse());
+  CLI_TRY_ASSIGN(const size_t data_bytes, tensor_size_bytes(header.type, header.shape));
   const size_t room = file_bytes - prefix_bytes - header_bytes;
-  TENON_INVALID_IF(data_bytes != room, "Its header says {}{}, which takes {} bytes, and {} follow.",
-                   data_type_name(header.type), header.shape.to_string(), data_bytes, room);
-  TENON_TRY_ASSIGN(Tensor tensor, Tensor::allocate(header.type, header.shape));
-  TENON_TRY(read_all(fd, tensor.data(), data_bytes));
+  CLI_INVALID_IF(data_bytes != room, "Its header says {}{}, which takes {} bytes, and {} follow.",
+                 data_type_name(header.type), header.shape.to_string(), data_bytes, room);
+  CLI_TRY_ASSIGN(Tensor tensor, Tensor::allocate(header.type, header.shape));
+  CLI_TRY(read_all(fd, tensor.data(), data_bytes));
   if (header.type == DataType::kBool) {
     for (size_t i = 0; i < data_bytes; ++i)
-      TENON_INVALID_IF(tensor.data_as<uint8_t>()[i] > 1, "Its element {} is {}, which is no bool.", i,
-                       tensor.data_as<uint8_t>()[i]);
+      CLI_INVALID_IF(tensor.data_as<uint8_t>()[i] > 1, "Its element {} is {}, which is no bool.", i,
+                     tensor.data_as<uint8_t>()[i]);
   }
   return tensor;
 }
@@ -231,8 +231,8 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
   std::string_view descr;
   for (const NpyType& row : kTypes)
     if (row.type == tensor.type()) descr = row.descr;
-  TENON_UNSUPPORTED_IF(descr.empty(), "NumPy has no type for {}, so \"{}\" cannot be written.",
-                       data_type_name(tensor.type()), path);
+  CLI_UNSUPPORTED_IF(descr.empty(), "NumPy has no type for {}, so \"{}\" cannot be written.",
+                     data_type_name(tensor.type()), path);
   std::string shape;
   for (const int64_t dim : tensor.shape().dims()) shape += format("{}, ", dim);
   if (tensor.shape().rank() > 1) shape.resize(shape.size() - 2);
@@ -248,9 +248,9 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
 
   const OwnedHandle file = OwnedHandle::take_fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!file.valid()) return not_found("The file \"{}\" cannot be written: {}.", path, errno_text("open", errno));
-  TENON_TRY_CONTEXT(write_all(file.fd(), head.data(), head.size()), "while writing \"{}\"", path);
-  TENON_TRY_CONTEXT(write_all(file.fd(), tensor.data(), tensor.size_bytes()), "while writing \"{}\"", path);
+  CLI_TRY_CONTEXT(write_all(file.fd(), head.data(), head.size()), "while writing \"{}\"", path);
+  CLI_TRY_CONTEXT(write_all(file.fd(), tensor.data(), tensor.size_bytes()), "while writing \"{}\"", path);
   return {};
 }
 
-}  // namespace tenon
+}  // namespace tenon::cli

@@ -8,7 +8,7 @@
 
 #include "base/testing.h"
 
-namespace tenon {
+namespace tenon::cli {
 namespace {
 
 using ::testing::HasSubstr;
@@ -136,4 +136,4 @@ TEST_F(NpyTest, ATypeThatNumPyLacksIsNotWritten) {
 }
 
 }  // namespace
-}  // namespace tenon
+}  // namespace tenon::cli

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "cli/status.h"
+
 namespace tenon::cli {
 
 void print_json(const nlohmann::ordered_json& value) {

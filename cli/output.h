@@ -1,13 +1,15 @@
 // Prints text, JSON and progress. Results go to stdout, everything else to stderr.
 #pragma once
 
+#include <tenon/status.h>
+
 #include <cstdint>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "base/format.h"
-#include "base/status.h"
+#include "cli/format.h"
 
 namespace tenon::cli {
 
@@ -16,7 +18,7 @@ void print_json(const nlohmann::ordered_json& value);
 
 template <typename... Args>
 void print(fmt::format_string<Args...> text, Args&&... args) {
-  const std::string line = tenon::format(text, std::forward<Args>(args)...);
+  const std::string line = format(text, std::forward<Args>(args)...);
   std::fwrite(line.data(), 1, line.size(), stdout);
 }
 

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <string_view>
 
-#include "base/format.h"
 #include "cli/model_arguments.h"
+#include "cli/status.h"
 
 namespace tenon::cli {
 namespace {
@@ -61,9 +61,9 @@ Result<Tensor> tensor_in(Session& session, DataType type, const Shape& shape, Me
   const uint32_t offset = place.alignment;
   place.alignment = 0;
   if (offset == 0) return session.allocate(type, shape, place);
-  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-  TENON_TRY_ASSIGN(const Tensor room,
-                   session.allocate(DataType::kUint8, Shape{static_cast<int64_t>(bytes + kAllocated)}, place));
+  CLI_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+  CLI_TRY_ASSIGN(const Tensor room,
+                 session.allocate(DataType::kUint8, Shape{static_cast<int64_t>(bytes + kAllocated)}, place));
   return Tensor::view(type, shape, room.data_as<std::byte>() + offset, bytes, room.owner(), place);
 }
 
@@ -83,16 +83,16 @@ Result<std::map<std::string, MemoryPlace>> PlacementArguments::read(const Sessio
   std::map<std::string, MemoryPlace> made;
   for (const std::string& text : places) {
     const size_t at = text.rfind('=');
-    TENON_INVALID_IF(at == std::string::npos || at == 0, "--place \"{}\" has not the form NAME=PLACE.", text);
+    CLI_INVALID_IF(at == std::string::npos || at == 0, "--place \"{}\" has not the form NAME=PLACE.", text);
     const std::string name = text.substr(0, at);
     std::string place_text = text.substr(at + 1);
     uint32_t offset = 0;
     if (const size_t sign = place_text.rfind('@'); sign != std::string::npos) {
       const std::string number = place_text.substr(sign + 1);
       const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), offset);
-      TENON_INVALID_IF(error != std::errc() || end != number.data() + number.size() || !std::has_single_bit(offset) ||
-                           offset >= kAllocated,
-                       "--place \"{}\": \"{}\" is no power of two from 1 to {}.", text, number, kAllocated / 2);
+      CLI_INVALID_IF(error != std::errc() || end != number.data() + number.size() || !std::has_single_bit(offset) ||
+                         offset >= kAllocated,
+                     "--place \"{}\": \"{}\" is no power of two from 1 to {}.", text, number, kAllocated / 2);
       place_text.resize(sign);
     }
     const auto has = [&](std::span<const ValueInfo> infos) {
@@ -100,9 +100,9 @@ Result<std::map<std::string, MemoryPlace>> PlacementArguments::read(const Sessio
     };
     if (!has(session.inputs()) && !has(session.outputs()))
       return not_found("--place \"{}\": the model has no input or output \"{}\".", text, name);
-    TENON_TRY_ASSIGN(MemoryPlace place, find_place(session, place_text));
+    CLI_TRY_ASSIGN(MemoryPlace place, find_place(session, place_text));
     place.alignment = offset;
-    TENON_INVALID_IF(!made.emplace(name, place).second, "--place gives \"{}\" twice.", name);
+    CLI_INVALID_IF(!made.emplace(name, place).second, "--place gives \"{}\" twice.", name);
   }
   return made;
 }
@@ -112,22 +112,22 @@ Status bind_places(Session& session, const std::map<std::string, MemoryPlace>& p
   for (const auto& [name, tensor] : inputs) {
     const auto place = places.find(name);
     if (place == places.end()) {
-      TENON_TRY(binding.bind_input(name, tensor));
+      CLI_TRY(binding.bind_input(name, tensor));
       continue;
     }
-    TENON_TRY_ASSIGN(const Tensor there, tensor_in(session, tensor.type(), tensor.shape(), place->second));
-    TENON_TRY_CONTEXT(copy(there, tensor), "while putting input \"{}\" into its place", name);
-    TENON_TRY(binding.bind_input(name, there));
+    CLI_TRY_ASSIGN(const Tensor there, tensor_in(session, tensor.type(), tensor.shape(), place->second));
+    CLI_TRY_CONTEXT(copy(there, tensor), "while putting input \"{}\" into its place", name);
+    CLI_TRY(binding.bind_input(name, there));
   }
   for (const ValueInfo& info : session.outputs()) {
     const auto place = places.find(info.name);
     if (place != places.end() && place->second.alignment != 0) {
-      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
-      TENON_TRY_ASSIGN(const Tensor there, tensor_in(session, info.type, shape, place->second));
-      TENON_TRY(binding.bind_output(info.name, there));
+      CLI_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
+      CLI_TRY_ASSIGN(const Tensor there, tensor_in(session, info.type, shape, place->second));
+      CLI_TRY(binding.bind_output(info.name, there));
       continue;
     }
-    TENON_TRY(binding.bind_output_auto(info.name, place != places.end() ? place->second : MemoryPlace()));
+    CLI_TRY(binding.bind_output_auto(info.name, place != places.end() ? place->second : MemoryPlace()));
   }
   return {};
 }
@@ -136,8 +136,8 @@ Result<Tensor> on_host(const Tensor& tensor) {
   MemoryPlace place = tensor.place();
   place.alignment = 0;
   if (devices_are_memory_compatible(place, MemoryPlace())) return tensor;
-  TENON_TRY_ASSIGN(Tensor host, Tensor::allocate(tensor.type(), tensor.shape()));
-  TENON_TRY(copy(host, tensor));
+  CLI_TRY_ASSIGN(Tensor host, Tensor::allocate(tensor.type(), tensor.shape()));
+  CLI_TRY(copy(host, tensor));
   return host;
 }
 

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-
 namespace tenon::cli {
 
 struct PlacementArguments {

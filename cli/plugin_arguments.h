@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
-
 namespace tenon::cli {
 
 struct PluginArguments {

@@ -7,6 +7,7 @@
 #include "cli/npy.h"
 #include "cli/output.h"
 #include "cli/placements.h"
+#include "cli/status.h"
 
 namespace tenon::cli {
 namespace {
@@ -24,19 +25,19 @@ Status make_folder(const std::string& path) {
 }
 
 Status run(const RunArguments& arguments) {
-  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
-  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
-  TENON_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, arguments.random));
+  CLI_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  CLI_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  CLI_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, arguments.random));
   // Before the run: a folder that cannot be made should not cost a run.
-  if (!arguments.output_dir.empty()) TENON_TRY(make_folder(arguments.output_dir));
-  TENON_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
-  TENON_TRY_ASSIGN(Binding binding, session->make_binding());
-  TENON_TRY(bind_places(*session, places, inputs, binding));
+  if (!arguments.output_dir.empty()) CLI_TRY(make_folder(arguments.output_dir));
+  CLI_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
+  CLI_TRY_ASSIGN(Binding binding, session->make_binding());
+  CLI_TRY(bind_places(*session, places, inputs, binding));
   RunReport report;
-  TENON_TRY(session->run(binding, {.report = &report}));
+  CLI_TRY(session->run(binding, {.report = &report}));
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < session->outputs().size(); ++i) {
-    TENON_TRY_ASSIGN(Tensor output, on_host(binding.output(i)));
+    CLI_TRY_ASSIGN(Tensor output, on_host(binding.output(i)));
     outputs.push_back(std::move(output));
   }
 
@@ -47,14 +48,14 @@ Status run(const RunArguments& arguments) {
                                     {"dtype", data_type_name(outputs[i].type())},
                                     {"shape", outputs[i].shape().dims()}};
     if (!arguments.output_dir.empty()) {
-      TENON_TRY(write_npy(arguments.output_dir + "/" + file, outputs[i]));
+      CLI_TRY(write_npy(arguments.output_dir + "/" + file, outputs[i]));
       entry["file"] = file;
     }
     list.push_back(std::move(entry));
   }
   if (!arguments.output_dir.empty()) {
-    TENON_TRY(write_text(arguments.output_dir + "/outputs.json",
-                         list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
+    CLI_TRY(write_text(arguments.output_dir + "/outputs.json",
+                       list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
   }
   const double infer_ms = static_cast<double>(report.infer_ns) / 1e6;
   if (arguments.json) {

@@ -16,7 +16,7 @@ namespace {
 Status dump(const std::string& path, const float* data, const Shape& shape) {
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(DataType::kFloat, shape));
   TENON_TRY_ASSIGN(const Tensor tensor, Tensor::view(DataType::kFloat, shape, const_cast<float*>(data), bytes));
-  return write_npy(path, tensor);
+  return cli::write_npy(path, tensor);
 }
 
 int32_t copy_boxes(std::span<const Box> from, Box (&to)[kMaxBoxes]) {

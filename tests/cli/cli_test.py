@@ -190,24 +190,6 @@ def test_bench_tells_its_times(models):
     assert "median" in ok("bench", models / "dense.onnx", "--dim", "batch=2", "--runs", 2)
 
 
-def test_explain_prints_a_plan(models):
-    text = ok("explain", models / "dense.onnx", "--dim", "batch=2")
-    assert "MatMul" in text
-    told = json.loads(ok("explain", models / "dense.onnx", "--dim", "batch=2", "--json"))
-    assert told["inputs"] == {"x": [2, 4]} and told["plan"] == text.splitlines()
-
-
-def test_explain_draws_a_page(models, tmp_path):
-    page = tmp_path / "plan.html"
-    text = ok("explain", models / "deep.onnx", "--html", page)
-    html = page.read_text()
-    assert html.startswith("<!doctype html>") and html.rstrip().endswith("</html>")
-    for line in text.splitlines():
-        assert line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;") in html
-    assert "<script" not in html and html.count("<rect") == 1  # between the two products
-    refused(NOT_FOUND, "cannot be written", "explain", models / "deep.onnx", "--html", "/nonexistent/plan.html")
-
-
 def test_inspect_tells_what_a_model_holds(models):
     told = json.loads(ok("inspect", models / "dense.onnx", "--json"))
     assert told["inputs"] == [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}]

@@ -1,0 +1,205 @@
+"""`tenon explain`: the plan as text, as JSON and as a page, which a browser draws where one is installed."""
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import numpy
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+TENON, PUBLIC = os.environ["TENON_CLI"], os.environ.get("TENON_PUBLIC_CLI", "")
+EVIL = "</script><img src=x onerror=document.title='taken'>\"'&"
+BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+
+
+def tenon(*arguments, code=0, program=TENON):
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def value(name, shape):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Two products with a node of a hostile name between them, and an output that is an input: a copy."""
+    path = tmp_path_factory.mktemp("explain") / "deep.onnx"
+    weights = helper.make_tensor("v", TensorProto.FLOAT, [4, 4], numpy.ones(16, numpy.float32))
+    nodes = [helper.make_node("MatMul", ["x", "v"], ["m"], name="first"),
+             helper.make_node("Sin", ["m"], ["s"], name=EVIL),
+             helper.make_node("MatMul", ["s", "v"], ["y"], name="second"),
+             helper.make_node("Identity", ["x"], ["same"], name="same")]
+    graph = helper.make_graph(nodes, "deep", [value("x", ["n", 4])], [value("y", ["n", 4]), value("same", ["n", 4])], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_json_has_what_the_text_prints(model):
+    text = tenon("explain", model, "--dim", "n=2")
+    told = json.loads(tenon("explain", model, "--dim", "n=2", "--json"))
+    assert told["inputs"] == {"x": [2, 4]}
+    plan = told["plan"]
+    lines = [line for line in text.splitlines() if line.startswith("step ")]
+    assert len(lines) == len(plan["steps"]) == 3
+    for line, step in zip(lines, plan["steps"]):
+        assert step["label"] in line and f"[{step['kernel']}]" in line
+        assert all(tensor["location"]["text"] in line for tensor in step["inputs"] + step["outputs"])
+    assert f"arena {plan['spaces'][0]['arena_bytes']} bytes" in text
+    assert told["copies"] == plan["copies"] and told["bytes_copied"] == 32
+    assert [copy["what"] for copy in told["copies"]] == ["same"] and told["copies"][0]["reason"] == "output_is_input"
+    assert plan["output_copies"][0]["copy"] == 0 and plan["output_copies"][0]["source"]["kind"] == "input"
+    ran = json.loads(tenon("run", model, "--dim", "n=2", "--random", "--json"))
+    assert ran["copies"] == told["copies"]
+
+
+def test_runs_give_each_step_a_time(model):
+    steps = json.loads(tenon("explain", model, "--dim", "n=2", "--runs", 5, "--json"))["plan"]["steps"]
+    assert [step["runs"] for step in steps] == [5, 5, 5] and all(step["time_ns"] > 0 for step in steps)
+    assert all(re.search(r"; \d+\.\d{3} ms$", line)
+               for line in tenon("explain", model, "--dim", "n=2", "--runs", 1).splitlines() if line.startswith("step "))
+
+
+@pytest.fixture(scope="module")
+def profile(model, tmp_path_factory):
+    """As the stock runtime writes it, without its fusions: its nodes have the model's names."""
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling = True
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.profile_file_prefix = str(tmp_path_factory.mktemp("profile") / "p")
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    for _ in range(3):
+        session.run(None, {"x": numpy.ones((2, 4), numpy.float32)})
+    return pathlib.Path(session.end_profiling())
+
+
+def test_a_profile_gives_times_and_one_of_another_model_is_refused(model, profile, tmp_path):
+    steps = json.loads(tenon("explain", model, "--dim", "n=2", "--profile", profile, "--json"))["plan"]["steps"]
+    assert [step["runs"] for step in steps] == [3, 3, 3]
+    other = tmp_path / "other.json"
+    other.write_text(profile.read_text().replace("first_kernel_time", "one_kernel_time")
+                     .replace("second_kernel_time", "two_kernel_time").replace("onerror", "none"))
+    assert "another model" in tenon("explain", model, "--dim", "n=2", "--profile", other, code=2)
+    for text in ("{", "{}", "[]", '[{"cat":"Node","name":3,"args":[]}]', '[{"cat":"Node"}, 7]'):
+        other.write_text(text)
+        assert str(other) in tenon("explain", model, "--dim", "n=2", "--profile", other, code=2)
+    tenon("explain", model, "--dim", "n=2", "--profile", tmp_path / "none.json", code=4)
+    tenon("explain", model, "--dim", "n=2", "--profile", profile, "--runs", 1, code=2)
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page with their attributes and text."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.open = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append([tag, dict(attributes), ""])
+        self.open.append(self.elements[-1])
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data):
+        for element in self.open:
+            element[2] += data
+
+    def all(self, tag, **attributes):
+        return [element for element in self.elements
+                if element[0] == tag and all(element[1].get(key) == wanted for key, wanted in attributes.items())]
+
+
+@pytest.fixture
+def page(model, tmp_path):
+    path = tmp_path / "plan.html"
+    tenon("explain", model, "--dim", "n=2", "--runs", 3, "--html", path)
+    return path
+
+
+def test_a_page_is_one_file_whose_data_cannot_become_markup(model, page):
+    text = page.read_text()
+    assert text.startswith("<!doctype html>") and text.rstrip().endswith("</html>")
+    parsed = Page(text)
+    assert len(parsed.all("script")) == 2 and not parsed.all("img") and not parsed.all("link")
+    data = json.loads(parsed.all("script", id="plan")[0][2])
+    assert data["model"] == str(model) and [step["name"] for step in data["plan"]["steps"]] == ["first", EVIL, "second"]
+    # The only address is the name of SVG's elements, and the browser is told to fetch nothing.
+    assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"]
+    assert parsed.all("meta", **{"http-equiv": "Content-Security-Policy"})[0][1]["content"].startswith("default-src 'none'")
+    assert "cannot be written" in tenon("explain", model, "--dim", "n=2", "--html", "/nonexistent/plan.html", code=4)
+
+
+def drawn(path, script=""):
+    """The page as the browser shows it after `script`."""
+    if BROWSER is None:
+        pytest.skip("no Chromium is installed")
+    shown = path.with_name("shown.html")
+    shown.write_text(path.read_text().replace("</body>", f"<script>{script}</script></body>"))
+    profile = path.with_name("browser")
+    done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                           f"--user-data-dir={profile}", "--dump-dom", shown.as_uri()],
+                          capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0 and "<html" in done.stdout, done.stderr
+    return Page(done.stdout)
+
+
+def labels(parsed):
+    """The nodes of the rows of the steps' table, from top to bottom."""
+    cells = [element[2] for element in parsed.all("td")]
+    return [label for label in cells if re.search(r' "(first|second|<.*)"', label)]
+
+
+def test_a_browser_draws_the_graph_the_copies_and_the_times(page, model):
+    parsed = drawn(page)
+    assert parsed.all("title")[0][2].endswith("deep.onnx - Tenon plan")  # and the hostile name did not set it
+    assert not parsed.all("img")
+    assert len(parsed.all("g", **{"class": "step"})) == 3
+    assert len(parsed.all("g", **{"class": "copy"})) == 1  # x into the output "same"
+    assert len(parsed.all("g", **{"class": "bound"})) == 3
+    # x to both products' chain and into the copy; what touches the copy stands out.
+    assert len(parsed.all("path", **{"class": "edge moved"})) == 2
+    assert len(parsed.all("path", **{"class": "edge"})) == 4
+    assert len(parsed.all("rect", **{"class": "block"})) == 2  # two values between the steps
+    heads = [element[2] for element in parsed.all("th")]
+    assert "ms" in heads and "%" in heads
+    assert "3 of 3 steps" in parsed.all("span", id="shown")[0][2]
+    assert any(EVIL in element[2] for element in parsed.all("td"))
+    assert any("output_is_input" in element[2] for element in parsed.all("td"))
+
+
+def test_a_browser_sorts_and_filters_the_steps(page):
+    click = "document.querySelector('[data-sort=node]').click(); document.querySelector('[data-sort=node]').click();"
+    parsed = drawn(page, click)
+    assert labels(parsed) == sorted(labels(parsed), reverse=True) and len(labels(parsed)) == 3
+    assert [element[2] for element in parsed.all("th", **{"aria-sort": "descending"})] == ["node"]
+    typed = ("const filter = document.getElementById('filter'); filter.value = 'matmul first';"
+             "filter.dispatchEvent(new Event('input'));")
+    parsed = drawn(page, typed)
+    assert "1 of 3 steps" in parsed.all("span", id="shown")[0][2]
+    assert [label.split()[-1] for label in labels(parsed)] == ['"first"']
+
+
+# These commands are programs of the public API: linked to libtenon.so and no other part of Tenon, they say the same.
+@pytest.mark.skipif(not PUBLIC, reason="the build has no program of the public API alone")
+def test_the_public_api_is_enough(model):
+    words = ["explain", model, "--dim", "n=2"]
+    assert tenon(*words, program=PUBLIC) == tenon(*words)
+    assert tenon(*words, "--json", program=PUBLIC) == tenon(*words, "--json")
+    assert json.loads(tenon("run", model, "--dim", "n=2", "--random", "--json", program=PUBLIC))["bytes_copied"] == 32
+    assert json.loads(tenon("bench", model, "--dim", "n=2", "--runs", 2, "--json", program=PUBLIC))["runs"] == 2
+    libraries = subprocess.run(["ldd", PUBLIC], capture_output=True, text=True, check=True).stdout
+    assert "libtenon.so" in libraries
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-q"]))
