@@ -91,4 +91,9 @@ ConstantRef Attributes::tensor(std::string_view name) const {
   return found != nullptr ? found->tensor : nullptr;
 }
 
+const Graph* Attributes::graph(std::string_view name) const {
+  const Attribute* found = find(name, AttributeKind::kGraph);
+  return found != nullptr ? found->graph.get() : nullptr;
+}
+
 }  // namespace tenon

@@ -43,6 +43,7 @@ class Attributes {
   std::span<const std::string> texts(std::string_view name) const;
   // Null where it is left out.
   ConstantRef tensor(std::string_view name) const;
+  const Graph* graph(std::string_view name) const;
 
  private:
   const Attribute* find(std::string_view name, AttributeKind kind) const;

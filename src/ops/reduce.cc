@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "ops/attributes.h"
-#include "ops/axes.h"
 #include "ops/shape_inference_context.h"
 
 namespace tenon {
@@ -27,14 +26,9 @@ std::optional<ReduceDesc> read_reduce(const Node& node, bool has_input, const Co
 }
 
 Result<AxisSet> reduced_axes(std::span<const int64_t> axes, bool noop_with_empty_axes, int rank) {
-  AxisSet reduced;
+  TENON_TRY_ASSIGN(AxisSet reduced, axis_set(axes, rank));
   if (axes.empty() && !noop_with_empty_axes)
     for (int d = 0; d < rank; ++d) reduced.set(static_cast<size_t>(d));
-  for (int64_t axis : axes) {
-    TENON_TRY_ASSIGN(const int d, normalized_axis(axis, rank));
-    TENON_INVALID_IF(reduced.test(static_cast<size_t>(d)), "Axis {} is repeated.", d);
-    reduced.set(static_cast<size_t>(d));
-  }
   return reduced;
 }
 

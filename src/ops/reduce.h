@@ -1,7 +1,6 @@
 // The Reduce operators, ArgMax and ArgMin of ONNX.
 #pragma once
 
-#include <bitset>
 #include <optional>
 #include <span>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "base/status.h"
 #include "graph/graph.h"
+#include "ops/axes.h"
 
 namespace tenon {
 
@@ -24,8 +24,6 @@ ReduceDesc read_reduce(const Node& node);
 // The same with the axes of `input`, the constant of input 1, where `has_input`; nullopt where that is no constant.
 std::optional<ReduceDesc> read_reduce(const Node& node, bool has_input, const ConstantRef& input);
 
-// Bit d: axis d is reduced.
-using AxisSet = std::bitset<static_cast<size_t>(Shape::kMaxRank)>;
 // Errors: an axis out of range or named twice.
 Result<AxisSet> reduced_axes(std::span<const int64_t> axes, bool noop_with_empty_axes, int rank);
 // The shape of the result.

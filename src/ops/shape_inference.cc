@@ -15,10 +15,12 @@ const Table& onnx_table() {
   static const Table table = [] {
     Table rows;
     for (std::span<const infer::Row> family :
-         {infer::elementwise_rows(), infer::unary_rows(), infer::norm_rows(), infer::softmax_rows(),
-          infer::reduce_rows(), infer::conv_rows(), infer::pool_rows(), infer::resize_rows(), infer::sample_rows(),
-          infer::depth_to_space_rows(), infer::tensor_rows(), infer::index_rows(), infer::matmul_rows(),
-          infer::einsum_rows(), infer::quantize_rows(), infer::recurrent_rows(), infer::control_rows()})
+         {infer::elementwise_rows(), infer::unary_rows(),          infer::norm_rows(),      infer::softmax_rows(),
+          infer::reduce_rows(),      infer::conv_rows(),           infer::pool_rows(),      infer::resize_rows(),
+          infer::sample_rows(),      infer::depth_to_space_rows(), infer::slice_rows(),     infer::pad_rows(),
+          infer::split_rows(),       infer::concat_rows(),         infer::transpose_rows(), infer::reshape_rows(),
+          infer::gather_rows(),      infer::order_rows(),          infer::generate_rows(),  infer::matmul_rows(),
+          infer::einsum_rows(),      infer::quantize_rows(),       infer::recurrent_rows(), infer::control_rows()})
       for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
     return rows;
   }();

@@ -52,6 +52,15 @@ std::string text(const Dims& dims) {
   return out + "]";
 }
 
+Result<Dims> known_dims(std::span<const int64_t> sizes) {
+  Dims dims;
+  for (int64_t size : sizes) {
+    TENON_INVALID_IF(size < 0, "The shape contains the negative dimension {}.", size);
+    dims.push_back(number(size));
+  }
+  return dims;
+}
+
 Result<Dim> product(std::span<const Dim> dims) {
   std::vector<int64_t> sizes;
   Dim unknown;
@@ -186,13 +195,15 @@ Status Context::copy(size_t input, size_t output) {
   return set_dims(output, dims(input));
 }
 
-Result<int64_t> Context::axis(int64_t axis, int64_t rank) const {
-  TENON_INVALID_IF(axis < -rank || axis >= rank, "Axis {} is out of range for rank {}.", axis, rank);
-  return axis < 0 ? axis + rank : axis;
+std::optional<int64_t> Context::length(size_t input) const {
+  if (!ranked(input) || rank(input) != 1 || !dims(input)[0].known()) return std::nullopt;
+  return dims(input)[0].value;
 }
 
-Result<int64_t> Context::axis_attribute(int64_t fallback, int64_t rank) const {
-  return axis(node_.int_or("axis", fallback), rank);
+Status Context::set_unknown_dims(int64_t rank) {
+  TENON_UNSUPPORTED_IF(rank > Shape::kMaxRank, "Output 0 has rank {}; the highest rank that Tenon handles is {}.", rank,
+                       Shape::kMaxRank);
+  return set_dims(0, Dims(static_cast<size_t>(rank)));
 }
 
 Status Context::require_rank(size_t input, int expected, const char* what) const {

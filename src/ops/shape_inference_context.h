@@ -29,6 +29,8 @@ bool may_broadcast_to(const Dims& from, const Dims& to);
 Status check_residual(const Dims& residual, const Dims& y);
 // "[N,3,?]".
 std::string text(const Dims& dims);
+// Errors: a negative size.
+Result<Dims> known_dims(std::span<const int64_t> sizes);
 // Product of dims, unknown if one is unknown (and none is 0); an error on overflow.
 Result<Dim> product(std::span<const Dim> dims);
 
@@ -62,11 +64,10 @@ class Context {
   // Type and dims of input `input`.
   Status copy(size_t input, size_t output = 0);
 
-  // `axis` counted from 0; an error names it and the rank. `rank` may be one more than the tensor's where that is
-  // legal.
-  Result<int64_t> axis(int64_t axis, int64_t rank) const;
-  // The attribute, or `fallback`, as an axis of input 0.
-  Result<int64_t> axis_attribute(int64_t fallback, int64_t rank) const;
+  // The number of elements of a 1-D input, which may be known while its values are not; nullopt otherwise.
+  std::optional<int64_t> length(size_t input) const;
+  // Sets output 0. Errors: a rank above Shape::kMaxRank.
+  Status set_unknown_dims(int64_t rank);
   // Errors when the input is missing, or its known rank is another one.
   Status require_rank(size_t input, int rank, const char* what) const;
 
@@ -95,8 +96,15 @@ std::span<const Row> pool_rows();
 std::span<const Row> resize_rows();
 std::span<const Row> sample_rows();
 std::span<const Row> depth_to_space_rows();
-std::span<const Row> tensor_rows();
-std::span<const Row> index_rows();
+std::span<const Row> slice_rows();
+std::span<const Row> pad_rows();
+std::span<const Row> split_rows();
+std::span<const Row> concat_rows();
+std::span<const Row> transpose_rows();
+std::span<const Row> reshape_rows();
+std::span<const Row> gather_rows();
+std::span<const Row> order_rows();
+std::span<const Row> generate_rows();
 std::span<const Row> control_rows();
 std::span<const Row> matmul_rows();
 std::span<const Row> einsum_rows();

@@ -7,6 +7,8 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "ops/axes.h"
+#include "ops/control_flow.h"
 #include "ops/shape_inference.h"
 #include "ops/shape_inference_context.h"
 
@@ -205,14 +207,9 @@ Status infer_loop(Context& c) {
 }
 
 // Version 8: everything has a batch before all other dimensions, which the body does not see.
-Status infer_batched_scan(Context& c, Graph& body) {
+Status infer_batched_scan(Context& c, const ScanDesc& scan, Graph& body) {
   Node& node = c.node();
-  const int64_t scans = node.int_or("num_scan_inputs", 0);
-  const size_t own = node.inputs.empty() ? 0 : node.inputs.size() - 1;  // the first one has the lengths
-  TENON_INVALID_IF(scans < 1 || static_cast<size_t>(scans) > own || body.inputs.size() != own,
-                   "Attribute \"num_scan_inputs\" is {} for {} inputs and a body with {}.", scans, own,
-                   body.inputs.size());
-  const size_t states = own - static_cast<size_t>(scans);
+  const size_t own = node.inputs.size() - 1, states = scan.states;  // the first one has the lengths
   TENON_INVALID_IF(body.outputs.size() < states, "The body has {} outputs for {} states.", body.outputs.size(), states);
   Dim batch, length;
   for (size_t i = 0; i < own; ++i) {
@@ -245,25 +242,21 @@ Status infer_scan(Context& c) {
   Graph* body = own_body(node, "body");
   if (!body) return {};
   copy_captures(c.graph(), *body);
-  if (c.version() < 9) return infer_batched_scan(c, *body);
-  const int64_t scans = node.int_or("num_scan_inputs", 0);
-  TENON_INVALID_IF(
-      scans < 1 || static_cast<size_t>(scans) > node.inputs.size() || body->inputs.size() != node.inputs.size(),
-      "Attribute \"num_scan_inputs\" is {} for {} inputs and a body with {}.", scans, node.inputs.size(),
-      body->inputs.size());
-  const size_t states = node.inputs.size() - static_cast<size_t>(scans);
+  TENON_TRY_ASSIGN(const ScanDesc scan, read_scan(node, node.inputs.size()));
+  TENON_INVALID_IF(body->inputs.size() != node.inputs.size() - scan.first_state,
+                   "A Scan of {} inputs has a body with {}.", node.inputs.size() - scan.first_state,
+                   body->inputs.size());
+  if (scan.batched) return infer_batched_scan(c, scan, *body);
+  const size_t states = scan.states;
   TENON_INVALID_IF(body->outputs.size() < states, "The body has {} outputs for {} states.", body->outputs.size(),
                    states);
   Dim length;
-  std::span<const int64_t> input_axes = node.ints("scan_input_axes"), output_axes = node.ints("scan_output_axes");
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!c.has(i)) continue;
     Value& in = body->value(body->inputs[i]);
     copy_type(c.in(i), in);
     if (i < states || !in.has_rank) continue;
-    const size_t scan = i - states;
-    TENON_TRY_ASSIGN(int64_t axis,
-                     c.axis(scan < input_axes.size() ? input_axes[scan] : 0, static_cast<int64_t>(in.dims.size())));
+    TENON_TRY_ASSIGN(const int axis, normalized_axis(scan.inputs[i - states].axis, static_cast<int>(in.dims.size())));
     const Dim& dim = in.dims[static_cast<size_t>(axis)];
     TENON_INVALID_IF(length.known() && dim.known() && length.value != dim.value,
                      "The scanned inputs have lengths {} and {}.", length.value, dim.value);
@@ -277,9 +270,8 @@ Status infer_scan(Context& c) {
     copy_type(i < states ? body->value(body->inputs[i]) : body->value(body->outputs[i]), out);
     drop_foreign_symbols(out);
     if (i < states || !out.has_rank) continue;
-    const size_t scan = i - states;
-    TENON_TRY_ASSIGN(int64_t axis, c.axis(scan < output_axes.size() ? output_axes[scan] : 0,
-                                          static_cast<int64_t>(out.dims.size()) + 1));
+    TENON_TRY_ASSIGN(const int axis,
+                     normalized_axis(scan.outputs[i - states].axis, static_cast<int>(out.dims.size()) + 1));
     out.dims.insert(out.dims.begin() + axis, length);
   }
   return {};

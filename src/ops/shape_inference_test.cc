@@ -401,6 +401,7 @@ TEST(ShapeInference, DeeplyNestedLoopsTakeNoLongTime) {
       graph->nodes.push_back(std::move(loop));
     } else {
       Node grow{.op_type = "Concat", .since_version = 13};
+      grow.set_int("axis", 0);
       grow.inputs = {out, out};
       grow.outputs = {graph->add_value(Value{.name = "out"})};
       out = grow.outputs[0];
