@@ -12,6 +12,7 @@
 #include "abi/session_options.h"
 #include "abi/slots.h"
 #include "base/log.h"
+#include "ops/attributes.h"
 #include "runtime/ep_registry.h"
 
 namespace tenon::abi {
@@ -101,7 +102,7 @@ class CustomOpProvider final : public DeviceProvider {
 
  private:
   std::shared_ptr<PluginRegion> region_of(const Node& node) const {
-    const auto found = regions_.find(static_cast<int32_t>(node.int_or("region", -1)));
+    const auto found = regions_.find(static_cast<int32_t>(Attributes(node).integer("region")));
     TENON_CHECK(found != regions_.end());
     return found->second;
   }

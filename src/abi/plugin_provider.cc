@@ -24,6 +24,7 @@
 #include "ep/api/binding_alignment.h"
 #include "ep/api/in_place.h"
 #include "ep/api/run_fences.h"
+#include "ops/attributes.h"
 #include "runtime/memory.h"
 
 namespace tenon::abi {
@@ -545,7 +546,7 @@ Status PluginProvider::loaded() {
 }
 
 const PluginRegion& PluginProvider::region_of(const Node& node) const {
-  const auto found = regions_.find(static_cast<int32_t>(node.int_or("region", -1)));
+  const auto found = regions_.find(static_cast<int32_t>(Attributes(node).integer("region")));
   TENON_CHECK(found != regions_.end());
   return *found->second;
 }
@@ -553,7 +554,7 @@ const PluginRegion& PluginProvider::region_of(const Node& node) const {
 PlaceChoice PluginProvider::choose_places(const KernelNode& node) const { return region_of(*node.node).places; }
 
 Result<std::unique_ptr<Kernel>> PluginProvider::create_kernel(const KernelNode& node) const {
-  const auto found = regions_.find(static_cast<int32_t>(node.node->int_or("region", -1)));
+  const auto found = regions_.find(static_cast<int32_t>(Attributes(*node.node).integer("region")));
   TENON_CHECK(found != regions_.end());
   if (found->second->control_flow() != nullptr) return make_control_flow_kernel(found->second, node, *subgraphs_);
   return make_region_kernel(found->second, node, host_, memory_);

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/attributes.h"
+
 namespace tenon {
 
 namespace {
@@ -56,11 +58,12 @@ void lower_control_flow(Graph& graph) {
 }
 
 size_t own_inputs(const Node& node) {
-  return static_cast<size_t>(node.int_or(kOwnInputs, static_cast<int64_t>(node.inputs.size())));
+  return static_cast<size_t>(
+      Attributes(node).find_integer(kOwnInputs).value_or(static_cast<int64_t>(node.inputs.size())));
 }
 
 CapturedInputs captured_inputs(const Node& node, std::string_view attribute) {
-  const std::span<const int64_t> range = node.ints(captured_name(attribute));
+  const std::span<const int64_t> range = Attributes(node).integers(captured_name(attribute));
   if (range.size() != 2) return {};
   return {static_cast<size_t>(range[0]), static_cast<size_t>(range[1])};
 }

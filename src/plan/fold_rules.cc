@@ -6,6 +6,12 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "ops/concat.h"
+#include "ops/generate.h"
+#include "ops/pad.h"
+#include "ops/reshape.h"
+#include "ops/split.h"
+#include "ops/transpose.h"
 
 namespace tenon::fold_rules {
 namespace {
@@ -47,26 +53,11 @@ bool every_element_is(const ConstantRef& constant, double number) {
   }
 }
 
-std::optional<std::vector<int64_t>> int64_values(const Graph& graph, ValueId id) {
-  if (id == kNoValue) return std::nullopt;
-  const ConstantRef& constant = graph.value(id).constant;
-  if (!constant || constant->type != DataType::kInt64) return std::nullopt;
-  std::span<const int64_t> values = constant->as<int64_t>();
-  return std::vector<int64_t>(values.begin(), values.end());
-}
-
 // How a Transpose permutes `x`: nullopt while the rank of `x` is unknown, because no `perm` means reversed then.
 std::optional<std::vector<int64_t>> permutation(const Node& node, const Value& x) {
   if (!x.has_rank) return std::nullopt;
-  const size_t rank = x.dims.size();
-  if (node.has("perm")) {
-    std::span<const int64_t> attribute = node.ints("perm");
-    if (attribute.size() != rank) return std::nullopt;
-    return std::vector<int64_t>(attribute.begin(), attribute.end());
-  }
-  std::vector<int64_t> reversed(rank);
-  for (size_t i = 0; i < rank; ++i) reversed[i] = static_cast<int64_t>(rank - 1 - i);
-  return reversed;
+  Result<std::vector<int64_t>> perm = read_perm(node, static_cast<int>(x.dims.size()));
+  return perm.ok() ? std::optional(std::move(*perm)) : std::nullopt;
 }
 
 // Becomes Reshape to the (known) shape of its output.
@@ -74,12 +65,7 @@ void make_reshape(Graph& graph, Node& node) {
   std::vector<int64_t> dims;
   for (const Dim& dim : graph.value(node.outputs[0]).dims) dims.push_back(dim.value);
   const ValueId shape = graph.add_constant(graph.value(node.outputs[0]).name + ":shape", make_int64_constant(dims));
-  node.op_type = "Reshape";
-  node.since_version = 14;
-  node.inputs = {node.inputs[0], shape};
-  node.attributes.clear();
-  // A known dimension of 0 is a 0, not "copy the input's".
-  node.set_int("allowzero", 1);
+  write_reshape(node, node.inputs[0], shape);
 }
 
 // The reduced dimensions are all 1: the value stays the same.
@@ -92,30 +78,23 @@ bool reduces_only_ones(const Graph& graph, const Node& node) {
   return before.ok() && after.ok() && *before == *after && *before > 0;
 }
 
-// Dimensions above 1 keep their order.
-bool moves_only_ones(const Graph& graph, const Node& node) {
+bool keeps_order(const Graph& graph, const Node& node) {
   const Value& x = graph.value(node.inputs[0]);
   const std::optional<std::vector<int64_t>> perm = permutation(node, x);
-  if (!perm || !x.fully_known()) return false;
-  int64_t last = -1;
-  for (int64_t from : *perm) {
-    if (x.dims[static_cast<size_t>(from)].value == 1) continue;
-    if (from < last) return false;
-    last = from;
-  }
-  return true;
+  return perm && x.fully_known() && moves_only_ones(*perm, x.shape());
 }
 
 // Parts that a Split made, all of them in order along the Concat's dimension, are the Split's input.
 void join_parts(const Graph& graph, Node& concat, const FindProducer& producer) {
   const Value& y = graph.value(concat.outputs[0]);
   if (!y.has_rank) return;
-  const auto rank = static_cast<int64_t>(y.dims.size());
-  auto normal = [rank](int64_t axis) { return axis < 0 ? axis + rank : axis; };
+  const auto rank = static_cast<int>(y.dims.size());
+  const Result<int> axis = read_concat_axis(concat, rank);
   for (size_t i = 0; i < concat.inputs.size(); ++i) {
     const Node* split = producer(concat.inputs[i]);
     if (!split || split->op_type != "Split" || !split->domain.empty()) continue;
-    if (normal(split->int_or("axis", 0)) != normal(concat.int_or("axis", 0))) continue;
+    const Result<int> split_axis = read_split_axis(*split, rank);
+    if (!axis.ok() || !split_axis.ok() || *split_axis != *axis) continue;
     const size_t count = split->outputs.size();
     if (i + count > concat.inputs.size() ||
         !std::equal(split->outputs.begin(), split->outputs.end(), concat.inputs.begin() + static_cast<ptrdiff_t>(i)))
@@ -134,13 +113,11 @@ ConstantRef known_from_shapes(const Graph& graph, const Node& node) {
   const Value& x = graph.value(node.inputs[0]);
   if (!x.has_rank) return nullptr;
   if (node.op_type == "Shape") {
-    const auto rank = static_cast<int64_t>(x.dims.size());
-    auto clamp = [rank](int64_t value) { return std::clamp<int64_t>(value < 0 ? value + rank : value, 0, rank); };
-    const int64_t start = clamp(node.int_or("start", 0)), end = clamp(node.int_or("end", rank));
+    const ShapeInterval interval = read_shape_interval(node, static_cast<int>(x.dims.size()));
     std::vector<int64_t> dims;
-    for (int64_t i = start; i < end; ++i) {
-      if (!x.dims[static_cast<size_t>(i)].known()) return nullptr;
-      dims.push_back(x.dims[static_cast<size_t>(i)].value);
+    for (size_t i = interval.begin; i < interval.end; ++i) {
+      if (!x.dims[i].known()) return nullptr;
+      dims.push_back(x.dims[i].value);
     }
     return make_int64_constant(dims);
   }
@@ -199,9 +176,13 @@ ValueId unchanged_input(const Graph& graph, const Node& node) {
     return perm && std::is_sorted(perm->begin(), perm->end()) ? x_id : kNoValue;
   }
   if (op == "Pad") {
-    std::optional<std::vector<int64_t>> pads = int64_values(graph, node.input(1));
-    if (std::span<const int64_t> attribute = node.ints("pads"); !attribute.empty())
-      pads.emplace(attribute.begin(), attribute.end());
+    const ValueId input = node.input(1);
+    std::optional<std::vector<int64_t>> pads;
+    if (has_pad_attributes(node)) {
+      pads.emplace(pad_attribute(node).begin(), pad_attribute(node).end());
+    } else {
+      pads = integers_of(input == kNoValue ? nullptr : graph.value(input).constant.get());
+    }
     const bool none = pads && std::all_of(pads->begin(), pads->end(), [](int64_t pad) { return pad == 0; });
     return none ? x_id : kNoValue;
   }
@@ -233,7 +214,7 @@ void simplify(Graph& graph, Node& node, const FindProducer& producer) {
         node.set_ints("perm", std::move(*outer));
       }
     }
-    if (known && moves_only_ones(graph, node)) make_reshape(graph, node);
+    if (known && keeps_order(graph, node)) make_reshape(graph, node);
   } else if (known && (is_one_of(op, {"Squeeze", "Unsqueeze", "Flatten"}) || reduces_only_ones(graph, node))) {
     make_reshape(graph, node);
   }

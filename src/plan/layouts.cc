@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "ops/reorder.h"
 #include "plan/kernel_node.h"
 #include "plan/views.h"
 
@@ -59,14 +60,7 @@ class LayoutAssigner {
     value.layout = layout;
     value.name += layout == Layout::kPlain ? ".plain" : ".blocked8";
     const ValueId result = graph_.add_value(std::move(value));
-    Node reorder;
-    reorder.op_type = "Reorder";
-    reorder.domain = "tenon";
-    reorder.since_version = 1;
-    reorder.inputs = {id};
-    reorder.outputs = {result};
-    reorder.set_string("to", layout == Layout::kPlain ? "plain" : "blocked8");
-    graph_.nodes.push_back(std::move(reorder));
+    graph_.nodes.push_back(make_reorder_node(id, result, layout));
     reordered_[{id, layout}] = result;
     reordered_[{result, graph_.value(id).layout}] = id;
     return result;

@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "ops/attention.h"
-#include "ops/attributes.h"
 #include "ops/matmul.h"
 #include "ops/softmax.h"
+#include "ops/split.h"
+#include "ops/transpose.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -31,8 +32,8 @@ struct Pattern {
 };
 
 bool has_perm(const Node& node, std::array<int64_t, 4> wanted) {
-  std::span<const int64_t> perm = Attributes(node).integers("perm");
-  return std::equal(perm.begin(), perm.end(), wanted.begin(), wanted.end());
+  const Result<std::vector<int64_t>> perm = read_perm(node, 4);
+  return perm.ok() && std::equal(perm->begin(), perm->end(), wanted.begin(), wanted.end());
 }
 
 std::optional<Heads> match_heads(const Rewriter& rewriter, ValueId id, std::array<int64_t, 4> perm) {
@@ -169,8 +170,8 @@ const Node* packed_source(const Rewriter& rewriter, const Pattern& pattern) {
   if (!split || split->op_type != "Split" || !split->domain.empty() || split->outputs.size() != 3) return nullptr;
   const std::array<ValueId, 3> wanted{pattern.q.projected, pattern.k.projected, pattern.v.projected};
   if (!std::equal(wanted.begin(), wanted.end(), split->outputs.begin())) return nullptr;
-  const int64_t axis = Attributes(*split).integer("axis");
-  if (axis != 2 && axis != -1) return nullptr;
+  const Result<int> axis = read_split_axis(*split, 3);
+  if (!axis.ok() || *axis != 2) return nullptr;
   for (ValueId id : wanted)
     if (!rewriter.read_once(id) || rewriter.value(id).shape() != rewriter.value(wanted[0]).shape()) return nullptr;
   return split;

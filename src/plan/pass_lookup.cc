@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/matmul.h"
+#include "ops/reshape.h"
 #include "ops/shape_inference.h"
 #include "ops/unary.h"
 #include "plan/pass_rewriter.h"
@@ -112,10 +113,7 @@ Status pass_one_hot_lookup(Graph& graph, const PassOptions& options) {
     for (const Dim& dim : flat.dims) dims.push_back(dim.value);
     Node reshape;
     reshape.name = matmul.name;
-    reshape.op_type = "Reshape";
-    reshape.since_version = 14;
-    reshape.inputs = {indices, rewriter.add_constant(flat.name + ":shape", make_int64_constant(dims))};
-    reshape.set_int("allowzero", 1);
+    write_reshape(reshape, indices, rewriter.add_constant(flat.name + ":shape", make_int64_constant(dims)));
     const ValueId flat_id = rewriter.add_value(std::move(flat));
     reshape.outputs = {flat_id};
     const ValueId table_id = rewriter.add_constant(rewriter.value(matmul.outputs[0]).name + ":table", std::move(table));

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "ops/reduce.h"
+#include "ops/reshape.h"
 #include "ops/shape_inference.h"
+#include "ops/transpose.h"
 #include "plan/pass_rewriter.h"
 #include "plan/passes.h"
 
@@ -13,19 +15,14 @@ namespace tenon {
 namespace {
 
 std::optional<std::vector<int64_t>> axes_of(const Rewriter& rewriter, const Node& node) {
-  std::vector<int64_t> axes;
-  if (node.has("axes")) {
-    axes.assign(node.ints("axes").begin(), node.ints("axes").end());
-  } else if (const ConstantRef& input = rewriter.constant(node.input(1)); input && input->type == DataType::kInt64) {
-    axes.assign(input->as<int64_t>().begin(), input->as<int64_t>().end());
-  } else {
-    return std::nullopt;
-  }
+  const Result<std::vector<int64_t>> given = read_squeeze_axes(node, constant_integers(rewriter.graph(), node));
   const Value& x = rewriter.value(node.inputs[0]);
-  if (!x.has_rank) return std::nullopt;
-  for (int64_t& axis : axes)
-    if (axis < 0) axis += static_cast<int64_t>(x.dims.size());
-  std::sort(axes.begin(), axes.end());
+  if (!given.ok() || given->empty() || !x.has_rank) return std::nullopt;
+  const Result<AxisSet> set = axis_set(*given, static_cast<int>(x.dims.size()));
+  if (!set.ok()) return std::nullopt;
+  std::vector<int64_t> axes;
+  for (size_t axis = 0; axis < x.dims.size(); ++axis)
+    if (set->test(axis)) axes.push_back(static_cast<int64_t>(axis));
   return axes;
 }
 
@@ -144,10 +141,7 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
       std::vector<int64_t> dims;
       dims.reserve(y.dims.size());
       for (const Dim& dim : y.dims) dims.push_back(dim.value);
-      after.inputs[1] = rewriter.add_constant(y.name + ":shape", make_int64_constant(dims));
-      after.since_version = 14;
-      after.attributes.clear();
-      after.set_int("allowzero", 1);
+      write_reshape(after, inner_id, rewriter.add_constant(y.name + ":shape", make_int64_constant(dims)));
     }
     rewriter.insert_before(i, std::move(operation));
     rewriter.replace(i, std::move(after));
@@ -275,13 +269,13 @@ Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions&) {
     const ValueId x = reshape->inputs[0];
     if (!rewriter.made_by(x, "Transpose") || !rewriter.value(transpose.outputs[0]).fully_known()) continue;
     std::optional<std::vector<int64_t>> added = dropped_ones(rewriter.value(transpose.inputs[0]), rewriter.value(x));
-    std::span<const int64_t> perm = transpose.ints("perm");
-    if (!added || perm.size() != rewriter.value(transpose.inputs[0]).dims.size()) continue;
+    const auto perm = read_perm(transpose, static_cast<int>(rewriter.value(transpose.inputs[0]).dims.size()));
+    if (!added || !perm.ok()) continue;
     std::vector<int64_t> inner;
     Value moved = rewriter.value(x);
     moved.name = rewriter.value(transpose.outputs[0]).name + ":moved";
     moved.dims.clear();
-    for (int64_t from : perm) {
+    for (int64_t from : *perm) {
       if (std::find(added->begin(), added->end(), from) != added->end()) continue;
       inner.push_back(from - std::count_if(added->begin(), added->end(), [&](int64_t axis) { return axis < from; }));
       moved.dims.push_back(rewriter.value(x).dims[static_cast<size_t>(inner.back())]);
@@ -292,12 +286,10 @@ Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions&) {
     first.set_ints("perm", std::move(inner));
     first.inputs = {x};
     first.outputs = {rewriter.add_value(std::move(moved))};
-    second.inputs = {first.outputs[0], rewriter.add_constant(rewriter.value(transpose.outputs[0]).name + ":shape",
-                                                             make_int64_constant(dims))};
+    write_reshape(
+        second, first.outputs[0],
+        rewriter.add_constant(rewriter.value(transpose.outputs[0]).name + ":shape", make_int64_constant(dims)));
     second.outputs = transpose.outputs;
-    second.since_version = 14;
-    second.attributes.clear();
-    second.set_int("allowzero", 1);
     rewriter.insert_before(i, std::move(first));
     rewriter.replace(i, std::move(second));
   }

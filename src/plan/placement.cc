@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/place.h"
+#include "ops/attributes.h"
 #include "plan/kernel_node.h"
 #include "plan/views.h"
 
@@ -257,9 +258,9 @@ class Placer {
 
 bool is_copy(const Node& node) { return node.op_type == "Copy" && node.domain == "tenon"; }
 
-CopyReason copy_reason(const Node& node) { return static_cast<CopyReason>(node.int_or("reason", 0)); }
+CopyReason copy_reason(const Node& node) { return static_cast<CopyReason>(Attributes(node).integer("reason")); }
 
-int32_t copy_mover(const Node& node) { return static_cast<int32_t>(node.int_or("mover", 0)); }
+int32_t copy_mover(const Node& node) { return static_cast<int32_t>(Attributes(node).integer("mover")); }
 
 Result<Placement> place_values(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers,
                                const PlaceTable& table, const BoundPlaces& bound, const KernelNode& base) {

@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ops/attributes.h"
+
 namespace tenon {
 
 namespace {
@@ -100,10 +102,10 @@ class BodyBuilder {
 bool is_region(const Node& node) { return node.op_type == "Region" && node.domain == "tenon"; }
 
 int32_t provider_number(const Node& node) {
-  return is_region(node) ? static_cast<int32_t>(node.int_or("provider", 0)) : 0;
+  return is_region(node) ? static_cast<int32_t>(Attributes(node).integer("provider")) : 0;
 }
 
-const Graph& region_body(const Node& node) { return *node.find("body")->graph; }
+const Graph& region_body(const Node& node) { return *Attributes(node).graph("body"); }
 
 Partition::Partition(const Graph& graph)
     : graph_(graph),

@@ -1,7 +1,13 @@
 #include "plan/views.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "ops/concat.h"
+#include "ops/gather.h"
+#include "ops/reorder.h"
+#include "ops/slice.h"
+#include "ops/split.h"
+#include "ops/transpose.h"
 
 namespace tenon {
 
@@ -17,11 +23,6 @@ bool contiguous_along(const TensorSpec& whole, int axis) {
 
 bool whole_blocks(const TensorSpec& part) { return part.layout == Layout::kPlain || part.shape[1] % 8 == 0; }
 
-int normalized_axis(int64_t axis, int rank) {
-  const int64_t wrapped = axis < 0 ? axis + rank : axis;
-  return wrapped >= 0 && wrapped < rank ? static_cast<int>(wrapped) : -1;
-}
-
 // Bytes of one step along `axis`, all dimensions before it being 1.
 size_t stride_bytes(const TensorSpec& whole, int axis) {
   size_t bytes = data_type_size(whole.type);
@@ -29,37 +30,27 @@ size_t stride_bytes(const TensorSpec& whole, int axis) {
   return bytes;
 }
 
-bool moves_only_ones(const Node& node, const TensorSpec& input) {
-  const auto perm = node.ints("perm");
-  if (perm.size() != static_cast<size_t>(input.shape.rank())) return false;
-  int64_t last = -1;
-  for (int64_t axis : perm) {
-    if (axis < 0 || axis >= input.shape.rank()) return false;
-    if (input.shape[static_cast<int>(axis)] == 1) continue;
-    if (axis < last) return false;
-    last = axis;
-  }
-  return true;
-}
-
 bool is_whole_view(const Node& node, const TensorSpec& input, const TensorSpec& output) {
   if (node.domain == "tenon") {
     // One position a channel: blocked and plain are the same bytes.
-    if (node.op_type != "Reorder" || input.shape.rank() < 3 || input.shape[1] % 8 != 0) return false;
+    if (!is_reorder(node) || input.shape.rank() < 3 || input.shape[1] % 8 != 0) return false;
     return std::all_of(input.shape.begin() + 2, input.shape.end(), [](int64_t dim) { return dim == 1; });
   }
   if (!node.domain.empty()) return false;
   if (node.op_type == "Identity") return input.layout == output.layout && input.shape == output.shape;
   if (input.layout != Layout::kPlain || output.layout != Layout::kPlain) return false;
-  if (node.op_type == "Transpose") return moves_only_ones(node, input);
+  if (node.op_type == "Transpose") {
+    const auto perm = read_perm(node, input.shape.rank());
+    return perm.ok() && moves_only_ones(*perm, input.shape);
+  }
   if (node.op_type == "Expand") return input.shape == output.shape;
   return node.op_type == "Reshape" || node.op_type == "Squeeze" || node.op_type == "Unsqueeze" ||
          node.op_type == "Flatten";
 }
 
 std::vector<size_t> split_offsets(const Graph& graph, const Node& node, const TensorSpec& input) {
-  const int axis = normalized_axis(node.int_or("axis", 0), input.shape.rank());
-  if (axis < 0 || !contiguous_along(input, axis)) return {};
+  const Result<int> axis = read_split_axis(node, input.shape.rank());
+  if (!axis.ok() || !contiguous_along(input, *axis)) return {};
   std::vector<size_t> offsets;
   size_t offset = 0;
   for (ValueId id : node.outputs) {
@@ -67,72 +58,40 @@ std::vector<size_t> split_offsets(const Graph& graph, const Node& node, const Te
     const TensorSpec part = spec_of(graph.value(id));
     if (part.layout != input.layout || !whole_blocks(part)) return {};
     offsets.push_back(offset);
-    offset += static_cast<size_t>(part.shape[axis]) * stride_bytes(input, axis);
+    offset += static_cast<size_t>(part.shape[*axis]) * stride_bytes(input, *axis);
   }
   return offsets;
-}
-
-// The int64 or int32 values of constant input `index`; false when it is absent or not constant.
-bool constant_ints(const Graph& graph, const Node& node, size_t index, std::vector<int64_t>& values) {
-  const ValueId id = node.input(index);
-  if (id == kNoValue || !graph.value(id).constant) return false;
-  const Constant& constant = *graph.value(id).constant;
-  if (constant.type == DataType::kInt64) {
-    const auto ints = constant.as<int64_t>();
-    values.assign(ints.begin(), ints.end());
-    return true;
-  }
-  if (constant.type == DataType::kInt32) {
-    const auto ints = constant.as<int32_t>();
-    values.assign(ints.begin(), ints.end());
-    return true;
-  }
-  return false;
 }
 
 std::vector<size_t> slice_offsets(const Graph& graph, const Node& node, const TensorSpec& input,
                                   const TensorSpec& output) {
   if (output.layout != input.layout || output.shape.rank() != input.shape.rank()) return {};
-  std::vector<int64_t> starts, axes, steps;
-  if (node.inputs.size() > 1) {
-    if (!constant_ints(graph, node, 1, starts)) return {};
-    if (node.input(3) != kNoValue && !constant_ints(graph, node, 3, axes)) return {};
-    if (node.input(4) != kNoValue && !constant_ints(graph, node, 4, steps)) return {};
-  } else {
-    starts.assign(node.ints("starts").begin(), node.ints("starts").end());
-    axes.assign(node.ints("axes").begin(), node.ints("axes").end());
-  }
-  int sliced = -1;
-  for (int i = 0; i < input.shape.rank(); ++i) {
-    if (input.shape[i] == output.shape[i]) continue;
-    if (sliced >= 0) return {};
-    sliced = i;
-  }
+  const Result<SliceDesc> slice = read_slice(node, input.shape, constant_integers(graph, node));
+  if (!slice.ok() || slice->output != output.shape) return {};
   size_t offset = 0;
-  for (size_t i = 0; i < starts.size(); ++i) {
-    if (!steps.empty() && (i >= steps.size() || steps[i] != 1)) return {};
-    if (!axes.empty() && i >= axes.size()) return {};
-    const int axis = normalized_axis(axes.empty() ? static_cast<int64_t>(i) : axes[i], input.shape.rank());
-    if (axis < 0) return {};
-    if (axis != sliced) continue;
-    const int64_t dim = input.shape[axis];
-    const int64_t start = std::clamp<int64_t>(starts[i] < 0 ? starts[i] + dim : starts[i], 0, dim);
-    if (start + output.shape[axis] > dim) return {};
-    offset = static_cast<size_t>(start) * stride_bytes(input, axis);
-    if (input.layout == Layout::kBlocked8 && (start % 8 != 0 || !whole_blocks(output))) return {};
+  int sliced = -1;
+  for (int axis = 0; axis < input.shape.rank(); ++axis) {
+    const SliceRange& range = slice->ranges[static_cast<size_t>(axis)];
+    if (range.count > 1 && range.step != 1) return {};
+    if (range.count == input.shape[axis]) continue;
+    if (sliced >= 0) return {};
+    sliced = axis;
+    offset = static_cast<size_t>(range.start) * stride_bytes(input, axis);
+    if (input.layout == Layout::kBlocked8 && (range.start % 8 != 0 || !whole_blocks(output))) return {};
   }
   if (sliced >= 0 && !contiguous_along(input, sliced)) return {};
   return {offset};
 }
 
 std::vector<size_t> gather_offsets(const Graph& graph, const Node& node, const TensorSpec& input) {
-  std::vector<int64_t> indices;
-  if (input.layout != Layout::kPlain || !constant_ints(graph, node, 1, indices) || indices.size() != 1) return {};
-  const int axis = normalized_axis(node.int_or("axis", 0), input.shape.rank());
-  if (axis < 0 || !contiguous_along(input, axis)) return {};
-  const int64_t index = indices[0] < 0 ? indices[0] + input.shape[axis] : indices[0];
-  if (index < 0 || index >= input.shape[axis]) return {};
-  return {static_cast<size_t>(index) * stride_bytes(input, axis)};
+  const ValueId id = node.input(1);
+  const auto indices = integers_of(id == kNoValue ? nullptr : graph.value(id).constant.get());
+  if (input.layout != Layout::kPlain || !indices || indices->size() != 1) return {};
+  const Result<int> axis = read_gather_axis(node, input.shape.rank());
+  if (!axis.ok() || !contiguous_along(input, *axis)) return {};
+  const int64_t size = input.shape[*axis], index = (*indices)[0] < 0 ? (*indices)[0] + size : (*indices)[0];
+  if (index < 0 || index >= size) return {};
+  return {static_cast<size_t>(index) * stride_bytes(input, *axis)};
 }
 
 }  // namespace
@@ -169,8 +128,8 @@ std::vector<size_t> concat_offsets(const Graph& graph, const Node& node) {
   if (!node.domain.empty() || node.op_type != "Concat" || node.outputs.size() != 1) return {};
   const TensorSpec whole = spec_of(graph.value(node.outputs[0]));
   if (whole.dynamic || data_type_size(whole.type) == 0) return {};
-  const int axis = normalized_axis(node.int_or("axis", 0), whole.shape.rank());
-  if (axis < 0 || !contiguous_along(whole, axis)) return {};
+  const Result<int> axis = read_concat_axis(node, whole.shape.rank());
+  if (!axis.ok() || !contiguous_along(whole, *axis)) return {};
   std::vector<size_t> offsets;
   size_t offset = 0;
   for (ValueId id : node.inputs) {

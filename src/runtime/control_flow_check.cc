@@ -1,6 +1,8 @@
 // Checks If, Loop and Scan when their model is loaded.
 #include <algorithm>
 
+#include "ops/attributes.h"
+#include "ops/control_flow.h"
 #include "plan/control_flow.h"
 #include "runtime/control_flow.h"
 
@@ -36,9 +38,9 @@ Status check_same_type(const Question& asked, const Value& outer, const Value& i
 
 Status check_body(const Question& asked, const char* name, size_t inputs, size_t outputs, bool more_outputs,
                   const ExecutionProvider& cpu) {
-  const Attribute* attribute = asked.node.find(name);
-  TENON_INVALID_IF(attribute == nullptr || !attribute->graph, "Node {} has no subgraph \"{}\".", asked.label, name);
-  const Graph& body = *attribute->graph;
+  const Graph* const graph = Attributes(asked.node).graph(name);
+  TENON_INVALID_IF(graph == nullptr, "Node {} has no subgraph \"{}\".", asked.label, name);
+  const Graph& body = *graph;
   TENON_INVALID_IF(body.inputs.size() != inputs, "The subgraph \"{}\" of node {} has {} inputs, not {}.", name,
                    asked.label, body.inputs.size(), inputs);
   TENON_INVALID_IF(body.outputs.size() < outputs || (!more_outputs && body.outputs.size() != outputs),
@@ -64,7 +66,7 @@ Status check_if(const Question& asked, const ExecutionProvider& cpu) {
                    "Node {} has {} inputs; an If has its condition.", asked.label, asked.node.inputs.size());
   for (const char* name : {"then_branch", "else_branch"}) {
     TENON_TRY(check_body(asked, name, 0, asked.node.outputs.size(), false, cpu));
-    const Graph& body = *asked.node.find(name)->graph;
+    const Graph& body = *Attributes(asked.node).graph(name);
     for (size_t i = 0; i < asked.node.outputs.size(); ++i) {
       if (asked.node.outputs[i] == kNoValue) continue;
       TENON_TRY(
@@ -75,7 +77,7 @@ Status check_if(const Question& asked, const ExecutionProvider& cpu) {
 }
 
 Status check_carried(const Question& asked, size_t first, size_t first_in, size_t first_out, size_t count) {
-  const Graph& body = *asked.node.find("body")->graph;
+  const Graph& body = *Attributes(asked.node).graph("body");
   for (size_t i = 0; i < count; ++i) {
     const ValueId initial = asked.node.input(first + i);
     TENON_INVALID_IF(initial == kNoValue, "Input {} of node {} is absent.", first + i, asked.label);
@@ -95,14 +97,12 @@ Status check_loop(const Question& asked, const ExecutionProvider& cpu) {
 }
 
 Status check_scan(const Question& asked, const ExecutionProvider& cpu) {
-  const size_t first = asked.node.since_version < 9 ? 1 : 0;
   const size_t inputs = asked.node.inputs.size();
-  const int64_t scans = asked.node.int_or("num_scan_inputs", 0);
-  TENON_INVALID_IF(scans < 1 || inputs < first || static_cast<size_t>(scans) > inputs - first,
-                   "Attribute \"num_scan_inputs\" of node {} is {} for {} inputs.", asked.label, scans, inputs);
-  const size_t states = inputs - first - static_cast<size_t>(scans);
-  TENON_TRY(check_body(asked, "body", inputs - first, std::max(states, asked.node.outputs.size()), true, cpu));
-  return check_carried(asked, first, 0, 0, states);
+  Result<ScanDesc> scan = read_scan(asked.node, inputs);
+  if (!scan.ok()) return std::move(scan).status().with_context(format("in node {}", asked.label));
+  TENON_TRY(check_body(asked, "body", inputs - scan->first_state, std::max(scan->states, asked.node.outputs.size()),
+                       true, cpu));
+  return check_carried(asked, scan->first_state, 0, 0, scan->states);
 }
 
 }  // namespace

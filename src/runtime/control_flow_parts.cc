@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/system.h"
+#include "ops/attributes.h"
 #include "plan/control_flow.h"
 #include "runtime/memory.h"
 #include "runtime/run_state.h"
@@ -20,11 +21,10 @@ constexpr size_t kMostReserved = size_t{64} << 20;
 
 Result<BodyOf> body_of(const BodyHost& host, const KernelNode& node, std::string_view name,
                        const std::vector<bool>& wanted) {
-  const Attribute* attribute = node.node->find(name);
-  TENON_INVALID_IF(attribute == nullptr || !attribute->graph, "Node {} has no subgraph \"{}\".",
-                   node.node->label(*node.graph), name);
+  const Graph* const graph = Attributes(*node.node).graph(name);
+  TENON_INVALID_IF(graph == nullptr, "Node {} has no subgraph \"{}\".", node.node->label(*node.graph), name);
   const CapturedInputs captured = captured_inputs(*node.node, name);
-  return BodyOf{std::make_unique<Body>(host, *attribute->graph, wanted), captured.first, captured.count};
+  return BodyOf{std::make_unique<Body>(host, *graph, wanted), captured.first, captured.count};
 }
 
 BodyValue input_value(const KernelContext& context, std::span<const TensorSpec> specs, size_t index) {

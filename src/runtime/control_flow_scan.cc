@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
 #include "base/guarded.h"
 #include "device/copy.h"
+#include "ops/axes.h"
+#include "ops/control_flow.h"
 #include "plan/control_flow.h"
 #include "runtime/control_flow_parts.h"
 #include "runtime/memory.h"
@@ -46,11 +49,6 @@ struct ScanInput {
   const char* name = "";
 };
 
-struct ScanOutput {
-  int64_t axis = 0;
-  bool reverse = false;
-};
-
 // What does not change from run to run.
 struct ScanSpec {
   std::vector<TensorSpec> inputs, outputs;
@@ -58,7 +56,7 @@ struct ScanSpec {
   size_t first_state = 0;                 // of the node's inputs; 1 in version 8, after the lengths
   size_t states = 0;
   std::vector<ScanInput> scans;
-  std::vector<ScanOutput> scan_outputs;
+  std::vector<ScanAxis> scan_outputs;
   int64_t length = 0;
   int64_t batch = -1;  // -1: none
   BodyOf body;
@@ -106,9 +104,9 @@ std::vector<size_t> permutation_of(int axis, int rank, bool back) {
   return permutation;
 }
 
-class ScanOutputs final : public BodyOutputs {
+class ScanAxiss final : public BodyOutputs {
  public:
-  ScanOutputs(const ScanSpec& spec, ScanFrame& frame, KernelContext& context)
+  ScanAxiss(const ScanSpec& spec, ScanFrame& frame, KernelContext& context)
       : spec_(spec), frame_(frame), context_(context) {}
 
   // The iterations that follow are those of this entry of the batch, which has `length` of them.
@@ -255,7 +253,7 @@ class ScanKernel final : public Kernel {
     frame.state_outputs.assign(spec_.states, nullptr);
     frame.moved.assign(spec_.scans.size(), Tensor());
     for (size_t i = 0; i < spec_.scans.size(); ++i) TENON_TRY(move_input(context, frame, i));
-    ScanOutputs outputs(spec_, frame, context);
+    ScanAxiss outputs(spec_, frame, context);
     for (int64_t entry = 0; entry < std::max<int64_t>(spec_.batch, 1); ++entry) {
       if (spec_.batch == 0) break;
       TENON_TRY_ASSIGN(const int64_t length, length_of(context, entry));
@@ -341,7 +339,7 @@ class ScanKernel final : public Kernel {
     }
   }
 
-  Status iterate(KernelContext& context, ScanFrame& frame, ScanOutputs& outputs, int64_t entry, int64_t iteration,
+  Status iterate(KernelContext& context, ScanFrame& frame, ScanAxiss& outputs, int64_t entry, int64_t iteration,
                  int64_t length) const {
     const RunInfo& info = info_of(context);
     TENON_TRY(check_cancelled(info, node_, iteration));
@@ -378,17 +376,11 @@ class ScanKernel final : public Kernel {
   mutable Guarded<std::vector<std::unique_ptr<ScanFrame>>> idle_;
 };
 
-int64_t at_or(std::span<const int64_t> values, size_t index, int64_t fallback) {
-  return index < values.size() ? values[index] : fallback;
-}
-
 // Axes, lengths and directions of the scan inputs.
-Status read_scans(const BodyHost& host, const KernelNode& node, ScanSpec& spec, size_t count) {
+Status read_scans(const BodyHost& host, const KernelNode& node, const ScanDesc& desc, ScanSpec& spec) {
   const std::string label = node.node->label(*node.graph);
   const bool batched = spec.batch >= 0;
-  const auto directions = node.node->ints(batched ? "directions" : "scan_input_directions");
-  const auto axes = batched ? std::span<const int64_t>() : node.node->ints("scan_input_axes");
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < desc.inputs.size(); ++i) {
     ScanInput input;
     input.index = spec.first_state + spec.states + i;
     Shape shape = node.inputs[input.index].shape;
@@ -399,12 +391,10 @@ Status read_scans(const BodyHost& host, const KernelNode& node, ScanSpec& spec, 
                        shape[0], spec.batch);
       shape = without_axis(shape, 0);
     }
-    const int64_t axis = at_or(axes, i, 0);
-    TENON_INVALID_IF(axis < -shape.rank() || axis >= shape.rank(),
-                     "The axis {} of scan input {} of {} is out of range for shape {}.", axis, i, label,
-                     shape.to_string());
-    input.axis = static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
-    input.reverse = at_or(directions, i, 0) == 1;
+    Result<int> axis = normalized_axis(desc.inputs[i].axis, shape.rank());
+    if (!axis.ok()) return std::move(axis).status().with_context(format("for scan input {} of {}", i, label));
+    input.axis = *axis;
+    input.reverse = desc.inputs[i].reverse;
     if (i == 0) spec.length = shape[input.axis];
     TENON_INVALID_IF(shape[input.axis] != spec.length, "Scan input {} of {} has {} slices, but the first one has {}.",
                      i, label, shape[input.axis], spec.length);
@@ -422,37 +412,30 @@ Status read_scans(const BodyHost& host, const KernelNode& node, ScanSpec& spec, 
 Result<std::unique_ptr<Kernel>> make_scan_kernel(const BodyHost& host, const KernelNode& node,
                                                  const SubgraphHelper* helper) {
   const std::string label = node.node->label(*node.graph);
-  const bool batched = node.node->since_version < 9;
-  ScanSpec spec;
-  spec.first_state = batched ? 1 : 0;
-  spec.helper = helper;
   const size_t own = own_inputs(*node.node);
-  const int64_t scans = node.node->int_or("num_scan_inputs", 0);
-  TENON_INVALID_IF(scans < 1 || own < spec.first_state || static_cast<size_t>(scans) > own - spec.first_state,
-                   "Attribute \"num_scan_inputs\" of {} is {} for {} inputs.", label, scans, own);
-  spec.states = own - spec.first_state - static_cast<size_t>(scans);
+  Result<ScanDesc> desc = read_scan(*node.node, own);
+  if (!desc.ok()) return std::move(desc).status().with_context(format("in {}", label));
+  ScanSpec spec;
+  spec.first_state = desc->first_state;
+  spec.states = desc->states;
+  spec.helper = helper;
   for (size_t i = spec.first_state; i < own; ++i) {
     TENON_INVALID_IF(!node.inputs[i].present(), "Input {} of {} is absent.", i, label);
-    TENON_INVALID_IF(batched && node.inputs[i].shape.rank() == 0, "Input {} of {} has no batch.", i, label);
-    if (!batched) continue;
+    TENON_INVALID_IF(desc->batched && node.inputs[i].shape.rank() == 0, "Input {} of {} has no batch.", i, label);
+    if (!desc->batched) continue;
     if (spec.batch < 0) spec.batch = node.inputs[i].shape[0];
     TENON_INVALID_IF(node.inputs[i].shape[0] != spec.batch, "Input {} of {} has {} entries in its batch, not {}.", i,
                      label, node.inputs[i].shape[0], spec.batch);
   }
-  if (batched && node.inputs[0].present()) {
+  if (desc->batched && node.inputs[0].present()) {
     TENON_INVALID_IF(node.inputs[0].type != DataType::kInt64 || node.inputs[0].shape.element_count() != spec.batch,
                      "The lengths of {} are {}{}, not {} of int64.", label, data_type_name(node.inputs[0].type),
                      node.inputs[0].shape.to_string(), spec.batch);
   }
-  TENON_TRY(read_scans(host, node, spec, static_cast<size_t>(scans)));
+  TENON_TRY(read_scans(host, node, *desc, spec));
   for (size_t i = 0; i < std::max(spec.states, node.outputs.size()); ++i)
     spec.output_names.push_back(host.name_of_output(node, i));
-  for (size_t i = spec.states; i < node.outputs.size(); ++i) {
-    ScanOutput output;
-    if (!batched) output.axis = at_or(node.node->ints("scan_output_axes"), i - spec.states, 0);
-    if (!batched) output.reverse = at_or(node.node->ints("scan_output_directions"), i - spec.states, 0) == 1;
-    spec.scan_outputs.push_back(output);
-  }
+  spec.scan_outputs = std::move(desc->outputs);
   std::vector<bool> wanted(std::max(spec.states, node.outputs.size()), true);
   for (size_t i = spec.states; i < node.outputs.size(); ++i) wanted[i] = node.outputs[i].present();
   TENON_TRY_ASSIGN(spec.body, body_of(host, node, "body", wanted));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/attributes.h"
 #include "plan/control_flow.h"
 #include "plan/regions.h"
 
@@ -56,7 +57,7 @@ Status claim_in_bodies(Graph& graph, std::span<DeviceProvider* const> devices, s
 }
 
 const ExecutionProvider& HostOperators::of(const Node& node) const {
-  const int64_t number = is_region(node) ? node.int_or(kHostOperator, 0) : 0;
+  const int64_t number = is_region(node) ? Attributes(node).integer(kHostOperator) : 0;
   return number == 0 ? cpu_ : *devices_[static_cast<size_t>(number - 1)];
 }
 

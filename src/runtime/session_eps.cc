@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "device/copy.h"
+#include "ops/attributes.h"
 #include "ops/shape_inference.h"
 #include "plan/kernel_node.h"
 #include "plan/place_table.h"
@@ -143,7 +144,7 @@ Status SessionImpl::partition() {
   if (regions.empty()) return {};
   for (Node& node : graph.nodes) {
     if (!is_region(node)) continue;
-    const Region& region = regions[static_cast<size_t>(node.int_or("region", 0))];
+    const Region& region = regions[static_cast<size_t>(Attributes(node).integer("region"))];
     if (region.drop_constants) drop_large_constants(*node.find("body")->graph);
   }
   const std::vector<int32_t> uses = graph.use_counts();

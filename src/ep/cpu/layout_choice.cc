@@ -3,6 +3,7 @@
 
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/kernel_list.h"
+#include "ops/reorder.h"
 
 namespace tenon::cpu {
 
@@ -83,8 +84,9 @@ LayoutChoice choose_conv(const KernelNode& node) {
 
 LayoutChoice choose_kernel_layouts(const KernelNode& node) {
   if (node.inputs.empty() || node.outputs.empty()) return all_plain(node);
-  if (node.node->op_type == "Reorder" && node.node->domain == "tenon") {
-    const bool to_blocked = node.node->string_or("to", "plain") == "blocked8";
+  if (is_reorder(*node.node)) {
+    const Result<Layout> to = read_reorder(*node.node);
+    const bool to_blocked = to.ok() && *to == Layout::kBlocked8;
     return {{to_blocked ? Layout::kPlain : Layout::kBlocked8}, {to_blocked ? Layout::kBlocked8 : Layout::kPlain}};
   }
   if (is_conv(*node.node)) return choose_conv(node);

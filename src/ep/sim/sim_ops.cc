@@ -6,7 +6,7 @@
 
 #include "ep/sim/sim_elementwise.h"
 #include "ep/sim/sim_linear.h"
-#include "ops/attributes.h"
+#include "ops/reshape.h"
 
 namespace tenon::sim {
 
@@ -18,44 +18,17 @@ Result<std::vector<SimTensor>> infer_reshape(const SimInputs& inputs, const Node
   TENON_INVALID_IF(shape.type != DataType::kInt64 || shape.shape.rank() != 1 || inputs.host[1] == nullptr,
                    "Reshape's shape is a {} tensor of shape {}.", data_type_name(shape.type), shape.shape.to_string());
   TENON_UNSUPPORTED_IF(shape.shape[0] > Shape::kMaxRank, "Reshape to {} dimensions.", shape.shape[0]);
-  const bool allow_zero = Attributes(node).flag("allowzero");
-  std::vector<int64_t> dims(static_cast<size_t>(shape.shape[0]));
-  std::memcpy(dims.data(), inputs.host[1], dims.size() * sizeof(int64_t));
-  int unknown = -1;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const int axis = static_cast<int>(i);
-    if (dims[i] == 0 && !allow_zero) {
-      TENON_INVALID_IF(axis >= data.shape.rank(), "Reshape keeps dimension {} of shape {}.", axis,
-                       data.shape.to_string());
-      dims[i] = data.shape[axis];
-    }
-    TENON_INVALID_IF(dims[i] < -1 || (dims[i] == -1 && unknown >= 0), "Reshape's shape is {}.",
-                     Shape(dims).to_string());
-    if (dims[i] == -1) unknown = axis;
-  }
-  Shape result(dims);
-  if (unknown >= 0) {
-    result[unknown] = 1;
-    TENON_TRY_ASSIGN(const int64_t known, result.checked_element_count());
-    TENON_INVALID_IF(known == 0 || data.shape.element_count() % known != 0, "Shape {} cannot become {}.",
-                     data.shape.to_string(), Shape(dims).to_string());
-    result[unknown] = data.shape.element_count() / known;
-  }
-  TENON_TRY_ASSIGN(const int64_t count, result.checked_element_count());
-  TENON_INVALID_IF(count != data.shape.element_count(), "Shape {} cannot become {}.", data.shape.to_string(),
-                   Shape(dims).to_string());
+  std::vector<int64_t> target(static_cast<size_t>(shape.shape[0]));
+  std::memcpy(target.data(), inputs.host[1], target.size() * sizeof(int64_t));
+  TENON_TRY_ASSIGN(const Shape result, reshaped(data.shape, target, read_allow_zero(node)));
   return std::vector<SimTensor>{{data.type, result}};
 }
 
 Result<std::vector<SimTensor>> infer_flatten(const SimInputs& inputs, const Node& node) {
   const SimTensor& data = inputs.tensors[0];
-  const int64_t rank = data.shape.rank();
-  int64_t axis = Attributes(node).integer("axis");
-  TENON_INVALID_IF(axis < -rank || axis > rank, "Flatten's axis is {} for shape {}.", axis, data.shape.to_string());
-  if (axis < 0) axis += rank;
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < data.shape.rank(); ++i) (i < axis ? outer : inner) *= data.shape[i];
-  return std::vector<SimTensor>{{data.type, {outer, inner}}};
+  TENON_TRY_ASSIGN(const int axis, read_flatten_axis(node, data.shape.rank()));
+  TENON_TRY_ASSIGN(const Shape result, flattened(data.shape, axis));
+  return std::vector<SimTensor>{{data.type, result}};
 }
 
 constexpr DataType kFloatOnly[] = {DataType::kFloat};

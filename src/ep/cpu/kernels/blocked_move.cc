@@ -2,6 +2,8 @@
 #include "ep/cpu/kernels/conv_kernels.h"
 #include "ep/cpu/kernels/conv_support.h"
 #include "ep/cpu/simd/blocked.h"
+#include "ops/concat.h"
+#include "ops/split.h"
 
 namespace tenon::cpu {
 
@@ -113,11 +115,11 @@ class BlockedSplit final : public Kernel {
 };
 
 // The parts and the whole are blocked, and only the last part has a block that is not full.
-Status match_parts(const KernelNode& node, std::span<const TensorSpec> parts, const TensorSpec& whole) {
+Status match_parts(Result<int> axis, std::span<const TensorSpec> parts, const TensorSpec& whole) {
   const int64_t rank = whole.shape.rank();
   TENON_UNSUPPORTED_IF(rank < 3, "Rank {} is below 3.", rank);
-  const int64_t axis = node.node->int_or("axis", 0);
-  TENON_UNSUPPORTED_IF((axis < 0 ? axis + rank : axis) != 1, "Axis {} is not the channels.", axis);
+  TENON_TRY(axis.status());
+  TENON_UNSUPPORTED_IF(*axis != 1, "Axis {} is not the channels.", *axis);
   TENON_UNSUPPORTED_IF(whole.type != DataType::kFloat, "Only float32 is served, not {}.", data_type_name(whole.type));
   TENON_TRY(expect_layout(whole, Layout::kBlocked8, "The whole"));
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -144,13 +146,19 @@ Result<std::unique_ptr<Kernel>> create_reorder(const KernelNode& node) {
       std::make_unique<Reorder>(node.inputs[0].shape, node.outputs[0].layout == Layout::kPlain));
 }
 
-Status match_blocked_concat(const KernelNode& node) { return match_parts(node, node.inputs, node.outputs[0]); }
+Status match_blocked_concat(const KernelNode& node) {
+  const TensorSpec& whole = node.outputs[0];
+  return match_parts(read_concat_axis(*node.node, whole.shape.rank()), node.inputs, whole);
+}
 
 Result<std::unique_ptr<Kernel>> create_blocked_concat(const KernelNode& node) {
   return std::unique_ptr<Kernel>(std::make_unique<BlockedConcat>(parts_of(node.inputs, node.outputs[0].shape)));
 }
 
-Status match_blocked_split(const KernelNode& node) { return match_parts(node, node.outputs, node.inputs[0]); }
+Status match_blocked_split(const KernelNode& node) {
+  const TensorSpec& whole = node.inputs[0];
+  return match_parts(read_split_axis(*node.node, whole.shape.rank()), node.outputs, whole);
+}
 
 Result<std::unique_ptr<Kernel>> create_blocked_split(const KernelNode& node) {
   return std::unique_ptr<Kernel>(std::make_unique<BlockedSplit>(parts_of(node.outputs, node.inputs[0].shape)));

@@ -6,6 +6,7 @@
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/kernels/nn_copy.h"
 #include "ep/cpu/kernels/nn_move.h"
+#include "ops/gather.h"
 
 namespace tenon::cpu::nn {
 
@@ -86,18 +87,17 @@ class GatherKernel final : public Kernel {
   const bool default_;
 };
 
-Result<std::unique_ptr<Kernel>> make_gather(const KernelNode& node, int64_t wanted_axis, bool has_default) {
+Result<std::unique_ptr<Kernel>> make_gather(const KernelNode& node, bool has_default) {
   const Shape &x = input_spec(node, 0).shape, &i = input_spec(node, 1).shape, &y = output_spec(node, 0).shape;
-  TENON_TRY_ASSIGN(const int axis, checked_axis(wanted_axis, x.rank()));
-  const GatherKernel::Sizes sizes{
-      .outer = span_count(x, 0, axis),
-      .table = x[axis],
-      .indices = i.element_count(),
-      .row_bytes = span_count(x, axis + 1, x.rank()) * static_cast<int64_t>(data_type_size(input_spec(node, 0).type))};
-  const int64_t bytes = y.element_count() * static_cast<int64_t>(data_type_size(output_spec(node, 0).type));
-  TENON_INVALID_IF(bytes != sizes.outer * sizes.indices * sizes.row_bytes,
+  TENON_TRY_ASSIGN(const GatherDesc desc, read_gather(*node.node, x, i));
+  TENON_INVALID_IF(y != desc.output || input_spec(node, 0).type != output_spec(node, 0).type,
                    "The output of shape {} does not hold rows of {} at indices of shape {}.", y.to_string(),
                    x.to_string(), i.to_string());
+  const GatherKernel::Sizes sizes{
+      .outer = desc.span.outer,
+      .table = desc.span.length,
+      .indices = desc.count,
+      .row_bytes = desc.span.inner * static_cast<int64_t>(data_type_size(input_spec(node, 0).type))};
   TENON_INVALID_IF(has_default && sizes.table == 0, "The table of shape {} has no default row.", x.to_string());
   return std::unique_ptr<Kernel>(
       std::make_unique<GatherKernel>(sizes, index_reader(input_spec(node, 1).type), has_default));
@@ -112,10 +112,8 @@ Status match_gather(const KernelNode& node) {
   return {};
 }
 
-Result<std::unique_ptr<Kernel>> create_gather(const KernelNode& node) {
-  return make_gather(node, node.node->int_or("axis", 0), false);
-}
+Result<std::unique_ptr<Kernel>> create_gather(const KernelNode& node) { return make_gather(node, false); }
 
-Result<std::unique_ptr<Kernel>> create_lookup_or_default(const KernelNode& node) { return make_gather(node, 0, true); }
+Result<std::unique_ptr<Kernel>> create_lookup_or_default(const KernelNode& node) { return make_gather(node, true); }
 
 }  // namespace tenon::cpu::nn

@@ -1,12 +1,15 @@
 #include "ep/cpu/kernels/nn_move.h"
 
-#include <algorithm>
 #include <array>
-#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "ep/cpu/kernels/nn_common.h"
 #include "ep/cpu/kernels/nn_copy.h"
+#include "ops/concat.h"
+#include "ops/slice.h"
+#include "ops/split.h"
+#include "ops/transpose.h"
 
 namespace tenon::cpu::nn {
 
@@ -37,26 +40,22 @@ std::span<const int64_t> first(const std::array<int64_t, Shape::kMaxRank>& value
   return {values.data(), static_cast<size_t>(count)};
 }
 
-// An input that holds int64 or int32 constants, or the attribute of older versions.
-Result<std::vector<int64_t>> constant_integers(const KernelNode& node, size_t input, std::string_view attribute) {
-  std::vector<int64_t> values;
-  if (!input_spec(node, input).present()) {
-    const auto given = node.node->ints(attribute);
-    values.assign(given.begin(), given.end());
-    return values;
-  }
-  const Constant* constant = constant_input(node, input);
-  TENON_UNSUPPORTED_IF(constant == nullptr, "Input {} is not constant.", input);
-  if (constant->type == DataType::kInt64) {
-    const auto given = constant->as<int64_t>();
-    values.assign(given.begin(), given.end());
-  } else if (constant->type == DataType::kInt32) {
-    const auto given = constant->as<int32_t>();
-    values.assign(given.begin(), given.end());
-  } else {
-    return unsupported("Input {} is {}, not int64 or int32.", input, data_type_name(constant->type));
-  }
-  return values;
+// Reads the constants of a node's inputs.
+ReadIntegers integers_of_node(const KernelNode& node) {
+  return [&node](size_t input) -> Result<std::vector<int64_t>> {
+    std::optional<std::vector<int64_t>> values = integers_of(constant_input(node, input));
+    TENON_UNSUPPORTED_IF(!values, "Input {} is no constant of integers.", input);
+    return std::move(*values);
+  };
+}
+
+// Copies x to the output of shape `y`, element by element from `offset` on by `strides` of x.
+Result<std::unique_ptr<Kernel>> copy_by_strides(const KernelNode& node,
+                                                const std::array<int64_t, Shape::kMaxRank>& strides, int64_t offset) {
+  const Shape& y = output_spec(node, 0).shape;
+  const StridedCopy copy(data_type_size(input_spec(node, 0).type), y.dims(), first(strides, y.rank()),
+                         first(dense_strides(y), y.rank()), offset, 0);
+  return make_copy({{0, 0, copy}});
 }
 
 }  // namespace
@@ -74,29 +73,13 @@ Status match_move(const KernelNode& node) {
 
 Result<std::unique_ptr<Kernel>> create_transpose(const KernelNode& node) {
   const Shape &x = input_spec(node, 0).shape, &y = output_spec(node, 0).shape;
-  std::vector<int64_t> order(static_cast<size_t>(x.rank()));
-  if (node.node->has("perm")) {
-    const auto given = node.node->ints("perm");
-    order.assign(given.begin(), given.end());
-  } else {
-    std::iota(order.rbegin(), order.rend(), 0);
-  }
-  std::vector<int64_t> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
-  bool valid = sorted.size() == static_cast<size_t>(x.rank()) && y.rank() == x.rank();
-  for (size_t i = 0; valid && i < sorted.size(); ++i) valid = sorted[i] == static_cast<int64_t>(i);
-  TENON_INVALID_IF(!valid, "The permutation does not fit the shapes {} and {}.", x.to_string(), y.to_string());
+  TENON_TRY_ASSIGN(const std::vector<int64_t> perm, read_perm(*node.node, x.rank()));
+  TENON_INVALID_IF(y != transposed_shape(x, perm), "The output of shape {} is not a permutation of {}.", y.to_string(),
+                   x.to_string());
   const auto strides = dense_strides(x);
   std::array<int64_t, Shape::kMaxRank> from{};
-  for (int i = 0; i < y.rank(); ++i) {
-    const auto axis = static_cast<size_t>(order[static_cast<size_t>(i)]);
-    TENON_INVALID_IF(y[i] != x[static_cast<int>(axis)], "The output of shape {} is not a permutation of {}.",
-                     y.to_string(), x.to_string());
-    from[static_cast<size_t>(i)] = strides[axis];
-  }
-  const StridedCopy copy(data_type_size(input_spec(node, 0).type), y.dims(), first(from, y.rank()),
-                         first(dense_strides(y), y.rank()), 0, 0);
-  return make_copy({{0, 0, copy}});
+  for (size_t i = 0; i < perm.size(); ++i) from[i] = strides[static_cast<size_t>(perm[i])];
+  return copy_by_strides(node, from, 0);
 }
 
 Result<std::unique_ptr<Kernel>> create_expand(const KernelNode& node) {
@@ -109,14 +92,12 @@ Result<std::unique_ptr<Kernel>> create_expand(const KernelNode& node) {
     TENON_INVALID_IF(x[i] != 1 && x[i] != y[axis], "Shape {} does not broadcast to {}.", x.to_string(), y.to_string());
     from[static_cast<size_t>(axis)] = x[i] == 1 ? 0 : strides[static_cast<size_t>(i)];
   }
-  const StridedCopy copy(data_type_size(input_spec(node, 0).type), y.dims(), first(from, y.rank()),
-                         first(dense_strides(y), y.rank()), 0, 0);
-  return make_copy({{0, 0, copy}});
+  return copy_by_strides(node, from, 0);
 }
 
 Result<std::unique_ptr<Kernel>> create_split(const KernelNode& node) {
   const Shape& x = input_spec(node, 0).shape;
-  TENON_TRY_ASSIGN(const int axis, checked_axis(node.node->int_or("axis", 0), x.rank()));
+  TENON_TRY_ASSIGN(const int axis, read_split_axis(*node.node, x.rank()));
   const auto strides = dense_strides(x);
   std::vector<Part> parts;
   int64_t begin = 0;
@@ -137,7 +118,7 @@ Result<std::unique_ptr<Kernel>> create_split(const KernelNode& node) {
 
 Result<std::unique_ptr<Kernel>> create_concat(const KernelNode& node) {
   const Shape& y = output_spec(node, 0).shape;
-  TENON_TRY_ASSIGN(const int axis, checked_axis(node.node->int_or("axis", 0), y.rank()));
+  TENON_TRY_ASSIGN(const int axis, read_concat_axis(*node.node, y.rank()));
   const auto strides = dense_strides(y);
   std::vector<Part> parts;
   int64_t begin = 0;
@@ -168,46 +149,19 @@ Status match_slice(const KernelNode& node) {
 
 Result<std::unique_ptr<Kernel>> create_slice(const KernelNode& node) {
   const Shape &x = input_spec(node, 0).shape, &y = output_spec(node, 0).shape;
-  TENON_TRY_ASSIGN(const std::vector<int64_t> starts, constant_integers(node, 1, "starts"));
-  TENON_TRY_ASSIGN(std::vector<int64_t> axes, constant_integers(node, 3, "axes"));
-  TENON_TRY_ASSIGN(std::vector<int64_t> steps, constant_integers(node, 4, ""));
-  if (axes.empty()) {
-    axes.resize(starts.size());
-    std::iota(axes.begin(), axes.end(), 0);
-  }
-  if (steps.empty()) steps.assign(starts.size(), 1);
-  TENON_INVALID_IF(axes.size() != starts.size() || steps.size() != starts.size() || y.rank() != x.rank(),
-                   "There are {} starts, {} axes and {} steps.", starts.size(), axes.size(), steps.size());
+  TENON_TRY_ASSIGN(const SliceDesc slice, read_slice(*node.node, x, integers_of_node(node)));
+  TENON_INVALID_IF(slice.output != y, "The output of shape {} is not the slice {} of {}.", y.to_string(),
+                   slice.output.to_string(), x.to_string());
   const auto strides = dense_strides(x);
-  auto from = strides;
+  std::array<int64_t, Shape::kMaxRank> from{};
   int64_t offset = 0;
-  Shape sliced = x;
-  std::array<bool, Shape::kMaxRank> seen{};
-  for (size_t i = 0; i < starts.size(); ++i) {
-    TENON_TRY_ASSIGN(const int axis, checked_axis(axes[i], x.rank()));
-    TENON_INVALID_IF(seen[static_cast<size_t>(axis)], "Axis {} is sliced twice.", axis);
-    seen[static_cast<size_t>(axis)] = true;
-    const int64_t dim = x[axis], step = steps[i];
-    TENON_INVALID_IF(step == 0, "A step is 0.");
-    int64_t start = starts[i] < 0 ? starts[i] + dim : starts[i];
-    start = std::clamp<int64_t>(start, 0, step > 0 ? dim : std::max<int64_t>(0, dim - 1));
-    // The ends are in the output's shape already; what matters is that every place is inside.
-    const int64_t count = y[axis];
-    if (count > 0) {
-      const int64_t room = step > 0 ? dim - 1 - start : start;
-      const int64_t longest = count == 1 ? 0 : room / (count - 1);
-      const bool inside = start < dim && (count == 1 || (step > 0 ? step <= longest : step >= -longest));
-      TENON_INVALID_IF(!inside, "{} places from {} by {} are not inside dimension {} of shape {}.", count, start, step,
-                       axis, x.to_string());
-      offset += start * strides[static_cast<size_t>(axis)];
-      from[static_cast<size_t>(axis)] = count == 1 ? 0 : strides[static_cast<size_t>(axis)] * step;
-    }
-    sliced[axis] = count;
+  for (size_t d = 0; d < static_cast<size_t>(x.rank()); ++d) {
+    const SliceRange& range = slice.ranges[d];
+    offset += range.start * strides[d];
+    // A step that leaves at most one element may be too large to multiply.
+    if (range.count > 1) from[d] = strides[d] * range.step;
   }
-  TENON_INVALID_IF(sliced != y, "The output of shape {} is not a slice of shape {}.", y.to_string(), x.to_string());
-  const StridedCopy copy(data_type_size(input_spec(node, 0).type), y.dims(), first(from, y.rank()),
-                         first(dense_strides(y), y.rank()), offset, 0);
-  return make_copy({{0, 0, copy}});
+  return copy_by_strides(node, from, offset);
 }
 
 }  // namespace tenon::cpu::nn

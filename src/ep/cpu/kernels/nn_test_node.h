@@ -29,6 +29,7 @@ class TestNode {
     EXPECT_EQ(shape.element_count(), static_cast<int64_t>(values.size()));
     auto& bytes = data_.emplace_back(std::make_unique<std::vector<std::byte>>(values.size() * sizeof(T)));
     if (!values.empty()) std::memcpy(bytes->data(), values.data(), bytes->size());
+    node_.inputs.push_back(static_cast<ValueId>(inputs_.size()));
     inputs_.push_back({.type = type, .shape = shape});
     constants_.push_back(nullptr);
     if (constant) {
@@ -46,6 +47,7 @@ class TestNode {
   }
   TestNode& absent() {
     data_.push_back(nullptr);
+    node_.inputs.push_back(kNoValue);
     inputs_.push_back({});
     constants_.push_back(nullptr);
     return *this;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ep/cpu/kernels/ref_index.h"
+#include "ops/gather.h"
 
 namespace tenon::cpu::ref {
 
@@ -12,18 +13,13 @@ Result<RefImpl> make_gather(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   const Shape& x = node.inputs[0].shape;
   const Shape& indices = node.inputs[1].shape;
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", 0), x.rank()));
+  TENON_TRY_ASSIGN(const GatherDesc desc, read_gather(*node.node, x, indices));
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
-  TENON_UNSUPPORTED_IF(x.rank() + indices.rank() - 1 > Shape::kMaxRank, "Gather makes rank {}; the limit is {}.",
-                       x.rank() + indices.rank() - 1, Shape::kMaxRank);
-  Shape out;
-  int64_t outer = 1, inner = static_cast<int64_t>(data_type_size(node.inputs[0].type));
-  for (int d = 0; d < axis; ++d) out.push_back(x[d]), outer *= x[d];
-  for (int64_t dim : indices.dims()) out.push_back(dim);
-  for (int d = axis + 1; d < x.rank(); ++d) out.push_back(x[d]), inner *= x[d];
-  TENON_TRY(require_output(node, 0, out));
+  TENON_TRY(require_output(node, 0, desc.output));
   RefImpl impl;
-  impl.run = [read, outer, inner, length = x[axis], count = indices.element_count()](KernelContext& context) -> Status {
+  impl.run = [read, outer = desc.span.outer, length = desc.span.length, count = desc.count,
+              inner = desc.span.inner *
+                      static_cast<int64_t>(data_type_size(node.inputs[0].type))](KernelContext& context) -> Status {
     const auto* from = context.input<std::byte>(0);
     auto* to = context.output<std::byte>(0);
     for (int64_t o = 0; o < outer; ++o) {
@@ -42,9 +38,8 @@ Result<RefImpl> make_gather_elements(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   const Shape& x = node.inputs[0].shape;
   const Shape& indices = node.inputs[1].shape;
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", 0), x.rank()));
+  TENON_TRY_ASSIGN(const int axis, read_elements_axis(*node.node, x, indices));
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
-  TENON_TRY(require_inside(node, indices, x, axis));
   TENON_TRY(require_output(node, 0, indices));
   RefImpl impl;
   impl.run = [read, x, indices, axis, bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
@@ -61,36 +56,19 @@ Result<RefImpl> make_gather_nd(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   const Shape& x = node.inputs[0].shape;
   const Shape& indices = node.inputs[1].shape;
-  const int64_t batch_dims = node.node->int_or("batch_dims", 0);
-  TENON_INVALID_IF(indices.rank() < 1 || batch_dims < 0 || batch_dims >= indices.rank() || batch_dims > x.rank(),
-                   "GatherND has batch_dims {} for {} and indices {}.", batch_dims, x.to_string(), indices.to_string());
+  TENON_TRY_ASSIGN(const GatherNdDesc desc, read_gather_nd(*node.node, x, indices));
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
-  const auto batch_rank = static_cast<int>(batch_dims);
-  TENON_TRY_ASSIGN(const Tuples tuples, tuples_of(node, x, indices, batch_rank));
-  int64_t batch = 1;
-  Shape out;
-  for (int d = 0; d < batch_rank; ++d) {
-    TENON_INVALID_IF(x[d] != indices[d], "GatherND has {} and indices {}, whose first {} axes differ.", x.to_string(),
-                     indices.to_string(), batch_dims);
-    batch *= x[d];
-  }
-  for (int d = 0; d + 1 < indices.rank(); ++d) out.push_back(indices[d]);
-  for (int d = batch_rank + tuples.length; d < x.rank(); ++d) {
-    TENON_UNSUPPORTED_IF(out.rank() == Shape::kMaxRank, "GatherND makes a rank beyond {}.", Shape::kMaxRank);
-    out.push_back(x[d]);
-  }
-  TENON_TRY(require_output(node, 0, out));
-  const int64_t rows = batch == 0 ? 0 : tuples.count / batch;
+  TENON_TRY(require_output(node, 0, desc.output));
+  const int64_t batch_stride = span_product(x, desc.batch_rank, x.rank());
   RefImpl impl;
-  impl.run = [read, tuples, batch, rows,
+  impl.run = [read, desc, batch_stride, tuples = tuples_of(desc, x),
               bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type))](KernelContext& context) -> Status {
-    const int64_t slice = tuples.slice * bytes;
+    const int64_t slice = desc.slice * bytes;
     auto* to = context.output<std::byte>(0);
-    for (int64_t b = 0; b < batch; ++b) {
-      for (int64_t r = 0; r < rows; ++r, to += slice) {
-        TENON_TRY_ASSIGN(const int64_t offset, tuples.offset(read, context.inputs[1], b * rows + r));
-        std::memcpy(to, context.input<std::byte>(0) + (b * tuples.batch_stride + offset) * bytes,
-                    static_cast<size_t>(slice));
+    for (int64_t b = 0; b < desc.batch; ++b) {
+      for (int64_t r = 0; r < desc.tuples; ++r, to += slice) {
+        TENON_TRY_ASSIGN(const int64_t offset, tuples.offset(read, context.inputs[1], b * desc.tuples + r));
+        std::memcpy(to, context.input<std::byte>(0) + (b * batch_stride + offset) * bytes, static_cast<size_t>(slice));
       }
     }
     return {};
@@ -123,23 +101,18 @@ Result<RefImpl> make_lookup(RefNode& node) {
 Result<RefImpl> make_one_hot(RefNode& node) {
   TENON_TRY(require_inputs(node, 3));
   const Shape indices = node.inputs[0].shape;
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", -1), indices.rank() + 1));
-  TENON_UNSUPPORTED_IF(indices.rank() + 1 > Shape::kMaxRank, "OneHot makes rank {}.", indices.rank() + 1);
+  TENON_TRY_ASSIGN(const int axis, read_one_hot_axis(*node.node, indices.rank()));
   TENON_INVALID_IF(node.inputs[1].shape.element_count() != 1 || node.inputs[2].shape.element_count() != 2,
                    "OneHot has a depth of shape {} and values of shape {}.", node.inputs[1].shape.to_string(),
                    node.inputs[2].shape.to_string());
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 0));
   TENON_TRY_ASSIGN(const IndexReader read_depth, index_reader(node, 1));
-  int64_t outer = 1, inner = 1;
-  for (int d = 0; d < indices.rank(); ++d) (d < axis ? outer : inner) *= indices[d];
+  const int64_t outer = span_product(indices, 0, axis), inner = span_product(indices, axis, indices.rank());
   RefImpl impl;
   impl.run = [read, read_depth, indices, axis, outer, inner, out = output_spec(node, 0),
               bytes = data_type_size(node.inputs[2].type)](KernelContext& context) -> Status {
     const int64_t depth = read_depth(context.inputs[1], 0);
-    TENON_INVALID_IF(depth < 1, "OneHot has depth {}.", depth);
-    Shape shape;
-    for (int d = 0; d <= indices.rank(); ++d) shape.push_back(d == axis ? depth : indices[d < axis ? d : d - 1]);
-    TENON_TRY(shape.checked_element_count().status());
+    TENON_TRY_ASSIGN(const Shape shape, one_hot_shape(indices, axis, depth));
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
     const auto* values = context.input<std::byte>(2);
     auto* to = static_cast<std::byte*>(y);
@@ -160,22 +133,17 @@ Result<RefImpl> make_one_hot(RefNode& node) {
 Result<RefImpl> make_compress(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   Shape x = node.inputs[0].shape;
-  int axis = 0;
-  if (node.node->has("axis")) {
-    TENON_TRY_ASSIGN(axis, resolve_axis(node, node.node->int_or("axis", 0), x.rank()));
-  } else {
-    x = Shape{x.element_count()};
-  }
+  TENON_TRY_ASSIGN(const std::optional<int> named, read_compress_axis(*node.node, x.rank()));
+  const int axis = named.value_or(0);
+  if (!named) x = Shape{x.element_count()};
   TENON_INVALID_IF(node.inputs[1].type != DataType::kBool, "Compress has a condition of {}.",
                    data_type_name(node.inputs[1].type));
   const int64_t length = std::min(node.inputs[1].shape.element_count(), x[axis]);
-  int64_t outer = 1, inner = static_cast<int64_t>(data_type_size(node.inputs[0].type));
-  for (int d = 0; d < x.rank(); ++d) {
-    if (d < axis) outer *= x[d];
-    if (d > axis) inner *= x[d];
-  }
+  const AxisSpan span = axis_span(x, axis);
+  const int64_t inner = span.inner * static_cast<int64_t>(data_type_size(node.inputs[0].type));
   RefImpl impl;
-  impl.run = [x, axis, length, outer, inner, out = output_spec(node, 0)](KernelContext& context) -> Status {
+  impl.run = [x, axis, length, outer = span.outer, inner,
+              out = output_spec(node, 0)](KernelContext& context) -> Status {
     const auto* condition = context.input<uint8_t>(1);
     Shape shape = x;
     shape[axis] = std::count_if(condition, condition + length, [](uint8_t v) { return v != 0; });

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/generate.h"
 
 namespace tenon::cpu::ref {
 
@@ -11,13 +12,9 @@ namespace {
 Result<RefImpl> make_shape(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
-  const auto clamp = [&](int64_t axis) {
-    return static_cast<size_t>(std::clamp<int64_t>(axis < 0 ? axis + x.rank() : axis, 0, x.rank()));
-  };
-  const size_t start = clamp(std::max<int64_t>(node.node->int_or("start", 0), -Shape::kMaxRank));
-  const size_t end = clamp(std::max<int64_t>(node.node->int_or("end", x.rank()), -Shape::kMaxRank));
+  const ShapeInterval interval = read_shape_interval(*node.node, x.rank());
   std::vector<int64_t> dims;
-  if (start < end) dims.assign(x.begin() + start, x.begin() + end);
+  if (interval.begin < interval.end) dims.assign(x.begin() + interval.begin, x.begin() + interval.end);
   TENON_TRY(require_output(node, 0, Shape{static_cast<int64_t>(dims.size())}));
   RefImpl impl;
   impl.run = [dims](KernelContext& context) -> Status {
@@ -103,11 +100,11 @@ Result<RefImpl> make_constant_of_shape(RefNode& node) {
   TENON_INVALID_IF(node.inputs[0].type != DataType::kInt64, "ConstantOfShape has a shape of {}.",
                    data_type_name(node.inputs[0].type));
   std::array<std::byte, 16> element{};
-  if (const Attribute* value = node.node->find("value"); value != nullptr && value->tensor != nullptr) {
-    TENON_INVALID_IF(value->tensor->type != out.type || value->tensor->size_bytes != data_type_size(out.type),
-                     "ConstantOfShape has a value of {}{} for an output of {}.", data_type_name(value->tensor->type),
-                     value->tensor->shape.to_string(), data_type_name(out.type));
-    std::memcpy(element.data(), value->tensor->data, value->tensor->size_bytes);
+  if (const ConstantRef value = read_fill_value(*node.node)) {
+    TENON_INVALID_IF(value->type != out.type || value->size_bytes != data_type_size(out.type),
+                     "ConstantOfShape has a value of {}{} for an output of {}.", data_type_name(value->type),
+                     value->shape.to_string(), data_type_name(out.type));
+    std::memcpy(element.data(), value->data, value->size_bytes);
   } else {
     TENON_INVALID_IF(out.type != DataType::kFloat, "ConstantOfShape without a value makes float32, not {}.",
                      data_type_name(out.type));
@@ -140,7 +137,7 @@ Result<RefImpl> make_eye(RefNode& node) {
     };
   });
   TENON_UNSUPPORTED_IF(one == nullptr, "EyeLike makes no {}.", data_type_name(out.type));
-  const int64_t k = std::clamp(node.node->int_or("k", 0), -x[0], x[1]);
+  const int64_t k = std::clamp(read_eye_diagonal(*node.node), -x[0], x[1]);
   RefImpl impl;
   impl.run = [one, rows = x[0], columns = x[1], k, bytes = data_type_size(out.type)](KernelContext& context) -> Status {
     auto* to = context.output<std::byte>(0);

@@ -20,31 +20,13 @@ Result<IndexReader> index_reader(const KernelNode& node, size_t input) {
   return reader;
 }
 
-Status require_inside(const KernelNode& node, const Shape& indices, const Shape& x, int axis) {
-  bool fits = indices.rank() == x.rank();
-  for (int d = 0; fits && d < x.rank(); ++d) fits = d == axis || indices[d] <= x[d];
-  TENON_INVALID_IF(!fits, "{} has indices {} for {} along axis {}.", node.node->op_type, indices.to_string(),
-                   x.to_string(), axis);
-  return {};
-}
-
-Result<Tuples> tuples_of(const KernelNode& node, const Shape& x, const Shape& indices, int first) {
-  TENON_INVALID_IF(indices.rank() < 1, "{} has scalar indices.", node.node->op_type);
-  const int64_t length = indices[indices.rank() - 1];
-  TENON_INVALID_IF(length < 0 || length > x.rank() - first, "{} has indices {} for {}.", node.node->op_type,
-                   indices.to_string(), x.to_string());
+Tuples tuples_of(const GatherNdDesc& desc, const Shape& x) {
   Tuples tuples;
-  tuples.length = static_cast<int>(length);
+  tuples.length = desc.width;
   const Strides strides = dense_strides(x);
-  for (int d = 0; d + 1 < indices.rank(); ++d) tuples.count *= indices[d];
-  for (int d = first; d < x.rank(); ++d) {
-    tuples.batch_stride *= x[d];
-    if (d < first + tuples.length) {
-      tuples.strides[static_cast<size_t>(d - first)] = strides[static_cast<size_t>(d)];
-      tuples.dims.push_back(x[d]);
-    } else {
-      tuples.slice *= x[d];
-    }
+  for (int d = 0; d < desc.width; ++d) {
+    tuples.strides[static_cast<size_t>(d)] = strides[static_cast<size_t>(desc.batch_rank + d)];
+    tuples.dims.push_back(x[desc.batch_rank + d]);
   }
   return tuples;
 }

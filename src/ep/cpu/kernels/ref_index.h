@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/gather.h"
 
 namespace tenon::cpu::ref {
 
@@ -16,9 +17,6 @@ inline Result<int64_t> wrap_index(int64_t index, int64_t length) {
   }
   return index < 0 ? index + length : index;
 }
-
-// `indices` has the rank of `x` and, but for `axis`, no axis longer than x's.
-Status require_inside(const KernelNode& node, const Shape& indices, const Shape& x, int axis);
 
 // body(i, offset) for each element i of `indices`: offset is that of x's element with i's coordinates and the index on
 // `axis`.
@@ -45,13 +43,10 @@ Status each_element(IndexReader read, const void* data, const Shape& indices, co
   return {};
 }
 
-// The last axis of `indices` holds tuples that name slices of x, from axis `first` of x on.
+// Reads tuples (GatherNdDesc): the element of a batch of x where the slice begins that a tuple names.
 struct Tuples {
-  int length = 0;            // of a tuple
-  int64_t count = 1;         // of tuples
-  int64_t slice = 1;         // elements that a tuple names
-  int64_t batch_stride = 1;  // elements of x below axis `first`
-  Shape dims;                // x's axes that a tuple indexes
+  int length = 0;  // of a tuple
+  Shape dims;      // x's axes that a tuple indexes
   Strides strides{};
 
   Result<int64_t> offset(IndexReader read, const void* data, int64_t tuple) const {
@@ -64,6 +59,6 @@ struct Tuples {
     return sum;
   }
 };
-Result<Tuples> tuples_of(const KernelNode& node, const Shape& x, const Shape& indices, int first);
+Tuples tuples_of(const GatherNdDesc& desc, const Shape& x);
 
 }  // namespace tenon::cpu::ref

@@ -3,6 +3,7 @@
 
 #include "ep/cpu/kernels/ref_kernel.h"
 #include "ops/activation_formula.h"
+#include "ops/reorder.h"
 #include "ops/unary.h"
 
 namespace tenon::cpu::ref {
@@ -34,11 +35,9 @@ Result<RefImpl> make_reorder(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const TensorSpec& x = node.inputs[0];
   const TensorSpec& out = output_spec(node, 0);
-  const std::string_view to = node.node->string_or("to", "plain");
-  const Layout wanted = to == "blocked8" ? Layout::kBlocked8 : Layout::kPlain;
-  TENON_INVALID_IF(to != "blocked8" && to != "plain", "Reorder has the unknown layout \"{}\".", to);
+  TENON_TRY_ASSIGN(const Layout wanted, read_reorder(*node.node));
   TENON_INVALID_IF(x.shape.rank() < 3 || out.layout != wanted || out.dynamic,
-                   "Reorder to {} has an input of {} and an output in another layout.", to, x.shape.to_string());
+                   "Reorder has an input of {} and an output in another layout.", x.shape.to_string());
   TENON_TRY(require_output(node, 0, x.shape));
   const bool same = x.layout == out.layout, blocks = wanted == Layout::kBlocked8;
   int64_t spatial = 1;

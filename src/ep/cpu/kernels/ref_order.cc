@@ -3,20 +3,11 @@
 #include <cstring>
 
 #include "ep/cpu/kernels/ref_index.h"
+#include "ops/order.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
-
-// The axis and what lies outside and inside of it.
-struct Line {
-  int64_t outer = 1, length = 1, inner = 1;
-  static Line of(const Shape& x, int axis) {
-    Line line;
-    for (int d = 0; d < x.rank(); ++d) (d < axis ? line.outer : d == axis ? line.length : line.inner) *= x[d];
-    return line;
-  }
-};
 
 // Ties go to the lower index. NaN sorts above every number.
 using TopLoop = void (*)(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order,
@@ -43,33 +34,33 @@ void top_loop(const void* x, int64_t stride, int64_t length, int64_t k, bool lar
 }
 
 Result<RefImpl> make_top_k(RefNode& node) {
-  const bool attribute = node.node->since_version < 10;
-  TENON_TRY(require_inputs(node, attribute ? 1 : 2));
+  TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", -1), x.rank()));
-  TENON_INVALID_IF(!attribute && (node.inputs[1].type != DataType::kInt64 || node.inputs[1].shape.element_count() != 1),
+  TENON_TRY_ASSIGN(const TopKDesc desc, read_top_k(*node.node, x));
+  if (!desc.k) TENON_TRY(require_inputs(node, 2));
+  TENON_INVALID_IF(!desc.k && (node.inputs[1].type != DataType::kInt64 || node.inputs[1].shape.element_count() != 1),
                    "TopK's k is {}{}, not one int64.", data_type_name(node.inputs[1].type),
                    node.inputs[1].shape.to_string());
   const TopLoop chosen =
       select(NumericTypes(), node.inputs[0].type, []<typename T>() -> TopLoop { return &top_loop<T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "TopK is not computed on {}.", data_type_name(node.inputs[0].type));
   RefImpl impl;
-  impl.scratch_bytes = static_cast<size_t>(x[axis]) * sizeof(int64_t);
-  impl.run = [chosen, x, axis, attribute, line = Line::of(x, axis), fixed = node.node->int_or("k", 0),
-              largest = node.node->int_or("largest", 1) != 0,
-              bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)), values_spec = output_spec(node, 0),
+  impl.scratch_bytes = static_cast<size_t>(desc.span.length) * sizeof(int64_t);
+  impl.run = [chosen, x, desc, bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)),
+              values_spec = output_spec(node, 0),
               indices_spec = output_spec(node, 1)](KernelContext& context) -> Status {
-    const int64_t k = attribute ? fixed : *static_cast<const int64_t*>(context.inputs[1]);
-    TENON_INVALID_IF(k < 0 || k > line.length, "TopK asks for {} of {} elements.", k, line.length);
+    const AxisSpan& line = desc.span;
+    const int64_t k = desc.k ? *desc.k : *static_cast<const int64_t*>(context.inputs[1]);
+    TENON_TRY(check_top_k(k, line.length));
     Shape shape = x;
-    shape[axis] = k;
+    shape[line.axis] = k;
     TENON_TRY_ASSIGN(void* const values, open_output(context, values_spec, 0, shape));
     TENON_TRY_ASSIGN(void* const indices, open_output(context, indices_spec, 1, shape));
     for (int64_t o = 0; o < line.outer; ++o) {
       for (int64_t i = 0; i < line.inner; ++i) {
         const int64_t to = o * k * line.inner + i;
         chosen(context.input<std::byte>(0) + (o * line.length * line.inner + i) * bytes, line.inner, line.length, k,
-               largest, reinterpret_cast<int64_t*>(context.scratch),
+               desc.largest, reinterpret_cast<int64_t*>(context.scratch),
                values ? static_cast<std::byte*>(values) + to * bytes : nullptr,
                indices ? static_cast<int64_t*>(indices) + to : nullptr);
       }
@@ -79,10 +70,10 @@ Result<RefImpl> make_top_k(RefNode& node) {
   return impl;
 }
 
-using ScanLoop = void (*)(const void* x, void* y, const Line& line, bool exclusive, bool reverse);
+using ScanLoop = void (*)(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse);
 
 template <bool product, typename T>
-void scan_loop(const void* x, void* y, const Line& line, bool exclusive, bool reverse) {
+void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse) {
   using A = std::conditional_t<is_float<T>, double, uint64_t>;
   for (int64_t o = 0; o < line.outer; ++o) {
     for (int64_t i = 0; i < line.inner; ++i) {
@@ -114,10 +105,9 @@ Result<RefImpl> make_scan(RefNode& node) {
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type));
   RefImpl impl;
-  impl.run = [chosen, read, x, exclusive = node.node->int_or("exclusive", 0) != 0,
-              reverse = node.node->int_or("reverse", 0) != 0](KernelContext& context) -> Status {
+  impl.run = [chosen, read, x, desc = read_cumulative(*node.node)](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const int axis, resolve_axis(read(context.inputs[1], 0), x.rank()));
-    chosen(context.inputs[0], context.outputs[0], Line::of(x, axis), exclusive, reverse);
+    chosen(context.inputs[0], context.outputs[0], axis_span(x, axis), desc.exclusive, desc.reverse);
     return {};
   };
   return impl;
@@ -126,18 +116,14 @@ Result<RefImpl> make_scan(RefNode& node) {
 Result<RefImpl> make_reverse(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   const Shape& x = node.inputs[0].shape;
-  const int64_t batch_axis = node.node->int_or("batch_axis", 1), time_axis = node.node->int_or("time_axis", 0);
-  TENON_INVALID_IF(x.rank() < 2 || batch_axis + time_axis != 1 || batch_axis < 0 || batch_axis > 1,
-                   "ReverseSequence has batch axis {} and time axis {} for {}.", batch_axis, time_axis, x.to_string());
-  const int64_t batch = x[static_cast<int>(batch_axis)], time = x[static_cast<int>(time_axis)];
-  TENON_INVALID_IF(!(node.inputs[1].shape == Shape{batch}) || node.inputs[1].type != DataType::kInt64,
-                   "ReverseSequence has {} {} lengths for a batch of {}.", node.inputs[1].shape.to_string(),
-                   data_type_name(node.inputs[1].type), batch);
+  TENON_TRY_ASSIGN(const ReverseSequenceDesc desc, read_reverse_sequence(*node.node, x, node.inputs[1].shape));
+  TENON_INVALID_IF(node.inputs[1].type != DataType::kInt64, "ReverseSequence has lengths of {}, not of int64.",
+                   data_type_name(node.inputs[1].type));
   TENON_TRY(require_output(node, 0, x));
-  int64_t inner = static_cast<int64_t>(data_type_size(node.inputs[0].type));
-  for (int d = 2; d < x.rank(); ++d) inner *= x[d];
+  const int64_t inner = desc.inner * static_cast<int64_t>(data_type_size(node.inputs[0].type));
   RefImpl impl;
-  impl.run = [batch, time, inner, time_first = time_axis == 0](KernelContext& context) -> Status {
+  impl.run = [batch = desc.batch, time = desc.time, inner,
+              time_first = desc.time_axis == 0](KernelContext& context) -> Status {
     for (int64_t b = 0; b < batch; ++b) {
       const int64_t length = context.input<int64_t>(1)[b];
       if (length < 0 || length > time) return out_of_range("Sequence {} has length {} of {}.", b, length, time);

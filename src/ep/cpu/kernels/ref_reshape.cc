@@ -1,10 +1,9 @@
 // Operators that keep the elements in their order: Identity, Reshape, Flatten, Squeeze, Unsqueeze,
 // BitCast, Dropout.
 #include <cstring>
-#include <optional>
 
-#include "base/checked.h"
 #include "ep/cpu/kernels/ref_kernel.h"
+#include "ops/reshape.h"
 
 namespace tenon::cpu::ref {
 
@@ -15,74 +14,14 @@ using ShapeRule = Result<Shape> (*)(const Shape& x, std::span<const int64_t> val
 
 Result<Shape> same_shape(const Shape& x, std::span<const int64_t>, int64_t) { return x; }
 
-Result<Shape> reshaped(const Shape& x, std::span<const int64_t> values, int64_t allow_zero) {
-  Shape out;
-  int unknown = -1;
-  TENON_INVALID_IF(values.size() > static_cast<size_t>(Shape::kMaxRank), "Reshape asks for rank {}; the limit is {}.",
-                   values.size(), Shape::kMaxRank);
-  for (size_t d = 0; d < values.size(); ++d) {
-    int64_t dim = values[d];
-    if (dim == 0 && allow_zero == 0) {
-      TENON_INVALID_IF(static_cast<int>(d) >= x.rank(), "Reshape copies axis {} of {}.", d, x.to_string());
-      dim = x[static_cast<int>(d)];
-    }
-    TENON_INVALID_IF(dim < -1 || (dim == -1 && unknown >= 0), "Reshape asks for dimension {} at axis {}.", dim, d);
-    if (dim == -1) {
-      unknown = static_cast<int>(d);
-      dim = 1;
-    }
-    out.push_back(dim);
-  }
-  const std::optional<int64_t> product = checked_product(out.dims());
-  TENON_INVALID_IF(!product, "Reshape asks for more elements than {} has.", x.to_string());
-  const int64_t known = *product;
-  const int64_t count = x.element_count();
-  if (unknown >= 0) {
-    TENON_INVALID_IF(known == 0 ? count != 0 : count % known != 0, "Reshape cannot spread {} over axis {} of {}.",
-                     x.to_string(), unknown, out.to_string());
-    out[unknown] = known == 0 ? 0 : count / known;
-  }
-  TENON_INVALID_IF(out.element_count() != count, "Reshape cannot make {} from {}.", out.to_string(), x.to_string());
-  return out;
+Result<Shape> reshape_rule(const Shape& x, std::span<const int64_t> target, int64_t allow_zero) {
+  return reshaped(x, target, allow_zero != 0);
 }
-
-Result<Shape> flattened(const Shape& x, std::span<const int64_t>, int64_t axis) {
-  TENON_INVALID_IF(axis < -x.rank() || axis > x.rank(), "Flatten has axis {} for {}.", axis, x.to_string());
-  if (axis < 0) axis += x.rank();
-  Shape out{1, 1};
-  for (int d = 0; d < x.rank(); ++d) out[d < axis ? 0 : 1] *= x[d];
-  return out;
+Result<Shape> flatten_rule(const Shape& x, std::span<const int64_t>, int64_t axis) {
+  return flattened(x, static_cast<int>(axis));
 }
-
-Result<Shape> squeezed(const Shape& x, std::span<const int64_t> axes, int64_t) {
-  uint32_t drop = 0;
-  for (int64_t value : axes) {
-    TENON_TRY_ASSIGN(const int axis, resolve_axis(value, x.rank()));
-    TENON_INVALID_IF(x[axis] != 1, "Squeeze drops axis {} of {}.", axis, x.to_string());
-    drop |= uint32_t{1} << axis;
-  }
-  Shape out;
-  for (int d = 0; d < x.rank(); ++d) {
-    const bool dropped = axes.empty() ? x[d] == 1 : ((drop >> d) & 1) != 0;
-    if (!dropped) out.push_back(x[d]);
-  }
-  return out;
-}
-
-Result<Shape> unsqueezed(const Shape& x, std::span<const int64_t> axes, int64_t) {
-  const int rank = x.rank() + static_cast<int>(axes.size());
-  TENON_INVALID_IF(rank > Shape::kMaxRank, "Unsqueeze makes rank {}; the limit is {}.", rank, Shape::kMaxRank);
-  uint32_t added = 0;
-  for (int64_t value : axes) {
-    TENON_TRY_ASSIGN(const int axis, resolve_axis(value, rank));
-    TENON_INVALID_IF(((added >> axis) & 1) != 0, "Unsqueeze adds axis {} twice.", axis);
-    added |= uint32_t{1} << axis;
-  }
-  Shape out;
-  int from = 0;
-  for (int d = 0; d < rank; ++d) out.push_back(((added >> d) & 1) != 0 ? 1 : x[from++]);
-  return out;
-}
+Result<Shape> squeeze_rule(const Shape& x, std::span<const int64_t> axes, int64_t) { return squeezed(x, axes); }
+Result<Shape> unsqueeze_rule(const Shape& x, std::span<const int64_t> axes, int64_t) { return unsqueezed(x, axes); }
 
 template <ShapeRule rule>
 Result<RefImpl> make(RefNode& node) {
@@ -106,10 +45,16 @@ Result<RefImpl> make(RefNode& node) {
     };
     return impl;
   }
-  TENON_TRY_ASSIGN(const ShortVector attribute, short_vector(node.node->ints("axes")));
-  const int64_t flag =
-      node.node->op_type == "Flatten" ? node.node->int_or("axis", 1) : node.node->int_or("allowzero", 0);
-  const bool has_values = rule != &same_shape && rule != &flattened;
+  ShortVector attribute;
+  int64_t flag = 0;
+  if constexpr (rule == &flatten_rule) {
+    TENON_TRY_ASSIGN(flag, read_flatten_axis(*node.node, x.shape.rank()));
+  } else if constexpr (rule == &reshape_rule) {
+    flag = read_allow_zero(*node.node) ? 1 : 0;
+  } else if constexpr (rule == &squeeze_rule || rule == &unsqueeze_rule) {
+    TENON_TRY_ASSIGN(attribute, short_vector(squeeze_axes_attribute(*node.node)));
+  }
+  const bool has_values = rule != &same_shape && rule != &flatten_rule;
   impl.run = [x, out, bytes, attribute, flag,
               values_spec = has_values ? input_spec(node, 1) : TensorSpec()](KernelContext& context) -> Status {
     ShortVector values = attribute;
@@ -144,9 +89,12 @@ Result<RefImpl> make_dropout(RefNode& node) {
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<~TypeSet{0}, &make<&same_shape>>("Identity", 1),  ref_row<~TypeSet{0}, &make<&reshaped>>("Reshape", 5),
-    ref_row<~TypeSet{0}, &make<&flattened>>("Flatten", 1),    ref_row<~TypeSet{0}, &make<&squeezed>>("Squeeze", 1),
-    ref_row<~TypeSet{0}, &make<&unsqueezed>>("Unsqueeze", 1), ref_row<~TypeSet{0}, &make<&same_shape>>("BitCast", 26),
+    ref_row<~TypeSet{0}, &make<&same_shape>>("Identity", 1),
+    ref_row<~TypeSet{0}, &make<&reshape_rule>>("Reshape", 5),
+    ref_row<~TypeSet{0}, &make<&flatten_rule>>("Flatten", 1),
+    ref_row<~TypeSet{0}, &make<&squeeze_rule>>("Squeeze", 1),
+    ref_row<~TypeSet{0}, &make<&unsqueeze_rule>>("Unsqueeze", 1),
+    ref_row<~TypeSet{0}, &make<&same_shape>>("BitCast", 26),
     ref_row<kFloatSet, &make_dropout>("Dropout", 7),
 };
 

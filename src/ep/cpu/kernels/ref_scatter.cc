@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ep/cpu/kernels/ref_index.h"
+#include "ops/gather.h"
 
 namespace tenon::cpu::ref {
 
@@ -55,16 +56,27 @@ Combine pick(DataType type) {
 
 // Null for plain assignment.
 Result<Combine> combine_of(const KernelNode& node) {
-  const std::string_view name = node.node->string_or("reduction", "none");
+  TENON_TRY_ASSIGN(const ScatterReduction reduction, read_scatter_reduction(*node.node));
   const DataType type = node.inputs[0].type;
   Combine chosen = nullptr;
-  if (name == "none") return chosen;
-  if (name == "add") chosen = pick<AddOp>(type);
-  if (name == "mul") chosen = pick<MulOp>(type);
-  if (name == "max") chosen = pick<MaxOp>(type);
-  if (name == "min") chosen = pick<MinOp>(type);
-  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} has no reduction \"{}\" of {}.", node.node->op_type, name,
-                       data_type_name(type));
+  switch (reduction) {
+    case ScatterReduction::kNone:
+      return chosen;
+    case ScatterReduction::kAdd:
+      chosen = pick<AddOp>(type);
+      break;
+    case ScatterReduction::kMul:
+      chosen = pick<MulOp>(type);
+      break;
+    case ScatterReduction::kMax:
+      chosen = pick<MaxOp>(type);
+      break;
+    case ScatterReduction::kMin:
+      chosen = pick<MinOp>(type);
+      break;
+  }
+  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} has no reduction \"{}\" of {}.", node.node->op_type,
+                       scatter_reduction_name(reduction), data_type_name(type));
   return chosen;
 }
 
@@ -94,8 +106,7 @@ Result<RefImpl> make_elements(RefNode& node) {
   TENON_TRY(check_scatter(node));
   const Shape& x = node.inputs[0].shape;
   const Shape& indices = node.inputs[1].shape;
-  TENON_TRY_ASSIGN(const int axis, resolve_axis(node, node.node->int_or("axis", 0), x.rank()));
-  TENON_TRY(require_inside(node, indices, x, axis));
+  TENON_TRY_ASSIGN(const int axis, read_elements_axis(*node.node, x, indices));
   TENON_INVALID_IF(!(indices == node.inputs[2].shape), "{} has indices {} but updates {}.", node.node->op_type,
                    indices.to_string(), node.inputs[2].shape.to_string());
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
@@ -116,21 +127,21 @@ Result<RefImpl> make_nd(RefNode& node) {
   TENON_TRY(check_scatter(node));
   const Shape& x = node.inputs[0].shape;
   const Shape& indices = node.inputs[1].shape;
-  TENON_TRY_ASSIGN(const Tuples tuples, tuples_of(node, x, indices, 0));
-  TENON_INVALID_IF(node.inputs[2].shape.element_count() != tuples.count * tuples.slice,
-                   "ScatterND has updates {} for indices {} into {}.", node.inputs[2].shape.to_string(),
-                   indices.to_string(), x.to_string());
+  TENON_TRY_ASSIGN(const GatherNdDesc desc, read_gather_nd(*node.node, x, indices));
+  TENON_INVALID_IF(node.inputs[2].shape != desc.output, "ScatterND has updates {} for indices {} into {}.",
+                   node.inputs[2].shape.to_string(), indices.to_string(), x.to_string());
+  const Tuples tuples = tuples_of(desc, x);
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
   TENON_TRY_ASSIGN(const Combine combine, combine_of(node));
   RefImpl impl;
-  impl.run = [read, combine, tuples, all = node.inputs[0].size_bytes(),
+  impl.run = [read, combine, tuples, desc, all = node.inputs[0].size_bytes(),
               bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
     copy_input(context, all);
     const auto size = static_cast<int64_t>(bytes);
-    for (int64_t t = 0; t < tuples.count; ++t) {
+    for (int64_t t = 0; t < desc.tuples; ++t) {
       TENON_TRY_ASSIGN(const int64_t offset, tuples.offset(read, context.inputs[1], t));
-      write(combine, context.output<std::byte>(0) + offset * size,
-            context.input<std::byte>(2) + t * tuples.slice * size, tuples.slice, bytes);
+      write(combine, context.output<std::byte>(0) + offset * size, context.input<std::byte>(2) + t * desc.slice * size,
+            desc.slice, bytes);
     }
     return {};
   };
