@@ -14,7 +14,7 @@ TEST(OwnedHandle, ClosesItsFdOnceAndGivesItUpOnRelease) {
   {
     OwnedHandle first = OwnedHandle::take_fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     OwnedHandle second = std::move(first);
-    EXPECT_FALSE(first.valid());  // NOLINT(bugprone-use-after-move)
+    EXPECT_FALSE(first.valid());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
     OwnedHandle copy = second.dup().value();
     EXPECT_NE(copy.fd(), second.fd());
     EXPECT_EQ(::fcntl(copy.fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);

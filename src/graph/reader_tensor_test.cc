@@ -177,7 +177,7 @@ class ExternalData : public ::testing::Test {
   }
   std::string base() const { return (directory_ / "model").string(); }
   static std::string at(const std::string& location, const std::string& offset = "", const std::string& length = "",
-                        std::vector<int64_t> dims = {2}) {
+                        const std::vector<int64_t>& dims = {2}) {
     std::vector<std::pair<std::string, std::string>> entries = {{"location", location}};
     if (!offset.empty()) entries.emplace_back("offset", offset);
     if (!length.empty()) entries.emplace_back("length", length);

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-GeneratedElementwise add_of(DataType type, std::vector<int64_t> dims, std::vector<int64_t> strides,
+GeneratedElementwise add_of(DataType type, std::vector<int64_t> dims, const std::vector<int64_t>& strides,
                             std::vector<int64_t> other) {
   return {.dims = std::move(dims),
           .type = type,
