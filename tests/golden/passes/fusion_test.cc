@@ -6,9 +6,9 @@
 #include <functional>
 #include <sstream>
 
-#include "ops/shape_inference.h"
 #include "graph_maker.h"
 #include "interpreter.h"
+#include "ops/shape_inference.h"
 
 namespace tenon {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/testing.h"
 #include "graph/reader.h"
-#include "ops/shape_inference.h"
 #include "interpreter.h"
+#include "ops/shape_inference.h"
 
 namespace tenon {
 namespace {

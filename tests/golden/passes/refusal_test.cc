@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "ops/shape_inference.h"
 #include "graph_maker.h"
 #include "interpreter.h"
+#include "ops/shape_inference.h"
 
 namespace tenon {
 namespace {
