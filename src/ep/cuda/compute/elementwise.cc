@@ -9,8 +9,12 @@
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ops/elementwise.h"
+#include "ops/gather.h"
 #include "ops/norm.h"
+#include "ops/pad.h"
 #include "ops/quantize.h"
+#include "ops/slice.h"
+#include "ops/transpose.h"
 
 namespace tenon::cuda {
 
@@ -319,40 +323,22 @@ class Chain {
     TENON_TRY_ASSIGN(const TensorId tensor, to_.any(node.inputs[0]));
     const DeviceTensor& read = to_.program().tensor(tensor);
     const std::vector<int64_t> strides = read.strides();
-    const auto perm = node.ints("perm");
-    std::vector<int64_t> moved(strides.rbegin(), strides.rend());
-    for (size_t i = 0; i < perm.size() && i < moved.size(); ++i) {
-      TENON_INVALID_IF(perm[i] < 0 || perm[i] >= read.shape.rank(), "{} has a bad permutation.", to_.label(node));
-      moved[i] = strides[static_cast<size_t>(perm[i])];
-    }
+    TENON_TRY_ASSIGN(const std::vector<int64_t> perm, read_perm(node, read.shape.rank()));
+    std::vector<int64_t> moved;
+    for (int64_t axis : perm) moved.push_back(strides[static_cast<size_t>(axis)]);
     return leaf(tensor, {.type = read.type, .strides = std::move(moved)});
   }
 
   Result<int> slice(const Node& node) {
-    TENON_UNSUPPORTED_IF(node.inputs.size() < 3, "{} is of an old version.", to_.label(node));
     TENON_TRY_ASSIGN(const TensorId tensor, to_.any(node.inputs[0]));
     const DeviceTensor read = to_.program().tensor(tensor);
-    TENON_TRY_ASSIGN(const std::vector<int64_t> starts, to_.integers(node, 1));
-    std::vector<int64_t> axes, steps;
-    if (node.input(3) != kNoValue) {
-      TENON_TRY_ASSIGN(axes, to_.integers(node, 3));
-    }
-    if (node.input(4) != kNoValue) {
-      TENON_TRY_ASSIGN(steps, to_.integers(node, 4));
-    }
+    TENON_TRY_ASSIGN(const SliceDesc slice, read_slice(node, read.shape, to_.integers_of(node)));
     GeneratedLeaf part{.type = read.type, .strides = read.strides()};
-    for (size_t i = 0; i < starts.size(); ++i) {
-      int64_t axis = i < axes.size() ? axes[i] : static_cast<int64_t>(i);
-      if (axis < 0) axis += read.shape.rank();
-      TENON_INVALID_IF(axis < 0 || axis >= read.shape.rank(), "{} has a bad axis.", to_.label(node));
-      const int64_t dim = read.shape[static_cast<int>(axis)];
-      int64_t step = i < steps.size() ? steps[i] : 1;
-      const int64_t start = starts[i] < 0 ? starts[i] + dim : starts[i];
-      int64_t& stride = part.strides[static_cast<size_t>(axis)];
-      part.offset += std::clamp<int64_t>(start, 0, std::max<int64_t>(step < 0 ? dim - 1 : dim, 0)) * stride;
-      // A step past everything is taken once at most.
-      step = std::clamp<int64_t>(step, -std::max<int64_t>(dim, 1), std::max<int64_t>(dim, 1));
-      stride *= step;
+    for (size_t d = 0; d < part.strides.size(); ++d) {
+      const SliceRange& range = slice.ranges[d];
+      part.offset += range.start * part.strides[d];
+      // A step that leaves at most one element may be too large to multiply.
+      if (range.count > 1) part.strides[d] *= range.step;
     }
     return leaf(tensor, std::move(part));
   }
@@ -361,11 +347,9 @@ class Chain {
     TENON_TRY_ASSIGN(const TensorId data, to_.any(node.inputs[0]));
     TENON_TRY_ASSIGN(const TensorId index, to_.plain(node.inputs[1]));
     const DeviceTensor read = to_.program().tensor(data), by = to_.program().tensor(index);
-    int64_t axis = node.int_or("axis", 0);
-    if (axis < 0) axis += read.shape.rank();
-    TENON_INVALID_IF(axis < 0 || axis >= read.shape.rank(), "{} has a bad axis.", to_.label(node));
-    TENON_INVALID_IF(read.shape[static_cast<int>(axis)] == 0 && shape_.element_count() != 0,
-                     "{} takes elements of nothing.", to_.label(node));
+    TENON_TRY_ASSIGN(const int axis, read_gather_axis(node, read.shape.rank()));
+    TENON_INVALID_IF(read.shape[axis] == 0 && shape_.element_count() != 0, "{} takes elements of nothing.",
+                     to_.label(node));
     const std::vector<int64_t> strides = read.strides(), index_strides = by.strides();
     GeneratedLeaf part{.type = read.type, .gathered = true, .index_type = by.type};
     for (int i = 0; i < read.shape.rank(); ++i) {
@@ -380,34 +364,23 @@ class Chain {
       }
     }
     part.index_stride = strides[static_cast<size_t>(axis)];
-    part.index_limit = read.shape[static_cast<int>(axis)];
+    part.index_limit = read.shape[axis];
     indices_.push_back(index);
     return leaf(data, std::move(part));
   }
 
   Result<int> pad(const Node& node) {
-    TENON_UNSUPPORTED_IF(node.string_or("mode", "constant") != "constant" || node.inputs.size() < 2,
-                         "{} pads with something other than a constant.", to_.label(node));
-    TENON_TRY_ASSIGN(const std::vector<int64_t> pads, to_.integers(node, 1));
     TENON_TRY_ASSIGN(const TensorId tensor, to_.any(node.inputs[0]));
     const DeviceTensor read = to_.program().tensor(tensor);
-    const int rank = read.shape.rank();
-    std::vector<int64_t> axes;
-    if (node.input(3) != kNoValue) {
-      TENON_TRY_ASSIGN(axes, to_.integers(node, 3));
-    }
-    if (axes.empty())
-      for (int i = 0; i < rank; ++i) axes.push_back(i);
-    TENON_INVALID_IF(pads.size() != 2 * axes.size(), "{} has {} pads.", to_.label(node), pads.size());
+    TENON_TRY_ASSIGN(const PadDesc pad, read_pad(node, read.shape, to_.integers_of(node)));
+    TENON_UNSUPPORTED_IF(pad.mode != PadMode::kConstant || has_pad_attributes(node),
+                         "{} pads with something other than a constant.", to_.label(node));
     GeneratedLeaf part{.type = read.type, .strides = read.strides()};
-    part.begin.assign(static_cast<size_t>(rank), 0);
-    part.end.assign(read.shape.begin(), read.shape.end());
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
-      TENON_INVALID_IF(axis < 0 || axis >= rank, "{} has a bad axis.", to_.label(node));
-      part.begin[static_cast<size_t>(axis)] = pads[i];
-      part.end[static_cast<size_t>(axis)] = pads[i] + read.shape[static_cast<int>(axis)];
-      part.offset -= pads[i] * part.strides[static_cast<size_t>(axis)];
+    for (size_t d = 0; d < part.strides.size(); ++d) {
+      const PadAxis& axis = pad.axes[d];
+      part.begin.push_back(axis.begin);
+      part.end.push_back(axis.begin + axis.kept);
+      part.offset += (axis.crop - axis.begin) * part.strides[d];
     }
     if (node.input(2) != kNoValue) {
       const ConstantRef& fill = to_.constant(node.inputs[2]);
@@ -457,7 +430,10 @@ class Chain {
 bool is_elementwise(const Graph&, const Node& node) {
   if (is_unary(node)) return true;
   if (!node.domain.empty()) return false;
-  if (node.op_type == "Pad" && node.string_or("mode", "constant") != "constant") return false;
+  if (node.op_type == "Pad") {
+    const Result<PadMode> mode = read_pad_mode(node);
+    if (!mode.ok() || *mode != PadMode::kConstant) return false;
+  }
   return find_row(node.op_type) != nullptr || std::find(kOthers.begin(), kOthers.end(), node.op_type) != kOthers.end();
 }
 

@@ -9,6 +9,9 @@
 #include "base/format.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/compute/region.h"
+#include "ops/gather.h"
+#include "ops/generate.h"
+#include "ops/slice.h"
 
 namespace tenon::cuda {
 
@@ -154,7 +157,7 @@ std::optional<Numbers> concat(const Inputs& in, const Shape& shape) {
 }
 
 std::optional<Numbers> gather(const Node& node, const Inputs& in, const Shape& shape) {
-  if (in.size() != 2 || in[0].shape.rank() != 1 || node.int_or("axis", 0) > 0 || !in[1].whole) return std::nullopt;
+  if (in.size() != 2 || in[0].shape.rank() != 1 || !read_gather_axis(node, 1).ok() || !in[1].whole) return std::nullopt;
   Numbers out{.shape = shape, .whole = in[0].whole};
   const auto count = static_cast<int64_t>(in[0].size());
   for (int64_t index : in[1].ints) {
@@ -169,16 +172,15 @@ std::optional<Numbers> gather(const Node& node, const Inputs& in, const Shape& s
   return out;
 }
 
-std::optional<Numbers> slice(const Inputs& in, const Shape& shape) {
-  if (in.size() < 3 || in[0].shape.rank() != 1 || !in[0].whole || in[1].ints.size() != 1) return std::nullopt;
-  const int64_t step = in.size() > 4 && !in[4].ints.empty() ? in[4].ints[0] : 1, count = in[0].shape[0];
-  int64_t start = in[1].ints[0] < 0 ? in[1].ints[0] + count : in[1].ints[0];
-  start = std::clamp<int64_t>(start, 0, std::max<int64_t>(step < 0 ? count - 1 : count, 0));
-  Numbers out{.shape = shape};
-  for (int64_t i = 0; i < shape.element_count(); ++i, start += step) {
-    if (start < 0 || start >= count) return std::nullopt;
-    out.ints.push_back(in[0].ints[static_cast<size_t>(start)]);
-  }
+std::optional<Numbers> slice(const Node& node, const Inputs& in) {
+  if (in.size() < 3 || in[0].shape.rank() != 1 || !in[0].whole) return std::nullopt;
+  const Result<SliceDesc> slice =
+      read_slice(node, in[0].shape, [&](size_t input) -> Result<std::vector<int64_t>> { return in[input].ints; });
+  if (!slice.ok()) return std::nullopt;
+  const SliceRange& range = slice->ranges[0];
+  Numbers out{.shape = slice->output};
+  for (int64_t i = 0; i < range.count; ++i)
+    out.ints.push_back(in[0].ints[static_cast<size_t>(range.start + i * range.step)]);
   return out;
 }
 
@@ -186,7 +188,7 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
   const std::string& op = node.op_type;
   if (op == "Concat") return concat(in, shape);
   if (op == "Gather") return gather(node, in, shape);
-  if (op == "Slice") return slice(in, shape);
+  if (op == "Slice") return slice(node, in);
   if (op == "Cast" || op == "Expand" || op == "Identity") {
     const DataType type = graph.value(node.outputs[0]).type;
     return combine({in[0]}, shape, in[0].whole || type != DataType::kFloat,
@@ -224,8 +226,8 @@ std::optional<Numbers> compute(const Graph& graph, const Node& node, const Input
   }
   if (op == "ConstantOfShape") {
     Numbers fill{.shape = Shape{}, .whole = false, .ints = {}, .reals = {0}};
-    if (const Attribute* value = node.find("value"); value != nullptr && value->tensor != nullptr) {
-      const std::optional<Numbers> given = read(*value->tensor);
+    if (const ConstantRef value = read_fill_value(node)) {
+      const std::optional<Numbers> given = read(*value);
       if (!given || given->size() != 1) return std::nullopt;
       fill = *given;
       fill.shape = Shape{};

@@ -1,36 +1,20 @@
 // Operators that choose elements by computed indices, or by their coordinates alone.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ops/gather.h"
+#include "ops/generate.h"
+#include "ops/order.h"
 
 namespace tenon::cuda {
-
-namespace {
-
-int64_t product(std::span<const int64_t> dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-}
-
-}  // namespace
-
-Status check_indices(const Lowering& to, const Node& node, const Shape& index, const Shape& data, int axis) {
-  bool inside = index.rank() == data.rank();
-  for (int d = 0; inside && d < data.rank(); ++d) inside = d == axis || index[d] <= data[d];
-  TENON_INVALID_IF(!inside, "{} has indices of {} into {}, along dimension {}.", to.label(node), index.to_string(),
-                   data.to_string(), axis);
-  return Status();
-}
 
 Status lower_gather_elements(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
   const Shape from = to.program().tensor(data).shape, shape = to.program().tensor(index).shape;
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), from.rank()));
-  TENON_TRY(check_indices(to, node, shape, from, axis));
+  TENON_TRY_ASSIGN(const int axis, read_elements_axis(node, from, shape));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   MapKernel kernel(to, node, "gather_elements");
   kernel.map().dims = dims_of(shape);
@@ -52,28 +36,19 @@ Status lower_gather_nd(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId data, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId index, to.plain(node.inputs[1]));
   const Shape from = to.program().tensor(data).shape, by = to.program().tensor(index).shape;
-  const int64_t batch = node.int_or("batch_dims", 0);
-  TENON_INVALID_IF(by.rank() < 1 || by[by.rank() - 1] < 1 || batch < 0 || batch >= by.rank() ||
-                       batch + by[by.rank() - 1] > from.rank(),
-                   "{} takes indices of {} from {}.", to.label(node), by.to_string(), from.to_string());
-  for (int d = 0; d < static_cast<int>(batch); ++d)
-    TENON_INVALID_IF(by[d] != from[d], "{} takes batches of {} from {}.", to.label(node), by.to_string(),
-                     from.to_string());
-  const auto width = static_cast<size_t>(by[by.rank() - 1]), batches = static_cast<size_t>(batch);
+  TENON_TRY_ASSIGN(const GatherNdDesc desc, read_gather_nd(node, from, by));
+  const auto width = static_cast<size_t>(desc.width);
+  const int64_t slice = desc.slice;
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-  const std::vector<int64_t> dims = dims_of(from);
-  const int64_t slice = product(std::span(dims).subspan(batches + width));
-  const int64_t tuples = by.element_count() / by[by.rank() - 1];
-  const int64_t batch_count = product(std::span(dims).first(batches));
   MapKernel kernel(to, node, "gather_nd");
-  kernel.map().dims = {batch_count, batch_count == 0 ? 0 : tuples / batch_count, slice};
+  kernel.map().dims = {desc.batch, desc.batch == 0 ? 0 : desc.tuples, slice};
   kernel.read(data, "a");
   kernel.read(index, "x");
   kernel.write(out, "y");
   kernel.body() = format("  const index_t tuple = flat / {}u * {}u;\n", slice == 0 ? 1 : slice, width);
   std::string at = "i0";
   for (size_t d = 0; d < width; ++d) {
-    const int64_t limit = dims[batches + d];
+    const int64_t limit = from[desc.batch_rank + static_cast<int>(d)];
     kernel.body() += index_text(format("g{}", d), format("x[tuple + {}]", d), limit,
                                 format("g{0} = g{0} < 0 ? 0 : {1};", d, std::max<int64_t>(limit - 1, 0)));
     at = format("({} * {} + g{})", at, limit, d);
@@ -89,7 +64,7 @@ Status lower_one_hot(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId values, to.plain(node.inputs[2]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const Shape shape = to.program().tensor(out).shape;
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", -1), shape.rank()));
+  TENON_TRY_ASSIGN(const int axis, read_one_hot_axis(node, shape.rank() - 1));
   TENON_INVALID_IF(to.program().tensor(values).shape.element_count() != 2, "{} has values of {}.", to.label(node),
                    to.program().tensor(values).shape.to_string());
   MapKernel kernel(to, node, "one_hot");
@@ -127,7 +102,7 @@ Status lower_trilu(Lowering& to, const Node& node) {
   kernel.write(out, "y");
   kernel.body() = format(
       "  const {0} nothing = {{}};\n  y[flat] = (long long)i{1} - (long long)i{3} {2} {4} ? a[flat] : nothing;\n",
-      storage_type(tensor.type), rank - 1, node.int_or("upper", 1) != 0 ? ">=" : "<=", rank - 2, shift);
+      storage_type(tensor.type), rank - 1, read_trilu_upper(node) ? ">=" : "<=", rank - 2, shift);
   return kernel.add();
 }
 
@@ -140,7 +115,7 @@ Status lower_eye_like(Lowering& to, const Node& node) {
   kernel.write(out, "y");
   const std::string one = tensor.type == DataType::kBool ? "true" : "1";
   kernel.body() = format("  const {0} value = (long long)i1 - (long long)i0 == {1} ? {2} : 0;\n  y[flat] = {3};\n",
-                         compute_type(tensor.type), node.int_or("k", 0), one, stored(tensor.type, "value"));
+                         compute_type(tensor.type), read_eye_diagonal(node), one, stored(tensor.type, "value"));
   return kernel.add();
 }
 
@@ -149,11 +124,9 @@ Status lower_reverse_sequence(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId lengths, to.plain(node.inputs[1]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const Shape shape = to.program().tensor(from).shape;
-  TENON_TRY_ASSIGN(const int batch, axis_of(to, node, node.int_or("batch_axis", 1), shape.rank()));
-  TENON_TRY_ASSIGN(const int time, axis_of(to, node, node.int_or("time_axis", 0), shape.rank()));
-  TENON_INVALID_IF(batch == time || to.program().tensor(lengths).shape != Shape{shape[batch]},
-                   "{} has lengths of {} for dimensions {} and {} of {}.", to.label(node),
-                   to.program().tensor(lengths).shape.to_string(), batch, time, shape.to_string());
+  TENON_TRY_ASSIGN(const ReverseSequenceDesc desc,
+                   read_reverse_sequence(node, shape, to.program().tensor(lengths).shape));
+  const int batch = desc.batch_axis, time = desc.time_axis;
   MapKernel kernel(to, node, "reverse_sequence");
   kernel.map().dims = dims_of(shape);
   kernel.read(from, "a");

@@ -4,7 +4,11 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ops/concat.h"
 #include "ops/depth_to_space.h"
+#include "ops/pad.h"
+#include "ops/reshape.h"
+#include "ops/split.h"
 
 namespace tenon::cuda {
 
@@ -35,7 +39,7 @@ Status lower_reshape(Lowering& to, const Node& node) {
 
 Status lower_concat(Lowering& to, const Node& node) {
   const Shape shape = to.value(node.outputs[0]).shape();
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), shape.rank()));
+  TENON_TRY_ASSIGN(const int axis, read_concat_axis(node, shape.rank()));
   const bool channels_last = shape.rank() >= 3 && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
                                return to.constant(id) == nullptr && to.is_channels_last(id);
                              });
@@ -65,7 +69,7 @@ Status lower_concat(Lowering& to, const Node& node) {
 Status lower_split(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), tensor.shape.rank()));
+  TENON_TRY_ASSIGN(const int axis, read_split_axis(node, tensor.shape.rank()));
   const std::vector<int64_t> strides = tensor.strides();
   int64_t at = 0;
   for (ValueId id : node.outputs) {
@@ -113,8 +117,7 @@ Status lower_tile(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
-  TENON_INVALID_IF(static_cast<int>(repeats.size()) != tensor.shape.rank(), "{} has {} repeats for {}.", to.label(node),
-                   repeats.size(), tensor.shape.to_string());
+  TENON_TRY(tiled(tensor.shape, repeats).status());
   const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
   PartMove move(tensor.type);
   for (size_t d = 0; d < repeats.size(); ++d) {
@@ -154,52 +157,29 @@ Status lower_blocks(Lowering& to, const Node& node) {
 Status lower_mirror_pad(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
   const Shape x = to.program().tensor(from).shape;
-  std::vector<int64_t> pads(node.ints("pads").begin(), node.ints("pads").end()), axes;
-  if (node.inputs.size() > 1) {
-    TENON_TRY_ASSIGN(pads, to.integers(node, 1));
-  }
-  if (node.input(3) != kNoValue) {
-    TENON_TRY_ASSIGN(axes, to.integers(node, 3));
-  }
-  if (axes.empty())
-    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
-  TENON_INVALID_IF(pads.size() != 2 * axes.size(), "{} has {} pads.", to.label(node), pads.size());
-  struct Axis {
-    int64_t begin = 0, crop = 0, kept = 0;
-  };
-  std::vector<Axis> parts;
-  parts.reserve(static_cast<size_t>(x.rank()));
-  for (int d = 0; d < x.rank(); ++d) parts.push_back({.kept = x[d]});
-  for (size_t i = 0; i < axes.size(); ++i) {
-    TENON_TRY_ASSIGN(const int at, axis_of(to, node, axes[i], x.rank()));
-    Axis& part = parts[static_cast<size_t>(at)];
-    part.crop = std::clamp<int64_t>(-pads[i], 0, x[at]);
-    part.kept = std::max<int64_t>(0, x[at] - part.crop - std::max<int64_t>(0, -pads[i + axes.size()]));
-    part.begin = pads[i] + part.crop;
-  }
+  TENON_TRY_ASSIGN(const PadDesc pad, read_pad(node, x, to.integers_of(node)));
+  TENON_UNSUPPORTED_IF(pad.mode == PadMode::kConstant, "{} pads with a constant.", to.label(node));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const Shape y = to.program().tensor(out).shape;
-  const bool nothing = std::any_of(parts.begin(), parts.end(), [](const Axis& part) { return part.kept == 0; });
-  TENON_INVALID_IF(nothing && y.element_count() != 0, "{} has nothing to pad with.", to.label(node));
-  const std::string_view mode = node.string_or("mode", "constant");
   MapKernel kernel(to, node, "pad");
   kernel.map().dims = dims_of(y);
   kernel.read(from, "a");
   kernel.write(out, "y");
-  for (size_t d = 0; d < parts.size(); ++d) {
-    const int64_t size = parts[d].kept, period = mode == "reflect" ? 2 * (size - 1) : size;
-    kernel.body() += format("  place_t p{0} = (place_t)i{0} - ({1});\n", d, parts[d].begin);
-    if (mode == "edge" || size == 1) {
+  for (int d = 0; d < x.rank(); ++d) {
+    const PadAxis& axis = pad.axes[static_cast<size_t>(d)];
+    const bool reflects = pad.mode == PadMode::kReflect;
+    const int64_t size = axis.kept, period = reflects ? 2 * (size - 1) : size;
+    kernel.body() += format("  place_t p{0} = (place_t)i{0} - ({1});\n", d, axis.begin);
+    if (pad.mode == PadMode::kEdge || size == 1) {
       kernel.body() += format("  p{0} = p{0} < 0 ? 0 : p{0} >= {1} ? {2} : p{0};\n", d, size, size - 1);
     } else {
       kernel.body() += format("  p{0} = (p{0} % {1} + {1}) % {1};\n", d, std::max<int64_t>(period, 1));
-      if (mode == "reflect") kernel.body() += format("  if (p{0} >= {1}) p{0} = {2} - p{0};\n", d, size, period);
+      if (reflects) kernel.body() += format("  if (p{0} >= {1}) p{0} = {2} - p{0};\n", d, size, period);
     }
-    if (parts[d].crop != 0) kernel.body() += format("  p{} += {};\n", d, parts[d].crop);
+    if (axis.crop != 0) kernel.body() += format("  p{} += {};\n", d, axis.crop);
   }
-  kernel.body() += format("  y[flat] = a[{}];\n", dense_address(index_names(parts.size(), "p"), dims_of(x)));
-  TENON_UNSUPPORTED_IF(mode != "edge" && mode != "reflect" && mode != "wrap", "{} pads by \"{}\".", to.label(node),
-                       mode);
+  kernel.body() +=
+      format("  y[flat] = a[{}];\n", dense_address(index_names(static_cast<size_t>(x.rank()), "p"), dims_of(x)));
   return kernel.add();
 }
 

@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ops/order.h"
 
 namespace tenon::cuda {
 
@@ -125,24 +126,25 @@ Status scan_columns(Lowering& to, const Node& node, const Scan& scan, TensorId f
 }  // namespace
 
 Status lower_scan(Lowering& to, const Node& node) {
-  const bool product = node.op_type == "CumProd";
+  const CumulativeDesc desc = read_cumulative(node);
   TENON_TRY_ASSIGN(const std::vector<int64_t> axes, to.integers(node, 1));
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const DeviceTensor tensor = to.program().tensor(from);
   TENON_INVALID_IF(axes.size() != 1, "{} has {} axes.", to.label(node), axes.size());
   TENON_UNSUPPORTED_IF(tensor.type == DataType::kBool, "{} adds up truth values.", to.label(node));
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, axes[0], tensor.shape.rank()));
+  TENON_TRY_ASSIGN(const int axis, normalized_axis(axes[0], tensor.shape.rank()));
   if (tensor.shape.element_count() == 0) return Status();
-  Scan scan{.length = tensor.shape[axis],
+  const AxisSpan span = axis_span(tensor.shape, axis);
+  Scan scan{.outer = span.outer,
+            .length = span.length,
+            .inner = span.inner,
             .type = tensor.type,
             .number = compute_type(tensor.type),
-            .start = product ? "1" : "0",
-            .operation = product ? "*" : "+",
-            .exclusive = node.int_or("exclusive", 0) != 0,
-            .reverse = node.int_or("reverse", 0) != 0};
-  for (int i = 0; i < axis; ++i) scan.outer *= tensor.shape[i];
-  for (int i = axis + 1; i < tensor.shape.rank(); ++i) scan.inner *= tensor.shape[i];
+            .start = desc.product ? "1" : "0",
+            .operation = desc.product ? "*" : "+",
+            .exclusive = desc.exclusive,
+            .reverse = desc.reverse};
   constexpr int64_t kBlocks = 1024, kThreads = int64_t{1} << 17, kLeastTiles = 4, kLeastSteps = 32;
   const bool rows = scan.inner == 1 && scan.length >= 256;
   const auto parts = [](int64_t wanted, int64_t have, int64_t most) {

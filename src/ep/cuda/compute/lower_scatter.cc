@@ -1,27 +1,21 @@
 // Scatters that store or add updates at indices. Results do not depend on the order in which the device works.
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <functional>
-#include <numeric>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ops/gather.h"
 
 namespace tenon::cuda {
 
 namespace {
 
-int64_t product(std::span<const int64_t> dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-}
-
 // One of the operators, as text over coordinates: update `from` goes to the element `at` of the output.
 struct Scatter {
   TensorId data = kNoTensor, index = kNoTensor, updates = kNoTensor, out = kNoTensor;
   DataType type = DataType::kFloat;
-  std::string reduction;
+  ScatterReduction reduction = ScatterReduction::kNone;
   // Threads of their own for all updates: their dimensions, and the text that declares `at` or leaves.
   std::vector<int64_t> dims;
   std::string place;
@@ -36,14 +30,14 @@ struct Scatter {
 std::string joined_update(const Scatter& scatter) {
   const DataType type = scatter.type;
   const std::string old_value = loaded(type, "y[at]"), update = loaded(type, "u[from]");
-  if (scatter.reduction == "add") return stored(type, format("{} + {}", old_value, update));
-  if (scatter.reduction == "mul") return stored(type, format("{} * {}", old_value, update));
+  if (scatter.reduction == ScatterReduction::kAdd) return stored(type, format("{} + {}", old_value, update));
+  if (scatter.reduction == ScatterReduction::kMul) return stored(type, format("{} * {}", old_value, update));
   // Both operands have the type that kernels compute in.
   const std::string compute = compute_type(type);
   const auto chosen = [&](const char* function) {
     return stored(type, format("{0}<{1}>(({1}){2}, ({1}){3})", function, compute, old_value, update));
   };
-  return chosen(scatter.reduction == "max" ? "max_of" : "min_of");
+  return chosen(scatter.reduction == ScatterReduction::kMax ? "max_of" : "min_of");
 }
 
 // A thread does all that may meet in an element, in order.
@@ -73,8 +67,8 @@ Status add_unordered(Lowering& to, const Node& node, const Scatter& scatter, con
 // are zeros, the greatest is +0 and the least -0; numbers that are none become one.
 std::string atomic_update(const Scatter& scatter) {
   const std::string type = compute_type(scatter.type);
-  const bool least = scatter.reduction == "min";
-  if (scatter.reduction == "add")
+  const bool least = scatter.reduction == ScatterReduction::kMin;
+  if (scatter.reduction == ScatterReduction::kAdd)
     return type == "long long" ? "  atomicAdd((unsigned long long*)y + at, (unsigned long long)u[flat]);\n"
                                : "  atomicAdd(y + at, u[flat]);\n";
   if (scatter.type != DataType::kFloat) return format("  {}(y + at, u[flat]);\n", least ? "atomicMin" : "atomicMax");
@@ -149,11 +143,12 @@ Status add_floats(Lowering& to, const Node& node, const Scatter& scatter) {
 
 Status add_scatter(Lowering& to, const Node& node, const Scatter& scatter) {
   const DataType type = scatter.type;
-  const bool add = scatter.reduction == "add", floats = compute_type(type) == "float",
-             none = scatter.reduction == "none";
+  const bool add = scatter.reduction == ScatterReduction::kAdd, floats = compute_type(type) == "float",
+             none = scatter.reduction == ScatterReduction::kNone;
   // Few updates an element are quickly done one after the other.
   constexpr int64_t kFewSteps = 32;
-  const bool few = scatter.steps <= kFewSteps, extreme = scatter.reduction == "max" || scatter.reduction == "min";
+  const bool few = scatter.steps <= kFewSteps,
+             extreme = scatter.reduction == ScatterReduction::kMax || scatter.reduction == ScatterReduction::kMin;
   if (add && floats && !few && to.program().tensor(scatter.updates).shape.element_count() != 0)
     return add_floats(to, node, scatter);
   to.add_copy(node, scatter.data, scatter.out);
@@ -172,12 +167,9 @@ Result<Scatter> read_scatter(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(scatter.updates, to.plain(node.inputs[2]));
   TENON_TRY_ASSIGN(scatter.out, to.make(node.outputs[0]));
   scatter.type = to.program().tensor(scatter.out).type;
-  scatter.reduction = node.string_or("reduction", "none");
-  constexpr std::array<std::string_view, 5> kReductions = {"none", "add", "mul", "max", "min"};
-  TENON_UNSUPPORTED_IF(std::find(kReductions.begin(), kReductions.end(), scatter.reduction) == kReductions.end(),
-                       "{} combines by \"{}\".", to.label(node), scatter.reduction);
-  TENON_UNSUPPORTED_IF(scatter.reduction != "none" && scatter.type == DataType::kBool, "{} combines truth values.",
-                       to.label(node));
+  TENON_TRY_ASSIGN(scatter.reduction, read_scatter_reduction(node));
+  TENON_UNSUPPORTED_IF(scatter.reduction != ScatterReduction::kNone && scatter.type == DataType::kBool,
+                       "{} combines truth values.", to.label(node));
   return scatter;
 }
 
@@ -187,10 +179,9 @@ Status lower_scatter_elements(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(Scatter scatter, read_scatter(to, node));
   const Shape shape = to.program().tensor(scatter.out).shape, by = to.program().tensor(scatter.index).shape;
   const Shape updates = to.program().tensor(scatter.updates).shape;
-  TENON_TRY_ASSIGN(const int axis, axis_of(to, node, node.int_or("axis", 0), shape.rank()));
+  TENON_TRY_ASSIGN(const int axis, read_elements_axis(node, shape, by));
   TENON_INVALID_IF(by != updates, "{} puts updates of {} at indices of {}.", to.label(node), updates.to_string(),
                    by.to_string());
-  TENON_TRY(check_indices(to, node, by, shape, axis));
   const auto rank = static_cast<size_t>(shape.rank()), at = static_cast<size_t>(axis);
   const std::vector<int64_t> dims = dims_of(by);
   std::vector<std::string> read = index_names(rank), written = read;
@@ -209,16 +200,12 @@ Status lower_scatter_nd(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(Scatter scatter, read_scatter(to, node));
   const Shape shape = to.program().tensor(scatter.out).shape, by = to.program().tensor(scatter.index).shape;
   const Shape updates = to.program().tensor(scatter.updates).shape;
-  TENON_INVALID_IF(by.rank() < 1 || by[by.rank() - 1] > shape.rank(), "{} has indices of {} into {}.", to.label(node),
-                   by.to_string(), shape.to_string());
+  TENON_TRY_ASSIGN(const GatherNdDesc desc, read_gather_nd(node, shape, by));
   // Of no width each tuple names all of the data.
-  const auto width = static_cast<size_t>(by[by.rank() - 1]);
+  const auto width = static_cast<size_t>(desc.width);
   const std::vector<int64_t> dims = dims_of(shape);
-  const int64_t slice = product(std::span(dims).subspan(width));
-  std::vector<int64_t> updated(by.begin(), by.end() - 1);
-  const int64_t tuples = product(updated);
-  updated.insert(updated.end(), dims.begin() + static_cast<std::ptrdiff_t>(width), dims.end());
-  TENON_INVALID_IF(dims_of(updates) != updated, "{} has updates of {} at indices of {}.", to.label(node),
+  const int64_t slice = desc.slice, tuples = desc.tuples;
+  TENON_INVALID_IF(updates != desc.output, "{} has updates of {} at indices of {}.", to.label(node),
                    updates.to_string(), by.to_string());
   const auto place = [&](const char* tuple, const char* inside, const char* leave) {
     std::string text, at = "0";

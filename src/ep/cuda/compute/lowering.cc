@@ -277,17 +277,15 @@ void Lowering::alias(ValueId id, TensorId tensor) {
 }
 
 Result<std::vector<int64_t>> Lowering::integers(const Node& node, size_t input) const {
-  std::vector<int64_t> values;
   const ConstantRef& held = constant(node.input(input));
   TENON_UNSUPPORTED_IF(held == nullptr, "Input {} of {} is only known at run time.", input, label(node));
-  if (held->type == DataType::kInt32) {
-    values.assign(held->as<int32_t>().begin(), held->as<int32_t>().end());
-  } else {
-    TENON_UNSUPPORTED_IF(held->type != DataType::kInt64, "Input {} of {} has type {}.", input, label(node),
-                         data_type_name(held->type));
-    values.assign(held->as<int64_t>().begin(), held->as<int64_t>().end());
-  }
-  return values;
+  std::optional<std::vector<int64_t>> values = tenon::integers_of(held.get());
+  TENON_UNSUPPORTED_IF(!values, "Input {} of {} has type {}.", input, label(node), data_type_name(held->type));
+  return std::move(*values);
+}
+
+ReadIntegers Lowering::integers_of(const Node& node) const {
+  return [this, &node](size_t input) { return integers(node, input); };
 }
 
 const Lowering::Halves* Lowering::halves(ValueId id) const {

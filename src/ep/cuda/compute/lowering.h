@@ -12,6 +12,7 @@
 #include "ep/cuda/compute/program.h"
 #include "ep/cuda/compute/weight_bounds.h"
 #include "graph/graph.h"
+#include "ops/integer_inputs.h"
 #include "ops/norm.h"
 #include "ops/softmax.h"
 
@@ -67,6 +68,8 @@ class Lowering {
                                    std::function<void(const Constant&, std::byte*)> pack);
   // The integers of a constant input.
   Result<std::vector<int64_t>> integers(const Node& node, size_t input) const;
+  // The same as a function; borrows the node.
+  ReadIntegers integers_of(const Node& node) const;
   std::string label(const Node& node) const { return node.label(graph_); }
 
   // A value of float32 as halves, all times 2^shift, that products read instead of it.

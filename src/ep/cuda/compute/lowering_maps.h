@@ -43,10 +43,6 @@ class MapKernel {
 Status add_reduction(Lowering& to, const Node& node, const std::string& what, const GeneratedReduction& kernel,
                      TensorId from, TensorId out);
 
-// Whether indices along the axis have a place in the data. Beside the axis, an index names the element at its own
-// place.
-Status check_indices(const Lowering& to, const Node& node, const Shape& index, const Shape& data, int axis);
-
 // Text that makes `variable` (long long) the index that `read` gives, from the end where negative; `otherwise` where it
 // is outside of [0, limit).
 std::string index_text(const std::string& variable, const std::string& read, int64_t limit,

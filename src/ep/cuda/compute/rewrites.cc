@@ -6,9 +6,10 @@
 #include <optional>
 
 #include "ep/cuda/compute/lowering.h"
-#include "ops/attributes.h"
+#include "ops/gather.h"
 #include "ops/matmul.h"
 #include "ops/softmax.h"
+#include "ops/transpose.h"
 #include "plan/pass_rewriter.h"
 
 namespace tenon::cuda {
@@ -82,8 +83,8 @@ bool transpose_of_heads(Rewriter& rewriter, size_t index) {
   if (node.op_type != "Reshape" || !node.domain.empty() || node.outputs.size() != 1) return false;
   const Node* transpose = rewriter.made_by(node.inputs[0], "Transpose");
   if (transpose == nullptr || !rewriter.read_once(node.inputs[0])) return false;
-  const auto perm = Attributes(*transpose).integers("perm");
-  if (perm.size() != 3 || perm[0] != 0 || perm[1] != 2 || perm[2] != 1) return false;
+  const Result<std::vector<int64_t>> perm = read_perm(*transpose, 3);
+  if (!perm.ok() || *perm != std::vector<int64_t>{0, 2, 1}) return false;
   const Node* inner = rewriter.made_by(transpose->inputs[0], "Reshape");
   if (inner == nullptr || !rewriter.read_once(transpose->inputs[0])) return false;
   const Value &x = rewriter.value(inner->inputs[0]), &y = rewriter.value(node.outputs[0]);
@@ -300,14 +301,15 @@ bool narrow_mask(Rewriter& rewriter, size_t index) {
 // GatherND of whole elements at constant places: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
-  if (node.op_type != "GatherND" || !node.domain.empty() || Attributes(node).integer("batch_dims") != 0) return false;
+  if (node.op_type != "GatherND" || !node.domain.empty()) return false;
   const ConstantRef indices = rewriter.constant(node.input(1));
   const Value& data = rewriter.value(node.inputs[0]);
   if (indices == nullptr || indices->type != DataType::kInt64 || indices->shape.rank() < 1 || !data.fully_known())
     return false;
   const Shape shape = data.shape();
-  const auto depth = static_cast<size_t>(shape.rank());
-  if (depth == 0 || indices->shape[indices->shape.rank() - 1] != shape.rank()) return false;
+  const Result<GatherNdDesc> desc = read_gather_nd(node, shape, indices->shape);
+  if (!desc.ok() || desc->batch_rank != 0 || desc->width != shape.rank()) return false;
+  const auto depth = static_cast<size_t>(desc->width);
   const std::span<const int64_t> places = indices->as<int64_t>();
   Shape out_shape;
   for (int i = 0; i + 1 < indices->shape.rank(); ++i) out_shape.push_back(indices->shape[i]);

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/lowering.h"
+#include "ops/order.h"
 
 namespace tenon::cuda {
 
@@ -58,17 +59,15 @@ Status lower_top_k(Lowering& to, const Node& node) {
   const Shape x = to.value(node.inputs[0]).shape();
   const ValueId first = node.outputs[0] != kNoValue ? node.outputs[0] : node.outputs[1];
   const Shape y = to.value(first).shape();
-  int64_t axis = node.int_or("axis", -1);
-  if (axis < 0) axis += x.rank();
-  TENON_INVALID_IF(axis < 0 || axis >= x.rank() || y.rank() != x.rank(), "{} has a bad axis.", to.label(node));
-  const int at = static_cast<int>(axis);
+  TENON_TRY_ASSIGN(const TopKDesc desc, read_top_k(node, x));
+  const int at = desc.span.axis;
+  TENON_INVALID_IF(y.rank() != x.rank(), "{} makes {} of {}.", to.label(node), y.to_string(), x.to_string());
   TENON_UNSUPPORTED_IF(x[at] > INT32_MAX || x.element_count() / std::max<int64_t>(x[at], 1) > INT32_MAX, "{} sorts {}.",
                        to.label(node), x.to_string());
   TENON_UNSUPPORTED_IF(y[at] > kMaxTopK, "{} takes {} elements of a row.", to.label(node), y[at]);
-  TopKParams params{.count = static_cast<int32_t>(x[at]),
-                    .k = static_cast<int32_t>(y[at]),
-                    .largest = node.int_or("largest", 1) != 0 ? 1 : 0};
-  for (int i = at + 1; i < x.rank(); ++i) params.inner *= x[i];
+  TopKParams params{
+      .count = static_cast<int32_t>(x[at]), .k = static_cast<int32_t>(y[at]), .largest = desc.largest ? 1 : 0};
+  params.inner = desc.span.inner;
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
   TensorId values = kNoTensor, indices = kNoTensor;
   if (node.outputs[0] != kNoValue) {
