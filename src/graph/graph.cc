@@ -130,21 +130,6 @@ const Attribute* Node::find(std::string_view attribute) const {
   return nullptr;
 }
 
-int64_t Node::int_or(std::string_view attribute, int64_t fallback) const {
-  const Attribute* found = find(attribute);
-  return found != nullptr && found->kind == AttributeKind::kInt ? found->i : fallback;
-}
-
-float Node::float_or(std::string_view attribute, float fallback) const {
-  const Attribute* found = find(attribute);
-  return found != nullptr && found->kind == AttributeKind::kFloat ? found->f : fallback;
-}
-
-std::string_view Node::string_or(std::string_view attribute, std::string_view fallback) const {
-  const Attribute* found = find(attribute);
-  return found != nullptr && found->kind == AttributeKind::kString ? std::string_view(found->s) : fallback;
-}
-
 std::span<const int64_t> Node::ints(std::string_view attribute) const {
   const Attribute* found = find(attribute);
   if (found == nullptr || found->kind != AttributeKind::kInts) return {};

@@ -97,10 +97,8 @@ struct Node {
   std::vector<ValueId> outputs;
   std::vector<Attribute> attributes;
 
+  // Null when absent. Attributes of ops/attributes.h reads values, with the defaults of the operator's schema.
   const Attribute* find(std::string_view attribute) const;
-  int64_t int_or(std::string_view attribute, int64_t fallback) const;
-  float float_or(std::string_view attribute, float fallback) const;
-  std::string_view string_or(std::string_view attribute, std::string_view fallback) const;
   std::span<const int64_t> ints(std::string_view attribute) const;  // empty when absent
   bool has(std::string_view attribute) const { return find(attribute) != nullptr; }
   ValueId input(size_t index) const { return index < inputs.size() ? inputs[index] : kNoValue; }

@@ -130,17 +130,16 @@ TEST(MakeInt64Constant, IsAVectorOrAScalar) {
   EXPECT_EQ(make_int64_constant(std::vector<int64_t>{7}, true)->shape, Shape{});
 }
 
-TEST(Node, AttributesOfAnotherKindReadAsAbsent) {
+TEST(Node, SettingAnAttributeAgainReplacesItsKindToo) {
   Node node;
   node.set_string("axis", "1");
-  EXPECT_EQ(node.int_or("axis", -1), -1);
   node.set_int("axis", 2);
-  EXPECT_EQ(node.int_or("axis", -1), 2);
-  EXPECT_EQ(node.string_or("axis", "none"), "none");
+  EXPECT_EQ(node.find("axis")->kind, AttributeKind::kInt);
+  EXPECT_EQ(node.find("axis")->i, 2);
   node.set_ints("pads", {1, 2});
   EXPECT_THAT(node.ints("pads"), ElementsAre(1, 2));
   node.set_float("alpha", 0.5f);
-  EXPECT_EQ(node.float_or("alpha", 0), 0.5f);
+  EXPECT_EQ(node.find("alpha")->f, 0.5f);
   EXPECT_EQ(node.attributes.size(), 3u);
 }
 

@@ -488,7 +488,7 @@ TEST(ReadFunction, SubgraphsOfItsBodyCaptureAndReferToItsAttributes) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   const Node& choice = model->graph.nodes[1];
   EXPECT_EQ(choice.op_type, "If");
-  EXPECT_EQ(choice.find("then_branch")->graph->nodes[0].float_or("alpha", 0), 3);
+  EXPECT_EQ(choice.find("then_branch")->graph->nodes[0].find("alpha")->f, 3);
   const Graph& else_branch = *choice.find("else_branch")->graph;
   ASSERT_EQ(else_branch.captures.size(), 1u);
   EXPECT_EQ(model->graph.value(else_branch.captures[0].first).name, "outside");

@@ -388,7 +388,7 @@ class FakeProvider final : public DeviceProvider {
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {
     TENON_FAULT_POINT("fake create kernel");
     ++counts_->kernels;
-    const auto region = static_cast<int32_t>(node.node->int_or("region", -1));
+    const auto region = static_cast<int32_t>(node.node->find("region")->i);
     return std::unique_ptr<Kernel>(std::make_unique<FakeKernel>(bodies_.at(region), node, options_, counts_));
   }
   Result<std::unique_ptr<DeviceStream>> create_stream() override {

@@ -77,7 +77,7 @@ std::string histogram(const Graph& graph) {
   std::map<std::string, int> counts;
   for (const Node& node : graph.nodes) {
     std::string name = (node.domain.empty() ? "" : node.domain + ".") + node.op_type;
-    if (std::string_view kind = node.string_or("activation", ""); !kind.empty()) name += " " + std::string(kind);
+    if (const Attribute* kind = node.find("activation")) name += " " + kind->s;
     const bool product = node.op_type == "Conv" || node.op_type == "ConvTranspose" || node.op_type == "MatMul";
     if (node.domain == "tenon" && product && node.input(3) != kNoValue) name += " +residual";
     if (node.op_type == "LayerNorm" && node.input(1) != kNoValue) name += " +skip";

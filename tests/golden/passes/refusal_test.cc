@@ -27,7 +27,7 @@ std::string operators_after(GraphMaker& m, int64_t symbol = 3) {
   std::string text;
   for (const Node& node : graph.nodes) {
     text += (text.empty() ? "" : " ") + (node.domain.empty() ? "" : node.domain + ".") + node.op_type;
-    if (std::string_view kind = node.string_or("activation", ""); !kind.empty()) text += ":" + std::string(kind);
+    if (const Attribute* kind = node.find("activation")) text += ":" + kind->s;
     if ((node.op_type == "Conv" || node.op_type == "MatMul") && node.input(3) != kNoValue) text += "+residual";
   }
   return text;
