@@ -1,7 +1,8 @@
 # Writes OUTPUT, a header with a TENON_SLOT_<table>_<name> macro for each function of the C ABI's tables that a source
-# of FOLDER defines at the start of a line. Run at build time: cmake -DFOLDER=... -DOUTPUT=... -P find_slots.cmake
+# of FOLDERS defines at the start of a line. Run at build time: cmake "-DFOLDERS=a;b" -DOUTPUT=... -P find_slots.cmake
 set(pattern "^([A-Za-z_].*[ *])?((model_editor|model_package|interop|compile|ep|ort)_api)::([A-Za-z0-9_]+)\\(")
-file(GLOB sources ${FOLDER}/*.cc)
+list(TRANSFORM FOLDERS APPEND "/*.cc")
+file(GLOB sources ${FOLDERS})
 list(FILTER sources EXCLUDE REGEX "/stubs\\.cc$")
 set(slots)
 foreach(source ${sources})

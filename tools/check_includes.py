@@ -23,7 +23,8 @@ ARROWS = {
     "ep/cuda/fake_plugin": ["base", "ep/sdk", "ep/cuda", "ep/cuda/compute"],
     "ep/sim": ["base", "graph", "ops", "device", "interop", "ep/api", "ep/sdk"],
     "runtime": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "ep/cpu"],
-    "abi": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "runtime"],
+    "abi/objects": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "runtime"],
+    "abi": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "runtime", "abi/objects"],
     "drop_in": ["abi"],
 }
 

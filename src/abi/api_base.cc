@@ -6,8 +6,8 @@
 #include <string>
 
 #include "abi/entry.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 
 namespace tenon::abi {
 namespace {

@@ -1,8 +1,8 @@
 // OrtModelCompilationOptions: a copy of session options that a compilation would use. CompileModel is not there yet.
-#include "abi/session_config.h"
-#include "abi/session_options.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/session_config.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 
 struct OrtModelCompilationOptions {
   OrtSessionOptions session;

@@ -3,8 +3,8 @@
 
 #include <protozero/pbf_writer.hpp>
 
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "graph/model_writer.h"
 
 namespace tenon::abi {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "abi/kernel_info.h"
-#include "abi/slots.h"
-#include "abi/value.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/value.h"
 #include "base/log.h"
 #include "device/copy.h"
 #include "ep/api/device_provider.h"

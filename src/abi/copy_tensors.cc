@@ -3,13 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "abi/env.h"
 #include "abi/interop_cpu.h"
+#include "abi/objects/env.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
+#include "abi/objects/sync_stream.h"
+#include "abi/objects/value.h"
 #include "abi/plugin_factory.h"
-#include "abi/slots.h"
-#include "abi/status.h"
-#include "abi/sync_stream.h"
-#include "abi/value.h"
 #include "base/config_keys.h"
 #include "device/copy.h"
 #include "runtime/ep_registry.h"

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "abi/session_options.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 
 namespace tenon::abi {
 

@@ -4,13 +4,13 @@
 #include <map>
 #include <utility>
 
-#include "abi/allocator.h"
 #include "abi/custom_op_region.h"
 #include "abi/custom_ops.h"
 #include "abi/kernel_info.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
 #include "abi/plugin_regions.h"
-#include "abi/session_options.h"
-#include "abi/slots.h"
 #include "base/log.h"
 #include "ops/attributes.h"
 #include "runtime/ep_registry.h"

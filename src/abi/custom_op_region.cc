@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "abi/custom_op_member.h"
-#include "abi/slots.h"
+#include "abi/objects/slots.h"
 #include "base/log.h"
 
 namespace tenon::abi {

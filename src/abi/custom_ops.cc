@@ -4,11 +4,11 @@
 #include <set>
 
 #include "abi/custom_op_member.h"
-#include "abi/session_options.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
+#include "abi/objects/type_info.h"
 #include "abi/shape_infer_context.h"
-#include "abi/slots.h"
-#include "abi/status.h"
-#include "abi/type_info.h"
 #include "base/guarded.h"
 #include "base/status.h"
 #include "graph/symbols.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "abi/key_value_pairs.h"
+#include "abi/objects/key_value_pairs.h"
 #include "ep/api/device_provider.h"
 #include "graph/graph.h"
 

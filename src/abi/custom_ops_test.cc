@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "abi/slots.h"
+#include "abi/objects/slots.h"
 #include "base/testing.h"
 #include "graph/symbols.h"
 

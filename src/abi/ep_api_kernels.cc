@@ -3,8 +3,8 @@
 #include <array>
 
 #include "abi/kernel_registry.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 #include "ep/api/abi_since.h"
 
 namespace tenon::abi {

@@ -1,7 +1,7 @@
 // OrtEpApi: profiling events.
-#include "abi/profiling_event.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/profiling_event.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 
 namespace tenon::abi {
 

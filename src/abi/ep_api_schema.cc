@@ -4,9 +4,9 @@
 #include <memory>
 #include <string_view>
 
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 #include "abi/op_schema.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
 #include "base/format.h"
 #include "graph/schema.h"
 

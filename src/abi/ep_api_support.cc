@@ -6,8 +6,8 @@
 
 #include "abi/ep_support_info.h"
 #include "abi/graph_view.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 #include "base/format.h"
 
 namespace tenon::abi {

@@ -1,7 +1,7 @@
 // OrtEpApi: packed weights that kernels share.
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 #include "abi/prepacked_weights.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
 
 OrtSharedPrePackedWeightCache::~OrtSharedPrePackedWeightCache() {
   for (void* buffer : buffers)

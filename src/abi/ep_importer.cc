@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "abi/interop_api_importer.h"
+#include "abi/objects/interop_api_importer.h"
+#include "abi/objects/type_info.h"
 #include "abi/plugin_registry.h"
-#include "abi/type_info.h"
 #include "base/any_enum.h"
 
 namespace tenon {

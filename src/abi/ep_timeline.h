@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "abi/interop_api_importer.h"
+#include "abi/objects/interop_api_importer.h"
 #include "abi/plugin_stream.h"
 #include "base/guarded.h"
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "abi/type_info.h"
-#include "abi/value.h"
+#include "abi/objects/type_info.h"
+#include "abi/objects/value.h"
 #include "graph/graph.h"
 #include "graph/reader.h"
 

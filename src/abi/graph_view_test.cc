@@ -8,8 +8,8 @@
 
 #include "abi/ep_support_info.h"
 #include "abi/node_order.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "graph/model_writer.h"
 #include "ops/shape_inference.h"
 

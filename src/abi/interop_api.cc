@@ -5,12 +5,12 @@
 #include <string>
 #include <utility>
 
-#include "abi/interop_api_importer.h"
 #include "abi/interop_cpu.h"
+#include "abi/objects/interop_api_importer.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
+#include "abi/objects/type_info.h"
 #include "abi/plugin_registry.h"
-#include "abi/slots.h"
-#include "abi/status.h"
-#include "abi/type_info.h"
 #include "base/guarded.h"
 #include "interop/external_handle.h"
 #include "interop/importer.h"

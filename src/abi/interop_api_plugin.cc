@@ -4,11 +4,11 @@
 
 #include "abi/device_use.h"
 #include "abi/ep_timeline.h"
-#include "abi/interop_api_importer.h"
 #include "abi/interop_cpu.h"
+#include "abi/objects/interop_api_importer.h"
+#include "abi/objects/status.h"
 #include "abi/plugin_library.h"
 #include "abi/plugin_member.h"
-#include "abi/status.h"
 #include "base/any_enum.h"
 #include "base/guarded.h"
 #include "base/log.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "abi/status.h"
+#include "abi/objects/status.h"
 #include "interop/importer.h"
 
 namespace tenon::abi {

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <memory>
 
-#include "abi/interop_api_importer.h"
-#include "abi/sync_stream.h"
+#include "abi/objects/interop_api_importer.h"
+#include "abi/objects/sync_stream.h"
 #include "base/deadline.h"
 #include "device/device.h"
 #include "device/stream.h"

@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "abi/interop_cpu.h"
-#include "abi/key_value_pairs.h"
-#include "abi/status.h"
+#include "abi/objects/key_value_pairs.h"
+#include "abi/objects/status.h"
 
 namespace tenon::abi {
 

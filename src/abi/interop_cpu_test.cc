@@ -9,9 +9,9 @@
 
 #include <cstring>
 
-#include "abi/key_value_pairs.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/key_value_pairs.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "base/fault.h"
 #include "base/testing.h"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "abi/allocator.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "abi/run.h"
-#include "abi/slots.h"
-#include "abi/status.h"
 
 namespace tenon::abi {
 namespace {

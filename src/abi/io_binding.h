@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "abi/objects/value.h"
 #include "abi/session.h"
-#include "abi/value.h"
 
 struct OrtIoBinding {
   struct Input {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "abi/kernel_info.h"
-#include "abi/value.h"
+#include "abi/objects/value.h"
 #include "base/guarded.h"
 #include "ep/api/kernel.h"
 

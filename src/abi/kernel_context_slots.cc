@@ -2,11 +2,11 @@
 // are asked for.
 #include <algorithm>
 
-#include "abi/allocator.h"
 #include "abi/kernel_context.h"
-#include "abi/slots.h"
-#include "abi/sync_stream.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/sync_stream.h"
+#include "abi/objects/view_arguments.h"
 #include "ep/api/abi_since.h"
 
 namespace tenon::abi {

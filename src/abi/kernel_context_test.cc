@@ -5,9 +5,9 @@
 
 #include <atomic>
 
-#include "abi/allocator.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 
 namespace tenon::abi {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "abi/graph_view.h"
-#include "abi/key_value_pairs.h"
-#include "abi/logger.h"
+#include "abi/objects/key_value_pairs.h"
+#include "abi/objects/logger.h"
 
 namespace tenon::abi {
 

@@ -2,10 +2,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "abi/allocator.h"
 #include "abi/kernel_info.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 
 namespace tenon::abi {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "abi/type_info.h"
+#include "abi/objects/type_info.h"
 #include "base/format.h"
 #include "graph/schema.h"
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "abi/model_editor.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 #include "abi/session.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
 #include "runtime/session_impl.h"
 
 namespace tenon::abi {

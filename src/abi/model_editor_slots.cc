@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "abi/model_editor.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 
 namespace tenon::abi {
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "graph/model_writer.h"
 
 namespace tenon::abi {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "abi/graph_view.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 
 namespace tenon::abi {
 

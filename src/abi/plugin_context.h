@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "abi/graph_view.h"
-#include "abi/key_value_pairs.h"
+#include "abi/objects/key_value_pairs.h"
 #include "ep/api/device_provider.h"
 
 namespace tenon::abi {

@@ -3,10 +3,10 @@
 #include <set>
 #include <utility>
 
-#include "abi/ep_device.h"
+#include "abi/objects/ep_device.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "abi/plugin_factory.h"
-#include "abi/slots.h"
-#include "abi/status.h"
 #include "base/guarded.h"
 
 namespace tenon::abi {

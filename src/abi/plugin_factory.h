@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "abi/device_use.h"
-#include "abi/ep_device.h"
+#include "abi/objects/ep_device.h"
 #include "abi/plugin_library.h"
 #include "abi/plugin_memory.h"
 #include "abi/plugin_stream.h"

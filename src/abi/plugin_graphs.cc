@@ -1,9 +1,9 @@
 // An EP's captured graphs (OrtEp::IsGraphCaptureEnabled and its companions).
 #include <charconv>
 
+#include "abi/objects/run_options.h"
 #include "abi/plugin_provider.h"
 #include "abi/plugin_session.h"
-#include "abi/run_options.h"
 #include "base/log.h"
 
 namespace tenon::abi {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "abi/logger.h"
+#include "abi/objects/logger.h"
 #include "abi/plugin_factory.h"
 #include "base/log.h"
 #include "device/hardware_devices.h"

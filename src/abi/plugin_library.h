@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "abi/env.h"
-#include "abi/ep_device.h"
+#include "abi/objects/env.h"
+#include "abi/objects/ep_device.h"
 #include "abi/plugin_member.h"
 
 namespace tenon::abi {

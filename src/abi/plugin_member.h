@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "abi/status.h"
+#include "abi/objects/status.h"
 #include "base/status.h"
 #include "ep/api/abi_since.h"
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "abi/objects/value.h"
 #include "abi/plugin_stream.h"
 #include "abi/program_allocator.h"
-#include "abi/value.h"
 #include "base/log.h"
 
 namespace tenon::abi {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "abi/device_use.h"
-#include "abi/memory_info.h"
+#include "abi/objects/memory_info.h"
 #include "abi/plugin_member.h"
 #include "device/device.h"
 

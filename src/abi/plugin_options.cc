@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "abi/ep_context.h"
-#include "abi/session_options.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/ep_context.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "base/log.h"
 
 namespace tenon::abi {

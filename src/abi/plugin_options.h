@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "abi/key_value_pairs.h"
+#include "abi/objects/key_value_pairs.h"
 #include "abi/plugin_factory.h"
 
 namespace tenon::abi {

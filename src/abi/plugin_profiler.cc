@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "abi/profiling_event.h"
+#include "abi/objects/profiling_event.h"
 #include "base/deadline.h"
 #include "base/log.h"
 

@@ -12,8 +12,8 @@
 #include <memory>
 #include <string>
 
+#include "abi/objects/session_profile.h"
 #include "abi/plugin_ep.h"
-#include "abi/session_profile.h"
 
 namespace tenon::abi {
 

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "abi/allocator.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/slots.h"
 #include "abi/plugin_profiler.h"
 #include "abi/plugin_stream.h"
-#include "abi/slots.h"
 #include "base/guarded.h"
 #include "base/log.h"
 #include "ep/api/in_place.h"

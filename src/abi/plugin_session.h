@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "abi/objects/session_profile.h"
 #include "abi/plugin_ep.h"
 #include "abi/plugin_memory.h"
 #include "abi/plugin_profiler.h"
-#include "abi/session_profile.h"
 
 namespace tenon::abi {
 

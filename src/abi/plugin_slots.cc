@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "abi/env.h"
 #include "abi/interop_cpu.h"
+#include "abi/objects/env.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
+#include "abi/objects/value.h"
 #include "abi/plugin_factory.h"
 #include "abi/plugin_registry.h"
 #include "abi/plugin_stream.h"
-#include "abi/slots.h"
-#include "abi/status.h"
-#include "abi/value.h"
 #include "base/env.h"
 #include "device/copy.h"
 #include "device/hardware_devices.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "abi/objects/slots.h"
 #include "abi/plugin_factory.h"
-#include "abi/slots.h"
 #include "base/log.h"
 
 namespace tenon::abi {

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "abi/device_use.h"
+#include "abi/objects/sync_stream.h"
 #include "abi/plugin_member.h"
-#include "abi/sync_stream.h"
 #include "device/device.h"
 
 namespace tenon::abi {

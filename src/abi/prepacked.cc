@@ -2,8 +2,8 @@
 // container stays empty: sessions made with one behave as those made without.
 #include <tenon/onnxruntime_c_api.h>
 
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 
 struct OrtPrepackedWeightsContainer {};
 

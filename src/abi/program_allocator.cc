@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "abi/sync_stream.h"
+#include "abi/objects/sync_stream.h"
 #include "base/log.h"
 
 namespace tenon::abi {

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "abi/session_options.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "base/log.h"
 
 namespace tenon::abi {

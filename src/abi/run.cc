@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "abi/interop_cpu.h"
-#include "abi/run_options.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/run_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "base/config_keys.h"
 #include "base/deadline.h"
 #include "ep/api/run_fences.h"

@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "abi/objects/value.h"
 #include "abi/session.h"
-#include "abi/value.h"
 
 namespace tenon::abi {
 

@@ -1,8 +1,8 @@
 // Checks values against the model's declared types and shapes, with the reference's messages.
 #include <algorithm>
 
+#include "abi/objects/status.h"
 #include "abi/run.h"
-#include "abi/status.h"
 
 namespace tenon::abi {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "abi/custom_ops.h"
-#include "abi/session_config.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/session_config.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "base/deadline.h"
 #include "graph/mapped_file.h"
 #include "graph/reader.h"

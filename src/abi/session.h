@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "abi/custom_ops.h"
-#include "abi/env.h"
+#include "abi/objects/env.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/session_profile.h"
 #include "abi/plugin_session.h"
 #include "abi/run_executor.h"
-#include "abi/session_options.h"
-#include "abi/session_profile.h"
 #include "base/guarded.h"
 
 // Session_GetEpGraphAssignmentInfo. `pointers` is what programs are shown of `nodes`.

@@ -1,6 +1,6 @@
 // OrtSessionOptions as the core's SessionOptions.
-#include "abi/session_options.h"
-#include "abi/status.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/status.h"
 
 namespace tenon::abi {
 

@@ -1,9 +1,9 @@
 // The memory in which a session wants its inputs and leaves its outputs (S1.8); session_ep_devices.cc has the devices.
 #include <algorithm>
 
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "abi/session.h"
-#include "abi/slots.h"
-#include "abi/status.h"
 
 namespace tenon::abi {
 namespace {

@@ -1,9 +1,9 @@
 // Getters of a session's inputs, outputs, overridable initializers and partitions.
-#include "abi/allocator.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
+#include "abi/objects/type_info.h"
 #include "abi/session.h"
-#include "abi/slots.h"
-#include "abi/status.h"
-#include "abi/type_info.h"
 
 namespace tenon::abi {
 namespace {

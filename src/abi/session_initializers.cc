@@ -1,9 +1,9 @@
 // Initializers and external data that a program gives with the session options.
 #include <cstring>
 
-#include "abi/session_options.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 
 namespace tenon::abi {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "abi/ep_device.h"
-#include "abi/session_options.h"
-#include "abi/slots.h"
-#include "abi/status.h"
+#include "abi/objects/ep_device.h"
+#include "abi/objects/session_options.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 
 namespace tenon::abi {
 namespace {

@@ -1,8 +1,8 @@
 // Profiling through the C ABI, and the options that a session's EPs take while it lives.
-#include "abi/allocator.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "abi/session.h"
-#include "abi/slots.h"
-#include "abi/status.h"
 
 namespace tenon::abi {
 

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 
 OrtShapeInferContext::OrtShapeInferContext(const tenon::Graph& graph, const tenon::Node& node)
     : outputs(node.outputs.size()) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "abi/graph_view.h"
-#include "abi/type_info.h"
+#include "abi/objects/type_info.h"
 
 struct OrtShapeInferContext {
   OrtShapeInferContext(const tenon::Graph& graph, const tenon::Node& node);

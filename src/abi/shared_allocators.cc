@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <string_view>
 
-#include "abi/allocator.h"
 #include "abi/arena_cfg.h"
-#include "abi/env.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/env.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
 #include "abi/plugin_registry.h"
 #include "abi/session.h"
-#include "abi/slots.h"
-#include "abi/status.h"
 
 namespace tenon::abi {
 
@@ -47,8 +47,7 @@ std::shared_ptr<PluginAllocator> session_allocator(const OrtSession& session, co
   return serving;
 }
 
-}  // namespace
-
+// A shared allocator for memory like `info`; null when there is none.
 OrtAllocator* find_shared_allocator(const OrtEnv& env, const OrtMemoryInfo& info) {
   auto allocators = env.allocators.lock();
   OrtAllocator* serving = nullptr;
@@ -60,6 +59,8 @@ OrtAllocator* find_shared_allocator(const OrtEnv& env, const OrtMemoryInfo& info
   if (is_plain_cpu(info)) return nullptr;
   return serving != nullptr ? serving : PluginRegistry::instance().find_allocator(info);
 }
+
+}  // namespace
 
 OrtStatus* ort_api::RegisterAllocator(OrtEnv* env, OrtAllocator* allocator) noexcept {
   if (OrtStatus* bad = check_pointers("RegisterAllocator", {{"env", env}, {"allocator", allocator}})) return bad;

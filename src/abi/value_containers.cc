@@ -1,11 +1,11 @@
 // Sequences and maps.
 #include <algorithm>
 
-#include "abi/allocator.h"
-#include "abi/env.h"
-#include "abi/slots.h"
-#include "abi/status.h"
-#include "abi/value.h"
+#include "abi/objects/allocator.h"
+#include "abi/objects/env.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
+#include "abi/objects/value.h"
 #include "device/copy.h"
 
 namespace tenon::abi {

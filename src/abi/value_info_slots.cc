@@ -1,7 +1,7 @@
 // OrtApi's ValueInfo_* functions.
 #include "abi/graph_view.h"
-#include "abi/slots.h"
-#include "abi/view_arguments.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/view_arguments.h"
 
 namespace tenon::abi {
 

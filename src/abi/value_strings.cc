@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "abi/slots.h"
-#include "abi/status.h"
-#include "abi/value.h"
+#include "abi/objects/slots.h"
+#include "abi/objects/status.h"
+#include "abi/objects/value.h"
 
 namespace tenon::abi {
 
