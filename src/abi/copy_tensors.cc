@@ -9,9 +9,9 @@
 #include "abi/objects/status.h"
 #include "abi/objects/sync_stream.h"
 #include "abi/objects/value.h"
-#include "abi/plugin_factory.h"
 #include "base/config_keys.h"
 #include "device/copy.h"
+#include "ep/host/plugin_factory.h"
 #include "runtime/ep_registry.h"
 
 namespace tenon::abi {

@@ -1,4 +1,6 @@
 // OrtInteropApi: checks arguments, calls the device's importer, and wraps its results (S1).
+#include "abi/interop_api.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -10,8 +12,9 @@
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 #include "abi/objects/type_info.h"
-#include "abi/plugin_registry.h"
 #include "base/guarded.h"
+#include "ep/host/plugin_importer.h"
+#include "ep/host/plugin_registry.h"
 #include "interop/external_handle.h"
 #include "interop/importer.h"
 

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <limits>
 
-#include "abi/graph_view.h"
 #include "abi/objects/allocator.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 #include "abi/session.h"
+#include "ep/host/graph_view.h"
 
 namespace tenon::abi {
 namespace {

@@ -1,12 +1,12 @@
 // Converts a model that a program built with OrtModelEditorApi to a model of the core.
 //
-// OrtGraph, OrtNode and OrtValueInfo are those of abi/graph_view.h; here nodes name their values, and a graph owns what
-// was added to it.
+// OrtGraph, OrtNode and OrtValueInfo are those of ep/host/graph_view.h; here nodes name their values, and a graph owns
+// what was added to it.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>
 
-#include "abi/graph_view.h"
+#include "ep/host/graph_view.h"
 #include "graph/reader.h"
 
 namespace tenon::abi {

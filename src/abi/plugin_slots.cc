@@ -10,12 +10,12 @@
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 #include "abi/objects/value.h"
-#include "abi/plugin_factory.h"
-#include "abi/plugin_registry.h"
-#include "abi/plugin_stream.h"
 #include "base/env.h"
 #include "device/copy.h"
 #include "device/hardware_devices.h"
+#include "ep/host/plugin_factory.h"
+#include "ep/host/plugin_registry.h"
+#include "ep/host/plugin_stream.h"
 
 struct OrtDeviceEpIncompatibilityDetails {
   uint32_t reasons = 0;

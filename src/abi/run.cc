@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "abi/interop_api.h"
 #include "abi/interop_cpu.h"
 #include "abi/objects/run_options.h"
 #include "abi/objects/slots.h"

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "abi/custom_ops.h"
 #include "abi/objects/session_config.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 #include "base/deadline.h"
+#include "ep/host/custom_ops.h"
 #include "graph/mapped_file.h"
 #include "graph/reader.h"
 #include "runtime/session_config.h"

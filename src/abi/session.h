@@ -12,13 +12,13 @@
 #include <string_view>
 #include <vector>
 
-#include "abi/custom_ops.h"
 #include "abi/objects/env.h"
 #include "abi/objects/session_options.h"
 #include "abi/objects/session_profile.h"
-#include "abi/plugin_session.h"
 #include "abi/run_executor.h"
 #include "base/guarded.h"
+#include "ep/host/custom_ops.h"
+#include "ep/host/plugin_session.h"
 
 // Session_GetEpGraphAssignmentInfo. `pointers` is what programs are shown of `nodes`.
 struct OrtEpAssignedNode {

@@ -1,8 +1,8 @@
 // SessionGetEpDeviceForInputs and ...ForOutputs: the devices on which a program should allocate (S1.8).
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
-#include "abi/plugin_registry.h"
 #include "abi/session.h"
+#include "ep/host/plugin_registry.h"
 
 namespace tenon::abi {
 

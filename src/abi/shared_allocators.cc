@@ -7,8 +7,8 @@
 #include "abi/objects/env.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
-#include "abi/plugin_registry.h"
 #include "abi/session.h"
+#include "ep/host/plugin_registry.h"
 
 namespace tenon::abi {
 

@@ -6,8 +6,8 @@
 
 #include <cstring>
 
-#include "abi/plugin_member.h"
 #include "base/testing.h"
+#include "ep/host/plugin_member.h"
 
 namespace tenon::abi {
 namespace {

@@ -62,19 +62,6 @@ class DeviceImporter : public std::enable_shared_from_this<DeviceImporter> {
       const OrtExternalSemaphoreDescriptor& descriptor) = 0;
 };
 
-// A fence of a run by the number of a handle that ImportSemaphore gave out. Errors: kInvalidArgument for any other
-// number, and for a handle that is released.
-Result<Fence> fence_of_handle(uintptr_t handle, uint64_t value);
-
-// The importer of a plugin's device. Null, with success, when the plugin has none (S1.1).
-Result<std::shared_ptr<DeviceImporter>> make_plugin_importer(const OrtEpDevice& device);
-
-// S1.9, for a plugin's device. Both keep the order: an Init after an Init without a Deinit between is refused, and so
-// is one after the device's first stream, importer, allocation or session; Deinit without Init has no effect, and is
-// refused while one of those lives.
-Status init_graphics_interop(const OrtEpDevice& device, const OrtGraphicsInteropConfig& config);
-Status deinit_graphics_interop(const OrtEpDevice& device);
-
 }  // namespace tenon::abi
 
 struct OrtExternalResourceImporter {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "abi/objects/allocator.h"
+#include "abi/objects/mappings.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 #include "base/checked.h"

@@ -1,0 +1,124 @@
+#include "ep/host/kernel_context.h"
+
+#include <utility>
+
+using tenon::Result;
+using tenon::Shape;
+using tenon::Status;
+using tenon::Tensor;
+using tenon::TensorSpec;
+using tenon::abi::KernelFrame;
+using tenon::abi::KernelHost;
+
+namespace {
+
+// A value for a tensor of the plan whose memory is not known yet.
+OrtKernelContext::Slot make_slot(const TensorSpec& spec, const std::vector<OrtMemoryInfo>& memory, size_t index) {
+  OrtKernelContext::Slot slot;
+  if (!spec.present()) return slot;
+  slot.value.kind = ONNX_TYPE_TENSOR;
+  slot.value.element_type = tenon::abi::to_element_type(spec.type);
+  slot.value.shape = spec.shape;
+  if (index < memory.size()) slot.value.memory = memory[index];
+  return slot;
+}
+
+// Points a value at memory. In a steady run that is the memory of the run before.
+Status point_at(OrtValue& value, const TensorSpec& spec, const Shape& shape, void* data) {
+  if (value.tensor.defined() && value.tensor.data() == data && value.tensor.shape() == shape) return Status();
+  TENON_TRY_ASSIGN(const size_t size_bytes, tenon::tensor_size_bytes(spec.type, shape));
+  tenon::MemoryPlace place = tenon::abi::to_place(value.memory);
+  place.alignment = 0;  // the plan has seen to it; a view need not check again
+  TENON_TRY_ASSIGN(value.tensor, Tensor::view(spec.type, shape, data, size_bytes, nullptr, place));
+  value.shape = shape;
+  return Status();
+}
+
+}  // namespace
+
+OrtKernelContext::OrtKernelContext(std::shared_ptr<const KernelHost> kernel_host,
+                                   std::shared_ptr<const KernelFrame> kernel_frame)
+    : host(std::move(kernel_host)), frame(std::move(kernel_frame)) {
+  inputs.reserve(frame->inputs.size());
+  outputs.reserve(frame->outputs.size());
+  for (size_t i = 0; i < frame->inputs.size(); ++i)
+    inputs.push_back(make_slot(frame->inputs[i], frame->input_memory, i));
+  for (size_t i = 0; i < frame->outputs.size(); ++i)
+    outputs.push_back(make_slot(frame->outputs[i], frame->output_memory, i));
+}
+
+Status OrtKernelContext::begin(tenon::KernelContext& kernel_run, OrtSyncStream* kernel_stream) {
+  run = &kernel_run;
+  stream = kernel_stream;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Slot& slot = inputs[i];
+    const TensorSpec& spec = frame->inputs[i];
+    slot.shown = nullptr;
+    if (!spec.present()) continue;
+    if (i < frame->constants.size() && frame->constants[i] != nullptr) {
+      slot.shown = frame->constants[i].get();
+      continue;
+    }
+    TENON_TRY_CONTEXT(point_at(slot.value, spec, spec.shape, const_cast<void*>(kernel_run.inputs[i])),
+                      "while passing input {} to a kernel", i);
+    slot.shown = &slot.value;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Slot& slot = outputs[i];
+    const TensorSpec& spec = frame->outputs[i];
+    slot.shown = nullptr;
+    slot.made = false;
+    if (!spec.present() || spec.dynamic) continue;
+    TENON_TRY_CONTEXT(point_at(slot.value, spec, spec.shape, kernel_run.outputs[i]),
+                      "while passing output {} to a kernel", i);
+    slot.shown = &slot.value;
+  }
+  return Status();
+}
+
+Status OrtKernelContext::end() {
+  run = nullptr;
+  stream = nullptr;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (frame->outputs[i].present() && frame->outputs[i].dynamic && !outputs[i].made)
+      return tenon::device_error("The kernel did not give output {}, whose size only it knows.", i);
+  }
+  return Status();
+}
+
+Result<OrtValue*> OrtKernelContext::output(size_t index, const Shape& shape) {
+  if (index >= outputs.size() || !frame->outputs[index].present()) return static_cast<OrtValue*>(nullptr);
+  const TensorSpec& spec = frame->outputs[index];
+  Slot& slot = outputs[index];
+  if (!spec.dynamic || slot.made) {
+    const Shape& known = slot.value.tensor.shape();
+    TENON_INVALID_IF(!(known == shape), "Output {} of the kernel has the shape {}, and the kernel asks for {}.", index,
+                     known.to_string(), shape.to_string());
+    return &slot.value;
+  }
+  TENON_TRY_ASSIGN(void* const data, run->allocate_output(index, shape));
+  TENON_TRY(point_at(slot.value, spec, shape, data));
+  slot.shown = &slot.value;
+  slot.made = true;
+  return &slot.value;
+}
+
+namespace tenon::abi {
+
+std::unique_ptr<OrtKernelContext> KernelContextPool::take() {
+  {
+    auto idle = idle_.lock();
+    if (!idle->empty()) {
+      std::unique_ptr<OrtKernelContext> context = std::move(idle->back());
+      idle->pop_back();
+      return context;
+    }
+  }
+  return std::make_unique<OrtKernelContext>(host_, frame_);
+}
+
+void KernelContextPool::give_back(std::unique_ptr<OrtKernelContext> context) {
+  idle_.lock()->push_back(std::move(context));
+}
+
+}  // namespace tenon::abi
