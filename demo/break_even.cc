@@ -1,7 +1,7 @@
 #include "demo/break_even.h"
 
 #include <tenon/ep.h>
-#include <tenon/ep_importer.h>
+#include <tenon/importer.h>
 #include <tenon/session.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class Work {
 // A buffer of the Vulkan device with the EP's view of it, host memory beside both, and a timeline that both move.
 class Probe {
  public:
-  static Result<std::unique_ptr<Probe>> open(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer,
+  static Result<std::unique_ptr<Probe>> open(const std::shared_ptr<VulkanDevice>& device, Importer& importer,
                                              Work& work, size_t size_bytes) {
     std::unique_ptr<Probe> probe(new Probe(work));
     TENON_TRY_ASSIGN(probe->buffer_, SharedBuffer::create_on_device(device, size_bytes));
@@ -72,13 +72,14 @@ class Probe {
                      probe->submitter_->record_copy(probe->staging_->buffer(), probe->buffer_->buffer(), size_bytes));
     // Memory comes first: it says which device made it, and is refused where that is another one.
     TENON_TRY_ASSIGN(OwnedHandle memory, probe->buffer_->dup_fd());
-    EpMemoryDescriptor descriptor;
+    ExternalMemoryDescriptor descriptor;
     descriptor.kind = ExternalMemoryKind::kVulkanOpaqueFd;
     descriptor.size_bytes = probe->buffer_->allocation_bytes();
     descriptor.dedicated = true;
     descriptor.device_uuid = device->uuid;
     const Shape shape{static_cast<int64_t>(size_bytes)};
-    TENON_TRY_ASSIGN(probe->imported_, importer.import_tensor(memory, descriptor, DataType::kUint8, shape));
+    TENON_TRY_ASSIGN(const auto import, importer.import_memory(memory, descriptor));
+    TENON_TRY_ASSIGN(probe->imported_, ExternalMemory::create_tensor(import, DataType::kUint8, shape));
     TENON_TRY_ASSIGN(OwnedHandle timeline, probe->shared_->export_fd());
     TENON_TRY_ASSIGN(probe->timeline_, importer.import_timeline(timeline, TimelineKind::kVulkanTimelineFd, "probe"));
     TENON_TRY_ASSIGN(probe->host_, Tensor::view(DataType::kUint8, shape, probe->staging_->mapped(), size_bytes));
@@ -141,7 +142,7 @@ Result<double> median_us(int rounds, const std::function<Status()>& work) {
 }
 
 // So that no figure has the GPU's way out of its sleep in it.
-Status warm_up(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, Work& work, size_t size_bytes) {
+Status warm_up(const std::shared_ptr<VulkanDevice>& device, Importer& importer, Work& work, size_t size_bytes) {
   TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, work, size_bytes));
   const Deadline deadline = Deadline::after(300'000'000);
   while (!deadline.passed()) {
@@ -154,7 +155,7 @@ Status warm_up(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer
 }
 
 // Copies of one size both ways, and what fences cost beside them.
-Status measure_size(const std::shared_ptr<VulkanDevice>& device, EpImporter& importer, Work& work, size_t size_bytes,
+Status measure_size(const std::shared_ptr<VulkanDevice>& device, Importer& importer, Work& work, size_t size_bytes,
                     int rounds, BreakEven* result) {
   TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, work, size_bytes));
   TENON_TRY_ASSIGN(const double in, median_us(rounds, [&] { return probe->copy_in(); }));
@@ -208,7 +209,7 @@ Result<BreakEven> measure_break_even(const BreakEvenOptions& options) {
   BreakEven result;
   result.ep_name = options.ep_name;
   TENON_TRY_ASSIGN(result.ep_device, ep_device_name(options.ep_name));
-  TENON_TRY_ASSIGN(const auto importer, EpImporter::create(options.ep_name));
+  TENON_TRY_ASSIGN(const auto importer, Importer::create(options.ep_name));
   TENON_TRY_ASSIGN(const auto device, VulkanDevice::create(options.vulkan_device));
   result.vulkan_device = device->name;
   TENON_UNSUPPORTED_IF(!device->can_export_timelines || !importer->can_import(TimelineKind::kVulkanTimelineFd) ||

@@ -1,7 +1,7 @@
 // The Tenon side of the demo: imports the Vulkan side's buffers, and runs the model on them frame by frame.
 #include "demo/demo.h"
 
-#include <tenon/ep_importer.h>
+#include <tenon/importer.h>
 #include <tenon/session.h>
 
 #include <algorithm>
@@ -45,30 +45,22 @@ struct Slot {
   std::optional<Binding> binding;
 };
 
-Result<Tensor> import_tensor(BufferHandle& buffer, const std::string& name, bool writable, size_t size_bytes,
-                             const Shape& shape) {
+Result<Tensor> import_tensor(Importer& importer, BufferHandle& buffer, const ProducerSide& side,
+                             const std::string& name, bool writable, size_t size_bytes, const Shape& shape) {
   ExternalMemoryDescriptor descriptor;
   descriptor.kind = buffer.kind;
   descriptor.size_bytes = size_bytes;
   descriptor.offset_bytes = buffer.offset_bytes;
   descriptor.writable = writable;
   descriptor.name = name;
-  TENON_TRY_ASSIGN(const auto memory, ExternalMemory::import(buffer.handle, descriptor));
+  descriptor.dedicated = side.on_device;
+  descriptor.device_uuid = side.device_uuid;
+  TENON_TRY_ASSIGN(const auto memory, importer.import_memory(buffer.handle, descriptor));
   return ExternalMemory::create_tensor(memory, DataType::kFloat, shape);
 }
 
-Result<Tensor> import_on_device(EpImporter& importer, BufferHandle& buffer, const ProducerSide& side, size_t size_bytes,
-                                const Shape& shape) {
-  EpMemoryDescriptor descriptor;
-  descriptor.kind = buffer.kind;
-  descriptor.size_bytes = size_bytes;
-  descriptor.dedicated = true;
-  descriptor.device_uuid = side.device_uuid;
-  return importer.import_tensor(buffer.handle, descriptor, DataType::kFloat, shape);
-}
-
 // A timeline of the Vulkan side that the EP's device waits for and signals; the host looks at it through Vulkan.
-Result<std::shared_ptr<Timeline>> import_timeline(EpImporter& importer, OwnedHandle& fd,
+Result<std::shared_ptr<Timeline>> import_timeline(Importer& importer, OwnedHandle& fd,
                                                   const std::shared_ptr<Timeline>& on_host, const std::string& name) {
   TimelineCallbacks callbacks;
   callbacks.value = [on_host] { return on_host->value(); };
@@ -87,21 +79,18 @@ Status check_model(const Session& session) {
   return {};
 }
 
-// `importer`: of the device that the model runs on; null for host memory.
-Result<std::vector<Slot>> make_slots(Session& session, ProducerSide& side, EpImporter* importer) {
+// `importer`: of the device that the model runs on.
+Result<std::vector<Slot>> make_slots(Session& session, ProducerSide& side, Importer& importer) {
   const std::string& input_name = session.inputs()[0].name;
   const std::string& output_name = session.outputs()[0].name;
   std::vector<Slot> slots;
   for (size_t i = 0; i < side.inputs.size(); ++i) {
     Slot slot;
     const Shape input_shape{1, kFrameChannels, kFrameHeight, kFrameWidth}, map_shape{1, 1, kFrameHeight, kFrameWidth};
-    if (importer != nullptr) {
-      TENON_TRY_ASSIGN(slot.input, import_on_device(*importer, side.inputs[i], side, side.input_bytes, input_shape));
-      TENON_TRY_ASSIGN(slot.output, import_on_device(*importer, side.outputs[i], side, side.output_bytes, map_shape));
-    } else {
-      TENON_TRY_ASSIGN(slot.input, import_tensor(side.inputs[i], input_name, false, kInputBytes, input_shape));
-      TENON_TRY_ASSIGN(slot.output, import_tensor(side.outputs[i], output_name, true, kMapBytes, map_shape));
-    }
+    TENON_TRY_ASSIGN(slot.input, import_tensor(importer, side.inputs[i], side, input_name, side.on_device,
+                                               side.on_device ? side.input_bytes : kInputBytes, input_shape));
+    TENON_TRY_ASSIGN(slot.output, import_tensor(importer, side.outputs[i], side, output_name, true,
+                                                side.on_device ? side.output_bytes : kMapBytes, map_shape));
     TENON_TRY_ASSIGN(slot.binding, session.make_binding());
     TENON_TRY(slot.binding->bind_input(input_name, slot.input));
     TENON_TRY(slot.binding->bind_output(output_name, slot.output));
@@ -257,14 +246,14 @@ Result<DemoReport> run_demo(const DemoOptions& options, const std::function<void
   report.fence = fence_name(side.fence);
   report.offset_bytes = side.inputs[0].offset_bytes;
   report.producer_pid = side.pid;
-  std::shared_ptr<EpImporter> importer;
+  std::shared_ptr<Importer> device;
   std::shared_ptr<Timeline> drawn = side.drawn, released = side.released;
   if (side.on_device) {
-    TENON_TRY_ASSIGN(importer, EpImporter::create(options.ep_name));
-    TENON_TRY_ASSIGN(drawn, import_timeline(*importer, side.drawn_fd, side.drawn, "drawn frames"));
-    TENON_TRY_ASSIGN(released, import_timeline(*importer, side.released_fd, side.released, "released frames"));
+    TENON_TRY_ASSIGN(device, Importer::create(options.ep_name));
+    TENON_TRY_ASSIGN(drawn, import_timeline(*device, side.drawn_fd, side.drawn, "drawn frames"));
+    TENON_TRY_ASSIGN(released, import_timeline(*device, side.released_fd, side.released, "released frames"));
   }
-  TENON_TRY_ASSIGN(std::vector<Slot> slots, make_slots(*session, side, importer.get()));
+  TENON_TRY_ASSIGN(std::vector<Slot> slots, make_slots(*session, side, device != nullptr ? *device : Importer::host()));
 
   RunReport run;
   std::vector<PendingFrame> pending;

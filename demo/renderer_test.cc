@@ -1,6 +1,6 @@
 #include "demo/renderer.h"
 
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 
 #include "base/testing.h"
 
@@ -36,7 +36,7 @@ TEST_F(VulkanTest, ABufferAndItsImportAreTheSameBytes) {
   descriptor.size_bytes = 100'000;
   descriptor.offset_bytes = (*buffer)->offset_bytes();
   descriptor.name = "shared";
-  const auto imported = ExternalMemory::import(handle, descriptor);
+  const auto imported = Importer::host().import_memory(handle, descriptor);
   ASSERT_THAT(imported, is_ok());
   auto* theirs = static_cast<volatile uint8_t*>((*buffer)->mapped());
   auto* ours = static_cast<volatile uint8_t*>((*imported)->data());

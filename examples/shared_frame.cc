@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 #include <tenon/session.h>
 #include <unistd.h>
 
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
   const pid_t producer = ::fork();
   if (producer == 0) ::_exit(produce(memfd.fd(), timeline->fd(), layout));
 
-  auto memory = check(tenon::ExternalMemory::import(
+  auto memory = check(tenon::Importer::host().import_memory(
       memfd, {.kind = tenon::ExternalMemoryKind::kMappableFd, .size_bytes = layout.total_bytes(), .name = "frame"}));
   tenon::Binding binding = check(session->make_binding());
   check(binding.bind_input(session->inputs()[0].name, check(tenon::ExternalMemory::create_tensor(

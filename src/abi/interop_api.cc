@@ -88,17 +88,16 @@ Result<MemoryHandle*> import(const OrtExternalResourceImporter& from, const OrtE
   TENON_INVALID_IF(descriptor.offset_bytes + descriptor.size_bytes < descriptor.size_bytes,
                    "OrtExternalMemoryDescriptor.offset_bytes ({}) plus size_bytes ({}) overflow.",
                    descriptor.offset_bytes, descriptor.size_bytes);
-  // Read before the import, which may take what native_handle points to.
-  const Result<ExternalHandle> native = read_external_handle(kind, descriptor.native_handle);
-  TENON_TRY_ASSIGN(auto memory, from.importer->import_memory(descriptor));
+  // Before the import, which may take what native_handle points to, and after which nothing may fail.
   auto handle = std::make_unique<MemoryHandle>();
+  const Result<ExternalHandle> native = read_external_handle(kind, descriptor.native_handle);
   handle->kind = external_memory_kind_name(native.ok() ? native->kind : static_cast<ExternalMemoryKind>(kind));
   handle->version = ORT_API_VERSION;
   handle->ep_device = from.device;
   handle->descriptor = descriptor;
   handle->Release = &release_memory;
   handle->importer = from.importer;
-  handle->memory = std::move(memory);
+  TENON_TRY_ASSIGN(handle->memory, from.importer->import_memory(descriptor));
   return handle.release();
 }
 
@@ -109,15 +108,18 @@ Result<SemaphoreHandle*> import(const OrtExternalResourceImporter& from,
   TENON_TRY_ASSIGN(const bool can, from.importer->can_import_semaphore(kind));
   TENON_UNSUPPORTED_IF(!can, "External semaphores of type {:#x} cannot be imported by EP \"{}\" on this device.", kind,
                        from.device->ep_name);
-  TENON_TRY_ASSIGN(auto semaphore, from.importer->import_semaphore(descriptor));
+  // Everything that may fail comes before the import.
   auto handle = std::make_unique<SemaphoreHandle>();
   handle->version = ORT_API_VERSION;
   handle->ep_device = from.device;
   handle->descriptor = descriptor;
   handle->Release = &release_semaphore;
   handle->importer = from.importer;
-  handle->semaphore = std::move(semaphore);
-  (*held_semaphores().lock())[number_of(handle.get())] = {handle->semaphore, nullptr};
+  std::map<uintptr_t, HeldSemaphore> held;
+  HeldSemaphore& ours = held[number_of(handle.get())];
+  TENON_TRY_ASSIGN(handle->semaphore, from.importer->import_semaphore(descriptor));
+  ours.semaphore = handle->semaphore;
+  held_semaphores().lock()->merge(held);
   return handle.release();
 }
 

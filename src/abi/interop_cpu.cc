@@ -14,7 +14,8 @@ namespace {
 
 class CpuMemory final : public DeviceMemory {
  public:
-  explicit CpuMemory(std::shared_ptr<ExternalMemory> memory) : memory_(std::move(memory)) {}
+  // Made before the import, which takes the caller's handle and must be the last step that can fail.
+  void hold(std::shared_ptr<ExternalMemory> memory) { memory_ = std::move(memory); }
 
   Result<std::unique_ptr<OrtValue>> create_tensor(const OrtExternalTensorDescriptor&, const ImportedView& view,
                                                   const std::shared_ptr<DeviceMemory>&) override {
@@ -24,12 +25,12 @@ class CpuMemory final : public DeviceMemory {
   }
 
  private:
-  const std::shared_ptr<ExternalMemory> memory_;
+  std::shared_ptr<ExternalMemory> memory_;
 };
 
 class CpuSemaphore final : public DeviceSemaphore {
  public:
-  explicit CpuSemaphore(std::shared_ptr<Timeline> timeline) : timeline_(std::move(timeline)) {}
+  void hold(std::shared_ptr<Timeline> timeline) { timeline_ = std::move(timeline); }
 
   Status wait(OrtSyncStream& stream, uint64_t value) override {
     TENON_TRY_ASSIGN(CpuStream * cpu, cpu_stream(stream));
@@ -55,7 +56,7 @@ class CpuSemaphore final : public DeviceSemaphore {
     return cpu;
   }
 
-  const std::shared_ptr<Timeline> timeline_;
+  std::shared_ptr<Timeline> timeline_;
 };
 
 class CpuImporter final : public DeviceImporter {
@@ -64,14 +65,18 @@ class CpuImporter final : public DeviceImporter {
   Result<bool> can_import_semaphore(uint32_t kind) const override { return tenon::can_import_semaphore(kind); }
 
   Result<std::shared_ptr<DeviceMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) override {
-    TENON_TRY_ASSIGN(auto memory, tenon::import_memory(kind_of(&descriptor.handle_type), descriptor.native_handle,
+    auto memory = std::make_shared<CpuMemory>();
+    TENON_TRY_ASSIGN(auto import, tenon::import_memory(kind_of(&descriptor.handle_type), descriptor.native_handle,
                                                        descriptor.size_bytes, descriptor.offset_bytes));
-    return std::shared_ptr<DeviceMemory>(std::make_shared<CpuMemory>(std::move(memory)));
+    memory->hold(std::move(import));
+    return std::shared_ptr<DeviceMemory>(std::move(memory));
   }
 
   Result<std::shared_ptr<DeviceSemaphore>> import_semaphore(const OrtExternalSemaphoreDescriptor& descriptor) override {
-    TENON_TRY_ASSIGN(auto timeline, tenon::import_semaphore(kind_of(&descriptor.type), descriptor.native_handle));
-    return std::shared_ptr<DeviceSemaphore>(std::make_shared<CpuSemaphore>(std::move(timeline)));
+    auto semaphore = std::make_shared<CpuSemaphore>();
+    TENON_TRY_ASSIGN(auto import, tenon::import_semaphore(kind_of(&descriptor.type), descriptor.native_handle));
+    semaphore->hold(std::move(import));
+    return std::shared_ptr<DeviceSemaphore>(std::move(semaphore));
   }
 
  private:

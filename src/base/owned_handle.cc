@@ -30,4 +30,11 @@ OwnedHandle::~OwnedHandle() { reset(); }
 
 int OwnedHandle::release_fd() { return std::exchange(fd_, -1); }
 
+Result<OwnedHandle> OwnedHandle::duplicate_fd(int fd) {
+  OwnedHandle callers = take_fd(fd);
+  Result<OwnedHandle> copy = callers.dup();
+  (void)callers.release_fd();
+  return copy;
+}
+
 }  // namespace tenon

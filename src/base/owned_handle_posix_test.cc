@@ -31,6 +31,21 @@ TEST(OwnedHandle, ClosesItsFdOnceAndGivesItUpOnRelease) {
   EXPECT_EQ(fds.opened_since(), 0);
 }
 
+TEST(OwnedHandle, ADuplicateOfTheCallersFdLeavesItToTheCaller) {
+  FdCount fds;
+  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  {
+    const auto copy = OwnedHandle::duplicate_fd(fd);
+    ASSERT_THAT(copy, is_ok());
+    EXPECT_NE(copy->fd(), fd);
+  }
+  EXPECT_EQ(::fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  ::close(fd);
+  EXPECT_EQ(fds.opened_since(), 0);
+  EXPECT_THAT(OwnedHandle::duplicate_fd(fd), has_status(StatusCode::kInvalidArgument));
+  EXPECT_THAT(OwnedHandle::duplicate_fd(-1), has_status(StatusCode::kInvalidArgument));
+}
+
 TEST(OwnedHandle, DuplicatingAClosedFdNamesIt) {
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   OwnedHandle handle = OwnedHandle::take_fd(fd);

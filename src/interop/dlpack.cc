@@ -115,10 +115,11 @@ Result<Tensor> view_dlpack(const DLTensor& tensor) {
   return view_any_dlpack(tensor);
 }
 
+// Gives the tensor back to its producer, unless it never became ours (see ExternalHandle::taken).
 template <typename Managed>
-std::shared_ptr<const void> owner_of(Managed* managed) {
-  return std::shared_ptr<const void>(managed, [](Managed* last) {
-    if (last->deleter != nullptr) last->deleter(last);
+std::shared_ptr<const void> owner_of(Managed* managed, std::shared_ptr<bool> taken = nullptr) {
+  return std::shared_ptr<const void>(managed, [taken = std::move(taken)](Managed* last) {
+    if ((taken == nullptr || *taken) && last->deleter != nullptr) last->deleter(last);
   });
 }
 
@@ -131,10 +132,11 @@ Status check_version(const DLManagedTensorVersioned& managed) {
 
 // The transaction: everything is checked before `managed` is taken, and taking cannot fail.
 template <typename Managed>
-Result<Tensor> take(Managed* managed) {
+Result<Tensor> take(Managed* managed, std::shared_ptr<bool> taken = nullptr) {
   TENON_TRY_ASSIGN(Tensor checked, view_dlpack(managed->dl_tensor));
   TENON_FAULT_POINT("allocate");
-  return Tensor::view(checked.type(), checked.shape(), checked.data(), checked.capacity_bytes(), owner_of(managed));
+  return Tensor::view(checked.type(), checked.shape(), checked.data(), checked.capacity_bytes(),
+                      owner_of(managed, std::move(taken)));
 }
 
 class DlpackMemory final : public ExternalMemory {
@@ -154,30 +156,20 @@ class DlpackMemory final : public ExternalMemory {
   const Tensor tensor_;  // owns the producer's struct
 };
 
-template <typename Managed>
-Result<std::shared_ptr<ExternalMemory>> import_managed(Managed* managed, const ExternalMemoryDescriptor& descriptor) {
-  TENON_INVALID_IF(descriptor.size_bytes == 0, "The size of \"{}\" (dlpack) is 0.", descriptor.name);
-  TENON_TRY_ASSIGN(const Tensor view, view_dlpack(managed->dl_tensor));
-  const auto end = checked_add(descriptor.offset_bytes, descriptor.size_bytes);
-  TENON_INVALID_IF(!end || *end > view.size_bytes(),
-                   "Offset ({}) plus size ({}) of \"{}\" (dlpack) exceed the tensor's {} bytes.",
-                   descriptor.offset_bytes, descriptor.size_bytes, descriptor.name, view.size_bytes());
-  TENON_TRY_ASSIGN(Tensor tensor, take(managed));
-  return std::shared_ptr<ExternalMemory>(std::make_shared<DlpackMemory>(descriptor, std::move(tensor)));
+Status check_versioned(const ExternalHandle& handle, const std::string& what) {
+  if (!handle.dlpack_versioned) return Status();
+  const auto& managed = *static_cast<const DLManagedTensorVersioned*>(handle.pointer);
+  TENON_TRY(check_version(managed));
+  TENON_INVALID_IF(!handle.read_only && (managed.flags & kDlpackReadOnly) != 0,
+                   "The DLPack tensor{} is read-only, but writable memory is asked for.", what);
+  return Status();
 }
 
-template <typename Managed>
-Result<DlpackBytes> take_cuda(Managed* managed, int ordinal, size_t size_bytes, size_t offset_bytes) {
-  TENON_TRY(check_cuda_device(managed->dl_tensor.device, ordinal));
-  TENON_TRY_ASSIGN(const Tensor view, view_any_dlpack(managed->dl_tensor));
-  const auto end = checked_add(offset_bytes, size_bytes);
-  TENON_INVALID_IF(!end || *end > view.size_bytes(),
-                   "offset_bytes ({}) plus size_bytes ({}) exceed the DLPack tensor's {} bytes.", offset_bytes,
-                   size_bytes, view.size_bytes());
-  TENON_FAULT_POINT("allocate");
-  return DlpackBytes{.data = static_cast<std::byte*>(const_cast<void*>(view.data())) + offset_bytes,
-                     .size_bytes = size_bytes,
-                     .owner = owner_of(managed)};
+// The struct that the handle points to, by its version.
+template <typename Visit>
+auto with_managed(const ExternalHandle& handle, const Visit& visit) {
+  return handle.dlpack_versioned ? visit(static_cast<DLManagedTensorVersioned*>(handle.pointer))
+                                 : visit(static_cast<DLManagedTensor*>(handle.pointer));
 }
 
 // What a consumer holds: the struct that it sees, and what that points to.
@@ -218,30 +210,34 @@ Result<Managed*> export_tensor(const Tensor& tensor) {
 
 }  // namespace
 
-Result<std::shared_ptr<ExternalMemory>> import_dlpack(DLManagedTensor* managed,
-                                                      const ExternalMemoryDescriptor& descriptor) {
-  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
-  return import_managed(managed, descriptor);
+Result<std::shared_ptr<ExternalMemory>> map_dlpack(const ExternalHandle& handle,
+                                                   const ExternalMemoryDescriptor& descriptor,
+                                                   const std::string& what) {
+  TENON_TRY(check_versioned(handle, " of " + what));
+  return with_managed(handle, [&](auto* managed) -> Result<std::shared_ptr<ExternalMemory>> {
+    TENON_TRY_ASSIGN(const Tensor view, view_dlpack(managed->dl_tensor));
+    const auto end = checked_add(descriptor.offset_bytes, descriptor.size_bytes);
+    TENON_INVALID_IF(!end || *end > view.size_bytes(), "Offset ({}) plus size ({}) of {} exceed the tensor's {} bytes.",
+                     descriptor.offset_bytes, descriptor.size_bytes, what, view.size_bytes());
+    TENON_TRY_ASSIGN(Tensor tensor, take(managed, handle.taken));
+    return std::shared_ptr<ExternalMemory>(std::make_shared<DlpackMemory>(descriptor, std::move(tensor)));
+  });
 }
 
-Result<std::shared_ptr<ExternalMemory>> import_dlpack(DLManagedTensorVersioned* managed,
-                                                      const ExternalMemoryDescriptor& descriptor) {
-  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
-  TENON_TRY(check_version(*managed));
-  TENON_INVALID_IF(descriptor.writable && (managed->flags & kDlpackReadOnly) != 0,
-                   "The DLPack tensor of \"{}\" is read-only, but writable memory is asked for.", descriptor.name);
-  return import_managed(managed, descriptor);
-}
-
-Result<DlpackBytes> take_cuda_dlpack(void* managed, bool versioned, int ordinal, size_t size_bytes, size_t offset_bytes,
-                                     bool writable) {
-  TENON_INVALID_IF(managed == nullptr, "The DLPack tensor is null.");
-  if (!versioned) return take_cuda(static_cast<DLManagedTensor*>(managed), ordinal, size_bytes, offset_bytes);
-  auto* const tensor = static_cast<DLManagedTensorVersioned*>(managed);
-  TENON_TRY(check_version(*tensor));
-  TENON_INVALID_IF(writable && (tensor->flags & kDlpackReadOnly) != 0,
-                   "The DLPack tensor is read-only, but writable memory is asked for.");
-  return take_cuda(tensor, ordinal, size_bytes, offset_bytes);
+Result<DlpackBytes> map_cuda_dlpack(const ExternalHandle& handle, int ordinal, size_t size_bytes, size_t offset_bytes) {
+  TENON_TRY(check_versioned(handle, ""));
+  return with_managed(handle, [&](auto* managed) -> Result<DlpackBytes> {
+    TENON_TRY(check_cuda_device(managed->dl_tensor.device, ordinal));
+    TENON_TRY_ASSIGN(const Tensor view, view_any_dlpack(managed->dl_tensor));
+    const auto end = checked_add(offset_bytes, size_bytes);
+    TENON_INVALID_IF(!end || *end > view.size_bytes(),
+                     "offset_bytes ({}) plus size_bytes ({}) exceed the DLPack tensor's {} bytes.", offset_bytes,
+                     size_bytes, view.size_bytes());
+    TENON_FAULT_POINT("allocate");
+    return DlpackBytes{.data = static_cast<std::byte*>(const_cast<void*>(view.data())) + offset_bytes,
+                       .size_bytes = size_bytes,
+                       .owner = owner_of(managed, handle.taken)};
+  });
 }
 
 Result<Tensor> tensor_from_dlpack(DLManagedTensor* managed) {

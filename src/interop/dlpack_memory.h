@@ -4,28 +4,26 @@
 #include <tenon/dlpack.h>
 #include <tenon/external_memory.h>
 
+#include "interop/external_handle.h"
+
 namespace tenon {
 
-// The bytes of `managed`, less the first descriptor.offset_bytes, as an import of descriptor.size_bytes. Takes
-// `managed` on success: its deleter is called once, with the last reference; on error it stays the caller's. A
-// read-only tensor needs `descriptor.writable` to be false.
-Result<std::shared_ptr<ExternalMemory>> import_dlpack(DLManagedTensor* managed,
-                                                      const ExternalMemoryDescriptor& descriptor);
-Result<std::shared_ptr<ExternalMemory>> import_dlpack(DLManagedTensorVersioned* managed,
-                                                      const ExternalMemoryDescriptor& descriptor);
+// The bytes of the handle's tensor, less the first descriptor.offset_bytes, as an import of descriptor.size_bytes. The
+// producer's deleter is called once, with the last reference, if the handle was consumed by then. A read-only tensor
+// needs `descriptor.writable` to be false.
+Result<std::shared_ptr<ExternalMemory>> map_dlpack(const ExternalHandle& handle,
+                                                   const ExternalMemoryDescriptor& descriptor, const std::string& what);
 
 // Bytes that a DLPack tensor names on a device, as its producer addresses them there.
 struct DlpackBytes {
   void* data = nullptr;
   size_t size_bytes = 0;
-  std::shared_ptr<const void> owner;  // calls the producer's deleter, once, when the last copy goes
+  std::shared_ptr<const void> owner;  // calls the producer's deleter, once, when the last copy of a consumed one goes
 };
 
-// The same for a dense tensor in a CUDA device's memory (kDLCUDA of this ordinal, or managed memory). Takes the struct
-// on success: a DLManagedTensorVersioned if `versioned`, else a DLManagedTensor.
+// The same for a dense tensor in a CUDA device's memory (kDLCUDA of this ordinal, or managed memory).
 // Errors: kUnsupported for memory of another device or of the host, strides that are not dense, another version;
-// kInvalidArgument for a range outside of the tensor, and when it is read-only but must be `writable`.
-Result<DlpackBytes> take_cuda_dlpack(void* managed, bool versioned, int ordinal, size_t size_bytes, size_t offset_bytes,
-                                     bool writable);
+// kInvalidArgument for a range outside of the tensor, and when it is read-only but the handle is not.
+Result<DlpackBytes> map_cuda_dlpack(const ExternalHandle& handle, int ordinal, size_t size_bytes, size_t offset_bytes);
 
 }  // namespace tenon

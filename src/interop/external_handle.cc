@@ -12,14 +12,35 @@ namespace {
 constexpr uint32_t kKnownFlags =
     TENON_EXTERNAL_MEMORY_READ_ONLY | TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED | TENON_EXTERNAL_MEMORY_DEVICE_LUID;
 
-Result<const HandleKindRow*> row_of(uint32_t kind) {
-  const HandleKindRow* row = find_handle_kind(static_cast<ExternalMemoryKind>(kind));
-  TENON_UNSUPPORTED_IF(row == nullptr, "External memory of kind {:#x} cannot be imported: the kind is unknown.", kind);
+Result<const HandleKindRow*> row_of(ExternalMemoryKind kind) {
+  const HandleKindRow* row = find_handle_kind(kind);
+  TENON_UNSUPPORTED_IF(row == nullptr, "External memory of {} cannot be imported: the kind is unknown.",
+                       external_memory_kind_name(kind));
+  return row;
+}
+Result<const TimelineKindRow*> row_of(TimelineKind kind) {
+  const TimelineKindRow* row = find_handle_kind(kind);
+  TENON_UNSUPPORTED_IF(row == nullptr, "An external semaphore of {} cannot be imported: the kind is unknown.",
+                       timeline_kind_name(kind));
   return row;
 }
 
-Result<ExternalHandle> read_plain(const HandleKindRow& row, void* native_handle) {
-  ExternalHandle handle{.kind = row.kind, .type = row.type};
+// Handles whose owner gives the memory back itself (see ExternalHandle::taken).
+bool calls_its_producer(HandleType type) { return type == HandleType::kDlpack || type == HandleType::kCallbacks; }
+
+template <typename Handle, typename Row>
+Handle empty_handle(const Row& row) {
+  Handle handle;
+  handle.kind = row.kind;
+  handle.type = row.type;
+  if (calls_its_producer(row.type)) handle.taken = std::make_shared<bool>(false);
+  return handle;
+}
+
+// Of descriptors that have the handle itself in `native_handle`.
+template <typename Handle, typename Row>
+Result<Handle> read_plain(const Row& row, void* native_handle) {
+  Handle handle = empty_handle<Handle>(row);
   if (row.type == HandleType::kFd) {
     // The pointer's bits are the integer: null is fd 0, which is a valid one.
     const auto value = reinterpret_cast<intptr_t>(native_handle);
@@ -34,7 +55,53 @@ Result<ExternalHandle> read_plain(const HandleKindRow& row, void* native_handle)
   return handle;
 }
 
+template <typename Handle, typename Row>
+Result<Handle> read_owned(const Row& row, const OwnedHandle& owned, const std::string& what) {
+  TENON_INVALID_IF(!owned.valid(), "The handle of {} is empty.", what);
+  const bool is_fd = owned.fd() >= 0;
+  TENON_INVALID_IF(is_fd != (row.type == HandleType::kFd), "The handle of {} is a {}, but the kind takes a {}.", what,
+                   is_fd ? "file descriptor" : "pointer", handle_type_name(row.type));
+  Handle handle = empty_handle<Handle>(row);
+  handle.fd = owned.fd();
+  handle.pointer = owned.pointer();
+  return handle;
+}
+
+// The one place that carries out the ownership rules. Imports keep duplicates of file descriptors, so a consumed one is
+// closed.
+template <typename Handle, typename Row>
+void consume_by_row(const Handle& handle, const Row* row) {
+  if (row == nullptr || row->ownership != HandleOwnership::kConsumed) return;
+  if (row->type == HandleType::kFd) (void)OwnedHandle::take_fd(handle.fd);
+  if (handle.taken != nullptr) *handle.taken = true;
+}
+
+template <typename Handle>
+void consume_owned(OwnedHandle& owned, const Handle& handle) {
+  const auto* row = find_handle_kind(handle.kind);
+  const bool consumed = row != nullptr && row->ownership == HandleOwnership::kConsumed;
+  if (handle.type == HandleType::kFd && !consumed) return;
+  consume(handle);
+  (void)owned.release_fd();  // closed by now
+  owned.reset();
+}
+
 }  // namespace
+
+void consume(const ExternalHandle& handle) { consume_by_row(handle, find_handle_kind(handle.kind)); }
+void consume(const ExternalSemaphore& semaphore) { consume_by_row(semaphore, find_handle_kind(semaphore.kind)); }
+void consume(OwnedHandle& owned, const ExternalHandle& handle) { consume_owned(owned, handle); }
+void consume(OwnedHandle& owned, const ExternalSemaphore& semaphore) { consume_owned(owned, semaphore); }
+
+std::string external_memory_kind_name(ExternalMemoryKind kind) {
+  const HandleKindRow* row = find_handle_kind(kind);
+  return row != nullptr ? row->name : format("kind {:#x}", static_cast<uint32_t>(kind));
+}
+
+std::string timeline_kind_name(TimelineKind kind) {
+  const TimelineKindRow* row = find_handle_kind(kind);
+  return row != nullptr ? row->name : format("kind {:#x}", static_cast<uint32_t>(kind));
+}
 
 std::string uuid_text(const DeviceUuid& uuid) {
   std::string text;
@@ -48,10 +115,10 @@ std::string uuid_text(const DeviceUuid& uuid) {
 Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_handle) {
   const bool described = handle_type == TENON_EXTERNAL_MEMORY_DESCRIBED;
   if (handle_type < TENON_EXTERNAL_HANDLE_FIRST) {
-    TENON_TRY_ASSIGN(const HandleKindRow* row, row_of(handle_type));
-    return read_plain(*row, native_handle);
+    TENON_TRY_ASSIGN(const HandleKindRow* row, row_of(static_cast<ExternalMemoryKind>(handle_type)));
+    return read_plain<ExternalHandle>(*row, native_handle);
   }
-  if (!described) TENON_TRY(row_of(handle_type).status());
+  if (!described) TENON_TRY(row_of(static_cast<ExternalMemoryKind>(handle_type)).status());
 
   TENON_INVALID_IF(native_handle == nullptr,
                    "native_handle is null; handle type {:#x} takes a TenonExternalMemoryInfo.", handle_type);
@@ -67,9 +134,9 @@ Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_h
   TENON_INVALID_IF((info.flags & ~kKnownFlags) != 0, "TenonExternalMemoryInfo.flags ({:#x}) has unknown bits.",
                    info.flags);
   TENON_INVALID_IF(info.dedicated > 1, "TenonExternalMemoryInfo.dedicated ({}) is neither 0 nor 1.", info.dedicated);
-  TENON_TRY_ASSIGN(const HandleKindRow* row, row_of(info.kind));
+  TENON_TRY_ASSIGN(const HandleKindRow* row, row_of(static_cast<ExternalMemoryKind>(info.kind)));
 
-  ExternalHandle handle{.kind = row->kind, .type = row->type};
+  auto handle = empty_handle<ExternalHandle>(*row);
   handle.read_only = (info.flags & TENON_EXTERNAL_MEMORY_READ_ONLY) != 0;
   handle.dlpack_versioned = (info.flags & TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED) != 0;
   handle.dedicated = info.dedicated == 1;
@@ -103,12 +170,62 @@ Result<ExternalHandle> read_external_handle(uint32_t handle_type, void* native_h
     case HandleType::kPointer:
     case HandleType::kNtHandle:
     case HandleType::kDlpack:
+    case HandleType::kCallbacks:
       TENON_INVALID_IF(info.handle.pointer == nullptr, "TenonExternalMemoryInfo.handle is null; kind {} takes a {}.",
                        row->name, handle_type_name(row->type));
       handle.pointer = info.handle.pointer;
       break;
   }
   return handle;
+}
+
+Result<ExternalSemaphore> read_external_semaphore(uint32_t type, void* native_handle) {
+  TENON_TRY_ASSIGN(const TimelineKindRow* row, row_of(static_cast<TimelineKind>(type)));
+  return read_plain<ExternalSemaphore>(*row, native_handle);
+}
+
+Result<ExternalHandle> read_external_handle(const OwnedHandle& owned, const ExternalMemoryDescriptor& descriptor) {
+  TENON_TRY_ASSIGN(const HandleKindRow* row, row_of(descriptor.kind));
+  const std::string what = format("\"{}\" ({})", descriptor.name, row->name);
+  TENON_TRY_ASSIGN(ExternalHandle handle, read_owned<ExternalHandle>(*row, owned, what));
+  TENON_INVALID_IF(descriptor.size_bytes == 0, "The size of {} is 0.", what);
+  if (handle.type == HandleType::kIpc) std::memcpy(handle.ipc.data(), handle.pointer, handle.ipc.size());
+  handle.dlpack_versioned = handle.type == HandleType::kDlpack;
+  handle.read_only = !descriptor.writable;
+  handle.dedicated = descriptor.dedicated;
+  if (descriptor.device_uuid != DeviceUuid{}) handle.device_uuid = descriptor.device_uuid;
+  return handle;
+}
+
+Result<ExternalSemaphore> read_external_semaphore(const OwnedHandle& owned, TimelineKind kind,
+                                                  const std::string& name) {
+  TENON_TRY_ASSIGN(const TimelineKindRow* row, row_of(kind));
+  return read_owned<ExternalSemaphore>(*row, owned, format("timeline \"{}\" ({})", name, row->name));
+}
+
+TenonExternalMemoryInfo external_memory_info(const ExternalHandle& handle) {
+  TenonExternalMemoryInfo info = {};
+  info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
+  info.kind = static_cast<uint32_t>(handle.kind);
+  if (handle.read_only) info.flags |= TENON_EXTERNAL_MEMORY_READ_ONLY;
+  if (handle.dlpack_versioned) info.flags |= TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED;
+  info.dedicated = handle.dedicated ? 1 : 0;
+  if (handle.device_uuid) std::copy(handle.device_uuid->begin(), handle.device_uuid->end(), info.device_uuid);
+  switch (handle.type) {
+    case HandleType::kFd:
+      info.handle.fd = handle.fd;
+      break;
+    case HandleType::kIpc:
+      std::copy(handle.ipc.begin(), handle.ipc.end(), info.handle.ipc);
+      break;
+    case HandleType::kPointer:
+    case HandleType::kNtHandle:
+    case HandleType::kDlpack:
+    case HandleType::kCallbacks:
+      info.handle.pointer = handle.pointer;
+      break;
+  }
+  return info;
 }
 
 std::string luid_text(const DeviceLuid& luid) {

@@ -1,6 +1,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -34,35 +34,39 @@ ExternalMemoryDescriptor layout(size_t size, size_t offset = 0) {
 
 std::shared_ptr<ExternalMemory> imported(size_t size = kSize, size_t offset = 0) {
   OwnedHandle handle = memfd(size + offset);
-  return ExternalMemory::import(handle, layout(size, offset)).value();
+  return Importer::host().import_memory(handle, layout(size, offset)).value();
 }
 
 TEST(HandleTable, NamesEveryKindOnce) {
   for (const HandleKindRow& row : kHandleKinds) {
     EXPECT_EQ(find_handle_kind(row.kind), &row);
     EXPECT_EQ(external_memory_kind_name(row.kind), row.name);
-    EXPECT_EQ(row.importable, *row.why_not == '\0');
   }
   EXPECT_EQ(external_memory_kind_name(static_cast<ExternalMemoryKind>(77)), "kind 0x4d");
+  for (const TimelineKindRow& row : kTimelineKinds) {
+    EXPECT_EQ(find_handle_kind(row.kind), &row);
+    EXPECT_EQ(timeline_kind_name(row.kind), row.name);
+  }
+  EXPECT_EQ(timeline_kind_name(static_cast<TimelineKind>(77)), "kind 0x4d");
 }
 
 // S1.2: what cannot be imported says so before and after, also outside the enum, and the handle stays the caller's.
 TEST(CanImport, AnswersForEveryKindAndForValuesOutsideTheEnum) {
   using Kind = ExternalMemoryKind;
-  EXPECT_TRUE(ExternalMemory::can_import(Kind::kHostAllocation));
-  EXPECT_TRUE(ExternalMemory::can_import(Kind::kMappableFd));
-  EXPECT_TRUE(ExternalMemory::can_import(Kind::kVulkanOpaqueFd));
+  EXPECT_TRUE(Importer::host().can_import(Kind::kHostAllocation));
+  EXPECT_TRUE(Importer::host().can_import(Kind::kMappableFd));
+  EXPECT_TRUE(Importer::host().can_import(Kind::kVulkanOpaqueFd));
   // NOLINTBEGIN(clang-analyzer-optin.core.EnumCastOutOfRange): values that a caller in C may give.
   const Kind kinds[] = {Kind::kD3d12Resource,         Kind::kD3d12Heap, Kind::kVulkanOpaqueWin32,
                         static_cast<Kind>(4),         Kind::kCudaIpc,   static_cast<Kind>(0x544E0077),
                         static_cast<Kind>(0xffffffff)};
   // NOLINTEND(clang-analyzer-optin.core.EnumCastOutOfRange)
   for (Kind kind : kinds) {
-    EXPECT_FALSE(ExternalMemory::can_import(kind));
+    EXPECT_FALSE(Importer::host().can_import(kind));
     OwnedHandle handle = memfd();
     ExternalMemoryDescriptor descriptor = layout(kSize);
     descriptor.kind = kind;
-    EXPECT_THAT(ExternalMemory::import(handle, descriptor),
+    EXPECT_THAT(Importer::host().import_memory(handle, descriptor),
                 has_status(StatusCode::kUnsupported, HasSubstr(external_memory_kind_name(kind))));
     EXPECT_GE(::fcntl(handle.fd(), F_GETFD), 0);
   }
@@ -74,7 +78,7 @@ TEST(ImportMemory, ConsumesTheFdAndGivesEverythingBack) {
   {
     OwnedHandle handle = memfd();
     const int fd = handle.fd();
-    auto memory = ExternalMemory::import(handle, layout(kSize)).value();
+    auto memory = Importer::host().import_memory(handle, layout(kSize)).value();
     EXPECT_FALSE(handle.valid());
     EXPECT_LT(::fcntl(fd, F_GETFD), 0);
     EXPECT_EQ(fds.opened_since(), 1);
@@ -94,7 +98,7 @@ TEST(ImportMemory, FdZeroIsAValidFd) {
   ::close(fd);
   OwnedHandle handle = OwnedHandle::take_fd(0);
   EXPECT_TRUE(handle.valid());
-  EXPECT_THAT(ExternalMemory::import(handle, layout(kSize)), is_ok());
+  EXPECT_THAT(Importer::host().import_memory(handle, layout(kSize)), is_ok());
   if (saved >= 0) {
     ::dup2(saved, 0);
     ::close(saved);
@@ -114,7 +118,7 @@ TEST(ImportMemory, RefusesEveryMisuseAndLeavesTheCallersFdOpen) {
                         Case{size_t{1} << 63, 0, "overflow"}, Case{static_cast<size_t>(-8), 0, "overflow"}}) {
     FdCount fds;
     OwnedHandle handle = memfd();
-    EXPECT_THAT(ExternalMemory::import(handle, layout(c.size, c.offset)),
+    EXPECT_THAT(Importer::host().import_memory(handle, layout(c.size, c.offset)),
                 has_status(StatusCode::kInvalidArgument, HasSubstr(c.text)));
     EXPECT_GE(::fcntl(handle.fd(), F_GETFD), 0);
     EXPECT_EQ(fds.opened_since(), 1);
@@ -124,23 +128,24 @@ TEST(ImportMemory, RefusesEveryMisuseAndLeavesTheCallersFdOpen) {
 
 TEST(ImportMemory, RefusesEmptyClosedAndMistakenHandles) {
   OwnedHandle empty;
-  EXPECT_THAT(ExternalMemory::import(empty, layout(8)), has_status(StatusCode::kInvalidArgument, HasSubstr("empty")));
+  EXPECT_THAT(Importer::host().import_memory(empty, layout(8)),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("empty")));
 
   const int fd = make_memfd();
   OwnedHandle closed = OwnedHandle::take_fd(fd);
   ::close(fd);
-  EXPECT_THAT(ExternalMemory::import(closed, layout(8)),
+  EXPECT_THAT(Importer::host().import_memory(closed, layout(8)),
               has_status(StatusCode::kInvalidArgument, AllOf(HasSubstr(std::to_string(fd)), HasSubstr("not open"))));
   (void)closed.release_fd();
 
   int value = 0;
   OwnedHandle pointer = OwnedHandle::borrow_pointer(&value);
-  EXPECT_THAT(ExternalMemory::import(pointer, layout(4)),
+  EXPECT_THAT(Importer::host().import_memory(pointer, layout(4)),
               has_status(StatusCode::kInvalidArgument, HasSubstr("pointer")));
   OwnedHandle handle = memfd();
   ExternalMemoryDescriptor host = layout(4);
   host.kind = ExternalMemoryKind::kHostAllocation;
-  EXPECT_THAT(ExternalMemory::import(handle, host),
+  EXPECT_THAT(Importer::host().import_memory(handle, host),
               has_status(StatusCode::kInvalidArgument, HasSubstr("file descriptor")));
 }
 
@@ -148,11 +153,12 @@ TEST(ImportMemory, RefusesDescriptorsThatDoNotMap) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   OwnedHandle reader = OwnedHandle::take_fd(ends[0]), writer = OwnedHandle::take_fd(ends[1]);
-  EXPECT_THAT(ExternalMemory::import(reader, layout(8)), has_status(StatusCode::kUnsupported, HasSubstr("mapped")));
+  EXPECT_THAT(Importer::host().import_memory(reader, layout(8)),
+              has_status(StatusCode::kUnsupported, HasSubstr("mapped")));
   OwnedHandle directory = OwnedHandle::take_fd(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  EXPECT_THAT(ExternalMemory::import(directory, layout(8)), has_status(StatusCode::kUnsupported));
+  EXPECT_THAT(Importer::host().import_memory(directory, layout(8)), has_status(StatusCode::kUnsupported));
   OwnedHandle device = OwnedHandle::take_fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  EXPECT_THAT(ExternalMemory::import(device, layout(8)), has_status(StatusCode::kUnsupported));
+  EXPECT_THAT(Importer::host().import_memory(device, layout(8)), has_status(StatusCode::kUnsupported));
   EXPECT_TRUE(reader.valid() && directory.valid() && device.valid());
 }
 
@@ -161,17 +167,18 @@ TEST(ImportMemory, ReadOnlyFdsGiveReadOnlyMemoryAndNothingElse) {
   const std::string path = "/proc/self/fd/" + std::to_string(writable.fd());
   OwnedHandle handle = OwnedHandle::take_fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ExternalMemoryDescriptor descriptor = layout(kSize);
-  EXPECT_THAT(ExternalMemory::import(handle, descriptor),
+  EXPECT_THAT(Importer::host().import_memory(handle, descriptor),
               has_status(StatusCode::kInvalidArgument, HasSubstr("reading only")));
   descriptor.writable = false;
-  auto memory = ExternalMemory::import(handle, descriptor).value();
+  auto memory = Importer::host().import_memory(handle, descriptor).value();
   EXPECT_FALSE(memory->writable());
   EXPECT_TRUE(ExternalMemory::create_tensor(memory, DataType::kFloat, {4})->read_only());
 
   OwnedHandle write_only = OwnedHandle::take_fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  EXPECT_THAT(ExternalMemory::import(write_only, layout(8)), has_status(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Importer::host().import_memory(write_only, layout(8)), has_status(StatusCode::kInvalidArgument));
   OwnedHandle sealed = memfd(kSize, F_SEAL_WRITE);
-  EXPECT_THAT(ExternalMemory::import(sealed, layout(8)), has_status(StatusCode::kInvalidArgument, HasSubstr("sealed")));
+  EXPECT_THAT(Importer::host().import_memory(sealed, layout(8)),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("sealed")));
 }
 
 TEST(ImportMemory, AnyOffsetReachesItsOwnBytes) {
@@ -180,7 +187,7 @@ TEST(ImportMemory, AnyOffsetReachesItsOwnBytes) {
     const int fd = handle.fd();
     const char text[] = "tenon";
     ASSERT_EQ(::pwrite(fd, text, sizeof(text), static_cast<off_t>(offset)), static_cast<ssize_t>(sizeof(text)));
-    auto memory = ExternalMemory::import(handle, layout(kSize - offset, offset)).value();
+    auto memory = Importer::host().import_memory(handle, layout(kSize - offset, offset)).value();
     EXPECT_STREQ(static_cast<const char*>(memory->data()), text) << offset;
     static_cast<char*>(memory->data())[kSize - offset - 1] = 7;  // the last byte is ours too
   }
@@ -190,7 +197,7 @@ TEST(ImportMemory, AnyOffsetReachesItsOwnBytes) {
 TEST(ImportMemory, SharesThePagesWithTheCallersOwnMapping) {
   OwnedHandle handle = memfd();
   auto* mine = static_cast<float*>(::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, handle.fd(), 0));
-  auto memory = ExternalMemory::import(handle, layout(kSize - 256, 256)).value();
+  auto memory = Importer::host().import_memory(handle, layout(kSize - 256, 256)).value();
   Tensor tensor = ExternalMemory::create_tensor(memory, DataType::kFloat, {16}, 64).value();
   mine[80] = 1.5f;
   EXPECT_EQ(tensor.data_as<float>()[0], 1.5f);
@@ -204,13 +211,13 @@ TEST(ImportMemory, TakesPosixSharedMemoryAndFiles) {
   OwnedHandle shared = OwnedHandle::take_fd(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
   ::shm_unlink(name.c_str());
   ASSERT_EQ(::ftruncate(shared.fd(), 4096), 0);
-  EXPECT_THAT(ExternalMemory::import(shared, layout(4096)), is_ok());
+  EXPECT_THAT(Importer::host().import_memory(shared, layout(4096)), is_ok());
 
   std::string path = ::testing::TempDir() + "tenon-file-XXXXXX";
   OwnedHandle file = OwnedHandle::take_fd(::mkstemp(path.data()));
   ::unlink(path.c_str());
   ASSERT_EQ(::ftruncate(file.fd(), 5000), 0);
-  auto memory = ExternalMemory::import(file, layout(904, 4096)).value();
+  auto memory = Importer::host().import_memory(file, layout(904, 4096)).value();
   static_cast<char*>(memory->data())[903] = 1;
 }
 
@@ -219,7 +226,7 @@ TEST(ImportMemory, AHostAllocationStaysTheCallers) {
   ExternalMemoryDescriptor descriptor{
       .kind = ExternalMemoryKind::kHostAllocation, .size_bytes = 32, .offset_bytes = 16, .name = "frame"};
   OwnedHandle handle = OwnedHandle::borrow_pointer(floats.data());
-  auto memory = ExternalMemory::import(handle, descriptor).value();
+  auto memory = Importer::host().import_memory(handle, descriptor).value();
   EXPECT_FALSE(handle.valid());
   EXPECT_EQ(memory->data(), floats.data() + 4);
   memory.reset();
@@ -227,9 +234,11 @@ TEST(ImportMemory, AHostAllocationStaysTheCallers) {
 
   handle = OwnedHandle::borrow_pointer(floats.data());
   descriptor.size_bytes = SIZE_MAX - 8;
-  EXPECT_THAT(ExternalMemory::import(handle, descriptor), has_status(StatusCode::kInvalidArgument, HasSubstr("wrap")));
+  EXPECT_THAT(Importer::host().import_memory(handle, descriptor),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("wrap")));
   descriptor.size_bytes = 0;
-  EXPECT_THAT(ExternalMemory::import(handle, descriptor), has_status(StatusCode::kInvalidArgument, HasSubstr("is 0")));
+  EXPECT_THAT(Importer::host().import_memory(handle, descriptor),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("is 0")));
   EXPECT_EQ(handle.pointer(), floats.data());
 }
 
@@ -241,7 +250,7 @@ TEST(ImportMemory, AFailedStepCostsTheCallerNothing) {
     OwnedHandle handle = memfd();
     {
       FaultInjection fault(n);
-      auto memory = ExternalMemory::import(handle, layout(1000, 100));
+      auto memory = Importer::host().import_memory(handle, layout(1000, 100));
       if (!fault.fired()) {
         EXPECT_THAT(memory, is_ok());
         break;
@@ -252,7 +261,7 @@ TEST(ImportMemory, AFailedStepCostsTheCallerNothing) {
     EXPECT_GE(::fcntl(handle.fd(), F_GETFD), 0);
     EXPECT_EQ(fds.opened_since(), 1);
     EXPECT_EQ(count_mappings("memfd:tenon-test"), 0);
-    EXPECT_THAT(ExternalMemory::import(handle, layout(1000, 100)), is_ok());
+    EXPECT_THAT(Importer::host().import_memory(handle, layout(1000, 100)), is_ok());
     EXPECT_EQ(fds.opened_since(), 0);
   }
   EXPECT_EQ(failed, 3);  // dup, mmap, allocate
@@ -265,7 +274,7 @@ TEST(ImportMemory, OneFdMayBeImportedFromManyThreads) {
     threads.emplace_back([&] {
       for (int k = 0; k < 50; ++k) {
         OwnedHandle copy = shared.dup().value();
-        EXPECT_THAT(ExternalMemory::import(copy, layout(4096)), is_ok());
+        EXPECT_THAT(Importer::host().import_memory(copy, layout(4096)), is_ok());
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -328,7 +337,7 @@ TEST(CreateTensor, KeepsTheImportAlive) {
 TEST(CreateTensor, AnObjectThatWasCutMeanwhileIsDeviceLost) {
   OwnedHandle handle = memfd(8192);
   OwnedHandle owner = handle.dup().value();
-  auto memory = ExternalMemory::import(handle, layout(4096, 4096)).value();
+  auto memory = Importer::host().import_memory(handle, layout(4096, 4096)).value();
   EXPECT_THAT(memory->check(), is_ok());
   ASSERT_EQ(::ftruncate(owner.fd(), 6000), 0);
   EXPECT_THAT(memory->check(), has_status(StatusCode::kDeviceLost, HasSubstr("6000")));
@@ -390,7 +399,7 @@ TEST_F(OpaqueFd, IsImportedAtTheOffsetThatWasFound) {
   ExternalMemoryDescriptor descriptor = layout(sizeof(nonce_));
   descriptor.kind = ExternalMemoryKind::kVulkanOpaqueFd;
   descriptor.offset_bytes = find_opaque_fd_offset(handle.fd(), nonce_, sizeof(nonce_)).value();
-  auto memory = ExternalMemory::import(handle, descriptor).value();
+  auto memory = Importer::host().import_memory(handle, descriptor).value();
   EXPECT_EQ(std::memcmp(memory->data(), nonce_, sizeof(nonce_)), 0);
   EXPECT_FALSE(handle.valid());
 }

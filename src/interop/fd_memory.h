@@ -3,6 +3,8 @@
 
 #include <tenon/external_memory.h>
 
+#include "interop/external_handle.h"
+
 namespace tenon {
 
 // False where file descriptors name no memory: kinds of handles that are one cannot be imported there.
@@ -18,8 +20,8 @@ struct FdObject {
 // device).
 Result<FdObject> query_fd_object(int fd, const std::string& what);
 
-// Maps the descriptor's range. Consumes `handle` on success (see ExternalMemory::import).
-Result<std::shared_ptr<ExternalMemory>> import_fd(OwnedHandle& handle, const ExternalMemoryDescriptor& descriptor,
-                                                  const std::string& what);
+// Maps the descriptor's range, and keeps a duplicate of the fd: the caller's stays the caller's.
+Result<std::shared_ptr<ExternalMemory>> map_fd(const ExternalHandle& handle, const ExternalMemoryDescriptor& descriptor,
+                                               const std::string& what);
 
 }  // namespace tenon

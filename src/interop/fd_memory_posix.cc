@@ -124,9 +124,9 @@ Result<FdObject> query_fd_object(int fd, const std::string& what) {
   return object;
 }
 
-Result<std::shared_ptr<ExternalMemory>> import_fd(OwnedHandle& handle, const ExternalMemoryDescriptor& descriptor,
-                                                  const std::string& what) {
-  const int fd = handle.fd();
+Result<std::shared_ptr<ExternalMemory>> map_fd(const ExternalHandle& handle, const ExternalMemoryDescriptor& descriptor,
+                                               const std::string& what) {
+  const int fd = handle.fd;
   TENON_TRY_ASSIGN(const FdObject object, query_fd_object(fd, what));
   const auto end = checked_add(descriptor.offset_bytes, descriptor.size_bytes);
   TENON_INVALID_IF(!end || *end > static_cast<size_t>(std::numeric_limits<off_t>::max()),
@@ -139,13 +139,12 @@ Result<std::shared_ptr<ExternalMemory>> import_fd(OwnedHandle& handle, const Ext
                 "The object behind {} is not sealed against shrinking: if its owner cuts it, an access is fatal.",
                 what);
 
-  // The duplicate is kept for check(); the caller's fd is consumed last, when nothing can fail any more.
-  TENON_TRY_ASSIGN(OwnedHandle copy, handle.dup());
+  // Kept for check().
+  TENON_TRY_ASSIGN(OwnedHandle copy, OwnedHandle::duplicate_fd(fd));
   TENON_TRY_ASSIGN(PageMapping mapping, PageMapping::map(copy.fd(), descriptor, what));
   TENON_FAULT_POINT("allocate");
-  auto memory = std::make_shared<FdMemory>(descriptor, std::move(copy), std::move(mapping), what);
-  handle.reset();
-  return std::shared_ptr<ExternalMemory>(std::move(memory));
+  return std::shared_ptr<ExternalMemory>(
+      std::make_shared<FdMemory>(descriptor, std::move(copy), std::move(mapping), what));
 }
 
 }  // namespace tenon

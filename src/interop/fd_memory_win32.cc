@@ -15,9 +15,9 @@ Status no_fds(int fd, const std::string& what) {
 
 Result<FdObject> query_fd_object(int fd, const std::string& what) { return no_fds(fd, what); }
 
-Result<std::shared_ptr<ExternalMemory>> import_fd(OwnedHandle& handle, const ExternalMemoryDescriptor&,
-                                                  const std::string& what) {
-  return no_fds(handle.fd(), what);
+Result<std::shared_ptr<ExternalMemory>> map_fd(const ExternalHandle& handle, const ExternalMemoryDescriptor&,
+                                               const std::string& what) {
+  return no_fds(handle.fd, what);
 }
 
 Result<size_t> find_opaque_fd_offset(int fd, const void*, size_t) { return no_fds(fd, "the probe allocation"); }

@@ -1,14 +1,19 @@
-// The table of external handle kinds: type, owner after an import, support by the CPU device.
+// The tables of external handle kinds: name, type, owner after an import. Importers never close or release a caller's
+// handle themselves; consume() (external_handle.h) does what the row says.
+//
+// A new kind is a value in <tenon/external_handles.h> and its enum, a row here, and a row with the driver's call in
+// each importer that takes it (host_importer.cc, and import_memory.cc and cuda_importer.cc of ep/cuda).
 #pragma once
 
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 
 namespace tenon {
 
-enum class HandleType : uint8_t { kFd, kPointer, kNtHandle, kDlpack, kIpc };
+enum class HandleType : uint8_t { kFd, kPointer, kNtHandle, kDlpack, kIpc, kCallbacks };
 
 constexpr const char* handle_type_name(HandleType type) {
-  constexpr const char* kNames[] = {"file descriptor", "pointer", "NT handle", "DLPack tensor", "IPC handle"};
+  constexpr const char* kNames[] = {"file descriptor", "pointer",    "NT handle",
+                                    "DLPack tensor",   "IPC handle", "TenonTimelineCallbacks"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -19,37 +24,46 @@ enum class HandleOwnership : uint8_t {
   kBorrowed,    // nothing changes hands; the caller keeps the memory alive as long as the import
 };
 
-struct HandleKindRow {
-  ExternalMemoryKind kind;
+template <typename Kind>
+struct HandleRow {
+  Kind kind;
   const char* name;
   HandleType type;
   HandleOwnership ownership;
-  bool importable;           // by the CPU device; file descriptors only where they share memory
-  const char* why_not = "";  // a half sentence, when it is not
 };
+using HandleKindRow = HandleRow<ExternalMemoryKind>;
+using TimelineKindRow = HandleRow<TimelineKind>;
 
 inline constexpr HandleKindRow kHandleKinds[] = {
-    {ExternalMemoryKind::kD3d12Resource, "d3d12_resource", HandleType::kNtHandle, HandleOwnership::kDuplicated, false,
-     "the CPU device has no Direct3D 12"},
-    {ExternalMemoryKind::kD3d12Heap, "d3d12_heap", HandleType::kNtHandle, HandleOwnership::kDuplicated, false,
-     "the CPU device has no Direct3D 12"},
-    {ExternalMemoryKind::kVulkanOpaqueWin32, "vulkan_opaque_win32", HandleType::kNtHandle, HandleOwnership::kDuplicated,
-     false, "the CPU device maps no NT handles"},
-    {ExternalMemoryKind::kVulkanOpaqueFd, "vulkan_opaque_fd", HandleType::kFd, HandleOwnership::kConsumed, true},
-    {ExternalMemoryKind::kHostAllocation, "host_allocation", HandleType::kPointer, HandleOwnership::kBorrowed, true},
-    {ExternalMemoryKind::kMappableFd, "mappable_fd", HandleType::kFd, HandleOwnership::kConsumed, true},
-    {ExternalMemoryKind::kDlpack, "dlpack", HandleType::kDlpack, HandleOwnership::kConsumed, true},
-    {ExternalMemoryKind::kCudaVmmFd, "cuda_vmm_fd", HandleType::kFd, HandleOwnership::kConsumed, false,
-     "the CPU device has no CUDA"},
-    {ExternalMemoryKind::kCudaIpc, "cuda_ipc", HandleType::kIpc, HandleOwnership::kBorrowed, false,
-     "the CPU device has no CUDA"},
-    {ExternalMemoryKind::kDmaBufFd, "dma_buf_fd", HandleType::kFd, HandleOwnership::kConsumed, false,
-     "the CPU device orders nothing against a dma-buf's device; one that maps can be imported as a mappable_fd"},
+    {ExternalMemoryKind::kD3d12Resource, "d3d12_resource", HandleType::kNtHandle, HandleOwnership::kDuplicated},
+    {ExternalMemoryKind::kD3d12Heap, "d3d12_heap", HandleType::kNtHandle, HandleOwnership::kDuplicated},
+    {ExternalMemoryKind::kVulkanOpaqueWin32, "vulkan_opaque_win32", HandleType::kNtHandle,
+     HandleOwnership::kDuplicated},
+    {ExternalMemoryKind::kVulkanOpaqueFd, "vulkan_opaque_fd", HandleType::kFd, HandleOwnership::kConsumed},
+    {ExternalMemoryKind::kHostAllocation, "host_allocation", HandleType::kPointer, HandleOwnership::kBorrowed},
+    {ExternalMemoryKind::kMappableFd, "mappable_fd", HandleType::kFd, HandleOwnership::kConsumed},
+    {ExternalMemoryKind::kDlpack, "dlpack", HandleType::kDlpack, HandleOwnership::kConsumed},
+    {ExternalMemoryKind::kCudaVmmFd, "cuda_vmm_fd", HandleType::kFd, HandleOwnership::kConsumed},
+    {ExternalMemoryKind::kCudaIpc, "cuda_ipc", HandleType::kIpc, HandleOwnership::kBorrowed},
+    {ExternalMemoryKind::kDmaBufFd, "dma_buf_fd", HandleType::kFd, HandleOwnership::kConsumed},
+};
+
+inline constexpr TimelineKindRow kTimelineKinds[] = {
+    {TimelineKind::kD3d12Fence, "d3d12_fence", HandleType::kNtHandle, HandleOwnership::kDuplicated},
+    {TimelineKind::kVulkanTimelineWin32, "vulkan_timeline_win32", HandleType::kNtHandle, HandleOwnership::kDuplicated},
+    {TimelineKind::kVulkanTimelineFd, "vulkan_timeline_fd", HandleType::kFd, HandleOwnership::kConsumed},
+    {TimelineKind::kSharedTimelineFd, "shared_timeline_fd", HandleType::kFd, HandleOwnership::kConsumed},
+    {TimelineKind::kHostCallbacks, "host_callbacks", HandleType::kCallbacks, HandleOwnership::kConsumed},
 };
 
 // Null for a value outside the enum.
 constexpr const HandleKindRow* find_handle_kind(ExternalMemoryKind kind) {
   for (const HandleKindRow& row : kHandleKinds)
+    if (row.kind == kind) return &row;
+  return nullptr;
+}
+constexpr const TimelineKindRow* find_handle_kind(TimelineKind kind) {
+  for (const TimelineKindRow& row : kTimelineKinds)
     if (row.kind == kind) return &row;
   return nullptr;
 }

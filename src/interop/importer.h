@@ -1,8 +1,9 @@
-// The CPU device's importer: memory and semaphores from the handles that callers of the C ABI pass.
+// The host's importer: memory that this process maps and timelines that it reaches, from handles that were read
+// (external_handle.h). tenon/importer.h is the C++ API over it.
 //
 // Ownership: imports are transactions. On OK the import owns what handle_table.h says of the handle's kind; on error
-// the caller's handle is untouched. Threads: every function from any thread. Errors: kUnsupported for a kind that this
-// device cannot import; kInvalidArgument names the field and its values.
+// the caller's handle is untouched. Threads: every function from any thread. Errors: kUnsupported for a kind that the
+// host cannot import; kInvalidArgument names the field and its values.
 #pragma once
 
 #include <tenon/external_memory.h>
@@ -10,6 +11,8 @@
 
 #include <cstdint>
 #include <memory>
+
+#include "interop/external_handle.h"
 
 namespace tenon {
 
@@ -22,6 +25,12 @@ Result<std::shared_ptr<ExternalMemory>> import_memory(uint32_t handle_type, void
                                                       size_t offset_bytes);
 // `type` and `native_handle` as in OrtExternalSemaphoreDescriptor.
 Result<std::shared_ptr<Timeline>> import_semaphore(uint32_t type, void* native_handle);
+
+// The same without the last step: the caller's handle stays its own until consume(). For importers that do more with
+// it. `descriptor.kind` is the handle's.
+Result<std::shared_ptr<ExternalMemory>> map_memory(const ExternalHandle& handle,
+                                                   const ExternalMemoryDescriptor& descriptor);
+Result<std::shared_ptr<Timeline>> open_semaphore(const ExternalSemaphore& semaphore, std::string name);
 
 // The bytes of a tensor that lies at `offset_bytes` of an import: computed with overflow checks, aligned to the element
 // and inside the import. Strings, types without a size and negative dimensions are refused (S1.4).

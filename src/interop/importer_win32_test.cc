@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 TEST(CanImport, TakesNoFileDescriptors) {
   for (const HandleKindRow& row : kHandleKinds) {
     const bool wanted = row.kind == ExternalMemoryKind::kHostAllocation || row.kind == ExternalMemoryKind::kDlpack;
-    EXPECT_EQ(ExternalMemory::can_import(row.kind), wanted) << row.name;
+    EXPECT_EQ(Importer::host().can_import(row.kind), wanted) << row.name;
   }
   EXPECT_FALSE(can_import_semaphore(TENON_EXTERNAL_SEMAPHORE_SHARED_TIMELINE_FD));
   EXPECT_TRUE(can_import_semaphore(TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS));
@@ -24,7 +24,7 @@ TEST(CanImport, TakesNoFileDescriptors) {
 
 TEST(ImportMemory, RefusesFileDescriptorsAndLeavesThem) {
   OwnedHandle handle = OwnedHandle::take_fd(0);
-  EXPECT_THAT(ExternalMemory::import(handle, {.size_bytes = 4096, .name = "x"}),
+  EXPECT_THAT(Importer::host().import_memory(handle, {.size_bytes = 4096, .name = "x"}),
               has_status(StatusCode::kUnsupported, HasSubstr("NT handles")));
   EXPECT_EQ(handle.release_fd(), 0);
   EXPECT_THAT(import_memory(TENON_EXTERNAL_MEMORY_MAPPABLE_FD, nullptr, 4096, 0), has_status(StatusCode::kUnsupported));

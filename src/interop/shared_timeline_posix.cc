@@ -270,12 +270,7 @@ Result<std::shared_ptr<SharedTimeline>> SharedTimeline::open(std::string name, i
   const int seals = ::fcntl(fd, F_GET_SEALS);
   TENON_INVALID_IF(seals < 0 || (static_cast<unsigned>(seals) & kNeededSeals) != kNeededSeals,
                    "File descriptor {} of {} is no memfd that is sealed against shrinking.", fd, name);
-  TENON_TRY_ASSIGN(OwnedHandle handle, [&]() -> Result<OwnedHandle> {
-    OwnedHandle callers = OwnedHandle::take_fd(fd);
-    Result<OwnedHandle> copy = callers.dup();
-    (void)callers.release_fd();
-    return copy;
-  }());
+  TENON_TRY_ASSIGN(OwnedHandle handle, OwnedHandle::duplicate_fd(fd));
   TENON_TRY_ASSIGN(Mapping mapping, Mapping::map(handle.fd(), name));
   TENON_TRY(check_header(*mapping.page(), name));
   auto timeline = std::make_shared<SharedTimelineImpl>(std::move(name), std::move(handle), std::move(mapping), 1);

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 #include <tenon/session.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ class Conformance : public ::testing::Test {
   Tensor tensor(size_t offset) {
     if (memory_ == nullptr) {
       OwnedHandle copy = memfd_.dup().value();
-      memory_ = ExternalMemory::import(copy, {.size_bytes = 2 * kBytes, .name = "frame"}).value();
+      memory_ = Importer::host().import_memory(copy, {.size_bytes = 2 * kBytes, .name = "frame"}).value();
     }
     return ExternalMemory::create_tensor(memory_, DataType::kFloat, {1, 3, 1024}, offset).value();
   }
@@ -148,7 +148,8 @@ TEST_F(Conformance, ADeadlineEndsARunThatWaits) {
 // A read-only import is an input, and never an output.
 TEST_F(Conformance, AReadOnlyImportIsRefusedAsAnOutput) {
   OwnedHandle copy = memfd_.dup().value();
-  auto memory = ExternalMemory::import(copy, {.size_bytes = kBytes, .writable = false, .name = "frame"}).value();
+  auto memory =
+      Importer::host().import_memory(copy, {.size_bytes = kBytes, .writable = false, .name = "frame"}).value();
   Tensor read_only = ExternalMemory::create_tensor(memory, DataType::kFloat, {1, 3, 1024}).value();
   Binding binding = session_->make_binding().value();
   EXPECT_THAT(binding.bind_input("x", read_only), is_ok());

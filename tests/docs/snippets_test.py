@@ -16,8 +16,7 @@ FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
 STANDARD = {"c": "-std=c99", "cpp": "-std=c++20"}
 HEADERS = {
     "c": ["onnxruntime_c_api.h", "copy_ledger_api.h", "external_handles.h"],
-    "cpp": ["session.h", "external_memory.h", "ep_importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h",
-            "plan_report.h"],
+    "cpp": ["session.h", "importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h", "plan_report.h"],
 }
 # What fragments use: those in C, and those of a file in C++.
 C_PROGRAM = """
@@ -32,7 +31,7 @@ tenon::Tensor x, y; tenon::Fence ready, done; size_t size_bytes;
 """
 GIVEN = {
     "README.md": "int fd; size_t bytes; tenon::Fence ready, done; int fail(const tenon::Status&);",
-    "include/tenon/ep_importer.h": CPP_RUN + "tenon::OwnedHandle memory, semaphore;",
+    "include/tenon/importer.h": CPP_RUN + "tenon::OwnedHandle fd, semaphore;",
     "include/tenon/kernel_stream.h": """
 const OrtApi* api; uint32_t api_version; OrtKernelContext* context; using cudaStream_t = struct CUstream_st*;
 void launch(cudaStream_t);
@@ -124,7 +123,7 @@ def test_code_compiles(snippet):
 
 def test_headers_and_pages_have_examples():
     files = {snippet.file for snippet in SNIPPETS}
-    assert {"README.md", "include/tenon/session.h", "include/tenon/ep_importer.h", "include/tenon/kernel_stream.h",
+    assert {"README.md", "include/tenon/session.h", "include/tenon/importer.h", "include/tenon/kernel_stream.h",
             "include/tenon/copy_ledger_api.h"} <= files
 
 

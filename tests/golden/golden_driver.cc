@@ -14,7 +14,7 @@
 // page behind; bytes before an output must stay what they were.
 #include <sys/mman.h>
 #include <tenon/ep.h>
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 #include <tenon/session.h>
 #include <unistd.h>
 
@@ -154,7 +154,7 @@ class GuardedMemory {
     // A tensor without bytes cannot be imported.
     if (bytes_ == 0) return Tensor::view(type, shape, data() - 64, 64);
     tenon::OwnedHandle handle = tenon::OwnedHandle::borrow_pointer(data());
-    auto memory = tenon::ExternalMemory::import(
+    auto memory = tenon::Importer::host().import_memory(
         handle, {.kind = tenon::ExternalMemoryKind::kHostAllocation, .size_bytes = bytes_, .name = name});
     if (!memory.ok()) return std::move(memory).status();
     return tenon::ExternalMemory::create_tensor(*memory, type, shape);

@@ -1,7 +1,7 @@
 // S6.2, from outside: the pages of a run's imports are made unreadable again and again while it runs, and each access
 // is caught. Only the first kernel may access the input, and only the last one the output.
 #include <sys/mman.h>
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 #include <tenon/session.h>
 #include <unistd.h>
 
@@ -68,7 +68,7 @@ struct SharedMemory {
     descriptor.kind = ExternalMemoryKind::kMappableFd;
     descriptor.size_bytes = size_bytes;
     descriptor.name = name;
-    auto memory = ExternalMemory::import(handle, descriptor);
+    auto memory = Importer::host().import_memory(handle, descriptor);
     EXPECT_THAT(memory, is_ok());
     if (memory.ok()) imported = *memory;
   }

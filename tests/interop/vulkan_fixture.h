@@ -33,10 +33,10 @@ class Vulkan : public ::testing::Test {
   }
 
   Result<std::shared_ptr<ExternalMemory>> import(OwnedHandle& fd, size_t size_bytes) {
-    return ExternalMemory::import(fd, {.kind = ExternalMemoryKind::kVulkanOpaqueFd,
-                                       .size_bytes = size_bytes,
-                                       .offset_bytes = opaque_offset(),
-                                       .name = "frame"});
+    return Importer::host().import_memory(fd, {.kind = ExternalMemoryKind::kVulkanOpaqueFd,
+                                               .size_bytes = size_bytes,
+                                               .offset_bytes = opaque_offset(),
+                                               .name = "frame"});
   }
 
   std::unique_ptr<VulkanProgram> program_;

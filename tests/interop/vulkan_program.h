@@ -2,8 +2,7 @@
 // semaphores. For tests.
 #pragma once
 
-#include <tenon/external_memory.h>
-#include <tenon/fence.h>
+#include <tenon/importer.h>
 #include <vulkan/vulkan.h>
 
 #include <array>

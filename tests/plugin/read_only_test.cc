@@ -1,6 +1,6 @@
 // A READ_ONLY import (TENON_EXTERNAL_MEMORY_READ_ONLY) cannot be written through the host: not as an output, not by a
 // copy, not by a mutable pointer. The kinds are those of drivers that protect nothing.
-#include <tenon/ep_importer.h>
+#include <tenon/importer.h>
 #include <unistd.h>
 
 #include <cstring>

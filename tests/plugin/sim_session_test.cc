@@ -1,18 +1,23 @@
-// The simulated EP's plugin through the C++ API: copies in the ledger and in explain, and results of whole models.
+// The simulated EP's plugin through the C++ API: copies in the ledger and in explain, results of whole models, and
+// imports.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <tenon/dlpack.h>
 #include <tenon/ep.h>
-#include <tenon/ep_importer.h>
-#include <tenon/external_memory.h>
+#include <tenon/importer.h>
 #include <tenon/session.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "base/testing.h"
 #include "cli/conformance/relu_model.h"
+#include "ep/sim/sim_test_api.h"
+#include "interop/dlpack_types.h"
+#include "interop/handle_table.h"
 #include "tests/api/onnx_builder.h"
 
 namespace tenon {
@@ -163,14 +168,17 @@ class ReadOnlyImport : public SimSession {
   }
 
   Tensor import_for_ep() {
-    const auto importer = EpImporter::create(kEp);
+    const auto importer = Importer::create(kEp);
     EXPECT_THAT(importer, is_ok());
     if (!importer.ok()) return {};
     EXPECT_TRUE((*importer)->can_import(ExternalMemoryKind::kMappableFd));
-    auto tensor = (*importer)->import_tensor(
-        fd_, {.kind = ExternalMemoryKind::kMappableFd, .size_bytes = kBytes, .writable = false}, DataType::kFloat, {4});
-    EXPECT_THAT(tensor, is_ok());
+    const auto memory = (*importer)->import_memory(
+        fd_, {.kind = ExternalMemoryKind::kMappableFd, .size_bytes = kBytes, .writable = false});
+    EXPECT_THAT(memory, is_ok());
     EXPECT_FALSE(fd_.valid());  // the import's now
+    if (!memory.ok()) return {};
+    auto tensor = ExternalMemory::create_tensor(*memory, DataType::kFloat, {4});
+    EXPECT_THAT(tensor, is_ok());
     return tensor.ok() ? *std::move(tensor) : Tensor();
   }
   std::vector<float> seen() const { return {view_, view_ + kValues.size()}; }
@@ -248,8 +256,8 @@ TEST_F(ReadOnlyImport, OfAnEpIsReadByBodies) {
 
 // The pages are mapped for reading alone: a kernel that wrote there would end the process.
 TEST_F(ReadOnlyImport, OfTheHostIsReadByBodiesInPlace) {
-  auto memory =
-      ExternalMemory::import(fd_, {.kind = ExternalMemoryKind::kMappableFd, .size_bytes = kBytes, .writable = false});
+  auto memory = Importer::host().import_memory(
+      fd_, {.kind = ExternalMemoryKind::kMappableFd, .size_bytes = kBytes, .writable = false});
   ASSERT_THAT(memory, is_ok());
   const auto x = ExternalMemory::create_tensor(*memory, DataType::kFloat, {4});
   ASSERT_THAT(x, is_ok());
@@ -267,6 +275,168 @@ TEST_F(ReadOnlyImport, OfAnEpIsExportedToDlpackOnlyWhereTheHostReads) {
       tensor_to_dlpack_versioned(x),
       has_status(StatusCode::kUnsupported, AllOf(HasSubstr(x.place().to_string()), HasSubstr("as host memory"))));
   EXPECT_EQ(values_of(x), kValues);
+}
+
+// S1.3 through the C++ API, for every kind and every step of the simulated EP and of the tensor on its import: until
+// the import has succeeded, the handle is the caller's.
+class FailedImport : public SimSession {
+ protected:
+  void SetUp() override {
+    library_ = ::dlopen(std::getenv("TENON_SIM_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr);
+    const auto get = reinterpret_cast<TenonSimGetTestApiFn>(::dlsym(library_, "TenonSimGetTestApi"));
+    ASSERT_NE(get, nullptr);
+    sim_ = get(TENON_SIM_TEST_API_VERSION);
+    ASSERT_NE(sim_, nullptr);
+    tensor_.dl_tensor = {.data = bytes_,
+                         .device = {.device_type = kDLCPU, .device_id = 0},
+                         .ndim = 1,
+                         .dtype = {.code = kDlpackUint, .bits = 8, .lanes = 1},
+                         .shape = &count_,
+                         .strides = nullptr,
+                         .byte_offset = 0};
+    tensor_.version = {.major = kDlpackMajor, .minor = 0};
+    tensor_.manager_ctx = this;
+    tensor_.deleter = [](DLManagedTensorVersioned* self) { ++static_cast<FailedImport*>(self->manager_ctx)->deleted_; };
+    callbacks_.version = TENON_TIMELINE_CALLBACKS_VERSION;
+    callbacks_.user_data = this;
+    callbacks_.value = [](void*, uint64_t* value) -> int32_t { return static_cast<int32_t>(*value = 0); };
+    callbacks_.wait = [](void*, uint64_t, int64_t) -> int32_t { return TENON_TIMELINE_OK; };
+    callbacks_.signal = [](void*, uint64_t) -> int32_t { return TENON_TIMELINE_OK; };
+    callbacks_.release = [](void* self) { ++static_cast<FailedImport*>(self)->deleted_; };
+  }
+  void TearDown() override {
+    if (sim_ != nullptr) (void)sim_->fail_at(nullptr, 0);
+    if (library_ != nullptr) ::dlclose(library_);
+  }
+
+  // A handle of the caller's; NT handles and IPC handles name `nt`.
+  OwnedHandle make(HandleType type, uint64_t nt, const SharedTimeline* timeline) {
+    switch (type) {
+      case HandleType::kFd: {
+        if (timeline != nullptr) return OwnedHandle::duplicate_fd(timeline->fd()).value();
+        OwnedHandle fd = OwnedHandle::take_fd(::memfd_create("frame", MFD_CLOEXEC));
+        EXPECT_EQ(::ftruncate(fd.fd(), kBytes), 0);
+        return fd;
+      }
+      case HandleType::kNtHandle:
+        return OwnedHandle::borrow_pointer(reinterpret_cast<void*>(nt));
+      case HandleType::kIpc:
+        std::memcpy(ipc_, &nt, sizeof(nt));
+        return OwnedHandle::borrow_pointer(ipc_);
+      case HandleType::kDlpack:
+        return OwnedHandle::borrow_pointer(&tensor_);
+      case HandleType::kCallbacks:
+        return OwnedHandle::borrow_pointer(&callbacks_);
+      case HandleType::kPointer:
+        break;
+    }
+    return OwnedHandle::borrow_pointer(bytes_);
+  }
+
+  // Fails step after step of `import`, which keeps what it has made in `kept`, until it succeeds.
+  template <typename Row, typename Import>
+  void walk(const Row& row, uint64_t nt, const SharedTimeline* timeline, const Import& import) {
+    const bool consumed = row.ownership == HandleOwnership::kConsumed;
+    const bool gives_back = row.type == HandleType::kDlpack || row.type == HandleType::kCallbacks;
+    int failures = 0;
+    for (int nth = 1;; ++nth) {
+      ASSERT_LT(nth, 50) << row.name;
+      deleted_ = 0;
+      const FdCount fds;
+      bool done = false;
+      {
+        OwnedHandle handle = make(row.type, nt, timeline);
+        const int callers_fds = fds.opened_since();
+        ASSERT_EQ(sim_->fail_at(nullptr, nth), 1);
+        std::shared_ptr<const void> kept;
+        const Status status = import(handle, kept);
+        done = sim_->fault_fired() == 0;
+        (void)sim_->fail_at(nullptr, 0);
+        EXPECT_EQ(status.ok(), done) << row.name << ": " << status.message();
+        if (kept == nullptr) {
+          ++failures;
+          EXPECT_TRUE(handle.valid()) << row.name << ": " << status.message();
+          EXPECT_EQ(fds.opened_since(), callers_fds) << row.name << ": " << status.message();
+        } else {
+          EXPECT_FALSE(handle.valid()) << row.name;
+        }
+        EXPECT_EQ(deleted_, 0) << row.name;
+        const bool imported = kept != nullptr;
+        kept = nullptr;
+        EXPECT_EQ(deleted_, imported && consumed && gives_back ? 1 : 0) << row.name << ": " << status.message();
+      }
+      EXPECT_EQ(fds.opened_since(), 0) << row.name << " at fault " << nth;
+      if (done) break;
+    }
+    EXPECT_GE(failures, 1) << row.name;
+  }
+
+  static constexpr size_t kBytes = 4096;
+  void* library_ = nullptr;
+  const TenonSimTestApi* sim_ = nullptr;
+  alignas(64) std::byte bytes_[kBytes] = {};
+  int64_t count_ = kBytes;
+  DLManagedTensorVersioned tensor_{};
+  TenonTimelineCallbacks callbacks_{};
+  std::byte ipc_[TENON_IPC_HANDLE_BYTES] = {};
+  int deleted_ = 0;
+};
+
+TEST_F(FailedImport, OfMemoryLeavesEveryKindOfHandleToTheCaller) {
+  const auto importer = Importer::create(kEp).value();
+  const uint64_t nt = sim_->nt_create_memory(kBytes);
+  for (const HandleKindRow& row : kHandleKinds) {
+    ASSERT_TRUE(importer->can_import(row.kind)) << row.name;
+    walk(row, nt, nullptr, [&](OwnedHandle& handle, std::shared_ptr<const void>& kept) -> Status {
+      TENON_TRY_ASSIGN(const auto memory,
+                       importer->import_memory(handle, {.kind = row.kind, .size_bytes = kBytes, .name = "x"}));
+      kept = memory;
+      return ExternalMemory::create_tensor(memory, DataType::kFloat, {4}, 64).status();
+    });
+  }
+  EXPECT_EQ(sim_->nt_close(nt), 1);
+}
+
+TEST_F(FailedImport, OfATimelineLeavesEveryKindOfHandleToTheCaller) {
+  const auto importer = Importer::create(kEp).value();
+  const uint64_t nt = sim_->nt_create_fence(0);
+  const auto timeline = SharedTimeline::create("frames").value();
+  for (const TimelineKindRow& row : kTimelineKinds) {
+    ASSERT_TRUE(importer->can_import(row.kind)) << row.name;
+    walk(row, nt, timeline.get(), [&](OwnedHandle& handle, std::shared_ptr<const void>& kept) -> Status {
+      TENON_TRY_ASSIGN(kept, importer->import_timeline(handle, row.kind, "frames"));
+      return Status();
+    });
+  }
+  EXPECT_EQ(sim_->nt_close(nt), 1);
+}
+
+// The bytes behind the handle are the tensor's, also of kinds that are no file descriptor.
+TEST_F(FailedImport, NothingFailsAndAnIpcHandleAndADlpackTensorAreReadWhereTheyLie) {
+  const auto importer = Importer::create(kEp).value();
+  const uint64_t nt = sim_->nt_create_memory(kBytes);
+  for (const ExternalMemoryKind kind : {ExternalMemoryKind::kCudaIpc, ExternalMemoryKind::kDlpack}) {
+    const bool ipc = kind == ExternalMemoryKind::kCudaIpc;
+    auto* const floats = static_cast<float*>(ipc ? sim_->nt_map(nt) : static_cast<void*>(bytes_));
+    for (int i = 0; i < 4; ++i) floats[16 + i] = static_cast<float>(i + 1);
+    OwnedHandle handle = make(ipc ? HandleType::kIpc : HandleType::kDlpack, nt, nullptr);
+    const auto memory = importer->import_memory(handle, {.kind = kind, .size_bytes = kBytes, .name = "x"});
+    ASSERT_THAT(memory, is_ok());
+    const auto tensor = ExternalMemory::create_tensor(*memory, DataType::kFloat, {4}, 64);
+    ASSERT_THAT(tensor, is_ok());
+    EXPECT_THAT(values_of(*tensor), ElementsAre(1, 2, 3, 4)) << external_memory_kind_name(kind);
+  }
+  EXPECT_EQ(deleted_, 1);
+  EXPECT_EQ(sim_->nt_close(nt), 1);
+}
+
+// The CPU EP's importer is the host's.
+TEST_F(FailedImport, OfTheCpuEpIsOfTheHost) {
+  const auto importer = Importer::create("CPUExecutionProvider");
+  ASSERT_THAT(importer, is_ok());
+  EXPECT_EQ(importer->get(), &Importer::host());
+  EXPECT_THAT(Importer::create("NoSuchExecutionProvider"), has_status(StatusCode::kNotFound));
 }
 
 }  // namespace

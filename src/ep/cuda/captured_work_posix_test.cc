@@ -8,6 +8,7 @@
 #include "base/testing.h"
 #include "ep/cuda/fake/fake_cuda.h"
 #include "ep/cuda/gate_testing.h"
+#include "ep/cuda/importer_testing.h"
 #include "ep/cuda/session_fences.h"
 
 namespace tenon::cuda {
@@ -47,9 +48,9 @@ class CapturedWorkTest : public ::testing::Test {
   Shared share() {
     Shared shared{.timeline = SharedTimeline::create("test").value()};
     const int fd = ::fcntl(shared.timeline->fd(), F_DUPFD_CLOEXEC, 0);
-    shared.semaphore = SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
-                                               reinterpret_cast<void*>(static_cast<intptr_t>(fd)))
-                           .value();
+    shared.semaphore =
+        import_semaphore(memory_, TimelineKind::kVulkanTimelineFd, reinterpret_cast<void*>(static_cast<intptr_t>(fd)))
+            .value();
     return shared;
   }
 

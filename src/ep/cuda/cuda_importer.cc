@@ -7,56 +7,56 @@
 
 namespace tenon::cuda {
 
-bool can_import(OrtExternalSemaphoreType type, HandleSystem system) {
-  switch (type) {
-    case ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE:
-    case ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_WIN32:
-      return system == HandleSystem::kWindows;
-    case ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD:
-      return system == HandleSystem::kPosix;
-    default:
-      return false;
-  }
+namespace {
+
+// How the driver imports a kind. A kind without a row is not imported.
+struct CudaTimelineKind {
+  TimelineKind kind;
+  CUexternalSemaphoreHandleType type;
+  const char* what;  // for messages
+};
+constexpr CudaTimelineKind kCudaTimelineKinds[] = {
+    {TimelineKind::kD3d12Fence, CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE, "D3D12 fence"},
+    {TimelineKind::kVulkanTimelineWin32, CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32, "Vulkan timeline"},
+    {TimelineKind::kVulkanTimelineFd, CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD, "Vulkan timeline"},
+};
+
+const CudaTimelineKind* find_row(TimelineKind kind) {
+  for (const CudaTimelineKind& row : kCudaTimelineKinds)
+    if (row.kind == kind) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+bool can_import(TimelineKind kind, HandleSystem system) {
+  return find_row(kind) != nullptr && system_has(system, find_handle_kind(kind)->type);
 }
 
 Result<std::shared_ptr<SemaphoreImport>> SemaphoreImport::import(const std::shared_ptr<CudaMemory>& memory,
-                                                                 OrtExternalSemaphoreType type, void* native_handle) {
+                                                                 const ExternalSemaphore& handle) {
   memory->collect();
+  const CudaTimelineKind* row = find_row(handle.kind);
+  TENON_UNSUPPORTED_IF(row == nullptr, "This device imports no {}.", timeline_kind_name(handle.kind));
   const CudaDevice& device = *memory->device();
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(device));
   std::shared_ptr<SemaphoreImport> import(new SemaphoreImport(memory));
   CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC descriptor{};
+  descriptor.type = row->type;
   OwnedHandle copy;
-  int fd = -1;
-  if (type == ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD) {
-    const auto number = reinterpret_cast<intptr_t>(native_handle);
-    TENON_INVALID_IF(number < 0 || number > INT32_MAX, "native_handle ({}) is no file descriptor.", number);
-    fd = static_cast<int>(number);
-    OwnedHandle borrowed = OwnedHandle::take_fd(fd);
-    Result<OwnedHandle> duplicated = borrowed.dup();
-    (void)borrowed.release_fd();
-    TENON_INVALID_IF(!duplicated.ok(), "native_handle ({}) is no open file descriptor: {}", fd,
-                     duplicated.status().message());
-    copy = std::move(*duplicated);
-    descriptor.type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD;
+  if (handle.type == HandleType::kFd) {
+    TENON_TRY_ASSIGN(copy, OwnedHandle::duplicate_fd(handle.fd));
     descriptor.handle.fd = copy.fd();
-    import->name_ = std::make_shared<const std::string>(format("Vulkan timeline that came as fd {}", fd));
+    import->name_ = std::make_shared<const std::string>(format("{} that came as fd {}", row->what, handle.fd));
   } else {
-    TENON_INVALID_IF(native_handle == nullptr, "native_handle is null; semaphore type {} takes an NT handle.",
-                     static_cast<int>(type));
-    descriptor.type = type == ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE
-                          ? CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE
-                          : CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32;
-    descriptor.handle.win32.handle = native_handle;
-    import->name_ = std::make_shared<const std::string>(format(
-        "{} that came as handle {:#x}", type == ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE ? "D3D12 fence" : "Vulkan timeline",
-        reinterpret_cast<uintptr_t>(native_handle)));
+    descriptor.handle.win32.handle = handle.pointer;
+    import->name_ = std::make_shared<const std::string>(
+        format("{} that came as handle {:#x}", row->what, reinterpret_cast<uintptr_t>(handle.pointer)));
   }
   TENON_FAULT_POINT("cuImportExternalSemaphore");
   TENON_TRY(import_status(device.driver(), device.driver().ImportExternalSemaphore(&import->semaphore_, &descriptor),
                           "cuImportExternalSemaphore"));
-  (void)copy.release_fd();                      // the driver's from here
-  if (fd >= 0) (void)OwnedHandle::take_fd(fd);  // consumed
+  (void)copy.release_fd();  // the driver's from here
   return import;
 }
 
@@ -150,20 +150,11 @@ CudaImporter::CudaImporter(const plugin::HostApi& host, const OrtEpDevice* ep_de
   std::copy(info.uuid.begin(), info.uuid.end(), uuid_.begin());
 }
 
-bool CudaImporter::can_import_memory(OrtExternalMemoryHandleType kind) const {
-  const auto value = static_cast<uint32_t>(kind);
-  if (value == TENON_EXTERNAL_MEMORY_DESCRIBED) return true;
-  return can_import(*memory_->device(), static_cast<ExternalMemoryKind>(value));
-}
-
-bool CudaImporter::can_import_semaphore(OrtExternalSemaphoreType type) const { return can_import(type); }
+bool CudaImporter::can_import(ExternalMemoryKind kind) const { return cuda::can_import(*memory_->device(), kind); }
+bool CudaImporter::can_import(TimelineKind kind) const { return cuda::can_import(kind); }
 
 Result<std::unique_ptr<plugin::ImportedMemory>> CudaImporter::import_memory(
-    const OrtExternalMemoryDescriptor& descriptor) {
-  TENON_TRY_ASSIGN(const ExternalHandle handle,
-                   read_external_handle(static_cast<uint32_t>(descriptor.handle_type), descriptor.native_handle));
-  TENON_UNSUPPORTED_IF(!can_import(*memory_->device(), handle.kind), "This device imports no {}.",
-                       external_memory_kind_name(handle.kind));
+    const ExternalHandle& handle, const OrtExternalMemoryDescriptor& descriptor) {
   TENON_TRY(check_device_luid(handle, luid_));
   TENON_TRY_ASSIGN(auto import,
                    MemoryImport::import(memory_, uuid_, handle, descriptor.size_bytes, descriptor.offset_bytes));
@@ -172,8 +163,8 @@ Result<std::unique_ptr<plugin::ImportedMemory>> CudaImporter::import_memory(
 }
 
 Result<std::unique_ptr<plugin::ImportedSemaphore>> CudaImporter::import_semaphore(
-    const OrtExternalSemaphoreDescriptor& descriptor) {
-  TENON_TRY_ASSIGN(auto import, SemaphoreImport::import(memory_, descriptor.type, descriptor.native_handle));
+    const ExternalSemaphore& semaphore, const OrtExternalSemaphoreDescriptor& descriptor) {
+  TENON_TRY_ASSIGN(auto import, SemaphoreImport::import(memory_, semaphore));
   return std::unique_ptr<plugin::ImportedSemaphore>(
       std::make_unique<CudaSemaphoreHandle>(host(), device(), descriptor, std::move(import)));
 }

@@ -11,9 +11,9 @@ namespace tenon::cuda {
 // A timeline of another API that streams of this device wait for and signal.
 class SemaphoreImport {
  public:
-  // Consumes an fd on success; NT handles stay the caller's.
+  // `handle` stays the caller's until ep/sdk consumes it.
   static Result<std::shared_ptr<SemaphoreImport>> import(const std::shared_ptr<CudaMemory>& memory,
-                                                         OrtExternalSemaphoreType type, void* native_handle);
+                                                         const ExternalSemaphore& handle);
   ~SemaphoreImport();
   SemaphoreImport(const SemaphoreImport&) = delete;
   SemaphoreImport& operator=(const SemaphoreImport&) = delete;
@@ -33,7 +33,7 @@ class SemaphoreImport {
   CUexternalSemaphore semaphore_ = nullptr;
 };
 
-bool can_import(OrtExternalSemaphoreType type, HandleSystem system = kThisSystem);
+bool can_import(TimelineKind kind, HandleSystem system = kThisSystem);
 // A handle that the program holds, while this lives: runs name semaphores by it (ep/api/run_fences.h).
 class HeldSemaphore {
  public:
@@ -54,11 +54,12 @@ class CudaImporter final : public plugin::Importer {
                const CudaDeviceInfo& info, const OrtMemoryInfo* device_memory, const OrtMemoryInfo* pinned_memory);
 
  private:
-  bool can_import_memory(OrtExternalMemoryHandleType kind) const override;
-  bool can_import_semaphore(OrtExternalSemaphoreType kind) const override;
-  Result<std::unique_ptr<plugin::ImportedMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) override;
+  bool can_import(ExternalMemoryKind kind) const override;
+  bool can_import(TimelineKind kind) const override;
+  Result<std::unique_ptr<plugin::ImportedMemory>> import_memory(const ExternalHandle& handle,
+                                                                const OrtExternalMemoryDescriptor& descriptor) override;
   Result<std::unique_ptr<plugin::ImportedSemaphore>> import_semaphore(
-      const OrtExternalSemaphoreDescriptor& descriptor) override;
+      const ExternalSemaphore& semaphore, const OrtExternalSemaphoreDescriptor& descriptor) override;
   Result<OrtValue*> create_tensor(const plugin::ImportedMemory& memory, const plugin::TensorView& view) override;
   Status wait(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) override;
   Status signal(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) override;

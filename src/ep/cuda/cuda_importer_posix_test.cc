@@ -60,6 +60,72 @@ TEST_F(CudaImporterTest, AFailureAtAnyStepLeavesTheCallersFdOpen) {
   }
 }
 
+// Every driver call of an import fails once, for every kind that is a file descriptor.
+TEST_F(CudaImporterTest, AFailedDriverCallLeavesTheCallersFdOpen) {
+  const auto walk = [&](const std::string& kind, const auto& make, const auto& import_fd) {
+    int failures = 0;
+    for (int nth = 1;; ++nth) {
+      ASSERT_LT(nth, 100) << kind;
+      const FdCount before;
+      OwnedHandle fd = make();
+      memory_->collect();
+      const int64_t objects = fake::live_objects();
+      fake::fail_at(nth, CUDA_ERROR_OPERATING_SYSTEM);
+      auto imported = import_fd(fd.fd());
+      const std::string failed = fake::failed_call();
+      fake::fail_at(0, CUDA_SUCCESS);
+      const std::string where = kind + " at " + failed;
+      if (imported.ok()) {
+        EXPECT_LT(::fcntl(fd.fd(), F_GETFD), 0) << where;
+        (void)fd.release_fd();
+        if (failed.empty()) break;
+        continue;  // the call is one that an import can do without
+      }
+      ++failures;
+      EXPECT_GE(::fcntl(fd.fd(), F_GETFD), 0) << where;
+      memory_->collect();
+      EXPECT_EQ(before.opened_since(), 1) << where;
+      EXPECT_EQ(fake::live_objects(), objects) << where;
+    }
+    EXPECT_GE(failures, 1) << kind;
+  };
+  fake::configure({.integrated = true});
+  for (const HandleKindRow& row : kHandleKinds) {
+    if (row.type != HandleType::kFd) continue;
+    ASSERT_TRUE(can_import(*memory_->device(), row.kind)) << row.name;
+    walk(row.name, [] { return make_memfd(kSize); }, [&](int fd) { return import(fd_handle(row.kind, fd)); });
+  }
+  const auto timeline = SharedTimeline::create("test").value();
+  walk(
+      "vulkan_timeline_fd", [&] { return OwnedHandle::duplicate_fd(timeline->fd()).value(); },
+      [&](int fd) {
+        return import(TimelineKind::kVulkanTimelineFd, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
+      });
+}
+
+// S1.3 for timelines, at every step of the importer.
+TEST_F(CudaImporterTest, AFailureAtAnyStepLeavesTheTimelinesFdOpen) {
+  const auto timeline = SharedTimeline::create("test").value();
+  for (int nth = 1;; ++nth) {
+    ASSERT_LT(nth, 100);
+    const FdCount before;
+    OwnedHandle fd = OwnedHandle::duplicate_fd(timeline->fd()).value();
+    FaultInjection fault(nth);
+    const auto imported =
+        import(TimelineKind::kVulkanTimelineFd, reinterpret_cast<void*>(static_cast<intptr_t>(fd.fd())));
+    if (!fault.fired()) {
+      ASSERT_THAT(imported, is_ok());
+      EXPECT_LT(::fcntl(fd.fd(), F_GETFD), 0);
+      (void)fd.release_fd();
+      EXPECT_GT(nth, 2);
+      break;
+    }
+    EXPECT_FALSE(imported.ok()) << fault.fired_at();
+    EXPECT_GE(::fcntl(fd.fd(), F_GETFD), 0) << fault.fired_at();
+    EXPECT_EQ(before.opened_since(), 1) << fault.fired_at();
+  }
+}
+
 TEST_F(CudaImporterTest, HandlesThatAreNoneAreInvalidArguments) {
   for (const ExternalMemoryKind kind : kFdKinds)
     EXPECT_THAT(import(fd_handle(kind, 1 << 20)),
@@ -122,9 +188,8 @@ TEST_F(CudaImporterTest, ReleasedImportsOutliveTheQueuedWork) {
   auto imported = import(fd_handle(ExternalMemoryKind::kVulkanOpaqueFd, fd.fd()));
   ASSERT_THAT(imported, is_ok());
   (void)fd.release_fd();
-  auto semaphore = SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
-                                           reinterpret_cast<void*>(static_cast<intptr_t>(timeline_fd)))
-                       .value();
+  auto semaphore =
+      import(TimelineKind::kVulkanTimelineFd, reinterpret_cast<void*>(static_cast<intptr_t>(timeline_fd))).value();
   ASSERT_THAT(semaphore->wait(*stream, 1), is_ok());
   fill(**imported, 9, *stream);
   imported = invalid_argument("released");
@@ -141,9 +206,8 @@ TEST_F(CudaImporterTest, WaitsReturnBeforeTheValueIsReached) {
   const auto stream = make_stream();
   auto timeline = SharedTimeline::create("test").value();
   const int fd = ::fcntl(timeline->fd(), F_DUPFD_CLOEXEC, 0);
-  const auto semaphore = SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
-                                                 reinterpret_cast<void*>(static_cast<intptr_t>(fd)))
-                             .value();
+  const auto semaphore =
+      import(TimelineKind::kVulkanTimelineFd, reinterpret_cast<void*>(static_cast<intptr_t>(fd))).value();
   ASSERT_THAT(semaphore->wait(*stream, uint64_t{1} << 40), is_ok());
   ASSERT_THAT(semaphore->signal(*stream, (uint64_t{1} << 40) + 1), is_ok());
   EXPECT_FALSE(stream->idle());

@@ -11,8 +11,7 @@ using ::testing::HasSubstr;
 constexpr size_t kSize = kImportBytes;
 constexpr ExternalMemoryKind kNtKinds[] = {ExternalMemoryKind::kD3d12Resource, ExternalMemoryKind::kD3d12Heap,
                                            ExternalMemoryKind::kVulkanOpaqueWin32};
-constexpr OrtExternalSemaphoreType kNtFences[] = {ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE,
-                                                  ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_WIN32};
+constexpr TimelineKind kNtFences[] = {TimelineKind::kD3d12Fence, TimelineKind::kVulkanTimelineWin32};
 
 // An NT handle of `kImportBytes` bytes, closed by its owner at the end, which finds it open.
 class NtMemory {
@@ -44,11 +43,11 @@ TEST_F(CudaImporterTest, NtKindsAreWindowsAndFileDescriptorsAreNot) {
     EXPECT_TRUE(can_import(device, kind, HandleSystem::kPosix));
   }
   EXPECT_TRUE(can_import(device, ExternalMemoryKind::kHostAllocation, HandleSystem::kWindows));
-  for (const OrtExternalSemaphoreType type : kNtFences) {
+  for (const TimelineKind type : kNtFences) {
     EXPECT_TRUE(can_import(type, HandleSystem::kWindows));
     EXPECT_FALSE(can_import(type, HandleSystem::kPosix));
   }
-  EXPECT_FALSE(can_import(ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD, HandleSystem::kWindows));
+  EXPECT_FALSE(can_import(TimelineKind::kVulkanTimelineFd, HandleSystem::kWindows));
 }
 
 // S2: NT handles stay the caller's; a resource is a dedicated allocation, a heap is not (the fake driver checks that).
@@ -123,11 +122,11 @@ TEST_F(CudaImporterTest, AFailureAtAnyStepLeavesTheNtHandleOpenAndNothingElse) {
 
 // S1.5: waits and signals are queued; the fence's handle stays the caller's.
 TEST_F(CudaImporterTest, NtFencesAreWaitedForAndSignalledInOrder) {
-  for (const OrtExternalSemaphoreType type : kNtFences) {
+  for (const TimelineKind type : kNtFences) {
     const auto stream = make_stream();
     const auto timeline = make_host_timeline("fence").value();
     void* const fence = fake::make_nt_fence(timeline);
-    const auto semaphore = SemaphoreImport::import(memory_, type, fence).value();
+    const auto semaphore = import(type, fence).value();
     ASSERT_THAT(semaphore->wait(*stream, 3), is_ok());
     ASSERT_THAT(semaphore->signal(*stream, 4), is_ok());
     EXPECT_FALSE(stream->idle());
@@ -138,11 +137,10 @@ TEST_F(CudaImporterTest, NtFencesAreWaitedForAndSignalledInOrder) {
     EXPECT_TRUE(fake::nt_is_open(fence));
     fake::close_nt(fence);
     if (!fake::nt_is_open(fence)) {
-      EXPECT_THAT(SemaphoreImport::import(memory_, type, fence),
+      EXPECT_THAT(import(type, fence),
                   has_status(StatusCode::kInvalidArgument, HasSubstr("cuImportExternalSemaphore")));
     }
-    EXPECT_THAT(SemaphoreImport::import(memory_, type, nullptr),
-                has_status(StatusCode::kInvalidArgument, HasSubstr("null")));
+    EXPECT_THAT(import(type, nullptr), has_status(StatusCode::kInvalidArgument, HasSubstr("null")));
   }
 }
 
@@ -151,8 +149,7 @@ TEST_F(CudaImporterTest, ReleasedNtImportsOutliveTheQueuedWork) {
   const auto stream = make_stream();
   const NtMemory memory(ExternalMemoryKind::kD3d12Resource);
   const auto timeline = make_host_timeline("fence").value();
-  auto semaphore =
-      SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE, fake::make_nt_fence(timeline)).value();
+  auto semaphore = import(TimelineKind::kD3d12Fence, fake::make_nt_fence(timeline)).value();
   const int64_t before = fake::live_objects();
   auto imported = import(memory.handle());
   ASSERT_THAT(imported, is_ok());

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/checked.h"
 #include "base/system.h"
 #include "ep/cuda/program_calls.h"
 #include "interop/dlpack_memory.h"
+#include "interop/importer.h"
 
 namespace tenon::cuda {
 
@@ -19,14 +21,6 @@ Result<size_t> range_end(size_t size_bytes, size_t offset_bytes) {
   const auto end = checked_add(offset_bytes, size_bytes);
   TENON_INVALID_IF(!end, "offset_bytes ({}) plus size_bytes ({}) overflow.", offset_bytes, size_bytes);
   return *end;
-}
-
-Result<OwnedHandle> duplicate(int fd) {
-  OwnedHandle borrowed = OwnedHandle::take_fd(fd);
-  Result<OwnedHandle> copy = borrowed.dup();
-  (void)borrowed.release_fd();  // it stays the caller's
-  if (!copy.ok()) return invalid_argument("native_handle ({}) cannot be duplicated: {}", fd, copy.status().message());
-  return copy;
 }
 
 // Memory objects of graphics APIs: what cuImportExternalMemory takes.
@@ -52,7 +46,7 @@ class ExternalObject final : public MemoryImport {
     OwnedHandle copy;
     if (handle.type == HandleType::kFd) {
       TENON_TRY(check_fd_size(handle.fd, end));
-      TENON_TRY_ASSIGN(copy, duplicate(handle.fd));
+      TENON_TRY_ASSIGN(copy, OwnedHandle::duplicate_fd(handle.fd));
       descriptor.handle.fd = copy.fd();
     } else {
       descriptor.handle.win32.handle = handle.pointer;
@@ -94,6 +88,7 @@ class VmmMemory final : public MemoryImport {
     TENON_TRY(check_fd_size(handle.fd, end));
     void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(handle.fd));
     TENON_FAULT_POINT("cuMemImportFromShareableHandle");
+    // The driver takes a reference of its own, and never the fd.
     TENON_TRY(import_status(
         driver(), driver().MemImportFromShareableHandle(&allocation_, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
         "cuMemImportFromShareableHandle"));
@@ -124,8 +119,6 @@ class VmmMemory final : public MemoryImport {
     access.flags = handle.read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     TENON_CUDA_TRY(driver(), MemSetAccess, range_, range_bytes_, &access, 1);
     address_ = static_cast<std::byte*>(pointer_to(range_)) + offset_bytes;
-    // The driver has a reference of its own, and leaves the fd to whoever has it: now the import, which needs no more.
-    (void)OwnedHandle::take_fd(handle.fd);
     return Status();
   }
 
@@ -193,17 +186,13 @@ class RegisteredMemory final : public MemoryImport {
   }
 
   Status open_fd(const ExternalHandle& handle, size_t offset_bytes) {
-    // Mapped from a duplicate, because the registration can still fail after that.
     TENON_TRY(check_fd_size(handle.fd, 0));
-    TENON_TRY_ASSIGN(OwnedHandle copy, duplicate(handle.fd));
-    TENON_TRY_ASSIGN(mapping_, ExternalMemory::import(copy, {.kind = ExternalMemoryKind::kMappableFd,
-                                                             .size_bytes = size_bytes_,
-                                                             .offset_bytes = offset_bytes,
-                                                             .writable = !handle.read_only,
-                                                             .name = "external memory"}));
-    TENON_TRY(map(mapping_->data(), handle.read_only));
-    (void)OwnedHandle::take_fd(handle.fd);
-    return Status();
+    TENON_TRY_ASSIGN(mapping_, map_memory(handle, {.kind = ExternalMemoryKind::kMappableFd,
+                                                   .size_bytes = size_bytes_,
+                                                   .offset_bytes = offset_bytes,
+                                                   .writable = !handle.read_only,
+                                                   .name = "external memory"}));
+    return map(mapping_->data(), handle.read_only);
   }
 
  private:
@@ -294,8 +283,7 @@ class DlpackImport final : public MemoryImport {
 
   Status open(const ExternalHandle& handle, size_t offset_bytes) {
     TENON_TRY_ASSIGN(DlpackBytes bytes,
-                     take_cuda_dlpack(handle.pointer, handle.dlpack_versioned, memory_->device()->ordinal(),
-                                      size_bytes_, offset_bytes, !handle.read_only));
+                     map_cuda_dlpack(handle, memory_->device()->ordinal(), size_bytes_, offset_bytes));
     address_ = bytes.data;
     owner_ = std::move(bytes.owner);
     return Status();
@@ -305,33 +293,75 @@ class DlpackImport final : public MemoryImport {
   std::shared_ptr<const void> owner_;
 };
 
+// How the driver imports a kind, and the attributes that say whether a device does. A kind without a row is not
+// imported.
+struct CudaMemoryKind {
+  ExternalMemoryKind kind;
+  Result<std::shared_ptr<MemoryImport>> (*open)(const std::shared_ptr<CudaMemory>& memory, const ExternalHandle& handle,
+                                                size_t size_bytes, size_t offset_bytes);
+  std::optional<CUdevice_attribute> needs[2] = {};
+};
+
+template <typename Import, auto open, auto... arguments>
+Result<std::shared_ptr<MemoryImport>> open_as(const std::shared_ptr<CudaMemory>& memory, const ExternalHandle& handle,
+                                              size_t size_bytes, size_t offset_bytes) {
+  auto import = std::make_shared<Import>(memory, size_bytes);
+  TENON_TRY(((*import).*open)(handle, arguments..., offset_bytes));
+  return std::shared_ptr<MemoryImport>(std::move(import));
+}
+template <CUexternalMemoryHandleType type>
+constexpr auto* open_object = &open_as<ExternalObject, &ExternalObject::open, type>;
+
+constexpr CudaMemoryKind kCudaMemoryKinds[] = {
+    {ExternalMemoryKind::kVulkanOpaqueFd, open_object<CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD>},
+    {ExternalMemoryKind::kVulkanOpaqueWin32, open_object<CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32>},
+    {ExternalMemoryKind::kD3d12Resource, open_object<CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE>},
+    {ExternalMemoryKind::kD3d12Heap, open_object<CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP>},
+    // Drivers of discrete GPUs export dma-bufs, but take none.
+    {ExternalMemoryKind::kDmaBufFd,
+     open_object<CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD>,
+     {CU_DEVICE_ATTRIBUTE_INTEGRATED, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED}},
+    {ExternalMemoryKind::kCudaVmmFd,
+     &open_as<VmmMemory, &VmmMemory::open>,
+     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}},
+    {ExternalMemoryKind::kCudaIpc, &open_as<IpcMemory, &IpcMemory::open>, {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED}},
+    {ExternalMemoryKind::kHostAllocation,
+     &open_as<RegisteredMemory, &RegisteredMemory::open_pointer>,
+     {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED}},
+    {ExternalMemoryKind::kMappableFd,
+     &open_as<RegisteredMemory, &RegisteredMemory::open_fd>,
+     {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED}},
+    {ExternalMemoryKind::kDlpack, &open_as<DlpackImport, &DlpackImport::open>},  // tensors of this device
+};
+
+const CudaMemoryKind* find_row(ExternalMemoryKind kind) {
+  const auto* const found = std::find_if(std::begin(kCudaMemoryKinds), std::end(kCudaMemoryKinds),
+                                         [&](const CudaMemoryKind& row) { return row.kind == kind; });
+  return found != std::end(kCudaMemoryKinds) ? found : nullptr;
+}
+
 }  // namespace
 
-bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem system) {
-  const bool posix = system == HandleSystem::kPosix;
-  switch (kind) {
-    case ExternalMemoryKind::kD3d12Resource:
-    case ExternalMemoryKind::kD3d12Heap:
-    case ExternalMemoryKind::kVulkanOpaqueWin32:
-      return !posix;
-    case ExternalMemoryKind::kVulkanOpaqueFd:
-      return posix;
-    case ExternalMemoryKind::kMappableFd:
-      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0;
-    case ExternalMemoryKind::kHostAllocation:
-      return device.attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0;
-    case ExternalMemoryKind::kCudaVmmFd:
-      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;
-    case ExternalMemoryKind::kCudaIpc:
-      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED) != 0;
-    case ExternalMemoryKind::kDmaBufFd:
-      // Drivers of discrete GPUs export dma-bufs, but take none.
-      return posix && device.attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0 &&
-             device.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
-    case ExternalMemoryKind::kDlpack:
-      return true;  // tensors of this device
+bool system_has(HandleSystem system, HandleType type) {
+  switch (type) {
+    case HandleType::kFd:
+    case HandleType::kIpc:
+      return system == HandleSystem::kPosix;
+    case HandleType::kNtHandle:
+      return system == HandleSystem::kWindows;
+    case HandleType::kPointer:
+    case HandleType::kDlpack:
+    case HandleType::kCallbacks:
+      return true;
   }
   return false;
+}
+
+bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem system) {
+  const CudaMemoryKind* row = find_row(kind);
+  return row != nullptr && system_has(system, find_handle_kind(kind)->type) &&
+         std::all_of(std::begin(row->needs), std::end(row->needs),
+                     [&](const auto& attribute) { return !attribute || device.attribute(*attribute) != 0; });
 }
 
 Result<std::shared_ptr<MemoryImport>> MemoryImport::import(const std::shared_ptr<CudaMemory>& memory,
@@ -342,66 +372,13 @@ Result<std::shared_ptr<MemoryImport>> MemoryImport::import(const std::shared_ptr
   TENON_INVALID_IF(handle.device_uuid && *handle.device_uuid != uuid,
                    "The memory is of device {}; this importer is of device {}.", uuid_text(*handle.device_uuid),
                    uuid_text(uuid));
+  const CudaMemoryKind* row = find_row(handle.kind);
+  TENON_UNSUPPORTED_IF(row == nullptr, "This device imports no {}.", external_memory_kind_name(handle.kind));
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*memory->device()));
-  const auto finish = [](auto import, Status opened) -> Result<std::shared_ptr<MemoryImport>> {
-    if (!opened.ok()) return opened;
-    return std::shared_ptr<MemoryImport>(std::move(import));
-  };
-  const auto open_object = [&](CUexternalMemoryHandleType type) {
-    auto object = std::make_shared<ExternalObject>(memory, size_bytes);
-    Status opened = object->open(handle, type, offset_bytes);
-    return finish(std::move(object), std::move(opened));
-  };
-  Result<std::shared_ptr<MemoryImport>> import = unsupported("The kind is unknown.");
-  switch (handle.kind) {
-    case ExternalMemoryKind::kVulkanOpaqueFd:
-      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD);
-      break;
-    case ExternalMemoryKind::kVulkanOpaqueWin32:
-      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32);
-      break;
-    case ExternalMemoryKind::kD3d12Resource:
-      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE);
-      break;
-    case ExternalMemoryKind::kD3d12Heap:
-      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP);
-      break;
-    case ExternalMemoryKind::kDmaBufFd:
-      import = open_object(CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD);
-      break;
-    case ExternalMemoryKind::kCudaVmmFd: {
-      auto vmm = std::make_shared<VmmMemory>(memory, size_bytes);
-      Status opened = vmm->open(handle, offset_bytes);
-      import = finish(std::move(vmm), std::move(opened));
-      break;
-    }
-    case ExternalMemoryKind::kCudaIpc: {
-      auto ipc = std::make_shared<IpcMemory>(memory, size_bytes);
-      Status opened = ipc->open(handle, offset_bytes);
-      import = finish(std::move(ipc), std::move(opened));
-      break;
-    }
-    case ExternalMemoryKind::kHostAllocation:
-    case ExternalMemoryKind::kMappableFd: {
-      auto registered = std::make_shared<RegisteredMemory>(memory, size_bytes);
-      Status opened = handle.type == HandleType::kFd ? registered->open_fd(handle, offset_bytes)
-                                                     : registered->open_pointer(handle, offset_bytes);
-      import = finish(std::move(registered), std::move(opened));
-      break;
-    }
-    case ExternalMemoryKind::kDlpack: {
-      auto tensor = std::make_shared<DlpackImport>(memory, size_bytes);
-      Status opened = tensor->open(handle, offset_bytes);
-      import = finish(std::move(tensor), std::move(opened));
-      break;
-    }
-  }
+  auto import = row->open(memory, handle, size_bytes, offset_bytes);
   if (!import.ok())
     return std::move(import).status().with_context(
         format("while importing {} bytes of {}", size_bytes, external_memory_kind_name(handle.kind)));
-  // An fd that a graphics driver took was a duplicate; the caller's is consumed last.
-  if (handle.kind == ExternalMemoryKind::kVulkanOpaqueFd || handle.kind == ExternalMemoryKind::kDmaBufFd)
-    (void)OwnedHandle::take_fd(handle.fd);
   return import;
 }
 

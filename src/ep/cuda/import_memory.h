@@ -1,8 +1,7 @@
 // Memory of another API or process, mapped by a CUDA device (S2), whatever kind of handle it comes by.
 //
-// Ownership: an import is a transaction: on OK a file descriptor is the import's, on error it is the caller's, and
-// nothing is left behind (src/interop/handle_table.h). The driver gets a duplicate, because it takes an fd before a
-// later step can fail. NT handles, pointers and IPC handles stay the caller's.
+// Ownership: an import is a transaction: on error nothing is left behind. The caller's handle stays the caller's until
+// ep/sdk consumes it (src/interop/external_handle.h): a driver that takes an fd gets a duplicate.
 // Lifetime: the memory is unmapped when every stream of the device has passed what is queued when the import goes, and
 // nobody waits for that. Host memory has to stay until the work that uses it is done.
 // Threads: every function from any thread.
@@ -23,6 +22,8 @@ extern const HandleSystem kThisSystem;
 // Where an fd's object tells its size, it must hold the range up to `end`. Memory of GPU drivers mostly tells none.
 Status check_fd_size(int fd, size_t end);
 
+// Whether handles of this type exist there.
+bool system_has(HandleSystem system, HandleType type);
 bool can_import(const CudaDevice& device, ExternalMemoryKind kind, HandleSystem system = kThisSystem);
 
 class MemoryImport {

@@ -13,6 +13,15 @@ namespace tenon::cuda {
 
 inline constexpr size_t kImportBytes = 64 * 1024;
 
+// As ep/sdk imports it.
+inline Result<std::shared_ptr<SemaphoreImport>> import_semaphore(const std::shared_ptr<CudaMemory>& memory,
+                                                                 TimelineKind kind, void* native_handle) {
+  TENON_TRY_ASSIGN(const ExternalSemaphore handle, read_external_semaphore(static_cast<uint32_t>(kind), native_handle));
+  auto imported = SemaphoreImport::import(memory, handle);
+  if (imported.ok()) consume(handle);
+  return imported;
+}
+
 class CudaImporterTest : public ::testing::Test {
  protected:
   CudaImporterTest() {
@@ -25,9 +34,15 @@ class CudaImporterTest : public ::testing::Test {
   }
   void TearDown() override { EXPECT_THAT(fake::take_violations(), ::testing::IsEmpty()); }
 
+  // As ep/sdk imports it: the caller's handle is consumed last.
   Result<std::shared_ptr<MemoryImport>> import(const ExternalHandle& handle, size_t size_bytes = kImportBytes,
                                                size_t offset_bytes = 0) {
-    return MemoryImport::import(memory_, uuid_, handle, size_bytes, offset_bytes);
+    auto imported = MemoryImport::import(memory_, uuid_, handle, size_bytes, offset_bytes);
+    if (imported.ok()) consume(handle);
+    return imported;
+  }
+  Result<std::shared_ptr<SemaphoreImport>> import(TimelineKind kind, void* native_handle) {
+    return import_semaphore(memory_, kind, native_handle);
   }
 
   std::shared_ptr<CudaStream> make_stream() {

@@ -1,8 +1,6 @@
-// tenon/ep_importer.h over a plugin's importer.
-#include <tenon/ep_importer.h>
-#include <tenon/external_handles.h>
+// tenon/importer.h over a plugin's importer.
+#include <tenon/importer.h>
 
-#include <cstring>
 #include <utility>
 
 #include "abi/objects/interop_api_importer.h"
@@ -10,6 +8,8 @@
 #include "base/any_enum.h"
 #include "ep/host/plugin_importer.h"
 #include "ep/host/plugin_registry.h"
+#include "interop/external_handle.h"
+#include "interop/importer.h"
 
 namespace tenon {
 
@@ -19,15 +19,67 @@ using abi::DeviceImporter;
 using abi::DeviceMemory;
 using abi::DeviceSemaphore;
 
-// After a success fds are the import's (src/interop/handle_table.h); nothing else is the handle's to free.
-void take(OwnedHandle& handle) {
-  if (handle.fd() >= 0) (void)handle.release_fd();
-  handle.reset();
-}
-
-class Importer final : public EpImporter {
+// What a plugin is given of the caller's handle: a duplicate of an fd, because it takes that on success and a later
+// step of the host's may still fail; else the handle itself.
+template <typename Handle>
+class Lent {
  public:
-  Importer(std::string ep_name, std::shared_ptr<DeviceImporter> importer)
+  static Result<Lent> lend(const Handle& handle) {
+    Lent lent(handle);
+    if (handle.type == HandleType::kFd) {
+      TENON_TRY_ASSIGN(lent.copy_, OwnedHandle::duplicate_fd(handle.fd));
+      lent.handle_.fd = lent.copy_.fd();
+    }
+    return lent;
+  }
+  const Handle& handle() const { return handle_; }
+  // The plugin's import has succeeded: what its kind's row says became of the duplicate.
+  void imported() {
+    if (find_handle_kind(handle_.kind)->ownership == HandleOwnership::kConsumed) (void)copy_.release_fd();
+  }
+
+ private:
+  explicit Lent(const Handle& handle) : handle_(handle) {}
+  Handle handle_;
+  OwnedHandle copy_;
+};
+
+class EpMemory final : public ExternalMemory {
+ public:
+  explicit EpMemory(ExternalMemoryDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  void hold(std::shared_ptr<DeviceMemory> memory) { memory_ = std::move(memory); }
+
+  void* data() const override { return nullptr; }
+  size_t size_bytes() const override { return descriptor_.size_bytes; }
+  ExternalMemoryKind kind() const override { return descriptor_.kind; }
+  const std::string& name() const override { return descriptor_.name; }
+  bool writable() const override { return descriptor_.writable; }
+  Status check() const override { return Status(); }
+
+ private:
+  Result<Tensor> make_view(const std::shared_ptr<ExternalMemory>&, DataType type, const Shape& shape,
+                           size_t offset_bytes) const override {
+    TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+    OrtExternalTensorDescriptor tensor = {};
+    tensor.version = ORT_API_VERSION;
+    tensor.element_type = abi::to_element_type(type);
+    tensor.shape = shape.begin();
+    tensor.rank = static_cast<size_t>(shape.rank());
+    tensor.offset_bytes = offset_bytes;
+    TENON_TRY_ASSIGN(
+        const auto value,
+        memory_->create_tensor(
+            tensor, {.type = type, .shape = shape, .offset_bytes = offset_bytes, .size_bytes = bytes}, memory_));
+    return value->tensor;
+  }
+
+  const ExternalMemoryDescriptor descriptor_;
+  std::shared_ptr<DeviceMemory> memory_;
+};
+
+class EpImporter final : public Importer {
+ public:
+  EpImporter(std::string ep_name, std::shared_ptr<DeviceImporter> importer)
       : ep_name_(std::move(ep_name)), importer_(std::move(importer)) {}
 
   bool can_import(ExternalMemoryKind kind) const override {
@@ -39,62 +91,48 @@ class Importer final : public EpImporter {
     return can.ok() && *can;
   }
 
-  Result<Tensor> import_tensor(OwnedHandle& handle, const EpMemoryDescriptor& descriptor, DataType type,
-                               const Shape& shape) override {
-    TENON_INVALID_IF(!handle.valid(), "The handle of the memory is empty.");
-    TENON_INVALID_IF(descriptor.size_bytes == 0, "EpMemoryDescriptor::size_bytes is 0.");
+  Result<std::shared_ptr<ExternalMemory>> import_memory(OwnedHandle& owned,
+                                                        const ExternalMemoryDescriptor& descriptor) override {
     TENON_UNSUPPORTED_IF(!can_import(descriptor.kind), "The EP \"{}\" imports no {} on this device.", ep_name_,
                          external_memory_kind_name(descriptor.kind));
-    TenonExternalMemoryInfo info = {};
-    info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
-    info.kind = static_cast<uint32_t>(descriptor.kind);
-    info.flags = descriptor.writable ? 0 : TENON_EXTERNAL_MEMORY_READ_ONLY;
-    info.dedicated = descriptor.dedicated ? 1 : 0;
-    std::memcpy(info.device_uuid, descriptor.device_uuid.data(), sizeof(info.device_uuid));
-    if (handle.fd() >= 0) {
-      info.handle.fd = handle.fd();
-    } else {
-      info.handle.pointer = handle.pointer();
-    }
-    OrtExternalMemoryDescriptor memory = {};
-    memory.version = ORT_API_VERSION;
-    memory.handle_type = as_enum<OrtExternalMemoryHandleType>(TENON_EXTERNAL_MEMORY_DESCRIBED);
-    memory.native_handle = &info;
-    memory.size_bytes = descriptor.size_bytes;
-    memory.offset_bytes = descriptor.offset_bytes;
-    // What can be wrong with the view is found before the handle is anybody else's.
-    TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-    TENON_INVALID_IF(bytes > descriptor.size_bytes, "A {} tensor of shape {} has {} bytes; the import has {}.",
-                     data_type_name(type), shape.to_string(), bytes, descriptor.size_bytes);
-    TENON_TRY_ASSIGN(const std::shared_ptr<DeviceMemory> import, importer_->import_memory(memory));
-    take(handle);
-    OrtExternalTensorDescriptor tensor = {};
-    tensor.version = ORT_API_VERSION;
-    tensor.element_type = abi::to_element_type(type);
-    tensor.shape = shape.begin();
-    tensor.rank = static_cast<size_t>(shape.rank());
-    TENON_TRY_ASSIGN(const auto value,
-                     import->create_tensor(tensor, {.type = type, .shape = shape, .size_bytes = bytes}, import));
-    return value->tensor;
+    TENON_TRY_ASSIGN(const ExternalHandle handle, read_external_handle(owned, descriptor));
+    auto memory = std::make_shared<EpMemory>(descriptor);
+    TENON_TRY_ASSIGN(auto lent, Lent<ExternalHandle>::lend(handle));
+    TenonExternalMemoryInfo info = external_memory_info(lent.handle());
+    OrtExternalMemoryDescriptor described = {};
+    described.version = ORT_API_VERSION;
+    described.handle_type = as_enum<OrtExternalMemoryHandleType>(TENON_EXTERNAL_MEMORY_DESCRIBED);
+    described.native_handle = &info;
+    described.size_bytes = descriptor.size_bytes;
+    described.offset_bytes = descriptor.offset_bytes;
+    TENON_TRY_ASSIGN(auto import, importer_->import_memory(described));
+    lent.imported();
+    memory->hold(std::move(import));
+    consume(owned, handle);
+    return std::shared_ptr<ExternalMemory>(std::move(memory));
   }
 
-  Result<std::shared_ptr<Timeline>> import_timeline(OwnedHandle& handle, TimelineKind kind, std::string name,
+  Result<std::shared_ptr<Timeline>> import_timeline(OwnedHandle& owned, TimelineKind kind, std::string name,
                                                     TimelineCallbacks on_host) override {
-    TENON_INVALID_IF(!handle.valid(), "The handle of timeline \"{}\" is empty.", name);
-    TENON_UNSUPPORTED_IF(!can_import(kind), "The EP \"{}\" imports no timelines of kind {} on this device.", ep_name_,
-                         static_cast<uint32_t>(kind));
+    TENON_UNSUPPORTED_IF(!can_import(kind), "The EP \"{}\" imports no {} on this device.", ep_name_,
+                         timeline_kind_name(kind));
+    TENON_TRY_ASSIGN(const ExternalSemaphore handle, read_external_semaphore(owned, kind, name));
     std::shared_ptr<Timeline> host;
     if (on_host.value || on_host.wait || on_host.signal) {
       TENON_TRY_ASSIGN(host, make_callback_timeline(name, std::move(on_host)));
     }
+    TENON_TRY_ASSIGN(auto lent, Lent<ExternalSemaphore>::lend(handle));
     OrtExternalSemaphoreDescriptor descriptor = {};
     descriptor.version = ORT_API_VERSION;
     descriptor.type = as_enum<OrtExternalSemaphoreType>(static_cast<uint32_t>(kind));
-    descriptor.native_handle =
-        handle.fd() >= 0 ? reinterpret_cast<void*>(static_cast<intptr_t>(handle.fd())) : handle.pointer();
+    descriptor.native_handle = handle.type == HandleType::kFd
+                                   ? reinterpret_cast<void*>(static_cast<intptr_t>(lent.handle().fd))
+                                   : handle.pointer;
     TENON_TRY_ASSIGN(const std::shared_ptr<DeviceSemaphore> semaphore, importer_->import_semaphore(descriptor));
-    take(handle);
-    return semaphore->timeline(semaphore, std::move(name), std::move(host));
+    lent.imported();
+    TENON_TRY_ASSIGN(auto timeline, semaphore->timeline(semaphore, std::move(name), std::move(host)));
+    consume(owned, handle);
+    return timeline;
   }
 
  private:
@@ -104,15 +142,14 @@ class Importer final : public EpImporter {
 
 }  // namespace
 
-Result<std::shared_ptr<EpImporter>> EpImporter::create(const std::string& ep_name, size_t device) {
+Result<std::shared_ptr<Importer>> Importer::create(const std::string& ep_name, size_t device) {
   size_t index = 0;
   for (const OrtEpDevice* known : abi::PluginRegistry::instance().devices()) {
     if (known->ep_name != ep_name || index++ != device) continue;
-    TENON_UNSUPPORTED_IF(known->factory == nullptr,
-                         "The built-in EP works on host memory; tenon/external_memory.h imports it.");
+    if (known->factory == nullptr) return std::shared_ptr<Importer>(std::shared_ptr<void>(), &host());
     TENON_TRY_ASSIGN(std::shared_ptr<DeviceImporter> importer, abi::make_plugin_importer(*known));
     TENON_UNSUPPORTED_IF(importer == nullptr, "The EP \"{}\" has no importer.", ep_name);
-    return std::shared_ptr<EpImporter>(std::make_shared<Importer>(ep_name, std::move(importer)));
+    return std::shared_ptr<Importer>(std::make_shared<EpImporter>(ep_name, std::move(importer)));
   }
   return not_found("No registered EP \"{}\" has a device {}.", ep_name, device);
 }

@@ -124,9 +124,12 @@ void release_handle(const std::string& who, Impl* impl, Handle* handle,
 
 class PluginMemory final : public DeviceMemory {
  public:
-  PluginMemory(std::shared_ptr<PluginImporter> importer, OrtExternalMemoryHandle* handle, bool read_only)
-      : importer_(std::move(importer)), handle_(handle), read_only_(read_only) {}
+  PluginMemory(std::shared_ptr<PluginImporter> importer, bool read_only)
+      : importer_(std::move(importer)), read_only_(read_only) {}
+  // Made before the import: after that, the caller's handle is the plugin's.
+  void hold(OrtExternalMemoryHandle* handle) { handle_ = handle; }
   ~PluginMemory() override {
+    if (handle_ == nullptr) return;
     release_handle(importer_->who(), importer_->impl(), handle_,
                    TENON_MEMBER_OF_(handle_, handle_->version, OrtExternalMemoryHandle, Release),
                    importer_->members().ReleaseMemory);
@@ -171,15 +174,16 @@ class PluginMemory final : public DeviceMemory {
 
  private:
   const std::shared_ptr<PluginImporter> importer_;
-  OrtExternalMemoryHandle* const handle_;
+  OrtExternalMemoryHandle* handle_ = nullptr;
   const bool read_only_;
 };
 
 class PluginSemaphore final : public DeviceSemaphore {
  public:
-  PluginSemaphore(std::shared_ptr<PluginImporter> importer, OrtExternalSemaphoreHandle* handle)
-      : importer_(std::move(importer)), handle_(handle) {}
+  explicit PluginSemaphore(std::shared_ptr<PluginImporter> importer) : importer_(std::move(importer)) {}
+  void hold(OrtExternalSemaphoreHandle* handle) { handle_ = handle; }
   ~PluginSemaphore() override {
+    if (handle_ == nullptr) return;
     release_handle(importer_->who(), importer_->impl(), handle_,
                    TENON_MEMBER_OF_(handle_, handle_->version, OrtExternalSemaphoreHandle, Release),
                    importer_->members().ReleaseSemaphore);
@@ -202,7 +206,7 @@ class PluginSemaphore final : public DeviceSemaphore {
 
  private:
   const std::shared_ptr<PluginImporter> importer_;
-  OrtExternalSemaphoreHandle* const handle_;
+  OrtExternalSemaphoreHandle* handle_ = nullptr;
 };
 
 Result<std::shared_ptr<DeviceMemory>> PluginImporter::import_memory(const OrtExternalMemoryDescriptor& descriptor) {
@@ -211,21 +215,23 @@ Result<std::shared_ptr<DeviceMemory>> PluginImporter::import_memory(const OrtExt
   // The plugin refuses a handle that cannot be read here; it may know more kinds.
   const Result<ExternalHandle> native =
       read_external_handle(static_cast<uint32_t>(descriptor.handle_type), descriptor.native_handle);
+  auto memory = std::make_shared<PluginMemory>(std::static_pointer_cast<PluginImporter>(shared_from_this()),
+                                               native.ok() && native->read_only);
   TENON_TRY(call(who_, member, impl_, &descriptor, &handle));
   TENON_TRY(check_object(who_, "OrtExternalMemoryHandle", handle, member.name));
-  auto self = std::static_pointer_cast<PluginImporter>(shared_from_this());
-  return std::shared_ptr<DeviceMemory>(
-      std::make_shared<PluginMemory>(std::move(self), handle, native.ok() && native->read_only));
+  memory->hold(handle);
+  return std::shared_ptr<DeviceMemory>(std::move(memory));
 }
 
 Result<std::shared_ptr<DeviceSemaphore>> PluginImporter::import_semaphore(
     const OrtExternalSemaphoreDescriptor& descriptor) {
   const auto& member = members_.ImportSemaphore;
   OrtExternalSemaphoreHandle* handle = nullptr;
+  auto semaphore = std::make_shared<PluginSemaphore>(std::static_pointer_cast<PluginImporter>(shared_from_this()));
   TENON_TRY(call(who_, member, impl_, &descriptor, &handle));
   TENON_TRY(check_object(who_, "OrtExternalSemaphoreHandle", handle, member.name));
-  auto self = std::static_pointer_cast<PluginImporter>(shared_from_this());
-  return std::shared_ptr<DeviceSemaphore>(std::make_shared<PluginSemaphore>(std::move(self), handle));
+  semaphore->hold(handle);
+  return std::shared_ptr<DeviceSemaphore>(std::move(semaphore));
 }
 
 // Devices whose graphics interop is initialised, with the library that makes an address mean the same device.

@@ -98,7 +98,7 @@ Importer::Importer(const HostApi& host, const OrtEpDevice* device)
   using Table = OrtExternalResourceImporterImpl;
   ort_version_supported = host.version();
   Table::CanImportMemory = [](const Table* table, OrtExternalMemoryHandleType kind) noexcept -> bool {
-    return static_cast<const Importer*>(table)->can_import_memory(kind);
+    return static_cast<const Importer*>(table)->takes(static_cast<uint32_t>(kind));
   };
   Table::ImportMemory = [](Table* table, const OrtExternalMemoryDescriptor* descriptor,
                            OrtExternalMemoryHandle** out) noexcept -> OrtStatus* {
@@ -115,7 +115,7 @@ Importer::Importer(const HostApi& host, const OrtEpDevice* device)
     return importer.host_.guarded([&] { return importer.create_tensor_checked(handle, descriptor, out); });
   };
   Table::CanImportSemaphore = [](const Table* table, OrtExternalSemaphoreType kind) noexcept -> bool {
-    return static_cast<const Importer*>(table)->can_import_semaphore(kind);
+    return static_cast<const Importer*>(table)->can_import(static_cast<TimelineKind>(kind));
   };
   Table::ImportSemaphore = [](Table* table, const OrtExternalSemaphoreDescriptor* descriptor,
                               OrtExternalSemaphoreHandle** out) noexcept -> OrtStatus* {
@@ -142,15 +142,27 @@ OrtExternalResourceImporterImpl* Importer::release_to_host(std::unique_ptr<Impor
   return importer.release();
 }
 
+// A described handle says inside what it is.
+bool Importer::takes(uint32_t handle_type) const {
+  return handle_type == TENON_EXTERNAL_MEMORY_DESCRIBED || can_import(static_cast<ExternalMemoryKind>(handle_type));
+}
+
 Status Importer::import_memory_checked(const OrtExternalMemoryDescriptor* descriptor, OrtExternalMemoryHandle** out) {
   TENON_INVALID_IF(out == nullptr, "The result pointer of ImportMemory is null.");
   *out = nullptr;
   TENON_INVALID_IF(descriptor == nullptr, "The memory descriptor is null.");
-  TENON_UNSUPPORTED_IF(!can_import_memory(descriptor->handle_type),
-                       "External memory of {} cannot be imported by this device.",
-                       external_memory_kind_name(static_cast<ExternalMemoryKind>(descriptor->handle_type)));
+  const auto type = static_cast<uint32_t>(descriptor->handle_type);
+  const auto check_kind = [](bool can, ExternalMemoryKind kind) -> Status {
+    TENON_UNSUPPORTED_IF(!can, "External memory of {} cannot be imported by this device.",
+                         external_memory_kind_name(kind));
+    return Status();
+  };
+  TENON_TRY(check_kind(takes(type), static_cast<ExternalMemoryKind>(type)));
   TENON_TRY(check_memory_descriptor(descriptor));
-  TENON_TRY_ASSIGN(auto memory, import_memory(*descriptor));
+  TENON_TRY_ASSIGN(const ExternalHandle handle, read_external_handle(type, descriptor->native_handle));
+  TENON_TRY(check_kind(can_import(handle.kind), handle.kind));
+  TENON_TRY_ASSIGN(auto memory, import_memory(handle, *descriptor));
+  consume(handle);
   *out = memory.release();
   return Status();
 }
@@ -160,10 +172,13 @@ Status Importer::import_semaphore_checked(const OrtExternalSemaphoreDescriptor* 
   TENON_INVALID_IF(out == nullptr, "The result pointer of ImportSemaphore is null.");
   *out = nullptr;
   TENON_INVALID_IF(descriptor == nullptr, "The semaphore descriptor is null.");
-  TENON_UNSUPPORTED_IF(!can_import_semaphore(descriptor->type), "Semaphore type {} cannot be imported by this device.",
-                       static_cast<int64_t>(descriptor->type));
+  const auto type = static_cast<uint32_t>(descriptor->type);
+  TENON_UNSUPPORTED_IF(!can_import(static_cast<TimelineKind>(type)),
+                       "Semaphore type {} cannot be imported by this device.", type);
   TENON_TRY(check_semaphore_descriptor(descriptor));
-  TENON_TRY_ASSIGN(auto semaphore, import_semaphore(*descriptor));
+  TENON_TRY_ASSIGN(const ExternalSemaphore handle, read_external_semaphore(type, descriptor->native_handle));
+  TENON_TRY_ASSIGN(auto semaphore, import_semaphore(handle, *descriptor));
+  consume(handle);
   *out = semaphore.release();
   return Status();
 }

@@ -1,19 +1,18 @@
 // A plugin's external resource importer as C++ classes behind OrtExternalResourceImporterImpl, and the checks that
 // every importer makes (S1.2 to S1.5).
 //
-// Ownership: a handle keeps the import; a tensor made from it keeps it too, so both may go in any order. Of the
-// caller's native handle, fd kinds are consumed on success and NT handles are duplicated (src/interop/handle_table.h);
-// after a failure it is the caller's, untouched.
+// Ownership: a handle keeps the import; a tensor made from it keeps it too, so both may go in any order. The caller's
+// native handle stays the caller's while an importer works with it (with duplicates); after a success this class does
+// what the kind's row says (consume() of src/interop/external_handle.h), the last step of all.
 // Threads: every function from any thread.
 // Errors: kInvalidArgument names the field and its values; kUnsupported for kinds that the importer does not take.
 #pragma once
-
-#include <tenon/external_memory.h>
 
 #include <memory>
 
 #include "ep/sdk/plugin_host.h"
 #include "ep/sdk/plugin_stream.h"
+#include "interop/external_handle.h"
 
 namespace tenon::plugin {
 
@@ -41,7 +40,7 @@ struct TensorView {
   size_t size_bytes = 0;
 };
 
-// Everything about a descriptor that needs neither a device nor the native handle (read_external_handle does that).
+// Everything about a descriptor that needs neither a device nor the native handle.
 Status check_memory_descriptor(const OrtExternalMemoryDescriptor* descriptor);
 Status check_semaphore_descriptor(const OrtExternalSemaphoreDescriptor* descriptor);
 Result<TensorView> check_tensor_descriptor(const OrtExternalTensorDescriptor* descriptor, size_t import_bytes);
@@ -57,12 +56,14 @@ class Importer : private OrtExternalResourceImporterImpl {
   static OrtExternalResourceImporterImpl* release_to_host(std::unique_ptr<Importer> importer);
 
  protected:
-  virtual bool can_import_memory(OrtExternalMemoryHandleType kind) const = 0;
-  virtual bool can_import_semaphore(OrtExternalSemaphoreType kind) const = 0;
-  // The descriptor passed check_memory_descriptor, and can_import_memory said yes.
-  virtual Result<std::unique_ptr<ImportedMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) = 0;
+  // Also for values outside the enums.
+  virtual bool can_import(ExternalMemoryKind kind) const = 0;
+  virtual bool can_import(TimelineKind kind) const = 0;
+  // The descriptor passed check_memory_descriptor, can_import said yes, and `handle` is what its native_handle says.
+  virtual Result<std::unique_ptr<ImportedMemory>> import_memory(const ExternalHandle& handle,
+                                                                const OrtExternalMemoryDescriptor& descriptor) = 0;
   virtual Result<std::unique_ptr<ImportedSemaphore>> import_semaphore(
-      const OrtExternalSemaphoreDescriptor& descriptor) = 0;
+      const ExternalSemaphore& semaphore, const OrtExternalSemaphoreDescriptor& descriptor) = 0;
   // A view; use make_view() so that it keeps the import alive.
   virtual Result<OrtValue*> create_tensor(const ImportedMemory& memory, const TensorView& view) = 0;
   // Queued; these return before the value is reached. `stream` is never null.
@@ -76,6 +77,7 @@ class Importer : private OrtExternalResourceImporterImpl {
   const OrtEpDevice* device() const { return device_; }
 
  private:
+  bool takes(uint32_t handle_type) const;
   Status import_memory_checked(const OrtExternalMemoryDescriptor* descriptor, OrtExternalMemoryHandle** out);
   Status import_semaphore_checked(const OrtExternalSemaphoreDescriptor* descriptor, OrtExternalSemaphoreHandle** out);
   Status create_tensor_checked(const OrtExternalMemoryHandle* handle, const OrtExternalTensorDescriptor* descriptor,

@@ -16,9 +16,9 @@ namespace tenon::sim {
 // Memory that the device has mapped. Shared by the import's handle and its tensors.
 class SimImport {
  public:
-  // `handle_type` and `native_handle` as in OrtExternalMemoryDescriptor. What becomes of the handle: handle_table.h.
-  static Result<std::shared_ptr<SimImport>> import(std::shared_ptr<SimDevice> device, uint32_t handle_type,
-                                                   void* native_handle, size_t size_bytes, size_t offset_bytes);
+  // `handle` stays the caller's until it is consumed.
+  static Result<std::shared_ptr<SimImport>> import(std::shared_ptr<SimDevice> device, const ExternalHandle& handle,
+                                                   size_t size_bytes, size_t offset_bytes);
   // The device may use it until every stream has passed what is queued now.
   ~SimImport();
   SimImport(const SimImport&) = delete;
@@ -44,21 +44,18 @@ DeviceUuid sim_device_uuid(int32_t number);
 // The same of its adapter's LUID.
 DeviceLuid sim_device_luid(int32_t number);
 
-bool sim_can_import_memory(uint32_t handle_type);
-bool sim_can_import_semaphore(uint32_t type);
-Result<std::shared_ptr<Timeline>> sim_import_semaphore(uint32_t type, void* native_handle);
-
 class SimImporter final : public plugin::Importer {
  public:
   SimImporter(const plugin::HostApi& host, const OrtEpDevice* ep_device, std::shared_ptr<SimDevice> device,
               const OrtMemoryInfo* memory_info);
 
  private:
-  bool can_import_memory(OrtExternalMemoryHandleType kind) const override;
-  bool can_import_semaphore(OrtExternalSemaphoreType kind) const override;
-  Result<std::unique_ptr<plugin::ImportedMemory>> import_memory(const OrtExternalMemoryDescriptor& descriptor) override;
+  bool can_import(ExternalMemoryKind kind) const override;
+  bool can_import(TimelineKind kind) const override;
+  Result<std::unique_ptr<plugin::ImportedMemory>> import_memory(const ExternalHandle& handle,
+                                                                const OrtExternalMemoryDescriptor& descriptor) override;
   Result<std::unique_ptr<plugin::ImportedSemaphore>> import_semaphore(
-      const OrtExternalSemaphoreDescriptor& descriptor) override;
+      const ExternalSemaphore& semaphore, const OrtExternalSemaphoreDescriptor& descriptor) override;
   Result<OrtValue*> create_tensor(const plugin::ImportedMemory& memory, const plugin::TensorView& view) override;
   Status wait(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) override;
   Status signal(plugin::ImportedSemaphore& semaphore, plugin::SyncStream& stream, uint64_t value) override;
