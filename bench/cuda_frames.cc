@@ -201,13 +201,13 @@ class Frames {
     TENON_TRY_ASSIGN(module_, CudaModule::load(memory_->device(), cubin));
     TENON_TRY_ASSIGN(relu_, module_->function("relu"));
     TENON_TRY_ASSIGN(own_, memory_->allocate(size_bytes_, nullptr));
-    OwnedHandle fd = vulkan_.export_fd(buffer_);
+    const OwnedHandle fd = vulkan_.export_fd(buffer_);
     TENON_TRY_ASSIGN(memory_import_, MemoryImport::import(memory_, {}, handle(fd.fd()), size_bytes_, 0));
-    (void)fd.release_fd();
-    OwnedHandle timeline = vulkan_.export_fd(semaphore_);
-    TENON_TRY_ASSIGN(imported_, SemaphoreImport::import(memory_, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
-                                                        reinterpret_cast<void*>(static_cast<intptr_t>(timeline.fd()))));
-    (void)timeline.release_fd();
+    const OwnedHandle timeline = vulkan_.export_fd(semaphore_);
+    TENON_TRY_ASSIGN(const ExternalSemaphore semaphore,
+                     read_external_semaphore(ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD,
+                                             reinterpret_cast<void*>(static_cast<intptr_t>(timeline.fd()))));
+    TENON_TRY_ASSIGN(imported_, SemaphoreImport::import(memory_, semaphore));
     return Status();
   }
 
