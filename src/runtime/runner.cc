@@ -606,7 +606,8 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
     if (std::shared_ptr<PlanRuntime> found = rests->find(key)) return found;
   }
   places.outputs = binding_.places.outputs;
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_rest(cut, shapes, constants, session_.planner_options(), places));
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
+                   build_rest(cut, shapes, constants, session_.planner_options(info_.disallow_copies), places));
   planned_ = true;
   session_.warn_of_output_shapes(*plan);
   auto made = std::make_shared<PlanRuntime>(std::move(plan), session_.options().plan_cache_size);

@@ -198,7 +198,8 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   std::shared_ptr<PlanRuntime> plan;
   {
     const InRun in_run(*pool_);
-    Result<std::shared_ptr<PlanRuntime>> found = find_plan(binding.key, binding.shapes, binding.places, planned);
+    Result<std::shared_ptr<PlanRuntime>> found = find_plan(
+        binding.key, binding.shapes, binding.places, options_.disallow_copies || options.disallow_copies, planned);
     if (!found.ok()) {
       // Shapes that the model cannot take are the caller's; running out of memory is not.
       if (found.status().code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found.status());
@@ -270,12 +271,13 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shap
 }
 
 Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& key, std::span<const Shape> shapes,
-                                                            const BoundPlaces& places, bool& planned) {
+                                                            const BoundPlaces& places, bool disallow_copies,
+                                                            bool& planned) {
   {
     auto plans = plans_->lock();
     if (std::shared_ptr<PlanRuntime> found = plans->find(key)) return found;
   }
-  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, planner_options()));
+  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, planner_options(disallow_copies)));
   planned = true;
   bool full = false;
   {
@@ -350,8 +352,10 @@ Result<PlanReport> SessionImpl::report_for(const std::map<std::string, Shape>& s
   PlanReport report = report_plan(plan, bound.outputs, planner_options_.keep_text, std::move(copies));
   if (strict) {
     TENON_TRY(refuse_copies(plan, outputs_));
-    for (const CopyRecord& record : report.copies.ledger.records)
-      if (!record.once) return copy_disallowed(record.what, record.source, record.target, record.reason);
+    if (const auto& records = report.copies.ledger.records; !records.empty()) {
+      const CopyRecord& first = records.front();
+      return copy_disallowed(first.what, first.source, first.target, first.reason);
+    }
   }
   return report;
 }

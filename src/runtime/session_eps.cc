@@ -281,7 +281,8 @@ Status SessionImpl::synchronize() {
 SessionImpl::~SessionImpl() { (void)synchronize(); }
 
 // The lock is held while a constant is copied: whoever wants the same one then finds it.
-Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t place) {
+Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
+                                           bool disallow_copies) {
   auto placed = placed_constants_.lock();
   PlacedConstant& entry = (*placed)[{constant.get(), place}];
   // Another constant may have been made at the address of one that is gone.
@@ -290,6 +291,8 @@ Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const st
     if (Tensor known = find_placed_constant(constant, place); known.data() != nullptr) return known;
     TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                        const_cast<std::byte*>(constant->data), constant->size_bytes));
+    if (disallow_copies && constant->size_bytes > 0)
+      return copy_disallowed(name.c_str(), source.place(), places_.at(place), CopyReason::kNotCompatible);
     TENON_TRY_ASSIGN(Tensor target, allocate_in(place, constant->type, constant->shape));
     const int32_t mover = places_.mover(source.place(), target.place());
     DataTransfer* transfer = mover > 0 ? places_.transfers[static_cast<size_t>(mover - 1)] : nullptr;
@@ -320,20 +323,21 @@ void SessionImpl::take_once_copies(CopyLedger& ledger) {
   once->records.clear();
 }
 
-PlannerOptions SessionImpl::planner_options() {
+PlannerOptions SessionImpl::planner_options(bool disallow_copies) {
   PlannerOptions options = planner_options_;
   if (!has_devices()) return options;
   options.places = &places_;
   options.ep_names = {"cpu"};
   options.ep_names.insert(options.ep_names.end(), device_ep_names_.begin(), device_ep_names_.end());
-  options.place_constant = [this](const ConstantRef& constant, const std::string& name, int32_t place) {
-    return place_constant(constant, name, place);
+  options.place_constant = [this, disallow_copies](const ConstantRef& constant, const std::string& name,
+                                                   int32_t place) {
+    return place_constant(constant, name, place, disallow_copies);
   };
   return options;
 }
 
 PlannerOptions SessionImpl::explaining_options(CopyLedger& copies) {
-  PlannerOptions options = planner_options();
+  PlannerOptions options = planner_options(/*disallow_copies=*/false);
   if (!has_devices()) return options;
   auto placed = std::make_shared<std::set<std::pair<const Constant*, int32_t>>>();
   options.place_constant = [this, placed, &copies](const ConstantRef& constant, const std::string& name,

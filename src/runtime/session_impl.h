@@ -107,13 +107,13 @@ struct SessionImpl final : public Session {
 
   // The plan of these shapes, from the cache or made now.
   Result<std::shared_ptr<PlanRuntime>> find_plan(const SignatureKey& key, std::span<const Shape> shapes,
-                                                 const BoundPlaces& places, bool& planned);
+                                                 const BoundPlaces& places, bool disallow_copies, bool& planned);
   Result<std::shared_ptr<PlanRuntime>> make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
                                                  const PlannerOptions& options);
   Result<BoundPlaces> bound_places(const std::map<std::string, MemoryPlace>& named) const;
-  // Constants that a plan places are copied once, and written down in the session's ledger of such copies. Strict mode
-  // allows them: they are no copies of a run.
-  PlannerOptions planner_options();
+  // Constants that a plan places are copied once, and written down in the session's ledger of such copies; refused in
+  // strict mode, the session's or that of the run which plans.
+  PlannerOptions planner_options(bool disallow_copies);
   // For a plan that never runs: constants are only written down, in `copies`.
   PlannerOptions explaining_options(CopyLedger& copies);
   // A plan that is made for the report alone. `strict`: copies of a run are an error.
@@ -143,7 +143,8 @@ struct SessionImpl final : public Session {
   // `declared`: the outputs as the model has them.
   void describe_values(std::span<const Value> declared);
   Status check_fallback() const;
-  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place);
+  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
+                                bool disallow_copies);
   // One that an EP has put there itself.
   Tensor find_placed_constant(const ConstantRef& constant, int32_t place) const;
   Status describe_places();

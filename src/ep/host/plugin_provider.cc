@@ -97,6 +97,7 @@ Result<std::unique_ptr<DeviceProvider>> PluginProvider::create(std::shared_ptr<P
     if (other.ep_name == choice.ep_name) break;
     provider->preferred_before_ = other.ep_name;
   }
+  provider->disallow_copies_ = options.disallow_copies;
   TENON_TRY(provider->create_ep(choice, options));
   TENON_TRY(provider->ask_ep());
   TENON_TRY(provider->create_allocators());
@@ -520,7 +521,12 @@ Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const
   TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                      const_cast<std::byte*>(constant->data), constant->size_bytes));
   const char* what = constant_names_.insert(name).first->c_str();
-  TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, what, &constant_copies_, transfer_.get()),
+  const CopyReason reason = CopyReason::kNotCompatible;
+  if (disallow_copies_ && constant->size_bytes > 0) {
+    return copy_disallowed(what, source.place(), target.place(), reason)
+        .with_context(format("while placing a constant for {}", ep_->who()));
+  }
+  TENON_TRY_CONTEXT(copy_tensor(target, source, reason, what, &constant_copies_, transfer_.get()),
                     "while placing a constant for {}", ep_->who());
   entry = {constant, target};
   return target;

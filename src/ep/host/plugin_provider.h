@@ -114,6 +114,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   };
   std::map<std::pair<const Constant*, int32_t>, PlacedConstant> placed_constants_;
   CopyLedger constant_copies_;            // of those
+  bool disallow_copies_ = false;          // strict mode
   std::set<std::string> constant_names_;  // in that ledger
   uint32_t binding_alignment_ = 0;
   PluginMember<decltype(OrtEp::OnRunStart)> on_run_start_;

@@ -44,6 +44,7 @@ Result<RefImpl> make_concat(RefNode& node) {
   TENON_TRY(require_output(node, 0, desc.output));
   const int64_t inner = desc.span.inner * static_cast<int64_t>(data_type_size(node.inputs[0].type));
   std::vector<int64_t> rows;  // bytes of one outer row of each input
+  rows.reserve(desc.lengths.size());
   for (int64_t length : desc.lengths) rows.push_back(length * inner);
   RefImpl impl;
   impl.run = [rows, outer = desc.span.outer, stride = desc.span.length * inner](KernelContext& context) -> Status {

@@ -325,6 +325,7 @@ class Chain {
     const std::vector<int64_t> strides = read.strides();
     TENON_TRY_ASSIGN(const std::vector<int64_t> perm, read_perm(node, read.shape.rank()));
     std::vector<int64_t> moved;
+    moved.reserve(perm.size());
     for (int64_t axis : perm) moved.push_back(strides[static_cast<size_t>(axis)]);
     return leaf(tensor, {.type = read.type, .strides = std::move(moved)});
   }
