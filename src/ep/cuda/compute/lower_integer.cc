@@ -476,6 +476,7 @@ Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, Te
   if (zero != kNoTensor) kernel.read(zero, "p");
   kernel.write(rows, "y");
   std::vector<int64_t> taps;
+  taps.reserve(conv.window.axes.size() + 1);
   for (const WindowAxis& axis : conv.window.axes) taps.push_back(axis.kernel);
   taps.push_back(together ? x[1] / kBytes : x[1]);
   std::vector<std::string> pixel, tap;
