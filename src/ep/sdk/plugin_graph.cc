@@ -177,7 +177,7 @@ Result<std::string> text_attribute(const HostApi& host, const GraphNode& node, c
                                    const std::string& fallback) {
   Node read;
   TENON_TRY(copy_attribute(host, node, name, AttributeKind::kString, read));
-  return read.attributes.empty() ? fallback : std::move(read.attributes[0].s);
+  return read.attributes.empty() ? fallback : read.attributes[0].s;
 }
 
 Result<ConstantTensor> constant_tensor(const HostApi& host, const GraphValue& value) {

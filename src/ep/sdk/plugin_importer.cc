@@ -157,6 +157,7 @@ Status Importer::import_memory_checked(const OrtExternalMemoryDescriptor* descri
                          external_memory_kind_name(kind));
     return Status();
   };
+  // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): the value is the program's, of any kind.
   TENON_TRY(check_kind(takes(type), static_cast<ExternalMemoryKind>(type)));
   TENON_TRY(check_memory_descriptor(descriptor));
   TENON_TRY_ASSIGN(const ExternalHandle handle, read_external_handle(type, descriptor->native_handle));

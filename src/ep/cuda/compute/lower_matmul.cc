@@ -24,9 +24,9 @@ struct Product : MatMulDesc {
 };
 
 Result<Product> read_product(Lowering& to, const Node& node) {
-  TENON_TRY_ASSIGN(MatMulDesc desc, read_matmul(node, input_shapes(to.graph(), node)));
+  TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(node, input_shapes(to.graph(), node)));
   TENON_UNSUPPORTED_IF(desc.trans_a, "{} transposes its first input.", to.label(node));
-  Product product{std::move(desc)};
+  Product product{desc};
   const MatMulForm& form = product;
   product.a = node.input(form.a);
   product.b = node.input(form.b);
