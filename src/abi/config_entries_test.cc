@@ -191,7 +191,7 @@ TEST(EnvEntries, StrictModeThatAnEarlierEnvDoesNotHaveIsAnError) {
   ort_api::ReleaseKeyValuePairs(entries);
 }
 
-// What a Loop without a trip count computes for ever.
+// A Loop without a trip count, which computes for ever.
 std::string endless_model() {
   using namespace model_writer;  // NOLINT(google-build-using-namespace)
   const std::string body =

@@ -64,7 +64,8 @@ Result<ExternalHandle> read_external_handle(const OwnedHandle& handle, const Ext
 Result<ExternalSemaphore> read_external_semaphore(const OwnedHandle& handle, TimelineKind kind,
                                                   const std::string& name);
 
-// What read_external_handle(TENON_EXTERNAL_MEMORY_DESCRIBED, &info) reads as `handle`. Without a device's LUID.
+// The description that read_external_handle(TENON_EXTERNAL_MEMORY_DESCRIBED, &info) reads as `handle`. Without a
+// device's LUID.
 TenonExternalMemoryInfo external_memory_info(const ExternalHandle& handle);
 
 // The last step of an import: the caller's handle becomes what its kind's row says. Cannot fail.

@@ -1,4 +1,4 @@
-// What the host maps and reaches, kind by kind, and the C and C++ ways to it.
+// The kinds of memory and timelines that the host imports, and their functions in C and C++.
 #include <tenon/external_handles.h>
 
 #include "base/checked.h"

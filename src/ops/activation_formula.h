@@ -107,7 +107,7 @@ T evaluate(Unary function, T x, T a = 0, T b = 0) {
   return x;
 }
 
-// What the epilogue makes of `z`, the product plus bias; `residual` is 0 where there is none.
+// The epilogue of `z`, which is the product plus bias; `residual` is 0 where there is none.
 inline double evaluate(const Epilogue& epilogue, double z, double residual = 0) {
   const double x = epilogue.residual_after ? z : z + residual;
   const double y = evaluate<double>(unary_of(epilogue.activation), x, epilogue.alpha, epilogue.beta);

@@ -19,7 +19,7 @@ using abi::DeviceImporter;
 using abi::DeviceMemory;
 using abi::DeviceSemaphore;
 
-// What a plugin is given of the caller's handle: a duplicate of an fd, because it takes that on success and a later
+// The caller's handle as a plugin gets it: a duplicate of an fd, because the plugin takes that on success and a later
 // step of the host's may still fail; else the handle itself.
 template <typename Handle>
 class Lent {

@@ -18,7 +18,7 @@ std::vector<float> given_floats(Lowering& to, const Node& node, size_t input) {
              : std::vector<float>{};
 }
 
-// What the sizes, scales and the region of interest say about each dimension. Scales that are only known at run time
+// Each dimension by its size, its scale and the region of interest. Scales that are only known at run time
 // are those of the output.
 Result<std::vector<ResizeAxis>> axes_of(Lowering& to, const Node& node, const ResizeDesc& resize, const Shape& x,
                                         const Shape& y) {
