@@ -110,14 +110,20 @@ if(WIN32)
   set(TENON_OTHER_SYSTEMS "_(posix|linux)(_test)?\\.cc$")
 endif()
 
-# tenon_library(NAME base OPTIMIZE -Os DEPENDS other... EXCLUDE x.cc...): libtenon_<name>.a from *.cc of this folder, tests
-# from *_test.cc. OPTIMIZE: the level in Release, if another than -O3.
+# tenon_library(NAME base OPTIMIZE -Os DEPENDS other... FOLDERS folder... EXCLUDE x.cc...): libtenon_<name>.a from *.cc of this
+# folder and of FOLDERS with their subfolders, tests from *_test.cc. OPTIMIZE: the level in Release, if another than -O3.
 function(tenon_library name)
-  cmake_parse_arguments(ARG "" "OPTIMIZE" "DEPENDS;EXCLUDE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cc
-       ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_select.cc ${CMAKE_CURRENT_SOURCE_DIR}/simd/isa.cc)
-  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*_test.cc
-       ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_test.cc)
+  cmake_parse_arguments(ARG "" "OPTIMIZE" "DEPENDS;FOLDERS;EXCLUDE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_select.cc
+       ${CMAKE_CURRENT_SOURCE_DIR}/simd/isa.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_test.cc)
+  foreach(folder ${ARG_FOLDERS})
+    get_filename_component(folder ${folder} ABSOLUTE)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${folder}/*.cc)
+    list(APPEND sources ${found})
+    list(FILTER found INCLUDE REGEX "_test\\.cc$")
+    list(APPEND tests ${found})
+  endforeach()
   list(FILTER sources EXCLUDE REGEX "_(test|benchmark|simd)\\.cc$")
   list(FILTER sources EXCLUDE REGEX ${TENON_OTHER_SYSTEMS})
   list(FILTER tests EXCLUDE REGEX ${TENON_OTHER_SYSTEMS})

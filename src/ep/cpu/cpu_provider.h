@@ -11,9 +11,9 @@ namespace tenon::cpu {
 std::unique_ptr<ExecutionProvider> make_cpu_provider();
 
 // The ordered lists, in this order; the first row that matches wins.
-std::span<const KernelEntry> conv_kernels();       // kernels/conv_list.cc: convolution, pooling, resize, layout
-std::span<const KernelEntry> nn_kernels();         // kernels/nn_list.cc: matmul, attention, norms, softmax, activations
-std::span<const KernelEntry> reference_kernels();  // kernels/reference_list.cc: plain loops, every operator and type
+std::span<const KernelEntry> blocked_kernels();    // ops/blocked_list.cc: convolution, pooling, resize, layout
+std::span<const KernelEntry> vector_kernels();     // ops/vector_list.cc: matmul, attention, norms, softmax, activations
+std::span<const KernelEntry> reference_kernels();  // ops/reference_list.cc: plain loops, every operator and type
 
 // layout_choice.cc: the layouts that the kernels of a node want, given those of its inputs; all plain for a node
 // that only the reference kernels serve.

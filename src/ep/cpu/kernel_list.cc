@@ -19,7 +19,7 @@ const std::vector<Row>& rows_named(std::string_view op_type) {
   using Index = std::unordered_map<std::string_view, std::vector<Row>>;
   static const Index kIndex = [] {
     Index index;
-    for (std::span<const KernelEntry> list : {conv_kernels(), nn_kernels()}) {
+    for (std::span<const KernelEntry> list : {blocked_kernels(), vector_kernels()}) {
       for (const KernelEntry& entry : list) index[entry.op_type].push_back({&entry, false});
     }
     for (const KernelEntry& entry : reference_kernels()) index[entry.op_type].push_back({&entry, true});

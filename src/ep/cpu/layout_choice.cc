@@ -33,9 +33,9 @@ class Question {
   void input_unless_constant(size_t index, Layout layout) {
     if (index >= node_.constants.size() || node_.constants[index] == nullptr) input(index, layout);
   }
-  // Does a row of conv_kernels() take the node with these layouts?
+  // Does a row of blocked_kernels() take the node with these layouts?
   bool served() const {
-    for (const KernelEntry& entry : conv_kernels()) {
+    for (const KernelEntry& entry : blocked_kernels()) {
       if (entry.op_type == node_.node->op_type && entry.domain == node_.node->domain &&
           entry.since <= node_.node->since_version && node_.node->since_version <= entry.until &&
           entry.match(node_).ok())

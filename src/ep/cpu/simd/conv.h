@@ -1,4 +1,4 @@
-// Dense convolution micro-kernels on the blocked layout [C/8][H][W][8]. The callers (kernels/conv_*.cc) cut an output
+// Dense convolution micro-kernels on the blocked layout [C/8][H][W][8]. The callers (ops/conv) cut an output
 // into runs of pixels whose taps all exist, so that these know nothing of padding.
 #pragma once
 

@@ -1,0 +1,50 @@
+// Convolution, pooling, resize, and what else works on the blocked layout, best first.
+#include "ep/cpu/cpu_provider.h"
+#include "ep/cpu/ops/blocked_rows.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr KernelEntry kRows[] = {
+    {"", "Conv", 1, kAnyVersion, "conv_depthwise", &match_conv_depthwise, &create_conv_depthwise},
+    {"", "Conv", 1, kAnyVersion, "conv_winograd", &match_conv_winograd, &create_conv_winograd},
+    {"", "Conv", 1, kAnyVersion, "conv_direct", &match_conv_direct, &create_conv_direct},
+    {"tenon", "Conv", 1, kAnyVersion, "conv_depthwise", &match_conv_depthwise, &create_conv_depthwise},
+    {"tenon", "Conv", 1, kAnyVersion, "conv_winograd", &match_conv_winograd, &create_conv_winograd},
+    {"tenon", "Conv", 1, kAnyVersion, "conv_direct", &match_conv_direct, &create_conv_direct},
+    {"", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
+    {"tenon", "ConvTranspose", 1, kAnyVersion, "conv_transpose", &match_conv_transpose, &create_conv_transpose},
+    {"", "MaxPool", 1, kAnyVersion, "window_pool", &match_window_pool, &create_window_pool},
+    {"", "AveragePool", 1, kAnyVersion, "window_pool", &match_window_pool, &create_window_pool},
+    {"", "GlobalAveragePool", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
+    {"", "GlobalMaxPool", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
+    {"", "ReduceMean", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
+    {"", "ReduceMax", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
+    {"", "Resize", 11, kAnyVersion, "resize_nearest", &match_resize_nearest, &create_resize_nearest},
+    {"", "Add", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
+    {"", "Sub", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
+    {"", "Mul", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
+    {"", "Div", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
+    {"", "Min", 8, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
+    {"", "Max", 8, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
+    {"tenon", "Activation", 1, kAnyVersion, "blocked_activation", &match_blocked_activation,
+     &create_blocked_activation},
+    {"", "Relu", 1, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "LeakyRelu", 1, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "Sigmoid", 1, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "Tanh", 1, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "HardSigmoid", 1, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "HardSwish", 14, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "Gelu", 20, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"", "Clip", 6, kAnyVersion, "blocked_activation", &match_blocked_activation, &create_blocked_activation},
+    {"tenon", "Reorder", 1, kAnyVersion, "reorder", &match_reorder, &create_reorder},
+    {"", "Concat", 4, kAnyVersion, "blocked_concat", &match_blocked_concat, &create_blocked_concat},
+    {"", "Split", 2, kAnyVersion, "blocked_split", &match_blocked_split, &create_blocked_split},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> blocked_kernels() { return kRows; }
+
+}  // namespace tenon::cpu

@@ -1,0 +1,41 @@
+// The rows of blocked_list.cc, by file.
+#pragma once
+
+#include "ep/api/kernel.h"
+
+namespace tenon::cpu {
+
+// conv/winograd.cc: 3x3, stride 1, blocked.
+Status match_conv_winograd(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_conv_winograd(const KernelNode& node);
+// conv/depthwise.cc: one input and one output channel a group, blocked.
+Status match_conv_depthwise(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_conv_depthwise(const KernelNode& node);
+// conv/direct.cc: any window, blocked or (few channels) plain input, blocked output.
+Status match_conv_direct(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_conv_direct(const KernelNode& node);
+// conv/transpose.cc: blocked input, blocked or (small windows without overlap) plain output.
+Status match_conv_transpose(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_conv_transpose(const KernelNode& node);
+// pool/blocked.cc
+Status match_window_pool(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_window_pool(const KernelNode& node);
+Status match_global_pool(const KernelNode& node);  // also ReduceMean and ReduceMax over all spatial axes
+Result<std::unique_ptr<Kernel>> create_global_pool(const KernelNode& node);
+// resize/blocked.cc: nearest, blocked.
+Status match_resize_nearest(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_resize_nearest(const KernelNode& node);
+// elementwise/blocked.cc
+Status match_blocked_binary(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_blocked_binary(const KernelNode& node);
+Status match_blocked_activation(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_blocked_activation(const KernelNode& node);
+// moves/blocked.cc
+Status match_reorder(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_reorder(const KernelNode& node);
+Status match_blocked_concat(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_blocked_concat(const KernelNode& node);
+Status match_blocked_split(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_blocked_split(const KernelNode& node);
+
+}  // namespace tenon::cpu

@@ -1,0 +1,136 @@
+// Depthwise convolution on the blocked layout: each block of 8 channels is a plane of its own.
+#include "ep/cpu/ops/blocked_rows.h"
+#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/simd/blocked.h"
+#include "ep/cpu/simd/window.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+class DepthwiseConv final : public Kernel {
+ public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
+
+  Status run(KernelContext& context) const override;
+  size_t scratch_bytes() const override { return bias_.scratch_bytes(); }
+  bool may_run_in_place(size_t input, size_t) const override {
+    return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
+  }
+  std::string_view name() const override { return name_; }
+
+ private:
+  void run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block, int64_t begin,
+                int64_t end) const;
+
+  ConvShape shape_;
+  Epilogue epilogue_;
+  std::string name_;
+  bool clamps_ = true;
+  std::shared_ptr<const float> weights_;  // [block][tap][8]
+  ConvBias bias_;
+  ConvResidual residual_;
+  int64_t rows_a_chunk_ = 1;
+};
+
+Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
+  auto kernel = std::make_unique<DepthwiseConv>();
+  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
+  const ConvShape& shape = kernel->shape_;
+  kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
+  kernel->name_ = format("conv{}x{}_depthwise", shape.h.kernel, shape.w.kernel);
+  const int64_t taps = shape.h.kernel * shape.w.kernel;
+  TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.channels * taps));
+  auto pack = [&](float* out) {
+    for (int64_t c = 0; c < shape.channels; ++c)
+      for (int64_t t = 0; t < taps; ++t)
+        out[(c / 8 * taps + t) * 8 + c % 8] = weights[static_cast<size_t>(c * taps + t)];
+  };
+  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_depthwise", shape.in_blocks() * taps * 8, pack));
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
+  // Long chunks make long runs down the borders; their rows and those around them still fit L2.
+  const int64_t threads = node.pool == nullptr ? 1 : node.pool->threads();
+  const int64_t by_cache = std::max<int64_t>(4, 128 * 1024 / std::max<int64_t>(1, shape.w.in * shape.h.stride * 32));
+  const int64_t planes = shape.batch * shape.in_blocks();
+  const int64_t chunks = threads == 1 ? 1 : (4 * threads + planes - 1) / planes;
+  kernel->rows_a_chunk_ = std::max<int64_t>(1, std::min(by_cache, (shape.h.out + chunks - 1) / chunks));
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void DepthwiseConv::run_rows(const float* x, const float* residual, const float* bias, float* y, int64_t block,
+                             int64_t begin, int64_t end) const {
+  const WindowAxis &h = shape_.h, &w = shape_.w;
+  WindowRun run;
+  run.w_row = w.kernel * 8;
+  run.bias = bias + block * 8;
+  run.low = clamps_ ? clamp_low(epilogue_) : -kInfinity;
+  run.high = clamps_ ? clamp_high(epilogue_) : kInfinity;
+  run.x_col = w.dilation * 8;
+  run.x_row = h.dilation * w.in * 8;
+  const float* weights = weights_.get() + block * h.kernel * run.w_row;
+  const float* before = epilogue_.residual_after ? nullptr : residual;
+  const float* after = epilogue_.residual_after && clamps_ ? residual : nullptr;
+  for_spans(h, w, begin, end, [&](const WindowSpan& span) {
+    const int64_t row = span.row * h.stride - h.pad_begin + span.rows.first * h.dilation;
+    const int64_t col = span.col * w.stride - w.pad_begin + span.cols.first * w.dilation;
+    const bool any = span.rows.count > 0 && span.cols.count > 0;
+    run.x = any ? x + (row * w.in + col) * 8 : x;
+    run.w = weights + span.rows.first * run.w_row + span.cols.first * 8;
+    run.x_pixel = span.down ? h.stride * w.in * 8 : w.stride * 8;
+    run.rows = any ? span.rows.count : 0;
+    run.cols = any ? span.cols.count : 0;
+    const int64_t at = (span.row * w.out + span.col) * 8;
+    run.y = y + at;
+    run.residual_before = before == nullptr ? nullptr : before + at;
+    run.residual_after = after == nullptr ? nullptr : after + at;
+    run.y_pixel = span.down ? w.out * 8 : 8;
+    run.pixels = span.count;
+    window_table().depthwise(run);
+  });
+  if (clamps_) return;
+  const int64_t at = begin * w.out * 8;
+  blocked_table().activate(epilogue_, y + at, epilogue_.residual_after && residual != nullptr ? residual + at : nullptr,
+                           y + at, (end - begin) * w.out,
+                           static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8)));
+}
+
+Status DepthwiseConv::run(KernelContext& context) const {
+  const float* x = context.input<float>(0);
+  const float* residual = residual_.values(context);
+  const float* bias = bias_.values(context, context.scratch);
+  float* y = context.output<float>(0);
+  const int64_t chunks = (shape_.h.out + rows_a_chunk_ - 1) / rows_a_chunk_;
+  const int64_t blocks = shape_.in_blocks(), in_plane = shape_.in_pixels() * 8, out_plane = shape_.out_pixels() * 8;
+  const int64_t grain = grain_of(rows_a_chunk_ * shape_.w.out * shape_.h.kernel * shape_.w.kernel);
+  context.pool->parallel_for(shape_.batch * blocks * chunks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t plane = item / chunks, first = item % chunks * rows_a_chunk_;
+      run_rows(x + plane * in_plane, residual == nullptr ? nullptr : residual + plane * out_plane, bias,
+               y + plane * out_plane, plane % blocks, first, std::min(shape_.h.out, first + rows_a_chunk_));
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+Status match_conv_depthwise(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node));
+  TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
+  TENON_UNSUPPORTED_IF(shape.group != shape.channels || shape.outputs != shape.channels,
+                       "{} groups for {} input and {} output channels are not depthwise.", shape.group, shape.channels,
+                       shape.outputs);
+  TENON_UNSUPPORTED_IF(shape.channels == 0, "There are no channels.");
+  TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
+  TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
+  return ConvResidual::match(node, 3);
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_depthwise(const KernelNode& node) { return DepthwiseConv::create(node); }
+
+}  // namespace tenon::cpu

@@ -1,0 +1,319 @@
+// Direct convolution into the blocked layout: 1x1 as a product over pixels, other windows span by span.
+#include "ep/cpu/ops/blocked_rows.h"
+#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/simd/blocked.h"
+#include "ep/cpu/simd/conv.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+class DirectConv final : public Kernel {
+ public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
+
+  Status run(KernelContext& context) const override;
+  size_t scratch_bytes() const override { return padded_bytes() + bias_.scratch_bytes(); }
+  bool may_run_in_place(size_t input, size_t) const override {
+    return input == 3 && residual_.may_be_output() && !epilogue_.residual_after;
+  }
+  std::string_view name() const override { return name_; }
+
+ private:
+  // Outputs [begin, end) of one image: pixels for 1x1, else rows.
+  struct Region {
+    int64_t begin, end;
+  };
+  size_t padded_bytes() const {
+    return padded_ ? static_cast<size_t>(shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels()) : 0;
+  }
+  void choose_padding();
+  void choose_regions(int threads);
+  void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
+  void run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
+                  const OutputTile& tile) const;
+  void finish(const float* residual, float* y, Region region, const OutputTile& tile) const;
+
+  ConvShape shape_;  // of the padded input, where there is one
+  Epilogue epilogue_;
+  std::string name_;
+  bool plain_input_ = false;
+  // Small maps are copied between zeros first: border pixels come singly, and would be up to half of the work.
+  bool padded_ = false;
+  WindowAxis unpadded_h_, unpadded_w_;
+  bool point_ = false;  // 1x1, stride 1, no pads: all pixels are one row
+  bool clamps_ = true;  // the activation is done in registers
+  std::shared_ptr<const float> weights_;
+  ConvBias bias_;
+  ConvResidual residual_;
+  std::vector<OutputTile> tiles_;  // of one group
+  int64_t group_weights_ = 0;      // floats of one group
+  int64_t blocks_a_pass_ = 0;      // input blocks (channels if plain) before partial sums go through memory
+  int64_t region_size_ = 1;        // pixels or rows
+  int64_t tiles_a_chunk_ = 1;
+  int64_t grain_ = 1;
+  bool large_weights_ = false;  // more than L2 holds beside the inputs
+};
+
+Result<std::unique_ptr<Kernel>> DirectConv::create(const KernelNode& node) {
+  auto kernel = std::make_unique<DirectConv>();
+  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
+  const ConvShape& shape = kernel->shape_;
+  kernel->plain_input_ = node.inputs[0].layout == Layout::kPlain;
+  kernel->clamps_ = is_clamp(kernel->epilogue_) && (keeps_zero(kernel->epilogue_) || shape.outputs % 8 == 0);
+  const WindowAxis &h = shape.h, &w = shape.w;
+  kernel->point_ = h.kernel == 1 && w.kernel == 1 && h.stride == 1 && w.stride == 1 && h.pad_begin == 0 &&
+                   w.pad_begin == 0 && h.out == h.in && w.out == w.in;
+  kernel->name_ = format("conv{}x{}{}", h.kernel, w.kernel, kernel->plain_input_ ? "_plain" : "");
+
+  const int64_t group_inputs = shape.channels / shape.group, group_outputs = shape.outputs / shape.group;
+  const int64_t taps = h.kernel * w.kernel;
+  const int64_t units = kernel->plain_input_ ? group_inputs : round_up(group_inputs, 8);
+  const int64_t floats_per_block = units * taps * 8;
+  kernel->tiles_ = output_tiles((group_outputs + 7) / 8, floats_per_block);
+  kernel->group_weights_ = (group_outputs + 7) / 8 * floats_per_block;
+  TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.outputs * group_inputs * taps));
+  const std::string format_key = format("conv_direct{} {} {} {} {}", kernel->plain_input_ ? " plain" : "", units, taps,
+                                        group_outputs, shape.group);
+  auto pack = [&](float* out) {
+    for (int64_t g = 0; g < shape.group; ++g) {
+      const float* group = weights.data() + g * group_outputs * group_inputs * taps;
+      for (const OutputTile& tile : kernel->tiles_) {
+        const int64_t lanes = tile.width * 8, first = tile.block * 8;
+        const int64_t count = std::min(lanes, group_outputs - first);
+        float* to = out + g * kernel->group_weights_ + tile.weights;
+        for (int64_t c = 0; c < group_inputs; ++c) {
+          for (int64_t t = 0; t < taps; ++t) {
+            // [block][tap][8], or for plain input [channel][tap]
+            const int64_t unit = kernel->plain_input_ ? c * taps + t : (c / 8 * taps + t) * 8 + c % 8;
+            for (int64_t o = 0; o < count; ++o)
+              to[unit * lanes + o] = group[((first + o) * group_inputs + c) * taps + t];
+          }
+        }
+      }
+    }
+  };
+  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, format_key, kernel->group_weights_ * shape.group, pack));
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
+  kernel->choose_padding();
+  kernel->choose_regions(node.pool == nullptr ? 1 : node.pool->threads());
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void DirectConv::choose_padding() {
+  WindowAxis &h = shape_.h, &w = shape_.w;
+  unpadded_h_ = h;
+  unpadded_w_ = w;
+  auto reach = [](const WindowAxis& axis) {
+    return std::max(axis.in + axis.pad_begin, (axis.out - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
+  };
+  const int64_t height = reach(h), width = reach(w);
+  const bool pads = height > h.in || width > w.in;
+  constexpr int64_t kMostBytes = 1024 * 1024;
+  padded_ = pads && !plain_input_ && w.out > 0 && w.out <= 32 && height <= 4 * w.out + 64 && width <= kMostPad &&
+            shape_.batch * shape_.in_blocks() * 32 * height * width <= kMostBytes;
+  if (!padded_) return;
+  h.in = height;
+  w.in = width;
+  h.pad_begin = w.pad_begin = h.pad_end = w.pad_end = 0;
+}
+
+void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) const {
+  const int64_t top = unpadded_h_.pad_begin, left = unpadded_w_.pad_begin, width = shape_.w.in * 8;
+  const int64_t row_floats = unpadded_w_.in * 8;
+  pool.parallel_for(shape_.batch * shape_.in_blocks(), grain_of(shape_.in_pixels()), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const float* from = x + plane * unpadded_h_.in * row_floats;
+      float* to = padded + plane * shape_.in_pixels() * 8;
+      for (int64_t row = 0; row < shape_.h.in; ++row, to += width) {
+        if (row < top || row >= top + unpadded_h_.in) {
+          std::fill_n(to, width, 0.0f);
+          continue;
+        }
+        std::fill_n(to, left * 8, 0.0f);
+        std::memcpy(to + left * 8, from + (row - top) * row_floats, static_cast<size_t>(row_floats) * sizeof(float));
+        std::fill_n(to + left * 8 + row_floats, width - left * 8 - row_floats, 0.0f);
+      }
+    }
+  });
+}
+
+void DirectConv::choose_regions(int threads) {
+  const int64_t group_inputs = shape_.channels / shape_.group;
+  const int64_t taps = shape_.h.kernel * shape_.w.kernel;
+  // One pass over a panel of weights should stay in L1 (32 KiB) beside the inputs.
+  constexpr int64_t kPanelBytes = 20 * 1024;
+  const int64_t unit_bytes = taps * tiles_[0].width * 8 * 4 * (plain_input_ ? 1 : 8);
+  const int64_t units = plain_input_ ? group_inputs : (group_inputs + 7) / 8;
+  const int64_t passes =
+      (units + std::max<int64_t>(1, kPanelBytes / unit_bytes) - 1) / std::max<int64_t>(1, kPanelBytes / unit_bytes);
+  blocks_a_pass_ = (units + passes - 1) / passes;
+  // Weights that fit L2 beside everything else are read again for every region; larger ones want larger regions.
+  const int64_t weight_bytes = group_weights_ * 4;
+  large_weights_ = weight_bytes > 256 * 1024 && !plain_input_;
+  const int64_t input_bytes = weight_bytes <= 128 * 1024   ? 32 * 1024
+                              : weight_bytes <= 512 * 1024 ? 192 * 1024
+                                                           : 320 * 1024;
+  const int64_t pixel_bytes = group_inputs * 4 * shape_.h.stride * shape_.w.stride;
+  const int64_t pixels = std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
+  const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : shape_.h.out);
+  region_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
+  // Equal regions: a small last one would read all the weights for a few pixels.
+  const int64_t count = (extent + region_size_ - 1) / region_size_;
+  region_size_ = (extent + count - 1) / count;
+  if (point_ && count > 1) region_size_ = round_up(region_size_, 12);
+  tiles_a_chunk_ = static_cast<int64_t>(tiles_.size());
+  const int64_t vectors = shape_.batch * shape_.out_pixels() * shape_.out_blocks() * group_inputs * taps;
+  if (threads > 1) {
+    const int64_t wanted = std::min<int64_t>(4 * threads, vectors / grain_of(1));
+    const int64_t tiles = static_cast<int64_t>(tiles_.size()), smallest = point_ ? 24 : 1;
+    auto regions = [&] { return (extent + region_size_ - 1) / region_size_ * shape_.batch * shape_.group; };
+    auto chunks = [&] { return regions() * ((tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_); };
+    auto split_tiles = [&] {
+      while (chunks() < wanted && tiles_a_chunk_ > 1) tiles_a_chunk_ = (tiles_a_chunk_ + 1) / 2;
+    };
+    // Threads that share large weights should not read all of them each.
+    if (large_weights_) split_tiles();
+    while (chunks() < wanted && region_size_ > smallest) region_size_ = std::max(smallest, region_size_ / 2);
+    if (point_) region_size_ = round_up(region_size_, 12);
+    split_tiles();
+  }
+  const int64_t items = std::max<int64_t>(
+      1, extent / region_size_ * shape_.batch * shape_.group * static_cast<int64_t>(tiles_.size()) / tiles_a_chunk_);
+  grain_ = grain_of(vectors / items);
+}
+
+void DirectConv::run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
+                            const OutputTile& tile) const {
+  const WindowAxis &h = shape_.h, &w = shape_.w;
+  const int64_t step = plain_input_ ? 1 : 8;  // floats from one pixel to the next
+  const int64_t group_inputs = shape_.channels / shape_.group;
+  const int64_t units = plain_input_ ? group_inputs : (group_inputs + 7) / 8;
+  const int64_t full_units = plain_input_ ? units : group_inputs / 8;
+  const auto* table = plain_input_ ? conv_table().run_plain : conv_table().run;
+  const auto run_tile = table[tile.width - 1];
+
+  ConvRun run;
+  run.x_block = shape_.in_pixels() * step;
+  run.w_col = tile.width * 8 * step;
+  run.w_row = run.w_col * w.kernel;
+  run.w_block = run.w_row * h.kernel;
+  run.w_ahead = large_weights_ ? std::min(units, blocks_a_pass_) * run.w_block : 0;
+  run.y_block = shape_.out_pixels() * 8;
+  float* out = y + tile.block * run.y_block;
+  const float* add = residual == nullptr ? nullptr : residual + tile.block * run.y_block;
+
+  for (int64_t unit = 0; unit < units; unit += blocks_a_pass_) {
+    const int64_t end = std::min(units, unit + blocks_a_pass_);
+    const bool first = unit == 0, last = end == units;
+    run.bias = first ? bias + tile.block * 8 : nullptr;
+    run.low = last && clamps_ ? clamp_low(epilogue_) : -kInfinity;
+    run.high = last && clamps_ ? clamp_high(epilogue_) : kInfinity;
+    const float* before = first && !epilogue_.residual_after ? add : nullptr;
+    const float* after = last && clamps_ && epilogue_.residual_after ? add : nullptr;
+    auto run_span = [&](const WindowSpan& span) {
+      const int64_t row = span.row * h.stride - h.pad_begin + span.rows.first * h.dilation;
+      const int64_t col = span.col * w.stride - w.pad_begin + span.cols.first * w.dilation;
+      const bool any = span.rows.count > 0 && span.cols.count > 0;
+      run.x = any ? x + unit * run.x_block + (row * w.in + col) * step : x;
+      run.w = weights_.get() + tile.weights + unit * run.w_block + span.rows.first * run.w_row +
+              span.cols.first * run.w_col;
+      run.x_pixel = (span.down ? h.stride * w.in : w.stride) * step;
+      run.x_col = w.dilation * step;
+      run.x_row = h.dilation * w.in * step;
+      run.rows = span.rows.count;
+      run.cols = span.cols.count;
+      run.blocks = any ? std::min(end, full_units) - unit : 0;
+      run.tail = any && end > full_units ? group_inputs % 8 : 0;
+      const int64_t at = (span.row * w.out + span.col) * 8;
+      run.y = out + at;
+      run.residual_before = before == nullptr ? nullptr : before + at;
+      run.residual_after = after == nullptr ? nullptr : after + at;
+      run.y_pixel = span.down ? w.out * 8 : 8;
+      run.pixels = span.count;
+      run_tile(run);
+    };
+    if (point_) {
+      const TapRange one{0, 1};
+      run_span({0, region.begin, region.end - region.begin, false, one, one});
+    } else {
+      for_spans(h, w, region.begin, region.end, run_span);
+    }
+  }
+  if (!clamps_) finish(add, out, region, tile);
+}
+
+// The activations that are not clamps, over what was just stored.
+void DirectConv::finish(const float* residual, float* y, Region region, const OutputTile& tile) const {
+  const int64_t plane = shape_.out_pixels() * 8;
+  const int64_t unit = point_ ? 8 : shape_.w.out * 8;
+  const int64_t group_outputs = shape_.outputs / shape_.group;
+  for (int b = 0; b < tile.width; ++b) {
+    const int64_t at = b * plane + region.begin * unit;
+    const int lanes = static_cast<int>(std::min<int64_t>(8, group_outputs - (tile.block + b) * 8));
+    blocked_table().activate(epilogue_, y + at,
+                             epilogue_.residual_after && residual != nullptr ? residual + at : nullptr, y + at,
+                             (region.end - region.begin) * unit / 8, lanes);
+  }
+}
+
+Status DirectConv::run(KernelContext& context) const {
+  const float* x = context.input<float>(0);
+  const float* residual = residual_.values(context);
+  const float* bias = bias_.values(context, context.scratch + padded_bytes());
+  float* y = context.output<float>(0);
+  if (padded_) {
+    float* padded = reinterpret_cast<float*>(context.scratch);
+    copy_padded(*context.pool, x, padded);
+    x = padded;
+  }
+  const int64_t extent = point_ ? shape_.out_pixels() : shape_.h.out;
+  const int64_t regions = (extent + region_size_ - 1) / region_size_;
+  const int64_t tiles = static_cast<int64_t>(tiles_.size());
+  const int64_t tile_chunks = (tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_;
+  const int64_t group_in =
+      (plain_input_ ? shape_.channels : shape_.in_blocks() * 8) / shape_.group * shape_.in_pixels();
+  const int64_t group_out = shape_.out_blocks() * 8 / shape_.group * shape_.out_pixels();
+  context.pool->parallel_for(
+      shape_.batch * shape_.group * regions * tile_chunks, grain_, [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t chunk = item % tile_chunks, region = item / tile_chunks % regions;
+          const int64_t image = item / tile_chunks / regions;  // and group: both step by the same strides
+          const int64_t group = image % shape_.group;
+          const Region part{region * region_size_, std::min(extent, (region + 1) * region_size_)};
+          for (int64_t t = chunk * tiles_a_chunk_; t < std::min(tiles, (chunk + 1) * tiles_a_chunk_); ++t) {
+            OutputTile tile = tiles_[static_cast<size_t>(t)];
+            tile.weights += group * group_weights_;
+            const float* group_residual = residual == nullptr ? nullptr : residual + image * group_out;
+            run_region(x + image * group_in, group_residual, bias + group * (shape_.outputs / shape_.group),
+                       y + image * group_out, part, tile);
+          }
+        }
+      });
+  return {};
+}
+
+}  // namespace
+
+Status match_conv_direct(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node));
+  TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
+  if (node.inputs[0].layout == Layout::kPlain)
+    TENON_UNSUPPORTED_IF(shape.group != 1, "Plain input is served with one group only, not {}.", shape.group);
+  if (shape.group != 1)
+    TENON_UNSUPPORTED_IF(shape.channels / shape.group % 8 != 0 || shape.outputs / shape.group % 8 != 0,
+                         "{} groups of {} to {} channels are no whole blocks of 8.", shape.group,
+                         shape.channels / shape.group, shape.outputs / shape.group);
+  TENON_UNSUPPORTED_IF(shape.channels == 0 || shape.outputs == 0, "There are no channels.");
+  TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
+  return ConvResidual::match(node, 3);
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_direct(const KernelNode& node) { return DirectConv::create(node); }
+
+}  // namespace tenon::cpu

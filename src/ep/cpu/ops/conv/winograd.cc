@@ -1,0 +1,260 @@
+// Convolution with stride 1 by Winograd. 3x3 windows as F(4x4, 3x3): 36 products of [tiles x channels] by [channels x
+// outputs] instead of 144, at 1e-6 of the output's maximum.
+#include "ep/cpu/simd/winograd.h"
+#include "ep/cpu/ops/blocked_rows.h"
+#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/simd/conv.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+class WinogradConv final : public Kernel {
+ public:
+  static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
+
+  Status run(KernelContext& context) const override;
+  size_t scratch_bytes() const override { return tile_bytes() + bias_.scratch_bytes(); }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 3 && residual_.may_be_output(); }
+  std::string_view name() const override { return line_ ? "conv_line_winograd" : "conv3x3_winograd"; }
+
+ private:
+  struct Images {
+    const float* x;
+    const float* bias;
+    const float* residual;
+    float* y;
+  };
+  size_t tile_bytes() const { return static_cast<size_t>((v_floats_ + m_floats_) * 4 * slots_); }
+  void transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const;
+  void multiply(int64_t position, int64_t count, const float* v, float* m) const;
+  void transform_output(const Images& images, int64_t first, int64_t count, int64_t block, const float* m) const;
+
+  void pack_tile(const float* weights, const OutputTile& tile, float* out) const;
+
+  ConvShape shape_;
+  Epilogue epilogue_;
+  bool line_ = false;  // one dimension, 3 to 5 taps
+  int64_t positions_ = kWinogradPositions;
+  int64_t tile_outputs_ = 4;              // along each axis
+  std::shared_ptr<const float> weights_;  // [position][output tile][channel][width * 8]
+  ConvBias bias_;
+  ConvResidual residual_;
+  std::vector<OutputTile> tiles_;
+  std::vector<float> zero_;
+  int64_t tiles_x_ = 0, tile_count_ = 0;  // of one image
+  int64_t block_tiles_ = 0;               // tiles that are worked on at once
+  int64_t v_step_ = 0, m_step_ = 0;       // floats of one position
+  int64_t v_floats_ = 0, m_floats_ = 0;   // of one slot
+  int64_t weight_step_ = 0;
+  int slots_ = 1;
+  bool together_ = false;  // too few blocks for the threads: all work on one block, step by step
+};
+
+Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
+  auto kernel = std::make_unique<WinogradConv>();
+  TENON_TRY_ASSIGN(kernel->shape_, conv_shape(node));
+  TENON_TRY_ASSIGN(kernel->epilogue_, read_epilogue(*node.node));
+  const ConvShape& shape = kernel->shape_;
+  kernel->line_ = shape.h.kernel == 1;
+  if (kernel->line_) {
+    kernel->positions_ = kWinogradLinePositions;
+    kernel->tile_outputs_ = kWinogradLinePositions + 1 - shape.w.kernel;
+  }
+  const int64_t positions = kernel->positions_;
+  const int64_t inputs = shape.in_blocks() * 8, out_blocks = shape.out_blocks();
+  kernel->tiles_ = output_tiles(out_blocks, inputs * 8);
+  kernel->weight_step_ = inputs * out_blocks * 8;
+  TENON_TRY_ASSIGN(const std::span<const float> weights,
+                   constant_floats(node, 1, shape.outputs * shape.channels * shape.h.kernel * shape.w.kernel));
+  auto pack = [&](float* out) {
+    auto pack_tiles = [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t)
+        kernel->pack_tile(weights.data(), kernel->tiles_[static_cast<size_t>(t)], out);
+    };
+    const int64_t tiles = static_cast<int64_t>(kernel->tiles_.size());
+    if (node.pool != nullptr)
+      node.pool->parallel_for(tiles, 1, pack_tiles);
+    else
+      pack_tiles(0, tiles);
+  };
+  TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, kernel->line_ ? "winograd_line" : "winograd_f4x4_3x3",
+                                                 positions * kernel->weight_step_, pack));
+  TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
+  TENON_TRY_ASSIGN(kernel->residual_, ConvResidual::create(node, 3));
+  kernel->zero_.assign(24, 0.0f);
+
+  const int64_t side = kernel->tile_outputs_;
+  kernel->tiles_x_ = (shape.w.out + side - 1) / side;
+  kernel->tile_count_ = kernel->line_ ? kernel->tiles_x_ : (shape.h.out + side - 1) / side * kernel->tiles_x_;
+  // Inputs and products of a block of tiles stay in L2, beside the weights of one position.
+  const int64_t channels = inputs + out_blocks * 8;
+  int64_t tiles = std::max<int64_t>(12, 320 * 1024 / (positions * 4 * channels) / 12 * 12);
+  if (kernel->weight_step_ * positions * 4 > 512 * 1024) tiles = std::max<int64_t>(tiles, 48);
+  // Lines have few positions with large weights: rather read those once, and keep one position's inputs in L2.
+  if (kernel->line_) tiles = std::max<int64_t>(12, 192 * 1024 / (4 * inputs) / 12 * 12);
+  const int64_t blocks = (kernel->tile_count_ + tiles - 1) / tiles;
+  kernel->block_tiles_ = (kernel->tile_count_ + blocks - 1) / blocks;
+  // 16 floats more than needed: positions at a multiple of 4096 bytes would share the same sets of L1.
+  kernel->v_step_ = kernel->block_tiles_ * inputs + 16;
+  kernel->m_step_ = kernel->block_tiles_ * out_blocks * 8 + 16;
+  kernel->v_floats_ = round_up(kernel->v_step_ * positions, 16);
+  kernel->m_floats_ = round_up(kernel->m_step_ * positions, 16);
+  const int threads = scratch_slots(node);
+  kernel->together_ = threads > 1 && blocks * shape.batch < 3 * threads;
+  kernel->slots_ = kernel->together_ ? 1 : threads;
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void WinogradConv::pack_tile(const float* weights, const OutputTile& tile, float* out) const {
+  const int taps = static_cast<int>(shape_.h.kernel * shape_.w.kernel);
+  const int64_t step = shape_.channels * taps;  // from one output channel to the next
+  for (int64_t c = 0; c < shape_.channels; ++c) {
+    for (int b = 0; b < tile.width; ++b) {
+      const int64_t o = (tile.block + b) * 8;
+      const float* from = weights + o * step + c * taps;
+      float* to = out + tile.weights + (c * tile.width + b) * 8;
+      const int count = static_cast<int>(std::min<int64_t>(8, shape_.outputs - o));
+      if (line_)
+        winograd_table().line_weights(from, step, taps, count, to, weight_step_);
+      else
+        winograd_table().weights(from, step, count, to, weight_step_);
+    }
+  }
+}
+
+void WinogradConv::transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const {
+  WinogradInput in;
+  in.x = images.x + block * shape_.in_pixels() * 8;
+  in.height = shape_.h.in;
+  in.width = shape_.w.in;
+  in.pad_top = shape_.h.pad_begin;
+  in.pad_left = shape_.w.pad_begin;
+  in.tiles_x = tiles_x_;
+  in.first = first;
+  in.count = count;
+  in.v = v + block * block_tiles_ * 8;
+  in.v_step = v_step_;
+  in.tile_outputs = tile_outputs_;
+  line_ ? winograd_table().line_input(in) : winograd_table().input(in);
+}
+
+void WinogradConv::multiply(int64_t position, int64_t count, const float* v, float* m) const {
+  ConvRun run;
+  run.x = v + position * v_step_;
+  run.x_block = block_tiles_ * 8;
+  run.blocks = shape_.channels / 8;
+  run.tail = shape_.channels % 8;
+  run.bias = zero_.data();
+  run.low = -kInfinity;
+  run.high = kInfinity;
+  run.y_block = block_tiles_ * 8;
+  run.pixels = count;
+  const bool large_weights = weight_step_ * positions_ * 4 > 256 * 1024;
+  for (const OutputTile& tile : tiles_) {
+    run.w = weights_.get() + position * weight_step_ + tile.weights;
+    run.w_block = tile.width * 64;
+    // Panels that come from L3 are too short for the hardware to run ahead.
+    run.w_ahead = large_weights ? run.blocks * run.w_block : 0;
+    run.y = m + position * m_step_ + tile.block * block_tiles_ * 8;
+    conv_table().run[tile.width - 1](run);
+  }
+}
+
+void WinogradConv::transform_output(const Images& images, int64_t first, int64_t count, int64_t block,
+                                    const float* m) const {
+  WinogradOutput out;
+  const int64_t plane = shape_.out_pixels() * 8;
+  out.m = m + block * block_tiles_ * 8;
+  out.m_step = m_step_;
+  out.bias = images.bias + block * 8;
+  out.residual = images.residual == nullptr ? nullptr : images.residual + block * plane;
+  out.epilogue = epilogue_;
+  out.lanes = static_cast<int>(std::min<int64_t>(8, shape_.outputs - block * 8));
+  out.y = images.y + block * plane;
+  out.height = shape_.h.out;
+  out.width = shape_.w.out;
+  out.tiles_x = tiles_x_;
+  out.first = first;
+  out.count = count;
+  out.tile_outputs = tile_outputs_;
+  line_ ? winograd_table().line_output(out) : winograd_table().output(out);
+}
+
+Status WinogradConv::run(KernelContext& context) const {
+  const float* x = context.input<float>(0);
+  const float* residual = residual_.values(context);
+  const float* bias = bias_.values(context, context.scratch + tile_bytes());
+  float* y = context.output<float>(0);
+  const int64_t in_image = shape_.in_blocks() * 8 * shape_.in_pixels();
+  const int64_t out_image = shape_.out_blocks() * 8 * shape_.out_pixels();
+  auto image = [&](int64_t n) {
+    return Images{x + n * in_image, bias, residual == nullptr ? nullptr : residual + n * out_image, y + n * out_image};
+  };
+  const int64_t blocks = (tile_count_ + block_tiles_ - 1) / block_tiles_;
+  if (together_) {
+    float* v = reinterpret_cast<float*>(context.scratch);
+    float* m = v + v_floats_;
+    for (int64_t item = 0; item < shape_.batch * blocks; ++item) {
+      const Images images = image(item / blocks);
+      const int64_t first = item % blocks * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
+      context.pool->parallel_for(shape_.in_blocks(), grain_of(count * 100), [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) transform_input(images, first, count, b, v);
+      });
+      context.pool->parallel_for(positions_, line_ ? 1 : 2, [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) multiply(p, count, v, m);
+      });
+      context.pool->parallel_for(shape_.out_blocks(), grain_of(count * 100), [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) transform_output(images, first, count, b, m);
+      });
+    }
+    return {};
+  }
+  ScratchSlots slots(context.scratch, static_cast<size_t>((v_floats_ + m_floats_) * 4), slots_);
+  context.pool->parallel_for(shape_.batch * blocks, 1, [&](int64_t begin, int64_t end) {
+    const ScratchSlots::Claim claim(slots);
+    float* v = claim.floats();
+    float* m = v + v_floats_;
+    for (int64_t item = begin; item < end; ++item) {
+      const Images images = image(item / blocks);
+      const int64_t first = item % blocks * block_tiles_, count = std::min(block_tiles_, tile_count_ - first);
+      for (int64_t b = 0; b < shape_.in_blocks(); ++b) transform_input(images, first, count, b, v);
+      for (int64_t p = 0; p < positions_; ++p) multiply(p, count, v, m);
+      for (int64_t b = 0; b < shape_.out_blocks(); ++b) transform_output(images, first, count, b, m);
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+Status match_conv_winograd(const KernelNode& node) {
+  TENON_UNSUPPORTED_IF(!node.winograd, "Winograd is switched off.");
+  TENON_TRY_ASSIGN(const ConvShape shape, conv_shape(node));
+  TENON_UNSUPPORTED_IF(node.constants[1] == nullptr, "The weights are not constant.");
+  TENON_TRY(expect_layout(node.inputs[0], Layout::kBlocked8, "The input"));
+  TENON_TRY(expect_layout(node.outputs[0], Layout::kBlocked8, "The output"));
+  TENON_TRY(ConvResidual::match(node, 3));
+  const WindowAxis &h = shape.h, &w = shape.w;
+  TENON_UNSUPPORTED_IF(h.stride != 1 || w.stride != 1 || h.dilation != 1 || w.dilation != 1,
+                       "The window has strides {}, {} and dilations {}, {} instead of 1.", h.stride, w.stride,
+                       h.dilation, w.dilation);
+  TENON_UNSUPPORTED_IF(shape.group != 1, "There are {} groups.", shape.group);
+  const bool line = h.in == 1 && h.out == 1 && h.kernel == 1 && w.kernel >= 3 && w.kernel <= 5;
+  TENON_UNSUPPORTED_IF(!line && (h.kernel != 3 || w.kernel != 3), "The window {}x{} is not 3x3, nor 3 to 5 on a line.",
+                       h.kernel, w.kernel);
+  const int64_t side = line ? kWinogradLinePositions + 1 - w.kernel : 4;
+  const int64_t tiles = (line ? 1 : (h.out + side - 1) / side) * ((w.out + side - 1) / side);
+  // With few tiles the transformed weights, four times the original, cost more memory than the saved work is worth.
+  TENON_UNSUPPORTED_IF(shape.channels < 16 || shape.outputs < 16 || tiles < (line ? 9 : 16),
+                       "{} to {} channels with {} tiles do not pay for the transforms.", shape.channels, shape.outputs,
+                       tiles);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_winograd(const KernelNode& node) { return WinogradConv::create(node); }
+
+}  // namespace tenon::cpu

@@ -1,0 +1,139 @@
+// Elementwise operators of one tensor: the functions of ops/activation_list.h, and those whose result is no number.
+#include "ep/cpu/ops/reference_kernel.h"
+#include "ops/activation_formula.h"
+#include "ops/elementwise.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+using Loop = void (*)(const void* x, void* y, int64_t count, double alpha, double beta);
+
+Result<RefImpl> make_loop(RefNode& node, Loop loop, double alpha = 0, double beta = 0) {
+  TENON_TRY(require_inputs(node, 1));
+  TENON_UNSUPPORTED_IF(loop == nullptr, "{} is not computed on {}.", node.node->op_type,
+                       data_type_name(node.inputs[0].type));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [loop, alpha, beta, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    loop(context.inputs[0], context.outputs[0], count, alpha, beta);
+    return {};
+  };
+  return impl;
+}
+
+// --- functions ---
+
+template <Unary kFunction, typename T>
+void function_loop(const void* x, void* y, int64_t count, double alpha, double beta) {
+  // The parameters of Shrink are fractions, whatever the type of x.
+  using C = std::conditional_t<kFunction == Unary::kShrink && std::is_integral_v<T>, double, Compute<T>>;
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(y);
+  const C a = static_cast<C>(alpha), b = static_cast<C>(beta);
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = T(formula::apply<kFunction>(static_cast<C>(static_cast<Compute<T>>(from[i])), a, b));
+  }
+}
+
+template <Unary kFunction>
+constexpr auto types_of() {
+  if constexpr (kFunction == Unary::kAbs || kFunction == Unary::kSign || kFunction == Unary::kErf ||
+                kFunction == Unary::kShrink) {
+    return NumericTypes();
+  } else if constexpr (kFunction == Unary::kNeg || kFunction == Unary::kRelu) {
+    return decltype(FloatTypes() + SignedTypes())();
+  } else {
+    return FloatTypes();
+  }
+}
+
+template <Unary kFunction>
+Result<RefImpl> make_function(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  TENON_TRY_ASSIGN(const UnaryDesc unary, read_unary(*node.node));
+  if constexpr (kFunction == Unary::kGelu) {
+    if (unary.function == Unary::kGeluTanh) return make_function<Unary::kGeluTanh>(node);
+  }
+  const Loop chosen = select(types_of<kFunction>(), node.inputs[0].type,
+                             []<typename T>() -> Loop { return &function_loop<kFunction, T>; });
+  return make_loop(node, chosen, unary.alpha, unary.beta);
+}
+
+// --- others ---
+
+// Op::apply(x) on Compute<X>; Y is the output's element type.
+template <typename Op, typename X, typename Y>
+void loop(const void* x, void* y, int64_t count, double, double) {
+  const X* from = static_cast<const X*>(x);
+  Y* to = static_cast<Y*>(y);
+  for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
+}
+
+template <typename Op, typename Types>
+Result<RefImpl> make_unary(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  return make_loop(node, select(Types(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, T>; }));
+}
+
+// The output is bool.
+template <typename Op>
+Result<RefImpl> make_test(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  return make_loop(node,
+                   select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, Bool>; }));
+}
+
+struct Not {
+  static bool apply(bool x) { return !x; }
+};
+struct BitwiseNot {
+  template <typename T>
+  static T apply(T x) {
+    return static_cast<T>(~x);
+  }
+};
+struct IsNaN {
+  template <typename T>
+  static bool apply(T x) {
+    return std::isnan(x);
+  }
+};
+template <bool negative, bool positive>
+struct IsInf {
+  template <typename T>
+  static bool apply(T x) {
+    return std::isinf(x) && (x < T(0) ? negative : positive);
+  }
+};
+
+Result<RefImpl> make_is_inf(RefNode& node) {
+  const IsInfDesc desc = read_is_inf(*node.node);
+  if (desc.negative) return desc.positive ? make_test<IsInf<true, true>>(node) : make_test<IsInf<true, false>>(node);
+  return desc.positive ? make_test<IsInf<false, true>>(node) : make_test<IsInf<false, false>>(node);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> ref_unary_rows() {
+  static const std::vector<KernelEntry> kRows = [] {
+    std::vector<KernelEntry> rows = {
+        ref_row<kBoolSet, &make_unary<Not, TypeList<Bool>>>("Not", 1),
+        ref_row<kIntSet, &make_unary<BitwiseNot, IntTypes>>("BitwiseNot", 18),
+        ref_row<kFloatSet, &make_test<IsNaN>>("IsNaN", 9),
+        ref_row<kFloatSet, &make_is_inf>("IsInf", 10),
+    };
+#define TENON_ENTRY_(Name, text, op, since, ...) \
+  ref_row<type_set(types_of<Unary::k##Name>()), &make_function<Unary::k##Name>>(op, since),
+    // Clip has bounds that may come at run time (elementwise/reference_binary.cc).
+    for (const KernelEntry& row : {TENON_FUNCTIONS(TENON_ENTRY_)})
+      if (!row.op_type.empty() && row.op_type != "Clip") rows.push_back(row);
+#undef TENON_ENTRY_
+    return rows;
+  }();
+  return kRows;
+}
+
+}  // namespace tenon::cpu::ref

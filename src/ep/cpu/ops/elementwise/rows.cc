@@ -1,0 +1,326 @@
+#include "ep/cpu/ops/elementwise/rows.h"
+
+#include "ep/cpu/ops/elementwise/broadcast.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/elementwise.h"
+#include "ops/activation_formula.h"
+#include "ops/elementwise.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+// Elements of a chunk that is worth claiming: 64 KiB of f32 for what memory bounds, less for what computes.
+constexpr int64_t kCheapGrain = 16384, kDearGrain = 4096;
+
+class UnaryKernel final : public Kernel {
+ public:
+  UnaryKernel(const UnaryDesc& unary, const TensorSpec& spec)
+      : loop_(eltwise_table().unary[static_cast<int>(unary.function)]),
+        grain_(row_of(unary.function).cheap ? kCheapGrain : kDearGrain),
+        alpha_(static_cast<float>(unary.alpha)),
+        beta_(static_cast<float>(unary.beta)),
+        count_(static_cast<int64_t>(spec.size_bytes() / sizeof(float))) {
+    // Missing channels of the blocked layout must stay zero.
+    if (spec.layout == Layout::kBlocked8 && spec.shape.rank() >= 3 && spec.shape[1] % 8 != 0 &&
+        evaluate(unary.function, 0.0, unary.alpha, unary.beta) != 0) {
+      batch_ = spec.shape[0];
+      channels_ = spec.shape[1];
+      positions_ = span_count(spec.shape, 2, spec.shape.rank());
+    }
+  }
+
+  Status run(KernelContext& context) const override {
+    const float* const x = context.input<float>(0);
+    float* const y = context.output<float>(0);
+    context.pool->parallel_for(
+        count_, grain_, [&](int64_t begin, int64_t end) { loop_(x + begin, y + begin, end - begin, alpha_, beta_); });
+    const int64_t blocks = (channels_ + 7) / 8;
+    for (int64_t n = 0; n < batch_; ++n) {
+      float* const last = y + (n * blocks + blocks - 1) * positions_ * 8;
+      for (int64_t p = 0; p < positions_; ++p)
+        for (int64_t lane = channels_ % 8; lane < 8; ++lane) last[p * 8 + lane] = 0;
+    }
+    return {};
+  }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 0; }
+  std::string_view name() const override { return "elementwise f32"; }
+
+ private:
+  void (*const loop_)(const float* x, float* y, int64_t n, float alpha, float beta);
+  const int64_t grain_;
+  const float alpha_, beta_;
+  const int64_t count_;
+  int64_t batch_ = 0, channels_ = 0, positions_ = 0;  // set where lanes must be cleared
+};
+
+// Clip whose bounds may come at run time.
+class ClipKernel final : public Kernel {
+ public:
+  ClipKernel(int64_t count, const ClipDesc& unbounded) : count_(count), unbounded_(unbounded) {}
+  Status run(KernelContext& context) const override {
+    const float* const x = context.input<float>(0);
+    const float* const low = context.input<float>(1);
+    const float* const high = context.input<float>(2);
+    float* const y = context.output<float>(0);
+    const float alpha = low ? *low : unbounded_.low, beta = high ? *high : unbounded_.high;
+    context.pool->parallel_for(count_, kCheapGrain, [&](int64_t begin, int64_t end) {
+      eltwise_table().unary[static_cast<int>(Unary::kClip)](x + begin, y + begin, end - begin, alpha, beta);
+    });
+    return {};
+  }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 0; }
+  std::string_view name() const override { return "clip f32"; }
+
+ private:
+  const int64_t count_;
+  const ClipDesc unbounded_;
+};
+
+struct BinaryRow {
+  std::string_view op_type;
+  Binary op;
+};
+
+constexpr BinaryRow kBinaryRows[] = {{"Add", Binary::kAdd}, {"Sub", Binary::kSub},    {"Mul", Binary::kMul},
+                                     {"Div", Binary::kDiv}, {"Max", Binary::kMax},    {"Min", Binary::kMin},
+                                     {"Sum", Binary::kAdd}, {"PRelu", Binary::kPRelu}};
+
+const BinaryRow* find_binary(std::string_view op_type) {
+  for (const BinaryRow& row : kBinaryRows)
+    if (row.op_type == op_type) return &row;
+  return nullptr;
+}
+
+class BinaryKernel final : public Kernel {
+ public:
+  BinaryKernel(Binary op, const BroadcastWalk& walk, bool whole_a, bool whole_b)
+      : op_(op), walk_(walk), whole_{whole_a, whole_b} {}
+  Status run(KernelContext& context) const override {
+    const float* const a = context.input<float>(0);
+    const float* const b = context.input<float>(1);
+    float* const y = context.output<float>(0);
+    const auto apply = eltwise_table().binary[static_cast<int>(op_)];
+    // A row of one element may have stride 0 on both sides, which the loop does not take.
+    const int64_t a_stride = walk_.row() == 1 ? 1 : walk_.row_stride(0);
+    const int64_t b_stride = walk_.row() == 1 ? 1 : walk_.row_stride(1);
+    context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
+      walk_.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
+        apply(a + offset[0], a_stride, b + offset[1], b_stride, y + at, n);
+      });
+    });
+    return {};
+  }
+  bool may_run_in_place(size_t input, size_t) const override { return input < 2 && whole_[input]; }
+  std::string_view name() const override { return "elementwise f32"; }
+
+ private:
+  const Binary op_;
+  const BroadcastWalk walk_;
+  const bool whole_[2];  // the operand has as many elements as the output
+};
+
+class WhereKernel final : public Kernel {
+ public:
+  explicit WhereKernel(const BroadcastWalk& walk) : walk_(walk) {}
+  Status run(KernelContext& context) const override {
+    const auto* const c = context.input<uint8_t>(0);
+    const float* const a = context.input<float>(1);
+    const float* const b = context.input<float>(2);
+    float* const y = context.output<float>(0);
+    context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
+      walk_.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
+        eltwise_table().where(c + offset[0], walk_.row_stride(0), a + offset[1], walk_.row_stride(1), b + offset[2],
+                              walk_.row_stride(2), y + at, n);
+      });
+    });
+    return {};
+  }
+  std::string_view name() const override { return "where f32"; }
+
+ private:
+  const BroadcastWalk walk_;
+};
+
+using CastLoop = void (*)(const void* x, void* y, int64_t n);
+
+CastLoop cast_loop(DataType from, DataType to) {
+  if (to == DataType::kFloat) {
+    if (from == DataType::kInt64)
+      return [](const void* x, void* y, int64_t n) {
+        eltwise_table().float_from_int64(static_cast<const int64_t*>(x), static_cast<float*>(y), n);
+      };
+    if (from == DataType::kInt32)
+      return [](const void* x, void* y, int64_t n) {
+        eltwise_table().float_from_int32(static_cast<const int32_t*>(x), static_cast<float*>(y), n);
+      };
+    if (from == DataType::kUint8 || from == DataType::kBool)
+      return [](const void* x, void* y, int64_t n) {
+        eltwise_table().float_from_uint8(static_cast<const uint8_t*>(x), static_cast<float*>(y), n);
+      };
+  }
+  if (from == DataType::kFloat) {
+    if (to == DataType::kInt64)
+      return [](const void* x, void* y, int64_t n) {
+        eltwise_table().int64_from_float(static_cast<const float*>(x), static_cast<int64_t*>(y), n);
+      };
+    if (to == DataType::kInt32)
+      return [](const void* x, void* y, int64_t n) {
+        eltwise_table().int32_from_float(static_cast<const float*>(x), static_cast<int32_t*>(y), n);
+      };
+    if (to == DataType::kBool)
+      return [](const void* x, void* y, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) static_cast<bool*>(y)[i] = static_cast<const float*>(x)[i] != 0;
+      };
+  }
+  return nullptr;
+}
+
+class CastKernel final : public Kernel {
+ public:
+  CastKernel(CastLoop loop, size_t from_size, size_t to_size, int64_t count)
+      : loop_(loop), from_size_(from_size), to_size_(to_size), count_(count) {}
+  Status run(KernelContext& context) const override {
+    const auto* const x = context.input<std::byte>(0);
+    auto* const y = context.output<std::byte>(0);
+    context.pool->parallel_for(count_, kCheapGrain, [&](int64_t begin, int64_t end) {
+      loop_(x + static_cast<size_t>(begin) * from_size_, y + static_cast<size_t>(begin) * to_size_, end - begin);
+    });
+    return {};
+  }
+  std::string_view name() const override { return "cast"; }
+
+ private:
+  const CastLoop loop_;
+  const size_t from_size_, to_size_;
+  const int64_t count_;
+};
+
+Status check_same_count(const KernelNode& node) {
+  const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
+  TENON_INVALID_IF(x.shape.element_count() != y.shape.element_count(),
+                   "The output of shape {} does not fit the input of shape {}.", y.shape.to_string(),
+                   x.shape.to_string());
+  return {};
+}
+
+// The exponent of Pow as a unary operator.
+Result<Unary> power_of(const KernelNode& node) {
+  const Constant* exponent = constant_input(node, 1);
+  TENON_UNSUPPORTED_IF(exponent == nullptr || exponent->type != DataType::kFloat || exponent->as<float>().size() != 1,
+                       "The exponent is not one constant float.");
+  const float value = exponent->as<float>()[0];
+  if (value == 2) return Unary::kSquare;
+  if (value == 3) return Unary::kCube;
+  if (value == 1) return Unary::kNone;
+  if (value == -1) return Unary::kReciprocal;
+  return unsupported("The exponent is {}, neither 1, 2, 3 nor -1.", value);
+}
+
+}  // namespace
+
+Status match_unary(const KernelNode& node) {
+  const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
+  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || y.type != DataType::kFloat || y.dynamic,
+                       "The operand is not float32 of known size.");
+  TENON_UNSUPPORTED_IF(x.layout != y.layout, "Input and output have different layouts.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_unary(const KernelNode& node) {
+  TENON_TRY(check_same_count(node));
+  TENON_TRY_ASSIGN(const UnaryDesc unary, read_unary(*node.node));
+  TENON_UNSUPPORTED_IF(!row_of(unary.function).has_vector_loop(), "The operator {} has no loop.", node.node->op_type);
+  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(unary, input_spec(node, 0)));
+}
+
+Status match_clip(const KernelNode& node) { return match_plain(node, DataType::kFloat); }
+
+Result<std::unique_ptr<Kernel>> create_clip(const KernelNode& node) {
+  TENON_TRY(check_same_count(node));
+  for (size_t i : {1, 2}) {
+    const TensorSpec& bound = input_spec(node, i);
+    TENON_INVALID_IF(bound.present() && bound.shape.element_count() != 1, "The bound of shape {} is not one value.",
+                     bound.shape.to_string());
+  }
+  return std::unique_ptr<Kernel>(
+      std::make_unique<ClipKernel>(input_spec(node, 0).shape.element_count(), read_clip(*node.node)));
+}
+
+Status match_binary(const KernelNode& node) {
+  TENON_UNSUPPORTED_IF(node.inputs.size() != 2, "There are {} operands, not 2.", node.inputs.size());
+  const TensorSpec &a = node.inputs[0], &b = node.inputs[1], &y = output_spec(node, 0);
+  TENON_UNSUPPORTED_IF(
+      a.type != DataType::kFloat || b.type != DataType::kFloat || y.type != DataType::kFloat || y.dynamic,
+      "The operands are not float32 of known size.");
+  if (a.layout == Layout::kPlain && b.layout == Layout::kPlain && y.layout == Layout::kPlain) return {};
+  // Padding lanes are zero on both sides and stay so, unless they are divided.
+  const BinaryRow* row = find_binary(node.node->op_type);
+  TENON_UNSUPPORTED_IF(a.layout != b.layout || a.layout != y.layout || a.shape != b.shape || a.shape != y.shape ||
+                           row == nullptr || row->op == Binary::kDiv,
+                       "The layouts or shapes of the operands differ.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_binary(const KernelNode& node) {
+  const BinaryRow* row = find_binary(node.node->op_type);
+  TENON_UNSUPPORTED_IF(row == nullptr, "The operator {} has no loop.", node.node->op_type);
+  const TensorSpec &a = node.inputs[0], &b = node.inputs[1], &y = output_spec(node, 0);
+  if (y.layout != Layout::kPlain) {
+    const Shape flat{static_cast<int64_t>(y.size_bytes() / sizeof(float))};
+    TENON_TRY_ASSIGN(const BroadcastWalk walk, BroadcastWalk::create(flat, {&flat, &flat}));
+    return std::unique_ptr<Kernel>(std::make_unique<BinaryKernel>(row->op, walk, true, true));
+  }
+  TENON_TRY_ASSIGN(const BroadcastWalk walk, BroadcastWalk::create(y.shape, {&a.shape, &b.shape}));
+  const int64_t count = y.shape.element_count();
+  return std::unique_ptr<Kernel>(std::make_unique<BinaryKernel>(row->op, walk, a.shape.element_count() == count,
+                                                                b.shape.element_count() == count));
+}
+
+Status match_power(const KernelNode& node) {
+  TENON_TRY(match_plain(node, DataType::kFloat));
+  return power_of(node).status();
+}
+
+Result<std::unique_ptr<Kernel>> create_power(const KernelNode& node) {
+  TENON_TRY(check_same_count(node));
+  TENON_TRY_ASSIGN(const Unary op, power_of(node));
+  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(UnaryDesc{op}, input_spec(node, 0)));
+}
+
+Status match_where(const KernelNode& node) {
+  TENON_UNSUPPORTED_IF(node.inputs.size() != 3 || node.inputs[0].type != DataType::kBool ||
+                           node.inputs[1].type != DataType::kFloat || node.inputs[2].type != DataType::kFloat,
+                       "The operands are not bool, float32 and float32.");
+  for (const TensorSpec& spec : node.inputs)
+    TENON_UNSUPPORTED_IF(spec.layout != Layout::kPlain, "An operand is not in the plain layout.");
+  TENON_UNSUPPORTED_IF(output_spec(node, 0).layout != Layout::kPlain || output_spec(node, 0).dynamic,
+                       "The output is not plain and of known size.");
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_where(const KernelNode& node) {
+  TENON_TRY_ASSIGN(const BroadcastWalk walk,
+                   BroadcastWalk::create(output_spec(node, 0).shape,
+                                         {&node.inputs[0].shape, &node.inputs[1].shape, &node.inputs[2].shape}));
+  return std::unique_ptr<Kernel>(std::make_unique<WhereKernel>(walk));
+}
+
+Status match_cast(const KernelNode& node) {
+  const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
+  TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain || y.layout != Layout::kPlain || y.dynamic,
+                       "The operand is not plain and of known size.");
+  TENON_UNSUPPORTED_IF(cast_loop(x.type, y.type) == nullptr, "There is no loop from {} to {}.", data_type_name(x.type),
+                       data_type_name(y.type));
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_cast(const KernelNode& node) {
+  TENON_TRY(check_same_count(node));
+  const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
+  return std::unique_ptr<Kernel>(std::make_unique<CastKernel>(cast_loop(x.type, y.type), data_type_size(x.type),
+                                                              data_type_size(y.type), x.shape.element_count()));
+}
+
+}  // namespace tenon::cpu::nn

@@ -1,0 +1,205 @@
+// Operators that make tensors from little or nothing: Shape, Size, Range, ConstantOfShape, EyeLike, NonZero.
+#include <algorithm>
+#include <cstring>
+
+#include "ep/cpu/ops/reference_kernel.h"
+#include "ops/generate.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+Result<RefImpl> make_shape(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const Shape& x = node.inputs[0].shape;
+  const ShapeInterval interval = read_shape_interval(*node.node, x.rank());
+  std::vector<int64_t> dims;
+  if (interval.begin < interval.end) dims.assign(x.begin() + interval.begin, x.begin() + interval.end);
+  TENON_TRY(require_output(node, 0, Shape{static_cast<int64_t>(dims.size())}));
+  RefImpl impl;
+  impl.run = [dims](KernelContext& context) -> Status {
+    std::copy(dims.begin(), dims.end(), context.output<int64_t>(0));
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_size(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  TENON_TRY(require_output(node, 0, Shape{}));
+  RefImpl impl;
+  impl.run = [count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    *context.output<int64_t>(0) = count;
+    return {};
+  };
+  return impl;
+}
+
+// Elements of [start, limit) by delta; -1 when there is no such number.
+using RangeCount = int64_t (*)(const void* start, const void* limit, const void* delta);
+using RangeFill = void (*)(const void* start, const void* delta, void* y, int64_t count);
+
+template <typename T>
+int64_t range_count(const void* start, const void* limit, const void* delta) {
+  const T from = *static_cast<const T*>(start), to = *static_cast<const T*>(limit),
+          step = *static_cast<const T*>(delta);
+  if constexpr (is_float<T>) {
+    const double count = std::ceil((static_cast<double>(to) - static_cast<double>(from)) / static_cast<double>(step));
+    if (!(std::abs(count) < 0x1p62)) return -1;
+    return std::max<int64_t>(0, static_cast<int64_t>(count));
+  } else {
+    if (step == 0) return -1;
+    if (step > 0 ? from >= to : from <= to) return 0;
+    const uint64_t distance = step > 0 ? static_cast<uint64_t>(to) - static_cast<uint64_t>(from)
+                                       : static_cast<uint64_t>(from) - static_cast<uint64_t>(to);
+    const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
+    const uint64_t count = (distance - 1) / stride + 1;
+    return count > (uint64_t{1} << 62) ? -1 : static_cast<int64_t>(count);
+  }
+}
+
+template <typename T>
+void range_fill(const void* start, const void* delta, void* y, int64_t count) {
+  using A = std::conditional_t<is_float<T>, Compute<T>, uint64_t>;
+  const auto from = static_cast<A>(*static_cast<const T*>(start)), step = static_cast<A>(*static_cast<const T*>(delta));
+  for (int64_t i = 0; i < count; ++i) static_cast<T*>(y)[i] = static_cast<T>(from + static_cast<A>(i) * step);
+}
+
+using RangeTypes = decltype(FloatTypes() + TypeList<int16_t, int32_t, int64_t>());
+
+Result<RefImpl> make_range(RefNode& node) {
+  TENON_TRY(require_inputs(node, 3));
+  const DataType type = node.inputs[0].type;
+  for (const TensorSpec& spec : node.inputs) {
+    TENON_INVALID_IF(spec.type != type || spec.shape.element_count() != 1, "Range has {}{} among its scalars of {}.",
+                     data_type_name(spec.type), spec.shape.to_string(), data_type_name(type));
+  }
+  const auto counter = select(RangeTypes(), type, []<typename T>() -> RangeCount { return &range_count<T>; });
+  const auto fill = select(RangeTypes(), type, []<typename T>() -> RangeFill { return &range_fill<T>; });
+  TENON_UNSUPPORTED_IF(fill == nullptr, "Range is not computed on {}.", data_type_name(type));
+  RefImpl impl;
+  impl.run = [counter, fill, out = output_spec(node, 0)](KernelContext& context) -> Status {
+    const int64_t count = counter(context.inputs[0], context.inputs[1], context.inputs[2]);
+    TENON_INVALID_IF(count < 0, "Range's delta is zero, or its length is no number of elements.");
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, Shape{count}));
+    fill(context.inputs[0], context.inputs[2], y, count);
+    return {};
+  };
+  return impl;
+}
+
+// Writes one element again and again.
+void fill_elements(void* y, int64_t count, const std::byte* element, size_t bytes) {
+  auto* to = static_cast<std::byte*>(y);
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * static_cast<int64_t>(bytes), element, bytes);
+}
+
+Result<RefImpl> make_constant_of_shape(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const TensorSpec out = output_spec(node, 0);
+  TENON_INVALID_IF(node.inputs[0].type != DataType::kInt64, "ConstantOfShape has a shape of {}.",
+                   data_type_name(node.inputs[0].type));
+  std::array<std::byte, 16> element{};
+  if (const ConstantRef value = read_fill_value(*node.node)) {
+    TENON_INVALID_IF(value->type != out.type || value->size_bytes != data_type_size(out.type),
+                     "ConstantOfShape has a value of {}{} for an output of {}.", data_type_name(value->type),
+                     value->shape.to_string(), data_type_name(out.type));
+    std::memcpy(element.data(), value->data, value->size_bytes);
+  } else {
+    TENON_INVALID_IF(out.type != DataType::kFloat, "ConstantOfShape without a value makes float32, not {}.",
+                     data_type_name(out.type));
+  }
+  RefImpl impl;
+  impl.run = [out, element, spec = node.inputs[0]](KernelContext& context) -> Status {
+    TENON_TRY_ASSIGN(const ShortVector dims, read_ints(context, 0, spec));
+    TENON_INVALID_IF(dims.count > Shape::kMaxRank, "ConstantOfShape makes rank {}; the limit is {}.", dims.count,
+                     Shape::kMaxRank);
+    const Shape shape(dims.span());
+    TENON_TRY(shape.checked_element_count().status());
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
+    fill_elements(y, shape.element_count(), element.data(), data_type_size(out.type));
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_eye(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const Shape& x = node.inputs[0].shape;
+  const TensorSpec& out = output_spec(node, 0);
+  TENON_INVALID_IF(x.rank() != 2, "EyeLike needs a matrix, not {}.", x.to_string());
+  TENON_TRY(require_output(node, 0, x));
+  using One = void (*)(std::byte*);
+  const One one = select(AllTypes(), out.type, []<typename T>() -> One {
+    return [](std::byte* to) {
+      const T value(1);
+      std::memcpy(to, &value, sizeof(T));
+    };
+  });
+  TENON_UNSUPPORTED_IF(one == nullptr, "EyeLike makes no {}.", data_type_name(out.type));
+  const int64_t k = std::clamp(read_eye_diagonal(*node.node), -x[0], x[1]);
+  RefImpl impl;
+  impl.run = [one, rows = x[0], columns = x[1], k, bytes = data_type_size(out.type)](KernelContext& context) -> Status {
+    auto* to = context.output<std::byte>(0);
+    std::memset(to, 0, static_cast<size_t>(rows * columns) * bytes);
+    for (int64_t r = std::max<int64_t>(0, -k); r < rows && r + k < columns; ++r) {
+      one(to + (r * columns + r + k) * static_cast<int64_t>(bytes));
+    }
+    return {};
+  };
+  return impl;
+}
+
+using Test = bool (*)(const void* x, int64_t i);
+
+template <typename T>
+bool complex_differs_from_zero(const void* x, int64_t i) {
+  return static_cast<const T*>(x)[2 * i] != T(0) || static_cast<const T*>(x)[2 * i + 1] != T(0);
+}
+
+Result<RefImpl> make_non_zero(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  Test test = select(AllTypes(), node.inputs[0].type, []<typename T>() -> Test {
+    return
+        [](const void* x, int64_t i) { return static_cast<Compute<T>>(static_cast<const T*>(x)[i]) != Compute<T>(0); };
+  });
+  if (node.inputs[0].type == DataType::kComplex64) test = &complex_differs_from_zero<float>;
+  if (node.inputs[0].type == DataType::kComplex128) test = &complex_differs_from_zero<double>;
+  TENON_UNSUPPORTED_IF(test == nullptr, "NonZero is not computed on {}.", data_type_name(node.inputs[0].type));
+  RefImpl impl;
+  impl.run = [test, x = node.inputs[0].shape, out = output_spec(node, 0)](KernelContext& context) -> Status {
+    const int64_t elements = x.element_count();
+    // A scalar counts as a vector of one.
+    const Shape dims = x.rank() == 0 ? Shape{1} : x;
+    int64_t count = 0;
+    for (int64_t i = 0; i < elements; ++i) count += test(context.inputs[0], i) ? 1 : 0;
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, Shape{x.rank(), count}));
+    auto* to = static_cast<int64_t*>(y);
+    for (int64_t i = 0, column = 0; i < elements; ++i) {
+      if (!test(context.inputs[0], i)) continue;
+      int64_t rest = i;
+      for (int d = x.rank() - 1; d >= 0; --d) {
+        to[d * count + column] = rest % dims[d];
+        rest /= dims[d];
+      }
+      ++column;
+    }
+    return {};
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<~TypeSet{0}, &make_shape>("Shape", 1),
+    ref_row<~TypeSet{0}, &make_size>("Size", 1),
+    ref_row<type_set(RangeTypes()), &make_range>("Range", 11),
+    ref_row<~TypeSet{0}, &make_constant_of_shape>("ConstantOfShape", 9),
+    ref_row<~TypeSet{0}, &make_eye>("EyeLike", 9),
+    ref_row<kAllSet | kComplexSet, &make_non_zero>("NonZero", 9),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_generate_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref

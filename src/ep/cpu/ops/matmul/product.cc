@@ -1,0 +1,187 @@
+#include "ep/cpu/ops/matmul/product.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/gemm.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+// About 4 us of one core: below that, claiming a task costs more than it brings.
+constexpr double kLeastTaskFlops = 400e3;
+
+// All matrices of B, panel by panel, on the pool if there is one.
+void pack_panels(const float* b, int64_t row_stride, int64_t column_stride, const ProductProblem& p, float* packed,
+                 ThreadPool* pool) {
+  const int64_t panels = gemm_panels(p.n);
+  const auto pack = [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t matrix = begin / panels, first = begin % panels;
+      const int64_t last = std::min(panels, first + end - begin);
+      gemm_table().pack(b + matrix * p.k * p.n, row_stride, column_stride, p.k, p.n, first, last,
+                        packed + matrix * gemm_packed_floats(p.k, p.n));
+      begin += last - first;
+    }
+  };
+  if (pool == nullptr) return pack(0, p.b_matrices * panels);
+  const int64_t grain = std::max<int64_t>(1, 1024 / std::max<int64_t>(1, p.k));  // 16 Ki floats
+  pool->parallel_for(p.b_matrices * panels, grain, pack);
+}
+
+class ProductKernel final : public Kernel {
+ public:
+  ProductKernel(ProductProblem problem, std::shared_ptr<const std::byte> packed)
+      : p_(std::move(problem)), packed_(std::move(packed)) {
+    size_t bytes = 0;
+    const auto take = [&](int64_t floats) {
+      const size_t offset = bytes;
+      bytes += aligned_bytes(static_cast<size_t>(floats) * sizeof(float));
+      return offset;
+    };
+    if (!packed_) b_offset_ = take(p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
+    if (p_.trans_a) a_offset_ = take(p_.a_matrices * p_.m * p_.k);
+    if (p_.expanded_input >= 0) c_offset_ = take(p_.m * p_.n);
+    scratch_bytes_ = bytes;
+  }
+
+  Status run(KernelContext& context) const override {
+    const float* const b = packed_ ? reinterpret_cast<const float*>(packed_.get()) : pack_b(context);
+    const float* const a = p_.trans_a ? transpose_a(context) : context.input<float>(0);
+    GemmTask whole{.lda = p_.k,
+                   .panel_stride = p_.k * kGemmPanel,
+                   .ldc = p_.n,
+                   .k = p_.k,
+                   .alpha = p_.alpha,
+                   .bias = operand(context, p_.prepared_bias, p_.bias_input),
+                   .residual = operand(context, p_.prepared_residual, p_.residual_input),
+                   .ldr = p_.n,
+                   .epilogue = p_.epilogue};
+    if (p_.expanded_input >= 0) whole.residual = expand_c(context);
+    float* const c = context.output<float>(0);
+    const auto batches = static_cast<int64_t>(p_.a_index.size());
+    const int64_t packed_floats = gemm_packed_floats(p_.k, p_.n);
+    const ProductSplit split = split_product(p_.m, p_.n, p_.k, batches, context.pool->threads());
+    const int64_t tasks_a_batch = split.row_tasks * split.column_tasks;
+    // Row tasks follow each other, so that the tasks of a chunk share their columns of B.
+    context.pool->parallel_for(batches * tasks_a_batch, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t batch = i / tasks_a_batch;
+        const int64_t n0 = i % tasks_a_batch / split.row_tasks * split.columns;
+        const int64_t m0 = i % split.row_tasks * split.rows;
+        const int64_t at = (batch * p_.m + m0) * p_.n + n0;
+        GemmTask task = whole;
+        task.a = a + (p_.a_index[static_cast<size_t>(batch)] * p_.m + m0) * p_.k;
+        task.b = b + p_.b_index[static_cast<size_t>(batch)] * packed_floats + n0 * p_.k;
+        task.c = c + at;
+        task.m = std::min(split.rows, p_.m - m0);
+        task.n = std::min(split.columns, p_.n - n0);
+        if (task.bias) task.bias += n0;
+        if (task.residual) task.residual += at;
+        gemm_table().run(task);
+      }
+    });
+    return {};
+  }
+
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  std::string_view name() const override { return packed_ ? "gemm packed f32" : "gemm f32"; }
+
+ private:
+  static const float* operand(const KernelContext& context, const std::shared_ptr<const std::byte>& prepared,
+                              int input) {
+    if (prepared) return reinterpret_cast<const float*>(prepared.get());
+    return input >= 0 ? context.input<float>(static_cast<size_t>(input)) : nullptr;
+  }
+
+  float* scratch(const KernelContext& context, size_t offset) const {
+    return reinterpret_cast<float*>(context.scratch + offset);
+  }
+
+  const float* pack_b(KernelContext& context) const {
+    float* const packed = scratch(context, b_offset_);
+    const float* const b = context.input<float>(1);
+    pack_panels(b, p_.trans_b ? 1 : p_.n, p_.trans_b ? p_.k : 1, p_, packed, context.pool);
+    return packed;
+  }
+
+  const float* transpose_a(KernelContext& context) const {
+    float* const out = scratch(context, a_offset_);
+    const float* const a = context.input<float>(0);
+    context.pool->parallel_for(p_.a_matrices * p_.m, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float* const from = a + row / p_.m * p_.m * p_.k + row % p_.m;
+        for (int64_t i = 0; i < p_.k; ++i) out[row * p_.k + i] = from[i * p_.m];
+      }
+    });
+    return out;
+  }
+
+  const float* expand_c(KernelContext& context) const {
+    float* const out = scratch(context, c_offset_);
+    const float* const from = context.input<float>(static_cast<size_t>(p_.expanded_input));
+    context.pool->parallel_for(p_.m, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t j = 0; j < p_.n; ++j)
+          out[i * p_.n + j] = from[i * p_.expanded_row_stride + j * p_.expanded_column_stride] * p_.expanded_scale;
+    });
+    return out;
+  }
+
+  const ProductProblem p_;
+  const std::shared_ptr<const std::byte> packed_;  // null: B is packed for each run
+  size_t a_offset_ = 0, b_offset_ = 0, c_offset_ = 0;
+  size_t scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+ProductSplit split_product(int64_t m, int64_t n, int64_t k, int64_t batches, int threads) {
+  if (m == 0 || n == 0) return {};
+  const auto whole_panels = [&](int64_t columns) { return gemm_panels(columns) * kGemmPanel; };
+  ProductSplit split{.rows = m, .columns = whole_panels(n)};
+  if (threads > 1) {
+    const auto tasks = [&] { return batches * ((m - 1) / split.rows + 1) * ((n - 1) / split.columns + 1); };
+    const auto halves_are_worth_it = [&] {
+      const double flops =
+          2.0 * static_cast<double>(split.rows) * static_cast<double>(split.columns) * static_cast<double>(k);
+      return tasks() < int64_t{8} * threads && flops >= 2 * kLeastTaskFlops;
+    };
+    split.rows = std::min<int64_t>(m, 8 * kGemmRows);
+    split.columns = std::min<int64_t>(split.columns, 128);
+    while (halves_are_worth_it()) {
+      if (split.columns > 4 * kGemmPanel || (split.rows <= 2 * kGemmRows && split.columns > kGemmPanel)) {
+        split.columns = whole_panels(split.columns / 2);
+      } else if (split.rows > 2 * kGemmRows) {
+        split.rows = (split.rows / 2 + kGemmRows - 1) / kGemmRows * kGemmRows;
+      } else {
+        break;
+      }
+    }
+  }
+  split.row_tasks = (m - 1) / split.rows + 1;
+  split.column_tasks = (n - 1) / split.columns + 1;
+  return split;
+}
+
+Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProblem problem) {
+  const int64_t packed_floats = gemm_packed_floats(problem.k, problem.n);
+  const auto bytes = checked_mul<int64_t>(packed_floats, problem.b_matrices * static_cast<int64_t>(sizeof(float)));
+  TENON_UNSUPPORTED_IF(!bytes || *bytes < 0, "The packed form of a {} x {} matrix overflows.", problem.k, problem.n);
+  std::shared_ptr<const std::byte> packed;
+  if (const Constant* constant = constant_input(node, 1); constant != nullptr && *bytes > 0) {
+    const int64_t row_stride = problem.trans_b ? 1 : problem.n, column_stride = problem.trans_b ? problem.k : 1;
+    const auto* const b = reinterpret_cast<const float*>(constant->data);
+    const std::string format = tenon::format("gemm_b16 {}x{}x{}{}", problem.b_matrices, problem.k, problem.n,
+                                             problem.trans_b ? " transposed" : "");
+    const auto pack = [&](std::byte* out) {
+      pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool);
+    };
+    TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, static_cast<size_t>(*bytes), pack));
+  }
+  return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(std::move(problem), std::move(packed)));
+}
+
+}  // namespace tenon::cpu::nn

@@ -1,0 +1,202 @@
+#include "ep/cpu/ops/moves/copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ep/cpu/simd/elementwise.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+// Bytes of a chunk that is worth claiming.
+constexpr int64_t kGrainBytes = 64 << 10;
+
+struct Wide {
+  uint64_t low, high;
+};
+
+// Calls body with a value of a type of `bytes` bytes.
+template <typename Body>
+void with_element(size_t bytes, const Body& body) {
+  switch (bytes) {
+    case 1:
+      return body(uint8_t{});
+    case 2:
+      return body(uint16_t{});
+    case 4:
+      return body(uint32_t{});
+    case 8:
+      return body(uint64_t{});
+    default:
+      return body(Wide{});
+  }
+}
+
+template <typename T>
+void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+  if constexpr (sizeof(T) == 4) {
+    eltwise_table().transpose32(src, src_stride, dst, dst_stride, rows, columns);
+  } else {
+    constexpr int64_t kBlock = 32;  // lines of both sides stay in L1
+    for (int64_t i0 = 0; i0 < rows; i0 += kBlock)
+      for (int64_t j0 = 0; j0 < columns; j0 += kBlock)
+        for (int64_t j = j0; j < std::min(columns, j0 + kBlock); ++j)
+          for (int64_t i = i0; i < std::min(rows, i0 + kBlock); ++i) dst[j * dst_stride + i] = src[i * src_stride + j];
+  }
+}
+
+}  // namespace
+
+StridedCopy::StridedCopy(size_t element_bytes, std::span<const int64_t> dims, std::span<const int64_t> src_strides,
+                         std::span<const int64_t> dst_strides, int64_t src_offset, int64_t dst_offset)
+    : element_bytes_(element_bytes), src_offset_(src_offset), dst_offset_(dst_offset) {
+  // Neighbours that continue each other on both sides become one dimension.
+  int rank = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 0) {
+      outer_count_ = 0;
+      return;
+    }
+    if (dims[i] == 1) continue;
+    const auto last = static_cast<size_t>(rank - 1);
+    if (rank > 0 && src_[last] == src_strides[i] * dims[i] && dst_[last] == dst_strides[i] * dims[i]) {
+      dims_[last] *= dims[i];
+      src_[last] = src_strides[i];
+      dst_[last] = dst_strides[i];
+      continue;
+    }
+    const auto at = static_cast<size_t>(rank++);
+    dims_[at] = dims[i];
+    src_[at] = src_strides[i];
+    dst_[at] = dst_strides[i];
+  }
+  const auto remove = [&](int axis) {
+    for (int i = axis; i + 1 < rank; ++i) {
+      const auto at = static_cast<size_t>(i);
+      dims_[at] = dims_[at + 1];
+      src_[at] = src_[at + 1];
+      dst_[at] = dst_[at + 1];
+    }
+    --rank;
+  };
+  if (rank > 0) {
+    const auto last = static_cast<size_t>(rank - 1);
+    inner_dim_ = dims_[last];
+    inner_src_ = src_[last];
+    inner_dst_ = dst_[last];
+    remove(rank - 1);
+    if (inner_dst_ != 1) {
+      inner_ = Inner::kStrided;
+    } else if (inner_src_ == 1) {
+      inner_ = Inner::kBytes;
+    } else if (inner_src_ == 0) {
+      inner_ = Inner::kRepeat;
+    } else {
+      inner_ = Inner::kStrided;
+      for (int i = 0; i < rank; ++i) {
+        const auto at = static_cast<size_t>(i);
+        if (src_[at] != 1 || inner_src_ < 0 || dst_[at] < 0) continue;
+        inner_ = Inner::kTranspose;
+        columns_ = dims_[at];
+        inner_dst_ = dst_[at];
+        remove(i);
+        break;
+      }
+    }
+  }
+  outer_rank_ = rank;
+  for (int i = 0; i < rank; ++i) {
+    const auto at = static_cast<size_t>(i);
+    outer_count_ *= dims_[at];
+    src_[at] *= static_cast<int64_t>(element_bytes);
+    dst_[at] *= static_cast<int64_t>(element_bytes);
+  }
+}
+
+void StridedCopy::run_inner(const std::byte* src, std::byte* dst) const {
+  if (inner_ == Inner::kBytes) {
+    std::memcpy(dst, src, static_cast<size_t>(inner_dim_) * element_bytes_);
+    return;
+  }
+  with_element(element_bytes_, [&](auto element) {
+    using T = decltype(element);
+    const auto* const from = reinterpret_cast<const T*>(src);
+    auto* const to = reinterpret_cast<T*>(dst);
+    if (inner_ == Inner::kRepeat) {
+      std::fill(to, to + inner_dim_, *from);
+    } else if (inner_ == Inner::kTranspose) {
+      transpose(from, inner_src_, to, inner_dst_, inner_dim_, columns_);
+    } else {
+      for (int64_t i = 0; i < inner_dim_; ++i) to[i * inner_dst_] = from[i * inner_src_];
+    }
+  });
+}
+
+void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin, int64_t end) const {
+  std::array<int64_t, Shape::kMaxRank> index{};
+  int64_t rest = begin;
+  for (int d = outer_rank_ - 1; d >= 0; --d) {
+    const auto at = static_cast<size_t>(d);
+    index[at] = rest % dims_[at];
+    rest /= dims_[at];
+    src += index[at] * src_[at];
+    dst += index[at] * dst_[at];
+  }
+  for (int64_t i = begin; i < end; ++i) {
+    run_inner(src, dst);
+    for (int d = outer_rank_ - 1; d >= 0; --d) {
+      const auto at = static_cast<size_t>(d);
+      src += src_[at];
+      dst += dst_[at];
+      if (++index[at] < dims_[at]) break;
+      src -= dims_[at] * src_[at];
+      dst -= dims_[at] * dst_[at];
+      index[at] = 0;
+    }
+  }
+}
+
+void StridedCopy::run(const std::byte* src, std::byte* dst, ThreadPool& pool) const {
+  if (outer_count_ == 0) return;
+  const auto bytes = static_cast<int64_t>(element_bytes_);
+  src += src_offset_ * bytes;
+  dst += dst_offset_ * bytes;
+  const int64_t inner_bytes = inner_dim_ * columns_ * bytes;
+  if (outer_count_ > 1 || inner_bytes < 2 * kGrainBytes || inner_ == Inner::kRepeat || inner_ == Inner::kStrided) {
+    pool.parallel_for(outer_count_, std::max<int64_t>(1, kGrainBytes / inner_bytes),
+                      [&](int64_t begin, int64_t end) { run_outer(src, dst, begin, end); });
+    return;
+  }
+  // One long copy or one large matrix: cut it itself.
+  if (inner_ == Inner::kBytes) {
+    pool.parallel_for(inner_bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
+      std::memcpy(dst + begin, src + begin, static_cast<size_t>(end - begin));
+    });
+    return;
+  }
+  pool.parallel_for(inner_dim_, std::max<int64_t>(16, kGrainBytes / (columns_ * bytes)),
+                    [&](int64_t begin, int64_t end) {
+                      StridedCopy part = *this;
+                      part.inner_dim_ = end - begin;
+                      part.run_inner(src + begin * inner_src_ * bytes, dst + begin * bytes);
+                    });
+}
+
+std::array<int64_t, Shape::kMaxRank> dense_strides(const Shape& shape) {
+  std::array<int64_t, Shape::kMaxRank> strides{};
+  int64_t stride = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[static_cast<size_t>(i)] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+Status check_copyable(DataType type) {
+  const size_t bytes = data_type_size(type);
+  TENON_UNSUPPORTED_IF(bytes == 0, "Elements of type {} have no whole bytes.", data_type_name(type));
+  return {};
+}
+
+}  // namespace tenon::cpu::nn

@@ -1,0 +1,321 @@
+// Normalisations: batch, instance, group, layer (also with skip, of domain tenon), RMS, Lp, LRN, mean-variance.
+#include <algorithm>
+
+#include "ep/cpu/ops/reference_kernel.h"
+#include "ops/norm.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+// Moments of `count` groups of `length` elements each, dense.
+template <typename T>
+void moments(const T* x, int64_t length, double& mean, double& variance) {
+  double sum = 0;
+  for (int64_t i = 0; i < length; ++i) sum += static_cast<double>(x[i]);
+  mean = sum / static_cast<double>(length);
+  double squares = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    const double d = static_cast<double>(x[i]) - mean;
+    squares += d * d;
+  }
+  variance = squares / static_cast<double>(length);
+}
+
+template <typename T>
+double at(const void* x, int64_t i) {
+  return static_cast<double>(static_cast<const T*>(x)[i]);
+}
+// Reads an element of a parameter that may have another float type than X.
+using Reader = double (*)(const void* x, int64_t i);
+Result<Reader> reader_of(const KernelNode& node, size_t input) {
+  const Reader reader =
+      select(FloatTypes(), input_spec(node, input).type, []<typename T>() -> Reader { return &at<T>; });
+  TENON_UNSUPPORTED_IF(reader == nullptr, "{} is not computed with input {} of {}.", node.node->op_type, input,
+                       data_type_name(input_spec(node, input).type));
+  return reader;
+}
+using Writer = void (*)(void* y, int64_t i, double value);
+Writer writer_of(DataType type) {
+  return select(FloatTypes(), type, []<typename T>() -> Writer {
+    return [](void* y, int64_t i, double value) { static_cast<T*>(y)[i] = T(value); };
+  });
+}
+
+Status require_vector(const KernelNode& node, size_t input, int64_t length) {
+  const TensorSpec& spec = input_spec(node, input);
+  TENON_INVALID_IF(spec.present() && !(spec.shape == Shape{length}), "{} has input {} of shape {}; it needs [{}].",
+                   node.node->op_type, input, spec.shape.to_string(), length);
+  return {};
+}
+
+Result<RefImpl> make_batch(RefNode& node) {
+  TENON_TRY(require_inputs(node, 5));
+  const Shape& x = node.inputs[0].shape;
+  const BatchNormDesc desc = read_batch_norm(*node.node);
+  TENON_UNSUPPORTED_IF(desc.training, "BatchNormalization is not computed for training.");
+  for (size_t i = 1; i < node.outputs.size(); ++i) {
+    TENON_UNSUPPORTED_IF(node.outputs[i].present(), "BatchNormalization is not computed for training (output {}).", i);
+  }
+  TENON_INVALID_IF(x.rank() < 1, "BatchNormalization needs a batch, not a scalar.");
+  const int64_t channels = x.rank() > 1 ? x[1] : 1;
+  int64_t inner = 1;
+  for (int d = 2; d < x.rank(); ++d) inner *= x[d];
+  Reader readers[5];
+  for (size_t i = 0; i < 5; ++i) {
+    TENON_TRY_ASSIGN(readers[i], reader_of(node, i));
+    if (i > 0) TENON_TRY(require_vector(node, i, channels));
+  }
+  TENON_TRY(require_output(node, 0, x));
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [readers = std::to_array(readers), write = writer_of(node.outputs[0].type), batch = x[0], channels, inner,
+              epsilon = static_cast<double>(desc.epsilon)](KernelContext& context) -> Status {
+    for (int64_t n = 0; n < batch; ++n) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const double factor = readers[1](context.inputs[1], c) / std::sqrt(readers[4](context.inputs[4], c) + epsilon);
+        const double offset = readers[2](context.inputs[2], c) - readers[3](context.inputs[3], c) * factor;
+        const int64_t first = (n * channels + c) * inner;
+        for (int64_t i = first; i < first + inner; ++i) {
+          write(context.outputs[0], i, readers[0](context.inputs[0], i) * factor + offset);
+        }
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
+using GroupedLoop = void (*)(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y);
+
+template <typename T>
+void grouped_loop(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y) {
+  const int64_t each = plan.group_channels(), length = each * plan.inner;
+  for (int64_t g = 0; g < plan.batch * plan.groups; ++g) {
+    double mean = 0, variance = 0;
+    moments(static_cast<const T*>(x) + g * length, length, mean, variance);
+    const double inverse = 1.0 / std::sqrt(variance + static_cast<double>(plan.epsilon));
+    for (int64_t i = 0; i < length; ++i) {
+      const int64_t group = g % plan.groups;
+      const int64_t c = plan.scale_each_group ? group : group * each + i / plan.inner;
+      static_cast<T*>(y)[g * length + i] =
+          T((at<T>(x, g * length + i) - mean) * inverse * at<T>(scale, c) + at<T>(bias, c));
+    }
+  }
+}
+
+Result<RefImpl> make_grouped(RefNode& node) {
+  TENON_TRY(require_inputs(node, 3));
+  const Shape& x = node.inputs[0].shape;
+  TENON_TRY_ASSIGN(const GroupNormDesc plan, read_group_norm(*node.node, x));
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    TENON_TRY(require_vector(node, i, plan.parameters()));
+    TENON_INVALID_IF(node.inputs[i].type != node.inputs[0].type, "{} mixes {} and {}.", node.node->op_type,
+                     data_type_name(node.inputs[0].type), data_type_name(node.inputs[i].type));
+  }
+  TENON_TRY(require_output(node, 0, x));
+  const auto chosen =
+      select(FloatTypes(), node.inputs[0].type, []<typename T>() -> GroupedLoop { return &grouped_loop<T>; });
+  RefImpl impl;
+  impl.run = [plan, chosen](KernelContext& context) -> Status {
+    chosen(plan, context.inputs[0], context.inputs[1], context.inputs[2], context.outputs[0]);
+    return {};
+  };
+  return impl;
+}
+
+// Y = scale * (X + skip - mean) / deviation + bias over the axes from `axis` on; RMS leaves the mean out.
+struct Rows {
+  LayerNormDesc desc;
+  int64_t rows = 1, length = 1;
+  double epsilon = 0;
+  Reader x = nullptr, scale = nullptr, bias = nullptr;
+  Walk parameters;  // offsets of {scale, bias, element} within a row
+  Writer write = nullptr, write_mean = nullptr;
+  // Where the scale and the bias of a row begin: strides over the axes before `axis`, 0 where they repeat.
+  Shape outer;
+  std::array<Strides, 2> outer_strides{};
+
+  std::array<int64_t, 2> parameters_of(int64_t row) const {
+    std::array<int64_t, 2> begin{};
+    for (int d = outer.rank() - 1; d >= 0; --d) {
+      for (size_t k = 0; k < 2; ++k) begin[k] += row % outer[d] * outer_strides[k][static_cast<size_t>(d)];
+      row /= outer[d];
+    }
+    return begin;
+  }
+};
+
+void run_rows(const Rows& plan, const void* x, const void* skip, const void* scale, const void* bias, void* y,
+              void* mean_out, void* deviation_out, void* sum_out) {
+  for (int64_t r = 0; r < plan.rows; ++r) {
+    const auto value = [&](int64_t i) {
+      const int64_t e = r * plan.length + i;
+      return plan.x(x, e) + (skip != nullptr ? plan.x(skip, e) : 0.0);
+    };
+    double mean = 0, squares = 0;
+    if (plan.desc.subtract_mean) {
+      for (int64_t i = 0; i < plan.length; ++i) mean += value(i);
+      mean /= static_cast<double>(plan.length);
+    }
+    for (int64_t i = 0; i < plan.length; ++i) squares += (value(i) - mean) * (value(i) - mean);
+    const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(plan.length) + plan.epsilon);
+    const std::array<int64_t, 2> first = plan.parameters_of(r);
+    plan.parameters.run([&](const auto& offsets) {
+      for (int64_t j = 0; j < plan.parameters.inner; ++j) {
+        const int64_t i = offsets[2] + j * plan.parameters.inner_strides[2];
+        const double sum = value(i);
+        const double s = scale ? plan.scale(scale, first[0] + offsets[0] + j * plan.parameters.inner_strides[0]) : 1.0;
+        const double b = bias ? plan.bias(bias, first[1] + offsets[1] + j * plan.parameters.inner_strides[1]) : 0.0;
+        if (sum_out != nullptr) plan.write(sum_out, r * plan.length + i, sum);
+        plan.write(y, r * plan.length + i, (sum - mean) * inverse * s + b);
+      }
+      return true;
+    });
+    if (mean_out != nullptr) plan.write_mean(mean_out, r, mean);
+    if (deviation_out != nullptr) plan.write_mean(deviation_out, r, inverse);
+  }
+}
+
+Result<Rows> prepare_rows(RefNode& node) {
+  const Shape& x = node.inputs[0].shape;
+  TENON_TRY_ASSIGN(const LayerNormDesc desc, read_layer_norm(*node.node, x));
+  const int axis = desc.axis;
+  Rows plan;
+  plan.desc = desc;
+  plan.rows = desc.rows, plan.length = desc.columns;
+  plan.epsilon = static_cast<double>(desc.epsilon);
+  Shape row;
+  for (int d = 0; d < x.rank(); ++d) (d < axis ? plan.outer : row).push_back(x[d]);
+  Strides strides[2]{};
+  const size_t inputs[] = {desc.scale, desc.bias};
+  for (size_t k = 0; k < 2; ++k) {
+    const TensorSpec& spec = input_spec(node, inputs[k]);
+    if (!spec.present()) continue;
+    TENON_TRY_ASSIGN((k == 0 ? plan.scale : plan.bias), reader_of(node, inputs[k]));
+    TENON_TRY_ASSIGN(const Strides all, broadcast_strides(spec.shape, x));
+    std::copy_n(all.begin(), axis, plan.outer_strides[k].begin());
+    std::copy_n(all.begin() + axis, row.rank(), strides[k].begin());
+  }
+  TENON_TRY_ASSIGN(plan.x, reader_of(node, 0));
+  plan.parameters = make_walk(row, {strides[0], strides[1], dense_strides(row)});
+  plan.write = writer_of(output_spec(node, 0).type);
+  TENON_UNSUPPORTED_IF(plan.write == nullptr, "{} makes no {}.", node.node->op_type,
+                       data_type_name(output_spec(node, 0).type));
+  TENON_TRY(require_output(node, 0, x));
+  return plan;
+}
+
+Result<RefImpl> make_layer(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  TENON_TRY_ASSIGN(Rows plan, prepare_rows(node));
+  for (size_t i = 1; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].present()) continue;
+    plan.write_mean = writer_of(node.outputs[i].type);
+    TENON_INVALID_IF(
+        plan.write_mean == nullptr || (!node.outputs[i].dynamic && node.outputs[i].shape.element_count() != plan.rows),
+        "Output {} of {} was planned as {}{} for {} rows.", i, node.node->op_type, data_type_name(node.outputs[i].type),
+        node.outputs[i].shape.to_string(), plan.rows);
+  }
+  RefImpl impl;
+  impl.run = [plan](KernelContext& context) -> Status {
+    run_rows(plan, context.inputs[0], nullptr, context.inputs[1], context.input<void>(2), context.outputs[0],
+             context.output<void>(1), context.output<void>(2), nullptr);
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_skip_layer(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  TENON_INVALID_IF(!input_spec(node, 2).present(), "LayerNorm needs a scale.");
+  TENON_TRY_ASSIGN(const Rows plan, prepare_rows(node));
+  const TensorSpec& skip = input_spec(node, 1);
+  TENON_INVALID_IF(skip.present() && (!(skip.shape == node.inputs[0].shape) || skip.type != node.inputs[0].type),
+                   "LayerNorm has skip {} for X {}.", skip.shape.to_string(), node.inputs[0].shape.to_string());
+  TENON_TRY(require_output(node, 1, node.inputs[0].shape));
+  RefImpl impl;
+  impl.run = [plan](KernelContext& context) -> Status {
+    run_rows(plan, context.inputs[0], context.input<void>(1), context.inputs[2], context.input<void>(3),
+             context.outputs[0], nullptr, nullptr, context.output<void>(1));
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_lp(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const Shape& x = node.inputs[0].shape;
+  TENON_TRY_ASSIGN(const LpNormDesc desc, read_lp_norm(*node.node, x));
+  TENON_TRY(require_output(node, 0, x));
+  TENON_TRY_ASSIGN(const Reader read, reader_of(node, 0));
+  RefImpl impl;
+  impl.run = [read, write = writer_of(node.inputs[0].type), desc](KernelContext& context) -> Status {
+    const int64_t length = desc.length, inner = desc.inner, p = desc.p;
+    for (int64_t g = 0; g < desc.outer * inner; ++g) {
+      const int64_t first = g / inner * inner * length + g % inner;
+      double norm = 0;
+      for (int64_t i = 0; i < length; ++i) {
+        const double v = read(context.inputs[0], first + i * inner);
+        norm += p == 1 ? std::abs(v) : v * v;
+      }
+      if (p == 2) norm = std::sqrt(norm);
+      for (int64_t i = 0; i < length; ++i) {
+        const int64_t e = first + i * inner;
+        write(context.outputs[0], e, norm == 0 ? 0.0 : read(context.inputs[0], e) / norm);
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_lrn(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const Shape& x = node.inputs[0].shape;
+  TENON_TRY_ASSIGN(const LrnDesc desc, read_lrn(*node.node, x.rank()));
+  TENON_TRY(require_output(node, 0, x));
+  TENON_TRY_ASSIGN(const Reader read, reader_of(node, 0));
+  int64_t inner = 1;
+  for (int d = 2; d < x.rank(); ++d) inner *= x[d];
+  RefImpl impl;
+  impl.run = [read, write = writer_of(node.inputs[0].type), batch = x[0], channels = x[1], inner, size = desc.size,
+              alpha = static_cast<double>(desc.alpha), beta = static_cast<double>(desc.beta),
+              bias = static_cast<double>(desc.bias)](KernelContext& context) -> Status {
+    for (int64_t n = 0; n < batch; ++n) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t low = std::max<int64_t>(0, c - (size - 1) / 2);
+        const int64_t high = std::min<int64_t>(channels - 1, c + size / 2);
+        for (int64_t i = 0; i < inner; ++i) {
+          double squares = 0;
+          for (int64_t k = low; k <= high; ++k) {
+            const double v = read(context.inputs[0], (n * channels + k) * inner + i);
+            squares += v * v;
+          }
+          const int64_t e = (n * channels + c) * inner + i;
+          write(context.outputs[0], e,
+                read(context.inputs[0], e) / std::pow(bias + alpha / static_cast<double>(size) * squares, beta));
+        }
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kFloatSet, &make_batch>("BatchNormalization", 7),
+    ref_row<kFloatSet, &make_grouped>("InstanceNormalization", 6),
+    ref_row<kFloatSet, &make_grouped>("GroupNormalization", 18),
+    ref_row<kFloatSet, &make_layer>("LayerNormalization", 17),
+    ref_row<kFloatSet, &make_layer>("RMSNormalization", 23),
+    ref_row<kFloatSet, &make_skip_layer>("LayerNorm", 1, kAnyVersion, "tenon"),
+    ref_row<kFloatSet, &make_lp>("LpNormalization", 1),
+    ref_row<kFloatSet, &make_lrn>("LRN", 1),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_norm_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref

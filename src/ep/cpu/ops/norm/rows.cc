@@ -1,0 +1,141 @@
+#include "ep/cpu/ops/norm/rows.h"
+
+#include <algorithm>
+
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/norm.h"
+#include "ops/norm.h"
+#include "ops/softmax.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+class LayerNormKernel final : public Kernel {
+ public:
+  explicit LayerNormKernel(const LayerNormDesc& desc) : desc_(desc), rows_(desc.rows), n_(desc.columns) {}
+
+  Status run(KernelContext& context) const override {
+    const LayerNormTask whole{.x = context.input<float>(0),
+                              .skip = context.input<float>(desc_.skip),
+                              .scale = context.input<float>(desc_.scale),
+                              .bias = context.input<float>(desc_.bias),
+                              .y = context.output<float>(0),
+                              .sum = context.output<float>(desc_.sum),
+                              .mean = context.output<float>(desc_.mean),
+                              .inverse_std = context.output<float>(desc_.inverse_deviation),
+                              .rows = rows_,
+                              .n = n_,
+                              .epsilon = desc_.epsilon};
+    const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n_));
+    context.pool->parallel_for(rows_, grain, [&](int64_t begin, int64_t end) {
+      LayerNormTask task = whole;
+      task.rows = end - begin;
+      task.x += begin * n_;
+      task.y += begin * n_;
+      if (task.skip) task.skip += begin * n_;
+      if (task.sum) task.sum += begin * n_;
+      if (task.mean) task.mean += begin;
+      if (task.inverse_std) task.inverse_std += begin;
+      norm_table().layer_norm(task);
+    });
+    return {};
+  }
+
+  // Each element of x and skip is read before y is written there.
+  bool may_run_in_place(size_t input, size_t output) const override {
+    return output == 0 && (input == 0 || input == desc_.skip);
+  }
+  std::string_view name() const override { return "layer_norm f32"; }
+
+ private:
+  const LayerNormDesc desc_;
+  const int64_t rows_, n_;
+};
+
+// Does `parameter` have one value for each element of a row of `x`, the same ones for every row? Leading 1s aside, its
+// shape is that of the row: an equal number of elements could also broadcast along another axis.
+bool is_row(const Shape& parameter, const Shape& x, int axis) {
+  int from = 0;
+  while (from < parameter.rank() && parameter[from] == 1) ++from;
+  while (axis < x.rank() && x[axis] == 1) ++axis;
+  return parameter.dims().size() - static_cast<size_t>(from) == x.dims().size() - static_cast<size_t>(axis) &&
+         std::equal(parameter.begin() + from, parameter.end(), x.begin() + axis);
+}
+
+class SoftmaxKernel final : public Kernel {
+ public:
+  explicit SoftmaxKernel(const SoftmaxDesc& desc)
+      : outer_(desc.outer), n_(desc.length), inner_(desc.inner), log_(desc.kind == SoftmaxDesc::Kind::kLogSoftmax) {}
+
+  Status run(KernelContext& context) const override {
+    const float* const x = context.input<float>(0);
+    float* const y = context.output<float>(0);
+    if (inner_ == 1) {
+      const int64_t grain = std::max<int64_t>(1, 2048 / n_);
+      context.pool->parallel_for(outer_, grain, [&](int64_t begin, int64_t end) {
+        norm_table().softmax_rows(x + begin * n_, y + begin * n_, end - begin, n_, log_);
+      });
+      return {};
+    }
+    // Parts of 64 columns or more of one outer index.
+    const int64_t width = std::max<int64_t>(64, 2048 / n_ / 64 * 64);
+    const int64_t parts = (inner_ + width - 1) / width;
+    context.pool->parallel_for(outer_ * parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i / parts * n_ * inner_, first = i % parts * width;
+        norm_table().softmax_columns(x + at, y + at, n_, inner_, first, std::min(inner_, first + width), log_);
+      }
+    });
+    return {};
+  }
+
+  bool may_run_in_place(size_t, size_t) const override { return true; }
+  std::string_view name() const override { return inner_ == 1 ? "softmax rows f32" : "softmax columns f32"; }
+
+ private:
+  const int64_t outer_, n_, inner_;
+  const bool log_;
+};
+
+}  // namespace
+
+Status match_norm(const KernelNode& node) { return match_plain(node, DataType::kFloat); }
+
+Result<std::unique_ptr<Kernel>> create_layer_norm(const KernelNode& node) {
+  const Shape& shape = input_spec(node, 0).shape;
+  TENON_TRY_ASSIGN(const LayerNormDesc desc, read_layer_norm(*node.node, shape));
+  const int64_t elements = desc.rows * desc.columns;
+  for (size_t input : {desc.scale, desc.bias}) {
+    const TensorSpec& spec = input_spec(node, input);
+    TENON_UNSUPPORTED_IF(spec.present() && !is_row(spec.shape, shape, desc.axis),
+                         "The scale or bias of shape {} is not a row of X {} from axis {} on.", spec.shape.to_string(),
+                         shape.to_string(), desc.axis);
+  }
+  const TensorSpec& skip = input_spec(node, desc.skip);
+  TENON_INVALID_IF(skip.present() && skip.shape.element_count() != elements,
+                   "The skip of shape {} does not have the shape {} of X.", skip.shape.to_string(), shape.to_string());
+  for (auto [index, count] : {std::pair{size_t{0}, elements},
+                              {desc.sum, elements},
+                              {desc.mean, desc.rows},
+                              {desc.inverse_deviation, desc.rows}}) {
+    const TensorSpec& spec = output_spec(node, index);
+    TENON_INVALID_IF(spec.present() && spec.shape.element_count() != count,
+                     "Output {} of shape {} does not have {} elements.", index, spec.shape.to_string(), count);
+  }
+  TENON_UNSUPPORTED_IF(!output_spec(node, 0).present(), "The normalised output is absent.");
+  TENON_UNSUPPORTED_IF(desc.columns == 0 && desc.rows > 0, "The normalised rows are empty.");
+  return std::unique_ptr<Kernel>(std::make_unique<LayerNormKernel>(desc));
+}
+
+Result<std::unique_ptr<Kernel>> create_softmax(const KernelNode& node) {
+  const Shape& shape = input_spec(node, 0).shape;
+  TENON_INVALID_IF(output_spec(node, 0).shape.element_count() != shape.element_count(),
+                   "The output of shape {} does not fit the input of shape {}.", output_spec(node, 0).shape.to_string(),
+                   shape.to_string());
+  TENON_UNSUPPORTED_IF(shape.element_count() == 0, "The input of shape {} is empty.", shape.to_string());
+  TENON_TRY_ASSIGN(const SoftmaxDesc desc, read_softmax(*node.node, shape));
+  return std::unique_ptr<Kernel>(std::make_unique<SoftmaxKernel>(desc));
+}
+
+}  // namespace tenon::cpu::nn

@@ -1,0 +1,81 @@
+// Activation and Reorder of domain tenon (docs/reference/internal-operators.md).
+#include <cstring>
+
+#include "ep/cpu/ops/reference_kernel.h"
+#include "ops/activation_formula.h"
+#include "ops/reorder.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+Result<RefImpl> make_activation(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(*node.node));
+  using Loop = void (*)(const Epilogue&, const void* x, void* y, int64_t count);
+  const Loop chosen = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop {
+    return [](const Epilogue& epilogue, const void* x, void* y, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        static_cast<T*>(y)[i] = T(evaluate(epilogue, static_cast<double>(static_cast<const T*>(x)[i])));
+      }
+    };
+  });
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [epilogue, chosen, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    chosen(epilogue, context.inputs[0], context.outputs[0], count);
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_reorder(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const TensorSpec& x = node.inputs[0];
+  const TensorSpec& out = output_spec(node, 0);
+  TENON_TRY_ASSIGN(const Layout wanted, read_reorder(*node.node));
+  TENON_INVALID_IF(x.shape.rank() < 3 || out.layout != wanted || out.dynamic,
+                   "Reorder has an input of {} and an output in another layout.", x.shape.to_string());
+  TENON_TRY(require_output(node, 0, x.shape));
+  const bool same = x.layout == out.layout, blocks = wanted == Layout::kBlocked8;
+  int64_t spatial = 1;
+  for (int d = 2; d < x.shape.rank(); ++d) spatial *= x.shape[d];
+  RefImpl impl;
+  impl.run = [same, blocks, all = x.size_bytes(), out_bytes = out.size_bytes(), batch = x.shape[0],
+              channels = x.shape[1], spatial,
+              bytes = static_cast<int64_t>(data_type_size(x.type))](KernelContext& context) -> Status {
+    const auto* from = context.input<std::byte>(0);
+    auto* to = context.output<std::byte>(0);
+    if (same) {
+      std::memcpy(to, from, all);
+      return {};
+    }
+    // Channels that pad the last block are zero.
+    if (blocks) std::memset(to, 0, out_bytes);
+    const int64_t padded = (channels + 7) / 8;
+    for (int64_t n = 0; n < batch; ++n) {
+      for (int64_t c = 0; c < channels; ++c) {
+        for (int64_t s = 0; s < spatial; ++s) {
+          const int64_t plain = ((n * channels + c) * spatial + s) * bytes;
+          const int64_t blocked = (((n * padded + c / 8) * spatial + s) * 8 + c % 8) * bytes;
+          std::memcpy(to + (blocks ? blocked : plain), from + (blocks ? plain : blocked), static_cast<size_t>(bytes));
+        }
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kFloatSet, &make_activation>("Activation", 1, kAnyVersion, "tenon"),
+    ref_row<~TypeSet{0}, &make_reorder>("Reorder", 1, kAnyVersion, "tenon"),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_internal_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref

@@ -1,0 +1,54 @@
+#include "ep/cpu/ops/vector_kernel.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+Status check_plain(const TensorSpec& spec, DataType type, const char* what) {
+  if (!spec.present()) return {};
+  TENON_UNSUPPORTED_IF(spec.type != type, "The {} is {}, not {}.", what, data_type_name(spec.type),
+                       data_type_name(type));
+  TENON_UNSUPPORTED_IF(spec.layout != Layout::kPlain, "The {} is not in the plain layout.", what);
+  TENON_UNSUPPORTED_IF(spec.dynamic, "The size of the {} is not known beforehand.", what);
+  return {};
+}
+
+}  // namespace
+
+Status match_plain(const KernelNode& node, DataType type) {
+  for (const TensorSpec& spec : node.inputs) TENON_TRY(check_plain(spec, type, "input"));
+  for (const TensorSpec& spec : node.outputs) TENON_TRY(check_plain(spec, type, "output"));
+  return {};
+}
+
+const Constant* constant_input(const KernelNode& node, size_t index) {
+  return index < node.constants.size() ? node.constants[index].get() : nullptr;
+}
+
+Result<std::shared_ptr<const std::byte>> packed_constant(const KernelNode& node, const ConstantRef& constant,
+                                                         std::string_view format, size_t bytes,
+                                                         const std::function<void(std::byte*)>& pack) {
+  if (node.weights != nullptr) return node.weights->get(constant, format, bytes, pack);
+  const size_t room = aligned_bytes(bytes == 0 ? 1 : bytes);
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kScratchAlignment, room));
+  if (memory == nullptr) return resource_exhausted("There is no memory for {} bytes of packed weights.", room);
+  std::memset(memory, 0, room);
+  pack(memory);
+  return std::shared_ptr<const std::byte>(memory, [](const std::byte* p) { std::free(const_cast<std::byte*>(p)); });
+}
+
+Result<int> checked_axis(int64_t axis, int rank) {
+  TENON_INVALID_IF(axis < -rank || axis >= rank, "Axis {} is not in [{}, {}).", axis, -rank, rank);
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+int64_t span_count(const Shape& shape, int begin, int end) {
+  int64_t count = 1;
+  for (int i = begin; i < end; ++i) count *= shape[i];
+  return count;
+}
+
+}  // namespace tenon::cpu::nn

@@ -1,0 +1,119 @@
+#include "ep/cpu/simd/elementwise.h"
+
+#include "ep/cpu/simd/epilogue.h"
+#include "ep/cpu/simd/tail8.h"
+#include "ep/cpu/simd/transpose4.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+template <Unary kOp>
+void unary(const float* x, float* y, int64_t n, float alpha, float beta) {
+  const F8 a = set8(alpha), b = set8(beta);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) store8(y + i, apply8<kOp>(load8(x + i), a, b));
+  if (i < n) store_part8(y + i, n - i, apply8<kOp>(load_part8(x + i, n - i, 0), a, b));
+}
+
+template <Binary kOp>
+TENON_INLINE F8 binary8(F8 a, F8 b) {
+  switch (kOp) {
+    case Binary::kAdd:
+      return a + b;
+    case Binary::kSub:
+      return a - b;
+    case Binary::kMul:
+      return a * b;
+    case Binary::kDiv:
+      return a / b;
+    case Binary::kMax:
+      return max_or_nan8(a, b);
+    case Binary::kMin:
+      return min_or_nan8(a, b);
+    case Binary::kPRelu:
+      return select_lt8(a, zero8(), a * b, a);
+  }
+  return a;
+}
+
+template <Binary kOp, bool kScalarA, bool kScalarB>
+TENON_INLINE void binary_loop(const float* a, const float* b, float* y, int64_t n) {
+  const F8 sa = set8(a[0]), sb = set8(b[0]);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) store8(y + i, binary8<kOp>(kScalarA ? sa : load8(a + i), kScalarB ? sb : load8(b + i)));
+  if (i < n)
+    store_part8(y + i, n - i,
+                binary8<kOp>(kScalarA ? sa : load_part8(a + i, n - i, 1), kScalarB ? sb : load_part8(b + i, n - i, 1)));
+}
+
+template <Binary kOp>
+void binary(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* y, int64_t n) {
+  if (n == 0) return;
+  if (a_stride == 0) return binary_loop<kOp, true, false>(a, b, y, n);
+  if (b_stride == 0) return binary_loop<kOp, false, true>(a, b, y, n);
+  binary_loop<kOp, false, false>(a, b, y, n);
+}
+
+void where(const uint8_t* condition, int64_t c_stride, const float* a, int64_t a_stride, const float* b,
+           int64_t b_stride, float* y, int64_t n) {
+  if (c_stride == 0) {
+    const float* const from = condition[0] ? a : b;
+    const int64_t stride = condition[0] ? a_stride : b_stride;
+    for (int64_t i = 0; i < n; ++i) y[i] = from[i * stride];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) y[i] = condition[i] ? a[i * a_stride] : b[i * b_stride];
+}
+
+void transpose32(const uint32_t* src, int64_t src_stride, uint32_t* dst, int64_t dst_stride, int64_t rows,
+                 int64_t columns) {
+  const auto* const from = reinterpret_cast<const float*>(src);
+  auto* const to = reinterpret_cast<float*>(dst);
+  // Blocks of 16 rows: whole cache lines of dst are written while those of src are in L1.
+  for (int64_t i0 = 0; i0 < rows; i0 += 16) {
+    const int64_t i1 = i0 + 16 < rows ? i0 + 16 : rows;
+    int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) {
+      int64_t i = i0;
+      for (; i + 4 <= i1; i += 4)
+        transpose4x4(from + i * src_stride + j, src_stride, to + j * dst_stride + i, dst_stride);
+      for (; i < i1; ++i)
+        for (int64_t jj = j; jj < j + 4; ++jj) dst[jj * dst_stride + i] = src[i * src_stride + jj];
+    }
+    for (; j < columns; ++j)
+      for (int64_t i = i0; i < i1; ++i) dst[j * dst_stride + i] = src[i * src_stride + j];
+  }
+}
+
+template <typename From>
+void float_from(const From* x, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
+}
+
+template <typename To>
+void from_float(const float* x, To* y, int64_t n) {
+  constexpr int kBits = sizeof(To) * 8 - 1;
+  constexpr auto kLimit = static_cast<float>(uint64_t{1} << kBits);
+  constexpr auto kLowest = static_cast<To>(uint64_t{1} << kBits);
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] >= -kLimit && x[i] < kLimit ? static_cast<To>(x[i]) : kLowest;
+}
+
+}  // namespace
+
+#define TENON_LOOP_(Name, ...) &unary<Unary::k##Name>,
+extern const EltwiseTable eltwise_table;
+const EltwiseTable eltwise_table = {
+    {TENON_ACTIVATIONS(TENON_LOOP_) TENON_VECTOR_FUNCTIONS(TENON_LOOP_)},
+    {&binary<Binary::kAdd>, &binary<Binary::kSub>, &binary<Binary::kMul>, &binary<Binary::kDiv>, &binary<Binary::kMax>,
+     &binary<Binary::kMin>, &binary<Binary::kPRelu>},
+    &where,
+    &transpose32,
+    &float_from<int64_t>,
+    &float_from<int32_t>,
+    &float_from<uint8_t>,
+    &from_float<int64_t>,
+    &from_float<int32_t>};
+#undef TENON_LOOP_
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,5 +1,0 @@
-#include "ep/cpu/simd/eltwise.h"
-
-#include "ep/cpu/simd/isa.h"
-
-TENON_SIMD_SELECT(EltwiseTable, eltwise_table)
