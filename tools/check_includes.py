@@ -19,6 +19,7 @@ ARROWS = {
     "ep/cuda/fake": ["base", "device", "interop", "ep/cuda/driver"],
     "ep/cuda": ["base", "graph", "ops", "device", "interop", "ep/api", "ep/sdk", "ep/cuda/driver", "ep/cuda/fake"],
     "ep/cuda/compute": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "ep/sdk", "ep/cuda/driver", "ep/cuda/fake", "ep/cuda"],
+    "ep/cuda/ops": ["base", "graph", "ops", "device", "plan", "ep/cuda/driver", "ep/cuda", "ep/cuda/compute"],
     "ep/cuda/plugin": ["ep/cuda", "ep/cuda/compute"],
     "ep/cuda/fake_plugin": ["base", "ep/sdk", "ep/cuda", "ep/cuda/compute"],
     "ep/sim": ["base", "graph", "ops", "device", "interop", "ep/api", "ep/sdk"],

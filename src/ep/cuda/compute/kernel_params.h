@@ -50,7 +50,7 @@ struct ActivateParams {
 };
 
 // What the windows of `conv` see, [pixels][depth], as halves [pixels][sections][depth], each row scaled by 2^-exponent
-// (split_product.h). Channels and depth are multiples of 8.
+// (matmul/split_product.h). Channels and depth are multiples of 8.
 struct SplitParams {
   ConvParams conv;
   void* parts = nullptr;

@@ -7,7 +7,7 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/generated_op.h"
-#include "ep/cuda/compute/split_product.h"
+#include "ep/cuda/compute/weight_bounds.h"
 #include "ops/resize.h"
 
 namespace tenon::cuda {

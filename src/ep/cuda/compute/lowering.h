@@ -26,7 +26,7 @@ struct LoweringOptions {
   // much.
   bool tf32 = false;
   size_t workspace_bytes = Program::kWorkspaceBytes;
-  // Of the weights, for products of halves that a kernel before has written (halves_product_op.h). Null: there are no
+  // Of the weights, for products of halves that a kernel before has written (matmul/split_f16_op.h). Null: there are no
   // such products, for example because cuBLASLt is not there.
   WeightBounds* bounds = nullptr;
 };

@@ -22,7 +22,7 @@ using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
-// What kernels/direct.cu does.
+// What conv/direct.cu does.
 CUresult run_product(void* const* parameters) {
   const auto& p = *static_cast<const ProductParams*>(parameters[0]);
   for (int64_t b = 0; b < p.batch; ++b)

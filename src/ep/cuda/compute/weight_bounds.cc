@@ -101,6 +101,11 @@ std::vector<WeightBound> bounds_of(std::span<const WeightBounds::Wanted> wanted)
 
 }  // namespace
 
+int32_t split_shift(float largest) {
+  const uint32_t magnitude = std::bit_cast<uint32_t>(largest) & 0x7fffffffU;
+  return std::min(14 + 127 - static_cast<int32_t>(magnitude >> 23), 126);
+}
+
 WeightBound WeightBounds::of(const ConstantRef& weights, bool rows) {
   const Wanted wanted{weights, rows};
   find({&wanted, 1});

@@ -1,9 +1,10 @@
-// Bounds of the weights of products: the scales of split f16 products follow from them (halves_product_op.h), when
+// Bounds of the weights of products: the scales of split f16 products follow from them (matmul/split_f16_op.h), when
 // that has to be known before anything runs.
 //
 // Threads: any.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -43,5 +44,9 @@ class WeightBounds {
   };
   Guarded<std::map<std::pair<const Constant*, bool>, Known>> known_;
 };
+
+// Times 2^this, numbers of at most this magnitude are below 2^15 and, unless that takes them out of float32, not below
+// 2^14. The same power of two as in ops/matmul/split.cu.
+int32_t split_shift(float largest);
 
 }  // namespace tenon::cuda

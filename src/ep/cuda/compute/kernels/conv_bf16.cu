@@ -1,3 +1,0 @@
-#include "gemm.cuh"
-
-TENON_CONV_KERNELS(bf16, __nv_bfloat16, false)

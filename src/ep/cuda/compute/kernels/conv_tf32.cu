@@ -1,3 +1,0 @@
-#include "gemm.cuh"
-
-TENON_CONV_KERNELS(tf32, float, false)

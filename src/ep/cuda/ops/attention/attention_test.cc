@@ -1,0 +1,181 @@
+// Attention against sums on the host, on a device: masks of every form, and sizes that fill no block.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ep/cuda/compute/device_testing.h"
+#include "ep/cuda/ops/norm/row_ops.h"
+
+namespace tenon::cuda {
+namespace {
+
+struct Problem {
+  int batch, heads, queries, keys, head_size;
+  // The mask's dimensions, each its full size or 1; none: no mask.
+  std::vector<int64_t> mask;
+};
+
+class Attention : public DeviceTest {
+ protected:
+  void check(DataType type, const Problem& problem, float tolerance) {
+    if (!case_is_in_part()) return;
+    const auto context = shared_context(true);
+    ASSERT_NE(context, nullptr);
+    const int64_t row = static_cast<int64_t>(problem.heads) * problem.head_size;
+    Program program;
+    std::vector<std::vector<float>> values;
+    std::vector<DeviceBlockRef> blocks;
+    std::vector<CUdeviceptr> inputs;
+    const auto input = [&](const Shape& shape, float low, float high) {
+      const auto index = static_cast<int>(inputs.size());
+      const TensorId id = *program.add_tensor(type, shape, DeviceLayout::kPlain, StorageKind::kInput, index);
+      program.inputs.push_back(id);
+      std::vector<float> numbers =
+          random_floats(static_cast<size_t>(shape.element_count()), static_cast<uint32_t>(index) + 1, low, high);
+      std::vector<std::byte> bytes(program.tensor(id).size_bytes());
+      store_floats(numbers, type, bytes.data());
+      values.push_back(floats_of({.type = type, .data = bytes.data(), .size_bytes = bytes.size()}));
+      blocks.push_back(upload(*context, bytes.data(), bytes.size()));
+      inputs.push_back(blocks.back()->address());
+      return id;
+    };
+    AttentionOp::Tensors tensors;
+    tensors.q = input(Shape{problem.batch, problem.queries, row}, -2, 2);
+    tensors.k = input(Shape{problem.batch, problem.keys, row}, -2, 2);
+    tensors.v = input(Shape{problem.batch, problem.keys, row}, -1, 1);
+    AttentionParams params{.batch = problem.batch,
+                           .heads = problem.heads,
+                           .queries = problem.queries,
+                           .keys = problem.keys,
+                           .head_size = problem.head_size,
+                           .value_size = problem.head_size,
+                           .q_batch = problem.queries * row,
+                           .q_row = row,
+                           .k_batch = problem.keys * row,
+                           .k_row = row,
+                           .v_batch = problem.keys * row,
+                           .v_row = row,
+                           .y_row = row,
+                           .scale = 0.25F};
+    if (!problem.mask.empty()) {
+      const Shape shape(problem.mask);
+      tensors.mask = input(shape, -4, 0);
+      int64_t stride = 1;
+      int64_t* const strides[] = {&params.mask_batch, &params.mask_head, &params.mask_query, &params.mask_key};
+      for (int i = 3; i >= 0; --i) {
+        *strides[i] = shape[i] != 1 ? stride : 0;
+        stride *= shape[i];
+      }
+    }
+    const Shape out{problem.batch, problem.queries, row};
+    tensors.y = *program.add_tensor(type, out, DeviceLayout::kPlain, StorageKind::kOutput, 0);
+    program.outputs = {tensors.y};
+    if (type == DataType::kFloat && row % 8 == 0) {
+      params.sections = 3;
+      params.parts_factor = 0x1p10F;
+      const Shape parts{int64_t{problem.batch} * problem.queries, params.sections * row};
+      tensors.y_parts = *program.add_tensor(DataType::kFloat16, parts, DeviceLayout::kPlain, StorageKind::kOutput, 1);
+      program.outputs.push_back(tensors.y_parts);
+    }
+    auto op = std::make_unique<AttentionOp>("test", type, params, tensors);
+    AttentionOp& attention = *op;
+    program.add_op(std::move(op));
+    ASSERT_TRUE(program.finish().ok());
+    std::vector<CUdeviceptr> outputs;
+    for (TensorId id : program.outputs) {
+      const std::vector<std::byte> poison(program.tensor(id).size_bytes(), std::byte{0xff});
+      blocks.push_back(upload(*context, poison.data(), poison.size()));
+      outputs.push_back(blocks.back()->address());
+    }
+    const Addresses addresses{.program = &program, .inputs = inputs, .outputs = outputs};
+    const Status prepared = attention.prepare({.device = device_.get(),
+                                               .stream = context->stream(),
+                                               .kernels = &context->kernels(),
+                                               .algorithms = &context->algorithms(),
+                                               .addresses = addresses});
+    ASSERT_TRUE(prepared.ok()) << prepared.to_string();
+    ASSERT_TRUE(attention.queue({.device = device_.get(), .stream = context->stream(), .addresses = addresses}).ok());
+    ASSERT_EQ(device_->driver().StreamSynchronize(context->stream()), CUDA_SUCCESS);
+    const auto result = [&](size_t index) {
+      const DeviceTensor& tensor = program.tensor(program.outputs[index]);
+      const std::vector<std::byte> bytes = download(outputs[index], tensor.size_bytes());
+      return floats_of({.type = tensor.type, .data = bytes.data(), .size_bytes = bytes.size()});
+    };
+    const std::vector<float> got = result(0);
+    if (tensors.y_parts != kNoTensor) check_parts(got, result(1), row);
+
+    const auto at = [&](int64_t rows, int64_t n, int64_t r, int h) {
+      return static_cast<size_t>((n * rows + r) * row + static_cast<int64_t>(h) * problem.head_size);
+    };
+    std::vector<float> weights(static_cast<size_t>(problem.keys));
+    for (int n = 0; n < problem.batch; ++n)
+      for (int h = 0; h < problem.heads; ++h)
+        for (int q = 0; q < problem.queries; ++q) {
+          float total = 0, largest = -INFINITY;
+          for (int k = 0; k < problem.keys; ++k) {
+            float score = 0;
+            for (int d = 0; d < problem.head_size; ++d)
+              score += values[0][at(problem.queries, n, q, h) + static_cast<size_t>(d)] *
+                       values[1][at(problem.keys, n, k, h) + static_cast<size_t>(d)];
+            score *= params.scale;
+            if (tensors.mask != kNoTensor)
+              score += values[3][static_cast<size_t>(n * params.mask_batch + h * params.mask_head +
+                                                     q * params.mask_query + k * params.mask_key)];
+            weights[static_cast<size_t>(k)] = score;
+            largest = std::max(largest, score);
+          }
+          for (float& weight : weights) total += weight = std::exp(weight - largest);
+          for (int d = 0; d < problem.head_size; ++d) {
+            float sum = 0;
+            for (int k = 0; k < problem.keys; ++k)
+              sum += weights[static_cast<size_t>(k)] * values[2][at(problem.keys, n, k, h) + static_cast<size_t>(d)];
+            ASSERT_NEAR(got[at(problem.queries, n, q, h) + static_cast<size_t>(d)], sum / total, tolerance)
+                << data_type_name(type) << " " << attention.choice() << " image " << n << " head " << h << " query "
+                << q;
+          }
+        }
+  }
+
+  // Rows of y times 2^10 as halves: what is left of them, and them twice.
+  static void check_parts(const std::vector<float>& y, const std::vector<float>& parts, int64_t row) {
+    const auto width = static_cast<size_t>(row);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t low = i / width * 3 * width + i % width;
+      const float scaled = y[i] * 0x1p10F, high = parts[low + 2 * width];
+      ASSERT_LE(std::fabs(high - scaled), std::ldexp(std::fabs(scaled), -11) + 0x1p-25F) << i;
+      ASSERT_EQ(parts[low + width], high) << i;
+      ASSERT_LE(std::fabs(parts[low] + high - scaled), std::ldexp(std::fabs(scaled), -21) + 0x1p-25F) << i;
+    }
+  }
+
+  void check_all_types(const Problem& problem) {
+    check(DataType::kFloat, problem, 4e-3F);
+    check(DataType::kFloat16, problem, 4e-3F);
+    check(DataType::kBfloat16, problem, 3e-2F);
+  }
+};
+
+// 12 heads of 16 images are many blocks of many queries; one image's are few, whose warps share the keys.
+TEST_F(Attention, MasksOfEveryFormAreAdded) {
+  const int queries = small_sizes() ? 24 : 128, keys = small_sizes() ? 72 : 128;
+  for (const int batch : {1, 16})
+    for (const std::vector<int64_t>& mask : {std::vector<int64_t>(),
+                                             {batch, 1, 1, keys},
+                                             {batch, 1, queries, keys},
+                                             {1, 12, queries, keys},
+                                             {1, 1, queries, 1}})
+      check_all_types({batch, 12, queries, keys, 64, mask});
+}
+
+TEST_F(Attention, SizesThatFillNoBlockAreExact) {
+  check_all_types({3, 5, 77, 100, 64, {3, 1, 1, 100}});
+  check_all_types({3, 5, 77, 99, 64, {3, 1, 77, 99}});
+  const int batch = small_sizes() ? 9 : 20;  // 132 blocks are many
+  check_all_types({batch, 8, 70, 33, 32, {batch, 1, 1, 33}});
+  check_all_types({batch, 8, 70, 136, 128, {batch, 8, 70, 136}});
+  check_all_types({2, 3, 9, 11, 48, {2, 1, 1, 11}});
+}
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,3 @@
+#include "ep/cuda/ops/conv/gemm.cuh"
+
+TENON_CONV_KERNELS(f16, __half, false)

@@ -1,0 +1,392 @@
+// Transposed convolutions.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/codegen_images.h"
+#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/ops/conv/lower.h"
+#include "ep/cuda/ops/conv/op.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+// [C,O,...] as [group][tap][O][C of the group], a row for each output channel at each place of the kernel; the inputs
+// padded with zeros.
+void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, DataType type, bool tf32,
+               std::byte* out) {
+  const std::vector<float> w = floats_of(from);
+  const int64_t channels = from.shape[0] / groups, outputs = from.shape[1];
+  const int64_t taps = channels * outputs == 0 ? 0 : static_cast<int64_t>(w.size()) / (groups * channels * outputs);
+  std::vector<float> packed(static_cast<size_t>(groups * taps * outputs * padded_channels));
+  for (int64_t c = 0; c < groups * channels; ++c)
+    for (int64_t o = 0; o < outputs; ++o)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        packed[static_cast<size_t>((((c / channels) * taps + tap) * outputs + o) * padded_channels + c % channels)] =
+            w[static_cast<size_t>((c * outputs + o) * taps + tap)];
+  round_weights(packed, type, tf32);
+  store_floats(packed, type, out);
+}
+
+// A transposed convolution: each input pixel makes a window of output pixels, which may overlap and leave gaps.
+struct Spread {
+  Shape x, w, y;
+  int spatial = 0;
+  int64_t groups = 1, taps = 1, outputs = 0;   // outputs of a group
+  std::vector<GeneratedWindowSum::Axis> axes;  // without strides of tensors
+  bool blocks = true;                          // windows neither overlap nor leave gaps
+};
+
+Result<Spread> read_spread(Lowering& to, const Node& node) {
+  Spread spread{.x = to.value(node.inputs[0]).shape(), .w = to.value(node.inputs[1]).shape()};
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(node, spread.x, spread.w));
+  TENON_UNSUPPORTED_IF(conv.spatial() > 3, "{} has {} spatial dimensions.", to.label(node), conv.spatial());
+  spread.y = conv.output();
+  spread.spatial = conv.spatial();
+  spread.groups = conv.group;
+  spread.outputs = conv.group_outputs();
+  spread.taps = conv.window.kernel_count();
+  spread.blocks = conv.group == 1 && conv.spatial() <= 2;
+  for (const WindowAxis& axis : conv.window.axes) {
+    spread.blocks = spread.blocks && axis.stride == axis.kernel && axis.pad_begin == 0 &&
+                    axis.out == axis.in * axis.kernel && (axis.kernel == 1 || axis.dilation == 1);
+    spread.axes.push_back({.in = axis.in,
+                           .out = axis.out,
+                           .kernel = axis.kernel,
+                           .stride = axis.stride,
+                           .dilation = axis.dilation,
+                           .pad = axis.pad_begin});
+  }
+  return spread;
+}
+
+// The products of each input pixel with all places of its window: [image][pixel][group][tap][output].
+Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& spread, DataType type, bool bias) {
+  const int64_t channels = spread.x[1], vector = static_cast<int64_t>(16 / data_type_size(type));
+  const int64_t padded = spread.groups == 1 ? (channels + vector - 1) / vector * vector : channels;
+  const int64_t depth = padded / spread.groups, rows = spread.groups * spread.taps * spread.outputs;
+  int64_t pixels = 1;
+  for (int i = 0; i < spread.spatial; ++i) pixels *= spread.x[2 + i];
+  ConvParams params;
+  params.in_h = params.out_h = 1;
+  params.in_w = params.out_w = narrow(pixels);
+  params.pixels = narrow(spread.x[0] * pixels);
+  params.in_c = narrow(padded);
+  params.depth = narrow(depth);
+  params.channels = narrow(rows);
+  params.group = narrow(spread.groups);
+  ConvTensors tensors;
+  if (padded != channels) {
+    TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], padded));
+  } else {
+    TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
+  }
+  params.constant_weights = to.constant(node.inputs[1]) != nullptr ? 1 : 0;
+  TENON_TRY(check_conv_sizes(to, node, {spread.x.element_count(), spread.x[0] * pixels, rows}));
+  const int64_t channels_a_group = channels / spread.groups;
+  WeightPacking packing{
+      .format = format("taps {} {}", spread.groups, depth),
+      .shape = Shape{spread.groups, spread.taps, spread.outputs, depth},
+      .pack = [groups = spread.groups, depth, type, tf32 = to.options().tf32](
+                  const Constant& from, std::byte* out) { pack_taps(from, groups, depth, type, tf32, out); },
+      .text = format("((i0 * {0} + i3) * {1} + i2) * {2} + i1", channels_a_group, spread.outputs, spread.taps),
+      .inside = format("i3 < {}u", channels_a_group),
+      .tf32 = to.options().tf32};
+  TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
+  if (bias) {
+    TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat, spread.taps));
+    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type, spread.taps));
+  }
+  Shape products = spread.x;
+  products[1] = rows;
+  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, products, DeviceLayout::kChannelsLast));
+  if (params.pixels != 0 && rows != 0 && depth != 0)
+    to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, Epilogue{}, tensors));
+  return tensors.y;
+}
+
+Result<TensorId> make_spread(Lowering& to, const Node& node, const Spread& spread) {
+  return to.make(node.outputs[0], spread.y[1] == 1 ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast);
+}
+
+// Each input pixel is a block of output pixels: the products only go to their places.
+Status place_blocks(Lowering& to, const Node& node, const Spread& spread, const Epilogue& epilogue, TensorId products,
+                    TensorId added) {
+  TENON_TRY_ASSIGN(const TensorId out, make_spread(to, node, spread));
+  if (spread.y.element_count() == 0) return Status();
+  const DataType type = to.program().tensor(products).type;
+  GeneratedElementwise kernel{.type = type};
+  GeneratedLeaf block{.type = type}, other{.type = type};
+  const std::vector<int64_t> read = to.program().tensor(products).strides(),
+                             written = to.program().tensor(out).strides();
+  const auto dimension = [&](int axis, int64_t size, int64_t factor, int64_t read_stride) {
+    const auto at = static_cast<size_t>(axis);
+    kernel.dims.push_back(size);
+    kernel.strides.push_back(written[at] * factor);
+    block.strides.push_back(read_stride);
+    if (added != kNoTensor) other.strides.push_back(to.program().tensor(added).strides()[at] * factor);
+  };
+  dimension(0, spread.x[0], 1, read[0]);
+  dimension(1, spread.outputs, 1, read[1]);
+  int64_t tap_stride = spread.taps * spread.outputs;
+  for (int i = 0; i < spread.spatial; ++i) {
+    const int64_t size = spread.w[2 + i];
+    tap_stride /= size;
+    dimension(2 + i, spread.x[2 + i], size, read[static_cast<size_t>(2 + i)]);
+    dimension(2 + i, size, 1, tap_stride * read[1]);
+  }
+  kernel.leaves = {std::move(block)};
+  std::vector<TensorId> leaves = {products};
+  int result = 0;
+  const auto step = [&](std::string expression, std::vector<int> arguments) {
+    kernel.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
+    result = ~static_cast<int>(kernel.steps.size() - 1);
+  };
+  if (added != kNoTensor) {
+    kernel.leaves.push_back(std::move(other));
+    leaves.push_back(added);
+  }
+  if (added != kNoTensor && !epilogue.residual_after) step("$0 + $1", {result, 1});
+  if (epilogue.activation != Activation::kNone) step(activation_expression(epilogue, "$0"), {result});
+  if (added != kNoTensor && epilogue.residual_after) step("$0 + $1", {result, 1});
+  return to.add_generated(node, "blocks", kernel, std::move(leaves), {}, out);
+}
+
+// Windows overlap or leave gaps: each output pixel adds the products that meet there.
+Status sum_windows(Lowering& to, const Node& node, Spread spread, const Epilogue& epilogue, TensorId products,
+                   TensorId added) {
+  TENON_TRY_ASSIGN(const TensorId out, make_spread(to, node, spread));
+  if (spread.y.element_count() == 0) return Status();
+  const std::vector<int64_t> read = to.program().tensor(products).strides(),
+                             written = to.program().tensor(out).strides();
+  GeneratedWindowSum kernel{.type = to.program().tensor(products).type,
+                            .images = spread.y[0],
+                            .groups = spread.groups,
+                            .channels = spread.outputs,
+                            .image_stride = read[0],
+                            .group_stride = spread.taps * spread.outputs * read[1],
+                            .channel_stride = read[1],
+                            .out_image_stride = written[0],
+                            .out_channel_stride = written[1],
+                            .axes = spread.axes};
+  std::vector<TensorId> reads = {products};
+  if (node.input(2) != kNoValue) {
+    TENON_TRY_ASSIGN(const TensorId bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
+    reads.push_back(bias);
+    kernel.bias = true;
+  }
+  std::vector<int64_t> other(read.size(), 0);
+  if (added != kNoTensor) {
+    other = to.program().tensor(added).strides();
+    kernel.residual = true;
+    kernel.residual_after = epilogue.residual_after;
+    kernel.residual_image_stride = other[0];
+    kernel.residual_channel_stride = other[1];
+    reads.push_back(added);
+  }
+  if (epilogue.activation != Activation::kNone) kernel.activation = activation_expression(epilogue, "$0");
+  int64_t tap_stride = spread.taps * spread.outputs * read[1];
+  for (size_t a = 0; a < kernel.axes.size(); ++a) {
+    GeneratedWindowSum::Axis& axis = kernel.axes[a];
+    tap_stride /= axis.kernel;
+    axis.tap_stride = tap_stride;
+    axis.in_stride = read[2 + a];
+    axis.out_stride = written[2 + a];
+    axis.residual_stride = other[2 + a];
+  }
+  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_window_sum(kernel));
+  return to.add_kernel(node, "windows", std::move(generated), std::move(reads), out);
+}
+
+// Where the window is a whole number m of strides, the output pixels that lie at one place of their stride (a phase)
+// see windows of m x m input pixels, and those of all phases are the same windows: one convolution makes all phases of
+// a place as further channels. A place is the output pixels [place * stride - pad, ...) of each dimension.
+struct Phases {
+  ConvParams params;
+  int64_t count = 1;  // phases of a place
+};
+
+// Nothing where the window is none, or nothing is gained.
+std::optional<Phases> read_phases(const Lowering& to, const Node& node, const Spread& spread, DataType type) {
+  // Windows of one pixel are blocks, whose kernel writes channels last.
+  if (spread.groups != 1 || spread.spatial > 2 ||
+      (spread.blocks && (spread.y[1] == 1 || !wants_plain(to, node.outputs[0]))) ||
+      to.constant(node.inputs[1]) == nullptr || spread.x.element_count() == 0 || spread.w.element_count() == 0 ||
+      spread.y.element_count() == 0)
+    return std::nullopt;
+  const auto vector = static_cast<int64_t>(16 / data_type_size(type));
+  Phases phases;
+  std::array<int64_t, 2> in{1, 1}, window{1, 1}, places{1, 1}, pad{0, 0};
+  for (int i = 0; i < spread.spatial; ++i) {
+    const GeneratedWindowSum::Axis& axis = spread.axes[static_cast<size_t>(i)];
+    const auto at = static_cast<size_t>(i + 2 - spread.spatial);
+    in[at] = axis.in;
+    window[at] = axis.kernel / axis.stride;
+    if (axis.kernel % axis.stride != 0 || axis.dilation != 1 || axis.pad < 0) return std::nullopt;
+    const int64_t first = axis.pad / axis.stride;
+    pad[at] = window[at] - 1 - first;
+    places[at] = (axis.pad + axis.out - 1) / axis.stride - first + 1;
+    if (pad[at] < 0) return std::nullopt;
+    phases.count *= axis.stride;
+  }
+  const int64_t images = spread.x[0], padded = (spread.x[1] + vector - 1) / vector * vector;
+  const int64_t pixels = images * places[0] * places[1], depth = window[0] * window[1] * padded;
+  for (int64_t size : {images * in[0] * in[1] * padded, pixels, depth, phases.count * spread.outputs * depth})
+    if (size > INT32_MAX) return std::nullopt;
+  ConvParams& params = phases.params;
+  params.in_h = narrow(in[0]), params.in_w = narrow(in[1]), params.in_c = narrow(padded);
+  params.out_h = narrow(places[0]), params.out_w = narrow(places[1]);
+  params.kernel_h = narrow(window[0]), params.kernel_w = narrow(window[1]);
+  params.pad_h = narrow(pad[0]), params.pad_w = narrow(pad[1]);
+  params.pixels = narrow(pixels), params.channels = narrow(phases.count * spread.outputs), params.depth = narrow(depth);
+  params.constant_weights = 1;
+  return phases;
+}
+
+// [C,O,...] as [phase][O][window][C], the channels padded with zeros. A window's last pixel meets the first taps.
+void pack_phases(const Constant& from, const Spread& spread, const Phases& phases, DataType type, bool tf32,
+                 std::byte* out) {
+  const std::vector<float> w = floats_of(from);
+  const ConvParams& p = phases.params;
+  const bool flat = spread.spatial == 1;
+  const int64_t rows = flat ? 1 : spread.w[2], columns = spread.w[1 + spread.spatial];
+  const int64_t stride_h = flat ? 1 : spread.axes[0].stride, stride_w = spread.axes.back().stride;
+  std::vector<float> packed(static_cast<size_t>(p.channels) * static_cast<size_t>(p.depth));
+  size_t next = 0;
+  for (int64_t c = 0; c < spread.x[1]; ++c)
+    for (int64_t o = 0; o < spread.outputs; ++o)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t s = 0; s < columns; ++s) {
+          const int64_t phase = r % stride_h * stride_w + s % stride_w;
+          const int64_t row = p.kernel_h - 1 - r / stride_h, column = p.kernel_w - 1 - s / stride_w;
+          const int64_t line = phase * spread.outputs + o;
+          packed[static_cast<size_t>(((line * p.kernel_h + row) * p.kernel_w + column) * p.in_c + c)] = w[next++];
+        }
+  round_weights(packed, type, tf32);
+  store_floats(packed, type, out);
+}
+
+// The phases of all places to where they belong, with channels first or last.
+Status place_phases(Lowering& to, const Node& node, const Spread& spread, const Phases& phases,
+                    const Epilogue& epilogue, TensorId places) {
+  constexpr int64_t kSquare = 32, kRows = kGeneratedThreads / kSquare;
+  const DataType type = to.program().tensor(places).type;
+  const bool plain = spread.y[1] == 1 || wants_plain(to, node.outputs[0]), flat = spread.spatial == 1;
+  const ConvParams& p = phases.params;
+  const GeneratedWindowSum::Axis rows = flat ? GeneratedWindowSum::Axis{.out = 1} : spread.axes[0];
+  const GeneratedWindowSum::Axis& columns = spread.axes.back();
+  MapKernel kernel(to, node, "phases");
+  kernel.read(places, "a");
+  TensorId other = kNoTensor;
+  if (node.input(3) != kNoValue) {
+    TENON_TRY_ASSIGN(other, to.in_layout(node.inputs[3], plain ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast));
+    kernel.read(other, "r");
+  }
+  TENON_TRY_ASSIGN(const TensorId out,
+                   to.make(node.outputs[0], plain ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast));
+  kernel.write(out, "y");
+  // Of the output pixel `row`, `column` and channel `channel`.
+  const std::string read = format(
+      "      const place_t u = (place_t)row + {0}, v = (place_t)column + {1};\n"
+      "      const index_t from = (((i0 * {2} + u / {3} - {4}) * {5} + v / {6} - {7}) * {8} + u % {3} * {6} + v % {6}) "
+      "* {9} + channel;\n",
+      rows.pad, columns.pad, p.out_h, rows.stride, rows.pad / rows.stride, p.out_w, columns.stride,
+      columns.pad / columns.stride, phases.count, spread.outputs);
+  const std::string finish = epilogue_text(epilogue, type, other != kNoTensor, "at", "      ");
+  if (!plain || spread.outputs < kSquare / 2) {
+    kernel.map().dims = plain ? std::vector<int64_t>{spread.y[0], spread.outputs, rows.out, columns.out}
+                              : std::vector<int64_t>{spread.y[0], rows.out, columns.out, spread.outputs};
+    kernel.body() = format(
+        "  const index_t row = {}, column = {}, channel = {}, at = flat;\n{}      float sum = {};\n{}  y[at] = {};\n",
+        plain ? "i2" : "i1", plain ? "i3" : "i2", plain ? "i1" : "i3", read, loaded(type, "a[from]"), finish,
+        stored(type, "sum"));
+    return kernel.add();
+  }
+  kernel.map().by_block = true;
+  kernel.map().dims = {spread.y[0], (spread.outputs + kSquare - 1) / kSquare, rows.out,
+                       (columns.out + kSquare - 1) / kSquare};
+  const std::string lines =
+      format("#pragma unroll\n  for (unsigned k = threadIdx.x / {0}u; k < {0}u; k += {1}u) {{\n", kSquare, kRows);
+  kernel.body() = format(
+      "  __shared__ float square[{0}][{0} + 1];\n  const unsigned lane = threadIdx.x % {0}u;\n  const index_t row = "
+      "i2;\n"
+      "{1}    const index_t column = i3 * {0}u + k, channel = i1 * {0}u + lane;\n"
+      "    if (column < {2}u && channel < {3}u) {{\n{4}      square[k][lane] = {5};\n    }}\n  }}\n  __syncthreads();\n"
+      "{1}    const index_t column = i3 * {0}u + lane, channel = i1 * {0}u + k;\n"
+      "    if (column < {2}u && channel < {3}u) {{\n      float sum = square[lane][k];\n"
+      "      const index_t at = ((i0 * {3}u + channel) * {6}u + row) * {2}u + column;\n{7}      y[at] = {8};\n    }}\n "
+      " }}\n",
+      kSquare, lines, columns.out, spread.outputs, read, loaded(type, "a[from]"), rows.out, finish,
+      stored(type, "sum"));
+  return kernel.add();
+}
+
+Status lower_phases(Lowering& to, const Node& node, const Spread& spread, const Phases& phases,
+                    const Epilogue& epilogue, DataType type) {
+  const ConvParams& params = phases.params;
+  ConvTensors tensors;
+  if (params.in_c != spread.x[1]) {
+    TENON_TRY_ASSIGN(tensors.x, pad_channels(to, node, node.inputs[0], params.in_c));
+  } else {
+    TENON_TRY_ASSIGN(tensors.x, to.channels_last(node.inputs[0]));
+  }
+  const bool tf32 = rounds_to_tf32(to.options().tf32, params.pixels);
+  TENON_TRY_ASSIGN(tensors.w, to.packed_constant(node.inputs[1],
+                                                 format("phases {}x{} {}{}", params.kernel_h, params.kernel_w,
+                                                        params.in_c, tf32 ? " tf32" : ""),
+                                                 type, Shape{int64_t{params.channels}, int64_t{params.depth}},
+                                                 [spread, phases, type, tf32](const Constant& from, std::byte* out) {
+                                                   pack_phases(from, spread, phases, type, tf32, out);
+                                                 }));
+  if (node.input(2) != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, bias_as(to, node, node.inputs[2], DataType::kFloat, phases.count));
+    TENON_TRY_ASSIGN(tensors.bias_typed, bias_as(to, node, node.inputs[2], type, phases.count));
+  } else {
+    TENON_TRY_ASSIGN(tensors.bias_typed, no_bias(to, params.channels, type));
+  }
+  // Without strides a place is a pixel.
+  if (phases.count == 1) {
+    if (node.input(3) != kNoValue) {
+      TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
+    }
+    TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0], DeviceLayout::kChannelsLast));
+    to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, epilogue, tensors));
+    return Status();
+  }
+  Shape places = spread.y;
+  places[1] = params.channels;
+  places[1 + spread.spatial] = params.out_w;
+  if (spread.spatial == 2) places[2] = params.out_h;
+  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, places, DeviceLayout::kChannelsLast));
+  to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, Epilogue{}, tensors));
+  return place_phases(to, node, spread, phases, epilogue, tensors.y);
+}
+
+}  // namespace
+
+// One product for all places of the windows, then a kernel that puts them there or adds them up, and does the rest.
+Status lower_conv_transpose(Lowering& to, const Node& node) {
+  const ValueId bias = node.input(2), residual = node.input(3);
+  TENON_TRY_ASSIGN(const Spread spread, read_spread(to, node));
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));
+  const DataType type = to.type_of(node.inputs[0]);
+  TENON_UNSUPPORTED_IF(type != DataType::kFloat && type != DataType::kFloat16 && type != DataType::kBfloat16,
+                       "{} is computed in {}.", to.label(node), data_type_name(type));
+  if (const std::optional<Phases> phases = read_phases(to, node, spread, type))
+    return lower_phases(to, node, spread, *phases, epilogue, type);
+  TENON_TRY_ASSIGN(const TensorId products, multiply_pixels(to, node, spread, type, spread.blocks && bias != kNoValue));
+  TensorId added = kNoTensor;
+  if (residual != kNoValue) {
+    TENON_TRY_ASSIGN(added, to.any(residual));
+  }
+  return spread.blocks ? place_blocks(to, node, spread, epilogue, products, added)
+                       : sum_windows(to, node, spread, epilogue, products, added);
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,743 @@
+// Products and convolutions of 8-bit integers, with or without scales around them, and DynamicQuantizeLinear.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+
+#include "base/format.h"
+#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/quantize.h"
+#include "ep/cuda/ops/conv/lower.h"
+#include "ep/cuda/ops/quantize/op.h"
+#include "ops/matmul.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// Below this many products the tensor cores gain nothing: one kernel reads the operands as they are.
+constexpr int64_t kFewProducts = int64_t{1} << 16;
+
+bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+int64_t padded_depth(int64_t depth) { return std::max<int64_t>((depth + 15) / 16 * 16, 16); }
+
+Result<int32_t> narrow(const Lowering& to, const Node& node, int64_t size) {
+  TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has a product of {} rows or columns.", to.label(node), size);
+  return static_cast<int32_t>(size);
+}
+
+int integer_at(const Constant& constant, size_t index) {
+  return constant.type == DataType::kUint8 ? int{constant.as<uint8_t>()[index]} : int{constant.as<int8_t>()[index]};
+}
+
+// The operands of a product before they are packed.
+struct Operands {
+  ValueId a = kNoValue, b = kNoValue, a_zero = kNoValue, b_zero = kNoValue;
+};
+
+Status check_operands(const Lowering& to, const Node& node, const Operands& operands) {
+  for (ValueId id : {operands.a, operands.b})
+    TENON_UNSUPPORTED_IF(!is_byte(to.type_of(id)), "{} multiplies {}.", to.label(node), data_type_name(to.type_of(id)));
+  for (const auto& [value, zero] : {std::pair(operands.a, operands.a_zero), std::pair(operands.b, operands.b_zero)})
+    TENON_INVALID_IF(zero != kNoValue && to.type_of(zero) != to.type_of(value), "{} has a zero point of type {}.",
+                     to.label(node), data_type_name(to.type_of(zero)));
+  return Status();
+}
+
+// A zero point that is known to be 0 is none.
+Result<TensorId> zero_point(Lowering& to, ValueId id) {
+  if (id == kNoValue) return kNoTensor;
+  if (const ConstantRef& held = to.constant(id)) {
+    bool nothing = true;
+    for (size_t i = 0; i < held->size_bytes; ++i) nothing = nothing && held->data[i] == std::byte{0};
+    if (nothing) return kNoTensor;
+  }
+  return to.plain(id);
+}
+
+// The sums of the rows of a matrix of bytes.
+Result<TensorId> row_sums(Lowering& to, const Node& node, TensorId matrix, int64_t rows, int64_t depth) {
+  TENON_TRY_ASSIGN(const TensorId sums, to.program().add_tensor(DataType::kInt32, Shape{rows}));
+  if (rows == 0) return sums;
+  TENON_TRY(add_reduction(to, node, "row_sums",
+                          {.dims = {rows},
+                           .strides = {depth},
+                           .out_strides = {1},
+                           .reduced = {depth},
+                           .reduced_strides = {1},
+                           .type = to.program().tensor(matrix).type,
+                           .out_type = DataType::kInt32,
+                           .kind = "sum"},
+                          matrix, sums));
+  return sums;
+}
+
+// Copies `from`, read at [matrix, line, place] by these strides, as dense lines of `padded` bytes.
+Result<TensorId> pack_lines(Lowering& to, const Node& node, TensorId from, int64_t matrices, int64_t lines,
+                            int64_t depth, const std::array<int64_t, 3>& strides) {
+  const int64_t padded = padded_depth(depth);
+  const DataType type = to.program().tensor(from).type;
+  TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, Shape{matrices, lines, padded}));
+  MapKernel kernel(to, node, "pack_lines");
+  kernel.map().dims = {matrices, lines, padded};
+  kernel.read(from, "a");
+  kernel.write(packed, "y");
+  kernel.body() =
+      format("  y[flat] = i2 < {}u ? a[i0 * {} + i1 * {} + i2 * {}] : 0;\n", depth, strides[0], strides[1], strides[2]);
+  TENON_TRY(kernel.add());
+  return packed;
+}
+
+// Constant lines, packed on the host, and their sums; `at` finds element [line, place] in the constant.
+struct PackedLines {
+  TensorId lines = kNoTensor, sums = kNoTensor;
+};
+Result<PackedLines> pack_constant(Lowering& to, ValueId id, const std::string& format_name, int64_t lines,
+                                  int64_t depth, const std::function<int64_t(int64_t line, int64_t place)>& at) {
+  const DataType type = to.type_of(id);
+  const int64_t padded = padded_depth(depth);
+  PackedLines packed;
+  TENON_TRY_ASSIGN(packed.lines, to.packed_constant(id, format_name, type, Shape{int64_t{1}, lines, padded},
+                                                    [=](const Constant& from, std::byte* out) {
+                                                      for (int64_t line = 0; line < lines; ++line)
+                                                        for (int64_t k = 0; k < padded; ++k)
+                                                          out[line * padded + k] =
+                                                              k < depth ? from.data[at(line, k)] : std::byte{0};
+                                                    }));
+  TENON_TRY_ASSIGN(packed.sums, to.packed_constant(id, format_name + " sums", DataType::kInt32, Shape{lines},
+                                                   [=](const Constant& from, std::byte* out) {
+                                                     auto* const sums = reinterpret_cast<int32_t*>(out);
+                                                     for (int64_t line = 0; line < lines; ++line) {
+                                                       sums[line] = 0;
+                                                       for (int64_t k = 0; k < depth; ++k)
+                                                         sums[line] +=
+                                                             integer_at(from, static_cast<size_t>(at(line, k)));
+                                                     }
+                                                   }));
+  return packed;
+}
+
+// What packing left to do: the product itself.
+Status add_product(Lowering& to, const Node& node, IntegerTensors tensors, IntegerProductParams params,
+                   bool b_repeats) {
+  const int64_t rows = int64_t{params.batch} * params.rows;
+  const int64_t b_rows = (b_repeats ? 1 : int64_t{params.batch}) * params.columns;
+  if (tensors.b_zero != kNoTensor) {
+    TENON_TRY_ASSIGN(tensors.a_sums, row_sums(to, node, tensors.a, rows, params.depth));
+  } else {
+    tensors.a_sums = kNoTensor;
+  }
+  if (tensors.a_zero == kNoTensor) {
+    tensors.b_sums = kNoTensor;
+  } else if (tensors.b_sums == kNoTensor) {
+    TENON_TRY_ASSIGN(tensors.b_sums, row_sums(to, node, tensors.b, b_rows, params.depth));
+  }
+  params.a_matrix = int64_t{params.rows} * params.depth;
+  params.b_matrix = b_repeats ? 0 : int64_t{params.columns} * params.depth;
+  const DataType a = to.program().tensor(tensors.a).type, b = to.program().tensor(tensors.b).type;
+  to.program().add_op(std::make_unique<IntegerProductOp>(node.name, a, b, params, tensors));
+  return Status();
+}
+
+// What makes quantised numbers of sums: scales of both operands and of the result, its zero point, and a bias.
+struct Scales {
+  ValueId a = kNoValue, b = kNoValue, y = kNoValue, zero = kNoValue, bias = kNoValue;
+};
+
+// Whether the kernel that makes the sums can quantise them: one scale of each but, for the columns, of the second.
+bool can_quantize(const Lowering& to, const Node& node, const Scales& scales, int64_t columns) {
+  const auto has = [&](ValueId id, DataType type, bool by_column) {
+    const int64_t count = to.value(id).shape().element_count();
+    return to.value(id).type == type && to.type_of(id) == type && (count == 1 || (by_column && count == columns));
+  };
+  const DataType type = to.type_of(node.outputs[0]);
+  return is_byte(type) && has(scales.a, DataType::kFloat, false) && has(scales.b, DataType::kFloat, true) &&
+         has(scales.y, DataType::kFloat, false) && has(scales.zero, type, false) &&
+         (scales.bias == kNoValue ||
+          (has(scales.bias, DataType::kInt32, true) && to.value(scales.bias).shape().element_count() == columns));
+}
+
+Status scale_product(Lowering& to, const Node& node, const Scales& scales, IntegerTensors& tensors,
+                     IntegerProductParams& params) {
+  TENON_TRY_ASSIGN(tensors.a_scale, to.plain(scales.a));
+  TENON_TRY_ASSIGN(tensors.b_scale, to.plain(scales.b));
+  TENON_TRY_ASSIGN(tensors.y_scale, to.plain(scales.y));
+  TENON_TRY_ASSIGN(tensors.y_zero, to.plain(scales.zero));
+  if (scales.bias != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, to.plain(scales.bias));
+  }
+  params.b_scale_step = to.program().tensor(tensors.b_scale).shape.element_count() > 1 ? 1 : 0;
+  params.signed_result = to.type_of(node.outputs[0]) == DataType::kInt8 ? 1 : 0;
+  return Status();
+}
+
+// What a kernel writes for the integer `sum` of output channel `channel`: that or, with scales, which become further
+// operands of the kernel, a quantised number.
+class SumWriter {
+ public:
+  static Result<SumWriter> create(Lowering& to, const Node& node, const Scales* scales, MapKernel& kernel) {
+    SumWriter writer;
+    if (scales == nullptr) return writer;
+    const std::array<std::pair<ValueId, const char*>, 5> operands = {
+        {{scales->a, "sa"}, {scales->b, "sb"}, {scales->y, "sy"}, {scales->zero, "zy"}, {scales->bias, "sbias"}}};
+    for (const auto& [id, name] : operands) {
+      if (id == kNoValue) continue;
+      TENON_TRY_ASSIGN(const TensorId tensor, to.plain(id));
+      kernel.read(tensor, name);
+    }
+    writer.by_output_ = to.value(scales->b).shape().element_count() > 1;
+    writer.bias_ = scales->bias != kNoValue;
+    writer.type_ = to.type_of(node.outputs[0]);
+    return writer;
+  }
+  std::string text(const std::string& sum, const std::string& channel) const {
+    if (type_ == DataType::kInt32) return sum;
+    const std::string biased =
+        bias_ ? format("(int)((unsigned)({}) + (unsigned)sbias[{}])", sum, channel) : format("({})", sum);
+    const bool is_signed = type_ == DataType::kInt8;
+    return format("({})(int)fminf(fmaxf(rintf((float){} * (sa[0] * sb[{}] / sy[0])) + (float)(int)zy[0], {}), {})",
+                  storage_type(type_), biased, by_output_ ? channel : "0", is_signed ? "-128.0f" : "0.0f",
+                  is_signed ? "127.0f" : "255.0f");
+  }
+
+ private:
+  DataType type_ = DataType::kInt32;
+  bool by_output_ = false, bias_ = false;
+};
+
+std::string zero_text(const char* name, bool given, const std::string& at) {
+  return given ? format("(int){}[{}]", name, at) : std::string("0");
+}
+
+bool has_few_products(const Shape& y, int64_t depth) {
+  return y.element_count() * std::max<int64_t>(depth, 1) <= kFewProducts;
+}
+
+// Sums into `out`, [batch..., rows, columns]; with scales quantised ones, where the products are not few.
+Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, const Operands& operands, TensorId out,
+                    const Scales* scales) {
+  const Shape& y = desc.y;
+  for (ValueId id : {operands.a, operands.b})
+    TENON_UNSUPPORTED_IF(to.value(id).dims.size() < 2, "{} multiplies a vector.", to.label(node));
+  const int64_t depth = desc.k, columns = desc.n;
+  int64_t rows = desc.m, batch = desc.batch.element_count();
+  const bool b_repeats = desc.b_batch.element_count() == 1;
+  TENON_UNSUPPORTED_IF(desc.a_batch.element_count() != batch || (!b_repeats && desc.b_batch.element_count() != batch),
+                       "{} repeats matrices of {} for {}.", to.label(node), desc.a_batch.to_string(),
+                       desc.b_batch.to_string());
+  if (b_repeats) rows *= batch, batch = 1;
+  TENON_TRY_ASSIGN(TensorId a_zero, zero_point(to, operands.a_zero));
+  TENON_TRY_ASSIGN(TensorId b_zero, zero_point(to, operands.b_zero));
+  const auto step = [&](TensorId zero, int64_t wanted, const char* of) -> Result<int32_t> {
+    if (zero == kNoTensor) return 0;
+    const int64_t count = to.program().tensor(zero).shape.element_count();
+    TENON_UNSUPPORTED_IF(count != 1 && count != wanted, "{} has {} zero points for {} {}.", to.label(node), count,
+                         wanted, of);
+    return count == 1 ? 0 : 1;
+  };
+  IntegerProductParams params;
+  TENON_TRY_ASSIGN(params.a_zero_step, step(a_zero, batch * rows, "rows"));
+  TENON_TRY_ASSIGN(params.b_zero_step, step(b_zero, columns, "columns"));
+  if (y.element_count() == 0) return Status();
+  TENON_TRY_ASSIGN(const TensorId a_tensor, to.plain(operands.a));
+  if (has_few_products(y, depth)) {
+    TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
+    MapKernel kernel(to, node, "integer_product");
+    kernel.map().dims = {batch, rows, columns};
+    kernel.read(a_tensor, "a");
+    kernel.read(b_tensor, "b");
+    if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+    if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+    kernel.write(out, "y");
+    kernel.body() = format(
+        "  const int az = {}, bz = {};\n  unsigned sum = 0;\n  for (index_t k = 0; k < {}u; ++k)\n"
+        "    sum += (unsigned)(((int)a[(i0 * {} + i1) * {} + k] - az) * ((int)b[(i0 * {} + k) * {} + i2] - bz));\n"
+        "  y[flat] = (int)sum;\n",
+        zero_text("p", a_zero != kNoTensor, params.a_zero_step != 0 ? format("i0 * {} + i1", rows) : "0"),
+        zero_text("q", b_zero != kNoTensor, params.b_zero_step != 0 ? "i2" : "0"), depth, rows, depth,
+        b_repeats ? 0 : depth, columns);
+    return kernel.add();
+  }
+  const int64_t padded = padded_depth(depth);
+  TENON_TRY_ASSIGN(params.rows, narrow(to, node, rows));
+  TENON_TRY_ASSIGN(params.columns, narrow(to, node, columns));
+  TENON_TRY_ASSIGN(params.depth, narrow(to, node, padded));
+  TENON_TRY_ASSIGN(params.batch, narrow(to, node, batch));
+  params.summed_depth = static_cast<int32_t>(depth);
+  IntegerTensors tensors{.a = a_tensor, .a_zero = a_zero, .b_zero = b_zero, .y = out};
+  if (scales != nullptr) {
+    TENON_TRY(scale_product(to, node, *scales, tensors, params));
+  }
+  if (depth != padded) {
+    TENON_TRY_ASSIGN(tensors.a, pack_lines(to, node, a_tensor, batch, rows, depth, {rows * depth, depth, 1}));
+  }
+  if (to.constant(operands.b) != nullptr && b_repeats) {
+    TENON_TRY_ASSIGN(const PackedLines packed,
+                     pack_constant(to, operands.b, "bytes", columns, depth,
+                                   [columns](int64_t line, int64_t place) { return place * columns + line; }));
+    tensors.b = packed.lines;
+    tensors.b_sums = packed.sums;
+  } else {
+    TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
+    TENON_TRY_ASSIGN(tensors.b, pack_lines(to, node, b_tensor, b_repeats ? 1 : batch, columns, depth,
+                                           {depth * columns, 1, columns}));
+  }
+  return add_product(to, node, tensors, params, b_repeats);
+}
+
+// The place in x that tap (names k...) of the output pixel (names o...) reads; sets `inside`.
+std::string window_place(const Window& window, const std::vector<int64_t>& strides,
+                         const std::vector<std::string>& pixel, const std::vector<std::string>& tap,
+                         const std::string& indent) {
+  std::string text, place, inside = "true";
+  for (size_t d = 0; d < window.axes.size(); ++d) {
+    const WindowAxis& axis = window.axes[d];
+    text += format("{}const place_t p{} = (place_t){} * {} - {} + (place_t){} * {};\n", indent, d, pixel[d],
+                   axis.stride, axis.pad_begin, tap[d], axis.dilation);
+    inside += format(" && p{0} >= 0 && p{0} < {1}", d, axis.in);
+    place += format(" + p{} * {}", d, strides[d + 2]);
+  }
+  return text + format("{}const bool inside = {};\n{}const place_t spot = 0{};\n", indent, inside, indent, place);
+}
+
+// Weights in the order of windows, [output][kernel place][channel], and their sums where they are constants.
+Result<PackedLines> pack_window_weights(Lowering& to, const Node& node, ValueId id, int64_t depth) {
+  const Shape w = to.value(id).shape();
+  const int64_t channels = w[1], places = depth / std::max<int64_t>(channels, 1), padded = padded_depth(depth);
+  if (to.constant(id) != nullptr)
+    return pack_constant(to, id, "byte windows", w[0], depth, [=](int64_t line, int64_t place) {
+      return line * depth + place % channels * places + place / channels;
+    });
+  PackedLines packed;
+  TENON_TRY_ASSIGN(const TensorId weights, to.plain(id));
+  TENON_TRY_ASSIGN(packed.lines, to.program().add_tensor(to.program().tensor(weights).type, Shape{w[0], padded}));
+  MapKernel pack(to, node, "byte_weights");
+  pack.map().dims = {w[0], padded};
+  pack.read(weights, "a");
+  pack.write(packed.lines, "y");
+  pack.body() =
+      format("  y[flat] = i1 < {0}u ? a[i0 * {0} + i1 % {1}u * {2} + i1 / {1}u] : 0;\n", depth, channels, places);
+  TENON_TRY(pack.add());
+  return packed;
+}
+
+// Groups of several outputs and of whole fours of channels: a thread makes up to eight outputs of a pixel, which read
+// the same inputs, four products at a time. Unsigned bytes are moved by 128, as are their zero points.
+Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv, TensorId a_zero,
+                        TensorId b_zero, TensorId out, const Scales* scales) {
+  const Shape w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
+  const int64_t outputs = conv.group_outputs(), channels = w[1], depth = w.element_count() / w[0];
+  int64_t each = 8;
+  while (outputs % each != 0) --each;
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
+  TENON_TRY_ASSIGN(PackedLines packed, pack_window_weights(to, node, operands.b, depth));
+  if (packed.sums == kNoTensor) {
+    TENON_TRY_ASSIGN(packed.sums, row_sums(to, node, packed.lines, w[0], padded_depth(depth)));
+  }
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  const bool a_unsigned = to.program().tensor(from).type == DataType::kUint8;
+  const bool b_unsigned = to.program().tensor(packed.lines).type == DataType::kUint8;
+  MapKernel kernel(to, node, "integer_groups");
+  kernel.map().dims = dims_of(y);
+  kernel.map().dims[1] = w[0] / each;
+  kernel.read(from, "a");
+  kernel.read(packed.lines, "b");
+  kernel.read(packed.sums, "s");
+  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
+  kernel.write(out, "y");
+  std::string& body = kernel.body();
+  body = format(
+      "  const int az = {};\n  const index_t line = i1 * {}u, first = i0 * {} + line / {}u * {}u * {};\n"
+      "  int acc[{}] = {{}};\n  int total = 0;\n",
+      zero_text("p", a_zero != kNoTensor, "0"), each, strides[0], outputs, channels, strides[1], each);
+  std::vector<std::string> pixel, tap;
+  std::string place = "0", pixels = "0";
+  for (size_t d = 0; d < conv.window.axes.size(); ++d) {
+    pixel.push_back(format("i{}", d + 2));
+    tap.push_back(format("k{}", d));
+    body += format("  for (int k{0} = 0; k{0} < {1}; ++k{0}) {{\n", d, conv.window.axes[d].kernel);
+    place = format("({} * {} + k{})", place, conv.window.axes[d].kernel, d);
+    pixels = format("({} * {} + i{})", pixels, y[static_cast<int>(d) + 2], d + 2);
+  }
+  body += window_place(conv.window, strides, pixel, tap, "    ");
+  body += format(
+      "    for (int c = 0; c < {0}; c += 4) {{\n      unsigned v = 0;\n#pragma unroll\n"
+      "      for (int n = 0; n < 4; ++n)\n"
+      "        v |= (unsigned)(unsigned char)(inside ? (int)a[first + (c + n) * {1} + spot] : az) << (8 * n);\n{2}"
+      "      total = __dp4a((int)v, 0x01010101, total);\n#pragma unroll\n      for (int o = 0; o < {3}; ++o) {{\n"
+      "        unsigned u = *(const unsigned*)(b + (line + o) * {4}u + {5} * {0} + c);\n{6}"
+      "        acc[o] = __dp4a((int)v, (int)u, acc[o]);\n      }}\n    }}\n",
+      channels, strides[1], a_unsigned ? "      v ^= 0x80808080u;\n" : "", each, padded_depth(depth), place,
+      b_unsigned ? "        u ^= 0x80808080u;\n" : "");
+  for (size_t d = 0; d < conv.window.axes.size(); ++d) body += "  }\n";
+  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
+  body += format(
+      "#pragma unroll\n  for (int o = 0; o < {0}; ++o) {{\n    const int bz = {1} - {2}, moved = az - {3};\n"
+      "    const int weights = s[line + o] - {4};\n"
+      "    const int sum = acc[o] - moved * weights - bz * total + {8} * moved * bz;\n"
+      "    y[(i0 * {5} + line + o) * {6} + {7}] = {9};\n  }}\n",
+      each, zero_text("q", b_zero != kNoTensor, by_output ? "line + o" : "0"), b_unsigned ? 128 : 0,
+      a_unsigned ? 128 : 0, b_unsigned ? 128 * depth : 0, w[0], y.element_count() / std::max<int64_t>(y[0] * y[1], 1),
+      pixels, depth, writer.text("sum", "(line + o)"));
+  return kernel.add();
+}
+
+// A thread makes a few pixels of a channel that has its own window.
+Status add_depthwise_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv,
+                          TensorId a_zero, TensorId b_zero, TensorId out, const Scales* scales) {
+  const DepthwiseStrips strips(to.value(operands.a).shape(), to.program().tensor(out).shape, conv_window(conv));
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
+  TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
+  MapKernel kernel(to, node, "integer_depthwise");
+  kernel.map().dims = strips.dims();
+  kernel.read(from, "a");
+  kernel.read(weights, "b");
+  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
+  kernel.write(out, "y");
+  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
+  kernel.body() = format("  const int az = {}, bz = {};\n", zero_text("p", a_zero != kNoTensor, "0"),
+                         zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0")) +
+                  strips.text("int", "(int)b[at] - bz", "(int)a[at] - az",
+                              format("      y[at] = {};\n", writer.text("sums[t]", "i1")));
+  return kernel.add();
+}
+
+// A thread an output element, or a few.
+Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv, TensorId a_zero,
+                      TensorId b_zero, TensorId out, const Scales* scales) {
+  const Shape w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
+  TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
+  TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  // Of large images a thread makes neighbouring pixels, which share the weights that it reads.
+  constexpr int64_t kPixels = 4, kManyElements = int64_t{1} << 18, kFewTaps = 32;
+  const int64_t pixels = y.element_count() >= kManyElements ? kPixels : 1, width = y[y.rank() - 1];
+  const int64_t count = w.element_count() / std::max<int64_t>(w[0], 1);
+  MapKernel kernel(to, node, "integer_conv");
+  kernel.map().dims = dims_of(y);
+  kernel.map().dims.back() = (width + pixels - 1) / pixels;
+  kernel.read(from, "a");
+  kernel.read(weights, "b");
+  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
+  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
+  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
+  kernel.write(out, "y");
+  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
+  std::string& body = kernel.body();
+  body = format("  const int az = {}, bz = {};\n  unsigned sum[{}] = {{}};\n  const index_t first = i1 / {}u * {}u;\n",
+                zero_text("p", a_zero != kNoTensor, "0"), zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0"),
+                pixels, std::max<int64_t>(conv.group_outputs(), 1), w[1]);
+  body += format("{}  for (index_t k = 0; k < {}u; ++k) {{\n", count <= kFewTaps ? "#pragma unroll\n" : "", count);
+  std::vector<int64_t> taps = {w[1]};
+  for (const WindowAxis& axis : conv.window.axes) taps.push_back(axis.kernel);
+  body += split_index(taps, "k", "k");
+  std::vector<std::string> pixel, tap, written = index_names(static_cast<size_t>(y.rank()));
+  for (size_t d = 0; d < conv.window.axes.size(); ++d) {
+    pixel.push_back(format("i{}", d + 2));
+    tap.push_back(format("k{}", d + 1));
+  }
+  written.back() = pixel.back() = format("({} * {} + j)", pixel.back(), pixels);
+  body +=
+      format("    const int weight = (int)b[i1 * {} + k] - bz;\n#pragma unroll\n    for (int j = 0; j < {}; ++j) {{\n",
+             count, pixels);
+  body += window_place(conv.window, strides, pixel, tap, "      ");
+  body += format(
+      "      if (inside) sum[j] += (unsigned)(((int)a[i0 * {} + (first + k0) * {} + spot] - az) * weight);\n    }}\n  "
+      "}}\n",
+      strides[0], strides[1]);
+  body += format("#pragma unroll\n  for (int j = 0; j < {}; ++j)\n    if (i{} * {} + j < {}u) y[{}] = {};\n", pixels,
+                 y.rank() - 1, pixels, width, dense_address(written, dims_of(y)), writer.text("(int)sum[j]", "i1"));
+  return kernel.add();
+}
+
+// The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points. A thread writes 16 bytes:
+// channels of one place that lie together where there are so many.
+Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, TensorId zero, const ConvDesc& conv,
+                               int64_t pixels, int64_t padded) {
+  constexpr int64_t kBytes = 16;
+  const Shape x = to.value(image).shape(), y = to.value(node.outputs[0]).shape();
+  const bool together = x[1] % kBytes == 0;
+  TENON_TRY_ASSIGN(const TensorId from, together ? to.channels_last(image) : to.any(image));
+  const DataType type = to.program().tensor(from).type;
+  TENON_TRY_ASSIGN(const TensorId rows, to.program().add_tensor(type, Shape{pixels, padded}));
+  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  MapKernel kernel(to, node, "byte_windows");
+  kernel.map().dims = {y[0]};
+  kernel.map().dims.insert(kernel.map().dims.end(), y.begin() + 2, y.end());
+  const size_t spatial = conv.window.axes.size();
+  kernel.map().dims.push_back(padded / kBytes);
+  kernel.read(from, "a");
+  if (zero != kNoTensor) kernel.read(zero, "p");
+  kernel.write(rows, "y");
+  std::vector<int64_t> taps;
+  taps.reserve(conv.window.axes.size() + 1);
+  for (const WindowAxis& axis : conv.window.axes) taps.push_back(axis.kernel);
+  taps.push_back(together ? x[1] / kBytes : x[1]);
+  std::vector<std::string> pixel, tap;
+  for (size_t d = 0; d < spatial; ++d) {
+    pixel.push_back(format("i{}", d + 1));
+    tap.push_back(format("k{}", d));
+  }
+  const std::string bytes = storage_type(type), pack = format("Pack<{}, {}>", bytes, kBytes);
+  kernel.body() = format("  const {} nothing = {};\n  {} out;\n", bytes, zero != kNoTensor ? "p[0]" : "0", pack);
+  if (together) {
+    kernel.body() += split_index(taps, "k", format("i{}", spatial + 1).c_str()) +
+                     window_place(conv.window, strides, pixel, tap, "  ");
+    kernel.body() += format(
+        "  if (inside) {{\n    out = *(const {}*)(a + i0 * {} + spot + k{} * {});\n  }} else {{\n"
+        "    for (int j = 0; j < {}; ++j) out.v[j] = nothing;\n  }}\n",
+        pack, strides[0], spatial, kBytes, kBytes);
+  } else {
+    const int64_t depth = x[1] * conv.window.kernel_count();
+    kernel.body() += format(
+        "  for (int j = 0; j < {0}; ++j) {{\n    const index_t k = i{1} * {0}u + j;\n    out.v[j] = 0;\n"
+        "    if (k >= {2}u) continue;\n",
+        kBytes, spatial + 1, depth);
+    kernel.body() += split_index(taps, "k", "k") + window_place(conv.window, strides, pixel, tap, "    ");
+    kernel.body() += format("    out.v[j] = inside ? a[i0 * {} + k{} * {} + spot] : nothing;\n  }}\n", strides[0],
+                            spatial, strides[1]);
+  }
+  kernel.body() += format("  *({}*)(y + flat * {}) = out;\n", pack, kBytes);
+  TENON_TRY(kernel.add());
+  return rows;
+}
+
+// Whether the product's kernel can read the windows itself: whole vectors of channels, and nobody needs the rows' sums.
+bool reads_windows(const Lowering& to, const Operands& operands, const Shape& x, TensorId b_zero) {
+  return (x.rank() == 3 || x.rank() == 4) && x[1] % 16 == 0 && x.element_count() <= INT32_MAX && b_zero == kNoTensor &&
+         (operands.a_zero == kNoValue || to.constant(operands.a_zero) != nullptr);
+}
+
+Status read_windows(Lowering& to, const Operands& operands, const ConvDesc& conv, IntegerTensors& tensors,
+                    IntegerProductParams& params) {
+  const ConvWindow window = conv_window(conv);
+  const WindowAxis height = conv.spatial() == 2 ? conv.window.axes.front() : WindowAxis{};
+  const WindowAxis& width = conv.window.axes.back();
+  TENON_TRY_ASSIGN(tensors.a, to.channels_last(operands.a));
+  if (tensors.a_zero != kNoTensor) {
+    TENON_TRY_ASSIGN(tensors.outside, to.packed_constant(operands.a_zero, "outside", to.type_of(operands.a), Shape{16},
+                                                         [](const Constant& from, std::byte* out) {
+                                                           std::fill(out, out + 16, from.data[0]);
+                                                         }));
+  }
+  params.channels = static_cast<int32_t>(conv.channels);
+  params.in_h = static_cast<int32_t>(height.in), params.in_w = static_cast<int32_t>(width.in);
+  params.out_h = static_cast<int32_t>(height.out), params.out_w = static_cast<int32_t>(width.out);
+  const auto set = [](const std::array<int64_t, 2>& from, int32_t& h, int32_t& v) {
+    h = static_cast<int32_t>(from[0]), v = static_cast<int32_t>(from[1]);
+  };
+  set(window.kernel, params.kernel_h, params.kernel_w);
+  set(window.stride, params.stride_h, params.stride_w);
+  set(window.dilation, params.dilation_h, params.dilation_w);
+  set(window.pad, params.pad_h, params.pad_w);
+  return Status();
+}
+
+// Sums of a convolution as a new tensor or, where `direct`, as the node's value; with scales that is quantised.
+Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operands, bool direct, const Scales* scales) {
+  const Shape x = to.value(operands.a).shape(), w = to.value(operands.b).shape();
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(node, x, w));
+  const Shape y = conv.output();
+  const int64_t group = conv.group;
+  TENON_TRY_ASSIGN(const TensorId a_zero, zero_point(to, operands.a_zero));
+  TENON_TRY_ASSIGN(const TensorId b_zero, zero_point(to, operands.b_zero));
+  for (const auto& [zero, wanted] : {std::pair(a_zero, int64_t{1}), std::pair(b_zero, w[0])})
+    if (zero != kNoTensor) {
+      const int64_t count = to.program().tensor(zero).shape.element_count();
+      TENON_UNSUPPORTED_IF(count != 1 && count != wanted, "{} has {} zero points.", to.label(node), count);
+    }
+  const int64_t depth = w.element_count() / std::max<int64_t>(w[0], 1);
+  const bool plain = group != 1 || y.element_count() * std::max<int64_t>(depth, 1) <= kFewProducts;
+  const auto make = [&](DeviceLayout layout) -> Result<TensorId> {
+    if (direct) return to.make(node.outputs[0], layout);
+    return to.program().add_tensor(DataType::kInt32, y, layout);
+  };
+  if (plain) {
+    TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kPlain));
+    if (y.element_count() == 0) return out;
+    const bool fours = group != 1 && w[1] % 4 == 0 && w[0] / group > 1 && w.element_count() != 0;
+    if (DepthwiseStrips::serve(x, w, group)) {
+      TENON_TRY(add_depthwise_conv(to, node, operands, conv, a_zero, b_zero, out, scales));
+      return out;
+    }
+    TENON_TRY(fours ? add_grouped_conv(to, node, operands, conv, a_zero, b_zero, out, scales)
+                    : add_plain_conv(to, node, operands, conv, a_zero, b_zero, out, scales));
+    return out;
+  }
+  TENON_TRY_ASSIGN(const TensorId out, make(DeviceLayout::kChannelsLast));
+  const int64_t padded = padded_depth(depth), pixels = y.element_count() / y[1];
+  IntegerProductParams params;
+  IntegerTensors tensors{.a_zero = a_zero, .b_zero = b_zero, .y = out};
+  if (reads_windows(to, operands, x, b_zero)) {
+    TENON_TRY(read_windows(to, operands, conv, tensors, params));
+  } else {
+    TENON_TRY_ASSIGN(tensors.a, write_windows(to, node, operands.a, a_zero, conv, pixels, padded));
+  }
+  TENON_TRY_ASSIGN(params.rows, narrow(to, node, pixels));
+  TENON_TRY_ASSIGN(params.columns, narrow(to, node, w[0]));
+  TENON_TRY_ASSIGN(params.depth, narrow(to, node, padded));
+  params.summed_depth = static_cast<int32_t>(depth);
+  if (b_zero != kNoTensor) params.b_zero_step = to.program().tensor(b_zero).shape.element_count() > 1 ? 1 : 0;
+  if (scales != nullptr) {
+    TENON_TRY(scale_product(to, node, *scales, tensors, params));
+  }
+  TENON_TRY_ASSIGN(const PackedLines packed, pack_window_weights(to, node, operands.b, depth));
+  tensors.b = packed.lines;
+  tensors.b_sums = packed.sums;
+  TENON_TRY(add_product(to, node, tensors, params, true));
+  return out;
+}
+
+// The sums as quantised numbers: inputs from `scales` on are the scales of both operands, of the result, and its zero
+// point; the second may have one for each place of dimension `axis`.
+Status requantize(Lowering& to, const Node& node, TensorId sums, std::array<ValueId, 4> scales, ValueId bias,
+                  int axis) {
+  const DeviceTensor tensor = to.program().tensor(sums);
+  const DataType type = to.type_of(node.outputs[0]);
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], tensor.layout));
+  if (tensor.shape.element_count() == 0) return Status();
+  GeneratedElementwise kernel{.dims = dims_of(tensor.shape),
+                              .type = type,
+                              .strides = to.program().tensor(out).strides(),
+                              .leaves = {{.type = tensor.type, .strides = tensor.strides()}}};
+  std::vector<TensorId> leaves = {sums};
+  const auto leaf = [&](ValueId id) -> Result<int> {
+    TENON_TRY_ASSIGN(const TensorId read, to.plain(id));
+    const DeviceTensor parameter = to.program().tensor(read);
+    std::vector<int64_t> strides(static_cast<size_t>(tensor.shape.rank()), 0);
+    if (parameter.shape.element_count() != 1) {
+      TENON_UNSUPPORTED_IF(parameter.shape.element_count() != tensor.shape[axis], "{} has a scale or bias of {}.",
+                           to.label(node), parameter.shape.to_string());
+      strides[static_cast<size_t>(axis)] = 1;
+    }
+    kernel.leaves.push_back({.type = parameter.type, .strides = std::move(strides)});
+    leaves.push_back(read);
+    return static_cast<int>(leaves.size() - 1);
+  };
+  std::vector<int> arguments = {0};
+  for (ValueId id : scales) {
+    TENON_TRY_ASSIGN(const int argument, leaf(id));
+    arguments.push_back(argument);
+  }
+  std::string sum = "$0";
+  if (bias != kNoValue) {
+    TENON_TRY_ASSIGN(const int argument, leaf(bias));
+    arguments.push_back(argument);
+    sum = "($0 + $5)";
+  }
+  const char* lowest = type == DataType::kUint8 ? "0.0f" : "-128.0f";
+  const char* highest = type == DataType::kUint8 ? "255.0f" : "127.0f";
+  TENON_UNSUPPORTED_IF(!is_byte(type), "{} makes {}.", to.label(node), data_type_name(type));
+  kernel.steps = {{.type = type,
+                   .expression = format("fminf(fmaxf(rintf((float){} * ($1 * $2 / $3)) + (float)(int)$4, {}), {})", sum,
+                                        lowest, highest),
+                   .arguments = std::move(arguments)}};
+  return to.add_generated(node, "requantize", kernel, std::move(leaves), {}, out);
+}
+
+}  // namespace
+
+Status lower_matmul_integer(Lowering& to, const Node& node) {
+  TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(node, input_shapes(to.graph(), node)));
+  const Operands operands{node.input(desc.a), node.input(desc.b), node.input(desc.a_zero_point),
+                          node.input(desc.b_zero_point)};
+  TENON_TRY(check_operands(to, node, operands));
+  if (node.op_type == "MatMulInteger") {
+    TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+    return add_matrices(to, node, desc, operands, out, nullptr);
+  }
+  const Scales scales{node.input(desc.a_scale), node.input(desc.b_scale), node.input(desc.y_scale),
+                      node.input(desc.y_zero_point)};
+  for (ValueId id : {scales.a, scales.b, scales.y, scales.zero})
+    TENON_INVALID_IF(id == kNoValue, "{} lacks an input.", to.label(node));
+  const Shape& y = desc.y;
+  if (y.rank() >= 1 && !has_few_products(y, desc.k) && can_quantize(to, node, scales, y[y.rank() - 1])) {
+    TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
+    return add_matrices(to, node, desc, operands, out, &scales);
+  }
+  TENON_TRY_ASSIGN(const TensorId sums, to.program().add_tensor(DataType::kInt32, y));
+  TENON_TRY(add_matrices(to, node, desc, operands, sums, nullptr));
+  return requantize(to, node, sums, {scales.a, scales.b, scales.y, scales.zero}, kNoValue, y.rank() - 1);
+}
+
+Status lower_conv_integer(Lowering& to, const Node& node) {
+  const bool scaled = node.op_type == "QLinearConv";
+  const Operands operands = scaled ? Operands{node.inputs[0], node.inputs[3], node.input(2), node.input(5)}
+                                   : Operands{node.inputs[0], node.inputs[1], node.input(2), node.input(3)};
+  TENON_TRY(check_operands(to, node, operands));
+  if (!scaled) return add_conv(to, node, operands, true, nullptr).status();
+  TENON_INVALID_IF(node.inputs.size() < 8, "{} lacks an input.", to.label(node));
+  const Scales scales{node.inputs[1], node.inputs[4], node.inputs[6], node.inputs[7], node.input(8)};
+  const Shape w = to.value(operands.b).shape();
+  if (w.rank() > 0 && can_quantize(to, node, scales, w[0])) return add_conv(to, node, operands, true, &scales).status();
+  TENON_TRY_ASSIGN(const TensorId sums, add_conv(to, node, operands, false, nullptr));
+  return requantize(to, node, sums, {scales.a, scales.b, scales.y, scales.zero}, scales.bias, 1);
+}
+
+// Least and greatest number of parts of x, then of all, then the elements.
+Status lower_dynamic_quantize(Lowering& to, const Node& node) {
+  TENON_INVALID_IF(node.outputs.size() != 3, "{} has {} outputs.", to.label(node), node.outputs.size());
+  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
+  const DeviceTensor x = to.program().tensor(from);
+  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || to.type_of(node.outputs[0]) != DataType::kUint8,
+                       "{} quantises {}.", to.label(node), data_type_name(x.type));
+  constexpr int64_t kPart = 4096, kMostParts = 1024;
+  const int64_t count = x.shape.element_count();
+  const int64_t parts = std::clamp<int64_t>((count + kPart - 1) / kPart, 1, kMostParts);
+  TENON_TRY_ASSIGN(const TensorId limits, to.program().add_tensor(DataType::kFloat, Shape{2, parts}));
+  const std::string reduce = format(
+      "  __shared__ float lows[{0}];\n  __shared__ float highs[{0}];\n  lows[threadIdx.x] = low;\n"
+      "  highs[threadIdx.x] = high;\n  __syncthreads();\n  for (unsigned n = {1}u; n > 0; n /= 2) {{\n"
+      "    if (threadIdx.x < n) {{\n      lows[threadIdx.x] = fminf(lows[threadIdx.x], lows[threadIdx.x + n]);\n"
+      "      highs[threadIdx.x] = fmaxf(highs[threadIdx.x], highs[threadIdx.x + n]);\n    }}\n    __syncthreads();\n  "
+      "}}\n"
+      "  if (threadIdx.x != 0) return;\n",
+      kGeneratedThreads, kGeneratedThreads / 2);
+  MapKernel first(to, node, "limits");
+  first.map().by_block = true;
+  first.map().dims = {parts};
+  first.read(from, "a");
+  first.write(limits, "y");
+  // 0 is among the numbers, always.
+  first.body() = format(
+      "  float low = 0.0f, high = 0.0f;\n  for (index_t k = flat * {0}u + threadIdx.x; k < {1}u; k += {2}u) {{\n"
+      "    const float v = a[k];\n    low = fminf(low, v);\n    high = fmaxf(high, v);\n  }}\n{3}"
+      "  y[flat] = lows[0];\n  y[flat + {4}u] = highs[0];\n",
+      kGeneratedThreads, count, parts * kGeneratedThreads, reduce, parts);
+  TENON_TRY(first.add());
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], x.layout));
+  TENON_TRY_ASSIGN(const TensorId scale, to.make(node.outputs[1]));
+  TENON_TRY_ASSIGN(const TensorId zero, to.make(node.outputs[2]));
+  MapKernel second(to, node, "dynamic_scale");
+  second.map().by_block = true;
+  second.map().dims = {1};
+  second.read(limits, "a");
+  second.write(scale, "s");
+  second.write(zero, "z");
+  second.body() = format(
+      "  float low = 0.0f, high = 0.0f;\n  for (index_t k = threadIdx.x; k < {0}u; k += {1}u) {{\n"
+      "    low = fminf(low, a[k]);\n    high = fmaxf(high, a[k + {0}u]);\n  }}\n{2}"
+      "  const float size = highs[0] == lows[0] ? 1.0f : (highs[0] - lows[0]) / 255.0f;\n  s[0] = size;\n"
+      "  z[0] = (unsigned char)rintf(fminf(fmaxf(0.0f - lows[0] / size, 0.0f), 255.0f));\n",
+      parts, kGeneratedThreads, reduce);
+  TENON_TRY(second.add());
+  if (count == 0) return Status();
+  TENON_TRY_ASSIGN(std::string expression, quantize_expression(DataType::kUint8, true));
+  const std::vector<int64_t> same(static_cast<size_t>(x.shape.rank()), 0);
+  GeneratedElementwise kernel{.dims = dims_of(x.shape),
+                              .type = DataType::kUint8,
+                              .strides = to.program().tensor(out).strides(),
+                              .leaves = {{.type = x.type, .strides = x.strides()},
+                                         {.type = DataType::kFloat, .strides = same},
+                                         {.type = DataType::kUint8, .strides = same}},
+                              .steps = {{DataType::kUint8, std::move(expression), {0, 1, 2}}}};
+  return to.add_generated(node, "quantize", kernel, {from, scale, zero}, {}, out);
+}
+
+}  // namespace tenon::cuda
