@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "base/edit_distance.h"
 #include "graph/graph.h"
@@ -52,8 +53,27 @@ constexpr int kOldestOnnxOpset = 7;  // what the reader takes; the table goes ba
 std::string_view plain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 std::string_view shown(std::string_view domain) { return domain.empty() ? "ai.onnx" : domain; }
 
+// The rows of ONNX's own operators by name: passes and shape inference look them up for each node several times.
+using OnnxRows = std::unordered_map<std::string_view, std::span<const Schema>>;
+const OnnxRows& onnx_rows() {
+  static const OnnxRows rows = [] {
+    OnnxRows made;
+    for (const Schema& schema : kSchemas) {
+      if (!schema.domain.empty()) continue;
+      std::span<const Schema>& versions = made[schema.name];
+      versions = versions.empty() ? std::span(&schema, 1) : std::span(versions.data(), versions.size() + 1);
+    }
+    return made;
+  }();
+  return rows;
+}
+
 // The rows of one operator, oldest first.
 std::span<const Schema> versions(std::string_view domain, std::string_view name) {
+  if (plain(domain).empty()) {
+    const auto found = onnx_rows().find(name);
+    return found == onnx_rows().end() ? std::span<const Schema>() : found->second;
+  }
   struct Less {
     using Key = std::pair<std::string_view, std::string_view>;
     bool operator()(const Schema& a, const Key& b) const { return Key(a.domain, a.name) < b; }

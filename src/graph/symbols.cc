@@ -34,17 +34,21 @@ class Separator {
   }
 
  private:
+  // New names differ in their numbers, so only names that are kept have to be remembered.
   void separate(Value& value, bool may_keep) {
     for (Dim& dim : value.dims) {
       if (dim.known() || dim.symbol.empty()) continue;
-      if (used_.insert(dim.symbol).second && may_keep) continue;
-      const std::string name(declared_symbol(dim.symbol));
-      do dim.symbol = format("{}{}{}", name, kSeparator, ++number_);
-      while (!used_.insert(dim.symbol).second);
+      if (may_keep && kept_.insert(dim.symbol).second) continue;
+      const size_t end = declared_symbol(dim.symbol).size();
+      do {
+        dim.symbol.resize(end);
+        dim.symbol += kSeparator;
+        dim.symbol += std::to_string(++number_);
+      } while (may_keep ? !kept_.insert(dim.symbol).second : kept_.contains(dim.symbol));
     }
   }
 
-  std::unordered_set<std::string> used_;
+  std::unordered_set<std::string> kept_;
   size_t number_ = 0;
 };
 

@@ -33,12 +33,11 @@ Result<int64_t> times(int64_t size, int64_t factor) {
 // auto_pad SAME, which makes outputs of `in` times `stride` elements.
 Status slide_transposed(const Node& node, Window& window) {
   const size_t rank = window.axes.size();
-  TENON_TRY_ASSIGN(const std::vector<int64_t> extra, read_axis_values(node, "output_padding", rank, 0, 0));
+  TENON_TRY_ASSIGN(const AxisValues extra, read_axis_values(node, "output_padding", rank, 0, 0));
   // Some exporters state N and C too.
   const size_t stated = Attributes(node).integers("output_shape").size();
   const size_t skipped = stated == rank + 2 ? 2 : 0;
-  TENON_TRY_ASSIGN(const std::vector<int64_t> shape,
-                   read_axis_values(node, "output_shape", rank + skipped, kUnknownSize, 1));
+  TENON_TRY_ASSIGN(const AxisValues shape, read_axis_values(node, "output_shape", rank + skipped, kUnknownSize, 1));
   for (size_t i = 0; i < rank; ++i) {
     WindowAxis& axis = window.axes[i];
     if (known(shape[i + skipped])) {

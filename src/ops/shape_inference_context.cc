@@ -1,6 +1,7 @@
 #include "ops/shape_inference_context.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -174,14 +175,15 @@ Status Context::set_dims(size_t output, Dims dims) {
   TENON_UNSUPPORTED_IF(dims.size() > static_cast<size_t>(Shape::kMaxRank),
                        "Output {} has rank {}; the highest rank that Tenon handles is {}.", output, dims.size(),
                        Shape::kMaxRank);
-  std::vector<int64_t> sizes;
+  std::array<int64_t, Shape::kMaxRank> sizes{};
+  size_t known = 0;
   for (Dim& dim : dims) {
     if (dim.symbol.size() > kMaxSymbolBytes) dim.symbol.clear();
     TENON_INVALID_IF(dim.value < -1, "Output {} gets the negative dimension {}.", output, dim.value);
-    if (dim.known()) sizes.push_back(dim.value);
+    if (dim.known()) sizes[known++] = dim.value;
   }
-  TENON_INVALID_IF(!checked_product(sizes), "Output {} of shape {} has more elements than a tensor can have.", output,
-                   text(dims));
+  TENON_INVALID_IF(!checked_product(std::span(sizes).first(known)),
+                   "Output {} of shape {} has more elements than a tensor can have.", output, text(dims));
   Value& value = graph_.value(node_.outputs[output]);
   value.has_rank = true;
   value.dims = std::move(dims);

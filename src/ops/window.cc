@@ -39,28 +39,29 @@ bool Window::keeps_size(size_t axis) const {
   return same() || (known(one.kernel) && one.pad_begin + one.pad_end == one.reach() - 1);
 }
 
-Result<std::vector<int64_t>> read_axis_values(const Node& node, std::string_view name, size_t count, int64_t fallback,
-                                              int64_t least) {
+Result<AxisValues> read_axis_values(const Node& node, std::string_view name, size_t count, int64_t fallback,
+                                    int64_t least) {
   const Attributes attributes(node);
-  if (!attributes.has(name)) return std::vector<int64_t>(count, fallback);
+  if (!attributes.has(name)) return AxisValues{.fallback = fallback};
   const std::span<const int64_t> values = attributes.integers(name);
   TENON_INVALID_IF(values.size() != count, "Attribute \"{}\" has {} values; this rank needs {}.", name, values.size(),
                    count);
   for (int64_t value : values)
     TENON_INVALID_IF(value < least || value > kMaxAttribute, "Attribute \"{}\" contains {}; it has to be in {} to {}.",
                      name, value, least, kMaxAttribute);
-  return std::vector<int64_t>(values.begin(), values.end());
+  return AxisValues{values, fallback};
 }
 
 Result<Window> read_window(const Node& node, std::span<const int64_t> in, std::span<const int64_t> kernel) {
   const Attributes attributes(node);
   const size_t rank = kernel.size();
   Window window;
+  window.axes.reserve(rank);
   TENON_TRY_ASSIGN(window.auto_pad, read_auto_pad(attributes));
-  TENON_TRY_ASSIGN(const std::vector<int64_t> stated, read_axis_values(node, "kernel_shape", rank, kUnknownSize, 1));
-  TENON_TRY_ASSIGN(const std::vector<int64_t> strides, read_axis_values(node, "strides", rank, 1, 1));
-  TENON_TRY_ASSIGN(const std::vector<int64_t> dilations, read_axis_values(node, "dilations", rank, 1, 1));
-  TENON_TRY_ASSIGN(const std::vector<int64_t> pads, read_axis_values(node, "pads", 2 * rank, 0, 0));
+  TENON_TRY_ASSIGN(const AxisValues stated, read_axis_values(node, "kernel_shape", rank, kUnknownSize, 1));
+  TENON_TRY_ASSIGN(const AxisValues strides, read_axis_values(node, "strides", rank, 1, 1));
+  TENON_TRY_ASSIGN(const AxisValues dilations, read_axis_values(node, "dilations", rank, 1, 1));
+  TENON_TRY_ASSIGN(const AxisValues pads, read_axis_values(node, "pads", 2 * rank, 0, 0));
   for (size_t i = 0; i < rank; ++i) {
     WindowAxis axis{.in = in[i],
                     .out = kUnknownSize,

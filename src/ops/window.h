@@ -55,9 +55,15 @@ Status slide(Window& window);
 // Distributes `total` elements of padding: the odd one lies at the end for SAME_UPPER, at the beginning otherwise.
 void distribute_padding(int64_t total, AutoPad auto_pad, WindowAxis& axis);
 
-// A list attribute with an entry for each of `count` axes, `fallback` where it is left out.
-// Errors: another length; entries below `least` or beyond 2^31.
-Result<std::vector<int64_t>> read_axis_values(const Node& node, std::string_view name, size_t count, int64_t fallback,
-                                              int64_t least);
+// A list attribute with an entry for each axis, or one value for all axes where it is left out. Borrows the node.
+struct AxisValues {
+  std::span<const int64_t> stated = {};
+  int64_t fallback = 0;
+  int64_t operator[](size_t axis) const { return stated.empty() ? fallback : stated[axis]; }
+};
+
+// Errors: another length than `count`; entries below `least` or beyond 2^31.
+Result<AxisValues> read_axis_values(const Node& node, std::string_view name, size_t count, int64_t fallback,
+                                    int64_t least);
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 #include "plan/pass_rewriter.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tenon {
@@ -128,20 +129,28 @@ void Rewriter::begin_origins(size_t index, const Node& node) {
   // Those of nodes that became this one in this pass.
   for (ValueId id : node.outputs) {
     if (const auto known = origins_.find(id); known != origins_.end()) {
-      going_.merge(known->second);
+      std::move(known->second.begin(), known->second.end(), std::back_inserter(going_));
       origins_.erase(known);
     }
   }
-  const Attribute* known = node.find(kModelNodes);
-  going_.emplace(index, known != nullptr
-                            ? known->strings
-                            : std::vector<std::string>{node.name.empty() ? node.label(graph_) : node.name});
+  if (std::any_of(going_.begin(), going_.end(), [&](const Origin& one) { return one.index == index; })) return;
+  if (const Attribute* known = node.find(kModelNodes)) {
+    for (const std::string& name : known->strings) going_.push_back({index, name});
+  } else {
+    going_.push_back({index, node.name.empty() ? node.label(graph_) : node.name});
+  }
 }
 
 void Rewriter::end_origins(const Node& last) {
   Origins gone = std::exchange(going_, {});
   const auto made = std::find_if(last.outputs.begin(), last.outputs.end(), [](ValueId id) { return id != kNoValue; });
-  if (made != last.outputs.end()) origins_[*made].merge(gone);
+  if (made == last.outputs.end()) return;
+  Origins& origins = origins_[*made];
+  if (origins.empty()) {
+    origins = std::move(gone);
+  } else {
+    std::move(gone.begin(), gone.end(), std::back_inserter(origins));
+  }
 }
 
 void Rewriter::add_origins() {
@@ -151,21 +160,25 @@ void Rewriter::add_origins() {
     if (producer(made) != nullptr && !erased_[producer_index(made)]) maker = &graph_.nodes[producer_index(made)];
     for (auto& [index, node] : inserted_)
       if (std::find(node.outputs.begin(), node.outputs.end(), made) != node.outputs.end()) maker = &node;
-    if (maker != nullptr && maker->domain == "tenon") all[maker].merge(origins);
+    if (maker == nullptr || maker->domain != "tenon") continue;
+    Origins& listed = all[maker];
+    std::move(origins.begin(), origins.end(), std::back_inserter(listed));
   }
-  for (auto& [node, origins] : all) {
-    std::vector<std::string> names;
-    for (auto& [index, more] : origins)
-      for (std::string& name : more)
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
-    std::erase_if(node->attributes, [](const Attribute& attribute) { return attribute.name == kModelNodes; });
-    if (names.size() == 1 && names[0] == node->name) continue;
-    Attribute listed;
-    listed.name = kModelNodes;
-    listed.kind = AttributeKind::kStrings;
-    listed.strings = std::move(names);
-    node->attributes.push_back(std::move(listed));
+  for (auto& [node, origins] : all) list_origins(*node, std::move(origins));
+}
+
+void Rewriter::list_origins(Node& node, Origins origins) {
+  std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) { return a.index < b.index; });
+  Attribute listed;
+  for (Origin& origin : origins) {
+    const bool known = std::find(listed.strings.begin(), listed.strings.end(), origin.name) != listed.strings.end();
+    if (!known) listed.strings.push_back(std::move(origin.name));
   }
+  std::erase_if(node.attributes, [](const Attribute& attribute) { return attribute.name == kModelNodes; });
+  if (listed.strings.size() == 1 && listed.strings[0] == node.name) return;
+  listed.name = kModelNodes;
+  listed.kind = AttributeKind::kStrings;
+  node.attributes.push_back(std::move(listed));
 }
 
 ValueId Rewriter::add_value(Value value) {

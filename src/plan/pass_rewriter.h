@@ -62,10 +62,18 @@ class Rewriter {
   void finish();
 
  private:
+  // One name of a node that has gone, with the node's index.
+  struct Origin {
+    size_t index;
+    std::string name;
+  };
+  using Origins = std::vector<Origin>;
+
   void count(const Node& node, int32_t change);
   void release(ValueId id);
   // The names of nodes that go now, one of which made `made`: whatever makes it at the end stands for them.
   void begin_origins(size_t index, const Node& node);
+  static void list_origins(Node& node, Origins origins);
   void end_origins(const Node& last);
   void add_origins();
 
@@ -74,7 +82,6 @@ class Rewriter {
   std::vector<bool> is_output_, erased_;
   size_t budget_bytes_ = size_t{64} << 20;
   std::multimap<size_t, Node> inserted_;  // by the index of the node that they stand before, in the order they came
-  using Origins = std::map<size_t, std::vector<std::string>>;  // names, by the index of the node that has gone
   Origins going_;
   std::map<ValueId, Origins> origins_;  // by the value that the last of them made
 };
