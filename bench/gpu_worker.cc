@@ -238,16 +238,16 @@ class Worker {
       bound.size_bytes *= static_cast<size_t>(dim);
     }
     bound.memory = on_device_ ? driver_.allocate(bound.size_bytes) : std::malloc(bound.size_bytes);
-    OrtMemoryInfo* place = nullptr;
+    OrtMemoryInfo* space = nullptr;
     if (ep_device_ == nullptr)
-      check(api_->CreateMemoryInfo(on_device_ ? "Cuda" : "Cpu", OrtDeviceAllocator, 0, OrtMemTypeDefault, &place));
+      check(api_->CreateMemoryInfo(on_device_ ? "Cuda" : "Cpu", OrtDeviceAllocator, 0, OrtMemTypeDefault, &space));
     OrtValue* value = nullptr;
     check(api_->CreateTensorWithDataAsOrtValue(
-        ep_device_ != nullptr ? api_->EpDevice_MemoryInfo(ep_device_, OrtDeviceMemoryType_DEFAULT) : place,
+        ep_device_ != nullptr ? api_->EpDevice_MemoryInfo(ep_device_, OrtDeviceMemoryType_DEFAULT) : space,
         bound.memory, bound.size_bytes, dims.data(), dims.size(), type, &value));
     check(input ? api_->BindInput(binding_, name, value) : api_->BindOutput(binding_, name, value));
     api_->ReleaseValue(value);
-    if (place != nullptr) api_->ReleaseMemoryInfo(place);
+    if (space != nullptr) api_->ReleaseMemoryInfo(space);
     api_->ReleaseTypeInfo(type_info);
     check(api_->AllocatorFree(allocator, name));
     return bound;

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "cli/output.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 
 namespace tenon::cli {
 namespace {
@@ -94,9 +94,9 @@ Result<std::optional<BreakEvenReport>> read_file(const std::string& path, const 
 
 // The EP whose device memory the model's inputs or outputs are wanted in.
 Result<std::string> ep_of(const Session& session) {
-  for (const auto places : {session.input_places(), session.output_places()})
-    for (const ValuePlace& place : places)
-      if (!host_can_address(place.place)) return place.ep_name;
+  for (const auto spaces : {session.input_spaces(), session.output_spaces()})
+    for (const ValueSpace& space : spaces)
+      if (!host_can_address(space.space)) return space.ep_name;
   return unsupported(
       "No input or output of this model lives in a device's own memory: there is nothing to import or to copy. Which "
       "EP "
@@ -104,11 +104,11 @@ Result<std::string> ep_of(const Session& session) {
 }
 
 // `planned` has the inputs or outputs that the plan knows; those after a cut are not among them.
-void add_buffers(std::span<const ValueInfo> values, std::span<const ValuePlace> places, bool is_input,
+void add_buffers(std::span<const ValueInfo> values, std::span<const ValueSpace> spaces, bool is_input,
                  const std::vector<PlanReport::Tensor>& planned, BreakEvenReport* report) {
   const WayCosts& way = is_input ? report->costs.in : report->costs.out;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (host_can_address(places[i].place)) continue;
+    if (host_can_address(spaces[i].space)) continue;
     BufferCosts buffer{.name = values[i].name, .is_input = is_input, .import_us = way.import_us};
     const auto tensor = std::find_if(planned.begin(), planned.end(),
                                      [&](const PlanReport::Tensor& one) { return one.name == values[i].name; });
@@ -147,8 +147,8 @@ Result<BreakEvenReport> break_even_report(const BreakEvenArguments& arguments, c
     TENON_TRY(write_text(file, costs_json(report.costs, report.measured).dump(2) + "\n"));
   }
   report.file = file;
-  add_buffers(session.inputs(), session.input_places(), true, plan.inputs, &report);
-  add_buffers(session.outputs(), session.output_places(), false, plan.outputs, &report);
+  add_buffers(session.inputs(), session.input_spaces(), true, plan.inputs, &report);
+  add_buffers(session.outputs(), session.output_spaces(), false, plan.outputs, &report);
   return report;
 }
 

@@ -34,9 +34,9 @@ uint64_t memory_of_machine() {
   return pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
 }
 
-std::string places_text(const EpDevice& device) {
+std::string spaces_text(const EpDevice& device) {
   std::string text;
-  for (const MemoryPlace& place : device.memory) text += (text.empty() ? "" : ", ") + place.to_string();
+  for (const MemorySpace& space : device.memory) text += (text.empty() ? "" : ", ") + space.to_string();
   return text.empty() ? "the host's memory" : text;
 }
 
@@ -67,8 +67,8 @@ Status devices(const DevicesArguments& arguments) {
                                       {"ep_version", device.ep_version},
                                       {"metadata", device.metadata},
                                       {"options", device.options}};
-      entry["places"] = nlohmann::ordered_json::array();
-      for (const MemoryPlace& place : device.memory) entry["places"].push_back(place.to_string());
+      entry["spaces"] = nlohmann::ordered_json::array();
+      for (const MemorySpace& space : device.memory) entry["spaces"].push_back(space.to_string());
       list.push_back(std::move(entry));
       continue;
     }
@@ -77,7 +77,7 @@ Status devices(const DevicesArguments& arguments) {
     if (builtin) {
       print("{}\n", bytes_text(memory_of_machine()));
     } else {
-      print("{}; EP library \"{}\", {} {}\n", places_text(device), device.library, device.ep_vendor, device.ep_version);
+      print("{}; EP library \"{}\", {} {}\n", spaces_text(device), device.library, device.ep_vendor, device.ep_version);
     }
   }
   if (arguments.json) print_json(list);

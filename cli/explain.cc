@@ -26,10 +26,10 @@ struct ExplainArguments : ModelArguments {
 
 // Runs the model `runs` times after a first one, where the report's tensors are.
 Result<std::vector<NodeTime>> measure(const ExplainArguments& arguments, Session& session,
-                                      const std::map<std::string, MemoryPlace>& places) {
+                                      const std::map<std::string, MemorySpace>& spaces) {
   CLI_TRY_ASSIGN(const auto inputs, arguments.read_inputs(session, /*fill=*/true));
   CLI_TRY_ASSIGN(Binding binding, session.make_binding());
-  CLI_TRY(bind_places(session, places, inputs, binding));
+  CLI_TRY(bind_in_spaces(session, spaces, inputs, binding));
   CLI_TRY(session.run(binding));
   std::vector<NodeTime> times;
   for (int i = 0; i < arguments.runs; ++i) CLI_TRY(session.run(binding, {.node_times = &times}));
@@ -65,15 +65,15 @@ Status explain(const ExplainArguments& arguments) {
     CLI_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
     shapes.emplace(info.name, shape);
   }
-  CLI_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
-  CLI_TRY_ASSIGN(PlanReport plan, session->plan_report(shapes, places));
+  CLI_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
+  CLI_TRY_ASSIGN(PlanReport plan, session->plan_report(shapes, spaces));
   std::vector<NodeTime> times;
   if (!arguments.profile.empty()) {
     CLI_TRY_ASSIGN(times, read_profile(arguments.profile));
     CLI_INVALID_IF(plan.add_times(times) == 0, "The profile \"{}\" has no node of this plan: it is another model's.",
                    arguments.profile);
   } else if (arguments.runs > 0) {
-    CLI_TRY_ASSIGN(times, measure(arguments, *session, places));
+    CLI_TRY_ASSIGN(times, measure(arguments, *session, spaces));
     plan.add_times(times);
   }
   if (!arguments.html.empty()) CLI_TRY(write_text(arguments.html, plan_page(arguments.model, plan)));
@@ -104,7 +104,7 @@ void add_explain(CLI::App& app, Action* action, std::shared_ptr<ExplainPart> par
   arguments->add_strict(*command);
   arguments->add_plugins(*command);
   arguments->add_eps(*command);
-  arguments->placement.add_places(*command);
+  arguments->placement.add_spaces(*command);
   if (arguments->part != nullptr) arguments->part->add_options(*command);
   command->add_option(
       "--html", arguments->html,

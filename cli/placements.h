@@ -1,4 +1,4 @@
-// Parses --place, the memory spaces of bound tensors, and prints the copies of a run.
+// Parses --space, the memory spaces of bound tensors, and prints the copies of a run.
 #pragma once
 
 #include <tenon/session.h>
@@ -13,20 +13,20 @@
 namespace tenon::cli {
 
 struct PlacementArguments {
-  std::vector<std::string> places;  // NAME=PLACE
+  std::vector<std::string> spaces;  // NAME=SPACE
 
-  void add_places(CLI::App& command);
+  void add_spaces(CLI::App& command);
 
   // PLACE is a device as `tenon devices` lists it (gpu, gpu:0, its whole text, its name, or its EP's), with
   // ":host_accessible" for that memory, and "@N" for a tensor that begins N bytes after a multiple of 64. Devices of
-  // the session's EPs come first. Errors: kNotFound with the places that there are; a name or a number that is none.
-  Result<std::map<std::string, MemoryPlace>> read(const Session& session) const;
+  // the session's EPs come first. Errors: kNotFound with the spaces that there are; a name or a number that is none.
+  Result<std::map<std::string, MemorySpace>> read(const Session& session) const;
 };
 
-// Binds the inputs and outputs that `places` names to memory there, the other outputs to host memory. An output with an
+// Binds the inputs and outputs that `spaces` names to memory there, the other outputs to host memory. An output with an
 // alignment needs a shape that the model fixes.
-Status bind_places(Session& session, const std::map<std::string, MemoryPlace>& places,
-                   const std::vector<std::pair<std::string, Tensor>>& inputs, Binding& binding);
+Status bind_in_spaces(Session& session, const std::map<std::string, MemorySpace>& spaces,
+                      const std::vector<std::pair<std::string, Tensor>>& inputs, Binding& binding);
 // In host memory: the tensor itself, or a copy of it.
 Result<Tensor> on_host(const Tensor& tensor);
 

@@ -30,9 +30,9 @@ Status run(const RunArguments& arguments) {
   CLI_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, arguments.random));
   // Before the run: a folder that cannot be made should not cost a run.
   if (!arguments.output_dir.empty()) CLI_TRY(make_folder(arguments.output_dir));
-  CLI_TRY_ASSIGN(const auto places, arguments.placement.read(*session));
+  CLI_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
   CLI_TRY_ASSIGN(Binding binding, session->make_binding());
-  CLI_TRY(bind_places(*session, places, inputs, binding));
+  CLI_TRY(bind_in_spaces(*session, spaces, inputs, binding));
   RunReport report;
   CLI_TRY(session->run(binding, {.report = &report}));
   std::vector<Tensor> outputs;
@@ -85,7 +85,7 @@ void add_run(CLI::App& app, Action* action) {
   command->get_option("--seed")->needs(random);
   command->add_option("--output-dir", arguments->output_dir,
                       "Write 0.npy, 1.npy, ... and outputs.json into this folder");
-  arguments->placement.add_places(*command);
+  arguments->placement.add_spaces(*command);
   command->callback([arguments, action] { *action = [arguments] { return run(*arguments); }; });
 }
 

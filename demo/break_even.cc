@@ -39,9 +39,9 @@ class Work {
                      Session::load_from_bytes(test::relu_model({kCount}), {.eps = {{.ep_name = ep_name}}}));
     TENON_TRY_ASSIGN(Binding binding, work->session_->make_binding());
     work->binding_.emplace(std::move(binding));
-    const MemoryPlace place = work->session_->input_places()[0].place;
-    TENON_TRY_ASSIGN(const Tensor x, work->session_->allocate(DataType::kFloat, {kCount}, place));
-    TENON_TRY_ASSIGN(const Tensor y, work->session_->allocate(DataType::kFloat, {kCount}, place));
+    const MemorySpace space = work->session_->input_spaces()[0].space;
+    TENON_TRY_ASSIGN(const Tensor x, work->session_->allocate(DataType::kFloat, {kCount}, space));
+    TENON_TRY_ASSIGN(const Tensor y, work->session_->allocate(DataType::kFloat, {kCount}, space));
     TENON_TRY(work->binding_->bind_input("x", x));
     TENON_TRY(work->binding_->bind_output("y", y));
     return work;

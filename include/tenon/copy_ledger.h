@@ -13,7 +13,7 @@
 namespace tenon {
 
 enum class CopyReason : uint8_t {
-  kNotCompatible,      // the consumer cannot use memory of the source's place
+  kNotCompatible,      // the consumer cannot use memory of the source's space
   kAlignment,          // the source is less aligned than the consumer needs
   kOutputUnknownSize,  // an output whose size was only known after it was computed, into the caller's buffer
   kOutputIsInput,      // a graph output that is a graph input (or constant) handed through into the caller's buffer
@@ -27,8 +27,8 @@ TENON_API std::string_view copy_reason_name(CopyReason reason);
 
 struct CopyRecord {
   size_t bytes = 0;
-  MemoryPlace source;
-  MemoryPlace target;
+  MemorySpace source;
+  MemorySpace target;
   CopyReason reason = CopyReason::kCallerAsked;
   const char* what = "";  // the tensor's name from the user's side; lives as long as the session
   bool once = false;      // made once for the session (a constant that an EP wants in its memory), not in each run

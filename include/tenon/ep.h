@@ -38,7 +38,7 @@ struct EpDevice {
   HardwareDevice hardware;
   std::map<std::string, std::string> metadata;
   std::map<std::string, std::string> options;  // the device's own defaults
-  std::vector<MemoryPlace> memory;             // of the allocators that it offers
+  std::vector<MemorySpace> memory;             // of the allocators that it offers
 };
 
 // An EP that a session may use. Sessions take them in order of preference; the CPU EP is always the last.
@@ -64,8 +64,9 @@ TENON_API Status unregister_ep_library(const std::string& name);
 // The built-in CPU EP's device first, then the libraries' in the order of their registration.
 TENON_API std::vector<EpDevice> ep_devices();
 
-// Copies a tensor of one place to another, by the host or by a registered EP's data transfer; done on return. Recorded
-// in `ledger` (may be null) as kCallerAsked. Errors: those of other types or sizes; kUnsupported when nobody can.
+// Copies a tensor to one of another memory space, by the host or by a registered EP's data transfer; done on return.
+// Recorded in `ledger` (may be null) as kCallerAsked. Errors: those of other types or sizes; kUnsupported when nobody
+// can.
 TENON_API Status copy(const Tensor& dst, const Tensor& src, CopyLedger* ledger = nullptr);
 
 }  // namespace tenon

@@ -74,7 +74,7 @@ struct ExternalMemoryDescriptor {
 class TENON_API ExternalMemory {
  public:
   virtual ~ExternalMemory() = default;
-  // The first byte of a host import. Null for an EP's, whose tensors say where they lie (Tensor::place).
+  // The first byte of a host import. Null for an EP's, whose tensors say where they lie (Tensor::space).
   virtual void* data() const = 0;
   virtual size_t size_bytes() const = 0;
   virtual ExternalMemoryKind kind() const = 0;

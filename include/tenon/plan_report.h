@@ -91,7 +91,7 @@ struct PlanReport {
   };
 
   struct Space {
-    MemoryPlace place;
+    MemorySpace memory;
     size_t arena_bytes = 0;
   };
 

@@ -103,9 +103,9 @@ struct EpAssignment {
 };
 
 // Where an input is wanted or an output is made: a tensor that lives there needs no copy (S1.8).
-struct ValuePlace {
+struct ValueSpace {
   std::string ep_name;
-  MemoryPlace place;
+  MemorySpace space;
 };
 
 // What one run did. Reuse one object: its memory is kept.
@@ -161,14 +161,14 @@ class TENON_API Binding {
   // Written in place. A tensor whose capacity is larger than the output needs is fine: output() has the real shape.
   Status bind_output(std::string_view name, Tensor tensor);
   // Memory from Tenon, reused by later runs of this binding when the size allows. The default for unbound outputs. It
-  // lies where the output is made (Session::output_places), or in `place` when one is given.
+  // lies where the output is made (Session::output_spaces), or in `space` when one is given.
   Status bind_output_auto(std::string_view name);
-  Status bind_output_auto(std::string_view name, const MemoryPlace& place);
+  Status bind_output_auto(std::string_view name, const MemorySpace& space);
   // The same by position in Session::inputs() and outputs().
   Status bind_input(size_t index, Tensor tensor);
   Status bind_output(size_t index, Tensor tensor);
   Status bind_output_auto(size_t index);
-  Status bind_output_auto(size_t index, const MemoryPlace& place);
+  Status bind_output_auto(size_t index, const MemorySpace& space);
   void unbind_input(size_t index);
   void clear();
   // After a run: the output with its real shape; undefined before the first run or for unknown names.
@@ -204,11 +204,11 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
   // node that it has a kernel for, in the order of preference, then one for each node of the CPU EP.
   virtual std::span<const EpAssignment> assignments() const = 0;
   // In the order of inputs() and outputs().
-  virtual std::span<const ValuePlace> input_places() const = 0;
-  virtual std::span<const ValuePlace> output_places() const = 0;
-  // Memory to bind, in any place that an EP of this session has an allocator for (plain host memory included).
+  virtual std::span<const ValueSpace> input_spaces() const = 0;
+  virtual std::span<const ValueSpace> output_spaces() const = 0;
+  // Memory to bind, in any space that an EP of this session has an allocator for (plain host memory included).
   // Contents are undefined outside of plain host memory.
-  virtual Result<Tensor> allocate(DataType type, const Shape& shape, const MemoryPlace& place) = 0;
+  virtual Result<Tensor> allocate(DataType type, const Shape& shape, const MemorySpace& space) = 0;
 
   virtual Result<Binding> make_binding() = 0;
   // Blocks; runs on this thread and the pool. The second run of a signature allocates nothing.
@@ -221,19 +221,19 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
                                   const RunOptions& options = {});
 
   // The plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims): steps with
-  // kernels and layouts, memory spaces with their arenas, the copies that a run makes, and why (S6.1). `places` says
-  // where inputs and outputs are bound (name -> place); those that it does not name are in plain host memory. A place's
+  // kernels and layouts, memory spaces with their arenas, the copies that a run makes, and why (S6.1). `spaces` says
+  // where inputs and outputs are bound (name -> space); those that it does not name are in plain host memory. A space's
   // alignment is that of the tensor's address; 0: as memory that was allocated there. In strict mode a plan that copies
   // is the error that a run would be. Copies and runs nothing.
   virtual Result<PlanReport> plan_report(const std::map<std::string, Shape>& shapes,
-                                         const std::map<std::string, MemoryPlace>& places) = 0;
+                                         const std::map<std::string, MemorySpace>& spaces) = 0;
   // PlanReport::to_text() of it.
   Result<std::string> explain(const std::map<std::string, Shape>& shapes,
-                              const std::map<std::string, MemoryPlace>& places = {});
+                              const std::map<std::string, MemorySpace>& spaces = {});
   // The copies alone, as a run's ledger will have them. Copies nothing. Errors: those of plan_report(),
   // without strict mode's.
   virtual Result<ExplainedCopies> explain_copies(const std::map<std::string, Shape>& shapes,
-                                                 const std::map<std::string, MemoryPlace>& places) = 0;
+                                                 const std::map<std::string, MemorySpace>& spaces) = 0;
 };
 
 // "MAJOR.MINOR.PATCH", from project() in CMakeLists.txt.

@@ -24,12 +24,12 @@ class TENON_API Tensor {
   // A view of memory that is already there: no copy. `size_bytes` is the room behind `data`; the tensor must fit and
   // `data` must be aligned to the element. `owner` may be null: then the caller keeps the memory alive.
   static Result<Tensor> view(DataType type, const Shape& shape, void* data, size_t size_bytes,
-                             std::shared_ptr<const void> owner = nullptr, const MemoryPlace& place = {});
+                             std::shared_ptr<const void> owner = nullptr, const MemorySpace& space = {});
 
   bool defined() const { return type_ != DataType::kUndefined; }
   DataType type() const { return type_; }
   const Shape& shape() const { return shape_; }
-  const MemoryPlace& place() const { return place_; }
+  const MemorySpace& space() const { return space_; }
   // Bytes that type and shape take.
   size_t size_bytes() const { return size_bytes_; }
   // Room behind data(); at least size_bytes(). An output may be bound to a larger buffer than it needs.
@@ -54,7 +54,7 @@ class TENON_API Tensor {
  private:
   DataType type_ = DataType::kUndefined;
   Shape shape_;
-  MemoryPlace place_;
+  MemorySpace space_;
   void* data_ = nullptr;
   size_t size_bytes_ = 0;
   size_t capacity_bytes_ = 0;

@@ -100,8 +100,8 @@ enum class DeviceType : uint8_t { kCpu = 0, kGpu = 1, kNpu = 2 };
 // What ONNX Runtime calls OrtDeviceMemoryType: DEFAULT memory of a non-CPU device is addressable only there.
 enum class MemoryKind : uint8_t { kDefault = 0, kHostAccessible = 1 };
 
-// Where a tensor's bytes live. A value; two equal places are the same memory space.
-struct MemoryPlace {
+// A memory space: where a tensor's bytes live. A value; equal values are the same memory space.
+struct MemorySpace {
   DeviceType device_type = DeviceType::kCpu;
   MemoryKind kind = MemoryKind::kDefault;
   uint32_t vendor_id = 0;  // PCI vendor id; 0 for the plain CPU device
@@ -109,13 +109,13 @@ struct MemoryPlace {
   uint32_t alignment = 0;  // bytes that addresses there are known to be aligned to; 0: unknown
   bool unified = false;    // the device declares that its DEFAULT memory is addressable by the host
 
-  friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
+  friend bool operator==(const MemorySpace&, const MemorySpace&) = default;
   // "cpu", "cpu:host_accessible", "gpu:0 (vendor 0x10de)".
   TENON_API std::string to_string() const;
 };
 
 // S3.1: may a consumer that wants its tensor in `target` use one that lives in `source` as it is? Pure and directed.
 // A yes orders nothing: whoever reads first waits for the fence of the device that wrote.
-TENON_API bool devices_are_memory_compatible(const MemoryPlace& source, const MemoryPlace& target);
+TENON_API bool devices_are_memory_compatible(const MemorySpace& source, const MemorySpace& target);
 
 }  // namespace tenon

@@ -96,7 +96,7 @@ OrtStatus* TENON_COPY_LEDGER_CALL explain_copies(OrtSession* session, const Teno
     return make_ort_status(ORT_INVALID_ARGUMENT, "ExplainCopies has a count of placements, and no placements.");
   return guarded([&]() -> OrtStatus* {
     std::map<std::string, Shape> shapes;
-    std::map<std::string, MemoryPlace> places;
+    std::map<std::string, MemorySpace> spaces;
     for (size_t i = 0; i < placement_count; ++i) {
       const TenonPlacement& one = placements[i];
       if (one.name == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "Placement {} of ExplainCopies has no name.", i);
@@ -108,11 +108,11 @@ OrtStatus* TENON_COPY_LEDGER_CALL explain_copies(OrtSession* session, const Teno
                            Shape::kMaxRank);
         shapes[one.name] = Shape(std::span(one.dims, one.rank));
       }
-      MemoryPlace& place = places[one.name];
-      if (one.memory != nullptr) place = to_place(*one.memory);
-      place.alignment = static_cast<uint32_t>(one.alignment);
+      MemorySpace& space = spaces[one.name];
+      if (one.memory != nullptr) space = to_memory_space(*one.memory);
+      space.alignment = static_cast<uint32_t>(one.alignment);
     }
-    Result<ExplainedCopies> explained = session->main->core->explain_copies(shapes, places);
+    Result<ExplainedCopies> explained = session->main->core->explain_copies(shapes, spaces);
     if (!explained.ok()) return to_ort(explained.status());
     ledger->records->add(explained->ledger);
     if (open != nullptr) *open = explained->open.size();

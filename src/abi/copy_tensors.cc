@@ -18,8 +18,8 @@ namespace tenon::abi {
 
 namespace {
 
-// Two libraries may copy between the same places. The stream's own is asked first: no other can use that stream.
-std::shared_ptr<DataTransfer> find_transfer(const MemoryPlace& src, const MemoryPlace& dst, OrtSyncStream* stream) {
+// Two libraries may copy between the same spaces. The stream's own is asked first: no other can use that stream.
+std::shared_ptr<DataTransfer> find_transfer(const MemorySpace& src, const MemorySpace& dst, OrtSyncStream* stream) {
   if (stream != nullptr && stream->library != nullptr) {
     for (const std::shared_ptr<PluginFactory>& factory : stream->library->factories()) {
       DataTransfer* transfer = factory->transfer();
@@ -62,9 +62,9 @@ Status copy_one(const std::shared_ptr<OrtEnv>& env, const Tensor& src, const Ten
   const bool moves = dst.data() != src.data() && src.size_bytes() > 0;
   if (moves && disallows_copies(env.get())) {
     const std::string what = format("tensor {} of CopyTensors", index);
-    return copy_disallowed(what.c_str(), src.place(), dst.place(), CopyReason::kCallerAsked);
+    return copy_disallowed(what.c_str(), src.space(), dst.space(), CopyReason::kCallerAsked);
   }
-  auto transfer = find_transfer(src.place(), dst.place(), stream);
+  auto transfer = find_transfer(src.space(), dst.space(), stream);
   if (CpuStream* cpu = stream != nullptr ? CpuStream::from(*stream) : nullptr; cpu != nullptr) {
     return cpu->queue().enqueue([env, dst, src, index, transfer = std::move(transfer)] {
       return copy_now(env.get(), src, dst, index, transfer.get(), nullptr);

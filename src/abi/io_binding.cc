@@ -40,7 +40,7 @@ OrtStatus* apply(OrtIoBinding& io) {
     const size_t index = find_value(core.outputs(), output.name, 0);
     if (index == kNotFound) return ort_error(ORT_INVALID_ARGUMENT, "Invalid output name: {}", output.name);
     if (!output.value) {
-      const Status bound = io.binding.bind_output_auto(index, to_place(output.place));
+      const Status bound = io.binding.bind_output_auto(index, to_memory_space(output.space));
       if (!bound.ok()) return to_ort(bound);
       continue;
     }
@@ -124,7 +124,7 @@ OrtStatus* ort_api::BindOutputToDevice(OrtIoBinding* binding_ptr, const char* na
   return guarded([&]() -> OrtStatus* {
     OrtIoBinding::Output& output = output_named(*binding_ptr, name);
     output.value.reset();
-    output.place = *mem_info_ptr;
+    output.space = *mem_info_ptr;
     return nullptr;
   });
 }

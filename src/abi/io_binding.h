@@ -20,8 +20,8 @@ struct OrtIoBinding {
   };
   struct Output {
     std::string name;
-    std::optional<OrtValue> value;  // none: Tenon allocates, in `place`
-    OrtMemoryInfo place;
+    std::optional<OrtValue> value;  // none: Tenon allocates, in `space`
+    OrtMemoryInfo space;
   };
 
   OrtIoBinding(OrtSession& bound_to, tenon::Binding made) : session(bound_to), binding(std::move(made)) {}

@@ -64,8 +64,8 @@ class BindingLease {
   // Where its EP makes it if the host reads there, else in host memory: without an IoBinding, that is what programs
   // expect of a run.
   void let_output_be_made(size_t index) {
-    const MemoryPlace host;
-    const bool readable = devices_are_memory_compatible(core_.core->output_places()[index].place, host);
+    const MemorySpace host;
+    const bool readable = devices_are_memory_compatible(core_.core->output_spaces()[index].space, host);
     (void)(readable ? run_->binding.bind_output_auto(index) : run_->binding.bind_output_auto(index, host));
   }
   void forget_output(size_t index) {

@@ -45,10 +45,10 @@ void describe_parts(OrtSession& session) {
 
 // Where inputs are wanted and outputs are made, as the C ABI says it.
 void describe_memory(OrtSession& session) {
-  for (const ValuePlace& input : session.core().input_places())
-    session.input_memory.push_back(to_memory_info(input.place));
-  for (const ValuePlace& output : session.core().output_places())
-    session.output_memory.push_back(to_memory_info(output.place));
+  for (const ValueSpace& input : session.core().input_spaces())
+    session.input_memory.push_back(to_memory_info(input.space));
+  for (const ValueSpace& output : session.core().output_spaces())
+    session.output_memory.push_back(to_memory_info(output.space));
 }
 
 // The program's own operators run on the CPU EP, as in the reference, though the core knows an EP of theirs.

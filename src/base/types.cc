@@ -76,7 +76,7 @@ Result<size_t> tensor_size_bytes(DataType type, const Shape& shape) {
   return static_cast<size_t>((*total_bits + 7) / 8);
 }
 
-std::string MemoryPlace::to_string() const {
+std::string MemorySpace::to_string() const {
   static constexpr const char* kNames[] = {"cpu", "gpu", "npu"};
   const auto index = static_cast<size_t>(device_type);
   std::string text = index < std::size(kNames) ? kNames[index] : "unknown";

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/trace.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 
 namespace tenon {
 
@@ -19,27 +19,27 @@ Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, cons
                    "\"{}\" cannot be copied from {} bytes (shape {}) to {} bytes (shape {}).", what, src.size_bytes(),
                    src.shape().to_string(), dst.size_bytes(), dst.shape().to_string());
   TENON_INVALID_IF(dst.read_only(), "\"{}\" cannot be copied to read-only memory.", what);
-  const bool on_host = host_can_address(src.place()) && host_can_address(dst.place());
-  if (!on_host && (transfer == nullptr || !transfer->can_copy(src.place(), dst.place()))) {
-    const MemoryPlace& far = host_can_address(src.place()) ? dst.place() : src.place();
+  const bool on_host = host_can_address(src.space()) && host_can_address(dst.space());
+  if (!on_host && (transfer == nullptr || !transfer->can_copy(src.space(), dst.space()))) {
+    const MemorySpace& far = host_can_address(src.space()) ? dst.space() : src.space();
     return unsupported("\"{}\" cannot be copied from {} to {}: the host cannot address {}{}.", what,
-                       src.place().to_string(), dst.place().to_string(), far.to_string(),
+                       src.space().to_string(), dst.space().to_string(), far.to_string(),
                        transfer == nullptr ? "" : ", and the EP's data transfer refuses the pair");
   }
-  if (dst.data() == src.data() && same_memory(dst.place(), src.place())) return Status();
+  if (dst.data() == src.data() && same_memory(dst.space(), src.space())) return Status();
   if (on_host && dst.data() == src.data()) return Status();
-  TENON_TRACE(kCopy, "\"{}\" moves {} bytes from {} to {}: {}.", what, src.size_bytes(), src.place().to_string(),
-              dst.place().to_string(), copy_reason_name(reason));
+  TENON_TRACE(kCopy, "\"{}\" moves {} bytes from {} to {}: {}.", what, src.size_bytes(), src.space().to_string(),
+              dst.space().to_string(), copy_reason_name(reason));
   TraceSpan span("copy", what);
   if (src.size_bytes() > 0) {
     if (on_host) {
       std::memmove(dst.data(), src.data(), src.size_bytes());
     } else {
       TENON_TRY_CONTEXT(transfer->copy(dst, src, stream), "while copying \"{}\" from {} to {}", what,
-                        src.place().to_string(), dst.place().to_string());
+                        src.space().to_string(), dst.space().to_string());
     }
   }
-  note_copy({.bytes = src.size_bytes(), .source = src.place(), .target = dst.place(), .reason = reason, .what = what},
+  note_copy({.bytes = src.size_bytes(), .source = src.space(), .target = dst.space(), .reason = reason, .what = what},
             ledger);
   return Status();
 }
@@ -67,7 +67,7 @@ void note_copy(const CopyRecord& record, CopyLedger* ledger) {
   kept.source.alignment = kept.target.alignment = 0;
 }
 
-Status copy_disallowed(const char* what, const MemoryPlace& source, const MemoryPlace& target, CopyReason reason) {
+Status copy_disallowed(const char* what, const MemorySpace& source, const MemorySpace& target, CopyReason reason) {
   return invalid_argument("\"{}\" would have to be copied from {} to {} ({}), and tenon.disallow_copies is set.", what,
                           source.to_string(), target.to_string(), copy_reason_name(reason));
 }

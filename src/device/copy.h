@@ -13,13 +13,13 @@
 namespace tenon {
 
 // Copies src's bytes to dst and writes that down in `ledger` (may be null). `what` is the tensor's name and must
-// outlive the ledger. Memory that is already the same address in the same place is no transfer: nothing moves, nothing
+// outlive the ledger. Memory that is already the same address in the same space is no transfer: nothing moves, nothing
 // is written down. Overlapping ranges are copied as memmove does. Allocates nothing while the ledger has room in
 // reserve.
 // What the host can address it moves itself, now. Otherwise `transfer` (may be null) does, on `stream` when there is
 // one: then the call may return before the bytes have moved, and a failure comes out of whatever waits for the stream.
 // Errors: kInvalidArgument for undefined tensors, other types or sizes; kUnsupported when the host cannot address one
-// of the places and nobody else moves the bytes. On error nothing was written down.
+// of the spaces and nobody else moves the bytes. On error nothing was written down.
 Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, const char* what, CopyLedger* ledger,
                    DataTransfer* transfer = nullptr, DeviceStream* stream = nullptr);
 
@@ -28,11 +28,11 @@ Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, cons
 void copy_moving_axis(const Shape& whole, int axis, bool back, size_t element_bytes, const std::byte* src,
                       std::byte* dst, CopyReason reason, const char* what, CopyLedger* ledger);
 
-// Writes a copy down without making it: for bytes that an EP's own code moves between tensors, and for plans. Places
-// are kept without their alignment. Without bytes there is no copy, and no record. `ledger` may be null.
+// Writes a copy down without making it: for bytes that an EP's own code moves between tensors, and for plans.
+// MemorySpaces are kept without their alignment. Without bytes there is no copy, and no record. `ledger` may be null.
 void note_copy(const CopyRecord& record, CopyLedger* ledger);
 
-// Strict mode's refusal: kInvalidArgument, with the tensor, both places and the reason.
-Status copy_disallowed(const char* what, const MemoryPlace& source, const MemoryPlace& target, CopyReason reason);
+// Strict mode's refusal: kInvalidArgument, with the tensor, both spaces and the reason.
+Status copy_disallowed(const char* what, const MemorySpace& source, const MemorySpace& target, CopyReason reason);
 
 }  // namespace tenon

@@ -9,22 +9,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Tensor bytes(void* data, int64_t size, const MemoryPlace& place = {}) {
-  return Tensor::view(DataType::kUint8, {size}, data, static_cast<size_t>(size), nullptr, place).value();
+Tensor bytes(void* data, int64_t size, const MemorySpace& space = {}) {
+  return Tensor::view(DataType::kUint8, {size}, data, static_cast<size_t>(size), nullptr, space).value();
 }
 
 // S6.1: what moved, from where to where, and why.
-TEST(CopyTensor, CopiesAndWritesDownBytesPlacesAndReason) {
+TEST(CopyTensor, CopiesAndRecordsBytesSpacesAndReason) {
   char source[8] = "tenon!!";
   char target[8] = {};
-  const MemoryPlace pinned{.device_type = DeviceType::kGpu, .kind = MemoryKind::kHostAccessible};
+  const MemorySpace pinned{.device_type = DeviceType::kGpu, .kind = MemoryKind::kHostAccessible};
   CopyLedger ledger;
   ASSERT_THAT(copy_tensor(bytes(target, 8), bytes(source, 8, pinned), CopyReason::kAlignment, "x", &ledger), is_ok());
   EXPECT_STREQ(target, "tenon!!");
   ASSERT_EQ(ledger.records.size(), 1u);
   EXPECT_EQ(ledger.records[0].bytes, 8u);
   EXPECT_EQ(ledger.records[0].source, pinned);
-  EXPECT_EQ(ledger.records[0].target, MemoryPlace{});
+  EXPECT_EQ(ledger.records[0].target, MemorySpace{});
   EXPECT_EQ(ledger.records[0].reason, CopyReason::kAlignment);
   EXPECT_STREQ(ledger.records[0].what, "x");
   EXPECT_EQ(ledger.bytes_copied(), 8u);
@@ -74,7 +74,7 @@ TEST(CopyTensor, RefusesOtherTypesSizesAndUnaddressablePlaces) {
 
 class RecordingTransfer final : public DataTransfer {
  public:
-  bool can_copy(const MemoryPlace& src, const MemoryPlace&) const override { return src.device_id == 0; }
+  bool can_copy(const MemorySpace& src, const MemorySpace&) const override { return src.device_id == 0; }
   Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) override {
     ++calls;
     last_stream = stream;
@@ -89,7 +89,7 @@ class RecordingTransfer final : public DataTransfer {
 
 TEST(CopyTensor, WhatTheHostCannotAddressGoesThroughTheTransfer) {
   char source[4] = "abc", target[4] = {};
-  const MemoryPlace gpu{.device_type = DeviceType::kGpu};
+  const MemorySpace gpu{.device_type = DeviceType::kGpu};
   RecordingTransfer transfer;
   CopyLedger ledger;
   auto* stream = reinterpret_cast<DeviceStream*>(&transfer);  // only passed on
@@ -107,8 +107,8 @@ TEST(CopyTensor, WhatTheHostCannotAddressGoesThroughTheTransfer) {
 
 TEST(CopyTensor, ATransferThatRefusesOrFailsLeavesNoRecord) {
   char source[4] = {}, target[4] = {};
-  const MemoryPlace gpu{.device_type = DeviceType::kGpu};
-  const MemoryPlace other{.device_type = DeviceType::kGpu, .device_id = 1};
+  const MemorySpace gpu{.device_type = DeviceType::kGpu};
+  const MemorySpace other{.device_type = DeviceType::kGpu, .device_id = 1};
   RecordingTransfer transfer;
   CopyLedger ledger;
   EXPECT_THAT(

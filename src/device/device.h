@@ -54,11 +54,11 @@ class DeviceStream {
   const uint64_t id_ = next_id();
 };
 
-// Memory of one place.
+// Memory of one memory space.
 class DeviceAllocator {
  public:
   virtual ~DeviceAllocator() = default;
-  virtual const MemoryPlace& place() const = 0;
+  virtual const MemorySpace& space() const = 0;
   // True: what allocate() gives is the name of a buffer and no address (a WGPUBuffer, say), so nothing is added to it,
   // and each tensor has a buffer of its own.
   virtual bool gives_handles() const { return false; }
@@ -67,11 +67,11 @@ class DeviceAllocator {
   virtual Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream* stream) = 0;
 };
 
-// Moves bytes between places of which the host cannot address one. Only device/copy.cc calls copy().
+// Copies bytes between memory spaces of which the host cannot address at least one. Only device/copy.cc calls copy().
 class DataTransfer {
  public:
   virtual ~DataTransfer() = default;
-  virtual bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const = 0;
+  virtual bool can_copy(const MemorySpace& src, const MemorySpace& dst) const = 0;
   // With a stream the copy is enqueued there and the call may return before it ran; without, it is done on return.
   virtual Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) = 0;
 };

@@ -45,7 +45,7 @@ Result<Tensor> Tensor::allocate(DataType type, const Shape& shape) {
 }
 
 Result<Tensor> Tensor::view(DataType type, const Shape& shape, void* data, size_t size_bytes,
-                            std::shared_ptr<const void> owner, const MemoryPlace& place) {
+                            std::shared_ptr<const void> owner, const MemorySpace& space) {
   TENON_TRY_ASSIGN(const size_t needed, tensor_size_bytes(type, shape));
   TENON_INVALID_IF(needed > size_bytes, "A {} tensor of shape {} takes {} bytes, but the memory has {}.",
                    data_type_name(type), shape.to_string(), needed, size_bytes);
@@ -57,13 +57,13 @@ Result<Tensor> Tensor::view(DataType type, const Shape& shape, void* data, size_
   const size_t alignment = data_type_alignment(type);
   TENON_INVALID_IF(address % alignment != 0, "Address {:#x} is not aligned to {} bytes, which {} elements need.",
                    address, alignment, data_type_name(type));
-  TENON_INVALID_IF(place.alignment != 0 && address % place.alignment != 0,
-                   "Address {:#x} does not have the alignment of {} bytes that its place declares.", address,
-                   place.alignment);
+  TENON_INVALID_IF(space.alignment != 0 && address % space.alignment != 0,
+                   "Address {:#x} does not have the alignment of {} bytes that its space declares.", address,
+                   space.alignment);
   Tensor tensor;
   tensor.type_ = type;
   tensor.shape_ = shape;
-  tensor.place_ = place;
+  tensor.space_ = space;
   tensor.data_ = data;
   tensor.size_bytes_ = needed;
   tensor.capacity_bytes_ = size_bytes;
@@ -74,7 +74,7 @@ Result<Tensor> Tensor::view(DataType type, const Shape& shape, void* data, size_
 Result<Tensor> Tensor::reinterpret(DataType type, const Shape& shape) const {
   TENON_INVALID_IF(!defined(), "An undefined tensor has no memory to view as {} {}.", data_type_name(type),
                    shape.to_string());
-  TENON_TRY_ASSIGN(Tensor tensor, view(type, shape, data_, capacity_bytes_, owner_, place_));
+  TENON_TRY_ASSIGN(Tensor tensor, view(type, shape, data_, capacity_bytes_, owner_, space_));
   tensor.read_only_ = read_only_;
   return tensor;
 }

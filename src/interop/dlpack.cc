@@ -184,8 +184,8 @@ struct Exported {
 template <typename Managed>
 Result<Managed*> export_tensor(const Tensor& tensor) {
   TENON_INVALID_IF(!tensor.defined(), "An undefined tensor cannot be exported.");
-  TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.place(), MemoryPlace{}),
-                       "A tensor in {} cannot be exported as host memory.", tensor.place().to_string());
+  TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.space(), MemorySpace{}),
+                       "A tensor in {} cannot be exported as host memory.", tensor.space().to_string());
   TENON_TRY_ASSIGN(const DLDataType dtype, type_to_dlpack(tensor.type()));
   TENON_FAULT_POINT("allocate");
   auto exported = std::make_unique<Exported<Managed>>();

@@ -18,9 +18,9 @@ struct ArenaBlock {
   size_t offset_bytes = 0;  // set by pack_arena, a multiple of the alignment
 };
 
-// Places the blocks greedily, the largest first, each in the tightest gap that holds it. Returns the arena's size.
-// Deterministic. Errors: kResourceExhausted when a size or sum overflows.
-// Offsets are multiples of `alignment`, and of kArenaAlignment.
+// MemorySpaces the blocks greedily, the largest first, each in the tightest gap that holds it. Returns the arena's
+// size. Deterministic. Errors: kResourceExhausted when a size or sum overflows. Offsets are multiples of `alignment`,
+// and of kArenaAlignment.
 Result<size_t> pack_arena(std::span<ArenaBlock> blocks, size_t alignment = kArenaAlignment);
 
 }  // namespace tenon

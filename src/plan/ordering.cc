@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "plan/views.h"
 
 namespace tenon {
@@ -58,7 +58,7 @@ Touched touched_by(const Plan& plan, const PlanStep& step) {
 }  // namespace
 
 bool reads_when_enqueued(const Plan& plan, const PlanStep& step) {
-  return step.copy && step.executor > 0 && host_can_address(plan.places[static_cast<size_t>(step.copy->source)]);
+  return step.copy && step.executor > 0 && host_can_address(plan.spaces[static_cast<size_t>(step.copy->source)]);
 }
 
 void order_steps(Plan& plan, size_t providers) {

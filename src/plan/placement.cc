@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "ops/attributes.h"
 #include "plan/kernel_node.h"
 #include "plan/views.h"
@@ -13,16 +13,16 @@ namespace tenon {
 
 namespace {
 
-// A memory that a value may live in: the table's place, and what is known of this value's address there.
+// A memory that a value may live in: the table's space, and what is known of this value's address there.
 struct Home {
   int32_t index = 0;
-  MemoryPlace as;
+  MemorySpace as;
 };
 
 class Placer {
  public:
-  Placer(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers, const PlaceTable& table,
-         const BoundPlaces& bound, const KernelNode& base)
+  Placer(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers, const SpaceTable& table,
+         const BoundSpaces& bound, const KernelNode& base)
       : graph_(graph), slots_(output_slots), providers_(providers), table_(table), bound_(bound), base_(base) {}
 
   Result<Placement> run() {
@@ -32,7 +32,7 @@ class Placer {
     }
     TENON_TRY(rewrite());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      placement_.place.push_back(home(static_cast<ValueId>(v)).index);
+      placement_.space.push_back(home(static_cast<ValueId>(v)).index);
     }
     return std::move(placement_);
   }
@@ -45,12 +45,12 @@ class Placer {
     bool fixed = false;
     bool dynamic = false;
     std::vector<int32_t> wants;
-    std::vector<MemoryPlace> outputs;
+    std::vector<MemorySpace> outputs;
   };
 
   Class& class_of(ValueId id) { return classes_[static_cast<size_t>(root_[static_cast<size_t>(id)])]; }
   const Home& home(ValueId id) { return class_of(id).home; }
-  Home planned(int32_t place) const { return {place, table_.at(place)}; }
+  Home planned(int32_t space) const { return {space, table_.at(space)}; }
   bool usable(const Home& from, int32_t wanted) const {
     return devices_are_memory_compatible(from.as, table_.at(wanted));
   }
@@ -62,7 +62,7 @@ class Placer {
            spec_of(graph_.value(node.inputs[0])).size_bytes() == spec_of(graph_.value(node.outputs[0])).size_bytes();
   }
 
-  const std::optional<MemoryPlace>* bound_output(size_t i) const {
+  const std::optional<MemorySpace>* bound_output(size_t i) const {
     const int32_t slot = slots_[i];
     if (slot < 0 || static_cast<size_t>(slot) >= bound_.outputs.size()) return nullptr;
     return bound_.outputs[static_cast<size_t>(slot)] ? &bound_.outputs[static_cast<size_t>(slot)] : nullptr;
@@ -88,7 +88,7 @@ class Placer {
     wanted_.resize(graph_.nodes.size());
     for (size_t n = 0; n < graph_.nodes.size(); ++n) TENON_TRY(collect(n));
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-      if (const auto* place = bound_output(i)) class_of(graph_.outputs[i]).outputs.push_back(**place);
+      if (const auto* space = bound_output(i)) class_of(graph_.outputs[i]).outputs.push_back(**space);
     }
     return {};
   }
@@ -105,7 +105,7 @@ class Placer {
     if (const int32_t number = provider_number(node); number > 0) {
       const auto& provider = *providers_.devices[static_cast<size_t>(number - 1)];
       const KernelNodeData data(graph_, node, base_);
-      TENON_TRY_ASSIGN(const PlaceChoice choice, chosen_places(provider, data.view));
+      TENON_TRY_ASSIGN(const SpaceChoice choice, chosen_spaces(provider, data.view));
       for (size_t i = 0; i < wanted.size(); ++i) {
         TENON_TRY_ASSIGN(wanted[i], table_.choice(provider, number, choice.inputs[i]));
       }
@@ -126,23 +126,23 @@ class Placer {
   }
 
   // The caller's output can be the value's own memory.
-  bool written_in_place(const Class& one, const Home& home, const MemoryPlace& output) const {
+  bool written_in_place(const Class& one, const Home& home, const MemorySpace& output) const {
     return same_memory(home.as, output) && (one.fixed || devices_are_memory_compatible(output, table_.at(one.made)));
   }
 
   // Its maker could write there if it began elsewhere.
-  bool lacks_alignment(const Class& one, MemoryPlace output) const {
-    const MemoryPlace& made = table_.at(one.made);
+  bool lacks_alignment(const Class& one, MemorySpace output) const {
+    const MemorySpace& made = table_.at(one.made);
     if (one.fixed || output.alignment >= made.alignment) return false;
     output.alignment = made.alignment;
     return devices_are_memory_compatible(output, made);
   }
 
-  // The home in `place`, as the first caller's output that can be it.
-  Home with_output(const Class& one, int32_t place) const {
-    Home home = planned(place);
-    for (const MemoryPlace& output : one.outputs) {
-      if (written_in_place(one, home, output)) return {place, output};
+  // The home in `space`, as the first caller's output that can be it.
+  Home with_output(const Class& one, int32_t space) const {
+    Home home = planned(space);
+    for (const MemorySpace& output : one.outputs) {
+      if (written_in_place(one, home, output)) return {space, output};
     }
     return home;
   }
@@ -150,7 +150,7 @@ class Placer {
   size_t copies(const Class& one, const Home& home) const {
     size_t count = 0;
     for (int32_t wanted : one.wants) count += usable(home, wanted) ? 0 : 1;
-    for (const MemoryPlace& output : one.outputs) count += written_in_place(one, home, output) ? 0 : 1;
+    for (const MemorySpace& output : one.outputs) count += written_in_place(one, home, output) ? 0 : 1;
     return count;
   }
 
@@ -158,10 +158,10 @@ class Placer {
     if (one.fixed) return one.home;
     if (one.dynamic) return planned(one.made);
     std::vector<int32_t> candidates = {one.made};
-    for (const MemoryPlace& output : one.outputs) candidates.push_back(table_.find(output));
+    for (const MemorySpace& output : one.outputs) candidates.push_back(table_.find(output));
     candidates.insert(candidates.end(), one.wants.begin(), one.wants.end());
     // Memory that nobody asks for may serve all: HOST_ACCESSIBLE memory between the host and DEFAULT memory.
-    for (size_t place = 0; place < table_.places.size(); ++place) candidates.push_back(static_cast<int32_t>(place));
+    for (size_t space = 0; space < table_.spaces.size(); ++space) candidates.push_back(static_cast<int32_t>(space));
     Home best = with_output(one, one.made);
     for (int32_t candidate : candidates) {
       if (candidate < 0) continue;
@@ -189,13 +189,13 @@ class Placer {
       placement_.wanted.push_back(region ? std::move(wanted) : std::vector<int32_t>());
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-      const auto* place = bound_output(i);
+      const auto* space = bound_output(i);
       const ValueId id = graph_.outputs[i];
       // What has no known size, or no maker in this graph, is copied after the steps.
-      if (place == nullptr || class_of(id).dynamic || graph_.value(id).constant) continue;
-      if (written_in_place(class_of(id), home(id), **place)) continue;
-      TENON_TRY_ASSIGN(graph_.outputs[i], copied(id, {table_.find(**place), **place}, /*shared=*/false,
-                                                 lacks_alignment(class_of(id), **place)));
+      if (space == nullptr || class_of(id).dynamic || graph_.value(id).constant) continue;
+      if (written_in_place(class_of(id), home(id), **space)) continue;
+      TENON_TRY_ASSIGN(graph_.outputs[i], copied(id, {table_.find(**space), **space}, /*shared=*/false,
+                                                 lacks_alignment(class_of(id), **space)));
     }
     return {};
   }
@@ -215,7 +215,7 @@ class Placer {
     }
     TENON_UNSUPPORTED_IF(mover < 0, "\"{}\" has to be copied from {} to {}, and no EP of the session can do that.",
                          graph_.value(id).name, home(id).as.to_string(), target.as.to_string());
-    MemoryPlace anyhow = target.as;
+    MemorySpace anyhow = target.as;
     anyhow.alignment = 0;
     // A reader is asked whether it can use the value; for a caller's output it is the maker that would write there.
     const bool only_alignment = shared ? devices_are_memory_compatible(home(from).as, anyhow) : lacks_alignment;
@@ -244,8 +244,8 @@ class Placer {
   Graph& graph_;
   std::span<const int32_t> slots_;
   const Providers& providers_;
-  const PlaceTable& table_;
-  const BoundPlaces& bound_;
+  const SpaceTable& table_;
+  const BoundSpaces& bound_;
   const KernelNode& base_;
   std::vector<ValueId> root_;  // by value: the first of its class
   std::vector<Class> classes_;
@@ -263,7 +263,7 @@ CopyReason copy_reason(const Node& node) { return static_cast<CopyReason>(Attrib
 int32_t copy_mover(const Node& node) { return static_cast<int32_t>(Attributes(node).integer("mover")); }
 
 Result<Placement> place_values(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers,
-                               const PlaceTable& table, const BoundPlaces& bound, const KernelNode& base) {
+                               const SpaceTable& table, const BoundSpaces& bound, const KernelNode& base) {
   return Placer(graph, output_slots, providers, table, bound, base).run();
 }
 

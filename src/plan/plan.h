@@ -28,9 +28,9 @@ struct StepCopy {
   CopyReason reason = CopyReason::kNotCompatible;
   const char* what = "";  // lives as long as the session
   TensorSpec spec;
-  int32_t source = 0;  // places
+  int32_t source = 0;  // spaces
   int32_t target = 0;
-  int32_t mover = 0;  // PlaceTable::mover
+  int32_t mover = 0;  // SpaceTable::mover
 };
 
 // A point of a stream (`provider`'s notification `slot`) that has to be passed first: on the host by a step of the host
@@ -48,7 +48,7 @@ struct PlanStep {
   int32_t executor = 0;  // whose stream it runs on; 0: done by the host when the step returns
   std::vector<StepWait> waits;
   int32_t notify = -1;                                   // the notification that is activated after the step
-  std::vector<MemoryPlace> input_places, output_places;  // of other EPs' kernels
+  std::vector<MemorySpace> input_spaces, output_spaces;  // of other EPs' kernels
   int32_t node = 0;                                      // in Plan::graph
   std::vector<Location> inputs;
   std::vector<Location> outputs;
@@ -60,7 +60,7 @@ struct PlanStep {
 struct PlanInput {
   std::string name;
   TensorSpec spec;
-  int32_t place = 0;
+  int32_t space = 0;
   int32_t last_read = kNever;  // the last step; kAtEnd when it is read after the steps
 };
 
@@ -79,7 +79,7 @@ struct SharedMemory {
 struct PlanOutput {
   std::string name;
   int32_t slot = 0;  // which of the session's outputs
-  int32_t place = 0;
+  int32_t space = 0;
   TensorSpec spec;  // spec.dynamic: the shape is known only after the run
   int32_t first_write = kAtEnd;
   std::vector<SharedMemory> shared;  // by input of the plan; empty: everything with every input
@@ -90,7 +90,7 @@ struct CutValue {
   std::string name;
   Location location;
   TensorSpec spec;
-  int32_t place = 0;
+  int32_t space = 0;
   bool as_constant = false;  // the rest is planned for its contents
 };
 
@@ -110,14 +110,14 @@ struct Plan {
   std::vector<PlanOutput> outputs;
   std::vector<PlanCopy> copies;  // after the last step
   int32_t dynamic_values = 0;
-  std::vector<int32_t> dynamic_places;   // by dynamic value
+  std::vector<int32_t> dynamic_spaces;   // by dynamic value
   std::vector<Tensor> placed_constants;  // constants that an EP wants in its own memory
   std::vector<int32_t> notifications;    // by provider less 1: how many the steps need
   std::vector<bool> uses_stream;         // by provider less 1
   bool asynchronous = false;             // some step runs on a stream
-  std::vector<MemoryPlace> places;       // that the session knows; 0 is plain host memory
+  std::vector<MemorySpace> spaces;       // that the session knows; 0 is plain host memory
   std::vector<std::string> ep_names;     // by provider; empty when there is only the CPU EP
-  std::vector<size_t> arenas;            // bytes, by place
+  std::vector<size_t> arenas;            // bytes, by space
   std::vector<HandleBlock> handle_blocks;
   size_t arena_bytes = 0;  // of plain host memory
   size_t unshared_bytes = 0;
@@ -131,7 +131,7 @@ struct Plan {
 // `plan` as data. `outputs`: by slot, where the caller's outputs are (none: where they are made). `copies` begins with
 // the copies that come before those of a run's steps; those follow, in their order, as far as no data and no address
 // decides about them. `keep_text` makes the names of copies live as long as the session.
-PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
+PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemorySpace>> outputs,
                        const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies);
 
 }  // namespace tenon

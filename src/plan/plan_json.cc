@@ -98,7 +98,7 @@ class PlanWriter {
   std::string write() {
     json_.begin('{').strings("eps", plan_.eps);
     json_.list("spaces", plan_.spaces, [&](const PlanReport::Space& space) {
-      json_.begin('{').member("name", space.place.to_string()).member("arena_bytes", space.arena_bytes).end('}');
+      json_.begin('{').member("name", space.memory.to_string()).member("arena_bytes", space.arena_bytes).end('}');
     });
     json_.member("unshared_bytes", plan_.unshared_bytes);
     tensors("inputs", plan_.inputs);

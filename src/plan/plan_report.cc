@@ -24,7 +24,7 @@ bool has_bodies(const Node& node) {
 
 class Reporter {
  public:
-  Reporter(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
+  Reporter(const Plan& plan, std::span<const std::optional<MemorySpace>> outputs,
            const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies)
       : plan_(plan), bound_(outputs), keep_text_(keep_text) {
     report_.copies = std::move(copies);
@@ -32,8 +32,8 @@ class Reporter {
 
   PlanReport take() {
     report_.eps = plan_.ep_names.empty() ? std::vector<std::string>{plan_.provider} : plan_.ep_names;
-    for (size_t i = 0; i < plan_.places.size(); ++i)
-      report_.spaces.push_back({plan_.places[i], i < plan_.arenas.size() ? plan_.arenas[i] : 0});
+    for (size_t i = 0; i < plan_.spaces.size(); ++i)
+      report_.spaces.push_back({plan_.spaces[i], i < plan_.arenas.size() ? plan_.arenas[i] : 0});
     if (report_.spaces.empty()) report_.spaces.emplace_back();
     report_.spaces[0].arena_bytes = plan_.arena_bytes;
     report_.unshared_bytes = plan_.unshared_bytes;
@@ -45,7 +45,7 @@ class Reporter {
     for (const PlanStep& step : plan_.steps) add_step(step);
     report_.without_step = plan_.aliases;
     for (const Tensor& constant : plan_.placed_constants)
-      report_.constants.push_back({space_of(constant.place()), constant.size_bytes()});
+      report_.constants.push_back({space_of(constant.space()), constant.size_bytes()});
     for (const PlanCopy& copy : plan_.copies) add_output_copy(copy);
     if (plan_.cut) add_cut(*plan_.cut);
     return std::move(report_);
@@ -54,12 +54,12 @@ class Reporter {
  private:
   using Kind = PlanReport::Location::Kind;
 
-  const MemoryPlace& place(int32_t space) const { return report_.spaces[static_cast<size_t>(space)].place; }
+  const MemorySpace& memory_of(int32_t space) const { return report_.spaces[static_cast<size_t>(space)].memory; }
 
-  int32_t space_of(MemoryPlace memory) const {
+  int32_t space_of(MemorySpace memory) const {
     for (size_t i = 0; i < report_.spaces.size(); ++i) {
-      memory.alignment = report_.spaces[i].place.alignment;
-      if (memory == report_.spaces[i].place) return static_cast<int32_t>(i);
+      memory.alignment = report_.spaces[i].memory.alignment;
+      if (memory == report_.spaces[i].memory) return static_cast<int32_t>(i);
     }
     return 0;
   }
@@ -86,14 +86,14 @@ class Reporter {
       case Home::kInput:
         to.kind = Kind::kInput;
         to.name = plan_.inputs[index].name;
-        to.space = plan_.inputs[index].place;
+        to.space = plan_.inputs[index].space;
         break;
       case Home::kOutput:
         to.kind = Kind::kOutput;
         to.index = output_of(from.index);
         if (to.index < 0) break;
         to.name = plan_.outputs[static_cast<size_t>(to.index)].name;
-        to.space = plan_.outputs[static_cast<size_t>(to.index)].place;
+        to.space = plan_.outputs[static_cast<size_t>(to.index)].space;
         break;
       case Home::kArena:
         to.kind = Kind::kArena;
@@ -101,15 +101,15 @@ class Reporter {
         break;
       case Home::kDynamic:
         to.kind = Kind::kDynamic;
-        to.space = index < plan_.dynamic_places.size() ? plan_.dynamic_places[index] : 0;
+        to.space = index < plan_.dynamic_spaces.size() ? plan_.dynamic_spaces[index] : 0;
         break;
       case Home::kPlacedConstant:
         to.kind = Kind::kPlacedConstant;
-        to.space = space_of(plan_.placed_constants[index].place());
+        to.space = space_of(plan_.placed_constants[index].space());
         break;
       case Home::kHandle:
         to.kind = Kind::kHandle;
-        to.space = plan_.handle_blocks[index].place;
+        to.space = plan_.handle_blocks[index].space;
         break;
     }
     return to;
@@ -185,8 +185,8 @@ class Reporter {
     if (step.kernel && step.scratch.home == Home::kArena) made.scratch_bytes = step.kernel->scratch_bytes();
     if (step.copy) {
       made.copy = note({.bytes = step.copy->spec.size_bytes(),
-                        .source = place(step.copy->source),
-                        .target = place(step.copy->target),
+                        .source = memory_of(step.copy->source),
+                        .target = memory_of(step.copy->target),
                         .reason = step.copy->reason,
                         .what = step.copy->what});
     } else if (step.provider == 0 ? is_control_flow(node) : step.executor == 0 && has_bodies(node)) {
@@ -209,8 +209,8 @@ class Reporter {
       const auto slot = static_cast<size_t>(copy.output);
       const bool bound = slot < bound_.size() && bound_[slot];
       made.copy = note({.bytes = made.bytes,
-                        .source = place(copy.place),
-                        .target = bound ? *bound_[slot] : place(output.place),
+                        .source = memory_of(copy.space),
+                        .target = bound ? *bound_[slot] : memory_of(output.space),
                         .reason = copy.reason,
                         .what = keep_text_(output.name)});
     }
@@ -229,14 +229,14 @@ class Reporter {
   }
 
   const Plan& plan_;
-  std::span<const std::optional<MemoryPlace>> bound_;
+  std::span<const std::optional<MemorySpace>> bound_;
   const std::function<const char*(const std::string&)>& keep_text_;
   PlanReport report_;
 };
 
 }  // namespace
 
-PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemoryPlace>> outputs,
+PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemorySpace>> outputs,
                        const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies) {
   return Reporter(plan, outputs, keep_text, std::move(copies)).take();
 }

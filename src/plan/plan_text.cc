@@ -18,7 +18,7 @@ class PlanPrinter {
     for (size_t i = 1; i < plan_.eps.size(); ++i) text_ += format("EP {}: {}\n", i, plan_.eps[i]);
     for (size_t i = 1; i < plan_.spaces.size(); ++i)
       text_ +=
-          format("place {}: {}, arena {} bytes\n", i, space_text(static_cast<int32_t>(i)), plan_.spaces[i].arena_bytes);
+          format("space {}: {}, arena {} bytes\n", i, space_text(static_cast<int32_t>(i)), plan_.spaces[i].arena_bytes);
     for (const PlanReport::Tensor& input : plan_.inputs) print_bound("input", input);
     for (const PlanReport::Tensor& output : plan_.outputs) print_bound("output", output);
     for (size_t i = 0; i < plan_.steps.size(); ++i) print_step(i, plan_.steps[i]);
@@ -42,11 +42,11 @@ class PlanPrinter {
   }
 
  private:
-  std::string space_text(int32_t space) const { return plan_.spaces[static_cast<size_t>(space)].place.to_string(); }
+  std::string space_text(int32_t space) const { return plan_.spaces[static_cast<size_t>(space)].memory.to_string(); }
 
   void print_bound(const char* kind, const PlanReport::Tensor& tensor) {
     text_ += format("{} {}: {}", kind, tensor.name, tensor.type_text());
-    if (tensor.location.space != 0) text_ += format(" in place {}", tensor.location.space);
+    if (tensor.location.space != 0) text_ += format(" in space {}", tensor.location.space);
     text_ += "\n";
   }
 
@@ -95,7 +95,7 @@ std::string_view copy_reason_text(CopyReason reason) {
     case CopyReason::kOutputUnknownSize:
       return "its size is only known after it was computed";
     case CopyReason::kNotCompatible:
-      return "its reader cannot use memory of that place";
+      return "its reader cannot use memory of that space";
     case CopyReason::kAlignment:
       return "its reader needs a stricter alignment";
     case CopyReason::kOverlap:

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/system.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "plan/bind_shapes.h"
 #include "plan/control_flow.h"
 #include "plan/cut.h"
@@ -70,7 +70,7 @@ std::string alias_text(const Graph& graph, const Node& node, Elided elided, cons
 
 class PlanBuilder {
  public:
-  PlanBuilder(CutGraph cut, const PlannerOptions& options, const BoundPlaces& bound)
+  PlanBuilder(CutGraph cut, const PlannerOptions& options, const BoundSpaces& bound)
       : bound_(bound),
         cut_values_(std::move(cut.cut_values)),
         output_slots_(std::move(cut.output_slots)),
@@ -97,18 +97,18 @@ class PlanBuilder {
       cut_values_[i] = graph.outputs[graph.outputs.size() - cut_values_.size() + i];
     }
     if (!options_.devices.empty()) {
-      TENON_TRY_ASSIGN(placement_, place_values(graph, output_slots_, providers, *options_.places, bound_, base));
-      plan_->places = options_.places->places;
+      TENON_TRY_ASSIGN(placement_, place_values(graph, output_slots_, providers, *options_.spaces, bound_, base));
+      plan_->spaces = options_.spaces->spaces;
       plan_->ep_names = options_.ep_names;
     } else {
-      plan_->places.emplace_back();
+      plan_->spaces.emplace_back();
     }
     const std::vector<bool> no_handles;
-    StorageAssignment storage(graph, output_slots_, placement_.place, plan_->places,
-                              options_.devices.empty() ? no_handles : options_.places->handles);
+    StorageAssignment storage(graph, output_slots_, placement_.space, plan_->spaces,
+                              options_.devices.empty() ? no_handles : options_.spaces->handles);
     std::vector<uint32_t> alignments;
     alignments.reserve(bound_.inputs.size());
-    for (const MemoryPlace& place : bound_.inputs) alignments.push_back(place.alignment);
+    for (const MemorySpace& space : bound_.inputs) alignments.push_back(space.alignment);
     storage.set_input_alignments(std::move(alignments));
     TENON_TRY(storage.elide());
     std::vector<std::unique_ptr<Kernel>> kernels(graph.nodes.size());
@@ -146,10 +146,10 @@ class PlanBuilder {
     if (provider_number(node) != 0) return {};
     for (const auto* ids : {&node.inputs, &node.outputs}) {
       for (ValueId id : *ids) {
-        const MemoryPlace& place = plan_->places[static_cast<size_t>(storage.memory_place(id))];
-        if (!host_can_address(place)) {
+        const MemorySpace& space = plan_->spaces[static_cast<size_t>(storage.memory_space(id))];
+        if (!host_can_address(space)) {
           return internal_error("Node {} of the CPU EP was planned on memory in {}.", node.label(plan_->graph),
-                                place.to_string());
+                                space.to_string());
         }
       }
     }
@@ -161,24 +161,24 @@ class PlanBuilder {
     copy.reason = copy_reason(node);
     copy.mover = copy_mover(node);
     copy.spec = spec_of(plan_->graph.value(node.inputs[0]));
-    copy.source = placement_.place[static_cast<size_t>(node.inputs[0])];
-    copy.target = placement_.place[static_cast<size_t>(node.outputs[0])];
+    copy.source = placement_.space[static_cast<size_t>(node.inputs[0])];
+    copy.target = placement_.space[static_cast<size_t>(node.outputs[0])];
     if (options_.keep_text) copy.what = options_.keep_text(plan_->graph.value(node.inputs[0]).name);
     return copy;
   }
 
-  void fill_places(PlanStep& step, const Node& node, const StorageAssignment& storage) const {
+  void fill_spaces(PlanStep& step, const Node& node, const StorageAssignment& storage) const {
     step.provider = provider_number(node);
-    if (step.copy) step.executor = options_.places->executor(step.copy->mover);
+    if (step.copy) step.executor = options_.spaces->executor(step.copy->mover);
     if (step.provider == 0) return;
     // What the host runs for the EP reads what it has waited for.
     const bool by_host = options_.devices[static_cast<size_t>(step.provider - 1)]->host_runs(node);
-    step.executor = by_host ? 0 : options_.places->executor(step.provider);
+    step.executor = by_host ? 0 : options_.spaces->executor(step.provider);
     for (ValueId id : node.inputs) {
-      step.input_places.push_back(plan_->places[static_cast<size_t>(storage.memory_place(id))]);
+      step.input_spaces.push_back(plan_->spaces[static_cast<size_t>(storage.memory_space(id))]);
     }
     for (ValueId id : node.outputs) {
-      step.output_places.push_back(plan_->places[static_cast<size_t>(storage.memory_place(id))]);
+      step.output_spaces.push_back(plan_->spaces[static_cast<size_t>(storage.memory_space(id))]);
     }
   }
 
@@ -189,12 +189,12 @@ class PlanBuilder {
       const auto& wanted = placement_.wanted[static_cast<size_t>(step.node)];
       for (size_t i = 0; i < wanted.size(); ++i) {
         if (step.inputs[i].home != Home::kConstant) continue;
-        if (devices_are_memory_compatible(plan.places[0], options_.places->at(wanted[i]))) continue;
+        if (devices_are_memory_compatible(plan.spaces[0], options_.spaces->at(wanted[i]))) continue;
         const Value& value = plan.graph.value(step.inputs[i].index);
         if (!options_.place_constant) return internal_error("Nobody places the constant \"{}\".", value.name);
         TENON_TRY_ASSIGN(Tensor tensor, options_.place_constant(value.constant, value.name, wanted[i]));
         step.inputs[i] = {Home::kPlacedConstant, static_cast<int32_t>(plan.placed_constants.size()), 0};
-        step.input_places[i] = options_.places->at(wanted[i]);
+        step.input_spaces[i] = options_.spaces->at(wanted[i]);
         plan.placed_constants.push_back(std::move(tensor));
       }
     }
@@ -224,11 +224,11 @@ class PlanBuilder {
         step.dynamic_outputs.push_back(dynamic ? step.outputs.back().index : -1);
         if (!dynamic) continue;
         plan.dynamic_values = std::max(plan.dynamic_values, step.outputs.back().index + 1);
-        plan.dynamic_places.resize(static_cast<size_t>(plan.dynamic_values), 0);
-        plan.dynamic_places[static_cast<size_t>(step.outputs.back().index)] = storage.memory_place(id);
+        plan.dynamic_spaces.resize(static_cast<size_t>(plan.dynamic_values), 0);
+        plan.dynamic_spaces[static_cast<size_t>(step.outputs.back().index)] = storage.memory_space(id);
       }
       if (is_copy(node)) step.copy = step_copy(node);
-      if (!options_.devices.empty()) fill_places(step, node, storage);
+      if (!options_.devices.empty()) fill_spaces(step, node, storage);
       step.kernel = std::move(kernels[n]);
       plan.steps.push_back(std::move(step));
     }
@@ -237,8 +237,8 @@ class PlanBuilder {
     };
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       const Value& value = graph.value(graph.inputs[i]);
-      const int32_t place = storage.memory_place(graph.inputs[i]);
-      plan.inputs.push_back({value.name, spec_of(value), place, as_step(storage.last_read(i))});
+      const int32_t space = storage.memory_space(graph.inputs[i]);
+      plan.inputs.push_back({value.name, spec_of(value), space, as_step(storage.last_read(i))});
     }
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
       if (output_slots_[i] < 0) continue;
@@ -246,7 +246,7 @@ class PlanBuilder {
       output.name = graph.value(outputs_before[i]).name;
       output.slot = output_slots_[i];
       output.spec = spec_of(graph.value(graph.outputs[i]));
-      output.place = storage.memory_place(graph.outputs[i]);
+      output.space = storage.memory_space(graph.outputs[i]);
       output.first_write = as_step(storage.first_write(static_cast<size_t>(output.slot)));
       plan.outputs.push_back(std::move(output));
     }
@@ -259,7 +259,7 @@ class PlanBuilder {
     if (plan.cut) {
       for (size_t i = 0; i < cut_values_.size(); ++i) {
         plan.cut->values[i].location = storage.location(cut_values_[i]);
-        plan.cut->values[i].place = storage.memory_place(cut_values_[i]);
+        plan.cut->values[i].space = storage.memory_space(cut_values_[i]);
       }
     }
   }
@@ -303,7 +303,7 @@ class PlanBuilder {
       output.shared.push_back(shared_memory(output, static_cast<int32_t>(i)));
   }
 
-  const BoundPlaces& bound_;
+  const BoundSpaces& bound_;
   std::vector<ValueId> cut_values_;
   std::vector<int32_t> output_slots_;
   Placement placement_;
@@ -312,7 +312,7 @@ class PlanBuilder {
 };
 
 Result<std::shared_ptr<Plan>> plan_inferred(Graph graph, std::span<const int32_t> output_slots,
-                                            const PlannerOptions& options, const BoundPlaces& bound) {
+                                            const PlannerOptions& options, const BoundSpaces& bound) {
   PassOptions passes;
   passes.evaluate = make_evaluator(*options.provider, *options.fold_pool);
   passes.observe = options.observe;
@@ -325,14 +325,14 @@ Result<std::shared_ptr<Plan>> plan_inferred(Graph graph, std::span<const int32_t
 
 Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
                                          std::span<const int32_t> output_slots, const PlannerOptions& options,
-                                         const BoundPlaces& bound) {
+                                         const BoundSpaces& bound) {
   set_input_shapes(graph, shapes);
   return plan_inferred(std::move(graph), output_slots, options, bound);
 }
 
 Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,
                                          std::span<const ConstantRef> constants, const PlannerOptions& options,
-                                         const BoundPlaces& bound) {
+                                         const BoundSpaces& bound) {
   Graph graph = cut.rest;
   set_input_shapes(graph, shapes);
   std::vector<ValueId> inputs;

@@ -12,10 +12,10 @@
 #include "ep/api/kernel.h"
 #include "ep/api/subgraphs.h"
 #include "graph/graph.h"
-#include "plan/place_table.h"
 #include "plan/placement.h"
 #include "plan/plan.h"
 #include "plan/regions.h"
+#include "plan/space_table.h"
 
 namespace tenon {
 
@@ -33,11 +33,11 @@ struct PlannerOptions {
   std::function<void(std::string_view pass, const Graph& graph)> observe;
 
   // Only for sessions with other EPs.
-  const PlaceTable* places = nullptr;
+  const SpaceTable* spaces = nullptr;
   std::vector<std::string> ep_names = {};  // by provider, "cpu" first
-  // A constant in the memory of a place, copied there once. For a plan that is only explained: some tensor of the
-  // place.
-  std::function<Result<Tensor>(const ConstantRef& constant, const std::string& name, int32_t place)> place_constant =
+  // A constant in a memory space, copied there once. For a plan that is only explained: some tensor of the
+  // space.
+  std::function<Result<Tensor>(const ConstantRef& constant, const std::string& name, int32_t space)> place_constant =
       {};
   // The same text, living as long as the session.
   std::function<const char*(const std::string& text)> keep_text = {};
@@ -49,12 +49,12 @@ struct PlannerOptions {
 // session's number of graph.outputs[i]. `bound` says where the caller's tensors are.
 Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
                                          std::span<const int32_t> output_slots, const PlannerOptions& options,
-                                         const BoundPlaces& bound = {});
+                                         const BoundSpaces& bound = {});
 
 // Plans what comes after a cut. `shapes` and `constants` have one entry for each of cut.values; a constant for those
 // with as_constant, null for the others. `bound.inputs` has one entry for each value that is no constant.
 Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,
                                          std::span<const ConstantRef> constants, const PlannerOptions& options,
-                                         const BoundPlaces& bound = {});
+                                         const BoundSpaces& bound = {});
 
 }  // namespace tenon

@@ -3,23 +3,23 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "plan/regions.h"
 #include "plan/views.h"
 
 namespace tenon {
 
 StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots,
-                                     std::span<const int32_t> places, std::span<const MemoryPlace> table,
+                                     std::span<const int32_t> spaces, std::span<const MemorySpace> table,
                                      const std::vector<bool>& handles)
     : graph_(graph),
       output_slots_(output_slots.begin(), output_slots.end()),
-      places_(graph.values.size()),
+      positions_(graph.values.size()),
       elided_(graph.nodes.size(), Elided::kNo),
       feeds_output_(graph.values.size(), false),
       in_place_(graph.nodes.size(), {-1, -1}),
       scratch_(graph.nodes.size()),
-      memory_(places.begin(), places.end()),
+      memory_(spaces.begin(), spaces.end()),
       table_(table.begin(), table.end()),
       handles_(handles) {
   if (table_.empty()) table_.emplace_back();
@@ -42,12 +42,12 @@ bool StorageAssignment::part_is_aligned(const Block& block, size_t offset_bytes)
   return needed == 0 || (index < input_alignments_.size() && input_alignments_[index] >= needed);
 }
 
-StorageAssignment::Place StorageAssignment::root(Place place) const {
-  while (place.block >= 0 && blocks_[static_cast<size_t>(place.block)].parent >= 0) {
-    const Block& block = blocks_[static_cast<size_t>(place.block)];
-    place = {block.parent, place.offset_bytes + block.parent_offset};
+StorageAssignment::Position StorageAssignment::root(Position position) const {
+  while (position.block >= 0 && blocks_[static_cast<size_t>(position.block)].parent >= 0) {
+    const Block& block = blocks_[static_cast<size_t>(position.block)];
+    position = {block.parent, position.offset_bytes + block.parent_offset};
   }
-  return place;
+  return position;
 }
 
 int32_t StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes, int32_t first, int32_t memory) {
@@ -91,11 +91,11 @@ void StorageAssignment::place_values() {
   for (size_t v = 0; v < graph_.values.size(); ++v) {
     const Value& value = graph_.values[v];
     if (!value.constant) continue;
-    places_[v].block = add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, 0);
+    positions_[v].block = add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, 0);
   }
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId id = graph_.inputs[i];
-    places_[static_cast<size_t>(id)].block =
+    positions_[static_cast<size_t>(id)].block =
         add_block(Home::kInput, static_cast<int32_t>(i), 0, kNever, wanted_memory(id));
   }
   int32_t dynamic_values = 0;
@@ -103,7 +103,7 @@ void StorageAssignment::place_values() {
     const Node& node = graph_.nodes[n];
     std::vector<size_t> offsets = view_offsets(graph_, node);
     if (!offsets.empty()) {
-      const Place source = place_of(node.inputs[0]);
+      const Position source = position_of(node.inputs[0]);
       const bool whole = offsets.size() == 1 && spec_of(graph_.value(node.inputs[0])).size_bytes() ==
                                                     spec_of(graph_.value(node.outputs[0])).size_bytes();
       for (size_t i = 0; i < offsets.size(); ++i) {
@@ -118,7 +118,7 @@ void StorageAssignment::place_values() {
         }
       }
       for (size_t i = 0; i < offsets.size(); ++i) {
-        places_[static_cast<size_t>(node.outputs[i])] = {source.block, source.offset_bytes + offsets[i]};
+        positions_[static_cast<size_t>(node.outputs[i])] = {source.block, source.offset_bytes + offsets[i]};
       }
       if (!offsets.empty()) elided_[n] = Elided::kView;
     }
@@ -126,7 +126,7 @@ void StorageAssignment::place_values() {
     for (ValueId id : node.outputs) {
       if (id == kNoValue) continue;
       const TensorSpec spec = spec_of(graph_.value(id));
-      places_[static_cast<size_t>(id)].block =
+      positions_[static_cast<size_t>(id)].block =
           spec.dynamic ? add_block(Home::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n), wanted_memory(id))
                        : add_block(Home::kArena, wanted_memory(id), spec.size_bytes(), static_cast<int32_t>(n),
                                    wanted_memory(id));
@@ -141,9 +141,9 @@ void StorageAssignment::place_outputs() {
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     if (output_slots_[i] < 0) continue;
     const ValueId id = graph_.outputs[i];
-    const Place place = place_of(id);
-    Block& block = blocks_[static_cast<size_t>(place.block)];
-    if (block.home == Home::kArena && place.offset_bytes == 0 &&
+    const Position position = position_of(id);
+    Block& block = blocks_[static_cast<size_t>(position.block)];
+    if (block.home == Home::kArena && position.offset_bytes == 0 &&
         block.size_bytes == spec_of(graph_.value(id)).size_bytes()) {
       block.home = Home::kOutput;
       block.index = output_slots_[i];
@@ -154,19 +154,19 @@ void StorageAssignment::place_outputs() {
     copy.reason = block.home == Home::kOutput    ? CopyReason::kOutputShared
                   : block.home == Home::kDynamic ? CopyReason::kOutputUnknownSize
                                                  : CopyReason::kOutputIsInput;
-    copy.place = block.memory;
+    copy.space = block.memory;
     copy.source.index = id;  // until finish() knows the location
     copies_.push_back(copy);
   }
 }
 
-bool StorageAssignment::may_embed(ValueId id, const Place& place) const {
-  const Block& block = blocks_[static_cast<size_t>(place.block)];
-  return block.home == Home::kArena && place.offset_bytes == 0 &&
+bool StorageAssignment::may_embed(ValueId id, const Position& position) const {
+  const Block& block = blocks_[static_cast<size_t>(position.block)];
+  return block.home == Home::kArena && position.offset_bytes == 0 &&
          block.size_bytes == spec_of(graph_.value(id)).size_bytes();
 }
 
-void StorageAssignment::embed(int32_t index, const Place& into) {
+void StorageAssignment::embed(int32_t index, const Position& into) {
   Block& block = blocks_[static_cast<size_t>(index)];
   Block& target = blocks_[static_cast<size_t>(into.block)];
   block.parent = into.block;
@@ -176,9 +176,10 @@ void StorageAssignment::embed(int32_t index, const Place& into) {
 }
 
 // Inputs may be the parts of one block, as long as they are all of it, in order: the block then moves as a whole.
-bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_t> offsets, const Place& whole) const {
+bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_t> offsets,
+                                         const Position& whole) const {
   for (size_t i = 0; i < offsets.size(); ++i) {
-    const Place part = place_of(node.inputs[i]);
+    const Position part = position_of(node.inputs[i]);
     const Block& block = blocks_[static_cast<size_t>(part.block)];
     if (block.home != Home::kArena || part.block == whole.block || offsets[i] < part.offset_bytes) return false;
     if (block.memory != blocks_[static_cast<size_t>(whole.block)].memory) return false;
@@ -187,7 +188,7 @@ bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_
       return false;
     size_t covered_bytes = 0;
     for (size_t j = 0; j < offsets.size(); ++j) {
-      const Place other = place_of(node.inputs[j]);
+      const Position other = position_of(node.inputs[j]);
       if (other.block != part.block) continue;
       if (offsets[j] - other.offset_bytes != offsets[i] - part.offset_bytes) return false;
       covered_bytes += spec_of(graph_.value(node.inputs[j])).size_bytes();
@@ -202,11 +203,11 @@ void StorageAssignment::elide_concats() {
     const Node& node = graph_.nodes[n];
     const std::vector<size_t> offsets = concat_offsets(graph_, node);
     if (offsets.empty()) continue;
-    const Place whole = place_of(node.outputs[0]);
+    const Position whole = position_of(node.outputs[0]);
     if (gives_handles(blocks_[static_cast<size_t>(whole.block)].memory)) continue;
     if (!may_elide_concat(node, offsets, whole)) continue;
     for (size_t i = 0; i < offsets.size(); ++i) {
-      const Place part = place_of(node.inputs[i]);
+      const Position part = position_of(node.inputs[i]);
       if (part.block == whole.block) continue;  // moved with an earlier part of the same block
       embed(part.block, {whole.block, whole.offset_bytes + offsets[i] - part.offset_bytes});
     }
@@ -216,7 +217,7 @@ void StorageAssignment::elide_concats() {
 
 void StorageAssignment::find_last_uses() {
   const auto use = [&](ValueId id, int32_t when) {
-    Block& block = blocks_[static_cast<size_t>(place_of(id).block)];
+    Block& block = blocks_[static_cast<size_t>(position_of(id).block)];
     block.last = std::max(block.last, when);
   };
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -233,8 +234,8 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   const ValueId x = node.inputs[input];
   const ValueId y = node.outputs[output];
   if (x == kNoValue || y == kNoValue) return false;
-  const Place from = place_of(x);
-  const Place to = place_of(y);
+  const Position from = position_of(x);
+  const Position to = position_of(y);
   const Block& source = blocks_[static_cast<size_t>(from.block)];
   Block& target = blocks_[static_cast<size_t>(to.block)];
   if (from.block == to.block || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
@@ -244,7 +245,7 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   // S3.4: the question is whether the memory serves, not which device it belongs to.
   if (!serves(source.memory, target.memory)) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (i != input && node.inputs[i] != kNoValue && place_of(node.inputs[i]).block == from.block) return false;
+    if (i != input && node.inputs[i] != kNoValue && position_of(node.inputs[i]).block == from.block) return false;
   }
   target.index = target.memory = source.memory;
   embed(from.block, to);
@@ -281,7 +282,7 @@ void StorageAssignment::assign_handles() {
     Block& block = blocks_[static_cast<size_t>(b)];
     size_t chosen = 0;
     while (chosen < handle_blocks_.size() &&
-           (handle_blocks_[chosen].place != block.memory || handle_blocks_[chosen].size_bytes != block.size_bytes ||
+           (handle_blocks_[chosen].space != block.memory || handle_blocks_[chosen].size_bytes != block.size_bytes ||
             last[chosen] >= block.first))
       ++chosen;
     if (chosen == handle_blocks_.size()) {
@@ -297,9 +298,9 @@ void StorageAssignment::assign_handles() {
 Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
   std::vector<std::vector<ArenaBlock>> arenas(table_.size());
   std::vector<std::vector<size_t>> owners(table_.size());  // a block, or blocks_.size() + node for scratch
-  const auto add = [&](size_t place, size_t owner, size_t size_bytes, int32_t first, int32_t last) {
-    arenas[place].push_back({.size_bytes = size_bytes, .first = first, .last = last});
-    owners[place].push_back(owner);
+  const auto add = [&](size_t space, size_t owner, size_t size_bytes, int32_t first, int32_t last) {
+    arenas[space].push_back({.size_bytes = size_bytes, .first = first, .last = last});
+    owners[space].push_back(owner);
     const auto sum = checked_add(unshared_bytes_, size_bytes);
     unshared_bytes_ = sum ? *sum : std::numeric_limits<size_t>::max();
   };
@@ -314,14 +315,14 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
     add(0, blocks_.size() + n, kernels[n]->scratch_bytes(), static_cast<int32_t>(n), static_cast<int32_t>(n));
   }
   arena_bytes_.assign(table_.size(), 0);
-  for (size_t place = 0; place < arenas.size(); ++place) {
-    TENON_TRY_ASSIGN(arena_bytes_[place], pack_arena(arenas[place], table_[place].alignment));
-    for (size_t i = 0; i < arenas[place].size(); ++i) {
-      const size_t owner = owners[place][i];
+  for (size_t space = 0; space < arenas.size(); ++space) {
+    TENON_TRY_ASSIGN(arena_bytes_[space], pack_arena(arenas[space], table_[space].alignment));
+    for (size_t i = 0; i < arenas[space].size(); ++i) {
+      const size_t owner = owners[space][i];
       if (owner < blocks_.size()) {
-        blocks_[owner].offset_bytes = arenas[place][i].offset_bytes;
+        blocks_[owner].offset_bytes = arenas[space][i].offset_bytes;
       } else {
-        scratch_[owner - blocks_.size()] = {Home::kArena, 0, arenas[place][i].offset_bytes};
+        scratch_[owner - blocks_.size()] = {Home::kArena, 0, arenas[space][i].offset_bytes};
       }
     }
   }
@@ -338,15 +339,15 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
 
 Location StorageAssignment::location(ValueId id) const {
   if (id == kNoValue) return {};
-  const Place place = place_of(id);
-  if (place.block < 0) return {};
-  const Block& block = blocks_[static_cast<size_t>(place.block)];
-  return {block.home, block.index, place.offset_bytes + (block.home == Home::kArena ? block.offset_bytes : 0)};
+  const Position position = position_of(id);
+  if (position.block < 0) return {};
+  const Block& block = blocks_[static_cast<size_t>(position.block)];
+  return {block.home, block.index, position.offset_bytes + (block.home == Home::kArena ? block.offset_bytes : 0)};
 }
 
-int32_t StorageAssignment::memory_place(ValueId id) const {
-  const Place place = id == kNoValue ? Place{} : place_of(id);
-  return place.block < 0 ? 0 : blocks_[static_cast<size_t>(place.block)].memory;
+int32_t StorageAssignment::memory_space(ValueId id) const {
+  const Position position = id == kNoValue ? Position{} : position_of(id);
+  return position.block < 0 ? 0 : blocks_[static_cast<size_t>(position.block)].memory;
 }
 
 }  // namespace tenon

@@ -20,7 +20,7 @@ namespace tenon {
 
 enum class Home : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic, kPlacedConstant, kHandle };
 
-// Where a value begins. `index`: the value's id for constants; which place's arena; which graph input, output slot,
+// Where a value begins. `index`: the value's id for constants; which space's arena; which graph input, output slot,
 // dynamic value, placed constant or handle otherwise.
 struct Location {
   Home home = Home::kAbsent;
@@ -29,16 +29,16 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-// Memory of a place that gives handles: what would be a part of the arena elsewhere.
+// Memory of a space that gives handles: what would be a part of the arena elsewhere.
 struct HandleBlock {
-  int32_t place = 0;
+  int32_t space = 0;
   size_t size_bytes = 0;
 };
 
 // A copy at the end of a run: from where the value is into a caller's output.
 struct PlanCopy {
   Location source;
-  int32_t place = 0;   // of the source
+  int32_t space = 0;   // of the source
   int32_t output = 0;  // slot
   CopyReason reason = CopyReason::kOutputIsInput;
 };
@@ -52,9 +52,9 @@ class StorageAssignment {
  public:
   // `output_slots[i]` is where the caller wants graph.outputs[i], or -1 for a value that only has to stay until the
   // end.
-  // `places` has one entry a value; empty: all in plain host memory. `handles` has one a place; empty: none.
-  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const int32_t> places = {},
-                    std::span<const MemoryPlace> table = {}, const std::vector<bool>& handles = {});
+  // `spaces` has one entry a value; empty: all in plain host memory. `handles` has one a space; empty: none.
+  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const int32_t> spaces = {},
+                    std::span<const MemorySpace> table = {}, const std::vector<bool>& handles = {});
 
   // The known alignments of the graph's inputs; unknown without this call. Call it before elide().
   void set_input_alignments(std::vector<uint32_t> alignments) { input_alignments_ = std::move(alignments); }
@@ -72,11 +72,11 @@ class StorageAssignment {
 
   Location location(ValueId id) const;
   // Of the memory that the value lies in.
-  int32_t memory_place(ValueId id) const;
+  int32_t memory_space(ValueId id) const;
   Location scratch(size_t node) const { return scratch_[node]; }
-  // By place.
+  // By space.
   const std::vector<size_t>& arena_bytes() const { return arena_bytes_; }
-  // In places that give handles; kHandle counts them.
+  // In spaces that give handles; kHandle counts them.
   const std::vector<HandleBlock>& handle_blocks() const { return handle_blocks_; }
   // Bytes that all arena values and scratch would take without sharing.
   size_t unshared_bytes() const { return unshared_bytes_; }
@@ -96,15 +96,15 @@ class StorageAssignment {
     int32_t parent = -1;  // this block lies inside another
     size_t parent_offset = 0;
     size_t offset_bytes = 0;  // in the arena
-    int32_t memory = 0;       // its place
+    int32_t memory = 0;       // its space
   };
-  struct Place {
+  struct Position {
     int32_t block = -1;
     size_t offset_bytes = 0;
   };
 
-  Place root(Place place) const;
-  Place place_of(ValueId id) const { return root(places_[static_cast<size_t>(id)]); }
+  Position root(Position position) const;
+  Position position_of(ValueId id) const { return root(positions_[static_cast<size_t>(id)]); }
   int32_t add_block(Home home, int32_t index, size_t size_bytes, int32_t first, int32_t memory);
   int32_t wanted_memory(ValueId id) const { return memory_.empty() ? 0 : memory_[static_cast<size_t>(id)]; }
   bool host_addressable(int32_t memory) const;
@@ -116,13 +116,13 @@ class StorageAssignment {
   // A part that begins `offset_bytes` into a block is as aligned as values in the block's memory are taken to be.
   bool part_is_aligned(const Block& block, size_t offset_bytes) const;
   // The value fills an arena block of its own, which may therefore be moved into another.
-  bool may_embed(ValueId id, const Place& place) const;
-  void embed(int32_t block, const Place& into);
+  bool may_embed(ValueId id, const Position& position) const;
+  void embed(int32_t block, const Position& into);
   bool feeds_output(ValueId id) const { return feeds_output_[static_cast<size_t>(id)]; }
   void mark_output_feeders();
   void place_values();
   void place_outputs();
-  bool may_elide_concat(const Node& node, std::span<const size_t> offsets, const Place& whole) const;
+  bool may_elide_concat(const Node& node, std::span<const size_t> offsets, const Position& whole) const;
   void elide_concats();
   void find_last_uses();
   bool try_in_place(size_t node, size_t input, size_t output);
@@ -130,7 +130,7 @@ class StorageAssignment {
   const Graph& graph_;
   std::vector<int32_t> output_slots_;
   std::vector<Block> blocks_;
-  std::vector<Place> places_;  // by value
+  std::vector<Position> positions_;  // by value
   std::vector<Elided> elided_;
   std::vector<bool> feeds_output_;
   std::vector<std::pair<int32_t, int32_t>> in_place_;
@@ -140,7 +140,7 @@ class StorageAssignment {
   std::vector<int32_t> first_write_;
   std::vector<uint32_t> input_alignments_;  // by graph input; empty: 0
   std::vector<int32_t> memory_;             // by value
-  std::vector<MemoryPlace> table_;
+  std::vector<MemorySpace> table_;
   std::vector<bool> handles_;
   std::vector<HandleBlock> handle_blocks_;
   std::vector<size_t> arena_bytes_;

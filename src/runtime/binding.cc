@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "runtime/binding_impl.h"
 #include "runtime/session_impl.h"
 
@@ -25,7 +25,7 @@ Result<size_t> find_name(std::span<const ValueInfo> infos, std::string_view name
 // Binding the same again changes nothing, and programs do it before every run.
 bool same_tensor(const Tensor& a, const Tensor& b) {
   return a.data() == b.data() && a.type() == b.type() && a.shape() == b.shape() && a.owner() == b.owner() &&
-         a.capacity_bytes() == b.capacity_bytes() && a.place() == b.place() && a.read_only() == b.read_only();
+         a.capacity_bytes() == b.capacity_bytes() && a.space() == b.space() && a.read_only() == b.read_only();
 }
 
 Status check_tensor(const SessionImpl& session, const ValueInfo& info, const Tensor& tensor, std::string_view kind) {
@@ -36,9 +36,9 @@ Status check_tensor(const SessionImpl& session, const ValueInfo& info, const Ten
   TENON_INVALID_IF(info.has_shape && static_cast<size_t>(tensor.shape().rank()) != info.dims.size(),
                    "The tensor for {} \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", kind,
                    info.name, tensor.shape().rank(), tensor.shape().to_string(), info.dims.size(), info.to_string());
-  TENON_UNSUPPORTED_IF(session.places().find(tensor.place()) < 0,
+  TENON_UNSUPPORTED_IF(session.spaces().find(tensor.space()) < 0,
                        "The tensor for {} \"{}\" lives in {}, which the cpu EP cannot address{}.", kind, info.name,
-                       tensor.place().to_string(), session.has_devices() ? ", nor another EP of the session" : "");
+                       tensor.space().to_string(), session.has_devices() ? ", nor another EP of the session" : "");
   return {};
 }
 
@@ -54,9 +54,9 @@ BindingImpl::BindingImpl(std::shared_ptr<SessionImpl> owner) : session(std::move
   outputs.resize(session->outputs().size());
   shapes.resize(inputs.size());
   if (session->has_devices()) {
-    places.inputs.resize(inputs.size());
-    places.outputs.resize(outputs.size());
-    place_words.assign(inputs.size() + outputs.size(), -1);
+    spaces.inputs.resize(inputs.size());
+    spaces.outputs.resize(outputs.size());
+    space_words.assign(inputs.size() + outputs.size(), -1);
   }
   input_addresses.resize(inputs.size());
   output_addresses.resize(outputs.size());
@@ -70,7 +70,7 @@ Status BindingImpl::begin_run() {
     append_shape(key, shapes[i]);
     input_addresses[i] = inputs[i].data();
   }
-  key.insert(key.end(), place_words.begin(), place_words.end());
+  key.insert(key.end(), space_words.begin(), space_words.end());
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i].ready = false;
     output_addresses[i] = nullptr;
@@ -78,35 +78,35 @@ Status BindingImpl::begin_run() {
   return {};
 }
 
-void BindingImpl::set_output_place(size_t slot) {
+void BindingImpl::set_output_space(size_t slot) {
   if (!session->has_devices()) return;
   const Output& output = outputs[slot];
-  int64_t& word = place_words[inputs.size() + slot];
-  std::optional<MemoryPlace>& place = places.outputs[slot];
+  int64_t& word = space_words[inputs.size() + slot];
+  std::optional<MemorySpace>& space = spaces.outputs[slot];
   if (!output.is_auto) {
-    place = session->place_of(output.bound, word);
-  } else if (output.auto_place >= 0) {
-    place = session->places().at(output.auto_place);
-    word = session->place_word(output.auto_place, place->alignment);
+    space = session->space_of(output.bound, word);
+  } else if (output.auto_space >= 0) {
+    space = session->spaces().at(output.auto_space);
+    word = session->space_word(output.auto_space, space->alignment);
   } else {
-    place.reset();
+    space.reset();
     word = -1;
   }
 }
 
 Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
-                                 size_t size_bytes, int32_t place) {
+                                 size_t size_bytes, int32_t space) {
   Output& output = outputs[slot];
   std::byte* data = memory.get();
   output.memory = Tensor();
   TENON_TRY_ASSIGN(output.result,
-                   Tensor::view(type, shape, data, size_bytes, std::move(memory), session->places().shown(place)));
+                   Tensor::view(type, shape, data, size_bytes, std::move(memory), session->spaces().shown(space)));
   output.ready = true;
   output_addresses[slot] = output.result.data();
   return {};
 }
 
-Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape, int32_t place) {
+Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape, int32_t space) {
   Output& output = outputs[slot];
   const std::string& name = session->outputs()[slot].name;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
@@ -114,12 +114,12 @@ Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shap
   if (output.is_auto) {
     // Two handles here, `memory` and `result`: any other is the application's, which still looks at the last result.
     const bool shared = output.memory.defined() && output.memory.owner().use_count() > 2;
-    const bool elsewhere = output.memory.defined() && !same_memory(output.memory.place(), session->places().at(place));
+    const bool elsewhere = output.memory.defined() && !same_memory(output.memory.space(), session->spaces().at(space));
     if (!output.memory.defined() || shared || elsewhere || output.memory.capacity_bytes() < bytes ||
         output.memory.type() != type) {
       output.result = Tensor();
       output.memory = Tensor();
-      TENON_TRY_ASSIGN(output.memory, session->allocate_in(place, type, shape));
+      TENON_TRY_ASSIGN(output.memory, session->allocate_in(space, type, shape));
     }
     target = &output.memory;
   } else {
@@ -170,7 +170,7 @@ Status Binding::bind_input(size_t index, Tensor tensor) {
   }
   TENON_TRY(check_tensor(*impl_->session, impl_->session->inputs()[index], tensor, "input"));
   if (impl_->session->has_devices()) {
-    impl_->places.inputs[index] = impl_->session->place_of(tensor, impl_->place_words[index]);
+    impl_->spaces.inputs[index] = impl_->session->space_of(tensor, impl_->space_words[index]);
   }
   impl_->inputs[index] = std::move(tensor);
   return {};
@@ -184,12 +184,12 @@ Status Binding::bind_output(size_t index, Tensor tensor) {
   TENON_INVALID_IF(tensor.read_only(),
                    "Output \"{}\" cannot be bound to read-only memory: the {} tensor of shape {} in {} is marked so.",
                    impl_->session->outputs()[index].name, data_type_name(tensor.type()), tensor.shape().to_string(),
-                   tensor.place().to_string());
+                   tensor.space().to_string());
   BindingImpl::Output& output = impl_->outputs[index];
   output = {};
   output.bound = std::move(tensor);
   output.is_auto = false;
-  impl_->set_output_place(index);
+  impl_->set_output_space(index);
   return {};
 }
 
@@ -197,27 +197,27 @@ Status Binding::bind_output_auto(size_t index) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   BindingImpl::Output& output = impl_->outputs[index];
-  if (!output.is_auto || output.auto_place >= 0) output = {};
-  impl_->set_output_place(index);
+  if (!output.is_auto || output.auto_space >= 0) output = {};
+  impl_->set_output_space(index);
   return {};
 }
 
-Status Binding::bind_output_auto(std::string_view name, const MemoryPlace& place) {
+Status Binding::bind_output_auto(std::string_view name, const MemorySpace& space) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
-  return bind_output_auto(index, place);
+  return bind_output_auto(index, space);
 }
 
-Status Binding::bind_output_auto(size_t index, const MemoryPlace& place) {
+Status Binding::bind_output_auto(size_t index, const MemorySpace& space) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
-  const int32_t known = impl_->session->places().find(place);
+  const int32_t known = impl_->session->spaces().find(space);
   TENON_UNSUPPORTED_IF(known < 0, "Output \"{}\" cannot be made in {}: the session has no allocator for it.",
-                       impl_->session->outputs()[index].name, place.to_string());
+                       impl_->session->outputs()[index].name, space.to_string());
   BindingImpl::Output& output = impl_->outputs[index];
-  if (!output.is_auto || output.auto_place != known) output = {};
-  output.auto_place = known;
-  impl_->set_output_place(index);
+  if (!output.is_auto || output.auto_space != known) output = {};
+  output.auto_space = known;
+  impl_->set_output_space(index);
   return {};
 }
 
@@ -230,7 +230,7 @@ void Binding::clear() {
   for (Tensor& tensor : impl_->inputs) tensor = Tensor();
   for (size_t i = 0; i < impl_->outputs.size(); ++i) {
     impl_->outputs[i] = {};
-    impl_->set_output_place(i);
+    impl_->set_output_space(i);
   }
 }
 

@@ -41,7 +41,7 @@ Status BodyOutputs::hand_over(HandedOver&& output, const RunInfo& info) {
 Status copy_value(void* target, const BodyValue& value, CopyReason reason, const char* what, const RunInfo& info) {
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(value.type, value.shape));
   if (bytes == 0 || target == value.data) return {};
-  if (info.disallow_copies) return copy_disallowed(what, MemoryPlace{}, MemoryPlace{}, reason);
+  if (info.disallow_copies) return copy_disallowed(what, MemorySpace{}, MemorySpace{}, reason);
   TENON_TRY_ASSIGN(const Tensor to, Tensor::view(value.type, value.shape, target, bytes));
   TENON_TRY_ASSIGN(const Tensor from, Tensor::view(value.type, value.shape, const_cast<void*>(value.data), bytes));
   return copy_tensor(to, from, reason, what, info.ledger);

@@ -87,7 +87,7 @@ struct ScanFrame {
 Status move_axis(const Shape& whole, int axis, size_t element_bytes, const void* src, void* dst, bool back,
                  const char* what, const RunInfo& info) {
   constexpr CopyReason kReason = CopyReason::kScanSlices;
-  if (info.disallow_copies) return copy_disallowed(what, MemoryPlace{}, MemoryPlace{}, kReason);
+  if (info.disallow_copies) return copy_disallowed(what, MemorySpace{}, MemorySpace{}, kReason);
   copy_moving_axis(whole, axis, back, element_bytes, static_cast<const std::byte*>(src), static_cast<std::byte*>(dst),
                    kReason, what, info.ledger);
   return {};

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "device/copy.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 
 namespace tenon {
 
@@ -16,7 +16,7 @@ EpDevice cpu_device() {
   EpDevice device;
   device.ep_name = kCpuEpName;
   device.ep_vendor = "Tenon";
-  device.memory = {MemoryPlace{}};
+  device.memory = {MemorySpace{}};
   return device;
 }
 
@@ -70,7 +70,7 @@ Result<std::shared_ptr<EpFactory>> EpRegistry::find(const std::string& ep_name) 
   return not_found("There is no EP \"{}\"; registered are {}.", ep_name, known);
 }
 
-std::shared_ptr<DataTransfer> EpRegistry::find_transfer(const MemoryPlace& src, const MemoryPlace& dst) const {
+std::shared_ptr<DataTransfer> EpRegistry::find_transfer(const MemorySpace& src, const MemorySpace& dst) const {
   auto libraries = libraries_.lock();
   for (const Library& library : *libraries) {
     for (const auto& factory : library.factories) {
@@ -81,13 +81,13 @@ std::shared_ptr<DataTransfer> EpRegistry::find_transfer(const MemoryPlace& src, 
   return nullptr;
 }
 
-std::shared_ptr<DeviceAllocator> EpRegistry::find_allocator(const MemoryPlace& place) const {
+std::shared_ptr<DeviceAllocator> EpRegistry::find_allocator(const MemorySpace& space) const {
   auto libraries = libraries_.lock();
   for (const Library& library : *libraries) {
     for (const auto& factory : library.factories) {
       for (size_t device = 0; device < factory->devices().size(); ++device) {
         for (const auto& allocator : factory->shared_allocators(device)) {
-          if (allocator->place() == place) return {factory, allocator.get()};
+          if (allocator->space() == space) return {factory, allocator.get()};
         }
       }
     }
@@ -99,8 +99,8 @@ std::vector<EpDevice> ep_devices() { return EpRegistry::instance().devices(); }
 
 Status copy(const Tensor& dst, const Tensor& src, CopyLedger* ledger) {
   std::shared_ptr<DataTransfer> transfer;
-  if (!host_can_address(src.place()) || !host_can_address(dst.place())) {
-    transfer = EpRegistry::instance().find_transfer(src.place(), dst.place());
+  if (!host_can_address(src.space()) || !host_can_address(dst.space())) {
+    transfer = EpRegistry::instance().find_transfer(src.space(), dst.space());
   }
   return copy_tensor(dst, src, CopyReason::kCallerAsked, "tensor", ledger, transfer.get());
 }

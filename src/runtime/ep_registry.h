@@ -30,7 +30,7 @@ class EpFactory {
   virtual Result<std::unique_ptr<DeviceProvider>> create_provider(const EpChoice& choice,
                                                                   std::span<const size_t> devices,
                                                                   const SessionOptions& options) = 0;
-  // Allocators that are shared by all sessions, one for each of the device's memory places; may be empty.
+  // Allocators that are shared by all sessions, one for each of the device's memory spaces; may be empty.
   virtual std::vector<std::shared_ptr<DeviceAllocator>> shared_allocators(size_t device) = 0;
   virtual DataTransfer* transfer() = 0;
 };
@@ -45,9 +45,9 @@ class EpRegistry {
   // kNotFound names the EP and those that are there.
   Result<std::shared_ptr<EpFactory>> find(const std::string& ep_name) const;
   // A transfer of any registered EP that can move bytes from `src` to `dst`; null when there is none.
-  std::shared_ptr<DataTransfer> find_transfer(const MemoryPlace& src, const MemoryPlace& dst) const;
-  // A shared allocator of any registered EP for `place`; null when there is none.
-  std::shared_ptr<DeviceAllocator> find_allocator(const MemoryPlace& place) const;
+  std::shared_ptr<DataTransfer> find_transfer(const MemorySpace& src, const MemorySpace& dst) const;
+  // A shared allocator of any registered EP for `space`; null when there is none.
+  std::shared_ptr<DeviceAllocator> find_allocator(const MemorySpace& space) const;
 
  private:
   struct Library {

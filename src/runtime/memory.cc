@@ -74,16 +74,16 @@ Result<std::shared_ptr<std::byte>> allocate_device(DeviceAllocator& allocator, s
   if (allocator.gives_handles()) {
     TENON_TRY_ASSIGN(std::shared_ptr<void> buffer, allocator.allocate(size_bytes, nullptr));
     if (buffer == nullptr)
-      return resource_exhausted("The allocator of {} gives no buffer of {} bytes.", allocator.place().to_string(),
+      return resource_exhausted("The allocator of {} gives no buffer of {} bytes.", allocator.space().to_string(),
                                 size_bytes);
     return std::static_pointer_cast<std::byte>(std::move(buffer));
   }
-  const size_t alignment = std::max<size_t>(kAlignment, allocator.place().alignment);
+  const size_t alignment = std::max<size_t>(kAlignment, allocator.space().alignment);
   const auto padded = checked_add(size_bytes, 2 * alignment);
   if (!padded) return resource_exhausted("{} bytes cannot be allocated: the size overflows.", size_bytes);
   TENON_TRY_ASSIGN(std::shared_ptr<void> block, allocator.allocate(*padded, nullptr));
   if (block == nullptr) {
-    return resource_exhausted("The allocator of {} gives no memory for {} bytes.", allocator.place().to_string(),
+    return resource_exhausted("The allocator of {} gives no memory for {} bytes.", allocator.space().to_string(),
                               *padded);
   }
   const auto address = (reinterpret_cast<uintptr_t>(block.get()) + alignment - 1) / alignment * alignment;

@@ -14,18 +14,18 @@ namespace tenon {
 
 namespace {
 
-// A bound tensor may be less aligned than its place's own memory; what it is used for was decided when it was planned.
-MemoryPlace unaligned(MemoryPlace place) {
-  place.alignment = 0;
-  return place;
+// A bound tensor may be less aligned than its space's own memory; what it is used for was decided when it was planned.
+MemorySpace unaligned(MemorySpace space) {
+  space.alignment = 0;
+  return space;
 }
 
 }  // namespace
 
 RunState::RunState(const Plan& plan, ThreadPool& pool)
     : plan_(plan), contexts_(plan.steps.size()), dynamic_(static_cast<size_t>(plan.dynamic_values)) {
-  held.resize(plan.places.size());
-  arenas_.resize(plan.places.size());
+  held.resize(plan.spaces.size());
+  arenas_.resize(plan.spaces.size());
   size_t inputs = 0, outputs = 0;
   for (const PlanStep& step : plan.steps) {
     inputs += step.inputs.size();
@@ -40,8 +40,8 @@ RunState::RunState(const Plan& plan, ThreadPool& pool)
     context.inputs = std::span<const void* const>(step_inputs_).subspan(input, step.inputs.size());
     context.outputs = std::span<void* const>(step_outputs_).subspan(output, step.outputs.size());
     context.pool = &pool;
-    context.input_places = step.input_places;
-    context.output_places = step.output_places;
+    context.input_spaces = step.input_spaces;
+    context.output_spaces = step.output_spaces;
     context.state = this;
     context.step = i;
     input += step.inputs.size();
@@ -75,12 +75,12 @@ void* RunState::address(const Location& location) const {
   return nullptr;
 }
 
-Status RunState::hold_handles(const PlaceTable& places) {
+Status RunState::hold_handles(const SpaceTable& spaces) {
   if (handles_.size() == plan_.handle_blocks.size()) return {};
   std::vector<std::shared_ptr<std::byte>> held;
   for (const HandleBlock& block : plan_.handle_blocks) {
     TENON_TRY_ASSIGN(auto memory,
-                     allocate_device(*places.allocators[static_cast<size_t>(block.place)], block.size_bytes));
+                     allocate_device(*spaces.allocators[static_cast<size_t>(block.space)], block.size_bytes));
     held.push_back(std::move(memory));
   }
   handles_ = std::move(held);
@@ -92,9 +92,9 @@ void RunState::drop_handles() { handles_.clear(); }
 
 void RunState::bind(std::span<void* const> inputs, std::span<void* const> outputs) {
   bool moved = false;
-  for (size_t place = 0; place < held.size(); ++place) {
-    moved = moved || arenas_[place] != held[place].memory.get();
-    arenas_[place] = held[place].memory.get();
+  for (size_t space = 0; space < held.size(); ++space) {
+    moved = moved || arenas_[space] != held[space].memory.get();
+    arenas_[space] = held[space].memory.get();
   }
   if (resolved_ && !moved && std::equal(inputs.begin(), inputs.end(), inputs_.begin(), inputs_.end()) &&
       std::equal(outputs.begin(), outputs.end(), outputs_.begin(), outputs_.end())) {
@@ -125,7 +125,7 @@ Status why_it_ends(const RunInfo& info, const std::string& where) {
 }
 
 Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
-  places_ = device != nullptr ? device->places : nullptr;
+  spaces_ = device != nullptr ? device->spaces : nullptr;
   for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
   NodeObserver* const observer = NodeObserver::current();
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -221,10 +221,10 @@ Status RunState::run_copy(size_t index, const DeviceRun& device) {
   const StepCopy& copy = *step.copy;
   const size_t bytes = copy.spec.size_bytes();
   TENON_TRY_ASSIGN(const Tensor source, Tensor::view(copy.spec.type, copy.spec.shape, address(step.inputs[0]), bytes,
-                                                     nullptr, unaligned(device.places->at(copy.source))));
+                                                     nullptr, unaligned(device.spaces->at(copy.source))));
   TENON_TRY_ASSIGN(const Tensor target, Tensor::view(copy.spec.type, copy.spec.shape, address(step.outputs[0]), bytes,
-                                                     nullptr, unaligned(device.places->at(copy.target))));
-  DataTransfer* transfer = copy.mover > 0 ? device.places->transfers[static_cast<size_t>(copy.mover - 1)] : nullptr;
+                                                     nullptr, unaligned(device.spaces->at(copy.target))));
+  DataTransfer* transfer = copy.mover > 0 ? device.spaces->transfers[static_cast<size_t>(copy.mover - 1)] : nullptr;
   DeviceStream* stream = step.executor > 0 ? device.streams->stream(step.executor) : nullptr;
   return copy_tensor(target, source, copy.reason, copy.what, device.ledger, transfer, stream);
 }
@@ -249,7 +249,7 @@ bool RunState::adopt_dynamic(size_t step_index, size_t output, const Shape& shap
                              size_t& capacity_bytes) {
   const PlanStep& step = plan_.steps[step_index];
   const int32_t index = output < step.dynamic_outputs.size() ? step.dynamic_outputs[output] : -1;
-  if (index < 0 || plan_.dynamic_places[static_cast<size_t>(index)] != 0) return false;
+  if (index < 0 || plan_.dynamic_spaces[static_cast<size_t>(index)] != 0) return false;
   DynamicValue& value = dynamic_[static_cast<size_t>(index)];
   const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
   const DataType type = plan_.graph.value(node.outputs[output]).type;
@@ -272,8 +272,8 @@ Result<void*> RunState::allocate_dynamic(size_t step_index, size_t output, const
   const DataType type = plan_.graph.value(node.outputs[output]).type;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   if (value.memory == nullptr || value.capacity_bytes < bytes) {
-    const auto place = static_cast<size_t>(plan_.dynamic_places[static_cast<size_t>(index)]);
-    DeviceAllocator* allocator = place > 0 && places_ != nullptr ? places_->allocators[place] : nullptr;
+    const auto space = static_cast<size_t>(plan_.dynamic_spaces[static_cast<size_t>(index)]);
+    DeviceAllocator* allocator = space > 0 && spaces_ != nullptr ? spaces_->allocators[space] : nullptr;
     Result<std::shared_ptr<std::byte>> memory =
         allocator != nullptr ? allocate_device(*allocator, bytes) : allocate_zeroed(bytes);
     if (!memory.ok())

@@ -10,8 +10,8 @@
 #include <tenon/thread_pool.h>
 
 #include "ep/api/kernel.h"
-#include "plan/place_table.h"
 #include "plan/plan.h"
+#include "plan/space_table.h"
 #include "runtime/arena_pool.h"
 #include "runtime/node_observer.h"
 #include "runtime/run_streams.h"
@@ -39,7 +39,7 @@ class AdoptingContext {
 
 // What a run on other EPs needs besides memory. Lifetime: of the run.
 struct DeviceRun {
-  const PlaceTable* places = nullptr;
+  const SpaceTable* spaces = nullptr;
   RunStreams* streams = nullptr;
   CopyLedger* ledger = nullptr;  // may be null
 };
@@ -61,8 +61,8 @@ class RunState {
   // Where a run's memory is. The arenas are `held`, `inputs` has one address a plan input, `outputs` one a session
   // output (by slot; null for those that this plan does not write). Does nothing when all of it is as in the last run.
   void bind(std::span<void* const> inputs, std::span<void* const> outputs);
-  // Allocates what the plan keeps in places that give handles, unless it is there. Before bind().
-  Status hold_handles(const PlaceTable& places);
+  // Allocates what the plan keeps in spaces that give handles, unless it is there. Before bind().
+  Status hold_handles(const SpaceTable& spaces);
   std::span<const std::shared_ptr<std::byte>> handles() const { return handles_; }
   // The work on them may not be over: they are never used again.
   void drop_handles();
@@ -75,9 +75,9 @@ class RunState {
   const DynamicValue& dynamic_value(int32_t index) const { return dynamic_[static_cast<size_t>(index)]; }
   // A dynamic value's memory becomes the caller's.
   std::shared_ptr<std::byte> take_dynamic(int32_t index);
-  // By place; the arenas of the run under way.
+  // By space; the arenas of the run under way.
   std::vector<Arena> held;
-  std::byte* arena(size_t place) const { return place < arenas_.size() ? arenas_[place] : nullptr; }
+  std::byte* arena(size_t space) const { return space < arenas_.size() ? arenas_[space] : nullptr; }
 
  private:
   class StepContext final : public KernelContext, public AdoptingContext {
@@ -104,8 +104,8 @@ class RunState {
   std::vector<void*> step_outputs_;
   std::vector<StepContext> contexts_;
   std::vector<DynamicValue> dynamic_;
-  const PlaceTable* places_ = nullptr;  // of the run under way
-  std::vector<std::byte*> arenas_;      // by place
+  const SpaceTable* spaces_ = nullptr;  // of the run under way
+  std::vector<std::byte*> arenas_;      // by space
   std::vector<std::shared_ptr<std::byte>> handles_;
   std::vector<void*> inputs_;
   std::vector<void*> outputs_;

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "device/copy.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -42,12 +42,12 @@ struct Runner::Lease {
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
     if (!ends.empty()) leave_to_stream();
-    for (size_t place = 0; place < outgrown.size(); ++place) {
-      for (Arena& arena : outgrown[place]) give_back(place, std::move(arena));
+    for (size_t space = 0; space < outgrown.size(); ++space) {
+      for (Arena& arena : outgrown[space]) give_back(space, std::move(arena));
     }
     if (state == nullptr) return;
-    for (size_t place = 0; place < state->held.size(); ++place) {
-      give_back(place, std::exchange(state->held[place], {}));
+    for (size_t space = 0; space < state->held.size(); ++space) {
+      give_back(space, std::exchange(state->held[space], {}));
     }
     if (spoiled) state->drop_handles();
     auto idle = runtime.idle_states.lock();
@@ -68,35 +68,35 @@ struct Runner::Lease {
     }
     if (state == nullptr) state = std::make_unique<RunState>(*runtime.plan, session.pool());
     const std::vector<size_t>& sizes = runtime.plan->arenas;
-    for (size_t place = 0; place < sizes.size(); ++place) {
-      if (place < outgrown.size() && take_outgrown(place, sizes[place])) continue;
-      TENON_TRY_ASSIGN(state->held[place], session.arenas(place).acquire(sizes[place], state->arena(place)));
+    for (size_t space = 0; space < sizes.size(); ++space) {
+      if (space < outgrown.size() && take_outgrown(space, sizes[space])) continue;
+      TENON_TRY_ASSIGN(state->held[space], session.arenas(space).acquire(sizes[space], state->arena(space)));
     }
-    return runtime.plan->handle_blocks.empty() ? Status() : state->hold_handles(session.places());
+    return runtime.plan->handle_blocks.empty() ? Status() : state->hold_handles(session.spaces());
   }
 
   // What a stream may still use is never used again.
-  void give_back(size_t place, Arena arena) const {
-    if (!spoiled) session.arenas(place).release(std::move(arena));
+  void give_back(size_t space, Arena arena) const {
+    if (!spoiled) session.arenas(space).release(std::move(arena));
   }
 
   void leave_to_stream() {
-    outgrown.resize(session.places().places.size());
-    for (size_t place = 0; state != nullptr && place < outgrown.size(); ++place) {
-      Arena arena = std::exchange(state->held[place], {});
-      if (arena.memory != nullptr) outgrown[place].push_back(std::move(arena));
+    outgrown.resize(session.spaces().spaces.size());
+    for (size_t space = 0; state != nullptr && space < outgrown.size(); ++space) {
+      Arena arena = std::exchange(state->held[space], {});
+      if (arena.memory != nullptr) outgrown[space].push_back(std::move(arena));
     }
     session.unfinished_runs().put(
         {.stream_id = stream_id, .ends = std::move(ends), .arenas = std::exchange(outgrown, {})});
   }
 
   // The stream's last run worked there, and this one comes after it.
-  bool take_outgrown(size_t place, size_t size_bytes) {
-    std::vector<Arena>& arenas = outgrown[place];
+  bool take_outgrown(size_t space, size_t size_bytes) {
+    std::vector<Arena>& arenas = outgrown[space];
     const auto found =
         std::find_if(arenas.begin(), arenas.end(), [&](const Arena& arena) { return arena.size_bytes >= size_bytes; });
     if (size_bytes == 0 || found == arenas.end()) return false;
-    state->held[place] = std::move(*found);
+    state->held[space] = std::move(*found);
     arenas.erase(found);
     return true;
   }
@@ -111,7 +111,7 @@ struct Runner::Lease {
   std::unique_ptr<RunState> state;
   std::vector<Redirect> redirects;  // outputs that are written elsewhere first
   bool spoiled = false;             // the work on the memory may not be over
-  // Memory of earlier runs on the stream, by place. Until this run has been waited for, it is the stream's, up to
+  // Memory of earlier runs on the stream, by space. Until this run has been waited for, it is the stream's, up to
   // `ends`; so is the run's own when it returns early.
   std::vector<std::vector<Arena>> outgrown;
   std::vector<std::unique_ptr<DeviceNotification>> ends;
@@ -123,21 +123,21 @@ Status Runner::prepare(const PlanRuntime& runtime, std::span<void* const> inputs
   for (const PlanOutput& output : plan.outputs) {
     if (output.spec.dynamic) continue;
     TENON_TRY(
-        binding_.prepare_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape, output.place));
+        binding_.prepare_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape, output.space));
   }
   TENON_TRY(check_outputs_apart(plan));
   return check_copies(plan, inputs);
 }
 
 // How far a tensor reaches from its address: a handle is next to nothing.
-size_t Runner::extent(int32_t place, size_t size_bytes) const {
-  const bool handle = place > 0 && session_.places().handles[static_cast<size_t>(place)];
+size_t Runner::extent(int32_t space, size_t size_bytes) const {
+  const bool handle = space > 0 && session_.spaces().handles[static_cast<size_t>(space)];
   return handle ? std::min<size_t>(size_bytes, 1) : size_bytes;
 }
 
 size_t Runner::extent(const Tensor& tensor) const {
   if (!session_.has_devices()) return tensor.size_bytes();
-  return extent(session_.places().find(tensor.place()), tensor.size_bytes());
+  return extent(session_.spaces().find(tensor.space()), tensor.size_bytes());
 }
 
 Status Runner::check_outputs_apart(const Plan& plan) const {
@@ -177,8 +177,8 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
     const PlanInput& input = plan.inputs[i];
     const SharedMemory& shared = output.shared[i];
     if (shared.kind == SharedMemory::Kind::kAnything ||
-        !ranges_overlap(inputs[i], extent(input.place, input.spec.size_bytes()), target,
-                        extent(output.place, target_bytes)))
+        !ranges_overlap(inputs[i], extent(input.space, input.spec.size_bytes()), target,
+                        extent(output.space, target_bytes)))
       continue;
     const bool same = inputs[i] == target && input.spec.size_bytes() == target_bytes;
     if (same && shared.kind == SharedMemory::Kind::kExactly && runs_in_place(plan, output, shared)) continue;
@@ -190,8 +190,8 @@ const PlanInput* Runner::overlapped_input(const Plan& plan, const PlanOutput& ou
 namespace {
 
 Status refuse_copy_step(const Plan& plan, const PlanStep& step) {
-  return copy_disallowed(step.copy->what, plan.places[static_cast<size_t>(step.copy->source)],
-                         plan.places[static_cast<size_t>(step.copy->target)], step.copy->reason);
+  return copy_disallowed(step.copy->what, plan.spaces[static_cast<size_t>(step.copy->source)],
+                         plan.spaces[static_cast<size_t>(step.copy->target)], step.copy->reason);
 }
 
 bool moves_bytes(const PlanStep& step) { return step.copy && step.copy->spec.size_bytes() > 0; }
@@ -229,13 +229,13 @@ Status Runner::disallowed(const Plan& plan, const PlanStep& step, std::span<void
     return invalid_argument("{} Input \"{}\" begins at {}, which is no multiple of the {} bytes that its reader takes.",
                             refused.message(), plan.inputs[static_cast<size_t>(from.index)].name,
                             inputs[static_cast<size_t>(from.index)],
-                            plan.places[static_cast<size_t>(step.copy->target)].alignment);
+                            plan.spaces[static_cast<size_t>(step.copy->target)].alignment);
   }
   if (to.home == Home::kOutput) {
     const auto slot = static_cast<size_t>(to.index);
     return invalid_argument("{} Output \"{}\" begins at {}, which is no multiple of the {} bytes that its maker takes.",
                             refused.message(), session_.outputs()[slot].name, binding_.output_addresses[slot],
-                            plan.places[static_cast<size_t>(step.copy->source)].alignment);
+                            plan.spaces[static_cast<size_t>(step.copy->source)].alignment);
   }
   return refused;
 }
@@ -258,7 +258,7 @@ Status Runner::check_copies(const Plan& plan, std::span<void* const> inputs) con
       if (input.last_read != kAtEnd || !binding_.outputs[slot].ready) continue;
       const Tensor& target = binding_.outputs[slot].result;
       TENON_INVALID_IF(
-          ranges_overlap(inputs[i], extent(input.place, input.spec.size_bytes()), target.data(), extent(target)),
+          ranges_overlap(inputs[i], extent(input.space, input.spec.size_bytes()), target.data(), extent(target)),
           "The tensor bound to output \"{}\" overlaps input \"{}\", which is still needed when the output is copied.",
           session_.outputs()[slot].name, input.name);
     }
@@ -281,7 +281,7 @@ Status Runner::redirect_overlaps(const Plan& plan, std::span<void* const> inputs
     if (output.spec.dynamic || output.first_write == kAtEnd) continue;
     if (overlapped_input(plan, output, inputs) == nullptr) continue;
     TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory,
-                     session_.allocate_bytes_in(output.place, output.spec.size_bytes()));
+                     session_.allocate_bytes_in(output.space, output.spec.size_bytes()));
     binding_.output_addresses[static_cast<size_t>(output.slot)] = memory.get();
     lease.redirects.push_back({i, std::move(memory)});
   }
@@ -392,7 +392,7 @@ Status Runner::run_and_capture(const std::shared_ptr<PlanRuntime>& runtime, std:
 Status Runner::run_between(PlanRuntime& runtime, std::span<void* const> inputs) {
   std::unique_ptr<RunStreams> streams = session_.take_streams();
   if (caller_stream_ != nullptr) borrow_stream(*streams);
-  device_ = DeviceRun{&session_.places(), streams.get(), ledger_};
+  device_ = DeviceRun{&session_.spaces(), streams.get(), ledger_};
   const std::span<const int32_t> active = session_.active_providers();
   Status status;
   const auto keep = [&status](Status next, std::string_view what, std::string_view ep_name) {
@@ -505,15 +505,15 @@ Status Runner::run_steps(const PlanRuntime& runtime, Lease& lease) {
   return status.ok() ? std::move(synchronized) : std::move(status);
 }
 
-Status Runner::copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, int32_t place,
+Status Runner::copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, int32_t space,
                               CopyReason reason) {
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-  MemoryPlace from_place = session_.places().at(place);
-  from_place.alignment = 0;
-  TENON_TRY_ASSIGN(const Tensor from, Tensor::view(type, shape, source, bytes, nullptr, from_place));
+  MemorySpace from_space = session_.spaces().at(space);
+  from_space.alignment = 0;
+  TENON_TRY_ASSIGN(const Tensor from, Tensor::view(type, shape, source, bytes, nullptr, from_space));
   const Tensor& target = binding_.outputs[slot].result;
-  const int32_t mover = session_.places().mover(from.place(), target.place());
-  DataTransfer* transfer = mover > 0 ? session_.places().transfers[static_cast<size_t>(mover - 1)] : nullptr;
+  const int32_t mover = session_.spaces().mover(from.space(), target.space());
+  DataTransfer* transfer = mover > 0 ? session_.spaces().transfers[static_cast<size_t>(mover - 1)] : nullptr;
   return copy_tensor(target, from, reason, session_.outputs()[slot].name.c_str(), ledger_, transfer);
 }
 
@@ -522,24 +522,24 @@ Status Runner::copy_dynamic(const Plan& plan, const PlanCopy& copy, RunState& st
   const DynamicValue& value = state.dynamic_value(copy.source.index);
   const BindingImpl::Output& output = binding_.outputs[slot];
   // Memory of a device that nobody asked to be elsewhere becomes the output as it is.
-  if (copy.place != 0 && output.is_auto && (output.auto_place < 0 || output.auto_place == copy.place)) {
+  if (copy.space != 0 && output.is_auto && (output.auto_space < 0 || output.auto_space == copy.space)) {
     const size_t capacity = value.capacity_bytes;
     const Shape shape = value.shape;
     const DataType type = value.type;
-    return binding_.adopt_output(slot, type, shape, state.take_dynamic(copy.source.index), capacity, copy.place);
+    return binding_.adopt_output(slot, type, shape, state.take_dynamic(copy.source.index), capacity, copy.space);
   }
-  int32_t place = copy.place;
-  if (output.is_auto && output.auto_place >= 0) place = output.auto_place;
-  TENON_TRY(binding_.prepare_output(slot, value.type, value.shape, place));
+  int32_t space = copy.space;
+  if (output.is_auto && output.auto_space >= 0) space = output.auto_space;
+  TENON_TRY(binding_.prepare_output(slot, value.type, value.shape, space));
   TENON_TRY(check_outputs_apart(plan));
-  return copy_to_output(slot, value.type, value.shape, value.memory.get(), copy.place, copy.reason);
+  return copy_to_output(slot, value.type, value.shape, value.memory.get(), copy.space, copy.reason);
 }
 
 Status Runner::copy_out(const Plan& plan, const Lease& lease) {
   for (const Lease::Redirect& redirect : lease.redirects) {
     const PlanOutput& output = plan.outputs[redirect.output];
     TENON_TRY(copy_to_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape,
-                             redirect.memory.get(), output.place, CopyReason::kOverlap));
+                             redirect.memory.get(), output.space, CopyReason::kOverlap));
   }
   for (const PlanCopy& copy : plan.copies) {
     if (copy.source.home == Home::kDynamic) {
@@ -548,7 +548,7 @@ Status Runner::copy_out(const Plan& plan, const Lease& lease) {
     }
     const auto slot = static_cast<size_t>(copy.output);
     const Tensor& target = binding_.outputs[slot].result;
-    TENON_TRY(copy_to_output(slot, target.type(), target.shape(), lease.state->address(copy.source), copy.place,
+    TENON_TRY(copy_to_output(slot, target.type(), target.shape(), lease.state->address(copy.source), copy.space,
                              copy.reason));
   }
   return {};
@@ -558,23 +558,23 @@ Result<ConstantRef> Runner::read_value(const CutValue& value, const Shape& shape
   std::byte* data = nullptr;
   TENON_TRY_ASSIGN(ConstantRef constant, make_constant(value.spec.type, shape, &data));
   if (constant->size_bytes == 0) return constant;
-  const MemoryPlace& place = session_.places().at(value.place);
-  if (host_can_address(place)) {
+  const MemorySpace& space = session_.spaces().at(value.space);
+  if (host_can_address(space)) {
     // No transfer between tensors: the planner reads numbers, and keeps them as a constant.
     std::memcpy(data, state.address(value.location), constant->size_bytes);
     return constant;
   }
-  MemoryPlace from_place = place;
-  from_place.alignment = 0;
+  MemorySpace from_space = space;
+  from_space.alignment = 0;
   TENON_TRY_ASSIGN(const Tensor from, Tensor::view(value.spec.type, shape, state.address(value.location),
-                                                   constant->size_bytes, nullptr, from_place));
+                                                   constant->size_bytes, nullptr, from_space));
   TENON_TRY_ASSIGN(const Tensor to, Tensor::view(value.spec.type, shape, data, constant->size_bytes));
   if (info_.disallow_copies) {
-    return copy_disallowed(value.name.c_str(), from_place, to.place(), CopyReason::kNotCompatible)
+    return copy_disallowed(value.name.c_str(), from_space, to.space(), CopyReason::kNotCompatible)
         .with_context("while the host reads a value to plan the rest");
   }
-  const int32_t mover = session_.places().mover(place, to.place());
-  DataTransfer* transfer = mover > 0 ? session_.places().transfers[static_cast<size_t>(mover - 1)] : nullptr;
+  const int32_t mover = session_.spaces().mover(space, to.space());
+  DataTransfer* transfer = mover > 0 ? session_.spaces().transfers[static_cast<size_t>(mover - 1)] : nullptr;
   TENON_TRY(copy_tensor(to, from, CopyReason::kNotCompatible, session_.keep_text(value.name), ledger_, transfer));
   return constant;
 }
@@ -584,18 +584,18 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
   SignatureKey key;
   std::vector<Shape> shapes;
   std::vector<ConstantRef> constants(cut.values.size());
-  BoundPlaces places;
+  BoundSpaces spaces;
   for (size_t i = 0; i < cut.values.size(); ++i) {
     const CutValue& value = cut.values[i];
     const bool dynamic = value.location.home == Home::kDynamic;
     shapes.push_back(dynamic ? state.dynamic_value(value.location.index).shape : value.spec.shape);
     append_shape(key, shapes.back());
     if (!value.as_constant) {
-      places.inputs.push_back(session_.places().at(value.place));
-      MemoryPlace& place = places.inputs.back();
-      // A tensor made in a run is aligned as its place is; a caller's tensor may begin anywhere.
-      if (value.location.home == Home::kInput) place.alignment = session_.alignment_of(state.address(value.location));
-      key.push_back(session_.place_word(value.place, place.alignment));
+      spaces.inputs.push_back(session_.spaces().at(value.space));
+      MemorySpace& space = spaces.inputs.back();
+      // A tensor made in a run is aligned as its space is; a caller's tensor may begin anywhere.
+      if (value.location.home == Home::kInput) space.alignment = session_.alignment_of(state.address(value.location));
+      key.push_back(session_.space_word(value.space, space.alignment));
       continue;
     }
     TENON_TRY_ASSIGN(constants[i], read_value(value, shapes.back(), state));
@@ -605,9 +605,9 @@ Result<std::shared_ptr<PlanRuntime>> Runner::find_rest(PlanRuntime& runtime, con
     auto rests = runtime.rests.lock();
     if (std::shared_ptr<PlanRuntime> found = rests->find(key)) return found;
   }
-  places.outputs = binding_.places.outputs;
+  spaces.outputs = binding_.spaces.outputs;
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan,
-                   build_rest(cut, shapes, constants, session_.planner_options(info_.disallow_copies), places));
+                   build_rest(cut, shapes, constants, session_.planner_options(info_.disallow_copies), spaces));
   planned_ = true;
   session_.warn_of_output_shapes(*plan);
   auto made = std::make_shared<PlanRuntime>(std::move(plan), session_.options().plan_cache_size);

@@ -62,7 +62,7 @@ class Runner {
   // What earlier runs left to the streams of this one: waited for, or continued on the same stream.
   Status take_over(const PlanRuntime& runtime, Lease& lease);
   bool returns_early(const PlanRuntime& runtime, const Lease& lease) const;
-  size_t extent(int32_t place, size_t size_bytes) const;
+  size_t extent(int32_t space, size_t size_bytes) const;
   size_t extent(const Tensor& tensor) const;
   Status check_outputs_apart(const Plan& plan) const;
   // Strict mode's refusal of a step that copies.
@@ -72,7 +72,7 @@ class Runner {
   const PlanInput* overlapped_input(const Plan& plan, const PlanOutput& output, std::span<void* const> inputs) const;
   Status redirect_overlaps(const Plan& plan, std::span<void* const> inputs, Lease& lease);
   Status copy_out(const Plan& plan, const Lease& lease);
-  Status copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, int32_t place, CopyReason reason);
+  Status copy_to_output(size_t slot, DataType type, const Shape& shape, void* source, int32_t space, CopyReason reason);
   Status copy_dynamic(const Plan& plan, const PlanCopy& copy, RunState& state);
   // The bytes of a value, for the host to read.
   Result<ConstantRef> read_value(const CutValue& value, const Shape& shape, const RunState& state);

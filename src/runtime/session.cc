@@ -76,9 +76,9 @@ Result<ReaderReplacements> replacements_of(const SessionOptions& options) {
   ReaderReplacements replacements;
   for (const auto& [name, tensor] : options.initializers) {
     TENON_INVALID_IF(!tensor.defined(), "The tensor for initializer \"{}\" is undefined.", name);
-    TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.place(), MemoryPlace{}),
+    TENON_UNSUPPORTED_IF(!devices_are_memory_compatible(tensor.space(), MemorySpace{}),
                          "The tensor for initializer \"{}\" lives in {}, which the host cannot read.", name,
-                         tensor.place().to_string());
+                         tensor.space().to_string());
     auto constant = std::make_shared<Constant>();
     constant->type = tensor.type();
     constant->shape = tensor.shape();
@@ -199,7 +199,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   {
     const InRun in_run(*pool_);
     Result<std::shared_ptr<PlanRuntime>> found = find_plan(
-        binding.key, binding.shapes, binding.places, options_.disallow_copies || options.disallow_copies, planned);
+        binding.key, binding.shapes, binding.spaces, options_.disallow_copies || options.disallow_copies, planned);
     if (!found.ok()) {
       // Shapes that the model cannot take are the caller's; running out of memory is not.
       if (found.status().code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found.status());
@@ -252,16 +252,16 @@ void SessionImpl::warn_of_output_shapes(const Plan& plan) const {
   }
 }
 
-Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
+Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shape> shapes, const BoundSpaces& spaces,
                                                             const PlannerOptions& options) {
   std::vector<int32_t> slots(model_.graph.outputs.size());
   for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int32_t>(i);
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(model_.graph, shapes, slots, options, places));
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(model_.graph, shapes, slots, options, spaces));
   for (const PlanStep& step : plan->steps) {
     if (!step.copy) continue;
     TENON_TRACE(kPlan, "\"{}\" will be copied from {} to {}: {}.", step.copy->what,
-                plan->places[static_cast<size_t>(step.copy->source)].to_string(),
-                plan->places[static_cast<size_t>(step.copy->target)].to_string(), copy_reason_name(step.copy->reason));
+                plan->spaces[static_cast<size_t>(step.copy->source)].to_string(),
+                plan->spaces[static_cast<size_t>(step.copy->target)].to_string(), copy_reason_name(step.copy->reason));
   }
   warn_of_output_shapes(*plan);
   TENON_TRACE(kPlan, "A plan is made for a new signature: {} steps, arena {} bytes.", plan->steps.size(),
@@ -271,13 +271,13 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::make_plan(std::span<const Shap
 }
 
 Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& key, std::span<const Shape> shapes,
-                                                            const BoundPlaces& places, bool disallow_copies,
+                                                            const BoundSpaces& spaces, bool disallow_copies,
                                                             bool& planned) {
   {
     auto plans = plans_->lock();
     if (std::shared_ptr<PlanRuntime> found = plans->find(key)) return found;
   }
-  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, places, planner_options(disallow_copies)));
+  TENON_TRY_ASSIGN(std::shared_ptr<PlanRuntime> made, make_plan(shapes, spaces, planner_options(disallow_copies)));
   planned = true;
   bool full = false;
   {
@@ -292,28 +292,28 @@ Result<std::shared_ptr<PlanRuntime>> SessionImpl::find_plan(const SignatureKey& 
   return made;
 }
 
-Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, MemoryPlace>& named) const {
-  BoundPlaces bound;
+Result<BoundSpaces> SessionImpl::bound_spaces(const std::map<std::string, MemorySpace>& named) const {
+  BoundSpaces bound;
   bound.inputs.resize(inputs_.size());
-  bound.outputs.assign(outputs_.size(), MemoryPlace{});
+  bound.outputs.assign(outputs_.size(), MemorySpace{});
   for (const auto& [name, given] : named) {
     TENON_INVALID_IF(given.alignment != 0 && !std::has_single_bit(given.alignment),
                      "The alignment of \"{}\" is {}, which is no power of two.", name, given.alignment);
-    const int32_t index = places_.find(given);
+    const int32_t index = spaces_.find(given);
     TENON_UNSUPPORTED_IF(index < 0, "\"{}\" cannot live in {}, which no EP of the session can address.", name,
                          given.to_string());
-    MemoryPlace place = given;
-    // As the place's allocator gives it.
-    if (place.alignment == 0) place.alignment = places_.at(index).alignment;
+    MemorySpace space = given;
+    // As the space's allocator gives it.
+    if (space.alignment == 0) space.alignment = spaces_.at(index).alignment;
     bool known = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].name != name) continue;
-      bound.inputs[i] = place;
+      bound.inputs[i] = space;
       known = true;
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (outputs_[i].name != name) continue;
-      bound.outputs[i] = place;
+      bound.outputs[i] = space;
       known = true;
     }
     if (!known) return not_found("The model has no input or output \"{}\".", name);
@@ -322,8 +322,8 @@ Result<BoundPlaces> SessionImpl::bound_places(const std::map<std::string, Memory
 }
 
 Result<PlanReport> SessionImpl::report_for(const std::map<std::string, Shape>& shapes,
-                                           const std::map<std::string, MemoryPlace>& places, bool strict) {
-  TENON_TRY_ASSIGN(const BoundPlaces bound, bound_places(places));
+                                           const std::map<std::string, MemorySpace>& spaces, bool strict) {
+  TENON_TRY_ASSIGN(const BoundSpaces bound, bound_spaces(spaces));
   for (const auto& [name, shape] : shapes) {
     bool known = false;
     for (const ValueInfo& info : inputs_) known = known || info.name == name;
@@ -361,21 +361,21 @@ Result<PlanReport> SessionImpl::report_for(const std::map<std::string, Shape>& s
 }
 
 Result<PlanReport> SessionImpl::plan_report(const std::map<std::string, Shape>& shapes,
-                                            const std::map<std::string, MemoryPlace>& places) {
-  return without_exceptions([&] { return report_for(shapes, places, options_.disallow_copies); });
+                                            const std::map<std::string, MemorySpace>& spaces) {
+  return without_exceptions([&] { return report_for(shapes, spaces, options_.disallow_copies); });
 }
 
 Result<ExplainedCopies> SessionImpl::explain_copies(const std::map<std::string, Shape>& shapes,
-                                                    const std::map<std::string, MemoryPlace>& places) {
+                                                    const std::map<std::string, MemorySpace>& spaces) {
   return without_exceptions([&]() -> Result<ExplainedCopies> {
-    TENON_TRY_ASSIGN(PlanReport report, report_for(shapes, places, /*strict=*/false));
+    TENON_TRY_ASSIGN(PlanReport report, report_for(shapes, spaces, /*strict=*/false));
     return std::move(report.copies);
   });
 }
 
 Result<std::string> Session::explain(const std::map<std::string, Shape>& shapes,
-                                     const std::map<std::string, MemoryPlace>& places) {
-  TENON_TRY_ASSIGN(const PlanReport report, plan_report(shapes, places));
+                                     const std::map<std::string, MemorySpace>& spaces) {
+  TENON_TRY_ASSIGN(const PlanReport report, plan_report(shapes, spaces));
   return report.to_text();
 }
 
@@ -384,7 +384,7 @@ Result<std::vector<Tensor>> Session::run(std::span<const std::pair<std::string, 
   TENON_TRY_ASSIGN(Binding binding, make_binding());
   for (const auto& [name, tensor] : inputs) TENON_TRY(binding.bind_input(name, tensor));
   // The caller reads them: an output of a device's EP comes to host memory.
-  for (size_t i = 0; i < outputs().size(); ++i) TENON_TRY(binding.bind_output_auto(i, MemoryPlace()));
+  for (size_t i = 0; i < outputs().size(); ++i) TENON_TRY(binding.bind_output_auto(i, MemorySpace()));
   TENON_TRY(run(binding, options));
   std::vector<Tensor> results;
   for (size_t i = 0; i < outputs().size(); ++i) results.push_back(binding.output(i));

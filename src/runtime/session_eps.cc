@@ -11,8 +11,8 @@
 #include "ops/attributes.h"
 #include "ops/shape_inference.h"
 #include "plan/kernel_node.h"
-#include "plan/place_table.h"
 #include "plan/regions.h"
+#include "plan/space_table.h"
 #include "runtime/ep_registry.h"
 #include "runtime/host_operators.h"
 #include "runtime/memory.h"
@@ -139,7 +139,7 @@ Status SessionImpl::partition() {
     TENON_TRY_CONTEXT(device_providers_[i]->loaded(), "after the EP \"{}\" has compiled its regions",
                       device_ep_names_[i]);
   }
-  TENON_TRY(make_place_table(regions, partition));
+  TENON_TRY(make_space_table(regions, partition));
   TENON_TRY(choose_graph_capture());
   if (regions.empty()) return {};
   for (Node& node : graph.nodes) {
@@ -181,14 +181,14 @@ void SessionImpl::add_neighbours() {
     const std::shared_ptr<EpFactory>& factory = *found;
     for (size_t device = 0; factory->devices().size() > 1 && device < factory->devices().size(); ++device) {
       for (auto& allocator : factory->shared_allocators(device)) {
-        if (allocator != nullptr) places_.add_neighbour(std::move(allocator));
+        if (allocator != nullptr) spaces_.add_neighbour(std::move(allocator));
       }
     }
   }
 }
 
 // What has no regions never runs, and needs no stream.
-Status SessionImpl::make_place_table(std::span<const Region> regions, const Partition& partition) {
+Status SessionImpl::make_space_table(std::span<const Region> regions, const Partition& partition) {
   auto streams = std::make_unique<RunStreams>(device_providers_.size());
   for (size_t i = 0; i < device_providers_.size(); ++i) {
     const auto number = static_cast<int32_t>(i) + 1;
@@ -200,12 +200,12 @@ Status SessionImpl::make_place_table(std::span<const Region> regions, const Part
       serial_ = serial_ || !device_providers_[i]->concurrent_runs();
       TENON_TRY_ASSIGN(has_stream, streams->make_stream(*device_providers_[i], number));
     }
-    places_.add(*device_providers_[i], has_stream);
+    spaces_.add(*device_providers_[i], has_stream);
   }
   idle_streams_.lock()->push_back(std::move(streams));
   add_neighbours();
-  for (const MemoryPlace& place : places_.places) {
-    if (place.alignment > 0) alignments_.push_back(place.alignment);
+  for (const MemorySpace& space : spaces_.spaces) {
+    if (space.alignment > 0) alignments_.push_back(space.alignment);
   }
   std::sort(alignments_.begin(), alignments_.end(), std::greater<>());
   alignments_.erase(std::unique(alignments_.begin(), alignments_.end()), alignments_.end());
@@ -219,15 +219,15 @@ uint32_t SessionImpl::alignment_of(const void* address) const {
   return 0;
 }
 
-MemoryPlace SessionImpl::place_of(const Tensor& tensor, int64_t& word) const {
-  MemoryPlace place = tensor.place();
-  place.alignment = alignment_of(tensor.data());
-  word = place_word(places_.find(place), place.alignment);
-  return place;
+MemorySpace SessionImpl::space_of(const Tensor& tensor, int64_t& word) const {
+  MemorySpace space = tensor.space();
+  space.alignment = alignment_of(tensor.data());
+  word = space_word(spaces_.find(space), space.alignment);
+  return space;
 }
 
-int64_t SessionImpl::place_word(int32_t place, uint32_t alignment) const {
-  return static_cast<int64_t>(place) << 32 | alignment;
+int64_t SessionImpl::space_word(int32_t space, uint32_t alignment) const {
+  return static_cast<int64_t>(space) << 32 | alignment;
 }
 
 std::unique_ptr<RunStreams> SessionImpl::take_streams() {
@@ -246,10 +246,10 @@ void SessionImpl::give_streams(std::unique_ptr<RunStreams> streams) {
   idle_streams_.lock()->push_back(std::move(streams));
 }
 
-Tensor SessionImpl::find_placed_constant(const ConstantRef& constant, int32_t place) const {
+Tensor SessionImpl::find_placed_constant(const ConstantRef& constant, int32_t space) const {
   for (size_t i = 0; i < device_providers_.size(); ++i) {
-    const std::vector<int32_t>& own = places_.of_provider[i];
-    const auto index = std::find(own.begin(), own.end(), place) - own.begin();
+    const std::vector<int32_t>& own = spaces_.of_provider[i];
+    const auto index = std::find(own.begin(), own.end(), space) - own.begin();
     if (index == static_cast<std::ptrdiff_t>(own.size())) continue;
     Tensor known = device_providers_[i]->placed_constant(constant, static_cast<int32_t>(index));
     if (known.data() != nullptr) return known;
@@ -258,13 +258,13 @@ Tensor SessionImpl::find_placed_constant(const ConstantRef& constant, int32_t pl
 }
 
 bool SessionImpl::can_use_stream(int32_t number, const DeviceStream& stream) {
-  return places_.executor(number) == number && device_provider(number).can_use_stream(stream);
+  return spaces_.executor(number) == number && device_provider(number).can_use_stream(stream);
 }
 
 Status SessionImpl::finish(UnfinishedRun run) {
   Status status = run.wait();
-  for (size_t place = 0; place < run.arenas.size() && status.ok(); ++place) {
-    for (Arena& arena : run.arenas[place]) arenas_[place].release(std::move(arena));
+  for (size_t space = 0; space < run.arenas.size() && status.ok(); ++space) {
+    for (Arena& arena : run.arenas[space]) arenas_[space].release(std::move(arena));
   }
   return status;
 }
@@ -281,21 +281,21 @@ Status SessionImpl::synchronize() {
 SessionImpl::~SessionImpl() { (void)synchronize(); }
 
 // The lock is held while a constant is copied: whoever wants the same one then finds it.
-Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
+Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const std::string& name, int32_t space,
                                            bool disallow_copies) {
   auto placed = placed_constants_.lock();
-  PlacedConstant& entry = (*placed)[{constant.get(), place}];
+  PlacedConstant& entry = (*placed)[{constant.get(), space}];
   // Another constant may have been made at the address of one that is gone.
   if (!entry.source.expired()) return entry.tensor;
   Result<Tensor> made = [&]() -> Result<Tensor> {
-    if (Tensor known = find_placed_constant(constant, place); known.data() != nullptr) return known;
+    if (Tensor known = find_placed_constant(constant, space); known.data() != nullptr) return known;
     TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                        const_cast<std::byte*>(constant->data), constant->size_bytes));
     if (disallow_copies && constant->size_bytes > 0)
-      return copy_disallowed(name.c_str(), source.place(), places_.at(place), CopyReason::kNotCompatible);
-    TENON_TRY_ASSIGN(Tensor target, allocate_in(place, constant->type, constant->shape));
-    const int32_t mover = places_.mover(source.place(), target.place());
-    DataTransfer* transfer = mover > 0 ? places_.transfers[static_cast<size_t>(mover - 1)] : nullptr;
+      return copy_disallowed(name.c_str(), source.space(), spaces_.at(space), CopyReason::kNotCompatible);
+    TENON_TRY_ASSIGN(Tensor target, allocate_in(space, constant->type, constant->shape));
+    const int32_t mover = spaces_.mover(source.space(), target.space());
+    DataTransfer* transfer = mover > 0 ? spaces_.transfers[static_cast<size_t>(mover - 1)] : nullptr;
     CopyLedger made_now;
     TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, keep_text(name), &made_now, transfer),
                       "while placing the constant \"{}\"", name);
@@ -307,7 +307,7 @@ Result<Tensor> SessionImpl::place_constant(const ConstantRef& constant, const st
     return target;
   }();
   if (!made.ok()) {
-    placed->erase({constant.get(), place});
+    placed->erase({constant.get(), space});
     return made;
   }
   entry.source = constant;
@@ -326,12 +326,12 @@ void SessionImpl::take_once_copies(CopyLedger& ledger) {
 PlannerOptions SessionImpl::planner_options(bool disallow_copies) {
   PlannerOptions options = planner_options_;
   if (!has_devices()) return options;
-  options.places = &places_;
+  options.spaces = &spaces_;
   options.ep_names = {"cpu"};
   options.ep_names.insert(options.ep_names.end(), device_ep_names_.begin(), device_ep_names_.end());
   options.place_constant = [this, disallow_copies](const ConstantRef& constant, const std::string& name,
-                                                   int32_t place) {
-    return place_constant(constant, name, place, disallow_copies);
+                                                   int32_t space) {
+    return place_constant(constant, name, space, disallow_copies);
   };
   return options;
 }
@@ -341,13 +341,13 @@ PlannerOptions SessionImpl::explaining_options(CopyLedger& copies) {
   if (!has_devices()) return options;
   auto placed = std::make_shared<std::set<std::pair<const Constant*, int32_t>>>();
   options.place_constant = [this, placed, &copies](const ConstantRef& constant, const std::string& name,
-                                                   int32_t place) -> Result<Tensor> {
-    if (Tensor known = find_placed_constant(constant, place); known.data() != nullptr) return known;
-    MemoryPlace there = places_.at(place);
+                                                   int32_t space) -> Result<Tensor> {
+    if (Tensor known = find_placed_constant(constant, space); known.data() != nullptr) return known;
+    MemorySpace there = spaces_.at(space);
     there.alignment = 0;
-    if (placed->emplace(constant.get(), place).second) {
+    if (placed->emplace(constant.get(), space).second) {
       note_copy({.bytes = constant->size_bytes,
-                 .source = MemoryPlace{},
+                 .source = MemorySpace{},
                  .target = there,
                  .reason = CopyReason::kNotCompatible,
                  .what = keep_text(name),
@@ -362,31 +362,31 @@ PlannerOptions SessionImpl::explaining_options(CopyLedger& copies) {
 }
 
 // Where what reads an input, or makes an output, wants it. An input that the CPU EP reads too is wanted there.
-Status SessionImpl::describe_places() {
+Status SessionImpl::describe_spaces() {
   const Graph& graph = model_.graph;
-  const ValuePlace plain{std::string(kCpuEpName), MemoryPlace{}};
-  input_places_.assign(inputs_.size(), plain);
-  output_places_.assign(outputs_.size(), plain);
+  const ValueSpace plain{std::string(kCpuEpName), MemorySpace{}};
+  input_spaces_.assign(inputs_.size(), plain);
+  output_spaces_.assign(outputs_.size(), plain);
   if (active_providers_.empty()) return {};
-  std::map<ValueId, ValuePlace> wanted, made;
+  std::map<ValueId, ValueSpace> wanted, made;
   for (const Node& node : graph.nodes) {
     const int32_t number = provider_number(node);
-    PlaceChoice choice{std::vector<int32_t>(node.inputs.size(), kHostPlace),
-                       std::vector<int32_t>(node.outputs.size(), kHostPlace)};
+    SpaceChoice choice{std::vector<int32_t>(node.inputs.size(), kHostSpace),
+                       std::vector<int32_t>(node.outputs.size(), kHostSpace)};
     const KernelNodeData data(graph, node, KernelNode{});
     if (number > 0) {
-      TENON_TRY_ASSIGN(choice, chosen_places(*device_providers_[static_cast<size_t>(number - 1)], data.view));
+      TENON_TRY_ASSIGN(choice, chosen_spaces(*device_providers_[static_cast<size_t>(number - 1)], data.view));
     }
-    const auto describe = [&](int32_t index) -> Result<ValuePlace> {
+    const auto describe = [&](int32_t index) -> Result<ValueSpace> {
       if (number == 0) return plain;
       const auto& provider = *device_providers_[static_cast<size_t>(number - 1)];
-      TENON_TRY_ASSIGN(const int32_t place, places_.choice(provider, number, index));
-      return ValuePlace{device_ep_names_[static_cast<size_t>(number - 1)], places_.shown(place)};
+      TENON_TRY_ASSIGN(const int32_t space, spaces_.choice(provider, number, index));
+      return ValueSpace{device_ep_names_[static_cast<size_t>(number - 1)], spaces_.shown(space)};
     };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) continue;
-      TENON_TRY_ASSIGN(const ValuePlace place, describe(choice.inputs[i]));
-      if (number == 0 || !wanted.contains(node.inputs[i])) wanted[node.inputs[i]] = place;
+      TENON_TRY_ASSIGN(const ValueSpace space, describe(choice.inputs[i]));
+      if (number == 0 || !wanted.contains(node.inputs[i])) wanted[node.inputs[i]] = space;
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (node.outputs[o] == kNoValue) continue;
@@ -394,10 +394,10 @@ Status SessionImpl::describe_places() {
     }
   }
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    if (const auto found = wanted.find(graph.inputs[i]); found != wanted.end()) input_places_[i] = found->second;
+    if (const auto found = wanted.find(graph.inputs[i]); found != wanted.end()) input_spaces_[i] = found->second;
   }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    if (const auto found = made.find(graph.outputs[i]); found != made.end()) output_places_[i] = found->second;
+    if (const auto found = made.find(graph.outputs[i]); found != made.end()) output_spaces_[i] = found->second;
   }
   return {};
 }
@@ -417,23 +417,23 @@ void SessionImpl::describe_assignments(const Partition& partition) {
   }
 }
 
-Result<Tensor> SessionImpl::allocate(DataType type, const Shape& shape, const MemoryPlace& place) {
-  const int32_t index = places_.find(place);
-  TENON_INVALID_IF(index < 0, "The session has no allocator for {}.", place.to_string());
+Result<Tensor> SessionImpl::allocate(DataType type, const Shape& shape, const MemorySpace& space) {
+  const int32_t index = spaces_.find(space);
+  TENON_INVALID_IF(index < 0, "The session has no allocator for {}.", space.to_string());
   if (index == 0) return Tensor::allocate(type, shape);
   return allocate_in(index, type, shape);
 }
 
-Result<Tensor> SessionImpl::allocate_in(int32_t place, DataType type, const Shape& shape) const {
-  if (place == 0) return Tensor::allocate(type, shape);
+Result<Tensor> SessionImpl::allocate_in(int32_t space, DataType type, const Shape& shape) const {
+  if (space == 0) return Tensor::allocate(type, shape);
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-  TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_bytes_in(place, bytes));
-  return Tensor::view(type, shape, memory.get(), bytes, memory, places_.shown(place));
+  TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_bytes_in(space, bytes));
+  return Tensor::view(type, shape, memory.get(), bytes, memory, spaces_.shown(space));
 }
 
-Result<std::shared_ptr<std::byte>> SessionImpl::allocate_bytes_in(int32_t place, size_t size_bytes) const {
-  if (place == 0) return allocate_zeroed(size_bytes);
-  return allocate_device(*places_.allocators[static_cast<size_t>(place)], size_bytes);
+Result<std::shared_ptr<std::byte>> SessionImpl::allocate_bytes_in(int32_t space, size_t size_bytes) const {
+  if (space == 0) return allocate_zeroed(size_bytes);
+  return allocate_device(*spaces_.allocators[static_cast<size_t>(space)], size_bytes);
 }
 
 }  // namespace tenon

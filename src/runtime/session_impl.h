@@ -16,11 +16,11 @@
 #include "graph/graph.h"
 #include "graph/reader.h"
 #include "plan/pass_table.h"
-#include "plan/place_table.h"
 #include "plan/plan.h"
 #include "plan/planner.h"
 #include "plan/regions.h"
 #include "plan/signature.h"
+#include "plan/space_table.h"
 #include "runtime/arena_pool.h"
 #include "runtime/run_state.h"
 #include "runtime/run_streams.h"
@@ -59,27 +59,27 @@ struct SessionImpl final : public Session {
   Result<Binding> make_binding() override;
   Status run(Binding& binding, const RunOptions& options) override;
   Status synchronize() override;
-  std::span<const ValuePlace> input_places() const override { return input_places_; }
-  std::span<const ValuePlace> output_places() const override { return output_places_; }
-  Result<Tensor> allocate(DataType type, const Shape& shape, const MemoryPlace& place) override;
+  std::span<const ValueSpace> input_spaces() const override { return input_spaces_; }
+  std::span<const ValueSpace> output_spaces() const override { return output_spaces_; }
+  Result<Tensor> allocate(DataType type, const Shape& shape, const MemorySpace& space) override;
   Result<PlanReport> plan_report(const std::map<std::string, Shape>& shapes,
-                                 const std::map<std::string, MemoryPlace>& places) override;
+                                 const std::map<std::string, MemorySpace>& spaces) override;
   Result<ExplainedCopies> explain_copies(const std::map<std::string, Shape>& shapes,
-                                         const std::map<std::string, MemoryPlace>& places) override;
+                                         const std::map<std::string, MemorySpace>& spaces) override;
 
   const Graph& graph() const { return model_.graph; }
   ThreadPool& pool() const { return *pool_; }
-  ArenaPool& arenas(size_t place) { return arenas_[place]; }
-  const PlaceTable& places() const { return places_; }
+  ArenaPool& arenas(size_t space) { return arenas_[space]; }
+  const SpaceTable& spaces() const { return spaces_; }
   bool has_devices() const { return !device_providers_.empty(); }
   DeviceProvider& device_provider(int32_t number) { return *device_providers_[static_cast<size_t>(number - 1)]; }
   // The numbers of the EPs that have regions.
   std::span<const int32_t> active_providers() const { return active_providers_; }
   // As much as somebody may ask for.
   uint32_t alignment_of(const void* address) const;
-  // The place of a tensor with as much alignment as somebody may ask for, and the same as a word of a signature.
-  MemoryPlace place_of(const Tensor& tensor, int64_t& word) const;
-  int64_t place_word(int32_t place, uint32_t alignment) const;
+  // The space of a tensor with as much alignment as somebody may ask for, and the same as a word of a signature.
+  MemorySpace space_of(const Tensor& tensor, int64_t& word) const;
+  int64_t space_word(int32_t space, uint32_t alignment) const;
   std::unique_ptr<RunStreams> take_streams();
   void give_streams(std::unique_ptr<RunStreams> streams);
   UnfinishedRuns& unfinished_runs() { return unfinished_runs_; }
@@ -98,19 +98,19 @@ struct SessionImpl final : public Session {
     std::vector<std::shared_ptr<std::byte>> memory;
   };
   std::map<int32_t, CapturedGraph>& captured_graphs() { return captured_graphs_; }
-  // Memory in a place of the table.
-  Result<Tensor> allocate_in(int32_t place, DataType type, const Shape& shape) const;
-  Result<std::shared_ptr<std::byte>> allocate_bytes_in(int32_t place, size_t size_bytes) const;
+  // Memory in a space of the table.
+  Result<Tensor> allocate_in(int32_t space, DataType type, const Shape& shape) const;
+  Result<std::shared_ptr<std::byte>> allocate_bytes_in(int32_t space, size_t size_bytes) const;
 
   // The same text, living as long as the session.
   const char* keep_text(const std::string& text);
 
   // The plan of these shapes, from the cache or made now.
   Result<std::shared_ptr<PlanRuntime>> find_plan(const SignatureKey& key, std::span<const Shape> shapes,
-                                                 const BoundPlaces& places, bool disallow_copies, bool& planned);
-  Result<std::shared_ptr<PlanRuntime>> make_plan(std::span<const Shape> shapes, const BoundPlaces& places,
+                                                 const BoundSpaces& spaces, bool disallow_copies, bool& planned);
+  Result<std::shared_ptr<PlanRuntime>> make_plan(std::span<const Shape> shapes, const BoundSpaces& spaces,
                                                  const PlannerOptions& options);
-  Result<BoundPlaces> bound_places(const std::map<std::string, MemoryPlace>& named) const;
+  Result<BoundSpaces> bound_spaces(const std::map<std::string, MemorySpace>& named) const;
   // Constants that a plan places are copied once, and written down in the session's ledger of such copies; refused in
   // strict mode, the session's or that of the run which plans.
   PlannerOptions planner_options(bool disallow_copies);
@@ -118,7 +118,7 @@ struct SessionImpl final : public Session {
   PlannerOptions explaining_options(CopyLedger& copies);
   // A plan that is made for the report alone. `strict`: copies of a run are an error.
   Result<PlanReport> report_for(const std::map<std::string, Shape>& shapes,
-                                const std::map<std::string, MemoryPlace>& places, bool strict);
+                                const std::map<std::string, MemorySpace>& spaces, bool strict);
   // What was copied once for the session and is in no run's ledger yet.
   void take_once_copies(CopyLedger& ledger);
   Status check_shapes(std::span<const Shape> shapes) const;
@@ -132,7 +132,7 @@ struct SessionImpl final : public Session {
   Status infer_provider_types();
   Status partition();
   Status choose_graph_capture();
-  Status make_place_table(std::span<const Region> regions, const Partition& partition);
+  Status make_space_table(std::span<const Region> regions, const Partition& partition);
   void add_neighbours();
   void describe_assignments(const Partition& partition);
   Status check_nodes() const;
@@ -143,11 +143,11 @@ struct SessionImpl final : public Session {
   // `declared`: the outputs as the model has them.
   void describe_values(std::span<const Value> declared);
   Status check_fallback() const;
-  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place,
+  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t space,
                                 bool disallow_copies);
   // One that an EP has put there itself.
-  Tensor find_placed_constant(const ConstantRef& constant, int32_t place) const;
-  Status describe_places();
+  Tensor find_placed_constant(const ConstantRef& constant, int32_t space) const;
+  Status describe_spaces();
   Status run_bound(BindingImpl& binding, const RunOptions& options);
 
   SessionOptions options_;
@@ -160,10 +160,10 @@ struct SessionImpl final : public Session {
   std::vector<std::unique_ptr<DeviceProvider>> device_providers_;  // outlive everything that runs on them
   std::vector<std::string> device_ep_names_;
   std::vector<EpAssignment> assignments_;
-  PlaceTable places_;
-  std::vector<ValuePlace> input_places_, output_places_;
+  SpaceTable spaces_;
+  std::vector<ValueSpace> input_spaces_, output_spaces_;
   std::vector<int32_t> active_providers_;  // the numbers of those that have regions
-  std::vector<uint32_t> alignments_;       // that places ask for, the strictest first
+  std::vector<uint32_t> alignments_;       // that spaces ask for, the strictest first
   GraphCapture* graph_capture_ = nullptr;
   std::map<int32_t, CapturedGraph> captured_graphs_;
   bool serial_ = false;
@@ -179,7 +179,7 @@ struct SessionImpl final : public Session {
   Guarded<std::vector<std::unique_ptr<RunStreams>>> idle_streams_;
   std::shared_ptr<ThreadPool> pool_, fold_pool_;
   SessionWeightCache weights_;
-  std::deque<ArenaPool> arenas_;  // by place
+  std::deque<ArenaPool> arenas_;  // by space
   UnfinishedRuns unfinished_runs_;
   PlannerOptions planner_options_;
   std::unique_ptr<SubgraphKernels> subgraphs_;  // outlives the plans

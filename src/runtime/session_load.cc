@@ -107,7 +107,7 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   TENON_TRY(infer_provider_types());
   describe_values(declared);  // before EPs take constants away
   TENON_TRY(partition());
-  for (DeviceAllocator* allocator : places_.allocators) arenas_.emplace_back(allocator);
+  for (DeviceAllocator* allocator : spaces_.allocators) arenas_.emplace_back(allocator);
   // What nobody reads needs no kernel: exporters leave such nodes.
   graph.remove_dead_nodes();
   TENON_TRY(check_nodes());
@@ -130,7 +130,7 @@ Status SessionImpl::prepare(const SessionOptions& options) {
   TENON_TRY(prepare_region_bodies(passes));
   TENON_TRY(check_control_flow_nodes());
   TENON_TRY(check_fallback());
-  TENON_TRY(describe_places());
+  TENON_TRY(describe_spaces());
   planner_options_.pool = pool_.get();
   planner_options_.fold_pool = fold_pool_.get();
   planner_options_.weights = &weights_;

@@ -38,8 +38,8 @@ std::optional<UnfinishedRun> UnfinishedRuns::take(uint64_t stream_id) {
       continue;
     }
     std::move(run.ends.begin(), run.ends.end(), std::back_inserter(taken->ends));
-    for (size_t place = 0; place < run.arenas.size(); ++place) {
-      std::move(run.arenas[place].begin(), run.arenas[place].end(), std::back_inserter(taken->arenas[place]));
+    for (size_t space = 0; space < run.arenas.size(); ++space) {
+      std::move(run.arenas[space].begin(), run.arenas[space].end(), std::back_inserter(taken->arenas[space]));
     }
   }
   std::erase_if(*runs, [&](const UnfinishedRun& run) { return run.stream_id == stream_id; });

@@ -22,7 +22,7 @@ int32_t only_stream(const Plan& plan);
 struct UnfinishedRun {
   uint64_t stream_id = 0;
   std::vector<std::unique_ptr<DeviceNotification>> ends;
-  std::vector<std::vector<Arena>> arenas;  // by place
+  std::vector<std::vector<Arena>> arenas;  // by space
 
   // On the host, for all of it. Errors: the first failure.
   Status wait();

@@ -162,7 +162,7 @@ TEST_P(SteadyRun, AllocatesNothingOfItsOwnForOtherEps) {
     ASSERT_THAT(session, is_ok());
     Binding binding = *(*session)->make_binding();
     ASSERT_THAT(binding.bind_input("x", floats({64}, std::vector<float>(64, 2.0f))), is_ok());
-    ASSERT_THAT(binding.bind_output_auto("y", MemoryPlace{}), is_ok());
+    ASSERT_THAT(binding.bind_output_auto("y", MemorySpace{}), is_ok());
     RunReport report;
     const auto run = [&] { return (*session)->run(binding, {.report = &report}); };
     ASSERT_THAT(run(), is_ok());

@@ -32,8 +32,8 @@ class FencesOfARun : public ::testing::Test {
     model.node(OnnxNode("Neg", {"x"}, {"y"}));
     session_ = model.load(device_.session_options()).value();
     binding_.emplace(session_->make_binding().value());
-    x_ = in_place(*session_, floats({3}, {1, 2, 3}), device_.place());
-    y_ = session_->allocate(DataType::kFloat, {3}, device_.place()).value();
+    x_ = in_place(*session_, floats({3}, {1, 2, 3}), device_.space());
+    y_ = session_->allocate(DataType::kFloat, {3}, device_.space()).value();
     EXPECT_THAT(binding_->bind_input("x", x_), is_ok());
     EXPECT_THAT(binding_->bind_output("y", y_), is_ok());
     EXPECT_THAT(ours_->signal(1), is_ok());
@@ -86,7 +86,7 @@ TEST_F(FencesOfARun, StayTheHostsWhereItTakesPart) {
   ASSERT_THAT(binding_->bind_input("x", floats({3}, {4, 5, 6})), is_ok());
   ASSERT_THAT(run({{ours_, 1}}, {{ours_, 2}}), is_ok());
   ASSERT_THAT(binding_->bind_input("x", x_), is_ok());
-  ASSERT_THAT(binding_->bind_output_auto("y", MemoryPlace()), is_ok());
+  ASSERT_THAT(binding_->bind_output_auto("y", MemorySpace()), is_ok());
   ASSERT_THAT(run({{ours_, 2}}, {{ours_, 3}}), is_ok());
   EXPECT_EQ(waits_taken() + signals_taken(), 0);
   EXPECT_EQ(ours_->value().value(), 3U);

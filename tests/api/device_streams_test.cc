@@ -44,8 +44,8 @@ struct OnDevice {
   OnDevice(std::shared_ptr<Session> made, const FakeDevice& device, std::vector<float> values)
       : session(std::move(made)), binding(session->make_binding().value()) {
     const auto count = static_cast<int64_t>(values.size());
-    x = in_place(*session, floats({count}, values), device.place());
-    y = session->allocate(DataType::kFloat, {count}, device.place()).value();
+    x = in_place(*session, floats({count}, values), device.space());
+    y = session->allocate(DataType::kFloat, {count}, device.space()).value();
     EXPECT_THAT(binding.bind_input("x", x), is_ok());
     EXPECT_THAT(binding.bind_output("y", y), is_ok());
   }
@@ -197,10 +197,10 @@ TEST(BoundOverEachOther, TheKernelDecidesIfAnOutputMayBeItsInput) {
 TEST(BoundOverEachOther, APartialOverlapIsCopied) {
   FakeDevice device({.in_place = true});
   OnDevice runs(chain(1).load(device.session_options()).value(), device, {1, 2, 3});
-  const Tensor whole = in_place(*runs.session, floats({4}, {1, 2, 3, 4}), device.place());
+  const Tensor whole = in_place(*runs.session, floats({4}, {1, 2, 3, 4}), device.space());
   const auto part = [&](int from) {
     return Tensor::view(DataType::kFloat, {3}, static_cast<float*>(whole.data()) + from, 12, whole.owner(),
-                        whole.place())
+                        whole.space())
         .value();
   };
   ASSERT_THAT(runs.binding.bind_input("x", part(0)), is_ok());

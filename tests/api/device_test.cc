@@ -120,11 +120,11 @@ TEST(Device, WithHostAccessibleMemoryNothingIsCopied) {
 TEST(Device, TensorsInDeviceMemoryAreUsedInPlace) {
   FakeDevice device({});
   Runs runs(negation(), device.session_options());
-  EXPECT_EQ(runs.session->input_places()[0].place, device.place());
-  EXPECT_EQ(runs.session->input_places()[0].ep_name, "FakeEP");
-  EXPECT_EQ(runs.session->output_places()[0].place, device.place());
-  const Tensor x = in_place(*runs.session, floats({3}, {1, 2, 3}), device.place());
-  const Tensor y = runs.session->allocate(DataType::kFloat, {3}, device.place()).value();
+  EXPECT_EQ(runs.session->input_spaces()[0].space, device.space());
+  EXPECT_EQ(runs.session->input_spaces()[0].ep_name, "FakeEP");
+  EXPECT_EQ(runs.session->output_spaces()[0].space, device.space());
+  const Tensor x = in_place(*runs.session, floats({3}, {1, 2, 3}), device.space());
+  const Tensor y = runs.session->allocate(DataType::kFloat, {3}, device.space()).value();
   const int before = device.counts().copies;
   ASSERT_THAT(runs.binding.bind_input("x", x), is_ok());
   ASSERT_THAT(runs.binding.bind_output("y", y), is_ok());
@@ -140,15 +140,15 @@ TEST(Device, AnUnboundOutputStaysWhereItIsMadeUnlessAskedElsewhere) {
   Runs runs(negation(), device.session_options());
   ASSERT_THAT(runs.binding.bind_input("x", floats({2}, {1, 2})), is_ok());
   ASSERT_THAT(runs.run(), is_ok());
-  EXPECT_EQ(runs.binding.output("y").place(), device.place());
+  EXPECT_EQ(runs.binding.output("y").space(), device.space());
   EXPECT_THAT(values_of(on_host(runs.binding.output("y"))), ElementsAre(-1, -2));
-  ASSERT_THAT(runs.binding.bind_output_auto("y", MemoryPlace{}), is_ok());
+  ASSERT_THAT(runs.binding.bind_output_auto("y", MemorySpace{}), is_ok());
   ASSERT_THAT(runs.run(), is_ok());
   EXPECT_THAT(values_of(runs.binding.output("y")), ElementsAre(-1, -2));
   EXPECT_EQ(runs.report.copies.records.size(), 2u);
   ASSERT_THAT(runs.binding.bind_output_auto("y"), is_ok());
   ASSERT_THAT(runs.run(), is_ok());
-  EXPECT_EQ(runs.binding.output("y").place(), device.place());
+  EXPECT_EQ(runs.binding.output("y").space(), device.space());
 }
 
 TEST(Device, TheConvenienceRunGivesHostMemory) {
@@ -158,13 +158,13 @@ TEST(Device, TheConvenienceRunGivesHostMemory) {
   EXPECT_THAT(values_of(session->run(feeds).value()[0]), ElementsAre(-1, -2));
 }
 
-// The place of a bound tensor is part of the signature.
+// The space of a bound tensor is part of the signature.
 TEST(Device, PlansDependOnWhereTensorsAreBound) {
   FakeDevice device({.host_accessible = true});
   Runs runs(negation(), device.session_options());
-  const MemoryPlace plain{};
-  for (const MemoryPlace& in : {plain, device.place(), device.host_accessible_place()}) {
-    for (const MemoryPlace& out : {plain, device.place(), device.host_accessible_place()}) {
+  const MemorySpace plain{};
+  for (const MemorySpace& in : {plain, device.space(), device.host_accessible_space()}) {
+    for (const MemorySpace& out : {plain, device.space(), device.host_accessible_space()}) {
       ASSERT_THAT(runs.binding.bind_input("x", in_place(*runs.session, floats({2}, {1, 2}), in)), is_ok());
       const Tensor y = runs.session->allocate(DataType::kFloat, {2}, out).value();
       ASSERT_THAT(runs.binding.bind_output("y", y), is_ok());
@@ -173,7 +173,7 @@ TEST(Device, PlansDependOnWhereTensorsAreBound) {
       EXPECT_THAT(values_of(on_host(y)), ElementsAre(-1, -2));
       // S3.1: only memory of the device's own HOST_ACCESSIBLE kind is as good as that.
       const size_t copies =
-          (in == device.host_accessible_place() ? 0 : 1) + (out == device.host_accessible_place() ? 0 : 1);
+          (in == device.host_accessible_space() ? 0 : 1) + (out == device.host_accessible_space() ? 0 : 1);
       EXPECT_EQ(runs.report.copies.records.size(), copies) << in.to_string() << " " << out.to_string();
       ASSERT_THAT(runs.run(), is_ok());
       EXPECT_FALSE(runs.report.planned);
@@ -184,11 +184,11 @@ TEST(Device, PlansDependOnWhereTensorsAreBound) {
 TEST(Device, ATensorThatIsLessAlignedThanTheDeviceAsksForIsCopied) {
   FakeDevice device({.alignment = 256});
   Runs runs(negation(), device.session_options());
-  const Tensor room = runs.session->allocate(DataType::kFloat, {256}, device.place()).value();
+  const Tensor room = runs.session->allocate(DataType::kFloat, {256}, device.space()).value();
   ASSERT_THAT(copy(room, floats({256}, std::vector<float>(256, 3))), is_ok());
-  MemoryPlace place = device.place();
-  place.alignment = 0;
-  const Tensor x = Tensor::view(DataType::kFloat, {2}, room.data_as<std::byte>() + 64, 8, room.owner(), place).value();
+  MemorySpace space = device.space();
+  space.alignment = 0;
+  const Tensor x = Tensor::view(DataType::kFloat, {2}, room.data_as<std::byte>() + 64, 8, room.owner(), space).value();
   ASSERT_THAT(runs.binding.bind_input("x", x), is_ok());
   ASSERT_THAT(runs.run(), is_ok());
   EXPECT_THAT(reasons(runs.report), ElementsAre(HasSubstr("alignment")));
@@ -204,24 +204,24 @@ TEST(Device, StrictModeRefusesPlannedCopiesWithTheirReasons) {
   EXPECT_THAT(runs.run(), has_status(StatusCode::kInvalidArgument,
                                      HasSubstr("\"x\" would have to be copied from cpu to gpu:0 (vendor 0x7e50) (not_"
                                                "compatible)")));
-  ASSERT_THAT(runs.binding.bind_input("x", in_place(*runs.session, floats({2}, {1, 2}), device.place())), is_ok());
+  ASSERT_THAT(runs.binding.bind_input("x", in_place(*runs.session, floats({2}, {1, 2}), device.space())), is_ok());
   EXPECT_THAT(runs.run(), is_ok());
 }
 
 // S6.1: before any run.
-TEST(Device, ExplainPrintsPlacesStepsAndCopiesForGivenPlacements) {
+TEST(Device, ExplainPrintsSpacesStepsAndCopiesForGivenPlacements) {
   FakeDevice device({.ops = {"Neg", "Add"}});
   const auto session = sandwich().load(device.session_options()).value();
   const std::string text = session->explain({{"x", {3}}}).value();
-  EXPECT_THAT(text, HasSubstr("place 1: gpu:0 (vendor 0x7e50), arena 128 bytes"));
+  EXPECT_THAT(text, HasSubstr("space 1: gpu:0 (vendor 0x7e50), arena 128 bytes"));
   EXPECT_THAT(text, HasSubstr("EP 1: FakeEP"));
   EXPECT_THAT(text, HasSubstr("copy: \"a\", 12 bytes, from cpu to gpu:0 (vendor 0x7e50), because its reader cannot "
-                              "use memory of that place"));
+                              "use memory of that space"));
   EXPECT_THAT(text, HasSubstr("; EP 1; on stream 1"));
   const auto whole = negation().load(device.session_options()).value();
   EXPECT_THAT(*whole->explain({{"x", {3}}}), HasSubstr("copy: \"x\""));
-  EXPECT_THAT(*whole->explain({{"x", {3}}}, {{"x", device.place()}, {"y", device.place()}}), Not(HasSubstr("copy:")));
-  EXPECT_THAT(whole->explain({{"x", {3}}}, {{"z", device.place()}}), has_status(StatusCode::kNotFound));
+  EXPECT_THAT(*whole->explain({{"x", {3}}}, {{"x", device.space()}, {"y", device.space()}}), Not(HasSubstr("copy:")));
+  EXPECT_THAT(whole->explain({{"x", {3}}}, {{"z", device.space()}}), has_status(StatusCode::kNotFound));
 }
 
 // The report has as data whatever the text prints, and its copies are those of explain_copies.
@@ -231,7 +231,7 @@ TEST(Device, PlanReportHoldsSpacesStreamsAndTheRecordsOfCopies) {
   const PlanReport plan = session->plan_report({{"x", {3}}}, {}).value();
   EXPECT_THAT(plan.eps, ElementsAre("cpu", "FakeEP"));
   ASSERT_EQ(plan.spaces.size(), 2U);
-  EXPECT_EQ(plan.spaces[1].place.to_string(), "gpu:0 (vendor 0x7e50)");
+  EXPECT_EQ(plan.spaces[1].memory.to_string(), "gpu:0 (vendor 0x7e50)");
   EXPECT_EQ(plan.spaces[1].arena_bytes, 128U);
   const ExplainedCopies copies = session->explain_copies({{"x", {3}}}, {}).value();
   EXPECT_EQ(plan.copies.ledger.records, copies.ledger.records);
@@ -246,9 +246,9 @@ TEST(Device, PlanReportHoldsSpacesStreamsAndTheRecordsOfCopies) {
     const CopyRecord& record = plan.copies.ledger.records[static_cast<size_t>(step.copy)];
     EXPECT_EQ(record.bytes, 12U);
     EXPECT_EQ(step.inputs[0].name, record.what);
-    EXPECT_EQ(plan.spaces[static_cast<size_t>(step.inputs[0].location.space)].place.to_string(),
+    EXPECT_EQ(plan.spaces[static_cast<size_t>(step.inputs[0].location.space)].memory.to_string(),
               record.source.to_string());
-    EXPECT_EQ(plan.spaces[static_cast<size_t>(step.outputs[0].location.space)].place.to_string(),
+    EXPECT_EQ(plan.spaces[static_cast<size_t>(step.outputs[0].location.space)].memory.to_string(),
               record.target.to_string());
   }
   EXPECT_EQ(copied.size(), copies.ledger.records.size());
@@ -264,7 +264,7 @@ TEST(Device, ViewsOfDeviceMemoryStayThere) {
   model.node(OnnxNode("Neg", {"x"}, {"a"})).node(OnnxNode("Reshape", {"a", "shape"}, {"b"}));
   model.node(OnnxNode("Neg", {"b"}, {"y"}));
   Runs runs(model, device.session_options());
-  ASSERT_THAT(runs.binding.bind_input("x", in_place(*runs.session, floats({2, 3}, {1, 2, 3, 4, 5, 6}), device.place())),
+  ASSERT_THAT(runs.binding.bind_input("x", in_place(*runs.session, floats({2, 3}, {1, 2, 3, 4, 5, 6}), device.space())),
               is_ok());
   ASSERT_THAT(runs.run(), is_ok());
   EXPECT_THAT(runs.report.copies.records, IsEmpty());
@@ -290,7 +290,7 @@ TEST(Device, MemoryOfHandlesIsNeverCutIntoParts) {
     std::vector<float> values;
     for (int64_t i = 0; i < size; ++i) values.push_back(static_cast<float>(i + 1));
     Runs runs(model, device.session_options());
-    const Tensor x = in_place(*runs.session, floats({size}, values), device.place());
+    const Tensor x = in_place(*runs.session, floats({size}, values), device.space());
     ASSERT_TRUE(runs.binding.bind_input("x", x).ok());
     for (int run = 0; run < 2; ++run) {
       const Status status = runs.run();
@@ -332,7 +332,7 @@ TEST(Device, ConstantsAreCopiedOnceForAllPlans) {
     for (int64_t n : {1, 2, 3}) {
       ASSERT_THAT(
           runs.binding.bind_input(
-              "x", in_place(*runs.session, floats({n}, std::vector<float>(static_cast<size_t>(n), 1)), device.place())),
+              "x", in_place(*runs.session, floats({n}, std::vector<float>(static_cast<size_t>(n), 1)), device.space())),
           is_ok());
       ASSERT_THAT(runs.run(), is_ok());
       EXPECT_EQ(values_of(on_host(runs.binding.output("y"))), std::vector<float>(static_cast<size_t>(n), 11));
@@ -429,7 +429,7 @@ TEST(Device, StreamsOfTwoEpsWaitForEachOtherOnTheDevice) {
   model.node(OnnxNode("Neg", {"x"}, {"a"})).node(OnnxNode("Add", {"a", "a"}, {"b"}));
   model.node(OnnxNode("Neg", {"b"}, {"c"})).node(OnnxNode("Add", {"c", "c"}, {"y"}));
   Runs runs(model, options);
-  ASSERT_THAT(runs.binding.bind_input("x", in_place(*runs.session, floats({3}, {1, 2, 3}), first.place())), is_ok());
+  ASSERT_THAT(runs.binding.bind_input("x", in_place(*runs.session, floats({3}, {1, 2, 3}), first.space())), is_ok());
   for (int i = 0; i < 3; ++i) {
     ASSERT_THAT(runs.run(), is_ok());
     EXPECT_THAT(values_of(on_host(runs.binding.output("y"))), ElementsAre(4, 8, 12));
@@ -475,7 +475,7 @@ TEST(Device, AnOutputOverAnInputOfAStreamIsRight) {
   model.input("x", DataType::kFloat, {4}).output("y", DataType::kFloat, {4}).output("z", DataType::kFloat, {4});
   model.node(OnnxNode("Neg", {"x"}, {"z"})).node(OnnxNode("Sqrt", {"x"}, {"y"}));
   Runs runs(model, device.session_options());
-  const Tensor x = in_place(*runs.session, floats({4}, {1, 4, 9, 16}), device.host_accessible_place());
+  const Tensor x = in_place(*runs.session, floats({4}, {1, 4, 9, 16}), device.host_accessible_space());
   ASSERT_THAT(runs.binding.bind_input("x", x), is_ok());
   ASSERT_THAT(runs.binding.bind_output("y", x), is_ok());
   ASSERT_THAT(runs.run(), is_ok());

@@ -14,7 +14,7 @@
 
 namespace tenon::api_testing {
 
-inline constexpr MemoryPlace kEagerPlace{.device_type = DeviceType::kNpu, .vendor_id = 0x7e51};
+inline constexpr MemorySpace kEagerSpace{.device_type = DeviceType::kNpu, .vendor_id = 0x7e51};
 
 class EagerNotification final : public DeviceNotification {
  public:
@@ -35,7 +35,7 @@ class EagerStream final : public DeviceStream {
 
 class EagerAllocator final : public DeviceAllocator {
  public:
-  const MemoryPlace& place() const override { return kEagerPlace; }
+  const MemorySpace& space() const override { return kEagerSpace; }
   Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream*) override {
     return std::shared_ptr<void>(std::malloc(size_bytes), [](void* block) { std::free(block); });
   }
@@ -43,7 +43,7 @@ class EagerAllocator final : public DeviceAllocator {
 
 class EagerTransfer final : public DataTransfer {
  public:
-  bool can_copy(const MemoryPlace&, const MemoryPlace&) const override { return true; }
+  bool can_copy(const MemorySpace&, const MemorySpace&) const override { return true; }
   Status copy(const Tensor& dst, const Tensor& src, DeviceStream*) override {
     std::memcpy(dst.data(), src.data(), src.size_bytes());
     return {};
@@ -78,7 +78,7 @@ class EagerProvider final : public DeviceProvider {
   Status loaded() override { return {}; }
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
   DataTransfer* transfer() const override { return &transfer_; }
-  PlaceChoice choose_places(const KernelNode&) const override { return {{0}, {0}}; }
+  SpaceChoice choose_spaces(const KernelNode&) const override { return {{0}, {0}}; }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {
     return std::unique_ptr<Kernel>(std::make_unique<EagerNeg>(node.inputs[0].shape.element_count()));
   }

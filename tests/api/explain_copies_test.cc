@@ -38,14 +38,14 @@ std::vector<std::string> texts(const CopyLedger& ledger) {
   return made;
 }
 
-// In `place`; with an alignment, at an address that has that one and no more.
-Tensor tensor_in(Session& session, MemoryPlace place, const std::vector<float>& values) {
-  const uint32_t offset = place.alignment;
-  place.alignment = 0;
+// In `space`; with an alignment, at an address that has that one and no more.
+Tensor tensor_in(Session& session, MemorySpace space, const std::vector<float>& values) {
+  const uint32_t offset = space.alignment;
+  space.alignment = 0;
   const auto count = static_cast<int64_t>(values.size());
-  const Tensor room = session.allocate(DataType::kFloat, {count + 64}, place).value();
+  const Tensor room = session.allocate(DataType::kFloat, {count + 64}, space).value();
   const Tensor made = Tensor::view(DataType::kFloat, {count}, room.data_as<std::byte>() + offset, values.size() * 4,
-                                   room.owner(), place)
+                                   room.owner(), space)
                           .value();
   EXPECT_THAT(copy(made, floats({count}, values)), is_ok());
   return made;
@@ -117,33 +117,33 @@ TEST(ExplainCopies, EqualThoseOfARunForRandomPlacements) {
     const std::vector<std::vector<float>> inputs = {{1, -2, 3, -4, 5, -6, 7, -8}, {2, 2, -2, -2, 1, 1, -1, -1}};
     const RandomModel made = make_model(random, inputs);
     const auto session = made.model.load(device.session_options()).value();
-    std::vector<MemoryPlace> all = {MemoryPlace(), device.place()};
-    if (options.host_accessible) all.push_back(device.host_accessible_place());
+    std::vector<MemorySpace> all = {MemorySpace(), device.space()};
+    if (options.host_accessible) all.push_back(device.host_accessible_space());
     for (size_t i = 0, count = all.size(); i < count; ++i) {
       all.push_back(all[i]);
       all.back().alignment = 4;
     }
-    std::map<std::string, MemoryPlace> places;
+    std::map<std::string, MemorySpace> spaces;
     for (const std::string& name : {std::string("x0"), std::string("x1"), made.outputs[0], made.outputs[1]})
-      if (random() % 4 != 0) places[name] = all[random() % all.size()];
+      if (random() % 4 != 0) spaces[name] = all[random() % all.size()];
 
-    const auto explained = session->explain_copies({}, places);
+    const auto explained = session->explain_copies({}, spaces);
     ASSERT_THAT(explained, is_ok());
     EXPECT_THAT(explained->open, IsEmpty());
     Binding binding = session->make_binding().value();
     const auto place_of = [&](const std::string& name) {
-      const auto found = places.find(name);
-      return found != places.end() ? found->second : MemoryPlace();
+      const auto found = spaces.find(name);
+      return found != spaces.end() ? found->second : MemorySpace();
     };
     for (size_t i = 0; i < 2; ++i) {
       const std::string name = format("x{}", i);
       ASSERT_THAT(binding.bind_input(name, tensor_in(*session, place_of(name), inputs[i])), is_ok());
     }
     for (const std::string& name : made.outputs) {
-      if (places.contains(name)) {
+      if (spaces.contains(name)) {
         ASSERT_THAT(binding.bind_output(name, tensor_in(*session, place_of(name), inputs[0])), is_ok());
       } else {
-        ASSERT_THAT(binding.bind_output_auto(name, MemoryPlace()), is_ok());
+        ASSERT_THAT(binding.bind_output_auto(name, MemorySpace()), is_ok());
       }
     }
     RunReport report;
@@ -151,7 +151,7 @@ TEST(ExplainCopies, EqualThoseOfARunForRandomPlacements) {
       ASSERT_THAT(session->run(binding, {.report = &report}), is_ok());
       CopyLedger wanted = explained->ledger;
       if (!first) std::erase_if(wanted.records, [](const CopyRecord& copy) { return copy.once; });
-      ASSERT_EQ(texts(report.copies), texts(wanted)) << "turn " << turn << "\n" << *session->explain({}, places);
+      ASSERT_EQ(texts(report.copies), texts(wanted)) << "turn " << turn << "\n" << *session->explain({}, spaces);
       EXPECT_TRUE(report.copies.records == wanted.records);
       for (const CopyRecord& copy : wanted.records) {
         alignments += copy.reason == CopyReason::kAlignment ? 1 : 0;
@@ -181,10 +181,10 @@ TEST(BindingAlignment, StrictModeNamesTheBindingItsAddressAndTheAlignment) {
   SessionOptions options = device.session_options();
   options.disallow_copies = true;
   const auto session = negation().load(options).value();
-  MemoryPlace off = device.place();
+  MemorySpace off = device.space();
   off.alignment = 4;
   const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
-  const Tensor good = tensor_in(*session, device.place(), values), bad = tensor_in(*session, off, values);
+  const Tensor good = tensor_in(*session, device.space(), values), bad = tensor_in(*session, off, values);
   Binding binding = session->make_binding().value();
   ASSERT_THAT(binding.bind_input("x", bad), is_ok());
   ASSERT_THAT(binding.bind_output("y", good), is_ok());
@@ -197,16 +197,16 @@ TEST(BindingAlignment, StrictModeNamesTheBindingItsAddressAndTheAlignment) {
   EXPECT_THAT(session->run(binding),
               has_status(StatusCode::kInvalidArgument,
                          AllOf(HasSubstr(format("Output \"y\" begins at {}", bad.data())), HasSubstr("16 bytes"))));
-  ASSERT_THAT(binding.bind_output("y", tensor_in(*session, device.place(), values)), is_ok());
+  ASSERT_THAT(binding.bind_output("y", tensor_in(*session, device.space(), values)), is_ok());
   EXPECT_THAT(session->run(binding), is_ok());
 }
 
-// The device's places promise nothing that a tensor in the middle of other memory would break.
+// The device's spaces promise nothing that a tensor in the middle of other memory would break.
 TEST(BindingAlignment, IsNoPromiseOfThePlace) {
   FakeDevice device({.host_accessible = true, .binding_alignment = 16});
   const auto session = negation().load(device.session_options()).value();
-  EXPECT_EQ(session->input_places()[0].place, device.host_accessible_place());
-  EXPECT_EQ(session->allocate(DataType::kFloat, {4}, device.place())->place(), device.place());
+  EXPECT_EQ(session->input_spaces()[0].space, device.host_accessible_space());
+  EXPECT_EQ(session->allocate(DataType::kFloat, {4}, device.space())->space(), device.space());
   // Plain host memory is copied for what it is, not for how it begins.
   const auto explained = session->explain_copies({}, {});
   ASSERT_THAT(explained, is_ok());
@@ -226,10 +226,10 @@ TEST(BindingAlignment, PartsOfAnInputThatBeginElsewhereAreMade) {
     model.node(OnnxNode("Neg", {"a"}, {"y"})).node(OnnxNode("Neg", {"b"}, {"z"}));
     device.counts().misaligned = 0;
     const auto session = model.load(device.session_options()).value();
-    MemoryPlace place = device.host_accessible_place();
-    place.alignment = offset;
+    MemorySpace space = device.host_accessible_space();
+    space.alignment = offset;
     Binding binding = session->make_binding().value();
-    ASSERT_THAT(binding.bind_input("x", tensor_in(*session, place, {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
+    ASSERT_THAT(binding.bind_input("x", tensor_in(*session, space, {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
     ASSERT_THAT(session->run(binding), is_ok());
     EXPECT_THAT(values_of(on_host(binding.output("y"))), ElementsAre(-1, -2, -3, -4));
     EXPECT_THAT(values_of(on_host(binding.output("z"))), ElementsAre(-5, -6, -7, -8));
@@ -249,12 +249,12 @@ TEST(BindingAlignment, HoldsAfterACut) {
   model.initializer<float>("w", DataType::kFloat, {1}, {5});
   model.node(OnnxNode("Mul", {"x", "e"}, {"y"}));
   const auto session = model.load(device.session_options()).value();
-  MemoryPlace off = device.place();
+  MemorySpace off = device.space();
   off.alignment = 4;
-  for (const MemoryPlace& place : {device.place(), off}) {
+  for (const MemorySpace& space : {device.space(), off}) {
     device.counts().misaligned = 0;
     Binding binding = session->make_binding().value();
-    ASSERT_THAT(binding.bind_input("x", tensor_in(*session, place, {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
+    ASSERT_THAT(binding.bind_input("x", tensor_in(*session, space, {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
     ASSERT_THAT(binding.bind_input("c", floats({kCount}, {0, 1, 0, 0, 0, 0, 0, 0})), is_ok());
     RunReport report;
     ASSERT_THAT(session->run(binding, {.report = &report}), is_ok());
@@ -271,12 +271,12 @@ TEST(ExplainCopies, CopyNothingThemselves) {
   model.initializer<float>("w", DataType::kFloat, {1}, {10}).node(OnnxNode("Add", {"x", "w"}, {"y"}));
   const auto session = model.load(device.session_options()).value();
   const int before = device.counts().copies;
-  const auto explained = session->explain_copies({}, {{"x", device.place()}, {"y", device.place()}});
+  const auto explained = session->explain_copies({}, {{"x", device.space()}, {"y", device.space()}});
   ASSERT_THAT(explained, is_ok());
   EXPECT_THAT(texts(explained->ledger), ElementsAre("w 4 cpu -> gpu:0 (vendor 0x7e50): not_compatible, once"));
   EXPECT_EQ(device.counts().copies, before);
   Binding binding = session->make_binding().value();
-  const Tensor x = tensor_in(*session, device.place(), {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor x = tensor_in(*session, device.space(), {1, 2, 3, 4, 5, 6, 7, 8});
   ASSERT_THAT(binding.bind_input("x", x), is_ok());
   ASSERT_THAT(session->run(binding), is_ok());  // nobody asks for its ledger
   RunReport report;
@@ -292,7 +292,7 @@ TEST(ExplainCopies, CopyNothingThemselves) {
   ASSERT_THAT(refused.bind_input("x", x), is_ok());
   EXPECT_THAT(refusing->run(refused),
               has_status(StatusCode::kInvalidArgument, HasSubstr("\"w\" would have to be copied")));
-  EXPECT_THAT(refusing->explain_copies({}, {{"x", device.place()}}), is_ok());
+  EXPECT_THAT(refusing->explain_copies({}, {{"x", device.space()}}), is_ok());
 }
 
 TEST(ExplainCopies, AnAlignmentThatIsNoPowerOfTwoIsAnError) {
@@ -302,9 +302,9 @@ TEST(ExplainCopies, AnAlignmentThatIsNoPowerOfTwoIsAnError) {
   FakeDevice device({.ops = {"Neg"}});
   const auto session = model.load(device.session_options()).value();
   for (const uint32_t alignment : {3U, 48U, UINT32_MAX}) {
-    MemoryPlace place = device.place();
-    place.alignment = alignment;
-    EXPECT_THAT(session->explain_copies({}, {{"x", place}}),
+    MemorySpace space = device.space();
+    space.alignment = alignment;
+    EXPECT_THAT(session->explain_copies({}, {{"x", space}}),
                 has_status(StatusCode::kInvalidArgument,
                            HasSubstr(format("The alignment of \"x\" is {}, which is no power of two.", alignment))));
   }
@@ -319,16 +319,16 @@ TEST(ExplainCopies, StrictModeRefusesAsARunWould) {
   SessionOptions strict = device.session_options();
   strict.disallow_copies = true;
   const auto session = model.load(strict).value();
-  const std::map<std::string, MemoryPlace> there = {{"x", device.place()}, {"y", device.place()}};
+  const std::map<std::string, MemorySpace> there = {{"x", device.space()}, {"y", device.space()}};
   EXPECT_THAT(session->explain({}, there),
               has_status(StatusCode::kInvalidArgument, HasSubstr("\"w\" would have to be copied")));
-  EXPECT_THAT(session->explain({}, {{"y", device.place()}}),
+  EXPECT_THAT(session->explain({}, {{"y", device.space()}}),
               has_status(StatusCode::kInvalidArgument, HasSubstr("\"x\" would have to be copied")));
   // A session that is not strict, and a run that is: the plan that the run makes places no constant.
   const auto lax = model.load(device.session_options()).value();
   Binding binding = lax->make_binding().value();
-  ASSERT_THAT(binding.bind_input("x", tensor_in(*lax, device.place(), {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
-  ASSERT_THAT(binding.bind_output_auto("y", device.place()), is_ok());
+  ASSERT_THAT(binding.bind_input("x", tensor_in(*lax, device.space(), {1, 2, 3, 4, 5, 6, 7, 8})), is_ok());
+  ASSERT_THAT(binding.bind_output_auto("y", device.space()), is_ok());
   const int before = device.counts().copies;
   EXPECT_THAT(lax->run(binding, {.disallow_copies = true}),
               has_status(StatusCode::kInvalidArgument, HasSubstr("\"w\" would have to be copied")));
@@ -346,7 +346,7 @@ TEST(ExplainCopies, WhatTheRestOfAPlanCopiesIsInTheRunsLedger) {
   model.initializer<float>("w", DataType::kFloat, {1}, {10}).node(OnnxNode("Neg", {"x"}, {"limit"}));
   model.node(OnnxNode("Range", {"zero", "limit", "one"}, {"r"})).node(OnnxNode("Add", {"r", "w"}, {"y"}));
   const auto session = model.load(device.session_options()).value();
-  const Tensor there = in_place(*session, floats({}, {-3}), device.place());
+  const Tensor there = in_place(*session, floats({}, {-3}), device.space());
   const auto run = [&](const RunOptions& options) {
     Binding binding = session->make_binding().value();
     EXPECT_THAT(binding.bind_input("x", there), is_ok());

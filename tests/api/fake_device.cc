@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/fault.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "plan/regions.h"
 
 namespace tenon::api_testing {
@@ -186,14 +186,14 @@ Result<std::unique_ptr<DeviceNotification>> FakeStream::create_notification() {
 
 class FakeAllocator final : public DeviceAllocator {
  public:
-  FakeAllocator(MemoryPlace place, std::shared_ptr<FakeCounts> counts, bool handles = false)
-      : place_(place), handles_(handles), counts_(std::move(counts)) {}
-  const MemoryPlace& place() const override { return place_; }
+  FakeAllocator(MemorySpace space, std::shared_ptr<FakeCounts> counts, bool handles = false)
+      : space_(space), handles_(handles), counts_(std::move(counts)) {}
+  const MemorySpace& space() const override { return space_; }
   bool gives_handles() const override { return handles_; }
   Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream*) override {
     TENON_FAULT_POINT("fake allocate");
     if (handles_) return DeviceMemory::instance().allocate_handle(size_bytes, counts_);
-    if (!host_can_address(place_)) return DeviceMemory::instance().allocate(size_bytes, counts_);
+    if (!host_can_address(space_)) return DeviceMemory::instance().allocate(size_bytes, counts_);
     void* block = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return resource_exhausted("mmap failed.");
     std::memset(block, kFresh, size_bytes);
@@ -205,17 +205,17 @@ class FakeAllocator final : public DeviceAllocator {
   }
 
  private:
-  MemoryPlace place_;
+  MemorySpace space_;
   const bool handles_;
   std::shared_ptr<FakeCounts> counts_;
 };
 
 class FakeTransfer final : public DataTransfer {
  public:
-  FakeTransfer(MemoryPlace place, bool stages, std::shared_ptr<FakeCounts> counts)
-      : place_(place), stages_(stages), counts_(std::move(counts)) {}
-  bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override {
-    const auto mine = [this](const MemoryPlace& place) { return same_memory(place, place_); };
+  FakeTransfer(MemorySpace space, bool stages, std::shared_ptr<FakeCounts> counts)
+      : space_(space), stages_(stages), counts_(std::move(counts)) {}
+  bool can_copy(const MemorySpace& src, const MemorySpace& dst) const override {
+    const auto mine = [this](const MemorySpace& space) { return same_memory(space, space_); };
     return (mine(src) && mine(dst)) || (mine(src) && host_can_address(dst)) || (host_can_address(src) && mine(dst));
   }
   Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) override {
@@ -227,7 +227,7 @@ class FakeTransfer final : public DataTransfer {
       return {};
     };
     if (stream == nullptr) return work();
-    if (stages_ && host_can_address(src.place())) {
+    if (stages_ && host_can_address(src.space())) {
       std::vector<std::byte> bytes(src.data_as<std::byte>(), src.data_as<std::byte>() + src.size_bytes());
       static_cast<FakeStream*>(stream)->enqueue([to = dst.data(), bytes = std::move(bytes)]() -> Status {
         std::memcpy(opened(to), bytes.data(), bytes.size());
@@ -240,7 +240,7 @@ class FakeTransfer final : public DataTransfer {
   }
 
  private:
-  MemoryPlace place_;
+  MemorySpace space_;
   bool stages_;
   std::shared_ptr<FakeCounts> counts_;
 };
@@ -381,9 +381,9 @@ class FakeProvider final : public DeviceProvider {
   }
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
   DataTransfer* transfer() const override { return transfer_.get(); }
-  PlaceChoice choose_places(const KernelNode& node) const override {
-    const int32_t place = allocators_.empty() ? kHostPlace : static_cast<int32_t>(allocators_.size()) - 1;
-    return {std::vector<int32_t>(node.inputs.size(), place), std::vector<int32_t>(node.outputs.size(), place)};
+  SpaceChoice choose_spaces(const KernelNode& node) const override {
+    const int32_t space = allocators_.empty() ? kHostSpace : static_cast<int32_t>(allocators_.size()) - 1;
+    return {std::vector<int32_t>(node.inputs.size(), space), std::vector<int32_t>(node.outputs.size(), space)};
   }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {
     TENON_FAULT_POINT("fake create kernel");
@@ -428,7 +428,7 @@ class FakeProvider final : public DeviceProvider {
   std::map<int32_t, Graph> bodies_;
 };
 
-MemoryPlace place_of(const FakeOptions& options, MemoryKind kind) {
+MemorySpace space_of(const FakeOptions& options, MemoryKind kind) {
   return {.device_type = DeviceType::kGpu,
           .kind = kind,
           .vendor_id = kVendor,
@@ -441,18 +441,18 @@ class FakeFactory final : public EpFactory {
   FakeFactory(FakeOptions options, std::shared_ptr<FakeCounts> counts)
       : options_(std::move(options)), counts_(std::move(counts)) {
     if (options_.device_memory) {
-      const MemoryPlace place = place_of(options_, MemoryKind::kDefault);
-      allocators_.push_back(std::make_shared<FakeAllocator>(place, counts_, options_.handles));
-      transfer_ = std::make_shared<FakeTransfer>(place, options_.stages_copies, counts_);
+      const MemorySpace space = space_of(options_, MemoryKind::kDefault);
+      allocators_.push_back(std::make_shared<FakeAllocator>(space, counts_, options_.handles));
+      transfer_ = std::make_shared<FakeTransfer>(space, options_.stages_copies, counts_);
     }
     if (options_.host_accessible) {
-      allocators_.push_back(std::make_shared<FakeAllocator>(place_of(options_, MemoryKind::kHostAccessible), counts_));
+      allocators_.push_back(std::make_shared<FakeAllocator>(space_of(options_, MemoryKind::kHostAccessible), counts_));
     }
     EpDevice& device = devices_.emplace_back();
     device.ep_name = options_.name;
     device.library = options_.name;
     device.hardware.type = DeviceType::kGpu;
-    for (const auto& allocator : allocators_) device.memory.push_back(allocator->place());
+    for (const auto& allocator : allocators_) device.memory.push_back(allocator->space());
   }
   const std::string& name() const override { return options_.name; }
   std::span<const EpDevice> devices() const override { return devices_; }
@@ -480,9 +480,9 @@ FakeDevice::FakeDevice(FakeOptions options) : options_(std::move(options)), coun
 
 FakeDevice::~FakeDevice() { TENON_CHECK(EpRegistry::instance().remove(options_.name).ok()); }
 
-MemoryPlace FakeDevice::place() const { return place_of(options_, MemoryKind::kDefault); }
+MemorySpace FakeDevice::space() const { return space_of(options_, MemoryKind::kDefault); }
 
-MemoryPlace FakeDevice::host_accessible_place() const { return place_of(options_, MemoryKind::kHostAccessible); }
+MemorySpace FakeDevice::host_accessible_space() const { return space_of(options_, MemoryKind::kHostAccessible); }
 
 SessionOptions FakeDevice::session_options() const { return {.threads = 1, .eps = {{.ep_name = options_.name}}}; }
 
@@ -508,8 +508,8 @@ Tensor on_host(const Tensor& tensor) {
   return host;
 }
 
-Tensor in_place(Session& session, const Tensor& tensor, const MemoryPlace& place) {
-  Tensor target = session.allocate(tensor.type(), tensor.shape(), place).value();
+Tensor in_place(Session& session, const Tensor& tensor, const MemorySpace& space) {
+  Tensor target = session.allocate(tensor.type(), tensor.shape(), space).value();
   const Status copied = copy(target, tensor);
   TENON_CHECK(copied.ok());
   return target;

@@ -54,8 +54,8 @@ class FakeDevice {
   FakeDevice& operator=(const FakeDevice&) = delete;
 
   FakeCounts& counts() { return *counts_; }
-  MemoryPlace place() const;                  // of its DEFAULT memory
-  MemoryPlace host_accessible_place() const;  // of its HOST_ACCESSIBLE memory
+  MemorySpace space() const;                  // of its DEFAULT memory
+  MemorySpace host_accessible_space() const;  // of its HOST_ACCESSIBLE memory
   // Puts the EP first in the session's list.
   SessionOptions session_options() const;
   // A stream of the caller's own.
@@ -75,7 +75,7 @@ Status work(DeviceStream& stream, size_t count = SIZE_MAX);
 
 // A copy of a tensor, wherever it is, in plain host memory.
 Tensor on_host(const Tensor& tensor);
-// A copy of `tensor` in `place`, for binding to `session`.
-Tensor in_place(Session& session, const Tensor& tensor, const MemoryPlace& place);
+// A copy of `tensor` in `space`, for binding to `session`.
+Tensor in_place(Session& session, const Tensor& tensor, const MemorySpace& space);
 
 }  // namespace tenon::api_testing

@@ -67,9 +67,9 @@ class Case {
     session_ = value(Session::load_from_bytes(model, options));
   }
   Session& session() { return *session_; }
-  const MemoryPlace& place() const { return session_->input_places()[0].place; }
-  Tensor allocate(const MemoryPlace& place, int64_t count = kCount) {
-    return value(session_->allocate(DataType::kFloat, Shape{count}, place));
+  const MemorySpace& space() const { return session_->input_spaces()[0].space; }
+  Tensor allocate(const MemorySpace& space, int64_t count = kCount) {
+    return value(session_->allocate(DataType::kFloat, Shape{count}, space));
   }
   Status run(const Tensor& x, const Tensor& y, RunReport* report) {
     Binding binding = value(session_->make_binding());
@@ -100,14 +100,14 @@ bool relu_of(const std::vector<float>& got, const std::vector<float>& x) {
 Tensor part(const Tensor& whole, int64_t from) {
   return value(Tensor::view(DataType::kFloat, Shape{kCount},
                             static_cast<std::byte*>(whole.data()) + static_cast<size_t>(from) * sizeof(float), kBytes,
-                            whole.owner(), whole.place()));
+                            whole.owner(), whole.space()));
 }
 
 // S3.2: an operator that reads each element before it writes it runs where its input lies; the third run of a binding
 // is a captured one.
 void test_output_over_input() {
   Case relu({"Relu"}, 0, /*disallow_copies=*/true);
-  const Tensor memory = relu.allocate(relu.place());
+  const Tensor memory = relu.allocate(relu.space());
   for (int turn = 0; turn < 4; ++turn) {
     std::vector<float> x = numbers(turn), y(kCount);
     need(copy(memory, on_host(x)));
@@ -122,7 +122,7 @@ void test_output_over_input() {
 // The output begins inside the input: it is made elsewhere and copied, and strict mode says so.
 void test_partial_overlap() {
   Case relu({"Relu"}, 0), strict({"Relu"}, 0, /*disallow_copies=*/true);
-  const Tensor memory = relu.allocate(relu.place(), 2 * kCount);
+  const Tensor memory = relu.allocate(relu.space(), 2 * kCount);
   for (const auto& [from, to] : {std::pair<int64_t, int64_t>{0, 1000}, {1000, 0}, {0, kCount - 64}}) {
     std::vector<float> x = numbers(static_cast<int>(to)), y(kCount);
     need(copy(part(memory, from), on_host(x)));
@@ -160,19 +160,19 @@ void test_host_memory_over_itself() {
 // strict mode refuses it with the address. The EP says "CUDA copies" if it meets one all the same (devices_test.py).
 void test_addresses_that_kernels_do_not_take() {
   Case relu({"Relu"}, 0), strict({"Relu"}, 0, /*disallow_copies=*/true);
-  MemoryPlace pinned = relu.place();
+  MemorySpace pinned = relu.space();
   pinned.kind = MemoryKind::kHostAccessible;
-  for (const MemoryPlace& memory_place : {relu.place(), pinned}) {
-    const Tensor in = relu.allocate(memory_place, 2 * kCount), out = relu.allocate(memory_place, 2 * kCount);
+  for (const MemorySpace& memory_space : {relu.space(), pinned}) {
+    const Tensor in = relu.allocate(memory_space, 2 * kCount), out = relu.allocate(memory_space, 2 * kCount);
     for (const int64_t from : {0, 1, 2, 3, 4})
       for (const int64_t to : {0, 1, 2, 4}) {
         std::vector<float> x = numbers(static_cast<int>(from + to)), y(kCount);
         need(copy(part(in, from), on_host(x)));
         const bool copies_in = from % 4 != 0, copies_out = to % 4 != 0;
         const auto placed = [&](int64_t at) {
-          MemoryPlace place = memory_place;
-          place.alignment = at % 4 == 0 ? 16 : at % 2 == 0 ? 8 : 4;
-          return place;
+          MemorySpace space = memory_space;
+          space.alignment = at % 4 == 0 ? 16 : at % 2 == 0 ? 8 : 4;
+          return space;
         };
         const ExplainedCopies explained =
             value(relu.session().explain_copies({}, {{"x", placed(from)}, {"y", placed(to)}}));
@@ -185,7 +185,7 @@ void test_addresses_that_kernels_do_not_take() {
           for (const CopyRecord& record : report.copies.records)
             right = right && record.reason == CopyReason::kAlignment && record.bytes == kBytes;
           expect(right, "input at " + std::to_string(from) + ", output at " + std::to_string(to) + " of " +
-                            memory_place.to_string() + ": " + (ran.ok() ? text_of(report) : ran.to_string()));
+                            memory_space.to_string() + ": " + (ran.ok() ? text_of(report) : ran.to_string()));
         }
         const Status refused = strict.run(part(in, from), part(out, to), nullptr);
         expect((copies_in || copies_out) ? refused.message().find("no multiple of the 16 bytes") != std::string::npos
@@ -204,12 +204,12 @@ void test_two_devices() {
     return;
   }
   Case relus[] = {Case({"Relu"}, 0), Case({"Relu"}, 1)};
-  const MemoryPlace places[] = {relus[0].place(), relus[1].place()};
-  expect(places[0].device_id != places[1].device_id, places[0].to_string() + " and " + places[1].to_string());
+  const MemorySpace spaces[] = {relus[0].space(), relus[1].space()};
+  expect(spaces[0].device_id != spaces[1].device_id, spaces[0].to_string() + " and " + spaces[1].to_string());
   for (size_t on = 0; on < 2; ++on)
     for (size_t from = 0; from < 2; ++from)
       for (size_t to = 0; to < 2; ++to) {
-        const Tensor src = relus[from].allocate(places[from]), dst = relus[to].allocate(places[to]);
+        const Tensor src = relus[from].allocate(spaces[from]), dst = relus[to].allocate(spaces[to]);
         std::vector<float> x = numbers(static_cast<int>(4 * on + 2 * from + to)), y(kCount);
         need(copy(src, on_host(x)));
         RunReport report;
@@ -223,21 +223,21 @@ void test_two_devices() {
         expect(right,
                "session on device " + std::to_string(on) + ": " + (ran.ok() ? text_of(report) : ran.to_string()));
       }
-  const std::string plan = value(relus[0].session().explain({}, {{"x", places[1]}, {"y", places[1]}}));
-  const std::string there = "from " + places[1].to_string() + " to " + places[0].to_string();
-  const std::string back = "from " + places[0].to_string() + " to " + places[1].to_string();
+  const std::string plan = value(relus[0].session().explain({}, {{"x", spaces[1]}, {"y", spaces[1]}}));
+  const std::string there = "from " + spaces[1].to_string() + " to " + spaces[0].to_string();
+  const std::string back = "from " + spaces[0].to_string() + " to " + spaces[1].to_string();
   expect(plan.find(there) != std::string::npos && plan.find(back) != std::string::npos, "explained: " + plan);
   Case strict({"Relu"}, 0, /*disallow_copies=*/true);
-  const Status refused = strict.run(relus[1].allocate(places[1]), strict.allocate(places[0]), nullptr);
-  expect(refused.message().find(places[1].to_string()) != std::string::npos, "strict: " + refused.to_string());
+  const Status refused = strict.run(relus[1].allocate(spaces[1]), strict.allocate(spaces[0]), nullptr);
+  expect(refused.message().find(spaces[1].to_string()) != std::string::npos, "strict: " + refused.to_string());
   // An output that the session is to make on the other device.
   Binding binding = value(relus[0].session().make_binding());
   std::vector<float> x = numbers(9), y(kCount);
   need(binding.bind_input("x", on_host(x)));
-  need(binding.bind_output_auto("y", places[1]));
+  need(binding.bind_output_auto("y", spaces[1]));
   const Status ran = relus[0].session().run(binding);
   if (ran.ok()) need(copy(on_host(y), binding.output("y")));
-  expect(ran.ok() && binding.output("y").place().device_id == places[1].device_id && relu_of(y, x),
+  expect(ran.ok() && binding.output("y").space().device_id == spaces[1].device_id && relu_of(y, x),
          "an output that is made on the other device: " + ran.to_string());
 }
 

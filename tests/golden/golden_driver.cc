@@ -249,7 +249,7 @@ class Driver {
       }
     }
     for (size_t i = 0; i < names.size() && !options_.eps.empty(); ++i)
-      DRIVER_TRY(binding->bind_output_auto(i, tenon::MemoryPlace{}));
+      DRIVER_TRY(binding->bind_output_auto(i, tenon::MemorySpace{}));
     DRIVER_TRY(session.run(*binding));
     std::vector<std::vector<std::byte>> first;
     for (size_t i = 0; i < names.size(); ++i) {

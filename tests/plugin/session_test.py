@@ -178,7 +178,7 @@ def test_host_accessible_memory_is_bound_and_read_by_the_host(api):
 @pytest.mark.skipif(sim.VERSION < (1, 28), reason="this host's Python makes no OrtValue from a memory info")
 @pytest.mark.parametrize("alignment", [0, 64])
 def test_a_memory_info_without_an_alignment_finds_the_shared_allocator(api, alignment):
-    """What Tenon's GetSharedAllocator does too (places_test.cc); the stock C function wants the same alignment."""
+    """What Tenon's GetSharedAllocator does too (memory_spaces_test.cc); the stock C function wants the same alignment."""
     state = onnxruntime.capi.onnxruntime_pybind11_state
     kind = onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE
     vendor = sim.device(sim.FULL).memory_info(kind).device_vendor_id

@@ -114,23 +114,23 @@ TEST_F(SimSession, WithoutSharedMemoryTheLedgerNamesEachCopyAndWhy) {
 TEST_F(SimSession, BoundTensorsAreUsedInPlace) {
   const auto session = load({"Neg"}, 0);
   ASSERT_NE(session, nullptr);
-  const MemoryPlace device = session->input_places()[0].place;
-  EXPECT_EQ(session->input_places()[0].ep_name, kEp);
+  const MemorySpace device = session->input_spaces()[0].space;
+  EXPECT_EQ(session->input_spaces()[0].ep_name, kEp);
   EXPECT_EQ(device.kind, MemoryKind::kDefault);
-  MemoryPlace shared = device;
+  MemorySpace shared = device;
   shared.kind = MemoryKind::kHostAccessible;
   const Tensor from = floats({1, -2, 3, -4});
-  for (const MemoryPlace& x_place : {device, shared}) {
-    for (const MemoryPlace& y_place : {device, shared}) {
+  for (const MemorySpace& x_space : {device, shared}) {
+    for (const MemorySpace& y_space : {device, shared}) {
       Binding binding = session->make_binding().value();
-      const Tensor x = session->allocate(DataType::kFloat, {4}, x_place).value();
-      const Tensor y = session->allocate(DataType::kFloat, {4}, y_place).value();
+      const Tensor x = session->allocate(DataType::kFloat, {4}, x_space).value();
+      const Tensor y = session->allocate(DataType::kFloat, {4}, y_space).value();
       ASSERT_THAT(copy(x, from), is_ok());
       ASSERT_THAT(binding.bind_input("x", x), is_ok());
       ASSERT_THAT(binding.bind_output("y", y), is_ok());
       RunReport report;
       ASSERT_THAT(session->run(binding, {.report = &report}), is_ok());
-      EXPECT_THAT(copies(report), IsEmpty()) << x_place.to_string() << " to " << y_place.to_string();
+      EXPECT_THAT(copies(report), IsEmpty()) << x_space.to_string() << " to " << y_space.to_string();
       EXPECT_EQ(binding.output("y").data(), y.data());
       EXPECT_THAT(values_of(y), ElementsAre(-1, 2, -3, 4));
     }
@@ -266,14 +266,14 @@ TEST_F(ReadOnlyImport, OfTheHostIsReadByBodiesInPlace) {
   expect_read_by_control_flow(**session, *x);
 }
 
-// DLPack has no device for a plugin's memory: a tensor there is refused with its place, and stays as it is.
+// DLPack has no device for a plugin's memory: a tensor there is refused with its space, and stays as it is.
 TEST_F(ReadOnlyImport, OfAnEpIsExportedToDlpackOnlyWhereTheHostReads) {
   const Tensor x = import_for_ep();
   ASSERT_TRUE(x.defined());
   EXPECT_THAT(tensor_to_dlpack(x), has_status(StatusCode::kUnsupported, HasSubstr("needs the versioned")));
   EXPECT_THAT(
       tensor_to_dlpack_versioned(x),
-      has_status(StatusCode::kUnsupported, AllOf(HasSubstr(x.place().to_string()), HasSubstr("as host memory"))));
+      has_status(StatusCode::kUnsupported, AllOf(HasSubstr(x.space().to_string()), HasSubstr("as host memory"))));
   EXPECT_EQ(values_of(x), kValues);
 }
 

@@ -109,8 +109,8 @@ def test_control_flow_of_an_ep_is_named(text, device, wanted, tmp_path):
     words = ["plugin", FLOW, "FlowEp"]
     model = save(tmp_path, text)
     found = records(model, *words, **variables)
-    places = [line.split(" > ")[1].split(" not_")[0] for line in found["first"] if "gpu" in line or "npu" in line]
-    there = places[0] if places else ""
+    spaces = [line.split(" > ")[1].split(" not_")[0] for line in found["first"] if "gpu" in line or "npu" in line]
+    there = spaces[0] if spaces else ""
     assert found["first"] == [line.format(there=there) for line in wanted]
     # The body may copy.
     assert found["second"] == found["first"] and found["open"] == ["1"]
@@ -145,7 +145,7 @@ PLACES = {"cpu": "cpu", "gpu": "gpu:0 (vendor 0x544e)", "gpu:host_accessible": "
 @pytest.mark.parametrize("y", PLACES)
 def test_explained_placements_are_those_of_a_run(mode, x, y, tmp_path):
     model = save(tmp_path, "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) y = Neg(b) }")
-    words = [*ON_SIM, "--ep-option", f"mode={mode}", "--place", f"x={x}", "--place", f"y={y}"]
+    words = [*ON_SIM, "--ep-option", f"mode={mode}", "--space", f"x={x}", "--space", f"y={y}"]
     explained, ran = tenon("explain", model, *words), tenon("run", model, "--random", *words)
     assert explained.returncode == 0 and ran.returncode == 0, explained.stderr + ran.stderr
     before, after = json.loads(explained.stdout), json.loads(ran.stdout)
@@ -165,22 +165,22 @@ def test_a_run_writes_what_it_computed_wherever_that_is(tmp_path):
     model = save(tmp_path, MIXED)
     numpy.save(tmp_path / "x.npy", numpy.array([-1, 2, -3, 4], numpy.float32))
     words = ["--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out"]
-    for places in [[], ["--place", "x=gpu@4", "--place", "y=gpu"], ["--place", "y=gpu:host_accessible@8"]]:
-        done = tenon("run", model, *ON_SIM, *places, *words)
+    for spaces in [[], ["--space", "x=gpu@4", "--space", "y=gpu"], ["--space", "y=gpu:host_accessible@8"]]:
+        done = tenon("run", model, *ON_SIM, *spaces, *words)
         assert done.returncode == 0, done.stderr
         numpy.testing.assert_array_equal(numpy.load(tmp_path / "out" / "0.npy"), [2, 8, 18, 32])
 
 
-@pytest.mark.parametrize("place, code, says", [
-    ("x", 2, "has not the form NAME=PLACE"),
+@pytest.mark.parametrize("space, code, says", [
+    ("x", 2, "has not the form NAME=SPACE"),
     ("z=cpu", 4, 'the model has no input or output "z"'),
-    ("x=tpu", 4, 'There is no place "tpu"; there are cpu, gpu:0 (vendor 0x544e)'),
+    ("x=tpu", 4, 'There is no memory space "tpu"; there are cpu, gpu:0 (vendor 0x544e)'),
     ("x=gpu@3", 2, '"3" is no power of two from 1 to 32'),
     ("x=gpu@", 2, '"" is no power of two'),
 ])
-def test_what_is_no_placement_is_refused(place, code, says, tmp_path):
+def test_what_is_no_placement_is_refused(space, code, says, tmp_path):
     for command in ["run", "explain"]:
-        done = tenon(command, save(tmp_path, MIXED), *ON_SIM, "--place", place, *(["--random"] if command == "run" else []))
+        done = tenon(command, save(tmp_path, MIXED), *ON_SIM, "--space", space, *(["--random"] if command == "run" else []))
         assert done.returncode == code and says in done.stderr, done.stderr
 
 

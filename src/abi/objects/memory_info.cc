@@ -48,7 +48,7 @@ DeviceType to_device_type(OrtMemoryInfoDeviceType type) {
 
 }  // namespace
 
-MemoryPlace to_place(const OrtMemoryInfo& info) noexcept {
+MemorySpace to_memory_space(const OrtMemoryInfo& info) noexcept {
   const OrtMemoryDevice& device = info.device;
   const size_t alignment = std::min<size_t>(device.alignment, std::numeric_limits<uint32_t>::max());
   return {
@@ -60,10 +60,10 @@ MemoryPlace to_place(const OrtMemoryInfo& info) noexcept {
       .unified = info.unified};
 }
 
-OrtMemoryInfo to_memory_info(const MemoryPlace& place) {
+OrtMemoryInfo to_memory_info(const MemorySpace& space) {
   OrtMemoryInfo info;
-  const bool host_accessible = place.kind == MemoryKind::kHostAccessible;
-  switch (place.device_type) {
+  const bool host_accessible = space.kind == MemoryKind::kHostAccessible;
+  switch (space.device_type) {
     case DeviceType::kCpu:
       break;
     case DeviceType::kGpu:
@@ -77,9 +77,9 @@ OrtMemoryInfo to_memory_info(const MemoryPlace& place) {
   }
   info.mem_type = host_accessible ? OrtMemTypeCPU : OrtMemTypeDefault;
   info.device.memory_type = host_accessible ? OrtDeviceMemoryType_HOST_ACCESSIBLE : OrtDeviceMemoryType_DEFAULT;
-  info.device.vendor_id = place.vendor_id;
-  info.device.device_id = place.device_id;
-  info.unified = place.unified;
+  info.device.vendor_id = space.vendor_id;
+  info.device.device_id = space.device_id;
+  info.unified = space.unified;
   return info;
 }
 

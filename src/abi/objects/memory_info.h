@@ -1,4 +1,4 @@
-// OrtMemoryInfo and OrtMemoryDevice: memory spaces of the C ABI, converted from and to tenon::MemoryPlace.
+// OrtMemoryInfo and OrtMemoryDevice: memory spaces of the C ABI, converted from and to tenon::MemorySpace.
 #pragma once
 
 #include <tenon/onnxruntime_c_api.h>
@@ -34,9 +34,9 @@ struct OrtMemoryInfo {
 namespace tenon::abi {
 
 // FPGA devices, of which Tenon knows nothing, count as NPUs.
-MemoryPlace to_place(const OrtMemoryInfo& info) noexcept;
-// A plain CPU place is "Cpu" with a device allocator; others are named by their device type ("Gpu", "Npu").
-OrtMemoryInfo to_memory_info(const MemoryPlace& place);
+MemorySpace to_memory_space(const OrtMemoryInfo& info) noexcept;
+// A plain CPU space is "Cpu" with a device allocator; others are named by their device type ("Gpu", "Npu").
+OrtMemoryInfo to_memory_info(const MemorySpace& space);
 // Whether memory of `offered` serves who asks for `wanted`: the same device and kind, at least as much aligned. An
 // alignment of 0 asks for none.
 bool serves(const OrtMemoryDevice& offered, const OrtMemoryDevice& wanted) noexcept;

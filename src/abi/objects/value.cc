@@ -48,7 +48,8 @@ OrtStatus* check_layout(const int64_t* dims, size_t rank, ONNXTensorElementDataT
 
 OrtStatus* make_tensor_value(const Layout& layout, void* data, size_t size_bytes, std::shared_ptr<const void> owner,
                              const OrtMemoryInfo& memory, OrtValue** out) {
-  Result<Tensor> tensor = Tensor::view(layout.type, layout.shape, data, size_bytes, std::move(owner), to_place(memory));
+  Result<Tensor> tensor =
+      Tensor::view(layout.type, layout.shape, data, size_bytes, std::move(owner), to_memory_space(memory));
   if (!tensor.ok()) return to_ort(tensor.status());
   *out = new OrtValue(make_value(*std::move(tensor), memory));
   return nullptr;
@@ -113,7 +114,7 @@ OrtValue make_value(Tensor tensor, OrtMemoryInfo memory) {
 }
 
 OrtValue make_value(Tensor tensor) {
-  OrtMemoryInfo memory = to_memory_info(tensor.place());
+  OrtMemoryInfo memory = to_memory_info(tensor.space());
   return make_value(std::move(tensor), std::move(memory));
 }
 
@@ -207,7 +208,7 @@ OrtStatus* ort_api::CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator* delet
     if (OrtStatus* bad = make_tensor_value(layout, p_data, p_data_len, nullptr, *info, out)) return bad;
     std::unique_ptr<OrtValue> value(std::exchange(*out, nullptr));
     Result<Tensor> owned =
-        Tensor::view(layout.type, layout.shape, p_data, p_data_len, own_block(deleter, p_data), to_place(*info));
+        Tensor::view(layout.type, layout.shape, p_data, p_data_len, own_block(deleter, p_data), to_memory_space(*info));
     if (!owned.ok()) return to_ort(owned.status());
     value->tensor = *std::move(owned);
     *out = value.release();

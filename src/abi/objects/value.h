@@ -43,7 +43,7 @@ struct OrtValue {
 
 namespace tenon::abi {
 
-// A value around a tensor; the memory info follows from the tensor's place, or is the one given.
+// A value around a tensor; the memory info follows from the tensor's space, or is the one given.
 OrtValue make_value(Tensor tensor);
 OrtValue make_value(Tensor tensor, OrtMemoryInfo memory);
 // kInvalidArgument for a value of a read-only import, or of other memory that must not be written; `use` completes "The

@@ -123,8 +123,8 @@ TEST(OrtValue, MisalignedAndNullDataAreRefused) {
                ORT_INVALID_ARGUMENT, "null");
 }
 
-// S3.2: a value enters a binding as the tensor that it is, with its place.
-TEST(OrtValue, AViewIsATensorOfTheSameMemoryAndPlace) {
+// S3.2: a value enters a binding as the tensor that it is, with its space.
+TEST(OrtValue, AViewIsATensorOfTheSameMemoryAndSpace) {
   float data[6] = {};
   const OrtMemoryInfo shared{
       .name = "Sim",
@@ -132,8 +132,8 @@ TEST(OrtValue, AViewIsATensorOfTheSameMemoryAndPlace) {
       .device = {OrtMemoryInfoDeviceType_NPU, OrtDeviceMemoryType_HOST_ACCESSIBLE, 0x544e, 2, 0}};
   const Value value = view(data, sizeof(data), {2, 3}, shared);
   EXPECT_EQ(value->tensor.data(), data);
-  EXPECT_EQ(value->tensor.place(), to_place(shared));
-  EXPECT_EQ(value->tensor.place().kind, MemoryKind::kHostAccessible);
+  EXPECT_EQ(value->tensor.space(), to_memory_space(shared));
+  EXPECT_EQ(value->tensor.space().kind, MemoryKind::kHostAccessible);
   const OrtMemoryInfo* reported = nullptr;
   ASSERT_EQ(ort_api::GetTensorMemoryInfo(value.get(), &reported), nullptr);
   EXPECT_EQ(*reported, shared);

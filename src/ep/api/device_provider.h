@@ -51,9 +51,9 @@ struct Region {
   Graph body;
 };
 
-// Where a region's kernel wants its tensors; indices into DeviceProvider::allocators(), or kHostPlace.
-inline constexpr int32_t kHostPlace = -1;
-struct PlaceChoice {
+// Where a region's kernel wants its tensors; indices into DeviceProvider::allocators(), or kHostSpace.
+inline constexpr int32_t kHostSpace = -1;
+struct SpaceChoice {
   std::vector<int32_t> inputs;
   std::vector<int32_t> outputs;
 };
@@ -99,12 +99,12 @@ class DeviceProvider : public ExecutionProvider {
   virtual DataTransfer* transfer() const = 0;
   // The copies of constants that compile() has made. Names live as long as the EP. The default made none.
   virtual std::span<const CopyRecord> constant_copies() const;
-  // A constant that the EP has already put into memory of `allocators()[place]`; no tensor when it has not.
-  virtual Tensor placed_constant(const ConstantRef& constant, int32_t place) const;
+  // A constant that the EP has already put into memory of `allocators()[space]`; no tensor when it has not.
+  virtual Tensor placed_constant(const ConstantRef& constant, int32_t space) const;
   // Null unless the EP captures graphs. Asked after compile().
   virtual GraphCapture* graph_capture();
   // What the kernel of a region wants; `node.inputs` and outputs as in create_kernel.
-  virtual PlaceChoice choose_places(const KernelNode& node) const = 0;
+  virtual SpaceChoice choose_spaces(const KernelNode& node) const = 0;
   // Null when the device has no streams: its kernels are done when run() returns.
   virtual Result<std::unique_ptr<DeviceStream>> create_stream() = 0;
   // Whether kernels can be enqueued on `stream`, which the EP did not make for this session: one of its own device,

@@ -69,11 +69,11 @@ class KernelContext {
   std::byte* scratch = nullptr;         // scratch_bytes() long, contents undefined, this run's alone
   ThreadPool* pool = nullptr;           // never null
   // Kernels of other EPs than the CPU one. The stream to enqueue on; null when the EP has none: then the work is done
-  // when run() returns. Inputs and outputs lie in these places (empty: all in plain host memory).
+  // when run() returns. Inputs and outputs lie in these spaces (empty: all in plain host memory).
   DeviceStream* stream = nullptr;
   const RunInfo* run = nullptr;
-  std::span<const MemoryPlace> input_places;
-  std::span<const MemoryPlace> output_places;
+  std::span<const MemorySpace> input_spaces;
+  std::span<const MemorySpace> output_spaces;
   // Dynamic outputs: memory for `shape`; may allocate. Call once for each.
   virtual Result<void*> allocate_output(size_t index, const Shape& shape) = 0;
 

@@ -198,23 +198,23 @@ Result<std::unique_ptr<plugin::Allocator>> CudaFactory::make_allocator(const Ort
                                                                        const std::shared_ptr<CudaSession>& session) {
   const OrtMemoryDevice* memory_device = host().ep().MemoryInfo_GetMemoryDevice(info);
   TENON_INVALID_IF(memory_device == nullptr, "The memory info of an allocator has no device.");
-  const MemoryPlace place = plugin::memory_place(host(), memory_device);
-  const OrtMemoryInfo* ours = place.vendor_id == kNvidiaVendorId && place.device_type == DeviceType::kGpu
-                                  ? memory_info(place.device_id, place.kind)
+  const MemorySpace space = plugin::memory_space(host(), memory_device);
+  const OrtMemoryInfo* ours = space.vendor_id == kNvidiaVendorId && space.device_type == DeviceType::kGpu
+                                  ? memory_info(space.device_id, space.kind)
                                   : nullptr;
-  TENON_UNSUPPORTED_IF(ours == nullptr, "{} has no memory at {}.", kCudaEpName, place.to_string());
+  TENON_UNSUPPORTED_IF(ours == nullptr, "{} has no memory at {}.", kCudaEpName, space.to_string());
   std::unique_ptr<plugin::Allocator> allocator;
   const bool own = session != nullptr &&
                    (session->options().external_allocator.given() || session->options().memory_limit_bytes != SIZE_MAX);
-  const Offered& device = *offered(place.device_id);
-  if (place.kind == MemoryKind::kHostAccessible || (device.info.integrated && !own)) {
+  const Offered& device = *offered(space.device_id);
+  if (space.kind == MemoryKind::kHostAccessible || (device.info.integrated && !own)) {
     // An integrated GPU has no memory of its own: page-locked memory is what both address, at one address.
-    allocator = std::make_unique<PinnedAllocator>(host(), ours, *driver_, place.device_id);
+    allocator = std::make_unique<PinnedAllocator>(host(), ours, *driver_, space.device_id);
   } else if (own) {
     allocator = std::make_unique<SessionAllocator>(
         host(), device.session_memory != nullptr ? device.session_memory.get() : ours, session);
   } else {
-    allocator = std::make_unique<PoolAllocator>(host(), ours, *driver_, place.device_id);
+    allocator = std::make_unique<PoolAllocator>(host(), ours, *driver_, space.device_id);
   }
   return allocator;
 }
@@ -235,10 +235,10 @@ Result<std::unique_ptr<plugin::DataTransfer>> CudaFactory::create_data_transfer(
 
 Result<std::unique_ptr<plugin::SyncStream>> CudaFactory::create_stream(const OrtMemoryDevice* device,
                                                                        const plugin::TextPairs&) {
-  const MemoryPlace place = plugin::memory_place(host(), device);
-  TENON_UNSUPPORTED_IF(place.vendor_id != kNvidiaVendorId || offered(place.device_id) == nullptr,
-                       "{} has no streams for {}.", kCudaEpName, place.to_string());
-  TENON_TRY_ASSIGN(auto memory, CudaMemory::of(*driver_, place.device_id));
+  const MemorySpace space = plugin::memory_space(host(), device);
+  TENON_UNSUPPORTED_IF(space.vendor_id != kNvidiaVendorId || offered(space.device_id) == nullptr,
+                       "{} has no streams for {}.", kCudaEpName, space.to_string());
+  TENON_TRY_ASSIGN(auto memory, CudaMemory::of(*driver_, space.device_id));
   TENON_TRY_ASSIGN(auto stream, CudaStream::create(memory->device()));
   memory->streams().add(stream);
   return std::unique_ptr<plugin::SyncStream>(

@@ -365,18 +365,18 @@ TEST_F(CudaMemoryTest, TheCopyStreamIsOrderedWithTheComputation) {
   auto* const device = static_cast<float*>(session->device_memory()->allocate(sizeof(float)).value());
   auto* const host = static_cast<float*>(memory_->allocate_pinned(2 * sizeof(float)).value());
   host[0] = 7, host[1] = 0;
-  const auto place = [](void* data, MemoryKind kind) {
+  const auto space = [](void* data, MemoryKind kind) {
     return plugin::TensorArgument{.type = DataType::kFloat,
                                   .shape = Shape{1},
                                   .data = data,
-                                  .place = {.device_type = DeviceType::kGpu, .kind = kind}};
+                                  .space = {.device_type = DeviceType::kGpu, .kind = kind}};
   };
   fake::Gate before(*stream);
   copy(device, &host[0], sizeof(float), *stream);
   std::vector<std::pair<std::shared_ptr<CudaStream>, std::unique_ptr<fake::Gate>>> others;
   for (const auto& other : memory_->streams().all())
     if (other != stream) others.emplace_back(other, std::make_unique<fake::Gate>(*other));
-  ASSERT_THAT(session->copy(place(device, MemoryKind::kDefault), place(&host[1], MemoryKind::kHostAccessible),
+  ASSERT_THAT(session->copy(space(device, MemoryKind::kDefault), space(&host[1], MemoryKind::kHostAccessible),
                             stream->native()),
               is_ok());
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
@@ -390,7 +390,7 @@ TEST_F(CudaMemoryTest, TheCopyStreamIsOrderedWithTheComputation) {
   host[0] = 9;
   fake::Gate again(*stream);
   copy(device, &host[0], sizeof(float), *stream);
-  ASSERT_THAT(session->copy(place(device, MemoryKind::kDefault), place(&host[1], MemoryKind::kHostAccessible),
+  ASSERT_THAT(session->copy(space(device, MemoryKind::kDefault), space(&host[1], MemoryKind::kHostAccessible),
                             stream->native()),
               is_ok());
   pause();

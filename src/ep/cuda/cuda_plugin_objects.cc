@@ -124,12 +124,12 @@ plugin::TextPairs SessionAllocator::stats() const {
   return pairs_of({stats.allocations, stats.live, static_cast<int64_t>(stats.live_bytes)});
 }
 
-bool CudaDataTransfer::on_device(const MemoryPlace& place) const {
-  return place.device_type == DeviceType::kGpu && place.vendor_id == kNvidiaVendorId &&
-         std::find(ordinals_.begin(), ordinals_.end(), place.device_id) != ordinals_.end();
+bool CudaDataTransfer::on_device(const MemorySpace& space) const {
+  return space.device_type == DeviceType::kGpu && space.vendor_id == kNvidiaVendorId &&
+         std::find(ordinals_.begin(), ordinals_.end(), space.device_id) != ordinals_.end();
 }
 
-bool CudaDataTransfer::can_copy(const MemoryPlace& src, const MemoryPlace& dst) const {
+bool CudaDataTransfer::can_copy(const MemorySpace& src, const MemorySpace& dst) const {
   const bool from = on_device(src), to = on_device(dst);
   return (from || src.device_type == DeviceType::kCpu) && (to || dst.device_type == DeviceType::kCpu) && (from || to);
 }
@@ -143,26 +143,26 @@ Result<std::shared_ptr<CudaMemory>> CudaDataTransfer::memory_of(int ordinal) con
   return memory;
 }
 
-Status CudaDataTransfer::copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place,
+Status CudaDataTransfer::copy(const void* src, const MemorySpace& src_space, void* dst, const MemorySpace& dst_space,
                               size_t size_bytes, OrtSyncStream* ort_stream) {
-  TENON_UNSUPPORTED_IF(!can_copy(src_place, dst_place), "There is no copy from {} to {}.", src_place.to_string(),
-                       dst_place.to_string());
-  TENON_TRY_ASSIGN(const auto memory, memory_of((on_device(src_place) ? src_place : dst_place).device_id));
+  TENON_UNSUPPORTED_IF(!can_copy(src_space, dst_space), "There is no copy from {} to {}.", src_space.to_string(),
+                       dst_space.to_string());
+  TENON_TRY_ASSIGN(const auto memory, memory_of((on_device(src_space) ? src_space : dst_space).device_id));
   std::shared_ptr<CudaStream> stream = stream_behind(host(), ort_stream);
   const bool wait = stream == nullptr;
   if (wait) stream = memory->service_stream();
   TENON_TRY(stream->usable());
   // As in CudaSession::copy().
   if (!this_run().deadline.never() &&
-      (src_place.device_type == DeviceType::kCpu || dst_place.device_type == DeviceType::kCpu))
+      (src_space.device_type == DeviceType::kCpu || dst_space.device_type == DeviceType::kCpu))
     TENON_TRY(stream->synchronize());
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*stream->device()));
-  const auto is_default = [&](const MemoryPlace& place) {
-    return on_device(place) && place.kind == MemoryKind::kDefault;
+  const auto is_default = [&](const MemorySpace& space) {
+    return on_device(space) && space.kind == MemoryKind::kDefault;
   };
   // Memory of a pool is its own device's: between two the driver has to be told which.
-  if (is_default(src_place) && is_default(dst_place) && src_place.device_id != dst_place.device_id) {
-    TENON_TRY_ASSIGN(const auto other, memory_of(dst_place.device_id));
+  if (is_default(src_space) && is_default(dst_space) && src_space.device_id != dst_space.device_id) {
+    TENON_TRY_ASSIGN(const auto other, memory_of(dst_space.device_id));
     TENON_CUDA_TRY(driver_, MemcpyPeerAsync, reinterpret_cast<CUdeviceptr>(dst), other->device()->context(),
                    reinterpret_cast<CUdeviceptr>(src), memory->device()->context(), size_bytes, stream->native());
     return wait ? stream->synchronize() : Status();

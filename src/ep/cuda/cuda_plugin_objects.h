@@ -87,10 +87,10 @@ class CudaDataTransfer final : public plugin::DataTransfer {
       : DataTransfer(host), driver_(driver), ordinals_(std::move(ordinals)) {}
 
  private:
-  bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override;
-  Status copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place, size_t size_bytes,
+  bool can_copy(const MemorySpace& src, const MemorySpace& dst) const override;
+  Status copy(const void* src, const MemorySpace& src_space, void* dst, const MemorySpace& dst_space, size_t size_bytes,
               OrtSyncStream* stream) override;
-  bool on_device(const MemoryPlace& place) const;
+  bool on_device(const MemorySpace& space) const;
   // A device is opened with the first copy, and stays open, unless it is inside a graphics context.
   Result<std::shared_ptr<CudaMemory>> memory_of(int ordinal) const;
 

@@ -146,8 +146,8 @@ Status CudaSession::queue_copy(const plugin::TensorArgument& src, const plugin::
   const std::shared_ptr<CudaStream>& stream = copies_ != nullptr ? copies_ : call.stream;
   if (copies_ != nullptr) TENON_TRY(copies_->wait_for(*call.stream));
   // The driver waits for the stream itself before it copies memory that is not page-locked, and knows no deadline.
-  const auto pageable = [](const MemoryPlace& place) { return place.device_type == DeviceType::kCpu; };
-  if (!this_run().deadline.never() && (pageable(src.place) || pageable(dst.place))) TENON_TRY(stream->synchronize());
+  const auto pageable = [](const MemorySpace& space) { return space.device_type == DeviceType::kCpu; };
+  if (!this_run().deadline.never() && (pageable(src.space) || pageable(dst.space))) TENON_TRY(stream->synchronize());
   if (size_bytes != 0) {
     TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*device()));
     TENON_CUDA_TRY(device()->driver(), MemcpyAsync, reinterpret_cast<CUdeviceptr>(dst.data),
@@ -158,7 +158,7 @@ Status CudaSession::queue_copy(const plugin::TensorArgument& src, const plugin::
     runs_.use(copies_, end_wait(*copies_));
   }
   // Whoever reads host memory next may do so without asking the stream.
-  if (dst.place.device_type == DeviceType::kCpu || dst.place.kind == MemoryKind::kHostAccessible)
+  if (dst.space.device_type == DeviceType::kCpu || dst.space.kind == MemoryKind::kHostAccessible)
     runs_.use(call.stream, plugin::RunEndWait::kAlways);
   return Status();
 }

@@ -85,17 +85,17 @@ class Staged {
 
   // The helper's own work moves bytes from one tensor to another too.
   Status permit() const {
-    return info_.disallow_copies ? copy_disallowed(what_, place(), place(), CopyReason::kScanSlices) : Status();
+    return info_.disallow_copies ? copy_disallowed(what_, space(), space(), CopyReason::kScanSlices) : Status();
   }
   void note(size_t bytes) const {
-    note_copy({.bytes = bytes, .source = place(), .target = place(), .reason = CopyReason::kScanSlices, .what = what_},
+    note_copy({.bytes = bytes, .source = space(), .target = space(), .reason = CopyReason::kScanSlices, .what = what_},
               info_.ledger);
   }
 
   Result<Tensor> make(DataType type, const Shape& shape) const {
     TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
     TENON_TRY_ASSIGN(const std::shared_ptr<std::byte> block, allocate_device(*memory_.allocator, bytes));
-    return Tensor::view(type, shape, block.get(), bytes, block, memory_.allocator->place());
+    return Tensor::view(type, shape, block.get(), bytes, block, memory_.allocator->space());
   }
   Result<Tensor> in(const Tensor& host) const {
     if (memory_.allocator == nullptr) return host;
@@ -114,7 +114,7 @@ class Staged {
   }
 
  private:
-  MemoryPlace place() const { return memory_.allocator == nullptr ? MemoryPlace{} : memory_.allocator->place(); }
+  MemorySpace space() const { return memory_.allocator == nullptr ? MemorySpace{} : memory_.allocator->space(); }
   // permit() has asked for strict mode.
   Status move(const Tensor& dst, const Tensor& src) const {
     return copy_tensor(dst, src, CopyReason::kNotCompatible, what_, info_.ledger, memory_.transfer);

@@ -89,7 +89,7 @@ class CustomOpProvider final : public DeviceProvider {
   Status loaded() override { return {}; }
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return {}; }
   DataTransfer* transfer() const override { return nullptr; }
-  PlaceChoice choose_places(const KernelNode& node) const override { return region_of(*node.node)->places; }
+  SpaceChoice choose_spaces(const KernelNode& node) const override { return region_of(*node.node)->spaces; }
   Result<std::unique_ptr<DeviceStream>> create_stream() override { return std::unique_ptr<DeviceStream>(); }
   // The reference runs the kernels of a session from any thread.
   bool concurrent_runs() const override { return true; }

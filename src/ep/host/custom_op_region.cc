@@ -95,7 +95,7 @@ Result<OrtMemType> custom_op_input_memory(const OrtCustomOp* op, size_t index) {
 }
 
 Result<std::shared_ptr<PluginRegion>> make_custom_op_region(const OrtCustomOp* op, const Region& region,
-                                                            std::shared_ptr<const KernelHost> host, PlaceChoice places,
+                                                            std::shared_ptr<const KernelHost> host, SpaceChoice spaces,
                                                             std::shared_ptr<const void> keep) {
   const Node& node = region.body.nodes[0];
   TENON_TRY_ASSIGN(auto info, make_kernel_info(region.body, node, std::move(host)));
@@ -103,9 +103,9 @@ Result<std::shared_ptr<PluginRegion>> make_custom_op_region(const OrtCustomOp* o
       op, format("The custom operator \"{}\" of domain \"{}\"", node.op_type, node.domain), std::move(info),
       std::move(keep));
   made->describe(region.body, node);
-  made->places = std::move(places);
-  made->places.inputs.resize(region.body.inputs.size(), kHostPlace);
-  made->places.outputs.resize(region.body.outputs.size(), kHostPlace);
+  made->spaces = std::move(spaces);
+  made->spaces.inputs.resize(region.body.inputs.size(), kHostSpace);
+  made->spaces.outputs.resize(region.body.outputs.size(), kHostSpace);
   TENON_TRY_CONTEXT(made->prepare(), "while making the kernel of {}", made->name);
   return std::shared_ptr<PluginRegion>(std::move(made));
 }

@@ -27,9 +27,9 @@ OrtKernelContext::Slot make_slot(const TensorSpec& spec, const std::vector<OrtMe
 Status point_at(OrtValue& value, const TensorSpec& spec, const Shape& shape, void* data) {
   if (value.tensor.defined() && value.tensor.data() == data && value.tensor.shape() == shape) return Status();
   TENON_TRY_ASSIGN(const size_t size_bytes, tenon::tensor_size_bytes(spec.type, shape));
-  tenon::MemoryPlace place = tenon::abi::to_place(value.memory);
-  place.alignment = 0;  // the plan has seen to it; a view need not check again
-  TENON_TRY_ASSIGN(value.tensor, Tensor::view(spec.type, shape, data, size_bytes, nullptr, place));
+  tenon::MemorySpace space = tenon::abi::to_memory_space(value.memory);
+  space.alignment = 0;  // the plan has seen to it; a view need not check again
+  TENON_TRY_ASSIGN(value.tensor, Tensor::view(spec.type, shape, data, size_bytes, nullptr, space));
   value.shape = shape;
   return Status();
 }

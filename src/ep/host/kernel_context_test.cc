@@ -155,7 +155,7 @@ TEST(KernelContext, ParallelForCallsEachIndexOnce) {
   }
 }
 
-TEST(KernelContext, FindsAllocatorsByPlace) {
+TEST(KernelContext, FindsAllocatorsByMemorySpace) {
   FakeRun run;
   OrtKernelContext context(std::make_shared<FakeHost>(), frame());
   ASSERT_TRUE(context.begin(run, nullptr).ok());

@@ -74,7 +74,7 @@ EpDevice from_ort(const OrtEpDevice& device) {
   made.metadata.insert(device.ep_metadata.entries().begin(), device.ep_metadata.entries().end());
   made.options.insert(device.ep_options.entries().begin(), device.ep_options.entries().end());
   for (const auto* info : {&device.default_memory, &device.host_accessible_memory}) {
-    if (info->has_value()) made.memory.push_back(to_place(**info));
+    if (info->has_value()) made.memory.push_back(to_memory_space(**info));
   }
   return made;
 }

@@ -7,7 +7,7 @@
 #include "base/any_enum.h"
 #include "base/guarded.h"
 #include "base/log.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "ep/host/device_use.h"
 #include "ep/host/ep_timeline.h"
 #include "ep/host/plugin_library.h"
@@ -23,7 +23,7 @@ using Impl = OrtExternalResourceImporterImpl;
 // For messages: `EP "x"`.
 std::string who_of(const OrtEpDevice& device) { return format("EP \"{}\"", device.ep_name); }
 
-std::string place_text(const OrtMemoryDevice& device) { return to_place({.device = device}).to_string(); }
+std::string space_text(const OrtMemoryDevice& device) { return to_memory_space({.device = device}).to_string(); }
 
 Result<std::shared_ptr<PluginLibrary>> library_of(const OrtEpDevice& device) {
   auto library = device.library.lock();
@@ -84,7 +84,7 @@ class PluginImporter final : public DeviceImporter {
   Impl* impl() const { return impl_; }
   const ImporterMembers& members() const { return members_; }
   const OrtEpDevice& device() const { return ep_device_; }
-  MemoryPlace place() const { return to_place({.device = device_}); }
+  MemorySpace space() const { return to_memory_space({.device = device_}); }
   bool unified() const { return unified_; }
   // A stream of another device cannot order this one's work, and one of another library is no stream that this one
   // knows, whatever device it is for.
@@ -96,7 +96,7 @@ class PluginImporter final : public DeviceImporter {
     TENON_INVALID_IF(stream.device.type != device_.type || stream.device.vendor_id != device_.vendor_id ||
                          stream.device.device_id != device_.device_id,
                      "The stream belongs to another device ({}) than the importer of {} ({}).",
-                     place_text(stream.device), who_, place_text(device_));
+                     space_text(stream.device), who_, space_text(device_));
     return Status();
   }
 
@@ -150,21 +150,21 @@ class PluginMemory final : public DeviceMemory {
     if (!value->is_tensor() || tensor.type() != view.type || !(tensor.shape() == view.shape))
       return device_error("{}: {} gives another value than the {} tensor of shape {} that was asked for.",
                           importer_->who(), member.name, data_type_name(view.type), view.shape.to_string());
-    const MemoryPlace& place = tensor.place();
-    const MemoryPlace own = importer_->place();
+    const MemorySpace& space = tensor.space();
+    const MemorySpace own = importer_->space();
     const bool foreign =
-        place.device_type != own.device_type || place.vendor_id != own.vendor_id || place.device_id != own.device_id;
-    if (foreign && place.device_type != DeviceType::kCpu)
+        space.device_type != own.device_type || space.vendor_id != own.vendor_id || space.device_id != own.device_id;
+    if (foreign && space.device_type != DeviceType::kCpu)
       return device_error("{}: {} gives a tensor in {} for an import of the device {}.", importer_->who(), member.name,
-                          place.to_string(), own.to_string());
+                          space.to_string(), own.to_string());
     // ONNX Runtime lets the program keep the import alive; here the tensor does, whatever the plugin's own does.
     struct Owners {
       std::shared_ptr<const void> plugins;
       std::shared_ptr<DeviceMemory> import;
     };
     auto owners = std::make_shared<Owners>(tensor.owner(), self);
-    MemoryPlace at = place;
-    at.unified = at.unified || (importer_->unified() && same_memory(place, own));
+    MemorySpace at = space;
+    at.unified = at.unified || (importer_->unified() && same_memory(space, own));
     TENON_TRY_ASSIGN(Tensor held, Tensor::view(tensor.type(), tensor.shape(), tensor.data(), tensor.capacity_bytes(),
                                                std::move(owners), at));
     // Drivers protect few of their mappings, and plugins are not asked to: the host marks the tensor.

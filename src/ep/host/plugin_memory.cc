@@ -35,7 +35,7 @@ Result<std::shared_ptr<PluginAllocator>> PluginAllocator::create(std::string who
   TENON_TRY_ASSIGN(const OrtMemoryInfo* memory, call_value(made->who_, info, allocator));
   TENON_TRY(check_object(made->who_, "OrtMemoryInfo", memory, info.name));
   made->info_ = *memory;
-  made->place_ = to_place(*memory);
+  made->space_ = to_memory_space(*memory);
   made->reserve_ = TENON_MEMBER_OF_(allocator, version, OrtAllocator, Reserve);
   made->get_stats_ = TENON_MEMBER_OF_(allocator, version, OrtAllocator, GetStats);
   made->shrink_ = TENON_MEMBER_OF_(allocator, version, OrtAllocator, Shrink);
@@ -95,7 +95,7 @@ PluginTransfer::~PluginTransfer() {
   if (!status.ok()) log_warning("plugin", "{}", status.message());
 }
 
-bool PluginTransfer::can_copy(const MemoryPlace& src, const MemoryPlace& dst) const {
+bool PluginTransfer::can_copy(const MemorySpace& src, const MemorySpace& dst) const {
   const OrtMemoryInfo from = to_memory_info(src);
   const OrtMemoryInfo to = to_memory_info(dst);
   const Result<bool> can = call_value(who_, can_copy_, impl_, &from.device, &to.device);

@@ -30,7 +30,7 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
                                                          std::weak_ptr<const void> memory_keep = {});
   ~PluginAllocator() override;
 
-  const MemoryPlace& place() const override { return place_; }
+  const MemorySpace& space() const override { return space_; }
   bool gives_handles() const override;
   Result<std::shared_ptr<void>> allocate(size_t size_bytes, DeviceStream* stream) override;
   const OrtMemoryInfo& info() const { return info_; }
@@ -39,7 +39,7 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
   // The allocator for programs: the same functions, with the memory counted. Blocks keep this object alive.
   OrtAllocator* program();
   // Before the first allocation: the host reads the memory where it lies.
-  void share_with_host() { info_.unified = place_.unified = true; }
+  void share_with_host() { info_.unified = space_.unified = true; }
   // Before the first allocation: where memory is counted. May be null.
   void count_in(std::shared_ptr<DeviceUse> use) { use_ = std::move(use); }
 
@@ -59,7 +59,7 @@ class PluginAllocator final : public DeviceAllocator, public std::enable_shared_
   PluginMember<decltype(OrtAllocator::GetStats)> get_stats_;
   PluginMember<decltype(OrtAllocator::Shrink)> shrink_;
   OrtMemoryInfo info_;
-  MemoryPlace place_;
+  MemorySpace space_;
   std::shared_ptr<DeviceUse> use_;
   std::unique_ptr<ProgramAllocator> program_;
 };
@@ -71,7 +71,7 @@ class PluginTransfer final : public DataTransfer {
                                                         const PluginLibrary& library, std::shared_ptr<const void> keep);
   ~PluginTransfer() override;
 
-  bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override;
+  bool can_copy(const MemorySpace& src, const MemorySpace& dst) const override;
   // Errors: kInvalidArgument for a stream of another library, naming both.
   Status copy(const Tensor& dst, const Tensor& src, DeviceStream* stream) override;
   OrtDataTransferImpl* ort() const { return impl_; }

@@ -14,7 +14,7 @@
 #include "abi/objects/session_options.h"
 #include "base/log.h"
 #include "device/copy.h"
-#include "device/place.h"
+#include "device/memory_space.h"
 #include "ep/api/binding_alignment.h"
 #include "ep/api/in_place.h"
 #include "ep/api/run_fences.h"
@@ -323,12 +323,12 @@ Status PluginProvider::create_allocators() {
   if (!wanted && !devices_.empty() && devices_[0]->default_memory) wanted = devices_[0]->default_memory->device;
   for (size_t i = 0; i < memory_.size(); ++i) {
     const auto index = static_cast<int32_t>(i);
-    if (wanted && memory_[i].device == *wanted && default_place_ == kHostPlace) default_place_ = index;
-    if (memory_[i].device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE && host_accessible_place_ == kHostPlace)
-      host_accessible_place_ = index;
+    if (wanted && memory_[i].device == *wanted && default_space_ == kHostSpace) default_space_ = index;
+    if (memory_[i].device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE && host_accessible_space_ == kHostSpace)
+      host_accessible_space_ = index;
   }
-  if (default_place_ != kHostPlace)
-    host_->default_allocator_ = host_->allocators_[static_cast<size_t>(default_place_)].get();
+  if (default_space_ != kHostSpace)
+    host_->default_allocator_ = host_->allocators_[static_cast<size_t>(default_space_)].get();
   if (wanted && wanted->type != OrtMemoryInfoDeviceType_CPU) stream_device_ = wanted;
   return {};
 }
@@ -436,8 +436,8 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
   (void)factory_->stream_aware();
   for (size_t i = 0; i < regions.size(); ++i) {
     TENON_TRY_ASSIGN(auto made, make_compiled_region(infos, i, *regions[i]));
-    made->places.inputs.assign(regions[i]->body.inputs.size(), default_place_);
-    made->places.outputs.assign(regions[i]->body.outputs.size(), default_place_);
+    made->spaces.inputs.assign(regions[i]->body.inputs.size(), default_space_);
+    made->spaces.outputs.assign(regions[i]->body.outputs.size(), default_space_);
     regions_[regions[i]->id] = std::move(made);
   }
   return {};
@@ -460,31 +460,31 @@ Status PluginProvider::create_kernel_region(const Region& region) {
                         node.label(region.body), why_not);
   std::vector<std::unique_ptr<OrtValue>> placed(node.inputs.size());
   for (size_t i = 0; i < placed.size(); ++i) {
-    const int32_t place = place_of(entry->def->input_mem_type(i));
+    const int32_t space = space_of(entry->def->input_mem_type(i));
     const ConstantRef constant = node.inputs[i] == kNoValue ? nullptr : region.body.value(node.inputs[i]).constant;
-    if (constant == nullptr || constant->type == DataType::kString || place == kHostPlace ||
-        host_can_address(allocators_[static_cast<size_t>(place)]->place()))
+    if (constant == nullptr || constant->type == DataType::kString || space == kHostSpace ||
+        host_can_address(allocators_[static_cast<size_t>(space)]->space()))
       continue;
-    TENON_TRY_ASSIGN(const Tensor tensor, place_constant(constant, region.body.value(node.inputs[i]).name, place));
-    placed[i] = std::make_unique<OrtValue>(make_value(tensor, memory_[static_cast<size_t>(place)]));
+    TENON_TRY_ASSIGN(const Tensor tensor, place_constant(constant, region.body.value(node.inputs[i]).name, space));
+    placed[i] = std::make_unique<OrtValue>(make_value(tensor, memory_[static_cast<size_t>(space)]));
   }
-  TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, default_place_ == kHostPlace, placed));
-  made->places.inputs.assign(region.body.inputs.size(), default_place_);
-  made->places.outputs.assign(region.body.outputs.size(), default_place_);
+  TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, default_space_ == kHostSpace, placed));
+  made->spaces.inputs.assign(region.body.inputs.size(), default_space_);
+  made->spaces.outputs.assign(region.body.outputs.size(), default_space_);
   for (size_t i = 0; i < made->input_map.size(); ++i) {
     if (made->input_map[i] >= 0)
-      made->places.inputs[static_cast<size_t>(made->input_map[i])] = place_of(entry->def->input_mem_type(i));
+      made->spaces.inputs[static_cast<size_t>(made->input_map[i])] = space_of(entry->def->input_mem_type(i));
   }
   for (size_t i = 0; i < made->output_map.size(); ++i) {
     if (made->output_map[i] >= 0)
-      made->places.outputs[static_cast<size_t>(made->output_map[i])] = place_of(entry->def->output_mem_type(i));
+      made->spaces.outputs[static_cast<size_t>(made->output_map[i])] = space_of(entry->def->output_mem_type(i));
   }
   // The bodies run on the CPU EP, and so does all around them; only the helper works in the EP's own memory.
   if (ControlFlowImpl* flow = made->control_flow()) {
-    std::fill(made->places.inputs.begin(), made->places.inputs.end(), kHostPlace);
-    std::fill(made->places.outputs.begin(), made->places.outputs.end(), kHostPlace);
-    if (default_place_ != kHostPlace) {
-      flow->memory = {host_->allocators_[static_cast<size_t>(default_place_)], transfer_.get()};
+    std::fill(made->spaces.inputs.begin(), made->spaces.inputs.end(), kHostSpace);
+    std::fill(made->spaces.outputs.begin(), made->spaces.outputs.end(), kHostSpace);
+    if (default_space_ != kHostSpace) {
+      flow->memory = {host_->allocators_[static_cast<size_t>(default_space_)], transfer_.get()};
     }
   }
   regions_[region.id] = std::move(made);
@@ -495,35 +495,35 @@ Status PluginProvider::create_kernel_region(const Region& region) {
 Result<std::shared_ptr<PluginRegion>> PluginProvider::create_custom_op_region(const OrtCustomOp* op,
                                                                               const Region& region) const {
   TENON_TRY_ASSIGN(const std::string ep, custom_op_ep(op));
-  PlaceChoice places;
+  SpaceChoice spaces;
   if (!ep.empty()) {
     if (ep != name_)
       return device_error("{} takes {}, whose custom operator is for the EP \"{}\".", ep_->who(),
                           region.body.nodes[0].label(region.body), ep);
-    places.outputs.assign(region.body.outputs.size(), default_place_);
+    spaces.outputs.assign(region.body.outputs.size(), default_space_);
     const Node& node = region.body.nodes[0];
     for (ValueId id : region.body.inputs) {
       const auto input = std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin();
       TENON_TRY_ASSIGN(const OrtMemType wanted, custom_op_input_memory(op, static_cast<size_t>(input)));
-      places.inputs.push_back(place_of(wanted));
+      spaces.inputs.push_back(space_of(wanted));
     }
   }
-  return make_custom_op_region(op, region, host_, std::move(places), ep_);
+  return make_custom_op_region(op, region, host_, std::move(spaces), ep_);
 }
 
-Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const std::string& name, int32_t place) {
-  PlacedConstant& entry = placed_constants_[{constant.get(), place}];
+Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const std::string& name, int32_t space) {
+  PlacedConstant& entry = placed_constants_[{constant.get(), space}];
   if (entry.source != nullptr) return entry.tensor;
-  DeviceAllocator& allocator = *allocators_[static_cast<size_t>(place)];
+  DeviceAllocator& allocator = *allocators_[static_cast<size_t>(space)];
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_device(allocator, constant->size_bytes));
   TENON_TRY_ASSIGN(Tensor target, Tensor::view(constant->type, constant->shape, memory.get(), constant->size_bytes,
-                                               memory, allocator.place()));
+                                               memory, allocator.space()));
   TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
                                                      const_cast<std::byte*>(constant->data), constant->size_bytes));
   const char* what = constant_names_.insert(name).first->c_str();
   const CopyReason reason = CopyReason::kNotCompatible;
   if (disallow_copies_ && constant->size_bytes > 0) {
-    return copy_disallowed(what, source.place(), target.place(), reason)
+    return copy_disallowed(what, source.space(), target.space(), reason)
         .with_context(format("while placing a constant for {}", ep_->who()));
   }
   TENON_TRY_CONTEXT(copy_tensor(target, source, reason, what, &constant_copies_, transfer_.get()),
@@ -532,15 +532,15 @@ Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const
   return target;
 }
 
-Tensor PluginProvider::placed_constant(const ConstantRef& constant, int32_t place) const {
-  const auto found = placed_constants_.find({constant.get(), place});
+Tensor PluginProvider::placed_constant(const ConstantRef& constant, int32_t space) const {
+  const auto found = placed_constants_.find({constant.get(), space});
   return found != placed_constants_.end() ? found->second.tensor : Tensor();
 }
 
 bool PluginProvider::host_runs(const Node& region) const { return region_of(region).control_flow() != nullptr; }
 
-int32_t PluginProvider::place_of(OrtMemType mem_type) const {
-  return mem_type == OrtMemTypeDefault ? default_place_ : host_accessible_place_;
+int32_t PluginProvider::space_of(OrtMemType mem_type) const {
+  return mem_type == OrtMemTypeDefault ? default_space_ : host_accessible_space_;
 }
 
 Status PluginProvider::loaded() {
@@ -557,7 +557,7 @@ const PluginRegion& PluginProvider::region_of(const Node& node) const {
   return *found->second;
 }
 
-PlaceChoice PluginProvider::choose_places(const KernelNode& node) const { return region_of(*node.node).places; }
+SpaceChoice PluginProvider::choose_spaces(const KernelNode& node) const { return region_of(*node.node).spaces; }
 
 Result<std::unique_ptr<Kernel>> PluginProvider::create_kernel(const KernelNode& node) const {
   const auto found = regions_.find(static_cast<int32_t>(Attributes(*node.node).integer("region")));

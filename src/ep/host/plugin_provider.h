@@ -42,8 +42,8 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   std::span<const CopyRecord> constant_copies() const override { return constant_copies_.records; }
   DataTransfer* transfer() const override { return transfer_.get(); }
   GraphCapture* graph_capture() override;
-  Tensor placed_constant(const ConstantRef& constant, int32_t place) const override;
-  PlaceChoice choose_places(const KernelNode& node) const override;
+  Tensor placed_constant(const ConstantRef& constant, int32_t space) const override;
+  SpaceChoice choose_spaces(const KernelNode& node) const override;
   Result<std::unique_ptr<DeviceStream>> create_stream() override;
   bool can_use_stream(const DeviceStream& stream) const override;
   bool concurrent_runs() const override { return concurrent_; }
@@ -81,10 +81,10 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Status create_kernel_region(const Region& region);
   Result<std::shared_ptr<PluginRegion>> create_custom_op_region(const OrtCustomOp* op, const Region& region) const;
   // Where the kernels of a registry find their constants when they are created, as in the reference.
-  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t place);
+  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t space);
   const PluginRegion& region_of(const Node& node) const;
-  // The place of most tensors: an index into allocators_, or kHostPlace.
-  int32_t place_of(OrtMemType mem_type) const;
+  // The space of most tensors: an index into allocators_, or kHostSpace.
+  int32_t space_of(OrtMemType mem_type) const;
 
   const std::shared_ptr<PluginFactory> factory_;
   std::vector<const OrtEpDevice*> devices_;
@@ -99,8 +99,8 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   std::unique_ptr<PluginTransfer> transfer_;
   std::vector<std::shared_ptr<DeviceAllocator>> allocators_;
   std::vector<OrtMemoryInfo> memory_;  // of allocators_
-  int32_t default_place_ = kHostPlace;
-  int32_t host_accessible_place_ = kHostPlace;
+  int32_t default_space_ = kHostSpace;
+  int32_t host_accessible_space_ = kHostSpace;
   std::optional<OrtMemoryDevice> stream_device_;
   bool concurrent_ = true;
   bool captures_whole_model_ = true;

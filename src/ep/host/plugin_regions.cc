@@ -281,15 +281,15 @@ Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginR
                                                    std::span<const OrtMemoryInfo> memory) {
   auto frame = std::make_shared<KernelFrame>();
   const auto add = [&](std::vector<TensorSpec>& specs, std::vector<OrtMemoryInfo>& infos,
-                       std::span<const TensorSpec> given, std::span<const int32_t> places, int32_t index) {
+                       std::span<const TensorSpec> given, std::span<const int32_t> spaces, int32_t index) {
     specs.push_back(index < 0 ? TensorSpec{} : given[static_cast<size_t>(index)]);
-    const int32_t place = index < 0 || places.empty() ? kHostPlace : places[static_cast<size_t>(index)];
-    infos.push_back(place == kHostPlace ? OrtMemoryInfo{} : memory[static_cast<size_t>(place)]);
+    const int32_t space = index < 0 || spaces.empty() ? kHostSpace : spaces[static_cast<size_t>(index)];
+    infos.push_back(space == kHostSpace ? OrtMemoryInfo{} : memory[static_cast<size_t>(space)]);
   };
   const size_t inputs = region->mapped ? region->input_map.size() : node.inputs.size();
   for (size_t i = 0; i < inputs; ++i) {
     const int32_t index = region->mapped ? region->input_map[i] : static_cast<int32_t>(i);
-    add(frame->inputs, frame->input_memory, node.inputs, region->places.inputs, index);
+    add(frame->inputs, frame->input_memory, node.inputs, region->spaces.inputs, index);
     std::shared_ptr<const OrtValue> text;
     const ConstantRef constant = index < 0 ? nullptr : node.constants[static_cast<size_t>(index)];
     if (constant && constant->type == DataType::kString) {
@@ -300,7 +300,7 @@ Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginR
   const size_t outputs = region->mapped ? region->output_map.size() : node.outputs.size();
   for (size_t i = 0; i < outputs; ++i) {
     const int32_t index = region->mapped ? region->output_map[i] : static_cast<int32_t>(i);
-    add(frame->outputs, frame->output_memory, node.outputs, region->places.outputs, index);
+    add(frame->outputs, frame->output_memory, node.outputs, region->spaces.outputs, index);
   }
   return std::unique_ptr<Kernel>(std::make_unique<RegionKernel>(std::move(region), std::move(host), std::move(frame)));
 }

@@ -66,7 +66,7 @@ class PluginRegion {
 
   std::string name;
   std::string node_name, op_type;  // of a single node; "" of a compiled region
-  PlaceChoice places;
+  SpaceChoice spaces;
   // For single nodes: which of the region's inputs each of the node's is (-1: absent), outputs alike. Empty: as it is.
   std::vector<int32_t> input_map, output_map;
   bool mapped = false;
@@ -82,7 +82,7 @@ Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginE
                                                          std::shared_ptr<const KernelHost> host, bool host_memory,
                                                          std::span<std::unique_ptr<OrtValue>> placed = {});
 
-// The kernel that runs a region in a plan. `memory` gives the OrtMemoryInfo of each place of the region's choice.
+// The kernel that runs a region in a plan. `memory` gives the OrtMemoryInfo of each space of the region's choice.
 Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginRegion> region, const KernelNode& node,
                                                    std::shared_ptr<const KernelHost> host,
                                                    std::span<const OrtMemoryInfo> memory);

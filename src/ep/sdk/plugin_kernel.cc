@@ -34,7 +34,7 @@ Result<TensorArgument> describe_tensor(const HostApi& host, const OrtValue* valu
   TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(tensor.type, tensor.shape));
   if (data == nullptr && size_bytes != 0)
     return resource_exhausted("There is no memory for a tensor of {} bytes.", size_bytes);
-  if (const OrtMemoryDevice* device = host.ep().Value_GetMemoryDevice(value)) tensor.place = memory_place(host, device);
+  if (const OrtMemoryDevice* device = host.ep().Value_GetMemoryDevice(value)) tensor.space = memory_space(host, device);
   return tensor;
 }
 

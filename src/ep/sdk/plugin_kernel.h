@@ -15,7 +15,7 @@ struct TensorArgument {
   DataType type = DataType::kUndefined;  // kUndefined: the optional input is absent
   Shape shape;
   void* data = nullptr;
-  MemoryPlace place;
+  MemorySpace space;
 
   bool present() const { return type != DataType::kUndefined; }
 };
@@ -29,7 +29,7 @@ class KernelCall {
   Result<size_t> output_count() const;
   // Type, shape and address; strings, sequences and sparse tensors are refused.
   Result<TensorArgument> input(size_t index) const;
-  // Allocates output `index`; a null place's data when the output is not wanted.
+  // Allocates output `index`; a null space's data when the output is not wanted.
   Result<TensorArgument> output(size_t index, const Shape& shape) const;
   // The native handle (SyncStream::handle()) of the stream that this call belongs to; null for a synchronous call.
   // API 28 asks KernelContext_GetSyncStream (S5.1); older hosts give the same handle through the older function.

@@ -51,25 +51,25 @@ std::unique_ptr<Allocator> Allocator::take_back(OrtAllocator* allocator) {
   return std::unique_ptr<Allocator>(static_cast<Allocator*>(allocator));
 }
 
-MemoryPlace memory_place(const HostApi& host, const OrtMemoryDevice* device) {
+MemorySpace memory_space(const HostApi& host, const OrtMemoryDevice* device) {
   const OrtEpApi& ep = host.ep();
-  MemoryPlace place;
+  MemorySpace space;
   switch (ep.MemoryDevice_GetDeviceType(device)) {
     case OrtMemoryInfoDeviceType_CPU:
-      place.device_type = DeviceType::kCpu;
+      space.device_type = DeviceType::kCpu;
       break;
     case OrtMemoryInfoDeviceType_NPU:
-      place.device_type = DeviceType::kNpu;
+      space.device_type = DeviceType::kNpu;
       break;
     default:
-      place.device_type = DeviceType::kGpu;
+      space.device_type = DeviceType::kGpu;
   }
-  place.kind = ep.MemoryDevice_GetMemoryType(device) == OrtDeviceMemoryType_HOST_ACCESSIBLE
+  space.kind = ep.MemoryDevice_GetMemoryType(device) == OrtDeviceMemoryType_HOST_ACCESSIBLE
                    ? MemoryKind::kHostAccessible
                    : MemoryKind::kDefault;
-  place.vendor_id = ep.MemoryDevice_GetVendorId(device);
-  place.device_id = static_cast<int32_t>(ep.MemoryDevice_GetDeviceId(device));
-  return place;
+  space.vendor_id = ep.MemoryDevice_GetVendorId(device);
+  space.device_id = static_cast<int32_t>(ep.MemoryDevice_GetDeviceId(device));
+  return space;
 }
 
 DataTransfer::DataTransfer(const HostApi& host) : OrtDataTransferImpl{}, host_(host) {
@@ -79,7 +79,7 @@ DataTransfer::DataTransfer(const HostApi& host) : OrtDataTransferImpl{}, host_(h
                                     const OrtMemoryDevice* dst) noexcept -> bool {
     const auto& transfer = *static_cast<const DataTransfer*>(table);
     if (src == nullptr || dst == nullptr) return false;
-    return transfer.can_copy(memory_place(transfer.host_, src), memory_place(transfer.host_, dst));
+    return transfer.can_copy(memory_space(transfer.host_, src), memory_space(transfer.host_, dst));
   };
   OrtDataTransferImpl::CopyTensors = [](OrtDataTransferImpl* table, const OrtValue** src, OrtValue** dst,
                                         OrtSyncStream** streams, size_t count) noexcept -> OrtStatus* {
@@ -114,7 +114,7 @@ Status DataTransfer::copy_tensors(const OrtValue** src, OrtValue** dst, OrtSyncS
     const OrtMemoryDevice* src_device = host_.ep().Value_GetMemoryDevice(src[i]);
     const OrtMemoryDevice* dst_device = host_.ep().Value_GetMemoryDevice(dst[i]);
     TENON_INVALID_IF(src_device == nullptr || dst_device == nullptr, "Tensor {} to copy tells no memory device.", i);
-    TENON_TRY_CONTEXT(copy(src_data, memory_place(host_, src_device), dst_data, memory_place(host_, dst_device),
+    TENON_TRY_CONTEXT(copy(src_data, memory_space(host_, src_device), dst_data, memory_space(host_, dst_device),
                            src_bytes, streams != nullptr ? streams[i] : nullptr),
                       "while copying tensor {} of {}", i, count);
   }

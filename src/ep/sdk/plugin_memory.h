@@ -40,7 +40,7 @@ class Allocator : private OrtAllocator {
 };
 
 // What OrtMemoryDevice says, as Tenon's own value.
-MemoryPlace memory_place(const HostApi& host, const OrtMemoryDevice* device);
+MemorySpace memory_space(const HostApi& host, const OrtMemoryDevice* device);
 
 class DataTransfer : private OrtDataTransferImpl {
  public:
@@ -53,10 +53,10 @@ class DataTransfer : private OrtDataTransferImpl {
   static OrtDataTransferImpl* release_to_host(std::unique_ptr<DataTransfer> transfer);
 
  protected:
-  virtual bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const = 0;
+  virtual bool can_copy(const MemorySpace& src, const MemorySpace& dst) const = 0;
   // Queued on `stream`, which is this plugin's, when it is not null; finished on return when it is. Sizes are equal and
   // not 0.
-  virtual Status copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place,
+  virtual Status copy(const void* src, const MemorySpace& src_space, void* dst, const MemorySpace& dst_space,
                       size_t size_bytes, OrtSyncStream* stream) = 0;
   const HostApi& host() const { return host_; }
 

@@ -42,7 +42,7 @@ class SimDevice : public std::enable_shared_from_this<SimDevice> {
   // The same for memory that was adopted, and for anything else that queued work may still need.
   void release_later(std::function<void()> release);
 
-  // Bytes from one place to another; device addresses are resolved when the copy runs.
+  // Bytes from one space to another; device addresses are resolved when the copy runs.
   struct Copy {
     const void* src = nullptr;
     bool src_on_device = false;

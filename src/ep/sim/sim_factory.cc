@@ -108,12 +108,12 @@ Result<std::unique_ptr<plugin::Ep>> SimFactory::create_ep(const plugin::EpReques
 Result<std::unique_ptr<plugin::Allocator>> SimFactory::make_allocator(const OrtMemoryInfo* info) {
   const OrtMemoryDevice* memory = host().ep().MemoryInfo_GetMemoryDevice(info);
   TENON_INVALID_IF(memory == nullptr, "The memory info of an allocator has no device.");
-  const MemoryPlace place = plugin::memory_place(host(), memory);
-  const auto kind = place.kind == MemoryKind::kDefault ? SimMemory::Kind::kDefault : SimMemory::Kind::kHostAccessible;
-  const OrtMemoryInfo* ours = place.vendor_id == kSimVendorId ? memory_info(place.device_id, kind) : nullptr;
-  TENON_UNSUPPORTED_IF(ours == nullptr, "The simulated EP has no memory at {}.", place.to_string());
+  const MemorySpace space = plugin::memory_space(host(), memory);
+  const auto kind = space.kind == MemoryKind::kDefault ? SimMemory::Kind::kDefault : SimMemory::Kind::kHostAccessible;
+  const OrtMemoryInfo* ours = space.vendor_id == kSimVendorId ? memory_info(space.device_id, kind) : nullptr;
+  TENON_UNSUPPORTED_IF(ours == nullptr, "The simulated EP has no memory at {}.", space.to_string());
   return std::unique_ptr<plugin::Allocator>(
-      std::make_unique<SimAllocator>(host(), ours, device(place.device_id), kind));
+      std::make_unique<SimAllocator>(host(), ours, device(space.device_id), kind));
 }
 
 Result<std::unique_ptr<plugin::Allocator>> SimFactory::create_allocator(const OrtMemoryInfo* info,
@@ -130,9 +130,9 @@ Result<std::unique_ptr<plugin::DataTransfer>> SimFactory::create_data_transfer()
 Result<std::unique_ptr<plugin::SyncStream>> SimFactory::create_stream(const OrtMemoryDevice* memory,
                                                                       const plugin::TextPairs&) {
   TENON_TRY(process_faults().hit(SimStep::create_stream));
-  const MemoryPlace place = plugin::memory_place(host(), memory);
-  const auto chosen = place.vendor_id == kSimVendorId ? device(place.device_id) : nullptr;
-  TENON_UNSUPPORTED_IF(chosen == nullptr, "The simulated EP has no streams for {}.", place.to_string());
+  const MemorySpace space = plugin::memory_space(host(), memory);
+  const auto chosen = space.vendor_id == kSimVendorId ? device(space.device_id) : nullptr;
+  TENON_UNSUPPORTED_IF(chosen == nullptr, "The simulated EP has no streams for {}.", space.to_string());
   return std::unique_ptr<plugin::SyncStream>(std::make_unique<SimSyncStream>(
       host(), chosen, format("user {}", ++streams_made_), [](SimStep step) { return process_faults().hit(step); }));
 }

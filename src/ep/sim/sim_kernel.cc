@@ -107,9 +107,9 @@ std::vector<plugin::KernelRow> sim_copy_rows(const HostApi& host, const std::sha
           runtime->runs.use(ours);
         }
         return runtime->device->copy({.src = src.data,
-                                      .src_on_device = src.place.vendor_id == kSimVendorId,
+                                      .src_on_device = src.space.vendor_id == kSimVendorId,
                                       .dst = dst.data,
-                                      .dst_on_device = dst.place.vendor_id == kSimVendorId,
+                                      .dst_on_device = dst.space.vendor_id == kSimVendorId,
                                       .size_bytes = size_bytes},
                                      ours);
       });

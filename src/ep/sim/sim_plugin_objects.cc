@@ -28,14 +28,14 @@ plugin::TextPairs SimAllocator::stats() const {
 SimDataTransfer::SimDataTransfer(const HostApi& host, std::vector<std::shared_ptr<SimDevice>> devices)
     : DataTransfer(host), devices_(std::move(devices)) {}
 
-SimDevice* SimDataTransfer::device_of(const MemoryPlace& place) const {
-  if (place.device_type == DeviceType::kCpu || place.vendor_id != kSimVendorId) return nullptr;
+SimDevice* SimDataTransfer::device_of(const MemorySpace& space) const {
+  if (space.device_type == DeviceType::kCpu || space.vendor_id != kSimVendorId) return nullptr;
   for (const auto& device : devices_)
-    if (device->number() == place.device_id) return device.get();
+    if (device->number() == space.device_id) return device.get();
   return nullptr;
 }
 
-bool SimDataTransfer::can_copy(const MemoryPlace& src, const MemoryPlace& dst) const {
+bool SimDataTransfer::can_copy(const MemorySpace& src, const MemorySpace& dst) const {
   const SimDevice* from = device_of(src);
   const SimDevice* to = device_of(dst);
   if (from != nullptr && to != nullptr) return from == to;
@@ -43,12 +43,12 @@ bool SimDataTransfer::can_copy(const MemoryPlace& src, const MemoryPlace& dst) c
          (to != nullptr && src.device_type == DeviceType::kCpu);
 }
 
-Status SimDataTransfer::copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place,
+Status SimDataTransfer::copy(const void* src, const MemorySpace& src_space, void* dst, const MemorySpace& dst_space,
                              size_t size_bytes, OrtSyncStream* stream) {
-  SimDevice* from = device_of(src_place);
-  SimDevice* to = device_of(dst_place);
-  TENON_UNSUPPORTED_IF(!can_copy(src_place, dst_place), "There is no copy from {} to {}.", src_place.to_string(),
-                       dst_place.to_string());
+  SimDevice* from = device_of(src_space);
+  SimDevice* to = device_of(dst_space);
+  TENON_UNSUPPORTED_IF(!can_copy(src_space, dst_space), "There is no copy from {} to {}.", src_space.to_string(),
+                       dst_space.to_string());
   auto* ours = static_cast<SimSyncStream*>(plugin::SyncStream::from(host(), stream));
   return (from != nullptr ? from : to)
       ->copy({.src = src,

@@ -40,11 +40,11 @@ class SimDataTransfer final : public plugin::DataTransfer {
   SimDataTransfer(const plugin::HostApi& host, std::vector<std::shared_ptr<SimDevice>> devices);
 
  private:
-  bool can_copy(const MemoryPlace& src, const MemoryPlace& dst) const override;
-  Status copy(const void* src, const MemoryPlace& src_place, void* dst, const MemoryPlace& dst_place, size_t size_bytes,
+  bool can_copy(const MemorySpace& src, const MemorySpace& dst) const override;
+  Status copy(const void* src, const MemorySpace& src_space, void* dst, const MemorySpace& dst_space, size_t size_bytes,
               OrtSyncStream* stream) override;
-  // Null for a place that is not ours.
-  SimDevice* device_of(const MemoryPlace& place) const;
+  // Null for a space that is not ours.
+  SimDevice* device_of(const MemorySpace& space) const;
 
   const std::vector<std::shared_ptr<SimDevice>> devices_;
   SimCounters::Live counted_{counters().data_transfers};

@@ -1,4 +1,4 @@
-"""The programs of places_test.cc, streams_test.cc and others in stock onnxruntime, as in libtenon: in the package of this
+"""The programs of memory_spaces_test.cc, streams_test.cc and others in stock onnxruntime, as in libtenon: in the package of this
 Python, and in the versions that TENON_ORT has."""
 import os
 import subprocess

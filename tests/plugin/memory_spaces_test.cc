@@ -10,7 +10,7 @@ using ::testing::ElementsAreArray;
 // Abs is an operator that the simulated EP does not have.
 const std::vector<std::string> kMixed = {"Abs", "Neg", "Abs", "Neg", "Abs"};
 
-class Places : public HostTest {
+class MemorySpaces : public HostTest {
  protected:
   // Copies of the plugin in one run of `session`, from one tensor of the program to another.
   int64_t copies_of_a_run(OrtSession* session, const std::vector<std::string>& ops) {
@@ -58,7 +58,7 @@ class Places : public HostTest {
 };
 
 // S3.3: in Tenon a tensor between the two EPs is allocated once, in memory that both address.
-TEST_F(Places, PartitionsThatShareMemoryCopyNothing) {
+TEST_F(MemorySpaces, PartitionsThatShareMemoryCopyNothing) {
   use(kFullDevice);
   for (const char* mode : {"compile", "kernels"}) {
     const auto mixed = session(kMixed, {{"mode", mode}});
@@ -73,7 +73,7 @@ TEST_F(Places, PartitionsThatShareMemoryCopyNothing) {
 }
 
 // The same model without that allocator: one copy for each boundary comes back.
-TEST_F(Places, WithoutSharedMemoryEachBoundaryIsACopy) {
+TEST_F(MemorySpaces, WithoutSharedMemoryEachBoundaryIsACopy) {
   use(kNoHostAccessible);
   for (const char* mode : {"compile", "kernels"}) {
     const auto mixed = session(kMixed, {{"mode", mode}});
@@ -83,7 +83,7 @@ TEST_F(Places, WithoutSharedMemoryEachBoundaryIsACopy) {
 }
 
 // S3.2: what the program has in HOST_ACCESSIBLE memory is read and written there, by Run and by an IoBinding.
-TEST_F(Places, FeedsAndFetchesInHostAccessibleMemoryAreUsedInPlace) {
+TEST_F(MemorySpaces, FeedsAndFetchesInHostAccessibleMemoryAreUsedInPlace) {
   use(kFullDevice);
   for (const auto& ops : {std::vector<std::string>{"Neg"}, std::vector<std::string>{"Abs"}, kMixed}) {
     const auto chain = session(ops);
@@ -105,7 +105,7 @@ TEST_F(Places, FeedsAndFetchesInHostAccessibleMemoryAreUsedInPlace) {
   }
 }
 
-TEST_F(Places, AnIoBindingMixesHostAccessibleAndDefaultMemory) {
+TEST_F(MemorySpaces, AnIoBindingMixesHostAccessibleAndDefaultMemory) {
   use(kFullDevice);
   const auto chain = session({"Neg"});
   const auto x = allocate(OrtDeviceMemoryType_HOST_ACCESSIBLE);
@@ -131,7 +131,7 @@ TEST_F(Places, AnIoBindingMixesHostAccessibleAndDefaultMemory) {
 }
 
 // An output that is left to the host, on the device: BindOutputToDevice says where.
-TEST_F(Places, AnOutputIsMadeInTheMemoryThatTheBindingNames) {
+TEST_F(MemorySpaces, AnOutputIsMadeInTheMemoryThatTheBindingNames) {
   use(kFullDevice);
   const auto chain = session({"Neg"});
   ASSERT_NE(chain, nullptr);
@@ -169,7 +169,7 @@ TEST_F(Places, AnOutputIsMadeInTheMemoryThatTheBindingNames) {
 }
 
 // S1.8: where to allocate. Both hosts say the same.
-TEST_F(Places, ASessionSaysWhereItWantsInputsAndLeavesOutputs) {
+TEST_F(MemorySpaces, ASessionSaysWhereItWantsInputsAndLeavesOutputs) {
   use(kFullDevice);
   const auto on_device = session({"Neg"});
   ASSERT_NE(on_device, nullptr);
@@ -190,7 +190,7 @@ TEST_F(Places, ASessionSaysWhereItWantsInputsAndLeavesOutputs) {
   EXPECT_EQ(output_of(both.get()).memory, "cpu");
 }
 
-TEST_F(Places, TheSecondDeviceIsNamedForItsOwnSessions) {
+TEST_F(MemorySpaces, TheSecondDeviceIsNamedForItsOwnSessions) {
   use(kNoHostAccessible);
   if (!host().is_tenon()) GTEST_SKIP() << "stock hosts name the EP's first device";
   const auto on_device = session({"Neg"});
@@ -201,7 +201,7 @@ TEST_F(Places, TheSecondDeviceIsNamedForItsOwnSessions) {
 
 // A memory info that asks for no alignment, or for less than the allocator's, finds it: in Tenon through the C ABI, in
 // stock hosts through their Python only (session_test.py), which looks the same allocators up without the alignment.
-TEST_F(Places, AMemoryInfoOfLessAlignmentFindsTheSharedAllocator) {
+TEST_F(MemorySpaces, AMemoryInfoOfLessAlignmentFindsTheSharedAllocator) {
   use(kFullDevice);
   const auto plain = session({"Neg"});
   ASSERT_NE(plain, nullptr);

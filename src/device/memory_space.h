@@ -6,9 +6,9 @@
 namespace tenon {
 
 // The same memory space: what is known of alignment may differ.
-bool same_memory(const MemoryPlace& a, const MemoryPlace& b);
+bool same_memory(const MemorySpace& a, const MemorySpace& b);
 
 // CPU memory in the words of S3.1: the host may read and write it (once the work that uses it is done).
-bool host_can_address(const MemoryPlace& place);
+bool host_can_address(const MemorySpace& space);
 
 }  // namespace tenon
