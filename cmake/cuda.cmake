@@ -40,11 +40,9 @@ if(TENON_CUDA AND (WIN32 OR NOT CMAKE_CROSSCOMPILING))
   endif()
 endif()
 
-# tenon_fatbins(TARGET kernels.cu...): compiles each file and embeds it as data. x.cu becomes the symbols
-# tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]). Without
-# TENON_GPU_CODE the data is one zero byte.
-function(tenon_fatbins target)
-  # Read-only data that no other library sees, and back to where the compiler was.
+# Sets `out` to the assembly that puts `data` (a directive) between the symbols `name` and `name`_end: read-only data that no
+# other library sees, and back to where the compiler was.
+function(tenon_embedded_data out name data)
   set(begin ".section .rodata")
   set(hidden ".hidden")
   set(end ".previous")
@@ -53,6 +51,26 @@ function(tenon_fatbins target)
     set(hidden "#")  # nothing is exported that no .def file names
     set(end ".text")
   endif()
+  set(${out} "asm(R\"(
+${begin}
+.balign 64
+.globl ${name}
+.globl ${name}_end
+${hidden} ${name}
+${hidden} ${name}_end
+${name}:
+${data}
+${name}_end:
+.byte 0
+${end}
+)\");
+" PARENT_SCOPE)
+endfunction()
+
+# tenon_fatbins(TARGET kernels.cu...): compiles each file and embeds it as data. x.cu becomes the symbols
+# tenon_fatbin_x and tenon_fatbin_x_end (base/embedded style: extern "C" const std::byte name[]). Without
+# TENON_GPU_CODE the data is one zero byte.
+function(tenon_fatbins target)
   if(NOT TENON_GPU_CODE)
     target_compile_definitions(${target} PUBLIC TENON_NO_GPU_CODE)
   endif()
@@ -77,21 +95,41 @@ function(tenon_fatbins target)
       COMMAND ${TENON_NVCC} -fatbin --std=c++17 -O3 -Xfatbin -compress-all ${code} -I${PROJECT_SOURCE_DIR}/src
               -MD -MF ${fatbin}.d -o ${fatbin} ${source}
       DEPENDS ${source} DEPFILE ${fatbin}.d COMMENT "nvcc ${name}.cu" VERBATIM)
-    file(GENERATE OUTPUT ${embedded} CONTENT
-"asm(R\"(
-${begin}
-.balign 64
-.globl tenon_fatbin_${name}
-.globl tenon_fatbin_${name}_end
-${hidden} tenon_fatbin_${name}
-${hidden} tenon_fatbin_${name}_end
-tenon_fatbin_${name}:
-${data}
-tenon_fatbin_${name}_end:
-.byte 0
-${end}
-)\");
-")
+    tenon_embedded_data(text tenon_fatbin_${name} ${data})
+    file(GENERATE OUTPUT ${embedded} CONTENT "${text}")
     target_sources(${target} PRIVATE ${embedded})
   endforeach()
+endfunction()
+
+# tenon_device_headers(TARGET FUNCTION BASE files...): embeds headers that kernels include when the plugin compiles them, and
+# defines tenon::cuda::FUNCTION() (device_headers.h), which gives each one's path below BASE and its text.
+function(tenon_device_headers target function base)
+  set(embedded ${CMAKE_CURRENT_BINARY_DIR}/${function}.cc)
+  set(assembly "")
+  set(symbols "")
+  set(rows "")
+  foreach(file ${ARGN})
+    file(RELATIVE_PATH name ${base} ${file})
+    string(MAKE_C_IDENTIFIER "tenon_${function}_${name}" symbol)
+    tenon_embedded_data(text ${symbol} ".incbin \"${file}\"")
+    string(APPEND assembly "${text}")
+    string(APPEND symbols "extern const char ${symbol}[], ${symbol}_end[];\n")
+    string(APPEND rows "      {\"${name}\", {${symbol}, ${symbol}_end}},\n")
+  endforeach()
+  file(GENERATE OUTPUT ${embedded} CONTENT
+"#include \"ep/cuda/compute/device_headers.h\"
+${assembly}
+extern \"C\" {
+${symbols}}
+namespace tenon::cuda {
+std::span<const DeviceHeader> ${function}();
+std::span<const DeviceHeader> ${function}() {
+  static const DeviceHeader kHeaders[] = {
+${rows}  };
+  return kHeaders;
+}
+}  // namespace tenon::cuda
+")
+  set_source_files_properties(${embedded} PROPERTIES OBJECT_DEPENDS "${ARGN}")
+  target_sources(${target} PRIVATE ${embedded})
 endfunction()

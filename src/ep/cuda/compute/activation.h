@@ -7,12 +7,9 @@
 
 namespace tenon::cuda {
 
-// The function of `x`, an operand as the kernel names it, of any type that the kernel computes in.
+// The function of `x`, an operand as the kernel names it, of any type that the kernel computes in. The vocabulary is
+// that of templates/functions.cuh.
 std::string unary_expression(const UnaryDesc& unary, const std::string& x);
 std::string activation_expression(const Epilogue& epilogue, const std::string& x);
-
-// The vocabulary of the list as device functions on float and double, and on integers where the formulas have some; a
-// part of every generated kernel's helpers (codegen.cc).
-const std::string& generated_vocabulary();
 
 }  // namespace tenon::cuda

@@ -70,10 +70,6 @@ struct GeneratedKernel {
   std::vector<bool> in_place;  // by parameter before the output: it may be the output's memory
 };
 
-// What every compiled text begins with: conversions without any header of the toolkit.
-const std::string& generated_prelude();
-// The part of it that any C++ compiler takes, once conversions and the functions of CUDA's headers are there.
-const std::string& generated_helpers();
 // "float", "long long", ...: how the kernels compute with values of a type. Empty for a type that they do not have.
 std::string compute_type(DataType type);
 

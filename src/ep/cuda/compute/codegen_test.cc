@@ -8,6 +8,7 @@
 #include <span>
 
 #include "ep/cuda/compute/activation.h"
+#include "ep/cuda/compute/kernel_cache.h"
 #include "ep/cuda/driver/nvrtc.h"
 
 namespace tenon::cuda {
@@ -29,7 +30,7 @@ GeneratedElementwise add_of(DataType type, std::vector<int64_t> dims, const std:
 void expect_compiles(const GeneratedKernel& kernel) {
   Result<const Nvrtc*> compiler = nvrtc();
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
-  const auto image = (*compiler)->compile(generated_prelude() + kernel.source, "test.cu", 90);
+  const auto image = compile_kernels(**compiler, std::vector<KernelCode>{{kernel.name, "", kernel.source}}, 90);
   EXPECT_TRUE(image.ok()) << image.status().to_string() << kernel.source;
 }
 

@@ -17,6 +17,7 @@
 #include "ep/cuda/compute/algorithm_cache.h"
 #include "ep/cuda/compute/blas.h"
 #include "ep/cuda/compute/cudnn_conv.h"
+#include "ep/cuda/compute/kernel_cache.h"
 #include "ep/cuda/compute/kernel_library.h"
 #include "ep/cuda/compute/program.h"
 #include "ep/cuda/driver/nvrtc.h"
@@ -73,6 +74,7 @@ class ComputeContext {
   const std::shared_ptr<CudaDevice>& device() const { return device_; }
   const ComputeOptions& options() const { return options_; }
   KernelLibrary& kernels() { return kernels_; }
+  KernelCache& kernel_cache() { return kernel_cache_; }
   BlasHandle* blas() { return opened().blas_.get(); }
   // Whether blas() is to be expected; does not wait for it.
   bool has_blas() const { return options_.libraries && cublaslt().ok(); }
@@ -121,12 +123,17 @@ class ComputeContext {
   static void retire(ComputeContext* context);
   ComputeContext(std::shared_ptr<CudaDevice> device, std::shared_ptr<plugin::ScratchSource> memory,
                  ComputeOptions options)
-      : device_(device), memory_(std::move(memory)), options_(std::move(options)), kernels_(std::move(device)) {}
+      : device_(device),
+        memory_(std::move(memory)),
+        options_(std::move(options)),
+        kernels_(device),
+        kernel_cache_({std::move(device), cache_folder(), [this] { return compiler(); }}) {}
 
   const std::shared_ptr<CudaDevice> device_;
   const std::shared_ptr<plugin::ScratchSource> memory_;
   const ComputeOptions options_;
   KernelLibrary kernels_;
+  KernelCache kernel_cache_;
   std::unique_ptr<BlasHandle> blas_;
   std::unique_ptr<CudnnHandle> cudnn_;
   std::unique_ptr<AlgorithmCache> algorithms_;

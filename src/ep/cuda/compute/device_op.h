@@ -17,7 +17,7 @@
 namespace tenon::cuda {
 
 class KernelLibrary;
-class GeneratedModule;
+class CompiledKernels;
 class BlasHandle;
 class CudnnHandle;
 class AlgorithmCache;
@@ -57,7 +57,7 @@ struct PrepareContext {
   const CudaDevice* device = nullptr;
   CUstream stream = nullptr;
   KernelLibrary* kernels = nullptr;
-  const GeneratedModule* generated = nullptr;
+  const CompiledKernels* generated = nullptr;
   BlasHandle* blas = nullptr;    // null where cuBLASLt is not there
   CudnnHandle* cudnn = nullptr;  // null where cuDNN is not there
   AlgorithmCache* algorithms = nullptr;

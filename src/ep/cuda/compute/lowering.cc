@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/format.h"
+#include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/weight_bounds.h"
 #include "ops/resize.h"
@@ -383,12 +384,26 @@ void Lowering::add_copy(const Node& node, TensorId from, TensorId out) {
 
 Status Lowering::add_kernel(const Node& node, std::string what, GeneratedKernel generated, std::vector<TensorId> reads,
                             std::vector<TensorId> writes) {
-  if (!generated_.contains(generated.name)) {
-    generated_[generated.name] = true;
-    program_.generated_source += generated.source;
-  }
-  program_.add_op(std::make_unique<GeneratedOp>(node.name, std::move(what), std::move(generated), std::move(reads),
-                                                std::move(writes)));
+  if (generated.blocks != 0) program_.add_kernel({generated.name, "", std::move(generated.source)});
+  program_.add_op(
+      std::make_unique<GeneratedOp>(node.name, std::move(what),
+                                    KernelLaunch{.name = std::move(generated.name),
+                                                 .params = {},
+                                                 .shape = {.grid_x = generated.blocks, .block_x = generated.threads},
+                                                 .in_place = std::move(generated.in_place)},
+                                    std::move(reads), std::move(writes)));
+  return Status();
+}
+
+Status Lowering::add_kernel(const Node& node, std::string what, TemplateKernel kernel, std::vector<TensorId> reads,
+                            std::vector<TensorId> writes) {
+  program_.add_kernel({kernel.instance, std::move(kernel.header), ""});
+  program_.add_op(std::make_unique<GeneratedOp>(node.name, std::move(what),
+                                                KernelLaunch{.name = std::move(kernel.instance),
+                                                             .params = std::move(kernel.params),
+                                                             .shape = kernel.shape,
+                                                             .in_place = std::move(kernel.in_place)},
+                                                std::move(reads), std::move(writes)));
   return Status();
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/program.h"
 #include "ep/cuda/compute/weight_bounds.h"
 #include "graph/graph.h"
@@ -105,6 +106,8 @@ class Lowering {
                     TensorId out);
   Status add_kernel(const Node& node, std::string what, struct GeneratedKernel generated, std::vector<TensorId> reads,
                     std::vector<TensorId> writes);
+  Status add_kernel(const Node& node, std::string what, TemplateKernel kernel, std::vector<TensorId> reads,
+                    std::vector<TensorId> writes);
   // `out` gets the bytes of `from`, which has as many.
   void add_copy(const Node& node, TensorId from, TensorId out);
 
@@ -123,7 +126,6 @@ class Lowering {
   std::map<ValueId, Halves> halves_;
   std::map<ValueId, Bound> bounds_;
   std::vector<bool> joined_;
-  std::map<std::string, bool> generated_;
 };
 
 // One family each.

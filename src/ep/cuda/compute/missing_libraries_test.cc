@@ -7,7 +7,6 @@
 
 #include "base/testing.h"
 #include "ep/cuda/compute/device_testing.h"
-#include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/kernel_params.h"
 #include "ep/cuda/driver/cudnn.h"
 #include "ep/cuda/driver/shared_library.h"
@@ -180,7 +179,8 @@ TEST_F(MissingLibraries, WithoutNvrtcOnlyWhatIsKeptCanBeGenerated) {
   EXPECT_THAT(context->can_generate(), left_out);
   std::ofstream(folder / "kernels_0_90.cubin") << "code";
   EXPECT_THAT(context->can_generate(), is_ok());
-  EXPECT_THAT(GeneratedModule::compile(*context, "// of another program"), left_out);
+  EXPECT_THAT(context->kernel_cache().compile(std::vector<KernelCode>{{"none", "", "// of another program"}}),
+              left_out);
   std::filesystem::remove_all(folder);
 }
 

@@ -41,10 +41,13 @@ Result<std::shared_ptr<ComputePlan>> ComputePlan::create(std::shared_ptr<Compute
 }
 
 Status ComputePlan::prepare(bool varies) {
-  const std::lock_guard lock(context_->preparing);
   TENON_TRY_ASSIGN(const ContextScope scope, ContextScope::enter(*context_->device()));
   const CudaDriver& driver = context_->device()->driver();
   Lap lap;
+  // Before the lock: compiling takes a fraction of a second.
+  TENON_TRY_ASSIGN(generated_, context_->kernel_cache().compile(program_.kernels));
+  const double kernels_ms = lap.ms();
+  const std::lock_guard lock(context_->preparing);
   TENON_TRY_ASSIGN(constant_blocks_, context_->constants(program_.constants));
   // They are on the device now, and the host keeps no copy.
   for (DeviceConstant& constant : program_.constants) {
@@ -53,10 +56,6 @@ Status ComputePlan::prepare(bool varies) {
   }
   const double constants_ms = lap.ms();
   for (const DeviceBlockRef& block : constant_blocks_) constants_.push_back(block->address());
-  if (!program_.generated_source.empty()) {
-    TENON_TRY_ASSIGN(generated_, GeneratedModule::compile(*context_, program_.generated_source));
-  }
-  const double kernels_ms = lap.ms();
   (void)context_->blas();  // waits for the libraries
   const double libraries_ms = lap.ms();
   TENON_TRY_ASSIGN(std::unique_ptr<Instance> instance, make_instance());
@@ -80,7 +79,7 @@ Status ComputePlan::prepare(bool varies) {
   PrepareContext prepare{.device = context_->device().get(),
                          .stream = context_->stream(),
                          .kernels = &context_->kernels(),
-                         .generated = generated_.get(),
+                         .generated = &generated_,
                          .blas = context_->blas(),
                          .cudnn = context_->cudnn(),
                          .algorithms = &context_->algorithms(),
@@ -101,9 +100,9 @@ Status ComputePlan::prepare(bool varies) {
   TENON_TRY(queue_all(prepare.addresses, context_->stream()));
   TENON_CUDA_TRY(driver, StreamSynchronize, context_->stream());
   TENON_TRACE(kPlan,
-              "CUDA region: constants {:.1f} ms, kernels {:.1f} ms, libraries {:.1f} ms, choices {:.1f} ms, first run "
+              "CUDA region: kernels {:.1f} ms, constants {:.1f} ms, libraries {:.1f} ms, choices {:.1f} ms, first run "
               "{:.1f} ms.",
-              constants_ms, kernels_ms, libraries_ms, choices_ms, lap.ms());
+              kernels_ms, constants_ms, libraries_ms, choices_ms, lap.ms());
   state_.lock()->idle.push_back(std::move(instance));
   return Status();
 }

@@ -16,7 +16,7 @@
 #include "ep/cuda/captured_work.h"
 #include "ep/cuda/compute/context.h"
 #include "ep/cuda/compute/device_op.h"
-#include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/kernel_cache.h"
 #include "ep/cuda/compute/region.h"
 #include "ep/cuda/kernel_alignment.h"
 
@@ -103,7 +103,7 @@ class ComputePlan {
 
   const std::shared_ptr<ComputeContext> context_;
   Program program_;
-  std::unique_ptr<GeneratedModule> generated_;
+  CompiledKernels generated_;
   std::vector<DeviceBlockRef> constant_blocks_;
   std::vector<CUdeviceptr> constants_;
   mutable Guarded<State> state_;

@@ -84,6 +84,11 @@ Result<TensorId> Program::add_constant(DataType type, const Shape& shape, std::s
 
 void Program::add_op(std::unique_ptr<DeviceOp> op) { ops.push_back(std::move(op)); }
 
+void Program::add_kernel(KernelCode kernel) {
+  const auto same = [&](const KernelCode& known) { return known.name == kernel.name; };
+  if (std::none_of(kernels.begin(), kernels.end(), same)) kernels.push_back(std::move(kernel));
+}
+
 Status Program::finish() {
   for (size_t i = 0; i < ops.size(); ++i) {
     const size_t scratch = ops[i]->scratch_bytes(*this);

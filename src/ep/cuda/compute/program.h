@@ -54,6 +54,13 @@ struct DeviceConstant {
   bool as_is = false;                    // the bytes of the source are what `fill` would make
 };
 
+// A kernel that is compiled at run time: an instance of a template in a header, or text.
+struct KernelCode {
+  std::string name;    // the instance, or the function's in `source`
+  std::string header;  // "ep/cuda/ops/pool/pool.cuh"; empty for text
+  std::string source;  // one extern "C" __global__ function; empty for a template
+};
+
 class DeviceOp;
 
 class Program {
@@ -72,7 +79,7 @@ class Program {
   // What an operator of cuBLASLt or cuDNN may take while it runs; 0 where memory is short.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
   size_t workspace_bytes = kWorkspaceBytes;
-  std::string generated_source;  // CUDA C++ of the kernels that were made for this program; empty: none
+  std::vector<KernelCode> kernels;  // that are compiled at run time; each once
 
   const DeviceTensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
   const DeviceStorage& storage_of(TensorId id) const { return storages[static_cast<size_t>(tensor(id).storage)]; }
@@ -85,6 +92,8 @@ class Program {
   Result<TensorId> add_constant(DataType type, const Shape& shape, std::string key,
                                 std::function<void(std::byte*)> fill, DeviceLayout layout = DeviceLayout::kPlain);
   void add_op(std::unique_ptr<DeviceOp> op);
+  // Unless a kernel of that name is there.
+  void add_kernel(KernelCode kernel);
   // Finds lifetimes and packs the arena.
   Status finish();
   // One line an operator: deterministic, for tests and traces.

@@ -8,6 +8,7 @@
 
 #include "ep/cuda/compute/claims.h"
 #include "ep/cuda/compute/device_op.h"
+#include "ep/cuda/compute/kernel_cache.h"
 #include "ep/cuda/compute/region.h"
 #include "ops/shape_inference.h"
 #include "plan/testing.h"
@@ -112,7 +113,7 @@ TEST(Quantized, WeightsAreFoldedAndWhatIsRoundedIsOneKernel) {
   EXPECT_THAT(text, HasSubstr("conv float32 72x4x144"));
   EXPECT_THAT(text, HasSubstr("= DequantizeLinear QuantizeLinear"));
   EXPECT_THAT(text, Not(HasSubstr("= DequantizeLinear <-")));
-  EXPECT_THAT(program->generated_source, HasSubstr("fminf(fmaxf(rintf((float)"));
+  EXPECT_THAT(kernel_text(program->kernels), HasSubstr("fminf(fmaxf(rintf((float)"));
 }
 
 TEST(Quantized, EveryNodeIsClaimedInOneGroup) {

@@ -48,7 +48,7 @@ Status print_program(const Arguments& arguments) {
                    region.lower_at(shapes, arguments.tf32, Program::kWorkspaceBytes, cublaslt().ok()));
   std::printf("%s%zu operators, %zu arena bytes, %zu constants\n", program.to_text().c_str(), program.ops.size(),
               program.arena_bytes, program.constants.size());
-  if (arguments.source) std::printf("%s%s", generated_prelude().c_str(), program.generated_source.c_str());
+  if (arguments.source) std::printf("%s", kernel_text(program.kernels).c_str());
   return Status();
 }
 

@@ -8,6 +8,7 @@ namespace tenon::cuda {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Answers of a driver that is there, but too old; what it is asked for first is its version.
 CUresult CUDAAPI old_version(int* version) {
@@ -50,33 +51,57 @@ TEST(CudaDriver, TheMachinesDriverLoadsOrSaysWhyNot) {
   }
 }
 
+NvrtcSource twice() {
+  return {.text = "extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }", .name = "twice.cu"};
+}
+
 TEST(Nvrtc, CompilesWithoutADevice) {
   const Result<const Nvrtc*> library = nvrtc();
   if (!library.ok()) GTEST_SKIP() << library.status().to_string();
-  const auto cubin =
-      (*library)->compile("extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice.cu", 90);
+  const auto cubin = (*library)->compile(twice(), 90);
   ASSERT_THAT(cubin, is_ok());
-  EXPECT_GT(cubin->size(), 100U);
+  EXPECT_GT(cubin->code.size(), 100U);
+  EXPECT_THAT(cubin->instance_names, IsEmpty());
+}
+
+// Which functions of the code are a template's instances cannot be told from their names, so the compiler says it.
+TEST(Nvrtc, InstantiatesTemplatesOfAHeaderByName) {
+  const Result<const Nvrtc*> library = nvrtc();
+  if (!library.ok()) GTEST_SKIP() << library.status().to_string();
+  const NvrtcHeader headers[] = {
+      {"scale.cuh", "namespace k { template <typename T, int n> __global__ void scale(T* x) { *x *= n; } }"}};
+  const auto ptx = (*library)->compile({.text = "#include \"scale.cuh\"",
+                                        .name = "scale.cu",
+                                        .headers = headers,
+                                        .instances = {"k::scale<float, 2>", "k::scale<int, 3>"}},
+                                       999);
+  ASSERT_THAT(ptx, is_ok());
+  const std::string text(reinterpret_cast<const char*>(ptx->code.data()));
+  ASSERT_EQ(ptx->instance_names.size(), 2U);
+  for (const std::string& name : ptx->instance_names) EXPECT_THAT(text, HasSubstr(".entry " + name + "("));
+  EXPECT_NE(ptx->instance_names[0], ptx->instance_names[1]);
+  EXPECT_THAT(
+      (*library)->compile({.text = "", .name = "none.cu", .headers = {}, .instances = {"k::scale<float, 2>"}}, 90),
+      has_status(StatusCode::kInternal, HasSubstr("k::scale<float, 2>")));
 }
 
 // A device that is newer than the library: the driver makes its machine code of PTX.
 TEST(Nvrtc, ANewerDeviceGetsPtx) {
   const Result<const Nvrtc*> library = nvrtc();
   if (!library.ok()) GTEST_SKIP() << library.status().to_string();
-  const auto ptx =
-      (*library)->compile("extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice.cu", 999);
+  const auto ptx = (*library)->compile(twice(), 999);
   ASSERT_THAT(ptx, is_ok());
-  const std::string text(reinterpret_cast<const char*>(ptx->data()));
-  EXPECT_EQ(text.size() + 1, ptx->size());
+  const std::string text(reinterpret_cast<const char*>(ptx->code.data()));
+  EXPECT_EQ(text.size() + 1, ptx->code.size());
   EXPECT_THAT(text, HasSubstr(".visible .entry twice("));
-  EXPECT_THAT((*library)->compile("", "nothing.cu", 10),
+  EXPECT_THAT((*library)->compile(twice(), 10),
               has_status(StatusCode::kUnsupported, HasSubstr("compute capability 1.0")));
 }
 
 TEST(Nvrtc, AnErrorCarriesTheCompilersWords) {
   const Result<const Nvrtc*> library = nvrtc();
   if (!library.ok()) GTEST_SKIP() << library.status().to_string();
-  EXPECT_THAT((*library)->compile("__global__ void broken() { nonsense; }", "broken.cu", 90),
+  EXPECT_THAT((*library)->compile({.text = "__global__ void broken() { nonsense; }", .name = "broken.cu"}, 90),
               has_status(StatusCode::kInternal, HasSubstr("\"nonsense\" is undefined")));
 }
 

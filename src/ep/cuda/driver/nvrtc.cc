@@ -44,8 +44,7 @@ Result<const Nvrtc*> nvrtc() {
   return &*table;
 }
 
-Result<std::vector<std::byte>> Nvrtc::compile(const std::string& source, const std::string& name,
-                                              int compute_capability) const {
+Result<NvrtcImage> Nvrtc::compile(const NvrtcSource& source, int compute_capability) const {
   int count = 0;
   TENON_NVRTC_TRY(*this, GetNumSupportedArchs, &count);
   std::vector<int> known(static_cast<size_t>(std::max(count, 1)));
@@ -57,9 +56,18 @@ Result<std::vector<std::byte>> Nvrtc::compile(const std::string& source, const s
                        compute_capability / 10, compute_capability % 10);
   const bool machine_code = target == compute_capability;
   Program program{*this};
-  TENON_NVRTC_TRY(*this, CreateProgram, &program.program, source.c_str(), name.c_str(), 0, nullptr, nullptr);
+  std::vector<const char*> names, texts;
+  for (const NvrtcHeader& header : source.headers) {
+    names.push_back(header.name);
+    texts.push_back(header.text);
+  }
+  TENON_NVRTC_TRY(*this, CreateProgram, &program.program, source.text.c_str(), source.name.c_str(),
+                  static_cast<int>(names.size()), texts.data(), names.data());
+  for (const std::string& instance : source.instances)
+    TENON_NVRTC_TRY(*this, AddNameExpression, program.program, instance.c_str());
   const std::string architecture = format("--gpu-architecture={}_{}", machine_code ? "sm" : "compute", target);
-  const char* const arguments[] = {"--std=c++17", architecture.c_str()};
+  // Headers that the host includes too say nothing of devices.
+  const char* const arguments[] = {"--std=c++17", "-default-device", architecture.c_str()};
   TENON_FAULT_POINT("nvrtcCompileProgram");
   const nvrtcResult compiled = CompileProgram(program.program, static_cast<int>(std::size(arguments)), arguments);
   if (compiled != NVRTC_SUCCESS) {
@@ -71,7 +79,7 @@ Result<std::vector<std::byte>> Nvrtc::compile(const std::string& source, const s
       while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
     }
     return internal_error("nvrtcCompileProgram: {} ({}) for {} and {}: {}", GetErrorString(compiled),
-                          static_cast<int>(compiled), name, architecture, log);
+                          static_cast<int>(compiled), source.name, architecture, log);
   }
   size_t size_bytes = 0;
   if (machine_code) {
@@ -79,14 +87,20 @@ Result<std::vector<std::byte>> Nvrtc::compile(const std::string& source, const s
   } else {
     TENON_NVRTC_TRY(*this, GetPTXSize, program.program, &size_bytes);  // with the zero at its end
   }
-  std::vector<std::byte> code(size_bytes);
-  auto* const bytes = reinterpret_cast<char*>(code.data());
+  NvrtcImage image;
+  image.code.resize(size_bytes);
+  auto* const bytes = reinterpret_cast<char*>(image.code.data());
   if (machine_code) {
     TENON_NVRTC_TRY(*this, GetCUBIN, program.program, bytes);
   } else {
     TENON_NVRTC_TRY(*this, GetPTX, program.program, bytes);
   }
-  return code;
+  for (const std::string& instance : source.instances) {
+    const char* name = nullptr;  // the program's
+    TENON_NVRTC_TRY(*this, GetLoweredName, program.program, instance.c_str(), &name);
+    image.instance_names.emplace_back(name);
+  }
+  return image;
 }
 
 }  // namespace tenon::cuda

@@ -5,6 +5,7 @@
 
 #include <nvrtc.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,27 @@ namespace tenon::cuda {
   X(GetCUBIN)                    \
   X(GetPTXSize)                  \
   X(GetPTX)                      \
+  X(AddNameExpression)           \
+  X(GetLoweredName)              \
   X(GetProgramLogSize)           \
   X(GetProgramLog)
+
+struct NvrtcHeader {
+  const char* name = nullptr;  // as #include has it
+  const char* text = nullptr;
+};
+
+struct NvrtcSource {
+  std::string text;
+  std::string name;  // in the compiler's messages
+  std::span<const NvrtcHeader> headers;
+  std::vector<std::string> instances;  // "f<float, 4>": kernel templates to be instantiated
+};
+
+struct NvrtcImage {
+  std::vector<std::byte> code;              // for cuModuleLoadData
+  std::vector<std::string> instance_names;  // of source.instances in the code
+};
 
 struct Nvrtc {
 #define TENON_NVRTC_MEMBER_(name) decltype(&::nvrtc##name) name = nullptr;
@@ -33,12 +53,10 @@ struct Nvrtc {
 #undef TENON_NVRTC_MEMBER_
   int major = 0, minor = 0;
 
-  // What cuModuleLoadData takes: machine code for one compute capability (90 for 9.0), or PTX for the newest older one
-  // where the library is older than the device. Needs no device and no header beside NVRTC's own. `name` is what the
-  // compiler's messages call the source. Errors: kUnsupported for a device that is older than all that it knows;
-  // kInternal with the compiler's log.
-  Result<std::vector<std::byte>> compile(const std::string& source, const std::string& name,
-                                         int compute_capability) const;
+  // Compiles a source for one compute capability (90 for 9.0): to machine code, or to PTX for the newest older one
+  // where the library is older than the device. Needs no device and no header beside NVRTC's own and those of the
+  // source. Errors: kUnsupported for a device that is older than all that it knows; kInternal with the compiler's log.
+  Result<NvrtcImage> compile(const NvrtcSource& source, int compute_capability) const;
 };
 
 // Loaded once. Errors: kNotFound when the library is not there.

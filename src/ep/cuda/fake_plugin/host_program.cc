@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -13,137 +14,95 @@
 #include <mutex>
 
 #include "base/format.h"
+#include "ep/cuda/compute/device_headers.h"
 #include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/kernel_cache.h"
+
+namespace tenon::cuda {
+
+// Those of host_device/.
+std::span<const DeviceHeader> host_headers();
+
+}  // namespace tenon::cuda
 
 namespace tenon::cuda::fake {
 
 namespace {
 
-// CUDA's words for a host compiler. Where a block's threads meet, each is a context of its own, and they take turns
-// from one meeting to the next.
-constexpr const char* kShim = R"(
-#define __device__
-#define __forceinline__ inline
-#define __global__
-#define __shared__ static
-#define __launch_bounds__(...)
-#define EACH(F) F(fabs) F(exp) F(log) F(sqrt) F(floor) F(ceil) F(rint) F(sin) F(cos) F(tan) F(erf) F(tanh) \
-  F(log1p) F(expm1) F(asin) F(acos) F(atan) F(sinh) F(cosh) F(asinh) F(acosh) F(atanh) F(round) F(trunc)
-#define DECLARE(name) extern "C" float name##f(float) noexcept; extern "C" double name(double) noexcept;
-EACH(DECLARE)
-extern "C" float fminf(float, float) noexcept;
-extern "C" float fmaxf(float, float) noexcept;
-extern "C" float fmodf(float, float) noexcept;
-extern "C" float powf(float, float) noexcept;
-extern "C" double pow(double, double) noexcept;
-extern "C" double fmod(double, double) noexcept;
-extern "C" double fmin(double, double) noexcept;
-extern "C" double fmax(double, double) noexcept;
-struct Place { unsigned x; };
-static Place blockIdx, threadIdx;
-template <typename To, typename From> static To as(From from) {
-  To to;
-  __builtin_memcpy(&to, &from, sizeof(to));
-  return to;
+// Where the compiler finds the headers: written once a machine, user and build of them.
+Result<std::string> header_folder() {
+  static const Result<std::string> written = []() -> Result<std::string> {
+    std::vector<DeviceHeader> headers(device_headers().begin(), device_headers().end());
+    // Later ones replace those of the same name.
+    headers.insert(headers.end(), host_headers().begin(), host_headers().end());
+    std::string all;
+    for (const DeviceHeader& header : headers) all += header.text;
+    std::error_code error;
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path(error) / format("tenon_host_kernels_{}", static_cast<unsigned>(getuid()));
+    std::filesystem::create_directory(folder, error);
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+    if (error) return internal_error("{} cannot hold host kernels: {}.", folder.string(), error.message());
+    const std::filesystem::path made = folder / format("headers_{:016x}", std::hash<std::string>()(all));
+    if (std::filesystem::exists(made, error)) return made.string();
+    const std::filesystem::path own = folder / format("headers_{}", getpid());
+    for (const DeviceHeader& header : headers) {
+      const std::filesystem::path file = own / header.name;
+      std::filesystem::create_directories(file.parent_path(), error);
+      std::ofstream(file) << header.text;
+    }
+    std::filesystem::rename(own, made, error);
+    // Another process was first.
+    if (error) std::filesystem::remove_all(own, error);
+    return made.string();
+  }();
+  return written;
 }
-static float __int_as_float(int bits) { return as<float>(bits); }
-static float __uint_as_float(unsigned bits) { return as<float>(bits); }
-static unsigned __float_as_uint(float number) { return as<unsigned>(number); }
-static double __longlong_as_double(long long bits) { return as<double>(bits); }
-template <typename T> static T atomicAdd(T* at, T v) { const T old = *at; *at = old + v; return old; }
-template <typename T> static T atomicOr(T* at, T v) { const T old = *at; *at = old | v; return old; }
-template <typename T> static T atomicMax(T* at, T v) { const T old = *at; *at = v > old ? v : old; return old; }
-template <typename T> static T atomicMin(T* at, T v) { const T old = *at; *at = v < old ? v : old; return old; }
-static int __dp4a(int a, int b, int sum) {
-  for (int n = 0; n < 4; ++n) sum += (int)(signed char)(a >> 8 * n) * (int)(signed char)(b >> 8 * n);
-  return sum;
-}
-static unsigned atomicCAS(unsigned* at, unsigned wanted, unsigned v) {
-  const unsigned old = *at;
-  if (old == wanted) *at = v;
-  return old;
-}
-static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-static double rsqrt(double x) { return 1.0 / sqrt(x); }
-struct half_bits { unsigned short bits; };
-struct bfloat_bits { unsigned short bits; };
-static float from_half(half_bits v) { return (float)as<_Float16>(v.bits); }
-static half_bits to_half(float f) { return {as<unsigned short>((_Float16)f)}; }
-static float from_bfloat(bfloat_bits v) { return as<float>((unsigned)v.bits << 16); }
-static bfloat_bits to_bfloat(float f) {
-  const unsigned bits = as<unsigned>(f);
-  if (f != f) return {(unsigned short)(bits >> 16 | 0x40)};
-  return {(unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
-}
-)";
 
-constexpr const char* kMeetings = R"(
-#include <ucontext.h>
-static ucontext_t scheduler, fibers[1024];
-static char stacks[1024][16384];
-static bool finished[1024];
-static void (*body)(void**);
-static void** arguments;
-static void __syncthreads() { swapcontext(&fibers[threadIdx.x], &scheduler); }
-static void one_thread() {
-  body(arguments);
-  finished[threadIdx.x] = true;
-}
-static void run_block(unsigned threads, void (*work)(void**), void** parameters) {
-  body = work, arguments = parameters;
-  for (unsigned t = 0; t < threads; ++t) {
-    getcontext(&fibers[t]);
-    fibers[t].uc_stack.ss_sp = stacks[t];
-    fibers[t].uc_stack.ss_size = sizeof(stacks[t]);
-    fibers[t].uc_link = &scheduler;
-    finished[t] = false;
-    makecontext(&fibers[t], one_thread, 0);
-  }
-  for (bool more = true; more;) {
-    more = false;
-    for (unsigned t = 0; t < threads; ++t) {
-      if (finished[t]) continue;
-      threadIdx.x = t;
-      swapcontext(&scheduler, &fibers[t]);
-      more = more || !finished[t];
+// Whether the header, or one that it includes, lets a block's threads meet.
+bool threads_meet(std::string_view name) {
+  for (const DeviceHeader& header : device_headers()) {
+    if (header.name != name) continue;
+    if (header.text.find("__syncthreads") != std::string_view::npos) return true;
+    constexpr std::string_view kInclude = "#include \"";
+    for (size_t at = 0; (at = header.text.find(kInclude, at)) != std::string_view::npos;) {
+      at += kInclude.size();
+      if (threads_meet(header.text.substr(at, header.text.find('"', at) - at))) return true;
     }
   }
+  return false;
 }
-)";
 
-constexpr const char* kTurns = R"(
-static void run_block(unsigned threads, void (*work)(void**), void** parameters) {
-  for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) work(parameters);
-}
-)";
-
-std::string launcher(const GeneratedKernel& kernel, size_t parameters) {
-  std::string list;
-  for (size_t i = 0; i < parameters; ++i) list += format("{}Any{{p[{}]}}", i == 0 ? "" : ", ", i);
-  return format(
-      "extern \"C\" void launch_{0}(void** p, unsigned blocks, unsigned threads) {{\n"
-      "  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)\n"
-      "    run_block(threads, [](void** p) {{ {0}({1}); }}, p);\n}}\n",
-      kernel.name, list);
+// Compiles the kernels, in order, as launch_0, launch_1, ...
+std::string library_text(std::span<const KernelCode> kernels) {
+  bool meet = false;
+  std::string launchers;
+  for (const KernelCode& kernel : kernels) {
+    meet = meet || kernel.source.find("__syncthreads") != std::string::npos || threads_meet(kernel.header);
+    launchers += format(
+        "extern \"C\" void launch_{}(void** p, const unsigned* grid, unsigned threads) {{\n"
+        "  run_grid(grid, threads, [](void** p) {{ {}(&{}, p); }}, p);\n}}\n",
+        &kernel - kernels.data(), kernel.header.empty() ? "call_text" : "call_instance", kernel.name);
+  }
+  return format("#include \"cuda_words.h\"\n#include \"{}.h\"\n#include \"launch.h\"\n", meet ? "fibers" : "turns") +
+         kernel_text(kernels) + launchers;
 }
 
 // The library of this text: compiled once a machine and user, because many models have the same kernels.
 Result<void*> load_compiled(const std::string& text) {
+  TENON_TRY_ASSIGN(const std::string headers, header_folder());
+  const std::filesystem::path folder = std::filesystem::path(headers).parent_path();
   std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path(error) / format("tenon_host_kernels_{}", static_cast<unsigned>(getuid()));
-  std::filesystem::create_directory(folder, error);
-  std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
-  if (error) return internal_error("{} cannot hold host kernels: {}.", folder.string(), error.message());
-  const std::string name = format("{:016x}_{}", std::hash<std::string>()(text), text.size());
+  const std::string name = format("{:016x}_{}", std::hash<std::string>()(headers + text), text.size());
   const std::string library = (folder / (name + ".so")).string();
   if (void* const known = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) return known;
   const std::string own = (folder / format("{}_{}_{}", name, getpid(), static_cast<const void*>(text.data()))).string();
   const std::string source = own + ".cc", made = own + ".so";
   std::ofstream(source) << text;
   // Without the C++ library, which no kernel uses: linking it takes a sixth of the time.
-  const int compiled =
-      std::system(format("c++ -std=c++17 -O0 -w -fPIC -shared -nostdlib -o {} {} -lm -lgcc -lc", made, source).c_str());
+  const int compiled = std::system(
+      format("c++ -std=c++17 -O0 -w -fPIC -shared -nostdlib -I{} -o {} {} -lm -lgcc -lc", headers, made, source)
+          .c_str());
   if (compiled != 0) return internal_error("The kernels in {} do not compile ({}).", source, compiled);
   std::filesystem::rename(made, library, error);
   std::filesystem::remove(source, error);
@@ -166,35 +125,38 @@ Result<std::shared_ptr<HostProgram>> HostProgram::create(Program program) {
 }
 
 Status HostProgram::compile() {
-  std::string text = kShim;
-  text += generated_helpers();
-  text += "struct Any { void* p; template <typename T> operator T*() const { return (T*)p; } };\n";
-  text += program_.generated_source.find("__syncthreads") != std::string::npos ? kMeetings : kTurns;
-  // The kernels call __syncthreads, which stands above them; run_block calls them through a pointer.
-  text += program_.generated_source;
-  std::map<std::string, bool> written;
+  // Each template's instance is a library of its own, which other programs share; the text is this program's.
+  std::map<std::string, Launcher> launchers;
+  const auto load = [&](std::span<const KernelCode> kernels) -> Status {
+    TENON_TRY_ASSIGN(void* const library, load_compiled(library_text(kernels)));
+    libraries_.push_back(library);
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      void* const found = dlsym(library, format("launch_{}", k).c_str());
+      if (found == nullptr) return internal_error("{} was not compiled.", kernels[k].name);
+      launchers[kernels[k].name] = reinterpret_cast<Launcher>(found);
+    }
+    return Status();
+  };
+  std::vector<KernelCode> texts;
+  for (const KernelCode& kernel : program_.kernels) {
+    if (kernel.header.empty()) {
+      texts.push_back(kernel);
+    } else {
+      TENON_TRY(load({&kernel, 1}));
+    }
+  }
+  if (!texts.empty()) TENON_TRY(load(texts));
   for (const auto& op : program_.ops) {
     const auto* const generated = dynamic_cast<const GeneratedOp*>(op.get());
     TENON_UNSUPPORTED_IF(generated == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr,
                          "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
-    if (generated == nullptr || !written.emplace(generated->kernel().name, true).second) continue;
-    text += launcher(generated->kernel(), generated->reads().size() + generated->writes().size());
-  }
-  if (!written.empty()) {
-    TENON_TRY_ASSIGN(library_, load_compiled(text));
-  }
-  for (const auto& op : program_.ops) {
-    const auto* const generated = dynamic_cast<const GeneratedOp*>(op.get());
-    void* found = nullptr;
-    if (generated != nullptr) found = dlsym(library_, format("launch_{}", generated->kernel().name).c_str());
-    if (generated != nullptr && found == nullptr) return internal_error("{} was not compiled.", op->label());
-    launchers_.push_back(reinterpret_cast<void (*)(void**, unsigned, unsigned)>(found));
+    launchers_.push_back(generated == nullptr ? nullptr : launchers[generated->kernel().name]);
   }
   return Status();
 }
 
 HostProgram::~HostProgram() {
-  if (library_ != nullptr) dlclose(library_);
+  for (void* library : libraries_) dlclose(library);
 }
 
 void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs) {
@@ -216,15 +178,20 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     const DeviceOp& op = *program_.ops[i];
     std::vector<void*> parameters;
+    const auto* const generated = dynamic_cast<const GeneratedOp*>(&op);
+    if (generated != nullptr && !generated->kernel().params.empty())
+      parameters.push_back(const_cast<std::byte*>(generated->kernel().params.data()));
     for (TensorId id : op.reads()) parameters.push_back(address(id));
     for (TensorId id : op.writes()) parameters.push_back(address(id));
-    if (launchers_[i] == nullptr) {
+    if (generated == nullptr) {
       const size_t bytes = program_.tensor(op.writes()[0]).size_bytes();
       if (bytes != 0) std::memcpy(parameters[1], parameters[0], bytes);
       continue;
     }
-    const GeneratedKernel& kernel = static_cast<const GeneratedOp&>(op).kernel();
-    launchers_[i](parameters.data(), kernel.blocks, kernel.threads);
+    const LaunchShape& shape = generated->kernel().shape;
+    if (shape.grid_x == 0) continue;
+    const std::array<unsigned, 3> grid = {shape.grid_x, shape.grid_y, shape.grid_z};
+    launchers_[i](parameters.data(), grid.data(), shape.block_x);
   }
 }
 

@@ -1,8 +1,8 @@
-// Runs a program's generated kernels on the host: the text that NVRTC would get, compiled by the machine's C++ compiler
-// with CUDA's words defined for one thread at a time. What the kernels compute is so known without a GPU.
+// Runs a program's kernels on the host: the templates and the text that NVRTC would get, compiled by the machine's C++
+// compiler with CUDA's words defined for one thread at a time (host_device/), to test their results without a GPU.
 //
 // Threads: run() from any thread, one at a time.
-// Errors: kUnsupported for a program with other kernels than generated ones; kNotFound without a compiler.
+// Errors: kUnsupported for a program with kernels of .cu files or libraries; kNotFound without a compiler.
 #pragma once
 
 #include <memory>
@@ -31,9 +31,11 @@ class HostProgram {
   explicit HostProgram(Program program) : program_(std::move(program)) {}
   Status compile();
 
+  using Launcher = void (*)(void** parameters, const unsigned* grid, unsigned threads);
+
   Program program_;
-  void* library_ = nullptr;
-  std::vector<void (*)(void** parameters, unsigned blocks, unsigned threads)> launchers_;  // null: a copy
+  std::vector<void*> libraries_;
+  std::vector<Launcher> launchers_;  // null: a copy, or a kernel of no elements
   std::vector<std::vector<std::byte>> constants_;
   std::vector<std::byte> arena_;
 };

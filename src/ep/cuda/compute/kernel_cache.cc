@@ -1,0 +1,185 @@
+#include "ep/cuda/compute/kernel_cache.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "base/format.h"
+#include "base/log.h"
+#include "ep/cuda/compute/device_headers.h"
+#include "ep/cuda/lap.h"
+
+namespace tenon::cuda {
+
+namespace {
+
+// Plans hold the kernels that they use; the cache forgets all of them when it has so many.
+constexpr size_t kMostKernels = 1024;
+
+// NVRTC has no standard library.
+constexpr const char* kIntegerTypes =
+    "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
+    "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned uint32_t;\n"
+    "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n";
+
+const std::vector<NvrtcHeader>& compiler_headers() {
+  static const std::vector<NvrtcHeader> headers = [] {
+    static std::vector<std::string> names;  // ends with zero, which a view does not promise
+    std::vector<NvrtcHeader> made = {{"cstdint", kIntegerTypes}};
+    names.reserve(device_headers().size());
+    for (const DeviceHeader& header : device_headers())
+      made.push_back({names.emplace_back(header.name).c_str(), header.text.data()});
+    return made;
+  }();
+  return headers;
+}
+
+std::vector<std::byte> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+void write_file(const std::string& path, std::string_view list, std::span<const std::byte> bytes) {
+  std::error_code failed;
+  bool written = false;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
+  const std::string temporary = format("{}.{}", path, static_cast<const void*>(bytes.data()));
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    file.write(list.data(), static_cast<std::streamsize>(list.size()));
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    written = file.good();
+  }
+  failed.clear();
+  if (written) std::filesystem::rename(temporary, path, failed);
+  if (!written || failed) std::filesystem::remove(temporary, failed);
+}
+
+// The line of a kept file that names a kernel in the code; an empty line ends the list.
+std::string line_of(const KernelCode& kernel, const std::string& name) { return format("{}\t{}\n", kernel.name, name); }
+
+// The names in the code of a kept file, which is left in `code`. Empty for a file of other kernels.
+std::vector<std::string> take_names(std::span<const KernelCode> kernels, std::span<const std::byte>& code) {
+  std::vector<std::string> names;
+  const std::string_view text(reinterpret_cast<const char*>(code.data()), code.size());
+  size_t at = 0;
+  for (const KernelCode& kernel : kernels) {
+    const size_t end = text.find('\n', at), tab = at + kernel.name.size();
+    if (end == std::string_view::npos || tab >= end) return {};
+    std::string name(text.substr(tab + 1, end - tab - 1));
+    if (text.substr(at, end + 1 - at) != line_of(kernel, name)) return {};
+    names.push_back(std::move(name));
+    at = end + 1;
+  }
+  if (at >= text.size() || text[at] != '\n') return {};
+  code = code.subspan(at + 1);
+  return names;
+}
+
+}  // namespace
+
+Result<CUfunction> CompiledKernels::function(const std::string& name) const {
+  const auto found = kernels_.find(name);
+  if (found == kernels_.end()) return internal_error("The kernel {} was not compiled.", name);
+  return found->second.function;
+}
+
+std::string kernel_text(std::span<const KernelCode> kernels) {
+  std::set<std::string> headers = {"ep/cuda/templates/kernel.cuh"};
+  std::string sources;
+  for (const KernelCode& kernel : kernels) {
+    if (!kernel.header.empty()) headers.insert(kernel.header);
+    sources += kernel.source;
+  }
+  std::string text;
+  for (const std::string& header : headers) text += format("#include \"{}\"\n", header);
+  return text + "using namespace tenon::cuda::device;\n" + sources;
+}
+
+Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability) {
+  NvrtcSource source{
+      .text = kernel_text(kernels), .name = "tenon_kernels.cu", .headers = compiler_headers(), .instances = {}};
+  std::string list;
+  for (const KernelCode& kernel : kernels) {
+    if (!kernel.header.empty()) source.instances.push_back(kernel.name);
+    list += (list.empty() ? "" : ", ") + kernel.name + (kernel.header.empty() ? "" : " of " + kernel.header);
+  }
+  Result<NvrtcImage> image = compiler.compile(source, compute_capability);
+  if (!image.ok()) return std::move(image).status().with_context("while compiling " + list);
+  // A kernel of text has the name that it says.
+  std::vector<std::string> names;
+  for (size_t k = 0, instance = 0; k < kernels.size(); ++k)
+    names.push_back(kernels[k].header.empty() ? kernels[k].name : image->instance_names[instance++]);
+  image->instance_names = std::move(names);
+  return image;
+}
+
+Result<std::map<std::string, CompiledKernels::Kernel>> KernelCache::make(std::span<const KernelCode> kernels) const {
+  const auto functions =
+      [&](std::span<const std::byte> code,
+          std::span<const std::string> names) -> Result<std::map<std::string, CompiledKernels::Kernel>> {
+    TENON_TRY_ASSIGN(const std::shared_ptr<CudaModule> module, CudaModule::load(setting_.device, code));
+    std::map<std::string, CompiledKernels::Kernel> made;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      TENON_TRY_ASSIGN(const CUfunction function, module->function(names[k].c_str()));
+      made[kernels[k].name] = {module, function};
+    }
+    return made;
+  };
+  const int architecture = setting_.device->compute_capability();
+  std::string path;
+  if (!setting_.folder.empty()) {
+    std::string key;
+    for (const DeviceHeader& header : device_headers()) key += header.text;
+    for (const KernelCode& kernel : kernels) key += kernel.name + "\n" + kernel.source;
+    path = format("{}/kernels_{:016x}_{}.cubin", setting_.folder, std::hash<std::string>()(key), architecture);
+    const std::vector<std::byte> kept = read_file(path);
+    std::span<const std::byte> code = kept;
+    // What cannot be loaded is compiled anew.
+    if (const std::vector<std::string> names = take_names(kernels, code); !names.empty())
+      if (auto made = functions(code, names); made.ok()) return made;
+  }
+  TENON_TRY_ASSIGN(const Nvrtc* compiler, setting_.compiler());
+  Lap lap;
+  TENON_TRY_ASSIGN(const NvrtcImage image, compile_kernels(*compiler, kernels, architecture));
+  TENON_TRACE(kPlan, "CUDA: {} kernels compiled in {:.1f} ms.", kernels.size(), lap.ms());
+  if (!path.empty()) {
+    std::string list;
+    for (size_t k = 0; k < kernels.size(); ++k) list += line_of(kernels[k], image.instance_names[k]);
+    write_file(path, list + "\n", image.code);
+  }
+  return functions(image.code, image.instance_names);
+}
+
+Result<CompiledKernels> KernelCache::compile(std::span<const KernelCode> kernels) {
+  CompiledKernels result;
+  std::vector<KernelCode> missing;
+  {
+    const auto known = known_.lock();
+    for (const KernelCode& kernel : kernels) {
+      const auto found = known->find(kernel.name);
+      if (found == known->end()) {
+        missing.push_back(kernel);
+      } else {
+        result.kernels_.insert(*found);
+      }
+    }
+  }
+  if (missing.empty()) return result;
+  // In one order, so that the kept code is found whichever operator came first.
+  std::sort(missing.begin(), missing.end(), [](const KernelCode& a, const KernelCode& b) { return a.name < b.name; });
+  TENON_TRY_ASSIGN(auto made, make(missing));
+  auto known = known_.lock();
+  if (known->size() + made.size() > kMostKernels) known->clear();
+  known->insert(made.begin(), made.end());
+  result.kernels_.merge(made);
+  return result;
+}
+
+}  // namespace tenon::cuda

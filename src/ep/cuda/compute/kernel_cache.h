@@ -1,0 +1,62 @@
+// The kernels that one session compiles at run time: each is compiled once, for whichever plan asks first.
+//
+// Machine code is also kept in a folder, under a name made of the kernels, the headers that this build embeds and the
+// device's architecture.
+//
+// Threads: any; NVRTC runs without a lock, so two threads that want the same kernel at once may both compile it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/guarded.h"
+#include "ep/cuda/compute/program.h"
+#include "ep/cuda/driver/cuda_device.h"
+#include "ep/cuda/driver/nvrtc.h"
+
+namespace tenon::cuda {
+
+// Ownership: holds the modules of its kernels. Threads: immutable.
+class CompiledKernels {
+ public:
+  // Errors: kInternal for a kernel that was not compiled.
+  Result<CUfunction> function(const std::string& name) const;
+
+ private:
+  friend class KernelCache;
+  struct Kernel {
+    std::shared_ptr<CudaModule> module;
+    CUfunction function = nullptr;
+  };
+  std::map<std::string, Kernel> kernels_;
+};
+
+class KernelCache {
+ public:
+  struct Setting {
+    std::shared_ptr<CudaDevice> device;
+    std::string folder;                              // "": nothing is kept
+    std::function<Result<const Nvrtc*>()> compiler;  // asked where something is to be compiled
+  };
+  explicit KernelCache(Setting setting) : setting_(std::move(setting)) {}
+
+  // All that are missing are compiled together. The device's context is current. Errors: the compiler's, with the
+  // headers and kernels.
+  Result<CompiledKernels> compile(std::span<const KernelCode> kernels);
+
+ private:
+  Result<std::map<std::string, CompiledKernels::Kernel>> make(std::span<const KernelCode> kernels) const;
+
+  const Setting setting_;
+  Guarded<std::map<std::string, CompiledKernels::Kernel>> known_;
+};
+
+// What NVRTC gets for the kernels; needs no device.
+Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability);
+// That text: the headers included, then the kernels that are text themselves.
+std::string kernel_text(std::span<const KernelCode> kernels);
+
+}  // namespace tenon::cuda

@@ -1,0 +1,83 @@
+// A kernel template (*.cuh) as an operator asks for it: which instance, its parameters by value, and its launch.
+//
+// The kernel is a __global__ function template of namespace tenon::cuda::device whose first parameter is a trivially
+// copyable struct, followed by the addresses of its reads and then of its writes (docs/explanation/cuda-compute.md).
+#pragma once
+
+#include <tenon/types.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/format.h"
+#include "base/status.h"
+#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/driver/cuda_device.h"
+#include "ep/cuda/templates/index_params.h"
+
+namespace tenon::cuda {
+
+// What a device takes of parameters, less the addresses that follow them.
+inline constexpr size_t kMostParamsBytes = 4000;
+
+struct TemplateKernel {
+  std::string header;             // "ep/cuda/ops/pool/pool.cuh"
+  std::string instance;           // template_instance("pool", type, rank, wide)
+  std::vector<std::byte> params;  // kernel_params(struct)
+  LaunchShape shape;
+  std::vector<bool> in_place;  // by read: it may be the memory of the first write; empty: none may
+};
+
+template <typename P>
+std::vector<std::byte> kernel_params(const P& params) {
+  static_assert(std::is_trivially_copyable_v<P> && sizeof(P) <= kMostParamsBytes);
+  const auto* const begin = reinterpret_cast<const std::byte*>(&params);
+  return {begin, begin + sizeof(P)};
+}
+
+// A constant of an enumeration as a template argument.
+struct TemplateEnum {
+  std::string_view type;  // "tenon::Activation"
+  int value = 0;
+};
+
+// The template argument for elements of a type: "float", "tenon::cuda::device::half_bits", ... Empty for a type that
+// kernels do not have.
+std::string template_type(DataType type);
+
+inline std::string template_argument(DataType type) { return template_type(type); }
+inline std::string template_argument(bool value) { return value ? "true" : "false"; }
+template <typename T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+std::string template_argument(T value) {
+  return format("{}", value);
+}
+inline std::string template_argument(TemplateEnum value) { return format("{}({})", value.type, value.value); }
+
+// "tenon::cuda::device::pool<float, 2, false>".
+template <typename... Arguments>
+std::string template_instance(std::string_view kernel, const Arguments&... arguments) {
+  std::string list;
+  ((list += (list.empty() ? "" : ", ") + template_argument(arguments)), ...);
+  return format("tenon::cuda::device::{}<{}>", kernel, list);
+}
+
+// For a kernel with a thread an element, of kMapThreads a block. Errors: kUnsupported for more blocks than a grid has.
+Result<LaunchShape> map_launch(int64_t count);
+
+// Errors: kUnsupported for more than kMostRank loops.
+Status check_loops(const Loops& loops);
+template <int kOperands>
+Result<LoopParams<kOperands>> loop_params(const Loops& loops) {
+  TENON_TRY(check_loops(loops));
+  LoopParams<kOperands> params;
+  for (size_t d = 0; d < loops.dims.size(); ++d) params.dims[d] = make_divisor(std::max<int64_t>(loops.dims[d], 1));
+  for (size_t s = 0; s < kOperands; ++s) std::copy(loops.strides[s].begin(), loops.strides[s].end(), params.strides[s]);
+  return params;
+}
+
+}  // namespace tenon::cuda

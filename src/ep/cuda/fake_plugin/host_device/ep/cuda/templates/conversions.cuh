@@ -1,0 +1,23 @@
+// 16-bit floats on the host, instead of the plugin's file of this name.
+#pragma once
+
+namespace tenon::cuda::device {
+
+struct half_bits {
+  unsigned short bits;
+};
+struct bfloat_bits {
+  unsigned short bits;
+};
+
+static float from_half(half_bits v) { return (float)as<_Float16>(v.bits); }
+static half_bits to_half(float f) { return {as<unsigned short>((_Float16)f)}; }
+static float from_bfloat(bfloat_bits v) { return as<float>((unsigned)v.bits << 16); }
+static bfloat_bits to_bfloat(float f) {
+  const unsigned bits = as<unsigned>(f);
+  if (f != f) return {(unsigned short)(bits >> 16 | 0x40)};
+  return {(unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+static void begin_kernel() {}
+
+}  // namespace tenon::cuda::device

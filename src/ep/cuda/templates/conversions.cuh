@@ -1,0 +1,42 @@
+// 16-bit floats and the order between kernels, in the instructions of a GPU. The fake plugin has a file of the same
+// name for the host (fake_plugin/host_device).
+#pragma once
+
+namespace tenon::cuda::device {
+
+struct half_bits {
+  unsigned short bits;
+};
+struct bfloat_bits {
+  unsigned short bits;
+};
+
+__device__ __forceinline__ float from_half(half_bits v) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v.bits));
+  return f;
+}
+__device__ __forceinline__ half_bits to_half(float f) {
+  half_bits v;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(v.bits) : "f"(f));
+  return v;
+}
+__device__ __forceinline__ float from_bfloat(bfloat_bits v) {
+  return __uint_as_float(static_cast<unsigned>(v.bits) << 16);
+}
+__device__ __forceinline__ bfloat_bits to_bfloat(float f) {
+  bfloat_bits v;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(v.bits) : "f"(f));
+  return v;
+}
+
+// Launches may overlap the end of the one before (programmatic dependent launch): a kernel calls this before it touches
+// memory.
+__device__ __forceinline__ void begin_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+}  // namespace tenon::cuda::device
