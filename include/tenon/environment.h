@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "tenon/export.h"
+#include "tenon/status.h"
 
 namespace tenon {
 
@@ -17,5 +17,10 @@ struct EnvironmentVariable {
 TENON_API std::span<const EnvironmentVariable> environment_variables();
 // What counts now: the value that is set, else the default; "" for a name that is not in the list.
 TENON_API std::string environment_value(const std::string& name);
+// Whether each variable that takes a number or some words only has such a value. Sessions ask before anything else, so
+// that a typo is no silent default; a program may ask earlier. Logs once a process a variable TENON_... whose name is a
+// slip of one in the list.
+// Errors: kInvalidArgument names the variable, its value and what it takes.
+TENON_API Status check_environment();
 
 }  // namespace tenon

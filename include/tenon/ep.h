@@ -61,7 +61,8 @@ TENON_API Status register_ep_library(const std::string& name, const std::string&
                                      const EpLibraryOptions& options = {});
 // The library is unloaded when the last session that uses it is gone. kNotFound for a name that is not registered.
 TENON_API Status unregister_ep_library(const std::string& name);
-// The built-in CPU EP's device first, then the libraries' in the order of their registration.
+// The built-in CPU EP's device first, whose hardware is this machine's CPU, then the libraries' in the order of their
+// registration.
 TENON_API std::vector<EpDevice> ep_devices();
 
 // Copies a tensor to one of another memory space, by the host or by a registered EP's data transfer; done on return.

@@ -1,5 +1,7 @@
 #include "base/config_keys.h"
 
+#include <tenon/close_names.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -122,33 +124,6 @@ Status check_config_entry(ConfigScope scope, std::string_view name, std::string_
   for (std::string_view known : names) all += format("{}\"{}\"", all.empty() ? "" : ", ", known);
   return invalid_argument("There is no {} config entry \"{}\"; those of Tenon are {}.", scope_name(scope), name,
                           all.empty() ? "none" : all);
-}
-
-std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names) {
-  std::vector<std::pair<size_t, std::string_view>> found;
-  const std::string wanted = lower(name);
-  for (std::string_view candidate : names) {
-    const std::string have = lower(candidate);
-    const size_t distance = edit_distance(wanted, have);
-    const bool contains = wanted.size() >= 3 && (have.find(wanted) != std::string::npos ||
-                                                 (have.size() >= 3 && wanted.find(have) != std::string::npos));
-    if (contains || distance <= std::max<size_t>(1, std::min(wanted.size(), have.size()) / 3))
-      found.emplace_back(distance, candidate);
-  }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (found.size() > 3) found.resize(3);
-  std::vector<std::string_view> result;
-  result.reserve(found.size());
-  for (const auto& [distance, candidate] : found) result.push_back(candidate);
-  return result;
-}
-
-std::string did_you_mean(std::string_view name, std::span<const std::string_view> names) {
-  const std::vector<std::string_view> close = close_names(name, names);
-  std::string text;
-  for (size_t i = 0; i < close.size(); ++i)
-    text += format("{}\"{}\"", i == 0 ? "" : i + 1 == close.size() ? " or " : ", ", close[i]);
-  return text.empty() ? "" : format("; did you mean {}?", text);
 }
 
 }  // namespace tenon

@@ -48,9 +48,4 @@ inline constexpr std::string_view kFlagSpellings = "0, 1, false, true, no, yes, 
 // Errors: kInvalidArgument names the entry, its value and what is accepted, or the names that are close.
 Status check_config_entry(ConfigScope scope, std::string_view name, std::string_view value);
 
-// Of `names`, those within a small edit distance of `name`, or that contain it, nearest first; at most three.
-std::vector<std::string_view> close_names(std::string_view name, std::span<const std::string_view> names);
-// "; did you mean \"a\" or \"b\"?", and "" when none is close.
-std::string did_you_mean(std::string_view name, std::span<const std::string_view> names);
-
 }  // namespace tenon

@@ -1,5 +1,7 @@
 #include "base/config_keys.h"
 
+#include <tenon/close_names.h>
+
 #include <fstream>
 #include <set>
 #include <sstream>

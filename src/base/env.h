@@ -18,9 +18,5 @@ enum class Env : uint8_t { kCpuIsa, kDump, kLog, kOfferDevices, kThreads, kTrace
 std::string env_value(Env variable);
 // A whole number in [lowest, highest]. kInvalidArgument names the variable and its value.
 Result<int64_t> env_integer(Env variable, int64_t lowest, int64_t highest);
-// The variables that take a number or some words only. Sessions ask before anything else, so that a typo in one of them
-// is no silent default. Logs once a process a variable TENON_... that is in no list, but for a slip.
-// Errors: kInvalidArgument names the variable, its value and what it takes.
-Status check_environment();
 
 }  // namespace tenon

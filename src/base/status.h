@@ -1,7 +1,8 @@
-// Internal additions to <tenon/status.h>: constructors with formatting, and macros that return a failure to the caller.
+// Internal additions to <tenon/status.h> and <tenon/try.h>: constructors with formatting, checks, and macros over both.
 #pragma once
 
 #include <tenon/status.h>
+#include <tenon/try.h>
 
 #include <utility>
 
@@ -37,28 +38,8 @@ std::string errno_text(const char* call, int error);
 
 }  // namespace tenon
 
-#define TENON_CONCAT_INNER_(a, b) a##b
-#define TENON_CONCAT_(a, b) TENON_CONCAT_INNER_(a, b)
-
-// Returns the status of `expr` from the enclosing function if it failed.
-#define TENON_TRY(expr)                                                                                \
-  do {                                                                                                 \
-    if (::tenon::Status tenon_try_status_ = (expr); !tenon_try_status_.ok()) return tenon_try_status_; \
-  } while (false)
-
-// The same, with a sentence part such as "while reading node 3" added. The text is built only on failure.
-#define TENON_TRY_CONTEXT(expr, ...)                                                  \
-  do {                                                                                \
-    if (::tenon::Status tenon_try_status_ = (expr); !tenon_try_status_.ok())          \
-      return std::move(tenon_try_status_).with_context(::tenon::format(__VA_ARGS__)); \
-  } while (false)
-
-// Declares or assigns `decl` from the value of a Result expression, or returns its status.
-#define TENON_TRY_ASSIGN(decl, expr) TENON_TRY_ASSIGN_IMPL_(TENON_CONCAT_(tenon_result_, __LINE__), decl, expr)
-#define TENON_TRY_ASSIGN_IMPL_(result, decl, expr)     \
-  auto result = (expr);                                \
-  if (!result.ok()) return std::move(result).status(); \
-  decl = std::move(result).value()
+// TENON_TRY of <tenon/try.h> with a formatted sentence part such as "while reading node 3" added.
+#define TENON_TRY_CONTEXT(expr, ...) TENON_TRY_WITH_CONTEXT(expr, ::tenon::format(__VA_ARGS__))
 
 #define TENON_INVALID_IF(condition, ...)                          \
   do {                                                            \

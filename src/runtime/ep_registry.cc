@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/copy.h"
+#include "device/hardware_devices.h"
 #include "device/memory_space.h"
 
 namespace tenon {
@@ -16,6 +17,8 @@ EpDevice cpu_device() {
   EpDevice device;
   device.ep_name = kCpuEpName;
   device.ep_vendor = "Tenon";
+  static const HardwareDevice cpu = find_cpu();
+  device.hardware = cpu;
   device.memory = {MemorySpace{}};
   return device;
 }

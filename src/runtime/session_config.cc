@@ -1,5 +1,7 @@
 #include "runtime/session_config.h"
 
+#include <tenon/close_names.h>
+
 #include <algorithm>
 #include <set>
 #include <string>

@@ -12,6 +12,7 @@
 #include "runtime/control_flow.h"
 #include "runtime/dump.h"
 #include "runtime/host_operators.h"
+#include "runtime/model_summary.h"
 #include "runtime/session_config.h"
 #include "runtime/session_impl.h"
 
@@ -20,19 +21,6 @@ namespace tenon {
 namespace {
 
 constexpr int64_t kMaxEnvironmentThreads = 1024;
-
-ValueInfo info_of(const Value& value) {
-  ValueInfo info;
-  info.name = value.name;
-  info.type = value.type;
-  info.has_shape = value.has_rank;
-  if (!value.has_rank) return info;
-  for (const Dim& dim : value.dims) {
-    info.dims.push_back(dim.known() ? dim.value : -1);
-    info.dim_names.emplace_back(declared_symbol(dim.symbol));
-  }
-  return info;
-}
 
 // The first outputs of an operator may be left out.
 std::string_view first_output_name(const Graph& graph, const Node& node) {
@@ -208,15 +196,7 @@ void SessionImpl::describe_values(std::span<const Value> declared) {
       overridable_defaults_.push_back(default_of(value));
     }
   }
-  metadata_ = {.producer_name = info.producer_name,
-               .producer_version = info.producer_version,
-               .domain = info.domain,
-               .description = info.doc_string,
-               .graph_name = model_.graph.name,
-               .graph_description = model_.notes.doc_string,
-               .version = info.model_version,
-               .has_version = info.has_model_version,
-               .custom = {info.metadata.begin(), info.metadata.end()}};
+  metadata_ = metadata_of(model_);
 }
 
 }  // namespace tenon

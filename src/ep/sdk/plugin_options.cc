@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/config_keys.h"
+#include "base/edit_distance.h"
 
 namespace tenon::plugin {
 
