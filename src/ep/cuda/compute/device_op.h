@@ -37,11 +37,15 @@ struct Addresses {
 };
 
 // Those of several tensors that there are.
-inline std::vector<TensorId> present(std::initializer_list<TensorId> ids) {
+inline std::vector<TensorId> present(std::span<const TensorId> ids) {
   std::vector<TensorId> result;
   for (TensorId id : ids)
     if (id != kNoTensor) result.push_back(id);
   return result;
+}
+
+inline std::vector<TensorId> present(std::initializer_list<TensorId> ids) {
+  return present(std::span<const TensorId>(ids.begin(), ids.size()));
 }
 
 struct QueueContext {

@@ -8,9 +8,12 @@ namespace tenon::cuda {
 
 GeneratedOp::GeneratedOp(std::string label, std::string what, KernelLaunch kernel, std::vector<TensorId> reads,
                          std::vector<TensorId> writes)
-    : DeviceOp(std::move(label), std::move(reads), std::move(writes)),
+    : DeviceOp(std::move(label), present(reads), present(writes)),
       what_(std::move(what)),
-      kernel_(std::move(kernel)) {}
+      kernel_(std::move(kernel)),
+      arguments_(std::move(reads)) {
+  arguments_.insert(arguments_.end(), writes.begin(), writes.end());
+}
 
 std::string GeneratedOp::description(const Program&) const { return what_; }
 
@@ -24,8 +27,7 @@ Status GeneratedOp::prepare(const PrepareContext& context) {
 Status GeneratedOp::queue(const QueueContext& context) const {
   if (kernel_.shape.grid_x == 0) return Status();
   std::vector<CUdeviceptr> addresses;
-  for (TensorId id : reads()) addresses.push_back(context.addresses.of(id));
-  for (TensorId id : writes()) addresses.push_back(context.addresses.of(id));
+  for (TensorId id : arguments_) addresses.push_back(id == kNoTensor ? 0 : context.addresses.of(id));
   std::vector<void*> pointers;
   pointers.reserve(addresses.size() + 1);
   if (!kernel_.params.empty()) pointers.push_back(const_cast<std::byte*>(kernel_.params.data()));

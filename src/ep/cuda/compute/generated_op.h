@@ -18,7 +18,7 @@ struct KernelLaunch {
 
 class GeneratedOp final : public DeviceOp {
  public:
-  // The addresses of `reads`, then of `writes`, are the kernel's last parameters.
+  // The addresses of `reads`, then of `writes`, are the kernel's last parameters; that of kNoTensor is null.
   GeneratedOp(std::string label, std::string what, KernelLaunch kernel, std::vector<TensorId> reads,
               std::vector<TensorId> writes);
   std::string description(const Program& program) const override;
@@ -27,10 +27,12 @@ class GeneratedOp final : public DeviceOp {
   // Whether the write may be the memory of `reads()[index]`.
   bool may_overwrite(size_t index) const { return index < kernel_.in_place.size() && kernel_.in_place[index]; }
   const KernelLaunch& kernel() const { return kernel_; }
+  const std::vector<TensorId>& arguments() const { return arguments_; }
 
  private:
   const std::string what_;
   const KernelLaunch kernel_;
+  std::vector<TensorId> arguments_;
   CUfunction function_ = nullptr;
 };
 

@@ -56,6 +56,8 @@ template <typename T>
 std::string template_argument(T value) {
   return format("{}", value);
 }
+// Arguments as they are written: a list of integers whose number is known at run time.
+inline std::string template_argument(std::string written) { return written; }
 inline std::string template_argument(TemplateEnum value) { return format("{}({})", value.type, value.value); }
 
 // "tenon::cuda::device::pool<float, 2, false>".

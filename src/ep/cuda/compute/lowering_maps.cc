@@ -14,6 +14,11 @@ Result<int> axis_of(const Lowering& to, const Node& node, int64_t axis, int rank
 
 std::vector<int64_t> dims_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
+Result<TensorId> plain_or_none(Lowering& to, const Node& node, size_t input) {
+  if (node.input(input) == kNoValue) return kNoTensor;
+  return to.plain(node.inputs[input]);
+}
+
 void MapKernel::note(TensorId tensor) {
   map_.wide = map_.wide || to_.program().tensor(tensor).shape.element_count() > INT32_MAX;
 }

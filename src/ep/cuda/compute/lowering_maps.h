@@ -16,6 +16,9 @@ Result<int> axis_of(const Lowering& to, const Node& node, int64_t axis, int rank
 
 std::vector<int64_t> dims_of(const Shape& shape);
 
+// An input with channels first, or kNoTensor where the node leaves it out.
+Result<TensorId> plain_or_none(Lowering& to, const Node& node, size_t input);
+
 // Builds one map kernel: names its tensors, and adds it.
 class MapKernel {
  public:

@@ -181,13 +181,12 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
     const auto* const generated = dynamic_cast<const GeneratedOp*>(&op);
     if (generated != nullptr && !generated->kernel().params.empty())
       parameters.push_back(const_cast<std::byte*>(generated->kernel().params.data()));
-    for (TensorId id : op.reads()) parameters.push_back(address(id));
-    for (TensorId id : op.writes()) parameters.push_back(address(id));
     if (generated == nullptr) {
       const size_t bytes = program_.tensor(op.writes()[0]).size_bytes();
-      if (bytes != 0) std::memcpy(parameters[1], parameters[0], bytes);
+      if (bytes != 0) std::memcpy(address(op.writes()[0]), address(op.reads()[0]), bytes);
       continue;
     }
+    for (TensorId id : generated->arguments()) parameters.push_back(id == kNoTensor ? nullptr : address(id));
     const LaunchShape& shape = generated->kernel().shape;
     if (shape.grid_x == 0) continue;
     const std::array<unsigned, 3> grid = {shape.grid_x, shape.grid_y, shape.grid_z};

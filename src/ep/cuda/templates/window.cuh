@@ -1,0 +1,49 @@
+// The loops over maps and windows, and the epilogue of a sum, as kernels write them.
+#pragma once
+
+#include "ep/cuda/templates/kernel.cuh"
+#include "ep/cuda/templates/window_params.h"
+
+namespace tenon::cuda::device {
+
+// The element of a map that this thread makes, and its coordinates. False for threads beyond the last one.
+template <int kRank, typename Index>
+__device__ __forceinline__ bool map_index(const MapParams& map, Index& flat, Index (&i)[kRank]) {
+  flat = flat_index<Index>();
+  begin_kernel();
+  if (flat >= static_cast<Index>(map.count)) return false;
+  split_index<kRank>(flat, map.dims, i);
+  return true;
+}
+
+// Calls visit(place, tap, inside) for the taps of the window at position o of the output, the last axis fastest.
+// `place` counts the elements of dense axes behind the `place` given, `tap` those of the kernel behind the `tap` given.
+// kAll: also for taps outside of x, whose place has no meaning; otherwise `inside` is true.
+template <int kAxes, bool kAll = false, int kAxis = 0, typename Place, typename Tap, typename Visit>
+__device__ __forceinline__ void visit_taps(const WindowParams& window, const Place* o, Place place, Tap tap,
+                                           const Visit& visit, bool inside = true) {
+  if constexpr (kAxis == kAxes) {
+    visit(place, tap, inside);
+  } else {
+    const WindowParams::Axis& axis = window.axes[kAxis];
+    const Place first = o[kAxis] * axis.stride - axis.pad_begin, in = static_cast<Place>(axis.in);
+    for (int k = 0; k < axis.kernel; ++k) {
+      const Place p = first + static_cast<Place>(k) * axis.dilation;
+      const bool meets = p >= 0 && p < in;
+      if (kAll || meets)
+        visit_taps<kAxes, kAll, kAxis + 1>(window, o, place * in + p, tap * static_cast<Tap>(axis.kernel) + k, visit,
+                                           inside && meets);
+    }
+  }
+}
+
+// act(sum + residual), or act(sum) + residual; `residual` may be null.
+template <Activation kActivation, typename T, typename Index>
+__device__ __forceinline__ T finish_sum(const EpilogueParams& epilogue, float sum, const T* residual, Index at) {
+  if (residual != nullptr && !epilogue.residual_after) sum += load(residual[at]);
+  sum = activate<kActivation>(sum, epilogue.alpha, epilogue.beta);
+  if (residual != nullptr && epilogue.residual_after) sum += load(residual[at]);
+  return store<T>(sum);
+}
+
+}  // namespace tenon::cuda::device
