@@ -3,13 +3,18 @@
 #include <numeric>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen_images.h"
+#include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/lowering.h"
+#include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/ops/resize/resize_params.h"
 #include "ops/resize.h"
 
 namespace tenon::cuda {
 
 namespace {
+
+// Loops over so many taps are unrolled: those of nearest, linear and cubic modes.
+constexpr int64_t kMostFixedWidth = 4;
 
 std::vector<float> given_floats(Lowering& to, const Node& node, size_t input) {
   const ConstantRef& given = to.constant(node.input(input));
@@ -88,50 +93,64 @@ Status lower_resize(Lowering& to, const Node& node) {
   TENON_INVALID_IF(tensor.shape.element_count() == 0, "{} makes {} of nothing.", to.label(node), shape.to_string());
   std::vector<ResizeTaps> taps;
   std::vector<int64_t> factors;
-  GeneratedResize kernel{.type = tensor.type, .copies = true, .wide = tensor.shape.element_count() > INT32_MAX};
+  ResizeParams params{.fill = static_cast<float>(settings.extrapolation)};
+  bool copies = true;
   for (const ResizeAxis& axis : axes) {
     taps.push_back(make_resize_taps(settings, axis));
     factors.push_back(repetition(axis, taps.back()));
-    kernel.copies = kernel.copies && taps.back().width == 1;
-    kernel.outside = kernel.outside || std::any_of(taps.back().outside.begin(), taps.back().outside.end(),
-                                                   [](bool outside) { return outside; });
+    copies = copies && taps.back().width == 1;
+    if (std::find(taps.back().outside.begin(), taps.back().outside.end(), true) != taps.back().outside.end())
+      params.outside = 1;
   }
   if (std::find(factors.begin(), factors.end(), 0) == factors.end()) return lower_repetition(to, node, from, factors);
+  const std::string compute = compute_type(tensor.type);
+  TENON_UNSUPPORTED_IF(compute.empty() || (!copies && compute != "float"), "{} resizes {}.", to.label(node),
+                       data_type_name(tensor.type));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], tensor.layout));
   const std::vector<int64_t> read = tensor.strides(), written = to.program().tensor(out).strides();
-  kernel.fill = format("({:.9e}f)", settings.extrapolation);
   // Dimensions as they lie in the output, outermost first.
   std::vector<size_t> order(axes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return written[a] > written[b]; });
-  std::vector<TensorId> reads = {from};
+  std::vector<int64_t> dims;
+  std::vector<ResizeTaps> tables;
+  std::string key, widths;
+  int64_t entries = 0;
   for (size_t d : order) {
-    const bool same = factors[d] == 1;
-    kernel.dims.push_back(axes[d].out);
-    kernel.strides.push_back(read[d]);
-    kernel.out_strides.push_back(written[d]);
-    kernel.widths.push_back(same ? 0 : taps[d].width);
-    if (same) continue;
-    const std::string key = key_of(settings, axes[d]);
-    const Shape table{static_cast<int64_t>(taps[d].index.size())};
-    TENON_TRY_ASSIGN(
-        const TensorId index,
-        to.program().add_constant(DataType::kInt32, table, key + " index", [held = taps[d]](std::byte* bytes) {
-          auto* const numbers = reinterpret_cast<int32_t*>(bytes);
-          for (size_t i = 0; i < held.index.size(); ++i) {
-            const bool outside = held.outside[i / static_cast<size_t>(held.width)];
-            numbers[i] = outside ? -1 : static_cast<int32_t>(held.index[i]);
-          }
-        }));
-    TENON_TRY_ASSIGN(
-        const TensorId weight,
-        to.program().add_constant(DataType::kFloat, table, key + " weight", [held = taps[d].weight](std::byte* bytes) {
-          std::copy(held.begin(), held.end(), reinterpret_cast<float*>(bytes));
-        }));
-    reads.insert(reads.end(), {index, weight});
+    const size_t at = dims.size();
+    dims.push_back(axes[d].out);
+    params.strides[at] = read[d];
+    params.out_strides[at] = written[d];
+    int width = kKeptWidth;
+    if (factors[d] != 1) {
+      params.tables[at] = entries;
+      params.widths[at] = static_cast<int32_t>(taps[d].width);
+      width = taps[d].width <= kMostFixedWidth ? static_cast<int>(taps[d].width) : kAnyWidth;
+      entries += static_cast<int64_t>(taps[d].index.size());
+      key += (key.empty() ? "" : ", ") + key_of(settings, axes[d]);
+      tables.push_back(std::move(taps[d]));
+    }
+    widths += format("{}{}", widths.empty() ? "" : ", ", width);
   }
-  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_resize(kernel));
-  return to.add_kernel(node, "resize", std::move(generated), std::move(reads), out);
+  params.map = map_params(dims);
+  TENON_TRY_ASSIGN(
+      const TensorId index,
+      to.program().add_constant(DataType::kInt32, Shape{entries}, key + " index", [tables](std::byte* bytes) {
+        auto* next = reinterpret_cast<int32_t*>(bytes);
+        for (const ResizeTaps& table : tables)
+          for (size_t i = 0; i < table.index.size(); ++i)
+            *next++ = table.outside[i / static_cast<size_t>(table.width)] ? -1 : static_cast<int32_t>(table.index[i]);
+      }));
+  TENON_TRY_ASSIGN(
+      const TensorId weight,
+      to.program().add_constant(DataType::kFloat, Shape{entries}, key + " weight", [tables](std::byte* bytes) {
+        auto* next = reinterpret_cast<float*>(bytes);
+        for (const ResizeTaps& table : tables) next = std::copy(table.weight.begin(), table.weight.end(), next);
+      }));
+  return add_map(
+      to, node, "resize", "ep/cuda/ops/resize/resize.cuh",
+      template_instance("resize", tensor.type, copies, is_wide(to, dims, {from, index, out}), std::move(widths)),
+      params, params.map.count, {from, index, weight}, {out});
 }
 
 }  // namespace tenon::cuda
