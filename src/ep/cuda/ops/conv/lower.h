@@ -9,6 +9,7 @@
 
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/ops/conv/op.h"
+#include "ep/cuda/ops/conv/plain_conv_params.h"
 #include "ops/conv.h"
 
 namespace tenon::cuda {
@@ -22,18 +23,17 @@ ConvWindow conv_window(const ConvDesc& conv);
 // Convolutions of any number of spatial dimensions.
 Status lower_plain_conv(Lowering& to, const Node& node, const ConvDesc& conv);
 
-// The text of a depthwise convolution with channels first. A thread makes one column of a few rows of the result and
-// holds the window's weights: what it reads serves all of them, and threads beside each other read beside each other.
+// A depthwise convolution with channels first, in strips of rows (depthwise_strips.cuh).
 class DepthwiseStrips {
  public:
   DepthwiseStrips(const Shape& x, const Shape& y, const ConvWindow& window);
   // Whether x, none of it empty, with weights w can be such.
   static bool serve(const Shape& x, const Shape& w, int64_t group);
   std::vector<int64_t> dims() const;
-  // Sums are of type `number`. `weight` and `element` are element `at` of the weights and of x; `finish` are lines that
-  // write element `at` of the result, of channel i1, from sums[t].
-  std::string text(const std::string& number, const std::string& weight, const std::string& element,
-                   const std::string& finish) const;
+  // Without an epilogue.
+  DepthwiseParams params() const;
+  // The template arguments of the strip: its rows, and the window's sizes that unroll loops.
+  std::string arguments() const;
 
  private:
   static int64_t height(const Shape& shape) { return shape.rank() == 4 ? shape[2] : 1; }
@@ -70,10 +70,6 @@ Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_
 
 // Zeros, for cuDNN, which wants a bias.
 Result<TensorId> no_bias(Lowering& to, int64_t channels, DataType type);
-
-// Lines that add the residual, element `place` of r, to `sum` and take its activation, in the epilogue's order.
-std::string epilogue_text(const Epilogue& epilogue, DataType residual_type, bool residual, const std::string& place,
-                          const std::string& indent);
 
 // A bias in float32 or in the type of the product, `repeat` times.
 Result<TensorId> bias_as(Lowering& to, const Node& node, ValueId id, DataType type, int64_t repeat = 1);

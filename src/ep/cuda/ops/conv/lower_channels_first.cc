@@ -8,6 +8,7 @@
 #include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/matmul/op.h"
 
@@ -31,18 +32,6 @@ bool wants_plain(const Lowering& to, ValueId id) {
   return true;
 }
 
-std::string epilogue_text(const Epilogue& epilogue, DataType residual_type, bool residual, const std::string& place,
-                          const std::string& indent) {
-  const std::string added =
-      residual ? format("{}sum += {};\n", indent, loaded(residual_type, "r[" + place + "]")) : std::string();
-  std::string text;
-  if (!epilogue.residual_after) text += added;
-  if (epilogue.activation != Activation::kNone)
-    text += format("{}sum = {};\n", indent, activation_expression(epilogue, "sum"));
-  if (epilogue.residual_after) text += added;
-  return text;
-}
-
 DepthwiseStrips::DepthwiseStrips(const Shape& x, const Shape& y, const ConvWindow& window)
     : x_(x), y_(y), window_(window) {
   constexpr int64_t kMostRows = 8, kMostReads = 160, kBusyThreads = int64_t{1} << 18;
@@ -62,34 +51,24 @@ std::vector<int64_t> DepthwiseStrips::dims() const {
   return {y_[0], y_[1], (height(y_) + rows_ - 1) / rows_, y_[y_.rank() - 1]};
 }
 
-std::string DepthwiseStrips::text(const std::string& number, const std::string& weight, const std::string& element,
-                                  const std::string& finish) const {
-  const auto& [kernel, stride, dilation, pad] = window_;
-  const int64_t width = x_[x_.rank() - 1];
-  std::string text = format(
-      "  {0} weights[{1}], sums[{2}] = {{}};\n#pragma unroll\n  for (int k = 0; k < {1}; ++k) {{\n"
-      "    const index_t at = i1 * {1}u + k;\n    weights[k] = {3};\n  }}\n"
-      "  const index_t plane = (i0 * {4}u + i1 / {5}u) * {6}u;\n"
-      "  const place_t top = (place_t)i2 * {7} - {8}, left = (place_t)i3 * {9} - {10};\n",
-      number, kernel[0] * kernel[1], rows_, weight, x_[1], y_[1] / x_[1], height(x_) * width, rows_ * stride[0], pad[0],
-      stride[1], pad[1]);
-  text += format(
-      "#pragma unroll\n  for (int h = 0; h < {0}; ++h) {{\n    const place_t row = top + h;\n"
-      "    const bool in_row = row >= 0 && row < {1};\n#pragma unroll\n    for (int s = 0; s < {2}; ++s) {{\n"
-      "      const place_t column = left + s * {3};\n      {4} v = 0;\n"
-      "      if (in_row && column >= 0 && column < {5}) {{\n"
-      "        const index_t at = plane + (index_t)(row * {5} + column);\n        v = {6};\n      }}\n",
-      rows_read(), height(x_), kernel[1], dilation[1], number, width, element);
-  text += format(
-      "#pragma unroll\n      for (int t = 0; t < {0}; ++t) {{\n        const int k = h - t * {1};\n"
-      "        if (k >= 0 && k % {2} == 0 && k / {2} < {3}) sums[t] += weights[k / {2} * {4} + s] * v;\n"
-      "      }}\n    }}\n  }}\n",
-      rows_, stride[0], dilation[0], kernel[0], kernel[1]);
-  return text + format(
-                    "#pragma unroll\n  for (int t = 0; t < {0}; ++t) {{\n    const index_t row = i2 * {0}u + t;\n"
-                    "    if (row < {1}u) {{\n      const index_t at = ((i0 * {2}u + i1) * {1}u + row) * {3}u + i3;\n"
-                    "{4}    }}\n  }}\n",
-                    rows_, height(y_), y_[1], y_[y_.rank() - 1], finish);
+DepthwiseParams DepthwiseStrips::params() const {
+  return {.map = map_params(dims()),
+          .multiplier = make_divisor(y_[1] / x_[1]),
+          .channels = x_[1],
+          .outputs = y_[1],
+          .in_h = height(x_),
+          .in_w = x_[x_.rank() - 1],
+          .out_h = height(y_),
+          .out_w = y_[y_.rank() - 1],
+          .stride_w = static_cast<int32_t>(window_.stride[1]),
+          .dilation_w = static_cast<int32_t>(window_.dilation[1]),
+          .pad_h = static_cast<int32_t>(window_.pad[0]),
+          .pad_w = static_cast<int32_t>(window_.pad[1])};
+}
+
+std::string DepthwiseStrips::arguments() const {
+  return format("{}, {}, {}, {}, {}", rows_, window_.kernel[0], window_.kernel[1], window_.stride[0],
+                window_.dilation[0]);
 }
 
 namespace {
@@ -100,28 +79,17 @@ Status lower_depthwise(Lowering& to, const Node& node, const Epilogue& epilogue,
   const DepthwiseStrips strips(x, y, window);
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(node.inputs[1]));
-  MapKernel map(to, node, "depthwise_first");
-  map.map().dims = strips.dims();
-  map.read(from, "a");
-  map.read(weights, "w");
-  std::string bias = "0.0f";
-  if (node.input(2) != kNoValue) {
-    TENON_TRY_ASSIGN(const TensorId given, to.plain(node.inputs[2]));
-    map.read(given, "b");
-    bias = loaded(to.program().tensor(given).type, "b[i1]");
-  }
-  if (node.input(3) != kNoValue) {
-    TENON_TRY_ASSIGN(const TensorId other, to.plain(node.inputs[3]));
-    map.read(other, "r");
-  }
+  TENON_TRY_ASSIGN(const TensorId bias, plain_or_none(to, node, 2));
+  TENON_TRY_ASSIGN(const TensorId residual, plain_or_none(to, node, 3));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-  map.write(out, "y");
-  map.body() = format("  const float bias = {};\n", bias) +
-               strips.text("float", loaded(to.program().tensor(weights).type, "w[at]"), loaded(type, "a[at]"),
-                           format("      float sum = sums[t] + bias;\n{}      y[at] = {};\n",
-                                  epilogue_text(epilogue, type, node.input(3) != kNoValue, "at", "      "),
-                                  stored(type, "sum")));
-  return map.add();
+  DepthwiseParams params = strips.params();
+  params.epilogue = epilogue_params(epilogue);
+  const auto type_of = [&](TensorId id) { return id == kNoTensor ? type : to.program().tensor(id).type; };
+  return add_map(
+      to, node, "depthwise_first", "ep/cuda/ops/conv/depthwise_strips.cuh",
+      template_instance("depthwise_first", type, type_of(weights), type_of(bias), template_enum(epilogue.activation),
+                        strips.arguments(), is_wide(to, strips.dims(), {from, weights, out})),
+      params, params.map.count, {from, weights, bias, residual}, {out});
 }
 
 // [outputs, channels] times [channels, pixels] for each image; then a kernel for what comes after the sums.

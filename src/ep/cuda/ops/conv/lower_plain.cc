@@ -5,8 +5,9 @@
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/conv/lower.h"
-#include "ep/cuda/ops/elementwise/lower.h"
+#include "ep/cuda/ops/conv/plain_conv_params.h"
 
 namespace tenon::cuda {
 
@@ -38,30 +39,17 @@ Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, co
   const std::vector<int64_t> strides = to.program().tensor(from).strides();
   TENON_TRY_ASSIGN(const TensorId unfolded, to.program().add_tensor(type, Shape{x[0] * depth.out, padded, x[3], x[4]},
                                                                     DeviceLayout::kChannelsLast));
-  MapKernel kernel(to, node, "unfold_depth");
   // A thread writes a whole vector.
-  kernel.map().dims = {x[0], depth.out, x[3], x[4], padded / vector};
-  kernel.read(from, "a");
-  kernel.write(unfolded, "y");
-  const std::string element = format("Pack<{}, {}>", storage_type(type), vector);
-  const std::string place = format("  const place_t p = (place_t)i1 * {} - {} + (place_t)tap * {};\n", depth.stride,
-                                   depth.pad_begin, depth.dilation);
-  const std::string inside = format("tap < {}u && p >= 0 && p < {}", depth.kernel, depth.in);
-  const std::string read = format("a + i0 * {} + p * {} + i2 * {} + i3 * {} + channel * {}", strides[0], strides[2],
-                                  strides[3], strides[4], strides[1]);
-  kernel.body() = format("  {} v = {{}};\n", element);
-  if (packs) {
-    kernel.body() +=
-        format("  const index_t tap = i4 / {0}u, channel = i4 % {0}u * {1}u;\n{2}  if ({3}) v = *(const {4}*)({5});\n",
-               x[1] / vector, vector, place, inside, element, read);
-  } else {
-    kernel.body() += format(
-        "#pragma unroll\n  for (index_t j = 0; j < {0}u; ++j) {{\n    const index_t at = i4 * {0}u + j;\n"
-        "    const index_t tap = at / {1}u, channel = at % {1}u;\n  {2}    if ({3}) v.v[j] = *({4});\n  }}\n",
-        vector, x[1], place, inside, read);
-  }
-  kernel.body() += format("  *({}*)(y + flat * {}u) = v;\n", element, vector);
-  TENON_TRY(kernel.add());
+  const std::vector<int64_t> dims = {x[0], depth.out, x[3], x[4], padded / vector};
+  UnfoldDepthParams params{.map = map_params(dims),
+                           .channels = make_divisor(packs ? x[1] / vector : x[1]),
+                           .depth = window_params({.axes = {depth}}).axes[0],
+                           .strides = {}};
+  std::copy(strides.begin(), strides.end(), params.strides);
+  TENON_TRY(add_map(
+      to, node, "unfold_depth", "ep/cuda/ops/conv/plain_conv.cuh",
+      template_instance("unfold_depth", type, static_cast<int>(vector), packs, is_wide(to, dims, {from, unfolded})),
+      params, params.map.count, {from}, {unfolded}));
   return unfolded;
 }
 
@@ -116,46 +104,21 @@ Status lower_plain_conv(Lowering& to, const Node& node, const ConvDesc& conv) {
   }
   TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(node.inputs[1]));
-  MapKernel kernel(to, node, "plain_conv");
-  kernel.map().dims = dims_of(y);
-  kernel.read(from, "a");
-  kernel.read(weights, "w");
-  std::string& body = kernel.body();
-  body = format("  float sum = 0;\n  const index_t first = i0 * {} + i1 / {}u * {}u, row = i1 * {}u;\n", x[1],
-                std::max<int64_t>(conv.group_outputs(), 1), w[1], w[1]);
-  body += format("  for (index_t c = 0; c < {}u; ++c) {{\n", w[1]);
-  std::string indent = "    ", place = "(first + c)", tap = "(row + c)";
-  for (int d = 2; d < x.rank(); ++d) {
-    const WindowAxis& axis = conv.axis(d - 2);
-    body += format(
-        "{0}for (int k{1} = 0; k{1} < {2}; ++k{1}) {{\n{0}  const place_t p{1} = (place_t)i{1} * {3} - {4} + k{1} * "
-        "{5};\n"
-        "{0}  if (p{1} < 0 || p{1} >= {6}) continue;\n",
-        indent, d, w[d], axis.stride, axis.pad_begin, axis.dilation, x[d]);
-    indent += "  ";
-    place = format("({} * {} + p{})", place, x[d], d);
-    tap = format("({} * {} + k{})", tap, w[d], d);
-  }
-  body += format("{}sum += {} * {};\n", indent, loaded(type, "a[" + place + "]"), loaded(type, "w[" + tap + "]"));
-  for (int d = x.rank() - 1; d >= 1; --d) body += std::string(static_cast<size_t>(2 * d), ' ') + "}\n";
-  if (node.input(2) != kNoValue) {
-    TENON_TRY_ASSIGN(const TensorId bias, to.plain(node.inputs[2]));
-    kernel.read(bias, "b");
-    body += format("  sum += {};\n", loaded(to.program().tensor(bias).type, "b[i1]"));
-  }
-  std::string residual;
-  if (node.input(3) != kNoValue) {
-    TENON_TRY_ASSIGN(const TensorId other, to.plain(node.inputs[3]));
-    kernel.read(other, "r");
-    residual = format("  sum += {};\n", loaded(to.program().tensor(other).type, "r[flat]"));
-  }
+  TENON_TRY_ASSIGN(const TensorId bias, plain_or_none(to, node, 2));
+  TENON_TRY_ASSIGN(const TensorId residual, plain_or_none(to, node, 3));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-  kernel.write(out, "y");
-  if (!epilogue.residual_after) body += residual;
-  if (epilogue.activation != Activation::kNone) body += format("  sum = {};\n", activation_expression(epilogue, "sum"));
-  if (epilogue.residual_after) body += residual;
-  body += format("  y[flat] = {};\n", stored(type, "sum"));
-  return kernel.add();
+  const std::vector<int64_t> dims = dims_of(y);
+  const PlainConvParams params{.map = map_params(dims),
+                               .window = window_params(conv.window),
+                               .group_outputs = make_divisor(std::max<int64_t>(conv.group_outputs(), 1)),
+                               .channels = x[1],
+                               .group_channels = w[1],
+                               .epilogue = epilogue_params(epilogue)};
+  const DataType bias_type = bias != kNoTensor ? to.program().tensor(bias).type : type;
+  return add_map(to, node, "plain_conv", "ep/cuda/ops/conv/plain_conv.cuh",
+                 template_instance("plain_conv", type, bias_type, template_enum(epilogue.activation), conv.spatial(),
+                                   is_wide(to, dims, {from, weights, out})),
+                 params, params.map.count, {from, weights, bias, residual}, {out});
 }
 
 }  // namespace tenon::cuda

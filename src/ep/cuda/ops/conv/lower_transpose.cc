@@ -5,9 +5,10 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/codegen_images.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/ops/conv/conv_transpose_params.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/conv/op.h"
 
@@ -38,9 +39,9 @@ void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, Da
 struct Spread {
   Shape x, w, y;
   int spatial = 0;
-  int64_t groups = 1, taps = 1, outputs = 0;   // outputs of a group
-  std::vector<GeneratedWindowSum::Axis> axes;  // without strides of tensors
-  bool blocks = true;                          // windows neither overlap nor leave gaps
+  int64_t groups = 1, taps = 1, outputs = 0;  // outputs of a group
+  std::vector<WindowAxis> axes;
+  bool blocks = true;  // windows neither overlap nor leave gaps
 };
 
 Result<Spread> read_spread(Lowering& to, const Node& node) {
@@ -56,12 +57,7 @@ Result<Spread> read_spread(Lowering& to, const Node& node) {
   for (const WindowAxis& axis : conv.window.axes) {
     spread.blocks = spread.blocks && axis.stride == axis.kernel && axis.pad_begin == 0 &&
                     axis.out == axis.in * axis.kernel && (axis.kernel == 1 || axis.dilation == 1);
-    spread.axes.push_back({.in = axis.in,
-                           .out = axis.out,
-                           .kernel = axis.kernel,
-                           .stride = axis.stride,
-                           .dilation = axis.dilation,
-                           .pad = axis.pad_begin});
+    spread.axes.push_back(axis);
   }
   return spread;
 }
@@ -165,43 +161,44 @@ Status sum_windows(Lowering& to, const Node& node, Spread spread, const Epilogue
   if (spread.y.element_count() == 0) return Status();
   const std::vector<int64_t> read = to.program().tensor(products).strides(),
                              written = to.program().tensor(out).strides();
-  GeneratedWindowSum kernel{.type = to.program().tensor(products).type,
-                            .images = spread.y[0],
-                            .groups = spread.groups,
-                            .channels = spread.outputs,
-                            .image_stride = read[0],
-                            .group_stride = spread.taps * spread.outputs * read[1],
-                            .channel_stride = read[1],
-                            .out_image_stride = written[0],
-                            .out_channel_stride = written[1],
-                            .axes = spread.axes};
-  std::vector<TensorId> reads = {products};
+  TensorId bias = kNoTensor;
   if (node.input(2) != kNoValue) {
-    TENON_TRY_ASSIGN(const TensorId bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
-    reads.push_back(bias);
-    kernel.bias = true;
+    TENON_TRY_ASSIGN(bias, bias_as(to, node, node.inputs[2], DataType::kFloat));
   }
   std::vector<int64_t> other(read.size(), 0);
-  if (added != kNoTensor) {
-    other = to.program().tensor(added).strides();
-    kernel.residual = true;
-    kernel.residual_after = epilogue.residual_after;
-    kernel.residual_image_stride = other[0];
-    kernel.residual_channel_stride = other[1];
-    reads.push_back(added);
-  }
-  if (epilogue.activation != Activation::kNone) kernel.activation = activation_expression(epilogue, "$0");
-  int64_t tap_stride = spread.taps * spread.outputs * read[1];
-  for (size_t a = 0; a < kernel.axes.size(); ++a) {
-    GeneratedWindowSum::Axis& axis = kernel.axes[a];
+  if (added != kNoTensor) other = to.program().tensor(added).strides();
+  WindowSumParams params{.group_channels = spread.outputs,
+                         .image_stride = read[0],
+                         .group_stride = spread.taps * spread.outputs * read[1],
+                         .channel_stride = read[1],
+                         .out_image_stride = written[0],
+                         .out_channel_stride = written[1],
+                         .residual_image_stride = other[0],
+                         .residual_channel_stride = other[1],
+                         .epilogue = epilogue_params(epilogue)};
+  std::vector<int64_t> dims = {spread.y[0]};
+  int64_t tap_stride = params.group_stride;
+  for (size_t a = 0; a < spread.axes.size(); ++a) {
+    const WindowAxis& axis = spread.axes[a];
     tap_stride /= axis.kernel;
-    axis.tap_stride = tap_stride;
-    axis.in_stride = read[2 + a];
-    axis.out_stride = written[2 + a];
-    axis.residual_stride = other[2 + a];
+    params.axes[a] = {.in = axis.in,
+                      .in_stride = read[2 + a],
+                      .tap_stride = tap_stride,
+                      .out_stride = written[2 + a],
+                      .residual_stride = other[2 + a],
+                      .stride = make_divisor(axis.stride),
+                      .kernel = narrow(axis.kernel),
+                      .dilation = narrow(axis.dilation),
+                      .pad = narrow(axis.pad_begin)};
+    dims.push_back(axis.out);
   }
-  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_window_sum(kernel));
-  return to.add_kernel(node, "windows", std::move(generated), std::move(reads), out);
+  dims.insert(dims.end(), {spread.groups, spread.outputs});
+  params.map = map_params(dims);
+  const DataType type = to.program().tensor(products).type;
+  return add_map(to, node, "windows", "ep/cuda/ops/conv/conv_transpose.cuh",
+                 template_instance("sum_windows", type, template_enum(epilogue.activation), spread.spatial,
+                                   is_wide(to, dims, {products, added, out})),
+                 params, params.map.count, {products, bias, added}, {out});
 }
 
 // Where the window is a whole number m of strides, the output pixels that lie at one place of their stride (a phase)
@@ -224,14 +221,14 @@ std::optional<Phases> read_phases(const Lowering& to, const Node& node, const Sp
   Phases phases;
   std::array<int64_t, 2> in{1, 1}, window{1, 1}, places{1, 1}, pad{0, 0};
   for (int i = 0; i < spread.spatial; ++i) {
-    const GeneratedWindowSum::Axis& axis = spread.axes[static_cast<size_t>(i)];
+    const WindowAxis& axis = spread.axes[static_cast<size_t>(i)];
     const auto at = static_cast<size_t>(i + 2 - spread.spatial);
     in[at] = axis.in;
     window[at] = axis.kernel / axis.stride;
-    if (axis.kernel % axis.stride != 0 || axis.dilation != 1 || axis.pad < 0) return std::nullopt;
-    const int64_t first = axis.pad / axis.stride;
+    if (axis.kernel % axis.stride != 0 || axis.dilation != 1 || axis.pad_begin < 0) return std::nullopt;
+    const int64_t first = axis.pad_begin / axis.stride;
     pad[at] = window[at] - 1 - first;
-    places[at] = (axis.pad + axis.out - 1) / axis.stride - first + 1;
+    places[at] = (axis.pad_begin + axis.out - 1) / axis.stride - first + 1;
     if (pad[at] < 0) return std::nullopt;
     phases.count *= axis.stride;
   }
@@ -275,56 +272,48 @@ void pack_phases(const Constant& from, const Spread& spread, const Phases& phase
 // The phases of all places to where they belong, with channels first or last.
 Status place_phases(Lowering& to, const Node& node, const Spread& spread, const Phases& phases,
                     const Epilogue& epilogue, TensorId places) {
-  constexpr int64_t kSquare = 32, kRows = kGeneratedThreads / kSquare;
   const DataType type = to.program().tensor(places).type;
   const bool plain = spread.y[1] == 1 || wants_plain(to, node.outputs[0]), flat = spread.spatial == 1;
-  const ConvParams& p = phases.params;
-  const GeneratedWindowSum::Axis rows = flat ? GeneratedWindowSum::Axis{.out = 1} : spread.axes[0];
-  const GeneratedWindowSum::Axis& columns = spread.axes.back();
-  MapKernel kernel(to, node, "phases");
-  kernel.read(places, "a");
-  TensorId other = kNoTensor;
+  const DeviceLayout layout = plain ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast;
+  const WindowAxis rows = flat ? WindowAxis{} : spread.axes[0];
+  const WindowAxis& columns = spread.axes.back();
+  TensorId residual = kNoTensor;
   if (node.input(3) != kNoValue) {
-    TENON_TRY_ASSIGN(other, to.in_layout(node.inputs[3], plain ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast));
-    kernel.read(other, "r");
+    TENON_TRY_ASSIGN(residual, to.in_layout(node.inputs[3], layout));
   }
-  TENON_TRY_ASSIGN(const TensorId out,
-                   to.make(node.outputs[0], plain ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast));
-  kernel.write(out, "y");
-  // Of the output pixel `row`, `column` and channel `channel`.
-  const std::string read = format(
-      "      const place_t u = (place_t)row + {0}, v = (place_t)column + {1};\n"
-      "      const index_t from = (((i0 * {2} + u / {3} - {4}) * {5} + v / {6} - {7}) * {8} + u % {3} * {6} + v % {6}) "
-      "* {9} + channel;\n",
-      rows.pad, columns.pad, p.out_h, rows.stride, rows.pad / rows.stride, p.out_w, columns.stride,
-      columns.pad / columns.stride, phases.count, spread.outputs);
-  const std::string finish = epilogue_text(epilogue, type, other != kNoTensor, "at", "      ");
-  if (!plain || spread.outputs < kSquare / 2) {
-    kernel.map().dims = plain ? std::vector<int64_t>{spread.y[0], spread.outputs, rows.out, columns.out}
-                              : std::vector<int64_t>{spread.y[0], rows.out, columns.out, spread.outputs};
-    kernel.body() = format(
-        "  const index_t row = {}, column = {}, channel = {}, at = flat;\n{}      float sum = {};\n{}  y[at] = {};\n",
-        plain ? "i2" : "i1", plain ? "i3" : "i2", plain ? "i1" : "i3", read, loaded(type, "a[from]"), finish,
-        stored(type, "sum"));
-    return kernel.add();
+  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], layout));
+  PhaseParams params{.stride_h = make_divisor(rows.stride),
+                     .stride_w = make_divisor(columns.stride),
+                     .places_h = phases.params.out_h,
+                     .places_w = phases.params.out_w,
+                     .out_h = rows.out,
+                     .out_w = columns.out,
+                     .outputs = spread.outputs,
+                     .pad_h = narrow(rows.pad_begin),
+                     .pad_w = narrow(columns.pad_begin),
+                     .first_h = narrow(rows.pad_begin / rows.stride),
+                     .first_w = narrow(columns.pad_begin / columns.stride),
+                     .epilogue = epilogue_params(epilogue)};
+  const char* const header = "ep/cuda/ops/conv/conv_transpose.cuh";
+  const TemplateEnum activation = template_enum(epilogue.activation);
+  if (!plain || spread.outputs < kPhaseSquare / 2) {
+    const std::vector<int64_t> dims = plain ? std::vector<int64_t>{spread.y[0], spread.outputs, rows.out, columns.out}
+                                            : std::vector<int64_t>{spread.y[0], rows.out, columns.out, spread.outputs};
+    params.map = map_params(dims);
+    return add_map(to, node, "phases", header,
+                   template_instance("place_phases", type, activation, plain, is_wide(to, dims, {places, out})), params,
+                   params.map.count, {places, residual}, {out});
   }
-  kernel.map().by_block = true;
-  kernel.map().dims = {spread.y[0], (spread.outputs + kSquare - 1) / kSquare, rows.out,
-                       (columns.out + kSquare - 1) / kSquare};
-  const std::string lines =
-      format("#pragma unroll\n  for (unsigned k = threadIdx.x / {0}u; k < {0}u; k += {1}u) {{\n", kSquare, kRows);
-  kernel.body() = format(
-      "  __shared__ float square[{0}][{0} + 1];\n  const unsigned lane = threadIdx.x % {0}u;\n  const index_t row = "
-      "i2;\n"
-      "{1}    const index_t column = i3 * {0}u + k, channel = i1 * {0}u + lane;\n"
-      "    if (column < {2}u && channel < {3}u) {{\n{4}      square[k][lane] = {5};\n    }}\n  }}\n  __syncthreads();\n"
-      "{1}    const index_t column = i3 * {0}u + lane, channel = i1 * {0}u + k;\n"
-      "    if (column < {2}u && channel < {3}u) {{\n      float sum = square[lane][k];\n"
-      "      const index_t at = ((i0 * {3}u + channel) * {6}u + row) * {2}u + column;\n{7}      y[at] = {8};\n    }}\n "
-      " }}\n",
-      kSquare, lines, columns.out, spread.outputs, read, loaded(type, "a[from]"), rows.out, finish,
-      stored(type, "sum"));
-  return kernel.add();
+  const auto squares = [](int64_t size) { return (size + kPhaseSquare - 1) / kPhaseSquare; };
+  params.map = map_params(std::array<int64_t, 4>{spread.y[0], squares(spread.outputs), rows.out, squares(columns.out)});
+  TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(params.map.count, 1));
+  return to.add_kernel(node, "phases",
+                       TemplateKernel{.header = header,
+                                      .instance = template_instance("place_phases_in_squares", type, activation,
+                                                                    is_wide(to, {}, {places, out})),
+                                      .params = kernel_params(params),
+                                      .shape = {.grid_x = blocks, .block_x = kMapThreads}},
+                       {places, residual}, {out});
 }
 
 Status lower_phases(Lowering& to, const Node& node, const Spread& spread, const Phases& phases,
