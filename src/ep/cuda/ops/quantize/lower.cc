@@ -5,16 +5,19 @@
 #include <numeric>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/ops/conv/lower.h"
+#include "ep/cuda/ops/quantize/integer_maps_params.h"
 #include "ep/cuda/ops/quantize/op.h"
 #include "ops/matmul.h"
 
 namespace tenon::cuda {
 
 namespace {
+
+constexpr const char* kMapsHeader = "ep/cuda/ops/quantize/integer_maps.cuh";
 
 // Below this many products the tensor cores gain nothing: one kernel reads the operands as they are.
 constexpr int64_t kFewProducts = int64_t{1} << 16;
@@ -74,19 +77,17 @@ Result<TensorId> row_sums(Lowering& to, const Node& node, TensorId matrix, int64
   return sums;
 }
 
-// Copies `from`, read at [matrix, line, place] by these strides, as dense lines of `padded` bytes.
+// Copies `from` as dense lines of bytes: element k of a line lies at k / inner * strides[2] + k % inner * strides[3].
 Result<TensorId> pack_lines(Lowering& to, const Node& node, TensorId from, int64_t matrices, int64_t lines,
-                            int64_t depth, const std::array<int64_t, 3>& strides) {
-  const int64_t padded = padded_depth(depth);
+                            int64_t depth, int64_t inner, const std::array<int64_t, 4>& strides) {
+  const std::vector<int64_t> dims = {matrices, lines, padded_depth(depth)};
   const DataType type = to.program().tensor(from).type;
-  TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, Shape{matrices, lines, padded}));
-  MapKernel kernel(to, node, "pack_lines");
-  kernel.map().dims = {matrices, lines, padded};
-  kernel.read(from, "a");
-  kernel.write(packed, "y");
-  kernel.body() =
-      format("  y[flat] = i2 < {}u ? a[i0 * {} + i1 * {} + i2 * {}] : 0;\n", depth, strides[0], strides[1], strides[2]);
-  TENON_TRY(kernel.add());
+  TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, Shape{dims[0], dims[1], dims[2]}));
+  PackLinesParams params{.map = map_params(dims), .depth = depth, .inner = make_divisor(inner), .strides = {}};
+  std::copy(strides.begin(), strides.end(), params.strides);
+  TENON_TRY(add_map(to, node, "pack_lines", kMapsHeader,
+                    template_instance("pack_lines", is_wide(to, dims, {from, packed})), params, params.map.count,
+                    {from}, {packed}));
   return packed;
 }
 
@@ -173,42 +174,37 @@ Status scale_product(Lowering& to, const Node& node, const Scales& scales, Integ
   return Status();
 }
 
-// What a kernel writes for the integer `sum` of output channel `channel`: that or, with scales, which become further
-// operands of the kernel, a quantised number.
-class SumWriter {
- public:
-  static Result<SumWriter> create(Lowering& to, const Node& node, const Scales* scales, MapKernel& kernel) {
-    SumWriter writer;
-    if (scales == nullptr) return writer;
-    const std::array<std::pair<ValueId, const char*>, 5> operands = {
-        {{scales->a, "sa"}, {scales->b, "sb"}, {scales->y, "sy"}, {scales->zero, "zy"}, {scales->bias, "sbias"}}};
-    for (const auto& [id, name] : operands) {
-      if (id == kNoValue) continue;
-      TENON_TRY_ASSIGN(const TensorId tensor, to.plain(id));
-      kernel.read(tensor, name);
-    }
-    writer.by_output_ = to.value(scales->b).shape().element_count() > 1;
-    writer.bias_ = scales->bias != kNoValue;
-    writer.type_ = to.type_of(node.outputs[0]);
-    return writer;
-  }
-  std::string text(const std::string& sum, const std::string& channel) const {
-    if (type_ == DataType::kInt32) return sum;
-    const std::string biased =
-        bias_ ? format("(int)((unsigned)({}) + (unsigned)sbias[{}])", sum, channel) : format("({})", sum);
-    const bool is_signed = type_ == DataType::kInt8;
-    return format("({})(int)fminf(fmaxf(rintf((float){} * (sa[0] * sb[{}] / sy[0])) + (float)(int)zy[0], {}), {})",
-                  storage_type(type_), biased, by_output_ ? channel : "0", is_signed ? "-128.0f" : "0.0f",
-                  is_signed ? "127.0f" : "255.0f");
-  }
+// The operands of the kernels' SumWriter: none where the result are the sums themselves.
+struct SumOperands {
+  DataType result = DataType::kInt32;
+  SumParams params;
+  TensorId a_scale = kNoTensor, b_scale = kNoTensor, y_scale = kNoTensor, y_zero = kNoTensor, bias = kNoTensor;
 
- private:
-  DataType type_ = DataType::kInt32;
-  bool by_output_ = false, bias_ = false;
+  // `reads`, then these, in the order of the kernels' parameters.
+  std::vector<TensorId> behind(std::vector<TensorId> reads) const {
+    reads.insert(reads.end(), {a_scale, b_scale, y_scale, y_zero, bias});
+    return reads;
+  }
 };
 
-std::string zero_text(const char* name, bool given, const std::string& at) {
-  return given ? format("(int){}[{}]", name, at) : std::string("0");
+Result<SumOperands> sum_operands(Lowering& to, const Node& node, const Scales* scales) {
+  SumOperands operands;
+  if (scales == nullptr) return operands;
+  operands.result = to.type_of(node.outputs[0]);
+  operands.params.scale_step = to.value(scales->b).shape().element_count() > 1 ? 1 : 0;
+  TENON_TRY_ASSIGN(operands.a_scale, to.plain(scales->a));
+  TENON_TRY_ASSIGN(operands.b_scale, to.plain(scales->b));
+  TENON_TRY_ASSIGN(operands.y_scale, to.plain(scales->y));
+  TENON_TRY_ASSIGN(operands.y_zero, to.plain(scales->zero));
+  if (scales->bias != kNoValue) {
+    TENON_TRY_ASSIGN(operands.bias, to.plain(scales->bias));
+  }
+  return operands;
+}
+
+// 1 for a zero point of each output, 0 for one in all or none.
+int32_t zero_step(Lowering& to, TensorId zero) {
+  return zero != kNoTensor && to.program().tensor(zero).shape.element_count() > 1 ? 1 : 0;
 }
 
 bool has_few_products(const Shape& y, int64_t depth) {
@@ -244,21 +240,18 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
   TENON_TRY_ASSIGN(const TensorId a_tensor, to.plain(operands.a));
   if (has_few_products(y, depth)) {
     TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
-    MapKernel kernel(to, node, "integer_product");
-    kernel.map().dims = {batch, rows, columns};
-    kernel.read(a_tensor, "a");
-    kernel.read(b_tensor, "b");
-    if (a_zero != kNoTensor) kernel.read(a_zero, "p");
-    if (b_zero != kNoTensor) kernel.read(b_zero, "q");
-    kernel.write(out, "y");
-    kernel.body() = format(
-        "  const int az = {}, bz = {};\n  unsigned sum = 0;\n  for (index_t k = 0; k < {}u; ++k)\n"
-        "    sum += (unsigned)(((int)a[(i0 * {} + i1) * {} + k] - az) * ((int)b[(i0 * {} + k) * {} + i2] - bz));\n"
-        "  y[flat] = (int)sum;\n",
-        zero_text("p", a_zero != kNoTensor, params.a_zero_step != 0 ? format("i0 * {} + i1", rows) : "0"),
-        zero_text("q", b_zero != kNoTensor, params.b_zero_step != 0 ? "i2" : "0"), depth, rows, depth,
-        b_repeats ? 0 : depth, columns);
-    return kernel.add();
+    const std::vector<int64_t> dims = {batch, rows, columns};
+    const SmallProductParams small{.map = map_params(dims),
+                                   .rows = rows,
+                                   .columns = columns,
+                                   .depth = depth,
+                                   .b_matrix = b_repeats ? 0 : depth * columns,
+                                   .a_zero_step = params.a_zero_step,
+                                   .b_zero_step = params.b_zero_step};
+    return add_map(to, node, "integer_product", kMapsHeader,
+                   template_instance("small_integer_product", to.program().tensor(a_tensor).type,
+                                     to.program().tensor(b_tensor).type, is_wide(to, dims, {a_tensor, b_tensor, out})),
+                   small, small.map.count, {a_tensor, b_tensor, a_zero, b_zero}, {out});
   }
   const int64_t padded = padded_depth(depth);
   TENON_TRY_ASSIGN(params.rows, narrow(to, node, rows));
@@ -271,7 +264,7 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
     TENON_TRY(scale_product(to, node, *scales, tensors, params));
   }
   if (depth != padded) {
-    TENON_TRY_ASSIGN(tensors.a, pack_lines(to, node, a_tensor, batch, rows, depth, {rows * depth, depth, 1}));
+    TENON_TRY_ASSIGN(tensors.a, pack_lines(to, node, a_tensor, batch, rows, depth, 1, {rows * depth, depth, 1, 0}));
   }
   if (to.constant(operands.b) != nullptr && b_repeats) {
     TENON_TRY_ASSIGN(const PackedLines packed,
@@ -281,109 +274,66 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
     tensors.b_sums = packed.sums;
   } else {
     TENON_TRY_ASSIGN(const TensorId b_tensor, to.plain(operands.b));
-    TENON_TRY_ASSIGN(tensors.b, pack_lines(to, node, b_tensor, b_repeats ? 1 : batch, columns, depth,
-                                           {depth * columns, 1, columns}));
+    TENON_TRY_ASSIGN(tensors.b, pack_lines(to, node, b_tensor, b_repeats ? 1 : batch, columns, depth, 1,
+                                           {depth * columns, 1, columns, 0}));
   }
   return add_product(to, node, tensors, params, b_repeats);
-}
-
-// The place in x that tap (names k...) of the output pixel (names o...) reads; sets `inside`.
-std::string window_place(const Window& window, const std::vector<int64_t>& strides,
-                         const std::vector<std::string>& pixel, const std::vector<std::string>& tap,
-                         const std::string& indent) {
-  std::string text, place, inside = "true";
-  for (size_t d = 0; d < window.axes.size(); ++d) {
-    const WindowAxis& axis = window.axes[d];
-    text += format("{}const place_t p{} = (place_t){} * {} - {} + (place_t){} * {};\n", indent, d, pixel[d],
-                   axis.stride, axis.pad_begin, tap[d], axis.dilation);
-    inside += format(" && p{0} >= 0 && p{0} < {1}", d, axis.in);
-    place += format(" + p{} * {}", d, strides[d + 2]);
-  }
-  return text + format("{}const bool inside = {};\n{}const place_t spot = 0{};\n", indent, inside, indent, place);
 }
 
 // Weights in the order of windows, [output][kernel place][channel], and their sums where they are constants.
 Result<PackedLines> pack_window_weights(Lowering& to, const Node& node, ValueId id, int64_t depth) {
   const Shape w = to.value(id).shape();
-  const int64_t channels = w[1], places = depth / std::max<int64_t>(channels, 1), padded = padded_depth(depth);
+  const int64_t channels = w[1], places = depth / std::max<int64_t>(channels, 1);
   if (to.constant(id) != nullptr)
     return pack_constant(to, id, "byte windows", w[0], depth, [=](int64_t line, int64_t place) {
       return line * depth + place % channels * places + place / channels;
     });
   PackedLines packed;
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(id));
-  TENON_TRY_ASSIGN(packed.lines, to.program().add_tensor(to.program().tensor(weights).type, Shape{w[0], padded}));
-  MapKernel pack(to, node, "byte_weights");
-  pack.map().dims = {w[0], padded};
-  pack.read(weights, "a");
-  pack.write(packed.lines, "y");
-  pack.body() =
-      format("  y[flat] = i1 < {0}u ? a[i0 * {0} + i1 % {1}u * {2} + i1 / {1}u] : 0;\n", depth, channels, places);
-  TENON_TRY(pack.add());
+  TENON_TRY_ASSIGN(packed.lines, pack_lines(to, node, weights, 1, w[0], depth, std::max<int64_t>(channels, 1),
+                                            {0, depth, 1, places}));
   return packed;
 }
 
-// Groups of several outputs and of whole fours of channels: a thread makes up to eight outputs of a pixel, which read
-// the same inputs, four products at a time. Unsigned bytes are moved by 128, as are their zero points.
+// What all convolutions of bytes without tensor cores have in common.
+IntegerConvParams conv_params(Lowering& to, const ConvDesc& conv, const std::vector<int64_t>& dims, TensorId b_zero,
+                              const SumOperands& sum) {
+  IntegerConvParams params{.map = map_params(dims),
+                           .window = window_params(conv.window),
+                           .group_outputs = make_divisor(std::max<int64_t>(conv.group_outputs(), 1)),
+                           .channels = conv.channels,
+                           .group_channels = conv.group_channels(),
+                           .outputs = conv.outputs,
+                           .plane = conv.window.in_count(),
+                           .b_zero_step = zero_step(to, b_zero),
+                           .sum = sum.params};
+  for (int d = 0; d < conv.spatial(); ++d) params.out[d] = conv.axis(d).out;
+  return params;
+}
+
+// Groups of several outputs and of whole fours of channels: a thread makes up to eight outputs of a pixel.
 Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv, TensorId a_zero,
                         TensorId b_zero, TensorId out, const Scales* scales) {
-  const Shape w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
-  const int64_t outputs = conv.group_outputs(), channels = w[1], depth = w.element_count() / w[0];
+  const Shape w = to.value(operands.b).shape();
+  const int64_t depth = w.element_count() / w[0];
   int64_t each = 8;
-  while (outputs % each != 0) --each;
+  while (conv.group_outputs() % each != 0) --each;
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
   TENON_TRY_ASSIGN(PackedLines packed, pack_window_weights(to, node, operands.b, depth));
   if (packed.sums == kNoTensor) {
     TENON_TRY_ASSIGN(packed.sums, row_sums(to, node, packed.lines, w[0], padded_depth(depth)));
   }
-  const std::vector<int64_t> strides = to.program().tensor(from).strides();
-  const bool a_unsigned = to.program().tensor(from).type == DataType::kUint8;
-  const bool b_unsigned = to.program().tensor(packed.lines).type == DataType::kUint8;
-  MapKernel kernel(to, node, "integer_groups");
-  kernel.map().dims = dims_of(y);
-  kernel.map().dims[1] = w[0] / each;
-  kernel.read(from, "a");
-  kernel.read(packed.lines, "b");
-  kernel.read(packed.sums, "s");
-  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
-  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
-  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
-  kernel.write(out, "y");
-  std::string& body = kernel.body();
-  body = format(
-      "  const int az = {};\n  const index_t line = i1 * {}u, first = i0 * {} + line / {}u * {}u * {};\n"
-      "  int acc[{}] = {{}};\n  int total = 0;\n",
-      zero_text("p", a_zero != kNoTensor, "0"), each, strides[0], outputs, channels, strides[1], each);
-  std::vector<std::string> pixel, tap;
-  std::string place = "0", pixels = "0";
-  for (size_t d = 0; d < conv.window.axes.size(); ++d) {
-    pixel.push_back(format("i{}", d + 2));
-    tap.push_back(format("k{}", d));
-    body += format("  for (int k{0} = 0; k{0} < {1}; ++k{0}) {{\n", d, conv.window.axes[d].kernel);
-    place = format("({} * {} + k{})", place, conv.window.axes[d].kernel, d);
-    pixels = format("({} * {} + i{})", pixels, y[static_cast<int>(d) + 2], d + 2);
-  }
-  body += window_place(conv.window, strides, pixel, tap, "    ");
-  body += format(
-      "    for (int c = 0; c < {0}; c += 4) {{\n      unsigned v = 0;\n#pragma unroll\n"
-      "      for (int n = 0; n < 4; ++n)\n"
-      "        v |= (unsigned)(unsigned char)(inside ? (int)a[first + (c + n) * {1} + spot] : az) << (8 * n);\n{2}"
-      "      total = __dp4a((int)v, 0x01010101, total);\n#pragma unroll\n      for (int o = 0; o < {3}; ++o) {{\n"
-      "        unsigned u = *(const unsigned*)(b + (line + o) * {4}u + {5} * {0} + c);\n{6}"
-      "        acc[o] = __dp4a((int)v, (int)u, acc[o]);\n      }}\n    }}\n",
-      channels, strides[1], a_unsigned ? "      v ^= 0x80808080u;\n" : "", each, padded_depth(depth), place,
-      b_unsigned ? "        u ^= 0x80808080u;\n" : "");
-  for (size_t d = 0; d < conv.window.axes.size(); ++d) body += "  }\n";
-  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
-  body += format(
-      "#pragma unroll\n  for (int o = 0; o < {0}; ++o) {{\n    const int bz = {1} - {2}, moved = az - {3};\n"
-      "    const int weights = s[line + o] - {4};\n"
-      "    const int sum = acc[o] - moved * weights - bz * total + {8} * moved * bz;\n"
-      "    y[(i0 * {5} + line + o) * {6} + {7}] = {9};\n  }}\n",
-      each, zero_text("q", b_zero != kNoTensor, by_output ? "line + o" : "0"), b_unsigned ? 128 : 0,
-      a_unsigned ? 128 : 0, b_unsigned ? 128 * depth : 0, w[0], y.element_count() / std::max<int64_t>(y[0] * y[1], 1),
-      pixels, depth, writer.text("sum", "(line + o)"));
-  return kernel.add();
+  TENON_TRY_ASSIGN(const SumOperands sum, sum_operands(to, node, scales));
+  std::vector<int64_t> dims = dims_of(to.program().tensor(out).shape);
+  dims[1] = w[0] / each;
+  IntegerConvParams params = conv_params(to, conv, dims, b_zero, sum);
+  params.line = padded_depth(depth);
+  params.depth = static_cast<int32_t>(depth);
+  return add_map(
+      to, node, "integer_groups", kMapsHeader,
+      template_instance("integer_groups", to.program().tensor(from).type, to.program().tensor(packed.lines).type,
+                        sum.result, conv.spatial(), each, is_wide(to, dims, {from, packed.lines, out})),
+      params, params.map.count, sum.behind({from, packed.lines, packed.sums, a_zero, b_zero}), {out});
 }
 
 // A thread makes a few pixels of a channel that has its own window.
@@ -392,68 +342,32 @@ Status add_depthwise_conv(Lowering& to, const Node& node, const Operands& operan
   const DepthwiseStrips strips(to.value(operands.a).shape(), to.program().tensor(out).shape, conv_window(conv));
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
-  MapKernel kernel(to, node, "integer_depthwise");
-  kernel.map().dims = strips.dims();
-  kernel.read(from, "a");
-  kernel.read(weights, "b");
-  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
-  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
-  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
-  kernel.write(out, "y");
-  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
-  kernel.body() = format("  const int az = {}, bz = {};\n", zero_text("p", a_zero != kNoTensor, "0"),
-                         zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0")) +
-                  strips.text("int", "(int)b[at] - bz", "(int)a[at] - az",
-                              format("      y[at] = {};\n", writer.text("sums[t]", "i1")));
-  return kernel.add();
+  TENON_TRY_ASSIGN(const SumOperands sum, sum_operands(to, node, scales));
+  const IntegerDepthwiseParams params{.conv = strips.params(), .b_zero_step = zero_step(to, b_zero), .sum = sum.params};
+  return add_map(
+      to, node, "integer_depthwise", kMapsHeader,
+      template_instance("integer_depthwise", to.program().tensor(from).type, to.program().tensor(weights).type,
+                        sum.result, strips.arguments(), is_wide(to, strips.dims(), {from, weights, out})),
+      params, params.conv.map.count, sum.behind({from, weights, a_zero, b_zero}), {out});
 }
 
 // A thread an output element, or a few.
 Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, const ConvDesc& conv, TensorId a_zero,
                       TensorId b_zero, TensorId out, const Scales* scales) {
-  const Shape w = to.value(operands.b).shape(), y = to.program().tensor(out).shape;
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(operands.b));
-  const std::vector<int64_t> strides = to.program().tensor(from).strides();
+  TENON_TRY_ASSIGN(const SumOperands sum, sum_operands(to, node, scales));
   // Of large images a thread makes neighbouring pixels, which share the weights that it reads.
-  constexpr int64_t kPixels = 4, kManyElements = int64_t{1} << 18, kFewTaps = 32;
-  const int64_t pixels = y.element_count() >= kManyElements ? kPixels : 1, width = y[y.rank() - 1];
-  const int64_t count = w.element_count() / std::max<int64_t>(w[0], 1);
-  MapKernel kernel(to, node, "integer_conv");
-  kernel.map().dims = dims_of(y);
-  kernel.map().dims.back() = (width + pixels - 1) / pixels;
-  kernel.read(from, "a");
-  kernel.read(weights, "b");
-  if (a_zero != kNoTensor) kernel.read(a_zero, "p");
-  if (b_zero != kNoTensor) kernel.read(b_zero, "q");
-  TENON_TRY_ASSIGN(const SumWriter writer, SumWriter::create(to, node, scales, kernel));
-  kernel.write(out, "y");
-  const bool by_output = b_zero != kNoTensor && to.program().tensor(b_zero).shape.element_count() > 1;
-  std::string& body = kernel.body();
-  body = format("  const int az = {}, bz = {};\n  unsigned sum[{}] = {{}};\n  const index_t first = i1 / {}u * {}u;\n",
-                zero_text("p", a_zero != kNoTensor, "0"), zero_text("q", b_zero != kNoTensor, by_output ? "i1" : "0"),
-                pixels, std::max<int64_t>(conv.group_outputs(), 1), w[1]);
-  body += format("{}  for (index_t k = 0; k < {}u; ++k) {{\n", count <= kFewTaps ? "#pragma unroll\n" : "", count);
-  std::vector<int64_t> taps = {w[1]};
-  for (const WindowAxis& axis : conv.window.axes) taps.push_back(axis.kernel);
-  body += split_index(taps, "k", "k");
-  std::vector<std::string> pixel, tap, written = index_names(static_cast<size_t>(y.rank()));
-  for (size_t d = 0; d < conv.window.axes.size(); ++d) {
-    pixel.push_back(format("i{}", d + 2));
-    tap.push_back(format("k{}", d + 1));
-  }
-  written.back() = pixel.back() = format("({} * {} + j)", pixel.back(), pixels);
-  body +=
-      format("    const int weight = (int)b[i1 * {} + k] - bz;\n#pragma unroll\n    for (int j = 0; j < {}; ++j) {{\n",
-             count, pixels);
-  body += window_place(conv.window, strides, pixel, tap, "      ");
-  body += format(
-      "      if (inside) sum[j] += (unsigned)(((int)a[i0 * {} + (first + k0) * {} + spot] - az) * weight);\n    }}\n  "
-      "}}\n",
-      strides[0], strides[1]);
-  body += format("#pragma unroll\n  for (int j = 0; j < {}; ++j)\n    if (i{} * {} + j < {}u) y[{}] = {};\n", pixels,
-                 y.rank() - 1, pixels, width, dense_address(written, dims_of(y)), writer.text("(int)sum[j]", "i1"));
-  return kernel.add();
+  constexpr int64_t kPixels = 4, kManyElements = int64_t{1} << 18;
+  const Shape y = to.program().tensor(out).shape;
+  const int64_t pixels = y.element_count() >= kManyElements ? kPixels : 1;
+  std::vector<int64_t> dims = dims_of(y);
+  dims.back() = (dims.back() + pixels - 1) / pixels;
+  const IntegerConvParams params = conv_params(to, conv, dims, b_zero, sum);
+  return add_map(to, node, "integer_conv", kMapsHeader,
+                 template_instance("integer_conv", to.program().tensor(from).type, to.program().tensor(weights).type,
+                                   sum.result, conv.spatial(), pixels, is_wide(to, dims, {from, weights, out})),
+                 params, params.map.count, sum.behind({from, weights, a_zero, b_zero}), {out});
 }
 
 // The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points. A thread writes 16 bytes:
@@ -461,50 +375,26 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
 Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, TensorId zero, const ConvDesc& conv,
                                int64_t pixels, int64_t padded) {
   constexpr int64_t kBytes = 16;
-  const Shape x = to.value(image).shape(), y = to.value(node.outputs[0]).shape();
-  const bool together = x[1] % kBytes == 0;
-  TENON_TRY_ASSIGN(const TensorId from, together ? to.channels_last(image) : to.any(image));
-  const DataType type = to.program().tensor(from).type;
-  TENON_TRY_ASSIGN(const TensorId rows, to.program().add_tensor(type, Shape{pixels, padded}));
+  const bool vectors = conv.channels % kBytes == 0;
+  TENON_TRY_ASSIGN(const TensorId from, vectors ? to.channels_last(image) : to.any(image));
+  TENON_TRY_ASSIGN(const TensorId rows, to.program().add_tensor(to.program().tensor(from).type, Shape{pixels, padded}));
   const std::vector<int64_t> strides = to.program().tensor(from).strides();
-  MapKernel kernel(to, node, "byte_windows");
-  kernel.map().dims = {y[0]};
-  kernel.map().dims.insert(kernel.map().dims.end(), y.begin() + 2, y.end());
-  const size_t spatial = conv.window.axes.size();
-  kernel.map().dims.push_back(padded / kBytes);
-  kernel.read(from, "a");
-  if (zero != kNoTensor) kernel.read(zero, "p");
-  kernel.write(rows, "y");
-  std::vector<int64_t> taps;
-  taps.reserve(conv.window.axes.size() + 1);
-  for (const WindowAxis& axis : conv.window.axes) taps.push_back(axis.kernel);
-  taps.push_back(together ? x[1] / kBytes : x[1]);
-  std::vector<std::string> pixel, tap;
-  for (size_t d = 0; d < spatial; ++d) {
-    pixel.push_back(format("i{}", d + 1));
-    tap.push_back(format("k{}", d));
+  ByteWindowsParams params{.window = window_params(conv.window),
+                           .channels = make_divisor(vectors ? conv.channels / kBytes : conv.channels),
+                           .depth = conv.channels * conv.window.kernel_count(),
+                           .image_stride = strides[0],
+                           .channel_stride = strides[1]};
+  std::vector<int64_t> dims = {conv.batch};
+  for (int d = 0; d < conv.spatial(); ++d) {
+    dims.push_back(conv.axis(d).out);
+    params.taps[d] = make_divisor(conv.axis(d).kernel);
+    params.strides[d] = strides[static_cast<size_t>(d) + 2];
   }
-  const std::string bytes = storage_type(type), pack = format("Pack<{}, {}>", bytes, kBytes);
-  kernel.body() = format("  const {} nothing = {};\n  {} out;\n", bytes, zero != kNoTensor ? "p[0]" : "0", pack);
-  if (together) {
-    kernel.body() += split_index(taps, "k", format("i{}", spatial + 1).c_str()) +
-                     window_place(conv.window, strides, pixel, tap, "  ");
-    kernel.body() += format(
-        "  if (inside) {{\n    out = *(const {}*)(a + i0 * {} + spot + k{} * {});\n  }} else {{\n"
-        "    for (int j = 0; j < {}; ++j) out.v[j] = nothing;\n  }}\n",
-        pack, strides[0], spatial, kBytes, kBytes);
-  } else {
-    const int64_t depth = x[1] * conv.window.kernel_count();
-    kernel.body() += format(
-        "  for (int j = 0; j < {0}; ++j) {{\n    const index_t k = i{1} * {0}u + j;\n    out.v[j] = 0;\n"
-        "    if (k >= {2}u) continue;\n",
-        kBytes, spatial + 1, depth);
-    kernel.body() += split_index(taps, "k", "k") + window_place(conv.window, strides, pixel, tap, "    ");
-    kernel.body() += format("    out.v[j] = inside ? a[i0 * {} + k{} * {} + spot] : nothing;\n  }}\n", strides[0],
-                            spatial, strides[1]);
-  }
-  kernel.body() += format("  *({}*)(y + flat * {}) = out;\n", pack, kBytes);
-  TENON_TRY(kernel.add());
+  dims.push_back(padded / kBytes);
+  params.map = map_params(dims);
+  TENON_TRY(add_map(to, node, "byte_windows", kMapsHeader,
+                    template_instance("byte_windows", conv.spatial(), vectors, is_wide(to, dims, {from, rows})), params,
+                    params.map.count, {from, zero}, {rows}));
   return rows;
 }
 
@@ -583,7 +473,7 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
   TENON_TRY_ASSIGN(params.columns, narrow(to, node, w[0]));
   TENON_TRY_ASSIGN(params.depth, narrow(to, node, padded));
   params.summed_depth = static_cast<int32_t>(depth);
-  if (b_zero != kNoTensor) params.b_zero_step = to.program().tensor(b_zero).shape.element_count() > 1 ? 1 : 0;
+  params.b_zero_step = zero_step(to, b_zero);
   if (scales != nullptr) {
     TENON_TRY(scale_product(to, node, *scales, tensors, params));
   }
@@ -691,42 +581,23 @@ Status lower_dynamic_quantize(Lowering& to, const Node& node) {
   const int64_t count = x.shape.element_count();
   const int64_t parts = std::clamp<int64_t>((count + kPart - 1) / kPart, 1, kMostParts);
   TENON_TRY_ASSIGN(const TensorId limits, to.program().add_tensor(DataType::kFloat, Shape{2, parts}));
-  const std::string reduce = format(
-      "  __shared__ float lows[{0}];\n  __shared__ float highs[{0}];\n  lows[threadIdx.x] = low;\n"
-      "  highs[threadIdx.x] = high;\n  __syncthreads();\n  for (unsigned n = {1}u; n > 0; n /= 2) {{\n"
-      "    if (threadIdx.x < n) {{\n      lows[threadIdx.x] = fminf(lows[threadIdx.x], lows[threadIdx.x + n]);\n"
-      "      highs[threadIdx.x] = fmaxf(highs[threadIdx.x], highs[threadIdx.x + n]);\n    }}\n    __syncthreads();\n  "
-      "}}\n"
-      "  if (threadIdx.x != 0) return;\n",
-      kGeneratedThreads, kGeneratedThreads / 2);
-  MapKernel first(to, node, "limits");
-  first.map().by_block = true;
-  first.map().dims = {parts};
-  first.read(from, "a");
-  first.write(limits, "y");
-  // 0 is among the numbers, always.
-  first.body() = format(
-      "  float low = 0.0f, high = 0.0f;\n  for (index_t k = flat * {0}u + threadIdx.x; k < {1}u; k += {2}u) {{\n"
-      "    const float v = a[k];\n    low = fminf(low, v);\n    high = fmaxf(high, v);\n  }}\n{3}"
-      "  y[flat] = lows[0];\n  y[flat + {4}u] = highs[0];\n",
-      kGeneratedThreads, count, parts * kGeneratedThreads, reduce, parts);
-  TENON_TRY(first.add());
+  const LimitsParams params{.count = count, .parts = parts};
+  const char* const header = "ep/cuda/ops/quantize/dynamic_quantize.cuh";
+  TENON_TRY(to.add_kernel(node, "limits",
+                          TemplateKernel{.header = header,
+                                         .instance = template_instance("part_limits", is_wide(to, {}, {from})),
+                                         .params = kernel_params(params),
+                                         .shape = {.grid_x = static_cast<unsigned>(parts), .block_x = kMapThreads}},
+                          {from}, {limits}));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], x.layout));
   TENON_TRY_ASSIGN(const TensorId scale, to.make(node.outputs[1]));
   TENON_TRY_ASSIGN(const TensorId zero, to.make(node.outputs[2]));
-  MapKernel second(to, node, "dynamic_scale");
-  second.map().by_block = true;
-  second.map().dims = {1};
-  second.read(limits, "a");
-  second.write(scale, "s");
-  second.write(zero, "z");
-  second.body() = format(
-      "  float low = 0.0f, high = 0.0f;\n  for (index_t k = threadIdx.x; k < {0}u; k += {1}u) {{\n"
-      "    low = fminf(low, a[k]);\n    high = fmaxf(high, a[k + {0}u]);\n  }}\n{2}"
-      "  const float size = highs[0] == lows[0] ? 1.0f : (highs[0] - lows[0]) / 255.0f;\n  s[0] = size;\n"
-      "  z[0] = (unsigned char)rintf(fminf(fmaxf(0.0f - lows[0] / size, 0.0f), 255.0f));\n",
-      parts, kGeneratedThreads, reduce);
-  TENON_TRY(second.add());
+  TENON_TRY(to.add_kernel(node, "dynamic_scale",
+                          TemplateKernel{.header = header,
+                                         .instance = template_instance("dynamic_scale", DataType::kUint8),
+                                         .params = kernel_params(params),
+                                         .shape = {.grid_x = 1, .block_x = kMapThreads}},
+                          {limits}, {scale, zero}));
   if (count == 0) return Status();
   TENON_TRY_ASSIGN(std::string expression, quantize_expression(DataType::kUint8, true));
   const std::vector<int64_t> same(static_cast<size_t>(x.shape.rank()), 0);
