@@ -1,0 +1,66 @@
+// The families of operators that problem lines know: one row each, one source each.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "problems/case.h"
+#include "problems/problem.h"
+
+namespace tenon::problems {
+
+// An option of a line: `name=value`, or `name` alone (kFlag).
+struct Option {
+  enum class Kind { kFlag, kInteger, kNumber, kIntegers, kNumbers, kWord };
+  std::string_view name;
+  Kind kind = Kind::kFlag;
+  // For kWord, the words that it takes; a star in a line stands for all of them. Empty: any word.
+  std::vector<std::string> words = {};
+};
+
+struct Family {
+  std::string_view name;
+  // Words that may follow the type, of which a line has one; empty: none. A star in a line stands for all of them.
+  std::vector<std::string> operators;
+  // Named sizes in the order in which they are printed. Those of the first entry make one word (n1c24h7w9).
+  std::vector<std::vector<std::string>> sizes;
+  size_t fewest_shapes = 0, most_shapes = 0;
+  std::vector<Option> options;
+  std::vector<DataType> types;
+  // Adds inputs, nodes and expected outputs. Errors: kInvalidArgument for sizes that do not fit each other.
+  Status (*build)(const Problem&, Case&);
+};
+
+std::span<const Family> families();
+const Family* find_family(std::string_view name);
+// Options of every family: how the model is made, and which kernel has to run.
+std::span<const Option> common_options();
+
+// One function a source.
+std::vector<Family> conv_families();
+std::vector<Family> conv_transpose_families();
+std::vector<Family> pool_families();
+std::vector<Family> matmul_families();
+std::vector<Family> matmul_integer_families();
+std::vector<Family> norm_families();
+std::vector<Family> softmax_families();
+std::vector<Family> reduce_families();
+std::vector<Family> unary_families();
+std::vector<Family> binary_families();
+std::vector<Family> move_families();
+std::vector<Family> index_families();
+std::vector<Family> resize_families();
+std::vector<Family> scan_families();
+std::vector<Family> attention_families();
+std::vector<Family> recurrent_families();
+std::vector<Family> quantize_families();
+std::vector<Family> einsum_families();
+
+extern const std::vector<DataType> kFloats;    // f32 f16 bf16 f64
+extern const std::vector<DataType> kIntegers;  // i8 u8 i16 u16 i32 u32 i64 u64
+extern const std::vector<DataType> kNumbers;   // both
+extern const std::vector<DataType> kAll;       // and bool
+
+}  // namespace tenon::problems
