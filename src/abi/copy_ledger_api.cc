@@ -12,6 +12,7 @@
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
 #include "abi/session.h"
+#include "ep/host/ep_host_api.h"
 
 struct TenonCopyLedger {
   std::shared_ptr<tenon::abi::CopyRecords> records = std::make_shared<tenon::abi::CopyRecords>();
@@ -138,8 +139,10 @@ const TenonCopyLedgerApi* TENON_COPY_LEDGER_CALL copy_ledger_api(uint32_t versio
 
 // ONNX Runtime's experimental functions are none of ours; null is how the ABI says so.
 OrtExperimentalFnPtr ort_api::GetExperimentalFunction(const char* name) noexcept {
-  if (name == nullptr || std::string_view(name) != TENON_GET_COPY_LEDGER_API) return nullptr;
-  return reinterpret_cast<OrtExperimentalFnPtr>(&copy_ledger_api);
+  const std::string_view wanted = name != nullptr ? name : "";
+  if (wanted == TENON_GET_COPY_LEDGER_API) return reinterpret_cast<OrtExperimentalFnPtr>(&copy_ledger_api);
+  if (wanted == kGetEpHostApi) return reinterpret_cast<OrtExperimentalFnPtr>(&ep_host_api);
+  return nullptr;
 }
 
 }  // namespace tenon::abi

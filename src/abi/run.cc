@@ -193,9 +193,9 @@ Status read_fences(const OrtRunOptions& options, const char* key, std::vector<Fe
   const char* text = options.config_entries.find(key);
   if (text == nullptr) [[likely]]
     return {};
-  TENON_TRY_ASSIGN(const std::vector<RunFenceEntry> entries, parse_run_fences(key, text));
-  for (const RunFenceEntry& entry : entries) {
-    Result<Fence> fence = fence_of_handle(entry.semaphore, entry.value);
+  TENON_TRY_ASSIGN(const std::vector<RunFence> entries, parse_run_fences(key, text));
+  for (const RunFence& entry : entries) {
+    Result<Fence> fence = fence_of_handle(reinterpret_cast<uintptr_t>(entry.semaphore), entry.value);
     if (!fence.ok()) return std::move(fence).status().with_context(format("while reading run entry \"{}\"", key));
     fences->push_back(*std::move(fence));
   }

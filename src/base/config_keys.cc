@@ -20,8 +20,6 @@ constexpr ConfigKey kKeys[] = {
      "Winograd for 3x3 convolutions: faster, error a few 1e-6 of the largest output."},
     {ConfigScope::kRun, kDisallowCopiesKey, ConfigKind::kFlag, "0",
      "Strict mode for this run; 0 leaves it to the session."},
-    {ConfigScope::kRun, "tenon.run_calls", ConfigKind::kInteger, "",
-     "How often the EP's kernels are called in this run; the host writes it."},
     {ConfigScope::kRun, "tenon.run_signals", ConfigKind::kText, "",
      "HANDLE:VALUE,...: semaphores that are signalled when the run is done."},
     {ConfigScope::kRun, "tenon.run_waits", ConfigKind::kText, "",

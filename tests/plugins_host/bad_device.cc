@@ -286,6 +286,8 @@ OrtStatus* make_device(OrtEpFactory* factory, OrtEpDevice** made) {
   g_api->CreateKeyValuePairs(&metadata);
   if (const char* unified = std::getenv("TENON_BAD_PLUGIN_UNIFIED"))
     g_api->AddKeyValuePair(metadata, "tenon.unified_memory", unified);
+  if (const char* fences = std::getenv("TENON_BAD_PLUGIN_RUN_FENCES"))
+    g_api->AddKeyValuePair(metadata, "tenon.run_fences", fences);
   OrtStatus* bad =
       g_ep_api->CreateHardwareDevice(OrtHardwareDeviceType_GPU, kVendor, 0, "Tenon's tests", metadata, &g_hardware);
   if (bad == nullptr)

@@ -10,6 +10,7 @@
 
 #include "abi/objects/copy_records.h"
 #include "abi/objects/key_value_pairs.h"
+#include "ep/api/ep_host_api.h"
 
 struct OrtRunOptions {
   int log_severity_level = -1;  // -1: the session's
@@ -22,9 +23,12 @@ struct OrtRunOptions {
   bool profiling = false;
   std::string profile_prefix;
   std::shared_ptr<tenon::abi::CopyRecords> copies;  // null: nobody asks
+  // Of the copy that an EP gets in OnRunStart: the run's fences, and whether the EP has asked for them. Null: none.
+  const tenon::RunFences* fences = nullptr;
+  mutable bool fences_asked = false;
 
   OrtRunOptions() = default;
-  // What they say now, for one run.
+  // What they say now, for one run; without fences.
   OrtRunOptions(const OrtRunOptions& other)
       : log_severity_level(other.log_severity_level),
         log_verbosity_level(other.log_verbosity_level),

@@ -1,15 +1,12 @@
 #include "ep/api/run_fences.h"
 
 #include <charconv>
-
-#include "base/format.h"
+#include <cstdint>
+#include <string_view>
 
 namespace tenon {
 
 namespace {
-
-// More than any run has; keeps what a bad entry costs small.
-constexpr size_t kMaxFences = 64;
 
 template <typename Number>
 bool read_number(std::string_view text, Number* out) {
@@ -30,28 +27,23 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-std::string run_fences_text(std::span<const RunFenceEntry> fences) {
-  std::string text;
-  for (const RunFenceEntry& fence : fences)
-    text += format("{}{:#x}:{}", text.empty() ? "" : ",", fence.semaphore, fence.value);
-  return text;
-}
-
-Result<std::vector<RunFenceEntry>> parse_run_fences(const char* key, const char* text) {
-  std::vector<RunFenceEntry> fences;
+Result<std::vector<RunFence>> parse_run_fences(const char* key, const char* text) {
+  std::vector<RunFence> fences;
   std::string_view rest = text != nullptr ? text : "";
   while (!trimmed(rest).empty()) {
     const size_t comma = rest.find(',');
     const std::string_view part = trimmed(rest.substr(0, comma));
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     const size_t colon = part.find(':');
-    RunFenceEntry fence;
-    TENON_INVALID_IF(colon == std::string_view::npos || !read_number(part.substr(0, colon), &fence.semaphore) ||
-                         !read_number(part.substr(colon + 1), &fence.value) || fence.semaphore == 0,
+    uintptr_t semaphore = 0;
+    uint64_t value = 0;
+    TENON_INVALID_IF(colon == std::string_view::npos || !read_number(part.substr(0, colon), &semaphore) ||
+                         !read_number(part.substr(colon + 1), &value) || semaphore == 0,
                      "Run entry \"{}\" has \"{}\" in it, which is no HANDLE:VALUE of a semaphore.", key,
                      part.substr(0, 64));
-    TENON_INVALID_IF(fences.size() == kMaxFences, "Run entry \"{}\" names more than {} fences.", key, kMaxFences);
-    fences.push_back(fence);
+    TENON_INVALID_IF(fences.size() == kMostRunFences, "Run entry \"{}\" names more than {} fences.", key,
+                     kMostRunFences);
+    fences.push_back({reinterpret_cast<OrtExternalSemaphoreHandle*>(semaphore), value});
   }
   return fences;
 }

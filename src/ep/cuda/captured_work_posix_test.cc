@@ -245,6 +245,23 @@ TEST_F(CapturedWorkTest, AFailureAtAnyStepLeavesTheFences) {
   }
 }
 
+struct Point {
+  uintptr_t handle;
+  uint64_t value;
+};
+plugin::FencesOfRun given(const std::vector<Point>& waits, const std::vector<Point>& signals = {}, size_t calls = 0) {
+  plugin::FencesOfRun fences;
+  const std::vector<Point>* const points[] = {&waits, &signals};
+  for (size_t i = 0; i < 2; ++i) {
+    for (const Point& point : *points[i])
+      fences.text[i].push_back({reinterpret_cast<OrtExternalSemaphoreHandle*>(point.handle), point.value});
+  }
+  fences.waits = fences.text[0];
+  fences.signals = fences.text[1];
+  fences.calls = calls;
+  return fences;
+}
+
 class SessionFencesTest : public CapturedWorkTest {
  protected:
   SessionFencesTest() : shared_(share()), held_(4096, shared_.semaphore) {}
@@ -254,19 +271,19 @@ class SessionFencesTest : public CapturedWorkTest {
 };
 
 TEST_F(SessionFencesTest, UnknownAndReleasedSemaphoresAreRefused) {
-  EXPECT_THAT(fences_.start(memory_, {.waits = "0x10:1"}),
+  EXPECT_THAT(fences_.start(memory_, given({{0x10, 1}})),
               has_status(StatusCode::kInvalidArgument, HasSubstr("0x10, which is no semaphore")));
-  EXPECT_THAT(fences_.start(memory_, {.signals = "nonsense"}),
-              has_status(StatusCode::kInvalidArgument, HasSubstr("tenon.run_signals")));
+  EXPECT_THAT(fences_.start(memory_, given({}, {{0x20, 1}})),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("to signal 0x20, which is no semaphore")));
   {
     const Shared other = share();
     const HeldSemaphore held(8192, other.semaphore);
-    EXPECT_THAT(fences_.start(memory_, {.waits = "8192:1"}), is_ok());
+    EXPECT_THAT(fences_.start(memory_, given({{8192, 1}})), is_ok());
     ASSERT_THAT(other.timeline->signal(1), is_ok());
     EXPECT_THAT(fences_.end(stream_), is_ok());
     ASSERT_THAT(stream_->synchronize(), is_ok());
   }
-  EXPECT_THAT(fences_.start(memory_, {.waits = "8192:1"}),
+  EXPECT_THAT(fences_.start(memory_, given({{8192, 1}})),
               has_status(StatusCode::kInvalidArgument, HasSubstr("released")));
   EXPECT_TRUE(fences_.take(stream_).empty());
 }
@@ -274,19 +291,19 @@ TEST_F(SessionFencesTest, UnknownAndReleasedSemaphoresAreRefused) {
 TEST_F(SessionFencesTest, ASemaphoreOfAnotherDeviceIsRefusedNamingBoth) {
   fake::configure({.devices = 2});
   const auto second = CudaMemory::of(fake::driver(), 1).value();
-  EXPECT_THAT(fences_.start(second, {.waits = "4096:1"}),
+  EXPECT_THAT(fences_.start(second, given({{4096, 1}})),
               has_status(StatusCode::kInvalidArgument, HasSubstr("device 0; the session runs on device 1")));
 }
 
 // Only a run of one call may signal in that call's launch.
 TEST_F(SessionFencesTest, SignalsAreTakenByTheOnlyCall) {
-  ASSERT_THAT(fences_.start(memory_, {"4096:1", "4096:2", "1"}), is_ok());
+  ASSERT_THAT(fences_.start(memory_, given({{4096, 1}}, {{4096, 2}}, 1)), is_ok());
   WorkFences taken = fences_.take(stream_);
   EXPECT_EQ(taken.waits.size(), 1U);
   EXPECT_EQ(taken.signals.size(), 1U);
   EXPECT_TRUE(fences_.take(stream_).empty());
   EXPECT_THAT(fences_.end(stream_), is_ok());
-  ASSERT_THAT(fences_.start(memory_, {"4096:1", "4096:2", "2"}), is_ok());
+  ASSERT_THAT(fences_.start(memory_, given({{4096, 1}}, {{4096, 2}}, 2)), is_ok());
   taken = fences_.take(stream_);
   EXPECT_EQ(taken.waits.size(), 1U);
   EXPECT_TRUE(taken.signals.empty());
@@ -296,7 +313,7 @@ TEST_F(SessionFencesTest, SignalsAreTakenByTheOnlyCall) {
 
 // A run that fails before, or in, its launch signals all the same, behind its waits.
 TEST_F(SessionFencesTest, WhatIsGivenBackIsSignalledAtTheEnd) {
-  ASSERT_THAT(fences_.start(memory_, {"4096:1", "4096:2", "1"}), is_ok());
+  ASSERT_THAT(fences_.start(memory_, given({{4096, 1}}, {{4096, 2}}, 1)), is_ok());
   fences_.give_back(fences_.take(stream_));
   EXPECT_THAT(fences_.end(nullptr), is_ok());
   EXPECT_FALSE(stream_->idle());
@@ -308,7 +325,7 @@ TEST_F(SessionFencesTest, WhatIsGivenBackIsSignalledAtTheEnd) {
 
 // Other work of the run (a copy, a kernel that captures nothing) comes behind the waits too, which are queued once.
 TEST_F(SessionFencesTest, OtherWorkComesBehindTheWaits) {
-  ASSERT_THAT(fences_.start(memory_, {"4096:1", "4096:2", nullptr}), is_ok());
+  ASSERT_THAT(fences_.start(memory_, given({{4096, 1}}, {{4096, 2}}, 0)), is_ok());
   const Calls before;
   EXPECT_THAT(fences_.queue_waits(stream_), is_ok());
   EXPECT_THAT(fences_.queue_waits(stream_), is_ok());
@@ -325,7 +342,7 @@ TEST_F(SessionFencesTest, OtherWorkComesBehindTheWaits) {
 // The host may copy results on the run's stream, behind the work of the session's stream.
 TEST_F(SessionFencesTest, SignalsComeBehindTheRunsStream) {
   const auto run = make_stream();
-  ASSERT_THAT(fences_.start(memory_, {nullptr, "4096:1", "2"}), is_ok());
+  ASSERT_THAT(fences_.start(memory_, given({}, {{4096, 1}}, 2)), is_ok());
   EXPECT_TRUE(fences_.take(stream_, run).empty());
   fake::Gate gate(*run);
   EXPECT_THAT(fences_.end(nullptr), is_ok());
@@ -337,7 +354,7 @@ TEST_F(SessionFencesTest, SignalsComeBehindTheRunsStream) {
 }
 
 TEST_F(SessionFencesTest, RunsOfOtherThreadsHaveTheirOwn) {
-  ASSERT_THAT(fences_.start(memory_, {"4096:0", "4096:1", "1"}), is_ok());
+  ASSERT_THAT(fences_.start(memory_, given({{4096, 0}}, {{4096, 1}}, 1)), is_ok());
   std::thread([&] {
     EXPECT_TRUE(fences_.take(stream_).empty());
     EXPECT_THAT(fences_.end(stream_), is_ok());

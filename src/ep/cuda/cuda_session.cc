@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "ep/api/run_fences.h"
 #include "ep/cuda/run_settings.h"
 
 namespace tenon::cuda {
@@ -164,11 +163,8 @@ Status CudaSession::queue_copy(const plugin::TensorArgument& src, const plugin::
 }
 
 Status CudaSession::start_fences(const OrtRunOptions* options) {
-  if (options == nullptr) return Status();
-  const auto entry = [&](const char* key) { return host_.ort().GetRunConfigEntry(options, key); };
-  const SessionFences::Entries entries{.waits = entry(kRunWaitsKey), .signals = entry(kRunSignalsKey)};
-  if (entries.waits == nullptr && entries.signals == nullptr) return Status();
-  return fences_.start(memory_, {entries.waits, entries.signals, entry(kRunCallsKey)});
+  TENON_TRY_ASSIGN(const plugin::FencesOfRun fences, plugin::FencesOfRun::read(host_, options));
+  return fences_.start(memory_, fences);
 }
 
 Status CudaSession::synchronize() {

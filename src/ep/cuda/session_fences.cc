@@ -1,25 +1,23 @@
 #include "ep/cuda/session_fences.h"
 
-#include <string_view>
 #include <utility>
-
-#include "ep/api/run_fences.h"
 
 namespace tenon::cuda {
 
 namespace {
 
-Result<std::vector<FencePoint>> read_points(const char* key, const char* text,
+// `use`: "wait for".
+Result<std::vector<FencePoint>> find_points(const char* use, std::span<const RunFence> fences,
                                             const std::shared_ptr<CudaMemory>& memory) {
-  TENON_TRY_ASSIGN(const std::vector<RunFenceEntry> entries, parse_run_fences(key, text));
   std::vector<FencePoint> points;
-  for (const RunFenceEntry& entry : entries) {
-    FencePoint point{.semaphore = find_semaphore(entry.semaphore), .value = entry.value};
+  points.reserve(fences.size());
+  for (const RunFence& fence : fences) {
+    const auto handle = reinterpret_cast<uintptr_t>(fence.semaphore);
+    FencePoint point{.semaphore = find_semaphore(handle), .value = fence.value};
     TENON_INVALID_IF(point.semaphore == nullptr,
-                     "Run entry \"{}\" names {:#x}, which is no semaphore of this EP, or one that is released.", key,
-                     entry.semaphore);
+                     "The run is to {} {:#x}, which is no semaphore of this EP, or one that is released.", use, handle);
     TENON_INVALID_IF(point.semaphore->memory() != memory,
-                     "Run entry \"{}\" names a semaphore of CUDA device {}; the session runs on device {}.", key,
+                     "The run is to {} a semaphore of CUDA device {}; the session runs on device {}.", use,
                      point.semaphore->memory()->device()->ordinal(), memory->device()->ordinal());
     points.push_back(std::move(point));
   }
@@ -28,14 +26,13 @@ Result<std::vector<FencePoint>> read_points(const char* key, const char* text,
 
 }  // namespace
 
-Status SessionFences::start(const std::shared_ptr<CudaMemory>& memory, const Entries& entries) {
-  if (entries.waits == nullptr && entries.signals == nullptr) return Status();
+Status SessionFences::start(const std::shared_ptr<CudaMemory>& memory, const plugin::FencesOfRun& fences) {
+  if (fences.empty()) return Status();
   Run run;
   run.fences.memory = memory;
-  TENON_TRY_ASSIGN(run.fences.waits, read_points(kRunWaitsKey, entries.waits, memory));
-  TENON_TRY_ASSIGN(run.fences.signals, read_points(kRunSignalsKey, entries.signals, memory));
-  if (run.fences.empty()) return Status();
-  run.one_call = entries.calls != nullptr && std::string_view(entries.calls) == "1";
+  TENON_TRY_ASSIGN(run.fences.waits, find_points("wait for", fences.waits, memory));
+  TENON_TRY_ASSIGN(run.fences.signals, find_points("signal", fences.signals, memory));
+  run.one_call = fences.calls == 1;
   auto runs = runs_.lock();
   (*runs)[std::this_thread::get_id()] = std::move(run);
   count_ = runs->size();

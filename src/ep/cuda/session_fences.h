@@ -1,4 +1,4 @@
-// The waits and signals that hosts pass with a run (ep/api/run_fences.h), until the run's work takes them.
+// The waits and signals that hosts pass with a run (ep/sdk/plugin_fences.h), until the run's work takes them.
 //
 // A run belongs to the thread that started it. Threads: every function from any.
 // Errors: once start() has answered OK, every signal is queued, end() at the latest; only the device's own failure
@@ -10,19 +10,15 @@
 #include <thread>
 
 #include "ep/cuda/captured_work.h"
+#include "ep/sdk/plugin_fences.h"
 
 namespace tenon::cuda {
 
 class SessionFences {
  public:
-  // The run's entries; each may be null. Errors: kInvalidArgument for what is no fence, for a semaphore that is
-  // released, and for one of another device than `memory`'s.
-  struct Entries {
-    const char* waits = nullptr;
-    const char* signals = nullptr;
-    const char* calls = nullptr;
-  };
-  Status start(const std::shared_ptr<CudaMemory>& memory, const Entries& entries);
+  // Errors: kInvalidArgument for a handle that is no semaphore of this EP, for one that is released, and for a
+  // semaphore of another device than `memory`'s.
+  Status start(const std::shared_ptr<CudaMemory>& memory, const plugin::FencesOfRun& fences);
 
   // What a call may put into one launch with its work on `stream`: waits that nothing came after yet, and the signals
   // if the run has no other call. The caller gives back what it did not queue. `behind`: the stream that the host goes

@@ -37,7 +37,7 @@ class EpTimeline final : public Timeline {
 
   const OrtEpDevice& device() const { return device_; }
   // The plugin's own.
-  uintptr_t handle() const { return reinterpret_cast<uintptr_t>(semaphore_->native()); }
+  OrtExternalSemaphoreHandle* handle() const { return semaphore_->native(); }
   // The EP signals `value` by itself, whatever happens.
   void promise(uint64_t value);
 

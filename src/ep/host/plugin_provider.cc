@@ -598,11 +598,13 @@ bool PluginProvider::takes_fence(const Fence& fence) const {
 
 namespace {
 
-std::string fences_text(std::span<const Fence> fences) {
-  std::vector<RunFenceEntry> entries;
+// By the EP's own handles. The fences' owner keeps them until the run is over.
+std::vector<RunFence> handles_of(std::span<const Fence> fences) {
+  std::vector<RunFence> handles;
+  handles.reserve(fences.size());
   for (const Fence& fence : fences)
-    entries.push_back({static_cast<const EpTimeline&>(*fence.timeline).handle(), fence.value});
-  return run_fences_text(entries);
+    handles.push_back({static_cast<const EpTimeline&>(*fence.timeline).handle(), fence.value});
+  return handles;
 }
 
 }  // namespace
@@ -612,21 +614,20 @@ Status PluginProvider::run_start(const RunInfo& info) {
   static const OrtRunOptions defaults;
   const auto* options =
       info.native_options != nullptr ? static_cast<const OrtRunOptions*>(info.native_options) : &defaults;
-  // The program's entries name its own handles; the plugin gets the plugin's, of those that it takes.
-  std::optional<OrtRunOptions> own;
-  const auto change = [&](const char* key, const std::string& text) {
-    if (text.empty() && options->config_entries.find(key) == nullptr) return;
-    if (!own) own.emplace(*options);
-    if (text.empty()) return own->config_entries.remove(key);
-    own->config_entries.set(key, text);
-  };
-  const bool any = !info.waits.empty() || !info.signals.empty();
-  if (any || !options->config_entries.entries().empty()) {
-    change(kRunWaitsKey, fences_text(info.waits));
-    change(kRunSignalsKey, fences_text(info.signals));
-    change(kRunCallsKey, any ? std::to_string(info.calls) : "");
-  }
-  TENON_TRY(call(ep_->who(), on_run_start_, ep_->get(), own ? &*own : options));
+  if (info.waits.empty() && info.signals.empty()) return call(ep_->who(), on_run_start_, ep_->get(), options);
+  const std::vector<RunFence> waits = handles_of(info.waits), signals = handles_of(info.signals);
+  const RunFences fences{.size_bytes = sizeof(RunFences),
+                         .calls = static_cast<uint32_t>(info.calls),
+                         .waits = waits.data(),
+                         .signals = signals.data(),
+                         .wait_count = waits.size(),
+                         .signal_count = signals.size()};
+  OrtRunOptions own(*options);
+  own.fences = &fences;
+  TENON_TRY(call(ep_->who(), on_run_start_, ep_->get(), static_cast<const OrtRunOptions*>(&own)));
+  if (!own.fences_asked)
+    return device_error("{}: its device has \"{}\" = \"1\", and {} succeeds without asking for the run's fences.",
+                        ep_->who(), kRunFencesKey, on_run_start_.name);
   for (const Fence& fence : info.signals) static_cast<EpTimeline&>(*fence.timeline).promise(fence.value);
   return {};
 }

@@ -18,6 +18,16 @@ uint32_t minor_version(const char* text) {
   return minor;
 }
 
+// The slot is newer than the oldest host. A table that is shorter than ours is of an older Tenon, which is asked the
+// standard functions.
+const EpHostApi* find_ep_host_api(const OrtApi& ort, uint32_t version) {
+  constexpr uint32_t kFirstVersion = 28;
+  if (version < kFirstVersion || ort.GetExperimentalFunction == nullptr) return nullptr;
+  const auto get = reinterpret_cast<GetEpHostApiFn>(ort.GetExperimentalFunction(kGetEpHostApi));
+  const EpHostApi* api = get != nullptr ? get(kEpHostApiVersion) : nullptr;
+  return api != nullptr && api->size_bytes >= sizeof(EpHostApi) ? api : nullptr;
+}
+
 }  // namespace
 
 Result<HostApi> HostApi::connect(const OrtApiBase* base) {
@@ -38,6 +48,7 @@ Result<HostApi> HostApi::connect(const OrtApiBase* base) {
   host.ep_ = host.ort_->GetEpApi();
   TENON_UNSUPPORTED_IF(host.ep_ == nullptr, "The host (version {}) has no OrtEpApi.", text);
   host.model_editor_ = host.ort_->GetModelEditorApi();
+  host.tenon_ = find_ep_host_api(*host.ort_, host.version_);
   return host;
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/fault.h"
 #include "base/status.h"
+#include "ep/api/ep_host_api.h"
 
 namespace tenon::plugin {
 
@@ -50,6 +51,8 @@ class HostApi {
   const OrtApi& ort() const { return *ort_; }
   const OrtEpApi& ep() const { return *ep_; }
   const OrtModelEditorApi* model_editor() const { return model_editor_; }
+  // Null in every host but Tenon's.
+  const EpHostApi* tenon() const { return tenon_; }
 
   // Null for OK. The status is the host's to release.
   OrtStatus* to_ort(const Status& status) const noexcept;
@@ -89,6 +92,7 @@ class HostApi {
   const OrtApi* ort_ = nullptr;
   const OrtEpApi* ep_ = nullptr;
   const OrtModelEditorApi* model_editor_ = nullptr;
+  const EpHostApi* tenon_ = nullptr;
   uint32_t version_ = 0;
 };
 
@@ -111,4 +115,10 @@ ONNXTensorElementDataType ort_element_type(DataType type);
   do {                                                                    \
     TENON_FAULT_POINT("host." #function);                                 \
     TENON_TRY((host).take((host).ep().function(__VA_ARGS__), #function)); \
+  } while (false)
+// The same of a table that only Tenon's host has: host.tenon() is not null.
+#define TENON_EP_HOST_TRY(host, function, ...)                                \
+  do {                                                                        \
+    TENON_FAULT_POINT("host." #function);                                     \
+    TENON_TRY((host).take((host).tenon()->function(__VA_ARGS__), #function)); \
   } while (false)

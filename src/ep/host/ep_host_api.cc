@@ -1,0 +1,36 @@
+#include "ep/host/ep_host_api.h"
+
+#include "abi/objects/run_options.h"
+#include "abi/objects/status.h"
+#include "abi/objects/view_arguments.h"
+
+namespace tenon::abi {
+
+namespace {
+
+// Null for a size that this host knows.
+OrtStatus* check_size(const char* kind, size_t size_bytes, size_t first, size_t ours) noexcept {
+  if (size_bytes >= first && size_bytes <= ours) return nullptr;
+  return ort_error(ORT_INVALID_ARGUMENT, "The EP's {} has {} bytes; this host knows {} to {}.", kind, size_bytes, first,
+                   ours);
+}
+
+OrtStatus* ORT_API_CALL run_fences(const OrtRunOptions* options, size_t size_bytes, const RunFences** out) noexcept {
+  clear(out);
+  if (options == nullptr) return null_argument("options");
+  if (out == nullptr) return null_argument("out");
+  if (OrtStatus* bad = check_size("RunFences", size_bytes, kFirstRunFencesBytes, sizeof(RunFences))) return bad;
+  options->fences_asked = true;
+  *out = options->fences;
+  return nullptr;
+}
+
+}  // namespace
+
+const EpHostApi* ep_host_api(uint32_t version) noexcept {
+  static constexpr EpHostApi kApi = {
+      .size_bytes = sizeof(EpHostApi), .version = kEpHostApiVersion, .RunOptions_GetFences = &run_fences};
+  return version == 0 ? nullptr : &kApi;
+}
+
+}  // namespace tenon::abi
