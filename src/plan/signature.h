@@ -39,12 +39,16 @@ class SignatureCache {
     return nullptr;
   }
 
-  // Adds an entry, or returns the one that another thread added meanwhile.
-  std::shared_ptr<T> insert(const SignatureKey& key, std::shared_ptr<T> value) {
+  // Adds an entry, or returns the one that another thread added meanwhile. `dropped` is the entry that had to go, for
+  // the caller to end when it holds no lock; unchanged when none had to.
+  std::shared_ptr<T> insert(const SignatureKey& key, const std::shared_ptr<T>& value, std::shared_ptr<T>& dropped) {
     if (std::shared_ptr<T> present = find(key)) return present;
-    entries_.push_front({hash_signature(key), key, std::move(value)});
-    if (entries_.size() > capacity_) entries_.pop_back();
-    return entries_.front().value;
+    entries_.push_front({hash_signature(key), key, value});
+    if (entries_.size() > capacity_) {
+      dropped = std::move(entries_.back().value);
+      entries_.pop_back();
+    }
+    return value;
   }
 
   size_t size() const { return entries_.size(); }

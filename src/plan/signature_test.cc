@@ -33,10 +33,14 @@ TEST(SignatureKey, BytesOfAnyLengthAreKept) {
 
 TEST(SignatureCache, TheLeastRecentlyUsedEntryGoesFirst) {
   SignatureCache<int> cache(2);
-  cache.insert(key_of({1}), std::make_shared<int>(1));
-  cache.insert(key_of({2}), std::make_shared<int>(2));
+  std::shared_ptr<int> dropped;
+  cache.insert(key_of({1}), std::make_shared<int>(1), dropped);
+  cache.insert(key_of({2}), std::make_shared<int>(2), dropped);
+  EXPECT_EQ(dropped, nullptr);
   ASSERT_NE(cache.find(key_of({1})), nullptr);  // 2 is now the older one
-  cache.insert(key_of({3}), std::make_shared<int>(3));
+  cache.insert(key_of({3}), std::make_shared<int>(3), dropped);
+  ASSERT_NE(dropped, nullptr);
+  EXPECT_EQ(*dropped, 2);
   EXPECT_EQ(cache.size(), 2u);
   EXPECT_EQ(cache.find(key_of({2})), nullptr);
   EXPECT_EQ(*cache.find(key_of({1})), 1);
@@ -45,8 +49,10 @@ TEST(SignatureCache, TheLeastRecentlyUsedEntryGoesFirst) {
 
 TEST(SignatureCache, TheEntryThatCameFirstStays) {
   SignatureCache<int> cache(2);
-  const auto first = cache.insert(key_of({1}), std::make_shared<int>(1));
-  EXPECT_EQ(cache.insert(key_of({1}), std::make_shared<int>(2)), first);
+  std::shared_ptr<int> dropped;
+  const auto first = cache.insert(key_of({1}), std::make_shared<int>(1), dropped);
+  EXPECT_EQ(cache.insert(key_of({1}), std::make_shared<int>(2), dropped), first);
+  EXPECT_EQ(dropped, nullptr);
 }
 
 }  // namespace

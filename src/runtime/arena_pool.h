@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,20 @@ class ArenaPool {
  private:
   DeviceAllocator* allocator_ = nullptr;
   Guarded<std::vector<Arena>> idle_;
+};
+
+// A pool for each memory space of a session, by its index in the table. Threads: any, once all pools are added.
+class ArenaPools {
+ public:
+  void add(DeviceAllocator* allocator) { pools_.emplace_back(allocator); }
+  size_t size() const { return pools_.size(); }
+  ArenaPool& operator[](size_t space) { return pools_[space]; }
+  void trim() {
+    for (ArenaPool& pool : pools_) pool.trim();
+  }
+
+ private:
+  std::deque<ArenaPool> pools_;
 };
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "device/memory_space.h"
+#include "runtime/binding_checks.h"
 #include "runtime/binding_impl.h"
 #include "runtime/session_impl.h"
 
@@ -28,32 +29,13 @@ bool same_tensor(const Tensor& a, const Tensor& b) {
          a.capacity_bytes() == b.capacity_bytes() && a.space() == b.space() && a.read_only() == b.read_only();
 }
 
-Status check_tensor(const SessionImpl& session, const ValueInfo& info, const Tensor& tensor, std::string_view kind) {
-  TENON_INVALID_IF(!tensor.defined(), "The tensor for {} \"{}\" is undefined.", kind, info.name);
-  TENON_INVALID_IF(info.type != DataType::kUndefined && tensor.type() != info.type,
-                   "The tensor for {} \"{}\" has type {}, but the model declares {}.", kind, info.name,
-                   data_type_name(tensor.type()), info.to_string());
-  TENON_INVALID_IF(info.has_shape && static_cast<size_t>(tensor.shape().rank()) != info.dims.size(),
-                   "The tensor for {} \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", kind,
-                   info.name, tensor.shape().rank(), tensor.shape().to_string(), info.dims.size(), info.to_string());
-  TENON_UNSUPPORTED_IF(session.spaces().find(tensor.space()) < 0,
-                       "The tensor for {} \"{}\" lives in {}, which the cpu EP cannot address{}.", kind, info.name,
-                       tensor.space().to_string(), session.has_devices() ? ", nor another EP of the session" : "");
-  return {};
-}
-
 }  // namespace
-
-bool stands_for_scalar(const ValueInfo& info, const Shape& shape) {
-  return info.has_shape && info.dims.empty() && shape.rank() > 0 &&
-         std::all_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim == 1; });
-}
 
 BindingImpl::BindingImpl(std::shared_ptr<SessionImpl> owner) : session(std::move(owner)) {
   inputs.resize(session->inputs().size());
   outputs.resize(session->outputs().size());
   shapes.resize(inputs.size());
-  if (session->has_devices()) {
+  if (session->spaces().has_devices()) {
     spaces.inputs.resize(inputs.size());
     spaces.outputs.resize(outputs.size());
     space_words.assign(inputs.size() + outputs.size(), -1);
@@ -79,15 +61,15 @@ Status BindingImpl::begin_run() {
 }
 
 void BindingImpl::set_output_space(size_t slot) {
-  if (!session->has_devices()) return;
-  const Output& output = outputs[slot];
+  if (!session->spaces().has_devices()) return;
+  const BoundOutput& output = outputs[slot];
   int64_t& word = space_words[inputs.size() + slot];
   std::optional<MemorySpace>& space = spaces.outputs[slot];
   if (!output.is_auto) {
-    space = session->space_of(output.bound, word);
+    space = session->spaces().space_of(output.bound, word);
   } else if (output.auto_space >= 0) {
-    space = session->spaces().at(output.auto_space);
-    word = session->space_word(output.auto_space, space->alignment);
+    space = session->spaces().table().at(output.auto_space);
+    word = SessionSpaces::word(output.auto_space, space->alignment);
   } else {
     space.reset();
     word = -1;
@@ -96,30 +78,31 @@ void BindingImpl::set_output_space(size_t slot) {
 
 Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
                                  size_t size_bytes, int32_t space) {
-  Output& output = outputs[slot];
+  BoundOutput& output = outputs[slot];
   std::byte* data = memory.get();
   output.memory = Tensor();
-  TENON_TRY_ASSIGN(output.result,
-                   Tensor::view(type, shape, data, size_bytes, std::move(memory), session->spaces().shown(space)));
+  TENON_TRY_ASSIGN(output.result, Tensor::view(type, shape, data, size_bytes, std::move(memory),
+                                               session->spaces().table().shown(space)));
   output.ready = true;
   output_addresses[slot] = output.result.data();
   return {};
 }
 
 Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape, int32_t space) {
-  Output& output = outputs[slot];
+  BoundOutput& output = outputs[slot];
   const std::string& name = session->outputs()[slot].name;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   const Tensor* target = &output.bound;
   if (output.is_auto) {
     // Two handles here, `memory` and `result`: any other is the application's, which still looks at the last result.
     const bool shared = output.memory.defined() && output.memory.owner().use_count() > 2;
-    const bool elsewhere = output.memory.defined() && !same_memory(output.memory.space(), session->spaces().at(space));
+    const bool elsewhere =
+        output.memory.defined() && !same_memory(output.memory.space(), session->spaces().table().at(space));
     if (!output.memory.defined() || shared || elsewhere || output.memory.capacity_bytes() < bytes ||
         output.memory.type() != type) {
       output.result = Tensor();
       output.memory = Tensor();
-      TENON_TRY_ASSIGN(output.memory, session->allocate_in(space, type, shape));
+      TENON_TRY_ASSIGN(output.memory, session->spaces().allocate(space, type, shape));
     }
     target = &output.memory;
   } else {
@@ -168,9 +151,9 @@ Status Binding::bind_input(size_t index, Tensor tensor) {
     TENON_TRY_ASSIGN(tensor, tensor.reinterpret(tensor.type(), Shape()));
     if (same_tensor(tensor, impl_->inputs[index])) return {};
   }
-  TENON_TRY(check_tensor(*impl_->session, impl_->session->inputs()[index], tensor, "input"));
-  if (impl_->session->has_devices()) {
-    impl_->spaces.inputs[index] = impl_->session->space_of(tensor, impl_->space_words[index]);
+  TENON_TRY(check_tensor(impl_->session->spaces(), impl_->session->inputs()[index], tensor, "input"));
+  if (impl_->session->spaces().has_devices()) {
+    impl_->spaces.inputs[index] = impl_->session->spaces().space_of(tensor, impl_->space_words[index]);
   }
   impl_->inputs[index] = std::move(tensor);
   return {};
@@ -180,12 +163,12 @@ Status Binding::bind_output(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   if (tensor.defined() && same_tensor(tensor, impl_->outputs[index].bound)) return {};
-  TENON_TRY(check_tensor(*impl_->session, impl_->session->outputs()[index], tensor, "output"));
+  TENON_TRY(check_tensor(impl_->session->spaces(), impl_->session->outputs()[index], tensor, "output"));
   TENON_INVALID_IF(tensor.read_only(),
                    "Output \"{}\" cannot be bound to read-only memory: the {} tensor of shape {} in {} is marked so.",
                    impl_->session->outputs()[index].name, data_type_name(tensor.type()), tensor.shape().to_string(),
                    tensor.space().to_string());
-  BindingImpl::Output& output = impl_->outputs[index];
+  BoundOutput& output = impl_->outputs[index];
   output = {};
   output.bound = std::move(tensor);
   output.is_auto = false;
@@ -196,7 +179,7 @@ Status Binding::bind_output(size_t index, Tensor tensor) {
 Status Binding::bind_output_auto(size_t index) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
-  BindingImpl::Output& output = impl_->outputs[index];
+  BoundOutput& output = impl_->outputs[index];
   if (!output.is_auto || output.auto_space >= 0) output = {};
   impl_->set_output_space(index);
   return {};
@@ -211,10 +194,10 @@ Status Binding::bind_output_auto(std::string_view name, const MemorySpace& space
 Status Binding::bind_output_auto(size_t index, const MemorySpace& space) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
-  const int32_t known = impl_->session->spaces().find(space);
+  const int32_t known = impl_->session->spaces().table().find(space);
   TENON_UNSUPPORTED_IF(known < 0, "Output \"{}\" cannot be made in {}: the session has no allocator for it.",
                        impl_->session->outputs()[index].name, space.to_string());
-  BindingImpl::Output& output = impl_->outputs[index];
+  BoundOutput& output = impl_->outputs[index];
   if (!output.is_auto || output.auto_space != known) output = {};
   output.auto_space = known;
   impl_->set_output_space(index);

@@ -10,25 +10,14 @@
 #include "plan/placement.h"
 #include "plan/plan.h"
 #include "plan/signature.h"
+#include "runtime/binding_checks.h"
 
 namespace tenon {
 
 struct SessionImpl;
 class RunState;
 
-// True for a shape of ones where the model declares no dimensions: its element is the scalar, as ONNX Runtime takes it.
-bool stands_for_scalar(const ValueInfo& info, const Shape& shape);
-
 struct BindingImpl {
-  struct Output {
-    Tensor bound;   // the caller's, when defined
-    Tensor memory;  // Tenon's, otherwise
-    Tensor result;  // what output() gives: `bound` or `memory` with the real shape
-    bool is_auto = true;
-    int32_t auto_space = -1;  // where `memory` has to be; -1: where the output is made
-    bool ready = false;       // in this run: `result` is where the output goes
-  };
-
   explicit BindingImpl(std::shared_ptr<SessionImpl> owner);
 
   // Forgets the last run's results and reads the shapes of the bound inputs. Errors name the input that is missing.
@@ -44,7 +33,7 @@ struct BindingImpl {
 
   std::shared_ptr<SessionImpl> session;
   std::vector<Tensor> inputs;
-  std::vector<Output> outputs;
+  std::vector<BoundOutput> outputs;
 
   // Kept between runs, so that a steady one allocates nothing.
   BoundSpaces spaces;                // of sessions with other EPs
@@ -53,8 +42,8 @@ struct BindingImpl {
   bool checked = false;
   std::vector<Shape> shapes;
   std::vector<void*> input_addresses;
-  std::vector<void*> output_addresses;  // by slot
-  RunState* last_state = nullptr;       // only compared, never followed
+  std::vector<void*> output_addresses;   // by slot
+  const RunState* last_state = nullptr;  // only compared, never followed
 };
 
 }  // namespace tenon

@@ -47,46 +47,31 @@ Status copy_value(void* target, const BodyValue& value, CopyReason reason, const
   return copy_tensor(to, from, reason, what, info.ledger);
 }
 
-const char* BodyHost::name_of_output(const KernelNode& node, size_t index) const {
-  const ValueId id = index < node.node->outputs.size() ? node.node->outputs[index] : kNoValue;
-  return id == kNoValue || !planner.keep_text ? "" : planner.keep_text(node.graph->value(id).name);
+BodyHost::BodyHost(PlannerOptions planner, const SubgraphKernels& subgraphs, ArenaPools& arenas, KeptTexts& texts)
+    : planner_(std::move(planner)) {
+  planner_.subgraphs = &subgraphs;
+  planner_.devices = {};
+  planner_.values_vary = true;
+  resources_ = {.pool = planner_.pool, .arenas = &arenas, .spaces = &spaces_, .texts = &texts, .rests = this};
 }
 
-// A run state and an arena, given back at the end of the scope.
-struct Body::Lease {
-  Lease(const BodyHost& body_host, PlanRuntime& plan_runtime) : host(body_host), runtime(plan_runtime) {}
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  ~Lease() {
-    if (state == nullptr) return;
-    host.arenas->release(std::exchange(state->held[0], {}));
-    runtime.idle_states.lock()->push_back(std::move(state));
-  }
+const char* BodyHost::name_of_output(const KernelNode& node, size_t index) const {
+  const ValueId id = index < node.node->outputs.size() ? node.node->outputs[index] : kNoValue;
+  return id == kNoValue ? "" : keep(node.graph->value(id).name);
+}
 
-  Status take() {
-    {
-      auto idle = runtime.idle_states.lock();
-      if (!idle->empty()) {
-        state = std::move(idle->back());
-        idle->pop_back();
-      }
-    }
-    if (state == nullptr) state = std::make_unique<RunState>(*runtime.plan, *host.planner.pool);
-    TENON_TRY_ASSIGN(state->held[0], host.arenas->acquire(runtime.plan->arena_bytes, state->arena(0)));
-    return {};
-  }
-
-  const BodyHost& host;
-  PlanRuntime& runtime;
-  std::unique_ptr<RunState> state;
-};
+Result<std::shared_ptr<Plan>> BodyHost::plan_rest(const PlanCut& cut, std::span<const Shape> shapes,
+                                                  std::span<const ConstantRef> constants, const BoundSpaces& bound,
+                                                  bool /*disallow_copies*/) const {
+  return build_rest(cut, shapes, constants, planner_, bound);
+}
 
 Body::Body(const BodyHost& host, Graph graph, const std::vector<bool>& wanted)
-    : host_(host), graph_(std::move(graph)), outputs_(wanted.size()), plans_(std::in_place, kBodyPlans) {
+    : host_(host), graph_(std::move(graph)), outputs_(wanted.size()), plans_(kBodyPlans) {
   names_.resize(outputs_, "");
   std::vector<ValueId> outputs;
   for (size_t i = 0; i < graph_.outputs.size() && i < wanted.size(); ++i) {
-    if (host.planner.keep_text) names_[i] = host.planner.keep_text(graph_.value(graph_.outputs[i]).name);
+    names_[i] = host.keep(graph_.value(graph_.outputs[i]).name);
     if (!wanted[i]) continue;
     outputs.push_back(graph_.outputs[i]);
     slots_.push_back(static_cast<int32_t>(i));
@@ -118,52 +103,40 @@ class Body::Borrowed {
   std::unique_ptr<Scratch> scratch_;
 };
 
-Status Body::run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const {
-  const Borrowed scratch(*this);
-  TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> runtime, find_plan(inputs, scratch->key));
-  scratch->inputs.clear();
-  for (const BodyValue& input : inputs) scratch->inputs.push_back(const_cast<void*>(input.data));
-  return run_plan(*runtime, scratch->inputs, scratch->outputs, /*is_rest=*/false, outputs, info);
-}
+// Lets the node place what a plan writes, and hands it what a plan makes elsewhere.
+class Body::Outputs final : public PlanOutputs {
+ public:
+  Outputs(const Body& body, BodyOutputs& node, std::vector<void*>& addresses, const RunInfo& info)
+      : body_(body), node_(node), addresses_(addresses), info_(info) {}
 
-Result<std::shared_ptr<PlanRuntime>> Body::find_plan(std::span<const BodyValue> inputs, SignatureKey& key) const {
-  key.clear();
-  for (const BodyValue& input : inputs) append_shape(key, input.shape);
-  {
-    auto plans = plans_.lock();
-    if (std::shared_ptr<PlanRuntime> found = plans->find(key)) return found;
+  Status prepare(const Plan& plan, std::span<void* const> /*inputs*/) override {
+    addresses_.assign(body_.outputs_, nullptr);
+    for (const PlanOutput& output : plan.outputs) {
+      const bool is_copied = std::any_of(plan.copies.begin(), plan.copies.end(),
+                                         [&](const PlanCopy& copy) { return copy.output == output.slot; });
+      if (is_copied) continue;
+      const auto slot = static_cast<size_t>(output.slot);
+      TENON_TRY_ASSIGN(addresses_[slot], node_.place(slot, output.spec.type, output.spec.shape));
+    }
+    return {};
   }
-  std::vector<Shape> shapes;
-  for (const BodyValue& input : inputs) shapes.push_back(input.shape);
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(graph_, shapes, slots_, host_.planner));
-  auto made = std::make_shared<PlanRuntime>(std::move(plan), kBodyPlans);
-  return plans_.lock()->insert(key, std::move(made));
-}
 
-Status Body::run_plan(PlanRuntime& runtime, std::span<void* const> inputs, std::vector<void*>& addresses, bool is_rest,
-                      BodyOutputs& outputs, const RunInfo& info) const {
-  const Plan& plan = *runtime.plan;
-  Lease lease(host_, runtime);
-  TENON_TRY(lease.take());
-  addresses.assign(outputs_, nullptr);
-  const auto is_copied = [&](const PlanOutput& output) {
-    return std::any_of(plan.copies.begin(), plan.copies.end(),
-                       [&](const PlanCopy& copy) { return copy.output == output.slot; });
-  };
-  for (const PlanOutput& output : plan.outputs) {
-    if (is_copied(output)) continue;
-    const auto slot = static_cast<size_t>(output.slot);
-    TENON_TRY_ASSIGN(addresses[slot], outputs.place(slot, output.spec.type, output.spec.shape));
+  std::span<void* const> addresses() const override { return addresses_; }
+
+  Status finish(const Plan& plan, RunState& state, bool is_rest) override {
+    for (const PlanCopy& copy : plan.copies) {
+      HandedOver output{.index = static_cast<size_t>(copy.output), .reason = copy.reason};
+      output.what = body_.names_[output.index];
+      TENON_TRY_ASSIGN(output.value, value_of(plan, copy, state));
+      if (copy.source.home == Home::kInput && !is_rest) output.input = copy.source.index;
+      TENON_TRY(node_.hand_over(std::move(output), info_));
+    }
+    return {};
   }
-  RunState& state = *lease.state;
-  state.bind(inputs, addresses);
-  TENON_TRY(state.run_steps(info, nullptr));
-  if (plan.cut) TENON_TRY(run_rest(runtime, state, outputs, info));
-  for (const PlanCopy& copy : plan.copies) {
-    HandedOver output{.index = static_cast<size_t>(copy.output), .reason = copy.reason};
-    output.what = names_[output.index];
-    BodyValue& value = output.value;
-    value.data = state.address(copy.source);
+
+ private:
+  static Result<BodyValue> value_of(const Plan& plan, const PlanCopy& copy, RunState& state) {
+    BodyValue value{.data = state.address(copy.source)};
     if (copy.source.home == Home::kDynamic) {
       const DynamicValue& made = state.dynamic_value(copy.source.index);
       value.type = made.type;
@@ -174,62 +147,39 @@ Status Body::run_plan(PlanRuntime& runtime, std::span<void* const> inputs, std::
         return &other > &copy && other.source.home == Home::kDynamic && other.source.index == copy.source.index;
       });
       if (last) value.memory = state.take_dynamic(copy.source.index);
-    } else {
-      const auto planned = std::find_if(plan.outputs.begin(), plan.outputs.end(),
-                                        [&](const PlanOutput& one) { return one.slot == copy.output; });
-      if (planned == plan.outputs.end())
-        return internal_error("A body's plan copies to an output that it does not have.");
-      value.type = planned->spec.type;
-      value.shape = planned->spec.shape;
-      if (copy.source.home == Home::kInput && !is_rest) output.input = copy.source.index;
+      return value;
     }
-    TENON_TRY(outputs.hand_over(std::move(output), info));
+    const auto planned = std::find_if(plan.outputs.begin(), plan.outputs.end(),
+                                      [&](const PlanOutput& one) { return one.slot == copy.output; });
+    if (planned == plan.outputs.end())
+      return internal_error("A body's plan copies to an output that it does not have.");
+    value.type = planned->spec.type;
+    value.shape = planned->spec.shape;
+    return value;
   }
-  return {};
-}
 
-Result<std::shared_ptr<PlanRuntime>> Body::find_rest(PlanRuntime& runtime, const RunState& state) const {
-  const PlanCut& cut = *runtime.plan->cut;
-  SignatureKey key;
-  std::vector<Shape> shapes;
-  std::vector<ConstantRef> constants(cut.values.size());
-  for (size_t i = 0; i < cut.values.size(); ++i) {
-    const CutValue& value = cut.values[i];
-    const bool dynamic = value.location.home == Home::kDynamic;
-    shapes.push_back(dynamic ? state.dynamic_value(value.location.index).shape : value.spec.shape);
-    append_shape(key, shapes.back());
-    if (!value.as_constant) continue;
-    // No transfer between tensors: the planner reads numbers, and keeps them as a constant.
-    std::byte* data = nullptr;
-    TENON_TRY_ASSIGN(constants[i], make_constant(value.spec.type, shapes.back(), &data));
-    if (constants[i]->size_bytes > 0) std::memcpy(data, state.address(value.location), constants[i]->size_bytes);
-    append_bytes(key, {constants[i]->data, constants[i]->size_bytes});
-  }
-  {
-    auto rests = runtime.rests.lock();
-    if (std::shared_ptr<PlanRuntime> found = rests->find(key)) return found;
-  }
-  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_rest(cut, shapes, constants, host_.planner));
-  auto made = std::make_shared<PlanRuntime>(std::move(plan), kBodyPlans);
-  return runtime.rests.lock()->insert(key, std::move(made));
-}
+  const Body& body_;
+  BodyOutputs& node_;
+  std::vector<void*>& addresses_;
+  const RunInfo& info_;
+};
 
-Status Body::run_rest(PlanRuntime& runtime, const RunState& state, BodyOutputs& outputs, const RunInfo& info) const {
-  TENON_TRY_ASSIGN(const std::shared_ptr<PlanRuntime> rest, find_rest(runtime, state));
-  std::vector<void*> inputs;
-  for (const CutValue& value : runtime.plan->cut->values) {
-    if (!value.as_constant) inputs.push_back(state.address(value.location));
+Status Body::run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const {
+  const Borrowed scratch(*this);
+  scratch->key.clear();
+  scratch->inputs.clear();
+  for (const BodyValue& input : inputs) {
+    append_shape(scratch->key, input.shape);
+    scratch->inputs.push_back(const_cast<void*>(input.data));
   }
-  std::vector<void*> addresses;
-  return run_plan(*rest, inputs, addresses, /*is_rest=*/true, outputs, info);
-}
-
-ControlFlowKernels::ControlFlowKernels(PlannerOptions planner, ArenaPool& arenas) {
-  host_.planner = std::move(planner);
-  host_.planner.subgraphs = this;
-  host_.planner.devices = {};
-  host_.planner.values_vary = true;
-  host_.arenas = &arenas;
+  TENON_TRY_ASSIGN(const CachedPlan found, plans_.find_or_make(scratch->key, [&] {
+    std::vector<Shape> shapes;
+    for (const BodyValue& input : inputs) shapes.push_back(input.shape);
+    return build_plan(graph_, shapes, slots_, host_.planner());
+  }));
+  Outputs placed(*this, outputs, scratch->outputs, info);
+  TENON_TRY(placed.prepare(*found.runtime->plan, scratch->inputs));
+  return PlanExecutor(host_.resources(), info).run(*found.runtime, scratch->inputs, placed);
 }
 
 Result<std::unique_ptr<Kernel>> ControlFlowKernels::create(const KernelNode& node, const SubgraphHelper* helper) const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tenon/copy_ledger.h>
@@ -17,18 +18,31 @@
 #include "ep/api/subgraphs.h"
 #include "plan/planner.h"
 #include "plan/signature.h"
-#include "runtime/arena_pool.h"
-#include "runtime/session_impl.h"
+#include "runtime/plan_executor.h"
 
 namespace tenon {
 
-// What bodies run on: the CPU EP, and host memory. Lifetime: outlives bodies.
-struct BodyHost {
-  PlannerOptions planner;
-  ArenaPool* arenas = nullptr;
+// Plans bodies, and has what they run on: the CPU EP, and host memory. Lifetime: outlives bodies.
+class BodyHost final : public RestPlanner {
+ public:
+  // `planner` is the session's; nodes of other EPs do not come into bodies. The rest outlives the host.
+  BodyHost(PlannerOptions planner, const SubgraphKernels& subgraphs, ArenaPools& arenas, KeptTexts& texts);
+  BodyHost(const BodyHost&) = delete;
+  BodyHost& operator=(const BodyHost&) = delete;
 
+  const PlannerOptions& planner() const { return planner_; }
+  const RunResources& resources() const { return resources_; }
+  const char* keep(const std::string& text) const { return resources_.texts->keep(text); }
   // The name of an output of `node`, as text that lives as long as the session.
   const char* name_of_output(const KernelNode& node, size_t index) const;
+  Result<std::shared_ptr<Plan>> plan_rest(const PlanCut& cut, std::span<const Shape> shapes,
+                                          std::span<const ConstantRef> constants, const BoundSpaces& bound,
+                                          bool disallow_copies) const override;
+
+ private:
+  PlannerOptions planner_;
+  SessionSpaces spaces_;  // plain host memory
+  RunResources resources_;
 };
 
 // A value that goes into a body or comes out of one.
@@ -77,34 +91,29 @@ class Body {
   Status run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const;
 
  private:
-  struct Lease;
   // What a run would otherwise have to allocate.
   struct Scratch {
     SignatureKey key;
     std::vector<void*> inputs, outputs;
   };
   class Borrowed;
-  Result<std::shared_ptr<PlanRuntime>> find_plan(std::span<const BodyValue> inputs, SignatureKey& key) const;
-  Result<std::shared_ptr<PlanRuntime>> find_rest(PlanRuntime& runtime, const RunState& state) const;
-  // `addresses` is scratch, one a body output.
-  Status run_plan(PlanRuntime& runtime, std::span<void* const> inputs, std::vector<void*>& addresses, bool is_rest,
-                  BodyOutputs& outputs, const RunInfo& info) const;
-  Status run_rest(PlanRuntime& runtime, const RunState& state, BodyOutputs& outputs, const RunInfo& info) const;
+  class Outputs;
 
   const BodyHost& host_;
   Graph graph_;
   std::vector<int32_t> slots_;      // by graph output: the body's output
   size_t outputs_ = 0;              // of the body, with those that are not made
   std::vector<const char*> names_;  // by output of the body
-  mutable Guarded<SignatureCache<PlanRuntime>> plans_;
+  mutable PlanCache plans_;
   mutable Guarded<std::vector<std::unique_ptr<Scratch>>> idle_;
 };
 
-// Makes the kernels; `host.planner.subgraphs` is set to itself, for bodies in bodies.
+// Makes the kernels of nodes, also of those in bodies.
 class ControlFlowKernels final : public SubgraphKernels {
  public:
-  // `arenas` outlives it.
-  ControlFlowKernels(PlannerOptions planner, ArenaPool& arenas);
+  // `planner` is the session's. `arenas` and `texts` outlive it.
+  ControlFlowKernels(PlannerOptions planner, ArenaPools& arenas, KeptTexts& texts)
+      : host_(std::move(planner), *this, arenas, texts) {}
   Result<std::unique_ptr<Kernel>> create(const KernelNode& node, const SubgraphHelper* helper) const override;
 
  private:

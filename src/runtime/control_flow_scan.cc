@@ -104,9 +104,9 @@ std::vector<size_t> permutation_of(int axis, int rank, bool back) {
   return permutation;
 }
 
-class ScanAxiss final : public BodyOutputs {
+class ScanOutputs final : public BodyOutputs {
  public:
-  ScanAxiss(const ScanSpec& spec, ScanFrame& frame, KernelContext& context)
+  ScanOutputs(const ScanSpec& spec, ScanFrame& frame, KernelContext& context)
       : spec_(spec), frame_(frame), context_(context) {}
 
   // The iterations that follow are those of this entry of the batch, which has `length` of them.
@@ -253,7 +253,7 @@ class ScanKernel final : public Kernel {
     frame.state_outputs.assign(spec_.states, nullptr);
     frame.moved.assign(spec_.scans.size(), Tensor());
     for (size_t i = 0; i < spec_.scans.size(); ++i) TENON_TRY(move_input(context, frame, i));
-    ScanAxiss outputs(spec_, frame, context);
+    ScanOutputs outputs(spec_, frame, context);
     for (int64_t entry = 0; entry < std::max<int64_t>(spec_.batch, 1); ++entry) {
       if (spec_.batch == 0) break;
       TENON_TRY_ASSIGN(const int64_t length, length_of(context, entry));
@@ -339,7 +339,7 @@ class ScanKernel final : public Kernel {
     }
   }
 
-  Status iterate(KernelContext& context, ScanFrame& frame, ScanAxiss& outputs, int64_t entry, int64_t iteration,
+  Status iterate(KernelContext& context, ScanFrame& frame, ScanOutputs& outputs, int64_t entry, int64_t iteration,
                  int64_t length) const {
     const RunInfo& info = info_of(context);
     TENON_TRY(check_cancelled(info, node_, iteration));
@@ -399,8 +399,8 @@ Status read_scans(const BodyHost& host, const KernelNode& node, const ScanDesc& 
     TENON_INVALID_IF(shape[input.axis] != spec.length, "Scan input {} of {} has {} slices, but the first one has {}.",
                      i, label, shape[input.axis], spec.length);
     input.slice = without_axis(shape, input.axis);
-    if (const ValueId id = node.node->inputs[input.index]; id != kNoValue && host.planner.keep_text)
-      input.name = host.planner.keep_text(node.graph->value(id).name);
+    if (const ValueId id = node.node->inputs[input.index]; id != kNoValue)
+      input.name = host.keep(node.graph->value(id).name);
     TENON_TRY_ASSIGN(input.slice_bytes, tensor_size_bytes(node.inputs[input.index].type, input.slice));
     spec.scans.push_back(input);
   }

@@ -16,22 +16,20 @@ Result<std::unique_ptr<DeviceNotification>> make_notification(DeviceStream& stre
 
 }  // namespace
 
-Result<bool> RunStreams::make_stream(DeviceProvider& owner, int32_t provider) {
-  Result<std::unique_ptr<DeviceStream>> made = owner.create_stream();
-  if (!made.ok()) {
-    return std::move(made).status().with_context(format("while making a stream of the EP \"{}\"", owner.name()));
-  }
+Result<bool> RunStreams::make_stream(int32_t provider) {
+  DeviceProvider& ep = owner(provider);
+  Result<std::unique_ptr<DeviceStream>> made = ep.create_stream();
+  if (!made.ok())
+    return std::move(made).status().with_context(format("while making a stream of the EP \"{}\"", ep.name()));
   One& one = at(provider);
-  one.ep_name = owner.name();
   one.owned = std::move(made).value();
   one.own.stream = one.owned.get();
   return one.owned != nullptr;
 }
 
-void RunStreams::borrow(const DeviceProvider& owner, int32_t provider, DeviceStream& stream) {
+void RunStreams::borrow(int32_t provider, DeviceStream& stream) {
   One& one = at(provider);
-  TENON_TRACE(kSync, "The EP \"{}\" works on the caller's stream {}.", owner.name(), stream.id());
-  one.ep_name = owner.name();
+  TENON_TRACE(kSync, "The EP \"{}\" works on the caller's stream {}.", owner(provider).name(), stream.id());
   one.borrowed = std::exchange(one.kept, Lane());
   if (one.kept_id != stream.id()) one.borrowed = Lane();
   one.borrowed.stream = &stream;
@@ -48,20 +46,19 @@ void RunStreams::give_back() {
   used_own_ = false;
 }
 
-Status RunStreams::prepare(DeviceProvider& owner, int32_t provider, int32_t notifications) {
+Status RunStreams::prepare(int32_t provider, int32_t notifications) {
   One& one = at(provider);
+  const std::string_view ep_name = owner(provider).name();
   if (one.lane().stream == nullptr) {
-    TENON_TRY_ASSIGN(const bool made, make_stream(owner, provider));
-    if (!made) {
-      return device_error("The EP \"{}\" made a stream when the model was loaded, and none now.", owner.name());
-    }
+    TENON_TRY_ASSIGN(const bool made, make_stream(provider));
+    if (!made) return device_error("The EP \"{}\" made a stream when the model was loaded, and none now.", ep_name);
   }
   Lane& lane = one.lane();
   if (lane.end == nullptr) {
-    TENON_TRY_ASSIGN(lane.end, make_notification(*lane.stream, owner.name()));
+    TENON_TRY_ASSIGN(lane.end, make_notification(*lane.stream, ep_name));
   }
   while (lane.notifications.size() < static_cast<size_t>(notifications)) {
-    TENON_TRY_ASSIGN(std::unique_ptr<DeviceNotification> made, make_notification(*lane.stream, owner.name()));
+    TENON_TRY_ASSIGN(std::unique_ptr<DeviceNotification> made, make_notification(*lane.stream, ep_name));
     lane.notifications.push_back(std::move(made));
   }
   return {};
@@ -86,14 +83,16 @@ Status RunStreams::synchronize() {
   const auto keep = [&first](Status status) {
     if (first.ok()) first = std::move(status);
   };
-  for (One& one : streams_) {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    One& one = streams_[i];
     if (!one.busy) continue;
     one.busy = false;
     Lane& lane = one.lane();
     Status status = lane.end->activate();
     if (status.ok()) status = lane.stream->flush();
     if (status.ok()) status = lane.end->wait_on_host();
-    if (!status.ok()) keep(std::move(status).with_context(format("while waiting for the EP \"{}\"", one.ep_name)));
+    if (!status.ok())
+      keep(std::move(status).with_context(format("while waiting for the EP \"{}\"", providers_[i]->name())));
   }
   return first;
 }
@@ -116,6 +115,18 @@ Status RunStreams::end_run() {
     if (first.ok()) first = std::move(status);
   }
   return first;
+}
+
+std::unique_ptr<RunStreams> StreamPool::take() {
+  {
+    auto idle = idle_.lock();
+    if (!idle->empty()) {
+      std::unique_ptr<RunStreams> streams = std::move(idle->back());
+      idle->pop_back();
+      return streams;
+    }
+  }
+  return std::make_unique<RunStreams>(providers_);
 }
 
 }  // namespace tenon

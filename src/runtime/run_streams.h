@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/guarded.h"
@@ -14,19 +16,20 @@ namespace tenon {
 // Lifetime: the providers outlive it, and it outlives no stream that it borrows. Threads: one run at a time.
 class RunStreams {
  public:
-  explicit RunStreams(size_t providers) : streams_(providers) {}
+  explicit RunStreams(std::span<DeviceProvider* const> providers) : providers_(providers), streams_(providers.size()) {}
 
+  size_t size() const { return streams_.size(); }
   // Of provider `provider` (counted from 1); null when it has none.
   DeviceStream* stream(int32_t provider) const { return at(provider).lane().stream; }
   // False when the provider has none.
-  Result<bool> make_stream(DeviceProvider& owner, int32_t provider);
+  Result<bool> make_stream(int32_t provider);
   // The provider's work goes to `stream`, which is the caller's, until give_back().
-  void borrow(const DeviceProvider& owner, int32_t provider, DeviceStream& stream);
+  void borrow(int32_t provider, DeviceStream& stream);
   void give_back();
   // Whether work went to a stream that is not borrowed, since the last give_back().
   bool used_own() const { return used_own_; }
   // Makes what is missing of the stream and its first `notifications` notifications. Once made, they stay.
-  Status prepare(DeviceProvider& owner, int32_t provider, int32_t notifications);
+  Status prepare(int32_t provider, int32_t notifications);
   // The point after what was enqueued so far gets the number `slot`.
   Status notify(int32_t provider, int32_t slot);
   Status wait_on_host(int32_t provider, int32_t slot);
@@ -53,7 +56,6 @@ class RunStreams {
     std::unique_ptr<DeviceNotification> end;
   };
   struct One {
-    std::string ep_name;
     std::unique_ptr<DeviceStream> owned;
     Lane own, borrowed;
     Lane kept;  // of the borrowed stream that was left to work last, without the stream
@@ -67,8 +69,24 @@ class RunStreams {
   One& at(int32_t provider) { return streams_[static_cast<size_t>(provider - 1)]; }
   const One& at(int32_t provider) const { return streams_[static_cast<size_t>(provider - 1)]; }
 
+  DeviceProvider& owner(int32_t provider) const { return *providers_[static_cast<size_t>(provider - 1)]; }
+
+  std::span<DeviceProvider* const> providers_;
   std::vector<One> streams_;
   bool used_own_ = false;
+};
+
+// The streams of a session that no run uses. Threads: any.
+class StreamPool {
+ public:
+  // Lifetime: the providers outlive the pool.
+  explicit StreamPool(std::span<DeviceProvider* const> providers) : providers_(providers) {}
+  std::unique_ptr<RunStreams> take();
+  void give(std::unique_ptr<RunStreams> streams) { idle_.lock()->push_back(std::move(streams)); }
+
+ private:
+  const std::span<DeviceProvider* const> providers_;
+  Guarded<std::vector<std::unique_ptr<RunStreams>>> idle_;
 };
 
 }  // namespace tenon

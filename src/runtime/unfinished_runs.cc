@@ -19,11 +19,14 @@ int32_t only_stream(const Plan& plan) {
   return alone ? executor : 0;
 }
 
-Status UnfinishedRun::wait() {
+Status finish(UnfinishedRun run, ArenaPools& arenas) {
   Status first;
-  for (const auto& end : ends) {
+  for (const auto& end : run.ends) {
     Status status = end->wait_on_host();
     if (first.ok()) first = std::move(status);
+  }
+  for (size_t space = 0; space < run.arenas.size() && first.ok(); ++space) {
+    for (Arena& arena : run.arenas[space]) arenas[space].release(std::move(arena));
   }
   return std::move(first).with_context("while waiting for a run that returned before its stream had done its work");
 }
@@ -46,9 +49,14 @@ std::optional<UnfinishedRun> UnfinishedRuns::take(uint64_t stream_id) {
   return taken;
 }
 
-std::vector<UnfinishedRun> UnfinishedRuns::take_all() {
-  auto runs = runs_.lock();
-  return std::exchange(*runs, {});
+Status UnfinishedRuns::finish_all(ArenaPools& arenas) {
+  std::vector<UnfinishedRun> runs = std::exchange(*runs_.lock(), {});
+  Status first;
+  for (UnfinishedRun& run : runs) {
+    Status status = finish(std::move(run), arenas);
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
 }
 
 }  // namespace tenon

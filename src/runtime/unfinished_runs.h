@@ -23,10 +23,11 @@ struct UnfinishedRun {
   uint64_t stream_id = 0;
   std::vector<std::unique_ptr<DeviceNotification>> ends;
   std::vector<std::vector<Arena>> arenas;  // by space
-
-  // On the host, for all of it. Errors: the first failure.
-  Status wait();
 };
+
+// Waits on the host for all of it, and gives its memory back; after a failure the memory may still be in use, and is
+// never used again. Errors: the first failure.
+Status finish(UnfinishedRun run, ArenaPools& arenas);
 
 // Threads: any.
 class UnfinishedRuns {
@@ -34,7 +35,8 @@ class UnfinishedRuns {
   void put(UnfinishedRun run) { runs_.lock()->push_back(std::move(run)); }
   // All that is left to one stream, as one.
   std::optional<UnfinishedRun> take(uint64_t stream_id);
-  std::vector<UnfinishedRun> take_all();
+  // Waits for every run. Errors: the first failure.
+  Status finish_all(ArenaPools& arenas);
 
  private:
   Guarded<std::vector<UnfinishedRun>> runs_;

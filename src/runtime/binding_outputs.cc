@@ -1,0 +1,86 @@
+#include "runtime/binding_outputs.h"
+
+#include <utility>
+
+#include "device/copy.h"
+#include "runtime/session_impl.h"
+
+namespace tenon {
+
+RunMemory BindingOutputs::memory(const Plan& plan, std::span<void* const> inputs) const {
+  return {.plan = plan,
+          .inputs = inputs,
+          .outputs = binding_.outputs,
+          .output_addresses = binding_.output_addresses,
+          .output_infos = binding_.session->outputs(),
+          .spaces = binding_.session->spaces()};
+}
+
+Status BindingOutputs::prepare(const Plan& plan, std::span<void* const> inputs) {
+  for (const PlanOutput& output : plan.outputs) {
+    if (output.spec.dynamic) continue;
+    TENON_TRY(
+        binding_.prepare_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape, output.space));
+  }
+  const RunMemory bound = memory(plan, inputs);
+  TENON_TRY(bound.check_outputs_apart());
+  TENON_TRY(bound.check_copies(info_.disallow_copies));
+  for (const PlanOutput& output : plan.outputs) {
+    if (output.spec.dynamic || output.first_write == kAtEnd || bound.overlapped_input(output) == nullptr) continue;
+    TENON_TRY_ASSIGN(std::shared_ptr<std::byte> elsewhere,
+                     bound.spaces.allocate_bytes(output.space, output.spec.size_bytes()));
+    binding_.output_addresses[static_cast<size_t>(output.slot)] = elsewhere.get();
+    redirects_.push_back({&plan, &output, std::move(elsewhere)});
+  }
+  return {};
+}
+
+Status BindingOutputs::copy(size_t slot, DataType type, const Shape& shape, void* source, int32_t space,
+                            CopyReason reason) {
+  const SessionSpaces& spaces = binding_.session->spaces();
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+  MemorySpace from_space = spaces.table().at(space);
+  from_space.alignment = 0;
+  TENON_TRY_ASSIGN(const Tensor from, Tensor::view(type, shape, source, bytes, nullptr, from_space));
+  const Tensor& target = binding_.outputs[slot].result;
+  return copy_tensor(target, from, reason, binding_.session->outputs()[slot].name.c_str(), info_.ledger,
+                     spaces.transfer(from.space(), target.space()));
+}
+
+Status BindingOutputs::copy_dynamic(const Plan& plan, const PlanCopy& copied, RunState& state) {
+  const auto slot = static_cast<size_t>(copied.output);
+  const DynamicValue& value = state.dynamic_value(copied.source.index);
+  const BoundOutput& output = binding_.outputs[slot];
+  // Memory of a device that nobody asked to be elsewhere becomes the output as it is.
+  if (copied.space != 0 && output.is_auto && (output.auto_space < 0 || output.auto_space == copied.space)) {
+    const size_t capacity = value.capacity_bytes;
+    const Shape shape = value.shape;
+    const DataType type = value.type;
+    return binding_.adopt_output(slot, type, shape, state.take_dynamic(copied.source.index), capacity, copied.space);
+  }
+  const int32_t space = output.is_auto && output.auto_space >= 0 ? output.auto_space : copied.space;
+  TENON_TRY(binding_.prepare_output(slot, value.type, value.shape, space));
+  TENON_TRY(memory(plan, {}).check_outputs_apart());
+  return copy(slot, value.type, value.shape, value.memory.get(), copied.space, copied.reason);
+}
+
+Status BindingOutputs::finish(const Plan& plan, RunState& state, bool /*is_rest*/) {
+  for (const Redirect& redirect : redirects_) {
+    if (redirect.plan != &plan) continue;
+    const PlanOutput& output = *redirect.output;
+    TENON_TRY(copy(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape, redirect.memory.get(),
+                   output.space, CopyReason::kOverlap));
+  }
+  for (const PlanCopy& copied : plan.copies) {
+    if (copied.source.home == Home::kDynamic) {
+      TENON_TRY(copy_dynamic(plan, copied, state));
+      continue;
+    }
+    const auto slot = static_cast<size_t>(copied.output);
+    const Tensor& target = binding_.outputs[slot].result;
+    TENON_TRY(copy(slot, target.type(), target.shape(), state.address(copied.source), copied.space, copied.reason));
+  }
+  return {};
+}
+
+}  // namespace tenon

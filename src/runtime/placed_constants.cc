@@ -1,0 +1,69 @@
+#include "runtime/placed_constants.h"
+
+#include <algorithm>
+
+#include "device/copy.h"
+
+namespace tenon {
+
+Tensor PlacedConstants::find_own(const ConstantRef& constant, int32_t space) const {
+  for (size_t i = 0; i < providers_.size(); ++i) {
+    const std::vector<int32_t>& own = spaces_.table().of_provider[i];
+    const auto index = std::find(own.begin(), own.end(), space) - own.begin();
+    if (index == static_cast<std::ptrdiff_t>(own.size())) continue;
+    Tensor known = providers_[i]->placed_constant(constant, static_cast<int32_t>(index));
+    if (known.data() != nullptr) return known;
+  }
+  return {};
+}
+
+// The lock is held while a constant is copied: whoever wants the same one then finds it.
+Result<Tensor> PlacedConstants::place(const ConstantRef& constant, const std::string& name, int32_t space,
+                                      bool disallow_copies) {
+  auto placed = placed_.lock();
+  Placed& entry = (*placed)[{constant.get(), space}];
+  // Another constant may have been made at the address of one that is gone.
+  if (!entry.source.expired()) return entry.tensor;
+  Result<Tensor> made = copy(constant, name, space, disallow_copies);
+  if (!made.ok()) {
+    placed->erase({constant.get(), space});
+    return made;
+  }
+  entry.source = constant;
+  entry.tensor = *made;
+  return made;
+}
+
+Result<Tensor> PlacedConstants::copy(const ConstantRef& constant, const std::string& name, int32_t space,
+                                     bool disallow_copies) {
+  if (Tensor known = find_own(constant, space); known.data() != nullptr) return known;
+  TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
+                                                     const_cast<std::byte*>(constant->data), constant->size_bytes));
+  if (disallow_copies && constant->size_bytes > 0)
+    return copy_disallowed(name.c_str(), source.space(), spaces_.table().at(space), CopyReason::kNotCompatible);
+  TENON_TRY_ASSIGN(Tensor target, spaces_.allocate(space, constant->type, constant->shape));
+  CopyLedger made_now;
+  TENON_TRY_CONTEXT(copy_tensor(target, source, CopyReason::kNotCompatible, texts_.keep(name), &made_now,
+                                spaces_.transfer(source.space(), target.space())),
+                    "while placing the constant \"{}\"", name);
+  copies_.add(made_now.records);
+  return target;
+}
+
+Result<Tensor> PlacedConstants::explain(const ConstantRef& constant, const std::string& name, int32_t space,
+                                        CopyLedger* copies) const {
+  if (Tensor known = find_own(constant, space); known.data() != nullptr) return known;
+  MemorySpace there = spaces_.table().at(space);
+  there.alignment = 0;
+  note_copy({.bytes = constant->size_bytes,
+             .source = MemorySpace{},
+             .target = there,
+             .reason = CopyReason::kNotCompatible,
+             .what = texts_.keep(name),
+             .once = true},
+            copies);
+  return Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data), constant->size_bytes,
+                      nullptr, there);
+}
+
+}  // namespace tenon

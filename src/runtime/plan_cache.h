@@ -1,0 +1,65 @@
+// The plans of one graph by signature, each with what its runs keep.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/guarded.h"
+#include "base/status.h"
+#include "plan/plan.h"
+#include "plan/signature.h"
+#include "runtime/run_state.h"
+#include "runtime/unfinished_runs.h"
+
+namespace tenon {
+
+struct PlanRuntime;
+
+struct CachedPlan {
+  std::shared_ptr<PlanRuntime> runtime;
+  bool made = false;     // by this call
+  bool evicted = false;  // another plan had to go for it
+};
+
+// A bounded number of plans, the least recently used goes first. Threads: any. Plans are made and end with no lock
+// held; of two threads that miss at once, both make a plan and the first one is kept.
+class PlanCache {
+ public:
+  explicit PlanCache(size_t capacity) : capacity_(capacity), plans_(std::in_place, capacity) {}
+
+  // The plan of `key`: the one that is kept, or the one that `make`, a function that returns
+  // Result<std::shared_ptr<Plan>>, gives. A hit allocates nothing. Errors: those of `make`.
+  template <typename Make>
+  Result<CachedPlan> find_or_make(const SignatureKey& key, const Make& make);
+
+ private:
+  const size_t capacity_;
+  Guarded<SignatureCache<PlanRuntime>> plans_;
+};
+
+// A plan with what its runs keep. Threads: any.
+struct PlanRuntime {
+  PlanRuntime(std::shared_ptr<Plan> made, size_t cache_size)
+      : plan(std::move(made)), only_stream(tenon::only_stream(*plan)), rests(cache_size) {}
+
+  const std::shared_ptr<Plan> plan;
+  const int32_t only_stream;  // see unfinished_runs.h
+  Guarded<std::vector<std::unique_ptr<RunState>>> idle_states;
+  PlanCache rests;  // of the graph after the plan's cut, by the shapes and values found there
+};
+
+template <typename Make>
+Result<CachedPlan> PlanCache::find_or_make(const SignatureKey& key, const Make& make) {
+  if (std::shared_ptr<PlanRuntime> found = plans_.lock()->find(key)) return CachedPlan{std::move(found)};
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, make());
+  const auto made = std::make_shared<PlanRuntime>(std::move(plan), capacity_);
+  std::shared_ptr<PlanRuntime> dropped;  // ends after the lock
+  CachedPlan cached{.runtime = plans_.lock()->insert(key, made, dropped), .made = true};
+  cached.evicted = dropped != nullptr;
+  return cached;
+}
+
+}  // namespace tenon

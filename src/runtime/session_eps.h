@@ -1,0 +1,74 @@
+// The EPs of a session, and the nodes of its model that each one runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tenon/session.h>
+
+#include "ep/api/device_provider.h"
+#include "graph/reader.h"
+#include "plan/pass_table.h"
+#include "plan/regions.h"
+#include "runtime/device_runs.h"
+#include "runtime/once_copies.h"
+#include "runtime/session_spaces.h"
+
+namespace tenon {
+
+// EPs are numbered from 1 in the order of preference; 0 is the CPU EP, which is always there. Lifetime: outlives
+// everything that runs on the EPs. Threads: the functions that change it are called while the session loads; const
+// access from any.
+class SessionEps {
+ public:
+  SessionEps();
+  SessionEps(const SessionEps&) = delete;
+  SessionEps& operator=(const SessionEps&) = delete;
+
+  const ExecutionProvider& cpu() const { return *cpu_; }
+  // The CPU EP together with the operators that only another EP has, in bodies of If, Loop and Scan.
+  const ExecutionProvider& host() const { return *host_; }
+  const std::vector<DeviceProvider*>& devices() const { return devices_; }
+  // Of the devices, by number less 1.
+  std::span<const std::string> names() const { return names_; }
+  std::span<const EpAssignment> assignments() const { return assignments_; }
+
+  // At load, in this order.
+  Status make(const SessionOptions& options);
+  // The types of operators that only an EP knows.
+  Status infer_types(Graph& graph);
+  // Asks each EP what it takes of the model, makes regions of that, and has them compiled. `copies` gets those that
+  // compiling made.
+  Status partition(Model& model, OnceCopies& copies);
+  // Makes the first streams, and the table of the memory spaces that EPs with regions and their neighbours have.
+  Result<SpaceTable> start(const SessionOptions& options, const Graph& graph, DeviceRuns& runs) const;
+
+  // After partition(): each node has a kernel.
+  Status check_nodes(const Graph& graph) const;
+  // The bodies that the host runs for other EPs go through the passes too.
+  Status prepare_region_bodies(Graph& graph, const PassOptions& passes) const;
+  // After the passes, for the nodes that are left.
+  Status check_control_flow_nodes(const Graph& graph) const;
+  // Errors: kUnsupported where a node is left to the CPU EP and the options disallow that.
+  Status check_fallback(const Graph& graph, const SessionOptions& options) const;
+
+ private:
+  const DeviceProvider& device(int32_t number) const { return *devices_[static_cast<size_t>(number - 1)]; }
+  // The first EP that captures graphs; null when none does.
+  Result<GraphCapture*> choose_graph_capture(const Graph& graph) const;
+  void describe_assignments(const Graph& graph, const Partition& partition);
+  Status compile(std::span<const Region> regions, const Partition& partition,
+                 std::span<const std::vector<Region>> in_bodies) const;
+
+  std::unique_ptr<ExecutionProvider> cpu_, host_;
+  std::vector<std::unique_ptr<DeviceProvider>> owned_;
+  std::vector<DeviceProvider*> devices_;  // the same
+  std::vector<std::string> names_;
+  std::vector<EpAssignment> assignments_;
+  std::vector<int32_t> active_;  // the numbers of those that have regions
+};
+
+}  // namespace tenon
