@@ -1,0 +1,87 @@
+#include "runtime/plan_cache.h"
+
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "base/testing.h"
+#include "runtime/plan_testing.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<std::shared_ptr<Plan>> empty_plan() { return std::make_shared<Plan>(); }
+
+TEST(PlanCache, APlanIsMadeOnceForASignature) {
+  PlanCache cache(2);
+  int made = 0;
+  const auto make = [&] {
+    ++made;
+    return empty_plan();
+  };
+  const Result<CachedPlan> first = cache.find_or_make({1, 2}, make);
+  const Result<CachedPlan> again = cache.find_or_make({1, 2}, make);
+  const Result<CachedPlan> other = cache.find_or_make({1, 3}, make);
+  ASSERT_THAT(first, is_ok());
+  ASSERT_THAT(again, is_ok());
+  ASSERT_THAT(other, is_ok());
+  EXPECT_EQ(made, 2);
+  EXPECT_TRUE(first->made);
+  EXPECT_FALSE(again->made);
+  EXPECT_EQ(again->runtime, first->runtime);
+  EXPECT_NE(other->runtime, first->runtime);
+  EXPECT_FALSE(other->evicted);
+}
+
+TEST(PlanCache, AFailureIsNotKept) {
+  PlanCache cache(2);
+  EXPECT_THAT(cache.find_or_make({1}, []() -> Result<std::shared_ptr<Plan>> { return unsupported("No plan today."); }),
+              has_status(StatusCode::kUnsupported, HasSubstr("today")));
+  const Result<CachedPlan> made = cache.find_or_make({1}, empty_plan);
+  ASSERT_THAT(made, is_ok());
+  EXPECT_TRUE(made->made);
+}
+
+// Asks the cache when it ends, as a program's deleter may run the session.
+class AskingKernel final : public Kernel {
+ public:
+  AskingKernel(PlanCache& cache, bool& answered) : cache_(cache), answered_(answered) {}
+  ~AskingKernel() override {
+    auto found = std::make_shared<std::promise<void>>();
+    std::future<void> done = found->get_future();
+    asking_ = std::async(std::launch::async, [&cache = cache_, found] {
+      (void)cache.find_or_make({2}, empty_plan);
+      found->set_value();
+    });
+    answered_ = done.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+    if (!answered_) new std::future<void>(std::move(asking_));  // the thread waits for whoever ends this kernel
+  }
+  Status run(KernelContext& /*context*/) const override { return {}; }
+  std::string_view name() const override { return "asking"; }
+
+ private:
+  PlanCache& cache_;
+  bool& answered_;
+  std::future<void> asking_;
+};
+
+TEST(PlanCache, ThePlanThatGoesEndsWithNoLockHeld) {
+  PlanCache cache(1);
+  bool answered = false;
+  ASSERT_THAT(cache.find_or_make({1},
+                                 [&]() -> Result<std::shared_ptr<Plan>> {
+                                   auto plan = std::make_shared<Plan>();
+                                   plan->steps.emplace_back().kernel = std::make_unique<AskingKernel>(cache, answered);
+                                   return plan;
+                                 }),
+              is_ok());
+  const Result<CachedPlan> second = cache.find_or_make({2}, empty_plan);
+  ASSERT_THAT(second, is_ok());
+  EXPECT_TRUE(second->evicted);
+  EXPECT_TRUE(answered);
+}
+
+}  // namespace
+}  // namespace tenon
