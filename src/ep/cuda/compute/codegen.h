@@ -1,4 +1,4 @@
-// Writes CUDA C++ for elementwise chains, for everything that only moves elements, and for reductions.
+// Writes CUDA C++ for elementwise chains and for everything that only moves elements.
 //
 // A kernel is a function of sizes, strides and types alone: the same text has the same name, and one program compiles
 // each text once. Nothing here needs a device.
@@ -45,24 +45,6 @@ struct GeneratedElementwise {
   std::vector<GeneratedStep> steps;  // the last one is the result; empty: leaf 0
 };
 
-struct GeneratedReduction {
-  std::vector<int64_t> dims;         // of the output, without the reduced dimensions
-  std::vector<int64_t> strides;      // of the input over them
-  std::vector<int64_t> out_strides;  // of the output over them
-  std::vector<int64_t> reduced, reduced_strides;
-  DataType type = DataType::kFloat, out_type = DataType::kFloat;
-  // "sum", "mean", "max", "min", "prod", "l1", "l2", "root" (of a sum), "sum_square", "log_sum", "log_sum_exp",
-  // "argmax", "argmin"
-  std::string kind;
-  bool last = false;  // of equal elements, "argmax" and "argmin" take the last
-  // Each result is made in so many parts, which lie together where out_strides say; another reduction joins them.
-  int64_t parts = 1;
-  int64_t count = 0;  // what a mean divides by; 0: the number of reduced elements
-  // Of "argmax" and "argmin": so many places (int64) for each output, -1 for none, are all there is to choose from.
-  // They are the kernel's second parameter.
-  int64_t candidates = 0;
-};
-
 struct GeneratedKernel {
   std::string name;    // from the text
   std::string source;  // one extern "C" __global__ function; parameters are leaves, then indices, then the output
@@ -74,10 +56,5 @@ struct GeneratedKernel {
 std::string compute_type(DataType type);
 
 Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel);
-Result<GeneratedKernel> generate_reduction(const GeneratedReduction& kernel);
-// In how many parts a device is best kept busy; and the kinds of the reductions that make and join them.
-int64_t reduction_parts(const GeneratedReduction& kernel);
-std::string first_reduction(const std::string& kind);
-std::string second_reduction(const std::string& kind);
 
 }  // namespace tenon::cuda

@@ -41,11 +41,6 @@ class MapKernel {
   std::vector<TensorId> reads_, writes_;
 };
 
-// Reduces `from` to `out`, whose elements lie together in the order of kernel.dims: in one kernel, or in parts that a
-// second one joins.
-Status add_reduction(Lowering& to, const Node& node, const std::string& what, const GeneratedReduction& kernel,
-                     TensorId from, TensorId out);
-
 // Text that makes `variable` (long long) the index that `read` gives, from the end where negative; `otherwise` where it
 // is outside of [0, limit).
 std::string index_text(const std::string& variable, const std::string& read, int64_t limit,

@@ -1,4 +1,4 @@
-// Attention, layer normalisation, softmax, pooling and reductions.
+// Attention, layer normalisation, softmax and pooling.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,7 +9,6 @@
 #include "ep/cuda/ops/norm/row_ops.h"
 #include "ops/attention.h"
 #include "ops/norm.h"
-#include "ops/reduce.h"
 #include "ops/softmax.h"
 
 namespace tenon::cuda {
@@ -207,131 +206,6 @@ Status lower_pool(Lowering& to, const Node& node) {
   TENON_TRY(check_sizes(to, node, {x[0], image, y.element_count() / y[1]}));
   to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), pool.global, from, out));
   return Status();
-}
-
-Status lower_reduction(Lowering& to, const Node& node) {
-  const Shape x = to.value(node.inputs[0]).shape();
-  const DataType type = to.type_of(node.inputs[0]);
-  const bool arg = node.op_type.starts_with("Arg");
-  const bool global = node.op_type.starts_with("Global");
-  TENON_UNSUPPORTED_IF(global && x.rank() < 3, "{} pools rank {}.", to.label(node), x.rank());
-  AxisSet reduced;
-  bool last = false;
-  if (arg) {
-    TENON_TRY_ASSIGN(const ArgReduceDesc desc, read_arg_reduce(node, x));
-    reduced.set(static_cast<size_t>(desc.axis));
-    last = desc.select_last_index;
-  } else if (global) {
-    for (int i = 2; i < x.rank(); ++i) reduced.set(static_cast<size_t>(i));
-  } else {
-    ReduceDesc desc = read_reduce(node);
-    if (node.input(1) != kNoValue) {
-      TENON_TRY_ASSIGN(desc.axes, to.integers(node, 1));
-    }
-    TENON_TRY_ASSIGN(reduced, reduced_axes(desc.axes, desc.noop_with_empty_axes, x.rank()));
-    // Without axes nothing is reduced, but each element is still squared, or its sign taken.
-    const bool changes = node.op_type == "ReduceL1" || node.op_type == "ReduceL2" ||
-                         node.op_type == "ReduceSumSquare" || node.op_type.starts_with("ReduceLog");
-    if (desc.axes.empty() && desc.noop_with_empty_axes && !changes) {
-      TENON_TRY_ASSIGN(const TensorId same, to.any(node.inputs[0]));
-      to.alias(node.outputs[0], same);
-      return Status();
-    }
-  }
-  // The mean of whole images has a kernel of its own where their channels are last.
-  const bool images =
-      x.rank() == 4 && !reduced[0] && !reduced[1] && reduced[2] && reduced[3] && to.is_channels_last(node.inputs[0]);
-  if (images && node.op_type == "ReduceMean" && is_kernel_float(type) && x.element_count() != 0) {
-    TENON_TRY_ASSIGN(const TensorId from, to.channels_last(node.inputs[0]));
-    TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-    TENON_TRY(check_sizes(to, node, {x[0], x.element_count() / x[0]}));
-    PoolParams params{.in_h = narrow(x[2]), .in_w = narrow(x[3]), .channels = narrow(x[1]), .average = 1};
-    to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), true, from, out));
-    return Status();
-  }
-  constexpr std::array<std::pair<std::string_view, const char*>, 14> kKinds = {{{"ReduceMean", "mean"},
-                                                                                {"GlobalMaxPool", "max"},
-                                                                                {"GlobalAveragePool", "mean"},
-                                                                                {"ReduceSum", "sum"},
-                                                                                {"ReduceMax", "max"},
-                                                                                {"ReduceMin", "min"},
-                                                                                {"ReduceProd", "prod"},
-                                                                                {"ReduceLogSum", "log_sum"},
-                                                                                {"ReduceLogSumExp", "log_sum_exp"},
-                                                                                {"ReduceL1", "l1"},
-                                                                                {"ReduceL2", "l2"},
-                                                                                {"ReduceSumSquare", "sum_square"},
-                                                                                {"ArgMax", "argmax"},
-                                                                                {"ArgMin", "argmin"}}};
-  TENON_TRY_ASSIGN(const TensorId from, to.any(node.inputs[0]));
-  const std::vector<int64_t> strides = to.program().tensor(from).strides();
-  GeneratedReduction kernel{.type = type, .out_type = to.type_of(node.outputs[0]), .last = last};
-  for (const auto& [name, kind] : kKinds)
-    if (name == node.op_type) kernel.kind = kind;
-  for (int i = 0; i < x.rank(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    (reduced.test(at) ? kernel.reduced : kernel.dims).push_back(x[i]);
-    (reduced.test(at) ? kernel.reduced_strides : kernel.strides).push_back(strides[at]);
-  }
-  int64_t stride = 1;
-  kernel.out_strides.resize(kernel.dims.size());
-  for (size_t i = kernel.dims.size(); i-- > 0; stride *= kernel.dims[i]) kernel.out_strides[i] = stride;
-  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-  if (to.program().tensor(out).shape.element_count() == 0) return Status();
-  return add_reduction(to, node, node.op_type, kernel, from, out);
-}
-
-// The order of all additions follows from the sizes alone, so each run gives the same.
-Status add_reduction(Lowering& to, const Node& node, const std::string& what, const GeneratedReduction& kernel,
-                     TensorId from, TensorId out) {
-  const int64_t parts = reduction_parts(kernel);
-  if (parts == 1) {
-    TENON_TRY_ASSIGN(GeneratedKernel whole, generate_reduction(kernel));
-    return to.add_kernel(node, what, std::move(whole), {from}, out);
-  }
-  const bool choice = kernel.kind == "argmax" || kernel.kind == "argmin";
-  int64_t outputs = 1, count = 1;
-  for (int64_t dim : kernel.dims) outputs *= dim;
-  for (int64_t dim : kernel.reduced) count *= dim;
-  // Parts are as exact as what they are made of is computed.
-  const std::string computed = compute_type(kernel.type);
-  DataType type = kernel.type;
-  if (choice) {
-    type = DataType::kInt64;
-  } else if (computed == "float") {
-    type = DataType::kFloat;
-  } else if (computed == "int") {
-    type = DataType::kInt32;
-  } else if (computed == "unsigned" || computed == "bool") {
-    type = DataType::kUint32;
-  }
-  TENON_TRY_ASSIGN(const TensorId made, to.program().add_tensor(type, Shape{outputs, parts}));
-  GeneratedReduction first = kernel;
-  first.parts = parts;
-  first.out_type = type;
-  if (!choice) first.kind = first_reduction(kernel.kind);
-  int64_t stride = parts;
-  for (size_t d = first.dims.size(); d-- > 0; stride *= first.dims[d]) first.out_strides[d] = stride;
-  TENON_TRY_ASSIGN(GeneratedKernel pieces, generate_reduction(first));
-  TENON_TRY(to.add_kernel(node, what + " of parts", std::move(pieces), {from}, made));
-  GeneratedReduction second = kernel;
-  std::vector<TensorId> reads = {from, made};
-  if (choice) {
-    second.candidates = parts;
-  } else {
-    second = {.dims = {outputs},
-              .strides = {parts},
-              .out_strides = {1},
-              .reduced = {parts},
-              .reduced_strides = {1},
-              .type = type,
-              .out_type = kernel.out_type,
-              .kind = second_reduction(kernel.kind),
-              .count = count};
-    reads = {made};
-  }
-  TENON_TRY_ASSIGN(GeneratedKernel joined, generate_reduction(second));
-  return to.add_kernel(node, what, std::move(joined), std::move(reads), out);
 }
 
 }  // namespace tenon::cuda

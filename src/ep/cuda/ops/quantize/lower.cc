@@ -11,6 +11,7 @@
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/quantize/integer_maps_params.h"
 #include "ep/cuda/ops/quantize/op.h"
+#include "ep/cuda/ops/reduce/reduce.h"
 #include "ops/matmul.h"
 
 namespace tenon::cuda {
@@ -72,7 +73,7 @@ Result<TensorId> row_sums(Lowering& to, const Node& node, TensorId matrix, int64
                            .reduced_strides = {1},
                            .type = to.program().tensor(matrix).type,
                            .out_type = DataType::kInt32,
-                           .kind = "sum"},
+                           .kind = ReduceKind::kSum},
                           matrix, sums));
   return sums;
 }
