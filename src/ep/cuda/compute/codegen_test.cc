@@ -8,8 +8,7 @@
 #include <span>
 
 #include "ep/cuda/compute/activation.h"
-#include "ep/cuda/compute/kernel_cache.h"
-#include "ep/cuda/driver/nvrtc.h"
+#include "ep/cuda/compute/kernel_template_testing.h"
 
 namespace tenon::cuda {
 namespace {
@@ -26,13 +25,7 @@ GeneratedElementwise add_of(DataType type, std::vector<int64_t> dims, const std:
           .steps = {{.type = type, .expression = "$0 + $1", .arguments = {0, 1}}}};
 }
 
-// The text compiles for a device that need not be here; a machine without the compiler skips.
-void expect_compiles(const GeneratedKernel& kernel) {
-  Result<const Nvrtc*> compiler = nvrtc();
-  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
-  const auto image = compile_kernels(**compiler, std::vector<KernelCode>{{kernel.name, "", kernel.source}}, 90);
-  EXPECT_TRUE(image.ok()) << image.status().to_string() << kernel.source;
-}
+void expect_compiles(const GeneratedKernel& kernel) { expect_kernel_compiles({kernel.name, "", kernel.source}); }
 
 TEST(GenerateElementwise, DenseOperandsBecomeOneDimensionOfVectors) {
   const auto kernel = generate_elementwise(add_of(DataType::kFloat16, {2, 3, 8}, {24, 8, 1}, {24, 8, 1}));
@@ -161,80 +154,6 @@ TEST(UnaryExpression, EveryFormulaCompilesForADevice) {
 
 TEST(GenerateElementwise, StringsAreRefused) {
   EXPECT_EQ(generate_elementwise(add_of(DataType::kString, {4}, {1}, {1})).status().code(), StatusCode::kUnsupported);
-}
-
-GeneratedReduction rows_of(int64_t rows, int64_t columns, std::string kind) {
-  return {.dims = {rows},
-          .strides = {columns},
-          .out_strides = {1},
-          .reduced = {columns},
-          .reduced_strides = {1},
-          .type = DataType::kFloat16,
-          .out_type = DataType::kFloat16,
-          .kind = std::move(kind)};
-}
-
-TEST(GenerateReduction, LongSumsShareABlock) {
-  const auto kernel = generate_reduction(rows_of(3, 100000, "mean"));
-  ASSERT_TRUE(kernel.ok());
-  EXPECT_EQ(kernel->blocks, 3U);
-  EXPECT_THAT(kernel->source, HasSubstr("__shared__ float parts"));
-  EXPECT_THAT(kernel->source, HasSubstr("Pack<half_bits, 8>"));
-  expect_compiles(*kernel);
-}
-
-TEST(GenerateReduction, ShortRowsShareABlock) {
-  const auto kernel = generate_reduction(rows_of(1000, 3, "max"));
-  ASSERT_TRUE(kernel.ok());
-  EXPECT_EQ(kernel->blocks, 16U);  // four threads a row
-  expect_compiles(*kernel);
-}
-
-// Neighbouring threads read neighbouring columns.
-TEST(GenerateReduction, ColumnsLieBesideEachOther) {
-  GeneratedReduction reduction = rows_of(64, 4096, "argmax");
-  std::swap(reduction.strides, reduction.reduced_strides);
-  reduction.reduced_strides = {64};
-  reduction.out_type = DataType::kInt64;
-  const auto kernel = generate_reduction(reduction);
-  ASSERT_TRUE(kernel.ok());
-  EXPECT_EQ(kernel->blocks, 2U);
-  EXPECT_THAT(kernel->source, HasSubstr("result = threadIdx.x % 32u"));
-  expect_compiles(*kernel);
-}
-
-TEST(GenerateReduction, FewResultsOfMuchAreMadeInParts) {
-  EXPECT_EQ(reduction_parts(rows_of(1, 1 << 24, "sum")), 1024);
-  EXPECT_EQ(reduction_parts(rows_of(1, 1000, "sum")), 1);
-  EXPECT_EQ(reduction_parts(rows_of(100000, 1000, "sum")), 1);
-  GeneratedReduction pieces = rows_of(2, 1 << 20, "l2");
-  pieces.parts = 100;
-  pieces.kind = first_reduction("l2");
-  pieces.out_strides = {100};
-  pieces.out_type = DataType::kFloat;
-  const auto kernel = generate_reduction(pieces);
-  ASSERT_TRUE(kernel.ok());
-  EXPECT_EQ(pieces.kind, "sum_square");
-  EXPECT_EQ(second_reduction("l2"), "root");
-  EXPECT_EQ(kernel->blocks, 200U);
-  EXPECT_THAT(kernel->source, HasSubstr("y[i0 * 100 + part]"));
-  expect_compiles(*kernel);
-}
-
-// The places that parts chose are all there is to choose from.
-TEST(GenerateReduction, AChoiceAmongCandidatesReadsTheirPlaces) {
-  GeneratedReduction reduction = rows_of(2, 1 << 20, "argmin");
-  reduction.out_type = DataType::kInt64;
-  reduction.candidates = 100;
-  const auto kernel = generate_reduction(reduction);
-  ASSERT_TRUE(kernel.ok());
-  EXPECT_THAT(kernel->source, HasSubstr("const long long k = w[flat * 100u + step]"));
-  expect_compiles(*kernel);
-}
-
-TEST(GenerateReduction, AnUnknownKindIsRefused) {
-  EXPECT_EQ(generate_reduction({.dims = {1}, .strides = {1}, .out_strides = {1}, .kind = "median"}).status().code(),
-            StatusCode::kUnsupported);
 }
 
 }  // namespace

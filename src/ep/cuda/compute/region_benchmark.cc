@@ -2,16 +2,22 @@
 //
 //     tenon_cuda_region_benchmark MODEL.onnx [--input FILE]... [--output PREFIX] [--runs N] [--cache FILE] [--no-tf32]
 //                                 [--report] [--no-measure] [--text] [--source]
+//     tenon_cuda_region_benchmark MODEL.onnx --compile 1x3x32x32 [--compile 2x3x48x48]...
 //
 // Inputs are raw bytes in the order of the graph (zeros when none are given); outputs are written as PREFIX.0, ... It
 // prints one JSON line: the median and spread of a run with a wait, what the captured graphs did, and how long
 // preparing took.
+//
+// --compile needs no device: for each set of input shapes (commas between inputs), in turn, it prints a JSON line with
+// the number of kernels that are compiled at run time, how many of them an earlier set did not have, and the time that
+// NVRTC takes for those.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "base/format.h"
 #include "ep/cuda/compute/plain_memory.h"
@@ -29,6 +35,7 @@ struct Arguments {
   std::string model, output, cache;
   std::vector<std::string> inputs;
   int runs = 60;
+  std::vector<std::string> shapes;  // of --compile
   bool tf32 = true, report = false, measure = true, text = false, source = false;
 };
 
@@ -49,6 +56,46 @@ Status print_program(const Arguments& arguments) {
   std::printf("%s%zu operators, %zu arena bytes, %zu constants\n", program.to_text().c_str(), program.ops.size(),
               program.arena_bytes, program.constants.size());
   if (arguments.source) std::printf("%s", kernel_text(program.kernels).c_str());
+  return Status();
+}
+
+Result<std::vector<Shape>> parse_shapes(const std::string& text) {
+  std::vector<Shape> shapes;
+  std::vector<int64_t> dims;
+  const char* at = text.c_str();
+  for (;;) {
+    char* end = nullptr;
+    dims.push_back(std::strtoll(at, &end, 10));
+    TENON_INVALID_IF(end == at || (*end != 'x' && *end != ',' && *end != 0), "\"{}\" is not a list of shapes.", text);
+    if (*end != 'x') {
+      shapes.emplace_back(dims);
+      dims.clear();
+    }
+    if (*end == 0) return shapes;
+    at = end + 1;
+  }
+}
+
+Status compile(const Arguments& arguments) {
+  constexpr int kArchitecture = 90;
+  TENON_TRY_ASSIGN(const Nvrtc* compiler, nvrtc());
+  TENON_TRY_ASSIGN(Model model, read_model_file(arguments.model));
+  TENON_TRY_ASSIGN(const Region region, Region::prepare(std::move(model.graph)));
+  std::set<std::string> known;
+  for (const std::string& text : arguments.shapes) {
+    TENON_TRY_ASSIGN(const std::vector<Shape> shapes, parse_shapes(text));
+    TENON_TRY_ASSIGN(const Program program, region.lower_at(shapes, arguments.tf32));
+    std::vector<KernelCode> missing;
+    for (const KernelCode& kernel : program.kernels)
+      if (known.insert(kernel.name).second) missing.push_back(kernel);
+    const auto start = std::chrono::steady_clock::now();
+    if (!missing.empty()) TENON_TRY(compile_kernels(*compiler, missing, kArchitecture).status());
+    std::printf(
+        "%s\n",
+        format("{{\"model\": \"{}\", \"shapes\": \"{}\", \"kernels\": {}, \"compiled\": {}, \"nvrtc_ms\": {:.1f}}}",
+               arguments.model, text, program.kernels.size(), missing.size(), seconds_since(start) * 1e3)
+            .c_str());
+  }
   return Status();
 }
 
@@ -139,6 +186,8 @@ int main(int argc, char** argv) {
       arguments.inputs.push_back(next), ++i;
     else if (name == "--output")
       arguments.output = next, ++i;
+    else if (name == "--compile")
+      arguments.shapes.emplace_back(next), ++i;
     else if (name == "--cache")
       arguments.cache = next, ++i;
     else if (name == "--runs")
@@ -156,7 +205,9 @@ int main(int argc, char** argv) {
     else
       arguments.model = name;
   }
-  const tenon::Status status = arguments.text ? tenon::cuda::print_program(arguments) : tenon::cuda::run(arguments);
+  const tenon::Status status = arguments.text             ? tenon::cuda::print_program(arguments)
+                               : arguments.shapes.empty() ? tenon::cuda::run(arguments)
+                                                          : tenon::cuda::compile(arguments);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.to_string().c_str());
   return 1;

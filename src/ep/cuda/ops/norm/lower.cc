@@ -1,17 +1,15 @@
 // Normalisations other than rows with constant scales (norm/lower_rows.cc).
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "base/format.h"
 #include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/ops/norm/norm_params.h"
 
 namespace tenon::cuda {
 
 namespace {
-
-enum class Measure : uint8_t { kDeviation, kSquares, kOne, kTwo };
 
 // What is normalised: the coordinates that share a mean are `reduced`, all with the strides of the input.
 struct Groups {
@@ -24,101 +22,16 @@ struct Groups {
 struct Layout {
   Loops kept, reduced;  // strides of the input, then of the parameters
   bool beside = false;  // groups lie beside each other in memory: neighbours are threads of different groups
-  int64_t threads = kGeneratedThreads, lanes = 1, groups = 1;  // of a block
-  int64_t outputs = 1, steps = 1, vector = 1;                  // steps: vectors of a group
-  bool keeps = false;
-  DataType type = DataType::kFloat;
-  std::string number;
-
-  int64_t turns() const { return (steps + lanes - 1) / lanes; }
-
-  // The thread's place. A block has all its threads until the end.
-  std::string begin() const {
-    std::string text = format(
-        "  const index_t {0} = threadIdx.x % {2}u, {1} = threadIdx.x / {2}u, group = flat * {3}u + of_block;\n"
-        "  const bool mine = group < {4}u;\n",
-        beside ? "of_block" : "lane", beside ? "lane" : "of_block", beside ? groups : lanes, groups, outputs);
-    if (!kept.dims.empty()) text += split_index(kept.dims, "g", "group");
-    text += format("  __shared__ {0} parts[{1}];\n  {0} acc;\n", number, threads);
-    if (!keeps) return text;
-    text += format("  {0} held[{1}];\n#pragma unroll\n  for (unsigned n = 0; n < {2}u; ++n) {{\n", number,
-                   turns() * vector, turns());
-    text += format("    const index_t step = n * {}u + lane;\n    if (!mine || step >= {}u) continue;\n", lanes, steps);
-    return text + load() + each(format("    held[n * {}u + j] = {};\n", vector, loaded(type, "p.v[j]"))) + "  }\n";
-  }
-
-  // Goes through the lane's elements `v`, with `first` before each vector of them and `last` after it.
-  std::string over(const std::string& take, const std::string& first = "", const std::string& last = "") const {
-    std::string text = "  if (mine) {\n";
-    if (keeps) {
-      text += format(
-          "#pragma unroll\n  for (unsigned n = 0; n < {}u; ++n) {{\n    const index_t step = n * {}u + lane;\n"
-          "    if (step >= {}u) continue;\n",
-          turns(), lanes, steps);
-      text += first.empty() ? "" : place();
-    } else {
-      text += format("#pragma unroll 4\n  for (index_t step = lane; step < {}u; step += {}u) {{\n", steps, lanes);
-      text += load();
-    }
-    const std::string element = keeps ? format("held[n * {}u + j]", vector) : loaded(type, "p.v[j]");
-    return text + first + each(format("    const {} v = {};\n{}", number, element, take)) + last + "  }\n  }\n";
-  }
-
-  // Joins `term` of every element `v`, from `start` on, by `join` (text with $0 and $1); all lanes of the group have
-  // it.
-  std::string joined(const char* result, const std::string& start, const std::string& term,
-                     const std::string& join) const {
-    const auto both = [&](const std::string& mine, const std::string& other) {
-      std::string text = join;
-      text.replace(text.find("$1"), 2, other);
-      return text.replace(text.find("$0"), 2, mine);
-    };
-    std::string text = format("  acc = {};\n", start) + over(format("    acc = {};\n", both("acc", "(" + term + ")")));
-    if (lanes == 1) return text + format("  const {} {} = acc;\n", number, result);
-    const int64_t distance = beside ? groups : 1;
-    return text + format(
-                      "  parts[threadIdx.x] = acc;\n  __syncthreads();\n  for (unsigned n = {0}u; n > 0; n /= 2) {{\n"
-                      "    if (lane < n) parts[threadIdx.x] = {1};\n    __syncthreads();\n  }}\n"
-                      "  const {2} {3} = parts[threadIdx.x - lane * {4}u];\n  __syncthreads();\n",
-                      lanes / 2, both("parts[threadIdx.x]", format("parts[threadIdx.x + n * {}u]", distance)), number,
-                      result, distance);
-  }
-  std::string summed(const char* sum, const std::string& term) const { return joined(sum, "0", term, "$0 + $1"); }
-
-  // Where element j of the step's vector is among the parameters.
-  std::string parameter() const {
-    const int64_t stride = reduced.dims.empty() ? 0 : reduced.strides[1].back();
-    std::vector<int64_t> strides = reduced.strides[1];
-    if (!strides.empty()) strides.back() *= vector;
-    return format("{} + {}{}", address(kept.strides[1], 0, "g"), address(strides, 0, "k"),
-                  stride == 0 || vector == 1 ? std::string() : format(" + j * {}", stride));
-  }
-
- private:
-  std::string each(const std::string& take) const {
-    return format("#pragma unroll\n    for (unsigned j = 0; j < {}u; ++j) {{\n{}    }}\n", vector, take);
-  }
-  // Declares k0, k1, ... and where the step's vector begins.
-  std::string place() const {
-    std::vector<int64_t> dims = reduced.dims, strides = reduced.strides[0];
-    if (vector > 1) dims.back() /= vector, strides.back() *= vector;
-    std::string text = dims.empty() ? std::string() : split_index(dims, "k", "step");
-    return text +
-           format("    const index_t at = {} + {};\n", address(kept.strides[0], 0, "g"), address(strides, 0, "k"));
-  }
-  std::string load() const {
-    return place() +
-           format("    const Pack<{0}, {1}> p = *(const Pack<{0}, {1}>*)(a + at);\n", storage_type(type), vector);
-  }
+  int64_t threads = kMapThreads, lanes = 1, groups = 1;  // of a block
+  int64_t outputs = 1, steps = 1, vector = 1;            // steps: vectors of a group
+  int64_t turns = 0;                                     // vectors that a lane keeps; 0: none are kept
 };
 
 Layout lay_out(const Groups& groups, DataType type) {
   Layout layout{.kept = join_dims(groups.dims, {groups.strides, groups.scale_strides}, 0),
                 .reduced = join_dims(groups.reduced, {groups.reduced_strides, groups.scale_reduced_strides}, 0),
                 .outputs = count_of(groups.dims),
-                .steps = count_of(groups.reduced),
-                .type = type,
-                .number = type == DataType::kDouble ? "double" : "float"};
+                .steps = count_of(groups.reduced)};
   const std::vector<int64_t>&kept = layout.kept.strides[0], &reduced = layout.reduced.strides[0];
   if (layout.outputs == 0 || layout.steps == 0) return layout;
   layout.beside = !kept.empty() && kept.back() == 1;
@@ -142,13 +55,47 @@ Layout lay_out(const Groups& groups, DataType type) {
     layout.lanes = std::clamp<int64_t>(power((layout.steps + 1) / 2), 1, layout.threads);
   }
   layout.groups = layout.threads / layout.lanes;
-  layout.keeps = layout.turns() * layout.vector <= most_held;
+  // Few different numbers, because each is a kernel of its own.
+  const int64_t turns = (layout.steps + layout.lanes - 1) / layout.lanes;
+  if (turns * layout.vector <= most_held)
+    layout.turns = turns <= 4 ? turns : std::min<int64_t>(power(turns), most_held / layout.vector);
   return layout;
+}
+
+// The kernel's template arguments, after those of its own, and its parameters.
+struct NormKernel {
+  std::string arguments;
+  NormParams params;
+  LaunchShape shape;
+};
+
+Result<NormKernel> norm_kernel(const Layout& layout, int64_t elements) {
+  NormKernel kernel;
+  const int64_t count = std::max<int64_t>(layout.steps * layout.vector, 1);
+  kernel.params = {.outputs = layout.outputs,
+                   .steps = layout.steps,
+                   .parameter_step = layout.reduced.dims.empty() ? 0 : layout.reduced.strides[1].back(),
+                   .inverse_count = 1.0 / static_cast<double>(count),
+                   .inverse_count_float = static_cast<float>(1.0 / static_cast<double>(count)),
+                   .lane_bits = static_cast<uint32_t>(std::countr_zero(static_cast<uint64_t>(layout.lanes))),
+                   .beside = layout.beside ? 1 : 0};
+  Loops reduced = layout.reduced;
+  if (layout.vector > 1) {
+    reduced.dims.back() /= layout.vector;
+    for (std::vector<int64_t>& strides : reduced.strides) strides.back() *= layout.vector;
+  }
+  TENON_TRY_ASSIGN(kernel.params.kept, loop_params<2>(layout.kept));
+  TENON_TRY_ASSIGN(kernel.params.reduced, loop_params<2>(reduced));
+  TENON_TRY_ASSIGN(kernel.shape.grid_x, blocks_of(layout.outputs, layout.groups));
+  kernel.shape.block_x = static_cast<unsigned>(layout.threads);
+  kernel.arguments = format("{}, {}, {}, {}, {}, {}", layout.threads, layout.turns, layout.vector,
+                            layout.kept.dims.size(), layout.reduced.dims.size(), elements > INT32_MAX);
+  return kernel;
 }
 
 struct Normalisation {
   Groups groups;
-  Measure measure = Measure::kDeviation;
+  NormMeasure measure = NormMeasure::kDeviation;
   float epsilon = 0;
   ValueId scale = kNoValue, bias = kNoValue;
   // Where layer normalisation wants them: one a group.
@@ -165,65 +112,39 @@ Status add_normalisation(Lowering& to, const Node& node, const Normalisation& n,
   TENON_UNSUPPORTED_IF(compute_type(type) != "float" && type != DataType::kDouble, "{} normalises {}.", to.label(node),
                        data_type_name(type));
   const Layout layout = lay_out(n.groups, type);
-  const std::string& number = layout.number;
-  const char* const letter = type == DataType::kDouble ? "" : "f";
-  MapKernel kernel(to, node, "normalise");
-  kernel.map().by_block = true;
-  kernel.map().threads = static_cast<unsigned>(layout.threads);
-  kernel.map().dims = {layout.steps == 0 ? 0 : (layout.outputs + layout.groups - 1) / layout.groups};
-  kernel.read(from, "a");
-  std::string scale = "1", bias = "0";
-  const auto parameter = [&](ValueId id, const char* name, std::string& text) -> Status {
-    if (id == kNoValue) return Status();
-    TENON_TRY_ASSIGN(const TensorId tensor, to.plain(id));
-    kernel.read(tensor, name);
-    text = loaded(to.program().tensor(tensor).type, format("{}[{}]", name, layout.parameter()));
-    return Status();
-  };
-  TENON_TRY(parameter(n.scale, "s", scale));
-  TENON_TRY(parameter(n.bias, "b", bias));
-  kernel.write(out, "y");
-  std::string statistics;
-  const auto statistic = [&](ValueId id, const char* name, const char* value) -> Status {
-    if (id == kNoValue) return Status();
-    TENON_TRY_ASSIGN(const TensorId tensor, to.make(id));
-    kernel.write(tensor, name);
-    statistics +=
-        format("  if (mine && lane == 0) {}[group] = {};\n", name, stored(to.program().tensor(tensor).type, value));
-    return Status();
-  };
-  TENON_TRY(statistic(n.mean, "m", "mean"));
-  TENON_TRY(statistic(n.inverse, "r", "factor"));
-  const int64_t count = layout.steps * layout.vector;
-  std::string& body = kernel.body();
-  body = layout.begin();
-  const std::string inverse_count = format("({})(1.0 / {}.0)", number, std::max<int64_t>(count, 1));
-  const std::string epsilon = format("({})({:.9e})", number, n.epsilon);
-  body += n.measure == Measure::kDeviation
-              ? layout.summed("sum", "v") + format("  const {0} mean = sum * {1};\n", number, inverse_count)
-              : format("  const {} mean = 0;\n", number);
-  switch (n.measure) {
-    case Measure::kDeviation:
-    case Measure::kSquares:
-      body += layout.summed("squares", "(v - mean) * (v - mean)");
-      body +=
-          format("  const {0} factor = 1 / sqrt{1}(squares * {2} + {3});\n", number, letter, inverse_count, epsilon);
-      break;
-    case Measure::kOne:
-      body += layout.summed("size", "v < 0 ? -v : v");
-      body += format("  const {0} factor = size == 0 ? ({0})0 : 1 / size;\n", number);
-      break;
-    case Measure::kTwo:
-      body += layout.summed("size", "v * v");
-      body += format("  const {0} factor = size == 0 ? ({0})0 : 1 / sqrt{1}(size);\n", number, letter);
-      break;
+  TensorId scale = kNoTensor, bias = kNoTensor, mean = kNoTensor, inverse = kNoTensor;
+  if (n.scale != kNoValue) {
+    TENON_TRY_ASSIGN(scale, to.plain(n.scale));
   }
-  body += statistics;
-  const std::string pack = format("Pack<{}, {}>", storage_type(type), layout.vector);
-  body +=
-      layout.over(format("    out.v[j] = {};\n", stored(type, format("(v - mean) * factor * {} + {}", scale, bias))),
-                  format("    {} out;\n", pack), format("    *({}*)(y + at) = out;\n", pack));
-  return kernel.add();
+  if (n.bias != kNoValue) {
+    TENON_TRY_ASSIGN(bias, to.plain(n.bias));
+  }
+  if (n.mean != kNoValue) {
+    TENON_TRY_ASSIGN(mean, to.make(n.mean));
+  }
+  if (n.inverse != kNoValue) {
+    TENON_TRY_ASSIGN(inverse, to.make(n.inverse));
+  }
+  if (layout.outputs == 0 || layout.steps == 0) return Status();
+  const int64_t elements = to.program().tensor(from).shape.element_count();
+  TENON_TRY_ASSIGN(NormKernel kernel, norm_kernel(layout, elements));
+  kernel.params.epsilon = n.epsilon;
+  // Of a tensor that is not there, a type that another kernel mostly has.
+  const auto type_of = [&](TensorId id) { return id == kNoTensor ? type : to.program().tensor(id).type; };
+  const DataType statistics = type_of(mean != kNoTensor ? mean : inverse);
+  TENON_UNSUPPORTED_IF(inverse != kNoTensor && type_of(inverse) != statistics,
+                       "{} gives a mean of {} and a deviation of {}.", to.label(node), data_type_name(statistics),
+                       data_type_name(type_of(inverse)));
+  return to.add_kernel(
+      node, "normalise",
+      {.header = "ep/cuda/ops/norm/norm.cuh",
+       .instance = template_instance("normalise", type, type_of(scale), type_of(bias), statistics,
+                                     TemplateEnum{"tenon::cuda::NormMeasure", static_cast<int>(n.measure)},
+                                     scale != kNoTensor, bias != kNoTensor, kernel.arguments),
+       .params = kernel_params(kernel.params),
+       .shape = kernel.shape,
+       .in_place = {}},
+      {from, scale, bias}, {out, mean, inverse});
 }
 
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims) {
@@ -285,7 +206,7 @@ Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormD
   if (shifts != kNoValue)
     TENON_UNSUPPORTED_IF(to.value(shifts).shape() != parameter, "{} has a bias of another shape than its scale.",
                          to.label(node));
-  Normalisation n{.measure = desc.subtract_mean ? Measure::kDeviation : Measure::kSquares,
+  Normalisation n{.measure = desc.subtract_mean ? NormMeasure::kDeviation : NormMeasure::kSquares,
                   .epsilon = desc.epsilon,
                   .scale = factors,
                   .bias = shifts};
@@ -325,7 +246,7 @@ Status lower_lp_norm(Lowering& to, const Node& node) {
   if (node.op_type == "LpNormalization") {
     TENON_TRY_ASSIGN(const LpNormDesc desc, read_lp_norm(node, x));
     shared[static_cast<size_t>(desc.axis)] = true;
-    n.measure = desc.p == 1 ? Measure::kOne : Measure::kTwo;
+    n.measure = desc.p == 1 ? NormMeasure::kOne : NormMeasure::kTwo;
   } else {  // MeanVarianceNormalization
     TENON_TRY_ASSIGN(const std::vector<int> axes, read_mean_variance_axes(node, x.rank()));
     for (int axis : axes) shared[static_cast<size_t>(axis)] = true;
@@ -344,24 +265,16 @@ Status lower_general_softmax(Lowering& to, const Node& node, const SoftmaxDesc& 
   if (tensor.shape.element_count() == 0) return Status();
   const Groups groups = split_groups({desc.outer, desc.length, desc.inner}, {false, true, false}, {0, 0, 0});
   const Layout layout = lay_out(groups, tensor.type);
-  MapKernel kernel(to, node, "softmax");
-  kernel.map().by_block = true;
-  kernel.map().threads = static_cast<unsigned>(layout.threads);
-  kernel.map().dims = {(layout.outputs + layout.groups - 1) / layout.groups};
-  kernel.read(from, "a");
-  kernel.write(out, "y");
-  std::string& body = kernel.body();
-  body = layout.begin() + layout.joined("largest", "-infinity_()", "v", "max_of($0, $1)");
-  const bool logarithm = desc.kind == SoftmaxDesc::Kind::kLogSoftmax;
-  body += layout.summed("total", "expf(v - largest)");
-  body += logarithm ? "  const float shift = largest + logf(total);\n" : "  const float factor = 1.0f / total;\n";
-  const std::string result = logarithm      ? "v - shift"
-                             : desc.guarded ? "factor == factor ? expf(v - largest) * factor : 0.0f"
-                                            : "expf(v - largest) * factor";
-  const std::string pack = format("Pack<{}, {}>", storage_type(tensor.type), layout.vector);
-  body += layout.over(format("    out.v[j] = {};\n", stored(tensor.type, result)), format("    {} out;\n", pack),
-                      format("    *({}*)(y + at) = out;\n", pack));
-  return kernel.add();
+  TENON_TRY_ASSIGN(NormKernel kernel, norm_kernel(layout, tensor.shape.element_count()));
+  kernel.params.guarded = desc.guarded ? 1 : 0;
+  return to.add_kernel(node, "softmax",
+                       {.header = "ep/cuda/ops/norm/norm.cuh",
+                        .instance = template_instance("softmax", tensor.type,
+                                                      desc.kind == SoftmaxDesc::Kind::kLogSoftmax, kernel.arguments),
+                        .params = kernel_params(kernel.params),
+                        .shape = kernel.shape,
+                        .in_place = {}},
+                       {from}, {out});
 }
 
 }  // namespace tenon::cuda

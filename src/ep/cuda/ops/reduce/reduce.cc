@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ep/cuda/compute/codegen.h"
+
 namespace tenon::cuda {
 
 namespace {

@@ -78,7 +78,12 @@ struct Reducing {
     if constexpr (kKind == ReduceKind::kMean) {
       return acc / (N)count;
     } else if constexpr (kKind == ReduceKind::kL2 || kKind == ReduceKind::kRoot) {
-      return (N)sqrt_of(acc);
+      // Of integers in float32.
+      if constexpr (sizeof(N) == sizeof(double) && N(0.5) != N(0)) {
+        return sqrt_of(acc);
+      } else {
+        return (N)sqrt_of((float)acc);
+      }
     } else if constexpr (kKind == ReduceKind::kLogSum) {
       return log_of(acc);
     } else if constexpr (kKind == ReduceKind::kLogSumExp) {
