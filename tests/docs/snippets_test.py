@@ -1,6 +1,6 @@
 """Code in the documentation compiles: fenced ```cpp and ```c blocks of the pages, and the examples in the comments at the
-top of public headers (lines that are indented by three blanks). A block that defines main is a whole file. Any other block is
-the body of a function: C_PROGRAM and GIVEN declare what it uses.
+top of public headers (lines that are indented by three blanks). A block that defines main or a function that returns a
+Result is a whole file. Any other block is the body of a function: C_PROGRAM and GIVEN declare what it uses.
 """
 import os
 import pathlib
@@ -16,7 +16,8 @@ FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
 STANDARD = {"c": "-std=c99", "cpp": "-std=c++20"}
 HEADERS = {
     "c": ["onnxruntime_c_api.h", "copy_ledger_api.h", "external_handles.h"],
-    "cpp": ["session.h", "importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h", "plan_report.h"],
+    "cpp": ["session.h", "importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h", "plan_report.h",
+            "model_summary.h"],
 }
 # What fragments use: those in C, and those of a file in C++.
 C_PROGRAM = """
@@ -38,6 +39,7 @@ void launch(cudaStream_t);
 """,
     "include/tenon/plan_report.h": CPP_RUN,
     "include/tenon/session.h": CPP_RUN,
+    "include/tenon/try.h": "#include <tenon/session.h>\n#include <tenon/try.h>",
 }
 RETURNS = {"README.md": "int", "include/tenon/kernel_stream.h": "OrtStatus*"}
 
@@ -47,12 +49,12 @@ class Snippet:
         self.file, self.line, self.language, self.code = file, line, language, code
 
     def is_whole_file(self):
-        return bool(re.search(r"^(int main\(|struct OrtStatus|namespace )", self.code, flags=re.M))
+        return bool(re.search(r"^(int main\(|struct OrtStatus|namespace |tenon::Result<)", self.code, flags=re.M))
 
     def source(self):
         """The translation unit. Lines keep the numbers of the file that they come from."""
         if self.is_whole_file():
-            return f'#line {self.line} "{self.file}"\n{self.code}\n'
+            return f'{GIVEN.get(self.file, "")}\n#line {self.line} "{self.file}"\n{self.code}\n'
         includes = "".join(f"#include <tenon/{header}>\n" for header in HEADERS[self.language])
         own = "\n".join(line if line.startswith("#include") else "" for line in self.code.splitlines())
         body = "\n".join("" if line.startswith("#include") else line for line in self.code.splitlines())
