@@ -19,10 +19,10 @@
 
 #include "../tests/interop/vulkan_program.h"
 #include "base/deadline.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "conformance/host.h"
 #include "ep/cuda/cuda_importer.h"
 #include "ep/cuda/driver/nvrtc.h"
+#include "programs/relu_model.h"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <functional>
 
-#include "cli/conformance/exporter.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
-#include "cli/conformance/suite.h"
+#include "conformance/exporter.h"
+#include "conformance/host.h"
+#include "conformance/suite.h"
+#include "programs/relu_model.h"
 
 namespace tenon::conformance {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/model_arguments.h"
-#include "cli/output.h"
 #include "cli/status.h"
+#include "programs/output.h"
 
 namespace tenon::cli {
 namespace {
@@ -35,24 +35,24 @@ double peak_mb() {
 }
 
 Status bench(const BenchArguments& arguments) {
-  CLI_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
   const Clock::time_point create_start = Clock::now();
-  CLI_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
   const double create_ms = ms_since(create_start);
-  CLI_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, true));
-  CLI_TRY_ASSIGN(Binding binding, session->make_binding());
-  for (const auto& [name, tensor] : inputs) CLI_TRY(binding.bind_input(name, tensor));
+  TENON_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, true));
+  TENON_TRY_ASSIGN(Binding binding, session->make_binding());
+  for (const auto& [name, tensor] : inputs) TENON_TRY(binding.bind_input(name, tensor));
 
   RunReport report;
   const Clock::time_point first_start = Clock::now();
-  CLI_TRY(session->run(binding, {.report = &report}));
+  TENON_TRY(session->run(binding, {.report = &report}));
   const double first_ms = ms_since(first_start);
   std::vector<double> times_ms;
   {
     Progress progress("bench", static_cast<uint64_t>(arguments.runs));
     for (int i = 0; i < arguments.runs; ++i) {
       const Clock::time_point start = Clock::now();
-      CLI_TRY(session->run(binding, {.report = &report}));
+      TENON_TRY(session->run(binding, {.report = &report}));
       times_ms.push_back(ms_since(start));
       progress.update(static_cast<uint64_t>(i) + 1);
     }

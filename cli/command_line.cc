@@ -1,13 +1,14 @@
 #include "cli/command_line.h"
 
+#include <tenon/close_names.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "cli/close_names.h"
-#include "cli/format.h"
+#include "cli/status.h"
 
 namespace tenon::cli {
 namespace {

@@ -3,11 +3,10 @@
 
 #include <memory>
 
-#include "base/status.h"
 #include "cli/commands.h"
-#include "cli/output.h"
 #include "cli/plugin_arguments.h"
-#include "device/hardware_devices.h"
+#include "cli/status.h"
+#include "programs/output.h"
 
 namespace tenon::cli {
 namespace {
@@ -42,11 +41,9 @@ std::string spaces_text(const EpDevice& device) {
 
 Status devices(const DevicesArguments& arguments) {
   TENON_TRY(arguments.load_plugins());
-  const HardwareDevice cpu = find_cpu();
   auto list = nlohmann::ordered_json::array();
-  for (EpDevice& device : ep_devices()) {
+  for (const EpDevice& device : ep_devices()) {
     const bool builtin = device.library.empty();
-    if (builtin) device.hardware = cpu;
     const HardwareDevice& hardware = device.hardware;
     // Hosts and plugins call it so or so.
     std::string text;

@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/status.h"
+#include "programs/output.h"
 
 namespace tenon::cli {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "cli/commands.h"
 #include "cli/model_arguments.h"
-#include "cli/output.h"
 #include "cli/placements.h"
 #include "cli/plan_page.h"
 #include "cli/profile.h"
 #include "cli/status.h"
+#include "programs/output.h"
 
 namespace tenon::cli {
 namespace {
@@ -27,12 +27,12 @@ struct ExplainArguments : ModelArguments {
 // Runs the model `runs` times after a first one, where the report's tensors are.
 Result<std::vector<NodeTime>> measure(const ExplainArguments& arguments, Session& session,
                                       const std::map<std::string, MemorySpace>& spaces) {
-  CLI_TRY_ASSIGN(const auto inputs, arguments.read_inputs(session, /*fill=*/true));
-  CLI_TRY_ASSIGN(Binding binding, session.make_binding());
-  CLI_TRY(bind_in_spaces(session, spaces, inputs, binding));
-  CLI_TRY(session.run(binding));
+  TENON_TRY_ASSIGN(const auto inputs, arguments.read_inputs(session, /*fill=*/true));
+  TENON_TRY_ASSIGN(Binding binding, session.make_binding());
+  TENON_TRY(bind_in_spaces(session, spaces, inputs, binding));
+  TENON_TRY(session.run(binding));
   std::vector<NodeTime> times;
-  for (int i = 0; i < arguments.runs; ++i) CLI_TRY(session.run(binding, {.node_times = &times}));
+  for (int i = 0; i < arguments.runs; ++i) TENON_TRY(session.run(binding, {.node_times = &times}));
   return times;
 }
 
@@ -58,35 +58,35 @@ Result<nlohmann::ordered_json> json_of(const ExplainArguments& arguments, const 
 }
 
 Status explain(const ExplainArguments& arguments) {
-  CLI_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
-  CLI_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
   std::map<std::string, Shape> shapes;
   for (const ValueInfo& info : session->inputs()) {
-    CLI_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
+    TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
     shapes.emplace(info.name, shape);
   }
-  CLI_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
-  CLI_TRY_ASSIGN(PlanReport plan, session->plan_report(shapes, spaces));
+  TENON_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
+  TENON_TRY_ASSIGN(PlanReport plan, session->plan_report(shapes, spaces));
   std::vector<NodeTime> times;
   if (!arguments.profile.empty()) {
-    CLI_TRY_ASSIGN(times, read_profile(arguments.profile));
-    CLI_INVALID_IF(plan.add_times(times) == 0, "The profile \"{}\" has no node of this plan: it is another model's.",
-                   arguments.profile);
+    TENON_TRY_ASSIGN(times, read_profile(arguments.profile));
+    if (plan.add_times(times) == 0)
+      return invalid_argument("The profile \"{}\" has no node of this plan: it is another model's.", arguments.profile);
   } else if (arguments.runs > 0) {
-    CLI_TRY_ASSIGN(times, measure(arguments, *session, spaces));
+    TENON_TRY_ASSIGN(times, measure(arguments, *session, spaces));
     plan.add_times(times);
   }
-  if (!arguments.html.empty()) CLI_TRY(write_text(arguments.html, plan_page(arguments.model, plan)));
+  if (!arguments.html.empty()) TENON_TRY(write_text(arguments.html, plan_page(arguments.model, plan)));
   std::optional<ExplainPart::Section> section;
   if (arguments.part != nullptr && arguments.part->wanted()) {
-    CLI_TRY_ASSIGN(section, arguments.part->explain(*session, plan));
+    TENON_TRY_ASSIGN(section, arguments.part->explain(*session, plan));
   }
   if (!arguments.json) {
     print("{}", plan.to_text());
     if (section) print("\n{}", section->text);
     return {};
   }
-  CLI_TRY_ASSIGN(nlohmann::ordered_json object, json_of(arguments, *session, shapes, plan));
+  TENON_TRY_ASSIGN(nlohmann::ordered_json object, json_of(arguments, *session, shapes, plan));
   if (section) object[section->key] = section->json;
   print_json(object);
   return {};

@@ -1,11 +1,11 @@
 // tenon inspect: prints the contents of a model file without running it.
-#include <map>
+#include <tenon/model_summary.h>
+
 #include <memory>
 
-#include "base/status.h"
 #include "cli/commands.h"
-#include "cli/output.h"
-#include "graph/reader.h"
+#include "cli/status.h"
+#include "programs/output.h"
 
 namespace tenon::cli {
 namespace {
@@ -15,92 +15,57 @@ struct InspectArguments {
   bool json = false;
 };
 
-struct Counts {
-  std::map<std::string, size_t> operators;  // nodes by domain and operator, subgraphs included
-  size_t nodes = 0;
-  size_t constants = 0;
-  size_t constant_bytes = 0;
-};
-
-void count(const Graph& graph, Counts* counts) {
-  for (const Value& value : graph.values) {
-    if (value.constant == nullptr) continue;
-    ++counts->constants;
-    counts->constant_bytes += value.constant->size_bytes;
-  }
-  for (const Node& node : graph.nodes) {
-    ++counts->nodes;
-    ++counts->operators[node.domain.empty() ? node.op_type : node.domain + ":" + node.op_type];
-    for (const Attribute& attribute : node.attributes)
-      if (attribute.graph != nullptr) count(*attribute.graph, counts);
-  }
-}
-
-nlohmann::ordered_json value_json(const Value& value) {
-  nlohmann::ordered_json entry = {{"name", value.name}, {"dtype", data_type_name(value.type)}};
-  if (!value.has_rank) {
-    entry["shape"] = nullptr;
-    return entry;
-  }
-  entry["shape"] = nlohmann::ordered_json::array();
-  for (const Dim& dim : value.dims) {
-    if (dim.known())
-      entry["shape"].push_back(dim.value);
-    else if (dim.symbol.empty())
-      entry["shape"].push_back(nullptr);
-    else
-      entry["shape"].push_back(dim.symbol);
-  }
-  return entry;
-}
-
-nlohmann::ordered_json values_json(const Graph& graph, std::span<const ValueId> ids) {
+nlohmann::ordered_json values_json(const std::vector<ValueInfo>& values) {
   auto list = nlohmann::ordered_json::array();
-  for (const ValueId id : ids) list.push_back(value_json(graph.value(id)));
+  for (const ValueInfo& value : values) {
+    nlohmann::ordered_json entry = {{"name", value.name}, {"dtype", data_type_name(value.type)}, {"shape", nullptr}};
+    if (value.has_shape) entry["shape"] = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < value.dims.size(); ++i) {
+      if (value.dims[i] >= 0)
+        entry["shape"].push_back(value.dims[i]);
+      else if (value.dim_names[i].empty())
+        entry["shape"].push_back(nullptr);
+      else
+        entry["shape"].push_back(value.dim_names[i]);
+    }
+    list.push_back(std::move(entry));
+  }
   return list;
 }
 
-void print_values(const Graph& graph, const char* title, std::span<const ValueId> ids) {
+void print_values(const char* title, const std::vector<ValueInfo>& values) {
   print("{}\n", title);
-  for (const ValueId id : ids) print("  {} {}\n", graph.value(id).name, graph.value(id).type_text());
+  for (const ValueInfo& value : values) print("  {} {}\n", value.name, value.to_string());
 }
 
 Status inspect(const InspectArguments& arguments) {
-  TENON_TRY_ASSIGN(const Model model, read_model_file(arguments.model));
-  const Graph& graph = model.graph;
-  Counts counts;
-  count(graph, &counts);
+  TENON_TRY_ASSIGN(const ModelSummary summary, summarize_model(arguments.model));
+  const ModelMetadata& metadata = summary.metadata;
   if (arguments.json) {
-    nlohmann::ordered_json opsets;
-    for (const auto& [domain, version] : graph.opsets) opsets[domain.empty() ? "ai.onnx" : domain] = version;
-    nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
-    for (const auto& [key, value] : model.info.metadata) metadata[key] = value;
     print_json({{"model", arguments.model},
-                {"file_bytes", model.info.file_bytes},
-                {"ir_version", model.info.ir_version},
-                {"opsets", opsets},
-                {"producer", model.info.producer_name},
-                {"producer_version", model.info.producer_version},
-                {"graph", graph.name},
-                {"inputs", values_json(graph, graph.inputs)},
-                {"outputs", values_json(graph, graph.outputs)},
-                {"nodes", counts.nodes},
-                {"constants", counts.constants},
-                {"constant_bytes", counts.constant_bytes},
-                {"operators", counts.operators},
-                {"metadata", metadata}});
+                {"file_bytes", summary.file_bytes},
+                {"ir_version", summary.ir_version},
+                {"opsets", summary.opsets},
+                {"producer", metadata.producer_name},
+                {"producer_version", metadata.producer_version},
+                {"graph", metadata.graph_name},
+                {"inputs", values_json(summary.inputs)},
+                {"outputs", values_json(summary.outputs)},
+                {"nodes", summary.nodes},
+                {"constants", summary.constants},
+                {"constant_bytes", summary.constant_bytes},
+                {"operators", summary.operators},
+                {"metadata", metadata.custom}});
     return {};
   }
-  print("{}: {}, IR version {}", arguments.model, bytes_text(model.info.file_bytes), model.info.ir_version);
-  for (const auto& [domain, version] : graph.opsets)
-    print(", {} opset {}", domain.empty() ? "ai.onnx" : domain, version);
+  print("{}: {}, IR version {}", arguments.model, bytes_text(summary.file_bytes), summary.ir_version);
+  for (const auto& [domain, version] : summary.opsets) print(", {} opset {}", domain, version);
   print("\n");
-  if (!model.info.producer_name.empty())
-    print("made by {} {}\n", model.info.producer_name, model.info.producer_version);
-  print_values(graph, "inputs", graph.inputs);
-  print_values(graph, "outputs", graph.outputs);
-  print("{} nodes, {} constants ({})\n", counts.nodes, counts.constants, bytes_text(counts.constant_bytes));
-  for (const auto& [name, number] : counts.operators) print("  {:6} {}\n", number, name);
+  if (!metadata.producer_name.empty()) print("made by {} {}\n", metadata.producer_name, metadata.producer_version);
+  print_values("inputs", summary.inputs);
+  print_values("outputs", summary.outputs);
+  print("{} nodes, {} constants ({})\n", summary.nodes, summary.constants, bytes_text(summary.constant_bytes));
+  for (const auto& [name, number] : summary.operators) print("  {:6} {}\n", number, name);
   return {};
 }
 

@@ -1,11 +1,10 @@
-#include <cstdio>
-#include <cstdlib>
-#include <new>
-
+#include <tenon/environment.h>
 #include <tenon/session.h>
 
-#include "base/env.h"
-#include "cli/break_even.h"
+#include <cstdio>
+#include <exception>
+#include <new>
+
 #include "cli/command_line.h"
 #include "cli/commands.h"
 
@@ -16,6 +15,9 @@ constexpr const char* kFooter =
     "Exit codes: 0 success, 2 invalid argument, model or data, 3 unsupported, 4 not found, 5 out of range,\n"
     "6 resources exhausted, 7 device error, 8 device lost, 9 cancelled, 10 a defect of tenon.";
 
+// 1 is left to crashes and shells; the other numbers are the codes' own.
+int exit_code(const Status& status) { return status.ok() ? 0 : static_cast<int>(status.code()) + 1; }
+
 int run(int argc, char** argv) {
   CLI::App app("Runs ONNX models on memory that is already there.", "tenon");
   app.set_version_flag("--version", std::string(version()));
@@ -24,12 +26,12 @@ int run(int argc, char** argv) {
   Action action;
   add_run(app, &action);
   add_bench(app, &action);
-  add_explain(app, &action, break_even_part());
+  add_explain(app, &action, programs::break_even_part());
   add_inspect(app, &action);
   add_devices(app, &action);
   add_env(app, &action);
-  add_conformance(app, &action);
-  add_demo(app, &action);
+  programs::add_conformance(app, &action);
+  programs::add_demo(app, &action);
   check_values(app);
   try {
     app.parse(argc, argv);
@@ -47,12 +49,6 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-
-int exit_code(const Status& status) {
-  // 1 is left to crashes and shells; the other numbers are the codes' own.
-  return status.ok() ? 0 : static_cast<int>(status.code()) + 1;
-}
-
 }  // namespace tenon::cli
 
 int main(int argc, char** argv) {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <random>
 
-#include "cli/npy.h"
 #include "cli/status.h"
+#include "programs/npy.h"
 
 namespace tenon::cli {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 // Splits at the last '=': names may contain one, numbers do not, and a path with one can be written with a name before
 // it.
 Result<std::pair<std::string, std::string>> split(const std::string& text, size_t at, const char* option) {
-  CLI_INVALID_IF(at == std::string::npos || at == 0 || at + 1 == text.size(), "{} \"{}\" has not the form NAME=VALUE.",
-                 option, text);
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    return invalid_argument("{} \"{}\" has not the form NAME=VALUE.", option, text);
   return std::pair(text.substr(0, at), text.substr(at + 1));
 }
 
@@ -81,20 +81,21 @@ void ModelArguments::add_for_runs(CLI::App& command) {
 }
 
 Result<SessionOptions> ModelArguments::session_options() const {
-  CLI_TRY(load_plugins());
+  TENON_TRY(load_plugins());
   SessionOptions options;
-  CLI_TRY_ASSIGN(options.eps, choices());
-  CLI_TRY(check_plugins_used());
+  TENON_TRY_ASSIGN(options.eps, choices());
+  TENON_TRY(check_plugins_used());
   options.threads = threads;
   options.disallow_copies = strict;
   for (const std::string& dim : dims) {
-    CLI_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim"));
+    TENON_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim"));
     int64_t value = 0;
     const char* end = pair.second.data() + pair.second.size();
     const auto [stop, error] = std::from_chars(pair.second.data(), end, value);
-    CLI_INVALID_IF(error != std::errc() || stop != end || value < 0, "--dim \"{}\" gives {} no whole number.", dim,
-                   pair.first);
-    CLI_INVALID_IF(!options.dims.emplace(pair.first, value).second, "--dim gives \"{}\" twice.", pair.first);
+    if (error != std::errc() || stop != end || value < 0)
+      return invalid_argument("--dim \"{}\" gives {} no whole number.", dim, pair.first);
+    if (!options.dims.emplace(pair.first, value).second)
+      return invalid_argument("--dim gives \"{}\" twice.", pair.first);
   }
   return options;
 }
@@ -110,9 +111,10 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(
                                      [&](const ValueInfo& info) { return info.name == input.substr(0, i); });
       if (known) at = i;
     }
-    CLI_TRY_ASSIGN(const auto pair, split(input, at, "--input"));
+    TENON_TRY_ASSIGN(const auto pair, split(input, at, "--input"));
     const auto same_name = [&pair](const auto& other) { return other.first == pair.first; };
-    CLI_INVALID_IF(std::any_of(given.begin(), given.end(), same_name), "--input gives \"{}\" twice.", pair.first);
+    if (std::any_of(given.begin(), given.end(), same_name))
+      return invalid_argument("--input gives \"{}\" twice.", pair.first);
     std::string names;
     bool known = false;
     for (const ValueInfo& info : session.inputs()) {
@@ -121,7 +123,7 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(
     }
     if (!known)
       return not_found("The model has no input \"{}\"; it has {}.", pair.first, names.empty() ? "none" : names);
-    CLI_TRY_ASSIGN(Tensor tensor, read_npy(pair.second));
+    TENON_TRY_ASSIGN(Tensor tensor, read_npy(pair.second));
     given.emplace_back(pair.first, std::move(tensor));
   }
   std::vector<std::pair<std::string, Tensor>> all;
@@ -133,31 +135,35 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(
     if (found != given.end()) {
       all.push_back(*found);
     } else if (fill) {
-      CLI_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
-      CLI_TRY_ASSIGN(Tensor tensor, random_tensor(info.type, shape, seed + i));
+      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
+      TENON_TRY_ASSIGN(Tensor tensor, random_tensor(info.type, shape, seed + i));
       all.emplace_back(info.name, std::move(tensor));
     } else {
       missing += format("{}{}", missing.empty() ? "" : ", ", info.to_string());
     }
   }
-  CLI_INVALID_IF(!missing.empty(),
-                 "These inputs are missing: {}. Give each with --input NAME=FILE.npy, or all with --random.", missing);
+  if (!missing.empty())
+    return invalid_argument("These inputs are missing: {}. Give each with --input NAME=FILE.npy, or all with --random.",
+                            missing);
   return all;
 }
 
 Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int64_t>& dims) {
-  CLI_INVALID_IF(!info.has_shape, "Input \"{}\" declares no shape; give its values with --input.", info.name);
-  CLI_INVALID_IF(info.dims.size() > static_cast<size_t>(Shape::kMaxRank),
-                 "Input \"{}\" has {} dimensions; {} are the most.", info.name, info.dims.size(), Shape::kMaxRank);
+  if (!info.has_shape)
+    return invalid_argument("Input \"{}\" declares no shape; give its values with --input.", info.name);
+  if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
+    return invalid_argument("Input \"{}\" has {} dimensions; {} are the most.", info.name, info.dims.size(),
+                            Shape::kMaxRank);
   Shape shape;
   for (size_t i = 0; i < info.dims.size(); ++i) {
     int64_t dim = info.dims[i];
     const std::string name = i < info.dim_names.size() ? info.dim_names[i] : "";
     if (dim < 0) {
       const auto found = dims.find(name);
-      CLI_INVALID_IF(found == dims.end(),
-                     "Dimension {} of input {} is open; fix it with --dim {}=N or give the values with --input.", i,
-                     info.to_string(), name.empty() ? "NAME" : name);
+      if (found == dims.end())
+        return invalid_argument(
+            "Dimension {} of input {} is open; fix it with --dim {}=N or give the values with --input.", i,
+            info.to_string(), name.empty() ? "NAME" : name);
       dim = found->second;
     }
     shape.push_back(dim);
@@ -166,7 +172,7 @@ Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int
 }
 
 Result<Tensor> random_tensor(DataType type, const Shape& shape, uint64_t seed) {
-  CLI_TRY_ASSIGN(Tensor tensor, Tensor::allocate(type, shape));
+  TENON_TRY_ASSIGN(Tensor tensor, Tensor::allocate(type, shape));
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   const auto bit = [&random] { return static_cast<uint8_t>(random() & 1); };

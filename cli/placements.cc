@@ -61,9 +61,9 @@ Result<Tensor> tensor_in(Session& session, DataType type, const Shape& shape, Me
   const uint32_t offset = space.alignment;
   space.alignment = 0;
   if (offset == 0) return session.allocate(type, shape, space);
-  CLI_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
-  CLI_TRY_ASSIGN(const Tensor room,
-                 session.allocate(DataType::kUint8, Shape{static_cast<int64_t>(bytes + kAllocated)}, space));
+  TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
+  TENON_TRY_ASSIGN(const Tensor room,
+                   session.allocate(DataType::kUint8, Shape{static_cast<int64_t>(bytes + kAllocated)}, space));
   return Tensor::view(type, shape, room.data_as<std::byte>() + offset, bytes, room.owner(), space);
 }
 
@@ -83,16 +83,18 @@ Result<std::map<std::string, MemorySpace>> PlacementArguments::read(const Sessio
   std::map<std::string, MemorySpace> made;
   for (const std::string& text : spaces) {
     const size_t at = text.rfind('=');
-    CLI_INVALID_IF(at == std::string::npos || at == 0, "--space \"{}\" has not the form NAME=SPACE.", text);
+    if (at == std::string::npos || at == 0)
+      return invalid_argument("--space \"{}\" has not the form NAME=SPACE.", text);
     const std::string name = text.substr(0, at);
     std::string space_text = text.substr(at + 1);
     uint32_t offset = 0;
     if (const size_t sign = space_text.rfind('@'); sign != std::string::npos) {
       const std::string number = space_text.substr(sign + 1);
       const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), offset);
-      CLI_INVALID_IF(error != std::errc() || end != number.data() + number.size() || !std::has_single_bit(offset) ||
-                         offset >= kAllocated,
-                     "--space \"{}\": \"{}\" is no power of two from 1 to {}.", text, number, kAllocated / 2);
+      if (error != std::errc() || end != number.data() + number.size() || !std::has_single_bit(offset) ||
+          offset >= kAllocated)
+        return invalid_argument("--space \"{}\": \"{}\" is no power of two from 1 to {}.", text, number,
+                                kAllocated / 2);
       space_text.resize(sign);
     }
     const auto has = [&](std::span<const ValueInfo> infos) {
@@ -100,9 +102,9 @@ Result<std::map<std::string, MemorySpace>> PlacementArguments::read(const Sessio
     };
     if (!has(session.inputs()) && !has(session.outputs()))
       return not_found("--space \"{}\": the model has no input or output \"{}\".", text, name);
-    CLI_TRY_ASSIGN(MemorySpace space, find_space(session, space_text));
+    TENON_TRY_ASSIGN(MemorySpace space, find_space(session, space_text));
     space.alignment = offset;
-    CLI_INVALID_IF(!made.emplace(name, space).second, "--space gives \"{}\" twice.", name);
+    if (!made.emplace(name, space).second) return invalid_argument("--space gives \"{}\" twice.", name);
   }
   return made;
 }
@@ -112,22 +114,22 @@ Status bind_in_spaces(Session& session, const std::map<std::string, MemorySpace>
   for (const auto& [name, tensor] : inputs) {
     const auto space = spaces.find(name);
     if (space == spaces.end()) {
-      CLI_TRY(binding.bind_input(name, tensor));
+      TENON_TRY(binding.bind_input(name, tensor));
       continue;
     }
-    CLI_TRY_ASSIGN(const Tensor there, tensor_in(session, tensor.type(), tensor.shape(), space->second));
-    CLI_TRY_CONTEXT(copy(there, tensor), "while putting input \"{}\" into its memory space", name);
-    CLI_TRY(binding.bind_input(name, there));
+    TENON_TRY_ASSIGN(const Tensor there, tensor_in(session, tensor.type(), tensor.shape(), space->second));
+    TENON_TRY_WITH_CONTEXT(copy(there, tensor), format("while putting input \"{}\" into its memory space", name));
+    TENON_TRY(binding.bind_input(name, there));
   }
   for (const ValueInfo& info : session.outputs()) {
     const auto space = spaces.find(info.name);
     if (space != spaces.end() && space->second.alignment != 0) {
-      CLI_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
-      CLI_TRY_ASSIGN(const Tensor there, tensor_in(session, info.type, shape, space->second));
-      CLI_TRY(binding.bind_output(info.name, there));
+      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
+      TENON_TRY_ASSIGN(const Tensor there, tensor_in(session, info.type, shape, space->second));
+      TENON_TRY(binding.bind_output(info.name, there));
       continue;
     }
-    CLI_TRY(binding.bind_output_auto(info.name, space != spaces.end() ? space->second : MemorySpace()));
+    TENON_TRY(binding.bind_output_auto(info.name, space != spaces.end() ? space->second : MemorySpace()));
   }
   return {};
 }
@@ -136,8 +138,8 @@ Result<Tensor> on_host(const Tensor& tensor) {
   MemorySpace space = tensor.space();
   space.alignment = 0;
   if (devices_are_memory_compatible(space, MemorySpace())) return tensor;
-  CLI_TRY_ASSIGN(Tensor host, Tensor::allocate(tensor.type(), tensor.shape()));
-  CLI_TRY(copy(host, tensor));
+  TENON_TRY_ASSIGN(Tensor host, Tensor::allocate(tensor.type(), tensor.shape()));
+  TENON_TRY(copy(host, tensor));
   return host;
 }
 

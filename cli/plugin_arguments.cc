@@ -1,11 +1,12 @@
 #include "cli/plugin_arguments.h"
 
+#include <tenon/close_names.h>
+
 #include <tenon/hardware.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "cli/close_names.h"
 #include "cli/status.h"
 
 namespace tenon::cli {
@@ -13,7 +14,7 @@ namespace {
 
 Result<std::pair<std::string, std::string>> split(const std::string& text, const char* option, const char* form) {
   const size_t at = text.find('=');
-  CLI_INVALID_IF(at == std::string::npos || at == 0, "{} \"{}\" has not the form {}.", option, text, form);
+  if (at == std::string::npos || at == 0) return invalid_argument("{} \"{}\" has not the form {}.", option, text, form);
   return std::pair(text.substr(0, at), text.substr(at + 1));
 }
 
@@ -28,8 +29,9 @@ Status check_prefix(const std::string& key, const std::vector<EpChoice>& chosen)
   names.reserve(chosen.size());
   for (const EpChoice& choice : chosen) names.push_back(choice.ep_name);
   const std::string close = did_you_mean(name, names);
-  CLI_INVALID_IF(is_ep || !close.empty(), "--ep-option \"{}\" is for the EP \"{}\", which no --ep names{}", key, name,
-                 close.empty() ? "." : close);
+  if (is_ep || !close.empty())
+    return invalid_argument("--ep-option \"{}\" is for the EP \"{}\", which no --ep names{}", key, name,
+                            close.empty() ? "." : close);
   return {};
 }
 
@@ -62,20 +64,20 @@ void PluginArguments::add_eps(CLI::App& command) {
 Status PluginArguments::load_plugins() const {
   EpLibraryOptions options;
   for (const std::string& offer : offers) {
-    CLI_TRY_ASSIGN(auto device, parse_hardware_device(offer));
+    TENON_TRY_ASSIGN(auto device, parse_hardware_device(offer));
     options.offer.push_back(std::move(device));
   }
-  CLI_INVALID_IF(!offers.empty() && plugins.empty(), "--offer needs a --plugin to offer the device to.");
+  if (!offers.empty() && plugins.empty()) return invalid_argument("--offer needs a --plugin to offer the device to.");
   for (const std::string& plugin : plugins) {
-    CLI_TRY_ASSIGN(const auto pair, split(plugin, "--plugin", "NAME=LIBRARY"));
-    CLI_TRY(register_ep_library(pair.first, pair.second, options));
+    TENON_TRY_ASSIGN(const auto pair, split(plugin, "--plugin", "NAME=LIBRARY"));
+    TENON_TRY(register_ep_library(pair.first, pair.second, options));
   }
   return {};
 }
 
 Status PluginArguments::check_plugins_used() const {
   for (const std::string& plugin : plugins) {
-    CLI_TRY_ASSIGN(const auto pair, split(plugin, "--plugin", "NAME=LIBRARY"));
+    TENON_TRY_ASSIGN(const auto pair, split(plugin, "--plugin", "NAME=LIBRARY"));
     std::vector<std::string> offered;
     for (const EpDevice& device : ep_devices()) {
       if (device.library == pair.first && std::find(offered.begin(), offered.end(), device.ep_name) == offered.end())
@@ -99,8 +101,8 @@ Result<std::vector<EpChoice>> PluginArguments::choices() const {
   made.reserve(eps.size());
   for (const std::string& name : eps) made.push_back({.ep_name = name});
   for (const std::string& option : ep_options) {
-    CLI_TRY_ASSIGN(const auto pair, split(option, "--ep-option", "KEY=VALUE"));
-    CLI_INVALID_IF(made.empty(), "--ep-option \"{}\" needs an --ep that it is for.", option);
+    TENON_TRY_ASSIGN(const auto pair, split(option, "--ep-option", "KEY=VALUE"));
+    if (made.empty()) return invalid_argument("--ep-option \"{}\" needs an --ep that it is for.", option);
     bool named = false;
     for (EpChoice& choice : made) {
       const std::string prefix = choice.ep_name + ".";
@@ -109,7 +111,7 @@ Result<std::vector<EpChoice>> PluginArguments::choices() const {
       named = true;
     }
     if (named) continue;
-    CLI_TRY(check_prefix(pair.first, made));
+    TENON_TRY(check_prefix(pair.first, made));
     for (EpChoice& choice : made) choice.options[pair.first] = pair.second;
   }
   return made;

@@ -50,13 +50,13 @@ Result<std::vector<NodeTime>> read_profile(const std::string& path) {
   std::ifstream file(path);
   if (!file) return not_found("The profile \"{}\" cannot be read.", path);
   const json events = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  CLI_INVALID_IF(!events.is_array(), "\"{}\" is no profile: it holds no list of events.", path);
+  if (!events.is_array()) return invalid_argument("\"{}\" is no profile: it holds no list of events.", path);
   std::vector<NodeTime> times;
   for (const json& event : events) {
     NodeTime time;
     if (read_event(event, &time)) times.push_back(std::move(time));
   }
-  CLI_INVALID_IF(times.empty(), "The profile \"{}\" has no events of nodes.", path);
+  if (times.empty()) return invalid_argument("The profile \"{}\" has no events of nodes.", path);
   return times;
 }
 

@@ -4,10 +4,10 @@
 
 #include "cli/commands.h"
 #include "cli/model_arguments.h"
-#include "cli/npy.h"
-#include "cli/output.h"
 #include "cli/placements.h"
 #include "cli/status.h"
+#include "programs/npy.h"
+#include "programs/output.h"
 
 namespace tenon::cli {
 namespace {
@@ -25,19 +25,19 @@ Status make_folder(const std::string& path) {
 }
 
 Status run(const RunArguments& arguments) {
-  CLI_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
-  CLI_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
-  CLI_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, arguments.random));
+  TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
+  TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
+  TENON_TRY_ASSIGN(const auto inputs, arguments.read_inputs(*session, arguments.random));
   // Before the run: a folder that cannot be made should not cost a run.
-  if (!arguments.output_dir.empty()) CLI_TRY(make_folder(arguments.output_dir));
-  CLI_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
-  CLI_TRY_ASSIGN(Binding binding, session->make_binding());
-  CLI_TRY(bind_in_spaces(*session, spaces, inputs, binding));
+  if (!arguments.output_dir.empty()) TENON_TRY(make_folder(arguments.output_dir));
+  TENON_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
+  TENON_TRY_ASSIGN(Binding binding, session->make_binding());
+  TENON_TRY(bind_in_spaces(*session, spaces, inputs, binding));
   RunReport report;
-  CLI_TRY(session->run(binding, {.report = &report}));
+  TENON_TRY(session->run(binding, {.report = &report}));
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < session->outputs().size(); ++i) {
-    CLI_TRY_ASSIGN(Tensor output, on_host(binding.output(i)));
+    TENON_TRY_ASSIGN(Tensor output, on_host(binding.output(i)));
     outputs.push_back(std::move(output));
   }
 
@@ -48,14 +48,14 @@ Status run(const RunArguments& arguments) {
                                     {"dtype", data_type_name(outputs[i].type())},
                                     {"shape", outputs[i].shape().dims()}};
     if (!arguments.output_dir.empty()) {
-      CLI_TRY(write_npy(arguments.output_dir + "/" + file, outputs[i]));
+      TENON_TRY(write_npy(arguments.output_dir + "/" + file, outputs[i]));
       entry["file"] = file;
     }
     list.push_back(std::move(entry));
   }
   if (!arguments.output_dir.empty()) {
-    CLI_TRY(write_text(arguments.output_dir + "/outputs.json",
-                       list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
+    TENON_TRY(write_text(arguments.output_dir + "/outputs.json",
+                         list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
   }
   const double infer_ms = static_cast<double>(report.infer_ns) / 1e6;
   if (arguments.json) {

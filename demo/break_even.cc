@@ -8,9 +8,9 @@
 #include <functional>
 #include <optional>
 
-#include "base/deadline.h"
-#include "cli/conformance/relu_model.h"
 #include "demo/submitter.h"
+#include "programs/clock.h"
+#include "programs/relu_model.h"
 
 namespace tenon::demo {
 namespace {
@@ -19,11 +19,11 @@ constexpr int64_t kPatienceNs = 5'000'000'000;
 
 // The host polls: a driver's blocking wait for another API's signal may be 10 ms late.
 Status poll(const VulkanTimeline& timeline, uint64_t value) {
-  const Deadline deadline = Deadline::after(kPatienceNs);
+  const int64_t end_ns = now_ns() + kPatienceNs;
   for (;;) {
     TENON_TRY_ASSIGN(const uint64_t reached, timeline.value());
     if (reached >= value) return {};
-    if (deadline.remaining_ns() <= 0)
+    if (now_ns() >= end_ns)
       return cancelled("A Vulkan timeline is at {} and does not reach {} within 5 s.", reached, value);
   }
 }
@@ -133,9 +133,9 @@ class Probe {
 Result<double> median_us(int rounds, const std::function<Status()>& work) {
   std::vector<double> times;
   for (int round = -3; round < rounds; ++round) {
-    const int64_t begin_ns = monotonic_ns();
+    const int64_t begin_ns = now_ns();
     TENON_TRY(work());
-    if (round >= 0) times.push_back(static_cast<double>(monotonic_ns() - begin_ns) / 1000);
+    if (round >= 0) times.push_back(static_cast<double>(now_ns() - begin_ns) / 1000);
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
@@ -144,8 +144,8 @@ Result<double> median_us(int rounds, const std::function<Status()>& work) {
 // So that no figure has the GPU's way out of its sleep in it.
 Status warm_up(const std::shared_ptr<VulkanDevice>& device, Importer& importer, Work& work, size_t size_bytes) {
   TENON_TRY_ASSIGN(const std::unique_ptr<Probe> probe, Probe::open(device, importer, work, size_bytes));
-  const Deadline deadline = Deadline::after(300'000'000);
-  while (!deadline.passed()) {
+  const int64_t end_ns = now_ns() + 300'000'000;
+  while (now_ns() < end_ns) {
     TENON_TRY(probe->copy_in());
     TENON_TRY(probe->import_in());
     TENON_TRY(probe->copy_out());
@@ -205,22 +205,22 @@ Result<std::string> vulkan_device_name(const std::string& name_part) {
 }
 
 Result<BreakEven> measure_break_even(const BreakEvenOptions& options) {
-  TENON_INVALID_IF(options.sizes.empty() || options.rounds < 1, "There is nothing to measure.");
+  if (options.sizes.empty() || options.rounds < 1) return invalid_argument("There is nothing to measure.");
   BreakEven result;
   result.ep_name = options.ep_name;
   TENON_TRY_ASSIGN(result.ep_device, ep_device_name(options.ep_name));
   TENON_TRY_ASSIGN(const auto importer, Importer::create(options.ep_name));
   TENON_TRY_ASSIGN(const auto device, VulkanDevice::create(options.vulkan_device));
   result.vulkan_device = device->name;
-  TENON_UNSUPPORTED_IF(!device->can_export_timelines || !importer->can_import(TimelineKind::kVulkanTimelineFd) ||
-                           !importer->can_import(ExternalMemoryKind::kVulkanOpaqueFd),
-                       "The EP \"{}\" and the Vulkan device \"{}\" share no buffers and timelines.", options.ep_name,
+  if (!device->can_export_timelines || !importer->can_import(TimelineKind::kVulkanTimelineFd) ||
+      !importer->can_import(ExternalMemoryKind::kVulkanOpaqueFd))
+    return unsupported("The EP \"{}\" and the Vulkan device \"{}\" share no buffers and timelines.", options.ep_name,
                        device->name);
   TENON_TRY_ASSIGN(const std::unique_ptr<Work> work, Work::open(options.ep_name));
-  TENON_TRY_CONTEXT(warm_up(device, *importer, *work, options.sizes[0]), "while warming up");
+  TENON_TRY_WITH_CONTEXT(warm_up(device, *importer, *work, options.sizes[0]), "while warming up");
   for (const size_t size_bytes : options.sizes)
-    TENON_TRY_CONTEXT(measure_size(device, *importer, *work, size_bytes, options.rounds, &result),
-                      "while measuring with {} bytes", size_bytes);
+    TENON_TRY_WITH_CONTEXT(measure_size(device, *importer, *work, size_bytes, options.rounds, &result),
+                           format("while measuring with {} bytes", size_bytes));
   return result;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
+#include "demo/status.h"
 
 namespace tenon::demo {
 

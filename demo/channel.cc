@@ -22,7 +22,9 @@ Result<std::pair<Channel, Channel>> Channel::create_pair() {
 }
 
 Status Channel::send_bytes(uint32_t kind, const void* data, size_t size_bytes, std::span<const int> fds) {
-  TENON_CHECK(fds.size() <= kMaxHandles && size_bytes <= kMaxMessageBytes);
+  if (fds.size() > kMaxHandles || size_bytes > kMaxMessageBytes)
+    return internal_error("A message of {} bytes and {} handles is longer than {} and {}.", size_bytes, fds.size(),
+                          kMaxMessageBytes, kMaxHandles);
   iovec parts[2] = {{&kind, sizeof kind}, {const_cast<void*>(data), size_bytes}};
   msghdr message{};
   message.msg_iov = parts;

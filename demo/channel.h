@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
+#include "demo/status.h"
 
 namespace tenon::demo {
 

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/deadline.h"
 #include "demo/break_even.h"
 #include "demo/page.h"
 #include "demo/producer.h"
 #include "demo/producer_link.h"
+#include "programs/clock.h"
 
 namespace tenon::demo {
 namespace {
@@ -21,20 +21,21 @@ constexpr int64_t kRunTimeoutNs = 20'000'000'000;
 double ms_between(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) / 1e6; }
 
 Result<StartMessage> start_message(const DemoOptions& options) {
-  TENON_INVALID_IF(options.frames == 0, "The demo needs at least one frame.");
-  TENON_INVALID_IF(options.buffers < 1 || options.buffers > kMaxBuffers, "{} buffers are asked for; 1 to {} work.",
-                   options.buffers, kMaxBuffers);
-  TENON_INVALID_IF(options.delay_ms < 0 || options.delay_ms > 10'000, "A delay of {} ms is outside 0 to 10000 ms.",
-                   options.delay_ms);
+  if (options.frames == 0) return invalid_argument("The demo needs at least one frame.");
+  if (options.buffers < 1 || options.buffers > kMaxBuffers)
+    return invalid_argument("{} buffers are asked for; 1 to {} work.", options.buffers, kMaxBuffers);
+  if (options.delay_ms < 0 || options.delay_ms > 10'000)
+    return invalid_argument("A delay of {} ms is outside 0 to 10000 ms.", options.delay_ms);
   StartMessage start;
   start.frames = options.frames;
   start.kill_at = options.kill_producer_at;
   start.buffers = options.buffers;
   start.delay_ms = options.delay_ms;
   start.on_device = options.ep_name.empty() ? 0 : 1;
-  TENON_INVALID_IF(!start.device.set(options.device), "The device's name is too long.");
-  TENON_INVALID_IF(!start.png.set(options.png), "The path of the picture is too long.");
-  TENON_INVALID_IF(!start.dump_directory.set(options.dump_directory), "The path of the dump folder is too long.");
+  if (!start.device.set(options.device)) return invalid_argument("The device's name is too long.");
+  if (!start.png.set(options.png)) return invalid_argument("The path of the picture is too long.");
+  if (!start.dump_directory.set(options.dump_directory))
+    return invalid_argument("The path of the dump folder is too long.");
   return start;
 }
 
@@ -74,8 +75,9 @@ Status check_model(const Session& session) {
     return values.size() == 1 && values[0].type == DataType::kFloat &&
            (!values[0].has_shape || values[0].dims.size() == 4);
   };
-  TENON_INVALID_IF(!fits(session.inputs()) || !fits(session.outputs()),
-                   "The demo needs a detector with one image as input and one map as output (float32, rank 4).");
+  if (!fits(session.inputs()) || !fits(session.outputs()))
+    return invalid_argument(
+        "The demo needs a detector with one image as input and one map as output (float32, rank 4).");
   return {};
 }
 
@@ -160,7 +162,7 @@ Result<PendingFrame> run_frame(Session& session, Slot& slot, const ProducerSide&
   options.signals = std::span(&released, 1);
   options.timeout_ns = kRunTimeoutNs;
   options.report = run;
-  const int64_t start_ns = monotonic_ns();
+  const int64_t start_ns = now_ns();
   TENON_TRY(session.run(*slot.binding, options));
   PendingFrame pending;
   pending.infer_begin_ns = start_ns + run->wait_ns;
@@ -180,7 +182,7 @@ Result<PendingFrame> queue_frame(Session& session, Slot& slot, const ProducerSid
   options.report = run;
   options.synchronize = false;
   PendingFrame pending;
-  pending.infer_begin_ns = monotonic_ns();
+  pending.infer_begin_ns = now_ns();
   Status done = session.run(*slot.binding, options);
   if (done.ok()) done = side.released->wait(released.value, kRunTimeoutNs);
   if (!done.ok()) {
@@ -189,7 +191,7 @@ Result<PendingFrame> queue_frame(Session& session, Slot& slot, const ProducerSid
     (void)session.synchronize();
     return done;
   }
-  pending.infer_end_ns = monotonic_ns();
+  pending.infer_end_ns = now_ns();
   add_copies(run->copies, report);
   return pending;
 }
@@ -281,9 +283,9 @@ Result<DemoReport> run_demo(const DemoOptions& options, const std::function<void
       return link->explain(std::move(done).status()).with_context(format("while running the model on frame {}", frame));
     pending.push_back(*done);
     // Reports are read one frame late when frames overlap, so that reading them delays nothing.
-    if (frame >= slots.size()) TENON_TRY_CONTEXT(collect(), "after frame {}", frame);
+    if (frame >= slots.size()) TENON_TRY_WITH_CONTEXT(collect(), format("after frame {}", frame));
   }
-  while (report.frames.size() < options.frames) TENON_TRY_CONTEXT(collect(), "after the last frame");
+  while (report.frames.size() < options.frames) TENON_TRY_WITH_CONTEXT(collect(), "after the last frame");
   TENON_TRY(link->finish());
   report.seconds = ms_between(first_end_ns, last_end_ns) / 1e3;
   return report;

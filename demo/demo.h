@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "demo/box.h"
+#include "demo/status.h"
 
 namespace tenon::demo {
 

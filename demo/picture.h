@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "demo/box.h"
+#include "demo/status.h"
 
 namespace tenon::demo {
 

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <thread>
 
-#include "base/deadline.h"
-#include "cli/npy.h"
 #include "demo/picture.h"
+#include "programs/clock.h"
+#include "programs/npy.h"
 
 namespace tenon::demo {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 Status dump(const std::string& path, const float* data, const Shape& shape) {
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(DataType::kFloat, shape));
   TENON_TRY_ASSIGN(const Tensor tensor, Tensor::view(DataType::kFloat, shape, const_cast<float*>(data), bytes));
-  return cli::write_npy(path, tensor);
+  return write_npy(path, tensor);
 }
 
 int32_t copy_boxes(std::span<const Box> from, Box (&to)[kMaxBoxes]) {
@@ -28,15 +28,15 @@ int32_t copy_boxes(std::span<const Box> from, Box (&to)[kMaxBoxes]) {
 }  // namespace
 
 Result<std::unique_ptr<Producer>> Producer::create(const StartMessage& start, bool export_timelines) {
-  TENON_INVALID_IF(start.buffers < 1 || start.buffers > kMaxBuffers, "{} buffers are asked for; 1 to {} work.",
-                   start.buffers, kMaxBuffers);
+  if (start.buffers < 1 || start.buffers > kMaxBuffers)
+    return invalid_argument("{} buffers are asked for; 1 to {} work.", start.buffers, kMaxBuffers);
   auto made = std::unique_ptr<Producer>(new Producer(start));
   TENON_TRY_ASSIGN(made->device_, VulkanDevice::create(std::string(start.device.view())));
   std::vector<const SharedBuffer*> targets;
   for (int i = 0; i < start.buffers; ++i) {
     const auto make = [&](size_t size_bytes, const char* name) {
       return start.on_device != 0 ? SharedBuffer::create_on_device(made->device_, size_bytes)
-                                  : SharedBuffer::create(made->device_, size_bytes, tenon::format("{} {}", name, i));
+                                  : SharedBuffer::create(made->device_, size_bytes, format("{} {}", name, i));
     };
     TENON_TRY_ASSIGN(auto input, make(kInputBytes, "frame"));
     TENON_TRY_ASSIGN(auto output, make(kMapBytes, "map"));
@@ -44,8 +44,8 @@ Result<std::unique_ptr<Producer>> Producer::create(const StartMessage& start, bo
     made->inputs_.push_back(std::move(input));
     made->outputs_.push_back(std::move(output));
   }
-  TENON_UNSUPPORTED_IF(start.on_device != 0 && !made->device_->can_export_timelines,
-                       "Vulkan device \"{}\" exports no timelines, which a model on its GPU needs.",
+  if (start.on_device != 0 && !made->device_->can_export_timelines)
+    return unsupported("Vulkan device \"{}\" exports no timelines, which a model on its GPU needs.",
                        made->device_->name);
   const bool exportable = export_timelines && made->device_->can_export_timelines;
   TENON_TRY_ASSIGN(made->drawn_, VulkanTimeline::create(made->device_, exportable));
@@ -63,7 +63,7 @@ Result<std::unique_ptr<Producer>> Producer::create(const StartMessage& start, bo
 Status Producer::begin_frame(uint64_t frame) {
   if (frame == start_.kill_at) raise(SIGKILL);
   const size_t slot = frame % buffers();
-  begin_ns_[slot] = monotonic_ns();
+  begin_ns_[slot] = now_ns();
   if (start_.delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(start_.delay_ms));
   // The device, too, waits for the result of the frame that used this slot before.
   const uint64_t before = frame > buffers() ? frame - buffers() : 0;
@@ -88,7 +88,7 @@ Status Producer::finish_frame(uint64_t frame, int64_t seen_ns, FrameMessage* mes
   const size_t slot = frame % buffers();
   TENON_TRY_ASSIGN(const float* map, map_of(frame));
   const std::span<const Box> found = detector_.find(map, kFrameWidth, kFrameHeight);
-  message->found_ns = monotonic_ns();
+  message->found_ns = now_ns();
   message->frame = frame;
   message->begin_ns = begin_ns_[slot];
   message->seen_ns = seen_ns;
@@ -96,7 +96,7 @@ Status Producer::finish_frame(uint64_t frame, int64_t seen_ns, FrameMessage* mes
   message->expected_count = copy_boxes(renderer_->page().visible_boxes(frame), message->expected);
 
   if (!start_.dump_directory.view().empty()) {
-    const std::string prefix = tenon::format("{}/{}", start_.dump_directory.view(), frame);
+    const std::string prefix = format("{}/{}", start_.dump_directory.view(), frame);
     TENON_TRY_ASSIGN(const float* picture, picture_of(frame));
     TENON_TRY(dump(prefix + ".input.npy", picture, {1, kFrameChannels, kFrameHeight, kFrameWidth}));
     TENON_TRY(dump(prefix + ".map.npy", map, {1, 1, kFrameHeight, kFrameWidth}));
@@ -114,15 +114,16 @@ Status Producer::run(const std::function<Status()>& keep_waiting,
                      const std::function<Status(const FrameMessage&)>& on_frame) {
   const uint64_t ahead = std::min<uint64_t>(buffers(), start_.frames);
   for (uint64_t frame = 1; frame <= ahead; ++frame)
-    TENON_TRY_CONTEXT(begin_frame(frame), "while drawing frame {}", frame);
+    TENON_TRY_WITH_CONTEXT(begin_frame(frame), format("while drawing frame {}", frame));
   for (uint64_t frame = 1; frame <= start_.frames; ++frame) {
-    TENON_TRY_CONTEXT(released_->wait(frame, kWaitForever, keep_waiting), "while waiting for the result of frame {}",
-                      frame);
+    TENON_TRY_WITH_CONTEXT(released_->wait(frame, kWaitForever, keep_waiting),
+                           format("while waiting for the result of frame {}", frame));
     FrameMessage message;
-    TENON_TRY_CONTEXT(finish_frame(frame, monotonic_ns(), &message), "while reading the result of frame {}", frame);
+    TENON_TRY_WITH_CONTEXT(finish_frame(frame, now_ns(), &message),
+                           format("while reading the result of frame {}", frame));
     TENON_TRY(on_frame(message));
     if (const uint64_t next = frame + buffers(); next <= start_.frames)
-      TENON_TRY_CONTEXT(begin_frame(next), "while drawing frame {}", next);
+      TENON_TRY_WITH_CONTEXT(begin_frame(next), format("while drawing frame {}", next));
   }
   return {};
 }

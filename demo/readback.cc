@@ -19,7 +19,8 @@ Result<const void*> Readback::read(size_t index, const VulkanTimeline& after, ui
   constexpr int64_t kPatienceNs = 10'000'000'000;
   TENON_TRY(submitter_->submit(index, &after, value, *done_, last_ + 1));
   ++last_;
-  TENON_TRY_CONTEXT(done_->wait(last_, kPatienceNs, {}), "while copying a buffer of the Vulkan device to the host");
+  TENON_TRY_WITH_CONTEXT(done_->wait(last_, kPatienceNs, {}),
+                         "while copying a buffer of the Vulkan device to the host");
   return static_cast<const void*>(staging_[index]->mapped());
 }
 

@@ -82,7 +82,7 @@ TEST_F(VulkanTest, TheShaderDrawsThePage) {
 TEST_F(VulkanTest, AWaitAsksWhetherItShouldGoOn) {
   const auto timeline = VulkanTimeline::create(device_, false);
   ASSERT_THAT(timeline, is_ok());
-  const Status status = (*timeline)->wait(1, kWaitForever, [] { return device_lost("The peer is gone."); });
+  const Status status = (*timeline)->wait(1, kWaitForever, [] { return programs::device_lost("The peer is gone."); });
   EXPECT_THAT(status, has_status(StatusCode::kDeviceLost, HasSubstr("peer")));
 }
 

@@ -119,7 +119,7 @@ class ThreadLink : public ProducerLink {
 }  // namespace
 
 Result<std::unique_ptr<ProducerLink>> make_thread_link(const StartMessage& start) {
-  TENON_INVALID_IF(start.kill_at != 0, "A Vulkan side in this process cannot be ended alone.");
+  if (start.kill_at != 0) return invalid_argument("A Vulkan side in this process cannot be ended alone.");
   return std::unique_ptr<ProducerLink>(std::make_unique<ThreadLink>(start));
 }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "base/status.h"
+#include "demo/status.h"
 
 namespace tenon::demo {
 

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/checked.h"
 #include "demo/vulkan_device.h"
 
 namespace tenon::demo {
@@ -80,8 +79,8 @@ Result<std::unique_ptr<SharedBuffer>> SharedBuffer::create(std::shared_ptr<Vulka
 Status SharedBuffer::create_exported(const std::string& name) {
   const VulkanDevice& device = *device_;
   constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
-  TENON_UNSUPPORTED_IF(!offers(device, kKind, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT),
-                       "The driver exports no opaque fd for storage buffers.");
+  if (!offers(device, kKind, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT))
+    return unsupported("The driver exports no opaque fd for storage buffers.");
   TENON_TRY(create_buffer(device, size_bytes_, kKind, &buffer_));
   VkMemoryDedicatedRequirements dedicated{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS};
   VkMemoryRequirements2 requirements{VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2, &dedicated};
@@ -108,8 +107,8 @@ Status SharedBuffer::create_exported(const std::string& name) {
   // The driver does not say where in the fd's object the buffer lies: write something that nobody else has there.
   uint64_t nonce[8];
   if (getrandom(nonce, sizeof nonce, 0) != sizeof nonce) return device_error("{}", errno_text("getrandom", errno));
-  TENON_INVALID_IF(size_bytes_ < sizeof nonce, "Buffer \"{}\" ({} bytes) is too small to be found in its fd.", name,
-                   size_bytes_);
+  if (size_bytes_ < sizeof nonce)
+    return invalid_argument("Buffer \"{}\" ({} bytes) is too small to be found in its fd.", name, size_bytes_);
   std::memcpy(mapped_, nonce, sizeof nonce);
   TENON_TRY_ASSIGN(offset_bytes_, find_opaque_fd_offset(fd, nonce, sizeof nonce));
   std::memset(mapped_, 0, size_bytes_);
@@ -120,13 +119,13 @@ Status SharedBuffer::create_exported(const std::string& name) {
 Status SharedBuffer::create_from_host_pointer(const std::string& name) {
   const VulkanDevice& device = *device_;
   constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
-  TENON_UNSUPPORTED_IF(!device.can_import_host_pointers || device.api.vkGetMemoryHostPointerPropertiesEXT == nullptr,
-                       "The driver cannot take over host memory either ({}).",
+  if (!device.can_import_host_pointers || device.api.vkGetMemoryHostPointerPropertiesEXT == nullptr)
+    return unsupported("The driver cannot take over host memory either ({}).",
                        VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   const size_t alignment = std::max<size_t>(device.host_pointer_alignment, 4096);
-  const auto padded = checked_add(size_bytes_, alignment - 1);
-  TENON_INVALID_IF(!padded.has_value(), "Buffer \"{}\" is too large ({} bytes).", name, size_bytes_);
-  mapped_bytes_ = *padded / alignment * alignment;
+  if (size_bytes_ > SIZE_MAX - alignment)
+    return invalid_argument("Buffer \"{}\" is too large ({} bytes).", name, size_bytes_);
+  mapped_bytes_ = (size_bytes_ + alignment - 1) / alignment * alignment;
 
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC);
   if (fd < 0) return resource_exhausted("{}", errno_text("memfd_create", errno));
@@ -168,8 +167,8 @@ Result<std::unique_ptr<SharedBuffer>> SharedBuffer::create_on_device(std::shared
 Status SharedBuffer::create_device_local() {
   const VulkanDevice& device = *device_;
   constexpr auto kKind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
-  TENON_UNSUPPORTED_IF(!offers(device, kKind, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT),
-                       "Vulkan device \"{}\" exports no opaque fd for storage buffers.", device.name);
+  if (!offers(device, kKind, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT))
+    return unsupported("Vulkan device \"{}\" exports no opaque fd for storage buffers.", device.name);
   TENON_TRY(create_buffer(device, size_bytes_, kKind, &buffer_));
   VkMemoryRequirements2 requirements{VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2};
   const VkBufferMemoryRequirementsInfo2 query{VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2, nullptr, buffer_};

@@ -37,8 +37,8 @@ Result<std::shared_ptr<VulkanTimeline>> VulkanTimeline::import(std::shared_ptr<V
                                                                OwnedHandle& handle) {
   TENON_TRY_ASSIGN(std::shared_ptr<VulkanTimeline> made, create(std::move(owner), false));
   const VulkanDevice& device = *made->device_;
-  TENON_UNSUPPORTED_IF(device.api.vkImportSemaphoreFdKHR == nullptr, "Vulkan device \"{}\" imports no timelines.",
-                       device.name);
+  if (device.api.vkImportSemaphoreFdKHR == nullptr)
+    return unsupported("Vulkan device \"{}\" imports no timelines.", device.name);
   TENON_TRY_ASSIGN(OwnedHandle copy, handle.dup());
   VkImportSemaphoreFdInfoKHR info{VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR};
   info.semaphore = made->semaphore_;
@@ -102,8 +102,8 @@ Status VulkanTimeline::signal(uint64_t value) const {
 }
 
 Result<OwnedHandle> VulkanTimeline::export_fd() const {
-  TENON_UNSUPPORTED_IF(device_->api.vkGetSemaphoreFdKHR == nullptr, "Vulkan device \"{}\" exports no timelines.",
-                       device_->name);
+  if (device_->api.vkGetSemaphoreFdKHR == nullptr)
+    return unsupported("Vulkan device \"{}\" exports no timelines.", device_->name);
   const VkSemaphoreGetFdInfoKHR info{VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR, nullptr, semaphore_,
                                      VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
   int fd = -1;

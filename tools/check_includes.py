@@ -1,6 +1,7 @@
-"""Checks that includes follow the arrows between the folders of src/ (docs/explanation/architecture.md), that the table
-of environment variables (src/base/env.cc) is the only reader of the environment and holds none that only tests read,
-and that EPs and passes read nodes through the descriptions of src/ops."""
+"""Checks that includes follow the arrows between the folders of src/ (docs/explanation/architecture.md), that programs use
+the public headers alone and do not include each other, that the table of environment variables (src/base/env.cc) is the
+only reader of the environment and holds none that only tests read, and that EPs and passes read nodes through the
+descriptions of src/ops."""
 import pathlib
 import re
 import sys
@@ -30,6 +31,14 @@ ARROWS = {
     "drop_in": ["abi"],
 }
 
+# Programs of the public API, with what they may include besides their own folder and <tenon/...>. The simulated EP's plugin
+# has a C interface for tests.
+PROGRAMS = {
+    "programs": [],
+    "cli": ["programs/"],
+    "demo": ["programs/"],
+    "conformance": ["programs/", "src/ep/sim/sim_test_api.h"],
+}
 
 # Reads of a node's attribute by name. Only src/ops knows names and defaults.
 READS_ATTRIBUTE = re.compile(r'\b(?:(?:int|float|string)_or|ints)\("|(?:\.|->)find\("[A-Za-z]\w*"\)')
@@ -60,9 +69,23 @@ def cycle():
     return None
 
 
+def wrong_in_programs(root):
+    wrong = []
+    for folder, allowed in PROGRAMS.items():
+        for source in sorted((root / folder).rglob("*")):
+            if source.suffix not in (".cc", ".h"):
+                continue
+            may = [folder + "/", *allowed, *(["base/testing.h"] if source.name.endswith("_test.cc") else [])]
+            for number, line in enumerate(source.read_text().splitlines(), 1):
+                match = re.match(r'\s*#\s*include "([^"]+)"', line)
+                if match and not match[1].startswith(tuple(may)):
+                    wrong.append(f"{source.relative_to(root)}:{number}: a program must not include {match[1]}")
+    return wrong
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent / "src"
-    wrong, read, undescribed = [], set(), set()
+    wrong, read, undescribed = wrong_in_programs(root.parent), set(), set()
     if cycle():
         wrong.append(f"the arrows form a cycle through {cycle()}")
     for source in sorted(root.rglob("*")):

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "cli/conformance/suite.h"
+#include "conformance/suite.h"
 #ifdef TENON_HAS_VULKAN
 #include "vulkan_exporter.h"
 #endif

@@ -13,7 +13,7 @@
 #include <functional>
 #include <thread>
 
-#include "../../cli/conformance/relu_model.h"
+#include "../../programs/relu_model.h"
 #include "base/testing.h"
 
 namespace tenon::test {

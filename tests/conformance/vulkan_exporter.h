@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "cli/conformance/exporter.h"
+#include "conformance/exporter.h"
 
 namespace tenon::conformance {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/conformance/relu_model.h"
 #include "ep/cuda/fake/fake_control.h"
+#include "programs/relu_model.h"
 
 namespace {
 

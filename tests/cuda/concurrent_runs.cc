@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/format.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/library.h"
+#include "base/status.h"
+#include "conformance/host.h"
+#include "conformance/library.h"
 
 namespace {
 

@@ -17,9 +17,10 @@
 #include <vector>
 
 #include "base/format.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "base/status.h"
+#include "conformance/host.h"
 #include "ep/cuda/fake/fake_control.h"
+#include "programs/relu_model.h"
 
 namespace {
 

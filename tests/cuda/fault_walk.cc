@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "cli/conformance/host.h"
+#include "conformance/host.h"
 #include "ep/cuda/fake/fake_control.h"
 #include "zero_session.h"
 

@@ -18,9 +18,9 @@
 
 #include "base/any_enum.h"
 #include "base/format.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "conformance/host.h"
 #include "ep/cuda/driver/cuda_device.h"
+#include "programs/relu_model.h"
 
 namespace tenon {
 namespace {

@@ -18,8 +18,9 @@
 
 #include "base/deadline.h"
 #include "base/format.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "base/status.h"
+#include "conformance/host.h"
+#include "programs/relu_model.h"
 
 namespace {
 

@@ -18,7 +18,7 @@
 
 #include "base/deadline.h"
 #include "base/format.h"
-#include "cli/conformance/suite.h"
+#include "conformance/suite.h"
 #include "waiting_frames.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/conformance/fd_socket.h"
+#include "conformance/fd_socket.h"
 
 #ifdef TENON_HAS_VULKAN
 #include "../interop/vulkan_program.h"

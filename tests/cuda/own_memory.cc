@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "conformance/host.h"
 #include "ep/cuda/driver/cuda_device.h"
 #include "own_allocator.h"
+#include "programs/relu_model.h"
 #include "zero_session.h"
 
 namespace tenon {

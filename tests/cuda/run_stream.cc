@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "base/format.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "conformance/host.h"
 #include "ep/cuda/driver/cuda_device.h"
 #include "other_program.h"
 #include "own_allocator.h"
+#include "programs/relu_model.h"
 
 namespace tenon {
 namespace {

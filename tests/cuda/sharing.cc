@@ -10,12 +10,12 @@
 #include <cstring>
 #include <thread>
 
-#include "cli/conformance/host.h"
-#include "cli/conformance/library.h"
-#include "cli/conformance/relu_model.h"
+#include "conformance/host.h"
+#include "conformance/library.h"
 #include "ep/cuda/driver/cuda_device.h"
 #include "ep/cuda/fake/fake_control.h"
 #include "interop/dlpack_types.h"
+#include "programs/relu_model.h"
 
 namespace tenon {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/conformance/host.h"
+#include "conformance/host.h"
 #include "other_program.h"
 
 namespace tenon::test {

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "base/status.h"
+#include "conformance/host.h"
+#include "programs/relu_model.h"
 
 namespace tenon::test {
 

@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHELVES = ("tutorial", "how-to", "reference", "explanation")
 COLUMNS = 125
 TABLE_COLUMNS = 200  # Markdown cannot break a row
-FOLDERS = ("src", "include", "tests", "tools", "cli", "demo", "bench", "examples", "cmake", "docs", "conformance", "python")
+FOLDERS = ("src", "include", "tests", "tools", "cli", "demo", "bench", "examples", "cmake", "docs", "conformance", "programs")
 TEXT = {".h", ".cc", ".c", ".cu", ".cuh", ".py", ".sh", ".txt", ".cmake", ".md", ".in", ".inc", ".comp", ".yml", ".yaml"}
 
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "../../cli/conformance/relu_model.h"
+#include "../../programs/relu_model.h"
 #include "vulkan_fixture.h"
 
 namespace tenon::test {

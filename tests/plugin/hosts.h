@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "cli/conformance/exporter.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/relu_model.h"
+#include "conformance/exporter.h"
+#include "conformance/host.h"
+#include "programs/relu_model.h"
 
 namespace tenon::hosts {
 

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "cli/conformance/relu_model.h"
 #include "hosts.h"
+#include "programs/relu_model.h"
 
 namespace tenon::hosts {
 namespace {

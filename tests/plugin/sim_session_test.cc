@@ -14,10 +14,10 @@
 #include <cstring>
 
 #include "base/testing.h"
-#include "cli/conformance/relu_model.h"
 #include "ep/sim/sim_test_api.h"
 #include "interop/dlpack_types.h"
 #include "interop/handle_table.h"
+#include "programs/relu_model.h"
 #include "tests/api/onnx_builder.h"
 
 namespace tenon {

@@ -11,10 +11,10 @@
 #include <cstring>
 
 #include "base/testing.h"
-#include "cli/conformance/host.h"
-#include "cli/conformance/library.h"
-#include "cli/conformance/relu_model.h"
+#include "conformance/host.h"
+#include "conformance/library.h"
 #include "ep/cuda/fake/fake_control.h"
+#include "programs/relu_model.h"
 
 namespace tenon {
 namespace {

@@ -1,0 +1,95 @@
+// tenon conformance: checks an EP's importer of memory and semaphores.
+#include <memory>
+
+#include "conformance/status.h"
+#include "conformance/suite.h"
+#include "programs/commands.h"
+#include "programs/output.h"
+
+namespace tenon::conformance {
+namespace {
+
+struct Arguments {
+  std::string plugin;
+  std::string ep;
+  std::string host;
+  std::string filter;
+  double timeout_seconds = 60;
+  bool same_process = false;
+  bool json = false;
+};
+
+void print_result(const CheckResult& result) {
+  print("{:<8} {:<6} {}\n", verdict_name(result.verdict), result.requirement, result.name);
+  for (const std::string& failure : result.failures) print("           wrong: {}\n", failure);
+  for (const std::string& note : result.notes) print("           {}\n", note);
+  if (result.verdict == Verdict::kSkipped) print("           {}\n", result.skipped_because);
+}
+
+nlohmann::ordered_json to_json(const SuiteReport& report) {
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array();
+  for (const CheckResult& result : report.results)
+    checks.push_back({{"name", result.name},
+                      {"requirement", result.requirement},
+                      {"verdict", verdict_name(result.verdict)},
+                      {"failures", result.failures},
+                      {"notes", result.notes},
+                      {"skipped_because", result.skipped_because},
+                      {"seconds", result.seconds}});
+  return {{"host", report.host},
+          {"ep_name", report.ep_name},
+          {"has_importer", report.has_importer},
+          {"memory_kinds", report.memory_kinds},
+          {"semaphore_kinds", report.semaphore_kinds},
+          {"passed", report.passed()},
+          {"checks", std::move(checks)}};
+}
+
+Status run_command(const Arguments& arguments) {
+  SuiteOptions options;
+  options.host.library = arguments.host;
+  options.host.own = &OrtGetApiBase;
+  options.host.ep_name = arguments.ep;
+  options.filter = arguments.filter;
+  options.timeout_seconds = arguments.timeout_seconds;
+  options.same_process = arguments.same_process;
+  if (!arguments.plugin.empty()) TENON_TRY(options.host.set_plugin(arguments.plugin));
+  const auto on_result = [&](const CheckResult& result) {
+    if (!arguments.json) print_result(result);
+  };
+  TENON_TRY_ASSIGN(const SuiteReport report, run_suite(options, on_result));
+  if (report.results.empty()) return invalid_argument("No check's name contains \"{}\".", arguments.filter);
+  if (arguments.json) {
+    print_json(to_json(report));
+  } else {
+    size_t counts[3] = {};
+    for (const CheckResult& result : report.results) ++counts[static_cast<size_t>(result.verdict)];
+    print("{} in {}: {} passed, {} failed, {} skipped.\n", report.ep_name, report.host, counts[0], counts[1],
+          counts[2]);
+  }
+  // The report says it all.
+  return report.passed() ? Status() : Status(StatusCode::kDeviceError, "");
+}
+
+}  // namespace
+}  // namespace tenon::conformance
+
+namespace tenon::programs {
+
+void add_conformance(CLI::App& app, Action* action) {
+  CLI::App* command = app.add_subcommand(
+      "conformance", "Checks what an EP's external resource importer gets right and wrong (OrtInteropApi)");
+  auto arguments = std::make_shared<conformance::Arguments>();
+  command->add_option("--plugin", arguments->plugin, "The EP library, as NAME=LIBRARY");
+  command->add_option("--ep", arguments->ep, "Name of the EP; the plugin's first, or the CPU EP, when absent");
+  command->add_option("--host", arguments->host,
+                      "Library of the host (libtenon or libonnxruntime); this one's if absent");
+  command->add_option("--filter", arguments->filter, "Only checks whose name contains this");
+  command->add_option("--timeout", arguments->timeout_seconds, "Seconds that one check may take")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--same-process", arguments->same_process, "For debuggers: no process for each check");
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments, action] { *action = [arguments] { return conformance::run_command(*arguments); }; });
+}
+
+}  // namespace tenon::programs
