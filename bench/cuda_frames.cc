@@ -197,8 +197,9 @@ class Frames {
     TENON_TRY_ASSIGN(stream_, CudaStream::create(memory_->device()));
     memory_->streams().add(stream_);
     TENON_TRY_ASSIGN(const Nvrtc* compiler, nvrtc());
-    TENON_TRY_ASSIGN(const auto cubin, compiler->compile(kKernel, "relu.cu", memory_->device()->compute_capability()));
-    TENON_TRY_ASSIGN(module_, CudaModule::load(memory_->device(), cubin));
+    TENON_TRY_ASSIGN(const NvrtcImage image,
+                     compiler->compile({.text = kKernel, .name = "relu.cu"}, memory_->device()->compute_capability()));
+    TENON_TRY_ASSIGN(module_, CudaModule::load(memory_->device(), image.code));
     TENON_TRY_ASSIGN(relu_, module_->function("relu"));
     TENON_TRY_ASSIGN(own_, memory_->allocate(size_bytes_, nullptr));
     const OwnedHandle fd = vulkan_.export_fd(buffer_);
