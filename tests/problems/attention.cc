@@ -33,6 +33,8 @@ Status build(const Problem& problem, Case& test) {
   const Dims scores = {batch, heads, queries, keys};
   Value mask;
   if (mask_kind == "full") mask = test.random("mask", type, {batch, 1, queries, keys}, -2, 2);
+  if (mask_kind == "heads") mask = test.random("mask", type, {batch, heads, queries, keys}, -2, 2);
+  if (mask_kind == "shared") mask = test.random("mask", type, {queries, keys}, -2, 2);
   if (mask_kind == "row") mask = test.random("mask", type, {batch, 1, 1, keys}, -2, 2);
   const double scale = round_to(problem.number("scale", 1 / std::sqrt(static_cast<double>(depth))), type);
   const double u = sum_roundoff(type), stored_once = unit_roundoff(type);
@@ -108,7 +110,8 @@ std::vector<Family> attention_families() {
   return {{.name = "attention",
            .operators = {"nodes", "exported", "Attention"},
            .sizes = {{"b", "h", "q", "k", "d", "v"}},
-           .options = {{"mask", Option::Kind::kWord, {"full", "row", "causal"}}, {"scale", Option::Kind::kNumber}},
+           .options = {{"mask", Option::Kind::kWord, {"full", "row", "heads", "shared", "causal"}},
+                       {"scale", Option::Kind::kNumber}},
            .types = kFloats,
            .build = build}};
 }

@@ -161,7 +161,23 @@ Value Case::data(const std::string& name, const Dims& dims, double low, double h
     return {node("Slice", {from.name, first.name, end.name}),
             moved(from.data, dims, [&](int64_t i) { return i + skipped; })};
   }
-  return fed(dims);
+  if (problem_.has("blocked") && dims.size() >= 3) {
+    const Value from = fed(dims);
+    const int64_t channels = dims[1];
+    Dims one(dims.size(), 1);
+    one[0] = one[1] = channels;
+    std::vector<double> identity(static_cast<size_t>(channels * channels));
+    for (int64_t c = 0; c < channels; ++c) identity[static_cast<size_t>(c * channels + c)] = 1;
+    const Value weights = values(name + "_identity", problem_.type, one, identity, Role::kWeight);
+    return {node("Conv", {from.name, weights.name}), from.data};
+  }
+  return problem_.has("computed") ? computed(fed(dims)) : fed(dims);
+}
+
+Value Case::computed(const Value& from) {
+  Value made{node("Neg", {from.name}), from.data};
+  for (double& value : made.data.v) value = -value;
+  return made;
 }
 
 Value Case::weight(const std::string& name, const Dims& dims, double low, double high) {
@@ -219,6 +235,7 @@ Value Case::epilogue(Value z) {
   const DataType type = z.data.type;
   Value other;
   if (!residual.empty()) other = random("residual", type, z.data.dims, -1, 1);
+  if (!residual.empty() && problem_.has("computed")) other = computed(other);
   const auto add_residual = [&] {
     z.name = node("Add", {z.name, other.name});
     for (int64_t i = 0; i < z.data.count(); ++i) {

@@ -38,7 +38,7 @@ class Case {
                Role role = Role::kData);
   // Of the problem's type, from the range of the line (`range=low,high`), else of the arguments. With the flag
   // `transposed` the numbers come through a Transpose, with `sliced` through a Slice: memory that a plan may leave
-  // where it is.
+  // where it is. With `computed` they come from a Neg, with `blocked` from a convolution with the identity.
   Value data(const std::string& name, const Dims& dims, double low = -1, double high = 1);
   Value weight(const std::string& name, const Dims& dims, double low = -1, double high = 1);
   Value values(const std::string& name, DataType type, const Dims& dims, const std::vector<double>& values, Role role);
@@ -72,6 +72,7 @@ class Case {
   std::string model() const;
 
  private:
+  Value computed(const Value& from);
   Value add(const std::string& name, Array data, Role role);
 
   const Problem& problem_;

@@ -48,6 +48,8 @@ std::span<const Option> common_options() {
       {"shapes"},                    // axes, pads and sizes are inputs
       {"transposed"},                // data come through a Transpose
       {"sliced"},                    // data come through a Slice
+      {"computed"},                  // data and residuals come from a node, whose memory an operator may overwrite
+      {"blocked"},                   // data come from a convolution, in blocks of channels
       {"cpu", Option::Kind::kWord},  // the kernel that has to be in the CPU EP's plan
   };
   return options;

@@ -13,10 +13,11 @@ namespace tenon::problems {
 
 // An option of a line: `name=value`, or `name` alone (kFlag).
 struct Option {
-  enum class Kind { kFlag, kInteger, kNumber, kIntegers, kNumbers, kWord };
+  enum class Kind { kFlag, kInteger, kNumber, kIntegers, kNumbers, kWord, kPermutation };
   std::string_view name;
   Kind kind = Kind::kFlag;
-  // For kWord, the words that it takes; a star in a line stands for all of them. Empty: any word.
+  // For kWord, the words that it takes; a star in a line stands for all of them. Empty: any word. A star of a
+  // permutation stands for each order of the first shape's axes.
   std::vector<std::string> words = {};
 };
 

@@ -35,7 +35,9 @@ Result<Arguments> read_arguments(int count, char** texts) {
   for (int i = 1; i < count; ++i) {
     const std::string name = texts[i];
     if (!name.starts_with("--")) {
-      arguments.line += (arguments.line.empty() ? "" : " ") + name;
+      // An argument with blanks is a line; others are the words of one.
+      const bool whole = name.find(' ') != std::string::npos;
+      arguments.line += (arguments.line.empty() ? "" : whole ? "\n" : " ") + name;
       continue;
     }
     if (name == "--time" || name == "--print" || name == "--quiet") {

@@ -241,7 +241,7 @@ std::vector<Family> move_families() {
       {.name = "transpose",
        .fewest_shapes = 1,
        .most_shapes = 1,
-       .options = {{"perm", Kind::kIntegers}},
+       .options = {{"perm", Kind::kPermutation}},
        .types = kAll,
        .build = build_transpose},
       {.name = "slice",

@@ -13,9 +13,14 @@ namespace {
 
 using namespace model_writer;
 
+// The mean and the inverse deviation of a row.
+struct Moments {
+  Number mean, inverse;
+};
+
 // Standardises x[first, first + count) with one mean and variance; `scale` and `shift` of an element by its offset.
-void standardise(const Array& x, Array& y, int64_t first, int64_t count, double epsilon, bool centred,
-                 const std::function<double(int64_t)>& scale, const std::function<double(int64_t)>& shift) {
+Moments standardise(const Array& x, Array& y, int64_t first, int64_t count, double epsilon, bool centred,
+                    const std::function<double(int64_t)>& scale, const std::function<double(int64_t)>& shift) {
   const DataType type = y.type;
   const double u = sum_roundoff(type), n = static_cast<double>(count);
   double sum = 0, size = 0, carried = 0;
@@ -43,6 +48,7 @@ void standardise(const Array& x, Array& y, int64_t first, int64_t count, double 
         4 * u * (std::fabs(b) + std::fabs(s * z));
     put(y, i, stored({z * s + b, bound}, type));
   }
+  return {{mean, mean_bound}, {1 / deviation, relative / deviation}};
 }
 
 Status build_standard(const Problem& problem, Case& test) {
@@ -70,17 +76,21 @@ Status build_standard(const Problem& problem, Case& test) {
   std::vector<std::string> attributes, inputs = {x.name, scale.name, shift.name};
   if (problem.has("eps")) attributes.push_back(float_attribute("epsilon", static_cast<float>(epsilon)));
   Array y(type, dims);
+  // LayerNormalization's further outputs.
+  Dims rows = dims;
+  if (layer) std::fill(rows.begin() + static_cast<ptrdiff_t>(axis), rows.end(), 1);
+  Array mean(type, rows), inverse = mean;
   if (op == "BatchNormalization") {
-    const Value mean = test.weight("mean", {channels}), variance = test.weight("variance", {channels}, 0.5, 2);
-    inputs.push_back(mean.name);
+    const Value average = test.weight("mean", {channels}), variance = test.weight("variance", {channels}, 0.5, 2);
+    inputs.push_back(average.name);
     inputs.push_back(variance.name);
     for (int64_t i = 0; i < y.count(); ++i) {
       const int64_t c = i / pixels % channels;
       const double factor = scale.data[c] / std::sqrt(variance.data[c] + epsilon);
       const double size =
-          std::fabs(factor) * (std::fabs(x.data[i]) + std::fabs(mean.data[c])) + std::fabs(shift.data[c]);
+          std::fabs(factor) * (std::fabs(x.data[i]) + std::fabs(average.data[c])) + std::fabs(shift.data[c]);
       put(y, i,
-          stored({(x.data[i] - mean.data[c]) * factor + shift.data[c],
+          stored({(x.data[i] - average.data[c]) * factor + shift.data[c],
                   8 * sum_roundoff(type) * size + std::fabs(factor) * x.data.error(i)},
                  type));
     }
@@ -93,14 +103,23 @@ Status build_standard(const Problem& problem, Case& test) {
     const auto of = [&](const Value& value, int64_t i) {
       return layer ? value.data[i % count] : value.data[i / pixels % channels];
     };
-    for (int64_t first = 0; count > 0 && first < y.count(); first += count)
-      standardise(
+    for (int64_t first = 0; count > 0 && first < y.count(); first += count) {
+      const Moments moments = standardise(
           x.data, y, first, count, epsilon, centred, [&](int64_t i) { return of(scale, i); },
           [&](int64_t i) { return shift.name.empty() ? 0 : of(shift, i); });
+      if (!problem.has("stats")) continue;
+      put(mean, first / count, stored(moments.mean, type));
+      put(inverse, first / count, stored(moments.inverse, type));
+    }
     if (layer) attributes.push_back(int_attribute("axis", given));
     if (op == "GroupNormalization") attributes.push_back(int_attribute("num_groups", groups));
   }
-  test.expect(test.node(op, inputs, attributes), y);
+  const bool stats = problem.has("stats");
+  TENON_INVALID_IF(stats && op != "LayerNormalization", "{} has no outputs of statistics.", op);
+  const std::vector<std::string> names = test.nodes(op, inputs, stats ? 3 : 1, attributes);
+  test.expect(names[0], y);
+  if (stats) test.expect(names[1], mean);
+  if (stats) test.expect(names[2], inverse);
   return {};
 }
 
@@ -178,7 +197,8 @@ std::vector<Family> norm_families() {
                        {"k", Kind::kNumber},
                        {"eps", Kind::kNumber},
                        {"nobias"},
-                       {"residual"}},
+                       {"residual"},
+                       {"stats"}},
            .types = kFloats,
            .build = build}};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <numeric>
 
 #include "base/edit_distance.h"
 #include "base/format.h"
@@ -122,6 +123,18 @@ bool parses_list(std::string_view text, char separator, std::vector<T>& values) 
   }
 }
 
+// "0,1,2", "0,2,1", ...
+std::vector<std::string> permutations(size_t axes) {
+  Dims order(axes);
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::string> texts;
+  do {
+    texts.push_back(listed(order, [](int64_t axis) { return axis; }));
+    std::erase(texts.back(), ' ');
+  } while (std::next_permutation(order.begin(), order.end()));
+  return texts;
+}
+
 class LineParser {
  public:
   LineParser(const Source& source, const Text& line) : source_(source), words_(words_of(line)) {}
@@ -234,6 +247,9 @@ class LineParser {
       case Option::Kind::kNumber:
         if (!parses(value, real)) wanted = "a number";
         break;
+      case Option::Kind::kPermutation:
+        if (value == "*") break;
+        [[fallthrough]];
       case Option::Kind::kIntegers:
         if (!parses_list(value, ',', whole)) wanted = "whole numbers with commas between them";
         break;
@@ -291,7 +307,9 @@ class LineParser {
     for (const auto& [name, value] : problem.options) {
       if (value != "*") continue;
       const Option* option = find_option(*problem.family, name);
-      for (const std::string& word : option->words) {
+      const bool orders = option->kind == Option::Kind::kPermutation;
+      const std::vector<std::string> words = orders ? permutations(problem.shapes[0].size()) : option->words;
+      for (const std::string& word : words) {
         Problem one = problem;
         one.options[name] = word;
         add_with_stars(one, to);

@@ -16,15 +16,22 @@ Status build(const Problem& problem, Case& test) {
   const Value x = test.data("x", problem.shapes[0], -6, 6);
   const int64_t given = problem.integer("axis", -1);
   const auto axis = static_cast<size_t>(axis_of(given, x.data.rank()));
-  const int64_t size = x.data.dims[axis];
+  // Before opset 13 all axes from this one on are one row.
+  const bool flat = test.opset() < 13;
+  Dims rows = x.data.dims;
+  if (flat) {
+    rows.resize(axis);
+    rows.push_back(product(Dims(x.data.dims.begin() + static_cast<ptrdiff_t>(axis), x.data.dims.end())));
+  }
+  const int64_t size = rows[axis];
   const double u = sum_roundoff(type);
   Array y(type, x.data.dims);
   for (int64_t i = 0; i < y.count(); ++i) {
-    std::vector<int64_t> at = index_of(i, y.dims);
+    std::vector<int64_t> at = index_of(i, rows);
     if (at[axis] != 0) continue;
     const auto element = [&](int64_t k) {
       at[axis] = k;
-      return offset_of(at, y.dims);
+      return offset_of(at, rows);
     };
     int64_t first = 0;
     for (int64_t k = 1; k < size; ++k)
