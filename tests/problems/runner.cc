@@ -43,6 +43,30 @@ Result<std::vector<std::string>> planned_kernels(Session& session, const Case& t
   return kernels;
 }
 
+// Memory for an output, full of NaN or of ones, between bytes that have to stay.
+class Guarded {
+ public:
+  explicit Guarded(size_t size_bytes) : size_bytes_(size_bytes), bytes_(size_bytes + 3 * kGuard, kMark) {
+    auto address = reinterpret_cast<uintptr_t>(bytes_.data()) + kGuard;
+    data_ = reinterpret_cast<std::byte*>((address + kGuard - 1) / kGuard * kGuard);
+    std::memset(data_, 0xff, size_bytes);
+  }
+  std::byte* data() { return data_; }
+  bool intact() const {
+    const auto is_mark = [](std::byte byte) { return byte == kMark; };
+    const std::byte* end = bytes_.data() + bytes_.size();
+    return std::all_of(bytes_.data(), static_cast<const std::byte*>(data_), is_mark) &&
+           std::all_of(static_cast<const std::byte*>(data_) + size_bytes_, end, is_mark);
+  }
+
+ private:
+  static constexpr size_t kGuard = 64;
+  static constexpr std::byte kMark{0xa5};
+  size_t size_bytes_;
+  std::vector<std::byte> bytes_;
+  std::byte* data_ = nullptr;
+};
+
 // A transform of Winograd's adds several products of neighbouring pixels before they are taken apart again.
 constexpr double kWinograd = 16;
 
@@ -146,7 +170,9 @@ Result<Outcome> Runner::run_case(const Problem& problem, const Case& test) const
       bool found = !problem.has("cpu");
       for (const std::string& kernel : kernels) {
         if (kernel.find("winograd") != std::string::npos) widened = kWinograd;
-        found = found || kernel == problem.word("cpu");
+        std::string name = kernel;
+        std::replace(name.begin(), name.end(), ' ', '_');
+        found = found || name == problem.word("cpu");
         listed += format("{}{}", listed.empty() ? "" : ", ", kernel);
       }
       if (!found)
@@ -154,17 +180,29 @@ Result<Outcome> Runner::run_case(const Problem& problem, const Case& test) const
     }
     // The second run finds the memory as the first one left it.
     for (int run = 0; run < 2; ++run) {
-      TENON_TRY_ASSIGN(const std::vector<Tensor> outputs, session->run(inputs));
-      for (size_t i = 0; i < outputs.size(); ++i) {
+      TENON_TRY_ASSIGN(Binding binding, session->make_binding());
+      for (const auto& [name, tensor] : inputs) TENON_TRY(binding.bind_input(name, tensor));
+      std::vector<std::unique_ptr<Guarded>> memory;
+      for (size_t i = 0; i < test.expected().size(); ++i) {
+        const Array& wanted = test.expected()[i].data;
+        const size_t size_bytes = wanted.v.size() * data_type_size(wanted.type);
+        memory.push_back(std::make_unique<Guarded>(size_bytes));
+        TENON_TRY_ASSIGN(Tensor tensor, Tensor::view(wanted.type, Shape(wanted.dims), memory[i]->data(), size_bytes));
+        TENON_TRY(binding.bind_output(i, std::move(tensor)));
+      }
+      TENON_TRY(session->run(binding));
+      for (size_t i = 0; i < test.expected().size(); ++i) {
         const Value& wanted = test.expected()[i];
+        const Tensor output = binding.output(i);
         const auto which = [&] { return format(" ({} threads, run {})", options_.threads[pool], run + 1); };
-        if (outputs[i].type() != wanted.data.type || outputs[i].shape() != Shape(wanted.data.dims))
-          return Outcome{Verdict::kFailed,
-                         format("output {} is {}{} instead of {}{}", i, data_type_name(outputs[i].type()),
-                                outputs[i].shape().to_string(), data_type_name(wanted.data.type),
-                                Shape(wanted.data.dims).to_string())};
-        const Comparison compared = compare(wanted.data, outputs[i].data(), widened);
-        const std::string name = outputs.size() == 1 ? "y" : format("y{}", i);
+        if (!memory[i]->intact())
+          return Outcome{Verdict::kFailed, format("bytes beside output {} were written", i) + which()};
+        if (output.type() != wanted.data.type || output.shape() != Shape(wanted.data.dims))
+          return Outcome{Verdict::kFailed, format("output {} is {}{} instead of {}{}", i, data_type_name(output.type()),
+                                                  output.shape().to_string(), data_type_name(wanted.data.type),
+                                                  Shape(wanted.data.dims).to_string())};
+        const Comparison compared = compare(wanted.data, output.data(), widened);
+        const std::string name = test.expected().size() == 1 ? "y" : format("y{}", i);
         if (!compared.within) return Outcome{Verdict::kFailed, compared.text(name, wanted.data.dims) + which()};
         const double ratio = compared.error == 0 ? 0 : compared.error / compared.bound;
         if (ratio <= worst) continue;

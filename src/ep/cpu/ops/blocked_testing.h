@@ -69,10 +69,6 @@ class ConvNode {
     outputs_.push_back({.type = DataType::kFloat, .shape = shape, .layout = layout});
     return *this;
   }
-  ConvNode& winograd(bool on) {
-    winograd_ = on;
-    return *this;
-  }
 
   KernelNode asked(ThreadPool* pool) const {
     KernelNode asked;
@@ -82,7 +78,7 @@ class ConvNode {
     asked.outputs = outputs_;
     asked.constants = constants_;
     asked.pool = pool;
-    asked.winograd = winograd_;
+    asked.winograd = true;
     return asked;
   }
 
@@ -99,15 +95,13 @@ class ConvNode {
   }
 
   // Every output in plain order. Checks guard bytes around outputs and scratch, and that padding channels are zero.
-  std::vector<std::vector<float>> run(int threads, std::string* kernel_name = nullptr,
-                                      bool in_place_residual = false) const {
+  std::vector<std::vector<float>> run(int threads) const {
     std::vector<std::vector<float>> results;
     const auto pool = ThreadPool::create({.threads = threads}).value();
     auto made = create(pool.get());
     EXPECT_TRUE(made.ok()) << made.status().message();
     if (!made.ok()) return results;
     const Kernel& kernel = *made.value();
-    if (kernel_name != nullptr) *kernel_name = kernel.name();
     struct Context final : KernelContext {
       Result<void*> allocate_output(size_t, const Shape&) override {
         return Status(StatusCode::kInternal, "No output is dynamic.");
@@ -117,14 +111,7 @@ class ConvNode {
     inputs.reserve(data_.size());
     for (const auto& bytes : data_) inputs.push_back(bytes ? bytes->data() : nullptr);
     std::vector<void*> outputs;
-    for (const TensorSpec& spec : outputs_) {
-      outputs.push_back(room(spec.size_bytes()));
-      if (in_place_residual) {
-        EXPECT_TRUE(kernel.may_run_in_place(3, 0));
-        std::memcpy(outputs.back(), inputs[3], spec.size_bytes());
-        inputs[3] = outputs.back();
-      }
-    }
+    for (const TensorSpec& spec : outputs_) outputs.push_back(room(spec.size_bytes()));
     context.inputs = inputs;
     context.outputs = outputs;
     context.scratch = room(kernel.scratch_bytes());
@@ -198,7 +185,6 @@ class ConvNode {
 
   Graph graph_;
   Node node_;
-  bool winograd_ = true;
   std::vector<TensorSpec> specs_, outputs_;
   std::vector<ConstantRef> constants_;
   std::vector<std::unique_ptr<std::vector<std::byte>>> data_;
@@ -219,22 +205,6 @@ inline void expect_close(const std::vector<float>& got, const std::vector<double
   double largest = 1e-3;
   for (double value : want) largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance * largest) << "at " << i;
-}
-
-// The activations of docs/reference/internal-operators.md in double.
-inline double activation_in_double(const std::string& name, double x, double alpha, double beta) {
-  auto clip = [](double v, double low, double high) { return std::min(high, std::max(low, v)); };
-  if (name == "relu") return std::max(0.0, x);
-  if (name == "clip") return clip(x, alpha, beta);
-  if (name == "leaky_relu") return x < 0 ? alpha * x : x;
-  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
-  if (name == "hardsigmoid") return clip(alpha * x + beta, 0, 1);
-  if (name == "hardswish") return x * clip(alpha * x + beta, 0, 1);
-  if (name == "silu") return x / (1 + std::exp(-x));
-  if (name == "gelu") return x * (1 + std::erf(x * std::sqrt(0.5))) / 2;
-  if (name == "gelu_tanh") return x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) / 2;
-  if (name == "tanh") return std::tanh(x);
-  return x;
 }
 
 }  // namespace tenon::cpu

@@ -41,31 +41,6 @@ std::vector<double> attention(const Sizes& z, const std::vector<float>& q, const
   return y;
 }
 
-TEST(Attention, RandomShapesAndMasks) {
-  std::mt19937 random(1);
-  for (int i = 0; i < 40; ++i) {
-    const auto pick = [&](int64_t high) { return std::uniform_int_distribution<int64_t>(1, high)(random); };
-    const Sizes z{pick(2), pick(40), i % 8 == 0 ? pick(900) : pick(50), pick(4), pick(40), pick(40)};
-    const auto q = random_floats(random, z.b * z.t * z.h * z.d), k = random_floats(random, z.b * z.s * z.h * z.d),
-               v = random_floats(random, z.b * z.s * z.h * z.e);
-    const std::pair<Shape, std::array<int64_t, 4>> masks[] = {
-        {{z.b, 1, 1, z.s}, {z.s, 0, 0, 1}},
-        {{z.t, z.s}, {0, 0, z.s, 1}},
-        {{z.b, z.h, z.t, z.s}, {z.h * z.t * z.s, z.t * z.s, z.s, 1}},
-        {{z.h, z.t, 1}, {0, z.t, 1, 0}}};
-    const auto& [shape, stride] = masks[i % 4];
-    const bool masked = i % 5 != 0;
-    const auto mask = masked ? random_floats(random, shape.element_count(), -3, 3) : std::vector<float>();
-    TestNode test("Attention", "tenon", 1);
-    test.node().set_int("num_heads", z.h);
-    test.node().set_float("scale", 0.3f);
-    test.input({z.b, z.t, z.h * z.d}, q).input({z.b, z.s, z.h * z.d}, k).input({z.b, z.s, z.h * z.e}, v);
-    if (masked) test.input(shape, mask);
-    test.output({z.b, z.t, z.h * z.e});
-    for (int threads : {1, 2}) expect_near(test.run(threads), attention(z, q, k, v, mask, stride, 0.3f), 2e-5);
-  }
-}
-
 TEST(PackedAttention, TakesThirdsOfTheLastAxis) {
   std::mt19937 random(2);
   for (const Sizes& z : {Sizes{1, 128, 128, 12, 32, 32}, Sizes{2, 5, 5, 3, 8, 8}, Sizes{1, 7, 7, 1, 5, 5}}) {
