@@ -127,7 +127,7 @@ class Body::Outputs final : public PlanOutputs {
     for (const PlanCopy& copy : plan.copies) {
       HandedOver output{.index = static_cast<size_t>(copy.output), .reason = copy.reason};
       output.what = body_.names_[output.index];
-      TENON_TRY_ASSIGN(output.value, value_of(plan, copy, state));
+      TENON_TRY(take_value(plan, copy, state, output.value));
       if (copy.source.home == Home::kInput && !is_rest) output.input = copy.source.index;
       TENON_TRY(node_.hand_over(std::move(output), info_));
     }
@@ -135,8 +135,8 @@ class Body::Outputs final : public PlanOutputs {
   }
 
  private:
-  static Result<BodyValue> value_of(const Plan& plan, const PlanCopy& copy, RunState& state) {
-    BodyValue value{.data = state.address(copy.source)};
+  static Status take_value(const Plan& plan, const PlanCopy& copy, RunState& state, BodyValue& value) {
+    value.data = state.address(copy.source);
     if (copy.source.home == Home::kDynamic) {
       const DynamicValue& made = state.dynamic_value(copy.source.index);
       value.type = made.type;
@@ -147,7 +147,7 @@ class Body::Outputs final : public PlanOutputs {
         return &other > &copy && other.source.home == Home::kDynamic && other.source.index == copy.source.index;
       });
       if (last) value.memory = state.take_dynamic(copy.source.index);
-      return value;
+      return {};
     }
     const auto planned = std::find_if(plan.outputs.begin(), plan.outputs.end(),
                                       [&](const PlanOutput& one) { return one.slot == copy.output; });
@@ -155,7 +155,7 @@ class Body::Outputs final : public PlanOutputs {
       return internal_error("A body's plan copies to an output that it does not have.");
     value.type = planned->spec.type;
     value.shape = planned->spec.shape;
-    return value;
+    return {};
   }
 
   const Body& body_;
@@ -172,11 +172,13 @@ Status Body::run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const 
     append_shape(scratch->key, input.shape);
     scratch->inputs.push_back(const_cast<void*>(input.data));
   }
-  TENON_TRY_ASSIGN(const CachedPlan found, plans_.find_or_make(scratch->key, [&] {
+  CachedPlan found;
+  const auto make = [&] {
     std::vector<Shape> shapes;
     for (const BodyValue& input : inputs) shapes.push_back(input.shape);
     return build_plan(graph_, shapes, slots_, host_.planner());
-  }));
+  };
+  TENON_TRY(plans_.find_or_make(scratch->key, make, found));
   Outputs placed(*this, outputs, scratch->outputs, info);
   TENON_TRY(placed.prepare(*found.runtime->plan, scratch->inputs));
   return PlanExecutor(host_.resources(), info).run(*found.runtime, scratch->inputs, placed);

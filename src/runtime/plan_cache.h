@@ -30,10 +30,10 @@ class PlanCache {
  public:
   explicit PlanCache(size_t capacity) : capacity_(capacity), plans_(std::in_place, capacity) {}
 
-  // The plan of `key`: the one that is kept, or the one that `make`, a function that returns
+  // `found` is the plan of `key`: the one that is kept, or the one that `make`, a function that returns
   // Result<std::shared_ptr<Plan>>, gives. A hit allocates nothing. Errors: those of `make`.
   template <typename Make>
-  Result<CachedPlan> find_or_make(const SignatureKey& key, const Make& make);
+  Status find_or_make(const SignatureKey& key, const Make& make, CachedPlan& found);
 
  private:
   const size_t capacity_;
@@ -52,14 +52,16 @@ struct PlanRuntime {
 };
 
 template <typename Make>
-Result<CachedPlan> PlanCache::find_or_make(const SignatureKey& key, const Make& make) {
-  if (std::shared_ptr<PlanRuntime> found = plans_.lock()->find(key)) return CachedPlan{std::move(found)};
+Status PlanCache::find_or_make(const SignatureKey& key, const Make& make, CachedPlan& found) {
+  found = {.runtime = plans_.lock()->find(key)};
+  if (found.runtime != nullptr) [[likely]]
+    return {};
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, make());
   const auto made = std::make_shared<PlanRuntime>(std::move(plan), capacity_);
   std::shared_ptr<PlanRuntime> dropped;  // ends after the lock
-  CachedPlan cached{.runtime = plans_.lock()->insert(key, made, dropped), .made = true};
-  cached.evicted = dropped != nullptr;
-  return cached;
+  found = {.runtime = plans_.lock()->insert(key, made, dropped), .made = true};
+  found.evicted = dropped != nullptr;
+  return {};
 }
 
 }  // namespace tenon

@@ -111,10 +111,12 @@ Result<std::shared_ptr<PlanRuntime>> PlanExecutor::find_rest(PlanRuntime& runtim
     if (value.location.home == Home::kInput) space.alignment = spaces.alignment_of(state.address(value.location));
     key.push_back(SessionSpaces::word(value.space, space.alignment));
   }
-  TENON_TRY_ASSIGN(CachedPlan found, runtime.rests.find_or_make(key, [&] {
+  CachedPlan found;
+  const auto make = [&] {
     bound.outputs = outputs.bound_spaces();
     return resources_.rests->plan_rest(cut, shapes, constants, bound, info_.disallow_copies);
-  }));
+  };
+  TENON_TRY(runtime.rests.find_or_make(key, make, found));
   planned_ = planned_ || found.made;
   return std::move(found.runtime);
 }

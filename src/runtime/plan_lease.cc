@@ -19,9 +19,7 @@ PlanLease::~PlanLease() {
     for (Arena& arena : outgrown_[space]) give_back(space, std::move(arena));
   }
   if (state_ == nullptr) return;
-  for (size_t space = 0; space < state_->held.size(); ++space) {
-    give_back(space, std::exchange(state_->held[space], {}));
-  }
+  for (size_t space = 0; space < state_->held.size(); ++space) give_back(space, std::move(state_->held[space]));
   if (spoiled_) state_->drop_handles();
   runtime_.idle_states.lock()->push_back(std::move(state_));
 }
@@ -36,10 +34,12 @@ Status PlanLease::take(const RunState* preferred) {
   {
     auto idle = runtime_.idle_states.lock();
     if (!idle->empty()) {
-      auto best = std::find_if(idle->begin(), idle->end(), [&](const auto& one) { return one.get() == preferred; });
-      if (best == idle->end()) best = std::prev(idle->end());
+      const auto last = std::prev(idle->end());
+      auto best = preferred == nullptr
+                      ? last
+                      : std::find_if(idle->begin(), last, [&](const auto& one) { return one.get() == preferred; });
       state_ = std::move(*best);
-      if (best != std::prev(idle->end())) *best = std::move(idle->back());
+      if (best != last) *best = std::move(*last);
       idle->pop_back();
     }
   }
@@ -75,8 +75,9 @@ void PlanLease::finish(bool done) {
   spoiled_ = !done;
 }
 
-void PlanLease::give_back(size_t space, Arena arena) const {
-  if (!spoiled_) (*resources_.arenas)[space].release(std::move(arena));
+void PlanLease::give_back(size_t space, Arena&& arena) const {
+  Arena taken = std::exchange(arena, {});
+  if (taken.memory != nullptr && !spoiled_) (*resources_.arenas)[space].release(std::move(taken));
 }
 
 void PlanLease::leave_to_stream() {

@@ -35,7 +35,7 @@ class PlanLease {
   void finish(bool done);
 
  private:
-  void give_back(size_t space, Arena arena) const;
+  void give_back(size_t space, Arena&& arena) const;
   void leave_to_stream();
   // The stream's last run worked there, and this one comes after it.
   bool take_outgrown(size_t space, size_t size_bytes);

@@ -155,13 +155,12 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
   CachedPlan plan;
   {
     const InRun in_run(*pool_);
-    Result<CachedPlan> found = plans_->find(binding.key, binding.shapes, binding.spaces, disallow_copies);
+    Status found = plans_->find(binding.key, binding.shapes, binding.spaces, disallow_copies, plan);
     if (!found.ok()) {
       // Shapes that the model cannot take are the caller's; running out of memory is not.
-      if (found.status().code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found.status());
-      return std::move(found).status();
+      if (found.code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found);
+      return found;
     }
-    plan = std::move(found).value();
     // A plan went: its arena may have been the largest.
     if (plan.evicted) arenas_.trim();
     if (report != nullptr) copies_.take(report->copies);
@@ -175,7 +174,7 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
     status = run.run(plan.runtime);
   }
   const int64_t ran_ns = monotonic_ns();
-  status = run.signal(std::move(status));
+  if (!options.signals.empty()) status = run.signal(std::move(status));
   if (report != nullptr) {
     copies_.take(report->copies);  // of what was planned on the way
     report->wait_ns = waited_ns - planned_ns;

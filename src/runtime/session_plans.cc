@@ -38,9 +38,9 @@ Result<std::shared_ptr<Plan>> SessionPlans::make(std::span<const Shape> shapes, 
   return plan;
 }
 
-Result<CachedPlan> SessionPlans::find(const SignatureKey& key, std::span<const Shape> shapes, const BoundSpaces& bound,
-                                      bool disallow_copies) {
-  return plans_.find_or_make(key, [&] { return make(shapes, bound, options(disallow_copies)); });
+Status SessionPlans::find(const SignatureKey& key, std::span<const Shape> shapes, const BoundSpaces& bound,
+                          bool disallow_copies, CachedPlan& found) {
+  return plans_.find_or_make(key, [&] { return make(shapes, bound, options(disallow_copies)); }, found);
 }
 
 Result<std::shared_ptr<Plan>> SessionPlans::plan_rest(const PlanCut& cut, std::span<const Shape> shapes,

@@ -23,9 +23,9 @@ class SessionPlans final : public RestPlanner {
                PlacedConstants& constants, size_t cache_size)
       : graph_(graph), outputs_(outputs), options_(std::move(options)), constants_(constants), plans_(cache_size) {}
 
-  // The plan of `key`, which stands for `shapes` and `bound`, from the cache or made now.
-  Result<CachedPlan> find(const SignatureKey& key, std::span<const Shape> shapes, const BoundSpaces& bound,
-                          bool disallow_copies);
+  // `found` is the plan of `key`, which stands for `shapes` and `bound`, from the cache or made now.
+  Status find(const SignatureKey& key, std::span<const Shape> shapes, const BoundSpaces& bound, bool disallow_copies,
+              CachedPlan& found);
   Result<std::shared_ptr<Plan>> plan_rest(const PlanCut& cut, std::span<const Shape> shapes,
                                           std::span<const ConstantRef> constants, const BoundSpaces& bound,
                                           bool disallow_copies) const override;
