@@ -483,6 +483,22 @@ TEST(Device, AnOutputOverAnInputOfAStreamIsRight) {
   EXPECT_THAT(values_of(on_host(runs.binding.output("z"))), ElementsAre(-1, -4, -9, -16));
 }
 
+// The EP needs two runs to capture a graph. Each of them writes "a" elsewhere and copies it over "x".
+TEST(Device, AnOutputOverAnInputIsRightInEachRunThatCapturesAGraph) {
+  FakeDevice device({.ops = {"Neg", "Add"}, .fuse = false, .capture_after = 2});
+  OnnxModel model;
+  model.input("x", DataType::kFloat, {3}).output("a", DataType::kFloat, {3}).output("b", DataType::kFloat, {3});
+  model.node(OnnxNode("Neg", {"x"}, {"a"})).node(OnnxNode("Add", {"x", "x"}, {"b"}));
+  Runs runs(model, device.session_options());
+  const Tensor x = in_place(*runs.session, floats({3}, {1, 2, 3}), device.space());
+  ASSERT_THAT(runs.binding.bind_input("x", x), is_ok());
+  ASSERT_THAT(runs.binding.bind_output("a", x), is_ok());
+  ASSERT_THAT(runs.run(), is_ok());
+  EXPECT_EQ(device.counts().run_ends, 2);
+  EXPECT_THAT(values_of(on_host(x)), ElementsAre(1, 2, 3));
+  EXPECT_THAT(values_of(on_host(runs.binding.output("b"))), ElementsAre(-2, -4, -6));
+}
+
 TEST(Device, AnEpWithoutStreamsOrMemoryOfItsOwnWorks) {
   for (bool memory : {false, true}) {
     FakeDevice device({.ops = {"Neg", "Add"}, .device_memory = memory, .streams = false});

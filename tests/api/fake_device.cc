@@ -339,6 +339,22 @@ class FakeKernel final : public Kernel {
   std::vector<TensorSpec> inputs_, outputs_;
 };
 
+// One graph, which every run makes or uses.
+class FakeGraphs final : public GraphCapture {
+ public:
+  FakeGraphs(int capture_after, std::shared_ptr<FakeCounts> counts)
+      : capture_after_(capture_after), counts_(std::move(counts)) {}
+  bool needs_whole_model() const override { return false; }
+  int32_t graph_of(const RunInfo&) const override { return 0; }
+  Result<bool> is_captured(int32_t) const override { return counts_->run_ends >= capture_after_; }
+  Status replay(int32_t) override { return {}; }
+  Status release(int32_t) override { return unsupported("The graph stays."); }
+
+ private:
+  const int capture_after_;
+  const std::shared_ptr<FakeCounts> counts_;
+};
+
 class FakeProvider final : public DeviceProvider {
  public:
   FakeProvider(FakeOptions options, std::shared_ptr<FakeCounts> counts,
@@ -346,7 +362,8 @@ class FakeProvider final : public DeviceProvider {
       : options_(std::move(options)),
         counts_(std::move(counts)),
         allocators_(std::move(allocators)),
-        transfer_(std::move(transfer)) {}
+        transfer_(std::move(transfer)),
+        graphs_(options_.capture_after, counts_) {}
 
   std::string_view name() const override { return options_.name; }
   uint32_t binding_alignment() const override { return options_.binding_alignment; }
@@ -400,6 +417,7 @@ class FakeProvider final : public DeviceProvider {
     return dynamic_cast<const FakeStream*>(&stream) != nullptr;
   }
   bool concurrent_runs() const override { return options_.concurrent; }
+  GraphCapture* graph_capture() override { return options_.capture_after > 0 ? &graphs_ : nullptr; }
   bool takes_fence(const Fence& fence) const override { return options_.takes_fence && options_.takes_fence(fence); }
   Status run_start(const RunInfo& info) override {
     TENON_FAULT_POINT("fake run start");
@@ -425,6 +443,7 @@ class FakeProvider final : public DeviceProvider {
   std::shared_ptr<FakeCounts> counts_;
   std::vector<std::shared_ptr<DeviceAllocator>> allocators_;
   std::shared_ptr<FakeTransfer> transfer_;
+  FakeGraphs graphs_;
   std::map<int32_t, Graph> bodies_;
 };
 

@@ -31,6 +31,7 @@ struct FakeOptions {
   bool drop_constants = false;
   bool in_place = false;       // its kernels may write over what they read
   bool stages_copies = false;  // copies of host memory read it when they are enqueued
+  int capture_after = 0;       // captures a graph in this run, and replays it as nothing; 0: captures none
   // Fences that the EP takes from the host: it waits when a run starts, and signals when it ends.
   std::function<bool(const Fence&)> takes_fence = {};
   // Instead of claiming what `ops` says.
