@@ -58,48 +58,49 @@ Touched touched_by(const Plan& plan, const PlanStep& step) {
 }  // namespace
 
 bool reads_when_enqueued(const Plan& plan, const PlanStep& step) {
-  return step.copy && step.executor > 0 && host_can_address(plan.spaces[static_cast<size_t>(step.copy->source)]);
+  return step.copy && step.executor != kCpuEp && host_can_address(plan.spaces[step.copy->source]);
 }
 
-void order_steps(Plan& plan, size_t providers) {
-  plan.notifications.assign(providers, 0);
-  plan.uses_stream.assign(providers, false);
+void order_steps(Plan& plan, size_t devices) {
+  plan.notifications.assign(devices, 0);
+  plan.uses_stream.assign(devices, false);
+  using PerStream = PerDeviceEp<int32_t>;
   // seen[e][f]: the last step of stream f that everything of executor e from now on comes after.
-  std::vector<std::vector<int32_t>> seen(providers + 1, std::vector<int32_t>(providers + 1, -1));
+  IdVector<EpId, PerStream> seen(devices + 1, PerStream(devices, -1));
   std::vector<Touched> touched;
   std::vector<int32_t> on_streams;
   for (size_t j = 0; j < plan.steps.size(); ++j) {
     PlanStep& step = plan.steps[j];
     touched.push_back(touched_by(plan, step));
-    const auto executor = static_cast<size_t>(step.executor);
+    const EpId executor = step.executor;
     const bool reads_now = reads_when_enqueued(plan, step);
     // By stream: the last step that this one waits for, on the host or where it runs.
-    std::vector<int32_t> on_host(providers + 1, -1), last(providers + 1, -1);
+    PerStream on_host(devices, -1), last(devices, -1);
     for (int32_t i : on_streams) {
-      const auto stream = static_cast<size_t>(plan.steps[static_cast<size_t>(i)].executor);
+      const EpId stream = plan.steps[static_cast<size_t>(i)].executor;
       const Touched& earlier = touched[static_cast<size_t>(i)];
       const bool for_host =
-          executor == 0 ? conflict(earlier, touched[j]) : reads_now && overlap(earlier.writes, touched[j].reads);
-      if (for_host && seen[0][stream] < i) on_host[stream] = i;
-      if (executor == 0 || stream == executor || seen[executor][stream] >= i) continue;
+          executor == kCpuEp ? conflict(earlier, touched[j]) : reads_now && overlap(earlier.writes, touched[j].reads);
+      if (for_host && seen[kCpuEp][stream] < i) on_host[stream] = i;
+      if (executor == kCpuEp || stream == executor || seen[executor][stream] >= i) continue;
       if (conflict(earlier, touched[j])) last[stream] = i;
     }
-    const auto wait_for = [&](size_t stream, int32_t i, bool host) {
+    const auto wait_for = [&](EpId stream, int32_t i, bool host) {
       PlanStep& earlier = plan.steps[static_cast<size_t>(i)];
-      if (earlier.notify < 0) earlier.notify = plan.notifications[stream - 1]++;
-      step.waits.push_back({static_cast<int32_t>(stream), earlier.notify, host && executor > 0});
+      if (earlier.notify < 0) earlier.notify = plan.notifications[stream]++;
+      step.waits.push_back({stream, earlier.notify, host && executor != kCpuEp});
       // What the host has seen is over before anything later is enqueued anywhere.
-      for (size_t e = 0; e <= providers; ++e) {
+      for (EpId e : seen.ids()) {
         if (host || e == executor) seen[e][stream] = std::max(seen[e][stream], i);
       }
     };
-    for (size_t stream = 1; stream <= providers; ++stream) {
+    for (EpId stream : last.ids()) {
       if (on_host[stream] >= 0) wait_for(stream, on_host[stream], true);
       if (last[stream] > on_host[stream]) wait_for(stream, last[stream], false);
     }
-    if (executor == 0) continue;
+    if (executor == kCpuEp) continue;
     on_streams.push_back(static_cast<int32_t>(j));
-    plan.uses_stream[executor - 1] = true;
+    plan.uses_stream[executor] = true;
     plan.asynchronous = true;
   }
 }

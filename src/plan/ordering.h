@@ -14,6 +14,6 @@ bool reads_when_enqueued(const Plan& plan, const PlanStep& step);
 // (memory of an arena is used again as soon as its value is dead, and a stream may still be reading it). What a step
 // reads when it is enqueued has to be there by then: the host waits for the step that writes it, also for one of the
 // same stream. Sets waits, notify, and the plan's counts.
-void order_steps(Plan& plan, size_t providers);
+void order_steps(Plan& plan, size_t devices);
 
 }  // namespace tenon

@@ -15,7 +15,7 @@ namespace {
 
 // A memory that a value may live in: the table's space, and what is known of this value's address there.
 struct Home {
-  int32_t index = 0;
+  SpaceId index = kHostSpace;
   MemorySpace as;
 };
 
@@ -41,22 +41,22 @@ class Placer {
   // A value with the views of its whole: they share their memory.
   struct Class {
     Home home;
-    int32_t made = 0;  // where its maker wants to write it
+    SpaceId made = kHostSpace;  // where its maker wants to write it
     bool fixed = false;
     bool dynamic = false;
-    std::vector<int32_t> wants;
+    std::vector<SpaceId> wants;
     std::vector<MemorySpace> outputs;
   };
 
   Class& class_of(ValueId id) { return classes_[static_cast<size_t>(root_[static_cast<size_t>(id)])]; }
   const Home& home(ValueId id) { return class_of(id).home; }
-  Home planned(int32_t space) const { return {space, table_.at(space)}; }
-  bool usable(const Home& from, int32_t wanted) const {
+  Home planned(SpaceId space) const { return {space, table_.at(space)}; }
+  bool usable(const Home& from, SpaceId wanted) const {
     return devices_are_memory_compatible(from.as, table_.at(wanted));
   }
 
   bool is_whole_view(const Node& node) const {
-    if (provider_number(node) != 0 || node.input(0) == kNoValue || graph_.value(node.inputs[0]).constant) return false;
+    if (ep_of(node) != kCpuEp || node.input(0) == kNoValue || graph_.value(node.inputs[0]).constant) return false;
     const std::vector<size_t> offsets = view_offsets(graph_, node);
     return offsets.size() == 1 && offsets[0] == 0 &&
            spec_of(graph_.value(node.inputs[0])).size_bytes() == spec_of(graph_.value(node.outputs[0])).size_bytes();
@@ -72,7 +72,7 @@ class Placer {
     classes_.resize(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       root_.push_back(static_cast<ValueId>(v));
-      classes_[v].home = planned(0);
+      classes_[v].home = planned(kHostSpace);
       classes_[v].fixed = graph_.values[v].constant != nullptr;
       classes_[v].dynamic = !graph_.values[v].fully_known();
     }
@@ -81,7 +81,7 @@ class Placer {
       input.fixed = true;
       if (bound_.inputs.empty()) continue;
       input.home = {table_.find(bound_.inputs[i]), bound_.inputs[i]};
-      TENON_UNSUPPORTED_IF(input.home.index < 0,
+      TENON_UNSUPPORTED_IF(!input.home.index.valid(),
                            "Input \"{}\" lives in {}, which neither the host nor an EP of the session can address.",
                            graph_.value(graph_.inputs[i]).name, bound_.inputs[i].to_string());
     }
@@ -99,24 +99,24 @@ class Placer {
       root_[static_cast<size_t>(node.outputs[0])] = root_[static_cast<size_t>(node.inputs[0])];
       return {};
     }
-    std::vector<int32_t>& wanted = wanted_[n];
-    wanted.assign(node.inputs.size(), 0);
-    std::vector<int32_t> made(node.outputs.size(), 0);
-    if (const int32_t number = provider_number(node); number > 0) {
-      const auto& provider = *providers_.devices[static_cast<size_t>(number - 1)];
+    std::vector<SpaceId>& wanted = wanted_[n];
+    wanted.assign(node.inputs.size(), kHostSpace);
+    std::vector<SpaceId> made(node.outputs.size(), kHostSpace);
+    if (const EpId ep = ep_of(node); ep != kCpuEp) {
+      const auto& provider = *providers_.devices[ep];
       const KernelNodeData data(graph_, node, base_);
       TENON_TRY_ASSIGN(const SpaceChoice choice, chosen_spaces(provider, data.view));
       for (size_t i = 0; i < wanted.size(); ++i) {
-        TENON_TRY_ASSIGN(wanted[i], table_.choice(provider, number, choice.inputs[i]));
+        TENON_TRY_ASSIGN(wanted[i], table_.choice(provider, ep, choice.inputs[i]));
       }
       for (size_t o = 0; o < made.size(); ++o) {
-        TENON_TRY_ASSIGN(made[o], table_.choice(provider, number, choice.outputs[o]));
+        TENON_TRY_ASSIGN(made[o], table_.choice(provider, ep, choice.outputs[o]));
       }
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (id == kNoValue || graph_.value(id).constant) continue;
-      std::vector<int32_t>& wants = class_of(id).wants;
+      std::vector<SpaceId>& wants = class_of(id).wants;
       if (std::find(wants.begin(), wants.end(), wanted[i]) == wants.end()) wants.push_back(wanted[i]);
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -139,7 +139,7 @@ class Placer {
   }
 
   // The home in `space`, as the first caller's output that can be it.
-  Home with_output(const Class& one, int32_t space) const {
+  Home with_output(const Class& one, SpaceId space) const {
     Home home = planned(space);
     for (const MemorySpace& output : one.outputs) {
       if (written_in_place(one, home, output)) return {space, output};
@@ -149,7 +149,7 @@ class Placer {
 
   size_t copies(const Class& one, const Home& home) const {
     size_t count = 0;
-    for (int32_t wanted : one.wants) count += usable(home, wanted) ? 0 : 1;
+    for (SpaceId wanted : one.wants) count += usable(home, wanted) ? 0 : 1;
     for (const MemorySpace& output : one.outputs) count += written_in_place(one, home, output) ? 0 : 1;
     return count;
   }
@@ -157,14 +157,14 @@ class Placer {
   Home choose(const Class& one) const {
     if (one.fixed) return one.home;
     if (one.dynamic) return planned(one.made);
-    std::vector<int32_t> candidates = {one.made};
+    std::vector<SpaceId> candidates = {one.made};
     for (const MemorySpace& output : one.outputs) candidates.push_back(table_.find(output));
     candidates.insert(candidates.end(), one.wants.begin(), one.wants.end());
     // Memory that nobody asks for may serve all: HOST_ACCESSIBLE memory between the host and DEFAULT memory.
-    for (size_t space = 0; space < table_.spaces.size(); ++space) candidates.push_back(static_cast<int32_t>(space));
+    for (SpaceId space : table_.spaces.ids()) candidates.push_back(space);
     Home best = with_output(one, one.made);
-    for (int32_t candidate : candidates) {
-      if (candidate < 0) continue;
+    for (SpaceId candidate : candidates) {
+      if (!candidate.valid()) continue;
       const Home home = with_output(one, candidate);
       // Its maker has to be able to write there.
       if (usable(home, one.made) && copies(one, home) < copies(one, best)) best = home;
@@ -178,15 +178,15 @@ class Placer {
     graph_.nodes.reserve(nodes.size());
     for (size_t n = 0; n < nodes.size(); ++n) {
       Node& node = nodes[n];
-      std::vector<int32_t>& wanted = wanted_[n];
+      std::vector<SpaceId>& wanted = wanted_[n];
       for (size_t i = 0; i < wanted.size(); ++i) {
         const ValueId id = node.inputs[i];
         if (id == kNoValue || graph_.value(id).constant || usable(home(id), wanted[i])) continue;
         TENON_TRY_ASSIGN(node.inputs[i], copied(id, planned(wanted[i])));
       }
-      const bool region = provider_number(node) > 0;
+      const bool region = ep_of(node) != kCpuEp;
       graph_.nodes.push_back(std::move(node));
-      placement_.wanted.push_back(region ? std::move(wanted) : std::vector<int32_t>());
+      placement_.wanted.push_back(region ? std::move(wanted) : std::vector<SpaceId>());
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const auto* space = bound_output(i);
@@ -202,18 +202,19 @@ class Placer {
 
   // The value in other memory; made once for all that read it there.
   Result<ValueId> copied(ValueId id, const Home& target, bool shared = true, bool lacks_alignment = false) {
-    TENON_UNSUPPORTED_IF(target.index < 0, "\"{}\" has to be copied to {}, which no EP of the session can address.",
+    TENON_UNSUPPORTED_IF(!target.index.valid(),
+                         "\"{}\" has to be copied to {}, which no EP of the session can address.",
                          graph_.value(id).name, target.as.to_string());
     if (shared) {
       if (const auto found = copies_.find({id, target.index}); found != copies_.end()) return found->second;
     }
-    int32_t mover = table_.mover(home(id).as, target.as);
+    EpId mover = table_.mover(home(id).as, target.as);
     ValueId from = id;
-    if (mover < 0 && !host_can_address(home(id).as) && !host_can_address(target.as)) {
-      TENON_TRY_ASSIGN(from, copied(id, planned(0)));
+    if (!mover.valid() && !host_can_address(home(id).as) && !host_can_address(target.as)) {
+      TENON_TRY_ASSIGN(from, copied(id, planned(kHostSpace)));
       mover = table_.mover(home(from).as, target.as);
     }
-    TENON_UNSUPPORTED_IF(mover < 0, "\"{}\" has to be copied from {} to {}, and no EP of the session can do that.",
+    TENON_UNSUPPORTED_IF(!mover.valid(), "\"{}\" has to be copied from {} to {}, and no EP of the session can do that.",
                          graph_.value(id).name, home(id).as.to_string(), target.as.to_string());
     MemorySpace anyhow = target.as;
     anyhow.alignment = 0;
@@ -234,7 +235,7 @@ class Placer {
     copy.inputs = {from};
     copy.outputs = {result};
     copy.set_int("reason", static_cast<int64_t>(only_alignment ? CopyReason::kAlignment : CopyReason::kNotCompatible));
-    copy.set_int("mover", mover);
+    copy.set_int("mover", mover.value());
     graph_.nodes.push_back(std::move(copy));
     placement_.wanted.emplace_back();
     if (shared) copies_[{id, target.index}] = result;
@@ -249,8 +250,8 @@ class Placer {
   const KernelNode& base_;
   std::vector<ValueId> root_;  // by value: the first of its class
   std::vector<Class> classes_;
-  std::vector<std::vector<int32_t>> wanted_;  // by node as it was
-  std::map<std::pair<ValueId, int32_t>, ValueId> copies_;
+  std::vector<std::vector<SpaceId>> wanted_;  // by node as it was
+  std::map<std::pair<ValueId, SpaceId>, ValueId> copies_;
   Placement placement_;
 };
 
@@ -260,7 +261,7 @@ bool is_copy(const Node& node) { return node.op_type == "Copy" && node.domain ==
 
 CopyReason copy_reason(const Node& node) { return static_cast<CopyReason>(Attributes(node).integer("reason")); }
 
-int32_t copy_mover(const Node& node) { return static_cast<int32_t>(Attributes(node).integer("mover")); }
+EpId copy_mover(const Node& node) { return EpId(Attributes(node).integer("mover")); }
 
 Result<Placement> place_values(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers,
                                const SpaceTable& table, const BoundSpaces& bound, const KernelNode& base) {

@@ -22,15 +22,15 @@ struct BoundSpaces {
 };
 
 struct Placement {
-  std::vector<int32_t> space;                // by value
-  std::vector<std::vector<int32_t>> wanted;  // by node: where it wants each input; empty for nodes of the CPU EP
+  std::vector<SpaceId> space;                // by value
+  std::vector<std::vector<SpaceId>> wanted;  // by node: where it wants each input; empty for nodes of the CPU EP
 };
 
 bool is_copy(const Node& node);
 // Of a copy node.
 CopyReason copy_reason(const Node& node);
 // Who makes the copy (SpaceTable::mover).
-int32_t copy_mover(const Node& node);
+EpId copy_mover(const Node& node);
 
 // Layouts are chosen, shapes are known (but for those that depend on data). A value is made where most of its readers
 // can use it as it is and its maker can write it (S3.1, S3.3); a reader that cannot gets a copy: a node {tenon, Copy}

@@ -28,15 +28,15 @@ struct StepCopy {
   CopyReason reason = CopyReason::kNotCompatible;
   const char* what = "";  // lives as long as the session
   TensorSpec spec;
-  int32_t source = 0;  // spaces
-  int32_t target = 0;
-  int32_t mover = 0;  // SpaceTable::mover
+  SpaceId source = kHostSpace;
+  SpaceId target = kHostSpace;
+  EpId mover = kCpuEp;  // SpaceTable::mover
 };
 
-// A point of a stream (`provider`'s notification `slot`) that has to be passed first: on the host by a step of the host
+// A point of a stream (the EP's notification `slot`) that has to be passed first: on the host by a step of the host
 // and where `on_host` says so, on the device otherwise.
 struct StepWait {
-  int32_t provider = 0;
+  EpId stream;
   int32_t slot = 0;
   bool on_host = false;
 };
@@ -44,8 +44,8 @@ struct StepWait {
 struct PlanStep {
   std::unique_ptr<Kernel> kernel;  // null for a copy
   std::optional<StepCopy> copy;
-  int32_t provider = 0;  // whose kernel it is
-  int32_t executor = 0;  // whose stream it runs on; 0: done by the host when the step returns
+  EpId ep = kCpuEp;        // whose kernel it is
+  EpId executor = kCpuEp;  // whose stream it runs on; kCpuEp: done by the host when the step returns
   std::vector<StepWait> waits;
   int32_t notify = -1;                                   // the notification that is activated after the step
   std::vector<MemorySpace> input_spaces, output_spaces;  // of other EPs' kernels
@@ -60,7 +60,7 @@ struct PlanStep {
 struct PlanInput {
   std::string name;
   TensorSpec spec;
-  int32_t space = 0;
+  SpaceId space = kHostSpace;
   int32_t last_read = kNever;  // the last step; kAtEnd when it is read after the steps
 };
 
@@ -79,7 +79,7 @@ struct SharedMemory {
 struct PlanOutput {
   std::string name;
   int32_t slot = 0;  // which of the session's outputs
-  int32_t space = 0;
+  SpaceId space = kHostSpace;
   TensorSpec spec;  // spec.dynamic: the shape is known only after the run
   int32_t first_write = kAtEnd;
   std::vector<SharedMemory> shared;  // by input of the plan; empty: everything with every input
@@ -90,7 +90,7 @@ struct CutValue {
   std::string name;
   Location location;
   TensorSpec spec;
-  int32_t space = 0;
+  SpaceId space = kHostSpace;
   bool as_constant = false;  // the rest is planned for its contents
 };
 
@@ -110,14 +110,14 @@ struct Plan {
   std::vector<PlanOutput> outputs;
   std::vector<PlanCopy> copies;  // after the last step
   int32_t dynamic_values = 0;
-  std::vector<int32_t> dynamic_spaces;   // by dynamic value
+  std::vector<SpaceId> dynamic_spaces;   // by dynamic value
   std::vector<Tensor> placed_constants;  // constants that an EP wants in its own memory
-  std::vector<int32_t> notifications;    // by provider less 1: how many the steps need
-  std::vector<bool> uses_stream;         // by provider less 1
+  PerDeviceEp<int32_t> notifications;    // how many the steps need
+  PerDeviceEp<bool> uses_stream;
   bool asynchronous = false;             // some step runs on a stream
-  std::vector<MemorySpace> spaces;       // that the session knows; 0 is plain host memory
-  std::vector<std::string> ep_names;     // by provider; empty when there is only the CPU EP
-  std::vector<size_t> arenas;            // bytes, by space
+  PerSpace<MemorySpace> spaces;          // that the session knows; 0 is plain host memory
+  IdVector<EpId, std::string> ep_names;  // empty when there is only the CPU EP
+  PerSpace<size_t> arenas;               // bytes
   std::vector<HandleBlock> handle_blocks;
   size_t arena_bytes = 0;  // of plain host memory
   size_t unshared_bytes = 0;

@@ -31,9 +31,9 @@ class Reporter {
   }
 
   PlanReport take() {
-    report_.eps = plan_.ep_names.empty() ? std::vector<std::string>{plan_.provider} : plan_.ep_names;
-    for (size_t i = 0; i < plan_.spaces.size(); ++i)
-      report_.spaces.push_back({plan_.spaces[i], i < plan_.arenas.size() ? plan_.arenas[i] : 0});
+    report_.eps = plan_.ep_names.empty() ? std::vector<std::string>{plan_.provider} : plan_.ep_names.elements();
+    for (SpaceId id : plan_.spaces.ids())
+      report_.spaces.push_back({plan_.spaces[id], plan_.arenas.contains(id) ? plan_.arenas[id] : 0});
     if (report_.spaces.empty()) report_.spaces.emplace_back();
     report_.spaces[0].arena_bytes = plan_.arena_bytes;
     report_.unshared_bytes = plan_.unshared_bytes;
@@ -54,7 +54,7 @@ class Reporter {
  private:
   using Kind = PlanReport::Location::Kind;
 
-  const MemorySpace& memory_of(int32_t space) const { return report_.spaces[static_cast<size_t>(space)].memory; }
+  const MemorySpace& memory_of(SpaceId space) const { return report_.spaces[space.index()].memory; }
 
   int32_t space_of(MemorySpace memory) const {
     for (size_t i = 0; i < report_.spaces.size(); ++i) {
@@ -86,14 +86,14 @@ class Reporter {
       case Home::kInput:
         to.kind = Kind::kInput;
         to.name = plan_.inputs[index].name;
-        to.space = plan_.inputs[index].space;
+        to.space = plan_.inputs[index].space.value();
         break;
       case Home::kOutput:
         to.kind = Kind::kOutput;
         to.index = output_of(from.index);
         if (to.index < 0) break;
         to.name = plan_.outputs[static_cast<size_t>(to.index)].name;
-        to.space = plan_.outputs[static_cast<size_t>(to.index)].space;
+        to.space = plan_.outputs[static_cast<size_t>(to.index)].space.value();
         break;
       case Home::kArena:
         to.kind = Kind::kArena;
@@ -101,7 +101,7 @@ class Reporter {
         break;
       case Home::kDynamic:
         to.kind = Kind::kDynamic;
-        to.space = index < plan_.dynamic_spaces.size() ? plan_.dynamic_spaces[index] : 0;
+        to.space = index < plan_.dynamic_spaces.size() ? plan_.dynamic_spaces[index].value() : 0;
         break;
       case Home::kPlacedConstant:
         to.kind = Kind::kPlacedConstant;
@@ -109,7 +109,7 @@ class Reporter {
         break;
       case Home::kHandle:
         to.kind = Kind::kHandle;
-        to.space = plan_.handle_blocks[index].space;
+        to.space = plan_.handle_blocks[index].space.value();
         break;
     }
     return to;
@@ -174,9 +174,9 @@ class Reporter {
     made.node = step.node;
     made.model_nodes = model_nodes(node);
     made.kernel = step.kernel ? step.kernel->name() : std::string_view("copy");
-    made.ep = step.provider;
-    made.stream = step.executor;
-    for (const StepWait& wait : step.waits) made.waits.push_back({wait.provider, wait.slot, wait.on_host});
+    made.ep = step.ep.value();
+    made.stream = step.executor.value();
+    for (const StepWait& wait : step.waits) made.waits.push_back({wait.stream.value(), wait.slot, wait.on_host});
     made.point = step.notify;
     for (size_t i = 0; i < step.inputs.size(); ++i) made.inputs.push_back(tensor(node.inputs[i], step.inputs[i]));
     for (size_t i = 0; i < step.outputs.size(); ++i) made.outputs.push_back(tensor(node.outputs[i], step.outputs[i]));
@@ -189,7 +189,7 @@ class Reporter {
                         .target = memory_of(step.copy->target),
                         .reason = step.copy->reason,
                         .what = step.copy->what});
-    } else if (step.provider == 0 ? is_control_flow(node) : step.executor == 0 && has_bodies(node)) {
+    } else if (step.ep == kCpuEp ? is_control_flow(node) : step.executor == kCpuEp && has_bodies(node)) {
       report_.copies.open.push_back(
           format("The bodies of {} may hand values over by copies, as their data say.", made.label));
     }

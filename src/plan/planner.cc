@@ -101,11 +101,10 @@ class PlanBuilder {
       plan_->spaces = options_.spaces->spaces;
       plan_->ep_names = options_.ep_names;
     } else {
-      plan_->spaces.emplace_back();
+      plan_->spaces.push_back({});
     }
-    const std::vector<bool> no_handles;
     StorageAssignment storage(graph, output_slots_, placement_.space, plan_->spaces,
-                              options_.devices.empty() ? no_handles : options_.spaces->handles);
+                              options_.devices.empty() ? PerSpace<bool>() : options_.spaces->handles);
     std::vector<uint32_t> alignments;
     alignments.reserve(bound_.inputs.size());
     for (const MemorySpace& space : bound_.inputs) alignments.push_back(space.alignment);
@@ -143,10 +142,10 @@ class PlanBuilder {
 
   // The CPU EP's kernels read and write memory that the host can address, or the planner is wrong.
   Status check_addressable(const StorageAssignment& storage, const Node& node) const {
-    if (provider_number(node) != 0) return {};
+    if (ep_of(node) != kCpuEp) return {};
     for (const auto* ids : {&node.inputs, &node.outputs}) {
       for (ValueId id : *ids) {
-        const MemorySpace& space = plan_->spaces[static_cast<size_t>(storage.memory_space(id))];
+        const MemorySpace& space = plan_->spaces[storage.memory_space(id)];
         if (!host_can_address(space)) {
           return internal_error("Node {} of the CPU EP was planned on memory in {}.", node.label(plan_->graph),
                                 space.to_string());
@@ -168,17 +167,17 @@ class PlanBuilder {
   }
 
   void fill_spaces(PlanStep& step, const Node& node, const StorageAssignment& storage) const {
-    step.provider = provider_number(node);
+    step.ep = ep_of(node);
     if (step.copy) step.executor = options_.spaces->executor(step.copy->mover);
-    if (step.provider == 0) return;
+    if (step.ep == kCpuEp) return;
     // What the host runs for the EP reads what it has waited for.
-    const bool by_host = options_.devices[static_cast<size_t>(step.provider - 1)]->host_runs(node);
-    step.executor = by_host ? 0 : options_.spaces->executor(step.provider);
+    const bool by_host = options_.devices[step.ep]->host_runs(node);
+    step.executor = by_host ? kCpuEp : options_.spaces->executor(step.ep);
     for (ValueId id : node.inputs) {
-      step.input_spaces.push_back(plan_->spaces[static_cast<size_t>(storage.memory_space(id))]);
+      step.input_spaces.push_back(plan_->spaces[storage.memory_space(id)]);
     }
     for (ValueId id : node.outputs) {
-      step.output_spaces.push_back(plan_->spaces[static_cast<size_t>(storage.memory_space(id))]);
+      step.output_spaces.push_back(plan_->spaces[storage.memory_space(id)]);
     }
   }
 
@@ -189,7 +188,7 @@ class PlanBuilder {
       const auto& wanted = placement_.wanted[static_cast<size_t>(step.node)];
       for (size_t i = 0; i < wanted.size(); ++i) {
         if (step.inputs[i].home != Home::kConstant) continue;
-        if (devices_are_memory_compatible(plan.spaces[0], options_.spaces->at(wanted[i]))) continue;
+        if (devices_are_memory_compatible(plan.spaces[kHostSpace], options_.spaces->at(wanted[i]))) continue;
         const Value& value = plan.graph.value(step.inputs[i].index);
         if (!options_.place_constant) return internal_error("Nobody places the constant \"{}\".", value.name);
         TENON_TRY_ASSIGN(Tensor tensor, options_.place_constant(value.constant, value.name, wanted[i]));
@@ -224,7 +223,7 @@ class PlanBuilder {
         step.dynamic_outputs.push_back(dynamic ? step.outputs.back().index : -1);
         if (!dynamic) continue;
         plan.dynamic_values = std::max(plan.dynamic_values, step.outputs.back().index + 1);
-        plan.dynamic_spaces.resize(static_cast<size_t>(plan.dynamic_values), 0);
+        plan.dynamic_spaces.resize(static_cast<size_t>(plan.dynamic_values), kHostSpace);
         plan.dynamic_spaces[static_cast<size_t>(step.outputs.back().index)] = storage.memory_space(id);
       }
       if (is_copy(node)) step.copy = step_copy(node);
@@ -237,7 +236,7 @@ class PlanBuilder {
     };
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       const Value& value = graph.value(graph.inputs[i]);
-      const int32_t space = storage.memory_space(graph.inputs[i]);
+      const SpaceId space = storage.memory_space(graph.inputs[i]);
       plan.inputs.push_back({value.name, spec_of(value), space, as_step(storage.last_read(i))});
     }
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
@@ -253,7 +252,7 @@ class PlanBuilder {
     for (PlanOutput& output : plan.outputs) find_shared_memory(output);
     plan.copies = storage.copies();
     plan.arenas = storage.arena_bytes();
-    plan.arena_bytes = plan.arenas[0];
+    plan.arena_bytes = plan.arenas[kHostSpace];
     plan.handle_blocks = storage.handle_blocks();
     plan.unshared_bytes = storage.unshared_bytes();
     if (plan.cut) {
@@ -278,7 +277,7 @@ class PlanBuilder {
     for (size_t j = 0; j < plan_->steps.size(); ++j) {
       const PlanStep& step = plan_->steps[j];
       if (&step == &writer || !reads(step, input)) continue;
-      const bool over = step.executor == 0 || step.executor == writer.executor;
+      const bool over = step.executor == kCpuEp || step.executor == writer.executor;
       if (static_cast<int32_t>(j) > output.first_write || !over) return shared;
     }
     shared.kind = SharedMemory::Kind::kAnything;

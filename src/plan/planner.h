@@ -22,7 +22,7 @@ namespace tenon {
 // Lifetime: everything pointed to outlives the planner and its plans.
 struct PlannerOptions {
   const ExecutionProvider* provider = nullptr;  // the CPU EP
-  std::vector<DeviceProvider*> devices = {};    // the other EPs, by their number less 1
+  PerDeviceEp<DeviceProvider*> devices = {};    // the other EPs
   ThreadPool* pool = nullptr;                   // for packing, and the number of threads
   ThreadPool* fold_pool = nullptr;              // one thread
   WeightCache* weights = nullptr;               // may be null
@@ -34,10 +34,10 @@ struct PlannerOptions {
 
   // Only for sessions with other EPs.
   const SpaceTable* spaces = nullptr;
-  std::vector<std::string> ep_names = {};  // by provider, "cpu" first
-  // A constant in a memory space, copied there once. For a plan that is only explained: some tensor of the
-  // space.
-  std::function<Result<Tensor>(const ConstantRef& constant, const std::string& name, int32_t space)> place_constant =
+  IdVector<EpId, std::string> ep_names = {};  // "cpu" first
+  // A constant in a memory space, copied there once. For a plan that is only explained: some tensor
+  // there.
+  std::function<Result<Tensor>(const ConstantRef& constant, const std::string& name, SpaceId space)> place_constant =
       {};
   // The same text, living as long as the session.
   std::function<const char*(const std::string& text)> keep_text = {};

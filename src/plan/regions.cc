@@ -101,9 +101,7 @@ class BodyBuilder {
 
 bool is_region(const Node& node) { return node.op_type == "Region" && node.domain == "tenon"; }
 
-int32_t provider_number(const Node& node) {
-  return is_region(node) ? static_cast<int32_t>(Attributes(node).integer("provider")) : 0;
-}
+EpId ep_of(const Node& node) { return is_region(node) ? EpId(Attributes(node).integer("provider")) : kCpuEp; }
 
 const Graph& region_body(const Node& node) { return *Attributes(node).graph("body"); }
 
@@ -125,7 +123,7 @@ Partition::~Partition() = default;
 
 std::span<const bool> Partition::taken() const { return {taken_.get(), graph_.nodes.size()}; }
 
-Status Partition::add(int32_t provider, const std::string& ep_name, std::vector<Claim> claims) {
+Status Partition::add(EpId ep, const std::string& ep_name, std::vector<Claim> claims) {
   for (Claim& claim : claims) {
     if (!claim.fused && claim.nodes.size() > 1) {
       return device_error(
@@ -142,7 +140,7 @@ Status Partition::add(int32_t provider, const std::string& ep_name, std::vector<
       taken_[static_cast<size_t>(node)] = true;
       group_[static_cast<size_t>(node)] = static_cast<int32_t>(grants_.size());
     }
-    grants_.push_back({provider, std::move(claim)});
+    grants_.push_back({ep, std::move(claim)});
   }
   return {};
 }
@@ -233,7 +231,7 @@ Result<std::vector<Region>> Partition::build(Graph& graph, int32_t first_region)
     node.since_version = 1;
     node.inputs = std::move(builder.outer_inputs());
     node.outputs = std::move(builder.outer_outputs());
-    node.set_int("provider", grant.provider);
+    node.set_int("provider", grant.ep.value());
     node.set_int("region", region.id);
     Attribute& body = node.attributes.emplace_back();
     body.name = "body";

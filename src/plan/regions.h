@@ -15,8 +15,8 @@
 
 namespace tenon {
 
-// Which provider runs `node`: 0 is the CPU EP.
-int32_t provider_number(const Node& node);
+// Which EP runs `node`.
+EpId ep_of(const Node& node);
 
 bool is_region(const Node& node);
 // The claimed subgraph of a region node.
@@ -26,7 +26,7 @@ const Graph& region_body(const Node& node);
 class Partition {
  public:
   struct Grant {
-    int32_t provider = 0;  // 1 is the first EP after the CPU one
+    EpId ep;
     Claim claim;
   };
 
@@ -39,7 +39,7 @@ class Partition {
   std::span<const bool> taken() const;
   // Grants the claims that hold; the others are dropped, and each leaves a sentence in dropped(). Errors: a claim that
   // no EP can mean (several nodes for one kernel), naming the EP.
-  Status add(int32_t provider, const std::string& ep_name, std::vector<Claim> claims);
+  Status add(EpId ep, const std::string& ep_name, std::vector<Claim> claims);
   const std::vector<std::string>& dropped() const { return dropped_; }
   const std::vector<Grant>& grants() const { return grants_; }
 
@@ -61,14 +61,14 @@ class Partition {
   std::vector<std::string> dropped_;
 };
 
-// The providers of a session: the CPU EP, and the others in the order of their numbers.
+// The providers of a session: the CPU EP, and the others.
 struct Providers {
   const ExecutionProvider* cpu = nullptr;
-  std::span<DeviceProvider* const> devices;
+  DeviceProviders devices;
 
   const ExecutionProvider& of(const Node& node) const {
-    const int32_t number = provider_number(node);
-    return number == 0 ? *cpu : *devices[static_cast<size_t>(number - 1)];
+    const EpId ep = ep_of(node);
+    return ep == kCpuEp ? *cpu : *devices[ep];
   }
 };
 

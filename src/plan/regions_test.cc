@@ -32,14 +32,14 @@ Claim fused(std::vector<int32_t> nodes) { return {.nodes = std::move(nodes), .fu
 TEST(Partition, AClaimBecomesOneNodeWithItsBody) {
   GraphBuilder b = diamond();
   Partition partition(b.graph);
-  ASSERT_THAT(partition.add(1, "fake", {fused({1, 3})}), is_ok());
+  ASSERT_THAT(partition.add(EpId(1), "fake", {fused({1, 3})}), is_ok());
   EXPECT_THAT(partition.dropped(), IsEmpty());
   const Result<std::vector<Region>> regions = partition.build(b.graph);
   ASSERT_THAT(regions, is_ok());
   ASSERT_EQ(b.graph.nodes.size(), 3u);
   const Node& region = b.graph.nodes[2];  // it waits for Tan
   ASSERT_TRUE(is_region(region));
-  EXPECT_EQ(provider_number(region), 1);
+  EXPECT_EQ(ep_of(region), EpId(1));
   EXPECT_EQ(region.inputs.size(), 2u);
   ASSERT_EQ(region.outputs.size(), 1u);
   EXPECT_EQ(b.graph.value(region.outputs[0]).name, "y");
@@ -55,7 +55,7 @@ TEST(Partition, AClaimBecomesOneNodeWithItsBody) {
 TEST(Partition, ARegionThatWouldDependOnItselfIsDropped) {
   GraphBuilder b = diamond();
   Partition partition(b.graph);
-  ASSERT_THAT(partition.add(1, "fake", {fused({0, 1, 3})}), is_ok());
+  ASSERT_THAT(partition.add(EpId(1), "fake", {fused({0, 1, 3})}), is_ok());
   EXPECT_THAT(partition.dropped(), ElementsAre(HasSubstr("it would depend on itself through Tan \"Tan_c\"")));
   EXPECT_THAT(partition.grants(), IsEmpty());
   EXPECT_FALSE(partition.taken()[0]);
@@ -70,8 +70,8 @@ TEST(Partition, TwoRegionsThatWouldWaitForEachOtherAreNotBothGranted) {
   const ValueId b2 = b.node("Cos", {x}, "b2");
   b.output(b.node("Sin", {b2}, "a2"));
   Partition partition(b.graph);
-  ASSERT_THAT(partition.add(1, "first", {fused({0, 3})}), is_ok());
-  ASSERT_THAT(partition.add(2, "second", {fused({1, 2})}), is_ok());
+  ASSERT_THAT(partition.add(EpId(1), "first", {fused({0, 3})}), is_ok());
+  ASSERT_THAT(partition.add(EpId(2), "second", {fused({1, 2})}), is_ok());
   EXPECT_EQ(partition.grants().size(), 1u);
   EXPECT_THAT(partition.dropped(), ElementsAre(HasSubstr("\"second\"")));
   EXPECT_THAT(partition.build(b.graph), is_ok());
@@ -80,9 +80,10 @@ TEST(Partition, TwoRegionsThatWouldWaitForEachOtherAreNotBothGranted) {
 TEST(Partition, ClaimsOfWhatIsNotThereOrNotFreeAreDropped) {
   GraphBuilder b = diamond();
   Partition partition(b.graph);
-  ASSERT_THAT(partition.add(1, "first", {fused({0}), fused({0, 1}), fused({7}), fused({-1}), fused({2, 2}), fused({})}),
-              is_ok());
-  ASSERT_THAT(partition.add(2, "second", {fused({0})}), is_ok());
+  ASSERT_THAT(
+      partition.add(EpId(1), "first", {fused({0}), fused({0, 1}), fused({7}), fused({-1}), fused({2, 2}), fused({})}),
+      is_ok());
+  ASSERT_THAT(partition.add(EpId(2), "second", {fused({0})}), is_ok());
   EXPECT_EQ(partition.grants().size(), 1u);
   EXPECT_THAT(partition.dropped(),
               ElementsAre(HasSubstr("Sin \"Sin_a\" is already claimed"), HasSubstr("node 7 does not exist"),
@@ -93,7 +94,7 @@ TEST(Partition, ClaimsOfWhatIsNotThereOrNotFreeAreDropped) {
 TEST(Partition, OneKernelForSeveralNodesIsTheEpsError) {
   GraphBuilder b = diamond();
   Partition partition(b.graph);
-  EXPECT_THAT(partition.add(1, "liar", {{.nodes = {0, 1}}}),
+  EXPECT_THAT(partition.add(EpId(1), "liar", {{.nodes = {0, 1}}}),
               has_status(StatusCode::kDeviceError, HasSubstr("\"liar\" claims 2 nodes for one kernel")));
 }
 
@@ -104,7 +105,7 @@ TEST(Partition, ConstantsComeAfterTheOtherInputsUnlessTheEpKeepsThem) {
     const ValueId x = b.input("x", {{.value = 2}}, DataType::kInt64);
     b.output(b.node("Add", {c, x}, "y", DataType::kInt64));
     Partition partition(b.graph);
-    ASSERT_THAT(partition.add(1, "fake", {{.nodes = {0}, .fused = true, .drop_constants = drop}}), is_ok());
+    ASSERT_THAT(partition.add(EpId(1), "fake", {{.nodes = {0}, .fused = true, .drop_constants = drop}}), is_ok());
     const Result<std::vector<Region>> regions = partition.build(b.graph);
     ASSERT_THAT(regions, is_ok());
     EXPECT_EQ(b.graph.nodes[0].inputs, drop ? std::vector<ValueId>({x}) : std::vector<ValueId>({x, c}));

@@ -7,60 +7,58 @@
 namespace tenon {
 
 void SpaceTable::add(DeviceProvider& provider, bool streams) {
-  std::vector<int32_t>& own = of_provider.emplace_back();
+  IdVector<AllocatorId, SpaceId> own;
   for (const auto& allocator : provider.allocators()) {
     MemorySpace space = allocator->space();
     space.alignment = std::max(space.alignment, provider.binding_alignment());
     // Plain host memory is the runtime's own, whoever else offers it.
-    int32_t index = same_memory(space, MemorySpace{}) ? 0 : -1;
-    for (size_t i = 1; index < 0 && i < spaces.size(); ++i) {
-      if (spaces[i] == space) index = static_cast<int32_t>(i);
-    }
-    if (index < 0) {
-      index = static_cast<int32_t>(spaces.size());
-      spaces.push_back(space);
-      allocators.push_back(allocator.get());
-      handles.push_back(allocator->gives_handles());
-    }
-    own.push_back(index);
+    const auto known =
+        same_memory(space, MemorySpace{}) ? spaces.begin() : std::find(spaces.begin() + 1, spaces.end(), space);
+    own.push_back(known != spaces.end() ? SpaceId(known - spaces.begin()) : add_space(space, *allocator));
   }
+  of_ep.push_back(std::move(own));
   transfers.push_back(provider.transfer());
   has_stream.push_back(streams);
 }
 
+SpaceId SpaceTable::add_space(const MemorySpace& space, DeviceAllocator& allocator) {
+  allocators.push_back(&allocator);
+  handles.push_back(allocator.gives_handles());
+  return spaces.push_back(space);
+}
+
 void SpaceTable::add_neighbour(std::shared_ptr<DeviceAllocator> allocator) {
   const MemorySpace& space = allocator->space();
-  const MemorySpace& host = spaces[0];
-  if (host_can_address(space) || find(space) >= 0 || mover(space, host) <= 0 || mover(host, space) <= 0) return;
-  spaces.push_back(space);
-  allocators.push_back(allocator.get());
-  handles.push_back(allocator->gives_handles());
+  const MemorySpace& host = spaces[kHostSpace];
+  if (host_can_address(space) || find(space).valid() || mover(space, host) <= kCpuEp || mover(host, space) <= kCpuEp)
+    return;
+  add_space(space, *allocator);
   neighbours.push_back(std::move(allocator));
 }
 
-int32_t SpaceTable::find(const MemorySpace& space) const {
-  for (size_t i = 0; i < spaces.size(); ++i) {
-    if (same_memory(spaces[i], space)) return static_cast<int32_t>(i);
+SpaceId SpaceTable::find(const MemorySpace& space) const {
+  for (SpaceId id : spaces.ids()) {
+    if (same_memory(spaces[id], space)) return id;
   }
-  return host_can_address(space) ? 0 : -1;
+  return host_can_address(space) ? kHostSpace : SpaceId::none();
 }
 
-int32_t SpaceTable::mover(const MemorySpace& src, const MemorySpace& dst) const {
-  if (host_can_address(src) && host_can_address(dst)) return 0;
-  for (size_t i = 0; i < transfers.size(); ++i) {
-    if (transfers[i] != nullptr && transfers[i]->can_copy(src, dst)) return static_cast<int32_t>(i) + 1;
+EpId SpaceTable::mover(const MemorySpace& src, const MemorySpace& dst) const {
+  if (host_can_address(src) && host_can_address(dst)) return kCpuEp;
+  for (EpId ep : transfers.ids()) {
+    if (transfers[ep] != nullptr && transfers[ep]->can_copy(src, dst)) return ep;
   }
-  return -1;
+  return EpId::none();
 }
 
-Result<int32_t> SpaceTable::choice(const DeviceProvider& provider, int32_t number, int32_t index) const {
-  if (index == kHostSpace) return 0;
-  const std::vector<int32_t>& own = of_provider[static_cast<size_t>(number - 1)];
-  if (index < 0 || static_cast<size_t>(index) >= own.size()) {
+Result<SpaceId> SpaceTable::choice(const DeviceProvider& provider, EpId ep, AllocatorId allocator) const {
+  if (!allocator.valid()) return kHostSpace;
+  const IdVector<AllocatorId, SpaceId>& own = of_ep[ep];
+  if (!own.contains(allocator)) {
     return device_error("The EP \"{}\" wants a tensor in memory of its allocator {}, but it has {}.", provider.name(),
-                        index, own.size());
+                        allocator, own.size());
   }
-  return own[static_cast<size_t>(index)];
+  return own[allocator];
 }
 
 Result<SpaceChoice> chosen_spaces(const DeviceProvider& provider, const KernelNode& node) {

@@ -9,42 +9,46 @@
 #include <tenon/types.h>
 
 #include "ep/api/device_provider.h"
+#include "ep/api/ids.h"
 
 namespace tenon {
 
-// Indices are into `spaces`; 0 is plain host memory. Providers are counted from 1 (0 is the CPU EP).
 struct SpaceTable {
-  std::vector<MemorySpace> spaces = {MemorySpace{}};
-  std::vector<DeviceAllocator*> allocators = {nullptr};  // by space; null for plain host memory
-  std::vector<bool> handles = {false};                   // by space: DeviceAllocator::gives_handles
-  std::vector<std::vector<int32_t>> of_provider;         // by provider less 1: the space of each of its allocators
-  std::vector<DataTransfer*> transfers;                  // by provider less 1; may be null
-  std::vector<bool> has_stream;                          // by provider less 1
+  PerSpace<MemorySpace> spaces = {MemorySpace{}};
+  PerSpace<DeviceAllocator*> allocators = {nullptr};  // null for plain host memory
+  PerSpace<bool> handles = {false};                   // DeviceAllocator::gives_handles
+  PerDeviceEp<IdVector<AllocatorId, SpaceId>> of_ep;  // the space of each of its allocators
+  PerDeviceEp<DataTransfer*> transfers;               // may be null
+  PerDeviceEp<bool> has_stream;
 
-  std::vector<std::shared_ptr<DeviceAllocator>> neighbours;  // whose spaces are no provider's
+  std::vector<std::shared_ptr<DeviceAllocator>> neighbours;  // whose spaces are no EP's
 
-  // Adds the spaces of the next provider.
+  // Adds the spaces of the next EP.
   void add(DeviceProvider& provider, bool streams);
-  // A device's own memory that no provider works in, but whose tensors can be copied to the host and back: they may be
-  // bound. Others are left out. After the providers.
+  // A device's own memory that no EP works in, but whose tensors can be copied to the host and back: they may be
+  // bound. Others are left out. After the EPs.
   void add_neighbour(std::shared_ptr<DeviceAllocator> allocator);
   // For planning: its alignment is what kernels there need, and what allocators give.
-  const MemorySpace& at(int32_t space) const { return spaces[static_cast<size_t>(space)]; }
+  const MemorySpace& at(SpaceId space) const { return spaces[space]; }
   // As its allocator says it, for tensors and callers.
-  const MemorySpace& shown(int32_t space) const {
-    const DeviceAllocator* allocator = allocators[static_cast<size_t>(space)];
-    return allocator != nullptr ? allocator->space() : spaces[static_cast<size_t>(space)];
+  const MemorySpace& shown(SpaceId space) const {
+    const DeviceAllocator* allocator = allocators[space];
+    return allocator != nullptr ? allocator->space() : spaces[space];
   }
-  // The space of the same memory; that of plain host memory for any other that the host can address; -1 otherwise.
-  int32_t find(const MemorySpace& space) const;
-  // Who copies: 0 is the host itself, otherwise a provider's data transfer; -1: nobody can.
-  int32_t mover(const MemorySpace& src, const MemorySpace& dst) const;
-  // Whose stream orders a provider's work: 0, the host, when it has none.
-  int32_t executor(int32_t provider) const {
-    return provider > 0 && has_stream[static_cast<size_t>(provider - 1)] ? provider : 0;
-  }
-  // The table's index of one of a provider's choices. Errors: one that is no allocator of the EP.
-  Result<int32_t> choice(const DeviceProvider& provider, int32_t number, int32_t index) const;
+  // The space of the same memory; that of plain host memory for any other that the host can address; none
+  // otherwise.
+  SpaceId find(const MemorySpace& space) const;
+  // Whose data transfer copies; kCpuEp: the host itself; none: nobody can.
+  EpId mover(const MemorySpace& src, const MemorySpace& dst) const;
+  // Null where the host copies.
+  DataTransfer* transfer(EpId mover) const { return mover > kCpuEp ? transfers[mover] : nullptr; }
+  // Whose stream orders an EP's work; kCpuEp, the host, when it has none.
+  EpId executor(EpId ep) const { return ep > kCpuEp && has_stream[ep] ? ep : kCpuEp; }
+  // The space of one of an EP's allocators. Errors: one that the EP does not have.
+  Result<SpaceId> choice(const DeviceProvider& provider, EpId ep, AllocatorId allocator) const;
+
+ private:
+  SpaceId add_space(const MemorySpace& space, DeviceAllocator& allocator);
 };
 
 // What the EP wants for a region's node, checked to have one entry a tensor.

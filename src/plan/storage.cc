@@ -10,8 +10,8 @@
 namespace tenon {
 
 StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots,
-                                     std::span<const int32_t> spaces, std::span<const MemorySpace> table,
-                                     const std::vector<bool>& handles)
+                                     std::span<const SpaceId> spaces, PerSpace<MemorySpace> table,
+                                     PerSpace<bool> handles)
     : graph_(graph),
       output_slots_(output_slots.begin(), output_slots.end()),
       positions_(graph.values.size()),
@@ -20,21 +20,19 @@ StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t
       in_place_(graph.nodes.size(), {-1, -1}),
       scratch_(graph.nodes.size()),
       memory_(spaces.begin(), spaces.end()),
-      table_(table.begin(), table.end()),
-      handles_(handles) {
-  if (table_.empty()) table_.emplace_back();
+      table_(std::move(table)),
+      handles_(std::move(handles)) {
+  if (table_.empty()) table_.push_back({});
 }
 
-bool StorageAssignment::host_addressable(int32_t memory) const {
-  return host_can_address(table_[static_cast<size_t>(memory)]);
-}
+bool StorageAssignment::host_addressable(SpaceId memory) const { return host_can_address(table_[memory]); }
 
-bool StorageAssignment::serves(int32_t memory, int32_t wanted) const {
-  return memory == wanted || (wanted == 0 && host_addressable(memory));
+bool StorageAssignment::serves(SpaceId memory, SpaceId wanted) const {
+  return memory == wanted || (wanted == kHostSpace && host_addressable(memory));
 }
 
 bool StorageAssignment::part_is_aligned(const Block& block, size_t offset_bytes) const {
-  const uint32_t needed = table_[static_cast<size_t>(block.memory)].alignment;
+  const uint32_t needed = table_[block.memory].alignment;
   if (needed != 0 && offset_bytes % needed != 0) return false;
   // Kernels may rely on 64-byte alignment of everything that is not a caller's.
   if (block.home != Home::kInput) return offset_bytes % kArenaAlignment == 0;
@@ -43,14 +41,15 @@ bool StorageAssignment::part_is_aligned(const Block& block, size_t offset_bytes)
 }
 
 StorageAssignment::Position StorageAssignment::root(Position position) const {
-  while (position.block >= 0 && blocks_[static_cast<size_t>(position.block)].parent >= 0) {
-    const Block& block = blocks_[static_cast<size_t>(position.block)];
+  while (position.block.valid() && blocks_[position.block].parent.valid()) {
+    const Block& block = blocks_[position.block];
     position = {block.parent, position.offset_bytes + block.parent_offset};
   }
   return position;
 }
 
-int32_t StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes, int32_t first, int32_t memory) {
+StorageAssignment::BlockId StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes, int32_t first,
+                                                        SpaceId memory) {
   Block block;
   block.memory = memory;
   block.home = home;
@@ -58,8 +57,7 @@ int32_t StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes
   block.size_bytes = size_bytes;
   block.first = first;
   block.last = first;
-  blocks_.push_back(block);
-  return static_cast<int32_t>(blocks_.size() - 1);
+  return blocks_.push_back(block);
 }
 
 Status StorageAssignment::elide() {
@@ -91,7 +89,8 @@ void StorageAssignment::place_values() {
   for (size_t v = 0; v < graph_.values.size(); ++v) {
     const Value& value = graph_.values[v];
     if (!value.constant) continue;
-    positions_[v].block = add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, 0);
+    positions_[v].block =
+        add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, kHostSpace);
   }
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId id = graph_.inputs[i];
@@ -107,11 +106,10 @@ void StorageAssignment::place_values() {
       const bool whole = offsets.size() == 1 && spec_of(graph_.value(node.inputs[0])).size_bytes() ==
                                                     spec_of(graph_.value(node.outputs[0])).size_bytes();
       for (size_t i = 0; i < offsets.size(); ++i) {
-        const bool aligned =
-            whole || part_is_aligned(blocks_[static_cast<size_t>(source.block)], source.offset_bytes + offsets[i]);
-        const bool here = serves(blocks_[static_cast<size_t>(source.block)].memory, wanted_memory(node.outputs[i]));
+        const bool aligned = whole || part_is_aligned(blocks_[source.block], source.offset_bytes + offsets[i]);
+        const bool here = serves(blocks_[source.block].memory, wanted_memory(node.outputs[i]));
         const bool part = source.offset_bytes + offsets[i] != 0 || !whole;
-        const bool named = gives_handles(blocks_[static_cast<size_t>(source.block)].memory) && part;
+        const bool named = gives_handles(blocks_[source.block].memory) && part;
         if (!aligned || !here || named || (!whole && feeds_output(node.outputs[i]))) {
           offsets.clear();
           break;
@@ -128,7 +126,7 @@ void StorageAssignment::place_values() {
       const TensorSpec spec = spec_of(graph_.value(id));
       positions_[static_cast<size_t>(id)].block =
           spec.dynamic ? add_block(Home::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n), wanted_memory(id))
-                       : add_block(Home::kArena, wanted_memory(id), spec.size_bytes(), static_cast<int32_t>(n),
+                       : add_block(Home::kArena, wanted_memory(id).value(), spec.size_bytes(), static_cast<int32_t>(n),
                                    wanted_memory(id));
     }
   }
@@ -142,7 +140,7 @@ void StorageAssignment::place_outputs() {
     if (output_slots_[i] < 0) continue;
     const ValueId id = graph_.outputs[i];
     const Position position = position_of(id);
-    Block& block = blocks_[static_cast<size_t>(position.block)];
+    Block& block = blocks_[position.block];
     if (block.home == Home::kArena && position.offset_bytes == 0 &&
         block.size_bytes == spec_of(graph_.value(id)).size_bytes()) {
       block.home = Home::kOutput;
@@ -161,14 +159,14 @@ void StorageAssignment::place_outputs() {
 }
 
 bool StorageAssignment::may_embed(ValueId id, const Position& position) const {
-  const Block& block = blocks_[static_cast<size_t>(position.block)];
+  const Block& block = blocks_[position.block];
   return block.home == Home::kArena && position.offset_bytes == 0 &&
          block.size_bytes == spec_of(graph_.value(id)).size_bytes();
 }
 
-void StorageAssignment::embed(int32_t index, const Position& into) {
-  Block& block = blocks_[static_cast<size_t>(index)];
-  Block& target = blocks_[static_cast<size_t>(into.block)];
+void StorageAssignment::embed(BlockId index, const Position& into) {
+  Block& block = blocks_[index];
+  Block& target = blocks_[into.block];
   block.parent = into.block;
   block.parent_offset = into.offset_bytes;
   target.first = std::min(target.first, block.first);
@@ -180,12 +178,10 @@ bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_
                                          const Position& whole) const {
   for (size_t i = 0; i < offsets.size(); ++i) {
     const Position part = position_of(node.inputs[i]);
-    const Block& block = blocks_[static_cast<size_t>(part.block)];
+    const Block& block = blocks_[part.block];
     if (block.home != Home::kArena || part.block == whole.block || offsets[i] < part.offset_bytes) return false;
-    if (block.memory != blocks_[static_cast<size_t>(whole.block)].memory) return false;
-    if (!part_is_aligned(blocks_[static_cast<size_t>(whole.block)],
-                         whole.offset_bytes + offsets[i] - part.offset_bytes))
-      return false;
+    if (block.memory != blocks_[whole.block].memory) return false;
+    if (!part_is_aligned(blocks_[whole.block], whole.offset_bytes + offsets[i] - part.offset_bytes)) return false;
     size_t covered_bytes = 0;
     for (size_t j = 0; j < offsets.size(); ++j) {
       const Position other = position_of(node.inputs[j]);
@@ -204,7 +200,7 @@ void StorageAssignment::elide_concats() {
     const std::vector<size_t> offsets = concat_offsets(graph_, node);
     if (offsets.empty()) continue;
     const Position whole = position_of(node.outputs[0]);
-    if (gives_handles(blocks_[static_cast<size_t>(whole.block)].memory)) continue;
+    if (gives_handles(blocks_[whole.block].memory)) continue;
     if (!may_elide_concat(node, offsets, whole)) continue;
     for (size_t i = 0; i < offsets.size(); ++i) {
       const Position part = position_of(node.inputs[i]);
@@ -217,7 +213,7 @@ void StorageAssignment::elide_concats() {
 
 void StorageAssignment::find_last_uses() {
   const auto use = [&](ValueId id, int32_t when) {
-    Block& block = blocks_[static_cast<size_t>(position_of(id).block)];
+    Block& block = blocks_[position_of(id).block];
     block.last = std::max(block.last, when);
   };
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -236,8 +232,8 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   if (x == kNoValue || y == kNoValue) return false;
   const Position from = position_of(x);
   const Position to = position_of(y);
-  const Block& source = blocks_[static_cast<size_t>(from.block)];
-  Block& target = blocks_[static_cast<size_t>(to.block)];
+  const Block& source = blocks_[from.block];
+  Block& target = blocks_[to.block];
   if (from.block == to.block || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
   // Not into a caller's output: its memory may be slow to read, and only the kernel that makes the output touches it.
   if (target.home != Home::kArena) return false;
@@ -247,7 +243,8 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (i != input && node.inputs[i] != kNoValue && position_of(node.inputs[i]).block == from.block) return false;
   }
-  target.index = target.memory = source.memory;
+  target.memory = source.memory;
+  target.index = source.memory.value();
   embed(from.block, to);
   in_place_[n] = {static_cast<int32_t>(input), static_cast<int32_t>(output)};
   return true;
@@ -269,17 +266,16 @@ void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
 
 // Blocks of the same size whose times do not meet share one.
 void StorageAssignment::assign_handles() {
-  std::vector<int32_t> order, last;  // `last` by handle block
-  for (size_t b = 0; b < blocks_.size(); ++b) {
-    const Block& block = blocks_[b];
-    if (block.home == Home::kArena && block.parent < 0 && gives_handles(block.memory))
-      order.push_back(static_cast<int32_t>(b));
+  std::vector<BlockId> order;
+  std::vector<int32_t> last;  // by handle block
+  for (BlockId id : blocks_.ids()) {
+    const Block& block = blocks_[id];
+    if (block.home == Home::kArena && !block.parent.valid() && gives_handles(block.memory)) order.push_back(id);
   }
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return blocks_[static_cast<size_t>(a)].first < blocks_[static_cast<size_t>(b)].first;
-  });
-  for (int32_t b : order) {
-    Block& block = blocks_[static_cast<size_t>(b)];
+  std::stable_sort(order.begin(), order.end(),
+                   [&](BlockId a, BlockId b) { return blocks_[a].first < blocks_[b].first; });
+  for (BlockId id : order) {
+    Block& block = blocks_[id];
     size_t chosen = 0;
     while (chosen < handle_blocks_.size() &&
            (handle_blocks_[chosen].space != block.memory || handle_blocks_[chosen].size_bytes != block.size_bytes ||
@@ -296,40 +292,34 @@ void StorageAssignment::assign_handles() {
 }
 
 Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
-  std::vector<std::vector<ArenaBlock>> arenas(table_.size());
-  std::vector<std::vector<size_t>> owners(table_.size());  // a block, or blocks_.size() + node for scratch
-  const auto add = [&](size_t space, size_t owner, size_t size_bytes, int32_t first, int32_t last) {
+  PerSpace<std::vector<ArenaBlock>> arenas(table_.size());
+  PerSpace<std::vector<size_t*>> offsets(table_.size());  // where the offset of each arena block goes
+  const auto add = [&](SpaceId space, size_t* offset, size_t size_bytes, int32_t first, int32_t last) {
     arenas[space].push_back({.size_bytes = size_bytes, .first = first, .last = last});
-    owners[space].push_back(owner);
+    offsets[space].push_back(offset);
     const auto sum = checked_add(unshared_bytes_, size_bytes);
     unshared_bytes_ = sum ? *sum : std::numeric_limits<size_t>::max();
   };
   if (!handles_.empty()) assign_handles();
-  for (size_t b = 0; b < blocks_.size(); ++b) {
-    const Block& block = blocks_[b];
-    if (block.home != Home::kArena || block.parent >= 0) continue;
-    add(static_cast<size_t>(block.memory), b, block.size_bytes, block.first, block.last);
+  for (Block& block : blocks_) {
+    if (block.home != Home::kArena || block.parent.valid()) continue;
+    add(block.memory, &block.offset_bytes, block.size_bytes, block.first, block.last);
   }
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (kernels[n] == nullptr || kernels[n]->scratch_bytes() == 0) continue;
-    add(0, blocks_.size() + n, kernels[n]->scratch_bytes(), static_cast<int32_t>(n), static_cast<int32_t>(n));
+    scratch_[n] = {Home::kArena, kHostSpace.value(), 0};
+    const auto node = static_cast<int32_t>(n);
+    add(kHostSpace, &scratch_[n].offset_bytes, kernels[n]->scratch_bytes(), node, node);
   }
   arena_bytes_.assign(table_.size(), 0);
-  for (size_t space = 0; space < arenas.size(); ++space) {
+  for (SpaceId space : arenas.ids()) {
     TENON_TRY_ASSIGN(arena_bytes_[space], pack_arena(arenas[space], table_[space].alignment));
-    for (size_t i = 0; i < arenas[space].size(); ++i) {
-      const size_t owner = owners[space][i];
-      if (owner < blocks_.size()) {
-        blocks_[owner].offset_bytes = arenas[space][i].offset_bytes;
-      } else {
-        scratch_[owner - blocks_.size()] = {Home::kArena, 0, arenas[space][i].offset_bytes};
-      }
-    }
+    for (size_t i = 0; i < arenas[space].size(); ++i) *offsets[space][i] = arenas[space][i].offset_bytes;
   }
   for (PlanCopy& copy : copies_) copy.source = location(copy.source.index);
   last_read_.assign(graph_.inputs.size(), kNever);
   for (const Block& block : blocks_) {
-    if (block.parent >= 0) continue;
+    if (block.parent.valid()) continue;
     const auto index = static_cast<size_t>(block.index);
     if (block.home == Home::kInput) last_read_[index] = block.last;
     if (block.home == Home::kOutput) first_write_[index] = block.first;
@@ -340,14 +330,14 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
 Location StorageAssignment::location(ValueId id) const {
   if (id == kNoValue) return {};
   const Position position = position_of(id);
-  if (position.block < 0) return {};
-  const Block& block = blocks_[static_cast<size_t>(position.block)];
+  if (!position.block.valid()) return {};
+  const Block& block = blocks_[position.block];
   return {block.home, block.index, position.offset_bytes + (block.home == Home::kArena ? block.offset_bytes : 0)};
 }
 
-int32_t StorageAssignment::memory_space(ValueId id) const {
+SpaceId StorageAssignment::memory_space(ValueId id) const {
   const Position position = id == kNoValue ? Position{} : position_of(id);
-  return position.block < 0 ? 0 : blocks_[static_cast<size_t>(position.block)].memory;
+  return !position.block.valid() ? kHostSpace : blocks_[position.block].memory;
 }
 
 }  // namespace tenon

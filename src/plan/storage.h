@@ -12,6 +12,7 @@
 
 #include <tenon/copy_ledger.h>
 
+#include "ep/api/ids.h"
 #include "ep/api/kernel.h"
 #include "graph/graph.h"
 #include "plan/arena.h"
@@ -31,15 +32,15 @@ struct Location {
 
 // Memory of a space that gives handles: what would be a part of the arena elsewhere.
 struct HandleBlock {
-  int32_t space = 0;
+  SpaceId space = kHostSpace;
   size_t size_bytes = 0;
 };
 
 // A copy at the end of a run: from where the value is into a caller's output.
 struct PlanCopy {
   Location source;
-  int32_t space = 0;   // of the source
-  int32_t output = 0;  // slot
+  SpaceId space = kHostSpace;  // of the source
+  int32_t output = 0;          // slot
   CopyReason reason = CopyReason::kOutputIsInput;
 };
 
@@ -53,8 +54,8 @@ class StorageAssignment {
   // `output_slots[i]` is where the caller wants graph.outputs[i], or -1 for a value that only has to stay until the
   // end.
   // `spaces` has one entry a value; empty: all in plain host memory. `handles` has one a space; empty: none.
-  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const int32_t> spaces = {},
-                    std::span<const MemorySpace> table = {}, const std::vector<bool>& handles = {});
+  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const SpaceId> spaces = {},
+                    PerSpace<MemorySpace> table = {}, PerSpace<bool> handles = {});
 
   // The known alignments of the graph's inputs; unknown without this call. Call it before elide().
   void set_input_alignments(std::vector<uint32_t> alignments) { input_alignments_ = std::move(alignments); }
@@ -72,10 +73,9 @@ class StorageAssignment {
 
   Location location(ValueId id) const;
   // Of the memory that the value lies in.
-  int32_t memory_space(ValueId id) const;
+  SpaceId memory_space(ValueId id) const;
   Location scratch(size_t node) const { return scratch_[node]; }
-  // By space.
-  const std::vector<size_t>& arena_bytes() const { return arena_bytes_; }
+  const PerSpace<size_t>& arena_bytes() const { return arena_bytes_; }
   // In spaces that give handles; kHandle counts them.
   const std::vector<HandleBlock>& handle_blocks() const { return handle_blocks_; }
   // Bytes that all arena values and scratch would take without sharing.
@@ -87,37 +87,38 @@ class StorageAssignment {
   int32_t first_write(size_t slot) const { return first_write_[slot]; }
 
  private:
+  using BlockId = StrongId<struct BlockTag>;
   struct Block {
     Home home = Home::kAbsent;
     int32_t index = -1;
     size_t size_bytes = 0;
     int32_t first = kAtEnd;
     int32_t last = kNever;
-    int32_t parent = -1;  // this block lies inside another
+    BlockId parent;  // this block lies inside another
     size_t parent_offset = 0;
     size_t offset_bytes = 0;  // in the arena
-    int32_t memory = 0;       // its space
+    SpaceId memory = kHostSpace;
   };
   struct Position {
-    int32_t block = -1;
+    BlockId block;
     size_t offset_bytes = 0;
   };
 
   Position root(Position position) const;
   Position position_of(ValueId id) const { return root(positions_[static_cast<size_t>(id)]); }
-  int32_t add_block(Home home, int32_t index, size_t size_bytes, int32_t first, int32_t memory);
-  int32_t wanted_memory(ValueId id) const { return memory_.empty() ? 0 : memory_[static_cast<size_t>(id)]; }
-  bool host_addressable(int32_t memory) const;
+  BlockId add_block(Home home, int32_t index, size_t size_bytes, int32_t first, SpaceId memory);
+  SpaceId wanted_memory(ValueId id) const { return memory_.empty() ? kHostSpace : memory_[static_cast<size_t>(id)]; }
+  bool host_addressable(SpaceId memory) const;
   // Memory that nothing can be a part of.
-  bool gives_handles(int32_t memory) const { return !handles_.empty() && handles_[static_cast<size_t>(memory)]; }
+  bool gives_handles(SpaceId memory) const { return !handles_.empty() && handles_[memory]; }
   void assign_handles();
   // A value may lie in memory other than the one that was chosen for it if that one is the host's and so is this.
-  bool serves(int32_t memory, int32_t wanted) const;
+  bool serves(SpaceId memory, SpaceId wanted) const;
   // A part that begins `offset_bytes` into a block is as aligned as values in the block's memory are taken to be.
   bool part_is_aligned(const Block& block, size_t offset_bytes) const;
   // The value fills an arena block of its own, which may therefore be moved into another.
   bool may_embed(ValueId id, const Position& position) const;
-  void embed(int32_t block, const Position& into);
+  void embed(BlockId block, const Position& into);
   bool feeds_output(ValueId id) const { return feeds_output_[static_cast<size_t>(id)]; }
   void mark_output_feeders();
   void place_values();
@@ -129,7 +130,7 @@ class StorageAssignment {
 
   const Graph& graph_;
   std::vector<int32_t> output_slots_;
-  std::vector<Block> blocks_;
+  IdVector<BlockId, Block> blocks_;
   std::vector<Position> positions_;  // by value
   std::vector<Elided> elided_;
   std::vector<bool> feeds_output_;
@@ -139,11 +140,11 @@ class StorageAssignment {
   std::vector<int32_t> last_read_;
   std::vector<int32_t> first_write_;
   std::vector<uint32_t> input_alignments_;  // by graph input; empty: 0
-  std::vector<int32_t> memory_;             // by value
-  std::vector<MemorySpace> table_;
-  std::vector<bool> handles_;
+  std::vector<SpaceId> memory_;             // by value
+  PerSpace<MemorySpace> table_;
+  PerSpace<bool> handles_;
   std::vector<HandleBlock> handle_blocks_;
-  std::vector<size_t> arena_bytes_;
+  PerSpace<size_t> arena_bytes_;
   size_t unshared_bytes_ = 0;
 };
 

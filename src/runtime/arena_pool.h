@@ -9,6 +9,7 @@
 #include "base/guarded.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "ep/api/ids.h"
 
 namespace tenon {
 
@@ -36,12 +37,12 @@ class ArenaPool {
   Guarded<std::vector<Arena>> idle_;
 };
 
-// A pool for each memory space of a session, by its index in the table. Threads: any, once all pools are added.
+// A pool for each memory space of a session, by its id. Threads: any, once all pools are added.
 class ArenaPools {
  public:
   void add(DeviceAllocator* allocator) { pools_.emplace_back(allocator); }
   size_t size() const { return pools_.size(); }
-  ArenaPool& operator[](size_t space) { return pools_[space]; }
+  ArenaPool& operator[](SpaceId space) { return pools_[space.index()]; }
   void trim() {
     for (ArenaPool& pool : pools_) pool.trim();
   }

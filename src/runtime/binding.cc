@@ -67,7 +67,7 @@ void BindingImpl::set_output_space(size_t slot) {
   std::optional<MemorySpace>& space = spaces.outputs[slot];
   if (!output.is_auto) {
     space = session->spaces().space_of(output.bound, word);
-  } else if (output.auto_space >= 0) {
+  } else if (output.auto_space.valid()) {
     space = session->spaces().table().at(output.auto_space);
     word = SessionSpaces::word(output.auto_space, space->alignment);
   } else {
@@ -77,7 +77,7 @@ void BindingImpl::set_output_space(size_t slot) {
 }
 
 Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
-                                 size_t size_bytes, int32_t space) {
+                                 size_t size_bytes, SpaceId space) {
   BoundOutput& output = outputs[slot];
   std::byte* data = memory.get();
   output.memory = Tensor();
@@ -88,7 +88,7 @@ Status BindingImpl::adopt_output(size_t slot, DataType type, const Shape& shape,
   return {};
 }
 
-Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape, int32_t space) {
+Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shape, SpaceId space) {
   BoundOutput& output = outputs[slot];
   const std::string& name = session->outputs()[slot].name;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
@@ -180,7 +180,7 @@ Status Binding::bind_output_auto(size_t index) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   BoundOutput& output = impl_->outputs[index];
-  if (!output.is_auto || output.auto_space >= 0) output = {};
+  if (!output.is_auto || output.auto_space.valid()) output = {};
   impl_->set_output_space(index);
   return {};
 }
@@ -194,8 +194,8 @@ Status Binding::bind_output_auto(std::string_view name, const MemorySpace& space
 Status Binding::bind_output_auto(size_t index, const MemorySpace& space) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
-  const int32_t known = impl_->session->spaces().table().find(space);
-  TENON_UNSUPPORTED_IF(known < 0, "Output \"{}\" cannot be made in {}: the session has no allocator for it.",
+  const SpaceId known = impl_->session->spaces().table().find(space);
+  TENON_UNSUPPORTED_IF(!known.valid(), "Output \"{}\" cannot be made in {}: the session has no allocator for it.",
                        impl_->session->outputs()[index].name, space.to_string());
   BoundOutput& output = impl_->outputs[index];
   if (!output.is_auto || output.auto_space != known) output = {};

@@ -23,8 +23,8 @@ bool runs_in_place(const Plan& plan, const PlanOutput& output, const SharedMemor
 }
 
 Status refuse_copy_step(const Plan& plan, const PlanStep& step) {
-  return copy_disallowed(step.copy->what, plan.spaces[static_cast<size_t>(step.copy->source)],
-                         plan.spaces[static_cast<size_t>(step.copy->target)], step.copy->reason);
+  return copy_disallowed(step.copy->what, plan.spaces[step.copy->source], plan.spaces[step.copy->target],
+                         step.copy->reason);
 }
 
 bool moves_bytes(const PlanStep& step) { return step.copy && step.copy->spec.size_bytes() > 0; }
@@ -56,15 +56,15 @@ Status check_tensor(const SessionSpaces& spaces, const ValueInfo& info, const Te
   TENON_INVALID_IF(info.has_shape && static_cast<size_t>(tensor.shape().rank()) != info.dims.size(),
                    "The tensor for {} \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", kind,
                    info.name, tensor.shape().rank(), tensor.shape().to_string(), info.dims.size(), info.to_string());
-  TENON_UNSUPPORTED_IF(spaces.table().find(tensor.space()) < 0,
+  TENON_UNSUPPORTED_IF(!spaces.table().find(tensor.space()).valid(),
                        "The tensor for {} \"{}\" lives in {}, which the cpu EP cannot address{}.", kind, info.name,
                        tensor.space().to_string(), spaces.has_devices() ? ", nor another EP of the session" : "");
   return {};
 }
 
 // How far a tensor reaches from its address: a handle is next to nothing.
-size_t RunMemory::extent(int32_t space, size_t size_bytes) const {
-  const bool handle = space > 0 && spaces.table().handles[static_cast<size_t>(space)];
+size_t RunMemory::extent(SpaceId space, size_t size_bytes) const {
+  const bool handle = space != kHostSpace && spaces.table().handles[space];
   return handle ? std::min<size_t>(size_bytes, 1) : size_bytes;
 }
 
@@ -125,14 +125,13 @@ Status RunMemory::refuse_step(const PlanStep& step) const {
   if (from.home == Home::kInput) {
     return invalid_argument("{} Input \"{}\" begins at {}, which is no multiple of the {} bytes that its reader takes.",
                             refused.message(), plan.inputs[static_cast<size_t>(from.index)].name,
-                            inputs[static_cast<size_t>(from.index)],
-                            plan.spaces[static_cast<size_t>(step.copy->target)].alignment);
+                            inputs[static_cast<size_t>(from.index)], plan.spaces[step.copy->target].alignment);
   }
   if (to.home == Home::kOutput) {
     const auto slot = static_cast<size_t>(to.index);
     return invalid_argument("{} Output \"{}\" begins at {}, which is no multiple of the {} bytes that its maker takes.",
                             refused.message(), output_infos[slot].name, output_addresses[slot],
-                            plan.spaces[static_cast<size_t>(step.copy->source)].alignment);
+                            plan.spaces[step.copy->source].alignment);
   }
   return refused;
 }

@@ -19,8 +19,8 @@ struct BoundOutput {
   Tensor memory;  // Tenon's, otherwise
   Tensor result;  // what output() gives: `bound` or `memory` with the real shape
   bool is_auto = true;
-  int32_t auto_space = -1;  // where `memory` has to be; -1: where the output is made
-  bool ready = false;       // in this run: `result` is where the output goes
+  SpaceId auto_space;  // where `memory` has to be; none: where the output is made
+  bool ready = false;  // in this run: `result` is where the output goes
 };
 
 // True for a shape of ones where the model declares no dimensions: its element is the scalar, as ONNX Runtime takes it.
@@ -48,7 +48,7 @@ struct RunMemory {
   Status check_copies(bool disallow_copies) const;
 
  private:
-  size_t extent(int32_t space, size_t size_bytes) const;
+  size_t extent(SpaceId space, size_t size_bytes) const;
   size_t extent(const Tensor& tensor) const;
   Status refuse_step(const PlanStep& step) const;
 };

@@ -24,10 +24,10 @@ struct BindingImpl {
   Status begin_run();
   // Memory for output `slot` of this run. Errors: a bound tensor that is too small, with both sizes.
   // Memory that is ours is made in `space`.
-  Status prepare_output(size_t slot, DataType type, const Shape& shape, int32_t space);
+  Status prepare_output(size_t slot, DataType type, const Shape& shape, SpaceId space);
   // The output is this memory in `space`, made by the run.
   Status adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
-                      size_t size_bytes, int32_t space);
+                      size_t size_bytes, SpaceId space);
   // Where output `slot` has to be, after it was bound.
   void set_output_space(size_t slot);
 

@@ -35,7 +35,7 @@ Status BindingOutputs::prepare(const Plan& plan, std::span<void* const> inputs) 
   return {};
 }
 
-Status BindingOutputs::copy(size_t slot, DataType type, const Shape& shape, void* source, int32_t space,
+Status BindingOutputs::copy(size_t slot, DataType type, const Shape& shape, void* source, SpaceId space,
                             CopyReason reason) {
   const SessionSpaces& spaces = binding_.session->spaces();
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
@@ -52,13 +52,14 @@ Status BindingOutputs::copy_dynamic(const Plan& plan, const PlanCopy& copied, Ru
   const DynamicValue& value = state.dynamic_value(copied.source.index);
   const BoundOutput& output = binding_.outputs[slot];
   // Memory of a device that nobody asked to be elsewhere becomes the output as it is.
-  if (copied.space != 0 && output.is_auto && (output.auto_space < 0 || output.auto_space == copied.space)) {
+  if (copied.space != kHostSpace && output.is_auto &&
+      (!output.auto_space.valid() || output.auto_space == copied.space)) {
     const size_t capacity = value.capacity_bytes;
     const Shape shape = value.shape;
     const DataType type = value.type;
     return binding_.adopt_output(slot, type, shape, state.take_dynamic(copied.source.index), capacity, copied.space);
   }
-  const int32_t space = output.is_auto && output.auto_space >= 0 ? output.auto_space : copied.space;
+  const SpaceId space = output.is_auto && output.auto_space.valid() ? output.auto_space : copied.space;
   TENON_TRY(binding_.prepare_output(slot, value.type, value.shape, space));
   TENON_TRY(memory(plan, {}).check_outputs_apart());
   return copy(slot, value.type, value.shape, value.memory.get(), copied.space, copied.reason);

@@ -30,7 +30,7 @@ class BindingOutputs final : public PlanOutputs {
     std::shared_ptr<std::byte> memory;
   };
   RunMemory memory(const Plan& plan, std::span<void* const> inputs) const;
-  Status copy(size_t slot, DataType type, const Shape& shape, void* source, int32_t space, CopyReason reason);
+  Status copy(size_t slot, DataType type, const Shape& shape, void* source, SpaceId space, CopyReason reason);
   Status copy_dynamic(const Plan& plan, const PlanCopy& copy, RunState& state);
 
   BindingImpl& binding_;

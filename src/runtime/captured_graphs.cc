@@ -16,7 +16,7 @@ constexpr int kMostRuns = 8;
 bool is_one_eps(const Plan& plan) {
   return plan.copies.empty() && !plan.cut && plan.dynamic_values == 0 &&
          std::all_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
-           return !step.copy && step.provider == plan.steps[0].provider && step.provider > 0;
+           return !step.copy && step.ep == plan.steps[0].ep && step.ep != kCpuEp;
          });
 }
 

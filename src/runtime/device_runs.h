@@ -19,18 +19,17 @@ namespace tenon {
 // Lifetime: the providers and spaces outlive it. Threads: any, after start().
 class DeviceRuns {
  public:
-  explicit DeviceRuns(std::span<DeviceProvider* const> providers) : providers_(providers), streams_(providers) {}
+  explicit DeviceRuns(DeviceProviders providers) : providers_(providers), streams_(providers) {}
 
-  // At load. `active`: the numbers of the EPs that have regions.
-  void start(std::vector<int32_t> active, bool one_at_a_time, GraphCapture* capture) {
+  // At load. `active`: the EPs that have regions.
+  void start(std::vector<EpId> active, bool one_at_a_time, GraphCapture* capture) {
     active_ = std::move(active);
     one_at_a_time_ = one_at_a_time;
     if (capture != nullptr) graphs_.emplace(*capture);
   }
 
-  std::span<const int32_t> active() const { return active_; }
-  // `number` counts from 1.
-  DeviceProvider& provider(int32_t number) const { return *providers_[static_cast<size_t>(number - 1)]; }
+  std::span<const EpId> active() const { return active_; }
+  DeviceProvider& provider(EpId ep) const { return *providers_[ep]; }
   StreamPool& streams() { return streams_; }
   UnfinishedRuns& unfinished() { return unfinished_; }
   // Null when no EP captures graphs.
@@ -39,14 +38,14 @@ class DeviceRuns {
   std::unique_lock<std::mutex> enter() {
     return one_at_a_time_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
   }
-  // Whether work of provider `number` can be enqueued on the caller's `stream`.
-  bool can_use_stream(const SpaceTable& spaces, int32_t number, const DeviceStream& stream) const {
-    return spaces.executor(number) == number && provider(number).can_use_stream(stream);
+  // Whether the EP's work can be enqueued on the caller's `stream`.
+  bool can_use_stream(const SpaceTable& spaces, EpId ep, const DeviceStream& stream) const {
+    return spaces.executor(ep) == ep && provider(ep).can_use_stream(stream);
   }
 
  private:
-  const std::span<DeviceProvider* const> providers_;
-  std::vector<int32_t> active_;
+  const DeviceProviders providers_;
+  std::vector<EpId> active_;
   StreamPool streams_;
   UnfinishedRuns unfinished_;
   std::optional<CapturedGraphs> graphs_;

@@ -30,35 +30,35 @@ Status for_each_body(Graph& graph, const std::function<Status(Graph&)>& visit) {
   return {};
 }
 
-Status claim_in_bodies(Graph& graph, std::span<DeviceProvider* const> devices, std::span<const std::string> ep_names,
-                       int32_t first_region, std::vector<std::vector<Region>>& regions) {
+Status claim_in_bodies(Graph& graph, const PerDeviceEp<DeviceProvider*>& devices,
+                       const PerDeviceEp<std::string>& ep_names, int32_t first_region,
+                       PerDeviceEp<std::vector<Region>>& regions) {
   regions.resize(devices.size());
   return for_each_body(graph, [&](Graph& body) -> Status {
     Partition partition(body);
-    for (size_t i = 0; i < devices.size(); ++i) {
-      Result<std::vector<Claim>> claims = devices[i]->claim_rest(body, partition.taken());
+    for (EpId ep : devices.ids()) {
+      Result<std::vector<Claim>> claims = devices[ep]->claim_rest(body, partition.taken());
       if (!claims.ok())
         return std::move(claims).status().with_context(
-            format("while the EP \"{}\" is asked for operators of its own in a subgraph", ep_names[i]));
-      TENON_TRY(partition.add(static_cast<int32_t>(i) + 1, ep_names[i], std::move(claims).value()));
+            format("while the EP \"{}\" is asked for operators of its own in a subgraph", ep_names[ep]));
+      TENON_TRY(partition.add(ep, ep_names[ep], std::move(claims).value()));
     }
     TENON_TRY_ASSIGN(std::vector<Region> made, partition.build(body, first_region));
     first_region += static_cast<int32_t>(made.size());
     for (Node& node : body.nodes) {
-      const int32_t number = provider_number(node);
-      if (number == 0) continue;
-      node.set_int("provider", 0);
-      node.set_int(kHostOperator, number);
+      const EpId ep = ep_of(node);
+      if (ep == kCpuEp) continue;
+      node.set_int("provider", kCpuEp.value());
+      node.set_int(kHostOperator, ep.value());
     }
-    for (size_t r = 0; r < made.size(); ++r)
-      regions[static_cast<size_t>(partition.grants()[r].provider) - 1].push_back(std::move(made[r]));
+    for (size_t r = 0; r < made.size(); ++r) regions[partition.grants()[r].ep].push_back(std::move(made[r]));
     return {};
   });
 }
 
 const ExecutionProvider& HostOperators::of(const Node& node) const {
-  const int64_t number = is_region(node) ? Attributes(node).integer(kHostOperator) : 0;
-  return number == 0 ? cpu_ : *devices_[static_cast<size_t>(number - 1)];
+  const EpId ep = is_region(node) ? EpId(Attributes(node).integer(kHostOperator)) : kCpuEp;
+  return ep == kCpuEp ? cpu_ : *devices_[ep];
 }
 
 }  // namespace tenon

@@ -20,15 +20,16 @@ namespace tenon {
 Status for_each_body(Graph& graph, const std::function<Status(Graph&)>& visit);
 
 // Grants what each EP's claim_rest() takes of the bodies. Regions are numbered from `first_region`; `regions` gets them
-// by EP (number less 1).
-Status claim_in_bodies(Graph& graph, std::span<DeviceProvider* const> devices, std::span<const std::string> ep_names,
-                       int32_t first_region, std::vector<std::vector<Region>>& regions);
+// by EP.
+Status claim_in_bodies(Graph& graph, const PerDeviceEp<DeviceProvider*>& devices,
+                       const PerDeviceEp<std::string>& ep_names, int32_t first_region,
+                       PerDeviceEp<std::vector<Region>>& regions);
 
 // The CPU EP together with these nodes: what a session plans its host nodes with.
 class HostOperators final : public ExecutionProvider {
  public:
   // Both outlive it; `devices` may still grow.
-  HostOperators(const ExecutionProvider& cpu, const std::vector<DeviceProvider*>& devices)
+  HostOperators(const ExecutionProvider& cpu, const PerDeviceEp<DeviceProvider*>& devices)
       : cpu_(cpu), devices_(devices) {}
   std::string_view name() const override { return cpu_.name(); }
   Status can_run(const Graph& graph, const Node& node) const override { return of(node).can_run(graph, node); }
@@ -40,7 +41,7 @@ class HostOperators final : public ExecutionProvider {
  private:
   const ExecutionProvider& of(const Node& node) const;
   const ExecutionProvider& cpu_;
-  const std::vector<DeviceProvider*>& devices_;
+  const PerDeviceEp<DeviceProvider*>& devices_;
 };
 
 }  // namespace tenon

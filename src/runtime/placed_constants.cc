@@ -6,19 +6,19 @@
 
 namespace tenon {
 
-Tensor PlacedConstants::find_own(const ConstantRef& constant, int32_t space) const {
-  for (size_t i = 0; i < providers_.size(); ++i) {
-    const std::vector<int32_t>& own = spaces_.table().of_provider[i];
-    const auto index = std::find(own.begin(), own.end(), space) - own.begin();
-    if (index == static_cast<std::ptrdiff_t>(own.size())) continue;
-    Tensor known = providers_[i]->placed_constant(constant, static_cast<int32_t>(index));
+Tensor PlacedConstants::find_own(const ConstantRef& constant, SpaceId space) const {
+  for (EpId ep : providers_.ids()) {
+    const IdVector<AllocatorId, SpaceId>& own = spaces_.table().of_ep[ep];
+    const AllocatorId allocator(std::find(own.begin(), own.end(), space) - own.begin());
+    if (!own.contains(allocator)) continue;
+    Tensor known = providers_[ep]->placed_constant(constant, allocator);
     if (known.data() != nullptr) return known;
   }
   return {};
 }
 
 // The lock is held while a constant is copied: whoever wants the same one then finds it.
-Result<Tensor> PlacedConstants::place(const ConstantRef& constant, const std::string& name, int32_t space,
+Result<Tensor> PlacedConstants::place(const ConstantRef& constant, const std::string& name, SpaceId space,
                                       bool disallow_copies) {
   auto placed = placed_.lock();
   Placed& entry = (*placed)[{constant.get(), space}];
@@ -34,7 +34,7 @@ Result<Tensor> PlacedConstants::place(const ConstantRef& constant, const std::st
   return made;
 }
 
-Result<Tensor> PlacedConstants::copy(const ConstantRef& constant, const std::string& name, int32_t space,
+Result<Tensor> PlacedConstants::copy(const ConstantRef& constant, const std::string& name, SpaceId space,
                                      bool disallow_copies) {
   if (Tensor known = find_own(constant, space); known.data() != nullptr) return known;
   TENON_TRY_ASSIGN(const Tensor source, Tensor::view(constant->type, constant->shape,
@@ -50,7 +50,7 @@ Result<Tensor> PlacedConstants::copy(const ConstantRef& constant, const std::str
   return target;
 }
 
-Result<Tensor> PlacedConstants::explain(const ConstantRef& constant, const std::string& name, int32_t space,
+Result<Tensor> PlacedConstants::explain(const ConstantRef& constant, const std::string& name, SpaceId space,
                                         CopyLedger* copies) const {
   if (Tensor known = find_own(constant, space); known.data() != nullptr) return known;
   MemorySpace there = spaces_.table().at(space);

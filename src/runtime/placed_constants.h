@@ -21,16 +21,15 @@ namespace tenon {
 // Ownership: keeps a copy as long as its constant is alive. Lifetime: what it is given outlives it. Threads: any.
 class PlacedConstants {
  public:
-  PlacedConstants(const SessionSpaces& spaces, std::span<DeviceProvider* const> providers, KeptTexts& texts,
-                  OnceCopies& copies)
+  PlacedConstants(const SessionSpaces& spaces, DeviceProviders providers, KeptTexts& texts, OnceCopies& copies)
       : spaces_(spaces), providers_(providers), texts_(texts), copies_(copies) {}
 
   // `name` is the constant's, for the ledger. Errors: kInvalidArgument where bytes would move and copies are
   // disallowed, the allocator's and the transfer's.
-  Result<Tensor> place(const ConstantRef& constant, const std::string& name, int32_t space, bool disallow_copies);
+  Result<Tensor> place(const ConstantRef& constant, const std::string& name, SpaceId space, bool disallow_copies);
   // The same for a plan that never runs: `copies` (may be null) gets the copy, and the tensor has the space but not
   // the bytes.
-  Result<Tensor> explain(const ConstantRef& constant, const std::string& name, int32_t space, CopyLedger* copies) const;
+  Result<Tensor> explain(const ConstantRef& constant, const std::string& name, SpaceId space, CopyLedger* copies) const;
 
  private:
   struct Placed {
@@ -38,14 +37,14 @@ class PlacedConstants {
     Tensor tensor;
   };
   // One that an EP has put there itself; no tensor when none has.
-  Tensor find_own(const ConstantRef& constant, int32_t space) const;
-  Result<Tensor> copy(const ConstantRef& constant, const std::string& name, int32_t space, bool disallow_copies);
+  Tensor find_own(const ConstantRef& constant, SpaceId space) const;
+  Result<Tensor> copy(const ConstantRef& constant, const std::string& name, SpaceId space, bool disallow_copies);
 
   const SessionSpaces& spaces_;
-  const std::span<DeviceProvider* const> providers_;
+  const DeviceProviders providers_;
   KeptTexts& texts_;
   OnceCopies& copies_;
-  Guarded<std::map<std::pair<const Constant*, int32_t>, Placed>> placed_;
+  Guarded<std::map<std::pair<const Constant*, SpaceId>, Placed>> placed_;
 };
 
 }  // namespace tenon

@@ -46,7 +46,7 @@ struct PlanRuntime {
       : plan(std::move(made)), only_stream(tenon::only_stream(*plan)), rests(cache_size) {}
 
   const std::shared_ptr<Plan> plan;
-  const int32_t only_stream;  // see unfinished_runs.h
+  const EpId only_stream;  // see unfinished_runs.h
   Guarded<std::vector<std::unique_ptr<RunState>>> idle_states;
   PlanCache rests;  // of the graph after the plan's cut, by the shapes and values found there
 };

@@ -26,12 +26,12 @@ Status PlanExecutor::run_part(PlanRuntime& runtime, std::span<void* const> input
 }
 
 Status PlanExecutor::take_over(const PlanRuntime& runtime, PlanLease& lease) {
-  for (int32_t number = 1; number <= static_cast<int32_t>(device_->streams->size()); ++number) {
-    const DeviceStream* stream = device_->streams->stream(number);
+  for (EpId ep : device_->streams->eps()) {
+    const DeviceStream* stream = device_->streams->stream(ep);
     if (stream == nullptr) continue;
     std::optional<UnfinishedRun> earlier = resources_.unfinished->take(stream->id());
     if (!earlier) continue;
-    if (runtime.only_stream == number) {
+    if (runtime.only_stream == ep) {
       lease.continue_after(*std::move(earlier));
     } else {
       TENON_TRY(finish(*std::move(earlier), *resources_.arenas));
@@ -44,12 +44,11 @@ Status PlanExecutor::take_over(const PlanRuntime& runtime, PlanLease& lease) {
 Status PlanExecutor::run_steps(const PlanRuntime& runtime, PlanLease& lease, const PlanOutputs& outputs) {
   if (!device_) return lease.state().run_steps(info_, nullptr);
   const Plan& plan = *runtime.plan;
-  for (size_t i = 0; i < plan.uses_stream.size(); ++i) {
-    if (!plan.uses_stream[i]) continue;
-    TENON_TRY(device_->streams->prepare(static_cast<int32_t>(i) + 1, plan.notifications[i]));
+  for (EpId ep : plan.uses_stream.ids()) {
+    if (plan.uses_stream[ep]) TENON_TRY(device_->streams->prepare(ep, plan.notifications[ep]));
   }
   Status status = lease.state().run_steps(info_, &*device_);
-  const bool may_leave = may_return_early_ && runtime.only_stream != 0 && outputs.written_directly();
+  const bool may_leave = may_return_early_ && runtime.only_stream != kCpuEp && outputs.written_directly();
   if (status.ok() && may_leave && lease.may_leave() && leave(runtime, lease)) return {};
   Status synchronized = device_->streams->synchronize();
   lease.finish(synchronized.ok());

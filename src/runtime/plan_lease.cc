@@ -15,11 +15,11 @@ constexpr size_t kMaxOutgrownArenas = 4;
 
 PlanLease::~PlanLease() {
   if (!ends_.empty()) leave_to_stream();
-  for (size_t space = 0; space < outgrown_.size(); ++space) {
+  for (SpaceId space : outgrown_.ids()) {
     for (Arena& arena : outgrown_[space]) give_back(space, std::move(arena));
   }
   if (state_ == nullptr) return;
-  for (size_t space = 0; space < state_->held.size(); ++space) give_back(space, std::move(state_->held[space]));
+  for (SpaceId space : state_->held.ids()) give_back(space, std::move(state_->held[space]));
   if (spoiled_) state_->drop_handles();
   runtime_.idle_states.lock()->push_back(std::move(state_));
 }
@@ -44,9 +44,9 @@ Status PlanLease::take(const RunState* preferred) {
     }
   }
   if (state_ == nullptr) state_ = std::make_unique<RunState>(*runtime_.plan, *resources_.pool);
-  const std::vector<size_t>& sizes = runtime_.plan->arenas;
-  for (size_t space = 0; space < sizes.size(); ++space) {
-    if (space < outgrown_.size() && take_outgrown(space, sizes[space])) continue;
+  const PerSpace<size_t>& sizes = runtime_.plan->arenas;
+  for (SpaceId space : sizes.ids()) {
+    if (outgrown_.contains(space) && take_outgrown(space, sizes[space])) continue;
     TENON_TRY_ASSIGN(state_->held[space], (*resources_.arenas)[space].acquire(sizes[space], state_->arena(space)));
   }
   return runtime_.plan->handle_blocks.empty() ? Status() : state_->hold_handles(resources_.spaces->table());
@@ -75,14 +75,16 @@ void PlanLease::finish(bool done) {
   spoiled_ = !done;
 }
 
-void PlanLease::give_back(size_t space, Arena&& arena) const {
+void PlanLease::give_back(SpaceId space, Arena&& arena) const {
   Arena taken = std::exchange(arena, {});
   if (taken.memory != nullptr && !spoiled_) (*resources_.arenas)[space].release(std::move(taken));
 }
 
 void PlanLease::leave_to_stream() {
   outgrown_.resize(resources_.arenas->size());
-  for (size_t space = 0; state_ != nullptr && space < state_->held.size(); ++space) {
+  for (SpaceId space : outgrown_.ids()) {
+    if (state_ == nullptr) break;
+    if (!state_->held.contains(space)) continue;
     Arena arena = std::exchange(state_->held[space], {});
     if (arena.memory != nullptr) outgrown_[space].push_back(std::move(arena));
   }
@@ -90,7 +92,7 @@ void PlanLease::leave_to_stream() {
       {.stream_id = stream_id_, .ends = std::move(ends_), .arenas = std::exchange(outgrown_, {})});
 }
 
-bool PlanLease::take_outgrown(size_t space, size_t size_bytes) {
+bool PlanLease::take_outgrown(SpaceId space, size_t size_bytes) {
   std::vector<Arena>& arenas = outgrown_[space];
   const auto found =
       std::find_if(arenas.begin(), arenas.end(), [&](const Arena& arena) { return arena.size_bytes >= size_bytes; });

@@ -35,18 +35,18 @@ class PlanLease {
   void finish(bool done);
 
  private:
-  void give_back(size_t space, Arena&& arena) const;
+  void give_back(SpaceId space, Arena&& arena) const;
   void leave_to_stream();
   // The stream's last run worked there, and this one comes after it.
-  bool take_outgrown(size_t space, size_t size_bytes);
+  bool take_outgrown(SpaceId space, size_t size_bytes);
 
   const RunResources& resources_;
   PlanRuntime& runtime_;
   std::unique_ptr<RunState> state_;
   bool spoiled_ = false;  // the work on the memory may not be over
-  // Memory of earlier runs on the stream, by space. Until this run has been waited for, it is the stream's, up to
+  // Memory of earlier runs on the stream. Until this run has been waited for, it is the stream's, up to
   // `ends_`; so is the run's own when it returns early.
-  std::vector<std::vector<Arena>> outgrown_;
+  PerSpace<std::vector<Arena>> outgrown_;
   std::vector<std::unique_ptr<DeviceNotification>> ends_;
   uint64_t stream_id_ = 0;
 };

@@ -55,15 +55,15 @@ Status wait_for_stream(DeviceStream& stream) {
   return {};
 }
 
-int32_t only_provider(const PlanRuntime& runtime, std::span<const int32_t> active) {
-  if (runtime.only_stream <= 0 || active.size() != 1 || active[0] != runtime.only_stream) return 0;
+EpId only_provider(const PlanRuntime& runtime, std::span<const EpId> active) {
+  if (runtime.only_stream == kCpuEp || active.size() != 1 || active[0] != runtime.only_stream) return kCpuEp;
   const Plan& plan = *runtime.plan;
   const bool kernels =
       std::none_of(plan.steps.begin(), plan.steps.end(), [](const PlanStep& step) { return step.copy.has_value(); });
   const bool written = std::none_of(plan.outputs.begin(), plan.outputs.end(), [](const PlanOutput& output) {
     return output.spec.dynamic || output.first_write == kAtEnd;
   });
-  return kernels && written ? runtime.only_stream : 0;
+  return kernels && written ? runtime.only_stream : kCpuEp;
 }
 
 HandedFences hand_fences(const RunOptions& options, bool ep_knows_deadline,

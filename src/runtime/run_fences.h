@@ -29,7 +29,7 @@ Status wait_for_stream(DeviceStream& stream);
 
 // The EP whose stream carries out the whole plan, so that what the EP orders is the whole run; 0 when the host, a copy
 // or another EP takes part. `active`: the EPs of the session that have work.
-int32_t only_provider(const PlanRuntime& runtime, std::span<const int32_t> active);
+EpId only_provider(const PlanRuntime& runtime, std::span<const EpId> active);
 
 // What an EP takes of a run's fences: all waits or none, all signals or none. The others are the host's.
 struct HandedFences {

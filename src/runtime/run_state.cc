@@ -62,7 +62,7 @@ void* RunState::address(const Location& location) const {
     case Home::kOutput:
       return offset(outputs_[index]);
     case Home::kArena:
-      return offset(arena(index));
+      return offset(arena(SpaceId(index)));
     case Home::kDynamic:
       return offset(dynamic_[index].memory.get());
     case Home::kPlacedConstant:
@@ -79,8 +79,7 @@ Status RunState::hold_handles(const SpaceTable& spaces) {
   if (handles_.size() == plan_.handle_blocks.size()) return {};
   std::vector<std::shared_ptr<std::byte>> held;
   for (const HandleBlock& block : plan_.handle_blocks) {
-    TENON_TRY_ASSIGN(auto memory,
-                     allocate_device(*spaces.allocators[static_cast<size_t>(block.space)], block.size_bytes));
+    TENON_TRY_ASSIGN(auto memory, allocate_device(*spaces.allocators[block.space], block.size_bytes));
     held.push_back(std::move(memory));
   }
   handles_ = std::move(held);
@@ -92,7 +91,7 @@ void RunState::drop_handles() { handles_.clear(); }
 
 void RunState::bind(std::span<void* const> inputs, std::span<void* const> outputs) {
   bool moved = false;
-  for (size_t space = 0; space < held.size(); ++space) {
+  for (SpaceId space : held.ids()) {
     moved = moved || arenas_[space] != held[space].memory.get();
     arenas_[space] = held[space].memory.get();
   }
@@ -191,13 +190,13 @@ Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* de
     return status;
   }
   TENON_TRY(wait_before(step, *device));
-  if (step.executor > 0) device->streams->mark_used(step.executor);
+  if (step.executor != kCpuEp) device->streams->mark_used(step.executor);
   if (step.copy) {
     TENON_TRY(run_copy(index, *device));
   } else {
     const TraceSpan span("kernel", step.kernel->name());
     StepContext& context = contexts_[index];
-    context.stream = step.executor > 0 ? device->streams->stream(step.executor) : nullptr;
+    context.stream = step.executor != kCpuEp ? device->streams->stream(step.executor) : nullptr;
     context.run = &info;
     Status status = step.kernel->run(context);
     context.stream = nullptr;
@@ -209,9 +208,9 @@ Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* de
 
 Status RunState::wait_before(const PlanStep& step, const DeviceRun& device) {
   for (const StepWait& wait : step.waits) {
-    TENON_TRY(step.executor == 0 || wait.on_host
-                  ? device.streams->wait_on_host(wait.provider, wait.slot)
-                  : device.streams->wait_on_device(wait.provider, wait.slot, step.executor));
+    TENON_TRY(step.executor == kCpuEp || wait.on_host
+                  ? device.streams->wait_on_host(wait.stream, wait.slot)
+                  : device.streams->wait_on_device(wait.stream, wait.slot, step.executor));
   }
   return {};
 }
@@ -224,8 +223,8 @@ Status RunState::run_copy(size_t index, const DeviceRun& device) {
                                                      nullptr, unaligned(device.spaces->at(copy.source))));
   TENON_TRY_ASSIGN(const Tensor target, Tensor::view(copy.spec.type, copy.spec.shape, address(step.outputs[0]), bytes,
                                                      nullptr, unaligned(device.spaces->at(copy.target))));
-  DataTransfer* transfer = copy.mover > 0 ? device.spaces->transfers[static_cast<size_t>(copy.mover - 1)] : nullptr;
-  DeviceStream* stream = step.executor > 0 ? device.streams->stream(step.executor) : nullptr;
+  DataTransfer* transfer = device.spaces->transfer(copy.mover);
+  DeviceStream* stream = step.executor != kCpuEp ? device.streams->stream(step.executor) : nullptr;
   return copy_tensor(target, source, copy.reason, copy.what, device.ledger, transfer, stream);
 }
 
@@ -249,7 +248,7 @@ bool RunState::adopt_dynamic(size_t step_index, size_t output, const Shape& shap
                              size_t& capacity_bytes) {
   const PlanStep& step = plan_.steps[step_index];
   const int32_t index = output < step.dynamic_outputs.size() ? step.dynamic_outputs[output] : -1;
-  if (index < 0 || plan_.dynamic_spaces[static_cast<size_t>(index)] != 0) return false;
+  if (index < 0 || plan_.dynamic_spaces[static_cast<size_t>(index)] != kHostSpace) return false;
   DynamicValue& value = dynamic_[static_cast<size_t>(index)];
   const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
   const DataType type = plan_.graph.value(node.outputs[output]).type;
@@ -272,8 +271,8 @@ Result<void*> RunState::allocate_dynamic(size_t step_index, size_t output, const
   const DataType type = plan_.graph.value(node.outputs[output]).type;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   if (value.memory == nullptr || value.capacity_bytes < bytes) {
-    const auto space = static_cast<size_t>(plan_.dynamic_spaces[static_cast<size_t>(index)]);
-    DeviceAllocator* allocator = space > 0 && spaces_ != nullptr ? spaces_->allocators[space] : nullptr;
+    const SpaceId space = plan_.dynamic_spaces[static_cast<size_t>(index)];
+    DeviceAllocator* allocator = space != kHostSpace && spaces_ != nullptr ? spaces_->allocators[space] : nullptr;
     Result<std::shared_ptr<std::byte>> memory =
         allocator != nullptr ? allocate_device(*allocator, bytes) : allocate_zeroed(bytes);
     if (!memory.ok())

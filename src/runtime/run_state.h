@@ -75,9 +75,9 @@ class RunState {
   const DynamicValue& dynamic_value(int32_t index) const { return dynamic_[static_cast<size_t>(index)]; }
   // A dynamic value's memory becomes the caller's.
   std::shared_ptr<std::byte> take_dynamic(int32_t index);
-  // By space; the arenas of the run under way.
-  std::vector<Arena> held;
-  std::byte* arena(size_t space) const { return space < arenas_.size() ? arenas_[space] : nullptr; }
+  // The arenas of the run under way.
+  PerSpace<Arena> held;
+  std::byte* arena(SpaceId space) const { return arenas_.contains(space) ? arenas_[space] : nullptr; }
 
  private:
   class StepContext final : public KernelContext, public AdoptingContext {
@@ -105,7 +105,7 @@ class RunState {
   std::vector<StepContext> contexts_;
   std::vector<DynamicValue> dynamic_;
   const SpaceTable* spaces_ = nullptr;  // of the run under way
-  std::vector<std::byte*> arenas_;      // by space
+  PerSpace<std::byte*> arenas_;
   std::vector<std::shared_ptr<std::byte>> handles_;
   std::vector<void*> inputs_;
   std::vector<void*> outputs_;

@@ -16,20 +16,20 @@ Result<std::unique_ptr<DeviceNotification>> make_notification(DeviceStream& stre
 
 }  // namespace
 
-Result<bool> RunStreams::make_stream(int32_t provider) {
-  DeviceProvider& ep = owner(provider);
-  Result<std::unique_ptr<DeviceStream>> made = ep.create_stream();
+Result<bool> RunStreams::make_stream(EpId ep) {
+  DeviceProvider& provider = owner(ep);
+  Result<std::unique_ptr<DeviceStream>> made = provider.create_stream();
   if (!made.ok())
-    return std::move(made).status().with_context(format("while making a stream of the EP \"{}\"", ep.name()));
-  One& one = at(provider);
+    return std::move(made).status().with_context(format("while making a stream of the EP \"{}\"", provider.name()));
+  One& one = at(ep);
   one.owned = std::move(made).value();
   one.own.stream = one.owned.get();
   return one.owned != nullptr;
 }
 
-void RunStreams::borrow(int32_t provider, DeviceStream& stream) {
-  One& one = at(provider);
-  TENON_TRACE(kSync, "The EP \"{}\" works on the caller's stream {}.", owner(provider).name(), stream.id());
+void RunStreams::borrow(EpId ep, DeviceStream& stream) {
+  One& one = at(ep);
+  TENON_TRACE(kSync, "The EP \"{}\" works on the caller's stream {}.", owner(ep).name(), stream.id());
   one.borrowed = std::exchange(one.kept, Lane());
   if (one.kept_id != stream.id()) one.borrowed = Lane();
   one.borrowed.stream = &stream;
@@ -46,11 +46,11 @@ void RunStreams::give_back() {
   used_own_ = false;
 }
 
-Status RunStreams::prepare(int32_t provider, int32_t notifications) {
-  One& one = at(provider);
-  const std::string_view ep_name = owner(provider).name();
+Status RunStreams::prepare(EpId ep, int32_t notifications) {
+  One& one = at(ep);
+  const std::string_view ep_name = owner(ep).name();
   if (one.lane().stream == nullptr) {
-    TENON_TRY_ASSIGN(const bool made, make_stream(provider));
+    TENON_TRY_ASSIGN(const bool made, make_stream(ep));
     if (!made) return device_error("The EP \"{}\" made a stream when the model was loaded, and none now.", ep_name);
   }
   Lane& lane = one.lane();
@@ -64,18 +64,18 @@ Status RunStreams::prepare(int32_t provider, int32_t notifications) {
   return {};
 }
 
-Status RunStreams::notify(int32_t provider, int32_t slot) {
-  return at(provider).lane().notifications[static_cast<size_t>(slot)]->activate();
+Status RunStreams::notify(EpId ep, int32_t slot) {
+  return at(ep).lane().notifications[static_cast<size_t>(slot)]->activate();
 }
 
-Status RunStreams::wait_on_host(int32_t provider, int32_t slot) {
-  TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", slot, provider);
-  return at(provider).lane().notifications[static_cast<size_t>(slot)]->wait_on_host();
+Status RunStreams::wait_on_host(EpId ep, int32_t slot) {
+  TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", slot, ep);
+  return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_host();
 }
 
-Status RunStreams::wait_on_device(int32_t provider, int32_t slot, int32_t waiter) {
-  TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter, slot, provider);
-  return at(provider).lane().notifications[static_cast<size_t>(slot)]->wait_on_device(*at(waiter).lane().stream);
+Status RunStreams::wait_on_device(EpId ep, int32_t slot, EpId waiter) {
+  TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter, slot, ep);
+  return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_device(*at(waiter).lane().stream);
 }
 
 Status RunStreams::synchronize() {
@@ -83,8 +83,8 @@ Status RunStreams::synchronize() {
   const auto keep = [&first](Status status) {
     if (first.ok()) first = std::move(status);
   };
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    One& one = streams_[i];
+  for (EpId ep : streams_.ids()) {
+    One& one = streams_[ep];
     if (!one.busy) continue;
     one.busy = false;
     Lane& lane = one.lane();
@@ -92,14 +92,13 @@ Status RunStreams::synchronize() {
     if (status.ok()) status = lane.stream->flush();
     if (status.ok()) status = lane.end->wait_on_host();
     if (!status.ok())
-      keep(std::move(status).with_context(format("while waiting for the EP \"{}\"", providers_[i]->name())));
+      keep(std::move(status).with_context(format("while waiting for the EP \"{}\"", providers_[ep]->name())));
   }
   return first;
 }
 
-Result<std::unique_ptr<DeviceNotification>> RunStreams::leave(int32_t provider,
-                                                              std::unique_ptr<DeviceNotification> earlier) {
-  One& one = at(provider);
+Result<std::unique_ptr<DeviceNotification>> RunStreams::leave(EpId ep, std::unique_ptr<DeviceNotification> earlier) {
+  One& one = at(ep);
   TENON_TRY(one.lane().end->activate());
   one.busy = false;
   one.left = true;

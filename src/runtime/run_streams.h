@@ -16,34 +16,34 @@ namespace tenon {
 // Lifetime: the providers outlive it, and it outlives no stream that it borrows. Threads: one run at a time.
 class RunStreams {
  public:
-  explicit RunStreams(std::span<DeviceProvider* const> providers) : providers_(providers), streams_(providers.size()) {}
+  explicit RunStreams(DeviceProviders providers) : providers_(providers), streams_(providers.size()) {}
 
-  size_t size() const { return streams_.size(); }
-  // Of provider `provider` (counted from 1); null when it has none.
-  DeviceStream* stream(int32_t provider) const { return at(provider).lane().stream; }
-  // False when the provider has none.
-  Result<bool> make_stream(int32_t provider);
-  // The provider's work goes to `stream`, which is the caller's, until give_back().
-  void borrow(int32_t provider, DeviceStream& stream);
+  IdRange<EpId> eps() const { return streams_.ids(); }
+  // Null when the EP has none.
+  DeviceStream* stream(EpId ep) const { return at(ep).lane().stream; }
+  // False when the EP has none.
+  Result<bool> make_stream(EpId ep);
+  // The EP's work goes to `stream`, which is the caller's, until give_back().
+  void borrow(EpId ep, DeviceStream& stream);
   void give_back();
   // Whether work went to a stream that is not borrowed, since the last give_back().
   bool used_own() const { return used_own_; }
   // Makes what is missing of the stream and its first `notifications` notifications. Once made, they stay.
-  Status prepare(int32_t provider, int32_t notifications);
+  Status prepare(EpId ep, int32_t notifications);
   // The point after what was enqueued so far gets the number `slot`.
-  Status notify(int32_t provider, int32_t slot);
-  Status wait_on_host(int32_t provider, int32_t slot);
-  Status wait_on_device(int32_t provider, int32_t slot, int32_t waiter);
+  Status notify(EpId ep, int32_t slot);
+  Status wait_on_host(EpId ep, int32_t slot);
+  Status wait_on_device(EpId ep, int32_t slot, EpId waiter);
   // Returns when everything that was enqueued since the last call is done, or was found to have failed.
   Status synchronize();
   // Instead of synchronize(), for a stream that is left to work: the point after all that was enqueued. `earlier` (may
   // be null): one that the stream was left with before, and that nobody looks at any more. It serves again, so that
   // a frame makes and destroys nothing.
-  Result<std::unique_ptr<DeviceNotification>> leave(int32_t provider, std::unique_ptr<DeviceNotification> earlier);
+  Result<std::unique_ptr<DeviceNotification>> leave(EpId ep, std::unique_ptr<DeviceNotification> earlier);
   // For every stream that was used since the last call.
   Status end_run();
-  void mark_used(int32_t provider) {
-    One& one = at(provider);
+  void mark_used(EpId ep) {
+    One& one = at(ep);
     one.busy = one.used = true;
     used_own_ = used_own_ || one.borrowed.stream == nullptr;
   }
@@ -66,13 +66,13 @@ class RunStreams {
     Lane& lane() { return borrowed.stream != nullptr ? borrowed : own; }
     const Lane& lane() const { return borrowed.stream != nullptr ? borrowed : own; }
   };
-  One& at(int32_t provider) { return streams_[static_cast<size_t>(provider - 1)]; }
-  const One& at(int32_t provider) const { return streams_[static_cast<size_t>(provider - 1)]; }
+  One& at(EpId ep) { return streams_[ep]; }
+  const One& at(EpId ep) const { return streams_[ep]; }
 
-  DeviceProvider& owner(int32_t provider) const { return *providers_[static_cast<size_t>(provider - 1)]; }
+  DeviceProvider& owner(EpId ep) const { return *providers_[ep]; }
 
-  std::span<DeviceProvider* const> providers_;
-  std::vector<One> streams_;
+  DeviceProviders providers_;
+  PerDeviceEp<One> streams_;
   bool used_own_ = false;
 };
 
@@ -80,12 +80,12 @@ class RunStreams {
 class StreamPool {
  public:
   // Lifetime: the providers outlive the pool.
-  explicit StreamPool(std::span<DeviceProvider* const> providers) : providers_(providers) {}
+  explicit StreamPool(DeviceProviders providers) : providers_(providers) {}
   std::unique_ptr<RunStreams> take();
   void give(std::unique_ptr<RunStreams> streams) { idle_.lock()->push_back(std::move(streams)); }
 
  private:
-  const std::span<DeviceProvider* const> providers_;
+  const DeviceProviders providers_;
   Guarded<std::vector<std::unique_ptr<RunStreams>>> idle_;
 };
 

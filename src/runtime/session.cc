@@ -194,9 +194,9 @@ Tensor SessionImpl::overridable_default(size_t index) const {
 }
 
 Result<Tensor> SessionImpl::allocate(DataType type, const Shape& shape, const MemorySpace& space) {
-  const int32_t index = spaces_.table().find(space);
-  TENON_INVALID_IF(index < 0, "The session has no allocator for {}.", space.to_string());
-  return spaces_.allocate(index, type, shape);
+  const SpaceId id = spaces_.table().find(space);
+  TENON_INVALID_IF(!id.valid(), "The session has no allocator for {}.", space.to_string());
+  return spaces_.allocate(id, type, shape);
 }
 
 SessionReporter SessionImpl::reporter() {

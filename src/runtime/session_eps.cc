@@ -81,12 +81,12 @@ Status SessionEps::make(const SessionOptions& options) {
     owned_.push_back(std::move(provider).value());
     names_.push_back(choice.ep_name);
   }
-  for (size_t i = 0, named = owned_.size(); i < named; ++i) {
-    TENON_TRY_ASSIGN(std::unique_ptr<DeviceProvider> companion, owned_[i]->host_companion());
+  for (EpId ep : owned_.ids()) {
+    TENON_TRY_ASSIGN(std::unique_ptr<DeviceProvider> companion, owned_[ep]->host_companion());
     if (companion == nullptr) continue;
     devices_.push_back(companion.get());
     owned_.push_back(std::move(companion));
-    names_.emplace_back(kCpuEpName);
+    names_.push_back(std::string(kCpuEpName));
   }
   return {};
 }
@@ -94,12 +94,12 @@ Status SessionEps::make(const SessionOptions& options) {
 Status SessionEps::infer_types(Graph& graph) {
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = 0; i < devices_.size(); ++i) {
+    for (EpId ep : devices_.ids()) {
       const auto infer = [&](Graph& part) -> Status {
-        Result<bool> inferred = devices_[i]->infer_types(part);
+        Result<bool> inferred = devices_[ep]->infer_types(part);
         if (!inferred.ok())
           return std::move(inferred).status().with_context(
-              format("while the EP \"{}\" infers the types of its operators", names_[i]));
+              format("while the EP \"{}\" infers the types of its operators", names_[ep]));
         changed = changed || *inferred;
         return {};
       };
@@ -114,37 +114,37 @@ Status SessionEps::infer_types(Graph& graph) {
 Status SessionEps::partition(Model& model, OnceCopies& copies) {
   Graph& graph = model.graph;
   Partition partition(graph);
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    devices_[i]->set_model(model);
-    Result<std::vector<Claim>> claims = devices_[i]->claim(graph, partition.taken());
+  for (EpId ep : devices_.ids()) {
+    devices_[ep]->set_model(model);
+    Result<std::vector<Claim>> claims = devices_[ep]->claim(graph, partition.taken());
     if (!claims.ok()) {
       // As elsewhere: an EP that cannot say what it wants gets nothing, and the model still runs.
-      log_warning("dispatch", "The EP \"{}\" takes no nodes, because its claim failed: {}", names_[i],
+      log_warning("dispatch", "The EP \"{}\" takes no nodes, because its claim failed: {}", names_[ep],
                   claims.status().to_string());
       continue;
     }
-    TENON_TRY(partition.add(static_cast<int32_t>(i) + 1, names_[i], std::move(claims).value()));
+    TENON_TRY(partition.add(ep, names_[ep], std::move(claims).value()));
   }
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    Result<std::vector<Claim>> claims = devices_[i]->claim_rest(graph, partition.taken());
+  for (EpId ep : devices_.ids()) {
+    Result<std::vector<Claim>> claims = devices_[ep]->claim_rest(graph, partition.taken());
     if (!claims.ok())
       return std::move(claims).status().with_context(
-          format("while the EP \"{}\" is asked for operators of its own", names_[i]));
-    TENON_TRY(partition.add(static_cast<int32_t>(i) + 1, names_[i], std::move(claims).value()));
+          format("while the EP \"{}\" is asked for operators of its own", names_[ep]));
+    TENON_TRY(partition.add(ep, names_[ep], std::move(claims).value()));
   }
   for (const std::string& why : partition.dropped()) TENON_TRACE(kDispatch, "{}", why);
   describe_assignments(graph, partition);
   TENON_TRY_ASSIGN(const std::vector<Region> regions, partition.build(graph));
-  std::vector<std::vector<Region>> in_bodies;
+  PerDeviceEp<std::vector<Region>> in_bodies;
   TENON_TRY(claim_in_bodies(graph, devices_, names_, static_cast<int32_t>(regions.size()), in_bodies));
   TENON_TRY(compile(regions, partition, in_bodies));
   for (const DeviceProvider* provider : devices_) {
     for (const CopyRecord& record : provider->constant_copies()) copies.add_at_load(record);
   }
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    TENON_TRY_CONTEXT(devices_[i]->loaded(), "after the EP \"{}\" has compiled its regions", names_[i]);
+  for (EpId ep : devices_.ids()) {
+    TENON_TRY_CONTEXT(devices_[ep]->loaded(), "after the EP \"{}\" has compiled its regions", names_[ep]);
   }
-  for (size_t r = 0; r < regions.size(); ++r) active_.push_back(partition.grants()[r].provider);
+  for (size_t r = 0; r < regions.size(); ++r) active_.push_back(partition.grants()[r].ep);
   std::sort(active_.begin(), active_.end());
   active_.erase(std::unique(active_.begin(), active_.end()), active_.end());
   if (regions.empty()) return {};
@@ -161,15 +161,15 @@ Status SessionEps::partition(Model& model, OnceCopies& copies) {
 }
 
 Status SessionEps::compile(std::span<const Region> regions, const Partition& partition,
-                           std::span<const std::vector<Region>> in_bodies) const {
-  for (size_t i = 0; i < devices_.size(); ++i) {
+                           const PerDeviceEp<std::vector<Region>>& in_bodies) const {
+  for (EpId ep : devices_.ids()) {
     std::vector<Region> own;
     for (size_t r = 0; r < regions.size(); ++r) {
-      if (partition.grants()[r].provider == static_cast<int32_t>(i) + 1) own.push_back(regions[r]);
+      if (partition.grants()[r].ep == ep) own.push_back(regions[r]);
     }
-    own.insert(own.end(), in_bodies[i].begin(), in_bodies[i].end());
-    TENON_TRACE(kDispatch, "The EP \"{}\" runs {} regions.", names_[i], own.size());
-    TENON_TRY_CONTEXT(devices_[i]->compile(own), "while the EP \"{}\" compiles {} regions", names_[i], own.size());
+    own.insert(own.end(), in_bodies[ep].begin(), in_bodies[ep].end());
+    TENON_TRACE(kDispatch, "The EP \"{}\" runs {} regions.", names_[ep], own.size());
+    TENON_TRY_CONTEXT(devices_[ep]->compile(own), "while the EP \"{}\" compiles {} regions", names_[ep], own.size());
   }
   return {};
 }
@@ -177,15 +177,15 @@ Status SessionEps::compile(std::span<const Region> regions, const Partition& par
 // A graph of a device leaves out what the host does between its nodes, so the EP decides whether it wants all nodes or
 // none.
 Result<GraphCapture*> SessionEps::choose_graph_capture(const Graph& graph) const {
-  for (int32_t number : active_) {
-    GraphCapture* capture = devices_[static_cast<size_t>(number - 1)]->graph_capture();
+  for (EpId ep : active_) {
+    GraphCapture* capture = devices_[ep]->graph_capture();
     if (capture == nullptr) continue;
-    const auto others = std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                                      [&](const Node& node) { return provider_number(node) != number; });
+    const auto others =
+        std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return ep_of(node) != ep; });
     TENON_UNSUPPORTED_IF(
         others > 0 && capture->needs_whole_model(),
-        "The EP \"{}\" is to capture graphs, for which it needs the whole model; {} nodes are not its own.",
-        names_[static_cast<size_t>(number) - 1], others);
+        "The EP \"{}\" is to capture graphs, for which it needs the whole model; {} nodes are not its own.", names_[ep],
+        others);
     return capture;
   }
   return nullptr;
@@ -195,14 +195,13 @@ Result<SpaceTable> SessionEps::start(const SessionOptions& options, const Graph&
   SpaceTable table;
   auto streams = std::make_unique<RunStreams>(devices_);
   bool one_at_a_time = false;
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    const auto number = static_cast<int32_t>(i) + 1;
+  for (EpId ep : devices_.ids()) {
     bool has_stream = false;  // an EP without regions never runs, and needs none
-    if (std::find(active_.begin(), active_.end(), number) != active_.end()) {
-      one_at_a_time = one_at_a_time || !devices_[i]->concurrent_runs();
-      TENON_TRY_ASSIGN(has_stream, streams->make_stream(number));
+    if (std::find(active_.begin(), active_.end(), ep) != active_.end()) {
+      one_at_a_time = one_at_a_time || !devices_[ep]->concurrent_runs();
+      TENON_TRY_ASSIGN(has_stream, streams->make_stream(ep));
     }
-    table.add(*devices_[i], has_stream);
+    table.add(*devices_[ep], has_stream);
   }
   add_neighbours(options, table);
   TENON_TRY_ASSIGN(GraphCapture * capture, choose_graph_capture(graph));
@@ -215,7 +214,7 @@ Result<SpaceTable> SessionEps::start(const SessionOptions& options, const Graph&
 void SessionEps::describe_assignments(const Graph& graph, const Partition& partition) {
   for (const Partition::Grant& grant : partition.grants()) {
     EpAssignment& assignment = assignments_.emplace_back();
-    assignment.ep_name = names_[static_cast<size_t>(grant.provider) - 1];
+    assignment.ep_name = names_[grant.ep];
     for (int32_t node : grant.claim.nodes) {
       assignment.nodes.push_back(assigned(graph.nodes[static_cast<size_t>(node)]));
     }
@@ -240,8 +239,8 @@ Status SessionEps::check_nodes(const Graph& graph) const {
 
 Status SessionEps::prepare_region_bodies(Graph& graph, const PassOptions& passes) const {
   for (Node& region : graph.nodes) {
-    const int32_t number = provider_number(region);
-    if (number == 0 || !device(number).host_runs(region)) continue;
+    const EpId ep = ep_of(region);
+    if (ep == kCpuEp || !device(ep).host_runs(region)) continue;
     for (Attribute& attribute : region.attributes) {
       if (!attribute.graph) continue;
       attribute.graph = std::make_shared<Graph>(*attribute.graph);
@@ -256,8 +255,8 @@ Status SessionEps::prepare_region_bodies(Graph& graph, const PassOptions& passes
 Status SessionEps::check_control_flow_nodes(const Graph& graph) const {
   for (const Node& node : graph.nodes) {
     if (is_control_flow(node)) TENON_TRY(check_control_flow(graph, node, *host_));
-    const int32_t number = provider_number(node);
-    if (number == 0 || !device(number).host_runs(node)) continue;
+    const EpId ep = ep_of(node);
+    if (ep == kCpuEp || !device(ep).host_runs(node)) continue;
     const Graph& body = region_body(node);
     for (const Node& inner : body.nodes) TENON_TRY(check_control_flow(body, inner, *host_));
   }
@@ -268,10 +267,9 @@ Status SessionEps::check_control_flow_nodes(const Graph& graph) const {
 Status SessionEps::check_fallback(const Graph& graph, const SessionOptions& options) const {
   if (!cpu_fallback_disabled(options)) return {};
   for (const Node& node : graph.nodes) {
-    const int32_t number = provider_number(node);
+    const EpId ep = ep_of(node);
     // Kernels on host memory that the library of another EP registers are the CPU EP's.
-    if (number == 0 || names_[static_cast<size_t>(number - 1)] == kCpuEpName)
-      return fallback_refused(first_output_name(graph, node));
+    if (ep == kCpuEp || names_[ep] == kCpuEpName) return fallback_refused(first_output_name(graph, node));
   }
   return {};
 }

@@ -19,7 +19,7 @@
 
 namespace tenon {
 
-// EPs are numbered from 1 in the order of preference; 0 is the CPU EP, which is always there. Lifetime: outlives
+// The CPU EP is always there; the others have ids in the order of preference. Lifetime: outlives
 // everything that runs on the EPs. Threads: the functions that change it are called while the session loads; const
 // access from any.
 class SessionEps {
@@ -31,9 +31,8 @@ class SessionEps {
   const ExecutionProvider& cpu() const { return *cpu_; }
   // The CPU EP together with the operators that only another EP has, in bodies of If, Loop and Scan.
   const ExecutionProvider& host() const { return *host_; }
-  const std::vector<DeviceProvider*>& devices() const { return devices_; }
-  // Of the devices, by number less 1.
-  std::span<const std::string> names() const { return names_; }
+  const PerDeviceEp<DeviceProvider*>& devices() const { return devices_; }
+  const PerDeviceEp<std::string>& names() const { return names_; }
   std::span<const EpAssignment> assignments() const { return assignments_; }
 
   // At load, in this order.
@@ -56,19 +55,19 @@ class SessionEps {
   Status check_fallback(const Graph& graph, const SessionOptions& options) const;
 
  private:
-  const DeviceProvider& device(int32_t number) const { return *devices_[static_cast<size_t>(number - 1)]; }
+  const DeviceProvider& device(EpId ep) const { return *devices_[ep]; }
   // The first EP that captures graphs; null when none does.
   Result<GraphCapture*> choose_graph_capture(const Graph& graph) const;
   void describe_assignments(const Graph& graph, const Partition& partition);
   Status compile(std::span<const Region> regions, const Partition& partition,
-                 std::span<const std::vector<Region>> in_bodies) const;
+                 const PerDeviceEp<std::vector<Region>>& in_bodies) const;
 
   std::unique_ptr<ExecutionProvider> cpu_, host_;
-  std::vector<std::unique_ptr<DeviceProvider>> owned_;
-  std::vector<DeviceProvider*> devices_;  // the same
-  std::vector<std::string> names_;
+  PerDeviceEp<std::unique_ptr<DeviceProvider>> owned_;
+  PerDeviceEp<DeviceProvider*> devices_;  // the same
+  PerDeviceEp<std::string> names_;
   std::vector<EpAssignment> assignments_;
-  std::vector<int32_t> active_;  // the numbers of those that have regions
+  std::vector<EpId> active_;  // those that have regions
 };
 
 }  // namespace tenon

@@ -92,7 +92,7 @@ void SessionImpl::make_plans() {
   if (spaces_.has_devices()) {
     options.spaces = &spaces_.table();
     options.ep_names = {"cpu"};
-    options.ep_names.insert(options.ep_names.end(), eps_.names().begin(), eps_.names().end());
+    for (const std::string& name : eps_.names()) options.ep_names.push_back(name);
   }
   constants_.emplace(spaces_, eps_.devices(), texts_, copies_);
   plans_.emplace(model_.graph, description_.outputs, std::move(options), *constants_, options_.plan_cache_size);

@@ -14,7 +14,7 @@ PlannerOptions SessionPlans::options(bool disallow_copies) const {
   PlannerOptions options = options_;
   if (options.devices.empty()) return options;
   options.place_constant = [this, disallow_copies](const ConstantRef& constant, const std::string& name,
-                                                   int32_t space) {
+                                                   SpaceId space) {
     return constants_.place(constant, name, space, disallow_copies);
   };
   return options;
@@ -28,8 +28,8 @@ Result<std::shared_ptr<Plan>> SessionPlans::make(std::span<const Shape> shapes, 
   for (const PlanStep& step : plan->steps) {
     if (!step.copy) continue;
     TENON_TRACE(kPlan, "\"{}\" will be copied from {} to {}: {}.", step.copy->what,
-                plan->spaces[static_cast<size_t>(step.copy->source)].to_string(),
-                plan->spaces[static_cast<size_t>(step.copy->target)].to_string(), copy_reason_name(step.copy->reason));
+                plan->spaces[step.copy->source].to_string(), plan->spaces[step.copy->target].to_string(),
+                copy_reason_name(step.copy->reason));
   }
   warn_of_output_shapes(*plan);
   TENON_TRACE(kPlan, "A plan is made for a new signature: {} steps, arena {} bytes.", plan->steps.size(),
@@ -54,9 +54,9 @@ Result<std::shared_ptr<Plan>> SessionPlans::plan_rest(const PlanCut& cut, std::s
 Result<std::shared_ptr<Plan>> SessionPlans::explain(std::span<const Shape> shapes, const BoundSpaces& bound,
                                                     CopyLedger& copies) const {
   PlannerOptions options = options_;
-  std::set<std::pair<const Constant*, int32_t>> listed;
+  std::set<std::pair<const Constant*, SpaceId>> listed;
   if (!options.devices.empty()) {
-    options.place_constant = [&](const ConstantRef& constant, const std::string& name, int32_t space) {
+    options.place_constant = [&](const ConstantRef& constant, const std::string& name, SpaceId space) {
       const bool first = listed.emplace(constant.get(), space).second;
       return constants_.explain(constant, name, space, first ? &copies : nullptr);
     };

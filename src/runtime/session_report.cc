@@ -61,12 +61,12 @@ Result<BoundSpaces> SessionReporter::bound_spaces(const std::map<std::string, Me
   for (const auto& [name, given] : named) {
     TENON_INVALID_IF(given.alignment != 0 && !std::has_single_bit(given.alignment),
                      "The alignment of \"{}\" is {}, which is no power of two.", name, given.alignment);
-    const int32_t index = spaces.table().find(given);
-    TENON_UNSUPPORTED_IF(index < 0, "\"{}\" cannot live in {}, which no EP of the session can address.", name,
+    const SpaceId id = spaces.table().find(given);
+    TENON_UNSUPPORTED_IF(!id.valid(), "\"{}\" cannot live in {}, which no EP of the session can address.", name,
                          given.to_string());
     MemorySpace space = given;
     // As the space's allocator gives it.
-    if (space.alignment == 0) space.alignment = spaces.table().at(index).alignment;
+    if (space.alignment == 0) space.alignment = spaces.table().at(id).alignment;
     bool known = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].name != name) continue;

@@ -10,11 +10,11 @@ namespace tenon {
 Status SessionRun::wait(const PlanRuntime& runtime) {
   if (options_.waits.empty() && options_.signals.empty()) [[likely]]
     return {};
-  const int32_t number = only_provider(runtime, devices_.active());
+  const EpId ep = only_provider(runtime, devices_.active());
   // The host copies what is written elsewhere first, before it may signal, and a graph's replay knows no fences.
   CapturedGraphs* graphs = devices_.graphs();
-  if (number > 0 && outputs_.written_directly() && (graphs == nullptr || graphs->graph_of(info_) < 0)) {
-    const DeviceProvider& provider = devices_.provider(number);
+  if (ep != kCpuEp && outputs_.written_directly() && (graphs == nullptr || graphs->graph_of(info_) < 0)) {
+    const DeviceProvider& provider = devices_.provider(ep);
     const bool knows_deadline = info_.deadline.never() || info_.native_options != nullptr;  // tenon.timeout_ms
     const HandedFences handed =
         hand_fences(options_, knows_deadline, [&](const Fence& fence) { return provider.takes_fence(fence); });
@@ -69,10 +69,10 @@ Status SessionRun::run_on_devices(const std::shared_ptr<PlanRuntime>& runtime) {
 
 Status SessionRun::run_between(PlanRuntime& runtime, CapturedGraphs::Memory* used_memory) {
   std::unique_ptr<RunStreams> streams = devices_.streams().take();
-  const std::span<const int32_t> active = devices_.active();
-  for (int32_t number : active) {
-    if (caller_stream_ != nullptr && devices_.can_use_stream(resources_.spaces->table(), number, *caller_stream_))
-      streams->borrow(number, *caller_stream_);
+  const std::span<const EpId> active = devices_.active();
+  for (EpId ep : active) {
+    if (caller_stream_ != nullptr && devices_.can_use_stream(resources_.spaces->table(), ep, *caller_stream_))
+      streams->borrow(ep, *caller_stream_);
   }
   PlanExecutor executor(resources_, info_);
   executor.use_streams(*streams);
@@ -107,7 +107,7 @@ Status SessionRun::run_between(PlanRuntime& runtime, CapturedGraphs::Memory* use
 }
 
 Status SessionRun::wait_for_caller_stream(const PlanRuntime& runtime) const {
-  const bool enqueued = runtime.only_stream > 0 &&
+  const bool enqueued = runtime.only_stream != kCpuEp &&
                         devices_.can_use_stream(resources_.spaces->table(), runtime.only_stream, *caller_stream_);
   return enqueued ? Status() : wait_for_stream(*caller_stream_);
 }

@@ -30,21 +30,16 @@ MemorySpace SessionSpaces::space_of(const Tensor& tensor, int64_t& word) const {
   return space;
 }
 
-Result<Tensor> SessionSpaces::allocate(int32_t space, DataType type, const Shape& shape) const {
-  if (space == 0) return Tensor::allocate(type, shape);
+Result<Tensor> SessionSpaces::allocate(SpaceId space, DataType type, const Shape& shape) const {
+  if (space == kHostSpace) return Tensor::allocate(type, shape);
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_bytes(space, bytes));
   return Tensor::view(type, shape, memory.get(), bytes, memory, table_.shown(space));
 }
 
-Result<std::shared_ptr<std::byte>> SessionSpaces::allocate_bytes(int32_t space, size_t size_bytes) const {
-  if (space == 0) return allocate_zeroed(size_bytes);
-  return allocate_device(*table_.allocators[static_cast<size_t>(space)], size_bytes);
-}
-
-DataTransfer* SessionSpaces::transfer(const MemorySpace& source, const MemorySpace& target) const {
-  const int32_t mover = table_.mover(source, target);
-  return mover > 0 ? table_.transfers[static_cast<size_t>(mover - 1)] : nullptr;
+Result<std::shared_ptr<std::byte>> SessionSpaces::allocate_bytes(SpaceId space, size_t size_bytes) const {
+  if (space == kHostSpace) return allocate_zeroed(size_bytes);
+  return allocate_device(*table_.allocators[space], size_bytes);
 }
 
 }  // namespace tenon

@@ -21,19 +21,21 @@ class SessionSpaces {
 
   const SpaceTable& table() const { return table_; }
   // Whether there are EPs besides the CPU EP, with or without memory of their own.
-  bool has_devices() const { return !table_.of_provider.empty(); }
+  bool has_devices() const { return !table_.of_ep.empty(); }
 
   // The strictest alignment that a space asks for and that `address` has; 0 when it has none of them.
   uint32_t alignment_of(const void* address) const;
   // The space of a tensor with the alignment of its address, and the same as a word of a signature.
   MemorySpace space_of(const Tensor& tensor, int64_t& word) const;
-  static int64_t word(int32_t space, uint32_t alignment) { return static_cast<int64_t>(space) << 32 | alignment; }
+  static int64_t word(SpaceId space, uint32_t alignment) { return int64_t{space.value()} << 32 | alignment; }
 
   // Memory in a space of the table; zeroed in plain host memory.
-  Result<Tensor> allocate(int32_t space, DataType type, const Shape& shape) const;
-  Result<std::shared_ptr<std::byte>> allocate_bytes(int32_t space, size_t size_bytes) const;
+  Result<Tensor> allocate(SpaceId space, DataType type, const Shape& shape) const;
+  Result<std::shared_ptr<std::byte>> allocate_bytes(SpaceId space, size_t size_bytes) const;
   // The transfer that copies from `source` to `target`; null when the host copies itself.
-  DataTransfer* transfer(const MemorySpace& source, const MemorySpace& target) const;
+  DataTransfer* transfer(const MemorySpace& source, const MemorySpace& target) const {
+    return table_.transfer(table_.mover(source, target));
+  }
 
  private:
   SpaceTable table_;

@@ -8,15 +8,15 @@
 
 namespace tenon {
 
-int32_t only_stream(const Plan& plan) {
-  if (plan.steps.empty() || plan.cut != nullptr || !plan.copies.empty()) return 0;
+EpId only_stream(const Plan& plan) {
+  if (plan.steps.empty() || plan.cut != nullptr || !plan.copies.empty()) return kCpuEp;
   // These belong to the run's state, which the next run of any stream may take.
-  if (plan.dynamic_values > 0 || !plan.handle_blocks.empty()) return 0;
-  const int32_t executor = plan.steps.front().executor;
+  if (plan.dynamic_values > 0 || !plan.handle_blocks.empty()) return kCpuEp;
+  const EpId executor = plan.steps.front().executor;
   const bool alone = std::all_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
     return step.executor == executor && !reads_when_enqueued(plan, step);
   });
-  return alone ? executor : 0;
+  return alone ? executor : kCpuEp;
 }
 
 Status finish(UnfinishedRun run, ArenaPools& arenas) {
@@ -25,7 +25,8 @@ Status finish(UnfinishedRun run, ArenaPools& arenas) {
     Status status = end->wait_on_host();
     if (first.ok()) first = std::move(status);
   }
-  for (size_t space = 0; space < run.arenas.size() && first.ok(); ++space) {
+  for (SpaceId space : run.arenas.ids()) {
+    if (!first.ok()) break;
     for (Arena& arena : run.arenas[space]) arenas[space].release(std::move(arena));
   }
   return std::move(first).with_context("while waiting for a run that returned before its stream had done its work");
@@ -41,7 +42,7 @@ std::optional<UnfinishedRun> UnfinishedRuns::take(uint64_t stream_id) {
       continue;
     }
     std::move(run.ends.begin(), run.ends.end(), std::back_inserter(taken->ends));
-    for (size_t space = 0; space < run.arenas.size(); ++space) {
+    for (SpaceId space : run.arenas.ids()) {
       std::move(run.arenas[space].begin(), run.arenas[space].end(), std::back_inserter(taken->arenas[space]));
     }
   }

@@ -14,15 +14,15 @@
 
 namespace tenon {
 
-// The provider (counted from 1) whose stream carries out the whole plan; 0 when the host or a second stream takes part.
+// The EP whose stream carries out the whole plan; kCpuEp when the host or a second stream takes part.
 // Only such a plan needs no wait between its runs on one stream: the stream's order is enough.
-int32_t only_stream(const Plan& plan);
+EpId only_stream(const Plan& plan);
 
 // What a stream still works on, up to the points `ends`. A notification may outlive its stream.
 struct UnfinishedRun {
   uint64_t stream_id = 0;
   std::vector<std::unique_ptr<DeviceNotification>> ends;
-  std::vector<std::vector<Arena>> arenas;  // by space
+  PerSpace<std::vector<Arena>> arenas;
 };
 
 // Waits on the host for all of it, and gives its memory back; after a failure the memory may still be in use, and is

@@ -14,18 +14,18 @@ Result<WantedSpaces> wanted_spaces(const Graph& graph, const SessionEps& eps, co
     return WantedSpaces{std::vector(graph.inputs.size(), plain), std::vector(graph.outputs.size(), plain)};
   std::map<ValueId, ValueSpace> wanted, made;
   for (const Node& node : graph.nodes) {
-    const int32_t number = provider_number(node);
-    if (number == 0) {
+    const EpId ep = ep_of(node);
+    if (ep == kCpuEp) {
       for (ValueId id : node.inputs)
         if (id != kNoValue) wanted[id] = plain;
       continue;
     }
-    const DeviceProvider& provider = *eps.devices()[static_cast<size_t>(number - 1)];
+    const DeviceProvider& provider = *eps.devices()[ep];
     const KernelNodeData data(graph, node, KernelNode{});
     TENON_TRY_ASSIGN(const SpaceChoice choice, chosen_spaces(provider, data.view));
-    const auto describe = [&](int32_t index) -> Result<ValueSpace> {
-      TENON_TRY_ASSIGN(const int32_t space, table.choice(provider, number, index));
-      return ValueSpace{eps.names()[static_cast<size_t>(number - 1)], table.shown(space)};
+    const auto describe = [&](AllocatorId allocator) -> Result<ValueSpace> {
+      TENON_TRY_ASSIGN(const SpaceId space, table.choice(provider, ep, allocator));
+      return ValueSpace{eps.names()[ep], table.shown(space)};
     };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) continue;

@@ -78,7 +78,7 @@ class EagerProvider final : public DeviceProvider {
   Status loaded() override { return {}; }
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
   DataTransfer* transfer() const override { return &transfer_; }
-  SpaceChoice choose_spaces(const KernelNode&) const override { return {{0}, {0}}; }
+  SpaceChoice choose_spaces(const KernelNode&) const override { return {{AllocatorId(0)}, {AllocatorId(0)}}; }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {
     return std::unique_ptr<Kernel>(std::make_unique<EagerNeg>(node.inputs[0].shape.element_count()));
   }

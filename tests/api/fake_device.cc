@@ -399,8 +399,9 @@ class FakeProvider final : public DeviceProvider {
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
   DataTransfer* transfer() const override { return transfer_.get(); }
   SpaceChoice choose_spaces(const KernelNode& node) const override {
-    const int32_t space = allocators_.empty() ? kHostSpace : static_cast<int32_t>(allocators_.size()) - 1;
-    return {std::vector<int32_t>(node.inputs.size(), space), std::vector<int32_t>(node.outputs.size(), space)};
+    const auto last = static_cast<int32_t>(allocators_.size()) - 1;  // none: -1
+    return {std::vector<AllocatorId>(node.inputs.size(), AllocatorId(last)),
+            std::vector<AllocatorId>(node.outputs.size(), AllocatorId(last))};
   }
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {
     TENON_FAULT_POINT("fake create kernel");

@@ -13,7 +13,7 @@ Result<std::unique_ptr<DeviceProvider>> DeviceProvider::host_companion() { retur
 
 std::span<const CopyRecord> DeviceProvider::constant_copies() const { return {}; }
 uint32_t DeviceProvider::binding_alignment() const { return 0; }
-Tensor DeviceProvider::placed_constant(const ConstantRef&, int32_t) const { return {}; }
+Tensor DeviceProvider::placed_constant(const ConstantRef&, AllocatorId) const { return {}; }
 GraphCapture* DeviceProvider::graph_capture() { return nullptr; }
 bool DeviceProvider::host_runs(const Node&) const { return false; }
 void DeviceProvider::set_subgraphs(const SubgraphKernels&) {}

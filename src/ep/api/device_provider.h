@@ -22,6 +22,7 @@
 #include "base/deadline.h"
 #include "device/device.h"
 #include "ep/api/graph_capture.h"
+#include "ep/api/ids.h"
 #include "ep/api/kernel.h"
 #include "graph/graph.h"
 
@@ -51,11 +52,10 @@ struct Region {
   Graph body;
 };
 
-// Where a region's kernel wants its tensors; indices into DeviceProvider::allocators(), or kHostSpace.
-inline constexpr int32_t kHostSpace = -1;
+// Where a region's kernel wants its tensors: the allocator of the EP whose memory it is; none: plain host memory.
 struct SpaceChoice {
-  std::vector<int32_t> inputs;
-  std::vector<int32_t> outputs;
+  std::vector<AllocatorId> inputs;
+  std::vector<AllocatorId> outputs;
 };
 
 // What one run tells its kernels (KernelContext::run), those of the CPU EP too.
@@ -99,8 +99,8 @@ class DeviceProvider : public ExecutionProvider {
   virtual DataTransfer* transfer() const = 0;
   // The copies of constants that compile() has made. Names live as long as the EP. The default made none.
   virtual std::span<const CopyRecord> constant_copies() const;
-  // A constant that the EP has already put into memory of `allocators()[space]`; no tensor when it has not.
-  virtual Tensor placed_constant(const ConstantRef& constant, int32_t space) const;
+  // A constant that the EP has already put into memory of this allocator; no tensor when it has not.
+  virtual Tensor placed_constant(const ConstantRef& constant, AllocatorId allocator) const;
   // Null unless the EP captures graphs. Asked after compile().
   virtual GraphCapture* graph_capture();
   // What the kernel of a region wants; `node.inputs` and outputs as in create_kernel.
@@ -126,5 +126,8 @@ class DeviceProvider : public ExecutionProvider {
   Status can_run(const Graph& graph, const Node& node) const override;
   LayoutChoice choose_layouts(const KernelNode& node) const override;  // all plain
 };
+
+// The EPs of a session but for the CPU EP.
+using DeviceProviders = IdSpan<EpId, DeviceProvider* const, 1>;
 
 }  // namespace tenon

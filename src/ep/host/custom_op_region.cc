@@ -104,8 +104,8 @@ Result<std::shared_ptr<PluginRegion>> make_custom_op_region(const OrtCustomOp* o
       std::move(keep));
   made->describe(region.body, node);
   made->spaces = std::move(spaces);
-  made->spaces.inputs.resize(region.body.inputs.size(), kHostSpace);
-  made->spaces.outputs.resize(region.body.outputs.size(), kHostSpace);
+  made->spaces.inputs.resize(region.body.inputs.size());
+  made->spaces.outputs.resize(region.body.outputs.size());
   TENON_TRY_CONTEXT(made->prepare(), "while making the kernel of {}", made->name);
   return std::shared_ptr<PluginRegion>(std::move(made));
 }

@@ -321,14 +321,13 @@ Status PluginProvider::create_allocators() {
     }
   }
   if (!wanted && !devices_.empty() && devices_[0]->default_memory) wanted = devices_[0]->default_memory->device;
-  for (size_t i = 0; i < memory_.size(); ++i) {
-    const auto index = static_cast<int32_t>(i);
-    if (wanted && memory_[i].device == *wanted && default_space_ == kHostSpace) default_space_ = index;
-    if (memory_[i].device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE && host_accessible_space_ == kHostSpace)
-      host_accessible_space_ = index;
+  for (AllocatorId id : memory_.ids()) {
+    const OrtMemoryDevice& device = memory_[id].device;
+    if (wanted && device == *wanted && !default_allocator_.valid()) default_allocator_ = id;
+    if (device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE && !host_accessible_allocator_.valid())
+      host_accessible_allocator_ = id;
   }
-  if (default_space_ != kHostSpace)
-    host_->default_allocator_ = host_->allocators_[static_cast<size_t>(default_space_)].get();
+  if (default_allocator_.valid()) host_->default_allocator_ = host_->allocators_[default_allocator_.index()].get();
   if (wanted && wanted->type != OrtMemoryInfoDeviceType_CPU) stream_device_ = wanted;
   return {};
 }
@@ -436,8 +435,8 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
   (void)factory_->stream_aware();
   for (size_t i = 0; i < regions.size(); ++i) {
     TENON_TRY_ASSIGN(auto made, make_compiled_region(infos, i, *regions[i]));
-    made->spaces.inputs.assign(regions[i]->body.inputs.size(), default_space_);
-    made->spaces.outputs.assign(regions[i]->body.outputs.size(), default_space_);
+    made->spaces.inputs.assign(regions[i]->body.inputs.size(), default_allocator_);
+    made->spaces.outputs.assign(regions[i]->body.outputs.size(), default_allocator_);
     regions_[regions[i]->id] = std::move(made);
   }
   return {};
@@ -460,31 +459,31 @@ Status PluginProvider::create_kernel_region(const Region& region) {
                         node.label(region.body), why_not);
   std::vector<std::unique_ptr<OrtValue>> placed(node.inputs.size());
   for (size_t i = 0; i < placed.size(); ++i) {
-    const int32_t space = space_of(entry->def->input_mem_type(i));
+    const AllocatorId allocator = allocator_of(entry->def->input_mem_type(i));
     const ConstantRef constant = node.inputs[i] == kNoValue ? nullptr : region.body.value(node.inputs[i]).constant;
-    if (constant == nullptr || constant->type == DataType::kString || space == kHostSpace ||
-        host_can_address(allocators_[static_cast<size_t>(space)]->space()))
+    if (constant == nullptr || constant->type == DataType::kString || !allocator.valid() ||
+        host_can_address(allocators_[allocator]->space()))
       continue;
-    TENON_TRY_ASSIGN(const Tensor tensor, place_constant(constant, region.body.value(node.inputs[i]).name, space));
-    placed[i] = std::make_unique<OrtValue>(make_value(tensor, memory_[static_cast<size_t>(space)]));
+    TENON_TRY_ASSIGN(const Tensor tensor, place_constant(constant, region.body.value(node.inputs[i]).name, allocator));
+    placed[i] = std::make_unique<OrtValue>(make_value(tensor, memory_[allocator]));
   }
-  TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, default_space_ == kHostSpace, placed));
-  made->spaces.inputs.assign(region.body.inputs.size(), default_space_);
-  made->spaces.outputs.assign(region.body.outputs.size(), default_space_);
+  TENON_TRY_ASSIGN(auto made, make_kernel_region(ep_, *entry, region, host_, !default_allocator_.valid(), placed));
+  made->spaces.inputs.assign(region.body.inputs.size(), default_allocator_);
+  made->spaces.outputs.assign(region.body.outputs.size(), default_allocator_);
   for (size_t i = 0; i < made->input_map.size(); ++i) {
     if (made->input_map[i] >= 0)
-      made->spaces.inputs[static_cast<size_t>(made->input_map[i])] = space_of(entry->def->input_mem_type(i));
+      made->spaces.inputs[static_cast<size_t>(made->input_map[i])] = allocator_of(entry->def->input_mem_type(i));
   }
   for (size_t i = 0; i < made->output_map.size(); ++i) {
     if (made->output_map[i] >= 0)
-      made->spaces.outputs[static_cast<size_t>(made->output_map[i])] = space_of(entry->def->output_mem_type(i));
+      made->spaces.outputs[static_cast<size_t>(made->output_map[i])] = allocator_of(entry->def->output_mem_type(i));
   }
   // The bodies run on the CPU EP, and so does all around them; only the helper works in the EP's own memory.
   if (ControlFlowImpl* flow = made->control_flow()) {
-    std::fill(made->spaces.inputs.begin(), made->spaces.inputs.end(), kHostSpace);
-    std::fill(made->spaces.outputs.begin(), made->spaces.outputs.end(), kHostSpace);
-    if (default_space_ != kHostSpace) {
-      flow->memory = {host_->allocators_[static_cast<size_t>(default_space_)], transfer_.get()};
+    std::fill(made->spaces.inputs.begin(), made->spaces.inputs.end(), AllocatorId::none());
+    std::fill(made->spaces.outputs.begin(), made->spaces.outputs.end(), AllocatorId::none());
+    if (default_allocator_.valid()) {
+      flow->memory = {host_->allocators_[default_allocator_.index()], transfer_.get()};
     }
   }
   regions_[region.id] = std::move(made);
@@ -500,21 +499,21 @@ Result<std::shared_ptr<PluginRegion>> PluginProvider::create_custom_op_region(co
     if (ep != name_)
       return device_error("{} takes {}, whose custom operator is for the EP \"{}\".", ep_->who(),
                           region.body.nodes[0].label(region.body), ep);
-    spaces.outputs.assign(region.body.outputs.size(), default_space_);
+    spaces.outputs.assign(region.body.outputs.size(), default_allocator_);
     const Node& node = region.body.nodes[0];
     for (ValueId id : region.body.inputs) {
       const auto input = std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin();
       TENON_TRY_ASSIGN(const OrtMemType wanted, custom_op_input_memory(op, static_cast<size_t>(input)));
-      spaces.inputs.push_back(space_of(wanted));
+      spaces.inputs.push_back(allocator_of(wanted));
     }
   }
   return make_custom_op_region(op, region, host_, std::move(spaces), ep_);
 }
 
-Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const std::string& name, int32_t space) {
-  PlacedConstant& entry = placed_constants_[{constant.get(), space}];
+Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const std::string& name, AllocatorId id) {
+  PlacedConstant& entry = placed_constants_[{constant.get(), id}];
   if (entry.source != nullptr) return entry.tensor;
-  DeviceAllocator& allocator = *allocators_[static_cast<size_t>(space)];
+  DeviceAllocator& allocator = *allocators_[id];
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_device(allocator, constant->size_bytes));
   TENON_TRY_ASSIGN(Tensor target, Tensor::view(constant->type, constant->shape, memory.get(), constant->size_bytes,
                                                memory, allocator.space()));
@@ -532,15 +531,15 @@ Result<Tensor> PluginProvider::place_constant(const ConstantRef& constant, const
   return target;
 }
 
-Tensor PluginProvider::placed_constant(const ConstantRef& constant, int32_t space) const {
-  const auto found = placed_constants_.find({constant.get(), space});
+Tensor PluginProvider::placed_constant(const ConstantRef& constant, AllocatorId allocator) const {
+  const auto found = placed_constants_.find({constant.get(), allocator});
   return found != placed_constants_.end() ? found->second.tensor : Tensor();
 }
 
 bool PluginProvider::host_runs(const Node& region) const { return region_of(region).control_flow() != nullptr; }
 
-int32_t PluginProvider::space_of(OrtMemType mem_type) const {
-  return mem_type == OrtMemTypeDefault ? default_space_ : host_accessible_space_;
+AllocatorId PluginProvider::allocator_of(OrtMemType mem_type) const {
+  return mem_type == OrtMemTypeDefault ? default_allocator_ : host_accessible_allocator_;
 }
 
 Status PluginProvider::loaded() {

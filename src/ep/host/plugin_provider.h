@@ -37,12 +37,12 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override;
   Status compile(std::span<const Region> regions) override;
   Status loaded() override;
-  std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_; }
+  std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_.elements(); }
   uint32_t binding_alignment() const override { return binding_alignment_; }
   std::span<const CopyRecord> constant_copies() const override { return constant_copies_.records; }
   DataTransfer* transfer() const override { return transfer_.get(); }
   GraphCapture* graph_capture() override;
-  Tensor placed_constant(const ConstantRef& constant, int32_t space) const override;
+  Tensor placed_constant(const ConstantRef& constant, AllocatorId allocator) const override;
   SpaceChoice choose_spaces(const KernelNode& node) const override;
   Result<std::unique_ptr<DeviceStream>> create_stream() override;
   bool can_use_stream(const DeviceStream& stream) const override;
@@ -81,10 +81,10 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Status create_kernel_region(const Region& region);
   Result<std::shared_ptr<PluginRegion>> create_custom_op_region(const OrtCustomOp* op, const Region& region) const;
   // Where the kernels of a registry find their constants when they are created, as in the reference.
-  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, int32_t space);
+  Result<Tensor> place_constant(const ConstantRef& constant, const std::string& name, AllocatorId allocator);
   const PluginRegion& region_of(const Node& node) const;
-  // The space of most tensors: an index into allocators_, or kHostSpace.
-  int32_t space_of(OrtMemType mem_type) const;
+  // Whose memory tensors of this kind are in; none: plain host memory.
+  AllocatorId allocator_of(OrtMemType mem_type) const;
 
   const std::shared_ptr<PluginFactory> factory_;
   std::vector<const OrtEpDevice*> devices_;
@@ -97,10 +97,9 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   CustomOps custom_ops_;
   const OrtKernelRegistry* registry_ = nullptr;  // the EP's
   std::unique_ptr<PluginTransfer> transfer_;
-  std::vector<std::shared_ptr<DeviceAllocator>> allocators_;
-  std::vector<OrtMemoryInfo> memory_;  // of allocators_
-  int32_t default_space_ = kHostSpace;
-  int32_t host_accessible_space_ = kHostSpace;
+  IdVector<AllocatorId, std::shared_ptr<DeviceAllocator>> allocators_;
+  IdVector<AllocatorId, OrtMemoryInfo> memory_;
+  AllocatorId default_allocator_, host_accessible_allocator_;
   std::optional<OrtMemoryDevice> stream_device_;
   bool concurrent_ = true;
   bool captures_whole_model_ = true;
@@ -112,7 +111,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
     ConstantRef source;
     Tensor tensor;
   };
-  std::map<std::pair<const Constant*, int32_t>, PlacedConstant> placed_constants_;
+  std::map<std::pair<const Constant*, AllocatorId>, PlacedConstant> placed_constants_;
   CopyLedger constant_copies_;            // of those
   bool disallow_copies_ = false;          // strict mode
   std::set<std::string> constant_names_;  // in that ledger

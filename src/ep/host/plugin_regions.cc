@@ -278,13 +278,14 @@ Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginE
 
 Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginRegion> region, const KernelNode& node,
                                                    std::shared_ptr<const KernelHost> host,
-                                                   std::span<const OrtMemoryInfo> memory) {
+                                                   const IdVector<AllocatorId, OrtMemoryInfo>& memory) {
   auto frame = std::make_shared<KernelFrame>();
   const auto add = [&](std::vector<TensorSpec>& specs, std::vector<OrtMemoryInfo>& infos,
-                       std::span<const TensorSpec> given, std::span<const int32_t> spaces, int32_t index) {
+                       std::span<const TensorSpec> given, std::span<const AllocatorId> spaces, int32_t index) {
     specs.push_back(index < 0 ? TensorSpec{} : given[static_cast<size_t>(index)]);
-    const int32_t space = index < 0 || spaces.empty() ? kHostSpace : spaces[static_cast<size_t>(index)];
-    infos.push_back(space == kHostSpace ? OrtMemoryInfo{} : memory[static_cast<size_t>(space)]);
+    const AllocatorId allocator =
+        index < 0 || spaces.empty() ? AllocatorId::none() : spaces[static_cast<size_t>(index)];
+    infos.push_back(allocator.valid() ? memory[allocator] : OrtMemoryInfo{});
   };
   const size_t inputs = region->mapped ? region->input_map.size() : node.inputs.size();
   for (size_t i = 0; i < inputs; ++i) {

@@ -82,9 +82,9 @@ Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginE
                                                          std::shared_ptr<const KernelHost> host, bool host_memory,
                                                          std::span<std::unique_ptr<OrtValue>> placed = {});
 
-// The kernel that runs a region in a plan. `memory` gives the OrtMemoryInfo of each space of the region's choice.
+// The kernel that runs a region in a plan. `memory` is that of the EP's allocators.
 Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginRegion> region, const KernelNode& node,
                                                    std::shared_ptr<const KernelHost> host,
-                                                   std::span<const OrtMemoryInfo> memory);
+                                                   const IdVector<AllocatorId, OrtMemoryInfo>& memory);
 
 }  // namespace tenon::abi
