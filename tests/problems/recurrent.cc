@@ -87,7 +87,7 @@ class Direction {
 
  private:
   Number act(const Number& z, const char* standard) const {
-    const Cell& cell = cell_of(problem_.word("cell", standard));
+    const Cell cell = cell_of(problem_.word("cell", standard));
     Number clipped = z;
     if (problem_.has("clip")) {
       const double limit = static_cast<float>(problem_.number("clip", 0));
@@ -165,7 +165,7 @@ class Direction {
   }
   // The last function of an LSTM is not clipped.
   Number unclipped(const Number& c) const {
-    const Cell& cell = cell_of(problem_.word("cell", "Tanh"));
+    const Cell cell = cell_of(problem_.word("cell", "Tanh"));
     return stored(through(c, problem_.type, 8,
                           [&](double value) { return evaluate(cell.function, value, cell.alpha, cell.beta); }),
                   problem_.type);
