@@ -1,6 +1,6 @@
 // tenon_problems [LINE...] [--file FILE]... [--ep cpu|sim|cuda|NAME=LIBRARY] [--ep-option KEY=VALUE]... [--threads 1,2]
-// [--seed N] [--filter TEXT] [--quiet] [--print] [--time] [--stock LIBRARY]: runs problem lines of the arguments, of
-// files or of stdin. tests/README.md shows how to use it, docs/reference/problems.md has the grammar.
+// [--seed N] [--filter TEXT] [--every N] [--quiet] [--print] [--time] [--stock LIBRARY]: runs problem lines of the
+// arguments, of files or of stdin. tests/README.md shows how to use it, docs/reference/problems.md has the grammar.
 //
 // Ends with 0 if all passed, 1 if one failed, 2 for bad arguments and lines, 77 (ctest's "skipped") without a device.
 #include <cstdio>
@@ -22,6 +22,7 @@ struct Arguments {
   RunnerOptions runner;
   std::vector<std::string> files;
   std::string line, filter;
+  size_t every = 1;  // of the problems that the filter leaves each N-th is run
   bool print = false, quiet = false;
 };
 
@@ -65,6 +66,9 @@ Result<Arguments> read_arguments(int count, char** texts) {
       arguments.runner.seed = std::strtoull(value.c_str(), nullptr, 10);
     } else if (name == "--filter") {
       arguments.filter = value;
+    } else if (name == "--every") {
+      arguments.every = std::strtoull(value.c_str(), nullptr, 10);
+      TENON_INVALID_IF(arguments.every == 0, "--every is \"{}\"; it takes a number from 1 on.", value);
     } else if (name == "--stock") {
       arguments.runner.stock = value;
     } else {
@@ -108,10 +112,10 @@ int run(int count, char** texts) {
   const Result<Runner> runner = Runner::create(arguments->runner);
   if (!runner.ok()) return failure(runner.status(), runner.status().code() == StatusCode::kNotFound ? 77 : 2);
   constexpr const char* kWords[] = {"passed", "FAILED", "elsewhere", "unsupported"};
-  size_t counts[4] = {};
+  size_t counts[4] = {}, left = 0;
   for (const Problem& problem : *problems) {
     const std::string line = to_line(problem);
-    if (line.find(arguments->filter) == std::string::npos) continue;
+    if (line.find(arguments->filter) == std::string::npos || left++ % arguments->every != 0) continue;
     const Outcome outcome = runner->run(problem);
     const auto verdict = static_cast<size_t>(outcome.verdict);
     ++counts[verdict];
