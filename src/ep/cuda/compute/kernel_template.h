@@ -76,7 +76,7 @@ Status check_loops(const Loops& loops);
 template <int kOperands>
 Result<LoopParams<kOperands>> loop_params(const Loops& loops) {
   TENON_TRY(check_loops(loops));
-  LoopParams<kOperands> params;
+  LoopParams<kOperands> params{.rank = static_cast<int32_t>(loops.dims.size())};
   for (size_t d = 0; d < loops.dims.size(); ++d) params.dims[d] = make_divisor(std::max<int64_t>(loops.dims[d], 1));
   for (size_t s = 0; s < kOperands; ++s) std::copy(loops.strides[s].begin(), loops.strides[s].end(), params.strides[s]);
   return params;

@@ -32,6 +32,7 @@ constexpr Divisor make_divisor(int64_t size) {
 // Nested loops, outermost first, and each operand's element strides over them.
 template <int kOperands>
 struct LoopParams {
+  int32_t rank = 0;
   Divisor dims[kMostRank];
   int64_t strides[kOperands][kMostRank] = {};
 };

@@ -174,6 +174,21 @@ __device__ __forceinline__ Index offset_of(const Index* at, const int64_t* strid
   return offset;
 }
 
+// The places of element `rest` in two operands; the number of loops is known at run time alone, for what a thread does
+// once.
+template <typename Index>
+__device__ __forceinline__ void find_places(Index rest, const LoopParams<2>& loops, Index& first, Index& second) {
+  first = second = 0;
+#pragma unroll 1
+  for (int d = loops.rank - 1; d > 0; --d) {
+    const Index at = split(rest, loops.dims[d]);
+    first += at * (Index)loops.strides[0][d];
+    second += at * (Index)loops.strides[1][d];
+  }
+  first += rest * (Index)loops.strides[0][0];
+  second += rest * (Index)loops.strides[1][0];
+}
+
 // The thread's element, where each thread has one.
 template <typename Index>
 __device__ __forceinline__ Index flat_index() {

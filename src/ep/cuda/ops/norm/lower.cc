@@ -57,8 +57,7 @@ Layout lay_out(const Groups& groups, DataType type) {
   layout.groups = layout.threads / layout.lanes;
   // Few different numbers, because each is a kernel of its own.
   const int64_t turns = (layout.steps + layout.lanes - 1) / layout.lanes;
-  if (turns * layout.vector <= most_held)
-    layout.turns = turns <= 4 ? turns : std::min<int64_t>(power(turns), most_held / layout.vector);
+  if (turns * layout.vector <= most_held) layout.turns = power(turns);
   return layout;
 }
 
@@ -88,8 +87,8 @@ Result<NormKernel> norm_kernel(const Layout& layout, int64_t elements) {
   TENON_TRY_ASSIGN(kernel.params.reduced, loop_params<2>(reduced));
   TENON_TRY_ASSIGN(kernel.shape.grid_x, blocks_of(layout.outputs, layout.groups));
   kernel.shape.block_x = static_cast<unsigned>(layout.threads);
-  kernel.arguments = format("{}, {}, {}, {}, {}, {}", layout.threads, layout.turns, layout.vector,
-                            layout.kept.dims.size(), layout.reduced.dims.size(), elements > INT32_MAX);
+  kernel.arguments = format("{}, {}, {}, {}, {}", layout.threads, layout.turns, layout.vector,
+                            layout.reduced.dims.size(), elements > INT32_MAX);
   return kernel;
 }
 

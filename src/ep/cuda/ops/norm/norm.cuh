@@ -7,7 +7,7 @@
 
 namespace tenon::cuda::device {
 
-template <typename T, unsigned kThreads, int kTurns, int kVector, int kKept, int kReduced, bool kWide>
+template <typename T, unsigned kThreads, int kTurns, int kVector, int kReduced, bool kWide>
 struct NormGroup {
   using N = number_t<T>;
   using Index = index_t<kWide>;
@@ -21,10 +21,7 @@ struct NormGroup {
     distance = p.beside ? groups : 1;
     group = (Index)blockIdx.x * groups + (p.beside ? threadIdx.x & (groups - 1) : threadIdx.x >> p.lane_bits);
     mine = group < (Index)p.outputs;
-    Index at[kKept + 1];
-    split_index<kKept>(group, p.kept.dims, at);
-    begin = offset_of<kKept>(at, p.kept.strides[0]);
-    parameter = offset_of<kKept>(at, p.kept.strides[1]);
+    find_places(group, p.kept, begin, parameter);
     if constexpr (kTurns != 0) {
 #pragma unroll
       for (unsigned n = 0; n < kTurns; ++n) {
@@ -126,13 +123,13 @@ struct NormGroup {
 
 // `s` and `b` are scale and bias; `m` and `r` take each group's mean and factor, and may be null.
 template <typename T, typename S, typename B, typename M, NormMeasure kMeasure, bool kScale, bool kBias,
-          unsigned kThreads, int kTurns, int kVector, int kKept, int kReduced, bool kWide>
+          unsigned kThreads, int kTurns, int kVector, int kReduced, bool kWide>
 __global__ void __launch_bounds__(kThreads)
     normalise(NormParams p, const T* a, const S* s, const B* b, T* y, M* m, M* r) {
   using N = number_t<T>;
   __shared__ N parts[kThreads];
   begin_kernel();
-  const NormGroup<T, kThreads, kTurns, kVector, kKept, kReduced, kWide> group(p, a, parts);
+  const NormGroup<T, kThreads, kTurns, kVector, kReduced, kWide> group(p, a, parts);
   N inverse_count, mean = 0, factor;
   if constexpr (sizeof(N) == sizeof(double)) {
     inverse_count = p.inverse_count;
@@ -162,12 +159,12 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-template <typename T, bool kLogarithm, unsigned kThreads, int kTurns, int kVector, int kKept, int kReduced, bool kWide>
+template <typename T, bool kLogarithm, unsigned kThreads, int kTurns, int kVector, int kReduced, bool kWide>
 __global__ void __launch_bounds__(kThreads) softmax(NormParams p, const T* a, T* y) {
   using N = number_t<T>;
   __shared__ N parts[kThreads];
   begin_kernel();
-  const NormGroup<T, kThreads, kTurns, kVector, kKept, kReduced, kWide> group(p, a, parts);
+  const NormGroup<T, kThreads, kTurns, kVector, kReduced, kWide> group(p, a, parts);
   N largest = lowest<T>();
   group.each([&](N v) { largest = max_of(largest, v); });
   largest = group.together(largest, [](N x, N y) { return max_of(x, y); });

@@ -122,14 +122,14 @@ Result<TemplateKernel> reduction_kernel(const Reduction& reduction) {
                        map.outputs, reduction.parts);
   const DataType in = number_type(reduction.type), out = number_type(reduction.out_type);
   const TemplateEnum kind{"tenon::cuda::ReduceKind", static_cast<int>(reduction.kind)};
-  const size_t kept_rank = map.kept.dims.size(), reduced_rank = map.reduced.dims.size();
+  const size_t rank = map.reduced.dims.size();
   std::string instance;
   if (!chooses(reduction)) {
-    instance = template_instance("reduce", in, out, kind, kept_rank, reduced_rank, map.vector, wide);
+    instance = template_instance("reduce", in, out, kind, rank, map.vector, wide);
   } else if (reduction.candidates == 0) {
-    instance = template_instance("choose", in, out, kind, reduction.last, kept_rank, reduced_rank, map.vector, wide);
+    instance = template_instance("choose", in, out, kind, reduction.last, rank, map.vector, wide);
   } else {
-    instance = template_instance("choose_candidate", in, out, kind, reduction.last, kept_rank, reduced_rank, wide);
+    instance = template_instance("choose_candidate", in, out, kind, reduction.last, rank, wide);
   }
   return TemplateKernel{.header = "ep/cuda/ops/reduce/reduce.cuh",
                         .instance = std::move(instance),

@@ -7,7 +7,7 @@
 namespace tenon::cuda::device {
 
 // Which result a thread has a share in, and its steps.
-template <int kKept, typename Index>
+template <typename Index>
 struct ReduceThread {
   Index flat, part, step, last, from, to;  // from, to: where the result begins in the input, and where it goes
   unsigned lane, lanes, distance;          // distance: of the threads that share a result
@@ -24,10 +24,8 @@ struct ReduceThread {
     last = part * (Index)p.steps_a_part + (Index)p.steps_a_part;
     if (last > (Index)p.steps) last = (Index)p.steps;
     step = part * (Index)p.steps_a_part + lane;
-    Index at[kKept + 1];
-    split_index<kKept>(flat, p.kept.dims, at);
-    from = offset_of<kKept>(at, p.kept.strides[0]);
-    to = offset_of<kKept>(at, p.kept.strides[1]) + part;
+    find_places(flat, p.kept, from, to);
+    to += part;
   }
   __device__ __forceinline__ bool has_result(const ReduceParams& p) const { return flat < (Index)p.outputs; }
   // The thread that gets the result.
@@ -120,12 +118,12 @@ __device__ __forceinline__ N reduce_pass(const ReduceParams& p, const Thread& th
   return acc;
 }
 
-template <typename T, typename Out, ReduceKind kKind, int kKept, int kReduced, int kVector, bool kWide>
+template <typename T, typename Out, ReduceKind kKind, int kReduced, int kVector, bool kWide>
 __global__ void __launch_bounds__(kReduceThreads) reduce(ReduceParams p, const T* a, Out* y) {
   using N = number_t<T>;
   __shared__ N parts[kReduceThreads];
   begin_kernel();
-  const ReduceThread<kKept, index_t<kWide>> thread(p);
+  const ReduceThread<index_t<kWide>> thread(p);
   N most = 0;
   if constexpr (kKind == ReduceKind::kLogSumExp) {
     // Beside the greatest, or beside 0 where that is no number.
@@ -141,12 +139,12 @@ __global__ void __launch_bounds__(kReduceThreads) reduce(ReduceParams p, const T
 
 // The place of the largest or smallest element. A NaN is beyond every number, whichever extreme is asked for; of equal
 // ones the first counts, or the last where kLast. `w`: the candidates' places, where there are some.
-template <typename T, typename Out, ReduceKind kKind, bool kLast, int kKept, int kReduced, int kVector, bool kWide>
+template <typename T, typename Out, ReduceKind kKind, bool kLast, int kReduced, int kVector, bool kWide>
 __device__ __forceinline__ void choose_element(const ReduceParams& p, const T* a, const int64_t* w, Out* y) {
   using N = number_t<T>;
   using Index = index_t<kWide>;
   begin_kernel();
-  const ReduceThread<kKept, Index> thread(p);
+  const ReduceThread<Index> thread(p);
   const auto better = [](N v, N best) { return kKind == ReduceKind::kArgMax ? v > best : v < best; };
   N best = 0;
   int64_t where = -1;
@@ -197,15 +195,15 @@ __device__ __forceinline__ void choose_element(const ReduceParams& p, const T* a
   y[thread.to] = store<Out>(where);
 }
 
-template <typename T, typename Out, ReduceKind kKind, bool kLast, int kKept, int kReduced, int kVector, bool kWide>
+template <typename T, typename Out, ReduceKind kKind, bool kLast, int kReduced, int kVector, bool kWide>
 __global__ void __launch_bounds__(kReduceThreads) choose(ReduceParams p, const T* a, Out* y) {
-  choose_element<T, Out, kKind, kLast, kKept, kReduced, kVector, kWide>(p, a, nullptr, y);
+  choose_element<T, Out, kKind, kLast, kReduced, kVector, kWide>(p, a, nullptr, y);
 }
 
-template <typename T, typename Out, ReduceKind kKind, bool kLast, int kKept, int kReduced, bool kWide>
+template <typename T, typename Out, ReduceKind kKind, bool kLast, int kReduced, bool kWide>
 __global__ void __launch_bounds__(kReduceThreads)
     choose_candidate(ReduceParams p, const T* a, const int64_t* w, Out* y) {
-  choose_element<T, Out, kKind, kLast, kKept, kReduced, 1, kWide>(p, a, w, y);
+  choose_element<T, Out, kKind, kLast, kReduced, 1, kWide>(p, a, w, y);
 }
 
 }  // namespace tenon::cuda::device

@@ -26,7 +26,7 @@ TEST(Reduction, LongSumsShareABlock) {
   const auto kernel = reduction_kernel(rows_of(3, 100000, ReduceKind::kMean));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel->shape.grid_x, 3U);
-  EXPECT_THAT(kernel->instance, HasSubstr("ReduceKind(1), 1, 1, 8, false>"));  // vectors of eight
+  EXPECT_THAT(kernel->instance, HasSubstr("ReduceKind(1), 1, 8, false>"));  // vectors of eight
   const auto params = params_of<ReduceParams>(*kernel);
   EXPECT_EQ(params.steps, 12500);
   EXPECT_EQ(params.count, 100000);
