@@ -1,15 +1,19 @@
 // A plugin around another one: TENON_COUNTED_PLUGIN names the other's library, which gets the host's function tables
 // with a counter in front of each function of OrtApi and OrtEpApi. ReleaseEpFactory appends a line to the file that
-// TENON_COUNTED_CALLS names: {"CreateStatus": 3, ...}, the calls since the library was loaded.
+// TENON_COUNTED_CALLS names: {"CreateStatus": 3, ...}, the calls since the library was loaded. Functions of Tenon's
+// EpHostApi are counted too; with TENON_COUNTED_STANDARD the plugin does not find them, as in a stock host.
 //
 // Hosts of the header's API version only: of an older one it is not known how long its tables are.
 #include <dlfcn.h>
 #include <tenon/onnxruntime_c_api.h>
 
+#include "ep/api/ep_host_api.h"
+
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -19,6 +23,8 @@ enum Slot {
 #define TENON_SLOT(table, name) k_##table##_##name,
 #include "../abi/all_slots.inc"
 #undef TENON_SLOT
+  k_tensors,
+  k_fences,
   kSlots
 };
 
@@ -26,6 +32,8 @@ constexpr const char* kNames[] = {
 #define TENON_SLOT(table, name) #name,
 #include "../abi/all_slots.inc"
 #undef TENON_SLOT
+    "KernelContext_GetTensors",
+    "RunOptions_GetFences",
 };
 
 std::atomic<uint64_t> counts[kSlots];
@@ -61,6 +69,25 @@ void count(const Table& host) {
 #define TENON_SLOT(table, name) count_slot<Table, k_##table##_##name, &table::name, table>();
 #include "../abi/all_slots.inc"
 #undef TENON_SLOT
+}
+
+const tenon::EpHostApi* counted_ep_host_api(uint32_t version) noexcept {
+  using tenon::EpHostApi;
+  const auto get =
+      reinterpret_cast<tenon::GetEpHostApiFn>(Tables<OrtApi>::host.GetExperimentalFunction(tenon::kGetEpHostApi));
+  const EpHostApi* api = get(version);
+  if (api == nullptr) return nullptr;
+  Tables<EpHostApi>::host = Tables<EpHostApi>::counted = *api;
+  count_slot<EpHostApi, k_tensors, &EpHostApi::KernelContext_GetTensors, EpHostApi>();
+  count_slot<EpHostApi, k_fences, &EpHostApi::RunOptions_GetFences, EpHostApi>();
+  return &Tables<EpHostApi>::counted;
+}
+
+OrtExperimentalFnPtr experimental_function(const char* name) noexcept {
+  const OrtExperimentalFnPtr found = Tables<OrtApi>::host.GetExperimentalFunction(name);
+  if (found == nullptr || std::string_view(name) != tenon::kGetEpHostApi) return found;
+  if (std::getenv("TENON_COUNTED_STANDARD") != nullptr) return nullptr;
+  return reinterpret_cast<OrtExperimentalFnPtr>(&counted_ep_host_api);
 }
 
 void* counted_library() {
@@ -105,6 +132,7 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base
   count(*api->GetEpApi());
   count(*api);
   Tables<OrtApi>::counted.GetEpApi = []() noexcept -> const OrtEpApi* { return &Tables<OrtEpApi>::counted; };
+  Tables<OrtApi>::counted.GetExperimentalFunction = &experimental_function;
   counted_base = *base;
   counted_base.GetApi = [](uint32_t version) noexcept -> const OrtApi* {
     return version <= ORT_API_VERSION ? &Tables<OrtApi>::counted : nullptr;

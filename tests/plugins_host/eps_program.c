@@ -5,6 +5,7 @@
 //   config KEY=VALUE       a session config entry
 //   profile PREFIX         the session writes a profile
 //   read NAME=TEXT         the data that EPContext nodes name
+//   device N               the next EP runs on its N-th device, counted from 0
 //   ep NAME[,KEY=VALUE...] the next EP in order of preference
 //   session MODEL          makes a session; later options are for the next one
 //   nodes                  the EP of each node
@@ -31,6 +32,7 @@ static OrtSessionOptions* options;
 static OrtSession* session;
 static OrtAllocator* allocator;
 static const char* named_data;
+static int chosen_device;
 
 // Prints and releases a status; 1 for a failure.
 static int failed(const char* what, OrtStatus* status) {
@@ -78,7 +80,8 @@ static void append_ep(char* text) {
   size_t count = 0;
   need("GetEpDevices", api->GetEpDevices(env, &devices, &count));
   for (size_t i = 0; i < count; ++i) {
-    if (strcmp(api->EpDevice_EpName(devices[i]), text) != 0) continue;
+    if (strcmp(api->EpDevice_EpName(devices[i]), text) != 0 || chosen_device-- > 0) continue;
+    chosen_device = 0;
     failed("append", api->SessionOptionsAppendExecutionProvider_V2(options, env, &devices[i], 1, keys, values, pairs));
     return;
   }
@@ -314,7 +317,9 @@ static void command(const char* word, char* text) {
   else if (strcmp(word, "read") == 0) {
     named_data = text;
     need("read", api->SessionOptionsSetEpContextDataReadFunc(options, read_named, (void*)named_data));
-  } else if (strcmp(word, "ep") == 0)
+  } else if (strcmp(word, "device") == 0)
+    chosen_device = atoi(text);
+  else if (strcmp(word, "ep") == 0)
     append_ep(text);
   else if (strcmp(word, "session") == 0)
     make_session(text);

@@ -3,6 +3,7 @@
 #include "abi/objects/run_options.h"
 #include "abi/objects/status.h"
 #include "abi/objects/view_arguments.h"
+#include "ep/host/kernel_context.h"
 
 namespace tenon::abi {
 
@@ -13,6 +14,19 @@ OrtStatus* check_size(const char* kind, size_t size_bytes, size_t first, size_t 
   if (size_bytes >= first && size_bytes <= ours) return nullptr;
   return ort_error(ORT_INVALID_ARGUMENT, "The EP's {} has {} bytes; this host knows {} to {}.", kind, size_bytes, first,
                    ours);
+}
+
+OrtStatus* ORT_API_CALL kernel_tensors(const OrtKernelContext* context, size_t size_bytes,
+                                       const KernelTensors** out) noexcept {
+  clear(out);
+  if (context == nullptr) return null_argument("context");
+  if (out == nullptr) return null_argument("out");
+  if (OrtStatus* bad = check_size("KernelTensors", size_bytes, kFirstKernelTensorsBytes, sizeof(KernelTensors)))
+    return bad;
+  if (context->run == nullptr)
+    return ort_error(ORT_INVALID_ARGUMENT, "The kernel context is used outside of the kernel's computation.");
+  *out = &context->tensors;
+  return nullptr;
 }
 
 OrtStatus* ORT_API_CALL run_fences(const OrtRunOptions* options, size_t size_bytes, const RunFences** out) noexcept {
@@ -28,8 +42,10 @@ OrtStatus* ORT_API_CALL run_fences(const OrtRunOptions* options, size_t size_byt
 }  // namespace
 
 const EpHostApi* ep_host_api(uint32_t version) noexcept {
-  static constexpr EpHostApi kApi = {
-      .size_bytes = sizeof(EpHostApi), .version = kEpHostApiVersion, .RunOptions_GetFences = &run_fences};
+  static constexpr EpHostApi kApi = {.size_bytes = sizeof(EpHostApi),
+                                     .version = kEpHostApiVersion,
+                                     .KernelContext_GetTensors = &kernel_tensors,
+                                     .RunOptions_GetFences = &run_fences};
   return version == 0 ? nullptr : &kApi;
 }
 

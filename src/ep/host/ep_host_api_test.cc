@@ -6,6 +6,8 @@
 #include "abi/objects/run_options.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
+#include "abi/objects/sync_stream.h"
+#include "ep/host/kernel_context.h"
 
 namespace tenon::abi {
 namespace {
@@ -56,7 +58,61 @@ TEST(EpHostApi, AFalseSizeIsRefusedWithBothSizes) {
   EXPECT_FALSE(options.fences_asked);
 }
 
+TEST(EpHostApi, TensorsOfACallAreDescribedOnlyInIt) {
+  auto frame = std::make_shared<KernelFrame>();
+  frame->inputs = {{DataType::kFloat, Shape{2, 3}}, {}};
+  frame->outputs = {{DataType::kFloat, Shape{2, 3}}, {DataType::kFloat, Shape{}, Layout::kPlain, true}};
+  OrtMemoryInfo device;
+  device.device = {OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_HOST_ACCESSIBLE, 7, 2, 64};
+  frame->output_memory = {device, device};
+  OrtKernelContext context(nullptr, frame);
+  const KernelTensors* tensors = nullptr;
+  const auto ask = [&](size_t size) { return message_of(api().KernelContext_GetTensors(&context, size, &tensors)); };
+  EXPECT_THAT(ask(sizeof(KernelTensors)), HasSubstr("outside"));
+  struct Run final : KernelContext {
+    Result<void*> allocate_output(size_t, const Shape&) override { return static_cast<void*>(nullptr); }
+  } run;
+  alignas(64) float memory[24] = {};
+  const void* in[] = {memory, nullptr};
+  void* out[] = {memory + 9, nullptr};
+  run.inputs = in;
+  run.outputs = out;
+  OrtSyncStream stream;
+  stream.impl = reinterpret_cast<OrtSyncStreamImpl*>(&memory);
+  ASSERT_TRUE(context.begin(run, &stream).ok());
+  ASSERT_EQ(ask(sizeof(KernelTensors)), "ok");
+  EXPECT_EQ(tensors->size_bytes, sizeof(KernelTensors));
+  EXPECT_EQ(tensors->descriptor_bytes, sizeof(TensorDescriptor));
+  ASSERT_EQ(tensors->input_count, 2u);
+  ASSERT_EQ(tensors->output_count, 2u);
+  EXPECT_EQ(tensors->stream, &stream);
+  EXPECT_EQ(tensors->stream_impl, stream.impl);
+  const TensorDescriptor& x = tensors->inputs[0];
+  EXPECT_EQ(x.element_type, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT);
+  EXPECT_EQ(x.data, memory);
+  EXPECT_GE(x.alignment, 64u);
+  EXPECT_EQ(std::vector<int64_t>(x.dims, x.dims + x.rank), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(x.byte_size, 24u);
+  EXPECT_EQ(x.device_type, OrtMemoryInfoDeviceType_CPU);
+  EXPECT_EQ(tensors->inputs[1].element_type, ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED);
+  const TensorDescriptor& y = tensors->outputs[0];
+  EXPECT_EQ(y.data, memory + 9);
+  EXPECT_EQ(y.alignment, 4u);
+  EXPECT_EQ(y.device_type, OrtMemoryInfoDeviceType_GPU);
+  EXPECT_EQ(y.memory_type, OrtDeviceMemoryType_HOST_ACCESSIBLE);
+  EXPECT_EQ(y.vendor_id, 7u);
+  EXPECT_EQ(y.device_id, 2u);
+  EXPECT_EQ(tensors->outputs[1].element_type, ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) << "only the kernel knows it";
+  for (const size_t size : {size_t{0}, sizeof(KernelTensors) - 1, sizeof(KernelTensors) + 1})
+    EXPECT_THAT(ask(size), AllOf(HasSubstr(std::to_string(size)), HasSubstr("this host knows 56 to 56")));
+  (void)context.end();
+  EXPECT_THAT(ask(sizeof(KernelTensors)), HasSubstr("outside"));
+}
+
 TEST(EpHostApi, NullsAreNamed) {
+  const KernelTensors* tensors = nullptr;
+  EXPECT_THAT(message_of(api().KernelContext_GetTensors(nullptr, sizeof(KernelTensors), &tensors)),
+              HasSubstr("context"));
   const RunFences* fences = nullptr;
   EXPECT_THAT(message_of(api().RunOptions_GetFences(nullptr, sizeof(RunFences), &fences)), HasSubstr("options"));
   const OrtRunOptions options;

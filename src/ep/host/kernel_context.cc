@@ -1,6 +1,10 @@
 #include "ep/host/kernel_context.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
+
+#include "abi/objects/sync_stream.h"
 
 using tenon::Result;
 using tenon::Shape;
@@ -34,6 +38,29 @@ Status point_at(OrtValue& value, const TensorSpec& spec, const Shape& shape, voi
   return Status();
 }
 
+tenon::TensorDescriptor describe(const TensorSpec& spec, const OrtKernelContext::Slot& slot) {
+  tenon::TensorDescriptor tensor = {};
+  if (!spec.present() || spec.dynamic) return tensor;
+  const OrtMemoryDevice& device = slot.value.memory.device;
+  const Result<size_t> bytes = tenon::tensor_size_bytes(spec.type, spec.shape);
+  tensor.element_type = slot.value.element_type;
+  tensor.device_type = device.type;
+  tensor.dims = spec.shape.begin();
+  tensor.rank = static_cast<size_t>(spec.shape.rank());
+  tensor.byte_size = bytes.ok() ? *bytes : 0;  // strings have none
+  tensor.memory_type = device.memory_type;
+  tensor.vendor_id = device.vendor_id;
+  tensor.device_id = static_cast<uint32_t>(device.device_id);
+  return tensor;
+}
+
+void point_at(tenon::TensorDescriptor& tensor, void* data) {
+  constexpr int kMostBits = 12;
+  if (tensor.data == data) return;
+  tensor.data = data;
+  tensor.alignment = 1u << std::min(std::countr_zero(reinterpret_cast<uintptr_t>(data)), kMostBits);
+}
+
 }  // namespace
 
 OrtKernelContext::OrtKernelContext(std::shared_ptr<const KernelHost> kernel_host,
@@ -45,11 +72,21 @@ OrtKernelContext::OrtKernelContext(std::shared_ptr<const KernelHost> kernel_host
     inputs.push_back(make_slot(frame->inputs[i], frame->input_memory, i));
   for (size_t i = 0; i < frame->outputs.size(); ++i)
     outputs.push_back(make_slot(frame->outputs[i], frame->output_memory, i));
+  for (size_t i = 0; i < inputs.size(); ++i) input_tensors.push_back(describe(frame->inputs[i], inputs[i]));
+  for (size_t i = 0; i < outputs.size(); ++i) output_tensors.push_back(describe(frame->outputs[i], outputs[i]));
+  tensors = {.size_bytes = sizeof(tenon::KernelTensors),
+             .descriptor_bytes = sizeof(tenon::TensorDescriptor),
+             .inputs = input_tensors.data(),
+             .outputs = output_tensors.data(),
+             .input_count = inputs.size(),
+             .output_count = outputs.size()};
 }
 
 Status OrtKernelContext::begin(tenon::KernelContext& kernel_run, OrtSyncStream* kernel_stream) {
   run = &kernel_run;
   stream = kernel_stream;
+  tensors.stream = kernel_stream;
+  tensors.stream_impl = kernel_stream != nullptr ? kernel_stream->impl : nullptr;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Slot& slot = inputs[i];
     const TensorSpec& spec = frame->inputs[i];
@@ -61,6 +98,7 @@ Status OrtKernelContext::begin(tenon::KernelContext& kernel_run, OrtSyncStream* 
     }
     TENON_TRY_CONTEXT(point_at(slot.value, spec, spec.shape, const_cast<void*>(kernel_run.inputs[i])),
                       "while passing input {} to a kernel", i);
+    point_at(input_tensors[i], slot.value.tensor.data());
     slot.shown = &slot.value;
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -71,6 +109,7 @@ Status OrtKernelContext::begin(tenon::KernelContext& kernel_run, OrtSyncStream* 
     if (!spec.present() || spec.dynamic) continue;
     TENON_TRY_CONTEXT(point_at(slot.value, spec, spec.shape, kernel_run.outputs[i]),
                       "while passing output {} to a kernel", i);
+    point_at(output_tensors[i], slot.value.tensor.data());
     slot.shown = &slot.value;
   }
   return Status();

@@ -20,6 +20,7 @@
 
 #include "abi/objects/value.h"
 #include "base/guarded.h"
+#include "ep/api/ep_host_api.h"
 #include "ep/api/kernel.h"
 #include "ep/host/kernel_info.h"
 
@@ -63,6 +64,10 @@ struct OrtKernelContext {
   OrtSyncStream* stream = nullptr;
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
+  // The same tensors for EPs that ask for all of them at once. Outputs whose size the kernel says are not among them.
+  std::vector<tenon::TensorDescriptor> input_tensors;
+  std::vector<tenon::TensorDescriptor> output_tensors;
+  tenon::KernelTensors tensors = {};
 };
 
 namespace tenon::abi {

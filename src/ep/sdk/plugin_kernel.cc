@@ -2,10 +2,32 @@
 
 #include <tenon/kernel_stream.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
 #include "ep/sdk/plugin_memory.h"
 #include "ep/sdk/plugin_stream.h"
 
 namespace tenon::plugin {
+
+namespace {
+
+Status check_tensor(DataType type, size_t rank) {
+  TENON_UNSUPPORTED_IF(data_type_bits(type) == 0, "A tensor has element type {}, which this EP does not take.",
+                       data_type_name(type));
+  TENON_UNSUPPORTED_IF(rank > Shape::kMaxRank, "A tensor has {} dimensions; {} are supported.", rank, Shape::kMaxRank);
+  return Status();
+}
+
+// onnxruntime 1.31 goes on when an allocator has no more: the tensor then lies nowhere.
+Status check_memory(const void* data, size_t size_bytes) {
+  if (data == nullptr && size_bytes != 0)
+    return resource_exhausted("There is no memory for a tensor of {} bytes.", size_bytes);
+  return Status();
+}
+
+}  // namespace
 
 Result<TensorArgument> describe_tensor(const HostApi& host, const OrtValue* value) {
   TensorArgument tensor;
@@ -19,55 +41,112 @@ Result<TensorArgument> describe_tensor(const HostApi& host, const OrtValue* valu
   ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   TENON_ORT_TRY(host, GetTensorElementType, info, &type);
   tensor.type = data_type(type);
-  TENON_UNSUPPORTED_IF(data_type_bits(tensor.type) == 0, "A tensor has element type {}, which this EP does not take.",
-                       data_type_name(tensor.type));
   size_t rank = 0;
   TENON_ORT_TRY(host, GetDimensionsCount, info, &rank);
-  TENON_UNSUPPORTED_IF(rank > Shape::kMaxRank, "A tensor has {} dimensions; {} are supported.", rank, Shape::kMaxRank);
+  TENON_TRY(check_tensor(tensor.type, rank));
   std::vector<int64_t> dims(rank);
   TENON_ORT_TRY(host, GetDimensions, info, dims.data(), rank);
   tensor.shape = Shape(dims);
   const void* data = nullptr;
   TENON_ORT_TRY(host, GetTensorData, value, &data);
   tensor.data = const_cast<void*>(data);
-  // onnxruntime 1.31 goes on when an allocator has no more: the tensor then lies nowhere.
   TENON_TRY_ASSIGN(const size_t size_bytes, tensor_size_bytes(tensor.type, tensor.shape));
-  if (data == nullptr && size_bytes != 0)
-    return resource_exhausted("There is no memory for a tensor of {} bytes.", size_bytes);
+  TENON_TRY(check_memory(data, size_bytes));
   if (const OrtMemoryDevice* device = host.ep().Value_GetMemoryDevice(value)) tensor.space = memory_space(host, device);
   return tensor;
 }
 
+namespace {
+
+const TensorDescriptor& descriptor(const KernelTensors& tensors, const TensorDescriptor* first, size_t index) {
+  return *reinterpret_cast<const TensorDescriptor*>(reinterpret_cast<const std::byte*>(first) +
+                                                    index * tensors.descriptor_bytes);
+}
+
+Result<TensorArgument> from_descriptor(const TensorDescriptor& from) {
+  TensorArgument tensor;
+  if (from.element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) return tensor;
+  tensor.type = data_type(from.element_type);
+  TENON_TRY(check_tensor(tensor.type, from.rank));
+  tensor.shape = Shape(std::span<const int64_t>(from.dims, from.rank));
+  tensor.data = from.data;
+  TENON_TRY(check_memory(from.data, from.byte_size));
+  tensor.space = memory_space(from.device_type, from.memory_type, from.vendor_id, from.device_id);
+  return tensor;
+}
+
+Result<TensorArgument> with_context(Result<TensorArgument> tensor, const char* doing, size_t index) {
+  if (!tensor.ok()) return std::move(tensor).status().with_context(format("while {} {}", doing, index));
+  return tensor;
+}
+
+}  // namespace
+
+Status KernelCall::ask() const {
+  if (tensors_ != nullptr || host_.tenon() == nullptr) return Status();
+  const KernelTensors* tensors = nullptr;
+  TENON_EP_HOST_TRY(host_, KernelContext_GetTensors, context_, sizeof(KernelTensors), &tensors);
+  TENON_INVALID_IF(tensors == nullptr || tensors->size_bytes < sizeof(KernelTensors) ||
+                       tensors->descriptor_bytes < sizeof(TensorDescriptor),
+                   "The host describes the tensors of a call in {} and {} bytes; {} and {} are the least.",
+                   tensors != nullptr ? tensors->size_bytes : 0, tensors != nullptr ? tensors->descriptor_bytes : 0,
+                   sizeof(KernelTensors), sizeof(TensorDescriptor));
+  tensors_ = tensors;
+  return Status();
+}
+
 Result<size_t> KernelCall::input_count() const {
+  TENON_TRY(ask());
+  if (tensors_ != nullptr) return tensors_->input_count;
   size_t count = 0;
   TENON_ORT_TRY(host_, KernelContext_GetInputCount, context_, &count);
   return count;
 }
 
 Result<size_t> KernelCall::output_count() const {
+  TENON_TRY(ask());
+  if (tensors_ != nullptr) return tensors_->output_count;
   size_t count = 0;
   TENON_ORT_TRY(host_, KernelContext_GetOutputCount, context_, &count);
   return count;
 }
 
 Result<TensorArgument> KernelCall::input(size_t index) const {
+  TENON_TRY(ask());
+  if (tensors_ != nullptr) {
+    if (index >= tensors_->input_count) return TensorArgument();
+    return with_context(from_descriptor(descriptor(*tensors_, tensors_->inputs, index)), "reading input", index);
+  }
   const OrtValue* value = nullptr;
   TENON_ORT_TRY(host_, KernelContext_GetInput, context_, index, &value);
-  Result<TensorArgument> tensor = describe_tensor(host_, value);
-  if (!tensor.ok()) return std::move(tensor).status().with_context(format("while reading input {}", index));
-  return tensor;
+  return with_context(describe_tensor(host_, value), "reading input", index);
 }
 
 Result<TensorArgument> KernelCall::output(size_t index, const Shape& shape) const {
+  TENON_TRY(ask());
+  if (tensors_ == nullptr || index >= tensors_->output_count) return make_output(index, shape);
+  const TensorDescriptor& known = descriptor(*tensors_, tensors_->outputs, index);
+  const bool fits = known.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED &&
+                    std::ranges::equal(std::span<const int64_t>(known.dims, known.rank), shape.dims());
+  // The host makes what the plan does not have, and says what is wrong with another shape.
+  return fits ? with_context(from_descriptor(known), "making output", index) : make_output(index, shape);
+}
+
+Result<TensorArgument> KernelCall::make_output(size_t index, const Shape& shape) const {
   OrtValue* value = nullptr;
   TENON_ORT_TRY(host_, KernelContext_GetOutput, context_, index, shape.begin(), static_cast<size_t>(shape.rank()),
                 &value);
-  Result<TensorArgument> tensor = describe_tensor(host_, value);
-  if (!tensor.ok()) return std::move(tensor).status().with_context(format("while making output {}", index));
-  return tensor;
+  return with_context(describe_tensor(host_, value), "making output", index);
 }
 
 Result<void*> KernelCall::stream_handle() const {
+  TENON_TRY(ask());
+  if (tensors_ != nullptr) {
+    if (tensors_->stream == nullptr) return static_cast<void*>(nullptr);
+    SyncStream* own = SyncStream::from(tensors_->stream_impl);
+    if (own == nullptr) return SyncStream::foreign(tensors_->stream_impl, "a kernel");
+    return own->handle();
+  }
   KernelStream stream;
   TENON_TRY(host_.take(KernelStream::get(host_.ort(), host_.version(), context_, &stream), "KernelStream::get"));
   TENON_TRY(SyncStream::check_own(host_, stream.sync_stream(), "a kernel"));

@@ -20,7 +20,8 @@ struct TensorArgument {
   bool present() const { return type != DataType::kUndefined; }
 };
 
-// One call of a kernel or compiled node. Lives on the stack of that call.
+// One call of a kernel or compiled node. Lives on the stack of that call, on one thread. Tenon's host describes all of
+// its tensors at once (EpHostApi::KernelContext_GetTensors); others are asked tensor by tensor.
 class KernelCall {
  public:
   KernelCall(const HostApi& host, OrtKernelContext* context) : host_(host), context_(context) {}
@@ -36,8 +37,13 @@ class KernelCall {
   Result<void*> stream_handle() const;
 
  private:
+  // Asks Tenon's host, once; tensors_ stays null in others.
+  Status ask() const;
+  Result<TensorArgument> make_output(size_t index, const Shape& shape) const;
+
   const HostApi& host_;
   OrtKernelContext* const context_;
+  mutable const KernelTensors* tensors_ = nullptr;
 };
 
 // Reads one tensor value as the host describes it.

@@ -51,10 +51,10 @@ std::unique_ptr<Allocator> Allocator::take_back(OrtAllocator* allocator) {
   return std::unique_ptr<Allocator>(static_cast<Allocator*>(allocator));
 }
 
-MemorySpace memory_space(const HostApi& host, const OrtMemoryDevice* device) {
-  const OrtEpApi& ep = host.ep();
+MemorySpace memory_space(OrtMemoryInfoDeviceType device_type, OrtDeviceMemoryType memory_type, uint32_t vendor_id,
+                         uint32_t device_id) {
   MemorySpace space;
-  switch (ep.MemoryDevice_GetDeviceType(device)) {
+  switch (device_type) {
     case OrtMemoryInfoDeviceType_CPU:
       space.device_type = DeviceType::kCpu;
       break;
@@ -64,12 +64,16 @@ MemorySpace memory_space(const HostApi& host, const OrtMemoryDevice* device) {
     default:
       space.device_type = DeviceType::kGpu;
   }
-  space.kind = ep.MemoryDevice_GetMemoryType(device) == OrtDeviceMemoryType_HOST_ACCESSIBLE
-                   ? MemoryKind::kHostAccessible
-                   : MemoryKind::kDefault;
-  space.vendor_id = ep.MemoryDevice_GetVendorId(device);
-  space.device_id = static_cast<int32_t>(ep.MemoryDevice_GetDeviceId(device));
+  space.kind = memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE ? MemoryKind::kHostAccessible : MemoryKind::kDefault;
+  space.vendor_id = vendor_id;
+  space.device_id = static_cast<int32_t>(device_id);
   return space;
+}
+
+MemorySpace memory_space(const HostApi& host, const OrtMemoryDevice* device) {
+  const OrtEpApi& ep = host.ep();
+  return memory_space(ep.MemoryDevice_GetDeviceType(device), ep.MemoryDevice_GetMemoryType(device),
+                      ep.MemoryDevice_GetVendorId(device), ep.MemoryDevice_GetDeviceId(device));
 }
 
 DataTransfer::DataTransfer(const HostApi& host) : OrtDataTransferImpl{}, host_(host) {

@@ -41,6 +41,8 @@ class Allocator : private OrtAllocator {
 
 // What OrtMemoryDevice says, as Tenon's own value.
 MemorySpace memory_space(const HostApi& host, const OrtMemoryDevice* device);
+MemorySpace memory_space(OrtMemoryInfoDeviceType device_type, OrtDeviceMemoryType memory_type, uint32_t vendor_id,
+                         uint32_t device_id);
 
 class DataTransfer : private OrtDataTransferImpl {
  public:

@@ -80,24 +80,29 @@ SyncStream::~SyncStream() {
 
 OrtSyncStreamImpl* SyncStream::release_to_host(std::unique_ptr<SyncStream> stream) { return stream.release(); }
 
-SyncStream* SyncStream::from(const HostApi& host, const OrtSyncStream* stream) {
-  if (stream == nullptr) return nullptr;
-  const OrtSyncStreamImpl* table = host.ep().SyncStream_GetImpl(stream);
+SyncStream* SyncStream::from(const OrtSyncStreamImpl* implementation) {
   auto first = live_streams.lock();
   SyncStream* live = *first;
-  while (live != nullptr && live != table) live = live->next_;
+  while (live != nullptr && live != implementation) live = live->next_;
   return live;
+}
+
+SyncStream* SyncStream::from(const HostApi& host, const OrtSyncStream* stream) {
+  return stream != nullptr ? from(host.ep().SyncStream_GetImpl(stream)) : nullptr;
 }
 
 Status SyncStream::check_own(const HostApi& host, const OrtSyncStream* stream, std::string_view user) {
   if (stream == nullptr || from(host, stream) != nullptr) return Status();
-  const OrtSyncStreamImpl* table = host.ep().SyncStream_GetImpl(stream);
+  return foreign(host.ep().SyncStream_GetImpl(stream), user);
+}
+
+Status SyncStream::foreign(const OrtSyncStreamImpl* implementation, std::string_view user) {
   const std::string ours = library_at(reinterpret_cast<const void*>(&live_streams));
-  const auto address = reinterpret_cast<uintptr_t>(table);
+  const auto address = reinterpret_cast<uintptr_t>(implementation);
   TENON_INVALID_IF(address < 4096 || address % alignof(OrtSyncStreamImpl) != 0,
                    "The stream has no implementation of an EP library; {} of {} takes its own only.", user, ours);
   return invalid_argument("The stream belongs to another EP library, {}; {} of {} takes its own only.",
-                          library_at(reinterpret_cast<const void*>(table->Release)), user, ours);
+                          library_at(reinterpret_cast<const void*>(implementation->Release)), user, ours);
 }
 
 }  // namespace tenon::plugin

@@ -45,9 +45,12 @@ class SyncStream : private OrtSyncStreamImpl {
   // The implementation behind a stream of this plugin; null for null, for a stream of another EP library, and for one
   // without an implementation.
   static SyncStream* from(const HostApi& host, const OrtSyncStream* stream);
+  static SyncStream* from(const OrtSyncStreamImpl* implementation);
   // kInvalidArgument for a stream that from() gives null for, but for null itself: it names the stream's library, and
   // this one as `user`'s.
   static Status check_own(const HostApi& host, const OrtSyncStream* stream, std::string_view user);
+  // What check_own() says of such a stream's implementation.
+  static Status foreign(const OrtSyncStreamImpl* implementation, std::string_view user);
 
   // The native handle that the host hands to kernels and to applications.
   virtual void* handle() = 0;

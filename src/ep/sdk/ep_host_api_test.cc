@@ -1,10 +1,12 @@
-// The fences of a run as an EP reads them: handles in a host that has EpHostApi, text in others.
-#include "ep/sdk/plugin_fences.h"
+// The SDK in a host that has EpHostApi, and in one that has not: the fences of a run, and the tensors of a call.
+#include "ep/api/ep_host_api.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
+#include "ep/sdk/plugin_fences.h"
+#include "ep/sdk/plugin_kernel.h"
 
 // The host's own type, as the test's host makes it.
 struct OrtStatus {
@@ -24,6 +26,9 @@ const auto* const kOptions = reinterpret_cast<const OrtRunOptions*>(&object);
 const char* waits_text = nullptr;
 const char* signals_text = nullptr;
 const RunFences* given = nullptr;
+const KernelTensors* given_tensors = nullptr;
+int asked_tensors = 0;
+int asked_outputs = 0;
 const char* refusal = nullptr;
 EpHostApi table;
 const EpHostApi* own_table = nullptr;
@@ -43,6 +48,12 @@ OrtApi host_table() {
            : key == std::string_view(kRunSignalsKey) ? signals_text
                                                      : "";
   };
+  // The function of a stock host: here only a mark that it was called.
+  api.KernelContext_GetOutput = [](OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue** out) noexcept {
+    ++asked_outputs;
+    *out = nullptr;
+    return static_cast<OrtStatus*>(nullptr);
+  };
   api.GetExperimentalFunction = [](const char* name) noexcept -> OrtExperimentalFnPtr {
     const GetEpHostApiFn get = [](uint32_t version) noexcept {
       return version == kEpHostApiVersion ? own_table : nullptr;
@@ -57,6 +68,8 @@ class PluginFences : public testing::Test {
   void SetUp() override {
     waits_text = signals_text = refusal = nullptr;
     given = nullptr;
+    given_tensors = nullptr;
+    asked_tensors = asked_outputs = 0;
     own_table = nullptr;
     table = {.size_bytes = sizeof(EpHostApi), .version = kEpHostApiVersion};
     table.RunOptions_GetFences = [](const OrtRunOptions*, size_t size_bytes,
@@ -64,6 +77,13 @@ class PluginFences : public testing::Test {
       EXPECT_EQ(size_bytes, sizeof(RunFences));
       if (refusal != nullptr) return new OrtStatus{ORT_INVALID_ARGUMENT, refusal};
       *out = given;
+      return nullptr;
+    };
+    table.KernelContext_GetTensors = [](const OrtKernelContext*, size_t size_bytes,
+                                        const KernelTensors** out) noexcept -> OrtStatus* {
+      EXPECT_EQ(size_bytes, sizeof(KernelTensors));
+      ++asked_tensors;
+      *out = given_tensors;
       return nullptr;
     };
   }
@@ -150,6 +170,123 @@ TEST_F(PluginFences, ATableThatIsTooShortIsNotCalled) {
   EXPECT_EQ(host().tenon(), nullptr);
   table.size_bytes = sizeof(EpHostApi);
   EXPECT_EQ(host().tenon(), &table);
+}
+
+// Descriptors of a newer host: each is longer than the one that this plugin was built with.
+struct LongerDescriptor {
+  TensorDescriptor known;
+  uint64_t added;
+};
+
+class PluginTensors : public PluginFences {
+ protected:
+  void SetUp() override {
+    PluginFences::SetUp();
+    own_table = &table;
+    inputs_[0].known = describe(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, x_, 24);
+    inputs_[2].known = describe(ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, x_, 48);
+    outputs_[0].known = describe(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, y_, 24);
+    outputs_[0].known.device_type = OrtMemoryInfoDeviceType_GPU;
+    outputs_[0].known.memory_type = OrtDeviceMemoryType_HOST_ACCESSIBLE;
+    outputs_[0].known.vendor_id = 7;
+    outputs_[0].known.device_id = 2;
+    tensors_ = {.size_bytes = sizeof(KernelTensors) + 8,
+                .descriptor_bytes = sizeof(LongerDescriptor),
+                .inputs = &inputs_[0].known,
+                .outputs = &outputs_[0].known,
+                .input_count = 3,
+                .output_count = 2};
+    given_tensors = &tensors_;
+  }
+  TensorDescriptor describe(ONNXTensorElementDataType type, void* data, size_t bytes) const {
+    TensorDescriptor tensor{};
+    tensor.element_type = type;
+    tensor.data = data;
+    tensor.dims = dims_;
+    tensor.rank = 2;
+    tensor.byte_size = bytes;
+    return tensor;
+  }
+
+  const int64_t dims_[2] = {2, 3};
+  int64_t x_[6] = {};
+  float y_[6] = {};
+  LongerDescriptor inputs_[3] = {};   // the second is absent
+  LongerDescriptor outputs_[2] = {};  // the second has the size that the kernel gives it
+  KernelTensors tensors_ = {};
+  OrtKernelContext* const context_ = reinterpret_cast<OrtKernelContext*>(&object);
+};
+
+TEST_F(PluginTensors, OneQuestionDescribesAllTensorsOfACall) {
+  const HostApi tenon = host();
+  const KernelCall call(tenon, context_);
+  EXPECT_EQ(call.input_count().value(), 3u);
+  EXPECT_EQ(call.output_count().value(), 2u);
+  const auto first = call.input(0), absent = call.input(1), third = call.input(2), beyond = call.input(3);
+  ASSERT_THAT(first, is_ok());
+  EXPECT_EQ(first->type, DataType::kFloat);
+  EXPECT_EQ(first->shape, (Shape{2, 3}));
+  EXPECT_EQ(first->data, x_);
+  EXPECT_EQ(first->space, MemorySpace());
+  EXPECT_FALSE(absent.value().present());
+  EXPECT_EQ(third.value().type, DataType::kInt64);
+  EXPECT_FALSE(beyond.value().present());
+  const auto output = call.output(0, Shape{2, 3});
+  ASSERT_THAT(output, is_ok());
+  EXPECT_EQ(output->data, y_);
+  EXPECT_EQ(output->space.device_type, DeviceType::kGpu);
+  EXPECT_EQ(output->space.kind, MemoryKind::kHostAccessible);
+  EXPECT_EQ(output->space.vendor_id, 7u);
+  EXPECT_EQ(output->space.device_id, 2);
+  EXPECT_EQ(call.stream_handle().value(), nullptr) << "a synchronous call";
+  EXPECT_EQ(asked_tensors, 1);
+  EXPECT_EQ(asked_outputs, 0);
+}
+
+// The host makes those that the plan does not have, and refuses another shape itself.
+TEST_F(PluginTensors, OtherOutputsAreTheHostsToMake) {
+  const HostApi tenon = host();
+  const KernelCall call(tenon, context_);
+  ASSERT_THAT(call.output(1, Shape{4}), is_ok());
+  ASSERT_THAT(call.output(0, Shape{3, 2}), is_ok());
+  ASSERT_THAT(call.output(0, Shape{2, 3, 1}), is_ok());
+  ASSERT_THAT(call.output(2, Shape{1}), is_ok());
+  EXPECT_EQ(asked_outputs, 4);
+}
+
+TEST_F(PluginTensors, AHostThatDescribesTooLittleIsRefused) {
+  const HostApi tenon = host();
+  const auto refused = [&](const char* text) {
+    EXPECT_THAT(KernelCall(tenon, context_).input(0), has_status(StatusCode::kInvalidArgument, HasSubstr(text)));
+  };
+  tensors_.descriptor_bytes = sizeof(TensorDescriptor) - 8;
+  refused("and 48 bytes");
+  tensors_.descriptor_bytes = sizeof(TensorDescriptor);
+  tensors_.size_bytes = 12;
+  refused("in 12 and");
+  given_tensors = nullptr;
+  refused("in 0 and 0 bytes");
+}
+
+TEST_F(PluginTensors, TypesAndMemoryThatTheEpCannotTakeAreNamed) {
+  const HostApi tenon = host();
+  inputs_[0].known.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+  EXPECT_THAT(KernelCall(tenon, context_).input(0), has_status(StatusCode::kUnsupported, HasSubstr("string")));
+  inputs_[0].known = describe(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, nullptr, 24);
+  EXPECT_THAT(KernelCall(tenon, context_).input(0),
+              has_status(StatusCode::kResourceExhausted, HasSubstr("24 bytes. - while reading input 0")));
+}
+
+TEST_F(PluginTensors, AStreamOfAnotherLibraryIsRefused) {
+  const HostApi tenon = host();
+  OrtSyncStreamImpl other{};
+  tensors_.stream = reinterpret_cast<OrtSyncStream*>(&object);
+  tensors_.stream_impl = &other;
+  EXPECT_THAT(KernelCall(tenon, context_).stream_handle(),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("a kernel of")));
+  tensors_.stream_impl = nullptr;
+  EXPECT_THAT(KernelCall(tenon, context_).stream_handle(),
+              has_status(StatusCode::kInvalidArgument, HasSubstr("no implementation of an EP library")));
 }
 
 }  // namespace
