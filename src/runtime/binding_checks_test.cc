@@ -130,7 +130,7 @@ TEST_F(RunMemoryTest, AStepThatCopiesIsRefusedUnlessItMovesNothing) {
 
 TEST_F(RunMemoryTest, AnUnalignedInputIsNamedWithItsAddress) {
   std::shared_ptr<Plan> plan = plan_sharing(SharedMemory::Kind::kAnything);
-  plan->spaces[0].alignment = 256;
+  plan->spaces[kHostSpace].alignment = 256;
   PlanStep& step = plan->steps.emplace_back();
   step.copy.emplace();
   step.copy->reason = CopyReason::kAlignment;

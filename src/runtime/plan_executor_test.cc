@@ -140,7 +140,7 @@ TEST_F(PlanExecutorTest, AFailureNamesTheNodeAndGivesTheMemoryBack) {
   EXPECT_THAT(run(runtime, x.data(), outputs), has_status(StatusCode::kDeviceError, HasSubstr("the_step")));
   EXPECT_TRUE(outputs.finished.empty());
   EXPECT_EQ(runtime.idle_states.lock()->size(), 1u);
-  EXPECT_GE(arenas_[0].idle_bytes(), 64u);
+  EXPECT_GE(arenas_[kHostSpace].idle_bytes(), 64u);
 }
 
 TEST_F(PlanExecutorTest, WhatFollowsACutIsPlannedOnceForEachValueFoundThere) {

@@ -34,7 +34,7 @@ inline std::shared_ptr<Plan> plan_of(FunctionKernel::Function function, int64_t 
   Node node;
   node.name = "the_step";
   plan->graph.nodes.push_back(node);
-  plan->spaces.emplace_back();
+  plan->spaces.push_back({});
   plan->arenas = {64};
   plan->arena_bytes = 64;
   PlanInput input;

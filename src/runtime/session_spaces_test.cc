@@ -46,7 +46,7 @@ TEST(SessionSpaces, TheWordOfATensorTellsItsSpaceAndItsAlignment) {
 TEST(SessionSpaces, PlainHostMemoryIsThereWithoutAnyEp) {
   const SessionSpaces spaces;
   EXPECT_FALSE(spaces.has_devices());
-  const Result<Tensor> tensor = spaces.allocate({}, DataType::kFloat, Shape{3});
+  const Result<Tensor> tensor = spaces.allocate(kHostSpace, DataType::kFloat, Shape{3});
   ASSERT_THAT(tensor, is_ok());
   EXPECT_EQ(tensor->size_bytes(), 12u);
   EXPECT_EQ(spaces.transfer(MemorySpace{}, MemorySpace{}), nullptr);
