@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "ep/cuda/compute/device_headers.h"
+#include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/lap.h"
 
 namespace tenon::cuda {
@@ -120,41 +121,74 @@ Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const Kernel
   return image;
 }
 
-Result<std::map<std::string, CompiledKernels::Kernel>> KernelCache::make(std::span<const KernelCode> kernels) const {
-  const auto functions =
-      [&](std::span<const std::byte> code,
-          std::span<const std::string> names) -> Result<std::map<std::string, CompiledKernels::Kernel>> {
-    TENON_TRY_ASSIGN(const std::shared_ptr<CudaModule> module, CudaModule::load(setting_.device, code));
-    std::map<std::string, CompiledKernels::Kernel> made;
-    for (size_t k = 0; k < kernels.size(); ++k) {
-      TENON_TRY_ASSIGN(const CUfunction function, module->function(names[k].c_str()));
-      made[kernels[k].name] = {module, function};
-    }
-    return made;
-  };
-  const int architecture = setting_.device->compute_capability();
-  std::string path;
-  if (!setting_.folder.empty()) {
-    std::string key;
-    for (const DeviceHeader& header : device_headers()) key += header.text;
-    for (const KernelCode& kernel : kernels) key += kernel.name + "\n" + kernel.source;
-    path = format("{}/kernels_{:016x}_{}.cubin", setting_.folder, std::hash<std::string>()(key), architecture);
-    const std::vector<std::byte> kept = read_file(path);
-    std::span<const std::byte> code = kept;
-    // What cannot be loaded is compiled anew.
-    if (const std::vector<std::string> names = take_names(kernels, code); !names.empty())
-      if (auto made = functions(code, names); made.ok()) return made;
-  }
+std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels) {
+  // A program costs NVRTC 20 ms of its own, and a kernel 10 to 50 ms.
+  constexpr size_t kMost = 4;
+  std::vector<std::span<const KernelCode>> groups;
+  for (; !kernels.empty(); kernels = kernels.subspan(std::min(kMost, kernels.size())))
+    groups.push_back(kernels.first(std::min(kMost, kernels.size())));
+  return groups;
+}
+
+std::string KernelCache::path_of(std::span<const KernelCode> kernels) const {
+  if (setting_.folder.empty()) return "";
+  std::string key;
+  for (const DeviceHeader& header : device_headers()) key += header.text;
+  for (const KernelCode& kernel : kernels) key += kernel.name + "\n" + kernel.source;
+  return format("{}/kernels_{:016x}_{}.cubin", setting_.folder, std::hash<std::string>()(key),
+                setting_.device->compute_capability());
+}
+
+Result<NvrtcImage> KernelCache::compile_anew(std::span<const KernelCode> kernels) const {
   TENON_TRY_ASSIGN(const Nvrtc* compiler, setting_.compiler());
-  Lap lap;
-  TENON_TRY_ASSIGN(const NvrtcImage image, compile_kernels(*compiler, kernels, architecture));
-  TENON_TRACE(kPlan, "CUDA: {} kernels compiled in {:.1f} ms.", kernels.size(), lap.ms());
-  if (!path.empty()) {
+  TENON_TRY_ASSIGN(NvrtcImage image, compile_kernels(*compiler, kernels, setting_.device->compute_capability()));
+  if (const std::string path = path_of(kernels); !path.empty()) {
     std::string list;
     for (size_t k = 0; k < kernels.size(); ++k) list += line_of(kernels[k], image.instance_names[k]);
     write_file(path, list + "\n", image.code);
   }
-  return functions(image.code, image.instance_names);
+  return image;
+}
+
+Result<KernelCache::Kernels> KernelCache::load(std::span<const KernelCode> kernels, std::span<const std::byte> code,
+                                               std::span<const std::string> names) const {
+  TENON_TRY_ASSIGN(const std::shared_ptr<CudaModule> module, CudaModule::load(setting_.device, code));
+  Kernels made;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    TENON_TRY_ASSIGN(const CUfunction function, module->function(names[k].c_str()));
+    made[kernels[k].name] = {module, function};
+  }
+  return made;
+}
+
+Result<KernelCache::Kernels> KernelCache::make(std::span<const KernelCode> kernels) const {
+  Kernels made;
+  std::vector<std::span<const KernelCode>> missing;
+  for (const std::span<const KernelCode> group : program_groups(kernels)) {
+    const std::string path = path_of(group);
+    const std::vector<std::byte> kept = path.empty() ? std::vector<std::byte>() : read_file(path);
+    std::span<const std::byte> code = kept;
+    const std::vector<std::string> names = take_names(group, code);
+    // What cannot be loaded is compiled anew.
+    Result<Kernels> loaded = not_found("Nothing is kept.");
+    if (!names.empty()) loaded = load(group, code, names);
+    if (loaded.ok()) {
+      made.merge(*loaded);
+    } else {
+      missing.push_back(group);
+    }
+  }
+  if (missing.empty()) return made;
+  Lap lap;
+  std::vector<Result<NvrtcImage>> images(missing.size(), internal_error("It was not compiled."));
+  run_parallel(missing.size(), [&](size_t i) { images[i] = compile_anew(missing[i]); });
+  TENON_TRACE(kPlan, "CUDA: {} kernels compiled in {:.1f} ms.", kernels.size() - made.size(), lap.ms());
+  for (size_t i = 0; i < missing.size(); ++i) {
+    TENON_TRY_ASSIGN(const NvrtcImage image, std::move(images[i]));
+    TENON_TRY_ASSIGN(auto loaded, load(missing[i], image.code, image.instance_names));
+    made.merge(loaded);
+  }
+  return made;
 }
 
 Result<CompiledKernels> KernelCache::compile(std::span<const KernelCode> kernels) {

@@ -43,18 +43,26 @@ class KernelCache {
   };
   explicit KernelCache(Setting setting) : setting_(std::move(setting)) {}
 
-  // All that are missing are compiled together. The device's context is current. Errors: the compiler's, with the
+  // The missing ones are compiled by several threads. The device's context is current. Errors: the compiler's, with the
   // headers and kernels.
   Result<CompiledKernels> compile(std::span<const KernelCode> kernels);
 
  private:
-  Result<std::map<std::string, CompiledKernels::Kernel>> make(std::span<const KernelCode> kernels) const;
+  using Kernels = std::map<std::string, CompiledKernels::Kernel>;
+  Result<Kernels> make(std::span<const KernelCode> kernels) const;
+  Result<NvrtcImage> compile_anew(std::span<const KernelCode> kernels) const;
+  Result<Kernels> load(std::span<const KernelCode> kernels, std::span<const std::byte> code,
+                       std::span<const std::string> names) const;
+  // Of the kept code; "" where nothing is kept.
+  std::string path_of(std::span<const KernelCode> kernels) const;
 
   const Setting setting_;
   Guarded<std::map<std::string, CompiledKernels::Kernel>> known_;
 };
 
-// What NVRTC gets for the kernels; needs no device.
+// The kernels in programs of a few, which threads compile at the same time.
+std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels);
+// One program of NVRTC; needs no device.
 Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability);
 // That text: the headers included, then the kernels that are text themselves.
 std::string kernel_text(std::span<const KernelCode> kernels);

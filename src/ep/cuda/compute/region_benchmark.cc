@@ -20,6 +20,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "ep/cuda/compute/parallel.h"
 #include "ep/cuda/compute/plain_memory.h"
 #include "ep/cuda/compute/plan.h"
 #include "graph/reader.h"
@@ -89,7 +90,11 @@ Status compile(const Arguments& arguments) {
     for (const KernelCode& kernel : program.kernels)
       if (known.insert(kernel.name).second) missing.push_back(kernel);
     const auto start = std::chrono::steady_clock::now();
-    if (!missing.empty()) TENON_TRY(compile_kernels(*compiler, missing, kArchitecture).status());
+    const std::vector<std::span<const KernelCode>> groups = program_groups(missing);
+    std::vector<Status> statuses(groups.size());
+    run_parallel(groups.size(),
+                 [&](size_t i) { statuses[i] = compile_kernels(*compiler, groups[i], kArchitecture).status(); });
+    for (Status& status : statuses) TENON_TRY(std::move(status));
     std::printf(
         "%s\n",
         format("{{\"model\": \"{}\", \"shapes\": \"{}\", \"kernels\": {}, \"compiled\": {}, \"nvrtc_ms\": {:.1f}}}",
