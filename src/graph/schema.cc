@@ -21,32 +21,165 @@ struct Row {
 
 #include "graph/schema_table.inc"
 
-template <typename T>
-constexpr std::span<const T> slice(const T* items, int first, int count) {
-  return {items + first, static_cast<size_t>(count)};
-}
+// The library holds the table without pointers: one text with each string once, and rows of numbers. Pointers would
+// take twice the space, and the loader would write to every page of them in each process.
+struct Text {
+  uint16_t at = 0, size = 0;
+};
+constexpr uint16_t kNull = 0xffff;  // Text::at of a view without data
 
-constexpr Schema from_row(const Row& row) {
-  return Schema{.domain = row.domain,
-                .name = row.name,
-                .since_version = row.since_version,
-                .min_inputs = row.min_inputs,
-                .max_inputs = row.max_inputs,
-                .min_outputs = row.min_outputs,
-                .max_outputs = row.max_outputs,
-                .deprecated = row.deprecated,
-                .is_function = row.is_function,
-                .inputs = slice(kParameters, row.first_input, row.inputs),
-                .outputs = slice(kParameters, row.first_output, row.outputs),
-                .attributes = slice(kAttributes, row.first_attribute, row.attributes),
-                .constraints = slice(kConstraints, row.first_constraint, row.constraints)};
-}
-
-constexpr auto kSchemas = [] {
-  std::array<Schema, std::size(kRows)> schemas{};
-  for (size_t i = 0; i < schemas.size(); ++i) schemas[i] = from_row(kRows[i]);
-  return schemas;
+// The distinct strings in order. Used by the compiler alone.
+constexpr size_t kMostStrings =
+    2 * (std::size(kParameters) + std::size(kAttributes) + std::size(kConstraints) + std::size(kRows));
+struct Strings {
+  std::array<std::string_view, kMostStrings> sorted{};
+  std::array<size_t, kMostStrings> at{};
+  size_t count = 0, text_size = 0;
+};
+constexpr Strings kStrings = [] {
+  Strings made;
+  const auto add = [&](std::string_view text) { made.sorted[made.count++] = text; };
+  for (const SchemaParameter& row : kParameters) add(row.name), add(row.type);
+  for (const SchemaAttribute& row : kAttributes) add(row.name), add(row.default_value);
+  for (const SchemaConstraint& row : kConstraints) add(row.name), add(row.other_types);
+  for (const Row& row : kRows) add(row.domain), add(row.name);
+  std::sort(made.sorted.begin(), made.sorted.end());
+  made.count = static_cast<size_t>(std::unique(made.sorted.begin(), made.sorted.end()) - made.sorted.begin());
+  for (size_t i = 0; i < made.count; ++i) {
+    made.at[i] = made.text_size;
+    made.text_size += made.sorted[i].size();
+  }
+  return made;
 }();
+static_assert(kStrings.text_size < kNull);
+
+constexpr auto kText = [] {
+  std::array<char, kStrings.text_size> text{};
+  for (size_t i = 0; i < kStrings.count; ++i)
+    std::copy(kStrings.sorted[i].begin(), kStrings.sorted[i].end(), text.begin() + kStrings.at[i]);
+  return text;
+}();
+
+consteval Text packed(std::string_view text) {
+  if (text.data() == nullptr) return {kNull, 0};
+  const auto end = kStrings.sorted.begin() + kStrings.count;
+  const size_t index =
+      static_cast<size_t>(std::lower_bound(kStrings.sorted.begin(), end, text) - kStrings.sorted.begin());
+  return {static_cast<uint16_t>(kStrings.at[index]), static_cast<uint16_t>(text.size())};
+}
+std::string_view view(Text text) {
+  return text.at == kNull ? std::string_view() : std::string_view(kText.data() + text.at, text.size);
+}
+
+// Each row with its strings as Text and its numbers in 16 bits.
+struct PackedParameter {
+  Text name, type;
+  int8_t option;
+};
+struct PackedAttribute {
+  Text name, default_value;
+  int8_t kind;
+  bool required;
+};
+struct PackedConstraint {
+  uint64_t tensor_types;
+  Text name, other_types;
+  bool allows_other;
+};
+struct PackedRow {
+  Text domain, name;
+  int16_t since_version, min_inputs, max_inputs, min_outputs, max_outputs;  // -1: unbounded
+  int16_t first_input, inputs, first_output, outputs, first_attribute, attributes, first_constraint, constraints;
+  bool deprecated, is_function;
+};
+
+consteval int16_t small(int number) {
+  if (number == kUnbounded) return -1;
+  if (number < 0 || number > INT16_MAX) throw "a number of the table needs more than 16 bits";
+  return static_cast<int16_t>(number);
+}
+consteval PackedParameter pack(const SchemaParameter& row) { return {packed(row.name), packed(row.type), row.option}; }
+consteval PackedAttribute pack(const SchemaAttribute& row) {
+  return {packed(row.name), packed(row.default_value), row.kind, row.required};
+}
+consteval PackedConstraint pack(const SchemaConstraint& row) {
+  return {row.tensor_types, packed(row.name), packed(row.other_types), row.allows_other};
+}
+consteval PackedRow pack(const Row& row) {
+  return {.domain = packed(row.domain),
+          .name = packed(row.name),
+          .since_version = small(row.since_version),
+          .min_inputs = small(row.min_inputs),
+          .max_inputs = small(row.max_inputs),
+          .min_outputs = small(row.min_outputs),
+          .max_outputs = small(row.max_outputs),
+          .first_input = small(row.first_input),
+          .inputs = small(row.inputs),
+          .first_output = small(row.first_output),
+          .outputs = small(row.outputs),
+          .first_attribute = small(row.first_attribute),
+          .attributes = small(row.attributes),
+          .first_constraint = small(row.first_constraint),
+          .constraints = small(row.constraints),
+          .deprecated = row.deprecated,
+          .is_function = row.is_function};
+}
+template <typename T, size_t kCount>
+consteval auto pack_all(const T (&rows)[kCount]) {
+  std::array<decltype(pack(rows[0])), kCount> all{};
+  for (size_t i = 0; i < kCount; ++i) all[i] = pack(rows[i]);
+  return all;
+}
+constexpr auto kPackedParameters = pack_all(kParameters);
+constexpr auto kPackedAttributes = pack_all(kAttributes);
+constexpr auto kPackedConstraints = pack_all(kConstraints);
+constexpr auto kPackedRows = pack_all(kRows);
+
+// The table as programs read it, made at the first look into it.
+class Table {
+ public:
+  Table() {
+    for (const PackedParameter& row : kPackedParameters)
+      parameters_.push_back({view(row.name), view(row.type), row.option});
+    for (const PackedAttribute& row : kPackedAttributes)
+      attributes_.push_back({view(row.name), row.kind, row.required, view(row.default_value)});
+    for (const PackedConstraint& row : kPackedConstraints)
+      constraints_.push_back({view(row.name), row.tensor_types, row.allows_other, view(row.other_types)});
+    for (const PackedRow& row : kPackedRows) {
+      schemas_.push_back({.domain = view(row.domain),
+                          .name = view(row.name),
+                          .since_version = row.since_version,
+                          .min_inputs = row.min_inputs,
+                          .max_inputs = limit(row.max_inputs),
+                          .min_outputs = row.min_outputs,
+                          .max_outputs = limit(row.max_outputs),
+                          .deprecated = row.deprecated,
+                          .is_function = row.is_function,
+                          .inputs = slice(parameters_, row.first_input, row.inputs),
+                          .outputs = slice(parameters_, row.first_output, row.outputs),
+                          .attributes = slice(attributes_, row.first_attribute, row.attributes),
+                          .constraints = slice(constraints_, row.first_constraint, row.constraints)});
+    }
+  }
+  std::span<const Schema> schemas() const { return schemas_; }
+
+ private:
+  static int limit(int16_t number) { return number < 0 ? kUnbounded : number; }
+  template <typename T>
+  static std::span<const T> slice(const std::vector<T>& items, int16_t first, int16_t count) {
+    return std::span(items).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  }
+
+  std::vector<SchemaParameter> parameters_;
+  std::vector<SchemaAttribute> attributes_;
+  std::vector<SchemaConstraint> constraints_;
+  std::vector<Schema> schemas_;
+};
+
+std::span<const Schema> all_schemas() {
+  static const Table table;
+  return table.schemas();
+}
 
 constexpr int kOldestOnnxOpset = 7;  // what the reader takes; the table goes back to 1
 
@@ -58,7 +191,7 @@ using OnnxRows = std::unordered_map<std::string_view, std::span<const Schema>>;
 const OnnxRows& onnx_rows() {
   static const OnnxRows rows = [] {
     OnnxRows made;
-    for (const Schema& schema : kSchemas) {
+    for (const Schema& schema : all_schemas()) {
       if (!schema.domain.empty()) continue;
       std::span<const Schema>& versions = made[schema.name];
       versions = versions.empty() ? std::span(&schema, 1) : std::span(versions.data(), versions.size() + 1);
@@ -79,8 +212,8 @@ std::span<const Schema> versions(std::string_view domain, std::string_view name)
     bool operator()(const Schema& a, const Key& b) const { return Key(a.domain, a.name) < b; }
     bool operator()(const Key& a, const Schema& b) const { return a < Key(b.domain, b.name); }
   };
-  const auto [first, last] =
-      std::equal_range(std::begin(kSchemas), std::end(kSchemas), Less::Key(plain(domain), name), Less{});
+  const std::span<const Schema> all = all_schemas();
+  const auto [first, last] = std::equal_range(all.begin(), all.end(), Less::Key(plain(domain), name), Less{});
   return {first, last};
 }
 
@@ -130,7 +263,7 @@ std::vector<std::string> close_operator_names(std::string_view domain, std::stri
   if (name.size() > kLongestName) return {};
   std::vector<std::pair<size_t, std::string_view>> close;
   const size_t farthest = std::min(std::max<size_t>(2, name.size() / 3), std::max<size_t>(name.size(), 1) - 1);
-  for (const Schema& schema : kSchemas) {
+  for (const Schema& schema : all_schemas()) {
     if (schema.domain != plain(domain) || (!close.empty() && close.back().second == schema.name)) continue;
     const size_t distance = edit_distance(name, schema.name);
     if (distance <= farthest) close.emplace_back(distance, schema.name);
