@@ -17,14 +17,6 @@ template <auto kKernel>
 struct Instance {};
 #define TENON_INSTANCE(...) template struct Instance<&__VA_ARGS__>
 
-TENON_INSTANCE(place_phases<float, Activation::kRelu, true, false>);
-TENON_INSTANCE(place_phases_in_squares<half_bits, Activation::kNone, false>);
-TENON_INSTANCE(sum_windows<float, Activation::kSilu, 2, false>);
-TENON_INSTANCE(depthwise_first<float, float, float, Activation::kNone, 4, 3, 3, 1, 1, false>);
-TENON_INSTANCE(plain_conv<half_bits, float, Activation::kClip, 2, false>);
-TENON_INSTANCE(plain_conv<double, double, Activation::kNone, 1, true>);
-TENON_INSTANCE(unfold_depth<float, 4, true, false>);
-
 TENON_INSTANCE(normalise<float, float, float, float, NormMeasure::kDeviation, true, true, 256, 2, 4, 1, false>);
 TENON_INSTANCE(
     normalise<half_bits, half_bits, half_bits, float, NormMeasure::kSquares, true, false, 1024, 4, 8, 1, false>);
@@ -32,19 +24,6 @@ TENON_INSTANCE(normalise<double, double, double, double, NormMeasure::kOne, fals
 TENON_INSTANCE(normalise<bfloat_bits, float, float, float, NormMeasure::kTwo, false, true, 256, 4, 1, 2, false>);
 TENON_INSTANCE(softmax<float, false, 256, 2, 1, 1, false>);
 TENON_INSTANCE(softmax<half_bits, true, 1024, 0, 8, 1, false>);
-
-TENON_INSTANCE(general_pool<float, PoolMode(0), 2, false>);
-TENON_INSTANCE(general_pool<double, PoolMode(1), 3, true>);
-TENON_INSTANCE(general_pool<half_bits, PoolMode(2), 1, false>);
-
-TENON_INSTANCE(part_limits<false>);
-TENON_INSTANCE(dynamic_scale<unsigned char>);
-TENON_INSTANCE(small_integer_product<signed char, unsigned char, false>);
-TENON_INSTANCE(pack_lines<false>);
-TENON_INSTANCE(integer_groups<unsigned char, signed char, int, 2, 1, false>);
-TENON_INSTANCE(integer_conv<unsigned char, signed char, unsigned char, 2, 4, false>);
-TENON_INSTANCE(integer_depthwise<signed char, signed char, signed char, 4, 3, 3, 1, 1, false>);
-TENON_INSTANCE(byte_windows<2, true, false>);
 
 TENON_INSTANCE(reduce<float, float, ReduceKind::kSum, 1, 4, false>);
 TENON_INSTANCE(reduce<half_bits, float, ReduceKind::kL2, 1, 1, false>);
@@ -54,11 +33,6 @@ TENON_INSTANCE(reduce<signed char, int, ReduceKind::kMin, 1, 16, false>);
 TENON_INSTANCE(reduce<unsigned long long, unsigned long long, ReduceKind::kProd, 2, 2, true>);
 TENON_INSTANCE(choose<half_bits, long long, ReduceKind::kArgMax, true, 1, 8, false>);
 TENON_INSTANCE(choose_candidate<float, long long, ReduceKind::kArgMin, false, 1, false>);
-
-TENON_INSTANCE(resize<float, false, false, 1, 1, 2, 2>);
-TENON_INSTANCE(resize<unsigned char, true, false, 1, 1, 1, 1>);
-TENON_INSTANCE(grid_sample<float, float, SampleMode(0), SamplePadding(0), 2, false>);
-TENON_INSTANCE(grid_sample<half_bits, float, SampleMode(2), SamplePadding(1), 3, true>);
 
 TENON_INSTANCE(plain_conv<half_bits, float, Activation::kRelu, 3, false>);
 TENON_INSTANCE(plain_conv<float, float, Activation::kHardSwish, 4, true>);
