@@ -37,8 +37,8 @@ class KernelCacheTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Counts how often NVRTC is asked for; without it an error.
-  KernelCache::Setting setting(bool has_compiler = true) {
-    return {memory_->device(), folder_.string(), [this, has_compiler]() -> Result<const Nvrtc*> {
+  KernelCache::Setting setting(bool has_compiler = true, bool keeps = true) {
+    return {memory_->device(), keeps ? folder_.string() : "", [this, has_compiler]() -> Result<const Nvrtc*> {
               ++asked_;
               if (!has_compiler) return not_found("NVRTC is left out.");
               return nvrtc();
@@ -53,7 +53,7 @@ class KernelCacheTest : public ::testing::Test {
 };
 
 TEST_F(KernelCacheTest, AKernelThatASessionHasIsNotCompiledAgain) {
-  KernelCache cache(setting());
+  KernelCache cache(setting(true, false));
   const std::vector<KernelCode> first = {kernel("a"), kernel("b")}, second = {kernel("b"), kernel("c")};
   ASSERT_THAT(cache.compile(first).status(), is_ok());
   EXPECT_EQ(asked_, 1);
@@ -70,7 +70,7 @@ TEST_F(KernelCacheTest, AKernelThatASessionHasIsNotCompiledAgain) {
 TEST_F(KernelCacheTest, ManyKernelsAreSeveralPrograms) {
   std::vector<KernelCode> all;
   for (const std::string& name : names_) all.push_back(kernel(name));
-  KernelCache cache(setting());
+  KernelCache cache(setting(true, false));
   const Result<CompiledKernels> made = cache.compile(all);
   ASSERT_THAT(made.status(), is_ok());
   EXPECT_EQ(asked_, 2);  // four and two
