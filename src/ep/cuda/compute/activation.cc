@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/loops.h"
 
 namespace tenon::cuda {
 
@@ -15,8 +15,11 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 
 // A parameter in the type of x.
 std::string number_like(const std::string& x, double value) {
+  if (std::isfinite(value)) return format("num({}, {:.17e})", x, value);
   return format("num({}, {})", x,
-                std::isfinite(value) ? format("{:.17e}", value) : float_literal(static_cast<float>(value)));
+                std::isnan(value) ? "infinity_() - infinity_()"
+                : value > 0       ? "infinity_()"
+                                  : "-infinity_()");
 }
 
 }  // namespace

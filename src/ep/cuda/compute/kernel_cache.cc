@@ -92,15 +92,15 @@ Result<CUfunction> CompiledKernels::function(const std::string& name) const {
 }
 
 std::string kernel_text(std::span<const KernelCode> kernels) {
-  std::set<std::string> headers = {"ep/cuda/templates/kernel.cuh"};
-  std::string sources;
+  std::set<std::string> headers;
+  std::string texts;
   for (const KernelCode& kernel : kernels) {
-    if (!kernel.header.empty()) headers.insert(kernel.header);
-    sources += kernel.source;
+    headers.insert(kernel.header);
+    texts += kernel.text;
   }
   std::string text;
   for (const std::string& header : headers) text += format("#include \"{}\"\n", header);
-  return text + "using namespace tenon::cuda::device;\n" + sources;
+  return text + texts;
 }
 
 Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability) {
@@ -108,16 +108,11 @@ Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const Kernel
       .text = kernel_text(kernels), .name = "tenon_kernels.cu", .headers = compiler_headers(), .instances = {}};
   std::string list;
   for (const KernelCode& kernel : kernels) {
-    if (!kernel.header.empty()) source.instances.push_back(kernel.name);
-    list += (list.empty() ? "" : ", ") + kernel.name + (kernel.header.empty() ? "" : " of " + kernel.header);
+    source.instances.push_back(kernel.name);
+    list += format("{}{} of {}", list.empty() ? "" : ", ", kernel.name, kernel.header);
   }
   Result<NvrtcImage> image = compiler.compile(source, compute_capability);
   if (!image.ok()) return std::move(image).status().with_context("while compiling " + list);
-  // A kernel of text has the name that it says.
-  std::vector<std::string> names;
-  for (size_t k = 0, instance = 0; k < kernels.size(); ++k)
-    names.push_back(kernels[k].header.empty() ? kernels[k].name : image->instance_names[instance++]);
-  image->instance_names = std::move(names);
   return image;
 }
 
@@ -134,7 +129,7 @@ std::string KernelCache::path_of(std::span<const KernelCode> kernels) const {
   if (setting_.folder.empty()) return "";
   std::string key;
   for (const DeviceHeader& header : device_headers()) key += header.text;
-  for (const KernelCode& kernel : kernels) key += kernel.name + "\n" + kernel.source;
+  for (const KernelCode& kernel : kernels) key += kernel.name + "\n" + kernel.text;
   return format("{}/kernels_{:016x}_{}.cubin", setting_.folder, std::hash<std::string>()(key),
                 setting_.device->compute_capability());
 }

@@ -64,7 +64,7 @@ class KernelCache {
 std::vector<std::span<const KernelCode>> program_groups(std::span<const KernelCode> kernels);
 // One program of NVRTC; needs no device.
 Result<NvrtcImage> compile_kernels(const Nvrtc& compiler, std::span<const KernelCode> kernels, int compute_capability);
-// That text: the headers included, then the kernels that are text themselves.
+// That text: the headers included, then the texts that instances need.
 std::string kernel_text(std::span<const KernelCode> kernels);
 
 }  // namespace tenon::cuda

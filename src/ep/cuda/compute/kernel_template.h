@@ -15,7 +15,7 @@
 
 #include "base/format.h"
 #include "base/status.h"
-#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/driver/cuda_device.h"
 #include "ep/cuda/templates/index_params.h"
 
@@ -30,6 +30,9 @@ struct TemplateKernel {
   std::vector<std::byte> params;  // kernel_params(struct)
   LaunchShape shape;
   std::vector<bool> in_place;  // by read: it may be the memory of the first write; empty: none may
+  // CUDA C++ that stands between the header and the instance, which names a type of it: the functor of a chain. No
+  // other instance comes with the same text.
+  std::string text;
 };
 
 template <typename P>
@@ -45,6 +48,10 @@ struct TemplateEnum {
   int value = 0;
 };
 
+// "float", "long long", ...: how kernels compute with values of a type. Empty for a type that they do not have.
+std::string compute_type(DataType type);
+// How a type lies in memory.
+std::string storage_type(DataType type);
 // The template argument for elements of a type: "float", "tenon::cuda::device::half_bits", ... Empty for a type that
 // kernels do not have.
 std::string template_type(DataType type);

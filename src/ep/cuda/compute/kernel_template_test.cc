@@ -58,12 +58,12 @@ TEST(TemplateInstance, NamesTypesConstantsAndEnumerators) {
 TEST(LoopParams, MoreLoopsThanAKernelHasAreRefused) {
   Loops loops{.dims = std::vector<int64_t>(kMostRank + 1, 2), .strides = {std::vector<int64_t>(kMostRank + 1, 1)}};
   EXPECT_THAT(loop_params<1>(loops).status(),
-              has_status(StatusCode::kUnsupported, HasSubstr("at most 8 nested loops")));
+              has_status(StatusCode::kUnsupported, HasSubstr("at most 12 nested loops")));
   loops.dims.pop_back();
   loops.strides[0].pop_back();
   const auto params = loop_params<1>(loops);
   ASSERT_TRUE(params.ok());
-  EXPECT_EQ(params->dims[7].size, 2U);
+  EXPECT_EQ(params->dims[11].size, 2U);
 }
 
 TEST(MapLaunch, HasAThreadForEachElement) {

@@ -15,10 +15,10 @@ inline void expect_kernel_compiles(const KernelCode& kernel) {
   const Result<const Nvrtc*> compiler = nvrtc();
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
   const auto image = compile_kernels(**compiler, {&kernel, 1}, 90);
-  EXPECT_TRUE(image.ok()) << image.status().to_string() << kernel.source;
+  EXPECT_TRUE(image.ok()) << image.status().to_string() << kernel.text;
 }
 inline void expect_instance_compiles(const TemplateKernel& kernel) {
-  expect_kernel_compiles({kernel.instance, kernel.header, ""});
+  expect_kernel_compiles({kernel.instance, kernel.header, kernel.text});
 }
 
 // The parameters that the kernel gets.

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
 #include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/weight_bounds.h"
 #include "ops/resize.h"
 
@@ -368,36 +368,19 @@ void Lowering::find_chains() {
 
 Status Lowering::add_generated(const Node& node, std::string what, const GeneratedElementwise& kernel,
                                std::vector<TensorId> leaves, std::vector<TensorId> indices, TensorId out) {
-  TENON_TRY_ASSIGN(GeneratedKernel generated, generate_elementwise(kernel));
+  if (count_of(kernel.dims) == 0) return Status();
+  TENON_TRY_ASSIGN(TemplateKernel made, elementwise_kernel(kernel));
   leaves.insert(leaves.end(), indices.begin(), indices.end());
-  return add_kernel(node, std::move(what), std::move(generated), std::move(leaves), out);
-}
-
-Status Lowering::add_kernel(const Node& node, std::string what, GeneratedKernel generated, std::vector<TensorId> reads,
-                            TensorId out) {
-  return add_kernel(node, std::move(what), std::move(generated), std::move(reads), std::vector<TensorId>{out});
+  return add_kernel(node, std::move(what), std::move(made), std::move(leaves), std::vector<TensorId>{out});
 }
 
 void Lowering::add_copy(const Node& node, TensorId from, TensorId out) {
   program_.add_op(std::make_unique<CopyOp>(node.name, program_.tensor(from).size_bytes(), from, out));
 }
 
-Status Lowering::add_kernel(const Node& node, std::string what, GeneratedKernel generated, std::vector<TensorId> reads,
-                            std::vector<TensorId> writes) {
-  if (generated.blocks != 0) program_.add_kernel({generated.name, "", std::move(generated.source)});
-  program_.add_op(
-      std::make_unique<GeneratedOp>(node.name, std::move(what),
-                                    KernelLaunch{.name = std::move(generated.name),
-                                                 .params = {},
-                                                 .shape = {.grid_x = generated.blocks, .block_x = generated.threads},
-                                                 .in_place = std::move(generated.in_place)},
-                                    std::move(reads), std::move(writes)));
-  return Status();
-}
-
 Status Lowering::add_kernel(const Node& node, std::string what, TemplateKernel kernel, std::vector<TensorId> reads,
                             std::vector<TensorId> writes) {
-  program_.add_kernel({kernel.instance, std::move(kernel.header), ""});
+  program_.add_kernel({kernel.instance, std::move(kernel.header), std::move(kernel.text)});
   program_.add_op(std::make_unique<GeneratedOp>(node.name, std::move(what),
                                                 KernelLaunch{.name = std::move(kernel.instance),
                                                              .params = std::move(kernel.params),

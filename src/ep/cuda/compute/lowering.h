@@ -12,9 +12,11 @@
 #include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/program.h"
 #include "ep/cuda/compute/weight_bounds.h"
+#include "ep/cuda/ops/elementwise/elementwise_kernel.h"
 #include "graph/graph.h"
 #include "ops/integer_inputs.h"
 #include "ops/norm.h"
+#include "ops/pool.h"
 #include "ops/softmax.h"
 
 namespace tenon::cuda {
@@ -99,13 +101,9 @@ class Lowering {
   const Node* joined_producer(ValueId id) const;
 
   // Adds an elementwise or moving kernel; the parts of its description that need tensors are filled in by the caller.
-  Status add_generated(const Node& node, std::string what, const struct GeneratedElementwise& kernel,
+  Status add_generated(const Node& node, std::string what, const GeneratedElementwise& kernel,
                        std::vector<TensorId> leaves, std::vector<TensorId> indices, TensorId out);
-  // The same for a kernel that is written already.
-  Status add_kernel(const Node& node, std::string what, struct GeneratedKernel generated, std::vector<TensorId> reads,
-                    TensorId out);
-  Status add_kernel(const Node& node, std::string what, struct GeneratedKernel generated, std::vector<TensorId> reads,
-                    std::vector<TensorId> writes);
+  // The same for any template.
   Status add_kernel(const Node& node, std::string what, TemplateKernel kernel, std::vector<TensorId> reads,
                     std::vector<TensorId> writes);
   // `out` gets the bytes of `from`, which has as many.
@@ -140,6 +138,8 @@ Status lower_attention(Lowering& to, const Node& node);
 Status lower_layer_norm(Lowering& to, const Node& node);
 Status lower_softmax(Lowering& to, const Node& node);
 Status lower_pool(Lowering& to, const Node& node);
+// A pool of any rank and type.
+Status lower_general_pool(Lowering& to, const Node& node, const PoolDesc& pool);
 Status lower_recurrent(Lowering& to, const Node& node);
 Status lower_top_k(Lowering& to, const Node& node);
 Status lower_reduction(Lowering& to, const Node& node);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/loops.h"
 
 namespace tenon::cuda {
 
@@ -33,6 +33,13 @@ EpilogueParams epilogue_params(const Epilogue& epilogue) {
 }
 
 TemplateEnum template_enum(Activation activation) { return {"tenon::Activation", static_cast<int>(activation)}; }
+
+std::vector<int64_t> dims_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+Result<TensorId> plain_or_none(Lowering& to, const Node& node, size_t input) {
+  if (node.input(input) == kNoValue) return kNoTensor;
+  return to.plain(node.inputs[input]);
+}
 
 bool is_wide(Lowering& to, const std::vector<int64_t>& dims, std::initializer_list<TensorId> tensors) {
   const Program& program = to.program();

@@ -20,6 +20,10 @@ WindowParams window_params(const Window& window);
 EpilogueParams epilogue_params(const Epilogue& epilogue);
 TemplateEnum template_enum(Activation activation);
 
+std::vector<int64_t> dims_of(const Shape& shape);
+// An input with channels first, or kNoTensor where the node leaves it out.
+Result<TensorId> plain_or_none(Lowering& to, const Node& node, size_t input);
+
 // Whether 32 bits cannot count the elements of the map or of one of the tensors (kNoTensor counts as none).
 bool is_wide(Lowering& to, const std::vector<int64_t>& dims, std::initializer_list<TensorId> tensors);
 

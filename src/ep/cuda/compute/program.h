@@ -54,11 +54,11 @@ struct DeviceConstant {
   bool as_is = false;                    // the bytes of the source are what `fill` would make
 };
 
-// A kernel that is compiled at run time: an instance of a template in a header, or text.
+// A kernel that is compiled at run time: an instance of a template in a header.
 struct KernelCode {
-  std::string name;    // the instance, or the function's in `source`
-  std::string header;  // "ep/cuda/ops/pool/pool.cuh"; empty for text
-  std::string source;  // one extern "C" __global__ function; empty for a template
+  std::string name;    // the instance
+  std::string header;  // "ep/cuda/ops/pool/pool.cuh"
+  std::string text;    // CUDA C++ between the header and the instance; mostly empty
 };
 
 class DeviceOp;

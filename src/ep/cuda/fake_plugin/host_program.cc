@@ -17,7 +17,6 @@
 #include "ep/cuda/compute/device_headers.h"
 #include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/kernel_cache.h"
-#include "ep/cuda/fake_plugin/host_products.h"
 
 namespace tenon::cuda {
 
@@ -29,8 +28,6 @@ std::span<const DeviceHeader> host_headers();
 namespace tenon::cuda::fake {
 
 namespace {
-
-CUdeviceptr device_address(std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
 // Where the compiler finds the headers: written once a machine, user and build of them.
 Result<std::string> header_folder() {
@@ -76,19 +73,15 @@ bool threads_meet(std::string_view name) {
   return false;
 }
 
-// Compiles the kernels, in order, as launch_0, launch_1, ...
-std::string library_text(std::span<const KernelCode> kernels) {
-  bool meet = false;
-  std::string launchers;
-  for (const KernelCode& kernel : kernels) {
-    meet = meet || kernel.source.find("__syncthreads") != std::string::npos || threads_meet(kernel.header);
-    launchers += format(
-        "extern \"C\" void launch_{}(void** p, const unsigned* grid, unsigned threads) {{\n"
-        "  run_grid(grid, threads, [](void** p) {{ {}(&{}, p); }}, p);\n}}\n",
-        &kernel - kernels.data(), kernel.header.empty() ? "call_text" : "call_instance", kernel.name);
-  }
-  return format("#include \"cuda_words.h\"\n#include \"{}.h\"\n#include \"launch.h\"\n", meet ? "fibers" : "turns") +
-         kernel_text(kernels) + launchers;
+// Compiles the kernel as `launch`.
+std::string library_text(const KernelCode& kernel) {
+  return format("#include \"cuda_words.h\"\n#include \"{}.h\"\n#include \"launch.h\"\n",
+                threads_meet(kernel.header) ? "fibers" : "turns") +
+         kernel_text({&kernel, 1}) +
+         format(
+             "extern \"C\" void launch(void** p, const unsigned* grid, unsigned threads) {{\n"
+             "  run_grid(grid, threads, [](void** p) {{ call_instance(&{}, p); }}, p);\n}}\n",
+             kernel.name);
 }
 
 // The library of this text: compiled once a machine and user, because many models have the same kernels.
@@ -128,32 +121,19 @@ Result<std::shared_ptr<HostProgram>> HostProgram::create(Program program) {
 }
 
 Status HostProgram::compile() {
-  // Each template's instance is a library of its own, which other programs share; the text is this program's.
+  // Each instance is a library of its own, which other programs share.
   std::map<std::string, Launcher> launchers;
-  const auto load = [&](std::span<const KernelCode> kernels) -> Status {
-    TENON_TRY_ASSIGN(void* const library, load_compiled(library_text(kernels)));
-    libraries_.push_back(library);
-    for (size_t k = 0; k < kernels.size(); ++k) {
-      void* const found = dlsym(library, format("launch_{}", k).c_str());
-      if (found == nullptr) return internal_error("{} was not compiled.", kernels[k].name);
-      launchers[kernels[k].name] = reinterpret_cast<Launcher>(found);
-    }
-    return Status();
-  };
-  std::vector<KernelCode> texts;
   for (const KernelCode& kernel : program_.kernels) {
-    if (kernel.header.empty()) {
-      texts.push_back(kernel);
-    } else {
-      TENON_TRY(load({&kernel, 1}));
-    }
+    TENON_TRY_ASSIGN(void* const library, load_compiled(library_text(kernel)));
+    libraries_.push_back(library);
+    void* const found = dlsym(library, "launch");
+    if (found == nullptr) return internal_error("{} was not compiled.", kernel.name);
+    launchers[kernel.name] = reinterpret_cast<Launcher>(found);
   }
-  if (!texts.empty()) TENON_TRY(load(texts));
   for (const auto& op : program_.ops) {
     const auto* const generated = dynamic_cast<const GeneratedOp*>(op.get());
-    TENON_UNSUPPORTED_IF(
-        generated == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr && !is_host_product(*op),
-        "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
+    TENON_UNSUPPORTED_IF(generated == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr,
+                         "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
     launchers_.push_back(generated == nullptr ? nullptr : launchers[generated->kernel().name]);
   }
   return Status();
@@ -167,29 +147,30 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
   // Programs of the same text share a library, and what it knows of the thread that runs.
   static std::mutex running;
   const std::lock_guard lock(running);
-  std::vector<CUdeviceptr> constants, given, made;
-  for (std::vector<std::byte>& constant : constants_) constants.push_back(device_address(constant.data()));
-  for (std::byte* input : inputs) given.push_back(device_address(input));
-  for (std::byte* output : outputs) made.push_back(device_address(output));
-  const Addresses addresses{&program_, device_address(arena_.data()), constants, given, made};
+  const auto address = [&](TensorId id) -> std::byte* {
+    const DeviceStorage& storage = program_.storage_of(id);
+    const auto index = static_cast<size_t>(storage.index);
+    std::byte* base = nullptr;
+    if (storage.kind == StorageKind::kArena) base = arena_.data() + storage.offset_bytes;
+    if (storage.kind == StorageKind::kConstant) base = constants_[index].data();
+    if (storage.kind == StorageKind::kInput) base = inputs[index];
+    if (storage.kind == StorageKind::kOutput) base = outputs[index];
+    return base + program_.tensor(id).offset_bytes;
+  };
   // Nothing of an earlier run is right by chance.
   std::fill(arena_.begin(), arena_.end(), std::byte{0xa5});
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     const DeviceOp& op = *program_.ops[i];
-    if (is_host_product(op)) {
-      run_host_product(op, addresses);
-      continue;
-    }
+    std::vector<void*> parameters;
     const auto* const generated = dynamic_cast<const GeneratedOp*>(&op);
+    if (generated != nullptr && !generated->kernel().params.empty())
+      parameters.push_back(const_cast<std::byte*>(generated->kernel().params.data()));
     if (generated == nullptr) {
       const size_t bytes = program_.tensor(op.writes()[0]).size_bytes();
-      if (bytes != 0) std::memcpy(addresses.pointer(op.writes()[0]), addresses.pointer(op.reads()[0]), bytes);
+      if (bytes != 0) std::memcpy(address(op.writes()[0]), address(op.reads()[0]), bytes);
       continue;
     }
-    std::vector<void*> parameters;
-    if (!generated->kernel().params.empty())
-      parameters.push_back(const_cast<std::byte*>(generated->kernel().params.data()));
-    for (TensorId id : generated->arguments()) parameters.push_back(addresses.pointer(id));
+    for (TensorId id : generated->arguments()) parameters.push_back(id == kNoTensor ? nullptr : address(id));
     const LaunchShape& shape = generated->kernel().shape;
     if (shape.grid_x == 0) continue;
     const std::array<unsigned, 3> grid = {shape.grid_x, shape.grid_y, shape.grid_z};

@@ -126,6 +126,10 @@ __device__ __forceinline__ T divide(T a, T b) {
 __device__ __forceinline__ float divide(float a, float b) { return a / b; }
 __device__ __forceinline__ double divide(double a, double b) { return a / b; }
 
+// The remainder that has the sign of the dividend.
+__device__ __forceinline__ float remainder_of(float a, float b) { return fmodf(a, b); }
+__device__ __forceinline__ double remainder_of(double a, double b) { return fmod(a, b); }
+
 // The remainder that has the sign of the divisor.
 template <typename T>
 __device__ __forceinline__ T python_mod(T a, T b) {

@@ -8,7 +8,7 @@ namespace tenon::cuda {
 // Threads of a block whose kernel computes one element a thread.
 inline constexpr unsigned kMapThreads = 256;
 // Loops over dimensions that a kernel's parameters hold.
-inline constexpr int kMostRank = 8;
+inline constexpr int kMostRank = 12;
 
 // A size that kernels divide by. For 32-bit numerators below 2^31 the quotient is the high word of
 // numerator * multiplier, plus the numerator, shifted: T. Granlund and P. Montgomery, "Division by Invariant Integers

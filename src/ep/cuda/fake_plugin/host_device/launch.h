@@ -19,15 +19,6 @@ template <typename P, typename... Pointers>
 static void call_instance(void (*kernel)(P, Pointers...), void** p) {
   call(kernel, p, typename MakeIndices<sizeof...(Pointers)>::type());
 }
-template <typename... Pointers, int... kIndices>
-static void call(void (*kernel)(Pointers...), void** p, Indices<kIndices...>, bool) {
-  kernel((Pointers)p[kIndices]...);
-}
-// A kernel of text, which has pointers alone.
-template <typename... Pointers>
-static void call_text(void (*kernel)(Pointers...), void** p) {
-  call(kernel, p, typename MakeIndices<sizeof...(Pointers)>::type(), true);
-}
 
 static void run_grid(const unsigned* grid, unsigned threads, void (*work)(void**), void** parameters) {
   gridDim = {grid[0], grid[1], grid[2]};

@@ -2,11 +2,10 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/conv/op.h"
+#include "ep/cuda/ops/conv/pack_params.h"
 #include "ep/cuda/ops/norm/row_ops.h"
 
 namespace tenon::cuda {
@@ -82,18 +81,16 @@ Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, Data
     return to.packed_constant(id, std::move(packing.format), type, packing.shape, std::move(packing.pack));
   TENON_TRY_ASSIGN(const TensorId from, to.plain(id));
   TENON_TRY_ASSIGN(const TensorId packed, to.program().add_tensor(type, packing.shape));
-  const DataType given = to.program().tensor(from).type;
-  MapKernel kernel(to, node, "pack_weights");
-  kernel.map().dims = dims_of(packing.shape);
-  kernel.read(from, "w");
-  kernel.write(packed, "y");
-  kernel.body() = format("  float v = 0;\n  if ({}) v = {};\n", packing.inside.empty() ? "true" : packing.inside,
-                         loaded(given, "w[" + packing.text + "]"));
-  // To the nearest TF32, as round_weights() does: what is not finite has no room for a carry.
-  if (packing.tf32 && type == DataType::kFloat)
-    kernel.body() += "  if (v - v == 0) v = __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u);\n";
-  kernel.body() += format("  y[flat] = {};\n", stored(type, "v"));
-  TENON_TRY(kernel.add());
+  PackParams params{.count = packing.shape.element_count()};
+  for (size_t d = 0; d < packing.strides.size(); ++d) {
+    params.dims[d] = make_divisor(std::max<int64_t>(packing.shape[static_cast<int>(d)], 1));
+    params.strides[d] = packing.strides[d];
+    params.limits[d] = packing.limits[d];
+  }
+  const std::string instance = template_instance("pack_weights", to.program().tensor(from).type, type,
+                                                 packing.strides.size(), packing.tf32 && type == DataType::kFloat);
+  TENON_TRY(
+      add_map(to, node, "pack_weights", "ep/cuda/ops/conv/pack.cuh", instance, params, params.count, {from}, {packed}));
   return packed;
 }
 
@@ -268,8 +265,8 @@ Status lower_conv(Lowering& to, const Node& node) {
                 pack_weights(from, group_channels, type, tf32, out);
               }
             },
-        .text = depthwise ? format("i1 * {} + i0", area) : format("(i0 * {} + i2) * {} + i1", given, area),
-        .inside = depthwise ? "" : format("i2 < {}u", given),
+        .strides = depthwise ? std::vector<int64_t>{1, area} : std::vector<int64_t>{given * area, 1, area},
+        .limits = depthwise ? std::vector<int64_t>{area, channels} : std::vector<int64_t>{outputs, area, given},
         .tf32 = tf32 && !depthwise};
     TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   }

@@ -54,13 +54,13 @@ Result<bool> lower_conv_channels_first(Lowering& to, const Node& node, const Con
 // The kernels count elements of the input, pixels and depths in 32 bits.
 Status check_conv_sizes(const Lowering& to, const Node& node, std::initializer_list<int64_t> sizes);
 
-// Weights in the order of a kernel: constants are packed once on the host, others by a kernel each time. `shape` and
-// `text` say the same to that kernel: element i0, i1, ... is w[text], and 0 where the condition `inside` is not true.
+// Weights in the order of a kernel: constants are packed once on the host, others by a kernel each time. To that kernel
+// the element i0, i1, ... of `shape` is the one at sum(i * strides), and 0 where some i is not below its limit.
 struct WeightPacking {
   std::string format;
   Shape shape;
   std::function<void(const Constant&, std::byte*)> pack;
-  std::string text, inside;
+  std::vector<int64_t> strides, limits;
   bool tf32 = false;  // to be rounded
 };
 Result<TensorId> packed_weights(Lowering& to, const Node& node, ValueId id, DataType type, WeightPacking packing);

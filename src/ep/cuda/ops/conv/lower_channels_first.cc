@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/kernel_template.h"
+#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/matmul/op.h"

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/conv/plain_conv_params.h"

@@ -4,9 +4,8 @@
 #include <optional>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/kernel_template.h"
+#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/conv/conv_transpose_params.h"
 #include "ep/cuda/ops/conv/lower.h"
@@ -91,8 +90,8 @@ Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& s
       .shape = Shape{spread.groups, spread.taps, spread.outputs, depth},
       .pack = [groups = spread.groups, depth, type, tf32 = to.options().tf32](
                   const Constant& from, std::byte* out) { pack_taps(from, groups, depth, type, tf32, out); },
-      .text = format("((i0 * {0} + i3) * {1} + i2) * {2} + i1", channels_a_group, spread.outputs, spread.taps),
-      .inside = format("i3 < {}u", channels_a_group),
+      .strides = {channels_a_group * spread.outputs * spread.taps, 1, spread.taps, spread.outputs * spread.taps},
+      .limits = {spread.groups, spread.taps, spread.outputs, channels_a_group},
       .tf32 = to.options().tf32};
   TENON_TRY_ASSIGN(tensors.w, packed_weights(to, node, node.inputs[1], type, std::move(packing)));
   if (bias) {

@@ -4,8 +4,9 @@
 #include <map>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/loops.h"
+#include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/ops/einsum/einsum_params.h"
 #include "ep/cuda/ops/matmul/op.h"
 #include "ops/einsum.h"
 
@@ -129,6 +130,79 @@ Status multiply_elements(Lowering& to, const Node& node, const EinsumDesc& equat
   return to.add_generated(node, "einsum", kernel, std::move(reads), {}, out);
 }
 
+// The strides of an operand over `letters`, 0 where it repeats or has no such dimension.
+std::vector<int64_t> strides_over(const std::string& letters, const std::string& term, const DeviceTensor& tensor) {
+  const std::vector<int64_t> strides = tensor.strides();
+  std::vector<int64_t> over(letters.size(), 0);
+  for (size_t d = 0; d < term.size(); ++d)
+    if (const size_t at = letters.find(term[d]); at != std::string::npos && tensor.shape[static_cast<int>(d)] != 1)
+      over[at] += strides[d];
+  return over;
+}
+
+// An EinsumParams of as many operands as there are strides.
+std::vector<std::byte> einsum_params(int64_t count, int64_t steps, const Loops& kept, const Loops& summed) {
+  std::vector<std::byte> bytes;
+  const auto append = [&](const auto& value) {
+    const std::vector<std::byte> more = kernel_params(value);
+    bytes.insert(bytes.end(), more.begin(), more.end());
+  };
+  append(count);
+  append(steps);
+  for (const Loops* loops : {&kept, &summed}) {
+    for (size_t d = 0; d < kMostRank; ++d)
+      append(make_divisor(d < loops->dims.size() ? std::max<int64_t>(loops->dims[d], 1) : 1));
+    for (const std::vector<int64_t>& strides : loops->strides)
+      for (size_t d = 0; d < kMostRank; ++d) append(d < strides.size() ? strides[d] : int64_t{0});
+  }
+  static_assert(sizeof(EinsumLoops<2>) == kMostRank * (sizeof(Divisor) + 2 * sizeof(int64_t)) &&
+                sizeof(EinsumParams<2>) == 2 * sizeof(int64_t) + 2 * sizeof(EinsumLoops<2>));
+  return bytes;
+}
+
+// A thread for each element of the result goes through the dimensions of `summed`.
+Status sum_products(Lowering& to, const Node& node, const EinsumDesc& equation, const std::string& summed,
+                    TensorId out) {
+  const DeviceTensor made = to.program().tensor(out);
+  std::vector<std::vector<int64_t>> kept_strides = {made.strides()}, summed_strides;
+  std::vector<TensorId> reads;
+  bool wide = is_wide(to, {}, {out});
+  std::string operands;
+  for (size_t i = 0; i < equation.inputs.size(); ++i) {
+    TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[i]));
+    reads.push_back(from);
+    wide = wide || is_wide(to, {}, {from});
+    kept_strides.push_back(strides_over(equation.output, equation.inputs[i], to.program().tensor(from)));
+    summed_strides.push_back(strides_over(summed, equation.inputs[i], to.program().tensor(from)));
+    operands += (i == 0 ? "" : ", ") + template_type(made.type);
+  }
+  const auto sizes_of = [&](const std::string& letters) {
+    std::vector<int64_t> sizes;
+    for (char c : letters) sizes.push_back(equation.sizes.at(c));
+    return sizes;
+  };
+  const int64_t count = made.shape.element_count(), steps = count_of(summed, equation.sizes);
+  Loops kept = join_dims(sizes_of(equation.output), kept_strides, 0);
+  kept.strides.erase(kept.strides.begin());
+  const Loops inner = join_dims(sizes_of(summed), summed_strides, 0);
+  // What is summed over may be more than any tensor has.
+  wide = wide || steps > INT32_MAX;
+  TENON_TRY(check_loops(kept));
+  TENON_TRY(check_loops(inner));
+  std::vector<std::byte> params = einsum_params(count, steps, kept, inner);
+  TENON_UNSUPPORTED_IF(params.size() > kMostParamsBytes,
+                       "{} has {} operands, which its kernel's parameters do not hold.", to.label(node), reads.size());
+  TENON_TRY_ASSIGN(const LaunchShape shape, map_launch(count));
+  return to.add_kernel(
+      node, "einsum",
+      TemplateKernel{.header = "ep/cuda/ops/einsum/einsum.cuh",
+                     .instance = template_instance("einsum", made.type, std::max<size_t>(kept.dims.size(), 1),
+                                                   std::max<size_t>(inner.dims.size(), 1), wide, operands),
+                     .params = std::move(params),
+                     .shape = shape},
+      std::move(reads), {out});
+}
+
 }  // namespace
 
 Status lower_einsum(Lowering& to, const Node& node) {
@@ -151,35 +225,7 @@ Status lower_einsum(Lowering& to, const Node& node) {
   for (const auto& [letter, size] : sizes)
     if (equation.output.find(letter) == std::string::npos) summed += letter;
   if (summed.empty()) return multiply_elements(to, node, equation, out);
-  MapKernel kernel(to, node, "einsum");
-  std::vector<int64_t> inner;
-  for (char c : equation.output) kernel.map().dims.push_back(sizes.at(c));
-  for (char c : summed) inner.push_back(sizes.at(c));
-  std::string product;
-  for (size_t i = 0; i < equation.inputs.size(); ++i) {
-    TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[i]));
-    kernel.read(from, format("a{}", i));
-    const Shape shape = to.program().tensor(from).shape;
-    std::vector<std::string> names;
-    for (size_t d = 0; d < equation.inputs[i].size(); ++d) {
-      const char c = equation.inputs[i][d];
-      const size_t at = equation.output.find(c);
-      names.push_back(shape[static_cast<int>(d)] == 1 ? std::string("0")
-                      : at != std::string::npos       ? format("i{}", at)
-                                                      : format("k{}", summed.find(c)));
-    }
-    product +=
-        format("{}{}", i == 0 ? "" : " * ",
-               loaded(to.program().tensor(from).type, format("a{}[{}]", i, dense_address(names, dims_of(shape)))));
-  }
-  kernel.write(out, "y");
-  // What is summed over may be more than any tensor has.
-  kernel.map().wide = kernel.map().wide || count_of(summed, sizes) > INT32_MAX;
-  kernel.body() =
-      format("  {} sum = 0;\n  for (index_t k = 0; k < {}u; ++k) {{\n", compute_type(type), count_of(summed, sizes));
-  if (!inner.empty()) kernel.body() += split_index(inner, "k", "k");
-  kernel.body() += format("    sum += {};\n  }}\n  y[flat] = {};\n", product, stored(type, "sum"));
-  return kernel.add();
+  return sum_products(to, node, equation, summed, out);
 }
 
 }  // namespace tenon::cuda

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <cstring>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/codegen_text.h"
+#include "ep/cuda/compute/kernel_template.h"
+#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
@@ -48,7 +48,7 @@ constexpr std::array kRows = {
     Row{"BitwiseNot", nullptr, "~$0"},
     Row{"PRelu", "$0 < 0 ? $0 * $1 : $0", nullptr},
     Row{"IsNaN", "$0 != $0", nullptr},
-    Row{"Mod", "fmodf($0, $1)", "python_mod($0, $1)"},
+    Row{"Mod", "remainder_of($0, $1)", "python_mod($0, $1)"},
 };
 
 // Handled by code below: their expression depends on attributes or on how many inputs there are. The functions of one
@@ -86,13 +86,13 @@ bool is_float(DataType type) {
 std::string largest_number(DataType type) {
   switch (type) {
     case DataType::kFloat16:
-      return "65504.0f";
+      return "65504.0";
     case DataType::kBfloat16:
-      return "3.389531390e+38f";
+      return "3.38953139e+38";
     case DataType::kDouble:
       return "1.7976931348623157e+308";
     default:
-      return "3.402823466e+38f";
+      return "3.4028234663852886e+38";
   }
 }
 
@@ -108,21 +108,6 @@ std::string whole_part(DataType type) {
     default:
       return "int_of($0)";
   }
-}
-
-// An expression of floats as one of doubles: functions and numbers lose the letter that makes them float's. What ends
-// in "_of" is for any type.
-std::string in_doubles(const std::string& expression) {
-  std::string text;
-  for (size_t i = 0; i < expression.size(); ++i) {
-    const bool letter = expression[i] == 'f' && i > 0 && std::isalnum(static_cast<unsigned char>(expression[i - 1]));
-    const char next = i + 1 < expression.size() ? expression[i + 1] : ' ';
-    const bool number = letter && std::isdigit(static_cast<unsigned char>(expression[i - 1])) != 0;
-    const bool ours = i > 1 && expression.compare(i - 2, 2, "_o") == 0;
-    if (letter && !ours && (next == '(' || (number && std::isalnum(static_cast<unsigned char>(next)) == 0))) continue;
-    text += expression[i];
-  }
-  return text;
 }
 
 // Strides of an operand over the dimensions of the output, 0 where it broadcasts.
@@ -158,8 +143,7 @@ class Chain {
   }
 
  private:
-  Result<int> step(DataType type, std::string expression, std::vector<int> arguments, bool doubles = false) {
-    if (doubles || type == DataType::kDouble) expression = in_doubles(expression);
+  Result<int> step(DataType type, std::string expression, std::vector<int> arguments) {
     kernel_.steps.push_back({.type = type, .expression = std::move(expression), .arguments = std::move(arguments)});
     return ~static_cast<int>(kernel_.steps.size() - 1);
   }
@@ -221,7 +205,7 @@ class Chain {
       arguments.push_back(argument);
     }
     TENON_TRY_ASSIGN(std::string expression, expression_of(node, node.op_type == "Where" ? type : input_type));
-    return step(type, std::move(expression), std::move(arguments), input_type == DataType::kDouble);
+    return step(type, std::move(expression), std::move(arguments));
   }
 
   // A function of one number.
@@ -269,11 +253,11 @@ class Chain {
   Result<std::string> expression_of(const Node& node, DataType type) {
     if (node.op_type == "IsInf" && is_float(type)) {
       const auto [negative, positive] = read_is_inf(node);
-      if (negative && positive) return std::string("fabsf($0) == infinity_()");
+      if (negative && positive) return std::string("abs_of($0) == infinity_()");
       return std::string(positive ? "$0 == infinity_()" : negative ? "$0 == -infinity_()" : "false");
     }
     if (node.op_type == "Mod" && is_float(type) && !read_mod(node).truncated)
-      return std::string("python_mod(fmodf($0, $1), $1)");
+      return std::string("python_mod(remainder_of($0, $1), $1)");
     if (node.op_type == "BitShift" && !is_float(type)) {
       // By its width or more nothing is left, or only the sign.
       const auto bits = static_cast<int>(data_type_size(type)) * 8;
@@ -299,7 +283,7 @@ class Chain {
         TENON_TRY_ASSIGN(const int bound, operand(node.inputs[i]));
         TENON_TRY_ASSIGN(x, step(type, format("$0 {} $1 ? $1 : $0", order), {x, bound}));
       } else if (is_float(type)) {
-        const std::string bound = (i == 1 ? "-" : "") + largest_number(type);
+        const std::string bound = format("num($0, {}{})", i == 1 ? "-" : "", largest_number(type));
         TENON_TRY_ASSIGN(x, step(type, format("$0 {0} {1} ? {1} : $0", order, bound), {x}));
       }
     }
@@ -315,7 +299,7 @@ class Chain {
       TENON_TRY_ASSIGN(const int next, operand(node.inputs[i]));
       TENON_TRY_ASSIGN(sum, step(type, expression, {sum, next}));
     }
-    if (node.op_type == "Mean") return step(type, format("$0 / {}.0f", node.inputs.size()), {sum});
+    if (node.op_type == "Mean") return step(type, format("$0 / num($0, {})", node.inputs.size()), {sum});
     return sum;
   }
 
@@ -387,19 +371,25 @@ class Chain {
       const ConstantRef& fill = to_.constant(node.inputs[2]);
       TENON_UNSUPPORTED_IF(fill == nullptr || fill->shape.element_count() != 1,
                            "{} pads with a value that is only known at run time.", to_.label(node));
-      TENON_TRY_ASSIGN(part.fill, constant_text(node, *fill));
+      TENON_TRY_ASSIGN(part.fill, fill_bits(node, *fill, read.type));
     }
     return leaf(tensor, std::move(part));
   }
 
-  // One number of a constant as the kernels write it.
-  Result<std::string> constant_text(const Node& node, const Constant& constant) {
-    if (is_float(constant.type)) return float_literal(floats_of(constant)[0]);
-    if (constant.type == DataType::kInt64) return format("{}LL", constant.as<int64_t>()[0]);
-    if (constant.type == DataType::kInt32) return format("{}", constant.as<int32_t>()[0]);
-    if (constant.type == DataType::kUint8 || constant.type == DataType::kBool)
-      return format("{}", static_cast<int>(constant.as<uint8_t>()[0]));
-    if (constant.type == DataType::kInt8) return format("{}", static_cast<int>(constant.as<int8_t>()[0]));
+  // The bits of a constant's number, in the type that kernels compute in with elements of `type`.
+  Result<uint64_t> fill_bits(const Node& node, const Constant& constant, DataType type) {
+    const auto bits_of = [](auto value) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, &value, sizeof(value));
+      return bits;
+    };
+    if (type == DataType::kDouble && constant.type == DataType::kDouble) return bits_of(constant.as<double>()[0]);
+    if (is_float(constant.type)) return bits_of(floats_of(constant)[0]);
+    if (constant.type == DataType::kInt64) return bits_of(constant.as<int64_t>()[0]);
+    if (constant.type == DataType::kInt32) return bits_of(constant.as<int32_t>()[0]);
+    if (constant.type == DataType::kUint8) return bits_of(uint32_t{constant.as<uint8_t>()[0]});
+    if (constant.type == DataType::kBool) return bits_of(constant.as<uint8_t>()[0] != 0);
+    if (constant.type == DataType::kInt8) return bits_of(int32_t{constant.as<int8_t>()[0]});
     return unsupported("{} pads with {}.", to_.label(node), data_type_name(constant.type));
   }
 
@@ -413,7 +403,7 @@ class Chain {
       arguments.push_back(argument);
     }
     return step(to_.type_of(node.outputs[0]),
-                format("($0 - $3) * rsqrtf($4 + {}) * $1 + $2", float_literal(read_batch_norm(node).epsilon)),
+                format("($0 - $3) * rsqrt_of($4 + num($4, {:.9e})) * $1 + $2", read_batch_norm(node).epsilon),
                 arguments);
   }
 

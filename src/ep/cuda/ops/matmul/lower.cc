@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/ops/conv/op.h"
 #include "ep/cuda/ops/elementwise/lower.h"

@@ -1,9 +1,8 @@
 // Lowers operators that reinterpret, join or split tensors.
 #include <algorithm>
 
-#include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/ops/moves/pad_params.h"
 #include "ops/concat.h"
 #include "ops/depth_to_space.h"
 #include "ops/pad.h"
@@ -161,26 +160,30 @@ Status lower_mirror_pad(Lowering& to, const Node& node) {
   TENON_UNSUPPORTED_IF(pad.mode == PadMode::kConstant, "{} pads with a constant.", to.label(node));
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
   const Shape y = to.program().tensor(out).shape;
-  MapKernel kernel(to, node, "pad");
-  kernel.map().dims = dims_of(y);
-  kernel.read(from, "a");
-  kernel.write(out, "y");
+  if (y.element_count() == 0) return Status();
+  TENON_UNSUPPORTED_IF(x.rank() > kMostRank, "{} pads rank {}; kernels take {}.", to.label(node), x.rank(), kMostRank);
+  const DeviceTensor tensor = to.program().tensor(from);
+  const std::vector<int64_t> strides = tensor.strides();
+  MirrorPadParams params{.count = y.element_count()};
   for (int d = 0; d < x.rank(); ++d) {
     const PadAxis& axis = pad.axes[static_cast<size_t>(d)];
-    const bool reflects = pad.mode == PadMode::kReflect;
-    const int64_t size = axis.kept, period = reflects ? 2 * (size - 1) : size;
-    kernel.body() += format("  place_t p{0} = (place_t)i{0} - ({1});\n", d, axis.begin);
-    if (pad.mode == PadMode::kEdge || size == 1) {
-      kernel.body() += format("  p{0} = p{0} < 0 ? 0 : p{0} >= {1} ? {2} : p{0};\n", d, size, size - 1);
-    } else {
-      kernel.body() += format("  p{0} = (p{0} % {1} + {1}) % {1};\n", d, std::max<int64_t>(period, 1));
-      if (reflects) kernel.body() += format("  if (p{0} >= {1}) p{0} = {2} - p{0};\n", d, size, period);
-    }
-    if (axis.crop != 0) kernel.body() += format("  p{} += {};\n", d, axis.crop);
+    // A mirror image does not repeat the elements at its ends.
+    const int64_t period = pad.mode == PadMode::kReflect ? std::max<int64_t>(2 * (axis.kept - 1), 1) : axis.kept;
+    params.dims[d] = make_divisor(y[d]);
+    params.axes[d] = {.begin = axis.begin,
+                      .size = axis.kept,
+                      .crop = axis.crop,
+                      .stride = strides[static_cast<size_t>(d)],
+                      .period = make_divisor(std::max<int64_t>(period, 1)),
+                      .shift = period <= 0 ? 0 : (period - axis.begin % period) % period};
   }
-  kernel.body() +=
-      format("  y[flat] = a[{}];\n", dense_address(index_names(static_cast<size_t>(x.rank()), "p"), dims_of(x)));
-  return kernel.add();
+  const TemplateEnum mode{.type = "tenon::cuda::MirrorPad",
+                          .value = static_cast<int>(pad.mode == PadMode::kEdge      ? MirrorPad::kEdge
+                                                    : pad.mode == PadMode::kReflect ? MirrorPad::kReflect
+                                                                                    : MirrorPad::kWrap)};
+  const std::string instance =
+      template_instance("mirror_pad", mode, tensor.type, std::max(x.rank(), 1), is_wide(to, {}, {from, out}));
+  return add_map(to, node, "pad", "ep/cuda/ops/moves/pad.cuh", instance, params, params.count, {from}, {out});
 }
 
 // The same bits as another type.

@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/loops.h"
+#include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/norm/norm_params.h"
 
 namespace tenon::cuda {

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/generated_op.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/norm/row_ops.h"
 #include "ops/attention.h"
 #include "ops/norm.h"

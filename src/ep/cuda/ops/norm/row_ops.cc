@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen_text.h"
 #include "ep/cuda/compute/kernel_library.h"
+#include "ep/cuda/compute/loops.h"
 
 namespace tenon::cuda {
 

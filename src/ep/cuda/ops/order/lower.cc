@@ -1,126 +1,49 @@
 // Sums and products along an axis.
 #include <algorithm>
 
-#include "base/format.h"
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/loops.h"
+#include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/ops/order/scan_params.h"
 #include "ops/order.h"
 
 namespace tenon::cuda {
 
 namespace {
 
-// [outer, length, inner], scanned along the length. What keeps a device busy: lines are cut into `chunks` of `chunk`
-// elements (the last may be shorter); the totals of all are made first, and each chunk begins with those before it.
+constexpr const char* kHeader = "ep/cuda/ops/order/scan.cuh";
+// Elements that a block scans at once.
+constexpr int64_t kTile = 4 * int64_t{kMapThreads};
+
+// [outer, length, inner], scanned along the length. To keep a device busy, lines are cut into `chunks` of `chunk`
+// elements (the last may be shorter).
 struct Scan {
   int64_t outer = 1, length = 0, inner = 1;
   int64_t chunk = 0, chunks = 1;
-  DataType type = DataType::kFloat;
-  std::string number, start, operation;
-  bool exclusive = false, reverse = false;
+  bool rows = false;  // elements of a line are neighbours, and a block has a chunk; else a thread has one
+  DataType type = DataType::kFloat, total_type = DataType::kFloat;
+  std::string kind;  // ScanKind of scan.cuh
+  bool wide = false;
 
-  // Where element `k` of the line is.
-  std::string at(const std::string& k, const std::string& outer_index, const std::string& inner_index) const {
-    const std::string along = reverse ? format("({}u - {})", length - 1, k) : k;
-    return format("({} * {} + {}) * {}{}", outer_index, length, along, inner,
-                  inner_index.empty() ? "" : " + " + inner_index);
-  }
-  std::string joined(const std::string& a, const std::string& b) const { return format("{} {} {}", a, operation, b); }
+  std::string instance(const char* kernel) const { return template_instance(kernel, kind, type, total_type, wide); }
 };
 
-constexpr int64_t kTile = 4 * int64_t{kGeneratedThreads};
-
-// Text: `carry` becomes what comes before chunk i1, of which all threads have a part in `mine`.
-std::string joined_by_block(const Scan& scan, const char* result) {
-  return format(
-      "  parts[threadIdx.x] = mine;\n  __syncthreads();\n  for (unsigned n = {0}u; n > 0; n /= 2) {{\n"
-      "    if (threadIdx.x < n) parts[threadIdx.x] = {1};\n    __syncthreads();\n  }}\n"
-      "  const {2} {3} = parts[0];\n  __syncthreads();\n",
-      kGeneratedThreads / 2, scan.joined("parts[threadIdx.x]", "parts[threadIdx.x + n]"), scan.number, result);
-}
-
-// Lines whose elements are neighbours: a block goes through a chunk in tiles of four elements a thread.
-Status scan_rows(Lowering& to, const Node& node, const Scan& scan, TensorId from, TensorId totals, TensorId out) {
-  MapKernel kernel(to, node, "scan_rows");
-  kernel.map().by_block = true;
-  kernel.map().dims = {scan.outer, scan.chunks};
-  kernel.read(from, "a");
-  std::string& body = kernel.body();
-  body = format("  __shared__ {0} parts[{1}];\n  {0} carry = {2};\n", scan.number, kGeneratedThreads, scan.start);
-  if (totals != kNoTensor) {
-    kernel.read(totals, "p");
-    body += format(
-        "  {0} mine = {1};\n  for (index_t n = threadIdx.x; n < i1; n += {2}u) mine = {3};\n{4}  carry = before;\n",
-        scan.number, scan.start, kGeneratedThreads, scan.joined("mine", format("p[i0 * {} + n]", scan.chunks)),
-        joined_by_block(scan, "before"));
-  }
-  kernel.write(out, "y");
-  body += format(
-      "  index_t last = i1 * {0}u + {0}u;\n  if (last > {1}u) last = {1}u;\n"
-      "  for (index_t base = i1 * {0}u; base < last; base += {2}u) {{\n"
-      "    const index_t begin = base + threadIdx.x * 4u;\n    {3} v[4];\n#pragma unroll\n"
-      "    for (unsigned j = 0; j < 4u; ++j) {{\n      v[j] = {4};\n      if (begin + j < last) v[j] = {5};\n    }}\n",
-      scan.chunk, scan.length, kTile, scan.number, scan.start,
-      loaded(scan.type, format("a[{}]", scan.at("(begin + j)", "i0", ""))));
-  body += format(
-      "    parts[threadIdx.x] = {0};\n    __syncthreads();\n    for (unsigned n = 1; n < {1}u; n *= 2) {{\n"
-      "      const {2} other = threadIdx.x >= n ? parts[threadIdx.x - n] : ({2}){3};\n      __syncthreads();\n"
-      "      parts[threadIdx.x] = {4};\n      __syncthreads();\n    }}\n"
-      "    {2} acc = carry;\n    if (threadIdx.x > 0) acc = {5};\n    carry = {6};\n    __syncthreads();\n",
-      scan.joined(scan.joined("v[0]", "v[1]"), scan.joined("v[2]", "v[3]")), kGeneratedThreads, scan.number, scan.start,
-      scan.joined("other", "parts[threadIdx.x]"), scan.joined("carry", "parts[threadIdx.x - 1]"),
-      scan.joined("carry", format("parts[{}]", kGeneratedThreads - 1)));
-  const std::string take = format("      acc = {};\n", scan.joined("acc", "v[j]"));
-  const std::string put = format("      y[{}] = {};\n", scan.at("(begin + j)", "i0", ""), stored(scan.type, "acc"));
-  body += format(
-      "#pragma unroll\n    for (unsigned j = 0; j < 4u; ++j) {{\n      if (begin + j >= last) continue;\n{}{}    }}\n  "
-      "}}\n",
-      scan.exclusive ? put : take, scan.exclusive ? take : put);
-  return kernel.add();
-}
-
-Status total_rows(Lowering& to, const Node& node, const Scan& scan, TensorId from, TensorId totals) {
-  MapKernel kernel(to, node, "scan_totals");
-  kernel.map().by_block = true;
-  kernel.map().dims = {scan.outer, scan.chunks};
-  kernel.read(from, "a");
-  kernel.write(totals, "p");
-  kernel.body() = format(
-      "  __shared__ {0} parts[{1}];\n  index_t last = i1 * {2}u + {2}u;\n  if (last > {3}u) last = {3}u;\n  {0} mine = "
-      "{4};\n"
-      "#pragma unroll 8\n  for (index_t k = i1 * {2}u + threadIdx.x; k < last; k += {1}u) mine = {5};\n{6}"
-      "  if (threadIdx.x == 0) p[flat] = total;\n",
-      scan.number, kGeneratedThreads, scan.chunk, scan.length, scan.start,
-      scan.joined("mine", loaded(scan.type, format("a[{}]", scan.at("k", "i0", "")))), joined_by_block(scan, "total"));
-  return kernel.add();
-}
-
-// Lines beside each other: a thread goes through a chunk of one.
-Status scan_columns(Lowering& to, const Node& node, const Scan& scan, TensorId from, TensorId totals, TensorId out) {
-  const bool totalling = out == kNoTensor;
-  MapKernel kernel(to, node, totalling ? "scan_totals" : "scan_columns");
-  kernel.map().dims = {scan.outer, scan.chunks, scan.inner};
-  kernel.read(from, "a");
-  std::string& body = kernel.body();
-  body = format("  index_t last = i1 * {0}u + {0}u;\n  if (last > {1}u) last = {1}u;\n  {2} acc = {3};\n", scan.chunk,
-                scan.length, scan.number, scan.start);
-  if (totals != kNoTensor && !totalling) {
-    kernel.read(totals, "p");
-    body += format("#pragma unroll 8\n  for (index_t n = 0; n < i1; ++n) acc = {};\n",
-                   scan.joined("acc", format("p[(i0 * {} + n) * {} + i2]", scan.chunks, scan.inner)));
-  }
-  body += format("#pragma unroll 8\n  for (index_t k = i1 * {}u; k < last; ++k) {{\n    const index_t at = {};\n",
-                 scan.chunk, scan.at("k", "i0", "i2"));
-  const std::string take = format("    acc = {};\n", scan.joined("acc", loaded(scan.type, "a[at]")));
-  if (totalling) {
-    kernel.write(totals, "p");
-    body += take + "  }\n  p[flat] = acc;\n";
-    return kernel.add();
-  }
-  kernel.write(out, "y");
-  const std::string put = format("    y[at] = {};\n", stored(scan.type, "acc"));
-  body += (scan.exclusive ? put + take : take + put) + "  }\n";
-  return kernel.add();
+// One of the kernels. Errors: kUnsupported for more chunks than a grid has blocks.
+Status add_part(Lowering& to, const Node& node, const Scan& scan, const char* kernel, std::vector<TensorId> reads,
+                TensorId out) {
+  const int64_t count = scan.outer * scan.chunks * (scan.rows ? 1 : scan.inner);
+  const ScanParams params{.count = count,
+                          .length = scan.length,
+                          .inner = scan.inner,
+                          .chunk = scan.chunk,
+                          .chunks = make_divisor(scan.chunks),
+                          .inner_size = make_divisor(scan.inner)};
+  TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(count, scan.rows ? 1 : kMapThreads));
+  return to.add_kernel(node, kernel,
+                       TemplateKernel{.header = kHeader,
+                                      .instance = scan.instance(kernel),
+                                      .params = kernel_params(params),
+                                      .shape = {.grid_x = blocks, .block_x = kMapThreads}},
+                       std::move(reads), {out});
 }
 
 }  // namespace
@@ -136,21 +59,24 @@ Status lower_scan(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const int axis, normalized_axis(axes[0], tensor.shape.rank()));
   if (tensor.shape.element_count() == 0) return Status();
   const AxisSpan span = axis_span(tensor.shape, axis);
+  const std::string number = compute_type(tensor.type);
   Scan scan{.outer = span.outer,
             .length = span.length,
             .inner = span.inner,
+            .rows = span.inner == 1 && span.length >= 256,
             .type = tensor.type,
-            .number = compute_type(tensor.type),
-            .start = desc.product ? "1" : "0",
-            .operation = desc.product ? "*" : "+",
-            .exclusive = desc.exclusive,
-            .reverse = desc.reverse};
+            // In the type that sums are computed in.
+            .total_type = number == "float"      ? DataType::kFloat
+                          : number == "int"      ? DataType::kInt32
+                          : number == "unsigned" ? DataType::kUint32
+                                                 : tensor.type,
+            .kind = template_instance("ScanKind", desc.product, desc.reverse, desc.exclusive),
+            .wide = is_wide(to, {}, {from, out})};
   constexpr int64_t kBlocks = 1024, kThreads = int64_t{1} << 17, kLeastTiles = 4, kLeastSteps = 32;
-  const bool rows = scan.inner == 1 && scan.length >= 256;
   const auto parts = [](int64_t wanted, int64_t have, int64_t most) {
     return std::clamp<int64_t>((wanted + have - 1) / have, 1, std::max<int64_t>(most, 1));
   };
-  if (rows) {
+  if (scan.rows) {
     const int64_t tiles = (scan.length + kTile - 1) / kTile, chunks = parts(kBlocks, scan.outer, tiles / kLeastTiles);
     scan.chunk = (tiles + chunks - 1) / chunks * kTile;
   } else {
@@ -160,15 +86,10 @@ Status lower_scan(Lowering& to, const Node& node) {
   scan.chunks = (scan.length + scan.chunk - 1) / scan.chunk;
   TensorId totals = kNoTensor;
   if (scan.chunks > 1) {
-    // In the type that sums are computed in.
-    const DataType type = scan.number == "float"      ? DataType::kFloat
-                          : scan.number == "int"      ? DataType::kInt32
-                          : scan.number == "unsigned" ? DataType::kUint32
-                                                      : scan.type;
-    TENON_TRY_ASSIGN(totals, to.program().add_tensor(type, Shape{scan.outer, scan.chunks, scan.inner}));
-    TENON_TRY(rows ? total_rows(to, node, scan, from, totals) : scan_columns(to, node, scan, from, totals, kNoTensor));
+    TENON_TRY_ASSIGN(totals, to.program().add_tensor(scan.total_type, Shape{scan.outer, scan.chunks, scan.inner}));
+    TENON_TRY(add_part(to, node, scan, scan.rows ? "scan_row_totals" : "scan_column_totals", {from}, totals));
   }
-  return rows ? scan_rows(to, node, scan, from, totals, out) : scan_columns(to, node, scan, from, totals, out);
+  return add_part(to, node, scan, scan.rows ? "scan_rows" : "scan_columns", {from, totals}, out);
 }
 
 }  // namespace tenon::cuda

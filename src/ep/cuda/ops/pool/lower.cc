@@ -1,6 +1,5 @@
 // Pools of any rank and type, and those that say where their elements came from.
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/pool/general_pool_params.h"
 

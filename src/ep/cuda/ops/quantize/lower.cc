@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/format.h"
-#include "ep/cuda/compute/lowering_maps.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/compute/quantize.h"
 #include "ep/cuda/ops/conv/lower.h"

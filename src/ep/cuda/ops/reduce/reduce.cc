@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/kernel_template.h"
 
 namespace tenon::cuda {
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "base/format.h"
-#include "ep/cuda/compute/codegen.h"
+#include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/resize/resize_params.h"

@@ -1,6 +1,5 @@
 // GridSample: elements at computed positions.
-#include "ep/cuda/compute/codegen_text.h"
-#include "ep/cuda/compute/lowering_maps.h"
+#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/sample/grid_sample_params.h"
 #include "ops/sample.h"

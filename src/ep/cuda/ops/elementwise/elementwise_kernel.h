@@ -1,7 +1,8 @@
-// Writes CUDA C++ for elementwise chains and for everything that only moves elements.
+// The kernels of fused elementwise chains, and of everything that only moves elements: the template of elementwise.cuh
+// with the chain as text.
 //
-// A kernel is a function of sizes, strides and types alone: the same text has the same name, and one program compiles
-// each text once. Nothing here needs a device.
+// A kernel is a function of the chain and of how its operands lie: rank after joining, which operands repeat or have
+// neighbours, vector width. Sizes and strides are parameters. Nothing here needs a device.
 #pragma once
 
 #include <tenon/types.h>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
+#include "ep/cuda/compute/kernel_template.h"
 
 namespace tenon::cuda {
 
@@ -24,9 +25,10 @@ struct GeneratedLeaf {
   DataType index_type = DataType::kInt64;
   std::vector<int64_t> index_strides;
   int64_t index_stride = 0, index_limit = 0;
-  // A padded operand: only output coordinates in [begin, end) read it, others take `fill` (text of a number).
+  // A padded operand: only output coordinates in [begin, end) read it, others take `fill`: the bits of a number of the
+  // type that kernels compute in, the low ones first.
   std::vector<int64_t> begin, end;
-  std::string fill = "0";
+  uint64_t fill = 0;
 };
 
 // A step of the chain: `expression` with $0, $1, ... for its arguments; argument >= 0 is a leaf, < 0 is step ~argument.
@@ -37,7 +39,7 @@ struct GeneratedStep {
 };
 
 struct GeneratedElementwise {
-  std::vector<int64_t> dims;  // of the output
+  std::vector<int64_t> dims;  // of the output, none of them 0
   DataType type = DataType::kFloat;
   std::vector<int64_t> strides;
   int64_t offset = 0;
@@ -45,16 +47,8 @@ struct GeneratedElementwise {
   std::vector<GeneratedStep> steps;  // the last one is the result; empty: leaf 0
 };
 
-struct GeneratedKernel {
-  std::string name;    // from the text
-  std::string source;  // one extern "C" __global__ function; parameters are leaves, then indices, then the output
-  unsigned blocks = 0, threads = 0;
-  std::vector<bool> in_place;  // by parameter before the output: it may be the output's memory
-};
-
-// "float", "long long", ...: how the kernels compute with values of a type. Empty for a type that they do not have.
-std::string compute_type(DataType type);
-
-Result<GeneratedKernel> generate_elementwise(const GeneratedElementwise& kernel);
+// The kernel's reads are the leaves, then the indices of gathered ones, in order.
+// Errors: kUnsupported for types that kernels have not, and for more operands or elements than a kernel can have.
+Result<TemplateKernel> elementwise_kernel(const GeneratedElementwise& kernel);
 
 }  // namespace tenon::cuda
