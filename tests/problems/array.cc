@@ -221,6 +221,16 @@ double sum_bound(DataType type, int64_t terms, double magnitude) {
   return (4 + std::sqrt(static_cast<double>(std::max<int64_t>(terms, 0)))) * sum_roundoff(type) * magnitude;
 }
 
+namespace {
+bool tf32_allowed = false;
+}
+void allow_tf32() { tf32_allowed = true; }
+
+double product_bound(DataType type, int64_t terms, double magnitude) {
+  const double factors = tf32_allowed && type == DataType::kFloat ? 2 * std::ldexp(1.0, -11) : 0;
+  return sum_bound(type, terms, magnitude) + factors * magnitude;
+}
+
 Number through(const Number& x, DataType type, double ulps, const std::function<double(double)>& f) {
   Number y{f(x.v), 0};
   if (x.e > 0) {

@@ -63,6 +63,10 @@ struct Number {
 };
 // A sum of `terms` numbers whose absolute values add up to `magnitude`.
 double sum_bound(DataType type, int64_t terms, double magnitude);
+// Alike, of products whose factors an implementation may round: to TF32 where that is allowed.
+double product_bound(DataType type, int64_t terms, double magnitude);
+// For the whole program: products of f32 may be TF32's, with 11 bits.
+void allow_tf32();
 // y = f(x): the bound of x goes through f. f itself is wrong by `ulps` units of |y| + min(1, |x|), and by two of
 // max(1, |x|), because formulas multiply x by numbers next to 1 (gelu, mish) or subtract from them (exp(x) - 1).
 // 0 ulps: f is exact.

@@ -58,8 +58,8 @@ Status build(const Problem& problem, Case& test) {
           largest = std::max(largest, sum);
           // Scores may be stored before and after the mask, and as scaled queries and keys.
           if (std::isfinite(sum))
-            bound =
-                std::max(bound, sum_bound(type, depth, magnitude) + stored_once * (3 * std::fabs(sum) + 2 * magnitude));
+            bound = std::max(
+                bound, product_bound(type, depth, magnitude) + stored_once * (3 * std::fabs(sum) + 2 * magnitude));
         }
         for (double& weight : weights) total += weight = std::exp(weight - largest);
         const double relative = 2 * bound + sum_bound(type, keys, 1) + 16 * u + 4 * stored_once;
@@ -72,7 +72,7 @@ Status build(const Problem& problem, Case& test) {
           }
           const int64_t to =
               exported ? ((n * queries + t) * heads + h) * width + i : ((n * heads + h) * queries + t) * width + i;
-          put(y, to, stored({sum, relative * magnitude + sum_bound(type, keys, magnitude)}, type));
+          put(y, to, stored({sum, relative * magnitude + product_bound(type, keys, magnitude)}, type));
         }
       }
   if (one_node) {

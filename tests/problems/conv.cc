@@ -41,7 +41,7 @@ Status build(const Problem& problem, Case& test) {
             magnitude += std::fabs(term);
           }
         });
-        put(y.data, element, stored({sum, sum_bound(problem.type, group_in * taps, magnitude)}, problem.type));
+        put(y.data, element, stored({sum, product_bound(problem.type, group_in * taps, magnitude)}, problem.type));
       }
 
   std::vector<std::string> attributes = window.attributes;

@@ -80,8 +80,10 @@ Status build(const Problem& problem, Case& test) {
   Value y{"", Array(problem.type, y_dims)};
   for (int64_t i = 0; i < y.data.count(); ++i) {
     const double add = problem.has("bias") ? bias.data[i / pixels_out % outputs] : 0;
+    // The product of each tap may be stored before it is added to those of the windows that overlap.
     put(y.data, i,
-        stored({sums[i] + add, sum_bound(problem.type, group_in * taps, magnitudes[i] + std::fabs(add))},
+        stored({sums[i] + add, product_bound(problem.type, group_in * taps, magnitudes[i] + std::fabs(add)) +
+                                   unit_roundoff(problem.type) * magnitudes[i]},
                problem.type));
   }
   std::vector<std::string> attributes = {ints_attribute("kernel_shape", kernel)};

@@ -63,7 +63,7 @@ Status build(const Problem& problem, Case& test) {
       magnitude += std::fabs(term);
     }
     // Products of several operands may be stored one after the other.
-    const double bound = sum_bound(problem.type, count, magnitude) +
+    const double bound = product_bound(problem.type, count, magnitude) +
                          static_cast<double>(terms.size() - 1) * unit_roundoff(problem.type) * magnitude;
     put(y, i, stored({sum, bound}, problem.type));
   }

@@ -1,6 +1,6 @@
 // tenon_problems [LINE...] [--file FILE]... [--ep cpu|sim|cuda|NAME=LIBRARY] [--ep-option KEY=VALUE]... [--threads 1,2]
-// [--seed N] [--filter TEXT] [--every N] [--quiet] [--print] [--time] [--stock LIBRARY]: runs problem lines of the
-// arguments, of files or of stdin. tests/README.md shows how to use it, docs/reference/problems.md has the grammar.
+// [--seed N] [--filter TEXT] [--every N] [--tf32] [--quiet] [--print] [--time] [--stock LIBRARY]: runs problem lines of
+// the arguments, of files or of stdin. tests/README.md shows how to use it, docs/reference/problems.md has the grammar.
 //
 // Ends with 0 if all passed, 1 if one failed, 2 for bad arguments and lines, 77 (ctest's "skipped") without a device.
 #include <cstdio>
@@ -39,6 +39,10 @@ Result<Arguments> read_arguments(int count, char** texts) {
       // An argument with blanks is a line; others are the words of one.
       const bool whole = name.find(' ') != std::string::npos;
       arguments.line += (arguments.line.empty() ? "" : whole ? "\n" : " ") + name;
+      continue;
+    }
+    if (name == "--tf32") {
+      allow_tf32();
       continue;
     }
     if (name == "--time" || name == "--print" || name == "--quiet") {

@@ -54,7 +54,7 @@ Status build_matmul(const Problem& problem, Case& test) {
           magnitude += std::fabs(term);
         }
         put(y.data, (m * rows + r) * columns + c,
-            stored({sum, sum_bound(problem.type, depth, magnitude)}, problem.type));
+            stored({sum, product_bound(problem.type, depth, magnitude)}, problem.type));
       }
   }
   if (problem.has("scale")) {
@@ -92,7 +92,8 @@ Status build_gemm(const Problem& problem, Case& test) {
         sum += term;
         magnitude += std::fabs(term);
       }
-      Number z = stored({alpha * sum, std::fabs(alpha) * sum_bound(problem.type, depth + 1, magnitude)}, problem.type);
+      Number z =
+          stored({alpha * sum, std::fabs(alpha) * product_bound(problem.type, depth + 1, magnitude)}, problem.type);
       if (!c.name.empty()) {
         const double other = beta * c.data[broadcast_index(r * columns + j, y.data.dims, c.data.dims)];
         z = stored({z.v + other, z.e + 2 * sum_roundoff(problem.type) * std::fabs(other)}, problem.type);

@@ -106,7 +106,7 @@ class Direction {
       sum += term;
       magnitude += std::fabs(term);
     }
-    return with_bias({sum, sum_bound(problem_.type, sizes_.inputs, magnitude)}, gate, j);
+    return with_bias({sum, product_bound(problem_.type, sizes_.inputs, magnitude)}, gate, j);
   }
   Number from_state(int64_t gate, int64_t j, const std::vector<Number>& h) const {
     const int64_t row = (index_ * sizes_.gates + gate) * sizes_.hidden + j;
@@ -117,7 +117,7 @@ class Direction {
       magnitude += std::fabs(weight * h[static_cast<size_t>(i)].v);
       carried += std::fabs(weight) * h[static_cast<size_t>(i)].e;
     }
-    return with_bias({sum, sum_bound(problem_.type, sizes_.hidden, magnitude) + carried}, gate + sizes_.gates, j);
+    return with_bias({sum, product_bound(problem_.type, sizes_.hidden, magnitude) + carried}, gate + sizes_.gates, j);
   }
   Number with_bias(Number z, int64_t gate, int64_t j) const {
     if (bias != nullptr) {
