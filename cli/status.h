@@ -5,6 +5,6 @@
 
 namespace tenon::cli {
 
-using namespace programs;
+using namespace programs;  // NOLINT(google-build-using-namespace)
 
 }  // namespace tenon::cli

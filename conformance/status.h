@@ -5,6 +5,6 @@
 
 namespace tenon::conformance {
 
-using namespace programs;
+using namespace programs;  // NOLINT(google-build-using-namespace)
 
 }  // namespace tenon::conformance

@@ -5,6 +5,6 @@
 
 namespace tenon::demo {
 
-using namespace programs;
+using namespace programs;  // NOLINT(google-build-using-namespace)
 
 }  // namespace tenon::demo

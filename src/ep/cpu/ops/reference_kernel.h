@@ -64,7 +64,7 @@ std::span<const KernelEntry> ref_scatter_rows();
 std::span<const KernelEntry> ref_generate_rows();
 std::span<const KernelEntry> ref_order_rows();
 std::span<const KernelEntry> ref_resize_rows();
-std::span<const KernelEntry> ref_internal_rows();
+std::span<const KernelEntry> ref_reorder_rows();
 
 // --- specs ---
 

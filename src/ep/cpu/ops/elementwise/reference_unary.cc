@@ -115,6 +115,28 @@ Result<RefImpl> make_is_inf(RefNode& node) {
   return desc.positive ? make_test<IsInf<false, true>>(node) : make_test<IsInf<false, false>>(node);
 }
 
+// Of domain tenon (docs/reference/internal-operators.md).
+Result<RefImpl> make_activation(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(*node.node));
+  using Loop = void (*)(const Epilogue&, const void* x, void* y, int64_t count);
+  const Loop chosen = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop {
+    return [](const Epilogue& epilogue, const void* x, void* y, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        static_cast<T*>(y)[i] = T(evaluate(epilogue, static_cast<double>(static_cast<const T*>(x)[i])));
+      }
+    };
+  });
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [epilogue, chosen, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    chosen(epilogue, context.inputs[0], context.outputs[0], count);
+    return {};
+  };
+  return impl;
+}
+
 }  // namespace
 
 std::span<const KernelEntry> ref_unary_rows() {
@@ -124,6 +146,7 @@ std::span<const KernelEntry> ref_unary_rows() {
         ref_row<kIntSet, &make_unary<BitwiseNot, IntTypes>>("BitwiseNot", 18),
         ref_row<kFloatSet, &make_test<IsNaN>>("IsNaN", 9),
         ref_row<kFloatSet, &make_is_inf>("IsInf", 10),
+        ref_row<kFloatSet, &make_activation>("Activation", 1, kAnyVersion, "tenon"),
     };
 #define TENON_ENTRY_(Name, text, op, since, ...) \
   ref_row<type_set(types_of<Unary::k##Name>()), &make_function<Unary::k##Name>>(op, since),

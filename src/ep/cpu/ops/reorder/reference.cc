@@ -1,35 +1,12 @@
-// Activation and Reorder of domain tenon (docs/reference/internal-operators.md).
+// Reorder of domain tenon (docs/reference/internal-operators.md).
 #include <cstring>
 
 #include "ep/cpu/ops/reference_kernel.h"
-#include "ops/activation_formula.h"
 #include "ops/reorder.h"
-#include "ops/unary.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
-
-Result<RefImpl> make_activation(RefNode& node) {
-  TENON_TRY(require_inputs(node, 1));
-  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
-  TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(*node.node));
-  using Loop = void (*)(const Epilogue&, const void* x, void* y, int64_t count);
-  const Loop chosen = select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop {
-    return [](const Epilogue& epilogue, const void* x, void* y, int64_t count) {
-      for (int64_t i = 0; i < count; ++i) {
-        static_cast<T*>(y)[i] = T(evaluate(epilogue, static_cast<double>(static_cast<const T*>(x)[i])));
-      }
-    };
-  });
-  RefImpl impl;
-  impl.elementwise = true;
-  impl.run = [epilogue, chosen, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    chosen(epilogue, context.inputs[0], context.outputs[0], count);
-    return {};
-  };
-  return impl;
-}
 
 Result<RefImpl> make_reorder(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
@@ -70,12 +47,11 @@ Result<RefImpl> make_reorder(RefNode& node) {
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<kFloatSet, &make_activation>("Activation", 1, kAnyVersion, "tenon"),
     ref_row<~TypeSet{0}, &make_reorder>("Reorder", 1, kAnyVersion, "tenon"),
 };
 
 }  // namespace
 
-std::span<const KernelEntry> ref_internal_rows() { return kRows; }
+std::span<const KernelEntry> ref_reorder_rows() { return kRows; }
 
 }  // namespace tenon::cpu::ref
