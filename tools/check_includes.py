@@ -22,7 +22,7 @@ ARROWS = {
     "ep/cuda/compute": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "ep/sdk", "ep/cuda/driver", "ep/cuda/fake", "ep/cuda"],
     "ep/cuda/ops": ["base", "graph", "ops", "device", "plan", "ep/cuda/driver", "ep/cuda", "ep/cuda/compute"],
     "ep/cuda/plugin": ["ep/cuda", "ep/cuda/compute"],
-    "ep/cuda/fake_plugin": ["base", "ep/sdk", "ep/cuda", "ep/cuda/compute"],
+    "ep/cuda/fake_plugin": ["base", "ops", "ep/sdk", "ep/cuda", "ep/cuda/compute", "ep/cuda/ops"],
     "ep/sim": ["base", "graph", "ops", "device", "interop", "ep/api", "ep/sdk"],
     "runtime": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "ep/cpu"],
     "abi/objects": ["base", "graph", "ops", "device", "interop", "plan", "ep/api", "runtime"],

@@ -81,28 +81,6 @@ Body::Body(const BodyHost& host, Graph graph, const std::vector<bool>& wanted)
   graph_.remove_dead_nodes();
 }
 
-// Scratch of one run, given back at the end of the scope.
-class Body::Borrowed {
- public:
-  explicit Borrowed(const Body& body) : body_(body) {
-    auto idle = body.idle_.lock();
-    if (idle->empty()) {
-      scratch_ = std::make_unique<Scratch>();
-      return;
-    }
-    scratch_ = std::move(idle->back());
-    idle->pop_back();
-  }
-  ~Borrowed() { body_.idle_.lock()->push_back(std::move(scratch_)); }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-  Scratch* operator->() const { return scratch_.get(); }
-
- private:
-  const Body& body_;
-  std::unique_ptr<Scratch> scratch_;
-};
-
 // Lets the node place what a plan writes, and hands it what a plan makes elsewhere.
 class Body::Outputs final : public PlanOutputs {
  public:
@@ -165,7 +143,7 @@ class Body::Outputs final : public PlanOutputs {
 };
 
 Status Body::run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const {
-  const Borrowed scratch(*this);
+  const auto scratch = idle_.take();
   scratch->key.clear();
   scratch->inputs.clear();
   for (const BodyValue& input : inputs) {

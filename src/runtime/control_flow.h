@@ -13,11 +13,11 @@
 
 #include <tenon/copy_ledger.h>
 
-#include "base/guarded.h"
 #include "ep/api/device_provider.h"
 #include "ep/api/subgraphs.h"
 #include "plan/planner.h"
 #include "plan/signature.h"
+#include "runtime/idle_pool.h"
 #include "runtime/plan_executor.h"
 
 namespace tenon {
@@ -96,7 +96,6 @@ class Body {
     SignatureKey key;
     std::vector<void*> inputs, outputs;
   };
-  class Borrowed;
   class Outputs;
 
   const BodyHost& host_;
@@ -105,7 +104,7 @@ class Body {
   size_t outputs_ = 0;              // of the body, with those that are not made
   std::vector<const char*> names_;  // by output of the body
   mutable PlanCache plans_;
-  mutable Guarded<std::vector<std::unique_ptr<Scratch>>> idle_;
+  IdlePool<Scratch> idle_;
 };
 
 // Makes the kernels of nodes, also of those in bodies.

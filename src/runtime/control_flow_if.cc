@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/guarded.h"
 #include "runtime/control_flow_parts.h"
+#include "runtime/idle_pool.h"
 
 namespace tenon {
 
@@ -33,29 +33,20 @@ class IfKernel final : public Kernel {
   Status run(KernelContext& context) const override {
     const bool taken = *context.input<uint8_t>(0) != 0;
     const BodyOf& branch = taken ? then_ : else_;
-    std::unique_ptr<std::vector<BodyValue>> values = take();
+    const auto values = idle_.take();
     append_captured(context, inputs_, branch, *values);
     IfOutputs outputs(context, outputs_);
     Status status = branch.body->run(*values, outputs, info_of(context));
-    values->clear();
-    idle_.lock()->push_back(std::move(values));
+    values->clear();  // borrowed values are gone after the run
     if (!status.ok()) return std::move(status).with_context(taken ? "in the then branch" : "in the else branch");
     return status;
   }
   std::string_view name() const override { return "if"; }
 
  private:
-  std::unique_ptr<std::vector<BodyValue>> take() const {
-    auto idle = idle_.lock();
-    if (idle->empty()) return std::make_unique<std::vector<BodyValue>>();
-    std::unique_ptr<std::vector<BodyValue>> values = std::move(idle->back());
-    idle->pop_back();
-    return values;
-  }
-
   const std::vector<TensorSpec> inputs_, outputs_;
   const BodyOf then_, else_;
-  mutable Guarded<std::vector<std::unique_ptr<std::vector<BodyValue>>>> idle_;
+  IdlePool<std::vector<BodyValue>> idle_;
 };
 
 }  // namespace

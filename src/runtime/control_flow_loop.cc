@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/guarded.h"
 #include "ops/shape_inference.h"
 #include "plan/control_flow.h"
 #include "runtime/control_flow_parts.h"
+#include "runtime/idle_pool.h"
 
 namespace tenon {
 
@@ -100,26 +100,17 @@ class LoopKernel final : public Kernel {
         helper_(helper) {}
 
   Status run(KernelContext& context) const override {
-    std::unique_ptr<LoopFrame> frame = take();
+    const auto frame = idle_.take();
     Status status = iterate(context, *frame);
     if (status.ok()) status = write_outputs(context, *frame);
     // Borrowed values are gone after the run.
     for (CarriedValue& value : frame->carried) value.start({});
     frame->values.clear();
-    idle_.lock()->push_back(std::move(frame));
     return status;
   }
   std::string_view name() const override { return "loop"; }
 
  private:
-  std::unique_ptr<LoopFrame> take() const {
-    auto idle = idle_.lock();
-    if (idle->empty()) return std::make_unique<LoopFrame>();
-    std::unique_ptr<LoopFrame> frame = std::move(idle->back());
-    idle->pop_back();
-    return frame;
-  }
-
   Status iterate(KernelContext& context, LoopFrame& frame) const {
     const auto* trip_count = context.input<int64_t>(0);
     const auto* condition = context.input<uint8_t>(1);
@@ -204,7 +195,7 @@ class LoopKernel final : public Kernel {
   const size_t carried_;
   const Shape iteration_shape_, condition_shape_;
   const SubgraphHelper* const helper_;
-  mutable Guarded<std::vector<std::unique_ptr<LoopFrame>>> idle_;
+  IdlePool<LoopFrame> idle_;
 };
 
 // Some models declare the iteration number and the condition as vectors of one.

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/format.h"
-#include "base/guarded.h"
 #include "device/copy.h"
 #include "ops/axes.h"
 #include "ops/control_flow.h"
 #include "plan/control_flow.h"
 #include "runtime/control_flow_parts.h"
+#include "runtime/idle_pool.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -227,26 +227,17 @@ class ScanKernel final : public Kernel {
   ScanKernel(const Node& node, ScanSpec spec) : node_(node), spec_(std::move(spec)) {}
 
   Status run(KernelContext& context) const override {
-    std::unique_ptr<ScanFrame> frame = take();
+    const auto frame = idle_.take();
     Status status = scan(context, *frame);
     // Borrowed values are gone after the run.
     for (CarriedValue& state : frame->states) state.start({});
     frame->values.clear();
     frame->moved.clear();
-    idle_.lock()->push_back(std::move(frame));
     return status;
   }
   std::string_view name() const override { return "scan"; }
 
  private:
-  std::unique_ptr<ScanFrame> take() const {
-    auto idle = idle_.lock();
-    if (idle->empty()) return std::make_unique<ScanFrame>();
-    std::unique_ptr<ScanFrame> frame = std::move(idle->back());
-    idle->pop_back();
-    return frame;
-  }
-
   Status scan(KernelContext& context, ScanFrame& frame) const {
     frame.states.resize(spec_.states);
     frame.collected.assign(spec_.scan_outputs.size(), Collected{});
@@ -373,7 +364,7 @@ class ScanKernel final : public Kernel {
 
   const Node node_;
   const ScanSpec spec_;
-  mutable Guarded<std::vector<std::unique_ptr<ScanFrame>>> idle_;
+  IdlePool<ScanFrame> idle_;
 };
 
 // Axes, lengths and directions of the scan inputs.

@@ -1,6 +1,7 @@
 """NaN, infinities and values outside of a type's range on the CUDA EP: as on the CPU EP, bit for bit where nothing is rounded.
 
-Without a GPU (TENON_CASES_ON=fake) generated kernels run on the host; models that need other kernels are left to a GPU."""
+Without a GPU (TENON_CASES_ON=fake) templates, generated kernels, products and convolutions run on the host; models that
+need other kernels are left to a GPU."""
 import numpy as np
 import pytest
 

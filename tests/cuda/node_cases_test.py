@@ -1,8 +1,9 @@
 """Every operator that the CUDA EP claims, over the onnx package's node cases and random ones, in stock onnxruntime and in
 our host: the expected result, and that of both CPU EPs.
 
-Without a GPU (TENON_CASES_ON=fake) the claims and the plans are the real ones and generated kernels run on the host; what
-needs other kernels is left to a GPU. `node_cases_test.py --write` makes the list of claims anew."""
+Without a GPU (TENON_CASES_ON=fake) the claims and the plans are the real ones. Templates, generated kernels, products and
+convolutions run on the host; programs with other kernels are left to a GPU. `node_cases_test.py --write` makes the list of
+claims anew."""
 import os
 import pathlib
 import sys

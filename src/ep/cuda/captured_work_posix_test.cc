@@ -274,7 +274,8 @@ TEST_F(SessionFencesTest, UnknownAndReleasedSemaphoresAreRefused) {
   EXPECT_THAT(fences_.start(memory_, given({{0x10, 1}})),
               has_status(StatusCode::kInvalidArgument, HasSubstr("0x10, which is no semaphore")));
   EXPECT_THAT(fences_.start(memory_, given({}, {{0x20, 1}})),
-              has_status(StatusCode::kInvalidArgument, HasSubstr("to signal 0x20, which is no semaphore")));
+              has_status(StatusCode::kInvalidArgument,
+                         HasSubstr("Signals of the run (\"tenon.run_signals\") name 0x20, which is no")));
   {
     const Shared other = share();
     const HeldSemaphore held(8192, other.semaphore);

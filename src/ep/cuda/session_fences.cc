@@ -6,8 +6,8 @@ namespace tenon::cuda {
 
 namespace {
 
-// `use`: "wait for".
-Result<std::vector<FencePoint>> find_points(const char* use, std::span<const RunFence> fences,
+// `what`: "Waits".
+Result<std::vector<FencePoint>> find_points(const char* what, const char* key, std::span<const RunFence> fences,
                                             const std::shared_ptr<CudaMemory>& memory) {
   std::vector<FencePoint> points;
   points.reserve(fences.size());
@@ -15,10 +15,11 @@ Result<std::vector<FencePoint>> find_points(const char* use, std::span<const Run
     const auto handle = reinterpret_cast<uintptr_t>(fence.semaphore);
     FencePoint point{.semaphore = find_semaphore(handle), .value = fence.value};
     TENON_INVALID_IF(point.semaphore == nullptr,
-                     "The run is to {} {:#x}, which is no semaphore of this EP, or one that is released.", use, handle);
+                     "{} of the run (\"{}\") name {:#x}, which is no semaphore of this EP, or one that is released.",
+                     what, key, handle);
     TENON_INVALID_IF(point.semaphore->memory() != memory,
-                     "The run is to {} a semaphore of CUDA device {}; the session runs on device {}.", use,
-                     point.semaphore->memory()->device()->ordinal(), memory->device()->ordinal());
+                     "{} of the run (\"{}\") name a semaphore of CUDA device {}; the session runs on device {}.", what,
+                     key, point.semaphore->memory()->device()->ordinal(), memory->device()->ordinal());
     points.push_back(std::move(point));
   }
   return points;
@@ -30,8 +31,8 @@ Status SessionFences::start(const std::shared_ptr<CudaMemory>& memory, const plu
   if (fences.empty()) return Status();
   Run run;
   run.fences.memory = memory;
-  TENON_TRY_ASSIGN(run.fences.waits, find_points("wait for", fences.waits, memory));
-  TENON_TRY_ASSIGN(run.fences.signals, find_points("signal", fences.signals, memory));
+  TENON_TRY_ASSIGN(run.fences.waits, find_points("Waits", kRunWaitsKey, fences.waits, memory));
+  TENON_TRY_ASSIGN(run.fences.signals, find_points("Signals", kRunSignalsKey, fences.signals, memory));
   run.one_call = fences.calls == 1;
   auto runs = runs_.lock();
   (*runs)[std::this_thread::get_id()] = std::move(run);

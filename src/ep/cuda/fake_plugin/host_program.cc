@@ -17,6 +17,7 @@
 #include "ep/cuda/compute/device_headers.h"
 #include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/kernel_cache.h"
+#include "ep/cuda/fake_plugin/host_products.h"
 
 namespace tenon::cuda {
 
@@ -28,6 +29,8 @@ std::span<const DeviceHeader> host_headers();
 namespace tenon::cuda::fake {
 
 namespace {
+
+CUdeviceptr device_address(std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
 // Where the compiler finds the headers: written once a machine, user and build of them.
 Result<std::string> header_folder() {
@@ -132,8 +135,9 @@ Status HostProgram::compile() {
   }
   for (const auto& op : program_.ops) {
     const auto* const generated = dynamic_cast<const GeneratedOp*>(op.get());
-    TENON_UNSUPPORTED_IF(generated == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr,
-                         "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
+    TENON_UNSUPPORTED_IF(
+        generated == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr && !is_host_product(*op),
+        "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
     launchers_.push_back(generated == nullptr ? nullptr : launchers[generated->kernel().name]);
   }
   return Status();
@@ -147,30 +151,29 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
   // Programs of the same text share a library, and what it knows of the thread that runs.
   static std::mutex running;
   const std::lock_guard lock(running);
-  const auto address = [&](TensorId id) -> std::byte* {
-    const DeviceStorage& storage = program_.storage_of(id);
-    const auto index = static_cast<size_t>(storage.index);
-    std::byte* base = nullptr;
-    if (storage.kind == StorageKind::kArena) base = arena_.data() + storage.offset_bytes;
-    if (storage.kind == StorageKind::kConstant) base = constants_[index].data();
-    if (storage.kind == StorageKind::kInput) base = inputs[index];
-    if (storage.kind == StorageKind::kOutput) base = outputs[index];
-    return base + program_.tensor(id).offset_bytes;
-  };
+  std::vector<CUdeviceptr> constants, given, made;
+  for (std::vector<std::byte>& constant : constants_) constants.push_back(device_address(constant.data()));
+  for (std::byte* input : inputs) given.push_back(device_address(input));
+  for (std::byte* output : outputs) made.push_back(device_address(output));
+  const Addresses addresses{&program_, device_address(arena_.data()), constants, given, made};
   // Nothing of an earlier run is right by chance.
   std::fill(arena_.begin(), arena_.end(), std::byte{0xa5});
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     const DeviceOp& op = *program_.ops[i];
-    std::vector<void*> parameters;
-    const auto* const generated = dynamic_cast<const GeneratedOp*>(&op);
-    if (generated != nullptr && !generated->kernel().params.empty())
-      parameters.push_back(const_cast<std::byte*>(generated->kernel().params.data()));
-    if (generated == nullptr) {
-      const size_t bytes = program_.tensor(op.writes()[0]).size_bytes();
-      if (bytes != 0) std::memcpy(address(op.writes()[0]), address(op.reads()[0]), bytes);
+    if (is_host_product(op)) {
+      run_host_product(op, addresses);
       continue;
     }
-    for (TensorId id : generated->arguments()) parameters.push_back(id == kNoTensor ? nullptr : address(id));
+    const auto* const generated = dynamic_cast<const GeneratedOp*>(&op);
+    if (generated == nullptr) {
+      const size_t bytes = program_.tensor(op.writes()[0]).size_bytes();
+      if (bytes != 0) std::memcpy(addresses.pointer(op.writes()[0]), addresses.pointer(op.reads()[0]), bytes);
+      continue;
+    }
+    std::vector<void*> parameters;
+    if (!generated->kernel().params.empty())
+      parameters.push_back(const_cast<std::byte*>(generated->kernel().params.data()));
+    for (TensorId id : generated->arguments()) parameters.push_back(addresses.pointer(id));
     const LaunchShape& shape = generated->kernel().shape;
     if (shape.grid_x == 0) continue;
     const std::array<unsigned, 3> grid = {shape.grid_x, shape.grid_y, shape.grid_z};

@@ -2,7 +2,8 @@
 // compiler with CUDA's words defined for one thread at a time (host_device/), to test their results without a GPU.
 //
 // Threads: run() from any thread, one at a time.
-// Errors: kUnsupported for a program with kernels of .cu files or libraries; kNotFound without a compiler.
+// Errors: kUnsupported for a program with kernels of .cu files or libraries, other than products and convolutions
+// (host_products.h); kNotFound without a compiler.
 #pragma once
 
 #include <memory>
@@ -35,7 +36,7 @@ class HostProgram {
 
   Program program_;
   std::vector<void*> libraries_;
-  std::vector<Launcher> launchers_;  // null: a copy, or a kernel of no elements
+  std::vector<Launcher> launchers_;  // null: a copy, a product, or a kernel of no elements
   std::vector<std::vector<std::byte>> constants_;
   std::vector<std::byte> arena_;
 };

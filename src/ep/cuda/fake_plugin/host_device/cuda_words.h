@@ -7,17 +7,34 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 
-#define EACH(F)                                                                                                 \
-  F(fabs)                                                                                                       \
-  F(exp)                                                                                                        \
-  F(log) F(sqrt) F(floor) F(ceil) F(rint) F(sin) F(cos) F(tan) F(erf) F(tanh) F(log1p) F(expm1) F(asin) F(acos) \
-      F(atan) F(sinh) F(cosh) F(asinh) F(acosh) F(atanh) F(round) F(trunc)
-#define DECLARE(name)                       \
+#define TENON_FUNCTION(name)                \
   extern "C" float name##f(float) noexcept; \
   extern "C" double name(double) noexcept;
-EACH(DECLARE)
-#undef DECLARE
-#undef EACH
+TENON_FUNCTION(fabs)
+TENON_FUNCTION(exp)
+TENON_FUNCTION(log)
+TENON_FUNCTION(sqrt)
+TENON_FUNCTION(floor)
+TENON_FUNCTION(ceil)
+TENON_FUNCTION(rint)
+TENON_FUNCTION(sin)
+TENON_FUNCTION(cos)
+TENON_FUNCTION(tan)
+TENON_FUNCTION(erf)
+TENON_FUNCTION(tanh)
+TENON_FUNCTION(log1p)
+TENON_FUNCTION(expm1)
+TENON_FUNCTION(asin)
+TENON_FUNCTION(acos)
+TENON_FUNCTION(atan)
+TENON_FUNCTION(sinh)
+TENON_FUNCTION(cosh)
+TENON_FUNCTION(asinh)
+TENON_FUNCTION(acosh)
+TENON_FUNCTION(atanh)
+TENON_FUNCTION(round)
+TENON_FUNCTION(trunc)
+#undef TENON_FUNCTION
 extern "C" float fminf(float, float) noexcept;
 extern "C" float fmaxf(float, float) noexcept;
 extern "C" float fmodf(float, float) noexcept;

@@ -99,6 +99,8 @@ ConvOp::ConvOp(std::string label, DataType type, const ConvParams& params, const
       epilogue_(epilogue),
       tensors_(tensors) {}
 
+ConvParams ConvOp::bound_params(const Addresses& addresses) const { return bound(params_, tensors_, addresses); }
+
 std::string ConvOp::text_of(const ConvParams& params) const {
   return (is_product() ? "product " : "conv ") +
          problem_text(params, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor) +
@@ -441,7 +443,7 @@ Status ConvOp::queue_choice(const Choice& choice, const CudaDevice& device, CUst
                           .workspace = addresses.pointer(scratch())},
                          stream);
   }
-  ConvParams params = bound(params_, tensors_, addresses);
+  ConvParams params = bound_params(addresses);
   void* pointers[] = {&params};
   return queue_kernel(device, choice.function, choice.shape, choice.splits, stream, pointers);
 }

@@ -52,6 +52,9 @@ class ConvOp final : public DeviceOp {
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
   std::string choice() const override { return choice_.text; }
+  DataType type() const { return type_; }
+  // The kernel's parameters with the addresses of one run.
+  ConvParams bound_params(const Addresses& addresses) const;
   // What could serve after prepare(), and using one of them. For tests; the plain kernel always can.
   Result<std::vector<std::string>> choice_texts(const PrepareContext& context);
   Status use(const PrepareContext& context, const std::string& text);

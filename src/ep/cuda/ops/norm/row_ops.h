@@ -66,6 +66,7 @@ class PoolOp final : public DeviceOp {
 class PadImageOp final : public DeviceOp {
  public:
   PadImageOp(std::string label, DataType type, const Shape& x_shape, int32_t padded, TensorId x, TensorId y);
+  int32_t padded() const { return padded_; }
   std::string description(const Program& program) const override;
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;

@@ -59,8 +59,7 @@ Status IntegerProductOp::prepare(const PrepareContext& context) {
   return Status();
 }
 
-Status IntegerProductOp::queue(const QueueContext& context) const {
-  const Addresses& addresses = context.addresses;
+IntegerProductParams IntegerProductOp::bound_params(const Addresses& addresses) const {
   IntegerProductParams params = params_;
   params.a = addresses.pointer(tensors_.a);
   params.b = addresses.pointer(tensors_.b);
@@ -75,6 +74,11 @@ Status IntegerProductOp::queue(const QueueContext& context) const {
   params.bias = addresses.pointer<const int32_t>(tensors_.bias);
   params.outside = addresses.pointer(tensors_.outside);
   params.y = addresses.pointer(tensors_.y);
+  return params;
+}
+
+Status IntegerProductOp::queue(const QueueContext& context) const {
+  IntegerProductParams params = bound_params(context.addresses);
   void* pointers[] = {&params};
   return queue_kernel(
       *context.device, function_,

@@ -29,6 +29,10 @@ class IntegerProductOp final : public DeviceOp {
   std::string description(const Program& program) const override;
   Status prepare(const PrepareContext& context) override;
   Status queue(const QueueContext& context) const override;
+  DataType a_type() const { return a_; }
+  DataType b_type() const { return b_; }
+  // The kernel's parameters with the addresses of one run.
+  IntegerProductParams bound_params(const Addresses& addresses) const;
   static IntegerTile tile(const IntegerProductParams& params, int64_t processors);
 
  private:
