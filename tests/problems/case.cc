@@ -127,11 +127,14 @@ Value Case::add(const std::string& name, Array data, Role role) {
 Value Case::random(const std::string& name, DataType type, const Dims& dims, double low, double high, Role role) {
   Array data(type, dims);
   low = std::max(low, lowest(type)), high = std::min(high, highest(type));
-  std::uniform_real_distribution<double> reals(low, high);
-  std::uniform_int_distribution<int64_t> integers(static_cast<int64_t>(std::ceil(std::max(low, -9e15))),
-                                                  static_cast<int64_t>(std::floor(std::min(high, 9e15))));
-  for (double& value : data.v)
-    value = is_float(type) ? round_to(reals(random_), type) : static_cast<double>(integers(random_));
+  if (is_float(type)) {
+    std::uniform_real_distribution<double> reals(low, high);
+    for (double& value : data.v) value = round_to(reals(random_), type);
+  } else {
+    std::uniform_int_distribution<int64_t> integers(static_cast<int64_t>(std::ceil(std::max(low, -9e15))),
+                                                    static_cast<int64_t>(std::floor(std::min(high, 9e15))));
+    for (double& value : data.v) value = static_cast<double>(integers(random_));
+  }
   return add(name, std::move(data), role);
 }
 
