@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "ep/cuda/compute/elementwise_kernel.h"
 #include "ep/cuda/compute/kernel_template.h"
 #include "ep/cuda/compute/program.h"
 #include "ep/cuda/compute/weight_bounds.h"
-#include "ep/cuda/ops/elementwise/elementwise_kernel.h"
 #include "graph/graph.h"
 #include "ops/integer_inputs.h"
 #include "ops/norm.h"

@@ -1,6 +1,6 @@
-// The loops around a fused chain of elementwise steps. The chain is text (elementwise_kernel.cc): a struct with a
-// function of() of one number for each operand. All around it is here: which elements a thread makes, and how operands
-// are read.
+// The loops around a fused chain of elementwise steps. The chain is text (compute/elementwise_kernel.cc): a struct with
+// a function of() of one number for each operand. All around it is here: which elements a thread makes, and how
+// operands are read.
 //
 // The template arguments hold what changes the code: the rank, the vector width, how each operand is read. Sizes,
 // strides, offsets and limits are parameters, so that a chain at other sizes is the same instance.
@@ -38,7 +38,7 @@ struct Gathered : Operand<T, kReadAs, kMask> {
   static constexpr bool kGathered = true;
 };
 
-// The host lays these out by hand (elementwise_kernel.cc): dimensions outermost first, Place int or long long.
+// The host lays these out by hand (compute/elementwise_kernel.cc): dimensions outermost first, Place int or long long.
 template <typename Place, int kRank>
 struct OperandPlace {
   Place offset;

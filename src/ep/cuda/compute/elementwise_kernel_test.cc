@@ -1,5 +1,5 @@
 // Which kernels elementwise chains become; needs no device.
-#include "ep/cuda/ops/elementwise/elementwise_kernel.h"
+#include "ep/cuda/compute/elementwise_kernel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

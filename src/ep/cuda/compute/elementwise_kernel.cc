@@ -1,4 +1,4 @@
-#include "ep/cuda/ops/elementwise/elementwise_kernel.h"
+#include "ep/cuda/compute/elementwise_kernel.h"
 
 #include <algorithm>
 #include <cstring>
