@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "base/format.h"
 #include "ep/cuda/compute/loops.h"
 
 namespace tenon::cuda {
@@ -39,6 +40,14 @@ std::vector<int64_t> dims_of(const Shape& shape) { return {shape.begin(), shape.
 Result<TensorId> plain_or_none(Lowering& to, const Node& node, size_t input) {
   if (node.input(input) == kNoValue) return kNoTensor;
   return to.plain(node.inputs[input]);
+}
+
+std::string kernel_arguments(const Window& window) {
+  constexpr int64_t kMostTaps = 64;
+  const bool few = window.kernel_count() <= kMostTaps;
+  std::string list;
+  for (const WindowAxis& axis : window.axes) list += format("{}{}", list.empty() ? "" : ", ", few ? axis.kernel : 0);
+  return list;
 }
 
 bool is_wide(Lowering& to, const std::vector<int64_t>& dims, std::initializer_list<TensorId> tensors) {

@@ -19,6 +19,9 @@ MapParams map_params(std::span<const int64_t> dims);
 WindowParams window_params(const Window& window);
 EpilogueParams epilogue_params(const Epilogue& epilogue);
 TemplateEnum template_enum(Activation activation);
+// The window's extents as template arguments (Kernel in window.cuh): "3, 3". Zeros where it has many taps: loops over
+// them gain nothing by being unrolled.
+std::string kernel_arguments(const Window& window);
 
 std::vector<int64_t> dims_of(const Shape& shape);
 // An input with channels first, or kNoTensor where the node leaves it out.

@@ -42,8 +42,8 @@ TENON_INSTANCE(reduce<unsigned long long, unsigned long long, ReduceKind::kProd,
 TENON_INSTANCE(choose<half_bits, long long, ReduceKind::kArgMax, true, 1, 8, false>);
 TENON_INSTANCE(choose_candidate<float, long long, ReduceKind::kArgMin, false, 1, false>);
 
-TENON_INSTANCE(plain_conv<half_bits, float, Activation::kRelu, 3, false>);
-TENON_INSTANCE(plain_conv<float, float, Activation::kHardSwish, 4, true>);
+TENON_INSTANCE(plain_conv<half_bits, float, Activation::kRelu, false, 3, 3, 3>);
+TENON_INSTANCE(plain_conv<float, float, Activation::kHardSwish, true, 0, 0, 0, 0>);
 TENON_INSTANCE(unfold_depth<half_bits, 8, true, false>);
 TENON_INSTANCE(unfold_depth<float, 4, false, true>);
 TENON_INSTANCE(depthwise_first<half_bits, half_bits, float, Activation::kClip, 8, 3, 3, 1, 1, false>);
@@ -54,19 +54,19 @@ TENON_INSTANCE(place_phases_in_squares<half_bits, Activation::kRelu, false>);
 TENON_INSTANCE(sum_windows<half_bits, Activation::kRelu, 2, false>);
 TENON_INSTANCE(sum_windows<float, Activation::kGelu, 3, true>);
 
-TENON_INSTANCE(general_pool<half_bits, PoolMode::kMax, 2, false>);
-TENON_INSTANCE(general_pool<signed char, PoolMode::kMax, 1, true>);
-TENON_INSTANCE(general_pool<float, PoolMode::kAverage, 3, false>);
-TENON_INSTANCE(general_pool<float, PoolMode::kNorm1, 1, false>);
-TENON_INSTANCE(general_pool<double, PoolMode::kNorm2, 3, false>);
-TENON_INSTANCE(general_pool<double, PoolMode::kNorm, 3, false>);
+TENON_INSTANCE(general_pool<half_bits, PoolMode::kMax, false, 3, 2>);
+TENON_INSTANCE(general_pool<signed char, PoolMode::kMax, true, 0>);
+TENON_INSTANCE(general_pool<float, PoolMode::kAverage, false, 3, 3, 3>);
+TENON_INSTANCE(general_pool<float, PoolMode::kNorm1, false, 5>);
+TENON_INSTANCE(general_pool<double, PoolMode::kNorm2, false, 2, 2, 2>);
+TENON_INSTANCE(general_pool<double, PoolMode::kNorm, false, 0, 0, 0>);
 
 TENON_INSTANCE(small_integer_product<unsigned char, signed char, false>);
 TENON_INSTANCE(pack_lines<false>);
-TENON_INSTANCE(integer_groups<unsigned char, signed char, unsigned char, 2, 8, false>);
-TENON_INSTANCE(integer_groups<signed char, unsigned char, int, 1, 3, true>);
-TENON_INSTANCE(integer_conv<unsigned char, signed char, signed char, 2, 4, false>);
-TENON_INSTANCE(integer_conv<unsigned char, signed char, int, 1, 1, true>);
+TENON_INSTANCE(integer_groups<unsigned char, signed char, unsigned char, 8, 8, false, 3, 3>);
+TENON_INSTANCE(integer_groups<signed char, unsigned char, int, 3, 0, true, 0>);
+TENON_INSTANCE(integer_conv<unsigned char, signed char, signed char, 4, false, 3, 3>);
+TENON_INSTANCE(integer_conv<unsigned char, signed char, int, 1, true, 0>);
 TENON_INSTANCE(integer_depthwise<unsigned char, signed char, unsigned char, 8, 3, 3, 1, 1, false>);
 TENON_INSTANCE(byte_windows<2, true, false>);
 TENON_INSTANCE(byte_windows<3, false, true>);

@@ -16,23 +16,46 @@ __device__ __forceinline__ bool map_index(const MapParams& map, Index& flat, Ind
   return true;
 }
 
-// Calls visit(place, tap, inside) for the taps of the window at position o of the output, the last axis fastest.
-// `place` counts the elements of dense axes behind the `place` given, `tap` those of the kernel behind the `tap` given.
-// kAll: also for taps outside of x, whose place has no meaning; otherwise `inside` is true.
-template <int kAxes, bool kAll = false, int kAxis = 0, typename Place, typename Tap, typename Visit>
+// The integer at kIndex of a list.
+template <int kIndex, int kFirst, int... kRest>
+struct IntegerAt {
+  static constexpr int kValue = IntegerAt<kIndex - 1, kRest...>::kValue;
+};
+template <int kFirst, int... kRest>
+struct IntegerAt<0, kFirst, kRest...> {
+  static constexpr int kValue = kFirst;
+};
+
+// The extents of a window as template arguments, so that loops over small ones are unrolled; 0: the parameters say it.
+template <int... kExtents>
+struct Kernel {
+  static constexpr int kAxes = sizeof...(kExtents);
+  template <int kAxis>
+  static __device__ __forceinline__ int extent(const WindowParams& window) {
+    constexpr int kExtent = IntegerAt<kAxis, kExtents...>::kValue;
+    return kExtent != 0 ? kExtent : window.axes[kAxis].kernel;
+  }
+};
+
+// Calls visit(place, tap, inside) for the taps of the window at position o of the output, over the axes before kEnd,
+// the last one fastest. `place` counts the elements of dense axes behind the `place` given, `tap` those of the kernel
+// behind the `tap` given. kAll: also for taps outside of x, whose place has no meaning; otherwise `inside` is true.
+template <typename Kernel, bool kAll = false, int kEnd = Kernel::kAxes, int kAxis = 0, typename Place, typename Tap,
+          typename Visit>
 __device__ __forceinline__ void visit_taps(const WindowParams& window, const Place* o, Place place, Tap tap,
                                            const Visit& visit, bool inside = true) {
-  if constexpr (kAxis == kAxes) {
+  if constexpr (kAxis == kEnd) {
     visit(place, tap, inside);
   } else {
     const WindowParams::Axis& axis = window.axes[kAxis];
     const Place first = o[kAxis] * axis.stride - axis.pad_begin, in = static_cast<Place>(axis.in);
-    for (int k = 0; k < axis.kernel; ++k) {
+    const int extent = Kernel::template extent<kAxis>(window);
+    for (int k = 0; k < extent; ++k) {
       const Place p = first + static_cast<Place>(k) * axis.dilation;
       const bool meets = p >= 0 && p < in;
       if (kAll || meets)
-        visit_taps<kAxes, kAll, kAxis + 1>(window, o, place * in + p, tap * static_cast<Tap>(axis.kernel) + k, visit,
-                                           inside && meets);
+        visit_taps<Kernel, kAll, kEnd, kAxis + 1>(window, o, place * in + p, tap * static_cast<Tap>(extent) + k, visit,
+                                                  inside && meets);
     }
   }
 }

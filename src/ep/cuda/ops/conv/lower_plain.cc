@@ -115,8 +115,8 @@ Status lower_plain_conv(Lowering& to, const Node& node, const ConvDesc& conv) {
                                .epilogue = epilogue_params(epilogue)};
   const DataType bias_type = bias != kNoTensor ? to.program().tensor(bias).type : type;
   return add_map(to, node, "plain_conv", "ep/cuda/ops/conv/plain_conv.cuh",
-                 template_instance("plain_conv", type, bias_type, template_enum(epilogue.activation), conv.spatial(),
-                                   is_wide(to, dims, {from, weights, out})),
+                 template_instance("plain_conv", type, bias_type, template_enum(epilogue.activation),
+                                   is_wide(to, dims, {from, weights, out}), kernel_arguments(conv.window)),
                  params, params.map.count, {from, weights, bias, residual}, {out});
 }
 

@@ -7,11 +7,12 @@
 namespace tenon::cuda::device {
 
 // `bias` and `residual` may be null.
-template <typename T, typename Bias, Activation kActivation, int kAxes, bool kWide>
+template <typename T, typename Bias, Activation kActivation, bool kWide, int... kKernel>
 __global__ void __launch_bounds__(kMapThreads)
     plain_conv(PlainConvParams p, const T* x, const T* w, const Bias* bias, const T* residual, T* y) {
   using Index = index_t<kWide>;
   using Place = place_t<kWide>;
+  constexpr int kAxes = sizeof...(kKernel);
   Index flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
   Place o[kAxes];
@@ -21,8 +22,8 @@ __global__ void __launch_bounds__(kMapThreads)
   const Index first = i[0] * static_cast<Index>(p.channels) + quotient(i[1], p.group_outputs) * channels;
   float sum = 0;
   for (Index c = 0; c < channels; ++c)
-    visit_taps<kAxes>(p.window, o, static_cast<Place>(first + c), i[1] * channels + c,
-                      [&](Place place, Index tap, bool) { sum += load(x[place]) * load(w[tap]); });
+    visit_taps<Kernel<kKernel...>>(p.window, o, static_cast<Place>(first + c), i[1] * channels + c,
+                                   [&](Place place, Index tap, bool) { sum += load(x[place]) * load(w[tap]); });
   if (bias != nullptr) sum += load(bias[i[1]]);
   y[flat] = finish_sum<kActivation>(p.epilogue, sum, residual, flat);
 }

@@ -43,10 +43,11 @@ __device__ __forceinline__ float empty_maximum(float) { return -infinity_(); }
 __device__ __forceinline__ double empty_maximum(double) { return -infinity_(); }
 
 // `indices` may be null.
-template <typename T, PoolMode kMode, int kAxes, bool kWide>
+template <typename T, PoolMode kMode, bool kWide, int... kKernel>
 __global__ void __launch_bounds__(kMapThreads) general_pool(GeneralPoolParams p, const T* x, T* y, long long* indices) {
   using Number = number_t<T>;
   using Place = place_t<kWide>;
+  constexpr int kAxes = sizeof...(kKernel);
   index_t<kWide> flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
   Place o[kAxes];
@@ -55,22 +56,22 @@ __global__ void __launch_bounds__(kMapThreads) general_pool(GeneralPoolParams p,
   Number sum = 0;
   Place best = 0;
   int count = 0;
-  visit_taps<kAxes>(p.window, o, static_cast<Place>(i[0] * static_cast<index_t<kWide>>(p.channels) + i[1]), 0,
-                    [&](Place place, int, bool) {
-                      const Number v = load(x[place]);
-                      if constexpr (kMode == PoolMode::kMax) {
-                        if (count == 0 || v > sum || v != v) sum = v, best = place;
-                      } else if constexpr (kMode == PoolMode::kAverage) {
-                        sum += v;
-                      } else if constexpr (kMode == PoolMode::kNorm1) {
-                        sum += abs_of(v);
-                      } else if constexpr (kMode == PoolMode::kNorm2) {
-                        sum += v * v;
-                      } else {
-                        sum += power(abs_of(v), static_cast<Number>(p.order));
-                      }
-                      ++count;
-                    });
+  visit_taps<Kernel<kKernel...>>(p.window, o, static_cast<Place>(i[0] * static_cast<index_t<kWide>>(p.channels) + i[1]),
+                                 0, [&](Place place, int, bool) {
+                                   const Number v = load(x[place]);
+                                   if constexpr (kMode == PoolMode::kMax) {
+                                     if (count == 0 || v > sum || v != v) sum = v, best = place;
+                                   } else if constexpr (kMode == PoolMode::kAverage) {
+                                     sum += v;
+                                   } else if constexpr (kMode == PoolMode::kNorm1) {
+                                     sum += abs_of(v);
+                                   } else if constexpr (kMode == PoolMode::kNorm2) {
+                                     sum += v * v;
+                                   } else {
+                                     sum += power(abs_of(v), static_cast<Number>(p.order));
+                                   }
+                                   ++count;
+                                 });
   if constexpr (kMode == PoolMode::kMax) {
     if (count == 0) sum = empty_maximum(sum);
     if (indices != nullptr)

@@ -39,7 +39,7 @@ Status lower_general_pool(Lowering& to, const Node& node, const PoolDesc& pool) 
                                  .column_major = pool.column_major ? 1 : 0};
   return add_map(to, node, "pool", "ep/cuda/ops/pool/general_pool.cuh",
                  template_instance("general_pool", type, TemplateEnum{"tenon::cuda::PoolMode", static_cast<int>(mode)},
-                                   pool.spatial(), is_wide(to, dims, {from, out})),
+                                   is_wide(to, dims, {from, out}), kernel_arguments(pool.window)),
                  params, params.map.count, {from}, {out, indices});
 }
 

@@ -71,14 +71,16 @@ __global__ void __launch_bounds__(kMapThreads) pack_lines(PackLinesParams p, con
 
 // Groups of several outputs and of whole fours of channels: a thread makes kEach outputs of a pixel, which read the
 // same inputs, four products at a time. `b` are lines [output][tap][channel], `sums` their sums. Unsigned bytes are
-// moved by 128, as are their zero points. Zero points and the scales of SumWriter<int> may be null.
-template <typename A, typename B, typename Y, int kAxes, int kEach, bool kWide>
+// moved by 128, as are their zero points. Zero points and the scales of SumWriter<int> may be null. kChannels: those of
+// a group, or 0 for what the parameters say.
+template <typename A, typename B, typename Y, int kEach, int kChannels, bool kWide, int... kKernel>
 __global__ void __launch_bounds__(kMapThreads)
     integer_groups(IntegerConvParams p, const A* a, const B* b, const int* sums, const A* a_zero, const B* b_zero,
                    const float* a_scale, const float* b_scale, const float* y_scale, const Y* y_zero, const int* bias,
                    Y* y) {
   using Index = index_t<kWide>;
   using Place = place_t<kWide>;
+  constexpr int kAxes = sizeof...(kKernel);
   constexpr bool kMovesA = static_cast<A>(-1) > 0, kMovesB = static_cast<B>(-1) > 0;
   Index flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
@@ -86,11 +88,11 @@ __global__ void __launch_bounds__(kMapThreads)
 #pragma unroll
   for (int d = 0; d < kAxes; ++d) o[d] = static_cast<Place>(i[d + 2]);
   const SumWriter<Y> written{a_scale, b_scale, y_scale, y_zero, bias, p.sum.scale_step};
-  const int az = zero_of(a_zero), channels = static_cast<int>(p.group_channels);
+  const int az = zero_of(a_zero), channels = kChannels != 0 ? kChannels : static_cast<int>(p.group_channels);
   const Index line = i[1] * kEach, plane = static_cast<Index>(p.plane);
   const Index first = (i[0] * static_cast<Index>(p.channels) + quotient(line, p.group_outputs) * channels) * plane;
   int acc[kEach] = {}, total = 0;
-  visit_taps<kAxes, true>(p.window, o, Place{0}, 0, [&](Place place, int tap, bool inside) {
+  visit_taps<Kernel<kKernel...>, true>(p.window, o, Place{0}, 0, [&](Place place, int tap, bool inside) {
     for (int c = 0; c < channels; c += 4) {
       unsigned v = 0;
 #pragma unroll
@@ -128,12 +130,13 @@ __global__ void __launch_bounds__(kMapThreads)
 
 // A thread makes pixels of one output that lie in a row, which share the weights that it reads. Zero points and the
 // scales of SumWriter<int> may be null.
-template <typename A, typename B, typename Y, int kAxes, int kPixels, bool kWide>
+template <typename A, typename B, typename Y, int kPixels, bool kWide, int... kKernel>
 __global__ void __launch_bounds__(kMapThreads)
     integer_conv(IntegerConvParams p, const A* a, const B* b, const A* a_zero, const B* b_zero, const float* a_scale,
                  const float* b_scale, const float* y_scale, const Y* y_zero, const int* bias, Y* y) {
   using Index = index_t<kWide>;
   using Place = place_t<kWide>;
+  constexpr int kAxes = sizeof...(kKernel);
   Index flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
   // The window along the axes before the last one; along the last one each pixel has its own.
@@ -146,13 +149,13 @@ __global__ void __launch_bounds__(kMapThreads)
   const Index first = i[0] * static_cast<Index>(p.channels) + quotient(i[1], p.group_outputs) * channels;
   const WindowParams::Axis& last = p.window.axes[kAxes - 1];
   const Place width = static_cast<Place>(last.in), left = o[kAxes - 1] * (kPixels * last.stride) - last.pad_begin;
-  Index taps = 1;
-#pragma unroll
-  for (int d = 0; d < kAxes; ++d) taps *= static_cast<Index>(p.window.axes[d].kernel);
+  using Window = Kernel<kKernel...>;
+  const int extent = Window::template extent<kAxes - 1>(p.window);
+  const Index taps = static_cast<Index>(p.taps);
   unsigned sum[kPixels] = {};
-  visit_taps<kAxes - 1>(p.window, o, Place{0}, Index{0}, [&](Place row, Index row_tap, bool) {
-    for (int k = 0; k < last.kernel; ++k) {
-      const Index tap = row_tap * static_cast<Index>(last.kernel) + k;
+  visit_taps<Window, false, kAxes - 1>(p.window, o, Place{0}, Index{0}, [&](Place row, Index row_tap, bool) {
+    for (int k = 0; k < extent; ++k) {
+      const Index tap = row_tap * static_cast<Index>(extent) + k;
       const Place column = left + static_cast<Place>(k) * last.dilation;
       for (Index c = 0; c < channels; ++c) {
         const int weight = static_cast<int>(b[(i[1] * channels + c) * taps + tap]) - bz;

@@ -35,7 +35,7 @@ struct IntegerConvParams {
   int64_t channels = 0, group_channels = 0;  // of x; of the weights
   int64_t outputs = 0, plane = 1;            // plane: elements of a channel of x
   int64_t out[kMostAxes] = {};               // sizes of y's axes
-  int64_t line = 0;                          // bytes of an output's packed weights
+  int64_t line = 0, taps = 1;                // bytes of an output's packed weights; taps of the window
   int32_t depth = 0;                         // products of an output
   int32_t b_zero_step = 0;
   SumParams sum;

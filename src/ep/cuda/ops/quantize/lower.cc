@@ -305,6 +305,7 @@ IntegerConvParams conv_params(Lowering& to, const ConvDesc& conv, const std::vec
                            .group_channels = conv.group_channels(),
                            .outputs = conv.outputs,
                            .plane = conv.window.in_count(),
+                           .taps = conv.window.kernel_count(),
                            .b_zero_step = zero_step(to, b_zero),
                            .sum = sum.params};
   for (int d = 0; d < conv.spatial(); ++d) params.out[d] = conv.axis(d).out;
@@ -316,6 +317,7 @@ Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands
                         TensorId b_zero, TensorId out, const Scales* scales) {
   const Shape w = to.value(operands.b).shape();
   const int64_t depth = w.element_count() / w[0];
+  constexpr int64_t kFewChannels = 16;  // the loop over them is unrolled
   int64_t each = 8;
   while (conv.group_outputs() % each != 0) --each;
   TENON_TRY_ASSIGN(const TensorId from, to.plain(operands.a));
@@ -332,7 +334,8 @@ Status add_grouped_conv(Lowering& to, const Node& node, const Operands& operands
   return add_map(
       to, node, "integer_groups", kMapsHeader,
       template_instance("integer_groups", to.program().tensor(from).type, to.program().tensor(packed.lines).type,
-                        sum.result, conv.spatial(), each, is_wide(to, dims, {from, packed.lines, out})),
+                        sum.result, each, conv.group_channels() <= kFewChannels ? conv.group_channels() : 0,
+                        is_wide(to, dims, {from, packed.lines, out}), kernel_arguments(conv.window)),
       params, params.map.count, sum.behind({from, packed.lines, packed.sums, a_zero, b_zero}), {out});
 }
 
@@ -364,10 +367,11 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
   std::vector<int64_t> dims = dims_of(y);
   dims.back() = (dims.back() + pixels - 1) / pixels;
   const IntegerConvParams params = conv_params(to, conv, dims, b_zero, sum);
-  return add_map(to, node, "integer_conv", kMapsHeader,
-                 template_instance("integer_conv", to.program().tensor(from).type, to.program().tensor(weights).type,
-                                   sum.result, conv.spatial(), pixels, is_wide(to, dims, {from, weights, out})),
-                 params, params.map.count, sum.behind({from, weights, a_zero, b_zero}), {out});
+  return add_map(
+      to, node, "integer_conv", kMapsHeader,
+      template_instance("integer_conv", to.program().tensor(from).type, to.program().tensor(weights).type, sum.result,
+                        pixels, is_wide(to, dims, {from, weights, out}), kernel_arguments(conv.window)),
+      params, params.map.count, sum.behind({from, weights, a_zero, b_zero}), {out});
 }
 
 // The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points. A thread writes 16 bytes:

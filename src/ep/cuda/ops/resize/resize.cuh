@@ -7,19 +7,11 @@
 
 namespace tenon::cuda::device {
 
-template <int kDim, int kFirst, int... kRest>
-struct WidthOf {
-  static constexpr int kValue = WidthOf<kDim - 1, kRest...>::kValue;
-};
-template <int kFirst, int... kRest>
-struct WidthOf<0, kFirst, kRest...> {
-  static constexpr int kValue = kFirst;
-};
 template <int... kWidths>
 struct ResizeWidths {
   static constexpr int kRank = sizeof...(kWidths);
   template <int kDim>
-  using Of = WidthOf<kDim, kWidths...>;
+  using Of = IntegerAt<kDim, kWidths...>;
 };
 
 // Where an output coordinate's taps begin in the tables, and how many there are.
