@@ -18,7 +18,8 @@ namespace {
 using ::testing::HasSubstr;
 
 KernelCode kernel(const std::string& name) {
-  return {name, "", format("extern \"C\" __global__ void {}(float* x) {{ x[threadIdx.x] *= 2; }}\n", name)};
+  return {name, "ep/cuda/templates/kernel.cuh",
+          format("extern \"C\" __global__ void {}(float* x) {{ x[threadIdx.x] *= 2; }}\n", name)};
 }
 
 class KernelCacheTest : public ::testing::Test {
