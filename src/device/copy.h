@@ -29,7 +29,7 @@ void copy_moving_axis(const Shape& whole, int axis, bool back, size_t element_by
                       std::byte* dst, CopyReason reason, const char* what, CopyLedger* ledger);
 
 // Writes a copy down without making it: for bytes that an EP's own code moves between tensors, and for plans.
-// MemorySpaces are kept without their alignment. Without bytes there is no copy, and no record. `ledger` may be null.
+// Memory spaces are kept without their alignment. Without bytes there is no copy, and no record. `ledger` may be null.
 void note_copy(const CopyRecord& record, CopyLedger* ledger);
 
 // Strict mode's refusal: kInvalidArgument, with the tensor, both spaces and the reason.

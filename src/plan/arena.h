@@ -1,4 +1,4 @@
-// Assigns offsets in one arena to blocks with lifetimes. Blocks with overlapping lifetimes do not overlap in memory.
+// Assigns offsets in one arena to buffers with lifetimes. Buffers with overlapping lifetimes do not overlap in memory.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace tenon {
 
 inline constexpr size_t kArenaAlignment = 64;
 
-struct ArenaBlock {
+struct ArenaBuffer {
   size_t size_bytes = 0;
   int32_t first = 0;  // alive in the steps [first, last]
   int32_t last = 0;
   size_t offset_bytes = 0;  // set by pack_arena, a multiple of the alignment
 };
 
-// MemorySpaces the blocks greedily, the largest first, each in the tightest gap that holds it. Returns the arena's
+// Places the buffers greedily, the largest first, each in the tightest gap that holds it. Returns the arena's
 // size. Deterministic. Errors: kResourceExhausted when a size or sum overflows. Offsets are multiples of `alignment`,
 // and of kArenaAlignment.
-Result<size_t> pack_arena(std::span<ArenaBlock> blocks, size_t alignment = kArenaAlignment);
+Result<size_t> pack_arena(std::span<ArenaBuffer> buffers, size_t alignment = kArenaAlignment);
 
 }  // namespace tenon

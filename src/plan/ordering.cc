@@ -22,8 +22,8 @@ struct Touched {
 };
 
 bool overlap(const Range& a, const Range& b) {
-  if (a.begin.home != b.begin.home || a.begin.index != b.begin.index) return false;
-  if (a.begin.home == Home::kDynamic) return true;
+  if (a.begin.kind != b.begin.kind || a.begin.index != b.begin.index) return false;
+  if (a.begin.kind == StorageKind::kDynamic) return true;
   return a.begin.offset_bytes < b.begin.offset_bytes + b.size_bytes &&
          b.begin.offset_bytes < a.begin.offset_bytes + a.size_bytes;
 }
@@ -43,7 +43,8 @@ Touched touched_by(const Plan& plan, const PlanStep& step) {
   Touched touched;
   const Node& node = plan.graph.nodes[static_cast<size_t>(step.node)];
   const auto add = [&](std::vector<Range>& ranges, const Location& location, ValueId id) {
-    if (location.home == Home::kAbsent || location.home == Home::kConstant || location.home == Home::kPlacedConstant) {
+    if (location.kind == StorageKind::kAbsent || location.kind == StorageKind::kConstant ||
+        location.kind == StorageKind::kPlacedConstant) {
       return;
     }
     const TensorSpec spec = spec_of(plan.graph.value(id));
@@ -51,7 +52,7 @@ Touched touched_by(const Plan& plan, const PlanStep& step) {
   };
   for (size_t i = 0; i < step.inputs.size(); ++i) add(touched.reads, step.inputs[i], node.inputs[i]);
   for (size_t o = 0; o < step.outputs.size(); ++o) add(touched.writes, step.outputs[o], node.outputs[o]);
-  if (step.scratch.home == Home::kArena) touched.writes.push_back({step.scratch, step.kernel->scratch_bytes()});
+  if (step.scratch.kind == StorageKind::kArena) touched.writes.push_back({step.scratch, step.kernel->scratch_bytes()});
   return touched;
 }
 

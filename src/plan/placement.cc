@@ -14,8 +14,8 @@ namespace tenon {
 namespace {
 
 // A memory that a value may live in: the table's space, and what is known of this value's address there.
-struct Home {
-  SpaceId index = kHostSpace;
+struct Memory {
+  SpaceId space = kHostSpace;
   MemorySpace as;
 };
 
@@ -28,11 +28,11 @@ class Placer {
   Result<Placement> run() {
     TENON_TRY(collect());
     for (size_t v = 0; v < classes_.size(); ++v) {
-      if (root_[v] == static_cast<ValueId>(v)) classes_[v].home = choose(classes_[v]);
+      if (root_[v] == static_cast<ValueId>(v)) classes_[v].memory = choose(classes_[v]);
     }
     TENON_TRY(rewrite());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      placement_.space.push_back(home(static_cast<ValueId>(v)).index);
+      placement_.space.push_back(memory_of(static_cast<ValueId>(v)).space);
     }
     return std::move(placement_);
   }
@@ -40,7 +40,7 @@ class Placer {
  private:
   // A value with the views of its whole: they share their memory.
   struct Class {
-    Home home;
+    Memory memory;
     SpaceId made = kHostSpace;  // where its maker wants to write it
     bool fixed = false;
     bool dynamic = false;
@@ -49,9 +49,9 @@ class Placer {
   };
 
   Class& class_of(ValueId id) { return classes_[static_cast<size_t>(root_[static_cast<size_t>(id)])]; }
-  const Home& home(ValueId id) { return class_of(id).home; }
-  Home planned(SpaceId space) const { return {space, table_.at(space)}; }
-  bool usable(const Home& from, SpaceId wanted) const {
+  const Memory& memory_of(ValueId id) { return class_of(id).memory; }
+  Memory planned(SpaceId space) const { return {space, table_.at(space)}; }
+  bool usable(const Memory& from, SpaceId wanted) const {
     return devices_are_memory_compatible(from.as, table_.at(wanted));
   }
 
@@ -72,7 +72,7 @@ class Placer {
     classes_.resize(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       root_.push_back(static_cast<ValueId>(v));
-      classes_[v].home = planned(kHostSpace);
+      classes_[v].memory = planned(kHostSpace);
       classes_[v].fixed = graph_.values[v].constant != nullptr;
       classes_[v].dynamic = !graph_.values[v].fully_known();
     }
@@ -80,8 +80,8 @@ class Placer {
       Class& input = class_of(graph_.inputs[i]);
       input.fixed = true;
       if (bound_.inputs.empty()) continue;
-      input.home = {table_.find(bound_.inputs[i]), bound_.inputs[i]};
-      TENON_UNSUPPORTED_IF(!input.home.index.valid(),
+      input.memory = {table_.find(bound_.inputs[i]), bound_.inputs[i]};
+      TENON_UNSUPPORTED_IF(!input.memory.space.valid(),
                            "Input \"{}\" lives in {}, which neither the host nor an EP of the session can address.",
                            graph_.value(graph_.inputs[i]).name, bound_.inputs[i].to_string());
     }
@@ -126,8 +126,8 @@ class Placer {
   }
 
   // The caller's output can be the value's own memory.
-  bool written_in_place(const Class& one, const Home& home, const MemorySpace& output) const {
-    return same_memory(home.as, output) && (one.fixed || devices_are_memory_compatible(output, table_.at(one.made)));
+  bool written_in_place(const Class& one, const Memory& memory, const MemorySpace& output) const {
+    return same_memory(memory.as, output) && (one.fixed || devices_are_memory_compatible(output, table_.at(one.made)));
   }
 
   // Its maker could write there if it began elsewhere.
@@ -138,36 +138,36 @@ class Placer {
     return devices_are_memory_compatible(output, made);
   }
 
-  // The home in `space`, as the first caller's output that can be it.
-  Home with_output(const Class& one, SpaceId space) const {
-    Home home = planned(space);
+  // The memory in `space`, as the first caller's output that can be it.
+  Memory with_output(const Class& one, SpaceId space) const {
+    Memory memory = planned(space);
     for (const MemorySpace& output : one.outputs) {
-      if (written_in_place(one, home, output)) return {space, output};
+      if (written_in_place(one, memory, output)) return {space, output};
     }
-    return home;
+    return memory;
   }
 
-  size_t copies(const Class& one, const Home& home) const {
+  size_t copies(const Class& one, const Memory& memory) const {
     size_t count = 0;
-    for (SpaceId wanted : one.wants) count += usable(home, wanted) ? 0 : 1;
-    for (const MemorySpace& output : one.outputs) count += written_in_place(one, home, output) ? 0 : 1;
+    for (SpaceId wanted : one.wants) count += usable(memory, wanted) ? 0 : 1;
+    for (const MemorySpace& output : one.outputs) count += written_in_place(one, memory, output) ? 0 : 1;
     return count;
   }
 
-  Home choose(const Class& one) const {
-    if (one.fixed) return one.home;
+  Memory choose(const Class& one) const {
+    if (one.fixed) return one.memory;
     if (one.dynamic) return planned(one.made);
     std::vector<SpaceId> candidates = {one.made};
     for (const MemorySpace& output : one.outputs) candidates.push_back(table_.find(output));
     candidates.insert(candidates.end(), one.wants.begin(), one.wants.end());
     // Memory that nobody asks for may serve all: HOST_ACCESSIBLE memory between the host and DEFAULT memory.
     for (SpaceId space : table_.spaces.ids()) candidates.push_back(space);
-    Home best = with_output(one, one.made);
+    Memory best = with_output(one, one.made);
     for (SpaceId candidate : candidates) {
       if (!candidate.valid()) continue;
-      const Home home = with_output(one, candidate);
+      const Memory memory = with_output(one, candidate);
       // Its maker has to be able to write there.
-      if (usable(home, one.made) && copies(one, home) < copies(one, best)) best = home;
+      if (usable(memory, one.made) && copies(one, memory) < copies(one, best)) best = memory;
     }
     return best;
   }
@@ -181,7 +181,7 @@ class Placer {
       std::vector<SpaceId>& wanted = wanted_[n];
       for (size_t i = 0; i < wanted.size(); ++i) {
         const ValueId id = node.inputs[i];
-        if (id == kNoValue || graph_.value(id).constant || usable(home(id), wanted[i])) continue;
+        if (id == kNoValue || graph_.value(id).constant || usable(memory_of(id), wanted[i])) continue;
         TENON_TRY_ASSIGN(node.inputs[i], copied(id, planned(wanted[i])));
       }
       const bool region = ep_of(node) != kCpuEp;
@@ -193,7 +193,7 @@ class Placer {
       const ValueId id = graph_.outputs[i];
       // What has no known size, or no maker in this graph, is copied after the steps.
       if (space == nullptr || class_of(id).dynamic || graph_.value(id).constant) continue;
-      if (written_in_place(class_of(id), home(id), **space)) continue;
+      if (written_in_place(class_of(id), memory_of(id), **space)) continue;
       TENON_TRY_ASSIGN(graph_.outputs[i], copied(id, {table_.find(**space), **space}, /*shared=*/false,
                                                  lacks_alignment(class_of(id), **space)));
     }
@@ -201,32 +201,32 @@ class Placer {
   }
 
   // The value in other memory; made once for all that read it there.
-  Result<ValueId> copied(ValueId id, const Home& target, bool shared = true, bool lacks_alignment = false) {
-    TENON_UNSUPPORTED_IF(!target.index.valid(),
+  Result<ValueId> copied(ValueId id, const Memory& target, bool shared = true, bool lacks_alignment = false) {
+    TENON_UNSUPPORTED_IF(!target.space.valid(),
                          "\"{}\" has to be copied to {}, which no EP of the session can address.",
                          graph_.value(id).name, target.as.to_string());
     if (shared) {
-      if (const auto found = copies_.find({id, target.index}); found != copies_.end()) return found->second;
+      if (const auto found = copies_.find({id, target.space}); found != copies_.end()) return found->second;
     }
-    EpId mover = table_.mover(home(id).as, target.as);
+    EpId mover = table_.mover(memory_of(id).as, target.as);
     ValueId from = id;
-    if (!mover.valid() && !host_can_address(home(id).as) && !host_can_address(target.as)) {
+    if (!mover.valid() && !host_can_address(memory_of(id).as) && !host_can_address(target.as)) {
       TENON_TRY_ASSIGN(from, copied(id, planned(kHostSpace)));
-      mover = table_.mover(home(from).as, target.as);
+      mover = table_.mover(memory_of(from).as, target.as);
     }
     TENON_UNSUPPORTED_IF(!mover.valid(), "\"{}\" has to be copied from {} to {}, and no EP of the session can do that.",
-                         graph_.value(id).name, home(id).as.to_string(), target.as.to_string());
+                         graph_.value(id).name, memory_of(id).as.to_string(), target.as.to_string());
     MemorySpace anyhow = target.as;
     anyhow.alignment = 0;
     // A reader is asked whether it can use the value; for a caller's output it is the maker that would write there.
-    const bool only_alignment = shared ? devices_are_memory_compatible(home(from).as, anyhow) : lacks_alignment;
+    const bool only_alignment = shared ? devices_are_memory_compatible(memory_of(from).as, anyhow) : lacks_alignment;
     Value value = graph_.value(from);
     value.constant = nullptr;
     const ValueId result = graph_.add_value(std::move(value));
     root_.push_back(result);
     Class& made = classes_.emplace_back();
-    made.home = target;
-    made.made = target.index;
+    made.memory = target;
+    made.made = target.space;
     made.fixed = true;
     Node copy;
     copy.op_type = "Copy";
@@ -238,7 +238,7 @@ class Placer {
     copy.set_int("mover", mover.value());
     graph_.nodes.push_back(std::move(copy));
     placement_.wanted.emplace_back();
-    if (shared) copies_[{id, target.index}] = result;
+    if (shared) copies_[{id, target.space}] = result;
     return result;
   }
 

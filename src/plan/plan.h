@@ -118,7 +118,7 @@ struct Plan {
   PerSpace<MemorySpace> spaces;          // that the session knows; 0 is plain host memory
   IdVector<EpId, std::string> ep_names;  // empty when there is only the CPU EP
   PerSpace<size_t> arenas;               // bytes
-  std::vector<HandleBlock> handle_blocks;
+  std::vector<HandleBuffer> handle_buffers;
   size_t arena_bytes = 0;  // of plain host memory
   size_t unshared_bytes = 0;
   std::vector<std::string> aliases;  // one line for each node without a step

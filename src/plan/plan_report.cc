@@ -39,9 +39,9 @@ class Reporter {
     report_.unshared_bytes = plan_.unshared_bytes;
     for (size_t i = 0; i < plan_.inputs.size(); ++i)
       report_.inputs.push_back(
-          tensor(plan_.inputs[i].name, plan_.inputs[i].spec, {Home::kInput, static_cast<int32_t>(i), 0}));
+          tensor(plan_.inputs[i].name, plan_.inputs[i].spec, {StorageKind::kInput, static_cast<int32_t>(i), 0}));
     for (const PlanOutput& output : plan_.outputs)
-      report_.outputs.push_back(tensor(output.name, output.spec, {Home::kOutput, output.slot, 0}));
+      report_.outputs.push_back(tensor(output.name, output.spec, {StorageKind::kOutput, output.slot, 0}));
     for (const PlanStep& step : plan_.steps) add_step(step);
     report_.without_step = plan_.aliases;
     for (const Tensor& constant : plan_.placed_constants)
@@ -75,41 +75,41 @@ class Reporter {
     PlanReport::Location to{
         .kind = Kind::kAbsent, .index = from.index, .space = 0, .offset_bytes = from.offset_bytes, .name = {}};
     const auto index = static_cast<size_t>(from.index);
-    switch (from.home) {
-      case Home::kAbsent:
+    switch (from.kind) {
+      case StorageKind::kAbsent:
         break;
-      case Home::kConstant:
+      case StorageKind::kConstant:
         to.kind = Kind::kConstant;
         to.name = plan_.graph.value(from.index).name;
         to.index = -1;
         break;
-      case Home::kInput:
+      case StorageKind::kInput:
         to.kind = Kind::kInput;
         to.name = plan_.inputs[index].name;
         to.space = plan_.inputs[index].space.value();
         break;
-      case Home::kOutput:
+      case StorageKind::kOutput:
         to.kind = Kind::kOutput;
         to.index = output_of(from.index);
         if (to.index < 0) break;
         to.name = plan_.outputs[static_cast<size_t>(to.index)].name;
         to.space = plan_.outputs[static_cast<size_t>(to.index)].space.value();
         break;
-      case Home::kArena:
+      case StorageKind::kArena:
         to.kind = Kind::kArena;
         to.space = from.index;
         break;
-      case Home::kDynamic:
+      case StorageKind::kDynamic:
         to.kind = Kind::kDynamic;
         to.space = index < plan_.dynamic_spaces.size() ? plan_.dynamic_spaces[index].value() : 0;
         break;
-      case Home::kPlacedConstant:
+      case StorageKind::kPlacedConstant:
         to.kind = Kind::kPlacedConstant;
         to.space = space_of(plan_.placed_constants[index].space());
         break;
-      case Home::kHandle:
+      case StorageKind::kHandle:
         to.kind = Kind::kHandle;
-        to.space = plan_.handle_blocks[index].space.value();
+        to.space = plan_.handle_buffers[index].space.value();
         break;
     }
     return to;
@@ -182,7 +182,7 @@ class Reporter {
     for (size_t i = 0; i < step.outputs.size(); ++i) made.outputs.push_back(tensor(node.outputs[i], step.outputs[i]));
     made.in_place_input = step.in_place.first;
     made.scratch = location(step.scratch);
-    if (step.kernel && step.scratch.home == Home::kArena) made.scratch_bytes = step.kernel->scratch_bytes();
+    if (step.kernel && step.scratch.kind == StorageKind::kArena) made.scratch_bytes = step.kernel->scratch_bytes();
     if (step.copy) {
       made.copy = note({.bytes = step.copy->spec.size_bytes(),
                         .source = memory_of(step.copy->source),

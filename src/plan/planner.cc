@@ -187,12 +187,12 @@ class PlanBuilder {
     for (PlanStep& step : plan.steps) {
       const auto& wanted = placement_.wanted[static_cast<size_t>(step.node)];
       for (size_t i = 0; i < wanted.size(); ++i) {
-        if (step.inputs[i].home != Home::kConstant) continue;
+        if (step.inputs[i].kind != StorageKind::kConstant) continue;
         if (devices_are_memory_compatible(plan.spaces[kHostSpace], options_.spaces->at(wanted[i]))) continue;
         const Value& value = plan.graph.value(step.inputs[i].index);
         if (!options_.place_constant) return internal_error("Nobody places the constant \"{}\".", value.name);
         TENON_TRY_ASSIGN(Tensor tensor, options_.place_constant(value.constant, value.name, wanted[i]));
-        step.inputs[i] = {Home::kPlacedConstant, static_cast<int32_t>(plan.placed_constants.size()), 0};
+        step.inputs[i] = {StorageKind::kPlacedConstant, static_cast<int32_t>(plan.placed_constants.size()), 0};
         step.input_spaces[i] = options_.spaces->at(wanted[i]);
         plan.placed_constants.push_back(std::move(tensor));
       }
@@ -219,7 +219,7 @@ class PlanBuilder {
       for (ValueId id : node.inputs) step.inputs.push_back(storage.location(id));
       for (ValueId id : node.outputs) {
         step.outputs.push_back(storage.location(id));
-        const bool dynamic = step.outputs.back().home == Home::kDynamic;
+        const bool dynamic = step.outputs.back().kind == StorageKind::kDynamic;
         step.dynamic_outputs.push_back(dynamic ? step.outputs.back().index : -1);
         if (!dynamic) continue;
         plan.dynamic_values = std::max(plan.dynamic_values, step.outputs.back().index + 1);
@@ -253,7 +253,7 @@ class PlanBuilder {
     plan.copies = storage.copies();
     plan.arenas = storage.arena_bytes();
     plan.arena_bytes = plan.arenas[kHostSpace];
-    plan.handle_blocks = storage.handle_blocks();
+    plan.handle_buffers = storage.handle_buffers();
     plan.unshared_bytes = storage.unshared_bytes();
     if (plan.cut) {
       for (size_t i = 0; i < cut_values_.size(); ++i) {
@@ -265,7 +265,7 @@ class PlanBuilder {
 
   static bool reads(const PlanStep& step, int32_t input) {
     return std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Location& location) {
-      return location.home == Home::kInput && location.index == input;
+      return location.kind == StorageKind::kInput && location.index == input;
     });
   }
 
@@ -284,10 +284,10 @@ class PlanBuilder {
     if (!reads(writer, input)) return shared;
     shared.kind = SharedMemory::Kind::kNothing;
     if (writer.kernel == nullptr) return shared;
-    const Location whole{Home::kOutput, output.slot, 0};
+    const Location whole{StorageKind::kOutput, output.slot, 0};
     for (size_t i = 0; i < writer.inputs.size(); ++i) {
       const Location& from = writer.inputs[i];
-      if (from.home != Home::kInput || from.index != input) continue;
+      if (from.kind != StorageKind::kInput || from.index != input) continue;
       const auto to = std::find(writer.outputs.begin(), writer.outputs.end(), whole) - writer.outputs.begin();
       if (from.offset_bytes != 0 || to == static_cast<std::ptrdiff_t>(writer.outputs.size())) return shared;
       shared.in_place.emplace_back(static_cast<int32_t>(i), static_cast<int32_t>(to));

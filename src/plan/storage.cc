@@ -31,33 +31,33 @@ bool StorageAssignment::serves(SpaceId memory, SpaceId wanted) const {
   return memory == wanted || (wanted == kHostSpace && host_addressable(memory));
 }
 
-bool StorageAssignment::part_is_aligned(const Block& block, size_t offset_bytes) const {
-  const uint32_t needed = table_[block.memory].alignment;
+bool StorageAssignment::part_is_aligned(const Buffer& buffer, size_t offset_bytes) const {
+  const uint32_t needed = table_[buffer.memory].alignment;
   if (needed != 0 && offset_bytes % needed != 0) return false;
   // Kernels may rely on 64-byte alignment of everything that is not a caller's.
-  if (block.home != Home::kInput) return offset_bytes % kArenaAlignment == 0;
-  const auto index = static_cast<size_t>(block.index);
+  if (buffer.kind != StorageKind::kInput) return offset_bytes % kArenaAlignment == 0;
+  const auto index = static_cast<size_t>(buffer.index);
   return needed == 0 || (index < input_alignments_.size() && input_alignments_[index] >= needed);
 }
 
 StorageAssignment::Position StorageAssignment::root(Position position) const {
-  while (position.block.valid() && blocks_[position.block].parent.valid()) {
-    const Block& block = blocks_[position.block];
-    position = {block.parent, position.offset_bytes + block.parent_offset};
+  while (position.buffer.valid() && buffers_[position.buffer].parent.valid()) {
+    const Buffer& buffer = buffers_[position.buffer];
+    position = {buffer.parent, position.offset_bytes + buffer.parent_offset};
   }
   return position;
 }
 
-StorageAssignment::BlockId StorageAssignment::add_block(Home home, int32_t index, size_t size_bytes, int32_t first,
-                                                        SpaceId memory) {
-  Block block;
-  block.memory = memory;
-  block.home = home;
-  block.index = index;
-  block.size_bytes = size_bytes;
-  block.first = first;
-  block.last = first;
-  return blocks_.push_back(block);
+StorageAssignment::BufferId StorageAssignment::add_buffer(StorageKind kind, int32_t index, size_t size_bytes,
+                                                          int32_t first, SpaceId memory) {
+  Buffer buffer;
+  buffer.memory = memory;
+  buffer.kind = kind;
+  buffer.index = index;
+  buffer.size_bytes = size_bytes;
+  buffer.first = first;
+  buffer.last = first;
+  return buffers_.push_back(buffer);
 }
 
 Status StorageAssignment::elide() {
@@ -69,7 +69,7 @@ Status StorageAssignment::elide() {
   return {};
 }
 
-// Values that become a caller's output as they are, or through views of the whole. A part of a block cannot be the
+// Values that become a caller's output as they are, or through views of the whole. A part of a buffer cannot be the
 // caller's memory, so nodes that would make such a part have to compute.
 void StorageAssignment::mark_output_feeders() {
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -89,13 +89,13 @@ void StorageAssignment::place_values() {
   for (size_t v = 0; v < graph_.values.size(); ++v) {
     const Value& value = graph_.values[v];
     if (!value.constant) continue;
-    positions_[v].block =
-        add_block(Home::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, kHostSpace);
+    positions_[v].buffer =
+        add_buffer(StorageKind::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, kHostSpace);
   }
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId id = graph_.inputs[i];
-    positions_[static_cast<size_t>(id)].block =
-        add_block(Home::kInput, static_cast<int32_t>(i), 0, kNever, wanted_memory(id));
+    positions_[static_cast<size_t>(id)].buffer =
+        add_buffer(StorageKind::kInput, static_cast<int32_t>(i), 0, kNever, wanted_memory(id));
   }
   int32_t dynamic_values = 0;
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -106,17 +106,17 @@ void StorageAssignment::place_values() {
       const bool whole = offsets.size() == 1 && spec_of(graph_.value(node.inputs[0])).size_bytes() ==
                                                     spec_of(graph_.value(node.outputs[0])).size_bytes();
       for (size_t i = 0; i < offsets.size(); ++i) {
-        const bool aligned = whole || part_is_aligned(blocks_[source.block], source.offset_bytes + offsets[i]);
-        const bool here = serves(blocks_[source.block].memory, wanted_memory(node.outputs[i]));
+        const bool aligned = whole || part_is_aligned(buffers_[source.buffer], source.offset_bytes + offsets[i]);
+        const bool here = serves(buffers_[source.buffer].memory, wanted_memory(node.outputs[i]));
         const bool part = source.offset_bytes + offsets[i] != 0 || !whole;
-        const bool named = gives_handles(blocks_[source.block].memory) && part;
+        const bool named = gives_handles(buffers_[source.buffer].memory) && part;
         if (!aligned || !here || named || (!whole && feeds_output(node.outputs[i]))) {
           offsets.clear();
           break;
         }
       }
       for (size_t i = 0; i < offsets.size(); ++i) {
-        positions_[static_cast<size_t>(node.outputs[i])] = {source.block, source.offset_bytes + offsets[i]};
+        positions_[static_cast<size_t>(node.outputs[i])] = {source.buffer, source.offset_bytes + offsets[i]};
       }
       if (!offsets.empty()) elided_[n] = Elided::kView;
     }
@@ -124,15 +124,16 @@ void StorageAssignment::place_values() {
     for (ValueId id : node.outputs) {
       if (id == kNoValue) continue;
       const TensorSpec spec = spec_of(graph_.value(id));
-      positions_[static_cast<size_t>(id)].block =
-          spec.dynamic ? add_block(Home::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n), wanted_memory(id))
-                       : add_block(Home::kArena, wanted_memory(id).value(), spec.size_bytes(), static_cast<int32_t>(n),
-                                   wanted_memory(id));
+      positions_[static_cast<size_t>(id)].buffer =
+          spec.dynamic
+              ? add_buffer(StorageKind::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n), wanted_memory(id))
+              : add_buffer(StorageKind::kArena, wanted_memory(id).value(), spec.size_bytes(), static_cast<int32_t>(n),
+                           wanted_memory(id));
     }
   }
 }
 
-// An output's block becomes the caller's memory, so that its producer writes straight into it.
+// An output's buffer becomes the caller's memory, so that its producer writes straight into it.
 void StorageAssignment::place_outputs() {
   const auto slots = output_slots_.empty() ? 0 : *std::max_element(output_slots_.begin(), output_slots_.end()) + 1;
   first_write_.assign(static_cast<size_t>(std::max(slots, 0)), kAtEnd);
@@ -140,56 +141,57 @@ void StorageAssignment::place_outputs() {
     if (output_slots_[i] < 0) continue;
     const ValueId id = graph_.outputs[i];
     const Position position = position_of(id);
-    Block& block = blocks_[position.block];
-    if (block.home == Home::kArena && position.offset_bytes == 0 &&
-        block.size_bytes == spec_of(graph_.value(id)).size_bytes()) {
-      block.home = Home::kOutput;
-      block.index = output_slots_[i];
+    Buffer& buffer = buffers_[position.buffer];
+    if (buffer.kind == StorageKind::kArena && position.offset_bytes == 0 &&
+        buffer.size_bytes == spec_of(graph_.value(id)).size_bytes()) {
+      buffer.kind = StorageKind::kOutput;
+      buffer.index = output_slots_[i];
       continue;
     }
     PlanCopy copy;
     copy.output = output_slots_[i];
-    copy.reason = block.home == Home::kOutput    ? CopyReason::kOutputShared
-                  : block.home == Home::kDynamic ? CopyReason::kOutputUnknownSize
-                                                 : CopyReason::kOutputIsInput;
-    copy.space = block.memory;
+    copy.reason = buffer.kind == StorageKind::kOutput    ? CopyReason::kOutputShared
+                  : buffer.kind == StorageKind::kDynamic ? CopyReason::kOutputUnknownSize
+                                                         : CopyReason::kOutputIsInput;
+    copy.space = buffer.memory;
     copy.source.index = id;  // until finish() knows the location
     copies_.push_back(copy);
   }
 }
 
 bool StorageAssignment::may_embed(ValueId id, const Position& position) const {
-  const Block& block = blocks_[position.block];
-  return block.home == Home::kArena && position.offset_bytes == 0 &&
-         block.size_bytes == spec_of(graph_.value(id)).size_bytes();
+  const Buffer& buffer = buffers_[position.buffer];
+  return buffer.kind == StorageKind::kArena && position.offset_bytes == 0 &&
+         buffer.size_bytes == spec_of(graph_.value(id)).size_bytes();
 }
 
-void StorageAssignment::embed(BlockId index, const Position& into) {
-  Block& block = blocks_[index];
-  Block& target = blocks_[into.block];
-  block.parent = into.block;
-  block.parent_offset = into.offset_bytes;
-  target.first = std::min(target.first, block.first);
-  target.last = std::max(target.last, block.last);
+void StorageAssignment::embed(BufferId index, const Position& into) {
+  Buffer& buffer = buffers_[index];
+  Buffer& target = buffers_[into.buffer];
+  buffer.parent = into.buffer;
+  buffer.parent_offset = into.offset_bytes;
+  target.first = std::min(target.first, buffer.first);
+  target.last = std::max(target.last, buffer.last);
 }
 
-// Inputs may be the parts of one block, as long as they are all of it, in order: the block then moves as a whole.
+// Inputs may be the parts of one buffer, as long as they are all of it, in order: the buffer then moves as a whole.
 bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_t> offsets,
                                          const Position& whole) const {
   for (size_t i = 0; i < offsets.size(); ++i) {
     const Position part = position_of(node.inputs[i]);
-    const Block& block = blocks_[part.block];
-    if (block.home != Home::kArena || part.block == whole.block || offsets[i] < part.offset_bytes) return false;
-    if (block.memory != blocks_[whole.block].memory) return false;
-    if (!part_is_aligned(blocks_[whole.block], whole.offset_bytes + offsets[i] - part.offset_bytes)) return false;
+    const Buffer& buffer = buffers_[part.buffer];
+    if (buffer.kind != StorageKind::kArena || part.buffer == whole.buffer || offsets[i] < part.offset_bytes)
+      return false;
+    if (buffer.memory != buffers_[whole.buffer].memory) return false;
+    if (!part_is_aligned(buffers_[whole.buffer], whole.offset_bytes + offsets[i] - part.offset_bytes)) return false;
     size_t covered_bytes = 0;
     for (size_t j = 0; j < offsets.size(); ++j) {
       const Position other = position_of(node.inputs[j]);
-      if (other.block != part.block) continue;
+      if (other.buffer != part.buffer) continue;
       if (offsets[j] - other.offset_bytes != offsets[i] - part.offset_bytes) return false;
       covered_bytes += spec_of(graph_.value(node.inputs[j])).size_bytes();
     }
-    if (covered_bytes != block.size_bytes) return false;
+    if (covered_bytes != buffer.size_bytes) return false;
   }
   return true;
 }
@@ -200,12 +202,12 @@ void StorageAssignment::elide_concats() {
     const std::vector<size_t> offsets = concat_offsets(graph_, node);
     if (offsets.empty()) continue;
     const Position whole = position_of(node.outputs[0]);
-    if (gives_handles(blocks_[whole.block].memory)) continue;
+    if (gives_handles(buffers_[whole.buffer].memory)) continue;
     if (!may_elide_concat(node, offsets, whole)) continue;
     for (size_t i = 0; i < offsets.size(); ++i) {
       const Position part = position_of(node.inputs[i]);
-      if (part.block == whole.block) continue;  // moved with an earlier part of the same block
-      embed(part.block, {whole.block, whole.offset_bytes + offsets[i] - part.offset_bytes});
+      if (part.buffer == whole.buffer) continue;  // moved with an earlier part of the same buffer
+      embed(part.buffer, {whole.buffer, whole.offset_bytes + offsets[i] - part.offset_bytes});
     }
     elided_[n] = Elided::kConcat;
   }
@@ -213,8 +215,8 @@ void StorageAssignment::elide_concats() {
 
 void StorageAssignment::find_last_uses() {
   const auto use = [&](ValueId id, int32_t when) {
-    Block& block = blocks_[position_of(id).block];
-    block.last = std::max(block.last, when);
+    Buffer& buffer = buffers_[position_of(id).buffer];
+    buffer.last = std::max(buffer.last, when);
   };
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (elided_[n] != Elided::kNo) continue;
@@ -232,20 +234,20 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   if (x == kNoValue || y == kNoValue) return false;
   const Position from = position_of(x);
   const Position to = position_of(y);
-  const Block& source = blocks_[from.block];
-  Block& target = blocks_[to.block];
-  if (from.block == to.block || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
+  const Buffer& source = buffers_[from.buffer];
+  Buffer& target = buffers_[to.buffer];
+  if (from.buffer == to.buffer || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
   // Not into a caller's output: its memory may be slow to read, and only the kernel that makes the output touches it.
-  if (target.home != Home::kArena) return false;
+  if (target.kind != StorageKind::kArena) return false;
   if (source.size_bytes != spec_of(graph_.value(y)).size_bytes()) return false;
   // S3.4: the question is whether the memory serves, not which device it belongs to.
   if (!serves(source.memory, target.memory)) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (i != input && node.inputs[i] != kNoValue && position_of(node.inputs[i]).block == from.block) return false;
+    if (i != input && node.inputs[i] != kNoValue && position_of(node.inputs[i]).buffer == from.buffer) return false;
   }
   target.memory = source.memory;
   target.index = source.memory.value();
-  embed(from.block, to);
+  embed(from.buffer, to);
   in_place_[n] = {static_cast<int32_t>(input), static_cast<int32_t>(output)};
   return true;
 }
@@ -264,36 +266,37 @@ void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
   }
 }
 
-// Blocks of the same size whose times do not meet share one.
+// Buffers of the same size whose times do not meet share one.
 void StorageAssignment::assign_handles() {
-  std::vector<BlockId> order;
-  std::vector<int32_t> last;  // by handle block
-  for (BlockId id : blocks_.ids()) {
-    const Block& block = blocks_[id];
-    if (block.home == Home::kArena && !block.parent.valid() && gives_handles(block.memory)) order.push_back(id);
+  std::vector<BufferId> order;
+  std::vector<int32_t> last;  // by handle buffer
+  for (BufferId id : buffers_.ids()) {
+    const Buffer& buffer = buffers_[id];
+    if (buffer.kind == StorageKind::kArena && !buffer.parent.valid() && gives_handles(buffer.memory))
+      order.push_back(id);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [&](BlockId a, BlockId b) { return blocks_[a].first < blocks_[b].first; });
-  for (BlockId id : order) {
-    Block& block = blocks_[id];
+                   [&](BufferId a, BufferId b) { return buffers_[a].first < buffers_[b].first; });
+  for (BufferId id : order) {
+    Buffer& buffer = buffers_[id];
     size_t chosen = 0;
-    while (chosen < handle_blocks_.size() &&
-           (handle_blocks_[chosen].space != block.memory || handle_blocks_[chosen].size_bytes != block.size_bytes ||
-            last[chosen] >= block.first))
+    while (chosen < handle_buffers_.size() &&
+           (handle_buffers_[chosen].space != buffer.memory || handle_buffers_[chosen].size_bytes != buffer.size_bytes ||
+            last[chosen] >= buffer.first))
       ++chosen;
-    if (chosen == handle_blocks_.size()) {
-      handle_blocks_.push_back({block.memory, block.size_bytes});
-      last.push_back(block.last);
+    if (chosen == handle_buffers_.size()) {
+      handle_buffers_.push_back({buffer.memory, buffer.size_bytes});
+      last.push_back(buffer.last);
     }
-    last[chosen] = block.last;
-    block.home = Home::kHandle;
-    block.index = static_cast<int32_t>(chosen);
+    last[chosen] = buffer.last;
+    buffer.kind = StorageKind::kHandle;
+    buffer.index = static_cast<int32_t>(chosen);
   }
 }
 
 Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
-  PerSpace<std::vector<ArenaBlock>> arenas(table_.size());
-  PerSpace<std::vector<size_t*>> offsets(table_.size());  // where the offset of each arena block goes
+  PerSpace<std::vector<ArenaBuffer>> arenas(table_.size());
+  PerSpace<std::vector<size_t*>> offsets(table_.size());  // where the offset of each arena buffer goes
   const auto add = [&](SpaceId space, size_t* offset, size_t size_bytes, int32_t first, int32_t last) {
     arenas[space].push_back({.size_bytes = size_bytes, .first = first, .last = last});
     offsets[space].push_back(offset);
@@ -301,13 +304,13 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
     unshared_bytes_ = sum ? *sum : std::numeric_limits<size_t>::max();
   };
   if (!handles_.empty()) assign_handles();
-  for (Block& block : blocks_) {
-    if (block.home != Home::kArena || block.parent.valid()) continue;
-    add(block.memory, &block.offset_bytes, block.size_bytes, block.first, block.last);
+  for (Buffer& buffer : buffers_) {
+    if (buffer.kind != StorageKind::kArena || buffer.parent.valid()) continue;
+    add(buffer.memory, &buffer.offset_bytes, buffer.size_bytes, buffer.first, buffer.last);
   }
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (kernels[n] == nullptr || kernels[n]->scratch_bytes() == 0) continue;
-    scratch_[n] = {Home::kArena, kHostSpace.value(), 0};
+    scratch_[n] = {StorageKind::kArena, kHostSpace.value(), 0};
     const auto node = static_cast<int32_t>(n);
     add(kHostSpace, &scratch_[n].offset_bytes, kernels[n]->scratch_bytes(), node, node);
   }
@@ -318,11 +321,11 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
   }
   for (PlanCopy& copy : copies_) copy.source = location(copy.source.index);
   last_read_.assign(graph_.inputs.size(), kNever);
-  for (const Block& block : blocks_) {
-    if (block.parent.valid()) continue;
-    const auto index = static_cast<size_t>(block.index);
-    if (block.home == Home::kInput) last_read_[index] = block.last;
-    if (block.home == Home::kOutput) first_write_[index] = block.first;
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.parent.valid()) continue;
+    const auto index = static_cast<size_t>(buffer.index);
+    if (buffer.kind == StorageKind::kInput) last_read_[index] = buffer.last;
+    if (buffer.kind == StorageKind::kOutput) first_write_[index] = buffer.first;
   }
   return {};
 }
@@ -330,14 +333,15 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
 Location StorageAssignment::location(ValueId id) const {
   if (id == kNoValue) return {};
   const Position position = position_of(id);
-  if (!position.block.valid()) return {};
-  const Block& block = blocks_[position.block];
-  return {block.home, block.index, position.offset_bytes + (block.home == Home::kArena ? block.offset_bytes : 0)};
+  if (!position.buffer.valid()) return {};
+  const Buffer& buffer = buffers_[position.buffer];
+  return {buffer.kind, buffer.index,
+          position.offset_bytes + (buffer.kind == StorageKind::kArena ? buffer.offset_bytes : 0)};
 }
 
 SpaceId StorageAssignment::memory_space(ValueId id) const {
   const Position position = id == kNoValue ? Position{} : position_of(id);
-  return !position.block.valid() ? kHostSpace : blocks_[position.block].memory;
+  return !position.buffer.valid() ? kHostSpace : buffers_[position.buffer].memory;
 }
 
 }  // namespace tenon

@@ -19,19 +19,19 @@
 
 namespace tenon {
 
-enum class Home : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic, kPlacedConstant, kHandle };
+enum class StorageKind : uint8_t { kAbsent, kConstant, kInput, kOutput, kArena, kDynamic, kPlacedConstant, kHandle };
 
 // Where a value begins. `index`: the value's id for constants; which space's arena; which graph input, output slot,
 // dynamic value, placed constant or handle otherwise.
 struct Location {
-  Home home = Home::kAbsent;
+  StorageKind kind = StorageKind::kAbsent;
   int32_t index = -1;
   size_t offset_bytes = 0;
   friend bool operator==(const Location&, const Location&) = default;
 };
 
 // Memory of a space that gives handles: what would be a part of the arena elsewhere.
-struct HandleBlock {
+struct HandleBuffer {
   SpaceId space = kHostSpace;
   size_t size_bytes = 0;
 };
@@ -77,7 +77,7 @@ class StorageAssignment {
   Location scratch(size_t node) const { return scratch_[node]; }
   const PerSpace<size_t>& arena_bytes() const { return arena_bytes_; }
   // In spaces that give handles; kHandle counts them.
-  const std::vector<HandleBlock>& handle_blocks() const { return handle_blocks_; }
+  const std::vector<HandleBuffer>& handle_buffers() const { return handle_buffers_; }
   // Bytes that all arena values and scratch would take without sharing.
   size_t unshared_bytes() const { return unshared_bytes_; }
   const std::vector<PlanCopy>& copies() const { return copies_; }
@@ -87,26 +87,26 @@ class StorageAssignment {
   int32_t first_write(size_t slot) const { return first_write_[slot]; }
 
  private:
-  using BlockId = StrongId<struct BlockTag>;
-  struct Block {
-    Home home = Home::kAbsent;
+  using BufferId = StrongId<struct BufferTag>;
+  struct Buffer {
+    StorageKind kind = StorageKind::kAbsent;
     int32_t index = -1;
     size_t size_bytes = 0;
     int32_t first = kAtEnd;
     int32_t last = kNever;
-    BlockId parent;  // this block lies inside another
+    BufferId parent;  // this buffer lies inside another
     size_t parent_offset = 0;
     size_t offset_bytes = 0;  // in the arena
     SpaceId memory = kHostSpace;
   };
   struct Position {
-    BlockId block;
+    BufferId buffer;
     size_t offset_bytes = 0;
   };
 
   Position root(Position position) const;
   Position position_of(ValueId id) const { return root(positions_[static_cast<size_t>(id)]); }
-  BlockId add_block(Home home, int32_t index, size_t size_bytes, int32_t first, SpaceId memory);
+  BufferId add_buffer(StorageKind kind, int32_t index, size_t size_bytes, int32_t first, SpaceId memory);
   SpaceId wanted_memory(ValueId id) const { return memory_.empty() ? kHostSpace : memory_[static_cast<size_t>(id)]; }
   bool host_addressable(SpaceId memory) const;
   // Memory that nothing can be a part of.
@@ -114,11 +114,11 @@ class StorageAssignment {
   void assign_handles();
   // A value may lie in memory other than the one that was chosen for it if that one is the host's and so is this.
   bool serves(SpaceId memory, SpaceId wanted) const;
-  // A part that begins `offset_bytes` into a block is as aligned as values in the block's memory are taken to be.
-  bool part_is_aligned(const Block& block, size_t offset_bytes) const;
-  // The value fills an arena block of its own, which may therefore be moved into another.
+  // A part that begins `offset_bytes` into a buffer is as aligned as values in the buffer's memory are taken to be.
+  bool part_is_aligned(const Buffer& buffer, size_t offset_bytes) const;
+  // The value fills an arena buffer of its own, which may therefore be moved into another.
   bool may_embed(ValueId id, const Position& position) const;
-  void embed(BlockId block, const Position& into);
+  void embed(BufferId buffer, const Position& into);
   bool feeds_output(ValueId id) const { return feeds_output_[static_cast<size_t>(id)]; }
   void mark_output_feeders();
   void place_values();
@@ -130,7 +130,7 @@ class StorageAssignment {
 
   const Graph& graph_;
   std::vector<int32_t> output_slots_;
-  IdVector<BlockId, Block> blocks_;
+  IdVector<BufferId, Buffer> buffers_;
   std::vector<Position> positions_;  // by value
   std::vector<Elided> elided_;
   std::vector<bool> feeds_output_;
@@ -143,7 +143,7 @@ class StorageAssignment {
   std::vector<SpaceId> memory_;             // by value
   PerSpace<MemorySpace> table_;
   PerSpace<bool> handles_;
-  std::vector<HandleBlock> handle_blocks_;
+  std::vector<HandleBuffer> handle_buffers_;
   PerSpace<size_t> arena_bytes_;
   size_t unshared_bytes_ = 0;
 };

@@ -122,12 +122,12 @@ Status RunMemory::refuse_step(const PlanStep& step) const {
   if (step.copy->reason != CopyReason::kAlignment) return refused;
   const Location& from = step.inputs[0];
   const Location& to = step.outputs[0];
-  if (from.home == Home::kInput) {
+  if (from.kind == StorageKind::kInput) {
     return invalid_argument("{} Input \"{}\" begins at {}, which is no multiple of the {} bytes that its reader takes.",
                             refused.message(), plan.inputs[static_cast<size_t>(from.index)].name,
                             inputs[static_cast<size_t>(from.index)], plan.spaces[step.copy->target].alignment);
   }
-  if (to.home == Home::kOutput) {
+  if (to.kind == StorageKind::kOutput) {
     const auto slot = static_cast<size_t>(to.index);
     return invalid_argument("{} Output \"{}\" begins at {}, which is no multiple of the {} bytes that its maker takes.",
                             refused.message(), output_infos[slot].name, output_addresses[slot],
@@ -143,7 +143,7 @@ Status RunMemory::check_copies(bool disallow_copies) const {
   for (const PlanCopy& copy : plan.copies) {
     const auto slot = static_cast<size_t>(copy.output);
     const bool in_place =
-        copy.source.home == Home::kInput && outputs[slot].ready &&
+        copy.source.kind == StorageKind::kInput && outputs[slot].ready &&
         static_cast<std::byte*>(inputs[static_cast<size_t>(copy.source.index)]) + copy.source.offset_bytes ==
             output_addresses[slot];
     if (disallow_copies && !in_place && moves_bytes(plan, copy))

@@ -101,7 +101,7 @@ TEST_F(RunMemoryTest, AnOutputThatIsCopiedAtTheEndMustNotLieOverAnInputThatIsRea
   std::shared_ptr<Plan> plan = plan_sharing(SharedMemory::Kind::kAnything);
   plan->inputs[0].last_read = kAtEnd;
   plan->outputs[0].first_write = kAtEnd;
-  plan->copies.push_back({.source = {Home::kInput, 0, 0}, .output = 0});
+  plan->copies.push_back({.source = {StorageKind::kInput, 0, 0}, .output = 0});
   bind(plan, 1);
   EXPECT_THAT(memory().check_copies(/*disallow_copies=*/false),
               has_status(StatusCode::kInvalidArgument, HasSubstr("still needed when the output is copied")));
@@ -136,8 +136,8 @@ TEST_F(RunMemoryTest, AnUnalignedInputIsNamedWithItsAddress) {
   step.copy->reason = CopyReason::kAlignment;
   step.copy->what = "x";
   step.copy->spec = floats(4);
-  step.inputs = {{Home::kInput, 0, 0}};
-  step.outputs = {{Home::kArena, 0, 0}};
+  step.inputs = {{StorageKind::kInput, 0, 0}};
+  step.outputs = {{StorageKind::kArena, 0, 0}};
   bind(plan, 4);
   EXPECT_THAT(memory().check_copies(/*disallow_copies=*/true),
               has_status(StatusCode::kInvalidArgument,

@@ -73,7 +73,7 @@ Status BindingOutputs::finish(const Plan& plan, RunState& state, bool /*is_rest*
                    output.space, CopyReason::kOverlap));
   }
   for (const PlanCopy& copied : plan.copies) {
-    if (copied.source.home == Home::kDynamic) {
+    if (copied.source.kind == StorageKind::kDynamic) {
       TENON_TRY(copy_dynamic(plan, copied, state));
       continue;
     }

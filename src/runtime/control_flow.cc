@@ -106,7 +106,7 @@ class Body::Outputs final : public PlanOutputs {
       HandedOver output{.index = static_cast<size_t>(copy.output), .reason = copy.reason};
       output.what = body_.names_[output.index];
       TENON_TRY(take_value(plan, copy, state, output.value));
-      if (copy.source.home == Home::kInput && !is_rest) output.input = copy.source.index;
+      if (copy.source.kind == StorageKind::kInput && !is_rest) output.input = copy.source.index;
       TENON_TRY(node_.hand_over(std::move(output), info_));
     }
     return {};
@@ -115,14 +115,14 @@ class Body::Outputs final : public PlanOutputs {
  private:
   static Status take_value(const Plan& plan, const PlanCopy& copy, RunState& state, BodyValue& value) {
     value.data = state.address(copy.source);
-    if (copy.source.home == Home::kDynamic) {
+    if (copy.source.kind == StorageKind::kDynamic) {
       const DynamicValue& made = state.dynamic_value(copy.source.index);
       value.type = made.type;
       value.shape = made.shape;
       value.capacity_bytes = made.capacity_bytes;
       // Another output may be the same value.
       const bool last = std::none_of(plan.copies.begin(), plan.copies.end(), [&](const PlanCopy& other) {
-        return &other > &copy && other.source.home == Home::kDynamic && other.source.index == copy.source.index;
+        return &other > &copy && other.source.kind == StorageKind::kDynamic && other.source.index == copy.source.index;
       });
       if (last) value.memory = state.take_dynamic(copy.source.index);
       return {};

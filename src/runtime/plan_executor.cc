@@ -97,7 +97,7 @@ Result<std::shared_ptr<PlanRuntime>> PlanExecutor::find_rest(PlanRuntime& runtim
   BoundSpaces bound;
   for (size_t i = 0; i < cut.values.size(); ++i) {
     const CutValue& value = cut.values[i];
-    const bool dynamic = value.location.home == Home::kDynamic;
+    const bool dynamic = value.location.kind == StorageKind::kDynamic;
     shapes.push_back(dynamic ? state.dynamic_value(value.location.index).shape : value.spec.shape);
     append_shape(key, shapes.back());
     if (value.as_constant) {
@@ -107,7 +107,8 @@ Result<std::shared_ptr<PlanRuntime>> PlanExecutor::find_rest(PlanRuntime& runtim
     }
     MemorySpace& space = bound.inputs.emplace_back(spaces.table().at(value.space));
     // A tensor made in a run is aligned as its space is; a caller's tensor may begin anywhere.
-    if (value.location.home == Home::kInput) space.alignment = spaces.alignment_of(state.address(value.location));
+    if (value.location.kind == StorageKind::kInput)
+      space.alignment = spaces.alignment_of(state.address(value.location));
     key.push_back(SessionSpaces::word(value.space, space.alignment));
   }
   CachedPlan found;

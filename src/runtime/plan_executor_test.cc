@@ -148,7 +148,7 @@ TEST_F(PlanExecutorTest, WhatFollowsACutIsPlannedOnceForEachValueFoundThere) {
   plan->cut = std::make_unique<PlanCut>();
   CutValue value;
   value.name = "x";
-  value.location = {Home::kInput, 0, 0};
+  value.location = {StorageKind::kInput, 0, 0};
   value.spec = floats(1);
   value.as_constant = true;
   plan->cut->values.push_back(value);

@@ -49,7 +49,7 @@ Status PlanLease::take(const RunState* preferred) {
     if (outgrown_.contains(space) && take_outgrown(space, sizes[space])) continue;
     TENON_TRY_ASSIGN(state_->held[space], (*resources_.arenas)[space].acquire(sizes[space], state_->arena(space)));
   }
-  return runtime_.plan->handle_blocks.empty() ? Status() : state_->hold_handles(resources_.spaces->table());
+  return runtime_.plan->handle_buffers.empty() ? Status() : state_->hold_handles(resources_.spaces->table());
 }
 
 bool PlanLease::may_leave() const {

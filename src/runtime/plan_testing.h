@@ -49,9 +49,9 @@ inline std::shared_ptr<Plan> plan_of(FunctionKernel::Function function, int64_t 
   plan->outputs.push_back(output);
   PlanStep step;
   step.kernel = std::make_unique<FunctionKernel>(std::move(function), in_place);
-  step.inputs = {{Home::kInput, 0, 0}};
-  step.outputs = {{Home::kOutput, 0, 0}};
-  step.scratch = {Home::kArena, 0, 0};
+  step.inputs = {{StorageKind::kInput, 0, 0}};
+  step.outputs = {{StorageKind::kOutput, 0, 0}};
+  step.scratch = {StorageKind::kArena, 0, 0};
   plan->steps.push_back(std::move(step));
   return plan;
 }

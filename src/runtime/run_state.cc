@@ -54,31 +54,31 @@ void* RunState::address(const Location& location) const {
   const auto offset = [&](const void* base) -> void* {
     return base == nullptr ? nullptr : static_cast<std::byte*>(const_cast<void*>(base)) + location.offset_bytes;
   };
-  switch (location.home) {
-    case Home::kConstant:
+  switch (location.kind) {
+    case StorageKind::kConstant:
       return offset(plan_.graph.values[index].constant->data);
-    case Home::kInput:
+    case StorageKind::kInput:
       return offset(inputs_[index]);
-    case Home::kOutput:
+    case StorageKind::kOutput:
       return offset(outputs_[index]);
-    case Home::kArena:
+    case StorageKind::kArena:
       return offset(arena(SpaceId(index)));
-    case Home::kDynamic:
+    case StorageKind::kDynamic:
       return offset(dynamic_[index].memory.get());
-    case Home::kPlacedConstant:
+    case StorageKind::kPlacedConstant:
       return offset(plan_.placed_constants[index].data());
-    case Home::kHandle:
+    case StorageKind::kHandle:
       return handles_[index].get();
-    case Home::kAbsent:
+    case StorageKind::kAbsent:
       break;
   }
   return nullptr;
 }
 
 Status RunState::hold_handles(const SpaceTable& spaces) {
-  if (handles_.size() == plan_.handle_blocks.size()) return {};
+  if (handles_.size() == plan_.handle_buffers.size()) return {};
   std::vector<std::shared_ptr<std::byte>> held;
-  for (const HandleBlock& block : plan_.handle_blocks) {
+  for (const HandleBuffer& block : plan_.handle_buffers) {
     TENON_TRY_ASSIGN(auto memory, allocate_device(*spaces.allocators[block.space], block.size_bytes));
     held.push_back(std::move(memory));
   }
@@ -111,7 +111,7 @@ void RunState::resolve() {
     const PlanStep& step = plan_.steps[i];
     for (const Location& location : step.inputs) step_inputs_[input++] = address(location);
     for (const Location& location : step.outputs) {
-      step_outputs_[output++] = location.home == Home::kDynamic ? nullptr : address(location);
+      step_outputs_[output++] = location.kind == StorageKind::kDynamic ? nullptr : address(location);
     }
     contexts_[i].scratch = static_cast<std::byte*>(address(step.scratch));
   }
@@ -167,7 +167,7 @@ Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun
       const Value& value = plan_.graph.value(ids[i]);
       const TensorSpec spec = spec_of(value);
       NodeRun::Tensor& tensor = tensors.emplace_back(NodeRun::Tensor{spec.type, spec.shape, value.constant != nullptr});
-      if (locations[i].home != Home::kDynamic) continue;
+      if (locations[i].kind != StorageKind::kDynamic) continue;
       const DynamicValue& made = dynamic_value(locations[i].index);
       tensor = {made.type, made.shape, false};
     }

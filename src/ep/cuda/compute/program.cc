@@ -106,7 +106,7 @@ Status Program::finish() {
     for (TensorId id : ops[i]->writes()) use(id);
     use(ops[i]->scratch());
   }
-  std::vector<ArenaBlock> blocks;
+  std::vector<ArenaBuffer> blocks;
   std::vector<size_t> owners;
   for (size_t s = 0; s < storages.size(); ++s) {
     if (storages[s].kind != StorageKind::kArena || storages[s].first < 0) continue;
