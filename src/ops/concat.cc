@@ -30,7 +30,7 @@ Status join(Dims& whole, const Dims& first, const Dims& part, size_t axis, size_
       continue;
     }
     TENON_INVALID_IF(certainly_differ(dim, part[d]),
-                     "Inputs 0 and {} have shapes {} and {}, which differ in dimension {} beside axis {}.", index,
+                     "Inputs 0 and {} have shapes {} and {}, which differ in dimension {}, and the axis is {}.", index,
                      text(first), text(part), d, axis);
     if (!dim.known() && (part[d].known() || dim.symbol.empty())) dim = part[d];
   }

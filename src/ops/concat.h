@@ -21,7 +21,7 @@ struct ConcatDesc {
   AxisSpan span;                 // of the output
   std::vector<int64_t> lengths;  // of each input along the axis
 };
-// Errors: scalars; an axis out of range; inputs that differ in rank, or in a size beside the axis.
+// Errors: scalars; an axis out of range; inputs that differ in rank, or in a size other than that of the axis.
 Result<ConcatDesc> read_concat(const Node& node, std::span<const Shape> inputs);
 
 }  // namespace tenon

@@ -26,7 +26,7 @@ Result<GatherDesc> read_gather(const Node& node, const Shape& x, const Shape& in
 Result<int> read_gather_axis(const Node& node, int rank);
 
 // GatherElements, Scatter and ScatterElements: the axis in [0, rank of x). Errors: an axis out of range; indices whose
-// rank is not that of x, or that are longer than x beside the axis.
+// rank is not that of x, or that are longer than x in a dimension other than the axis.
 Result<int> read_elements_axis(const Node& node, const Shape& x, const Shape& indices);
 
 // GatherND and ScatterND: the last dimension of the indices is a tuple, which names a slice of x.

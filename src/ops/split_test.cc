@@ -67,7 +67,7 @@ TEST(ReadConcat, SizesBesideTheAxisAreEqual) {
   EXPECT_EQ(desc.span.inner, 4);
   EXPECT_THAT(desc.lengths, ElementsAre(3, 0, 5));
   EXPECT_THAT(read_concat(node, std::array{Shape{2, 3}, Shape{2, 4}}).status().message(),
-              HasSubstr("differ in dimension 1 beside axis 0"));
+              HasSubstr("differ in dimension 1, and the axis is 0"));
   EXPECT_THAT(read_concat(node, std::array{Shape{2, 3}, Shape{2}}).status().message(), HasSubstr("different rank"));
   EXPECT_THAT(read_concat(node, std::array{Shape{}}).status().message(), HasSubstr("Scalars"));
 }

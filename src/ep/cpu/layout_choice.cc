@@ -1,4 +1,4 @@
-// Chooses the nodes that work on the blocked layout: convolutions start a region, other nodes join it where they can.
+// Chooses the nodes that work on the blocked layout: convolutions start, other nodes join where they can.
 #include <algorithm>
 
 #include "ep/cpu/cpu_provider.h"

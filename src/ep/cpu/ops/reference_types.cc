@@ -9,7 +9,7 @@ uint16_t Float16::encode(float value) {
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00);  // 65536 and above
   if (magnitude < 0x38800000u) {
-    // Subnormal halves: adding 0.5 moves the bits that stay to the bottom of the mantissa, rounded by the adder.
+    // Subnormal f16 numbers: adding 0.5 moves the bits that stay to the bottom of the mantissa, rounded by the adder.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
   }

@@ -1,4 +1,4 @@
-// Element types as the reference kernels compute with them: halves as bits with conversions, dispatch from DataType.
+// Element types as the reference kernels compute with them: f16 as bits with conversions, dispatch from DataType.
 #pragma once
 
 #include <bit>
@@ -60,7 +60,7 @@ inline constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, 
 template <typename T>
 inline constexpr bool is_float = std::is_floating_point_v<T> || is_half<T>;
 
-// What arithmetic on T is done in: float for halves, bool for Bool, T otherwise.
+// What arithmetic on T is done in: float for f16, bool for Bool, T otherwise.
 template <typename T>
 using Compute = std::conditional_t<is_half<T>, float, std::conditional_t<std::is_same_v<T, Bool>, bool, T>>;
 // What sums of T are kept in: double for floats, so that the reference is the more exact side of a comparison.

@@ -48,10 +48,10 @@ int64_t items_of(int64_t count, int64_t vector_bytes) {
   return count < kManyVectors ? 1 : std::clamp<int64_t>(16 / vector_bytes, 1, kMostItems);
 }
 
-// Operands whose neighbours lie along another dimension than the output's are read through turned tiles.
+// Operands whose neighbours lie along another dimension than the output's are read through transposed tiles.
 struct Tiles {
   static constexpr int64_t kSide = 32, kLeastSide = 16;
-  size_t dim = 0;  // in which the turned operands lie together; the output's is the last
+  size_t dim = 0;  // in which the transposed operands lie together; the output's is the last
   std::vector<bool> turned;
 
   static std::optional<Tiles> find(const GeneratedElementwise& kernel, const Loops& loops) {

@@ -49,8 +49,8 @@ struct ActivateParams {
   float alpha = 0, beta = 0;
 };
 
-// What the windows of `conv` see, [pixels][depth], as halves [pixels][sections][depth], each row scaled by 2^-exponent
-// (matmul/split_product.h). Channels and depth are multiples of 8.
+// What the windows of `conv` see, [pixels][depth], as f16 parts [pixels][sections][depth], each row scaled by
+// 2^-exponent (matmul/split_product.h). Channels and depth are multiples of 8.
 struct SplitParams {
   ConvParams conv;
   void* parts = nullptr;
@@ -67,7 +67,7 @@ struct JoinParams {
   void* y = nullptr;               // may be null, or `product`
   const float* bias = nullptr;     // may be null
   const void* residual = nullptr;  // may be null
-  void* parts = nullptr;           // y * parts_factor as halves [rows][sections][columns]; may be null
+  void* parts = nullptr;           // y * parts_factor as f16 parts [rows][sections][columns]; may be null
   float parts_factor = 1;
   int32_t sections = 0;
   int32_t rows = 0, columns = 0;
@@ -99,9 +99,9 @@ struct LayerNormParams {
   const void* skip = nullptr;  // may be null
   const float* scale = nullptr;
   const float* bias = nullptr;  // may be null
-  void* y = nullptr;            // may be null where there are halves
+  void* y = nullptr;            // may be null where there are f16 parts
   void* sum = nullptr;          // x + skip; may be null
-  void* parts = nullptr;        // of float32: y * parts_factor as halves [rows][sections][columns]; may be null
+  void* parts = nullptr;        // of float32: y * parts_factor as f16 parts [rows][sections][columns]; may be null
   float parts_factor = 1;
   int32_t sections = 0;
   int32_t rows = 0, columns = 0;
@@ -123,8 +123,8 @@ struct AttentionParams {
   const void* k = nullptr;
   const void* v = nullptr;
   const void* mask = nullptr;  // added to the scaled scores
-  void* y = nullptr;           // may be null where there are halves
-  void* parts = nullptr;       // of float32: y * parts_factor as halves [rows][sections][y_row]; may be null
+  void* y = nullptr;           // may be null where there are f16 parts
+  void* parts = nullptr;       // of float32: y * parts_factor as f16 parts [rows][sections][y_row]; may be null
   float parts_factor = 1;
   int32_t sections = 0;
   int32_t batch = 0, heads = 0, queries = 0, keys = 0, head_size = 0, value_size = 0;

@@ -29,8 +29,8 @@ struct LoweringOptions {
   // much.
   bool tf32 = false;
   size_t workspace_bytes = Program::kWorkspaceBytes;
-  // Of the weights, for products of halves that a kernel before has written (matmul/split_f16_op.h). Null: there are no
-  // such products, for example because cuBLASLt is not there.
+  // Of the weights, for products of f16 parts that an earlier kernel has written (matmul/split_f16_op.h). Null: there
+  // are no such products, for example because cuBLASLt is not there.
   WeightBounds* bounds = nullptr;
 };
 
@@ -75,7 +75,7 @@ class Lowering {
   ReadIntegers integers_of(const Node& node) const;
   std::string label(const Node& node) const { return node.label(graph_); }
 
-  // A value of float32 as halves, all times 2^shift, that products read instead of it.
+  // A value of float32 as f16 parts, all times 2^shift, that products read instead of it.
   struct Halves {
     TensorId tensor = kNoTensor;  // float16 [rows][sections][columns]
     int32_t sections = 0, shift = 0;
@@ -86,14 +86,14 @@ class Lowering {
   };
   // Null where nothing is known.
   const Bound* bound(ValueId id) const;
-  // What products of halves take: the scales of three such numbers together are a number of float32.
+  // What split f16 products take: the scales of three such numbers together are a number of float32.
   static constexpr bool can_shift(int32_t shift) { return shift >= -40 && shift <= 40; }
   // Null where nobody has made them.
   const Halves* halves(ValueId id) const;
-  // For the kernel that makes the value. Without sections where nobody wants halves of it, or the bound is too large;
-  // then there is nothing to be written.
+  // For the kernel that makes the value. Without sections where nobody wants f16 parts of it, or the bound is too
+  // large; then there is nothing to be written.
   Result<Halves> make_halves(ValueId id, Bound bound);
-  // Whether everybody who reads the value reads halves of it, once they are made.
+  // Whether everybody who reads the value reads f16 parts of it, once they are made.
   bool only_halves(ValueId id);
 
   // Elementwise chains: a node that is read only by a chain of its shape becomes part of it.
@@ -130,9 +130,9 @@ class Lowering {
 Status lower_conv(Lowering& to, const Node& node);
 Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
-// The bounds of the weights of all products that may read halves, at once.
+// The bounds of the weights of all products that may read f16 parts, at once.
 void find_weight_bounds(Lowering& to);
-// In how many sections a product would read its first operand, were that there as halves; 0: it would not.
+// In how many sections a product would read its first operand, were that there as f16 parts; 0: it would not.
 int32_t sections_read(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);
 Status lower_layer_norm(Lowering& to, const Node& node);

@@ -59,7 +59,7 @@ TEST(Region, AConvolutionTakesInItsResidualAndActivation) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;  // channels last, convolution, pool
 }
 
-// The passes know float32 only; a graph of halves has the same operators all the same.
+// The passes know float32 only; a graph of f16 has the same operators all the same.
 TEST(Region, HalvesAreFusedLikeFloats) {
   const std::string text = program_text(residual_block(DataType::kFloat16));
   EXPECT_THAT(text, HasSubstr("conv float16 64x16x144"));

@@ -130,8 +130,8 @@ bool product_of_rows(Rewriter& rewriter, size_t index) {
   return true;
 }
 
-// Gemm whose first input is turned, or that adds something other than a constant row: its parts. Decided by what never
-// depends on sizes, so that a claim holds for all of them.
+// Gemm whose first input is transposed, or that adds something other than a constant row: its parts. Decided by what
+// never depends on sizes, so that a claim holds for all of them.
 bool parts_of_gemm(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
   if (node.op_type != "Gemm" || !node.domain.empty()) return false;
@@ -226,7 +226,8 @@ bool product_of_vector(Rewriter& rewriter, size_t index) {
   return true;
 }
 
-// Softmax over a dimension in the middle: over the last one of the turned tensor. Over channels there are rows already.
+// Softmax over a dimension in the middle: over the last one of the transposed tensor. Over channels there are rows
+// already.
 bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
   if ((node.op_type != "Softmax" && node.op_type != "LogSoftmax") || !node.domain.empty() || node.since_version < 13)

@@ -153,7 +153,7 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&r)[4], uint3
                : "r"(address));
 }
 
-// c += a * b over 32 bytes of the inner dimension: 16 halves or 8 floats rounded to TF32.
+// c += a * b over 32 bytes of the inner dimension: 16 f16 or 8 floats rounded to TF32.
 template <typename T>
 __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 template <>

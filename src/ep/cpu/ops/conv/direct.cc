@@ -24,7 +24,7 @@ class DirectConv final : public Kernel {
 
  private:
   // Outputs [begin, end) of one image: pixels for 1x1, else rows.
-  struct Region {
+  struct PixelRange {
     int64_t begin, end;
   };
   size_t padded_bytes() const {
@@ -33,9 +33,9 @@ class DirectConv final : public Kernel {
   void choose_padding();
   void choose_regions(int threads);
   void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
-  void run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
-                  const OutputTile& tile) const;
-  void finish(const float* residual, float* y, Region region, const OutputTile& tile) const;
+  void run_range(const float* x, const float* residual, const float* bias, float* y, PixelRange range,
+                 const OutputTile& tile) const;
+  void finish(const float* residual, float* y, PixelRange range, const OutputTile& tile) const;
 
   ConvShape shape_;  // of the padded input, where there is one
   Epilogue epilogue_;
@@ -52,7 +52,7 @@ class DirectConv final : public Kernel {
   std::vector<OutputTile> tiles_;  // of one group
   int64_t group_weights_ = 0;      // floats of one group
   int64_t blocks_a_pass_ = 0;      // input blocks (channels if plain) before partial sums go through memory
-  int64_t region_size_ = 1;        // pixels or rows
+  int64_t range_size_ = 1;         // pixels or rows
   int64_t tiles_a_chunk_ = 1;
   int64_t grain_ = 1;
   bool large_weights_ = false;  // more than L2 holds beside the inputs
@@ -153,7 +153,7 @@ void DirectConv::choose_regions(int threads) {
   const int64_t passes =
       (units + std::max<int64_t>(1, kPanelBytes / unit_bytes) - 1) / std::max<int64_t>(1, kPanelBytes / unit_bytes);
   blocks_a_pass_ = (units + passes - 1) / passes;
-  // Weights that fit L2 beside everything else are read again for every region; larger ones want larger regions.
+  // Weights that fit L2 beside everything else are read again for every range; larger ones want larger ranges.
   const int64_t weight_bytes = group_weights_ * 4;
   large_weights_ = weight_bytes > 256 * 1024 && !plain_input_;
   const int64_t input_bytes = weight_bytes <= 128 * 1024   ? 32 * 1024
@@ -162,34 +162,34 @@ void DirectConv::choose_regions(int threads) {
   const int64_t pixel_bytes = group_inputs * 4 * shape_.h.stride * shape_.w.stride;
   const int64_t pixels = std::clamp<int64_t>(input_bytes / pixel_bytes, 48, 480) / 12 * 12;
   const int64_t extent = std::max<int64_t>(1, point_ ? shape_.out_pixels() : shape_.h.out);
-  region_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
-  // Equal regions: a small last one would read all the weights for a few pixels.
-  const int64_t count = (extent + region_size_ - 1) / region_size_;
-  region_size_ = (extent + count - 1) / count;
-  if (point_ && count > 1) region_size_ = round_up(region_size_, 12);
+  range_size_ = point_ ? pixels : std::max<int64_t>(1, pixels / std::max<int64_t>(1, shape_.w.out));
+  // Equal ranges: a small last one would read all the weights for a few pixels.
+  const int64_t count = (extent + range_size_ - 1) / range_size_;
+  range_size_ = (extent + count - 1) / count;
+  if (point_ && count > 1) range_size_ = round_up(range_size_, 12);
   tiles_a_chunk_ = static_cast<int64_t>(tiles_.size());
   const int64_t vectors = shape_.batch * shape_.out_pixels() * shape_.out_blocks() * group_inputs * taps;
   if (threads > 1) {
     const int64_t wanted = std::min<int64_t>(4 * threads, vectors / grain_of(1));
     const int64_t tiles = static_cast<int64_t>(tiles_.size()), smallest = point_ ? 24 : 1;
-    auto regions = [&] { return (extent + region_size_ - 1) / region_size_ * shape_.batch * shape_.group; };
-    auto chunks = [&] { return regions() * ((tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_); };
+    auto ranges = [&] { return (extent + range_size_ - 1) / range_size_ * shape_.batch * shape_.group; };
+    auto chunks = [&] { return ranges() * ((tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_); };
     auto split_tiles = [&] {
       while (chunks() < wanted && tiles_a_chunk_ > 1) tiles_a_chunk_ = (tiles_a_chunk_ + 1) / 2;
     };
     // Threads that share large weights should not read all of them each.
     if (large_weights_) split_tiles();
-    while (chunks() < wanted && region_size_ > smallest) region_size_ = std::max(smallest, region_size_ / 2);
-    if (point_) region_size_ = round_up(region_size_, 12);
+    while (chunks() < wanted && range_size_ > smallest) range_size_ = std::max(smallest, range_size_ / 2);
+    if (point_) range_size_ = round_up(range_size_, 12);
     split_tiles();
   }
   const int64_t items = std::max<int64_t>(
-      1, extent / region_size_ * shape_.batch * shape_.group * static_cast<int64_t>(tiles_.size()) / tiles_a_chunk_);
+      1, extent / range_size_ * shape_.batch * shape_.group * static_cast<int64_t>(tiles_.size()) / tiles_a_chunk_);
   grain_ = grain_of(vectors / items);
 }
 
-void DirectConv::run_region(const float* x, const float* residual, const float* bias, float* y, Region region,
-                            const OutputTile& tile) const {
+void DirectConv::run_range(const float* x, const float* residual, const float* bias, float* y, PixelRange range,
+                           const OutputTile& tile) const {
   const WindowAxis &h = shape_.h, &w = shape_.w;
   const int64_t step = plain_input_ ? 1 : 8;  // floats from one pixel to the next
   const int64_t group_inputs = shape_.channels / shape_.group;
@@ -240,25 +240,25 @@ void DirectConv::run_region(const float* x, const float* residual, const float* 
     };
     if (point_) {
       const TapRange one{0, 1};
-      run_span({0, region.begin, region.end - region.begin, false, one, one});
+      run_span({0, range.begin, range.end - range.begin, false, one, one});
     } else {
-      for_spans(h, w, region.begin, region.end, run_span);
+      for_spans(h, w, range.begin, range.end, run_span);
     }
   }
-  if (!clamps_) finish(add, out, region, tile);
+  if (!clamps_) finish(add, out, range, tile);
 }
 
 // The activations that are not clamps, over what was just stored.
-void DirectConv::finish(const float* residual, float* y, Region region, const OutputTile& tile) const {
+void DirectConv::finish(const float* residual, float* y, PixelRange range, const OutputTile& tile) const {
   const int64_t plane = shape_.out_pixels() * 8;
   const int64_t unit = point_ ? 8 : shape_.w.out * 8;
   const int64_t group_outputs = shape_.outputs / shape_.group;
   for (int b = 0; b < tile.width; ++b) {
-    const int64_t at = b * plane + region.begin * unit;
+    const int64_t at = b * plane + range.begin * unit;
     const int lanes = static_cast<int>(std::min<int64_t>(8, group_outputs - (tile.block + b) * 8));
     blocked_table().activate(epilogue_, y + at,
                              epilogue_.residual_after && residual != nullptr ? residual + at : nullptr, y + at,
-                             (region.end - region.begin) * unit / 8, lanes);
+                             (range.end - range.begin) * unit / 8, lanes);
   }
 }
 
@@ -273,25 +273,25 @@ Status DirectConv::run(KernelContext& context) const {
     x = padded;
   }
   const int64_t extent = point_ ? shape_.out_pixels() : shape_.h.out;
-  const int64_t regions = (extent + region_size_ - 1) / region_size_;
+  const int64_t ranges = (extent + range_size_ - 1) / range_size_;
   const int64_t tiles = static_cast<int64_t>(tiles_.size());
   const int64_t tile_chunks = (tiles + tiles_a_chunk_ - 1) / tiles_a_chunk_;
   const int64_t group_in =
       (plain_input_ ? shape_.channels : shape_.in_blocks() * 8) / shape_.group * shape_.in_pixels();
   const int64_t group_out = shape_.out_blocks() * 8 / shape_.group * shape_.out_pixels();
   context.pool->parallel_for(
-      shape_.batch * shape_.group * regions * tile_chunks, grain_, [&](int64_t begin, int64_t end) {
+      shape_.batch * shape_.group * ranges * tile_chunks, grain_, [&](int64_t begin, int64_t end) {
         for (int64_t item = begin; item < end; ++item) {
-          const int64_t chunk = item % tile_chunks, region = item / tile_chunks % regions;
-          const int64_t image = item / tile_chunks / regions;  // and group: both step by the same strides
+          const int64_t chunk = item % tile_chunks, range = item / tile_chunks % ranges;
+          const int64_t image = item / tile_chunks / ranges;  // and group: both step by the same strides
           const int64_t group = image % shape_.group;
-          const Region part{region * region_size_, std::min(extent, (region + 1) * region_size_)};
+          const PixelRange part{range * range_size_, std::min(extent, (range + 1) * range_size_)};
           for (int64_t t = chunk * tiles_a_chunk_; t < std::min(tiles, (chunk + 1) * tiles_a_chunk_); ++t) {
             OutputTile tile = tiles_[static_cast<size_t>(t)];
             tile.weights += group * group_weights_;
             const float* group_residual = residual == nullptr ? nullptr : residual + image * group_out;
-            run_region(x + image * group_in, group_residual, bias + group * (shape_.outputs / shape_.group),
-                       y + image * group_out, part, tile);
+            run_range(x + image * group_in, group_residual, bias + group * (shape_.outputs / shape_.group),
+                      y + image * group_out, part, tile);
           }
         }
       });

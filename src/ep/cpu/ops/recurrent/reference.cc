@@ -1,6 +1,6 @@
 // LSTM, GRU and RNN.
 //
-// Weights are turned ([input][gate * hidden]) so that the inner loop runs along the gates: once for a session where
+// Weights are transposed ([input][gate * hidden]) so that the inner loop runs along the gates: once for a session where
 // they are constants, in each run otherwise.
 #include "ep/cpu/ops/recurrent/reference.h"
 
@@ -41,9 +41,9 @@ using Cell = RecurrentDesc::Cell;
 template <typename C>
 struct Recurrence : RecurrentDesc {
   std::vector<GateFunction<C>> gate_loops;      // one for each of gate_functions
-  std::shared_ptr<const std::byte> weights[2];  // W and R turned; null where they are no constants
+  std::shared_ptr<const std::byte> weights[2];  // W and R transposed; null where they are no constants
   // Offsets into scratch, in elements of C.
-  size_t turned[2] = {0, 0}, gate_values = 0, recurrent = 0, hidden_state = 0, cell_state = 0, scratch_count = 0;
+  size_t transposed[2] = {0, 0}, gate_values = 0, recurrent = 0, hidden_state = 0, cell_state = 0, scratch_count = 0;
   // Inputs and outputs that have another type than C are copied from and to scratch: offset and elements, 0 for none.
   std::array<std::pair<size_t, size_t>, 8> copied_inputs{};
   std::array<std::pair<size_t, size_t>, 3> copied_outputs{};
@@ -84,7 +84,7 @@ class Run {
         weights_[i] = reinterpret_cast<const C*>(r_.weights[i].get());
         continue;
       }
-      C* to = scratch_ + r_.turned[i];
+      C* to = scratch_ + r_.transposed[i];
       turn(context.input<T>(i + 1), to, r_.directions, r_.width(), columns[i]);
       weights_[i] = to;
     }
@@ -268,7 +268,7 @@ Status turn_weights(const KernelNode& node, Recurrence<C>& r) {
           }));
       continue;
     }
-    r.turned[i] = r.scratch_count;
+    r.transposed[i] = r.scratch_count;
     r.scratch_count += count;
   }
   return {};

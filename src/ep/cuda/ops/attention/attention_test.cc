@@ -137,7 +137,7 @@ class Attention : public DeviceTest {
         }
   }
 
-  // Rows of y times 2^10 as halves: what is left of them, and them twice.
+  // Rows of y times 2^10 as f16 parts: what is left of them, and them twice.
   static void check_parts(const std::vector<float>& y, const std::vector<float>& parts, int64_t row) {
     const auto width = static_cast<size_t>(row);
     for (size_t i = 0; i < y.size(); ++i) {

@@ -331,7 +331,7 @@ Status ConvOp::prepare(const PrepareContext& context) {
     }
   }
   TENON_TRY_ASSIGN(std::vector<Choice> all, choices(context));
-  // With TF32, halves are there for the precision.
+  // With TF32, f16 parts are there for the precision.
   if (context.tf32 &&
       std::any_of(all.begin(), all.end(), [](const Choice& choice) { return choice.halves.has_value(); }))
     std::erase_if(all, [](const Choice& choice) { return !choice.halves; });

@@ -1,7 +1,7 @@
 // Convolutions and products with a matrix of weights: y = act(x * w + bias + residual).
 //
 // The implementation is chosen by measuring: our tensor core kernel with its tiles and splits, cuBLASLt where the
-// problem is a plain product (of the type's numbers, or of halves of float32), cuDNN, and the direct kernels.
+// problem is a plain product (of the type's numbers, or of f16 parts of float32), cuDNN, and the direct kernels.
 #pragma once
 
 #include <memory>

@@ -172,7 +172,7 @@ TEST_F(ConvChoices, ProductsAgree) {
   check_all_types({1, 1, 1, 768, 256, 1, 1, 0, {}, true, false});
   check_all_types({128, 1, 1, 768, 768, 1, 1, 0, {}, true, true});
   check_all_types({130, 1, 1, 200, 72, 1, 1, 0, {.activation = Activation::kRelu}, true, true});
-  // Large enough for halves: with an activation and what is added before or after it.
+  // Large enough for f16 parts: with an activation and what is added before or after it.
   check_all_types({67, 1, 1, 1024, 2048, 1, 1, 0, {.activation = Activation::kGelu}, true, true});
   check_all_types(
       {40, 1, 1, 2048, 1024, 1, 1, 0, {.activation = Activation::kRelu, .residual_after = true}, true, true});
@@ -185,7 +185,7 @@ TEST_F(ConvChoices, RaggedEdgesAgree) {
 
 TEST_F(ConvChoices, ConvolutionsAgree) {
   check_all_types({2, 14, 14, 64, 96, 3, 1, 1, {.activation = Activation::kRelu}, true, true});
-  // Windows taken apart into halves, in one part and in several.
+  // Windows taken apart into f16 parts, in one part and in several.
   check_all_types({2, 9, 11, 128, 128, 3, 2, 1, {.activation = Activation::kRelu}, true, true});
   check_all_types({1, 7, 8, 256, 256, 3, 1, 1, {}, false, true});
   check_all_types({2, 9, 8, 264, 192, 1, 2, 0, {}, true, false});
@@ -211,7 +211,7 @@ TEST_F(ConvChoices, EveryChoiceKeepsANaN) {
     check_all_types({64, 1, 1, 256, 128, 1, 1, 0, epilogue, true, true, true});
     check_all_types({2, 9, 8, 64, 64, 3, 1, 1, epilogue, true, false, true});
   }
-  // Large enough for halves.
+  // Large enough for f16 parts.
   check_all_types({67, 1, 1, 1024, 2048, 1, 1, 0, {.activation = Activation::kRelu}, true, false, true});
 }
 

@@ -14,7 +14,7 @@ namespace tenon::cuda::device {
 enum class Read {
   kElement,  // one for all elements of a vector
   kVector,   // a vector of neighbours at once
-  kTile,     // from a tile that the block has turned in shared memory
+  kTile,     // from a tile that the block has transposed in shared memory
   kWindow,   // one, where the coordinates are within a window; a constant elsewhere
   kIndex,    // not by the chain: the indices of a gathered operand
 };
@@ -56,7 +56,7 @@ struct ElementwiseParams {
   Divisor sizes[kRank];  // the last one counted in vectors, those of tiles in tiles
   Window<Place, kRank> windows[kWindows > 0 ? kWindows : 1];
   OperandPlace<Place, kRank> places[kOperands];  // in the order of the kernel's pointers, the result last
-  Place extents[2];  // the threads' elements; of tiles: elements of the turned and of the last dimension
+  Place extents[2];  // the threads' elements; of tiles: elements of the transposed and of the last dimension
 };
 
 template <unsigned kMask, bool kDense, int kRank, typename Index, typename Place>

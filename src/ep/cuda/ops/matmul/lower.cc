@@ -84,7 +84,7 @@ Status fill_zeros(Lowering& to, const Node& node, TensorId out) {
                           {}, {}, out);
 }
 
-// A product with weights, were its first operand there as halves.
+// A product with weights, were its first operand there as f16 parts.
 struct HalvesProduct {
   SplitProblem problem;  // no sections: it would not read them
   WeightBound weights;
@@ -137,7 +137,7 @@ std::optional<double> bound_after(const Epilogue& epilogue, double largest) {
   }
 }
 
-// False: its first operand is not there as halves.
+// False: its first operand is not there as f16 parts.
 Result<bool> lower_from_halves(Lowering& to, const Node& node, const Product& product) {
   const Lowering::Halves* const x = to.halves(product.a);
   if (x == nullptr) return false;

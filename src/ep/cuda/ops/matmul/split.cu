@@ -1,5 +1,5 @@
-// Products of float32 on the tensor cores of float16: operands are taken apart into two halves of 11 bits before, and
-// the product is put together after. Both scale by powers of two, which rounds nothing.
+// Products of float32 on the tensor cores of float16: operands are taken apart into two f16 parts of 11 bits before,
+// and the product is put together after. Both scale by powers of two, which rounds nothing.
 #include "ep/cuda/compute/kernel_params.h"
 #include "ep/cuda/ops/matmul/split_f16.cuh"
 

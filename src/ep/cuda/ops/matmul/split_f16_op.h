@@ -1,9 +1,9 @@
-// Products of float32 whose first operand its maker wrote as halves (matmul/split_product.h): where that is the kernel
-// of a layer normalisation, or the one behind a product like this, taking it apart costs no kernel of its own.
+// Products of float32 whose first operand its maker wrote as f16 parts (matmul/split_product.h): where that is the
+// kernel of a layer normalisation, or the one behind a product like this, taking it apart costs no kernel of its own.
 //
 // A maker does not see a whole row, so that all numbers of a tensor are scaled by one power of two, which a bound of
 // their magnitude gives before anything runs: a normalised row has a norm, a product at most that times a column's.
-// Such a bound is often 30 times what there is, and loses nothing by that: halves keep 11 bits of numbers down to
+// Such a bound is often 30 times what there is, and loses nothing by that: f16 parts keep 11 bits of numbers down to
 // 2^-28 of it, and what is left of all numbers down to 2^-39. The scale of the product is then one number too, and
 // cuBLASLt itself adds bias and residual.
 //
@@ -29,7 +29,7 @@ class HalvesProductOp final : public DeviceOp {
     TensorId y = kNoTensor;         // float32 [rows][columns]; may be none where there are y_parts
     TensorId y_parts = kNoTensor;   // float16 [rows][y_sections][columns]; may be none
   };
-  // `scale`: what the product of the halves is multiplied by. `y_shift`: y's halves are y * 2^y_shift.
+  // `scale`: what the product of the f16 parts is multiplied by. `y_shift`: y's f16 parts are y * 2^y_shift.
   HalvesProductOp(std::string label, const SplitProblem& problem, float scale, const Epilogue& epilogue,
                   const Tensors& tensors, int32_t y_sections, int32_t y_shift);
 

@@ -17,7 +17,7 @@ namespace tenon::cuda {
 namespace {
 
 constexpr unsigned kThreads = 128;
-constexpr int32_t kVector = 8;  // halves in 16 bytes
+constexpr int32_t kVector = 8;  // f16 in 16 bytes
 constexpr int64_t kMostSections = 3;
 
 uint32_t magnitude(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffU; }

@@ -1,8 +1,8 @@
 // Products of float32 through cuBLASLt's float16, which tensor cores multiply twice as fast as TF32.
 //
-// A number is a half of 11 bits and a half for what that leaves, after a power of two for each row (of x, and of w for
-// each column of the product) has brought the largest number below 2^15. The halves of a row lie one after the other,
-// in an order that makes the sum over all sections the sum of products wanted:
+// A number is an f16 of 11 bits and an f16 for the rest, after a power of two for each row (of x, and of w for
+// each column of the product) has brought the largest number below 2^15. The f16 parts of a row lie one after the
+// other, in an order that makes the sum over all sections the sum of products wanted:
 //
 //     three sections: low high high  times  high low high    all but low times low: about 22 bits, as good as float32
 //     two sections:        high high  times       low high    x rounded to 11 bits (TF32's), w as it is
@@ -31,15 +31,15 @@ struct SplitProblem {
 
   // What the kernels take: whole vectors, and products whose depth and sizes stay in 32 bits.
   bool fits() const;
-  // The halves of x and their exponents; a multiple of 256.
+  // The f16 parts of x and their exponents; a multiple of 256.
   size_t scratch_bytes() const;
   // In how many parts high times high is added to the rest; 0: it is one product with it.
   int64_t further_parts() const;
-  // Of the weights' halves; their exponents, 4 bytes a column, are behind them.
+  // Of the weights' f16 parts; their exponents, 4 bytes a column, are behind them.
   size_t parts_bytes() const;
 };
 
-// The weights [columns][depth] as halves [columns][sections][depth], and behind them the exponent of each column.
+// The weights [columns][depth] as f16 parts [columns][sections][depth], and behind them the exponent of each column.
 void split_weights(std::span<const float> w, const SplitProblem& problem, std::byte* out);
 // All of them times 2^shift, which makes finite numbers below 2^15; without exponents.
 void split_weights(std::span<const float> w, const SplitProblem& problem, int32_t shift, std::byte* out);

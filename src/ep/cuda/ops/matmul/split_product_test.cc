@@ -1,4 +1,4 @@
-// What float32 numbers become in halves, and products of them against sums in double. Those need a device.
+// What float32 numbers become in f16 parts, and products of them against sums in double. Those need a device.
 #include "ep/cuda/ops/matmul/split_product.h"
 
 #include <gmock/gmock.h>
@@ -154,7 +154,7 @@ TEST_F(SplitProducts, AreAsExactAsFloat32) {
         x[static_cast<size_t>(r * depth + k)] *= std::ldexp(1.0F, static_cast<int>(r * 4 - 96));
     for (size_t i = 0; i < w.size(); ++i) w[i] *= std::ldexp(1.0F, static_cast<int>(i % columns / 16) - 8);
     for (bool tf32 : {false, true}) {
-      if (tf32 && small_sizes()) continue;  // too small for halves
+      if (tf32 && small_sizes()) continue;  // too small for f16 parts
       std::string choice;
       const std::vector<float> y = multiply(x, w, rows, depth, columns, tf32, &choice);
       if (!tf32) {
@@ -193,7 +193,7 @@ TEST_F(SplitProducts, WhatIsNotFiniteIsWhatFloat32MakesOfIt) {
   w[20 * columns + 8] = -kInfinite;
   for (int64_t k = 0; k < depth; ++k) w[static_cast<size_t>(k * columns + 9)] = 0.5F;
   for (bool tf32 : {false, true}) {
-    if (tf32 && small_sizes()) continue;  // too small for halves
+    if (tf32 && small_sizes()) continue;  // too small for f16 parts
     std::string choice;
     const std::vector<float> y = multiply(x, w, rows, depth, columns, tf32, &choice);
     EXPECT_THAT(choice, HasSubstr("halves"));
