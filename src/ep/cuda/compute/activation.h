@@ -1,4 +1,4 @@
-// The functions of ops/activation_list.h as text of generated kernels.
+// The functions of ops/activation_list.h as text of fused chains.
 #pragma once
 
 #include <string>

@@ -61,7 +61,7 @@ struct PrepareContext {
   const CudaDevice* device = nullptr;
   CUstream stream = nullptr;
   KernelLibrary* kernels = nullptr;
-  const CompiledKernels* generated = nullptr;
+  const CompiledKernels* compiled = nullptr;
   BlasHandle* blas = nullptr;    // null where cuBLASLt is not there
   CudnnHandle* cudnn = nullptr;  // null where cuDNN is not there
   AlgorithmCache* algorithms = nullptr;

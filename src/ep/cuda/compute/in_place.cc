@@ -1,6 +1,6 @@
 #include "ep/cuda/compute/in_place.h"
 
-#include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/template_op.h"
 
 namespace tenon::cuda {
 
@@ -14,7 +14,7 @@ bool may_run_in_place(const Program& program, size_t input, size_t output) {
       to.first < 0)
     return false;
   if (from.last != to.first) return from.last < to.first;
-  const auto* op = dynamic_cast<const GeneratedOp*>(program.ops[static_cast<size_t>(to.first)].get());
+  const auto* op = dynamic_cast<const TemplateOp*>(program.ops[static_cast<size_t>(to.first)].get());
   if (op == nullptr) return false;
   for (size_t i = 0; i < op->reads().size(); ++i) {
     const TensorId id = op->reads()[i];

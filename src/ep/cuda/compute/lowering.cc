@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/format.h"
-#include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/kernel_template.h"
+#include "ep/cuda/compute/template_op.h"
 #include "ep/cuda/compute/weight_bounds.h"
 #include "ops/resize.h"
 
@@ -380,13 +380,9 @@ void Lowering::add_copy(const Node& node, TensorId from, TensorId out) {
 
 Status Lowering::add_kernel(const Node& node, std::string what, TemplateKernel kernel, std::vector<TensorId> reads,
                             std::vector<TensorId> writes) {
-  program_.add_kernel({kernel.instance, std::move(kernel.header), std::move(kernel.text)});
-  program_.add_op(std::make_unique<GeneratedOp>(node.name, std::move(what),
-                                                KernelLaunch{.name = std::move(kernel.instance),
-                                                             .params = std::move(kernel.params),
-                                                             .shape = kernel.shape,
-                                                             .in_place = std::move(kernel.in_place)},
-                                                std::move(reads), std::move(writes)));
+  program_.add_kernel({kernel.instance, kernel.header, kernel.text});
+  program_.add_op(
+      std::make_unique<TemplateOp>(node.name, std::move(what), std::move(kernel), std::move(reads), std::move(writes)));
   return Status();
 }
 

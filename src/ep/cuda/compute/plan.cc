@@ -45,7 +45,7 @@ Status ComputePlan::prepare(bool varies) {
   const CudaDriver& driver = context_->device()->driver();
   Lap lap;
   // Before the lock: compiling takes a fraction of a second.
-  TENON_TRY_ASSIGN(generated_, context_->kernel_cache().compile(program_.kernels));
+  TENON_TRY_ASSIGN(compiled_, context_->kernel_cache().compile(program_.kernels));
   const double kernels_ms = lap.ms();
   const std::lock_guard lock(context_->preparing);
   TENON_TRY_ASSIGN(constant_blocks_, context_->constants(program_.constants));
@@ -79,7 +79,7 @@ Status ComputePlan::prepare(bool varies) {
   PrepareContext prepare{.device = context_->device().get(),
                          .stream = context_->stream(),
                          .kernels = &context_->kernels(),
-                         .generated = &generated_,
+                         .compiled = &compiled_,
                          .blas = context_->blas(),
                          .cudnn = context_->cudnn(),
                          .algorithms = &context_->algorithms(),

@@ -103,7 +103,7 @@ class ComputePlan {
 
   const std::shared_ptr<ComputeContext> context_;
   Program program_;
-  CompiledKernels generated_;
+  CompiledKernels compiled_;
   std::vector<DeviceBlockRef> constant_blocks_;
   std::vector<CUdeviceptr> constants_;
   mutable Guarded<State> state_;

@@ -1,4 +1,4 @@
-// A region compiler that claims and plans as the real one does, with generated kernels that run on the host
+// A region compiler that claims and plans as the real one does, with kernel templates that run on the host
 // (host_program.h). A session whose regions have other kernels is made, and its runs fail and say which.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The CUDA plugin with its own claims and plans, whose generated kernels run on the host, over the fake driver.
+// The CUDA plugin with its own claims and plans, whose kernel templates run on the host, over the fake driver.
 #include "ep/cuda/cuda_factory.h"
 #include "ep/cuda/fake_plugin/host_compiler.h"
 

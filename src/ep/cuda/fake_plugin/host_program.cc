@@ -15,8 +15,8 @@
 
 #include "base/format.h"
 #include "ep/cuda/compute/device_headers.h"
-#include "ep/cuda/compute/generated_op.h"
 #include "ep/cuda/compute/kernel_cache.h"
+#include "ep/cuda/compute/template_op.h"
 #include "ep/cuda/fake_plugin/host_products.h"
 
 namespace tenon::cuda {
@@ -134,11 +134,11 @@ Status HostProgram::compile() {
     launchers[kernel.name] = reinterpret_cast<Launcher>(found);
   }
   for (const auto& op : program_.ops) {
-    const auto* const generated = dynamic_cast<const GeneratedOp*>(op.get());
+    const auto* const template_op = dynamic_cast<const TemplateOp*>(op.get());
     TENON_UNSUPPORTED_IF(
-        generated == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr && !is_host_product(*op),
+        template_op == nullptr && dynamic_cast<const CopyOp*>(op.get()) == nullptr && !is_host_product(*op),
         "The fake driver has no kernel for {} ({}).", op->label(), op->description(program_));
-    launchers_.push_back(generated == nullptr ? nullptr : launchers[generated->kernel().name]);
+    launchers_.push_back(template_op == nullptr ? nullptr : launchers[template_op->kernel().instance]);
   }
   return Status();
 }
@@ -164,17 +164,16 @@ void HostProgram::run(std::span<std::byte* const> inputs, std::span<std::byte* c
       run_host_product(op, addresses);
       continue;
     }
-    const auto* const generated = dynamic_cast<const GeneratedOp*>(&op);
-    if (generated == nullptr) {
+    const auto* const template_op = dynamic_cast<const TemplateOp*>(&op);
+    if (template_op == nullptr) {
       const size_t bytes = program_.tensor(op.writes()[0]).size_bytes();
       if (bytes != 0) std::memcpy(addresses.pointer(op.writes()[0]), addresses.pointer(op.reads()[0]), bytes);
       continue;
     }
     std::vector<void*> parameters;
-    if (!generated->kernel().params.empty())
-      parameters.push_back(const_cast<std::byte*>(generated->kernel().params.data()));
-    for (TensorId id : generated->arguments()) parameters.push_back(addresses.pointer(id));
-    const LaunchShape& shape = generated->kernel().shape;
+    parameters.push_back(const_cast<std::byte*>(template_op->kernel().params.data()));
+    for (TensorId id : template_op->arguments()) parameters.push_back(addresses.pointer(id));
+    const LaunchShape& shape = template_op->kernel().shape;
     if (shape.grid_x == 0) continue;
     const std::array<unsigned, 3> grid = {shape.grid_x, shape.grid_y, shape.grid_z};
     launchers_[i](parameters.data(), grid.data(), shape.block_x);

@@ -1,4 +1,4 @@
-// Elementwise operators as steps of generated kernels, and what moves elements as the operands of such kernels.
+// Elementwise operators as steps of fused chains, and what moves elements as the operands of such kernels.
 #pragma once
 
 #include "ep/cuda/compute/activation.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/format.h"
-#include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/template_op.h"
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/norm/row_ops.h"
 #include "ops/attention.h"

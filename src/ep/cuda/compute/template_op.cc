@@ -1,4 +1,4 @@
-#include "ep/cuda/compute/generated_op.h"
+#include "ep/cuda/compute/template_op.h"
 
 #include "base/format.h"
 #include "ep/cuda/compute/kernel_cache.h"
@@ -6,8 +6,8 @@
 
 namespace tenon::cuda {
 
-GeneratedOp::GeneratedOp(std::string label, std::string what, KernelLaunch kernel, std::vector<TensorId> reads,
-                         std::vector<TensorId> writes)
+TemplateOp::TemplateOp(std::string label, std::string what, TemplateKernel kernel, std::vector<TensorId> reads,
+                       std::vector<TensorId> writes)
     : DeviceOp(std::move(label), present(reads), present(writes)),
       what_(std::move(what)),
       kernel_(std::move(kernel)),
@@ -15,22 +15,22 @@ GeneratedOp::GeneratedOp(std::string label, std::string what, KernelLaunch kerne
   arguments_.insert(arguments_.end(), writes.begin(), writes.end());
 }
 
-std::string GeneratedOp::description(const Program&) const { return what_; }
+std::string TemplateOp::description(const Program&) const { return what_; }
 
-Status GeneratedOp::prepare(const PrepareContext& context) {
+Status TemplateOp::prepare(const PrepareContext& context) {
   if (kernel_.shape.grid_x == 0) return Status();
-  if (context.generated == nullptr) return internal_error("{} has no compiled kernels.", label());
-  TENON_TRY_ASSIGN(function_, context.generated->function(kernel_.name));
+  if (context.compiled == nullptr) return internal_error("{} has no compiled kernels.", label());
+  TENON_TRY_ASSIGN(function_, context.compiled->function(kernel_.instance));
   return Status();
 }
 
-Status GeneratedOp::queue(const QueueContext& context) const {
+Status TemplateOp::queue(const QueueContext& context) const {
   if (kernel_.shape.grid_x == 0) return Status();
   std::vector<CUdeviceptr> addresses;
   for (TensorId id : arguments_) addresses.push_back(id == kNoTensor ? 0 : context.addresses.of(id));
   std::vector<void*> pointers;
   pointers.reserve(addresses.size() + 1);
-  if (!kernel_.params.empty()) pointers.push_back(const_cast<std::byte*>(kernel_.params.data()));
+  pointers.push_back(const_cast<std::byte*>(kernel_.params.data()));
   for (CUdeviceptr& address : addresses) pointers.push_back(&address);
   return queue_kernel(*context.device, function_, kernel_.shape, 1, context.stream, pointers.data());
 }
