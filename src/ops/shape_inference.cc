@@ -11,17 +11,15 @@ namespace {
 
 using Table = std::unordered_map<std::string_view, infer::InferFunction>;
 
+void add(Table& table, std::span<const infer::Row> rows) {
+  for (const infer::Row& row : rows) table.emplace(row.op_type, row.infer);
+}
+#define TENON_ADD_(function) add(rows, infer::function());
+
 const Table& onnx_table() {
   static const Table table = [] {
     Table rows;
-    for (std::span<const infer::Row> family :
-         {infer::elementwise_rows(), infer::unary_rows(),          infer::norm_rows(),      infer::softmax_rows(),
-          infer::reduce_rows(),      infer::conv_rows(),           infer::pool_rows(),      infer::resize_rows(),
-          infer::sample_rows(),      infer::depth_to_space_rows(), infer::slice_rows(),     infer::pad_rows(),
-          infer::split_rows(),       infer::concat_rows(),         infer::transpose_rows(), infer::reshape_rows(),
-          infer::gather_rows(),      infer::order_rows(),          infer::generate_rows(),  infer::matmul_rows(),
-          infer::einsum_rows(),      infer::quantize_rows(),       infer::recurrent_rows(), infer::control_rows()})
-      for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
+    TENON_INFER_FAMILIES(TENON_ADD_)
     return rows;
   }();
   return table;
@@ -30,14 +28,12 @@ const Table& onnx_table() {
 const Table& internal_table() {
   static const Table table = [] {
     Table rows;
-    for (std::span<const infer::Row> family :
-         {infer::internal_rows(), infer::internal_matmul_rows(), infer::internal_norm_rows(),
-          infer::internal_softmax_rows(), infer::internal_attention_rows(), infer::region_rows()})
-      for (const infer::Row& row : family) rows.emplace(row.op_type, row.infer);
+    TENON_INTERNAL_INFER_FAMILIES(TENON_ADD_)
     return rows;
   }();
   return table;
 }
+#undef TENON_ADD_
 
 infer::InferFunction find_function(const Node& node) {
   if (!node.domain.empty() && node.domain != "tenon") return nullptr;

@@ -85,36 +85,42 @@ struct Row {
   InferFunction infer;
 };
 
-// One span a family, for ai.onnx; the internal ones for domain "tenon".
-std::span<const Row> elementwise_rows();
-std::span<const Row> unary_rows();
-std::span<const Row> norm_rows();
-std::span<const Row> softmax_rows();
-std::span<const Row> reduce_rows();
-std::span<const Row> conv_rows();
-std::span<const Row> pool_rows();
-std::span<const Row> resize_rows();
-std::span<const Row> sample_rows();
-std::span<const Row> depth_to_space_rows();
-std::span<const Row> slice_rows();
-std::span<const Row> pad_rows();
-std::span<const Row> split_rows();
-std::span<const Row> concat_rows();
-std::span<const Row> transpose_rows();
-std::span<const Row> reshape_rows();
-std::span<const Row> gather_rows();
-std::span<const Row> order_rows();
-std::span<const Row> generate_rows();
-std::span<const Row> control_rows();
-std::span<const Row> matmul_rows();
-std::span<const Row> einsum_rows();
-std::span<const Row> quantize_rows();
-std::span<const Row> recurrent_rows();
-std::span<const Row> internal_rows();
-std::span<const Row> internal_matmul_rows();
-std::span<const Row> internal_norm_rows();
-std::span<const Row> internal_softmax_rows();
-std::span<const Row> internal_attention_rows();
-std::span<const Row> region_rows();
+// The rows of each family: for ai.onnx, and for domain "tenon".
+#define TENON_INFER_FAMILIES(X) \
+  X(elementwise_rows)           \
+  X(unary_rows)                 \
+  X(norm_rows)                  \
+  X(softmax_rows)               \
+  X(reduce_rows)                \
+  X(conv_rows)                  \
+  X(pool_rows)                  \
+  X(resize_rows)                \
+  X(sample_rows)                \
+  X(depth_to_space_rows)        \
+  X(slice_rows)                 \
+  X(pad_rows)                   \
+  X(split_rows)                 \
+  X(concat_rows)                \
+  X(transpose_rows)             \
+  X(reshape_rows)               \
+  X(gather_rows)                \
+  X(order_rows)                 \
+  X(generate_rows)              \
+  X(matmul_rows)                \
+  X(einsum_rows)                \
+  X(quantize_rows)              \
+  X(recurrent_rows)             \
+  X(control_rows)
+#define TENON_INTERNAL_INFER_FAMILIES(X) \
+  X(internal_rows)                       \
+  X(internal_matmul_rows)                \
+  X(internal_norm_rows)                  \
+  X(internal_softmax_rows)               \
+  X(internal_attention_rows)             \
+  X(region_rows)
+#define TENON_DECLARE_(function) std::span<const Row> function();
+TENON_INFER_FAMILIES(TENON_DECLARE_)
+TENON_INTERNAL_INFER_FAMILIES(TENON_DECLARE_)
+#undef TENON_DECLARE_
 
 }  // namespace tenon::infer

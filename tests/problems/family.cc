@@ -21,13 +21,10 @@ const std::vector<DataType> kAll = joined(kNumbers, {DataType::kBool});
 std::span<const Family> families() {
   static const std::vector<Family> all = [] {
     std::vector<Family> joined;
-    for (const auto& make : {conv_families, conv_transpose_families, pool_families, matmul_families,
-                             matmul_integer_families, norm_families, softmax_families, reduce_families, unary_families,
-                             binary_families, move_families, index_families, resize_families, scan_families,
-                             attention_families, recurrent_families, quantize_families, einsum_families}) {
-      const std::vector<Family> made = make();
-      joined.insert(joined.end(), made.begin(), made.end());
-    }
+    const auto add = [&](const std::vector<Family>& made) { joined.insert(joined.end(), made.begin(), made.end()); };
+#define TENON_ADD_(function) add(function());
+    TENON_PROBLEM_FAMILIES(TENON_ADD_)
+#undef TENON_ADD_
     return joined;
   }();
   return all;

@@ -39,25 +39,29 @@ const Family* find_family(std::string_view name);
 // Options of every family: how the model is made, and which kernel has to run.
 std::span<const Option> common_options();
 
-// One function a source.
-std::vector<Family> conv_families();
-std::vector<Family> conv_transpose_families();
-std::vector<Family> pool_families();
-std::vector<Family> matmul_families();
-std::vector<Family> matmul_integer_families();
-std::vector<Family> norm_families();
-std::vector<Family> softmax_families();
-std::vector<Family> reduce_families();
-std::vector<Family> unary_families();
-std::vector<Family> binary_families();
-std::vector<Family> move_families();
-std::vector<Family> index_families();
-std::vector<Family> resize_families();
-std::vector<Family> scan_families();
-std::vector<Family> attention_families();
-std::vector<Family> recurrent_families();
-std::vector<Family> quantize_families();
-std::vector<Family> einsum_families();
+// One function a source, in the order in which families are listed.
+#define TENON_PROBLEM_FAMILIES(X) \
+  X(conv_families)                \
+  X(conv_transpose_families)      \
+  X(pool_families)                \
+  X(matmul_families)              \
+  X(matmul_integer_families)      \
+  X(norm_families)                \
+  X(softmax_families)             \
+  X(reduce_families)              \
+  X(unary_families)               \
+  X(binary_families)              \
+  X(move_families)                \
+  X(index_families)               \
+  X(resize_families)              \
+  X(scan_families)                \
+  X(attention_families)           \
+  X(recurrent_families)           \
+  X(quantize_families)            \
+  X(einsum_families)
+#define TENON_DECLARE_(function) std::vector<Family> function();
+TENON_PROBLEM_FAMILIES(TENON_DECLARE_)
+#undef TENON_DECLARE_
 
 extern const std::vector<DataType> kFloats;    // f32 f16 bf16 f64
 extern const std::vector<DataType> kIntegers;  // i8 u8 i16 u16 i32 u32 i64 u64

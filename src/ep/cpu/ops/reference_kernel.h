@@ -45,26 +45,31 @@ constexpr KernelEntry ref_row(std::string_view op_type, int since, int until = k
   return {domain, op_type, since, until, "ref", &match_ref<types, input>, &create_ref<maker>};
 }
 
-// The lists that reference_list.cc joins, each beside its kernels.
-std::span<const KernelEntry> ref_unary_rows();
-std::span<const KernelEntry> ref_binary_rows();
-std::span<const KernelEntry> ref_cast_rows();
-std::span<const KernelEntry> ref_reduce_rows();
-std::span<const KernelEntry> ref_softmax_rows();
-std::span<const KernelEntry> ref_conv_rows();
-std::span<const KernelEntry> ref_pool_rows();
-std::span<const KernelEntry> ref_norm_rows();
-std::span<const KernelEntry> ref_matmul_rows();
-std::span<const KernelEntry> ref_attention_rows();
-std::span<const KernelEntry> ref_reshape_rows();
-std::span<const KernelEntry> ref_move_rows();
-std::span<const KernelEntry> ref_pad_rows();
-std::span<const KernelEntry> ref_gather_rows();
-std::span<const KernelEntry> ref_scatter_rows();
-std::span<const KernelEntry> ref_generate_rows();
-std::span<const KernelEntry> ref_order_rows();
-std::span<const KernelEntry> ref_resize_rows();
-std::span<const KernelEntry> ref_reorder_rows();
+// The list of each family, beside its kernels.
+#define TENON_REFERENCE_FAMILIES(X) \
+  X(ref_unary_rows)                 \
+  X(ref_binary_rows)                \
+  X(ref_cast_rows)                  \
+  X(ref_reduce_rows)                \
+  X(ref_softmax_rows)               \
+  X(ref_conv_rows)                  \
+  X(ref_pool_rows)                  \
+  X(ref_norm_rows)                  \
+  X(ref_matmul_rows)                \
+  X(ref_attention_rows)             \
+  X(ref_reshape_rows)               \
+  X(ref_move_rows)                  \
+  X(ref_pad_rows)                   \
+  X(ref_gather_rows)                \
+  X(ref_scatter_rows)               \
+  X(ref_order_rows)                 \
+  X(ref_resize_rows)                \
+  X(ref_generate_rows)              \
+  X(ref_reorder_rows)               \
+  X(ref_recurrent_rows)
+#define TENON_DECLARE_(function) std::span<const KernelEntry> function();
+TENON_REFERENCE_FAMILIES(TENON_DECLARE_)
+#undef TENON_DECLARE_
 
 // --- specs ---
 

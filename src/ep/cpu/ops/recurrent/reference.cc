@@ -2,8 +2,6 @@
 //
 // Weights are transposed ([input][gate * hidden]) so that the inner loop runs along the gates: once for a session where
 // they are constants, in each run otherwise.
-#include "ep/cpu/ops/recurrent/reference.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
