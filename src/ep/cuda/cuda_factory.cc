@@ -277,21 +277,12 @@ Status CudaFactory::deinit_graphics_interop(const OrtEpDevice* ep_device) {
 
 OrtStatus* create_factories(const OrtApiBase* base, const OrtLogger* logger, OrtEpFactory** factories, size_t room,
                             size_t* count, MakeRegionCompiler compiler) noexcept {
-  if (count != nullptr) *count = 0;
-  Result<HostApi> host = HostApi::connect(base);
-  if (!host.ok()) {
-    // A host that is too old still has the first function of its oldest table.
-    const OrtApi* oldest = base != nullptr && base->GetApi != nullptr ? base->GetApi(1) : nullptr;
-    return oldest != nullptr ? oldest->CreateStatus(ORT_NOT_IMPLEMENTED, host.status().message().c_str()) : nullptr;
-  }
-  return host->guarded([&]() -> Status {
-    TENON_INVALID_IF(factories == nullptr || count == nullptr, "The result pointers of CreateEpFactories are null.");
-    TENON_INVALID_IF(room == 0, "The host has no room for a factory.");
-    TENON_TRY_ASSIGN(auto factory, CudaFactory::create(*host, logger, cuda_driver(), std::move(compiler)));
-    factories[0] = plugin::EpFactory::release_to_host(std::move(factory));
-    *count = 1;
-    return Status();
-  });
+  using plugin::EpFactory;
+  return EpFactory::create_single(
+      base, factories, room, count, [&](const HostApi& host) -> Result<std::unique_ptr<EpFactory>> {
+        TENON_TRY_ASSIGN(auto factory, CudaFactory::create(host, logger, cuda_driver(), std::move(compiler)));
+        return std::unique_ptr<EpFactory>(std::move(factory));
+      });
 }
 
 }  // namespace tenon::cuda

@@ -156,6 +156,26 @@ void EpFactory::set_graphics_members() {
   };
 }
 
+OrtStatus* EpFactory::create_single(
+    const OrtApiBase* base, OrtEpFactory** factories, size_t room, size_t* count,
+    const std::function<Result<std::unique_ptr<EpFactory>>(const HostApi& host)>& make) noexcept {
+  if (count != nullptr) *count = 0;
+  Result<HostApi> host = HostApi::connect(base);
+  if (!host.ok()) {
+    // A host that is too old still has the first function of its oldest table.
+    const OrtApi* oldest = base != nullptr && base->GetApi != nullptr ? base->GetApi(1) : nullptr;
+    return oldest != nullptr ? oldest->CreateStatus(ORT_NOT_IMPLEMENTED, host.status().message().c_str()) : nullptr;
+  }
+  return host->guarded([&]() -> Status {
+    TENON_INVALID_IF(factories == nullptr || count == nullptr, "The result pointers of CreateEpFactories are null.");
+    TENON_INVALID_IF(room == 0, "The host has no room for a factory.");
+    TENON_TRY_ASSIGN(std::unique_ptr<EpFactory> factory, make(*host));
+    factories[0] = release_to_host(std::move(factory));
+    *count = 1;
+    return Status();
+  });
+}
+
 OrtEpFactory* EpFactory::release_to_host(std::unique_ptr<EpFactory> factory) { return factory.release(); }
 
 std::unique_ptr<EpFactory> EpFactory::take_back(OrtEpFactory* factory) {

@@ -5,6 +5,7 @@
 // Threads: the host calls every function from any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -53,6 +54,10 @@ class EpFactory : private OrtEpFactory {
   EpFactory(const EpFactory&) = delete;
   EpFactory& operator=(const EpFactory&) = delete;
 
+  // What a plugin's CreateEpFactories does: `make` gives its one factory. Every out parameter is set.
+  static OrtStatus* create_single(
+      const OrtApiBase* base, OrtEpFactory** factories, size_t room, size_t* count,
+      const std::function<Result<std::unique_ptr<EpFactory>>(const HostApi& host)>& make) noexcept;
   static OrtEpFactory* release_to_host(std::unique_ptr<EpFactory> factory);
   static std::unique_ptr<EpFactory> take_back(OrtEpFactory* factory);
 

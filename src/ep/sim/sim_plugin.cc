@@ -63,21 +63,12 @@ extern "C" {
 [[gnu::visibility("default")]] OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base, const OrtLogger*,
                                                             OrtEpFactory** factories, size_t room,
                                                             size_t* count) noexcept {
-  if (count != nullptr) *count = 0;
-  tenon::Result<tenon::plugin::HostApi> host = tenon::plugin::HostApi::connect(base);
-  if (!host.ok()) {
-    // A host that is too old still has the first function of its oldest table.
-    const OrtApi* oldest = base != nullptr && base->GetApi != nullptr ? base->GetApi(1) : nullptr;
-    return oldest != nullptr ? oldest->CreateStatus(ORT_NOT_IMPLEMENTED, host.status().message().c_str()) : nullptr;
-  }
-  return host->guarded([&]() -> tenon::Status {
-    TENON_INVALID_IF(factories == nullptr || count == nullptr, "The result pointers of CreateEpFactories are null.");
-    TENON_INVALID_IF(room == 0, "The host has no room for a factory.");
-    TENON_TRY_ASSIGN(auto factory, SimFactory::create(*host));
-    factories[0] = tenon::plugin::EpFactory::release_to_host(std::move(factory));
-    *count = 1;
-    return tenon::Status();
-  });
+  using tenon::plugin::EpFactory;
+  return EpFactory::create_single(base, factories, room, count,
+                                  [](const auto& host) -> tenon::Result<std::unique_ptr<EpFactory>> {
+                                    TENON_TRY_ASSIGN(auto factory, SimFactory::create(host));
+                                    return std::unique_ptr<EpFactory>(std::move(factory));
+                                  });
 }
 
 [[gnu::visibility("default")]] OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) noexcept {
