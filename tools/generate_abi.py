@@ -150,7 +150,7 @@ class Abi:
             assert order == list(range(len(rows))), f"{name}: slots are not 0, 1, 2, ..."
             since = [int(row["since"] or 0) for row in rows]
             assert since == sorted(since), f"{name}: a member is older than one before it"
-            assert max(since) <= API_VERSION, name
+            assert max(since) <= API_VERSION, f"{name}: version {max(since)} of a member is above API_VERSION ({API_VERSION})"
 
     @staticmethod
     def sorted_typedefs(rows):

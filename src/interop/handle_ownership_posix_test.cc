@@ -167,7 +167,7 @@ TEST(HandleOwnership, AnImportOfMemoryTakesAHandleOnceOrNotAtAll) {
     walk(row, "the C ABI, plain", failed,
          [&](Caller& caller) { return import_memory(static_cast<uint32_t>(row.kind), caller.native(), kBytes, 0); });
   }
-  EXPECT_EQ(kinds, 4);
+  EXPECT_GE(kinds, 4);
   for (const char* step : {"dup", "mmap", "allocate"}) EXPECT_TRUE(failed.contains(step)) << step;
 }
 
@@ -184,7 +184,7 @@ TEST(HandleOwnership, AnImportOfATimelineTakesAHandleOnceOrNotAtAll) {
     walk(row, "the C ABI", failed,
          [&](Caller& caller) { return import_semaphore(static_cast<uint32_t>(row.kind), caller.native()); });
   }
-  EXPECT_EQ(kinds, 2);
+  EXPECT_GE(kinds, 2);
   for (const char* step : {"dup", "mmap", "allocate"}) EXPECT_TRUE(failed.contains(step)) << step;
 }
 

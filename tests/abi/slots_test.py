@@ -6,6 +6,7 @@ import csv
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -16,8 +17,7 @@ LIST = HERE / "not_implemented.txt"
 USED = HERE.parents[1] / "tools" / "abi" / "used.csv"
 PROGRAM = os.environ.get("TENON_NULL_ARGUMENTS", "")
 FOUND = os.environ.get("TENON_FOUND_SLOTS", "")
-NAMESPACES = {"OrtApi": "ort_api", "OrtEpApi": "ep_api", "OrtModelEditorApi": "model_editor_api",
-              "OrtCompileApi": "compile_api", "OrtInteropApi": "interop_api", "OrtModelPackageApi": "model_package_api"}
+NAMESPACES = runpy.run_path(str(HERE.parents[1] / "tools" / "generate_abi.py"))["SERVED"]
 
 
 def all_slots():
