@@ -210,15 +210,16 @@ function(tenon_simd target)
   endforeach()
 endfunction()
 
-# tenon_python_test(NAME golden.models SCRIPT x_test.py LABELS golden ENVIRONMENT A=B): pytest with the developer's venv
-# (TENON_PYTHON when ctest runs, else python3); its JUnit file goes to TENON_RESULTS for the closing count.
+# tenon_python_test(NAME golden.models SCRIPT x_test.py LABELS golden ENVIRONMENT A=B): pytest with TENON_PYTHON when
+# ctest runs, else with the developer's venv (.venv), else with python3; its JUnit file goes to TENON_RESULTS for the closing
+# count.
 function(tenon_python_test)
   cmake_parse_arguments(ARG "SERIAL" "NAME;SCRIPT;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)
   endif()
   add_test(NAME ${ARG_NAME} COMMAND sh -c
-    "ORT_DISABLE_TELEMETRY=1 exec \"\${TENON_PYTHON:-python3}\" -m pytest -q -p no:cacheprovider --confcutdir=\"${PROJECT_SOURCE_DIR}/tests\" \"$1\" --junitxml=\"\${TENON_RESULTS:-${CMAKE_BINARY_DIR}}/$2.xml\""
+    "ORT_DISABLE_TELEMETRY=1 exec \"\${TENON_PYTHON:-$(command -v '${PROJECT_SOURCE_DIR}/.venv/bin/python' || echo python3)}\" -m pytest -q -p no:cacheprovider --confcutdir=\"${PROJECT_SOURCE_DIR}/tests\" \"$1\" --junitxml=\"\${TENON_RESULTS:-${CMAKE_BINARY_DIR}}/$2.xml\""
     sh ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT} ${ARG_NAME})
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
   if(ARG_SERIAL)
