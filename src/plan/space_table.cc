@@ -56,7 +56,7 @@ Result<SpaceId> SpaceTable::choice(const DeviceProvider& provider, EpId ep, Allo
   const IdVector<AllocatorId, SpaceId>& own = of_ep[ep];
   if (!own.contains(allocator)) {
     return device_error("The EP \"{}\" wants a tensor in memory of its allocator {}, but it has {}.", provider.name(),
-                        allocator, own.size());
+                        allocator.value(), own.size());
   }
   return own[allocator];
 }

@@ -69,12 +69,13 @@ Status RunStreams::notify(EpId ep, int32_t slot) {
 }
 
 Status RunStreams::wait_on_host(EpId ep, int32_t slot) {
-  TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", slot, ep);
+  TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", slot, ep.value());
   return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_host();
 }
 
 Status RunStreams::wait_on_device(EpId ep, int32_t slot, EpId waiter) {
-  TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter, slot, ep);
+  TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter.value(), slot,
+              ep.value());
   return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_device(*at(waiter).lane().stream);
 }
 
