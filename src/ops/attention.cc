@@ -67,6 +67,7 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   const std::optional<float> scale = Attributes(node).find_number("scale");
   TENON_INVALID_IF(!scale, "{} lacks the attribute \"scale\".", node.op_type);
   desc.scale = *scale;
+  desc.guarded = Attributes(node).flag("guarded");
   TENON_TRY_ASSIGN(const Dims y, attention_dims(node, infer::input_dims(shapes), desc.heads));
   desc.y = infer::to_shape(y);
   desc.batch = desc.y[0];
@@ -98,9 +99,10 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   return desc;
 }
 
-void write_attention(int64_t heads, float scale, Node& node) {
+void write_attention(int64_t heads, float scale, bool guarded, Node& node) {
   node.set_int("num_heads", heads);
   node.set_float("scale", scale);
+  if (guarded) node.set_int("guarded", 1);
 }
 
 namespace infer {

@@ -13,6 +13,7 @@ struct AttentionDesc {
   int64_t queries = 0, keys = 0;       // positions of Q, and of K and V
   int64_t depth = 0, value_depth = 0;  // elements of one head of Q and K, and of V and Y
   float scale = 1;
+  bool guarded = false;  // a query whose probabilities are NaN gets zeros
   // Inputs of the node. PackedAttention has Q, K and V in one.
   size_t q = 0, k = 1, v = 2, mask = kNoInput;
   int64_t q_row = 0, k_row = 0, v_row = 0;   // elements from one position to the next
@@ -25,6 +26,6 @@ struct AttentionDesc {
 // message has the shapes.
 Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes);
 // States the attributes in `node`.
-void write_attention(int64_t heads, float scale, Node& node);
+void write_attention(int64_t heads, float scale, bool guarded, Node& node);
 
 }  // namespace tenon

@@ -17,7 +17,8 @@ constexpr SchemaAttribute kEpilogue[] = {
     {"residual_after", kInt, false, "0"},
 };
 constexpr SchemaAttribute kMatMul[] = {{"trans_b", kInt, false, "0"}, {"alpha", kFloat, false, "1"}};
-constexpr SchemaAttribute kAttention[] = {{"num_heads", kInt, true}, {"scale", kFloat, true}};
+constexpr SchemaAttribute kAttention[] = {
+    {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}};
 constexpr SchemaAttribute kReorder[] = {{"to", kString, true}};
 constexpr SchemaAttribute kRegion[] = {
     {"body", kGraph, true}, {"provider", kInt, true}, {"region", kInt, true}, {"host_operator", kInt, false, "0"}};

@@ -29,6 +29,7 @@ struct Pattern {
   ValueId softmax = kNoValue;
   ValueId mask = kNoValue;
   float scale = 1;
+  bool guarded = false;  // the softmax is tenon.GuardedSoftmax
 };
 
 bool has_perm(const Node& node, std::array<int64_t, 4> wanted) {
@@ -52,6 +53,10 @@ std::optional<Pattern> match_pattern(const Rewriter& rewriter, const Node& node)
   Pattern found;
   found.softmax = node.inputs[0];
   const Node* softmax = rewriter.made_by(found.softmax, "Softmax");
+  if (!softmax) {
+    softmax = rewriter.made_by(found.softmax, "GuardedSoftmax", "tenon");
+    found.guarded = true;
+  }
   if (!softmax) return std::nullopt;
   const Result<int> axis = read_softmax_axis(*softmax, 4);
   if (!axis.ok() || *axis != 3) return std::nullopt;
@@ -250,7 +255,7 @@ Status pass_attention(Graph& graph, const PassOptions&) {
       fused.inputs = {split->inputs[0]};
     }
     if (pattern->mask != kNoValue) fused.inputs.push_back(pattern->mask);
-    write_attention(heads, pattern->scale, fused);
+    write_attention(heads, pattern->scale, pattern->guarded, fused);
     rewriter.replace(i, std::move(fused));
   }
   rewriter.finish();

@@ -36,7 +36,8 @@ Operand make_mask(Mask mask, int64_t batch, int64_t heads, int64_t queries, int6
 
 class Attention : public Operators, public testing::WithParamInterface<int64_t> {
  protected:
-  void check_attention(int64_t batch, int64_t heads, int64_t queries, int64_t keys, Mask mask, float masked) {
+  void check_attention(int64_t batch, int64_t heads, int64_t queries, int64_t keys, Mask mask, float masked,
+                       bool guarded = false) {
     SCOPED_TRACE(format("{}x{}x{}x{} keys {} mask {} {}", batch, heads, queries, GetParam(), keys,
                         static_cast<int>(mask), masked));
     const int64_t head = GetParam();
@@ -47,6 +48,7 @@ class Attention : public Operators, public testing::WithParamInterface<int64_t> 
           node.domain = "tenon";
           node.set_int("num_heads", heads);
           node.set_float("scale", 2.0F / std::sqrt(static_cast<float>(head)));
+          node.set_int("guarded", guarded ? 1 : 0);
         },
         1};
     if (mask != Mask::kNone) test.inputs.push_back(make_mask(mask, batch, heads, queries, keys, masked));
@@ -73,6 +75,13 @@ TEST_P(Attention, ARowThatIsMaskedThroughoutIsNaN) {
   for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{2, 1}, {7, 7}, {33, 129}, {128, 40}})
     check_attention(2, 3, queries, keys, Mask::kWholeRows, kNever);
   check_attention(small_sizes() ? 3 : 8, 16, 130, 130, Mask::kWholeRows, kNever);
+}
+
+// Compute: zeros instead, where the model replaces NaN after its softmax.
+TEST_P(Attention, AGuardedRowThatIsMaskedThroughoutIsZeros) {
+  for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{2, 1}, {7, 7}, {33, 129}, {128, 40}})
+    check_attention(2, 3, queries, keys, Mask::kWholeRows, kNever, true);
+  check_attention(small_sizes() ? 3 : 8, 16, 130, 130, Mask::kWholeRows, kNever, true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, Attention, testing::Values<int64_t>(32, 64, 80, 128, 24));

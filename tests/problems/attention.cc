@@ -1,6 +1,7 @@
 // attention: b batches, h heads, q queries, k keys of d numbers, values of v numbers. `nodes`: products, mask and
 // softmax of tensors [b,h,t,d]; `exported`: from [b,t,h*d], as exporters write it, which the passes fuse; `Attention`:
-// one node of opset 23. mask= full, row (one for each batch) or causal; causal is Attention's attribute.
+// one node of opset 23. mask= full, row (one for each batch) or causal; causal is Attention's attribute. guarded: the
+// model replaces NaN after the softmax by 0, and every key of the second query is masked with -infinity.
 #include <limits>
 
 #include "base/status.h"
@@ -20,6 +21,8 @@ Status build(const Problem& problem, Case& test) {
   const bool exported = problem.op == "exported", one_node = problem.op == "Attention";
   const std::string mask_kind = problem.word("mask");
   TENON_INVALID_IF(mask_kind == "causal" && !one_node, "mask=causal is an attribute of Attention.");
+  const bool guarded = problem.has("guarded");
+  TENON_INVALID_IF(guarded && one_node, "guarded is for nodes around a softmax.");
   if (one_node) test.needs_opset(23);
   const auto part = [&](const char* name, int64_t tokens, int64_t size) {
     return exported ? test.data(name, {batch, tokens, heads * size}) : test.data(name, {batch, heads, tokens, size});
@@ -53,7 +56,7 @@ Status build(const Problem& problem, Case& test) {
           }
           if (!mask.name.empty())
             sum += mask.data[broadcast_index(((n * heads + h) * queries + t) * keys + s, scores, mask.data.dims)];
-          if (mask_kind == "causal" && s > t) sum = -std::numeric_limits<double>::infinity();
+          if ((mask_kind == "causal" && s > t) || (guarded && t == 1)) sum = -std::numeric_limits<double>::infinity();
           weights.push_back(sum);
           largest = std::max(largest, sum);
           // Scores may be stored before and after the mask, and as scaled queries and keys.
@@ -66,7 +69,8 @@ Status build(const Problem& problem, Case& test) {
         for (int64_t i = 0; i < width; ++i) {
           double sum = 0, magnitude = 0;
           for (int64_t s = 0; s < keys; ++s) {
-            const double term = weights[static_cast<size_t>(s)] / total * element(v, n, h, s, i, keys, width);
+            const double weight = guarded && t == 1 ? 0 : weights[static_cast<size_t>(s)] / total;
+            const double term = weight * element(v, n, h, s, i, keys, width);
             sum += term;
             magnitude += std::fabs(term);
           }
@@ -95,7 +99,18 @@ Status build(const Problem& problem, Case& test) {
   const Value factor = test.values("scale", type, {}, {scale}, Role::kWeight);
   std::string scores_of = test.node("Mul", {test.node("MatMul", {queries_of, keys_of}), factor.name});
   if (!mask.name.empty()) scores_of = test.node("Add", {scores_of, mask.name});
-  std::string result = test.node("MatMul", {test.node("Softmax", {scores_of}, {int_attribute("axis", -1)}), values_of});
+  if (guarded) {
+    std::vector<double> never(static_cast<size_t>(queries));
+    if (queries > 1) never[1] = -std::numeric_limits<double>::infinity();
+    const Value second = test.values("never", type, {queries, 1}, never, Role::kWeight);
+    scores_of = test.node("Add", {scores_of, second.name});
+  }
+  std::string weights_of = test.node("Softmax", {scores_of}, {int_attribute("axis", -1)});
+  if (guarded) {
+    const Value zero = test.values("zero", type, {}, {0}, Role::kWeight);
+    weights_of = test.node("Where", {test.node("IsNaN", {weights_of}), zero.name, weights_of});
+  }
+  std::string result = test.node("MatMul", {weights_of, values_of});
   if (exported) {
     result = test.node("Transpose", {result}, {ints_attribute("perm", {0, 2, 1, 3})});
     result = test.node("Reshape", {result, test.integers("joined", {0, 0, heads * width}).name});
@@ -111,7 +126,8 @@ std::vector<Family> attention_families() {
            .operators = {"nodes", "exported", "Attention"},
            .sizes = {{"b", "h", "q", "k", "d", "v"}},
            .options = {{"mask", Option::Kind::kWord, {"full", "row", "heads", "shared", "causal"}},
-                       {"scale", Option::Kind::kNumber}},
+                       {"scale", Option::Kind::kNumber},
+                       {"guarded"}},
            .types = kFloats,
            .build = build}};
 }

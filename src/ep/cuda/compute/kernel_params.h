@@ -131,6 +131,7 @@ struct AttentionParams {
   int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_row = 0;
   int64_t mask_batch = 0, mask_head = 0, mask_query = 0, mask_key = 0;
   float scale = 1;
+  int32_t guarded = 0;       // zeros for a query whose probabilities are NaN
   int32_t mask_vectors = 0;  // 16 bytes of a mask are that many neighbouring keys, aligned
 };
 

@@ -83,6 +83,35 @@ TEST(Region, GeluIsRecognisedInHalves) {
   EXPECT_THAT(program_text(builder.graph), HasSubstr("= gelu <-"));
 }
 
+// torch.onnx writes Where(IsNaN(p), 0, p) around the softmax of its attention.
+TEST(Region, AttentionThatReplacesNaNIsOneKernel) {
+  plan_testing::GraphBuilder builder;
+  const auto heads = [&](const char* name, std::vector<int64_t> perm) {
+    const ValueId x = builder.input(name, dims({2, 16, 32}), DataType::kFloat);
+    const ValueId shape = builder.graph.add_constant(std::string(name) + "_heads",
+                                                     make_int64_constant(std::array<int64_t, 4>{2, 16, 4, 8}));
+    const ValueId split = builder.node("Reshape", {x, shape}, std::string(name) + "_split", DataType::kFloat);
+    const ValueId moved = builder.node("Transpose", {split}, std::string(name) + "_moved", DataType::kFloat);
+    builder.last().set_ints("perm", perm);
+    return moved;
+  };
+  const ValueId q = heads("q", {0, 2, 1, 3}), k = heads("k", {0, 2, 3, 1}), v = heads("v", {0, 2, 1, 3});
+  const ValueId scores = builder.node("MatMul", {q, k}, "scores", DataType::kFloat);
+  const ValueId p = builder.node("Softmax", {scores}, "p", DataType::kFloat);
+  builder.last().set_int("axis", -1);
+  const ValueId bad = builder.node("IsNaN", {p}, "bad", DataType::kBool);
+  const ValueId zero = builder.graph.add_constant("zero", floats(Shape{}, 0));
+  const ValueId good = builder.node("Where", {bad, zero, p}, "good", DataType::kFloat);
+  const ValueId context = builder.node("MatMul", {good, v}, "context", DataType::kFloat);
+  const ValueId back = builder.node("Transpose", {context}, "back", DataType::kFloat);
+  builder.last().set_ints("perm", {0, 2, 1, 3});
+  const ValueId shape = builder.graph.add_constant("joined", make_int64_constant(std::array<int64_t, 3>{2, 16, 32}));
+  builder.output(builder.node("Reshape", {back, shape}, "y", DataType::kFloat));
+  const std::string text = program_text(builder.graph);
+  EXPECT_THAT(text, HasSubstr("attention float32 2x4x16x8"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
 TEST(Region, AChainIsOneKernelAndAConstantIsNoInput) {
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.input("x", dims({2, 64}));

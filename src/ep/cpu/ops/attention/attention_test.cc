@@ -85,6 +85,31 @@ TEST(Attention, LowestFloatAsMaskGivesNoNaN) {
   expect_near(got, want, 2e-5);
 }
 
+// torch.onnx writes Where(IsNaN(p), 0, p) after the softmax: no query gets NaN.
+TEST(Attention, AGuardedQueryWithoutKeysIsZeros) {
+  std::mt19937 random(4);
+  const Sizes z{2, 7, 20, 2, 8, 8};
+  const auto q = random_floats(random, z.b * z.t * z.h * z.d), k = random_floats(random, z.b * z.s * z.h * z.d),
+             v = random_floats(random, z.b * z.s * z.h * z.e);
+  std::vector<float> mask(at(z.t * z.s), 0.0f);
+  for (int64_t s = 0; s < z.s; ++s) mask[at(2 * z.s + s)] = -INFINITY;
+  mask[at(4 * z.s + 3)] = NAN;
+  TestNode test("Attention", "tenon", 1);
+  test.node().set_int("num_heads", z.h);
+  test.node().set_float("scale", 0.3f);
+  test.node().set_int("guarded", 1);
+  test.input({z.b, z.t, z.h * z.d}, q).input({z.b, z.s, z.h * z.d}, k).input({z.b, z.s, z.h * z.e}, v);
+  test.input({z.t, z.s}, mask).output({z.b, z.t, z.h * z.e});
+  auto want = attention(z, q, k, v, mask, {0, 0, z.s, 1}, 0.3f);
+  for (int64_t b = 0; b < z.b; ++b)
+    for (int64_t t : {2, 4})
+      for (int64_t i = 0; i < z.h * z.e; ++i) {
+        EXPECT_TRUE(std::isnan(want[at((b * z.t + t) * z.h * z.e + i)]));
+        want[at((b * z.t + t) * z.h * z.e + i)] = 0;
+      }
+  for (int threads : {1, 2}) expect_near(test.run(threads), want, 2e-5);
+}
+
 TEST(Attention, RefusesAMaskThatDoesNotBroadcast) {
   TestNode test("Attention", "tenon", 1);
   test.node().set_int("num_heads", 1);

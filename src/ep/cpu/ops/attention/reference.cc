@@ -29,13 +29,14 @@ void attend(const AttentionDesc& desc, const float* q, const float* k, const flo
           most = std::max(most, score);
         }
         for (int64_t s = 0; s < desc.keys; ++s) sum += scores[s] = std::exp(scores[s] - most);
+        const bool zero = desc.keys == 0 || (desc.guarded && !(sum > 0));
         float* to = y + ((b * desc.queries + t) * desc.heads + h) * desc.value_depth;
         for (int64_t i = 0; i < desc.value_depth; ++i) {
           double value = 0;
           for (int64_t s = 0; s < desc.keys; ++s) {
             value += scores[s] * static_cast<double>(v[(b * desc.keys + s) * desc.v_row + h * desc.value_depth + i]);
           }
-          to[i] = desc.keys == 0 ? 0 : static_cast<float>(value / sum);
+          to[i] = zero ? 0 : static_cast<float>(value / sum);
         }
       }
     }

@@ -95,6 +95,10 @@ class AttentionKernel final : public Kernel {
       const float sum = norm_table().exponentials(scores + i * p_.keys, row_mask, steps[3], p_.keys);
       // A row that is masked with -infinity throughout becomes NaN, as Softmax makes it where it stands alone.
       factors[i] = p_.keys == 0 ? 0 : 1 / sum;
+      if (p_.guarded && !(sum > 0)) {
+        std::fill_n(scores + i * p_.keys, p_.keys, 0.0F);
+        factors[i] = 0;
+      }
     }
     float* const y = context.output<float>(0) + ((b * p_.queries + row) * p_.heads + h) * p_.value_depth;
     const int64_t y_row = p_.heads * p_.value_depth;

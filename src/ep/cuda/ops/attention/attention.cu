@@ -55,10 +55,11 @@ __device__ __forceinline__ float scaled_mask(float mask) {
   return mask == -INFINITY ? mask : max_or_nan(mask * kLog2e, -1e38f);
 }
 
-// A row of which every key is masked with -infinity adds up to 0 and is NaN, as Softmax has it; so is one with a NaN among
-// its scores. A row without keys is an empty product.
-__device__ __forceinline__ float inverse_of(const AttentionParams& p, float total) {
-  return p.keys == 0 ? 0.0f : 1.0f / total;
+// A row of which every key is masked with -infinity adds up to 0 and is NaN, as Softmax has it; so is one with a NaN
+// among its scores. Where the softmax is guarded such a row is zeros, and so is one without keys, which is an empty
+// product.
+__device__ __forceinline__ bool is_zero_row(const AttentionParams& p, float total) {
+  return p.keys == 0 || (p.guarded != 0 && !(total > 0));
 }
 
 // kPrecise: float products are three of TF32 each, and what they add up is added in small parts (conv/gemm.cuh).
@@ -235,10 +236,11 @@ struct Attention {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (row + i * 8 >= p.queries) continue;
-        const float inverse = inverse_of(p, total[i]);
+        const bool zero = is_zero_row(p, total[i]);
+        const float inverse = 1.0f / total[i];
 #pragma unroll
         for (int n = 0; n < kHead / 8; ++n) {
-          const float pair[2] = {out[n][2 * i] * inverse, out[n][2 * i + 1] * inverse};
+          const float pair[2] = {zero ? 0.0f : out[n][2 * i] * inverse, zero ? 0.0f : out[n][2 * i + 1] * inverse};
           store_values<T>(p, first_row + row + i * 8, head * kHead + n * 8 + lane % 4 * 2, pair);
         }
       }
@@ -388,7 +390,7 @@ struct Attention {
         all += ends[(w * 16 + r) * 2 + 1] * factor;
         value += shared[(w * 16 + r) * kRow + column] * factor;
       }
-      const float result[1] = {value * inverse_of(p, all)};
+      const float result[1] = {is_zero_row(p, all) ? 0.0f : value / all};
       store_values<T>(p, y_row + r, y_column + column, result);
     }
   }
@@ -432,7 +434,7 @@ __device__ void attention_plain(const AttentionParams& p) {
       }
     }
     if (first + lane >= p.value_size) continue;
-    const float result[1] = {sum * inverse_of(p, total)};
+    const float result[1] = {is_zero_row(p, total) ? 0.0f : sum / total};
     store_values<T>(p, row, head * p.value_size + first + lane, result);
   }
 }

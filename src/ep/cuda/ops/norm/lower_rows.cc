@@ -70,6 +70,7 @@ Status lower_attention(Lowering& to, const Node& node) {
   AttentionParams params;
   params.heads = narrow(desc.heads);
   params.scale = desc.scale;
+  params.guarded = desc.guarded ? 1 : 0;
   params.batch = narrow(desc.batch);
   params.queries = narrow(desc.queries);
   params.keys = narrow(desc.keys);
