@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/format.h"
-#include "ep/cuda/compute/template_op.h"
 #include "ep/cuda/compute/map_template.h"
+#include "ep/cuda/compute/template_op.h"
 #include "ep/cuda/ops/norm/row_ops.h"
 #include "ops/attention.h"
 #include "ops/norm.h"
