@@ -139,6 +139,10 @@ constexpr auto kPackedRows = pack_all(kRows);
 class Table {
  public:
   Table() {
+    parameters_.reserve(std::size(kPackedParameters));
+    attributes_.reserve(std::size(kPackedAttributes));
+    constraints_.reserve(std::size(kPackedConstraints));
+    schemas_.reserve(std::size(kPackedRows));
     for (const PackedParameter& row : kPackedParameters)
       parameters_.push_back({view(row.name), view(row.type), row.option});
     for (const PackedAttribute& row : kPackedAttributes)
@@ -191,6 +195,7 @@ using OnnxRows = std::unordered_map<std::string_view, std::span<const Schema>>;
 const OnnxRows& onnx_rows() {
   static const OnnxRows rows = [] {
     OnnxRows made;
+    made.reserve(all_schemas().size());
     for (const Schema& schema : all_schemas()) {
       if (!schema.domain.empty()) continue;
       std::span<const Schema>& versions = made[schema.name];
