@@ -33,14 +33,13 @@ bool is_wide(Lowering& to, const std::vector<int64_t>& dims, std::initializer_li
 // Adds a kernel with a thread for each of `count` elements, from the header's template; nothing where there are none.
 // kNoTensor among reads and writes is a null pointer for the kernel.
 template <typename Params>
-Status add_map(Lowering& to, const Node& node, std::string what, const char* header, std::string instance,
+Status add_map(Lowering& to, const Node& node, std::string what, const char* header, const std::string& instance,
                const Params& params, int64_t count, std::vector<TensorId> reads, std::vector<TensorId> writes) {
   if (count == 0) return Status();
   TENON_TRY_ASSIGN(const LaunchShape shape, map_launch(count));
   return to.add_kernel(
       node, std::move(what),
-      TemplateKernel{
-          .header = header, .instance = std::move(instance), .params = kernel_params(params), .shape = shape},
+      TemplateKernel{.header = header, .instance = instance, .params = kernel_params(params), .shape = shape},
       std::move(reads), std::move(writes));
 }
 
