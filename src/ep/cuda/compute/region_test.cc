@@ -86,7 +86,7 @@ TEST(Region, GeluIsRecognisedInHalves) {
 // torch.onnx writes Where(IsNaN(p), 0, p) around the softmax of its attention.
 TEST(Region, AttentionThatReplacesNaNIsOneKernel) {
   plan_testing::GraphBuilder builder;
-  const auto heads = [&](const char* name, std::vector<int64_t> perm) {
+  const auto heads = [&](const char* name, const std::vector<int64_t>& perm) {
     const ValueId x = builder.input(name, dims({2, 16, 32}), DataType::kFloat);
     const ValueId shape = builder.graph.add_constant(std::string(name) + "_heads",
                                                      make_int64_constant(std::array<int64_t, 4>{2, 16, 4, 8}));
