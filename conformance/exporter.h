@@ -21,7 +21,7 @@ namespace tenon::conformance {
 class SharedMemory {
  public:
   virtual ~SharedMemory() = default;
-  // What ImportMemory takes. Valid as long as this.
+  // The descriptor that ImportMemory takes. Valid as long as this object.
   virtual OrtExternalMemoryDescriptor descriptor(uint32_t version) = 0;
   // The other side writes and reads here; where that is no view of the memory itself, publish() brings what it wrote
   // there, and refresh() what is there.
@@ -68,7 +68,7 @@ class SemaphoreExporter {
   virtual Result<std::unique_ptr<SharedSemaphore>> make() = 0;
 };
 
-// What any Linux machine can make: host allocations, memfds, DLPack tensors.
+// Exporters of memory that any Linux machine can make: host allocations, memfds, DLPack tensors.
 std::vector<std::unique_ptr<MemoryExporter>> host_memory_exporters();
 // Timelines in shared memory, and behind callbacks.
 std::vector<std::unique_ptr<SemaphoreExporter>> host_semaphore_exporters();

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kLongNs = 20'000'000'000;
 constexpr int kMostSteps = 500;
 
-// What the simulated device counts of live objects.
+// The counters of live objects that the simulated device keeps.
 constexpr std::array kCounters = {"importers", "imported_memories", "imported_semaphores", "imported_tensors",
                                   "streams",   "notifications",     "nt_handles",          "compute_states"};
 
@@ -102,7 +102,7 @@ void fault_walk(Check& check) {
       expect_nothing_left(check, before, count(*sim), what);
       if (!fired) {
         check.expect_ok(status, "The frame after all steps have failed once");
-        // What was dropped is there again, and nothing else: no leak hides behind it.
+        // The objects that the host had dropped exist again, and no others: no leak hides behind them.
         const Alive after = count(*sim);
         check.expect(after.counts == before.counts && after.fds == before.fds,
                      format("{}: the walk leaves other objects than it found.", memory->name()));

@@ -18,7 +18,7 @@
 
 namespace tenon::conformance {
 
-// What a function of the ABI answered.
+// The status that a function of the ABI returned.
 struct Outcome {
   OrtErrorCode code = ORT_OK;
   std::string message;

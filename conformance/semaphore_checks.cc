@@ -189,7 +189,7 @@ void wide_values(Check& check) {
   }
 }
 
-// What a stream may still use is released when its work has passed, not with the last handle.
+// A semaphore that a stream may still use is released when the stream's work has passed, not with the last handle.
 void released_while_queued(Check& check) {
   for (const auto& exporter : usable(check)) {
     Imported semaphore;

@@ -138,7 +138,7 @@ CheckResult collect(const CheckEntry& entry, const SuiteOptions& options, std::s
   return result;
 }
 
-// What the report's head says, found in a process of its own like everything else.
+// Records the facts for the report's head, in a process of its own like every check.
 void describe(const SuiteOptions& options, const std::function<void(char, const std::string&)>& record) {
   auto host = Host::load(options.host);
   if (!host.ok()) {

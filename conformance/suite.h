@@ -33,7 +33,7 @@ struct SuiteOptions {
   std::string filter;  // only checks whose name contains it
   double timeout_seconds = 60;
   bool same_process = false;  // for debuggers: a crash ends the suite
-  // What can be shared with the EP besides what this program makes on any machine. Called in the check's process.
+  // More exporters, besides those that this program has on any machine. Called in the check's process.
   std::function<std::vector<std::unique_ptr<MemoryExporter>>()> more_memory;
   std::function<std::vector<std::unique_ptr<SemaphoreExporter>>()> more_semaphores;
 };
@@ -51,7 +51,7 @@ struct SuiteReport {
 // Errors: the host or plugin does not load, or offers no device of the EP.
 Result<SuiteReport> run_suite(const SuiteOptions& options, const std::function<void(const CheckResult&)>& on_result);
 
-// What a check works with. Its functions record, from any thread; the first failure does not end it.
+// A check, with its host and exporters. Its functions record, from any thread; the first failure does not end it.
 class Check {
  public:
   Check(Host& host, const SuiteOptions& options) : host_(host), options_(options) {}
@@ -63,7 +63,7 @@ class Check {
 
   // The importer, made once; null when the EP has none, and then the check is skipped.
   OrtExternalResourceImporter* importer();
-  // What this program can make and the EP says that it imports.
+  // The exporters of this program whose kinds the EP says that it imports.
   std::vector<std::unique_ptr<MemoryExporter>> memory_exporters();
   std::vector<std::unique_ptr<SemaphoreExporter>> semaphore_exporters();
   // All that this program can make.

@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint32_t kSinceCopyTensors = 23;
 
-// What out parameters hold before a call, so that one that is never set is seen.
+// The value of out parameters before a call, so that one that is never set is seen.
 template <typename T>
 T* unset() {
   return reinterpret_cast<T*>(uintptr_t{0x10});

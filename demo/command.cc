@@ -189,7 +189,7 @@ void add_producer(CLI::App& app, Action* action) {
   command->add_option("--socket", *socket)->required();
   command->callback([socket, action] {
     *action = [socket]() -> Status {
-      // What went wrong is told to the demo over the socket, and printed there.
+      // The producer sends its error to the demo over the socket, and the demo prints it.
       return Status(run_producer_process(*socket).code(), "");
     };
   });

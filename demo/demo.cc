@@ -146,7 +146,7 @@ FrameReport frame_report(const FrameMessage& message, const FrameTimes& run_time
   return frame;
 }
 
-// What the Tenon side knows about a frame before the Vulkan side has reported it.
+// The Tenon side's times of a frame that the Vulkan side has not reported yet.
 struct PendingFrame {
   FrameTimes times;
   int64_t infer_begin_ns = 0;

@@ -37,7 +37,7 @@ class Producer {
   explicit Producer(const StartMessage& start) : start_(start) {}
   Status begin_frame(uint64_t frame);
   Status finish_frame(uint64_t frame, int64_t seen_ns, FrameMessage* message);
-  // What the host sees of the frame's map and of its input, once its result is written.
+  // The host's views of the frame's map and of its input, once its result is written.
   Result<const float*> map_of(uint64_t frame);
   Result<const float*> picture_of(uint64_t frame);
 

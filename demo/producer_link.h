@@ -46,7 +46,7 @@ class ProducerLink {
   virtual Result<ProducerSide> connect() = 0;
   // The next frame's result, in order. Errors: the Vulkan side's own failure; kDeviceLost when it died.
   virtual Result<FrameMessage> next_frame() = 0;
-  // What is wrong with the Vulkan side after a wait for it has failed with `seen`: its own error, or that it died.
+  // The cause of a failed wait for the Vulkan side: that side's own error, that it died, or `seen`, the wait's status.
   virtual Status explain(Status seen) = 0;
   // After the last frame: waits for its end.
   virtual Status finish() = 0;

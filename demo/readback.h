@@ -16,7 +16,7 @@ class Readback {
   static Result<std::unique_ptr<Readback>> create(const std::shared_ptr<VulkanDevice>& device,
                                                   const std::vector<const SharedBuffer*>& sources);
 
-  // What sources[index] holds when `after` has reached `value`. Valid until the next call for this source.
+  // A copy of sources[index], made when `after` has reached `value`. Valid until the next call for this source.
   Result<const void*> read(size_t index, const VulkanTimeline& after, uint64_t value);
 
  private:

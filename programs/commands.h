@@ -1,4 +1,4 @@
-// What the folders of `tenon` give its command line: main.cc in cli/ joins the commands of all.
+// The parts that the folders of `tenon` add to its command line: main.cc in cli/ joins the commands of all.
 #pragma once
 
 #include <tenon/status.h>
@@ -11,7 +11,7 @@
 
 namespace tenon::programs {
 
-// What the command line chose; called after parsing.
+// The function of the command that the command line names; called after parsing.
 using Action = std::function<Status()>;
 
 // A command adds itself to the parser, with the function that runs it.

@@ -15,7 +15,7 @@ struct EnvironmentVariable {
 };
 
 TENON_API std::span<const EnvironmentVariable> environment_variables();
-// What counts now: the value that is set, else the default; "" for a name that is not in the list.
+// The value that counts now: the one that is set, else the default; "" for a name that is not in the list.
 TENON_API std::string environment_value(const std::string& name);
 // Whether each variable that takes a number or some words only has such a value. Sessions ask before anything else, so
 // that a typo is no silent default; a program may ask earlier. Logs once a process a variable TENON_... whose name is a

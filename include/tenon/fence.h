@@ -52,8 +52,8 @@ struct Fence {
 // A timeline inside this process.
 TENON_API Result<std::shared_ptr<Timeline>> make_host_timeline(std::string name, uint64_t initial_value = 0);
 
-// What a foreign timeline can do (a Vulkan timeline of a driver that exports none, say). Called from the thread that
-// waits or signals; each may block as described at Timeline.
+// The operations of a foreign timeline (a Vulkan timeline of a driver that exports none, say). Called from the thread
+// that waits or signals; each may block as described at Timeline.
 struct TimelineCallbacks {
   std::function<Result<uint64_t>()> value;
   std::function<Status(uint64_t value, int64_t timeout_ns)> wait;

@@ -1,4 +1,4 @@
-// What a model's file holds, without loading it to run: `tenon inspect` prints it.
+// A summary of a model's file, made without loading it to run: `tenon inspect` prints it.
 //
 //   auto summary = *tenon::summarize_model("model.onnx");  // a Result: * ends the process on an error, see status.h
 //   for (const auto& [op_type, count] : summary.operators) std::printf("%6zu %s\n", count, op_type.c_str());

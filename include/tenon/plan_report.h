@@ -125,7 +125,7 @@ struct PlanReport {
   std::vector<Step> steps;
   std::vector<std::string> without_step;  // a sentence for each node that needs no step (views)
   std::vector<PlacedConstant> constants;
-  // What ExplainedCopies of the same call has, and a first run's ledger.
+  // The copies that Session::explain_copies() gives for the same call; the ledger is that of a first run.
   ExplainedCopies copies;
   std::vector<OutputCopy> output_copies;
   size_t unshared_bytes = 0;  // of all arena values and scratch, if nothing shared memory

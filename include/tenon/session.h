@@ -78,7 +78,7 @@ struct ValueInfo {
   TENON_API std::string to_string() const;
 };
 
-// What the file says of itself.
+// The metadata that a model's file holds.
 struct ModelMetadata {
   std::string producer_name;
   std::string producer_version;
@@ -108,7 +108,7 @@ struct ValueSpace {
   MemorySpace space;
 };
 
-// What one run did. Reuse one object: its memory is kept.
+// The copies and times of one run. Reuse one object: its memory is kept.
 struct RunReport {
   CopyLedger copies;
   int64_t wait_ns = 0;   // for the fences in RunOptions::waits

@@ -97,7 +97,7 @@ TENON_API Result<size_t> tensor_size_bytes(DataType type, const Shape& shape);
 
 enum class DeviceType : uint8_t { kCpu = 0, kGpu = 1, kNpu = 2 };
 
-// What ONNX Runtime calls OrtDeviceMemoryType: DEFAULT memory of a non-CPU device is addressable only there.
+// ONNX Runtime's OrtDeviceMemoryType: DEFAULT memory of a non-CPU device is addressable only there, unless `unified`.
 enum class MemoryKind : uint8_t { kDefault = 0, kHostAccessible = 1 };
 
 // A memory space: where a tensor's bytes live. A value; equal values are the same memory space.

@@ -25,7 +25,7 @@ namespace {
 constexpr uint32_t kFirstVersion = 24;          // of the importer's structs
 constexpr uint32_t kFirstGraphicsVersion = 25;  // of OrtGraphicsInteropConfig
 
-// What a program holds. The structs of the ABI begin them, so that it may read the descriptor.
+// The objects behind a program's handles. The ABI's structs begin them, so that the program may read the descriptor.
 struct MemoryHandle : OrtExternalMemoryHandle {
   std::shared_ptr<DeviceImporter> importer;
   std::shared_ptr<DeviceMemory> memory;
@@ -53,7 +53,7 @@ void ORT_API_CALL release_memory(OrtExternalMemoryHandle* handle) noexcept {
   delete static_cast<MemoryHandle*>(handle);
 }
 void ORT_API_CALL release_semaphore(OrtExternalSemaphoreHandle* handle) noexcept {
-  // What it held goes after the lock: a plugin's release may take its time.
+  // The semaphore and its timeline go after the lock: a plugin's release may take its time.
   HeldSemaphore last;
   {
     auto held = held_semaphores().lock();

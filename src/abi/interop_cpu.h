@@ -45,7 +45,7 @@ class CpuStream final : public DeviceStream {
 Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel,
                        const Deadline& deadline = Deadline::after(-1));
 
-// What CreateSyncStreamForEpDevice gives for the CPU EP's device; released with ReleaseSyncStream, which deletes it.
+// The stream of CreateSyncStreamForEpDevice for the CPU EP's device; released with ReleaseSyncStream, which deletes it.
 // There are no options: any entry is an error that names it.
 Result<std::unique_ptr<OrtSyncStream>> create_cpu_sync_stream(const OrtKeyValuePairs* options);
 

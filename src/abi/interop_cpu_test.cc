@@ -104,7 +104,7 @@ TEST(CpuStream, AWaitIsCancelled) {
   EXPECT_THAT(wait_for_stream(*stream, &cancel), has_status(StatusCode::kCancelled));
 }
 
-// What fails on a stream is told to whoever waits for it, also through the C ABI's notification.
+// A failure on a stream is told to whoever waits for it, also through the C ABI's notification.
 TEST(CpuStream, AFailureReachesNotifications) {
   const auto stream = create_cpu_sync_stream(nullptr).value();
   ASSERT_THAT(CpuStream::from(*stream)->queue().enqueue([] { return device_lost("The peer is gone."); }), is_ok());

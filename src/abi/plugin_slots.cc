@@ -56,7 +56,7 @@ OrtStatus* ort_api::RegisterExecutionProviderLibrary(OrtEnv* env, const char* re
       if (*registered == nullptr) *registered = std::make_shared<EpRegistry>();
       (*registered)->add(registration_name);
     }
-    // What the plugin itself answered keeps its code; everything else is FAIL, as in the reference.
+    // An error that the plugin itself returned keeps its code; everything else is FAIL, as in the reference.
     return status.code() == StatusCode::kDeviceError ? to_ort(status) : to_ort(status, ORT_FAIL);
   });
 }

@@ -54,7 +54,7 @@ class BindingLease {
   RunBinding& run() { return *run_; }
   // To another lease of the same session.
   std::unique_ptr<RunBinding> hand_over() { return std::move(run_); }
-  // What an earlier run wrote for its program, this one leaves alone.
+  // Unbinds the program's tensors that only an earlier run bound as outputs: this run must not write them.
   void forget_other_outputs() {
     for (size_t i = 0; i < run_->outputs.size(); ++i)
       if (run_->outputs[i].program && run_->outputs[i].run != run_->run) forget_output(i);

@@ -164,7 +164,7 @@ OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept 
   if (contains(status, "which does not exist up to opset") ||
       contains(status, "Tenon knows no operator of that domain"))
     code = ORT_INVALID_GRAPH;
-  // What is wrong with the model, and not with the call.
+  // These codes mean that the model is wrong, and not the call.
   if (status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kOutOfRange)
     code = ORT_INVALID_GRAPH;
   if (status.code() == StatusCode::kNotFound) code = ORT_FAIL;  // external data; the model itself is there

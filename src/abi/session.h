@@ -83,7 +83,7 @@ namespace tenon::abi {
 OrtStatus* make_session(const OrtEnv* env, const OrtSessionOptions* options, std::string load_prefix, CoreLoader load,
                         OrtSession** out) noexcept;
 
-// What the reference says of a model that cannot be loaded.
+// The error that the reference gives for a model that cannot be loaded.
 OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept;
 
 }  // namespace tenon::abi

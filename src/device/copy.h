@@ -16,8 +16,8 @@ namespace tenon {
 // outlive the ledger. Memory that is already the same address in the same space is no transfer: nothing moves, nothing
 // is written down. Overlapping ranges are copied as memmove does. Allocates nothing while the ledger has room in
 // reserve.
-// What the host can address it moves itself, now. Otherwise `transfer` (may be null) does, on `stream` when there is
-// one: then the call may return before the bytes have moved, and a failure comes out of whatever waits for the stream.
+// The host moves the bytes at once if it can address both spaces. Otherwise `transfer` (may be null) does, on `stream`
+// if given: then the call may return before the bytes have moved, and a failure comes out of what waits for the stream.
 // Errors: kInvalidArgument for undefined tensors, other types or sizes; kUnsupported when the host cannot address one
 // of the spaces and nobody else moves the bytes. On error nothing was written down.
 Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, const char* what, CopyLedger* ledger,

@@ -99,7 +99,7 @@ TEST(CopyTensor, WhatTheHostCannotAddressGoesThroughTheTransfer) {
   EXPECT_STREQ(target, "abc");
   EXPECT_EQ(transfer.last_stream, stream);
   EXPECT_EQ(ledger.bytes_copied(), 4u);
-  // What the host can address it moves itself.
+  // The host itself moves bytes that it can address.
   ASSERT_THAT(copy_tensor(bytes(target, 4), bytes(source, 4), CopyReason::kCallerAsked, "x", &ledger, &transfer),
               is_ok());
   EXPECT_EQ(transfer.calls, 1);

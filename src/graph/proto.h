@@ -15,7 +15,7 @@ using Reader = protozero::pbf_reader;
 inline std::string_view text(protozero::data_view view) { return {view.data(), view.size()}; }
 inline Reader reader(std::string_view message) { return Reader(message.data(), message.size()); }
 
-// What Reader::tag_and_type() gives for a field, for `case` labels.
+// The value that Reader::tag_and_type() gives for a field of each wire type, for `case` labels.
 constexpr uint32_t varint(uint32_t field) { return field << 3; }
 constexpr uint32_t fixed64(uint32_t field) { return field << 3 | 1; }
 constexpr uint32_t bytes(uint32_t field) { return field << 3 | 2; }

@@ -239,7 +239,7 @@ Result<Model> read_model_file(const std::string& path, const ReaderLimits& limit
   if (!model.ok()) return std::move(model).status().with_context(format("while reading \"{}\".", path));
   TENON_TRY(check_used(context, replacements));
   model->info.path = path;
-  // What was copied is not read here again, and most weights are read once more at most, to be packed.
+  // Data that was copied is not read here again, and most weights are read once more at most, to be packed.
   file->drop_pages();
   return model;
 }

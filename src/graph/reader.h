@@ -29,7 +29,7 @@ struct ModelInfo {
   size_t file_bytes = 0;
 };
 
-// What a dimension of an input stands for: "DATA_BATCH".
+// The meaning of a dimension of an input: "DATA_BATCH".
 struct DimDenotation {
   ValueId value = kNoValue;
   size_t axis = 0;
@@ -68,7 +68,7 @@ struct ReaderLimits {
   size_t max_tensor_bytes = size_t{1} << 40;
 };
 
-// What a program puts in the place of what the file has.
+// The tensors and files that a program puts in the place of the model's own.
 struct ReaderReplacements {
   std::map<std::string, ConstantRef, std::less<>> initializers;  // type and shape must be the model's
   std::map<std::string, std::span<const std::byte>> files;       // external data; copied

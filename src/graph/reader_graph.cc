@@ -18,7 +18,7 @@ constexpr size_t kMaxPrefix = 200;  // of the names that inlining makes
 
 constexpr std::string_view kContribDomain = "com.microsoft";  // of ONNX Runtime's own operators
 
-// What a further use of an attribute costs.
+// The bytes that a further use of an attribute adds to the inlined functions.
 size_t payload_bytes(const ParsedAttribute& parsed) {
   const Attribute& attribute = parsed.attribute;
   size_t bytes = parsed.graph.size() + attribute.s.size() + attribute.ints.size() * sizeof(int64_t) +

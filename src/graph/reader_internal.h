@@ -97,7 +97,7 @@ Result<Value> read_value_info(const ReadContext& context, std::string_view messa
 // The denotations of its dimensions, of which most models have none, added to `denotations` for the value `id`.
 void read_denotations(std::string_view message, ValueId id, std::vector<DimDenotation>& denotations);
 
-// What a Constant node's attribute gives.
+// The constant that a Constant node's attribute holds.
 Result<ConstantRef> read_constant_node(const ParsedAttribute& attribute);
 
 // GraphProto with everything below it; calls of `functions` are inlined.

@@ -109,7 +109,7 @@ AttributeKind to_kind(int64_t type) {
   }
 }
 
-// What an attribute's message holds; `type` says which part counts.
+// The fields of an attribute's message; `type` says which part counts.
 struct AttributeFields {
   Attribute attribute;
   int64_t type = kUndefined;
@@ -276,7 +276,7 @@ Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view me
   TENON_INVALID_IF(fields.type < 0 || fields.type > kTypes, "Attribute \"{}\" has the unknown type {}.", attribute.name,
                    fields.type);
   attribute.kind = to_kind(fields.type);
-  // What an EP compiled (EPContext) is one long string; it is no longer than the file.
+  // The data that an EP compiled (EPContext) is one long string; it is no longer than the file.
   if (attribute.name != "ep_cache_context") TENON_TRY(check_string_length(context, attribute.name, attribute.s));
   for (const std::string& text : attribute.strings) TENON_TRY(check_string_length(context, attribute.name, text));
   ParsedAttribute parsed;

@@ -172,7 +172,7 @@ auto with_managed(const ExternalHandle& handle, const Visit& visit) {
                                  : visit(static_cast<DLManagedTensor*>(handle.pointer));
 }
 
-// What a consumer holds: the struct that it sees, and what that points to.
+// The object behind a consumer's pointer: the struct that it sees, and the data that the struct points to.
 template <typename Managed>
 struct Exported {
   Managed managed{};

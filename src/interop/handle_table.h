@@ -17,7 +17,7 @@ constexpr const char* handle_type_name(HandleType type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-// What a successful import does with the caller's handle. A failed one never touches it.
+// The owner of a handle after a successful import. A failed import never touches the caller's handle.
 enum class HandleOwnership : uint8_t {
   kConsumed,    // the import has it; the caller's is empty
   kDuplicated,  // the import has a duplicate; the caller closes its own

@@ -153,7 +153,7 @@ TEST(SharedTimeline, AKilledPeerEndsTheWaitWithDeviceLost) {
   EXPECT_THAT(t->wait(2, kLong), has_status(StatusCode::kDeviceLost, HasSubstr("is gone")));
   EXPECT_LT(monotonic_ns() - start, 2'000 * kMs);
   killer.join();
-  // What it had signalled stays reached, and every later wait ends at once.
+  // The value that the peer had signalled stays reached, and every later wait ends at once.
   EXPECT_THAT(t->wait(1, 0), is_ok());
   EXPECT_THAT(t->wait(2, kLong), has_status(StatusCode::kDeviceLost));
 }

@@ -98,7 +98,7 @@ constexpr ValueDependence kValueDependences[] = {
 Status infer_node(Graph& graph, Node& node) {
   infer::InferFunction function = find_function(node);
   if (!function) return {};
-  // What the file declares about a node's output is a claim: only what follows from the inputs stays.
+  // The shape that the file declares for a node's output is a claim: only dims that follow from the inputs stay.
   for (ValueId id : node.outputs) {
     if (id == kNoValue) continue;
     Value& value = graph.value(id);

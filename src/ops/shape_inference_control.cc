@@ -39,7 +39,7 @@ void copy_captures(const Graph& outer, Graph& body) {
   }
 }
 
-// What holds for both: equal dims stay, others become unknown.
+// Leaves in `to` the shape that holds for both: equal dims stay, others become unknown.
 void merge(const Value& from, Value& to) {
   if (!to.has_rank || !from.has_rank || to.dims.size() != from.dims.size()) {
     to.has_rank = false;

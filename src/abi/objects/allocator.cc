@@ -37,7 +37,7 @@ OrtStatus* ORT_API_CALL default_stats(const OrtAllocator*, OrtKeyValuePairs** ou
   return nullptr;
 }
 
-// What a program releases with ReleaseAllocator: it passes every call on.
+// The allocator that a program releases with ReleaseAllocator: it passes every call on to `inner`.
 struct BorrowedAllocator {
   OrtAllocator functions;
   OrtAllocator* inner;

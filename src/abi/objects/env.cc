@@ -16,7 +16,7 @@ namespace tenon::abi {
 
 namespace {
 
-// What every creator has in common; the first one decides.
+// The arguments of all functions that create the env; those of the first call decide.
 struct EnvArguments {
   OrtLoggingLevel severity = ORT_LOGGING_LEVEL_WARNING;
   const char* id = "";

@@ -40,7 +40,7 @@ struct OrtEpDevice {
   std::optional<OrtMemoryInfo> read_only_memory;  // OrtReadOnlyAllocator: for initializers
   // Null for the built-in CPU EP.
   OrtEpFactory* factory = nullptr;
-  // What a call on `factory` needs alive: lock it and keep it as long as what the factory made. Empty for the CPU EP.
+  // Calls on `factory` need the library: lock it and keep it as long as what the factory made. Empty for the CPU EP.
   std::weak_ptr<tenon::abi::PluginLibrary> library;
   // Shared by the devices of a factory that have their memory in common. Null for the CPU EP.
   std::shared_ptr<tenon::abi::DeviceUse> use;

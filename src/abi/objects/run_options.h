@@ -28,7 +28,7 @@ struct OrtRunOptions {
   mutable bool fences_asked = false;
 
   OrtRunOptions() = default;
-  // What they say now, for one run; without fences.
+  // A copy of the current values, for one run; without fences.
   OrtRunOptions(const OrtRunOptions& other)
       : log_severity_level(other.log_severity_level),
         log_verbosity_level(other.log_verbosity_level),

@@ -67,7 +67,7 @@ struct OrtSessionOptions {
 
 namespace tenon::abi {
 
-// What the core makes a session from.
+// Sets `out` to the options from which the core makes a session.
 // Errors: no global threads in `env` although the options ask for them.
 OrtStatus* to_core(const OrtSessionOptions& options, const OrtEnv& env, SessionOptions& out) noexcept;
 // Fills `eps` by the policy or the delegate, if there is one and no EP was named.

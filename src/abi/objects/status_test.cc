@@ -33,7 +33,7 @@ TEST(OrtStatus, NoFailureBecomesSuccessOnTheWay) {
   EXPECT_FALSE(from_ort(make_ort_status(static_cast<OrtErrorCode>(99), "why")).ok());
 }
 
-// What a plugin answers reaches the program with the same code, where the two sets have a counterpart.
+// An error of a plugin reaches the program with the same code, where the two sets have a counterpart.
 TEST(OrtStatus, CodesWithACounterpartSurviveTheRoundTrip) {
   for (const OrtErrorCode code : {ORT_FAIL, ORT_INVALID_ARGUMENT, ORT_RUNTIME_EXCEPTION, ORT_NOT_IMPLEMENTED,
                                   ORT_EP_FAIL, ORT_NOT_FOUND, ORT_DEVICE_RESET}) {
