@@ -34,7 +34,7 @@ class AlgorithmCache {
   enum class Kept : uint8_t { kNothing, kOthers, kOurs };
   Kept kept(std::string_view words, std::initializer_list<std::string_view> ours) const;
   void add(const std::string& problem, std::string choice);
-  // What was measured is remembered for the family, too, until the session ends; so is what was found and is used.
+  // A measured choice is remembered for the family, too, until the session ends; so is a found one that is used.
   void add_member(const ProblemFamily& family, const std::string& choice);
   // The choices for members of at most twice and at least half the size, the nearest first: three at most, and each
   // once.

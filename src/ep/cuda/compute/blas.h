@@ -48,8 +48,8 @@ class BlasHandle {
   const cublasLtHandle_t handle_;
 };
 
-// What cuBLASLt does at its first product of a type, which takes 60 to 90 ms, and at the first with a result of another
-// one, 40 ms; any later one then takes no time. A failure comes again, and is told, where the product is.
+// Does the set-up of cuBLASLt's first product of a type, which takes 60 to 90 ms, and of the first with a result of
+// another one, 40 ms; any later one then takes no time. A failure comes again, and is told, where the product is.
 void warm_up(const BlasHandle& handle, DataType type, DataType result, bool tf32);
 
 class BlasProduct {

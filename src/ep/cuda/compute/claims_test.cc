@@ -1,5 +1,5 @@
-// What is claimed while sizes are symbols can be lowered once they are numbers; needs no device. The whole models lie
-// in the folder that TENON_MODELS names.
+// Nodes that are claimed while sizes are symbols can be lowered once they are numbers; needs no device. The whole
+// models lie in the folder that TENON_MODELS names.
 #include "ep/cuda/compute/claims.h"
 
 #include <gmock/gmock.h>
@@ -149,7 +149,7 @@ TEST(ClaimNodes, WhatCannotBeLoweredIsRefusedWithSymbols) {
   EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false, true));
 }
 
-// What depends on sizes is taken for all of them: a claim cannot be given back at the first run.
+// A form that depends on sizes is taken for all of them: a claim cannot be given back at the first run.
 TEST(ClaimNodes, FormsThatDependOnSizesAreTakenForAll) {
   plan_testing::GraphBuilder builder;
   const ValueId x = builder.input("x", {{-1, "n"}, {8, {}}, {-1, "h"}, {-1, "w"}});
@@ -199,7 +199,7 @@ TEST(ClaimNodes, AResizeIsOneKernelWhateverItsFactor) {
   }
 }
 
-// What is sorted has to fit into a block, so that a number that only a run knows is refused.
+// The elements that a TopK takes have to fit into a block, so that a number that only a run knows is refused.
 TEST(ClaimNodes, TopKTakesAKnownNumberOfElements) {
   for (const int64_t k : {300, 5000, 0}) {
     plan_testing::GraphBuilder builder;

@@ -89,8 +89,8 @@ AlgorithmCache::Kept ComputeContext::kept_products(DataType type) {
   return AlgorithmCache::Kept::kNothing;
 }
 
-// What nearly every model wants, and what the kept choices name: loading takes a tenth of a second, which passes while
-// the host goes on with the model.
+// Loads the modules that nearly every model wants, and those that the kept choices name: a tenth of a second, which
+// passes while the host goes on with the model.
 void ComputeContext::load_usual() {
   for (const char* module : {"norm", "attention", "direct"}) (void)kernels_.load(module);
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
@@ -126,7 +126,7 @@ void ComputeContext::load_early(DataType type) {
 
 void ComputeContext::load_on_a_thread(std::function<void()> load) {
   const auto in_context = [this, load = std::move(load)] {
-    // What fails here fails again, and is told, where the module is needed.
+    // A failure here comes again, and is told, where the module is needed.
     const Result<ContextScope> scope = ContextScope::enter(*device_);
     if (scope.ok()) load();
   };

@@ -80,7 +80,7 @@ class ComputeContext {
   bool has_blas() const { return options_.libraries && cublaslt().ok(); }
   CudnnHandle* cudnn() { return opened().cudnn_.get(); }
   AlgorithmCache& algorithms() { return *opened().algorithms_; }
-  // What is not there, a sentence each with what that costs.
+  // A sentence for each library that is not there, with the cost of that.
   const std::vector<std::string>& missing() { return opened().missing_; }
   // NVRTC. Errors: kNotFound, with what the loader said.
   Result<const Nvrtc*> compiler() const;

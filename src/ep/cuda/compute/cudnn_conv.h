@@ -37,7 +37,7 @@ class CudnnHandle {
   mutable std::mutex use_;
 };
 
-// What cuDNN does at its first convolution, which takes 80 ms. A failure comes again, and is told, where the
+// Does the set-up of cuDNN's first convolution, which takes 80 ms. A failure comes again, and is told, where the
 // convolution is.
 void warm_up(const CudnnHandle& handle, DataType type, bool tf32);
 

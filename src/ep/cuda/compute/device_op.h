@@ -56,7 +56,7 @@ struct QueueContext {
 
 class DeviceOp;
 
-// What preparing may use. Measuring runs kernels on `stream` over the given addresses, whose contents do not matter.
+// The input of prepare(). Measuring runs kernels on `stream` over the given addresses, whose contents do not matter.
 struct PrepareContext {
   const CudaDevice* device = nullptr;
   CUstream stream = nullptr;
@@ -70,7 +70,7 @@ struct PrepareContext {
   bool varies = false;  // the region had other shapes before
   Addresses addresses;
 
-  // What is known of choices for `op`: its own, else, where shapes vary, those of problems nearly as large.
+  // The known choices for `op`: its own, else, where shapes vary, those of problems nearly as large.
   struct Known {
     std::optional<std::string> choice;
     std::vector<std::string> near;
@@ -99,7 +99,7 @@ class DeviceOp {
   virtual size_t scratch_bytes(const Program&) const { return 0; }
   virtual Status prepare(const PrepareContext& context) = 0;
   virtual Status queue(const QueueContext& context) const = 0;
-  // What was chosen, after prepare().
+  // The text of the choice, after prepare().
   virtual std::string choice() const { return ""; }
 
   const std::string& label() const { return label_; }

@@ -25,7 +25,7 @@ GeneratedElementwise add_of(DataType type, std::vector<int64_t> dims, const std:
           .steps = {{.type = type, .expression = "$0 + $1", .arguments = {0, 1}}}};
 }
 
-// What stands after the chain's name.
+// The template arguments after the chain's name.
 std::string arguments_of(const TemplateKernel& kernel) { return kernel.instance.substr(kernel.instance.find(',') + 2); }
 
 // ElementwiseParams<false, 1, 2, 0>: as the device has it.

@@ -25,7 +25,7 @@ ConstantRef floats(const std::vector<float>& values) {
   return made;
 }
 
-// What `op_type` makes of constants: `count` numbers of `type`.
+// The result of `op_type` for constants: `count` numbers of `type`.
 template <typename T>
 std::vector<T> evaluated(const std::string& op_type, const std::vector<ConstantRef>& operands, DataType type,
                          int64_t count) {

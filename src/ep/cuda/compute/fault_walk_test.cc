@@ -136,7 +136,7 @@ TEST_F(FaultWalk, MakingAPlanFailsCleanlyAtEveryCall) {
       if (!fault.fired()) break;
       at = fault.fired_at();
       made = plan.status();
-      // What a library only offers may fail: another way is taken then, and it has to be right.
+      // An optional call of a library may fail: another way is taken then, and its result has to be right.
       if (plan.ok()) {
         EXPECT_TRUE(run(**plan).ok()) << at;
         EXPECT_THAT(result(), ::testing::Pointwise(::testing::FloatNear(1e-4F), wanted)) << at;

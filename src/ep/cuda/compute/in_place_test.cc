@@ -60,7 +60,7 @@ TEST(InPlace, AProductReadsWholeRows) {
   EXPECT_FALSE(may_run_in_place(program, 1, 0));
 }
 
-// What only operators before read is free when the last one writes.
+// An input that only earlier operators read is free when the last one writes.
 TEST(InPlace, AnInputThatIsOverIsFree) {
   Graphs graphs;
   const ValueId product = graphs.node("MatMul", {graphs.x, graphs.z}, "product");

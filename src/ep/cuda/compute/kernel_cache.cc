@@ -164,7 +164,7 @@ Result<KernelCache::Kernels> KernelCache::make(std::span<const KernelCode> kerne
     const std::vector<std::byte> kept = path.empty() ? std::vector<std::byte>() : read_file(path);
     std::span<const std::byte> code = kept;
     const std::vector<std::string> names = take_names(group, code);
-    // What cannot be loaded is compiled anew.
+    // A group that cannot be loaded is compiled anew.
     Result<Kernels> loaded = not_found("Nothing is kept.");
     if (!names.empty()) loaded = load(group, code, names);
     if (loaded.ok()) {

@@ -49,7 +49,7 @@ struct ActivateParams {
   float alpha = 0, beta = 0;
 };
 
-// What the windows of `conv` see, [pixels][depth], as f16 parts [pixels][sections][depth], each row scaled by
+// The windows of `conv`, [pixels][depth], as f16 parts [pixels][sections][depth], each row scaled by
 // 2^-exponent (matmul/split_product.h). Channels and depth are multiples of 8.
 struct SplitParams {
   ConvParams conv;

@@ -21,7 +21,7 @@
 
 namespace tenon::cuda {
 
-// What a device takes of parameters, less the addresses that follow them.
+// A kernel's parameters have at most this many bytes, without the addresses that follow them.
 inline constexpr size_t kMostParamsBytes = 4000;
 
 struct TemplateKernel {

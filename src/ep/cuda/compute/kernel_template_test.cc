@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What templates/kernel.cuh computes with 32 bits.
+// The quotient as templates/kernel.cuh computes it with 32 bits.
 uint32_t quotient(uint32_t n, const Divisor& by) {
   const auto high = static_cast<uint32_t>(uint64_t{n} * by.multiplier >> 32);
   return (high + n) >> by.shift;

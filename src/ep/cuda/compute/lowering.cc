@@ -20,7 +20,7 @@ struct Family {
   Status (*lower)(Lowering& to, const Node& node);
 };
 
-// What is not elementwise (elementwise.cc has those).
+// The families that are not elementwise (ops/elementwise/lower.cc has those).
 constexpr std::array kFamilies = {Family{"tenon", "Conv", &lower_conv},
                                   Family{"tenon", "ConvTranspose", &lower_conv_transpose},
                                   Family{"", "ConvTranspose", &lower_conv_transpose},
@@ -109,7 +109,7 @@ bool counts_in_32_bits(const Node& node) {
   return std::find(kNames.begin(), kNames.end(), node.op_type) != kNames.end();
 }
 
-// What depends on a value and not on sizes: it must be a constant of the model.
+// Whether each value that the kernel's form depends on, sizes aside, is a constant of the model.
 bool has_fixed_form(const Graph& graph, const Node& node) {
   const auto fixed = [&](size_t input) {
     const ValueId id = node.input(input);
@@ -354,7 +354,7 @@ void Lowering::find_chains() {
     if (uses_[static_cast<size_t>(out)] != 1 || reader[static_cast<size_t>(out)] < 0) continue;
     const auto r = static_cast<size_t>(reader[static_cast<size_t>(out)]);
     const Node& next = graph_.nodes[r];
-    // What moves elements reads memory: it can be the first of a chain, not a later one.
+    // An operator that moves elements reads memory: it can be the first of a chain, not a later one.
     if (!is_elementwise(graph_, next) || next.outputs.size() != 1 || next.op_type == "Transpose" ||
         next.op_type == "Expand" || next.op_type == "Slice" || next.op_type == "Gather" || next.op_type == "Pad")
       continue;

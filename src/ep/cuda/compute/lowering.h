@@ -80,13 +80,13 @@ class Lowering {
     TensorId tensor = kNoTensor;  // float16 [rows][sections][columns]
     int32_t sections = 0, shift = 0;
   };
-  // What a value is at most, whatever the inputs are: its magnitude and the Euclidean norm of a row.
+  // Upper bounds of a value, whatever the inputs are: of its magnitude and of the Euclidean norm of a row.
   struct Bound {
     double largest = 0, norm = 0;
   };
   // Null where nothing is known.
   const Bound* bound(ValueId id) const;
-  // What split f16 products take: the scales of three such numbers together are a number of float32.
+  // Split f16 products take these shifts: the scales of three such numbers together are a number of float32.
   static constexpr bool can_shift(int32_t shift) { return shift >= -40 && shift <= 40; }
   // Null where nobody has made them.
   const Halves* halves(ValueId id) const;

@@ -21,7 +21,7 @@ using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
-// What conv/direct.cu does.
+// The computation of product_plain_f32 (conv/direct.cu), on the host.
 CUresult run_product(void* const* parameters) {
   const auto& p = *static_cast<const ProductParams*>(parameters[0]);
   for (int64_t b = 0; b < p.batch; ++b)
@@ -185,7 +185,7 @@ TEST_F(MissingLibraries, WithoutNvrtcOnlyWhatIsKeptCanBeGenerated) {
   std::filesystem::remove_all(folder);
 }
 
-// What the log says on a machine that has none: the name that the loader looked for.
+// The error on a machine that has none tells the name that the loader looked for.
 TEST_F(MissingLibraries, TheLoadersReasonIsTold) {
   for (const LibraryKind kind : {LibraryKind::kNvrtc, LibraryKind::kCublasLt, LibraryKind::kCudnn}) {
     const auto library = SharedLibrary::open(kind);

@@ -41,7 +41,7 @@ class ComputePlan {
   // Queues everything on `stream` and returns. The device's context is current.
   Status run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, CUstream stream);
   // The same on the fences' stream, behind their waits and before their signals: one launch where the work is captured.
-  // What is queued is taken out of `fences`.
+  // Waits and signals that are queued are taken out of `fences`.
   Status run(std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs, WorkFences& fences);
 
   // One line an operator, with what was chosen and, if `measure`, its time alone.

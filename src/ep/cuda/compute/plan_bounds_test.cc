@@ -1,5 +1,5 @@
-// What a plan and a region keep is bounded, whatever addresses and shapes come: over the fake driver, whose one kernel
-// is a layer normalisation.
+// A plan keeps a bounded number of graphs and arenas, and a region one of plans, whatever addresses and shapes come:
+// over the fake driver, whose one kernel is a layer normalisation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ class PlanBounds : public ::testing::Test {
   static void fill(float* x, int64_t rows, int seed) {
     for (int64_t i = 0; i < rows * kColumns; ++i) x[i] = static_cast<float>((i * 7 + seed * 13) % 11) - 5;
   }
-  // What is alive once everything that was queued, frees too, is done.
+  // The objects that are alive once everything that was queued, frees too, is done.
   static int64_t live_objects() {
     EXPECT_EQ(driver().CtxSynchronize(), CUDA_SUCCESS);
     return fake::live_objects();

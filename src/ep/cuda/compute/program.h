@@ -76,7 +76,7 @@ class Program {
   std::vector<std::unique_ptr<DeviceOp>> ops;
   std::vector<TensorId> inputs, outputs;
   size_t arena_bytes = 0;
-  // What an operator of cuBLASLt or cuDNN may take while it runs; 0 where memory is short.
+  // The memory that an operator of cuBLASLt or cuDNN may take while it runs; 0 where memory is short.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
   size_t workspace_bytes = kWorkspaceBytes;
   std::vector<KernelCode> kernels;  // that are compiled at run time; each once

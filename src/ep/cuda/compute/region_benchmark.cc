@@ -46,7 +46,7 @@ Result<std::vector<char>> read_file(const std::string& path) {
   return std::vector<char>(std::istreambuf_iterator<char>(file), {});
 }
 
-// What would run, without a device.
+// Prints the program that would run, without a device.
 Status print_program(const Arguments& arguments) {
   TENON_TRY_ASSIGN(Model model, read_model_file(arguments.model));
   TENON_TRY_ASSIGN(const Region region, Region::prepare(std::move(model.graph)));

@@ -186,7 +186,7 @@ TEST(AlgorithmCache, ChoicesOfAnotherEnvironmentAreNotFound) {
   EXPECT_EQ(AlgorithmCache("/nonexistent/choices", "device a").find("problem"), std::nullopt);
 }
 
-// What the program's largest constant is packed into.
+// The packed numbers of the program's largest constant.
 std::vector<float> packed_weights(const Region& region) {
   std::vector<Shape> shapes;
   for (ValueId id : region.graph().inputs) shapes.push_back(region.graph().value(id).shape());

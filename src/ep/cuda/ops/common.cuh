@@ -181,7 +181,7 @@ __device__ __forceinline__ uint32_t round_to_tf32(uint32_t bits) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
   return rounded;
 }
-// What rounding took away, itself a TF32 number: with it a product has nearly the precision of float32.
+// The part that rounding took away, itself a TF32 number: with it a product has nearly the precision of float32.
 __device__ __forceinline__ uint32_t tf32_rest(uint32_t bits, uint32_t rounded) {
   return round_to_tf32(__float_as_uint(__uint_as_float(bits) - __uint_as_float(rounded)));
 }

@@ -47,7 +47,7 @@ struct ConvTile {
     const int step_begin = steps_in_all * split / splits, step_end = steps_in_all * (split + 1) / splits;
     const int steps = step_end - step_begin;
 
-    // What this thread loads: chunk `chunk` of rows load_row, load_row + kRowsAPass, ...
+    // This thread loads chunk `chunk` of rows load_row, load_row + kRowsAPass, ...
     const int chunk = thread % kChunks, load_row = thread / kChunks;
     const T* const x = static_cast<const T*>(p.x);
     const T* const w = static_cast<const T*>(p.w);

@@ -55,7 +55,7 @@ class ConvOp final : public DeviceOp {
   DataType type() const { return type_; }
   // The kernel's parameters with the addresses of one run.
   ConvParams bound_params(const Addresses& addresses) const;
-  // What could serve after prepare(), and using one of them. For tests; the plain kernel always can.
+  // The choices that could serve after prepare(), and using one of them. For tests; the plain kernel always can.
   Result<std::vector<std::string>> choice_texts(const PrepareContext& context);
   Status use(const PrepareContext& context, const std::string& text);
 
@@ -83,7 +83,7 @@ class ConvOp final : public DeviceOp {
   SplitProblem split_problem() const;
   // Sums of rounded operands are not what this operator is to compute.
   bool exact(const PrepareContext& context) const;
-  // What the libraries need to serve this operator; nothing where they cannot. `only`: one algorithm of cuDNN, or -1.
+  // The libraries' descriptions of this operator; none where they cannot serve. `only`: one algorithm of cuDNN, or -1.
   void describe_product(const PrepareContext& context);
   void describe_split(const PrepareContext& context);
   void describe_conv(const PrepareContext& context, int only);

@@ -185,7 +185,7 @@ Status sum_products(Lowering& to, const Node& node, const EinsumDesc& equation, 
   Loops kept = join_dims(sizes_of(equation.output), kept_strides, 0);
   kept.strides.erase(kept.strides.begin());
   const Loops inner = join_dims(sizes_of(summed), summed_strides, 0);
-  // What is summed over may be more than any tensor has.
+  // A sum may have more terms than any tensor has elements.
   wide = wide || steps > INT32_MAX;
   TENON_TRY(check_loops(kept));
   TENON_TRY(check_loops(inner));

@@ -76,7 +76,7 @@ __device__ __forceinline__ auto tile_of() -> T (&)[kTileSide][kTileSide + 1] {
   return tile;
 }
 
-// What a thread has read of the operands from number kAt on.
+// The elements that a thread has read of the operands from number kAt on.
 template <int kAt, int kVector, typename... Operands>
 struct Reads {
   template <typename Params, typename Index>

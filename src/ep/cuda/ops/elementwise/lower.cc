@@ -189,7 +189,7 @@ class Chain {
       std::string text = type == DataType::kBool                   ? std::string("$0 != 0")
                          : is_float(input_type) && !is_float(type) ? whole_part(type)
                                                                    : format("({})$0", compute_type(type));
-      // What a cast to 16 bits cuts off, infinities above all, is meant.
+      // A cast to 16 bits is meant to round, and above all to make infinities of large numbers.
       if (to_.options().half == DataType::kUndefined && type == DataType::kFloat16)
         text = "from_half(to_half(" + text + "))";
       if (to_.options().half == DataType::kUndefined && type == DataType::kBfloat16)

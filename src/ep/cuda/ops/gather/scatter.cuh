@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kMapThreads)
   if (greatest[at] < exponent) atomicMax(greatest + at, exponent);
 }
 
-// What else the updates of an element are, beside its greatest exponent.
+// Flags of an element's updates, in the word that holds their greatest exponent.
 constexpr unsigned kInfinity = 1u << 28, kMinusInfinity = 1u << 29, kNoNumber = 1u << 30;
 
 template <typename Scatter, typename T, typename I>

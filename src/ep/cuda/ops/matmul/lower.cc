@@ -90,7 +90,7 @@ struct HalvesProduct {
   WeightBound weights;
 };
 
-// What is written beside the product is little beside it.
+// Whether the work of writing a row's f16 parts, of operand and result, is little beside its product.
 bool is_worth_halves(int64_t depth, int64_t columns) { return depth * columns >= 100 * (depth + columns); }
 
 HalvesProduct halves_product(Lowering& to, const Product& product) {
@@ -120,7 +120,7 @@ HalvesProduct halves_product(Lowering& to, const Product& product) {
   return result;
 }
 
-// What |y| of act(y) is at most, for those of which that is known.
+// An upper bound of |act(y)| where |y| is at most `largest`, for the activations of which one is known.
 std::optional<double> bound_after(const Epilogue& epilogue, double largest) {
   switch (epilogue.activation) {
     case Activation::kNone:

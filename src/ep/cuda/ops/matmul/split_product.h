@@ -29,7 +29,7 @@ struct SplitProblem {
   int32_t rows = 0, columns = 0, depth = 0;
   int32_t sections = 0;
 
-  // What the kernels take: whole vectors, and products whose depth and sizes stay in 32 bits.
+  // The kernels take whole vectors, and products whose depth and sizes stay in 32 bits.
   bool fits() const;
   // The f16 parts of x and their exponents; a multiple of 256.
   size_t scratch_bytes() const;

@@ -1,4 +1,4 @@
-// What float32 numbers become in f16 parts, and products of them against sums in double. Those need a device.
+// The f16 parts of float32 numbers, and products of them against sums in double. Those need a device.
 #include "ep/cuda/ops/matmul/split_product.h"
 
 #include <gmock/gmock.h>
@@ -170,7 +170,7 @@ TEST_F(SplitProducts, AreAsExactAsFloat32) {
             sum += product;
             squares += product * product;
           }
-          // What the largest sums of this row and column are like.
+          // The magnitude of the largest sums that such a row and column have.
           const double size = low < 0 ? 3 * std::sqrt(squares) : std::fabs(sum);
           const double error = (double{y[static_cast<size_t>(r * columns + c)]} - sum) / size;
           worst = std::max(worst, std::fabs(error));

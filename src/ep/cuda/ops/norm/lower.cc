@@ -11,7 +11,7 @@ namespace tenon::cuda {
 
 namespace {
 
-// What is normalised: the coordinates that share a mean are `reduced`, all with the strides of the input.
+// The groups that are normalised: the coordinates that share a mean are `reduced`, all with the strides of the input.
 struct Groups {
   std::vector<int64_t> dims, strides, reduced, reduced_strides;
   // Of scale and bias over both.
@@ -212,7 +212,7 @@ Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormD
   n.groups = split_groups(dims_of(x), shared, scale);
   if (node.domain == "tenon") {
     if (node.input(desc.skip) == kNoValue) return add_normalisation(to, node, n);
-    // What is normalised is the sum with the skipped one, which may be an output too.
+    // The normalised value is the sum with the skipped one, which may be an output too.
     TENON_TRY_ASSIGN(const TensorId first, to.plain(node.inputs[0]));
     TENON_TRY_ASSIGN(const TensorId skip, to.plain(node.inputs[desc.skip]));
     const DataType type = to.program().tensor(first).type;

@@ -29,8 +29,8 @@ Status check_sizes(const Lowering& to, const Node& node, std::initializer_list<i
   return Status();
 }
 
-// What a layer normalisation writes of its rows. As halves: a row has a norm of at most the root of its length before
-// it is scaled.
+// Makes the tensors that a layer normalisation writes. As halves: a row has a norm of at most the root of its length
+// before it is scaled.
 Status make_normal(Lowering& to, const Node& node, DataType type, int64_t columns, LayerNormOp::Tensors* tensors) {
   const ValueId y = node.outputs[0];
   const Shape& shape = to.value(y).shape();
@@ -97,7 +97,7 @@ Status lower_attention(Lowering& to, const Node& node) {
     params.mask_query = desc.mask_strides[2];
     params.mask_key = desc.mask_strides[3];
   }
-  // What is made of V's rows is not larger than they are.
+  // A weighted mean of V's rows is not larger than they are.
   Lowering::Halves halves;
   if (const Lowering::Bound* v = to.bound(node.inputs[desc.v]);
       v != nullptr && type == DataType::kFloat && y[2] % 8 == 0) {

@@ -5,7 +5,7 @@
 
 namespace tenon::cuda {
 
-// What is gathered and sorted in a block's shared memory.
+// The most elements of a row that are gathered and sorted in a block's shared memory.
 constexpr int kMaxTopK = 2048;
 
 // Rows of `count` elements that are `inner` apart; k of each.

@@ -120,7 +120,7 @@ Result<PackedLines> pack_constant(Lowering& to, ValueId id, const std::string& f
   return packed;
 }
 
-// What packing left to do: the product itself.
+// Adds the product itself, with the sums that zero points need, once the operands are packed.
 Status add_product(Lowering& to, const Node& node, IntegerTensors tensors, IntegerProductParams params,
                    bool b_repeats) {
   const int64_t rows = int64_t{params.batch} * params.rows;
@@ -142,7 +142,7 @@ Status add_product(Lowering& to, const Node& node, IntegerTensors tensors, Integ
   return Status();
 }
 
-// What makes quantised numbers of sums: scales of both operands and of the result, its zero point, and a bias.
+// The inputs that quantise sums: scales of both operands and of the result, its zero point, and a bias.
 struct Scales {
   ValueId a = kNoValue, b = kNoValue, y = kNoValue, zero = kNoValue, bias = kNoValue;
 };
@@ -295,7 +295,7 @@ Result<PackedLines> pack_window_weights(Lowering& to, const Node& node, ValueId 
   return packed;
 }
 
-// What all convolutions of bytes without tensor cores have in common.
+// The parameters that all convolutions of bytes without tensor cores have in common.
 IntegerConvParams conv_params(Lowering& to, const ConvDesc& conv, const std::vector<int64_t>& dims, TensorId b_zero,
                               const SumOperands& sum) {
   IntegerConvParams params{.map = map_params(dims),

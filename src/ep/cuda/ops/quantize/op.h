@@ -17,7 +17,7 @@ struct IntegerTensors {
   TensorId y = kNoTensor;
 };
 
-// What a block computes; it has two threads for each column.
+// The part of the result that a block computes; it has two threads for each column.
 struct IntegerTile {
   unsigned rows = 0, columns = 0;
 };

@@ -174,7 +174,7 @@ struct Unit {
     return apply(p.functions[direction][0], clipped(p, x[0] + bias[0] + sums[0]));
   }
 
-  // What stands after a sequence's end, and its last states.
+  // Writes zeros after a sequence's end, and its last states.
   __device__ void finish(const RecurrentParams& p, int length, float h, float c) const {
     if (p.y != nullptr)
       for (int t = length; t < p.length; ++t) static_cast<T*>(p.y)[y_at(p, t)] = from_float<T>(0.0f);
@@ -253,7 +253,7 @@ __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
   const bool two_products = p.cell == kCellGru && p.linear_before_reset == 0;
   // Of a step and of the one before it, which may still be read.
   float* const two_sums = reset_hidden + (two_products ? kBatch * row_floats : 0);
-  // What has come of the next state, of the one after it, and of reset * h.
+  // Barriers for the arrival of the next state, of the one after it, and of reset * h.
   __shared__ uint64_t arrived[3];
 
   if (p.constant_weights == 0) wait_for_previous_kernel();

@@ -78,7 +78,7 @@ Status check(const Reduction& reduction) {
 
 int64_t reduction_parts(const Reduction& reduction) {
   if (reduction.kind == ReduceKind::kLogSumExp) return 1;
-  // What every device needs to be busy, and what a thread of a part has at least to do.
+  // The blocks that keep every device busy, and the least steps that a thread of a part takes.
   constexpr int64_t kBlocks = 1024, kLeastSteps = 8;
   const Mapping map = map_threads(reduction);
   const int64_t blocks = (map.outputs + map.results - 1) / map.results;
