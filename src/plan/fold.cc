@@ -12,7 +12,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMaxResultBytes = size_t{16} << 20;
-// What a small file may make folding allocate in all, beside twice its constants.
+// The bytes that folding may allocate in all, even for a small file, beside twice those of its constants.
 constexpr size_t kFoldingBytes = size_t{64} << 20;
 // Inputs of operators whose result size is only known afterwards (NonZero of a constant).
 constexpr size_t kMaxUnsizedInputBytes = size_t{1} << 20;
@@ -140,8 +140,8 @@ class Folder {
     return {};
   }
 
-  // What a region's body computes of its shapes is found on a copy: the region itself stays as it was compiled. True if
-  // it makes nothing but sizes, which are constants now.
+  // The shapes that a region's body computes are found on a copy of it: the region itself stays as it was compiled.
+  // True if it makes nothing but sizes, which are constants now.
   bool fold_body(const Node& node) {
     const auto known = [this](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
     const auto may_be_size = [&](ValueId id) {

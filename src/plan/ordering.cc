@@ -90,7 +90,7 @@ void order_steps(Plan& plan, size_t devices) {
       PlanStep& earlier = plan.steps[static_cast<size_t>(i)];
       if (earlier.notify < 0) earlier.notify = plan.notifications[stream]++;
       step.waits.push_back({stream, earlier.notify, host && executor != kCpuEp});
-      // What the host has seen is over before anything later is enqueued anywhere.
+      // A step that the host has waited for is over before anything later is enqueued anywhere.
       for (EpId e : seen.ids()) {
         if (host || e == executor) seen[e][stream] = std::max(seen[e][stream], i);
       }

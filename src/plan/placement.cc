@@ -191,7 +191,7 @@ class Placer {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const auto* space = bound_output(i);
       const ValueId id = graph_.outputs[i];
-      // What has no known size, or no maker in this graph, is copied after the steps.
+      // An output that has no known size, or no maker in this graph, is copied after the steps.
       if (space == nullptr || class_of(id).dynamic || graph_.value(id).constant) continue;
       if (written_in_place(class_of(id), memory_of(id), **space)) continue;
       TENON_TRY_ASSIGN(graph_.outputs[i], copied(id, {table_.find(**space), **space}, /*shared=*/false,

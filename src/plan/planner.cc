@@ -170,7 +170,7 @@ class PlanBuilder {
     step.ep = ep_of(node);
     if (step.copy) step.executor = options_.spaces->executor(step.copy->mover);
     if (step.ep == kCpuEp) return;
-    // What the host runs for the EP reads what it has waited for.
+    // A region that the host runs for the EP is executed by the CPU EP: it reads what the host has waited for.
     const bool by_host = options_.devices[step.ep]->host_runs(node);
     step.executor = by_host ? kCpuEp : options_.spaces->executor(step.ep);
     for (ValueId id : node.inputs) {
@@ -269,7 +269,7 @@ class PlanBuilder {
     });
   }
 
-  // What the host does is over before the next step, and a stream keeps its order; two executors know no order.
+  // A step of the host is over before the next step, and a stream keeps its order; two executors know no order.
   SharedMemory shared_memory(const PlanOutput& output, int32_t input) const {
     SharedMemory shared;
     if (plan_->inputs[static_cast<size_t>(input)].last_read == kAtEnd) return shared;

@@ -22,7 +22,7 @@ bool is_region(const Node& node);
 // The claimed subgraph of a region node.
 const Graph& region_body(const Node& node);
 
-// What the EPs of a session have been granted so far.
+// The claims that the EPs of a session have been granted so far.
 class Partition {
  public:
   struct Grant {

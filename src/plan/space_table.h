@@ -51,7 +51,7 @@ struct SpaceTable {
   SpaceId add_space(const MemorySpace& space, DeviceAllocator& allocator);
 };
 
-// What the EP wants for a region's node, checked to have one entry a tensor.
+// The memory that the EP chooses for a region's node, checked to have one entry a tensor.
 Result<SpaceChoice> chosen_spaces(const DeviceProvider& provider, const KernelNode& node);
 
 }  // namespace tenon

@@ -254,7 +254,7 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
 
 void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-    // What an EP compiled says so for the shapes of a run, and is asked when it matters (SharedMemory).
+    // A region is asked when it matters (SharedMemory): it says for the shapes of a run whether it runs in place.
     if (kernels[n] == nullptr || is_region(graph_.nodes[n])) continue;
     const Node& node = graph_.nodes[n];
     bool found = false;

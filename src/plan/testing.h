@@ -12,7 +12,7 @@
 
 namespace tenon::plan_testing {
 
-// What the fake kernels of one operator do.
+// The properties of the fake kernels of one operator.
 struct FakeOperator {
   std::string op_type;
   bool in_place = false;  // input 0 with output 0

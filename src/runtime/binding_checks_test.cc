@@ -40,7 +40,7 @@ class RunMemoryTest : public ::testing::Test {
             .output_infos = infos_,
             .spaces = spaces_};
   }
-  // What the plan says of "y" over "x".
+  // A plan in which `kind` says how the memory of "y" may overlap that of "x".
   static std::shared_ptr<Plan> plan_sharing(SharedMemory::Kind kind, bool in_place = false) {
     std::shared_ptr<Plan> plan = plan_of([](KernelContext& /*context*/) { return Status(); }, 4, in_place);
     plan->outputs[0].shared[0] = {kind, {{0, 0}}};

@@ -91,7 +91,7 @@ class Body {
   Status run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const;
 
  private:
-  // What a run would otherwise have to allocate.
+  // The buffers that a run would otherwise have to allocate.
   struct Scratch {
     SignatureKey key;
     std::vector<void*> inputs, outputs;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kFirstCarried = 2;  // of the node's and the body's inputs: after trip count and condition
 
-// What one run of a Loop works on; kept for the next one.
+// The state of one run of a Loop; kept for the next one.
 struct LoopFrame {
   alignas(64) int64_t iteration = 0;
   alignas(64) std::array<uint8_t, 64> condition{};

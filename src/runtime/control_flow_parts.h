@@ -38,7 +38,7 @@ Status write_state(KernelContext& context, std::span<const TensorSpec> specs, si
                    const char* what);
 
 Status check_cancelled(const RunInfo& info, const Node& node, int64_t iteration);
-// What a kernel without a run around it (a test) goes by.
+// The info of the context's run; an empty one for a kernel without a run around it (a test).
 const RunInfo& info_of(const KernelContext& context);
 
 // A value that each iteration reads and makes anew, in two pieces of memory by turns.

@@ -49,7 +49,7 @@ struct ScanInput {
   const char* name = "";
 };
 
-// What does not change from run to run.
+// The properties of a Scan that do not change from run to run.
 struct ScanSpec {
   std::vector<TensorSpec> inputs, outputs;
   std::vector<const char*> output_names;  // by output of the node or state
@@ -74,7 +74,7 @@ struct Collected {
   bool open = false;
 };
 
-// What one run works on; kept for the next one.
+// The state of one run; kept for the next one.
 struct ScanFrame {
   std::vector<CarriedValue> states;
   std::vector<Collected> collected;

@@ -1,5 +1,5 @@
-// What the runs of a session share where other EPs than the CPU one take part: streams, runs that returned before their
-// stream was done, captured graphs, and the lock for EPs that support one run at a time.
+// The state that the runs of a session share where other EPs than the CPU one take part: streams, runs that returned
+// before their stream was done, captured graphs, and the lock for EPs that support one run at a time.
 #pragma once
 
 #include <cstdint>

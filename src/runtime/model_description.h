@@ -1,4 +1,4 @@
-// What a session tells programs of its model: inputs, outputs, initializers that may be overridden, metadata.
+// The description of a session's model: inputs, outputs, initializers that may be overridden, metadata.
 #pragma once
 
 #include <span>

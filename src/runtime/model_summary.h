@@ -1,4 +1,4 @@
-// What programs are told of a model that has been read.
+// The values and metadata of a model that has been read, in the types that programs get.
 #pragma once
 
 #include <tenon/session.h>

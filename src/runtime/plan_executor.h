@@ -58,7 +58,7 @@ class PlanExecutor {
 
  private:
   Status run_part(PlanRuntime& runtime, std::span<void* const> inputs, PlanOutputs& outputs, bool is_rest);
-  // What earlier runs left to the streams of this one: waited for, or continued on the same stream.
+  // Takes the work that earlier runs left to streams of this one: it is waited for, or continued on the same stream.
   Status take_over(const PlanRuntime& runtime, PlanLease& lease);
   Status run_steps(const PlanRuntime& runtime, PlanLease& lease, const PlanOutputs& outputs);
   // True when the run's memory is left to its stream.

@@ -31,7 +31,7 @@ Status wait_for_stream(DeviceStream& stream);
 // or another EP takes part. `active`: the EPs of the session that have work.
 EpId only_provider(const PlanRuntime& runtime, std::span<const EpId> active);
 
-// What an EP takes of a run's fences: all waits or none, all signals or none. The others are the host's.
+// The fences of a run that an EP takes: all waits or none, all signals or none. The others are the host's.
 struct HandedFences {
   std::span<const Fence> waits, signals;
 };

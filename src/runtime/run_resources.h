@@ -1,4 +1,4 @@
-// What runs of plans share: those of a session's model, and those of the bodies of its If, Loop and Scan.
+// The resources that runs of plans share: those of a session's model, and those of the bodies of its If, Loop and Scan.
 #pragma once
 
 #include <memory>

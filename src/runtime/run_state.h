@@ -37,7 +37,7 @@ class AdoptingContext {
                             size_t& capacity_bytes) = 0;
 };
 
-// What a run on other EPs needs besides memory. Lifetime: of the run.
+// The objects that a run on other EPs needs besides memory. Lifetime: of the run.
 struct DeviceRun {
   const SpaceTable* spaces = nullptr;
   RunStreams* streams = nullptr;

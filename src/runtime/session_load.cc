@@ -41,7 +41,7 @@ Status SessionImpl::prepare() {
   TENON_TRY_ASSIGN(SpaceTable table, eps_.start(options_, graph, *devices_));
   spaces_ = SessionSpaces(std::move(table));
   for (DeviceAllocator* allocator : spaces_.table().allocators) arenas_.add(allocator);
-  // What nobody reads needs no kernel: exporters leave such nodes.
+  // A node whose outputs nobody reads needs no kernel: exporters leave such nodes.
   graph.remove_dead_nodes();
   TENON_TRY(eps_.check_nodes(graph));
   TENON_TRY(make_pools());

@@ -18,7 +18,7 @@ namespace tenon {
 // Only such a plan needs no wait between its runs on one stream: the stream's order is enough.
 EpId only_stream(const Plan& plan);
 
-// What a stream still works on, up to the points `ends`. A notification may outlive its stream.
+// The work that a stream still has, up to the points `ends`. A notification may outlive its stream.
 struct UnfinishedRun {
   uint64_t stream_id = 0;
   std::vector<std::unique_ptr<DeviceNotification>> ends;

@@ -58,7 +58,7 @@ struct SpaceChoice {
   std::vector<AllocatorId> outputs;
 };
 
-// What one run tells its kernels (KernelContext::run), those of the CPU EP too.
+// The data of one run that its kernels see (KernelContext::run), those of the CPU EP too.
 struct RunInfo {
   const void* native_options = nullptr;       // the OrtRunOptions of a run that came through the C ABI; may be null
   const std::atomic<bool>* cancel = nullptr;  // set: the run is to end; may be null
@@ -103,7 +103,7 @@ class DeviceProvider : public ExecutionProvider {
   virtual Tensor placed_constant(const ConstantRef& constant, AllocatorId allocator) const;
   // Null unless the EP captures graphs. Asked after compile().
   virtual GraphCapture* graph_capture();
-  // What the kernel of a region wants; `node.inputs` and outputs as in create_kernel.
+  // The memory that the kernel of a region wants for its tensors; `node.inputs` and outputs as in create_kernel.
   virtual SpaceChoice choose_spaces(const KernelNode& node) const = 0;
   // Null when the device has no streams: its kernels are done when run() returns.
   virtual Result<std::unique_ptr<DeviceStream>> create_stream() = 0;

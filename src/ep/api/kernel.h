@@ -1,4 +1,4 @@
-// What an execution provider (EP) offers for one node: match says why not, create prepares everything, run only
+// The interface of an execution provider (EP) for one node: match says why not, create prepares everything, run only
 // computes.
 #pragma once
 
@@ -60,7 +60,7 @@ struct KernelNode {
 
 struct RunInfo;
 
-// What run() works on. Pointers are aligned to 64 bytes, except those of external tensors (aligned to their element).
+// The arguments of run(). Pointers are aligned to 64 bytes, except those of external tensors (aligned to an element).
 class KernelContext {
  public:
   virtual ~KernelContext() = default;

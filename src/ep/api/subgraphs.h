@@ -14,7 +14,7 @@ namespace tenon {
 
 struct RunInfo;
 
-// What an EP does itself in the host's Loop and Scan kernels, on host memory. Threads: any, each call for one run.
+// Steps of the host's Loop and Scan kernels that an EP does, on host memory. Threads: any, each call for one run.
 class SubgraphHelper {
  public:
   virtual ~SubgraphHelper() = default;

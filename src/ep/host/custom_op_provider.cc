@@ -19,7 +19,7 @@ namespace tenon::abi {
 
 namespace {
 
-// What a kernel's info asks about the session around it.
+// The session as the kernels of custom operators see it through their info: allocator, logger, config entries.
 class CustomOpHost final : public KernelHost {
  public:
   explicit CustomOpHost(const OrtSessionOptions& options) : config_(options.config_entries) {

@@ -22,7 +22,7 @@ Guarded<std::set<const OrtCustomOpDomain*>>& domains_alive() {
   return *alive;
 }
 
-// What an operator must have; checked when it is added, so that later calls find it.
+// Checks that an operator has its name and the functions it must have, when it is added: later calls rely on them.
 Status check_op(const OrtCustomOp* op) {
   const std::string who = "The custom operator";
   TENON_TRY(TENON_CUSTOM_OP_MEMBER(op, GetName).check(who));
@@ -147,7 +147,7 @@ Result<bool> infer_shapes_of(const OrtCustomOp* op, Graph& graph, const Node& no
                                 [&](ValueId id) { return id != kNoValue && !graph.value(id).has_rank; });
   const bool known = std::all_of(node.inputs.begin(), node.inputs.end(),
                                  [&](ValueId id) { return id == kNoValue || graph.value(id).has_rank; });
-  // What it would be asked about a shape that nobody knows has no answer.
+  // The operator is asked only if the rank of an output is missing and the ranks of all inputs are known.
   if (!open || !known) return false;
   OrtShapeInferContext context(graph, node);
   TENON_TRY(
@@ -160,7 +160,7 @@ Result<bool> infer_shapes_of(const OrtCustomOp* op, Graph& graph, const Node& no
   return changed;
 }
 
-// What find() tells operators of one name apart by: the input types and the opsets.
+// The text by which find() tells operators of one name apart: the input types and the opsets.
 Result<std::string> signature_of(const OrtCustomOp* op) {
   const std::string who = "A custom operator";
   TENON_TRY_ASSIGN(std::string text, custom_op_name(op));

@@ -30,7 +30,7 @@ class EpTimeline final : public Timeline {
   Result<uint64_t> value() override;
   Status wait(uint64_t value, int64_t timeout_ns) override;
   Status signal(uint64_t value) override;
-  // What the EP has promised to signal is only remembered as failed, unless its device is lost.
+  // A value that the EP has promised to signal is only remembered as failed, unless its device is lost.
   void poison(uint64_t value, const Status& why) override;
   Status status() override { return state_.lock()->poison; }
   std::string name() const override { return name_; }

@@ -141,7 +141,7 @@ Status ViewBuilder::add_subgraph(OrtNode& node, const Attribute& attribute, size
   return Status();
 }
 
-// What the nodes read of subgraphs' captures, too.
+// Calls `use` for each value that the node reads, and for each that its subgraphs capture.
 template <typename Use>
 void for_each_read(const Node& node, Use&& use) {
   for (ValueId id : node.inputs) use(id);

@@ -78,7 +78,7 @@ struct OrtNode {
 
 namespace tenon::abi {
 
-// What a view tells of the model around its graph.
+// The data of the model around a view's graph.
 struct GraphOrigin {
   std::string model_path;  // "" for a model from memory
   std::string graph_name;  // of the model's graph

@@ -48,7 +48,7 @@ struct OrtKernelContext {
   // After Compute, also after a failed one. Fails for an output whose size had to come from the kernel and did not.
   tenon::Status end();
 
-  // What the kernel gets for an output of which it says the shape: of outputs whose size is known it must be that one.
+  // The value of an output whose shape the kernel gives: where the plan knows the shape, the two must be equal.
   // Null for an output that nobody wants or that does not exist.
   tenon::Result<OrtValue*> output(size_t index, const tenon::Shape& shape);
 

@@ -99,7 +99,7 @@ TEST(KernelContext, GivesAnotherRunsTensorsInTheNextRun) {
   const OrtValue* input = nullptr;
   ASSERT_EQ(ort_api::KernelContext_GetInput(&context, 0, &input), nullptr);
   EXPECT_EQ(input->tensor.data(), second.x);
-  // What the first run made is not what this one has.
+  // The output that the first run made is not an output of this one.
   ASSERT_EQ(ort_api::KernelContext_GetPreallocatedOutput(&context, 1, &output), nullptr);
   EXPECT_EQ(output, nullptr);
   EXPECT_THAT(context.end().message(), HasSubstr("did not give output 1"));

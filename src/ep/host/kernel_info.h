@@ -20,7 +20,7 @@ namespace tenon::abi {
 
 class PluginProfiler;
 
-// What a kernel gets from the session around it.
+// The session as its kernels see it: allocators, logger, config entries, EP and profile.
 class KernelHost {
  public:
   virtual ~KernelHost() = default;

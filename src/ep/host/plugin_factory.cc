@@ -77,7 +77,7 @@ std::shared_ptr<PluginFactory> PluginFactory::shared() { return {library_.shared
 
 Result<std::unique_ptr<PluginFactory>> PluginFactory::create(PluginLibrary& library, OrtEpFactory* factory) {
   std::unique_ptr<PluginFactory> made(new PluginFactory(library, factory));
-  // What no session can do without, before anything else is called.
+  // The functions that every session needs are checked before anything else is called.
   TENON_TRY(TENON_MEMBER(factory, OrtEpFactory, CreateEp).check(made->who_));
   TENON_TRY(TENON_MEMBER(factory, OrtEpFactory, ReleaseEp).check(made->who_));
   TENON_TRY(made->find_devices());

@@ -37,7 +37,7 @@ class PluginLibrary : public std::enable_shared_from_this<PluginLibrary> {
   const std::string& who() const { return who_; }
   // Each shares the ownership of the library.
   std::vector<std::shared_ptr<PluginFactory>> factories();
-  // What the factories were shown: the host's hardware, then what was offered.
+  // The devices that the factories were shown: the host's hardware, then those that were offered.
   const std::vector<std::unique_ptr<OrtHardwareDevice>>& hardware() const { return hardware_; }
 
  private:

@@ -36,7 +36,7 @@ class PluginProfiler {
   void end();
 
  private:
-  // What the EP's profiler says; a failure is its last word.
+  // Takes the status of a call to the EP's profiler; after a failure it gets no more events.
   void note(const Status& status);
 
   const std::shared_ptr<PluginEp> ep_;

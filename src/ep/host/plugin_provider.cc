@@ -309,7 +309,7 @@ Status PluginProvider::create_allocators() {
       host_->allocators_.push_back(std::move(allocator));
     }
   }
-  // What the EP itself calls its default device, or the first device's own memory.
+  // The default memory is that of the EP's own default device, or else the first device's own memory.
   std::optional<OrtMemoryDevice> wanted;
   const auto get_default = TENON_MEMBER(ep_->get(), OrtEp, GetDefaultMemoryDevice);
   if (!get_default.absent()) {

@@ -68,7 +68,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   Status ask_custom_ops();
   // A model that an EP has compiled says for which EPs: this one must still be able to run it.
   Status check_compatibility() const;
-  // What it says about the data of EPContext nodes, where the program has functions for that.
+  // Checks the EP's flags for the data of EPContext nodes, where the program has functions for that.
   Status check_context_data() const;
   // Before CreateEp by the devices' metadata, which also fills in the switch that older EPs read; after it, by the EP's
   // own word.

@@ -21,7 +21,7 @@
 #include "ep/host/kernel_registry.h"
 #include "ep/host/plugin_ep.h"
 
-// What OrtNodeComputeInfo::CreateState gets.
+// The argument of OrtNodeComputeInfo::CreateState.
 struct OrtNodeComputeContext {
   std::string name;
 };

@@ -24,7 +24,7 @@ class PluginRegistry {
   Status remove(const std::string& name);
   // The CPU EP's device first. The array lives until a library is registered or unregistered.
   std::span<const OrtEpDevice* const> devices();
-  // What the host found; lives as long as the process.
+  // The hardware devices that the host found; they live as long as the process.
   std::span<const OrtHardwareDevice* const> hardware();
   // The factory of an EP; null when no library has it.
   std::shared_ptr<PluginFactory> find(const std::string& ep_name);

@@ -35,7 +35,7 @@ class PluginStream final : public DeviceStream {
   // Whether `owner` is what the stream keeps alive.
   bool is_kept_by(const void* owner) const { return made_->keep.get() == owner; }
 
-  // What the plugin made, released by the last holder: notifications may outlive their stream, and a plugin's need not
+  // The stream that the plugin made, released by the last holder: notifications may outlive it, and a plugin's need not
   // be able to.
   struct Made {
     Made(std::string who, OrtSyncStreamImpl* impl, const OrtMemoryDevice& device, PluginFactory& factory,

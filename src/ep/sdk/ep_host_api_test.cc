@@ -22,7 +22,7 @@ using testing::HasSubstr;
 int object;
 const auto* const kOptions = reinterpret_cast<const OrtRunOptions*>(&object);
 
-// What the host answers.
+// The state of the fake host: its answers, and how often it was asked.
 const char* waits_text = nullptr;
 const char* signals_text = nullptr;
 const RunFences* given = nullptr;

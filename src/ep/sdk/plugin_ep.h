@@ -86,7 +86,7 @@ class Ep : private OrtEp {
   // Everything that the EP has queued is done when this returns.
   virtual Status sync() { return Status(); }
   virtual Status on_session_initialization_end() { return Status(); }
-  // What a compiled model needs to be loaded again; "" for nothing to say.
+  // The information that a compiled model needs to be loaded again; "" for none.
   virtual std::string compatibility_info(const OrtGraph*) { return ""; }
 
  private:

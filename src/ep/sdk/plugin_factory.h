@@ -31,7 +31,7 @@ struct DeviceOffer {
   std::vector<const OrtMemoryInfo*> allocators;
 };
 
-// What a session asks for; everything is valid during create_ep() only, the hardware devices longer.
+// The request of a session for an EP; everything is valid during create_ep() only, the hardware devices longer.
 struct EpRequest {
   std::span<const OrtHardwareDevice* const> devices;
   std::span<const OrtKeyValuePairs* const> metadata;
@@ -54,7 +54,7 @@ class EpFactory : private OrtEpFactory {
   EpFactory(const EpFactory&) = delete;
   EpFactory& operator=(const EpFactory&) = delete;
 
-  // What a plugin's CreateEpFactories does: `make` gives its one factory. Every out parameter is set.
+  // The body of a plugin's CreateEpFactories: `make` gives its one factory. Every out parameter is set.
   static OrtStatus* create_single(
       const OrtApiBase* base, OrtEpFactory** factories, size_t room, size_t* count,
       const std::function<Result<std::unique_ptr<EpFactory>>(const HostApi& host)>& make) noexcept;

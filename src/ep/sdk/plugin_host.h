@@ -26,7 +26,7 @@ namespace tenon::plugin {
 inline constexpr uint32_t kOurApiVersion = ORT_API_VERSION;
 inline constexpr uint32_t kOldestApiVersion = 24;  // the oldest host that plugins of the SDK load in
 
-// What the other side releases with a function of its table.
+// The deleter of an object that the other side releases with a function of its table.
 template <typename T>
 struct HostRelease {
   void(ORT_API_CALL* release)(T*) = nullptr;

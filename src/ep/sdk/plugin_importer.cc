@@ -21,7 +21,7 @@ Status check_version(uint32_t version, const char* what) {
   return Status();
 }
 
-// What keeps an import alive while the host has a tensor of it: the host frees the tensor's memory through this.
+// The owner that keeps an import alive while the host has a tensor of it; the host frees the tensor through it.
 class ViewOwner : private OrtAllocator {
  public:
   ViewOwner(const HostApi& host, const OrtMemoryInfo* info, std::shared_ptr<const void> owner)

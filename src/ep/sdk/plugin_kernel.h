@@ -66,7 +66,7 @@ class NodeKernel : private OrtKernelImpl {
   const HostApi host_;
 };
 
-// What a registry says of one operator.
+// The entry of one operator in a kernel registry.
 struct KernelRow {
   std::string domain;  // "" for ONNX's own
   std::string op_type;

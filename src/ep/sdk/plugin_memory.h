@@ -39,7 +39,7 @@ class Allocator : private OrtAllocator {
   const OrtMemoryInfo* const info_;
 };
 
-// What OrtMemoryDevice says, as Tenon's own value.
+// The memory of an OrtMemoryDevice, as Tenon's own value.
 MemorySpace memory_space(const HostApi& host, const OrtMemoryDevice* device);
 MemorySpace memory_space(OrtMemoryInfoDeviceType device_type, OrtDeviceMemoryType memory_type, uint32_t vendor_id,
                          uint32_t device_id);

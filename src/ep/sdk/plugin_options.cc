@@ -85,7 +85,7 @@ Status unknown_option(std::string_view name, std::span<const OptionRow> rows) {
   return invalid_argument("There is no option \"{}\"; the options are {}.", name, all);
 }
 
-// What follows a prefix of the plugin, or nullopt for a key of somebody else's.
+// The part of a key, in lower case, after the plugin's prefixes; nullopt for a key of somebody else's.
 std::optional<std::string> own_key(const std::string& key, std::span<const std::string_view> prefixes) {
   std::string name = lower(key);
   bool own = false;

@@ -46,7 +46,7 @@ class Profiler : private OrtEpProfilerImpl {
   const HostApi host_;
   mutable std::mutex mutex_;
   bool running_ = false;
-  // What the host's clock of this profile showed when ours was read.
+  // The moment when the profile started: on our clock, and on the host's clock of this profile.
   std::chrono::steady_clock::time_point started_;
   int64_t start_offset_ns_ = 0;
 };

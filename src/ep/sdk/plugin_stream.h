@@ -49,7 +49,7 @@ class SyncStream : private OrtSyncStreamImpl {
   // kInvalidArgument for a stream that from() gives null for, but for null itself: it names the stream's library, and
   // this one as `user`'s.
   static Status check_own(const HostApi& host, const OrtSyncStream* stream, std::string_view user);
-  // What check_own() says of such a stream's implementation.
+  // The error that check_own() returns for such a stream's implementation.
   static Status foreign(const OrtSyncStreamImpl* implementation, std::string_view user);
 
   // The native handle that the host hands to kernels and to applications.

@@ -14,7 +14,7 @@
 
 namespace tenon::sim {
 
-// What a handle may name: a D3D12 resource or heap, or exported Vulkan memory; a D3D12 fence or Vulkan timeline.
+// The object of a handle: a D3D12 resource or heap, exported Vulkan memory, a D3D12 fence or a Vulkan timeline.
 struct NtObject {
   std::shared_ptr<std::byte> memory;  // null: a fence
   size_t size_bytes = 0;

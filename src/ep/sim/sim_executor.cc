@@ -4,7 +4,7 @@ namespace tenon::sim {
 
 namespace {
 
-// What a queued operator holds: everything by value, so that the call may be long over when it runs.
+// The data of a queued operator: everything by value, so that the call may be long over when it runs.
 struct Launch {
   std::shared_ptr<SimDevice> device;
   std::shared_ptr<SimRuntime> runtime;

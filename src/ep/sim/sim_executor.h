@@ -18,7 +18,7 @@
 
 namespace tenon::sim {
 
-// What the calls of one session share.
+// The state that the calls of one session share.
 struct SimRuntime {
   std::shared_ptr<SimDevice> device;  // null: the CPU device, no streams
   std::shared_ptr<plugin::ScratchPool> scratch;

@@ -20,8 +20,8 @@ uint64_t nt_number(const ExternalHandle& handle) {
   return number;
 }
 
-// What the device's driver maps: files, pointers and DLPack tensors as the CPU device imports them; the fds of other
-// drivers are memfds here.
+// Maps memory like the device's driver: files, pointers and DLPack tensors as the CPU device imports them; the fds of
+// other drivers are memfds here.
 Result<std::shared_ptr<ExternalMemory>> map_memory(const ExternalHandle& handle, size_t size_bytes,
                                                    size_t offset_bytes) {
   return tenon::map_memory(handle,
@@ -115,7 +115,7 @@ class SimSemaphoreHandle final : public plugin::ImportedSemaphore {
   SimCounters::Live counted_{counters().imported_semaphores};
 };
 
-// What a tensor of an import holds.
+// The owner of one tensor of an import; it keeps the import alive.
 struct TensorOwner {
   std::shared_ptr<SimImport> import;
   SimCounters::Live counted{counters().imported_tensors};

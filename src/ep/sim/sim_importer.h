@@ -39,9 +39,9 @@ class SimImport {
   SimCounters::Live counted_{counters().imported_memories};
 };
 
-// What TenonExternalMemoryInfo.device_uuid says of memory that a simulated device made.
+// The TenonExternalMemoryInfo.device_uuid of memory that a simulated device made.
 DeviceUuid sim_device_uuid(int32_t number);
-// The same of its adapter's LUID.
+// The same for its adapter's LUID.
 DeviceLuid sim_device_luid(int32_t number);
 
 class SimImporter final : public plugin::Importer {

@@ -25,7 +25,7 @@ struct SimTensor {
   }
 };
 
-// What infer() works on. `host` has the bytes of inputs that the operator reads on the host; null for others.
+// The inputs of infer(). `host` has the bytes of inputs that the operator reads on the host; null for others.
 struct SimInputs {
   std::span<const SimTensor> tensors;
   std::span<const std::byte* const> host;

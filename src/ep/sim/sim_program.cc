@@ -74,7 +74,7 @@ Result<std::shared_ptr<SimProgram>> SimProgram::build(const HostApi& host, std::
       const int32_t id = program->value(input.name);
       step.inputs.push_back(id);
       if (id < 0 || program->values_[static_cast<size_t>(id)].constant) continue;
-      // What is read on the host is taken now, also when the host passes it as an input as well.
+      // A constant that the operator reads on the host is taken now, also when the host passes it as an input as well.
       const bool on_host = static_cast<int>(i) == step.node->op->host_input;
       if (!input.constant || (is_input(input.name) && !on_host)) continue;
       TENON_TRY_ASSIGN(plugin::ConstantTensor constant, constant_tensor(host, input));

@@ -1,8 +1,8 @@
 // A stream of the simulated device: an ordered queue that does nothing until something waits for it. Then its thread
 // carries out what was queued up to the point that is waited for, and no more.
 //
-// What waits: synchronize() on the host, a wait on another stream that has itself been made to run, and a signal of a
-// timeline, because somebody outside may wait for that.
+// The queue is made to run by synchronize() on the host, a wait on another stream that has itself been made to run, and
+// a signal of a timeline, because somebody outside may wait for that.
 // Ownership: shared. Work holds what it needs; fences are held until they have passed.
 // Threads: every function from any thread; what one thread queues runs in that order.
 // Errors: the first failure stays: later work is skipped and later signals poison their fences with it, until

@@ -60,10 +60,10 @@ inline constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, 
 template <typename T>
 inline constexpr bool is_float = std::is_floating_point_v<T> || is_half<T>;
 
-// What arithmetic on T is done in: float for f16, bool for Bool, T otherwise.
+// The type of arithmetic on T: float for f16, bool for Bool, T otherwise.
 template <typename T>
 using Compute = std::conditional_t<is_half<T>, float, std::conditional_t<std::is_same_v<T, Bool>, bool, T>>;
-// What sums of T are kept in: double for floats, so that the reference is the more exact side of a comparison.
+// The type of sums of T: double for floats, so that the reference is the more exact side of a comparison.
 template <typename T>
 using Accumulate = std::conditional_t<is_float<T>, double, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 

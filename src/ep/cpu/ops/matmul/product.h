@@ -17,7 +17,7 @@ struct ProductSplit {
 };
 ProductSplit split_product(int64_t m, int64_t n, int64_t k, int64_t batches, int threads);
 
-// What a C operand is to the product.
+// The role of a C operand in the product.
 enum class Addend : uint8_t {
   kNone,
   kBias,      // [n], the same for every row
