@@ -81,7 +81,7 @@ TEST_F(FencesOfARun, WithADeadlineAreWaitedForByTheHost) {
   EXPECT_THAT(run({{ours_, 5}}, {}, 1'000'000), has_status(StatusCode::kCancelled, HasSubstr("ours")));
 }
 
-// What the host copies, it also orders.
+// The host keeps the fences of a run that it makes a copy for.
 TEST_F(FencesOfARun, StayTheHostsWhereItTakesPart) {
   ASSERT_THAT(binding_->bind_input("x", floats({3}, {4, 5, 6})), is_ok());
   ASSERT_THAT(run({{ours_, 1}}, {{ours_, 2}}), is_ok());

@@ -212,7 +212,7 @@ TEST(BoundOverEachOther, APartialOverlapIsCopied) {
   EXPECT_EQ(report.copies.records[0].reason, CopyReason::kOverlap);
 }
 
-// What has read the input is over, in the order of the one stream, when the last kernel writes the output.
+// The kernel that reads the input comes before the last one, which writes the output, in the order of the one stream.
 TEST(BoundOverEachOther, AnEarlierKernelsInputMayBeWrittenByALaterOne) {
   FakeDevice device({.fuse = false});
   SessionOptions options = device.session_options();
@@ -288,7 +288,7 @@ TEST(UnfinishedRuns, EndWithTheirSession) {
   EXPECT_EQ(device.counts().blocks, 2) << "x and y";
 }
 
-// What fails after the run has returned is the stream's failure, and synchronize() tells it once.
+// A failure after the run has returned is the stream's failure, and synchronize() tells it once.
 TEST(UnfinishedRuns, ThatFailAreReportedBySynchronize) {
   FakeDevice device({.fuse = false});
   OnDevice runs(chain(3).load(device.session_options()).value(), device, {1, 2, 3});

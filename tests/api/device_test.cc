@@ -81,7 +81,7 @@ TEST(Device, AnEpThatIsNotThereIsNamedWithThoseThatAre) {
               has_status(StatusCode::kNotFound, HasSubstr("CPUExecutionProvider")));
 }
 
-// What no EP takes and the CPU EP has no kernel for is the known clear error.
+// A node that no EP takes and the CPU EP has no kernel for is kUnsupported, and the message names its operator.
 TEST(Device, ANodeThatNobodyTakesIsTheCpuEpsError) {
   FakeDevice device({.ops = {"Neg"}});
   OnnxModel model;

@@ -38,7 +38,7 @@ struct FakeOptions {
   std::function<Result<std::vector<Claim>>(const Graph& graph, std::span<const bool> taken)> claim = {};
 };
 
-// What the EP was asked to do, and what is left of it.
+// The number of calls that the EP got, and of its objects that are alive.
 struct FakeCounts {
   std::atomic<int> regions{0}, compiled{0}, loaded{0}, kernels{0}, run_starts{0}, run_ends{0}, streams{0},
       streams_made{0}, blocks{0}, copies{0}, waits_on_host{0}, waits_on_device{0}, end_runs{0}, running{0},
@@ -67,7 +67,7 @@ class FakeDevice {
   std::shared_ptr<FakeCounts> counts_;
 };
 
-// What is enqueued on such a stream, and how much of it has been carried out.
+// The work that is enqueued on such a stream, in all, and how much of it has been carried out.
 void enqueue(DeviceStream& stream, std::function<Status()> work);
 size_t queued(const DeviceStream& stream);
 size_t done(const DeviceStream& stream);

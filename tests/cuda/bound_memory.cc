@@ -31,7 +31,7 @@ void expect(bool good, const std::string& what) {
   complaints += good ? 0 : 1;
 }
 
-// What a call answered, or the process ends with it.
+// The result of a call; a failure ends the process.
 template <typename T>
 T value(Result<T> result) {
   if (!result.ok()) {

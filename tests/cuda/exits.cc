@@ -34,7 +34,7 @@ void expect(bool good, const std::string& what) {
   complaints += good ? 0 : 1;
 }
 
-// What a process that ends leaves for the one that watches it.
+// The notes of a process that ends, in memory that it shares with the one that watches it.
 struct Left {
   std::atomic<int64_t> exit_ns{0};
   std::atomic<bool> oldest_handler_ran{false};
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
                                 .vulkan = argc > 4 && std::strcmp(argv[4], "--vulkan-gpu") == 0};
   for (const Case one : {Case::kForgotten, Case::kReleased, Case::kSignalledMeanwhile, Case::kReached})
     check(options, one);
-  // What CUDA's libraries, or stock onnxruntime's threads, do in a child of such a process is theirs.
+  // CUDA's libraries and stock onnxruntime's threads are not tested in a child of such a process.
   options.unloading_library = nullptr;
   if (!options.vulkan && std::strstr(argv[1], "tenon") != nullptr) check(options, Case::kChild);
   std::printf("%d complaints\n", complaints);

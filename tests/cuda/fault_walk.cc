@@ -63,7 +63,7 @@ class Walk {
     return failure;
   }
 
-  // What is freed in a stream's order is gone a moment later.
+  // The number of live objects above `before`; an object that is freed in a stream's order is gone a moment later.
   int64_t left_over(int64_t before) const {
     int64_t more = 0;
     for (int i = 0; i < 100; ++i) {

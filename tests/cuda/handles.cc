@@ -41,7 +41,7 @@ void expect(bool good, const std::string& what) {
   if (!good) ++complaints;
 }
 
-// What an object holds before a run: numbers of both signs where x is, and -1 elsewhere.
+// The contents of an object before a run: numbers of both signs where x is, and -1 elsewhere.
 std::vector<float> make_object() {
   std::vector<float> values(kObject / sizeof(float), -1.0F);
   for (int64_t i = 0; i < kCount; ++i) values[static_cast<size_t>(kCount + i)] = static_cast<float>(i % 101) - 50;

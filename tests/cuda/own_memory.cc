@@ -41,7 +41,7 @@ Status run(const Host& host, OrtSession* session) {
   return test::run_zero_session(host, session, x);
 }
 
-// What CreateAllocator gives for the device's own memory.
+// The allocator that CreateAllocator gives for the device's own memory.
 Result<Owned<OrtAllocator>> allocator_of(const Host& host, const OrtSession* session) {
   const OrtMemoryInfo* info = host.api().EpDevice_MemoryInfo(host.device(), OrtDeviceMemoryType_DEFAULT);
   OrtAllocator* allocator = nullptr;
@@ -96,7 +96,7 @@ Status test_create_allocator(const Host& host) {
   TENON_TRY(run(host, session.get()));
   TENON_TRY_ASSIGN(auto allocator, allocator_of(host, session.get()));
   int64_t live = OwnAllocator::live(0);
-  // What the run has freed goes back first.
+  // The blocks that the run has freed go back first.
   (void)soon(host, allocator.get(),
              [&] { return std::exchange(live, OwnAllocator::live(0)) == OwnAllocator::live(0); });
   const int64_t emptied = OwnAllocator::emptied(0);

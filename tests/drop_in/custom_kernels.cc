@@ -7,7 +7,7 @@ extern "C" {
 
 namespace {
 
-// What a kernel does, and at which step.
+// The behaviour of a kernel when it is made and when it computes.
 enum class Way { kRight, kNull, kStatus, kThrow, kThrowInt };
 Way g_create, g_compute;
 int g_destroyed = 0;

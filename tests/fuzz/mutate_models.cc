@@ -43,7 +43,7 @@ constexpr const char* kZeros = "zeros.bin";
 constexpr size_t kWindowNodes = 24;
 constexpr size_t kWholeEvery = 16;
 
-// What was being tried, for whoever reports a crash. Plain memory: a signal handler reads it.
+// The mutant that is being tried, for whoever reports a crash. Plain memory: a signal handler reads it.
 std::array<char, 512> current{};
 
 void say_current() {

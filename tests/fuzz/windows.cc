@@ -42,7 +42,7 @@ MessageRef declare(const Value& value) {
   return parse(model_writer::value_info(value.name, type), MessageKind::kValueInfo);
 }
 
-// What the windows of one model share.
+// The parts of one model that its windows are cut from.
 struct Source {
   std::vector<Field> nodes;
   std::map<std::string, Field> initializers, constants;  // by the name of what they make

@@ -37,7 +37,7 @@ struct Touch {
   int range = 0;
 };
 
-// What the signal handler reads and writes.
+// The state of the signal handler: the ranges that it opens and the touches that it notes.
 Guarded guarded[2];  // input, output
 Touch touches[65536];
 std::atomic<size_t> touch_count;

@@ -125,7 +125,7 @@ inline std::vector<float> numbers(int64_t count = kCount) {
   return values;
 }
 
-// What a chain of Abs and Neg makes of `values`.
+// The result of a chain of Abs and Neg for `values`.
 inline std::vector<float> chain_of(std::vector<float> values, const std::vector<std::string>& ops) {
   for (const std::string& op : ops)
     for (float& value : values) value = op == "Neg" ? -value : std::abs(value);

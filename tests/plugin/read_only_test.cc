@@ -115,7 +115,7 @@ class ReadOnly : public HostTest {
       EXPECT_THAT(result, ElementsAreArray(chain_of(numbers(), ops))) << imported.name;
       EXPECT_THAT(seen(imported), ElementsAreArray(numbers())) << imported.name;
     }
-    // What a run makes is no view of it, also where nothing is computed.
+    // The output of a run is no view of it, also where nothing is computed.
     OrtValue* made = nullptr;
     const auto same = host().create_session(test::chain_model({"Identity"}, {1, kCount}));
     ASSERT_THAT(same, is_ok());

@@ -174,7 +174,7 @@ TEST_F(Streams, AStreamMayGoBeforeTheSessionThatRanOnIt) {
   chain.reset();
 }
 
-// What fails after the run has returned poisons what the program signals behind it; another stream goes on.
+// A failure after the run has returned poisons the signal that the program queues behind it; another stream goes on.
 TEST_F(Streams, AFailureAfterTheRunPoisonsTheSignal) {
   use();
   auto importer = host().create_importer();

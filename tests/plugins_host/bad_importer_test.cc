@@ -44,7 +44,7 @@ enum class Step {
 };
 using Case = bad_plugin::LieCase<Step>;
 
-// What the first failing call answered; everything that was made is released before.
+// The error of the first failing call, and the plugin's calls; everything that was made is released before.
 struct Outcome {
   Step failed_at = Step::kNone;
   OrtErrorCode code = ORT_OK;

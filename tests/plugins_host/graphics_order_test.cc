@@ -127,7 +127,7 @@ TEST_F(GraphicsOrder, InitAfterAnObjectOfTheDeviceIsRefused) {
     EXPECT_THAT(refused, HasSubstr("EP \"BadEp\"")) << kind.name;
     EXPECT_THAT(refused, HasSubstr(std::string("1 ") + kind.name)) << kind.name;
     release();
-    // What is gone may have left a context behind.
+    // A released object may have left a context behind.
     EXPECT_THAT(init(), HasSubstr(std::string("1 ") + kind.name)) << kind.name;
     EXPECT_EQ(deinit(), "") << "nothing is initialised";
   }

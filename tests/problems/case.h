@@ -22,7 +22,7 @@ struct Value {
   Array data;
 };
 
-// What decides whether a run gives an operand or the model holds it.
+// The role of an operand decides whether a run gives it or the model holds it.
 enum class Role {
   kData,    // an input of the model
   kWeight,  // a constant; with the flag `weights` an input
@@ -83,8 +83,8 @@ class Case {
   std::vector<Value> expected_;
 };
 
-// What the schema table says of an operator at `opset`, or where that has none yet, at the newest: the default of a
-// float attribute, and whether its first input may be of `type`.
+// Read from the operator's schema at `opset`, or where that has none yet, at the newest: the default of a float
+// attribute, and whether the first input may be of `type`.
 double schema_default(std::string_view op, std::string_view attribute, int opset = Case::kNewestStock);
 bool schema_takes(std::string_view op, DataType type, int opset = Case::kNewestStock);
 

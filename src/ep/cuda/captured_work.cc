@@ -73,7 +73,7 @@ CapturedWork& CapturedWork::operator=(CapturedWork&& other) noexcept {
 
 CapturedWork::~CapturedWork() { destroy_all(); }
 
-// What still runs goes when it is done.
+// A graph that still runs is freed by the driver when it is done.
 void CapturedWork::destroy(const Fenced& fenced) const {
   const CudaDriver& driver = device_->driver();
   if (fenced.exec != nullptr) (void)driver.GraphExecDestroy(fenced.exec);

@@ -19,8 +19,8 @@ struct FencePoint {
   uint64_t value = 0;
 };
 
-// What the work of one call is to wait for and to signal, and where it is queued. Whoever queues some of it takes it
-// out.
+// The waits and signals of one call's work, and the stream that they are queued on. Whoever queues some of them takes
+// them out.
 struct WorkFences {
   std::shared_ptr<CudaMemory> memory;
   std::shared_ptr<CudaStream> stream;
@@ -34,7 +34,7 @@ struct WorkFences {
 
 class CapturedWork {
  public:
-  // What `queue` puts on `stream`, where nobody else works meanwhile. The device's context is current, here and below.
+  // Captures `queue` on `stream`, where nobody else works meanwhile. The device's context is current, here and below.
   static Result<CapturedWork> capture(std::shared_ptr<CudaDevice> device, CUstream stream,
                                       const std::function<Status(CUstream)>& queue);
   CapturedWork(CapturedWork&& other) noexcept { *this = std::move(other); }

@@ -63,7 +63,7 @@ class CudaFactory final : public plugin::EpFactory {
   Guarded<std::map<int, std::shared_ptr<CudaMemory>>> graphics_;
 };
 
-// What CreateEpFactories of a plugin does, over the machine's driver. Every out parameter is set.
+// Implements a plugin's CreateEpFactories over the machine's driver. Every out parameter is set.
 OrtStatus* create_factories(const OrtApiBase* base, const OrtLogger* logger, OrtEpFactory** factories, size_t room,
                             size_t* count, MakeRegionCompiler compiler) noexcept;
 

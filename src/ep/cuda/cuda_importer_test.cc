@@ -144,7 +144,7 @@ TEST_F(CudaImporterTest, NtFencesAreWaitedForAndSignalledInOrder) {
   }
 }
 
-// What a stream may still use is released when it has passed, and the release does not wait.
+// Imports that a stream may still use are released when it has passed that use, and the release does not wait.
 TEST_F(CudaImporterTest, ReleasedNtImportsOutliveTheQueuedWork) {
   const auto stream = make_stream();
   const NtMemory memory(ExternalMemoryKind::kD3d12Resource);

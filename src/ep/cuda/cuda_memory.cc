@@ -63,7 +63,7 @@ class PinnedSource final : public plugin::ScratchSource {
   const Release release_;
 };
 
-// What this process has open, by driver and ordinal.
+// The devices that this process has open, by driver and ordinal.
 using OpenDevices = std::map<std::pair<const CudaDriver*, int>, std::weak_ptr<CudaMemory>>;
 Guarded<OpenDevices>& open_devices() {
   static Guarded<OpenDevices> all;
@@ -134,14 +134,14 @@ void CudaMemory::wait_for_queued_work() const {
     std::erase_if(*waits, passed);
     if (!waits->empty()) return;  // for another API, which may never signal
   }
-  // What else is queued ends by itself: frees and the last kernels of a session take microseconds.
+  // Other queued work ends by itself: frees and the last kernels of a session take microseconds.
   constexpr auto kLongest = std::chrono::milliseconds(200);
   const auto end = std::chrono::steady_clock::now() + kLongest;
   while (!streams_.idle() && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
-// What work that waits for ever may still use.
+// The device and the memory of work that waits for ever and may still use them.
 struct CudaMemory::Abandoned {
   std::shared_ptr<CudaDevice> device;
   std::vector<Unused> unused;
@@ -188,7 +188,7 @@ Result<void*> CudaMemory::allocate(size_t size_bytes, const std::shared_ptr<Cuda
   CUdeviceptr address = 0;
   Status allocated = try_allocate(size_bytes, native, &address);
   if (allocated.code() == StatusCode::kResourceExhausted) {
-    // What was freed on other streams comes back when they have passed the point.
+    // Memory that was freed on other streams comes back when they have passed the free.
     (void)driver.CtxSynchronize();
     (void)driver.MemPoolTrimTo(pool_, 0);
     allocated = try_allocate(size_bytes, native, &address);

@@ -218,7 +218,7 @@ TEST_F(CudaMemoryTest, TheUsersStreamMayGoBeforeItsTensors) {
   EXPECT_FALSE(stream->idle());
   EXPECT_EQ(memory_->streams().find(native), nullptr);
   EXPECT_THAT(stream->queue([](CUstream) { return Status(); }), has_status(StatusCode::kCancelled));
-  // What was queued there still writes to it: a free that came before would fault.
+  // The copy that was queued there still writes to `tagged`: a free that came before would fault.
   memory->free(tagged);
   memory_->free_pinned(pinned);
   bool released = false;
@@ -457,7 +457,7 @@ TEST_F(CudaMemoryTest, ABlockOfAStreamThatIsGivenUpStaysAway) {
   EXPECT_TRUE(handed_out.empty());
 }
 
-// What the driver would hold up waits until no stream waits for another API; letting go of one may let go of the next.
+// An object whose release the driver would hold up waits until no stream waits for another API; it may hold the next.
 TEST_F(CudaMemoryTest, WhatTheDriverWouldHoldUpIsReleasedWhenNobodyWaits) {
   struct Holder {
     std::shared_ptr<CudaMemory> memory;
@@ -487,7 +487,7 @@ TEST_F(CudaMemoryTest, WhatTheDriverWouldHoldUpIsReleasedWhenNobodyWaits) {
   EXPECT_EQ(released, 4);
 }
 
-// What loads code waits for others' waits, and no longer than it may: the message names the latest value of a stream.
+// until_nobody_waits() ends at its deadline: the message names the latest value that a stream waits for.
 TEST_F(CudaMemoryTest, WaitingForOthersWaitsEndsAtTheDeadline) {
   const Deadline soon = Deadline::after(20'000'000);
   EXPECT_THAT(memory_->until_nobody_waits(soon), is_ok());

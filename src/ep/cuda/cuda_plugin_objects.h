@@ -64,7 +64,7 @@ class PinnedAllocator final : public plugin::Allocator {
   LazyMemory memory_;
 };
 
-// What a session with a limit or with the program's allocator uses.
+// The allocator of a session with a memory limit or with the program's allocator.
 class SessionAllocator final : public plugin::Allocator {
  public:
   SessionAllocator(const plugin::HostApi& host, const OrtMemoryInfo* info, const std::shared_ptr<CudaSession>& session)

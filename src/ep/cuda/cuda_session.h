@@ -67,8 +67,8 @@ class CudaSession {
   Status synchronize();
   // A stream for the host: the unified one, or a new one.
   Result<std::shared_ptr<CudaStream>> make_stream();
-  // What makes the driver load code comes behind it: CudaMemory::until_nobody_waits within the run's deadline, or the
-  // session's where there is none.
+  // Comes before anything that makes the driver load code: CudaMemory::until_nobody_waits within the run's deadline, or
+  // within load_timeout_ms where there is none.
   Status until_code_loads() const { return cuda::until_code_loads(*memory_, options_.load_timeout_ms); }
   // Copies between host and device, queued on the call's stream or on the copy stream in its order (S4.2).
   Status copy(const plugin::TensorArgument& src, const plugin::TensorArgument& dst, void* stream_handle);
@@ -95,7 +95,7 @@ class CudaSession {
   SessionFences fences_;
 };
 
-// What claims nodes and compiles regions; compute/ has it.
+// Claims nodes and compiles regions; compute/ has the implementation.
 class RegionCompiler {
  public:
   virtual ~RegionCompiler() = default;

@@ -107,7 +107,7 @@ class VmmMemory final : public MemoryImport {
     TENON_CUDA_TRY(driver(), MemAddressReserve, &range_, range_bytes_, 0, 0, 0);
     if (const CUresult mapped = driver().MemMap(range_, range_bytes_, 0, allocation_, 0); mapped != CUDA_SUCCESS) {
       Status failed = cuda_error(driver(), mapped, "cuMemMap");
-      // What the driver refuses here is a range that the allocation does not have; driver 580 calls it not supported.
+      // A refusal here means a range that the allocation does not have; driver 580 calls it not supported.
       if (mapped == CUDA_ERROR_INVALID_VALUE || mapped == CUDA_ERROR_NOT_SUPPORTED)
         return invalid_argument("offset_bytes plus size_bytes ({}) do not fit into the allocation: {}", end,
                                 failed.message());

@@ -20,9 +20,9 @@ class SessionFences {
   // semaphore of another device than `memory`'s.
   Status start(const std::shared_ptr<CudaMemory>& memory, const plugin::FencesOfRun& fences);
 
-  // What a call may put into one launch with its work on `stream`: waits that nothing came after yet, and the signals
-  // if the run has no other call. The caller gives back what it did not queue. `behind`: the stream that the host goes
-  // on with behind that work, here and below; null: the same.
+  // Takes the fences that a call may put into one launch with its work on `stream`: waits that nothing came after yet,
+  // and the signals if the run has no other call. The caller gives back what it did not queue. `behind`: the stream
+  // that the host goes on with behind that work, here and below; null: the same.
   WorkFences take(const std::shared_ptr<CudaStream>& stream, const std::shared_ptr<CudaStream>& behind = nullptr);
   void give_back(WorkFences fences);
   // Before other work on `stream`: the waits are queued there.

@@ -46,7 +46,7 @@ class CudaDevice {
   int multiprocessors_ = 0;
 };
 
-// What can be asked of a device without making a context on it.
+// The properties of a device that are known without making a context on it.
 struct CudaDeviceInfo {
   int ordinal = 0;
   std::string name;

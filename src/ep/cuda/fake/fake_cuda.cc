@@ -211,7 +211,7 @@ CUresult CUDAAPI stream_get_context(CUstream stream, CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-// What this driver has no way to do, as graphs of other nodes than fake_graph.cc has. The arguments do not matter.
+// Stands for functions that this driver lacks, as graph nodes that fake_graph.cc has not. The arguments do not matter.
 CUresult CUDAAPI not_supported() { return CUDA_ERROR_NOT_SUPPORTED; }
 
 const Table& table() {
@@ -272,7 +272,7 @@ void violation(const std::string& text) {
 
 namespace {
 
-// What releases, asks or synchronises fails only when the context is lost, and then all calls do.
+// Functions that release, query or synchronise fail only when the context is lost, and then all calls do.
 bool may_fail(std::string_view function) {
   for (const std::string_view word : {"Free", "Destroy", "Release", "Unregister", "Unmap", "Close", "Unload", "Query",
                                       "Synchronize", "Get", "Push", "Pop", "Is", "Trim", "EventRecord", "Init"})

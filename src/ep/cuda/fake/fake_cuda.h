@@ -38,7 +38,7 @@ struct Config {
 // From now on. Objects that are alive stay.
 void configure(const Config& config);
 
-// What callers did wrong since the last call.
+// The callers' violations of the API since the last call.
 std::vector<std::string> take_violations();
 int64_t calls(const char* function);  // of "cuStreamSynchronize", since the process began
 // Allocations, streams, events, external objects and registrations that are alive.
@@ -62,7 +62,7 @@ bool is_memory(const void* address, size_t size_bytes);
 // The flags of the last memory object that was imported: only its maker knows whether an allocation is dedicated.
 unsigned imported_flags();
 
-// What the contexts that live inside a graphics API's were made with.
+// The parameters of the live contexts that were made inside a graphics API's.
 std::vector<CUctxCigParam> graphics_contexts();
 
 // NT handles: Windows' own there, stand-ins for them elsewhere.

@@ -12,7 +12,7 @@ namespace fake = tenon::cuda::fake;
 
 namespace {
 
-// What holds for whole programs, until they say otherwise.
+// The configuration for whole programs, until they change it (fake_control.h).
 fake::Config& config() {
   static fake::Config current = [] {
     fake::Config initial;

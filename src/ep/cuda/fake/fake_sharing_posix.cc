@@ -19,7 +19,7 @@ struct Allocation {
   size_t size_bytes = 0;
 };
 
-// What an IPC handle says: whose fd it is.
+// The content of an IPC handle: an fd and the process that owns it.
 struct IpcName {
   int32_t process = 0;  // kNobody: a stand-in for another process, whose fds are here
   int32_t fd = -1;

@@ -65,8 +65,8 @@ CUresult enter(const char* function);
 // The same for a function that needs a current context.
 CUresult enter_in_context(const char* function);
 void violation(const std::string& text);
-// What the driver does under its locks until no queued work is left: called while a stream waits for another API it
-// keeps whoever is to signal from doing so.
+// A violation while a stream waits for another API: the driver holds its locks in `function` until no queued work is
+// left, which keeps whoever is to signal from doing so.
 void expect_no_foreign_waits(const char* function);
 #define TENON_FAKE_ENTER(function) \
   if (const CUresult entered = enter(function); entered != CUDA_SUCCESS) return entered

@@ -152,7 +152,7 @@ CUresult CUDAAPI stream_destroy(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-// What would invalidate the capture of a stream.
+// An error, and a violation, while `stream` is captured: `function` would invalidate the capture.
 CUresult refuse_capture(const FakeStream& stream, const char* function) {
   if (!stream.capturing()) return CUDA_SUCCESS;
   violation(format("{} is called for a stream that is captured.", function));

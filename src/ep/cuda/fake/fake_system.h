@@ -39,7 +39,7 @@ void close_handle(void* handle);
 // An object of the driver's own behind a caller's handle; -1 when the handle is closed.
 MemoryObject open_handle(void* handle, MemoryObject object);
 
-// What only one kind of system has: virtual memory by fds, and IPC.
+// Adds the functions that only one kind of system has: virtual memory by fds, and IPC.
 void add_system_functions(Table& table);
 
 }  // namespace tenon::cuda::fake
