@@ -61,8 +61,11 @@ Status explain(const ExplainArguments& arguments) {
   TENON_TRY_ASSIGN(const SessionOptions options, arguments.session_options());
   TENON_TRY_ASSIGN(const auto session, Session::load(arguments.model, options));
   std::map<std::string, Shape> shapes;
+  TENON_TRY_ASSIGN(const auto given, arguments.given_inputs(*session));
+  for (const auto& [name, tensor] : given) shapes.emplace(name, tensor.shape());
   for (const ValueInfo& info : session->inputs()) {
-    TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims));
+    if (shapes.contains(info.name)) continue;
+    TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, options.dims, /*takes_input=*/true));
     shapes.emplace(info.name, shape);
   }
   TENON_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
@@ -99,6 +102,7 @@ void add_explain(CLI::App& app, Action* action, std::shared_ptr<ExplainPart> par
   const auto arguments = std::make_shared<ExplainArguments>();
   arguments->part = std::move(part);
   arguments->add_model(*command);
+  arguments->add_inputs(*command);
   arguments->add_dims(*command);
   arguments->add_threads(*command);
   arguments->add_strict(*command);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "cli/status.h"
 #include "programs/npy.h"
@@ -36,6 +37,28 @@ uint16_t to_bfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
+// " --dim A=N --dim B=N": the named dimensions of these values that `dims` leaves open, each once.
+std::string open_dims(const std::vector<const ValueInfo*>& values, const std::map<std::string, int64_t>& dims) {
+  std::string options;
+  std::set<std::string> seen;
+  for (const ValueInfo* value : values)
+    for (size_t i = 0; i < value->dims.size(); ++i) {
+      const std::string& name = value->dim_names[i];
+      if (value->dims[i] < 0 && !name.empty() && !dims.contains(name) && seen.insert(name).second)
+        options += format(" --dim {}=N", name);
+    }
+  return options;
+}
+
+Status missing_inputs(const std::vector<const ValueInfo*>& missing, const std::map<std::string, int64_t>& dims) {
+  std::string list;
+  for (const ValueInfo* info : missing)
+    list += format("{}{} {}", list.empty() ? "" : ", ", info->name, info->to_string());
+  return invalid_argument(
+      "These inputs have no values: {}. Give {} with --input {}=FILE.npy, or random ones with --random{}.", list,
+      missing.size() == 1 ? "them" : "each one's", missing[0]->name, open_dims(missing, dims));
+}
+
 template <typename T, typename Make>
 void fill(const Tensor& tensor, const Make& make) {
   std::generate_n(tensor.data_as<T>(), tensor.size_bytes() / sizeof(T), make);
@@ -58,8 +81,9 @@ void ModelArguments::add_inputs(CLI::App& command) {
   command.add_option("--input", inputs, "NAME=FILE.npy: an input's values; may be repeated")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
-  command.add_option("--seed", seed, "Seed of random inputs");
 }
+
+void ModelArguments::add_seed(CLI::App& command) { command.add_option("--seed", seed, "Seed of random inputs"); }
 
 void ModelArguments::add_threads(CLI::App& command) {
   command.add_option("--threads", threads, "Threads, the caller's included; 0: one for each CPU")
@@ -73,6 +97,7 @@ void ModelArguments::add_strict(CLI::App& command) {
 void ModelArguments::add_for_runs(CLI::App& command) {
   add_model(command);
   add_inputs(command);
+  add_seed(command);
   add_dims(command);
   add_threads(command);
   add_strict(command);
@@ -100,8 +125,7 @@ Result<SessionOptions> ModelArguments::session_options() const {
   return options;
 }
 
-Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(const Session& session,
-                                                                                bool fill) const {
+Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::given_inputs(const Session& session) const {
   std::vector<std::pair<std::string, Tensor>> given;
   for (const std::string& input : inputs) {
     // An input's name may hold a '=' too: take the split whose name the model knows, else the first.
@@ -126,8 +150,14 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(
     TENON_TRY_ASSIGN(Tensor tensor, read_npy(pair.second));
     given.emplace_back(pair.first, std::move(tensor));
   }
+  return given;
+}
+
+Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(const Session& session,
+                                                                                bool fill) const {
+  TENON_TRY_ASSIGN(const auto given, given_inputs(session));
   std::vector<std::pair<std::string, Tensor>> all;
-  std::string missing;
+  std::vector<const ValueInfo*> missing;
   for (size_t i = 0; i < session.inputs().size(); ++i) {
     const ValueInfo& info = session.inputs()[i];
     const auto found =
@@ -135,38 +165,33 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(
     if (found != given.end()) {
       all.push_back(*found);
     } else if (fill) {
-      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
+      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims, /*takes_input=*/true));
       TENON_TRY_ASSIGN(Tensor tensor, random_tensor(info.type, shape, seed + i));
       all.emplace_back(info.name, std::move(tensor));
     } else {
-      missing += format("{}{}", missing.empty() ? "" : ", ", info.to_string());
+      missing.push_back(&info);
     }
   }
-  if (!missing.empty())
-    return invalid_argument("These inputs are missing: {}. Give each with --input NAME=FILE.npy, or all with --random.",
-                            missing);
+  if (!missing.empty()) return missing_inputs(missing, session.options().dims);
   return all;
 }
 
-Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int64_t>& dims) {
+Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int64_t>& dims, bool takes_input) {
+  const std::string values = takes_input ? format("give its values with --input {}=FILE.npy", info.name) : "";
   if (!info.has_shape)
-    return invalid_argument("Input \"{}\" declares no shape; give its values with --input.", info.name);
+    return invalid_argument("\"{}\" has no shape in the model{}.", info.name, takes_input ? "; " + values : "");
   if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
-    return invalid_argument("Input \"{}\" has {} dimensions; {} are the most.", info.name, info.dims.size(),
-                            Shape::kMaxRank);
+    return invalid_argument("\"{}\" has {} dimensions; {} are the most.", info.name, info.dims.size(), Shape::kMaxRank);
+  const std::string options = open_dims({&info}, dims);
+  if (!options.empty())
+    return invalid_argument("The size of \"{}\" {} is open: fix it with{}{}.", info.name, info.to_string(), options,
+                            takes_input ? ", or " + values : "");
   Shape shape;
   for (size_t i = 0; i < info.dims.size(); ++i) {
-    int64_t dim = info.dims[i];
-    const std::string name = i < info.dim_names.size() ? info.dim_names[i] : "";
-    if (dim < 0) {
-      const auto found = dims.find(name);
-      if (found == dims.end())
-        return invalid_argument(
-            "Dimension {} of input {} is open; fix it with --dim {}=N or give the values with --input.", i,
-            info.to_string(), name.empty() ? "NAME" : name);
-      dim = found->second;
-    }
-    shape.push_back(dim);
+    if (info.dims[i] < 0 && info.dim_names[i].empty())
+      return invalid_argument("Dimension {} of \"{}\" {} is open and has no name for --dim{}.", i, info.name,
+                              info.to_string(), takes_input ? "; " + values : "");
+    shape.push_back(info.dims[i] >= 0 ? info.dims[i] : dims.at(info.dim_names[i]));
   }
   return shape;
 }

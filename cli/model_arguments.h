@@ -25,6 +25,7 @@ struct ModelArguments : PluginArguments {
   void add_model(CLI::App& command);
   void add_dims(CLI::App& command);
   void add_inputs(CLI::App& command);
+  void add_seed(CLI::App& command);
   void add_threads(CLI::App& command);
   void add_strict(CLI::App& command);
   // All of these, and EP libraries: what a command that runs a model takes.
@@ -33,13 +34,16 @@ struct ModelArguments : PluginArguments {
   // Loads the EP libraries. Errors: kInvalidArgument for text that is no NAME=N, and for libraries without an --ep;
   // what PluginArguments refuses.
   Result<SessionOptions> session_options() const;
-  // Every input of the model in its order: from its file, or random when `fill` is set. Errors name the inputs that are
-  // missing, given twice or unknown, and dimensions that nothing fixes.
+  // The values of --input, by name. Errors name the inputs that are given twice or unknown.
+  Result<std::vector<std::pair<std::string, Tensor>>> given_inputs(const Session& session) const;
+  // Every input of the model in its order: from its file, or random when `fill` is set. Errors name the inputs without
+  // values, and dimensions that nothing fixes.
   Result<std::vector<std::pair<std::string, Tensor>>> read_inputs(const Session& session, bool fill) const;
 };
 
-// The declared shape of an input with `dims` put in; kInvalidArgument names a dimension that stays open.
-Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int64_t>& dims);
+// The declared shape of a value with `dims` put in. kInvalidArgument names the dimensions that stay open and the
+// options that fix them; takes_input: --input is one.
+Result<Shape> fixed_shape(const ValueInfo& info, const std::map<std::string, int64_t>& dims, bool takes_input);
 // Values for a benchmark or a first try: normal floats, integers 0 and 1 (valid indices nearly everywhere).
 Result<Tensor> random_tensor(DataType type, const Shape& shape, uint64_t seed);
 

@@ -124,7 +124,7 @@ Status bind_in_spaces(Session& session, const std::map<std::string, MemorySpace>
   for (const ValueInfo& info : session.outputs()) {
     const auto space = spaces.find(info.name);
     if (space != spaces.end() && space->second.alignment != 0) {
-      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims));
+      TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims, /*takes_input=*/false));
       TENON_TRY_ASSIGN(const Tensor there, tensor_in(session, info.type, shape, space->second));
       TENON_TRY(binding.bind_output(info.name, there));
       continue;

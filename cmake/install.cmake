@@ -1,5 +1,5 @@
 # The installed tree: headers, libtenon, TenonConfig.cmake for find_package(Tenon), tenon.pc for pkg-config, the command-line
-# tool with its manual page, EP plugins in <libdir>/tenon, the drop-in library in <libdir>/tenon/onnxruntime, licences.
+# tool with its manual page, EP plugins in <libdir>/tenon, the drop-in library in <libdir>/tenon/onnxruntime, examples, licences.
 include(CMakePackageConfigHelpers)
 
 set(TENON_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Tenon)
@@ -36,6 +36,7 @@ endforeach()
 set(TENON_DOC_DIR ${CMAKE_INSTALL_DATAROOTDIR}/doc/tenon)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE ${PROJECT_SOURCE_DIR}/CHANGELOG.md
         DESTINATION ${TENON_DOC_DIR} COMPONENT tenon)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${TENON_DOC_DIR} COMPONENT tenon)
 
 install(TARGETS tenon-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cli)
 if(NOT TENON_SANITIZE)

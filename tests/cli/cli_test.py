@@ -130,7 +130,8 @@ def test_an_inputs_name_may_hold_an_equals_sign(models, tmp_path):
 
 def test_missing_and_unknown_inputs_are_named(models, tmp_path):
     b = npy(tmp_path, "b", np.zeros(2, np.float32))
-    refused(INVALID, "missing", "run", models / "two.onnx", "--input", f"b={b}")
+    refused(INVALID, "no values: a=1 float32[2]. Give them with --input a=1=FILE.npy", "run", models / "two.onnx",
+            "--input", f"b={b}")
     refused(NOT_FOUND, 'no input "c"', "run", models / "two.onnx", "--input", f"c={b}")
     refused(INVALID, "twice", "run", models / "two.onnx", "--input", f"b={b}", "--input", f"b={b}")
     refused(INVALID, "NAME=VALUE", "run", models / "two.onnx", "--input", "b")
@@ -144,7 +145,10 @@ def test_wrong_types_ranks_and_shapes_are_refused(models, tmp_path):
 
 
 def test_open_dimensions_are_named(models):
-    assert "batch" in refused(INVALID, "--dim", "run", models / "dense.onnx", "--random")
+    for command in (["run", "--random"], ["bench"], ["explain"]):
+        refused(INVALID, '"x" float32[batch,4] is open: fix it with --dim batch=N', command[0], models / "dense.onnx", *command[1:])
+    refused(INVALID, "x float32[batch,4]. Give them with --input x=FILE.npy, or random ones with --random --dim batch=N.",
+            "run", models / "dense.onnx")
     refused(INVALID, "no whole number", "run", models / "dense.onnx", "--random", "--dim", "batch=many")
     refused(INVALID, "twice", "run", models / "dense.onnx", "--random", "--dim", "batch=1", "--dim", "batch=2")
 

@@ -42,6 +42,18 @@ def model(tmp_path_factory):
     return path
 
 
+def test_the_values_of_an_input_give_its_shape(tmp_path):
+    """A dimension without a name is no --dim's."""
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value("x", [None, 4])], [value("y", [None, 4])])
+    path = tmp_path / "unnamed.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    said = tenon("explain", path, code=2)
+    assert 'Dimension 0 of "x" float32[?,4] is open and has no name for --dim; give its values with --input x=FILE.npy' in said
+    numpy.save(tmp_path / "x.npy", numpy.ones((5, 4), numpy.float32))
+    assert "output y: float32[5,4]" in tenon("explain", path, "--input", f"x={tmp_path}/x.npy", "--runs", 2)
+
+
+
 def test_json_has_what_the_text_prints(model):
     text = tenon("explain", model, "--dim", "n=2")
     told = json.loads(tenon("explain", model, "--dim", "n=2", "--json"))
