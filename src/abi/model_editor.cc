@@ -38,8 +38,8 @@ class GraphMaker {
     }
     TENON_TRY(graph_.sort_topologically());
     for (const Node& node : graph_.nodes) {
-      const Schema* const schema = find_schema(node.domain, node.op_type, graph_.opset(node.domain));
-      if (schema != nullptr) TENON_TRY(check_node(graph_, node, *schema));
+      const std::optional<Schema> schema = find_schema(node.domain, node.op_type, graph_.opset(node.domain));
+      if (schema) TENON_TRY(check_node(graph_, node, *schema));
     }
     return std::move(graph_);
   }
@@ -144,8 +144,8 @@ class GraphMaker {
     TENON_INVALID_IF(opset == 0 && newest_opset(node.domain) > 0,
                      "Node {} is of domain {}, of which no opset is imported.", node.label(graph_),
                      node.domain.empty() ? "ai.onnx" : node.domain);
-    const Schema* const schema = find_schema(node.domain, node.op_type, opset);
-    node.since_version = schema != nullptr ? schema->since_version : 0;
+    const std::optional<Schema> schema = find_schema(node.domain, node.op_type, opset);
+    node.since_version = schema ? schema->since_version : 0;
     graph_.nodes.push_back(std::move(node));
     return Status();
   }

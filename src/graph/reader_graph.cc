@@ -40,7 +40,7 @@ void set_constant(Value& value, const ConstantRef& constant) {
 void add_identity(ValueId from, ValueId to, Level& level) {
   Node node;
   node.op_type = "Identity";
-  const Schema* schema = find_schema("", "Identity", newest_opset(""));
+  const std::optional<Schema> schema = find_schema("", "Identity", newest_opset(""));
   node.since_version = schema->since_version;
   node.inputs = {from};
   node.outputs = {to};
@@ -375,12 +375,12 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
   TENON_INVALID_IF(opset == 0 && newest_opset(fields.domain) > 0,
                    "Node {} is of domain {}, of which no opset is imported.", node.label(level.graph),
                    fields.domain.empty() ? "ai.onnx" : fields.domain);
-  const Schema* schema = find_schema(fields.domain, fields.op_type, opset);
-  node.since_version = schema != nullptr ? schema->since_version : 0;
+  const std::optional<Schema> schema = find_schema(fields.domain, fields.op_type, opset);
+  node.since_version = schema ? schema->since_version : 0;
   // An output without a name that is not optional: nobody reads it, but kernels may count on it.
-  for (size_t i = 0; schema != nullptr && i < node.outputs.size(); ++i) {
-    const SchemaParameter* parameter = schema->output(i);
-    if (node.outputs[i] == kNoValue && parameter != nullptr && parameter->option != 1)
+  for (size_t i = 0; schema && i < node.outputs.size(); ++i) {
+    const std::optional<SchemaParameter> parameter = schema->output(i);
+    if (node.outputs[i] == kNoValue && parameter && parameter->option != 1)
       node.outputs[i] = level.add(Value{}, level.position);
   }
   node.attributes.reserve(attributes.size());
@@ -546,7 +546,7 @@ Result<Graph> GraphReader::read_level(std::string_view message, Level* parent, c
   name_generated(level);
   TENON_TRY(read_subgraphs(level));
   for (size_t i = 0; i < level.graph.nodes.size(); ++i)
-    if (level.schemas[i] != nullptr) TENON_TRY(check_node(level.graph, level.graph.nodes[i], *level.schemas[i]));
+    if (level.schemas[i]) TENON_TRY(check_node(level.graph, level.graph.nodes[i], *level.schemas[i]));
   TENON_TRY(level.graph.sort_topologically());
   return std::move(level.graph);
 }

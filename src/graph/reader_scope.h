@@ -52,7 +52,7 @@ struct Level {
   bool inlined = false;   // read in the course of a call: counts against the limits of inlining
   int32_t position = 0;   // nodes met so far
   std::vector<int32_t> defined_at;
-  std::vector<const Schema*> schemas;  // one a node, may be null
+  std::vector<std::optional<Schema>> schemas;  // one a node; nothing for an unknown operator
   std::vector<Subgraph> subgraphs;
   std::vector<ValueId> generated;                 // values of function bodies, to get unique names
   std::unordered_map<ValueId, ValueId> imported;  // by the parent's id

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <span>
 
 #include "base/edit_distance.h"
 #include "graph/graph.h"
@@ -135,54 +135,22 @@ constexpr auto kPackedAttributes = pack_all(kAttributes);
 constexpr auto kPackedConstraints = pack_all(kConstraints);
 constexpr auto kPackedRows = pack_all(kRows);
 
-// The table as programs read it, made at the first look into it.
-class Table {
- public:
-  Table() {
-    parameters_.reserve(std::size(kPackedParameters));
-    attributes_.reserve(std::size(kPackedAttributes));
-    constraints_.reserve(std::size(kPackedConstraints));
-    schemas_.reserve(std::size(kPackedRows));
-    for (const PackedParameter& row : kPackedParameters)
-      parameters_.push_back({view(row.name), view(row.type), row.option});
-    for (const PackedAttribute& row : kPackedAttributes)
-      attributes_.push_back({view(row.name), row.kind, row.required, view(row.default_value)});
-    for (const PackedConstraint& row : kPackedConstraints)
-      constraints_.push_back({view(row.name), row.tensor_types, row.allows_other, view(row.other_types)});
-    for (const PackedRow& row : kPackedRows) {
-      schemas_.push_back({.domain = view(row.domain),
-                          .name = view(row.name),
-                          .since_version = row.since_version,
-                          .min_inputs = row.min_inputs,
-                          .max_inputs = limit(row.max_inputs),
-                          .min_outputs = row.min_outputs,
-                          .max_outputs = limit(row.max_outputs),
-                          .deprecated = row.deprecated,
-                          .is_function = row.is_function,
-                          .inputs = slice(parameters_, row.first_input, row.inputs),
-                          .outputs = slice(parameters_, row.first_output, row.outputs),
-                          .attributes = slice(attributes_, row.first_attribute, row.attributes),
-                          .constraints = slice(constraints_, row.first_constraint, row.constraints)});
-    }
-  }
-  std::span<const Schema> schemas() const { return schemas_; }
-
- private:
-  static int limit(int16_t number) { return number < 0 ? kUnbounded : number; }
-  template <typename T>
-  static std::span<const T> slice(const std::vector<T>& items, int16_t first, int16_t count) {
-    return std::span(items).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-  }
-
-  std::vector<SchemaParameter> parameters_;
-  std::vector<SchemaAttribute> attributes_;
-  std::vector<SchemaConstraint> constraints_;
-  std::vector<Schema> schemas_;
-};
-
-std::span<const Schema> all_schemas() {
-  static const Table table;
-  return table.schemas();
+int limit(int16_t number) { return number < 0 ? kUnbounded : number; }
+size_t place(int16_t number) { return static_cast<size_t>(number); }
+Schema unpacked(const PackedRow& row) {
+  return {.domain = view(row.domain),
+          .name = view(row.name),
+          .since_version = row.since_version,
+          .min_inputs = row.min_inputs,
+          .max_inputs = limit(row.max_inputs),
+          .min_outputs = row.min_outputs,
+          .max_outputs = limit(row.max_outputs),
+          .deprecated = row.deprecated,
+          .is_function = row.is_function,
+          .inputs = {place(row.first_input), place(row.inputs)},
+          .outputs = {place(row.first_output), place(row.outputs)},
+          .attributes = {place(row.first_attribute), place(row.attributes)},
+          .constraints = {place(row.first_constraint), place(row.constraints)}};
 }
 
 constexpr int kOldestOnnxOpset = 7;  // what the reader takes; the table goes back to 1
@@ -190,41 +158,53 @@ constexpr int kOldestOnnxOpset = 7;  // what the reader takes; the table goes ba
 std::string_view plain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 std::string_view shown(std::string_view domain) { return domain.empty() ? "ai.onnx" : domain; }
 
-// The rows of ONNX's own operators by name: passes and shape inference look them up for each node several times.
-using OnnxRows = std::unordered_map<std::string_view, std::span<const Schema>>;
-const OnnxRows& onnx_rows() {
-  static const OnnxRows rows = [] {
-    OnnxRows made;
-    made.reserve(all_schemas().size());
-    for (const Schema& schema : all_schemas()) {
-      if (!schema.domain.empty()) continue;
-      std::span<const Schema>& versions = made[schema.name];
-      versions = versions.empty() ? std::span(&schema, 1) : std::span(versions.data(), versions.size() + 1);
-    }
-    return made;
-  }();
-  return rows;
+// The first row of each operator in a hash table (open addressing) that the compiler fills: passes and shape inference
+// look operators up for each node several times, and a table made at the first look would cost the first session.
+constexpr size_t hash(std::string_view name) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+  return hash;
 }
+constexpr bool same_operator(const PackedRow& a, const PackedRow& b) {
+  return a.name.at == b.name.at && a.name.size == b.name.size && a.domain.size == b.domain.size;
+}
+constexpr size_t kSlots = 1024;  // of which a quarter is taken
+constexpr uint16_t kNoRow = 0xffff;
+constexpr auto kFirstRows = [] {
+  std::array<uint16_t, kSlots> slots{};
+  slots.fill(kNoRow);
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    if (i > 0 && same_operator(kPackedRows[i - 1], kPackedRows[i])) continue;
+    size_t slot = hash(kRows[i].name) % kSlots;
+    while (slots[slot] != kNoRow) slot = (slot + 1) % kSlots;
+    slots[slot] = static_cast<uint16_t>(i);
+  }
+  return slots;
+}();
 
 // The rows of one operator, oldest first.
-std::span<const Schema> versions(std::string_view domain, std::string_view name) {
-  if (plain(domain).empty()) {
-    const auto found = onnx_rows().find(name);
-    return found == onnx_rows().end() ? std::span<const Schema>() : found->second;
+std::span<const PackedRow> versions(std::string_view domain, std::string_view name) {
+  for (size_t slot = hash(name) % kSlots; kFirstRows[slot] != kNoRow; slot = (slot + 1) % kSlots) {
+    const auto first = kPackedRows.begin() + kFirstRows[slot];
+    if (view(first->name) != name || view(first->domain) != plain(domain)) continue;
+    return {first, std::find_if_not(first, kPackedRows.end(),
+                                    [&](const PackedRow& row) { return same_operator(*first, row); })};
   }
-  struct Less {
-    using Key = std::pair<std::string_view, std::string_view>;
-    bool operator()(const Schema& a, const Key& b) const { return Key(a.domain, a.name) < b; }
-    bool operator()(const Key& a, const Schema& b) const { return a < Key(b.domain, b.name); }
-  };
-  const std::span<const Schema> all = all_schemas();
-  const auto [first, last] = std::equal_range(all.begin(), all.end(), Less::Key(plain(domain), name), Less{});
-  return {first, last};
+  return {};
 }
 
-const SchemaParameter* parameter_at(std::span<const SchemaParameter> parameters, size_t index) {
-  if (index < parameters.size()) return &parameters[index];
-  return !parameters.empty() && parameters.back().option == 2 ? &parameters.back() : nullptr;
+std::optional<SchemaParameter> parameter_at(const SchemaList<SchemaParameter>& parameters, size_t index) {
+  if (index < parameters.size()) return parameters[index];
+  if (parameters.empty()) return std::nullopt;
+  const SchemaParameter last = parameters[parameters.size() - 1];
+  return last.option == 2 ? std::optional(last) : std::nullopt;
+}
+
+template <typename List>
+auto find_named(const List& list, std::string_view name) -> std::optional<decltype(list[0])> {
+  for (auto row : list)
+    if (row.name == name) return row;
+  return std::nullopt;
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -235,26 +215,36 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
-const SchemaConstraint* Schema::find_constraint(std::string_view type) const {
-  for (const SchemaConstraint& constraint : constraints)
-    if (constraint.name == type) return &constraint;
-  return nullptr;
+template <>
+SchemaParameter SchemaList<SchemaParameter>::read(size_t index) {
+  const PackedParameter& row = kPackedParameters[index];
+  return {view(row.name), view(row.type), row.option};
+}
+template <>
+SchemaAttribute SchemaList<SchemaAttribute>::read(size_t index) {
+  const PackedAttribute& row = kPackedAttributes[index];
+  return {view(row.name), row.kind, row.required, view(row.default_value)};
+}
+template <>
+SchemaConstraint SchemaList<SchemaConstraint>::read(size_t index) {
+  const PackedConstraint& row = kPackedConstraints[index];
+  return {view(row.name), row.tensor_types, row.allows_other, view(row.other_types)};
 }
 
-const SchemaAttribute* Schema::find_attribute(std::string_view attribute) const {
-  for (const SchemaAttribute& candidate : attributes)
-    if (candidate.name == attribute) return &candidate;
-  return nullptr;
+std::optional<SchemaConstraint> Schema::find_constraint(std::string_view type) const {
+  return find_named(constraints, type);
 }
+std::optional<SchemaAttribute> Schema::find_attribute(std::string_view attribute) const {
+  return find_named(attributes, attribute);
+}
+std::optional<SchemaParameter> Schema::input(size_t index) const { return parameter_at(inputs, index); }
+std::optional<SchemaParameter> Schema::output(size_t index) const { return parameter_at(outputs, index); }
 
-const SchemaParameter* Schema::input(size_t index) const { return parameter_at(inputs, index); }
-const SchemaParameter* Schema::output(size_t index) const { return parameter_at(outputs, index); }
-
-const Schema* find_schema(std::string_view domain, std::string_view name, int opset) {
-  const Schema* found = nullptr;
-  for (const Schema& schema : versions(domain, name))
-    if (schema.since_version <= opset) found = &schema;
-  return found;
+std::optional<Schema> find_schema(std::string_view domain, std::string_view name, int opset) {
+  const PackedRow* found = nullptr;
+  for (const PackedRow& row : versions(domain, name))
+    if (row.since_version <= opset) found = &row;
+  return found == nullptr ? std::nullopt : std::optional(unpacked(*found));
 }
 
 int newest_opset(std::string_view domain) {
@@ -268,10 +258,11 @@ std::vector<std::string> close_operator_names(std::string_view domain, std::stri
   if (name.size() > kLongestName) return {};
   std::vector<std::pair<size_t, std::string_view>> close;
   const size_t farthest = std::min(std::max<size_t>(2, name.size() / 3), std::max<size_t>(name.size(), 1) - 1);
-  for (const Schema& schema : all_schemas()) {
-    if (schema.domain != plain(domain) || (!close.empty() && close.back().second == schema.name)) continue;
-    const size_t distance = edit_distance(name, schema.name);
-    if (distance <= farthest) close.emplace_back(distance, schema.name);
+  for (const PackedRow& row : kPackedRows) {
+    const std::string_view known = view(row.name);
+    if (view(row.domain) != plain(domain) || (!close.empty() && close.back().second == known)) continue;
+    const size_t distance = edit_distance(name, known);
+    if (distance <= farthest) close.emplace_back(distance, known);
   }
   std::sort(close.begin(), close.end());
   std::vector<std::string> names;

@@ -1,8 +1,10 @@
 // Schemas of ONNX operators: rows that tools/generate_schemas.py makes from the pinned onnx package.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,37 @@ struct SchemaConstraint {
   std::string_view other_types;  // those, with '|' between them: "seq(tensor(float))|..."
 };
 
+// A list of rows, which are read out of the library's packed table one by one: an element is a value.
+template <typename T>
+class SchemaList {
+ public:
+  struct Iterator {
+    using iterator_concept = std::forward_iterator_tag;
+    using iterator_category = std::input_iterator_tag;  // it gives values, not references
+    using difference_type = std::ptrdiff_t;
+    using value_type = T;
+    using reference = T;
+    using pointer = void;
+    T operator*() const { return read(index); }
+    Iterator& operator++() { return ++index, *this; }
+    Iterator operator++(int) { return {index++}; }
+    bool operator==(const Iterator&) const = default;
+    size_t index = 0;
+  };
+
+  SchemaList(size_t first, size_t count) : first_(first), count_(count) {}
+  size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  T operator[](size_t index) const { return read(first_ + index); }
+  Iterator begin() const { return {first_}; }
+  Iterator end() const { return {first_ + count_}; }
+
+ private:
+  static T read(size_t index);
+
+  size_t first_, count_;
+};
+
 struct Schema {
   std::string_view domain;  // "" is ai.onnx
   std::string_view name;
@@ -43,22 +76,22 @@ struct Schema {
   int min_outputs, max_outputs;
   bool deprecated;
   bool is_function;  // has a body (context dependent or not); Tenon does not expand them
-  std::span<const SchemaParameter> inputs;
-  std::span<const SchemaParameter> outputs;
-  std::span<const SchemaAttribute> attributes;
-  std::span<const SchemaConstraint> constraints;  // one for each `type` that a parameter names
+  SchemaList<SchemaParameter> inputs;
+  SchemaList<SchemaParameter> outputs;
+  SchemaList<SchemaAttribute> attributes;
+  SchemaList<SchemaConstraint> constraints;  // one for each `type` that a parameter names
 
-  const SchemaConstraint* find_constraint(std::string_view type) const;
-  const SchemaAttribute* find_attribute(std::string_view attribute) const;
-  // The row of input or output `index`; the last one again for the rest of a variadic list. Null past the end.
-  const SchemaParameter* input(size_t index) const;
-  const SchemaParameter* output(size_t index) const;
+  std::optional<SchemaConstraint> find_constraint(std::string_view type) const;
+  std::optional<SchemaAttribute> find_attribute(std::string_view attribute) const;
+  // The row of input or output `index`; the last one again for the rest of a variadic list. Nothing past the end.
+  std::optional<SchemaParameter> input(size_t index) const;
+  std::optional<SchemaParameter> output(size_t index) const;
 };
 
 inline constexpr int kUnbounded = 2147483647;  // max_inputs and max_outputs of variadic operators
 
-// The schema of `name` in force at `opset`, or null. The domain "ai.onnx" is the same as "".
-const Schema* find_schema(std::string_view domain, std::string_view name, int opset);
+// The schema of `name` in force at `opset`, or nothing. The domain "ai.onnx" is the same as "".
+std::optional<Schema> find_schema(std::string_view domain, std::string_view name, int opset);
 // The newest opset of a domain that the table knows (28 for ai.onnx); 0 for an unknown domain.
 int newest_opset(std::string_view domain);
 // Names of the domain that are close to `name` (edit distance), best first, at most 3; for messages.

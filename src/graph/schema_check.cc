@@ -69,7 +69,7 @@ Status check_attributes(const Graph& graph, const Node& node, const Schema& sche
   }
   for (const Attribute& attribute : node.attributes) {
     if (attribute.name.starts_with("__")) continue;  // a note of the tool that made the model
-    TENON_INVALID_IF(schema.find_attribute(attribute.name) == nullptr,
+    TENON_INVALID_IF(!schema.find_attribute(attribute.name),
                      "Node {} has the attribute \"{}\", which {}@{} does not have.", node.label(graph), attribute.name,
                      schema.name, schema.since_version);
   }
@@ -86,8 +86,8 @@ Status check_count(const Graph& graph, const Node& node, const Schema& schema, s
 
 Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const SchemaParameter* parameter = schema.input(i);
-    if (parameter == nullptr) continue;
+    const std::optional<SchemaParameter> parameter = schema.input(i);
+    if (!parameter) continue;
     const ValueId id = node.inputs[i];
     if (id == kNoValue) {
       TENON_INVALID_IF(parameter->option == 0, "Node {} leaves out its input {} (\"{}\"), which is not optional.",
@@ -95,8 +95,8 @@ Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) 
       continue;
     }
     const Value& value = graph.value(id);
-    const SchemaConstraint* constraint = schema.find_constraint(parameter->type);
-    if (constraint == nullptr || !value.is_tensor || value.type == DataType::kUndefined) continue;
+    const std::optional<SchemaConstraint> constraint = schema.find_constraint(parameter->type);
+    if (!constraint || !value.is_tensor || value.type == DataType::kUndefined) continue;
     TENON_INVALID_IF((constraint->tensor_types >> static_cast<int>(value.type) & 1) == 0,
                      "Input {} (\"{}\") of node {} is the {} tensor \"{}\"; allowed are {}.", i, parameter->name,
                      node.label(graph), data_type_name(value.type), value.name, types_text(*constraint));

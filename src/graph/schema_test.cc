@@ -36,8 +36,8 @@ struct OneNode {
     return *this;
   }
   Status check() {
-    const Schema* schema = find_schema(node.domain, node.op_type, graph.opset(node.domain));
-    EXPECT_NE(schema, nullptr);
+    const auto schema = find_schema(node.domain, node.op_type, graph.opset(node.domain));
+    EXPECT_TRUE(schema);
     return check_node(graph, node, *schema);
   }
 };
@@ -46,23 +46,27 @@ TEST(FindSchema, GivesTheNewestVersionAtOrBelowTheOpset) {
   EXPECT_EQ(find_schema("", "Softmax", 7)->since_version, 1);
   EXPECT_EQ(find_schema("", "Softmax", 12)->since_version, 11);
   EXPECT_EQ(find_schema("ai.onnx", "Softmax", 28)->since_version, 13);
-  EXPECT_EQ(find_schema("", "Gelu", 19), nullptr);
+  EXPECT_FALSE(find_schema("", "Gelu", 19));
   EXPECT_EQ(find_schema("", "Gelu", 20)->since_version, 20);
-  EXPECT_EQ(find_schema("", "softmax", 20), nullptr);
-  EXPECT_EQ(find_schema("com.microsoft", "Gelu", 20), nullptr);
+  EXPECT_FALSE(find_schema("", "softmax", 20));
+  EXPECT_FALSE(find_schema("com.microsoft", "Gelu", 20));
   EXPECT_EQ(find_schema("ai.onnx.ml", "Scaler", 3)->since_version, 1);
 }
 
 TEST(FindSchema, HasTheWholeRow) {
-  const Schema* conv = find_schema("", "Conv", 21);
-  ASSERT_NE(conv, nullptr);
+  const auto conv = find_schema("", "Conv", 21);
+  ASSERT_TRUE(conv);
   EXPECT_EQ(conv->min_inputs, 2);
   EXPECT_EQ(conv->max_inputs, 3);
   EXPECT_EQ(conv->input(2)->option, 1);
-  EXPECT_EQ(conv->input(3), nullptr);
+  EXPECT_FALSE(conv->input(3));
   EXPECT_EQ(conv->find_attribute("strides")->kind, 7);
+  EXPECT_FALSE(conv->find_attribute("stride"));  // no prefix
+  std::vector<std::string_view> attributes;
+  for (const SchemaAttribute& attribute : conv->attributes) attributes.push_back(attribute.name);
+  EXPECT_THAT(attributes, ElementsAre("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"));
   EXPECT_NE(conv->find_constraint("T")->tensor_types >> static_cast<int>(DataType::kFloat16) & 1, 0u);
-  const Schema* concat = find_schema("", "Concat", 21);
+  const auto concat = find_schema("", "Concat", 21);
   EXPECT_EQ(concat->max_inputs, kUnbounded);
   EXPECT_EQ(concat->input(40)->option, 2);
   EXPECT_TRUE(concat->find_attribute("axis")->required);

@@ -17,17 +17,18 @@ T parse(std::string_view text) {
   return value;
 }
 
-const SchemaAttribute* find_in(std::string_view domain, std::string_view op_type, int version, std::string_view name) {
-  const Schema* schema = find_schema(domain, op_type, version);
-  return schema == nullptr ? nullptr : schema->find_attribute(name);
+std::optional<SchemaAttribute> find_in(std::string_view domain, std::string_view op_type, int version,
+                                       std::string_view name) {
+  const std::optional<Schema> schema = find_schema(domain, op_type, version);
+  return schema ? schema->find_attribute(name) : std::nullopt;
 }
 
 }  // namespace
 
-const SchemaAttribute* find_schema_attribute(const Node& node, std::string_view attribute) {
+std::optional<SchemaAttribute> find_schema_attribute(const Node& node, std::string_view attribute) {
   if (node.domain == "tenon") return find_internal_attribute(node.op_type, attribute);
-  const SchemaAttribute* found = find_in(node.domain, node.op_type, node.since_version, attribute);
-  return found != nullptr ? found : find_in(node.domain, node.op_type, newest_opset(node.domain), attribute);
+  const auto found = find_in(node.domain, node.op_type, node.since_version, attribute);
+  return found ? found : find_in(node.domain, node.op_type, newest_opset(node.domain), attribute);
 }
 
 const Attribute* Attributes::find(std::string_view name, AttributeKind kind) const {
@@ -36,8 +37,8 @@ const Attribute* Attributes::find(std::string_view name, AttributeKind kind) con
 }
 
 std::string_view Attributes::default_text(std::string_view name) const {
-  const SchemaAttribute* row = find_schema_attribute(node_, name);
-  TENON_CHECK(row != nullptr && row->default_value.data() != nullptr);
+  const auto row = find_schema_attribute(node_, name);
+  TENON_CHECK(row && row->default_value.data() != nullptr);
   return row->default_value;
 }
 

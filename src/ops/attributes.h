@@ -14,8 +14,8 @@ namespace tenon {
 
 // The row of `attribute` for this node: of the schema in force for it; of the newest schema of the operator where that
 // version did not have the attribute yet (operators get attributes whose default is what they did before); of an
-// internal operator (docs/reference/internal-operators.md). Null if no version has it.
-const SchemaAttribute* find_schema_attribute(const Node& node, std::string_view attribute);
+// internal operator (docs/reference/internal-operators.md). Nothing if no version has it.
+std::optional<SchemaAttribute> find_schema_attribute(const Node& node, std::string_view attribute);
 
 // Asking for the default of an attribute that has none, or that no version of the operator has, is a defect of the
 // caller and ends in TENON_CHECK: the find_ functions are for those. check_node (graph/schema.h) has refused nodes

@@ -46,23 +46,23 @@ constexpr InternalOperator kOperators[] = {
     {"Reorder", {}, false, kReorder},
 };
 
-const SchemaAttribute* find_in(std::span<const SchemaAttribute> rows, std::string_view name) {
+std::optional<SchemaAttribute> find_in(std::span<const SchemaAttribute> rows, std::string_view name) {
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const SchemaAttribute& r) { return r.name == name; });
-  return row == rows.end() ? nullptr : &*row;
+  return row == rows.end() ? std::nullopt : std::optional(*row);
 }
 
 }  // namespace
 
-const SchemaAttribute* find_internal_attribute(std::string_view op_type, std::string_view attribute) {
+std::optional<SchemaAttribute> find_internal_attribute(std::string_view op_type, std::string_view attribute) {
   const auto* const row = std::find_if(std::begin(kOperators), std::end(kOperators),
                                        [&](const InternalOperator& one) { return one.name == op_type; });
-  if (row == std::end(kOperators)) return nullptr;
-  if (const SchemaAttribute* own = find_in(row->attributes, attribute)) return own;
+  if (row == std::end(kOperators)) return std::nullopt;
+  if (auto own = find_in(row->attributes, attribute)) return own;
   if (row->epilogue) {
-    if (const SchemaAttribute* epilogue = find_in(kEpilogue, attribute)) return epilogue;
+    if (auto epilogue = find_in(kEpilogue, attribute)) return epilogue;
   }
-  const Schema* onnx = row->onnx.empty() ? nullptr : find_schema("", row->onnx, newest_opset(""));
-  return onnx == nullptr ? nullptr : onnx->find_attribute(attribute);
+  const auto onnx = row->onnx.empty() ? std::nullopt : find_schema("", row->onnx, newest_opset(""));
+  return onnx ? onnx->find_attribute(attribute) : std::nullopt;
 }
 
 }  // namespace tenon

@@ -33,13 +33,13 @@ UnaryDesc read(const Node& node) {
 TEST(UnaryList, EveryOperatorAndAttributeIsInTheSchemaTable) {
   for (const UnaryRow& row : unary_rows()) {
     if (row.operator_name.empty()) continue;
-    const Schema* schema = find_schema("", row.operator_name, row.since);
-    ASSERT_NE(schema, nullptr) << row.operator_name;
+    const auto schema = find_schema("", row.operator_name, row.since);
+    ASSERT_TRUE(schema) << row.operator_name;
     EXPECT_EQ(schema->since_version, row.since) << row.operator_name;
     for (const UnaryParameter& parameter : {row.alpha, row.beta}) {
       if (parameter.attribute.empty()) continue;
-      const SchemaAttribute* attribute = schema->find_attribute(parameter.attribute);
-      ASSERT_NE(attribute, nullptr) << row.operator_name << " " << parameter.attribute;
+      const auto attribute = schema->find_attribute(parameter.attribute);
+      ASSERT_TRUE(attribute) << row.operator_name << " " << parameter.attribute;
       EXPECT_NE(attribute->default_value.data(), nullptr) << row.operator_name << " " << parameter.attribute;
     }
   }

@@ -29,9 +29,9 @@ constexpr std::string_view attribute(std::string_view name) { return name; }
 constexpr double fixed(double value) { return value; }
 constexpr double unused() { return 0; }
 
-const Schema* schema_of(std::string_view op, int opset) {
-  const Schema* schema = find_schema("", op, opset);
-  return schema != nullptr ? schema : find_schema("", op, newest_opset(""));
+std::optional<Schema> schema_of(std::string_view op, int opset) {
+  const auto schema = find_schema("", op, opset);
+  return schema ? schema : find_schema("", op, newest_opset(""));
 }
 
 const std::vector<ActivationRow>& activation_rows() {
@@ -67,18 +67,18 @@ Result<ActivationWord> read_activation(const std::string& word) {
 }  // namespace
 
 double schema_default(std::string_view op, std::string_view attribute, int opset) {
-  const Schema* schema = schema_of(op, opset);
-  const SchemaAttribute* found = schema == nullptr ? nullptr : schema->find_attribute(attribute);
-  return found == nullptr || found->default_value.data() == nullptr
+  const auto schema = schema_of(op, opset);
+  const auto found = schema ? schema->find_attribute(attribute) : std::nullopt;
+  return !found || found->default_value.data() == nullptr
              ? 0
              : static_cast<float>(std::strtod(std::string(found->default_value).c_str(), nullptr));
 }
 
 bool schema_takes(std::string_view op, DataType type, int opset) {
-  const Schema* schema = schema_of(op, opset);
-  if (schema == nullptr) return true;
-  const SchemaConstraint* constraint = schema->find_constraint(schema->input(0)->type);
-  return constraint == nullptr || (constraint->tensor_types >> static_cast<int>(type) & 1) != 0;
+  const auto schema = schema_of(op, opset);
+  if (!schema) return true;
+  const auto constraint = schema->find_constraint(schema->input(0)->type);
+  return !constraint || (constraint->tensor_types >> static_cast<int>(type) & 1) != 0;
 }
 
 std::vector<std::string> activation_words() {

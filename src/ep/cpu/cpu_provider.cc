@@ -45,7 +45,7 @@ Status no_such_operator(const Graph& graph, const Node& node) {
 
 Status no_kernel(const Graph& graph, const Node& node) {
   const int opset = graph.opset(node.domain);
-  if (node.domain != "tenon" && find_schema(node.domain, node.op_type, opset) == nullptr) {
+  if (node.domain != "tenon" && !find_schema(node.domain, node.op_type, opset)) {
     return no_such_operator(graph, node);
   }
   std::string known;

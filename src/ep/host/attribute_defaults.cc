@@ -64,8 +64,8 @@ std::unique_ptr<Attribute> make_default(const SchemaAttribute& schema) {
 
 std::vector<std::unique_ptr<Attribute>> default_attributes(const Node& node) {
   std::vector<std::unique_ptr<Attribute>> attributes;
-  const Schema* const schema = find_schema(node.domain, node.op_type, node.since_version);
-  if (schema == nullptr) return attributes;
+  const std::optional<Schema> schema = find_schema(node.domain, node.op_type, node.since_version);
+  if (!schema) return attributes;
   for (const SchemaAttribute& candidate : schema->attributes) {
     if (candidate.default_value.data() == nullptr || node.has(candidate.name)) continue;
     if (std::unique_ptr<Attribute> made = make_default(candidate)) attributes.push_back(std::move(made));

@@ -33,7 +33,7 @@ void add_types(const SchemaConstraint& from, OrtOpSchemaTypeConstraint& to) {
   for (const std::string& text : to.types) to.type_texts.push_back(text.c_str());
 }
 
-void add_parameters(std::span<const SchemaParameter> from, OrtOpSchema& schema,
+void add_parameters(const SchemaList<SchemaParameter>& from, OrtOpSchema& schema,
                     std::vector<OrtOpSchema::Parameter> OrtOpSchema::* list,
                     std::vector<size_t> OrtOpSchemaTypeConstraint::* users) {
   for (const SchemaParameter& parameter : from) {
@@ -121,8 +121,8 @@ OrtStatus* ep_api::GetOpSchema(const char* name, int max_inclusive_version, cons
   if (out_schema == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "out_schema must not be null");
   if (name == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "name must not be null");
   if (domain == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "domain must not be null");
-  const Schema* const row = find_schema(domain, name, max_inclusive_version);
-  if (row == nullptr) return nullptr;
+  const std::optional<Schema> row = find_schema(domain, name, max_inclusive_version);
+  if (!row) return nullptr;
   return guarded([&]() -> OrtStatus* {
     *out_schema = make_schema(*row).release();
     return nullptr;

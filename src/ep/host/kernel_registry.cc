@@ -41,13 +41,13 @@ bool allows(const std::vector<const OrtDataType*>& types, DataType type) {
 
 // The first input or output whose type a constraint of the definition does not list, as text; nothing when all fit.
 std::optional<std::string> refused_type(const OrtKernelDef& def, const Graph& graph, const Node& node,
-                                        const Schema* schema) {
+                                        const std::optional<Schema>& schema) {
   const auto check = [&](const std::vector<ValueId>& ids, const char* what, auto parameter_of) {
     std::optional<std::string> refused;
     for (size_t i = 0; i < ids.size() && !refused; ++i) {
       if (ids[i] == kNoValue) continue;
-      const SchemaParameter* const parameter = schema != nullptr ? parameter_of(i) : nullptr;
-      if (parameter == nullptr) continue;
+      const std::optional<SchemaParameter> parameter = schema ? parameter_of(i) : std::nullopt;
+      if (!parameter) continue;
       auto constraint = def.constraints.find(std::string(parameter->type));
       if (constraint == def.constraints.end()) constraint = def.constraints.find(std::string(parameter->name));
       if (constraint == def.constraints.end()) continue;
@@ -73,7 +73,7 @@ const OrtKernelRegistry::Entry* OrtKernelRegistry::find(const Graph& graph, cons
     if (why_not != nullptr) *why_not = std::move(text);
   };
   explain(tenon::format("no kernel of operator \"{}\" of domain \"{}\"", node.op_type, node.domain));
-  const Schema* const schema = tenon::find_schema(node.domain, node.op_type, node.since_version);
+  const std::optional<Schema> schema = tenon::find_schema(node.domain, node.op_type, node.since_version);
   for (const Entry& entry : entries) {
     const OrtKernelDef& def = *entry.def;
     if (def.op_type != node.op_type || plain(def.domain) != plain(node.domain)) continue;

@@ -53,7 +53,7 @@ ValueId GraphMaker::ints(std::vector<int64_t> values, bool scalar) {
 ValueId GraphMaker::node(const std::string& op_type, const std::vector<ValueId>& inputs, size_t outputs) {
   Node node;
   node.op_type = op_type;
-  const Schema* schema = find_schema("", op_type, opset_);
+  const auto schema = find_schema("", op_type, opset_);
   node.since_version = schema ? schema->since_version : 1;
   node.inputs = inputs;
   for (size_t i = 0; i < outputs; ++i) {
