@@ -1,8 +1,10 @@
 #include "ep/cuda/compute/blas.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
+#include <limits>
 
 #include "base/format.h"
 
@@ -25,11 +27,25 @@ Result<cublasLtEpilogue_t> epilogue_of(const BlasProblem& problem) {
   switch (problem.activation) {
     case Activation::kNone:
       return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Activation::kRelu:
+      return problem.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case Activation::kGelu:
     case Activation::kGeluTanh:
       return problem.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     default:
       return unsupported("cuBLASLt has no epilogue for activation {}.", static_cast<int>(problem.activation));
+  }
+}
+
+// Of a number of `type`, in the first bytes of `bits`.
+bool is_nan(DataType type, uint32_t bits) {
+  switch (type) {
+    case DataType::kFloat16:
+      return (bits & 0x7fff) > 0x7c00;
+    case DataType::kBfloat16:
+      return (bits & 0x7fff) > 0x7f80;
+    default:
+      return (bits & 0x7fffffff) > 0x7f800000;
   }
 }
 
@@ -165,12 +181,36 @@ Result<cublasLtMatmulAlgo_t> BlasProduct::remembered(const std::string& text) co
 }
 
 Status BlasProduct::queue(const cublasLtMatmulAlgo_t& algorithm, const Pointers& pointers, CUstream stream) const {
+  return queue_scaled(algorithm, problem_.scale, pointers, stream);
+}
+
+// With a scale of NaN each element is a NaN before the epilogue, whatever the operands hold.
+Result<bool> BlasProduct::keeps_nan(const CudaDriver& driver, const cublasLtMatmulAlgo_t& algorithm,
+                                    const Pointers& pointers, CUstream stream) const {
+  TENON_TRY(queue_scaled(algorithm, std::numeric_limits<float>::quiet_NaN(), pointers, stream));
+  const DataType type = problem_.result != DataType::kUndefined ? problem_.result : problem_.type;
+  const size_t element_bytes = data_type_size(type);
+  std::array<std::byte, 4096> first;
+  const size_t size_bytes =
+      std::min(first.size(), static_cast<size_t>(problem_.rows * problem_.columns) * element_bytes);
+  TENON_CUDA_TRY(driver, MemcpyDtoHAsync, first.data(), reinterpret_cast<CUdeviceptr>(pointers.y), size_bytes, stream);
+  TENON_CUDA_TRY(driver, StreamSynchronize, stream);
+  for (size_t at = 0; at < size_bytes; at += element_bytes) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &first[at], element_bytes);
+    if (!is_nan(type, bits)) return false;
+  }
+  return true;
+}
+
+Status BlasProduct::queue_scaled(const cublasLtMatmulAlgo_t& algorithm, float scale, const Pointers& pointers,
+                                 CUstream stream) const {
   const CublasLt& lt = handle_.library();
   // The description is shared by threads, and the bias is part of it: each call has its own copy.
   cublasLtMatmulDescOpaque_t operation = *operation_;
   if (problem_.bias) TENON_TRY(set(lt, &operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias));
-  const float one = problem_.scale, beta = problem_.residual ? 1.0f : 0.0f;
-  TENON_CUBLASLT_TRY(lt, Matmul, handle_.native(), &operation, &one, pointers.w, w_, pointers.x, x_, &beta,
+  const float beta = problem_.residual ? 1.0f : 0.0f;
+  TENON_CUBLASLT_TRY(lt, Matmul, handle_.native(), &operation, &scale, pointers.w, w_, pointers.x, x_, &beta,
                      problem_.residual ? pointers.residual : pointers.y, y_, pointers.y, y_, &algorithm,
                      pointers.workspace, problem_.workspace_bytes, reinterpret_cast<cudaStream_t>(stream));
   return Status();

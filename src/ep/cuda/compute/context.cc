@@ -71,7 +71,7 @@ void ComputeContext::open_libraries(const std::string& device_name) {
     missing_.push_back(format("Convolutions may be slow without cuDNN: {}", cudnn.status().message()));
   algorithms_ = std::make_unique<AlgorithmCache>(
       options_.cache_file,
-      format("1 {} driver {} cublaslt {} cudnn {}", device_name, driver.version,
+      format("2 {} driver {} cublaslt {} cudnn {}", device_name, driver.version,
              blas_ != nullptr ? blas_->version() : 0, cudnn_ != nullptr ? cudnn_->library().version : 0));
 }
 

@@ -136,11 +136,18 @@ bool ConvOp::has_cudnn_form() const {
          (tensors_.residual == kNoTensor || !epilogue_.residual_after || epilogue_.activation == Activation::kNone);
 }
 
-// cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only. Its ReLU does not promise to keep a
-// NaN.
+// cuBLASLt computes GELU with tanh: that is as good as the type for 16 bits only.
 Activation ConvOp::blas_activation() const {
   const bool gelu = epilogue_.activation == Activation::kGelu || epilogue_.activation == Activation::kGeluTanh;
-  return gelu && type_ != DataType::kFloat ? epilogue_.activation : Activation::kNone;
+  if (epilogue_.activation == Activation::kRelu || (gelu && type_ != DataType::kFloat)) return epilogue_.activation;
+  return Activation::kNone;
+}
+
+bool ConvOp::keeps_nan(const PrepareContext& context, const Choice& choice) const {
+  if (!choice.blas || blas_activation() != Activation::kRelu) return true;
+  const Result<bool> kept =
+      product_->keeps_nan(context.device->driver(), choice.algorithm, blas_pointers(context.addresses), context.stream);
+  return kept.ok() && *kept;
 }
 
 Result<CUfunction> ConvOp::activate_function(const PrepareContext& context) const {
@@ -243,11 +250,13 @@ Result<std::vector<ConvOp::Choice>> ConvOp::choices(const PrepareContext& contex
   }
   if (product_ != nullptr && product_->find_algorithms().ok()) {
     TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
-    for (size_t i = 0; i < product_->algorithms(); ++i)
-      choices.push_back({.text = "blas " + product_->algorithm_text(i),
-                         .blas = true,
-                         .activate = activate,
-                         .algorithm = product_->algorithm(i)});
+    for (size_t i = 0; i < product_->algorithms(); ++i) {
+      Choice choice{.text = "blas " + product_->algorithm_text(i),
+                    .blas = true,
+                    .activate = activate,
+                    .algorithm = product_->algorithm(i)};
+      if (keeps_nan(context, choice)) choices.push_back(std::move(choice));
+    }
   }
   if (cudnn_ != nullptr) {
     for (int algorithm : cudnn_->algorithms())
@@ -351,7 +360,7 @@ Result<std::vector<ConvOp::Choice>> ConvOp::borrowed(const PrepareContext& conte
     // cuDNN's are described one at a time.
     if (text.starts_with("cudnn ") && cudnn_ != nullptr) continue;
     TENON_TRY_ASSIGN(std::optional<Choice> choice, remembered(context, text));
-    if (choice) all.push_back(*std::move(choice));
+    if (choice && keeps_nan(context, *choice)) all.push_back(*std::move(choice));
   }
   return all;
 }
@@ -407,18 +416,20 @@ Status ConvOp::queue_split(const Choice& choice, const CudaDevice& device, CUstr
       stream);
 }
 
+BlasProduct::Pointers ConvOp::blas_pointers(const Addresses& addresses) const {
+  return {.x = addresses.pointer(tensors_.x),
+          .w = addresses.pointer(tensors_.w),
+          .bias = addresses.pointer(tensors_.bias_typed),
+          .residual = addresses.pointer(tensors_.residual),
+          .y = addresses.pointer(tensors_.y),
+          .workspace = addresses.pointer(scratch())};
+}
+
 Status ConvOp::queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
                             const Addresses& addresses) const {
   if (choice.halves) return queue_split(choice, device, stream, addresses);
   if (choice.blas) {
-    TENON_TRY(product_->queue(choice.algorithm,
-                              {.x = addresses.pointer(tensors_.x),
-                               .w = addresses.pointer(tensors_.w),
-                               .bias = addresses.pointer(tensors_.bias_typed),
-                               .residual = addresses.pointer(tensors_.residual),
-                               .y = addresses.pointer(tensors_.y),
-                               .workspace = addresses.pointer(scratch())},
-                              stream));
+    TENON_TRY(product_->queue(choice.algorithm, blas_pointers(addresses), stream));
     if (choice.activate == nullptr) return Status();
     ActivateParams activate{.y = addresses.pointer(tensors_.y),
                             .count = static_cast<int64_t>(params_.pixels) * params_.channels,

@@ -75,6 +75,9 @@ class ConvOp final : public DeviceOp {
   bool has_cudnn_form() const;
   // The activation that cuBLASLt computes itself.
   Activation blas_activation() const;
+  // Algorithms of cuBLASLt that lose a NaN are no choices. Writes to y.
+  bool keeps_nan(const PrepareContext& context, const Choice& choice) const;
+  BlasProduct::Pointers blas_pointers(const Addresses& addresses) const;
   Result<CUfunction> activate_function(const PrepareContext& context) const;
   bool is_product() const;
   bool has_tensor_core_form() const;
