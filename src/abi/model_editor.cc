@@ -59,7 +59,7 @@ class GraphMaker {
 
   ValueId read(const std::string& name) {
     if (name.empty()) return kNoValue;
-    const auto [found, is_new] = ids_.try_emplace(name, static_cast<ValueId>(graph_.values.size()));
+    const auto [found, is_new] = ids_.try_emplace(name, ValueId(graph_.values.size()));
     if (is_new) {
       Value value;
       value.name = name;

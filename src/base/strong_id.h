@@ -38,6 +38,7 @@ class StrongId {
   constexpr int32_t value() const { return value_; }
   // For arrays that have no IdVector.
   constexpr size_t index() const { return static_cast<size_t>(value_); }
+  constexpr explicit operator size_t() const { return index(); }
 
   friend constexpr auto operator<=>(StrongId, StrongId) = default;
   constexpr StrongId& operator++() {
@@ -103,6 +104,10 @@ class IdSpan {
 template <typename Id, typename T, int32_t kFirst = 0>
 class IdVector {
  public:
+  using value_type = T;
+  using iterator = typename std::vector<T>::iterator;
+  using const_iterator = typename std::vector<T>::const_iterator;
+
   IdVector() = default;
   IdVector(std::initializer_list<T> elements) : elements_(elements) {}
   explicit IdVector(std::vector<T> elements) : elements_(std::move(elements)) {}
@@ -129,6 +134,7 @@ class IdVector {
     return Id(elements_.size() - 1 + kFirst);
   }
   void resize(size_t size) { elements_.resize(size); }
+  void resize(size_t size, const T& value) { elements_.resize(size, value); }
   void assign(size_t size, const T& value) { elements_.assign(size, value); }
   void reserve(size_t size) { elements_.reserve(size); }
   void clear() { elements_.clear(); }

@@ -34,7 +34,7 @@ void for_each_read(const Node& node, Use&& use) {
 }
 
 // Walks from an unsorted node to one that it waits for, until a node repeats: that is a cycle.
-std::string cycle_text(const Graph& graph, const std::vector<int32_t>& producer, const std::vector<bool>& sorted) {
+std::string cycle_text(const Graph& graph, const PerValue<int32_t>& producer, const std::vector<bool>& sorted) {
   const auto count = static_cast<int32_t>(graph.nodes.size());
   int32_t at = 0;
   while (at < count && sorted[static_cast<size_t>(at)]) ++at;
@@ -45,7 +45,7 @@ std::string cycle_text(const Graph& graph, const std::vector<int32_t>& producer,
     path.push_back(at);
     int32_t next = at;
     for_each_read(graph.nodes[static_cast<size_t>(at)], [&](ValueId id) {
-      const int32_t from = producer[static_cast<size_t>(id)];
+      const int32_t from = producer[id];
       if (from >= 0 && !sorted[static_cast<size_t>(from)]) next = from;
     });
     at = next;
@@ -171,7 +171,7 @@ std::string Node::label(const Graph& graph) const {
 
 ValueId Graph::add_value(Value value) {
   values.push_back(std::move(value));
-  return static_cast<ValueId>(values.size() - 1);
+  return ValueId(values.size() - 1);
 }
 
 ValueId Graph::add_constant(std::string constant_name, ConstantRef constant) {
@@ -190,28 +190,28 @@ int Graph::opset(std::string_view domain) const {
   return 0;
 }
 
-std::vector<int32_t> Graph::producers() const {
-  std::vector<int32_t> producer(values.size(), -1);
+PerValue<int32_t> Graph::producers() const {
+  PerValue<int32_t> producer(values.size(), -1);
   for (size_t i = 0; i < nodes.size(); ++i)
     for (ValueId id : nodes[i].outputs)
-      if (id != kNoValue) producer[static_cast<size_t>(id)] = static_cast<int32_t>(i);
+      if (id != kNoValue) producer[id] = static_cast<int32_t>(i);
   return producer;
 }
 
-std::vector<int32_t> Graph::use_counts() const {
-  std::vector<int32_t> uses(values.size(), 0);
-  for (const Node& node : nodes) for_each_read(node, [&](ValueId id) { ++uses[static_cast<size_t>(id)]; });
-  for (ValueId id : outputs) ++uses[static_cast<size_t>(id)];
+PerValue<int32_t> Graph::use_counts() const {
+  PerValue<int32_t> uses(values.size(), 0);
+  for (const Node& node : nodes) for_each_read(node, [&](ValueId id) { ++uses[id]; });
+  for (ValueId id : outputs) ++uses[id];
   return uses;
 }
 
 Status Graph::sort_topologically() {
-  const std::vector<int32_t> producer = producers();
+  const PerValue<int32_t> producer = producers();
   // Most models come sorted: then nothing moves and nothing more is allocated.
   bool in_order = true;
   for (size_t i = 0; i < nodes.size() && in_order; ++i) {
     for_each_read(nodes[i], [&](ValueId id) {
-      if (producer[static_cast<size_t>(id)] >= static_cast<int32_t>(i)) in_order = false;
+      if (producer[id] >= static_cast<int32_t>(i)) in_order = false;
     });
   }
   if (in_order) return Status();
@@ -220,7 +220,7 @@ Status Graph::sort_topologically() {
   std::vector<std::vector<int32_t>> readers(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
     for_each_read(nodes[i], [&](ValueId id) {
-      const int32_t from = producer[static_cast<size_t>(id)];
+      const int32_t from = producer[id];
       if (from < 0) return;
       ++waits_for[i];
       readers[static_cast<size_t>(from)].push_back(static_cast<int32_t>(i));
@@ -252,11 +252,11 @@ Status Graph::sort_topologically() {
 }
 
 void Graph::remove_dead_nodes() {
-  const std::vector<int32_t> producer = producers();
+  const PerValue<int32_t> producer = producers();
   std::vector<bool> alive(nodes.size(), false);
   std::vector<int32_t> stack;
   const auto read = [&](ValueId id) {
-    const int32_t from = producer[static_cast<size_t>(id)];
+    const int32_t from = producer[id];
     if (from < 0 || alive[static_cast<size_t>(from)]) return;
     alive[static_cast<size_t>(from)] = true;
     stack.push_back(from);

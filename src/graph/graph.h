@@ -16,11 +16,16 @@
 #include <tenon/types.h>
 
 #include "base/status.h"
+#include "base/strong_id.h"
 
 namespace tenon {
 
-using ValueId = int32_t;
-inline constexpr ValueId kNoValue = -1;  // an optional input or output that is absent
+// A value of a graph.
+using ValueId = StrongId<struct ValueTag>;
+inline constexpr ValueId kNoValue = ValueId::none();  // an optional input or output that is absent
+
+template <typename T>
+using PerValue = IdVector<ValueId, T>;
 
 // How a tensor's elements lie. kBlocked8: [N][ceil(C/8)][spatial...][8], missing channels are zero (rank 3 or more).
 // Shapes are always the logical ones (N, C, spatial...).
@@ -114,7 +119,7 @@ struct Node {
 class Graph {
  public:
   std::string name;
-  std::vector<Value> values;
+  PerValue<Value> values;
   std::vector<Node> nodes;      // in an order in which every input comes before its use
   std::vector<ValueId> inputs;  // without initializers
   std::vector<ValueId> outputs;
@@ -125,14 +130,14 @@ class Graph {
 
   ValueId add_value(Value value);
   ValueId add_constant(std::string name, ConstantRef constant);
-  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
-  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Value& value(ValueId id) { return values[id]; }
+  const Value& value(ValueId id) const { return values[id]; }
   int opset(std::string_view domain) const;  // 0 when not imported
 
-  // producer[v]: index of the node that makes v, -1 for inputs and constants.
-  std::vector<int32_t> producers() const;
-  // uses[v]: how many node inputs (captures of subgraphs included) and graph outputs read v.
-  std::vector<int32_t> use_counts() const;
+  // The index of the node that makes each value, -1 for inputs and constants.
+  PerValue<int32_t> producers() const;
+  // How many node inputs (captures of subgraphs included) and graph outputs read each value.
+  PerValue<int32_t> use_counts() const;
   // Reorders so that every input comes before its use; nodes stay in order where they may. An error names a cycle's
   // nodes.
   Status sort_topologically();

@@ -85,7 +85,7 @@ TEST(SortTopologically, CountsCapturesOfSubgraphs) {
   choice.attributes.push_back(Attribute{.name = "then_branch", .kind = AttributeKind::kGraph, .graph = branch});
   graph.outputs = {y};
   graph.nodes = {choice, make_node("a", "Relu", {x}, {a})};
-  EXPECT_EQ(graph.use_counts()[static_cast<size_t>(a)], 1);
+  EXPECT_EQ(graph.use_counts()[a], 1);
   ASSERT_TRUE(graph.sort_topologically().ok());
   EXPECT_THAT(node_names(graph), ElementsAre("a", "if"));
   graph.remove_dead_nodes();

@@ -140,9 +140,9 @@ void append_graph(std::string& text, const Graph& graph, const std::string& inde
   for (const auto& [domain, version] : graph.opsets)
     text += format(" {}@{}", domain.empty() ? "ai.onnx" : domain, version);
   text += "\n";
-  const std::vector<int32_t> uses = graph.use_counts();
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].constant && uses[i] > 0) text += indent + names.typed(static_cast<ValueId>(i)) + "=const\n";
+  const PerValue<int32_t> uses = graph.use_counts();
+  for (ValueId id : graph.values.ids()) {
+    if (graph.value(id).constant && uses[id] > 0) text += indent + names.typed(id) + "=const\n";
   }
   for (const Node& node : graph.nodes) append_node(text, names, node, indent);
   text += indent + "return " + typed_list(names, graph.outputs) + "\n";

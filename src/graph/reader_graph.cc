@@ -231,7 +231,7 @@ Status GraphReader::read_outputs(const GraphFields& fields, Scope& scope) {
     TENON_INVALID_IF(found == scope.names.end(), "Output \"{}\" of graph \"{}\" is made by none of its nodes.",
                      declared.name, level.graph.name);
     const ValueId id = found->second;
-    TENON_INVALID_IF(level.defined_at[static_cast<size_t>(id)] == Level::kCaptured,
+    TENON_INVALID_IF(level.defined_at[id] == Level::kCaptured,
                      "Output \"{}\" of graph \"{}\" is a value of an enclosing graph.", declared.name,
                      level.graph.name);
     Value& value = level.graph.value(id);

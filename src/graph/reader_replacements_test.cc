@@ -32,7 +32,7 @@ const Value& value_named(const Graph& graph, std::string_view name) {
   for (const Value& value : graph.values)
     if (value.name == name) return value;
   ADD_FAILURE() << "There is no value " << name;
-  return graph.values.front();
+  return graph.value(ValueId(0));
 }
 
 TEST(ReaderReplacements, AnInitializerIsUsedWhereItLies) {

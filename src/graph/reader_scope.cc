@@ -54,10 +54,10 @@ Result<ValueId> Scope::define(std::string_view name, const char* what) {
   ValueId& id = place->second;
   if (!is_new) {
     if (awaited.erase(name) > 0) return id;
-    TENON_INVALID_IF(id == kNoValue || level->defined_at[static_cast<size_t>(id)] != Level::kPending,
+    TENON_INVALID_IF(id == kNoValue || level->defined_at[id] != Level::kPending,
                      "The {} \"{}\" has a name that something else in graph \"{}\" has already.", what, name,
                      level->graph.name);
-    level->defined_at[static_cast<size_t>(id)] = level->position;
+    level->defined_at[id] = level->position;
   } else {
     Value value;
     value.name = name;
@@ -77,7 +77,7 @@ Status Scope::check_shadowing(std::string_view name) const {
   int32_t seen_from = position;
   for (const Scope* outer = lexical_parent.get(); outer != nullptr; outer = outer->lexical_parent.get()) {
     if (const auto found = outer->names.find(name); found != outer->names.end() && found->second != kNoValue) {
-      const int32_t defined = outer->level->defined_at[static_cast<size_t>(found->second)];
+      const int32_t defined = outer->level->defined_at[found->second];
       TENON_INVALID_IF(defined < seen_from,
                        "A node of subgraph \"{}\" makes \"{}\", which hides a value of an enclosing graph.",
                        level->graph.name, name);
@@ -101,7 +101,7 @@ Status Scope::undefined(std::string_view name, ValueId id) const {
 
 Status Scope::resolve_pending(size_t& captures_left) {
   for (const auto& [name, id] : pending) {
-    if (level->defined_at[static_cast<size_t>(id)] != Level::kPending) continue;
+    if (level->defined_at[id] != Level::kPending) continue;
     const Scope* outer = lexical_parent.get();
     auto found = names.cend();
     for (; outer != nullptr; outer = outer->lexical_parent.get()) {
@@ -111,7 +111,7 @@ Status Scope::resolve_pending(size_t& captures_left) {
     if (outer == nullptr || found->second == kNoValue) return undefined(name, id);
     Level* const source = outer->level;
     level->graph.value(id) = typed_copy(source->graph.value(found->second), level->graph.value(id).name);
-    level->defined_at[static_cast<size_t>(id)] = Level::kCaptured;
+    level->defined_at[id] = Level::kCaptured;
     if (level->graph.value(id).constant) continue;  // a constant is shared, not captured
     TENON_TRY_ASSIGN(const ValueId in_parent, import(level->parent, source, found->second, captures_left));
     level->graph.captures.emplace_back(in_parent, id);

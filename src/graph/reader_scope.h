@@ -51,7 +51,7 @@ struct Level {
   bool may_hide = false;  // ReadContext::may_hide
   bool inlined = false;   // read in the course of a call: counts against the limits of inlining
   int32_t position = 0;   // nodes met so far
-  std::vector<int32_t> defined_at;
+  PerValue<int32_t> defined_at;
   std::vector<std::optional<Schema>> schemas;  // one a node; nothing for an unknown operator
   std::vector<Subgraph> subgraphs;
   std::vector<ValueId> generated;                 // values of function bodies, to get unique names

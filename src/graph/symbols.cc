@@ -17,13 +17,13 @@ constexpr char kSeparator = '\x1f';
 class Separator {
  public:
   void run(Graph& graph, bool outermost) {
-    std::vector<bool> done(graph.values.size(), false);
+    PerValue<bool> done(graph.values.size(), false);
     for (ValueId id : graph.inputs) {
       separate(graph.value(id), outermost);
-      done[static_cast<size_t>(id)] = true;
+      done[id] = true;
     }
-    for (size_t i = 0; i < graph.values.size(); ++i)
-      if (!done[i]) separate(graph.values[i], false);
+    for (ValueId id : graph.values.ids())
+      if (!done[id]) separate(graph.value(id), false);
     for (Node& node : graph.nodes) {
       for (Attribute& attribute : node.attributes) {
         if (!attribute.graph) continue;

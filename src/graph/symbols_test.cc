@@ -32,13 +32,13 @@ TEST(Symbols, EachPlaceOfANameIsADimensionOfItsOwn) {
   separate_symbols(graph);
   const std::vector<std::string> symbols = symbols_of(graph);
   EXPECT_EQ(std::set<std::string>(symbols.begin(), symbols.end()).size(), symbols.size());
-  EXPECT_EQ(graph.value(0).dims[0].symbol, "n");  // the first stays as it is
-  EXPECT_EQ(graph.value(1).dims[1].symbol, "m");
-  EXPECT_EQ(declared_symbol(graph.value(0).dims[1].symbol), "n");
-  EXPECT_EQ(declared_symbol(graph.value(1).dims[0].symbol), "n");
-  EXPECT_EQ(declared_symbol(graph.value(2).dims[0].symbol), "m");
-  EXPECT_EQ(graph.value(1).dims[2].symbol, "");
-  EXPECT_EQ(graph.value(0).type_text(), "float32[n,n]");
+  EXPECT_EQ(graph.value(ValueId(0)).dims[0].symbol, "n");  // the first stays as it is
+  EXPECT_EQ(graph.value(ValueId(1)).dims[1].symbol, "m");
+  EXPECT_EQ(declared_symbol(graph.value(ValueId(0)).dims[1].symbol), "n");
+  EXPECT_EQ(declared_symbol(graph.value(ValueId(1)).dims[0].symbol), "n");
+  EXPECT_EQ(declared_symbol(graph.value(ValueId(2)).dims[0].symbol), "m");
+  EXPECT_EQ(graph.value(ValueId(1)).dims[2].symbol, "");
+  EXPECT_EQ(graph.value(ValueId(0)).type_text(), "float32[n,n]");
 }
 
 TEST(Symbols, BodiesAreSeparatedFromTheGraphAroundThem) {
@@ -49,9 +49,9 @@ TEST(Symbols, BodiesAreSeparatedFromTheGraphAroundThem) {
   graph.nodes.emplace_back().attributes.push_back({.name = "body", .kind = AttributeKind::kGraph, .graph = body});
   separate_symbols(graph);
   const Graph& separated = *graph.nodes[0].attributes[0].graph;
-  EXPECT_NE(separated.value(0).dims[0].symbol, "n");
-  EXPECT_EQ(declared_symbol(separated.value(0).dims[0].symbol), "n");
-  EXPECT_EQ(body->value(0).dims[0].symbol, "n");  // others' copies of the body stay as they are
+  EXPECT_NE(separated.value(ValueId(0)).dims[0].symbol, "n");
+  EXPECT_EQ(declared_symbol(separated.value(ValueId(0)).dims[0].symbol), "n");
+  EXPECT_EQ(body->value(ValueId(0)).dims[0].symbol, "n");  // others' copies of the body stay as they are
 }
 
 // A model may name a dimension like what separation makes; the two are still not one.
@@ -69,10 +69,10 @@ TEST(Symbols, NamesThatLookSeparatedAreSeparatedToo) {
 }
 
 TEST(Symbols, AnOwnSymbolIsTheValuesAndTheAxis) {
-  EXPECT_NE(own_symbol("n", 1, 0), own_symbol("n", 1, 1));
-  EXPECT_NE(own_symbol("n", 1, 0), own_symbol("n", 2, 0));
-  EXPECT_EQ(declared_symbol(own_symbol("n", 1, 0)), "n");
-  EXPECT_EQ(own_symbol("", 1, 0), "");
+  EXPECT_NE(own_symbol("n", ValueId(1), 0), own_symbol("n", ValueId(1), 1));
+  EXPECT_NE(own_symbol("n", ValueId(1), 0), own_symbol("n", ValueId(2), 0));
+  EXPECT_EQ(declared_symbol(own_symbol("n", ValueId(1), 0)), "n");
+  EXPECT_EQ(own_symbol("", ValueId(1), 0), "");
 }
 
 }  // namespace

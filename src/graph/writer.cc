@@ -60,13 +60,14 @@ class GraphWriter {
  public:
   // `outer`: the graph around this one, for the names of what is captured; null where nothing is.
   GraphWriter(const Graph& graph, const GraphWriter* outer) : graph_(graph), names_(graph.values.size()) {
-    std::vector<bool> captured(graph.values.size(), false);
+    PerValue<bool> captured(graph.values.size(), false);
     for (const auto& [from, to] : graph.captures) {
-      if (outer != nullptr) names_[index(to)] = outer->names_[index(from)];
-      captured[index(to)] = true;
+      if (outer != nullptr) names_[to] = outer->names_[from];
+      captured[to] = true;
     }
-    for (size_t i = 0; i < names_.size(); ++i) {
-      if (!captured[i]) names_[i] = graph.values[i].name.empty() ? format("tenon_value_{}", i) : graph.values[i].name;
+    for (ValueId id : names_.ids()) {
+      const std::string& name = graph.value(id).name;
+      if (!captured[id]) names_[id] = name.empty() ? format("tenon_value_{}", id) : name;
     }
     is_captured_ = std::move(captured);
   }
@@ -79,19 +80,18 @@ class GraphWriter {
       to.add_message(proto::GraphProto::kNode, message);
     }
     to.add_string(proto::GraphProto::kName, graph_.name.empty() ? "graph" : graph_.name);
-    const std::vector<int32_t> uses = graph_.use_counts();
-    const std::vector<int32_t> producers = graph_.producers();
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
-      const Value& value = graph_.values[i];
-      if (value.constant && producers[i] < 0 && uses[i] > 0 && !is_captured_[i])
-        to.add_message(proto::GraphProto::kInitializer, tensor_bytes(names_[i], *value.constant));
+    const PerValue<int32_t> uses = graph_.use_counts();
+    const PerValue<int32_t> producers = graph_.producers();
+    for (ValueId id : graph_.values.ids()) {
+      const Value& value = graph_.value(id);
+      if (value.constant && producers[id] < 0 && uses[id] > 0 && !is_captured_[id])
+        to.add_message(proto::GraphProto::kInitializer, tensor_bytes(names_[id], *value.constant));
     }
     for (ValueId id : graph_.inputs) TENON_TRY(add_value(to, proto::GraphProto::kInput, id));
     for (ValueId id : graph_.outputs) TENON_TRY(add_value(to, proto::GraphProto::kOutput, id));
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
-      const auto id = static_cast<ValueId>(i);
-      const Value& value = graph_.values[i];
-      if (producers[i] < 0 || value.type == DataType::kUndefined || !value.is_tensor) continue;
+    for (ValueId id : graph_.values.ids()) {
+      const Value& value = graph_.value(id);
+      if (producers[id] < 0 || value.type == DataType::kUndefined || !value.is_tensor) continue;
       if (std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end()) continue;
       TENON_TRY(add_value(to, proto::GraphProto::kValueInfo, id));
     }
@@ -99,11 +99,9 @@ class GraphWriter {
   }
 
  private:
-  static size_t index(ValueId id) { return static_cast<size_t>(id); }
-
   const std::string& name(ValueId id) const {
     static const std::string absent;
-    return id == kNoValue ? absent : names_[index(id)];
+    return id == kNoValue ? absent : names_[id];
   }
 
   Status add_value(pbf_writer& to, uint32_t field, ValueId id) const {
@@ -182,8 +180,8 @@ class GraphWriter {
   }
 
   const Graph& graph_;
-  std::vector<std::string> names_;
-  std::vector<bool> is_captured_;
+  PerValue<std::string> names_;
+  PerValue<bool> is_captured_;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ Result<EinsumDesc> read(std::string equation, std::initializer_list<Shape> all) 
   node.set_string("equation", std::move(equation));
   InputShapes shapes;
   for (const Shape& shape : all) {
-    node.inputs.push_back(static_cast<ValueId>(node.inputs.size()));
+    node.inputs.push_back(ValueId(node.inputs.size()));
     shapes.push_back(shape);
   }
   return read_einsum(node, shapes);

@@ -15,7 +15,7 @@ Node make(std::string op_type, size_t inputs, std::string domain = "") {
   node.op_type = std::move(op_type);
   node.domain = std::move(domain);
   node.since_version = node.domain.empty() ? 13 : 1;
-  for (size_t i = 0; i < inputs; ++i) node.inputs.push_back(static_cast<ValueId>(i));
+  for (size_t i = 0; i < inputs; ++i) node.inputs.push_back(ValueId(i));
   return node;
 }
 

@@ -62,7 +62,7 @@ TEST(ReadScan, ListsThatAreLeftOutMeanAxisZeroForwards) {
   node.set_int("num_scan_inputs", 2);
   node.set_ints("scan_input_axes", {-1});
   node.set_ints("scan_input_directions", {0, 1});
-  node.outputs = {1, 2};
+  node.outputs = {ValueId(1), ValueId(2)};
   const ScanDesc scan = read_scan(node, 3).value();
   EXPECT_FALSE(scan.batched);
   EXPECT_EQ(scan.states, 1u);
@@ -98,8 +98,8 @@ TEST(ReadShapeInterval, IsClampedToTheRank) {
 
 TEST(ReadReorder, ReadsItsOwnNodes) {
   for (Layout layout : {Layout::kPlain, Layout::kBlocked8})
-    EXPECT_EQ(read_reorder(make_reorder_node(0, 1, layout)).value(), layout);
-  Node node = make_reorder_node(0, 1, Layout::kPlain);
+    EXPECT_EQ(read_reorder(make_reorder_node(ValueId(0), ValueId(1), layout)).value(), layout);
+  Node node = make_reorder_node(ValueId(0), ValueId(1), Layout::kPlain);
   node.set_string("to", "blocked16");
   EXPECT_THAT(read_reorder(node).status().message(), HasSubstr("\"blocked16\""));
 }

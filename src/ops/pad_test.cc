@@ -50,7 +50,7 @@ TEST(ReadPad, AttributesOfVersion2AndModes) {
   Node node;
   node.op_type = "Pad";
   node.since_version = 2;
-  node.inputs = {0};
+  node.inputs = {ValueId(0)};
   node.set_ints("pads", {1, 0, 0, 2});
   const auto no_input = [](size_t) -> Result<std::vector<int64_t>> { return internal_error("An input is read."); };
   const PadDesc pad = read_pad(node, {2, 3}, no_input).value();

@@ -27,7 +27,7 @@ TEST(Reshaped, CopiesAndInfersSizes) {
 TEST(Reshaped, TheWriterMakesAZeroASizeOfZero) {
   Node node;
   node.set_int("axis", 1);
-  write_reshape(node, 3, 4);
+  write_reshape(node, ValueId(3), ValueId(4));
   EXPECT_EQ(node.op_type, "Reshape");
   EXPECT_TRUE(read_allow_zero(node));
   EXPECT_FALSE(node.has("axis"));

@@ -322,7 +322,7 @@ TEST(ShapeInference, DeclaredShapesOfResultsAreNotBelieved) {
   node.outputs = {graph.add_value(y)};
   graph.nodes.push_back(node);
   ASSERT_TRUE(infer_shapes(graph).ok());
-  EXPECT_EQ(graph.value(1).type_text(), "int64[2,?]");
+  EXPECT_EQ(graph.value(ValueId(1)).type_text(), "int64[2,?]");
 }
 
 TEST(ShapeInference, InternalOperatorsCheckTheirResidual) {
@@ -354,7 +354,7 @@ std::shared_ptr<Graph> branch_of(const char* op_type, const Shape& inner) {
   node.outputs = {out};
   body->nodes.push_back(node);
   body->outputs = {out};
-  body->captures = {{0, in}};
+  body->captures = {{ValueId(0), in}};
   return body;
 }
 
@@ -372,7 +372,7 @@ std::string infer_if(std::shared_ptr<Graph> then_branch, std::shared_ptr<Graph> 
                      {.name = "else_branch", .kind = AttributeKind::kGraph, .graph = std::move(else_branch)}};
   graph.nodes.push_back(std::move(node));
   Status status = infer_shapes(graph);
-  return status.ok() ? graph.value(2).type_text() : std::string(status.message());
+  return status.ok() ? graph.value(ValueId(2)).type_text() : std::string(status.message());
 }
 
 TEST(ShapeInference, BranchesAgreeOrBecomeUnknown) {

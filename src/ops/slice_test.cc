@@ -47,7 +47,7 @@ TEST(ReadSlice, BoundsAreAttributesBeforeVersion10) {
   Node node;
   node.op_type = "Slice";
   node.since_version = 1;
-  node.inputs = {0};
+  node.inputs = {ValueId(0)};
   node.set_ints("starts", {1, -2});
   node.set_ints("ends", {9, 9});
   const auto no_input = [](size_t) -> Result<std::vector<int64_t>> { return internal_error("An input is read."); };
@@ -60,7 +60,7 @@ TEST(ReadSlice, InputsThatAreThereHaveOneEntryForEachStart) {
   Node node;
   node.op_type = "Slice";
   node.since_version = 13;
-  node.inputs = {0, 1, 2, 3, 4};
+  node.inputs = {ValueId(0), ValueId(1), ValueId(2), ValueId(3), ValueId(4)};
   std::vector<std::vector<int64_t>> inputs = {{}, {1, 0}, {2, 5}, {}, {1, 1}};
   const auto read = [&](size_t input) -> Result<std::vector<int64_t>> { return inputs[input]; };
   // As in ONNX Runtime, an empty list is no missing input.
@@ -69,7 +69,7 @@ TEST(ReadSlice, InputsThatAreThereHaveOneEntryForEachStart) {
   EXPECT_EQ(read_slice(node, {4, 5}, read).value().output, (Shape{1, 5}));
   inputs[4] = {1};
   EXPECT_THAT(read_slice(node, {4, 5}, read).status().message(), HasSubstr("1 steps"));
-  node.inputs = {0, 1, 2, 3};
+  node.inputs = {ValueId(0), ValueId(1), ValueId(2), ValueId(3)};
   inputs[3] = {1, -1};
   EXPECT_THAT(read_slice(node, {4, 5}, read).status().message(), HasSubstr("Axis 1 is repeated"));
   inputs[3] = {1, 2};

@@ -19,8 +19,8 @@ Node node_of(std::string op_type, int version, size_t outputs = 1) {
   Node node;
   node.op_type = std::move(op_type);
   node.since_version = version;
-  node.inputs = {0};
-  for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(static_cast<ValueId>(i + 1));
+  node.inputs = {ValueId(0)};
+  for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(ValueId(i + 1));
   return node;
 }
 
@@ -50,7 +50,7 @@ TEST(ReadSplit, NumOutputsAllowsASmallerLastPart) {
 
 TEST(ReadSplit, SizesOfAnInputAreLeftToTheRun) {
   Node node = node_of("Split", 13, 2);
-  node.inputs = {0, 1};
+  node.inputs = {ValueId(0), ValueId(1)};
   EXPECT_TRUE(read_split(node, {5}).value().sizes.empty());
   EXPECT_TRUE(check_split_sizes(std::array<int64_t, 2>{2, 3}, 2, 5).ok());
   EXPECT_FALSE(check_split_sizes(std::array<int64_t, 2>{2, 4}, 2, 5).ok());

@@ -21,10 +21,10 @@ void lower(Graph& graph, Node& node) {
   for (size_t a = 0; a < attributes; ++a) {
     if (!node.attributes[a].graph) continue;
     auto body = std::make_shared<Graph>(*node.attributes[a].graph);
-    const std::vector<int32_t> uses = body->use_counts();
+    const PerValue<int32_t> uses = body->use_counts();
     const auto first = static_cast<int64_t>(node.inputs.size());
     for (const auto& [outer, inner] : body->captures) {
-      if (uses[static_cast<size_t>(inner)] == 0) continue;
+      if (uses[inner] == 0) continue;
       Value& value = body->value(inner);
       value.constant = graph.value(outer).constant;
       if (value.constant) continue;
@@ -48,11 +48,11 @@ void lower_control_flow(Graph& graph) {
     if (is_control_flow(node)) lower(graph, node);
   }
   // An output that nobody reads is none: its value is not brought anywhere.
-  const std::vector<int32_t> uses = graph.use_counts();
+  const PerValue<int32_t> uses = graph.use_counts();
   for (Node& node : graph.nodes) {
     if (!is_control_flow(node)) continue;
     for (ValueId& id : node.outputs) {
-      if (id != kNoValue && uses[static_cast<size_t>(id)] == 0) id = kNoValue;
+      if (id != kNoValue && uses[id] == 0) id = kNoValue;
     }
   }
 }

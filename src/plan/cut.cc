@@ -41,18 +41,16 @@ class Cutter {
         when_(graph_.nodes.size(), When::kNow) {}
 
   Result<CutGraph> run() {
-    for (size_t v = 0; v < graph_.values.size(); ++v) available_[v] = graph_.values[v].constant != nullptr;
-    for (ValueId id : graph_.inputs) available_[at(id)] = true;
+    for (ValueId id : graph_.values.ids()) available_[id] = graph_.value(id).constant != nullptr;
+    for (ValueId id : graph_.inputs) available_[id] = true;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) TENON_TRY(sort(n));
     return split();
   }
 
  private:
-  static size_t at(ValueId id) { return static_cast<size_t>(id); }
-
   Status sort(size_t n) {
     const Node& node = graph_.nodes[n];
-    const auto ready = [&](ValueId id) { return id == kNoValue || available_[at(id)]; };
+    const auto ready = [&](ValueId id) { return id == kNoValue || available_[id]; };
     const auto known = [&](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
     if (!all_read(node, ready)) {
       when_[n] = When::kRest;
@@ -60,13 +58,13 @@ class Cutter {
     }
     if (std::all_of(node.outputs.begin(), node.outputs.end(), known)) {
       for (ValueId id : node.outputs) {
-        if (id != kNoValue) available_[at(id)] = true;
+        if (id != kNoValue) available_[id] = true;
       }
       return {};
     }
     if (is_dynamic_operator(node) || (values_vary_ && reads_its_sizes(node))) {
       for (ValueId id : node.outputs) {
-        if (id != kNoValue) dynamic_[at(id)] = true;
+        if (id != kNoValue) dynamic_[id] = true;
       }
       reasons_.push_back(format("the output shapes of {} depend on its data", node.label(graph_)));
       return {};
@@ -76,7 +74,7 @@ class Cutter {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (id == kNoValue || graph_.value(id).constant || !shape_depends_on_value(node, i)) continue;
-      as_constant_[at(id)] = true;
+      as_constant_[id] = true;
       found = true;
       reasons_.push_back(
           format("the output shapes of {} depend on the value of \"{}\"", node.label(graph_), graph_.value(id).name));
@@ -92,7 +90,7 @@ class Cutter {
       if (when_[n] != When::kRest) continue;
       any_rest = true;
       (void)all_read(graph_.nodes[n], [&](ValueId id) {
-        if (id != kNoValue && !graph_.value(id).constant) needed_[at(id)] = true;
+        if (id != kNoValue && !graph_.value(id).constant) needed_[id] = true;
         return true;
       });
     }
@@ -118,17 +116,16 @@ class Cutter {
     const std::vector<ValueId> outputs = std::move(now.outputs);
     now.outputs.clear();
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const bool here = available_[at(outputs[i])] || dynamic_[at(outputs[i])];
+      const bool here = available_[outputs[i]] || dynamic_[outputs[i]];
       (here ? now.outputs : cut.rest.outputs).push_back(outputs[i]);
       (here ? result.output_slots : cut.output_slots).push_back(output_slots_[i]);
     }
-    for (size_t v = 0; v < now.values.size(); ++v) {
-      if (!needed_[v] || !(available_[v] || dynamic_[v])) continue;
-      const auto id = static_cast<ValueId>(v);
+    for (ValueId id : now.values.ids()) {
+      if (!needed_[id] || !(available_[id] || dynamic_[id])) continue;
       CutValue value;
       value.name = now.value(id).name;
       value.spec = spec_of(now.value(id));
-      value.as_constant = as_constant_[v];
+      value.as_constant = as_constant_[id];
       cut.values.push_back(std::move(value));
       cut.rest.inputs.push_back(id);
       result.cut_values.push_back(id);
@@ -149,7 +146,7 @@ class Cutter {
   Graph graph_;
   const bool values_vary_;
   std::vector<int32_t> output_slots_;
-  std::vector<bool> available_, dynamic_, needed_, as_constant_;
+  PerValue<bool> available_, dynamic_, needed_, as_constant_;
   std::vector<When> when_;
   std::vector<std::string> reasons_;
 };

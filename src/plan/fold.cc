@@ -29,7 +29,7 @@ class Folder {
 
   Status run() {
     is_output_.assign(graph_.values.size(), false);
-    for (ValueId id : graph_.outputs) is_output_[static_cast<size_t>(id)] = true;
+    for (ValueId id : graph_.outputs) is_output_[id] = true;
     for (const Value& value : graph_.values)
       if (value.constant) budget_bytes_ += 2 * std::min(value.constant->size_bytes, SIZE_MAX / 8 - budget_bytes_ / 4);
     std::vector<Node> nodes = std::move(graph_.nodes);
@@ -50,7 +50,7 @@ class Folder {
   }
 
   ValueId resolve(ValueId id) const {
-    while (id != kNoValue && same_as_[static_cast<size_t>(id)] != kNoValue) id = same_as_[static_cast<size_t>(id)];
+    while (id != kNoValue && same_as_[id] != kNoValue) id = same_as_[id];
     return id;
   }
 
@@ -69,13 +69,13 @@ class Folder {
   void keep(Node node) {
     const auto index = static_cast<int32_t>(graph_.nodes.size());
     for (ValueId id : node.outputs)
-      if (id != kNoValue) producer_[static_cast<size_t>(id)] = index;
+      if (id != kNoValue) producer_[id] = index;
     graph_.nodes.push_back(std::move(node));
   }
 
   const Node* producer(ValueId id) const {
-    if (id == kNoValue || producer_[static_cast<size_t>(id)] < 0) return nullptr;
-    return &graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(id)])];
+    if (id == kNoValue || producer_[id] < 0) return nullptr;
+    return &graph_.nodes[static_cast<size_t>(producer_[id])];
   }
 
   void set_constant(ValueId id, ConstantRef constant) {
@@ -87,22 +87,22 @@ class Folder {
 
   // Output `id` of a node that goes is `source`. False: the node has to stay, because a graph output needs a producer.
   bool forward(ValueId id, ValueId source) {
-    if (!is_output_[static_cast<size_t>(id)]) {
-      same_as_[static_cast<size_t>(id)] = source;
+    if (!is_output_[id]) {
+      same_as_[id] = source;
       return true;
     }
     if (graph_.value(source).constant) {
       set_constant(id, graph_.value(source).constant);
       return true;
     }
-    if (producer_[static_cast<size_t>(source)] < 0 || is_output_[static_cast<size_t>(source)]) return false;
+    if (producer_[source] < 0 || is_output_[source]) return false;
     // The producer writes the graph output directly; earlier readers of `source` follow at the end.
-    const int32_t index = producer_[static_cast<size_t>(source)];
+    const int32_t index = producer_[source];
     for (ValueId& out : graph_.nodes[static_cast<size_t>(index)].outputs)
       if (out == source) out = id;
-    producer_[static_cast<size_t>(id)] = index;
-    producer_[static_cast<size_t>(source)] = -1;
-    same_as_[static_cast<size_t>(source)] = id;
+    producer_[id] = index;
+    producer_[source] = -1;
+    same_as_[source] = id;
     Value& to = graph_.value(id);
     const Value& from = graph_.value(source);
     to.type = from.type;
@@ -243,12 +243,12 @@ class Folder {
   // The branch's nodes in place of the If.
   Status splice(Node node) {
     const Graph body = *chosen_branch(node);
-    std::vector<ValueId> outer(body.values.size(), kNoValue);
-    for (const auto& [outer_id, inner_id] : body.captures) outer[static_cast<size_t>(inner_id)] = resolve(outer_id);
-    for (size_t i = 0; i < body.values.size(); ++i)
-      if (outer[i] == kNoValue) outer[i] = graph_.add_value(body.values[i]);
+    PerValue<ValueId> outer(body.values.size(), kNoValue);
+    for (const auto& [outer_id, inner_id] : body.captures) outer[inner_id] = resolve(outer_id);
+    for (ValueId id : body.values.ids())
+      if (outer[id] == kNoValue) outer[id] = graph_.add_value(body.value(id));
     grow();
-    auto mapped = [&](ValueId id) { return id == kNoValue ? kNoValue : outer[static_cast<size_t>(id)]; };
+    auto mapped = [&](ValueId id) { return id == kNoValue ? kNoValue : outer[id]; };
     for (const Node& inner : body.nodes) {
       Node copy = inner;
       for (ValueId& id : copy.inputs) id = mapped(id);
@@ -279,9 +279,9 @@ class Folder {
 
   Graph& graph_;
   const EvaluateNode& evaluate_;
-  std::vector<ValueId> same_as_;   // a value that is another one, kNoValue for itself
-  std::vector<int32_t> producer_;  // in the new node list
-  std::vector<bool> is_output_;
+  PerValue<ValueId> same_as_;   // a value that is another one, kNoValue for itself
+  PerValue<int32_t> producer_;  // in the new node list
+  PerValue<bool> is_output_;
   bool renamed_ = false;
   size_t budget_bytes_ = kFoldingBytes;
 };

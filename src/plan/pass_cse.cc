@@ -69,8 +69,8 @@ bool is_random(std::string_view op) {
   return op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial" || op == "Dropout";
 }
 
-void redirect(Graph& graph, const std::vector<ValueId>& same_as) {
-  auto resolve = [&](ValueId id) { return id == kNoValue ? id : same_as[static_cast<size_t>(id)]; };
+void redirect(Graph& graph, const PerValue<ValueId>& same_as) {
+  auto resolve = [&](ValueId id) { return id == kNoValue ? id : same_as[id]; };
   for (Node& node : graph.nodes) {
     for (ValueId& id : node.inputs) id = resolve(id);
     for (Attribute& attribute : node.attributes) {
@@ -81,44 +81,44 @@ void redirect(Graph& graph, const std::vector<ValueId>& same_as) {
   }
 }
 
-std::vector<ValueId> identity(const Graph& graph) {
-  std::vector<ValueId> same_as(graph.values.size());
-  for (size_t i = 0; i < same_as.size(); ++i) same_as[i] = static_cast<ValueId>(i);
+PerValue<ValueId> identity(const Graph& graph) {
+  PerValue<ValueId> same_as(graph.values.size());
+  for (ValueId id : same_as.ids()) same_as[id] = id;
   return same_as;
 }
 
 }  // namespace
 
 Status pass_unify_constants(Graph& graph, const PassOptions&) {
-  std::vector<ValueId> same_as = identity(graph);
+  PerValue<ValueId> same_as = identity(graph);
   std::unordered_map<std::string, ValueId> first;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const ConstantRef& constant = graph.values[i].constant;
+  for (ValueId id : graph.values.ids()) {
+    const ConstantRef& constant = graph.value(id).constant;
     if (!constant || constant->size_bytes > kMaxUnifiedBytes || !constant->strings.empty()) continue;
     std::string key;
     append_number(key, constant->type);
     append_number(key, constant->shape.rank());
     append(key, constant->shape.begin(), static_cast<size_t>(constant->shape.rank()) * sizeof(int64_t));
     append(key, constant->data, constant->size_bytes);
-    auto [slot, fresh] = first.emplace(std::move(key), static_cast<ValueId>(i));
-    if (!fresh) same_as[i] = slot->second;
+    auto [slot, fresh] = first.emplace(std::move(key), id);
+    if (!fresh) same_as[id] = slot->second;
   }
   redirect(graph, same_as);
   return {};
 }
 
 Status pass_common_subexpressions(Graph& graph, const PassOptions&) {
-  std::vector<ValueId> same_as = identity(graph);
-  std::vector<bool> is_output(graph.values.size(), false);
-  for (ValueId id : graph.outputs) is_output[static_cast<size_t>(id)] = true;
+  PerValue<ValueId> same_as = identity(graph);
+  PerValue<bool> is_output(graph.values.size(), false);
+  for (ValueId id : graph.outputs) is_output[id] = true;
   std::unordered_map<std::string, size_t> first;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     for (ValueId& id : node.inputs)
-      if (id != kNoValue) id = same_as[static_cast<size_t>(id)];
+      if (id != kNoValue) id = same_as[id];
     if (is_random(node.op_type) || node.inputs.empty()) continue;
     bool keeps_name = false;
-    for (ValueId id : node.outputs) keeps_name = keeps_name || (id != kNoValue && is_output[static_cast<size_t>(id)]);
+    for (ValueId id : node.outputs) keeps_name = keeps_name || (id != kNoValue && is_output[id]);
     std::string key = node_key(node);
     if (key.empty()) continue;
     auto [slot, fresh] = first.emplace(std::move(key), i);
@@ -126,7 +126,7 @@ Status pass_common_subexpressions(Graph& graph, const PassOptions&) {
     if (fresh || keeps_name) continue;
     const Node& earlier = graph.nodes[slot->second];
     for (size_t o = 0; o < node.outputs.size(); ++o)
-      if (node.outputs[o] != kNoValue) same_as[static_cast<size_t>(node.outputs[o])] = earlier.outputs[o];
+      if (node.outputs[o] != kNoValue) same_as[node.outputs[o]] = earlier.outputs[o];
   }
   redirect(graph, same_as);
   graph.remove_dead_nodes();

@@ -12,7 +12,7 @@ Rewriter::Rewriter(Graph& graph)
       uses_(graph.use_counts()),
       is_output_(graph.values.size(), false),
       erased_(graph.nodes.size(), false) {
-  for (ValueId id : graph.outputs) is_output_[static_cast<size_t>(id)] = true;
+  for (ValueId id : graph.outputs) is_output_[id] = true;
   for (const Value& value : graph.values)
     if (value.constant) budget_bytes_ += std::min(value.constant->size_bytes, SIZE_MAX / 2 - budget_bytes_ / 2);
 }
@@ -24,11 +24,11 @@ bool Rewriter::may_make(size_t bytes) {
 }
 
 const Node* Rewriter::producer(ValueId id) const {
-  if (id == kNoValue || producer_[static_cast<size_t>(id)] < 0) return nullptr;
-  return &graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(id)])];
+  if (id == kNoValue || producer_[id] < 0) return nullptr;
+  return &graph_.nodes[static_cast<size_t>(producer_[id])];
 }
 
-size_t Rewriter::producer_index(ValueId id) const { return static_cast<size_t>(producer_[static_cast<size_t>(id)]); }
+size_t Rewriter::producer_index(ValueId id) const { return static_cast<size_t>(producer_[id]); }
 
 const Node* Rewriter::made_by(ValueId id, std::string_view op_type, std::string_view domain) const {
   const Node* node = producer(id);
@@ -72,10 +72,10 @@ bool Rewriter::same_shape(ValueId a, ValueId b) const {
 
 void Rewriter::count(const Node& node, int32_t change) {
   for (ValueId id : node.inputs)
-    if (id != kNoValue) uses_[static_cast<size_t>(id)] += change;
+    if (id != kNoValue) uses_[id] += change;
   for (const Attribute& attribute : node.attributes)
     if (attribute.graph)
-      for (const auto& capture : attribute.graph->captures) uses_[static_cast<size_t>(capture.first)] += change;
+      for (const auto& capture : attribute.graph->captures) uses_[capture.first] += change;
 }
 
 void Rewriter::release(ValueId id) {
@@ -103,10 +103,9 @@ void Rewriter::replace(size_t index, Node replacement) {
   Node old = std::exchange(graph_.nodes[index], std::move(replacement));
   Node& current = graph_.nodes[index];
   for (ValueId id : old.outputs)
-    if (id != kNoValue && producer_[static_cast<size_t>(id)] == static_cast<int32_t>(index))
-      producer_[static_cast<size_t>(id)] = -1;
+    if (id != kNoValue && producer_[id] == static_cast<int32_t>(index)) producer_[id] = -1;
   for (ValueId id : current.outputs)
-    if (id != kNoValue) producer_[static_cast<size_t>(id)] = static_cast<int32_t>(index);
+    if (id != kNoValue) producer_[id] = static_cast<int32_t>(index);
   count(current, 1);
   count(old, -1);
   begin_origins(index, old);

@@ -32,10 +32,10 @@ class Rewriter {
   size_t producer_index(ValueId id) const;  // only when producer(id)
   // The producer if it is `op_type` of `domain` and `id` its first output.
   const Node* made_by(ValueId id, std::string_view op_type, std::string_view domain = "") const;
-  int32_t uses(ValueId id) const { return id == kNoValue ? 0 : uses_[static_cast<size_t>(id)]; }
+  int32_t uses(ValueId id) const { return id == kNoValue ? 0 : uses_[id]; }
   // Read exactly once, and not as an output of the graph: the value may disappear in a fusion.
   bool read_once(ValueId id) const;
-  bool is_output(ValueId id) const { return id != kNoValue && is_output_[static_cast<size_t>(id)]; }
+  bool is_output(ValueId id) const { return id != kNoValue && is_output_[id]; }
 
   const ConstantRef& constant(ValueId id) const;  // null when not constant or absent
   bool is_float(ValueId id) const;                // a float32 tensor
@@ -78,8 +78,9 @@ class Rewriter {
   void add_origins();
 
   Graph& graph_;
-  std::vector<int32_t> producer_, uses_;
-  std::vector<bool> is_output_, erased_;
+  PerValue<int32_t> producer_, uses_;
+  PerValue<bool> is_output_;
+  std::vector<bool> erased_;
   size_t budget_bytes_ = size_t{64} << 20;
   std::multimap<size_t, Node> inserted_;  // by the index of the node that they stand before, in the order they came
   Origins going_;

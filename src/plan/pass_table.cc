@@ -48,8 +48,8 @@ constexpr Pass kPasses[] = {
 
 // A body's captures that nothing reads after its passes keep no value of the outer graph alive.
 void drop_unread_captures(Graph& body) {
-  const std::vector<int32_t> uses = body.use_counts();
-  std::erase_if(body.captures, [&](const auto& capture) { return uses[static_cast<size_t>(capture.second)] == 0; });
+  const PerValue<int32_t> uses = body.use_counts();
+  std::erase_if(body.captures, [&](const auto& capture) { return uses[capture.second] == 0; });
 }
 
 }  // namespace

@@ -27,13 +27,11 @@ class Placer {
 
   Result<Placement> run() {
     TENON_TRY(collect());
-    for (size_t v = 0; v < classes_.size(); ++v) {
-      if (root_[v] == static_cast<ValueId>(v)) classes_[v].memory = choose(classes_[v]);
+    for (ValueId id : classes_.ids()) {
+      if (root_[id] == id) classes_[id].memory = choose(classes_[id]);
     }
     TENON_TRY(rewrite());
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      placement_.space.push_back(memory_of(static_cast<ValueId>(v)).space);
-    }
+    for (ValueId id : graph_.values.ids()) placement_.space.push_back(memory_of(id).space);
     return std::move(placement_);
   }
 
@@ -48,7 +46,7 @@ class Placer {
     std::vector<MemorySpace> outputs;
   };
 
-  Class& class_of(ValueId id) { return classes_[static_cast<size_t>(root_[static_cast<size_t>(id)])]; }
+  Class& class_of(ValueId id) { return classes_[root_[id]]; }
   const Memory& memory_of(ValueId id) { return class_of(id).memory; }
   Memory planned(SpaceId space) const { return {space, table_.at(space)}; }
   bool usable(const Memory& from, SpaceId wanted) const {
@@ -70,11 +68,11 @@ class Placer {
 
   Status collect() {
     classes_.resize(graph_.values.size());
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      root_.push_back(static_cast<ValueId>(v));
-      classes_[v].memory = planned(kHostSpace);
-      classes_[v].fixed = graph_.values[v].constant != nullptr;
-      classes_[v].dynamic = !graph_.values[v].fully_known();
+    for (ValueId id : graph_.values.ids()) {
+      root_.push_back(id);
+      classes_[id].memory = planned(kHostSpace);
+      classes_[id].fixed = graph_.value(id).constant != nullptr;
+      classes_[id].dynamic = !graph_.value(id).fully_known();
     }
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       Class& input = class_of(graph_.inputs[i]);
@@ -96,7 +94,7 @@ class Placer {
   Status collect(size_t n) {
     const Node& node = graph_.nodes[n];
     if (is_whole_view(node)) {
-      root_[static_cast<size_t>(node.outputs[0])] = root_[static_cast<size_t>(node.inputs[0])];
+      root_[node.outputs[0]] = root_[node.inputs[0]];
       return {};
     }
     std::vector<SpaceId>& wanted = wanted_[n];
@@ -224,7 +222,7 @@ class Placer {
     value.constant = nullptr;
     const ValueId result = graph_.add_value(std::move(value));
     root_.push_back(result);
-    Class& made = classes_.emplace_back();
+    Class& made = classes_[classes_.push_back({})];
     made.memory = target;
     made.made = target.space;
     made.fixed = true;
@@ -248,8 +246,8 @@ class Placer {
   const SpaceTable& table_;
   const BoundSpaces& bound_;
   const KernelNode& base_;
-  std::vector<ValueId> root_;  // by value: the first of its class
-  std::vector<Class> classes_;
+  PerValue<ValueId> root_;  // the first of its class
+  PerValue<Class> classes_;
   std::vector<std::vector<SpaceId>> wanted_;  // by node as it was
   std::map<std::pair<ValueId, SpaceId>, ValueId> copies_;
   Placement placement_;

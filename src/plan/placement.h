@@ -22,7 +22,7 @@ struct BoundSpaces {
 };
 
 struct Placement {
-  std::vector<SpaceId> space;                // by value
+  PerValue<SpaceId> space;
   std::vector<std::vector<SpaceId>> wanted;  // by node: where it wants each input; empty for nodes of the CPU EP
 };
 

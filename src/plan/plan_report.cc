@@ -80,7 +80,7 @@ class Reporter {
         break;
       case StorageKind::kConstant:
         to.kind = Kind::kConstant;
-        to.name = plan_.graph.value(from.index).name;
+        to.name = plan_.graph.value(ValueId(from.index)).name;
         to.index = -1;
         break;
       case StorageKind::kInput:

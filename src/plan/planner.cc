@@ -160,8 +160,8 @@ class PlanBuilder {
     copy.reason = copy_reason(node);
     copy.mover = copy_mover(node);
     copy.spec = spec_of(plan_->graph.value(node.inputs[0]));
-    copy.source = placement_.space[static_cast<size_t>(node.inputs[0])];
-    copy.target = placement_.space[static_cast<size_t>(node.outputs[0])];
+    copy.source = placement_.space[node.inputs[0]];
+    copy.target = placement_.space[node.outputs[0]];
     if (options_.keep_text) copy.what = options_.keep_text(plan_->graph.value(node.inputs[0]).name);
     return copy;
   }
@@ -189,7 +189,7 @@ class PlanBuilder {
       for (size_t i = 0; i < wanted.size(); ++i) {
         if (step.inputs[i].kind != StorageKind::kConstant) continue;
         if (devices_are_memory_compatible(plan.spaces[kHostSpace], options_.spaces->at(wanted[i]))) continue;
-        const Value& value = plan.graph.value(step.inputs[i].index);
+        const Value& value = plan.graph.value(ValueId(step.inputs[i].index));
         if (!options_.place_constant) return internal_error("Nobody places the constant \"{}\".", value.name);
         TENON_TRY_ASSIGN(Tensor tensor, options_.place_constant(value.constant, value.name, wanted[i]));
         step.inputs[i] = {StorageKind::kPlacedConstant, static_cast<int32_t>(plan.placed_constants.size()), 0};

@@ -26,7 +26,7 @@ void for_each_read(const Node& node, Use&& use) {
 // Takes the nodes of one claim out of a graph and into a body of their own.
 class BodyBuilder {
  public:
-  BodyBuilder(const Graph& graph, const Claim& claim, const std::vector<bool>& read_outside)
+  BodyBuilder(const Graph& graph, const Claim& claim, const PerValue<bool>& read_outside)
       : graph_(graph), claim_(claim), read_outside_(read_outside) {
     body_.name = graph.name;
     body_.opsets = graph.opsets;
@@ -47,7 +47,7 @@ class BodyBuilder {
     }
     for (int32_t n : claim_.nodes) {
       for (ValueId id : graph_.nodes[static_cast<size_t>(n)].outputs) {
-        if (id == kNoValue || !read_outside_[static_cast<size_t>(id)]) continue;
+        if (id == kNoValue || !read_outside_[id]) continue;
         outer_outputs_.push_back(id);
         body_.outputs.push_back(inner(id));
       }
@@ -90,7 +90,7 @@ class BodyBuilder {
 
   const Graph& graph_;
   const Claim& claim_;
-  const std::vector<bool>& read_outside_;
+  const PerValue<bool>& read_outside_;
   Graph body_;
   std::unordered_map<ValueId, ValueId> inner_;
   std::unordered_set<ValueId> made_, read_;
@@ -110,10 +110,10 @@ Partition::Partition(const Graph& graph)
       taken_(std::make_unique<bool[]>(graph.nodes.size())),
       group_(graph.nodes.size(), -1),
       readers_(graph.nodes.size()) {
-  const std::vector<int32_t> producer = graph.producers();
+  const PerValue<int32_t> producer = graph.producers();
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     for_each_read(graph.nodes[n], [&](ValueId id) {
-      const int32_t from = producer[static_cast<size_t>(id)];
+      const int32_t from = producer[id];
       if (from >= 0) readers_[static_cast<size_t>(from)].push_back(static_cast<int32_t>(n));
     });
   }
@@ -199,17 +199,17 @@ Result<std::vector<Region>> Partition::build(Graph& graph, int32_t first_region)
   std::vector<Region> regions;
   if (grants_.empty()) return regions;
   // A value is read outside its group when a node of another group, or the graph's caller, reads it.
-  std::vector<bool> read_outside(graph.values.size(), false);
-  const std::vector<int32_t> producer = graph.producers();
+  PerValue<bool> read_outside(graph.values.size(), false);
+  const PerValue<int32_t> producer = graph.producers();
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     for_each_read(graph.nodes[n], [&](ValueId id) {
-      const int32_t from = producer[static_cast<size_t>(id)];
+      const int32_t from = producer[id];
       if (from >= 0 && (group_[static_cast<size_t>(from)] < 0 || group_[static_cast<size_t>(from)] != group_[n])) {
-        read_outside[static_cast<size_t>(id)] = true;
+        read_outside[id] = true;
       }
     });
   }
-  for (ValueId id : graph.outputs) read_outside[static_cast<size_t>(id)] = true;
+  for (ValueId id : graph.outputs) read_outside[id] = true;
 
   std::vector<Node> region_nodes;
   for (size_t g = 0; g < grants_.size(); ++g) {

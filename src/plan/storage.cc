@@ -10,8 +10,7 @@
 namespace tenon {
 
 StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots,
-                                     std::span<const SpaceId> spaces, PerSpace<MemorySpace> table,
-                                     PerSpace<bool> handles)
+                                     PerValue<SpaceId> spaces, PerSpace<MemorySpace> table, PerSpace<bool> handles)
     : graph_(graph),
       output_slots_(output_slots.begin(), output_slots.end()),
       positions_(graph.values.size()),
@@ -19,7 +18,7 @@ StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t
       feeds_output_(graph.values.size(), false),
       in_place_(graph.nodes.size(), {-1, -1}),
       scratch_(graph.nodes.size()),
-      memory_(spaces.begin(), spaces.end()),
+      memory_(std::move(spaces)),
       table_(std::move(table)),
       handles_(std::move(handles)) {
   if (table_.empty()) table_.push_back({});
@@ -73,29 +72,28 @@ Status StorageAssignment::elide() {
 // caller's memory, so nodes that would make such a part have to compute.
 void StorageAssignment::mark_output_feeders() {
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-    if (output_slots_[i] >= 0) feeds_output_[static_cast<size_t>(graph_.outputs[i])] = true;
+    if (output_slots_[i] >= 0) feeds_output_[graph_.outputs[i]] = true;
   }
   for (size_t n = graph_.nodes.size(); n-- > 0;) {
     const Node& node = graph_.nodes[n];
     const std::vector<size_t> offsets = view_offsets(graph_, node);
     if (offsets.size() != 1 || !feeds_output(node.outputs[0])) continue;
     if (spec_of(graph_.value(node.inputs[0])).size_bytes() == spec_of(graph_.value(node.outputs[0])).size_bytes()) {
-      feeds_output_[static_cast<size_t>(node.inputs[0])] = true;
+      feeds_output_[node.inputs[0]] = true;
     }
   }
 }
 
 void StorageAssignment::place_values() {
-  for (size_t v = 0; v < graph_.values.size(); ++v) {
-    const Value& value = graph_.values[v];
+  for (ValueId id : graph_.values.ids()) {
+    const Value& value = graph_.value(id);
     if (!value.constant) continue;
-    positions_[v].buffer =
-        add_buffer(StorageKind::kConstant, static_cast<int32_t>(v), value.constant->size_bytes, kNever, kHostSpace);
+    positions_[id].buffer =
+        add_buffer(StorageKind::kConstant, id.value(), value.constant->size_bytes, kNever, kHostSpace);
   }
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId id = graph_.inputs[i];
-    positions_[static_cast<size_t>(id)].buffer =
-        add_buffer(StorageKind::kInput, static_cast<int32_t>(i), 0, kNever, wanted_memory(id));
+    positions_[id].buffer = add_buffer(StorageKind::kInput, static_cast<int32_t>(i), 0, kNever, wanted_memory(id));
   }
   int32_t dynamic_values = 0;
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -116,7 +114,7 @@ void StorageAssignment::place_values() {
         }
       }
       for (size_t i = 0; i < offsets.size(); ++i) {
-        positions_[static_cast<size_t>(node.outputs[i])] = {source.buffer, source.offset_bytes + offsets[i]};
+        positions_[node.outputs[i]] = {source.buffer, source.offset_bytes + offsets[i]};
       }
       if (!offsets.empty()) elided_[n] = Elided::kView;
     }
@@ -124,11 +122,10 @@ void StorageAssignment::place_values() {
     for (ValueId id : node.outputs) {
       if (id == kNoValue) continue;
       const TensorSpec spec = spec_of(graph_.value(id));
-      positions_[static_cast<size_t>(id)].buffer =
-          spec.dynamic
-              ? add_buffer(StorageKind::kDynamic, dynamic_values++, 0, static_cast<int32_t>(n), wanted_memory(id))
-              : add_buffer(StorageKind::kArena, wanted_memory(id).value(), spec.size_bytes(), static_cast<int32_t>(n),
-                           wanted_memory(id));
+      positions_[id].buffer = spec.dynamic ? add_buffer(StorageKind::kDynamic, dynamic_values++, 0,
+                                                        static_cast<int32_t>(n), wanted_memory(id))
+                                           : add_buffer(StorageKind::kArena, wanted_memory(id).value(),
+                                                        spec.size_bytes(), static_cast<int32_t>(n), wanted_memory(id));
     }
   }
 }
@@ -154,7 +151,7 @@ void StorageAssignment::place_outputs() {
                   : buffer.kind == StorageKind::kDynamic ? CopyReason::kOutputUnknownSize
                                                          : CopyReason::kOutputIsInput;
     copy.space = buffer.memory;
-    copy.source.index = id;  // until finish() knows the location
+    copy.source.index = id.value();  // until finish() knows the location
     copies_.push_back(copy);
   }
 }
@@ -319,7 +316,7 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
     TENON_TRY_ASSIGN(arena_bytes_[space], pack_arena(arenas[space], table_[space].alignment));
     for (size_t i = 0; i < arenas[space].size(); ++i) *offsets[space][i] = arenas[space][i].offset_bytes;
   }
-  for (PlanCopy& copy : copies_) copy.source = location(copy.source.index);
+  for (PlanCopy& copy : copies_) copy.source = location(ValueId(copy.source.index));
   last_read_.assign(graph_.inputs.size(), kNever);
   for (const Buffer& buffer : buffers_) {
     if (buffer.parent.valid()) continue;

@@ -54,7 +54,7 @@ class StorageAssignment {
   // `output_slots[i]` is where the caller wants graph.outputs[i], or -1 for a value that only has to stay until the
   // end.
   // `spaces` has one entry a value; empty: all in plain host memory. `handles` has one a space; empty: none.
-  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, std::span<const SpaceId> spaces = {},
+  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, PerValue<SpaceId> spaces = {},
                     PerSpace<MemorySpace> table = {}, PerSpace<bool> handles = {});
 
   // The known alignments of the graph's inputs; unknown without this call. Call it before elide().
@@ -105,9 +105,9 @@ class StorageAssignment {
   };
 
   Position root(Position position) const;
-  Position position_of(ValueId id) const { return root(positions_[static_cast<size_t>(id)]); }
+  Position position_of(ValueId id) const { return root(positions_[id]); }
   BufferId add_buffer(StorageKind kind, int32_t index, size_t size_bytes, int32_t first, SpaceId memory);
-  SpaceId wanted_memory(ValueId id) const { return memory_.empty() ? kHostSpace : memory_[static_cast<size_t>(id)]; }
+  SpaceId wanted_memory(ValueId id) const { return memory_.empty() ? kHostSpace : memory_[id]; }
   bool host_addressable(SpaceId memory) const;
   // Memory that nothing can be a part of.
   bool gives_handles(SpaceId memory) const { return !handles_.empty() && handles_[memory]; }
@@ -119,7 +119,7 @@ class StorageAssignment {
   // The value fills an arena buffer of its own, which may therefore be moved into another.
   bool may_embed(ValueId id, const Position& position) const;
   void embed(BufferId buffer, const Position& into);
-  bool feeds_output(ValueId id) const { return feeds_output_[static_cast<size_t>(id)]; }
+  bool feeds_output(ValueId id) const { return feeds_output_[id]; }
   void mark_output_feeders();
   void place_values();
   void place_outputs();
@@ -131,16 +131,16 @@ class StorageAssignment {
   const Graph& graph_;
   std::vector<int32_t> output_slots_;
   IdVector<BufferId, Buffer> buffers_;
-  std::vector<Position> positions_;  // by value
+  PerValue<Position> positions_;
   std::vector<Elided> elided_;
-  std::vector<bool> feeds_output_;
+  PerValue<bool> feeds_output_;
   std::vector<std::pair<int32_t, int32_t>> in_place_;
   std::vector<Location> scratch_;
   std::vector<PlanCopy> copies_;
   std::vector<int32_t> last_read_;
   std::vector<int32_t> first_write_;
   std::vector<uint32_t> input_alignments_;  // by graph input; empty: 0
-  std::vector<SpaceId> memory_;             // by value
+  PerValue<SpaceId> memory_;                // the space that was chosen
   PerSpace<MemorySpace> table_;
   PerSpace<bool> handles_;
   std::vector<HandleBuffer> handle_buffers_;

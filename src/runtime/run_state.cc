@@ -56,7 +56,7 @@ void* RunState::address(const Location& location) const {
   };
   switch (location.kind) {
     case StorageKind::kConstant:
-      return offset(plan_.graph.values[index].constant->data);
+      return offset(plan_.graph.value(ValueId(location.index)).constant->data);
     case StorageKind::kInput:
       return offset(inputs_[index]);
     case StorageKind::kOutput:

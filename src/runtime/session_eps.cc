@@ -153,9 +153,9 @@ Status SessionEps::partition(Model& model, OnceCopies& copies) {
     const Region& region = regions[static_cast<size_t>(Attributes(node).integer("region"))];
     if (region.drop_constants) drop_large_constants(*node.find("body")->graph);
   }
-  const std::vector<int32_t> uses = graph.use_counts();
-  for (size_t v = 0; v < graph.values.size(); ++v) {
-    if (uses[v] == 0) graph.values[v].constant = nullptr;
+  const PerValue<int32_t> uses = graph.use_counts();
+  for (ValueId id : graph.values.ids()) {
+    if (uses[id] == 0) graph.value(id).constant = nullptr;
   }
   return infer_shapes(graph);
 }

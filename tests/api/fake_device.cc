@@ -292,11 +292,11 @@ class FakeKernel final : public Kernel {
 
   void compute(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) const {
     std::map<ValueId, std::vector<float>> values;
-    for (size_t v = 0; v < body_.values.size(); ++v) {
-      const ConstantRef& constant = body_.values[v].constant;
+    for (ValueId id : body_.values.ids()) {
+      const ConstantRef& constant = body_.value(id).constant;
       if (constant && constant->type == DataType::kFloat) {
         const auto data = constant->as<float>();
-        values[static_cast<ValueId>(v)].assign(data.begin(), data.end());
+        values[id].assign(data.begin(), data.end());
       }
     }
     for (size_t i = 0; i < body_.inputs.size(); ++i) {

@@ -24,8 +24,8 @@ struct OneNode {
     node.op_type = std::move(op_type);
     node.domain = std::move(domain);
     node.since_version = version;
-    node.inputs = {0, 1};
-    node.outputs = {2};
+    node.inputs = {ValueId(0), ValueId(1)};
+    node.outputs = {ValueId(2)};
   }
   Status can_run() { return make_cpu_provider()->can_run(graph, node); }
   Graph graph;
@@ -62,7 +62,7 @@ TEST(CpuProvider, RefusesATypeAndNamesTheOnesThatItHas) {
 
 TEST(CpuProvider, RefusesAValueThatIsNoTensor) {
   OneNode one("Add", DataType::kUndefined);
-  one.graph.value(1).is_tensor = false;
+  one.graph.value(ValueId(1)).is_tensor = false;
   EXPECT_THAT(one.can_run().message(), HasSubstr("\"b\", which is not a tensor"));
 }
 

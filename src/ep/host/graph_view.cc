@@ -225,9 +225,9 @@ Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<c
                      "Node {} does not exist; the graph has {}.", index, graph.nodes.size());
     in_part[static_cast<size_t>(index)] = true;
   }
-  const std::vector<int32_t> producers = graph.producers();
+  const PerValue<int32_t> producers = graph.producers();
   const auto is_inside = [&](ValueId id) {
-    const int32_t producer = producers[static_cast<size_t>(id)];
+    const int32_t producer = producers[id];
     return producer >= 0 && in_part[static_cast<size_t>(producer)];
   };
   std::vector<ValueId> inputs, outputs;

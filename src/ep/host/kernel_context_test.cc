@@ -195,7 +195,7 @@ TEST(KernelInfo, OutlivesItsGraphAndCopies) {
     Node node;
     node.op_type = "Softmax";
     node.since_version = 13;
-    node.inputs = {0, 1, kNoValue};
+    node.inputs = {ValueId(0), ValueId(1), kNoValue};
     auto made = make_kernel_info(graph, node, std::make_shared<FakeHost>());
     ASSERT_TRUE(made.ok());
     info = *std::move(made);

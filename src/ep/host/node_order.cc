@@ -8,11 +8,11 @@ namespace tenon::abi {
 namespace {
 
 // The nodes that make what a node reads, ascending.
-std::vector<int32_t> producers_of(const Node& node, const std::vector<int32_t>& producers) {
+std::vector<int32_t> producers_of(const Node& node, const PerValue<int32_t>& producers) {
   std::vector<int32_t> found;
   const auto add = [&](ValueId id) {
     if (id == kNoValue) return;
-    const int32_t producer = producers[static_cast<size_t>(id)];
+    const int32_t producer = producers[id];
     if (producer >= 0) found.push_back(producer);
   };
   for (ValueId id : node.inputs) add(id);
@@ -28,7 +28,7 @@ std::vector<int32_t> producers_of(const Node& node, const std::vector<int32_t>& 
 }  // namespace
 
 std::vector<int32_t> reference_order(const Graph& graph) {
-  const std::vector<int32_t> producers = graph.producers();
+  const PerValue<int32_t> producers = graph.producers();
   std::vector<std::vector<int32_t>> before(graph.nodes.size());
   std::vector<bool> is_read(graph.nodes.size()), visited(graph.nodes.size());
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

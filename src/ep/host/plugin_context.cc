@@ -57,7 +57,7 @@ void ContextModel::set_compatibility(const std::string& ep_name, const std::stri
 ValueId ContextModel::find(const std::string& name) const {
   const auto found =
       std::find_if(graph_.values.begin(), graph_.values.end(), [&](const Value& value) { return value.name == name; });
-  return found != graph_.values.end() ? static_cast<ValueId>(found - graph_.values.begin()) : kNoValue;
+  return found != graph_.values.end() ? ValueId(found - graph_.values.begin()) : kNoValue;
 }
 
 Status ContextModel::replace(const Region& region, const OrtNode& node) {

@@ -359,7 +359,7 @@ TEST(Fusion, AnIfOnAConstantIsItsBranch) {
     node.outputs = {out};
     body->nodes.push_back(node);
     body->outputs = {out};
-    body->captures = {{0, in}};
+    body->captures = {{ValueId(0), in}};
     return body;
   };
   ValueId y = m.node("If", {m.graph().add_constant("yes", yes)});

@@ -30,7 +30,7 @@ class Reference {
   template <typename T>
   Reference& input(const Shape& shape, std::vector<T> values) {
     DataType type = TypeNumber<T>::value;
-    node.inputs.push_back(static_cast<ValueId>(inputs_.size()));
+    node.inputs.push_back(ValueId(inputs_.size()));
     inputs_.push_back({.type = type, .shape = shape});
     auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * sizeof(T));
     if (!values.empty()) std::memcpy(bytes->data(), values.data(), bytes->size());

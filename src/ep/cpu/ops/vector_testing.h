@@ -30,7 +30,7 @@ class TestNode {
     EXPECT_EQ(shape.element_count(), static_cast<int64_t>(values.size()));
     auto& bytes = data_.emplace_back(std::make_unique<std::vector<std::byte>>(values.size() * sizeof(T)));
     if (!values.empty()) std::memcpy(bytes->data(), values.data(), bytes->size());
-    node_.inputs.push_back(static_cast<ValueId>(inputs_.size()));
+    node_.inputs.push_back(ValueId(inputs_.size()));
     inputs_.push_back({.type = type, .shape = shape});
     constants_.push_back(nullptr);
     if (constant) {

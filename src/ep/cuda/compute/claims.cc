@@ -103,7 +103,7 @@ ShapeParts find_shape_parts(const Graph& graph) {
   ShapeParts parts{.values = std::vector<bool>(graph.values.size()),
                    .nodes = std::vector<bool>(graph.nodes.size()),
                    .weights = std::vector<bool>(graph.values.size())};
-  for (size_t v = 0; v < graph.values.size(); ++v) parts.values[v] = graph.values[v].constant != nullptr;
+  for (ValueId id : graph.values.ids()) parts.values[id.index()] = graph.value(id).constant != nullptr;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!node.domain.empty() || node.outputs.size() != 1 || node.outputs[0] == kNoValue) continue;
@@ -140,7 +140,7 @@ bool needs_value(const ShapeParts& parts, size_t n, const Node& node, size_t inp
 
 // Takes back claims until none needs a size from outside of its group, nor makes one that is read there: a size is
 // better computed where it is read. True where a claim was taken back.
-bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const std::vector<int32_t>& producers,
+bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const PerValue<int32_t>& producers,
                        const std::vector<int>& groups, std::vector<bool>& claimed) {
   std::vector<bool> read_outside(graph.values.size(), false);
   for (ValueId id : graph.outputs) read_outside[static_cast<size_t>(id)] = true;
@@ -150,7 +150,7 @@ bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const std::v
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (id == kNoValue || graph.value(id).constant != nullptr) continue;
-      const int32_t producer = producers[static_cast<size_t>(id)];
+      const int32_t producer = producers[id];
       const auto p = static_cast<size_t>(producer);
       if (producer >= 0 && before[p] && before[n] && groups[p] == groups[n]) continue;
       read_outside[static_cast<size_t>(id)] = true;
@@ -163,14 +163,14 @@ bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const std::v
 }
 
 // How often a path to the node changes between claimed and not: claimed nodes of one level are convex.
-std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const std::vector<int32_t>& producers,
+std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const PerValue<int32_t>& producers,
                              const std::vector<bool>& claimed, const std::vector<bool>& barriers) {
   std::vector<int> levels(graph.nodes.size(), 0);
   int base = 0, highest = 0;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     int level = barriers[n] ? highest + 1 : base;
     for (ValueId id : graph.nodes[n].inputs) {
-      const int32_t producer = id != kNoValue ? producers[static_cast<size_t>(id)] : -1;
+      const int32_t producer = id != kNoValue ? producers[id] : -1;
       if (producer < 0) continue;
       const auto p = static_cast<size_t>(producer);
       level = std::max(level, levels[p] + (claimed[p] != claimed[n] ? 1 : 0));
@@ -211,7 +211,7 @@ std::vector<bool> claim_nodes(const Graph& graph) {
     claimed[n] = parts.nodes[n] || (sizes_known && try_alone(folded, node).ok());
   }
   const std::vector<int> together(graph.nodes.size(), 0);
-  const std::vector<int32_t> producers = graph.producers();
+  const PerValue<int32_t> producers = graph.producers();
   while (keep_sizes_inside(graph, parts, producers, together, claimed)) {
   }
   return claimed;
@@ -219,7 +219,7 @@ std::vector<bool> claim_nodes(const Graph& graph) {
 
 std::vector<int> group_nodes(const Graph& graph, std::vector<bool> claimed, const std::vector<bool>& barriers) {
   const ShapeParts parts = find_shape_parts(graph);
-  const std::vector<int32_t> producers = graph.producers();
+  const PerValue<int32_t> producers = graph.producers();
   std::vector<int> levels;
   do {
     levels = find_levels(graph, parts, producers, claimed, barriers);

@@ -47,13 +47,13 @@ Graph part_of(const Graph& graph, const std::vector<int>& groups, int group) {
     part.nodes.push_back(graph.nodes[n]);
     for (ValueId id : graph.nodes[n].inputs) {
       const auto v = static_cast<size_t>(id);
-      if (id == kNoValue || made[v] || listed[v] || graph.values[v].constant != nullptr) continue;
+      if (id == kNoValue || made[v] || listed[v] || graph.value(id).constant != nullptr) continue;
       listed[v] = true;
       part.inputs.push_back(id);
     }
   }
   for (size_t v = 0; v < made.size(); ++v)
-    if (made[v] && read[v]) part.outputs.push_back(static_cast<ValueId>(v));
+    if (made[v] && read[v]) part.outputs.push_back(ValueId(v));
   return part;
 }
 

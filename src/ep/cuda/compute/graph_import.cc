@@ -174,8 +174,8 @@ class Import {
 Result<ImportedGraph> import_graph(const HostApi& host, const OrtGraph* graph) { return Import(host).run(graph); }
 
 ValueId find_value(const Graph& graph, const std::string& name) {
-  for (size_t v = 0; v < graph.values.size(); ++v)
-    if (graph.values[v].name == name) return static_cast<ValueId>(v);
+  for (ValueId id : graph.values.ids())
+    if (graph.value(id).name == name) return id;
   return kNoValue;
 }
 

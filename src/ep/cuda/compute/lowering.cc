@@ -322,7 +322,7 @@ Result<Lowering::Halves> Lowering::make_halves(ValueId id, Bound bound) {
 
 bool Lowering::only_halves(ValueId id) {
   const auto& readers = readers_[static_cast<size_t>(id)];
-  return readers.size() == static_cast<size_t>(uses_[static_cast<size_t>(id)]) &&
+  return readers.size() == static_cast<size_t>(uses_[id]) &&
          std::all_of(readers.begin(), readers.end(), [&](int32_t reader) {
            const Node& node = graph_.nodes[static_cast<size_t>(reader)];
            return node.inputs[0] == id && std::count(node.inputs.begin(), node.inputs.end(), id) == 1 &&
@@ -333,7 +333,7 @@ bool Lowering::only_halves(ValueId id) {
 bool Lowering::joined(const Node& node) const { return joined_[static_cast<size_t>(&node - graph_.nodes.data())]; }
 
 const Node* Lowering::joined_producer(ValueId id) const {
-  const int32_t producer = id == kNoValue ? -1 : producers_[static_cast<size_t>(id)];
+  const int32_t producer = id == kNoValue ? -1 : producers_[id];
   return producer >= 0 && joined_[static_cast<size_t>(producer)] ? &graph_.nodes[static_cast<size_t>(producer)]
                                                                  : nullptr;
 }
@@ -351,7 +351,7 @@ void Lowering::find_chains() {
     if (!is_elementwise(graph_, node) || node.outputs.size() != 1) continue;
     leaves[n] += node.inputs.size();
     const ValueId out = node.outputs[0];
-    if (uses_[static_cast<size_t>(out)] != 1 || reader[static_cast<size_t>(out)] < 0) continue;
+    if (uses_[out] != 1 || reader[static_cast<size_t>(out)] < 0) continue;
     const auto r = static_cast<size_t>(reader[static_cast<size_t>(out)]);
     const Node& next = graph_.nodes[r];
     // An operator that moves elements reads memory: it can be the first of a chain, not a later one.

@@ -119,7 +119,8 @@ class Lowering {
   const LoweringOptions options_;
   Program program_;
   std::vector<std::array<TensorId, 2>> tensors_;  // by value and layout
-  std::vector<int32_t> uses_, producers_, output_of_;
+  PerValue<int32_t> uses_, producers_;
+  std::vector<int32_t> output_of_;
   std::vector<std::vector<int32_t>> readers_;  // nodes by value, one for each use
   std::map<ValueId, Halves> halves_;
   std::map<ValueId, Bound> bounds_;

@@ -66,7 +66,7 @@ TEST(Dequantize, WhatDoesNotFitIsLeft) {
   const ValueId three = builder.graph.add_constant("three", floats(Shape{3}, {1, 2, 3}));
   const ValueId run_time = builder.input("scale", {});
   for (ValueId scale : {three, run_time}) {
-    builder.node("DequantizeLinear", {x, scale}, "y" + std::to_string(scale));
+    builder.node("DequantizeLinear", {x, scale}, scale == three ? "list" : "run_time");
     builder.last().since_version = 13;
     builder.last().set_int("axis", 0);
     EXPECT_FALSE(can_dequantize_on_host(builder.graph, builder.last()));
