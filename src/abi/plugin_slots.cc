@@ -215,7 +215,7 @@ OrtStatus* ort_api::CreateSharedAllocator(OrtEnv* env, const OrtEpDevice* ep_dev
           "arena options via the allocator options.");
     const std::shared_ptr<PluginFactory> factory = factory_of(*ep_device);
     if (factory == nullptr) return make_ort_status(ORT_INVALID_ARGUMENT, "Invalid memory type for OrtEpDevice.");
-    const auto shared = factory->share_allocator(*ep_device, mem_type, allocator_options, true);
+    const auto shared = factory->share_allocator(*ep_device, mem_type, allocator_options);
     if (!shared.ok()) return to_ort(shared.status());
     if (allocator != nullptr && *shared != nullptr) *allocator = (*shared)->program();
     return nullptr;

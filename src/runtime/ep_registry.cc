@@ -31,28 +31,29 @@ EpRegistry& EpRegistry::instance() {
 }
 
 Status EpRegistry::add(const std::string& library, std::vector<std::shared_ptr<EpFactory>> factories) {
-  auto libraries = libraries_.lock();
-  for (const Library& one : *libraries) {
+  auto known = libraries_.lock();
+  Libraries libraries = **known;
+  for (const Library& one : libraries) {
     TENON_INVALID_IF(one.name == library, "An EP library is already registered as \"{}\".", library);
   }
-  libraries->push_back({library, std::move(factories)});
+  libraries.push_back({library, std::move(factories)});
+  *known = std::make_shared<const Libraries>(std::move(libraries));
   return {};
 }
 
 Status EpRegistry::remove(const std::string& library) {
-  Library removed;  // released after the lock: a factory's end may take long and call back
-  auto libraries = libraries_.lock();
-  const auto found =
-      std::find_if(libraries->begin(), libraries->end(), [&](const Library& one) { return one.name == library; });
-  if (found == libraries->end()) return not_found("No EP library is registered as \"{}\".", library);
-  removed = std::move(*found);
-  libraries->erase(found);
+  std::shared_ptr<const Libraries> before;  // released after the lock: a factory's end may take long and call back
+  auto known = libraries_.lock();
+  Libraries libraries = **known;
+  if (std::erase_if(libraries, [&](const Library& one) { return one.name == library; }) == 0)
+    return not_found("No EP library is registered as \"{}\".", library);
+  before = std::exchange(*known, std::make_shared<const Libraries>(std::move(libraries)));
   return {};
 }
 
 std::vector<EpDevice> EpRegistry::devices() const {
   std::vector<EpDevice> all = {cpu_device()};
-  auto libraries = libraries_.lock();
+  const auto libraries = this->libraries();
   for (const Library& library : *libraries) {
     for (const auto& factory : library.factories) {
       all.insert(all.end(), factory->devices().begin(), factory->devices().end());
@@ -63,7 +64,7 @@ std::vector<EpDevice> EpRegistry::devices() const {
 
 Result<std::shared_ptr<EpFactory>> EpRegistry::find(const std::string& ep_name) const {
   std::string known(kCpuEpName);
-  auto libraries = libraries_.lock();
+  const auto libraries = this->libraries();
   for (const Library& library : *libraries) {
     for (const auto& factory : library.factories) {
       if (factory->name() == ep_name) return factory;
@@ -74,7 +75,7 @@ Result<std::shared_ptr<EpFactory>> EpRegistry::find(const std::string& ep_name) 
 }
 
 std::shared_ptr<DataTransfer> EpRegistry::find_transfer(const MemorySpace& src, const MemorySpace& dst) const {
-  auto libraries = libraries_.lock();
+  const auto libraries = this->libraries();
   for (const Library& library : *libraries) {
     for (const auto& factory : library.factories) {
       DataTransfer* transfer = factory->transfer();
@@ -85,7 +86,7 @@ std::shared_ptr<DataTransfer> EpRegistry::find_transfer(const MemorySpace& src, 
 }
 
 std::shared_ptr<DeviceAllocator> EpRegistry::find_allocator(const MemorySpace& space) const {
-  auto libraries = libraries_.lock();
+  const auto libraries = this->libraries();
   for (const Library& library : *libraries) {
     for (const auto& factory : library.factories) {
       for (size_t device = 0; device < factory->devices().size(); ++device) {

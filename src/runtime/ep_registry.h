@@ -35,6 +35,7 @@ class EpFactory {
   virtual DataTransfer* transfer() = 0;
 };
 
+// Threads: any. Factories are asked with no lock held.
 class EpRegistry {
  public:
   static EpRegistry& instance();
@@ -54,7 +55,11 @@ class EpRegistry {
     std::string name;
     std::vector<std::shared_ptr<EpFactory>> factories;
   };
-  mutable Guarded<std::vector<Library>> libraries_;
+  using Libraries = std::vector<Library>;
+  // As they are now. A library that is removed meanwhile stays loaded as long as the list lives.
+  std::shared_ptr<const Libraries> libraries() const { return *libraries_.lock(); }
+
+  Guarded<std::shared_ptr<const Libraries>> libraries_{std::in_place, std::make_shared<const Libraries>()};
 };
 
 }  // namespace tenon

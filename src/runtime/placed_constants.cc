@@ -17,21 +17,22 @@ Tensor PlacedConstants::find_own(const ConstantRef& constant, SpaceId space) con
   return {};
 }
 
-// The lock is held while a constant is copied: whoever wants the same one then finds it.
 Result<Tensor> PlacedConstants::place(const ConstantRef& constant, const std::string& name, SpaceId space,
                                       bool disallow_copies) {
-  auto placed = placed_.lock();
-  Placed& entry = (*placed)[{constant.get(), space}];
-  // Another constant may have been made at the address of one that is gone.
-  if (!entry.source.expired()) return entry.tensor;
-  Result<Tensor> made = copy(constant, name, space, disallow_copies);
-  if (!made.ok()) {
-    placed->erase({constant.get(), space});
-    return made;
+  const std::pair key(constant.get(), space);
+  {
+    auto placed = placed_.lock();
+    const auto found = placed->find(key);
+    // Another constant may have been made at the address of one that is gone.
+    if (found != placed->end() && !found->second.source.expired()) return found->second.tensor;
   }
-  entry.source = constant;
-  entry.tensor = *made;
-  return made;
+  // Without the lock: allocators and transfers are plugins' code, which may block or use this session.
+  Placed made{.source = constant, .tensor = {}};
+  TENON_TRY_ASSIGN(made.tensor, copy(constant, name, space, disallow_copies));
+  auto placed = placed_.lock();  // ends before `made`, which then holds what was replaced or is not needed
+  Placed& entry = (*placed)[key];
+  if (entry.source.expired()) std::swap(entry, made);
+  return entry.tensor;
 }
 
 Result<Tensor> PlacedConstants::copy(const ConstantRef& constant, const std::string& name, SpaceId space,

@@ -18,7 +18,8 @@
 
 namespace tenon {
 
-// Ownership: keeps a copy as long as its constant is alive. Lifetime: what it is given outlives it. Threads: any.
+// Ownership: keeps a copy as long as its constant is alive. Lifetime: what it is given outlives it. Threads: any. An
+// EP's code runs with no lock held; of two threads that want a constant at once, both copy it and the first copy stays.
 class PlacedConstants {
  public:
   PlacedConstants(const SessionSpaces& spaces, DeviceProviders providers, KeptTexts& texts, OnceCopies& copies)

@@ -312,6 +312,7 @@ void set_device_members(OrtEpFactory& factory) {
     made->ort_version_supported = version_of("transfer");
     made->OrtDataTransferImpl::Release = +[](OrtDataTransferImpl* self) { delete static_cast<Transfer*>(self); };
     made->CanCopy = +[](const OrtDataTransferImpl*, const OrtMemoryDevice* src, const OrtMemoryDevice* dst) {
+      call_back("CanCopy");
       return is_ours(src) || is_ours(dst);
     };
     made->CopyTensors = +[](OrtDataTransferImpl*, const OrtValue** src, OrtValue** dst, OrtSyncStream** streams,

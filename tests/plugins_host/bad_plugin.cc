@@ -2,6 +2,7 @@
 // that compiles each Relu node as a region of its own.
 //
 // TENON_BAD_PLUGIN_CALLS: a file that each call of the host appends its name to.
+// tenon_bad_plugin_hook: a function of the test that each call of the host runs first.
 // TENON_BAD_PLUGIN_DEVICE: it offers a device too, with streams and an importer (bad_device.cc).
 #include <tenon/onnxruntime_c_api.h>
 
@@ -15,13 +16,22 @@
 
 #include "bad_plugin.h"
 
+extern "C" {
+ORT_EXPORT void (*tenon_bad_plugin_hook)(const char* what) = nullptr;
+}
+
 namespace bad {
 
 const OrtApi* g_api = nullptr;
 const OrtEpApi* g_ep_api = nullptr;
 uint32_t g_version = 0;
 
+void call_back(const char* what) {
+  if (tenon_bad_plugin_hook != nullptr) tenon_bad_plugin_hook(what);
+}
+
 void called(const char* what) {
+  call_back(what);
   if (const char* path = std::getenv("TENON_BAD_PLUGIN_CALLS")) {
     if (FILE* file = std::fopen(path, "a")) {
       std::fprintf(file, "%s\n", what);

@@ -19,7 +19,9 @@ inline bool lie(const char* name) {
   return chosen != nullptr && std::strcmp(chosen, name) == 0;
 }
 
-// Writes the call down, and throws where the lie is "throw WHAT" or "throw int WHAT".
+// Calls the test's function back (tenon_bad_plugin_hook in bad_plugin.cc).
+void call_back(const char* what);
+// That; then writes the call down, and throws where the lie is "throw WHAT" or "throw int WHAT".
 void called(const char* what);
 
 // A status for the lie "fail WHAT" (EP_FAIL), null else.

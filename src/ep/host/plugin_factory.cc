@@ -69,7 +69,7 @@ PluginFactory::PluginFactory(PluginLibrary& library, OrtEpFactory* factory)
     : library_(library), factory_(factory), who_(library.who()) {}
 
 PluginFactory::~PluginFactory() {
-  allocators_.lock()->clear();
+  std::exchange(*allocators_.lock(), {}).clear();
   transfer_.reset();
 }
 
@@ -146,7 +146,7 @@ Status PluginFactory::create_shared_allocators() {
   for (const auto& device : ort_devices_) {
     for (OrtDeviceMemoryType kind : {OrtDeviceMemoryType_DEFAULT, OrtDeviceMemoryType_HOST_ACCESSIBLE}) {
       if (memory_of(*device, kind) == nullptr) continue;
-      TENON_TRY(share_allocator(*device, kind, nullptr, false).status());
+      TENON_TRY(share_allocator(*device, kind, nullptr).status());
     }
   }
   return {};
@@ -154,28 +154,36 @@ Status PluginFactory::create_shared_allocators() {
 
 Result<std::shared_ptr<PluginAllocator>> PluginFactory::share_allocator(const OrtEpDevice& device,
                                                                         OrtDeviceMemoryType kind,
-                                                                        const OrtKeyValuePairs* options, bool replace) {
+                                                                        const OrtKeyValuePairs* options) {
   const OrtMemoryInfo* info = memory_of(device, kind);
   TENON_INVALID_IF(info == nullptr, "Invalid memory type for OrtEpDevice.");
-  auto shared = allocators_.lock();
-  const auto found = std::find_if(shared->begin(), shared->end(), [&](const SharedAllocator& one) {
-    return one.device == &device && one.kind == kind;
-  });
-  if (found != shared->end()) {
-    if (!replace) return found->allocator;
-    shared->erase(found);
-  }
+  (void)exchange_shared_allocator(device, kind, nullptr);
   TENON_TRY_ASSIGN(auto allocator, create_allocator(*info, options, nullptr));
-  if (allocator != nullptr) shared->push_back({&device, kind, allocator});
+  (void)exchange_shared_allocator(device, kind, allocator);
   return allocator;
 }
 
 Status PluginFactory::release_shared_allocator(const OrtEpDevice& device, OrtDeviceMemoryType kind) {
   TENON_INVALID_IF(memory_of(device, kind) == nullptr, "Invalid memory type for OrtEpDevice.");
-  const size_t released = std::erase_if(
-      *allocators_.lock(), [&](const SharedAllocator& one) { return one.device == &device && one.kind == kind; });
-  TENON_INVALID_IF(released == 0, "No allocator for this device has been registered for sharing.");
+  TENON_INVALID_IF(exchange_shared_allocator(device, kind, nullptr) == nullptr,
+                   "No allocator for this device has been registered for sharing.");
   return {};
+}
+
+std::shared_ptr<PluginAllocator> PluginFactory::exchange_shared_allocator(const OrtEpDevice& device,
+                                                                          OrtDeviceMemoryType kind,
+                                                                          std::shared_ptr<PluginAllocator> next) {
+  std::shared_ptr<PluginAllocator> earlier;
+  auto shared = allocators_.lock();
+  const auto found = std::find_if(shared->begin(), shared->end(), [&](const SharedAllocator& one) {
+    return one.device == &device && one.kind == kind;
+  });
+  if (found != shared->end()) {
+    earlier = std::move(found->allocator);
+    shared->erase(found);
+  }
+  if (next != nullptr) shared->push_back({&device, kind, std::move(next)});
+  return earlier;
 }
 
 std::shared_ptr<PluginAllocator> PluginFactory::find_shared_allocator(const OrtMemoryInfo& info) {

@@ -50,11 +50,11 @@ class PluginFactory final : public EpFactory {
                                                             std::shared_ptr<const void> keep);
   // Takes an allocator over that the factory or its EP made; null for null.
   Result<std::shared_ptr<PluginAllocator>> adopt_allocator(OrtAllocator* allocator, std::shared_ptr<const void> keep);
-  // The allocator of a device that the process shares, by the C ABI's rules. `replace` releases one that is there and
-  // makes another; else one that is there is given. Null when the factory makes none.
+  // Makes the allocator of a device that the process shares, by the C ABI's rules; one that is there is released first.
+  // Null when the factory makes none.
   Result<std::shared_ptr<PluginAllocator>> share_allocator(const OrtEpDevice& device, OrtDeviceMemoryType kind,
-                                                           const OrtKeyValuePairs* options, bool replace);
-  // kNotFound when there is none.
+                                                           const OrtKeyValuePairs* options);
+  // kInvalidArgument when there is none.
   Status release_shared_allocator(const OrtEpDevice& device, OrtDeviceMemoryType kind);
   // The one for this memory, or else one that serves it.
   std::shared_ptr<PluginAllocator> find_shared_allocator(const OrtMemoryInfo& info);
@@ -74,6 +74,10 @@ class PluginFactory final : public EpFactory {
   PluginFactory(PluginLibrary& library, OrtEpFactory* factory);
   Status find_devices();
   Status create_shared_allocators();
+  // Lists `next` (none when null) instead of the one that is returned, whose end is the plugin's code: it may take long
+  // and call back, so no lock is held then.
+  std::shared_ptr<PluginAllocator> exchange_shared_allocator(const OrtEpDevice& device, OrtDeviceMemoryType kind,
+                                                             std::shared_ptr<PluginAllocator> next);
 
   PluginLibrary& library_;
   OrtEpFactory* const factory_;

@@ -234,17 +234,33 @@ Result<std::shared_ptr<DeviceSemaphore>> PluginImporter::import_semaphore(
   return std::shared_ptr<DeviceSemaphore>(std::move(semaphore));
 }
 
-// Devices whose graphics interop is initialised, with the library that makes an address mean the same device.
-using GraphicsDevices = std::map<const OrtEpDevice*, std::weak_ptr<PluginLibrary>>;
+// Graphics interop of a device: initialised, or a call of the plugin is about to change that. The library makes an
+// address mean the same device.
+struct GraphicsDevice {
+  std::weak_ptr<PluginLibrary> library;
+  bool changing = false;
+};
+using GraphicsDevices = std::map<const OrtEpDevice*, GraphicsDevice>;
 Guarded<GraphicsDevices>& graphics_devices() {
   static Guarded<GraphicsDevices> devices;
   return devices;
 }
 
-bool is_initialised(const GraphicsDevices& devices, const OrtEpDevice& device,
-                    const std::shared_ptr<PluginLibrary>& library) {
+// Null when it is not initialised.
+GraphicsDevice* find_graphics(GraphicsDevices& devices, const OrtEpDevice& device,
+                              const std::shared_ptr<PluginLibrary>& library) {
   const auto found = devices.find(&device);
-  return found != devices.end() && found->second.lock() == library;
+  return found != devices.end() && found->second.library.lock() == library ? &found->second : nullptr;
+}
+
+// After the plugin's call: the device is initialised, or it is not.
+void set_graphics(const OrtEpDevice& device, bool initialised) {
+  auto devices = graphics_devices().lock();
+  if (initialised) {
+    (*devices)[&device].changing = false;
+  } else {
+    devices->erase(&device);
+  }
 }
 
 }  // namespace
@@ -268,28 +284,36 @@ Status init_graphics_interop(const OrtEpDevice& device, const OrtGraphicsInterop
   TENON_TRY_ASSIGN(auto library, library_of(device));
   const auto member = TENON_MEMBER(device.factory, OrtEpFactory, InitGraphicsInterop);
   TENON_TRY(member.check(who_of(device)));
-  // Held over the call: two at once would both find the device free.
-  auto devices = graphics_devices().lock();
-  TENON_INVALID_IF(is_initialised(*devices, device, library),
-                   "Graphics interop of {} is initialised already; it ends with DeinitGraphicsInteropForEpDevice.",
-                   who_of(device));
-  TENON_TRY(device.use->check_untouched(who_of(device)));
-  TENON_TRY(call(who_of(device), member, device.factory, &device, &config));
-  (*devices)[&device] = library;
-  return Status();
+  {
+    // Listed before the call, which runs with no lock held: of two at once, the second one is refused.
+    auto devices = graphics_devices().lock();
+    TENON_INVALID_IF(find_graphics(*devices, device, library) != nullptr,
+                     "Graphics interop of {} is initialised already; it ends with DeinitGraphicsInteropForEpDevice.",
+                     who_of(device));
+    TENON_TRY(device.use->check_untouched(who_of(device)));
+    (*devices)[&device] = {.library = library, .changing = true};
+  }
+  Status status = call(who_of(device), member, device.factory, &device, &config);
+  set_graphics(device, status.ok());
+  return status;
 }
 
 Status deinit_graphics_interop(const OrtEpDevice& device) {
   TENON_TRY_ASSIGN(auto library, library_of(device));
   const auto member = TENON_MEMBER(device.factory, OrtEpFactory, DeinitGraphicsInterop);
   TENON_TRY(member.check(who_of(device)));
-  auto devices = graphics_devices().lock();
-  if (!is_initialised(*devices, device, library)) return Status();
-  TENON_TRY(device.use->check_idle(who_of(device)));
-  TENON_TRY(call(who_of(device), member, device.factory, &device));
-  devices->erase(&device);
-  device.use->reset();
-  return Status();
+  {
+    auto devices = graphics_devices().lock();
+    GraphicsDevice* const found = find_graphics(*devices, device, library);
+    if (found == nullptr) return Status();
+    TENON_INVALID_IF(found->changing, "Another call initialises or ends the graphics interop of {}.", who_of(device));
+    TENON_TRY(device.use->check_idle(who_of(device)));
+    found->changing = true;
+  }
+  Status status = call(who_of(device), member, device.factory, &device);
+  if (status.ok()) device.use->reset();
+  set_graphics(device, !status.ok());
+  return status;
 }
 
 }  // namespace tenon::abi
