@@ -1,18 +1,14 @@
 // The table of tenon/copy_ledger_api.h: the records of copies for programs of the C ABI.
-#include <tenon/copy_ledger_api.h>
-
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "abi/objects/copy_records.h"
 #include "abi/objects/env.h"
 #include "abi/objects/memory_info.h"
 #include "abi/objects/run_options.h"
-#include "abi/objects/slots.h"
 #include "abi/objects/status.h"
+#include "abi/own_tables.h"
 #include "abi/session.h"
-#include "ep/host/ep_host_api.h"
 
 struct TenonCopyLedger {
   std::shared_ptr<tenon::abi::CopyRecords> records = std::make_shared<tenon::abi::CopyRecords>();
@@ -121,7 +117,8 @@ OrtStatus* TENON_COPY_LEDGER_CALL explain_copies(OrtSession* session, const Teno
   });
 }
 
-// The table of tenon/copy_ledger_api.h; null for version 0.
+}  // namespace
+
 const TenonCopyLedgerApi* TENON_COPY_LEDGER_CALL copy_ledger_api(uint32_t version) noexcept {
   static constexpr TenonCopyLedgerApi kApi = {.version = TENON_COPY_LEDGER_API_VERSION,
                                               .reserved = 0,
@@ -133,16 +130,6 @@ const TenonCopyLedgerApi* TENON_COPY_LEDGER_CALL copy_ledger_api(uint32_t versio
                                               .ClearLedger = &clear_ledger,
                                               .ExplainCopies = &explain_copies};
   return version == 0 ? nullptr : &kApi;
-}
-
-}  // namespace
-
-// ONNX Runtime's experimental functions are none of ours; null is how the ABI says so.
-OrtExperimentalFnPtr ort_api::GetExperimentalFunction(const char* name) noexcept {
-  const std::string_view wanted = name != nullptr ? name : "";
-  if (wanted == TENON_GET_COPY_LEDGER_API) return reinterpret_cast<OrtExperimentalFnPtr>(&copy_ledger_api);
-  if (wanted == kGetEpHostApi) return reinterpret_cast<OrtExperimentalFnPtr>(&ep_host_api);
-  return nullptr;
 }
 
 }  // namespace tenon::abi

@@ -1,6 +1,8 @@
 // OrtInteropApi: checks arguments, calls the device's importer, and wraps its results (S1).
 #include "abi/interop_api.h"
 
+#include <tenon/external_handles.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -40,6 +42,7 @@ struct SemaphoreHandle : OrtExternalSemaphoreHandle {
 // asks for one.
 struct HeldSemaphore {
   std::shared_ptr<DeviceSemaphore> semaphore;
+  std::shared_ptr<Timeline> on_host;  // what the host waits for and signals; null where only the device can
   std::shared_ptr<Timeline> timeline;
 };
 Guarded<std::map<uintptr_t, HeldSemaphore>>& held_semaphores() {
@@ -101,13 +104,11 @@ Result<MemoryHandle*> import(const OrtExternalResourceImporter& from, const OrtE
   return handle.release();
 }
 
-Result<SemaphoreHandle*> import(const OrtExternalResourceImporter& from,
-                                const OrtExternalSemaphoreDescriptor& descriptor) {
-  TENON_TRY(check_version("OrtExternalSemaphoreDescriptor", descriptor.version));
-  const uint32_t kind = integer_of(&descriptor.type);
-  TENON_TRY_ASSIGN(const bool can, from.importer->can_import_semaphore(kind));
-  TENON_UNSUPPORTED_IF(!can, "External semaphores of type {:#x} cannot be imported by EP \"{}\" on this device.", kind,
-                       from.device->ep_name);
+// The handle of the semaphore that `import` gives. `on_host`: the program's timeline behind it, where it is one.
+template <typename Import>
+Result<SemaphoreHandle*> make_handle(const OrtExternalResourceImporter& from,
+                                     const OrtExternalSemaphoreDescriptor& descriptor, const Import& import,
+                                     std::shared_ptr<Timeline> on_host) {
   // Everything that may fail comes before the import.
   auto handle = std::make_unique<SemaphoreHandle>();
   handle->version = ORT_API_VERSION;
@@ -117,10 +118,52 @@ Result<SemaphoreHandle*> import(const OrtExternalResourceImporter& from,
   handle->importer = from.importer;
   std::map<uintptr_t, HeldSemaphore> held;
   HeldSemaphore& ours = held[number_of(handle.get())];
-  TENON_TRY_ASSIGN(handle->semaphore, from.importer->import_semaphore(descriptor));
+  ours.on_host = std::move(on_host);
+  TENON_TRY_ASSIGN(handle->semaphore, import());
   ours.semaphore = handle->semaphore;
   held_semaphores().lock()->merge(held);
   return handle.release();
+}
+
+Result<SemaphoreHandle*> import(const OrtExternalResourceImporter& from,
+                                const OrtExternalSemaphoreDescriptor& descriptor,
+                                std::shared_ptr<Timeline> on_host = nullptr) {
+  TENON_TRY(check_version("OrtExternalSemaphoreDescriptor", descriptor.version));
+  const uint32_t kind = integer_of(&descriptor.type);
+  TENON_TRY_ASSIGN(const bool can, from.importer->can_import_semaphore(kind));
+  TENON_UNSUPPORTED_IF(!can, "External semaphores of type {:#x} cannot be imported by EP \"{}\" on this device.", kind,
+                       from.device->ep_name);
+  return make_handle(from, descriptor, [&] { return from.importer->import_semaphore(descriptor); }, std::move(on_host));
+}
+
+// The callbacks of a timeline of ours, for a device whose importer is a plugin's. `user_data` is a Held*.
+struct Held {
+  std::shared_ptr<Timeline> timeline;
+};
+
+int32_t answer(const Status& status) {
+  constexpr int32_t kOtherFailure = TENON_TIMELINE_LOST + 1;
+  if (status.ok()) return TENON_TIMELINE_OK;
+  return status.code() == StatusCode::kDeviceLost ? TENON_TIMELINE_LOST : kOtherFailure;
+}
+
+TenonTimelineCallbacks callbacks_of(Held* held) {
+  return {.version = TENON_TIMELINE_CALLBACKS_VERSION,
+          .reserved = 0,
+          .user_data = held,
+          .value = [](void* self, uint64_t* out) -> int32_t {
+            const Result<uint64_t> reached = static_cast<Held*>(self)->timeline->value();
+            if (reached.ok()) *out = *reached;
+            return answer(reached.status());
+          },
+          .wait = [](void* self, uint64_t value, int64_t timeout_ns) -> int32_t {
+            const Result<bool> reached = wait_until(*static_cast<Held*>(self)->timeline, value, timeout_ns);
+            return reached.ok() && !*reached ? TENON_TIMELINE_TIMEOUT : answer(reached.status());
+          },
+          .signal = [](void* self, uint64_t value) -> int32_t {
+            return answer(static_cast<Held*>(self)->timeline->signal(value));
+          },
+          .release = [](void* self) { delete static_cast<Held*>(self); }};
 }
 
 Result<ImportedView> check_tensor(const OrtExternalTensorDescriptor& descriptor, size_t import_size_bytes) {
@@ -195,10 +238,32 @@ Result<Fence> fence_of_handle(uintptr_t handle, uint64_t value) {
                    handle);
   HeldSemaphore& semaphore = found->second;
   if (semaphore.timeline == nullptr) {
-    TENON_TRY_ASSIGN(semaphore.timeline,
-                     semaphore.semaphore->timeline(semaphore.semaphore, format("semaphore {:#x}", handle), nullptr));
+    TENON_TRY_ASSIGN(
+        semaphore.timeline,
+        semaphore.semaphore->timeline(semaphore.semaphore, format("semaphore {:#x}", handle), semaphore.on_host));
   }
   return Fence{semaphore.timeline, value};
+}
+
+Result<OrtExternalSemaphoreHandle*> import_timeline(const OrtExternalResourceImporter& importer,
+                                                    std::shared_ptr<Timeline> timeline) {
+  OrtExternalSemaphoreDescriptor descriptor = {};
+  descriptor.version = ORT_API_VERSION;
+  const uint32_t kind = TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS;
+  std::memcpy(&descriptor.type, &kind, sizeof(kind));
+  SemaphoreHandle* handle = nullptr;
+  if (importer.device->factory == nullptr) {
+    const auto no_import = [&] { return Result<std::shared_ptr<DeviceSemaphore>>(make_cpu_semaphore(timeline)); };
+    TENON_TRY_ASSIGN(handle, make_handle(importer, descriptor, no_import, timeline));
+    return handle;
+  }
+  auto held = std::make_unique<Held>(timeline);
+  TenonTimelineCallbacks callbacks = callbacks_of(held.get());
+  descriptor.native_handle = &callbacks;
+  TENON_TRY_ASSIGN(handle, import(importer, descriptor, std::move(timeline)));
+  (void)held.release();  // the import's, which calls `release`
+  handle->descriptor.native_handle = nullptr;
+  return handle;
 }
 
 OrtStatus* interop_api::CreateExternalResourceImporterForDevice(const OrtEpDevice* ep_device,

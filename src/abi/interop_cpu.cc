@@ -91,4 +91,10 @@ class CpuImporter final : public DeviceImporter {
 
 std::shared_ptr<DeviceImporter> make_cpu_importer() { return std::make_shared<CpuImporter>(); }
 
+std::shared_ptr<DeviceSemaphore> make_cpu_semaphore(std::shared_ptr<Timeline> timeline) {
+  auto semaphore = std::make_shared<CpuSemaphore>();
+  semaphore->hold(std::move(timeline));
+  return semaphore;
+}
+
 }  // namespace tenon::abi

@@ -15,6 +15,8 @@
 namespace tenon::abi {
 
 std::shared_ptr<DeviceImporter> make_cpu_importer();
+// A semaphore of that importer without an import.
+std::shared_ptr<DeviceSemaphore> make_cpu_semaphore(std::shared_ptr<Timeline> timeline);
 
 // A stream of the CPU device with the C ABI's face: programs reach it by SyncStream_GetImpl as they reach a plugin's.
 // Native handle: null. Destroying it does not wait: what has not begun is cancelled, and its signals are poisoned.
@@ -44,6 +46,13 @@ class CpuStream final : public DeviceStream {
 // Errors: the failure of the work that was queued.
 Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel,
                        const Deadline& deadline = Deadline::after(-1));
+
+// True when `timeline` reaches `value`, false when `timeout_ns` passes first. Errors: what else a wait gives.
+Result<bool> wait_until(Timeline& timeline, uint64_t value, int64_t timeout_ns);
+
+// True when all that is queued on `stream` is done, false when `timeout_ns` passes first. Errors: the failure of that
+// work, which stays; kUnsupported for a deadline where the stream's device waits without one.
+Result<bool> drain(OrtSyncStream& stream, int64_t timeout_ns);
 
 // The stream of CreateSyncStreamForEpDevice for the CPU EP's device; released with ReleaseSyncStream, which deletes it.
 // There are no options: any entry is an error that names it.

@@ -109,27 +109,61 @@ Status CpuStream::end_run() { return Status(); }
 
 CpuStream* CpuStream::from(const OrtSyncStream& stream) { return dynamic_cast<CpuStream*>(stream.stream); }
 
+namespace {
+
+// Passed when all that is queued on the stream now is done.
+Result<Fence> end_of_queue(CpuStream& stream) {
+  TENON_TRY_ASSIGN(auto timeline, make_host_timeline("end of the queue"));
+  Fence reached{std::move(timeline), 1};
+  TENON_TRY(stream.queue().signal(reached));
+  return reached;
+}
+
+Status wait_on_host(DeviceStream& stream) {
+  TENON_TRY_ASSIGN(const auto notification, stream.create_notification());
+  TENON_TRY(notification->activate());
+  TENON_TRY(stream.flush());
+  return notification->wait_on_host();
+}
+
+}  // namespace
+
+Result<bool> wait_until(Timeline& timeline, uint64_t value, int64_t timeout_ns) {
+  Status waited = timeline.wait(value, timeout_ns);
+  if (waited.ok()) return true;
+  if (waited.code() != StatusCode::kCancelled) return waited;
+  // Who poisoned the timeline may have said kCancelled too.
+  if (timeline.status().message() == waited.message()) return waited;
+  return false;
+}
+
 Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel, const Deadline& deadline) {
   constexpr int64_t kSliceNs = 10'000'000;
   CpuStream* cpu = CpuStream::from(stream);
-  if (cpu == nullptr) {
-    TENON_CHECK(stream.stream != nullptr);
-    TENON_TRY_ASSIGN(const auto notification, stream.stream->create_notification());
-    TENON_TRY(notification->activate());
-    TENON_TRY(stream.stream->flush());
-    return notification->wait_on_host();
-  }
-  TENON_TRY_ASSIGN(auto timeline, make_host_timeline("run"));
-  const Fence reached{std::move(timeline), 1};
-  TENON_TRY(cpu->queue().signal(reached));
+  if (cpu == nullptr) return wait_on_host(*stream.stream);
+  TENON_TRY_ASSIGN(const Fence end, end_of_queue(*cpu));
   while (true) {
-    Status status = reached.wait(deadline.remaining_ns(kSliceNs));
-    if (status.code() != StatusCode::kCancelled || !reached.status().ok()) return status;
+    TENON_TRY_ASSIGN(const bool reached, wait_until(*end.timeline, end.value, deadline.remaining_ns(kSliceNs)));
+    if (reached) return Status();
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
       return cancelled("The run is cancelled while it waits for {}.", cpu->queue().name());
     if (deadline.passed())
       return cancelled("The time for the run (tenon.timeout_ms) is over while it waits for {}.", cpu->queue().name());
   }
+}
+
+Result<bool> drain(OrtSyncStream& stream, int64_t timeout_ns) {
+  if (CpuStream* cpu = CpuStream::from(stream)) {
+    TENON_INVALID_IF(timeout_ns < kWaitForever, "The timeout of a wait for {} ({} ns) is negative.",
+                     cpu->queue().name(), timeout_ns);
+    TENON_TRY_ASSIGN(const Fence end, end_of_queue(*cpu));
+    return wait_until(*end.timeline, end.value, timeout_ns);
+  }
+  TENON_UNSUPPORTED_IF(timeout_ns != kWaitForever,
+                       "A stream of {} cannot be waited for with a deadline ({} ns): give TENON_WAIT_FOREVER.",
+                       stream.who, timeout_ns);
+  TENON_TRY(wait_on_host(*stream.stream));
+  return true;
 }
 
 Result<std::unique_ptr<OrtSyncStream>> create_cpu_sync_stream(const OrtKeyValuePairs* options) {

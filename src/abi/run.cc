@@ -217,7 +217,8 @@ int64_t run_timeout_ns(const OrtRunOptions* options) {
 }
 
 bool has_fences(const OrtRunOptions& options) {
-  return options.config_entries.find(kRunWaitsKey) != nullptr || options.config_entries.find(kRunSignalsKey) != nullptr;
+  return !options.waits.empty() || !options.signals.empty() || options.config_entries.find(kRunWaitsKey) != nullptr ||
+         options.config_entries.find(kRunSignalsKey) != nullptr;
 }
 
 // Anything but "0" disables, as in the reference.
@@ -322,14 +323,18 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
                       options != nullptr && options->profiling ? &options->profile_prefix : nullptr);
     Status status;
     std::vector<Fence> waits, signals;
+    if (options != nullptr) {
+      waits = options->waits;
+      signals = options->signals;
+    }
     if (options != nullptr && !options->config_entries.entries().empty()) {
       status = read_fences(*options, kRunWaitsKey, &waits);
       if (status.ok()) status = read_fences(*options, kRunSignalsKey, &signals);
       run.disallow_copies = disallows_copies(options);
       run.run_timeout_ns = run_timeout_ns(options);
-      run.waits = waits;
-      run.signals = signals;
     }
+    run.waits = waits;
+    run.signals = signals;
     if (status.ok() && options != nullptr && options->sync_stream != nullptr) {
       if (CpuStream::from(*options->sync_stream) != nullptr)
         status = wait_for_stream(*options->sync_stream, &options->terminate, Deadline::after(run.run_timeout_ns));

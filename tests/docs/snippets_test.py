@@ -15,7 +15,7 @@ FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
          "-Wno-unused-parameter", "-Wno-unused-function", f"-I{ROOT / 'include'}"]
 STANDARD = {"c": "-std=c99", "cpp": "-std=c++20"}
 HEADERS = {
-    "c": ["onnxruntime_c_api.h", "copy_ledger_api.h", "external_handles.h"],
+    "c": ["onnxruntime_c_api.h", "copy_ledger_api.h", "external_handles.h", "timeline_api.h"],
     "cpp": ["session.h", "importer.h", "thread_pool.h", "log.h", "dlpack.h", "kernel_stream.h", "plan_report.h",
             "model_summary.h"],
 }
@@ -24,7 +24,9 @@ C_PROGRAM = """
 static const OrtApi* ort; static OrtSession* session; static OrtSessionOptions* session_options;
 static OrtRunOptions* run_options; static TenonCopyLedger* ledger; static const TenonCopyRecord* records;
 static size_t count; static const char *input_names[1], *output_names[1]; static const OrtValue* inputs[1];
-static OrtValue* outputs[1];
+static OrtValue* outputs[1]; static const TenonTimelineApi* timelines; static TenonTimeline* timeline; static int32_t fd;
+static OrtSyncStream* stream;
+#include <stdio.h>
 """
 CPP_RUN = """
 std::shared_ptr<tenon::Session> session; tenon::Binding& binding = *static_cast<tenon::Binding*>(nullptr);
@@ -126,7 +128,7 @@ def test_code_compiles(snippet):
 def test_headers_and_pages_have_examples():
     files = {snippet.file for snippet in SNIPPETS}
     assert {"README.md", "include/tenon/session.h", "include/tenon/importer.h", "include/tenon/kernel_stream.h",
-            "include/tenon/copy_ledger_api.h"} <= files
+            "include/tenon/copy_ledger_api.h", "include/tenon/timeline_api.h"} <= files
 
 
 @pytest.mark.parametrize("page", pages(), ids=name)

@@ -1,6 +1,7 @@
 // OrtRunOptions.
 #pragma once
 
+#include <tenon/fence.h>
 #include <tenon/onnxruntime_c_api.h>
 
 #include <atomic>
@@ -23,6 +24,7 @@ struct OrtRunOptions {
   bool profiling = false;
   std::string profile_prefix;
   std::shared_ptr<tenon::abi::CopyRecords> copies;  // null: nobody asks
+  std::vector<tenon::Fence> waits, signals;         // beside those that entries name
   // Of the copy that an EP gets in OnRunStart: the run's fences, and whether the EP has asked for them. Null: none.
   const tenon::RunFences* fences = nullptr;
   mutable bool fences_asked = false;
