@@ -102,6 +102,33 @@ def test_the_demo_looks_for_the_cuda_plugin_where_it_is_installed(tree, tmp_path
         assert os.path.relpath(folder, tree / "bin") in done.stderr
 
 
+def pkg_config(tree, *words):
+    return output("pkg-config", *words, "tenon", env={**BARE, "PKG_CONFIG_PATH": str(one(tree, "tenon.pc").parent)}).split()
+
+
+def syntax(tree, source, *flags):
+    """The compiler's words about a program with pkg-config's flags; empty when it has none."""
+    compiler = os.environ.get("TENON_CXX_COMPILER", "c++")
+    done = subprocess.run([compiler, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *pkg_config(tree, "--cflags"), *flags,
+                           "-x", "c++", "-"], input=source, capture_output=True, text=True, timeout=300)
+    assert (done.returncode == 0) == (done.stderr == ""), done.stderr
+    return done.stderr
+
+
+def test_pkg_config_leaves_the_standard_to_the_program(tree):
+    assert [flag for flag in pkg_config(tree, "--cflags", "--libs") if "std" in flag] == []
+    program = "".join(f"#include <tenon/{path.name}>\n" for path in sorted((tree / "include/tenon").glob("*.h")))
+    newer = "static_assert(__cplusplus > 202002L);\n"
+    assert syntax(tree, program, "-std=c++20") == ""
+    assert syntax(tree, program + newer, "-std=c++23") == ""
+    assert "static assertion failed" in syntax(tree, program + newer, "-std=c++20")
+
+
+def test_an_older_standard_is_said_in_the_first_message(tree):
+    first = re.search(r"error: (.*)", syntax(tree, "#include <tenon/session.h>\n", "-std=c++17"))[1]
+    assert "compile with -std=c++20" in first
+
+
 def test_libraries_and_programs_name_no_folder_of_the_build(tree):
     for path in tree.rglob("*"):
         if path.is_file() and not path.is_symlink():

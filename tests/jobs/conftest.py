@@ -62,6 +62,8 @@ class Desk:
         """Compiles one source as the pages say: with pkg-config's flags and a run path."""
         compiler = os.environ["TENON_C_COMPILER" if source.suffix == ".c" else "TENON_CXX_COMPILER"]
         program = self.folder / source.stem
+        if source.suffix != ".c":
+            flags = ("-std=c++20", *flags)  # pkg-config leaves the standard to the program
         self.output(compiler, "-O1", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags,
                     *self.output("pkg-config", "--cflags", "--libs", "tenon").split(), f"-Wl,-rpath,{self.library}")
         return self.built(program)
