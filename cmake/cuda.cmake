@@ -113,8 +113,8 @@ function(tenon_device_headers target function base)
     string(MAKE_C_IDENTIFIER "tenon_${function}_${name}" symbol)
     tenon_embedded_data(text ${symbol} ".incbin \"${file}\"")
     string(APPEND assembly "${text}")
-    string(APPEND symbols "extern const char ${symbol}[], ${symbol}_end[];\n")
-    string(APPEND rows "      {\"${name}\", {${symbol}, ${symbol}_end}},\n")
+    string(APPEND symbols "extern const char ${symbol}[];\n")
+    string(APPEND rows "      {\"${name}\", ${symbol}},\n")
   endforeach()
   file(GENERATE OUTPUT ${embedded} CONTENT
 "#include \"ep/cuda/compute/device_headers.h\"

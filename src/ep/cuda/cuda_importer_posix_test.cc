@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "ep/cuda/importer_testing.h"
 
 namespace tenon::cuda {
@@ -74,7 +75,7 @@ TEST_F(CudaImporterTest, AFailedDriverCallLeavesTheCallersFdOpen) {
       auto imported = import_fd(fd.fd());
       const std::string failed = fake::failed_call();
       fake::fail_at(0, CUDA_SUCCESS);
-      const std::string where = kind + " at " + failed;
+      const std::string where = format("{} at {}", kind, failed);
       if (imported.ok()) {
         EXPECT_LT(::fcntl(fd.fd(), F_GETFD), 0) << where;
         (void)fd.release_fd();

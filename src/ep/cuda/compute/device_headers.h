@@ -3,13 +3,12 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 namespace tenon::cuda {
 
 struct DeviceHeader {
-  std::string_view name;  // as #include has it
-  std::string_view text;  // followed by a zero byte
+  const char* name;  // as #include has it
+  const char* text;
 };
 
 std::span<const DeviceHeader> device_headers();

@@ -28,11 +28,8 @@ constexpr const char* kIntegerTypes =
 
 const std::vector<NvrtcHeader>& compiler_headers() {
   static const std::vector<NvrtcHeader> headers = [] {
-    static std::vector<std::string> names;  // ends with zero, which a view does not promise
     std::vector<NvrtcHeader> made = {{"cstdint", kIntegerTypes}};
-    names.reserve(device_headers().size());
-    for (const DeviceHeader& header : device_headers())
-      made.push_back({names.emplace_back(header.name).c_str(), header.text.data()});
+    for (const DeviceHeader& header : device_headers()) made.push_back({header.name, header.text});
     return made;
   }();
   return headers;

@@ -73,7 +73,7 @@ void add_weights(GraphBuilder& builder, Node& node, const Shape& shape, DataType
 }
 
 std::vector<Problem> problems() {
-  const auto kernel = [](std::vector<int64_t> sizes) {
+  const auto kernel = [](const std::vector<int64_t>& sizes) {
     return [sizes](GraphBuilder&, Node& node, const Shape&) { node.set_ints("kernel_shape", sizes); };
   };
   return {

@@ -27,6 +27,7 @@ Status TemplateOp::prepare(const PrepareContext& context) {
 Status TemplateOp::queue(const QueueContext& context) const {
   if (kernel_.shape.grid_x == 0) return Status();
   std::vector<CUdeviceptr> addresses;
+  addresses.reserve(arguments_.size());
   for (TensorId id : arguments_) addresses.push_back(id == kNoTensor ? 0 : context.addresses.of(id));
   std::vector<void*> pointers;
   pointers.reserve(addresses.size() + 1);

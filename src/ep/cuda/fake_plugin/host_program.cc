@@ -66,11 +66,12 @@ Result<std::string> header_folder() {
 bool threads_meet(std::string_view name) {
   for (const DeviceHeader& header : device_headers()) {
     if (header.name != name) continue;
-    if (header.text.find("__syncthreads") != std::string_view::npos) return true;
+    const std::string_view text = header.text;
+    if (text.find("__syncthreads") != std::string_view::npos) return true;
     constexpr std::string_view kInclude = "#include \"";
-    for (size_t at = 0; (at = header.text.find(kInclude, at)) != std::string_view::npos;) {
+    for (size_t at = 0; (at = text.find(kInclude, at)) != std::string_view::npos;) {
       at += kInclude.size();
-      if (threads_meet(header.text.substr(at, header.text.find('"', at) - at))) return true;
+      if (threads_meet(text.substr(at, text.find('"', at) - at))) return true;
     }
   }
   return false;

@@ -147,10 +147,9 @@ Status lower_resize(Lowering& to, const Node& node) {
         auto* next = reinterpret_cast<float*>(bytes);
         for (const ResizeTaps& table : tables) next = std::copy(table.weight.begin(), table.weight.end(), next);
       }));
-  return add_map(
-      to, node, "resize", "ep/cuda/ops/resize/resize.cuh",
-      template_instance("resize", tensor.type, copies, is_wide(to, dims, {from, index, out}), std::move(widths)),
-      params, params.map.count, {from, index, weight}, {out});
+  return add_map(to, node, "resize", "ep/cuda/ops/resize/resize.cuh",
+                 template_instance("resize", tensor.type, copies, is_wide(to, dims, {from, index, out}), widths),
+                 params, params.map.count, {from, index, weight}, {out});
 }
 
 }  // namespace tenon::cuda
