@@ -1,4 +1,6 @@
 // Checks of the importer: S1.1, S1.2, S1.6, S1.9.
+#include <tenon/importer.h>
+
 #include "conformance/tensors.h"
 
 namespace tenon::conformance {
@@ -96,33 +98,19 @@ void create_importer(Check& check) {
   if (after_first != fds) check.note(format("The device keeps {} file descriptors open.", after_first - fds));
 }
 
-struct NamedKind {
-  uint32_t kind;
-  const char* name;
-};
-
 // S1.2
 void memory_capabilities(Check& check) {
   if (check.importer() == nullptr) return;
-  constexpr NamedKind kKinds[] = {{0, "D3D12_RESOURCE"},
-                                  {1, "D3D12_HEAP"},
-                                  {2, "VK_MEMORY_WIN32"},
-                                  {3, "VK_MEMORY_OPAQUE_FD"},
-                                  {TENON_EXTERNAL_MEMORY_HOST_ALLOCATION, "HOST_ALLOCATION"},
-                                  {TENON_EXTERNAL_MEMORY_MAPPABLE_FD, "MAPPABLE_FD"},
-                                  {TENON_EXTERNAL_MEMORY_DLPACK, "DLPACK"},
-                                  {TENON_EXTERNAL_MEMORY_CUDA_VMM_FD, "CUDA_VMM_FD"},
-                                  {TENON_EXTERNAL_MEMORY_CUDA_IPC, "CUDA_IPC"},
-                                  {TENON_EXTERNAL_MEMORY_DMA_BUF_FD, "DMA_BUF_FD"}};
   std::string can;
-  for (const NamedKind& kind : kKinds) {
-    check.step(kind.name);
+  for (const ExternalMemoryKind kind : external_memory_kinds()) {
+    const std::string name = external_memory_kind_name(kind);
+    check.step(name);
     bool supported = false;
     if (!check.expect_ok(check.take(check.interop().CanImportMemory(
-                             check.importer(), std::bit_cast<OrtExternalMemoryHandleType>(kind.kind), &supported)),
-                         format("CanImportMemory of {}", kind.name)))
+                             check.importer(), std::bit_cast<OrtExternalMemoryHandleType>(kind), &supported)),
+                         format("CanImportMemory of {}", name)))
       continue;
-    if (supported) can += (can.empty() ? "" : ", ") + std::string(kind.name);
+    if (supported) can += (can.empty() ? "" : ", ") + name;
   }
   check.note("It imports memory of: " + (can.empty() ? std::string("nothing") : can) + ".");
   for (const uint32_t kind : kOutside) {
@@ -138,20 +126,16 @@ void memory_capabilities(Check& check) {
 // S1.2
 void semaphore_capabilities(Check& check) {
   if (check.importer() == nullptr) return;
-  constexpr NamedKind kKinds[] = {{0, "D3D12_FENCE"},
-                                  {1, "VK_TIMELINE_SEMAPHORE_WIN32"},
-                                  {2, "VK_TIMELINE_SEMAPHORE_OPAQUE_FD"},
-                                  {TENON_EXTERNAL_SEMAPHORE_SHARED_TIMELINE_FD, "SHARED_TIMELINE_FD"},
-                                  {TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS, "HOST_CALLBACKS"}};
   std::string can;
-  for (const NamedKind& kind : kKinds) {
-    check.step(kind.name);
+  for (const TimelineKind kind : timeline_kinds()) {
+    const std::string name = timeline_kind_name(kind);
+    check.step(name);
     bool supported = false;
     if (!check.expect_ok(check.take(check.interop().CanImportSemaphore(
-                             check.importer(), std::bit_cast<OrtExternalSemaphoreType>(kind.kind), &supported)),
-                         format("CanImportSemaphore of {}", kind.name)))
+                             check.importer(), std::bit_cast<OrtExternalSemaphoreType>(kind), &supported)),
+                         format("CanImportSemaphore of {}", name)))
       continue;
-    if (supported) can += (can.empty() ? "" : ", ") + std::string(kind.name);
+    if (supported) can += (can.empty() ? "" : ", ") + name;
   }
   check.note("It imports semaphores of: " + (can.empty() ? std::string("nothing") : can) + ".");
   for (const uint32_t kind : kOutside) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tenon/external_handles.h"
@@ -33,7 +34,9 @@ enum class ExternalMemoryKind : uint32_t {
   kDmaBufFd = TENON_EXTERNAL_MEMORY_DMA_BUF_FD,    // consumed on success
 };
 
-TENON_API std::string external_memory_kind_name(ExternalMemoryKind kind);
+TENON_API std::string external_memory_kind_name(ExternalMemoryKind kind);  // "vulkan_opaque_fd"
+// All of them, for programs that ask Importer::can_import of each. Lives as long as the process.
+TENON_API std::span<const ExternalMemoryKind> external_memory_kinds();
 
 // A file descriptor or pointer with one owner. Move-only.
 class TENON_API OwnedHandle {

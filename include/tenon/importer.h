@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tenon/external_handles.h"
@@ -40,7 +41,9 @@ enum class TimelineKind : uint32_t {
   kHostCallbacks = TENON_EXTERNAL_SEMAPHORE_HOST_CALLBACKS,
 };
 
-TENON_API std::string timeline_kind_name(TimelineKind kind);
+TENON_API std::string timeline_kind_name(TimelineKind kind);  // "vulkan_timeline_fd"
+// All of them; lives as long as the process.
+TENON_API std::span<const TimelineKind> timeline_kinds();
 
 class TENON_API Importer {
  public:

@@ -1,7 +1,9 @@
 #include "interop/external_handle.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "base/status.h"
 
@@ -92,6 +94,26 @@ void consume(const ExternalHandle& handle) { consume_by_row(handle, find_handle_
 void consume(const ExternalSemaphore& semaphore) { consume_by_row(semaphore, find_handle_kind(semaphore.kind)); }
 void consume(OwnedHandle& owned, const ExternalHandle& handle) { consume_owned(owned, handle); }
 void consume(OwnedHandle& owned, const ExternalSemaphore& semaphore) { consume_owned(owned, semaphore); }
+
+namespace {
+
+template <typename Kind, size_t kCount>
+constexpr std::array<Kind, kCount> kinds_of(const HandleRow<Kind> (&rows)[kCount]) {
+  std::array<Kind, kCount> kinds{};
+  for (size_t i = 0; i < kCount; ++i) kinds[i] = rows[i].kind;
+  return kinds;
+}
+
+}  // namespace
+
+std::span<const ExternalMemoryKind> external_memory_kinds() {
+  static constexpr auto kKinds = kinds_of(kHandleKinds);
+  return kKinds;
+}
+std::span<const TimelineKind> timeline_kinds() {
+  static constexpr auto kKinds = kinds_of(kTimelineKinds);
+  return kKinds;
+}
 
 std::string external_memory_kind_name(ExternalMemoryKind kind) {
   const HandleKindRow* row = find_handle_kind(kind);
