@@ -1,14 +1,9 @@
 // S1.3, for every kind of handle: the caller's handle is touched by a successful import alone, and then exactly once.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <set>
 
 #include "base/fault.h"
 #include "base/testing.h"
-#include "interop/dlpack_types.h"
+#include "interop/handle_testing.h"
 #include "interop/importer.h"
 
 namespace tenon {
@@ -16,97 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr size_t kBytes = 4096;
-
-bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
-
-int make_memfd() {
-  const int fd = ::memfd_create("tenon-test", MFD_CLOEXEC);
-  EXPECT_EQ(::ftruncate(fd, kBytes), 0);
-  return fd;
-}
-
-// A caller with a handle of a type, who counts what is given back.
-class Caller {
- public:
-  explicit Caller(HandleType type, bool is_timeline) : type_(type) {
-    if (is_timeline) timeline_ = SharedTimeline::create("caller").value();
-    if (type == HandleType::kFd) fd_ = is_timeline ? ::fcntl(timeline_->fd(), F_DUPFD_CLOEXEC, 0) : make_memfd();
-    tensor_.dl_tensor = {.data = bytes_,
-                         .device = {.device_type = kDLCPU, .device_id = 0},
-                         .ndim = 1,
-                         .dtype = {.code = kDlpackUint, .bits = 8, .lanes = 1},
-                         .shape = &count_,
-                         .strides = nullptr,
-                         .byte_offset = 0};
-    tensor_.version = {.major = kDlpackMajor, .minor = 0};
-    tensor_.manager_ctx = this;
-    tensor_.deleter = [](DLManagedTensorVersioned* self) { ++static_cast<Caller*>(self->manager_ctx)->given_back_; };
-    callbacks_.version = TENON_TIMELINE_CALLBACKS_VERSION;
-    callbacks_.user_data = this;
-    callbacks_.value = [](void*, uint64_t* value) -> int32_t { return static_cast<int32_t>(*value = 0); };
-    callbacks_.wait = [](void*, uint64_t, int64_t) -> int32_t { return TENON_TIMELINE_OK; };
-    callbacks_.signal = [](void*, uint64_t) -> int32_t { return TENON_TIMELINE_OK; };
-    callbacks_.release = [](void* self) { ++static_cast<Caller*>(self)->given_back_; };
-  }
-  ~Caller() {
-    if (fd_ >= 0 && !taken_) ::close(fd_);
-  }
-  Caller(const Caller&) = delete;
-  Caller& operator=(const Caller&) = delete;
-
-  OwnedHandle owned() {
-    if (type_ == HandleType::kFd) return OwnedHandle::take_fd(fd_);
-    return OwnedHandle::borrow_pointer(pointer());
-  }
-  void* pointer() {
-    if (type_ == HandleType::kDlpack) return &tensor_;
-    if (type_ == HandleType::kCallbacks) return &callbacks_;
-    return bytes_;
-  }
-  // As the C ABI passes it.
-  void* native() { return type_ == HandleType::kFd ? reinterpret_cast<void*>(static_cast<intptr_t>(fd_)) : pointer(); }
-  TenonExternalMemoryInfo info(ExternalMemoryKind kind) {
-    TenonExternalMemoryInfo info = {};
-    info.version = TENON_EXTERNAL_MEMORY_INFO_VERSION;
-    info.kind = static_cast<uint32_t>(kind);
-    if (type_ == HandleType::kDlpack) info.flags = TENON_EXTERNAL_MEMORY_DLPACK_VERSIONED;
-    if (type_ == HandleType::kFd) {
-      info.handle.fd = fd_;
-    } else {
-      info.handle.pointer = pointer();
-    }
-    return info;
-  }
-
-  void expect_untouched(const std::string& where) {
-    EXPECT_TRUE(fd_ < 0 || is_open(fd_)) << where;
-    EXPECT_EQ(given_back_, 0) << where;
-  }
-  // `alive`: the import still lives.
-  void expect_owned_as(HandleOwnership ownership, bool alive, const std::string& where) {
-    const bool consumed = ownership == HandleOwnership::kConsumed;
-    if (fd_ >= 0) {
-      taken_ = taken_ || consumed;
-      if (alive) {
-        EXPECT_EQ(is_open(fd_), !consumed) << where;
-      }
-    }
-    const bool gives_back = type_ == HandleType::kDlpack || type_ == HandleType::kCallbacks;
-    EXPECT_EQ(given_back_, consumed && gives_back && !alive ? 1 : 0) << where;
-  }
-
- private:
-  const HandleType type_;
-  std::shared_ptr<SharedTimeline> timeline_;
-  int fd_ = -1;
-  bool taken_ = false;
-  alignas(64) std::byte bytes_[kBytes] = {};
-  int64_t count_ = kBytes;
-  DLManagedTensorVersioned tensor_{};
-  TenonTimelineCallbacks callbacks_{};
-  int given_back_ = 0;
-};
+constexpr size_t kBytes = kHandleBytes;
 
 // Fails step after step of `import` (of a shared_ptr), until it succeeds; `how` names the way in messages.
 template <typename Row, typename Import>
@@ -116,7 +21,7 @@ void walk(const Row& row, const char* how, std::set<std::string>& failed, const 
     ASSERT_LT(n, 50);
     const FdCount fds;
     {
-      Caller caller(row.type, kIsTimeline);
+      HandleCaller caller(row.type, kIsTimeline);
       const int callers_fds = fds.opened_since();
       FaultInjection fault(n);
       auto imported = import(caller);
@@ -138,14 +43,14 @@ void walk(const Row& row, const char* how, std::set<std::string>& failed, const 
   }
 }
 
-// An OwnedHandle that an import failed to take is the caller's own again.
-template <typename Import>
-auto with_owned(Caller& caller, const Import& import) {
-  OwnedHandle handle = caller.owned();
-  auto result = import(handle);
-  EXPECT_EQ(handle.valid(), !result.ok());
-  (void)handle.release_fd();
-  return result;
+// Programs that look for what a device imports ask for each of these.
+TEST(HandleKinds, EachRowOfTheTableIsListedWithItsName) {
+  ASSERT_EQ(external_memory_kinds().size(), std::size(kHandleKinds));
+  for (size_t i = 0; i < std::size(kHandleKinds); ++i)
+    EXPECT_EQ(external_memory_kind_name(external_memory_kinds()[i]), kHandleKinds[i].name);
+  ASSERT_EQ(timeline_kinds().size(), std::size(kTimelineKinds));
+  for (size_t i = 0; i < std::size(kTimelineKinds); ++i)
+    EXPECT_EQ(timeline_kind_name(timeline_kinds()[i]), kTimelineKinds[i].name);
 }
 
 TEST(HandleOwnership, AnImportOfMemoryTakesAHandleOnceOrNotAtAll) {
@@ -154,18 +59,19 @@ TEST(HandleOwnership, AnImportOfMemoryTakesAHandleOnceOrNotAtAll) {
   for (const HandleKindRow& row : kHandleKinds) {
     if (!Importer::host().can_import(row.kind)) continue;
     ++kinds;
-    walk(row, "Importer", failed, [&](Caller& caller) {
-      return with_owned(caller, [&](OwnedHandle& handle) {
+    walk(row, "Importer", failed, [&](HandleCaller& caller) {
+      return caller.with_owned([&](OwnedHandle& handle) {
         return Importer::host().import_memory(handle, {.kind = row.kind, .size_bytes = kBytes, .name = "x"});
       });
     });
-    walk(row, "the C ABI, described", failed, [&](Caller& caller) {
+    walk(row, "the C ABI, described", failed, [&](HandleCaller& caller) {
       TenonExternalMemoryInfo info = caller.info(row.kind);
       return import_memory(TENON_EXTERNAL_MEMORY_DESCRIBED, &info, kBytes, 0);
     });
     if (static_cast<uint32_t>(row.kind) >= TENON_EXTERNAL_HANDLE_FIRST) continue;
-    walk(row, "the C ABI, plain", failed,
-         [&](Caller& caller) { return import_memory(static_cast<uint32_t>(row.kind), caller.native(), kBytes, 0); });
+    walk(row, "the C ABI, plain", failed, [&](HandleCaller& caller) {
+      return import_memory(static_cast<uint32_t>(row.kind), caller.native(), kBytes, 0);
+    });
   }
   EXPECT_GE(kinds, 4);
   for (const char* step : {"dup", "mmap", "allocate"}) EXPECT_TRUE(failed.contains(step)) << step;
@@ -177,12 +83,12 @@ TEST(HandleOwnership, AnImportOfATimelineTakesAHandleOnceOrNotAtAll) {
   for (const TimelineKindRow& row : kTimelineKinds) {
     if (!Importer::host().can_import(row.kind)) continue;
     ++kinds;
-    walk(row, "Importer", failed, [&](Caller& caller) {
-      return with_owned(
-          caller, [&](OwnedHandle& handle) { return Importer::host().import_timeline(handle, row.kind, "frames"); });
+    walk(row, "Importer", failed, [&](HandleCaller& caller) {
+      return caller.with_owned(
+          [&](OwnedHandle& handle) { return Importer::host().import_timeline(handle, row.kind, "frames"); });
     });
     walk(row, "the C ABI", failed,
-         [&](Caller& caller) { return import_semaphore(static_cast<uint32_t>(row.kind), caller.native()); });
+         [&](HandleCaller& caller) { return import_semaphore(static_cast<uint32_t>(row.kind), caller.native()); });
   }
   EXPECT_GE(kinds, 2);
   for (const char* step : {"dup", "mmap", "allocate"}) EXPECT_TRUE(failed.contains(step)) << step;
@@ -213,7 +119,7 @@ TEST(HandleOwnership, ConsumeDoesWhatTheRowSays) {
 
 // A DLPack tensor whose import fails at a later step of the importer's is not given back by what was made before.
 TEST(HandleOwnership, AnImportThatIsDroppedBeforeItIsConsumedGivesNothingBack) {
-  Caller tensor(HandleType::kDlpack, false), timeline(HandleType::kCallbacks, true);
+  HandleCaller tensor(HandleType::kDlpack, false), timeline(HandleType::kCallbacks, true);
   TenonExternalMemoryInfo info = tensor.info(ExternalMemoryKind::kDlpack);
   const ExternalHandle handle = read_external_handle(TENON_EXTERNAL_MEMORY_DLPACK, &info).value();
   auto memory = map_memory(handle, {.kind = handle.kind, .size_bytes = kBytes, .name = "x"});
@@ -231,7 +137,7 @@ TEST(HandleOwnership, AnImportThatIsDroppedBeforeItIsConsumedGivesNothingBack) {
 // The C++ API's handle says the same to an EP's plugin as TenonExternalMemoryInfo.
 TEST(ReadExternalHandle, AHandleOfTheCppApiIsDescribedAsItIs) {
   for (const HandleKindRow& row : kHandleKinds) {
-    Caller caller(row.type, false);
+    HandleCaller caller(row.type, false);
     ExternalMemoryDescriptor descriptor{.kind = row.kind, .size_bytes = kBytes, .writable = false, .name = "x"};
     descriptor.dedicated = true;
     descriptor.device_uuid[3] = 7;
@@ -254,7 +160,7 @@ TEST(ReadExternalHandle, AHandleOfTheCppApiIsDescribedAsItIs) {
 }
 
 TEST(ImportTimeline, TheHostReadsItsTimelinesItself) {
-  Caller caller(HandleType::kFd, true);
+  HandleCaller caller(HandleType::kFd, true);
   OwnedHandle handle = caller.owned();
   EXPECT_THAT(Importer::host().import_timeline(handle, TimelineKind::kSharedTimelineFd, "frames",
                                                {.value = [] { return Result<uint64_t>(0); }, .wait = {}, .signal = {}}),

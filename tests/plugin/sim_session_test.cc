@@ -15,8 +15,7 @@
 
 #include "base/testing.h"
 #include "ep/sim/sim_test_api.h"
-#include "interop/dlpack_types.h"
-#include "interop/handle_table.h"
+#include "interop/handle_testing.h"
 #include "programs/relu_model.h"
 #include "tests/api/onnx_builder.h"
 
@@ -288,83 +287,41 @@ class FailedImport : public SimSession {
     ASSERT_NE(get, nullptr);
     sim_ = get(TENON_SIM_TEST_API_VERSION);
     ASSERT_NE(sim_, nullptr);
-    tensor_.dl_tensor = {.data = bytes_,
-                         .device = {.device_type = kDLCPU, .device_id = 0},
-                         .ndim = 1,
-                         .dtype = {.code = kDlpackUint, .bits = 8, .lanes = 1},
-                         .shape = &count_,
-                         .strides = nullptr,
-                         .byte_offset = 0};
-    tensor_.version = {.major = kDlpackMajor, .minor = 0};
-    tensor_.manager_ctx = this;
-    tensor_.deleter = [](DLManagedTensorVersioned* self) { ++static_cast<FailedImport*>(self->manager_ctx)->deleted_; };
-    callbacks_.version = TENON_TIMELINE_CALLBACKS_VERSION;
-    callbacks_.user_data = this;
-    callbacks_.value = [](void*, uint64_t* value) -> int32_t { return static_cast<int32_t>(*value = 0); };
-    callbacks_.wait = [](void*, uint64_t, int64_t) -> int32_t { return TENON_TIMELINE_OK; };
-    callbacks_.signal = [](void*, uint64_t) -> int32_t { return TENON_TIMELINE_OK; };
-    callbacks_.release = [](void* self) { ++static_cast<FailedImport*>(self)->deleted_; };
   }
   void TearDown() override {
     if (sim_ != nullptr) (void)sim_->fail_at(nullptr, 0);
     if (library_ != nullptr) ::dlclose(library_);
   }
 
-  // A handle of the caller's; NT handles and IPC handles name `nt`.
-  OwnedHandle make(HandleType type, uint64_t nt, const SharedTimeline* timeline) {
-    switch (type) {
-      case HandleType::kFd: {
-        if (timeline != nullptr) return OwnedHandle::duplicate_fd(timeline->fd()).value();
-        OwnedHandle fd = OwnedHandle::take_fd(::memfd_create("frame", MFD_CLOEXEC));
-        EXPECT_EQ(::ftruncate(fd.fd(), kBytes), 0);
-        return fd;
-      }
-      case HandleType::kNtHandle:
-        return OwnedHandle::borrow_pointer(reinterpret_cast<void*>(nt));
-      case HandleType::kIpc:
-        std::memcpy(ipc_, &nt, sizeof(nt));
-        return OwnedHandle::borrow_pointer(ipc_);
-      case HandleType::kDlpack:
-        return OwnedHandle::borrow_pointer(&tensor_);
-      case HandleType::kCallbacks:
-        return OwnedHandle::borrow_pointer(&callbacks_);
-      case HandleType::kPointer:
-        break;
-    }
-    return OwnedHandle::borrow_pointer(bytes_);
-  }
-
-  // Fails step after step of `import`, which keeps what it has made in `kept`, until it succeeds.
-  template <typename Row, typename Import>
-  void walk(const Row& row, uint64_t nt, const SharedTimeline* timeline, const Import& import) {
-    const bool consumed = row.ownership == HandleOwnership::kConsumed;
-    const bool gives_back = row.type == HandleType::kDlpack || row.type == HandleType::kCallbacks;
+  // Fails step after step of `import` and of `use`, which gets the import, until both succeed. NT handles and IPC
+  // handles name `nt`.
+  template <typename Row, typename Import, typename Use>
+  void walk(const Row& row, uint64_t nt, const Import& import, const Use& use) {
+    constexpr bool kIsTimeline = std::is_same_v<Row, TimelineKindRow>;
     int failures = 0;
     for (int nth = 1;; ++nth) {
       ASSERT_LT(nth, 50) << row.name;
-      deleted_ = 0;
       const FdCount fds;
       bool done = false;
       {
-        OwnedHandle handle = make(row.type, nt, timeline);
+        HandleCaller caller(row.type, kIsTimeline, nt);
         const int callers_fds = fds.opened_since();
         ASSERT_EQ(sim_->fail_at(nullptr, nth), 1);
-        std::shared_ptr<const void> kept;
-        const Status status = import(handle, kept);
+        auto imported = caller.with_owned(import);
+        const Status status = imported.ok() ? use(*imported) : imported.status();
         done = sim_->fault_fired() == 0;
         (void)sim_->fail_at(nullptr, 0);
-        EXPECT_EQ(status.ok(), done) << row.name << ": " << status.message();
-        if (kept == nullptr) {
-          ++failures;
-          EXPECT_TRUE(handle.valid()) << row.name << ": " << status.message();
-          EXPECT_EQ(fds.opened_since(), callers_fds) << row.name << ": " << status.message();
+        const std::string where = row.name + (" at fault " + std::to_string(nth)) + ": " + status.message();
+        EXPECT_EQ(status.ok(), done) << where;
+        if (imported.ok()) {
+          caller.expect_owned_as(row.ownership, true, where);
+          imported->reset();
+          caller.expect_owned_as(row.ownership, false, where);
         } else {
-          EXPECT_FALSE(handle.valid()) << row.name;
+          ++failures;
+          caller.expect_untouched(where);
+          EXPECT_EQ(fds.opened_since(), callers_fds) << where;
         }
-        EXPECT_EQ(deleted_, 0) << row.name;
-        const bool imported = kept != nullptr;
-        kept = nullptr;
-        EXPECT_EQ(deleted_, imported && consumed && gives_back ? 1 : 0) << row.name << ": " << status.message();
       }
       EXPECT_EQ(fds.opened_since(), 0) << row.name << " at fault " << nth;
       if (done) break;
@@ -372,15 +329,9 @@ class FailedImport : public SimSession {
     EXPECT_GE(failures, 1) << row.name;
   }
 
-  static constexpr size_t kBytes = 4096;
+  static constexpr size_t kBytes = kHandleBytes;
   void* library_ = nullptr;
   const TenonSimTestApi* sim_ = nullptr;
-  alignas(64) std::byte bytes_[kBytes] = {};
-  int64_t count_ = kBytes;
-  DLManagedTensorVersioned tensor_{};
-  TenonTimelineCallbacks callbacks_{};
-  std::byte ipc_[TENON_IPC_HANDLE_BYTES] = {};
-  int deleted_ = 0;
 };
 
 TEST_F(FailedImport, OfMemoryLeavesEveryKindOfHandleToTheCaller) {
@@ -388,12 +339,12 @@ TEST_F(FailedImport, OfMemoryLeavesEveryKindOfHandleToTheCaller) {
   const uint64_t nt = sim_->nt_create_memory(kBytes);
   for (const HandleKindRow& row : kHandleKinds) {
     ASSERT_TRUE(importer->can_import(row.kind)) << row.name;
-    walk(row, nt, nullptr, [&](OwnedHandle& handle, std::shared_ptr<const void>& kept) -> Status {
-      TENON_TRY_ASSIGN(const auto memory,
-                       importer->import_memory(handle, {.kind = row.kind, .size_bytes = kBytes, .name = "x"}));
-      kept = memory;
-      return ExternalMemory::create_tensor(memory, DataType::kFloat, {4}, 64).status();
-    });
+    walk(
+        row, nt,
+        [&](OwnedHandle& handle) {
+          return importer->import_memory(handle, {.kind = row.kind, .size_bytes = kBytes, .name = "x"});
+        },
+        [](const auto& memory) { return ExternalMemory::create_tensor(memory, DataType::kFloat, {4}, 64).status(); });
   }
   EXPECT_EQ(sim_->nt_close(nt), 1);
 }
@@ -401,13 +352,11 @@ TEST_F(FailedImport, OfMemoryLeavesEveryKindOfHandleToTheCaller) {
 TEST_F(FailedImport, OfATimelineLeavesEveryKindOfHandleToTheCaller) {
   const auto importer = Importer::create(kEp).value();
   const uint64_t nt = sim_->nt_create_fence(0);
-  const auto timeline = SharedTimeline::create("frames").value();
   for (const TimelineKindRow& row : kTimelineKinds) {
     ASSERT_TRUE(importer->can_import(row.kind)) << row.name;
-    walk(row, nt, timeline.get(), [&](OwnedHandle& handle, std::shared_ptr<const void>& kept) -> Status {
-      TENON_TRY_ASSIGN(kept, importer->import_timeline(handle, row.kind, "frames"));
-      return Status();
-    });
+    walk(
+        row, nt, [&](OwnedHandle& handle) { return importer->import_timeline(handle, row.kind, "frames"); },
+        [](const auto&) { return Status(); });
   }
   EXPECT_EQ(sim_->nt_close(nt), 1);
 }
@@ -418,16 +367,17 @@ TEST_F(FailedImport, NothingFailsAndAnIpcHandleAndADlpackTensorAreReadWhereTheyL
   const uint64_t nt = sim_->nt_create_memory(kBytes);
   for (const ExternalMemoryKind kind : {ExternalMemoryKind::kCudaIpc, ExternalMemoryKind::kDlpack}) {
     const bool ipc = kind == ExternalMemoryKind::kCudaIpc;
-    auto* const floats = static_cast<float*>(ipc ? sim_->nt_map(nt) : static_cast<void*>(bytes_));
+    HandleCaller caller(ipc ? HandleType::kIpc : HandleType::kDlpack, false, nt);
+    auto* const floats = static_cast<float*>(ipc ? sim_->nt_map(nt) : caller.bytes());
     for (int i = 0; i < 4; ++i) floats[16 + i] = static_cast<float>(i + 1);
-    OwnedHandle handle = make(ipc ? HandleType::kIpc : HandleType::kDlpack, nt, nullptr);
-    const auto memory = importer->import_memory(handle, {.kind = kind, .size_bytes = kBytes, .name = "x"});
+    const auto memory = caller.with_owned([&](OwnedHandle& handle) {
+      return importer->import_memory(handle, {.kind = kind, .size_bytes = kBytes, .name = "x"});
+    });
     ASSERT_THAT(memory, is_ok());
     const auto tensor = ExternalMemory::create_tensor(*memory, DataType::kFloat, {4}, 64);
     ASSERT_THAT(tensor, is_ok());
     EXPECT_THAT(values_of(*tensor), ElementsAre(1, 2, 3, 4)) << external_memory_kind_name(kind);
   }
-  EXPECT_EQ(deleted_, 1);
   EXPECT_EQ(sim_->nt_close(nt), 1);
 }
 
