@@ -1,6 +1,10 @@
+#include <sys/wait.h>
 #include <tenon/log.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -116,29 +120,154 @@ TEST(Trace, AnUnknownTopicIsWarnedAbout) {
   EXPECT_THAT(log.lines, ElementsAre(HasSubstr("\"copi\"")));
 }
 
-TEST(TraceFile, IsOneJsonArrayOfSpansWhateverTheNames) {
+// The events of a trace file, by phase ("X": spans, "M": names). A file without its "]" is valid in this format.
+std::vector<nlohmann::json> events_of(const std::string& path, std::string_view phase) {
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!text.ends_with("]\n")) text += "]";
+  std::vector<nlohmann::json> events;
+  for (nlohmann::json& event : nlohmann::json::parse(text))
+    if (event["ph"] == phase) events.push_back(std::move(event));
+  return events;
+}
+
+struct TemporaryTrace {
+  TemporaryTrace() { EXPECT_THAT(open_trace_file(path), is_ok()); }
+  ~TemporaryTrace() {
+    close_trace_file();
+    EXPECT_EQ(std::remove(path.c_str()), 0);
+  }
   const std::string path = ::testing::TempDir() + tenon::format("tenon_trace_test_{}.json", ::getpid());
-  ASSERT_THAT(open_trace_file(path), is_ok());
+};
+
+TEST(TraceFile, IsOneJsonArrayOfSpansWhateverTheNames) {
+  const TemporaryTrace trace;
   {
     TraceSpan outer("run", "quote \" back\\slash \n \xff end");
-    TraceSpan inner("kernel", std::string_view("Conv_1"));
+    outer.args().add("text \"", "\xff\"\\").add("yes", true).add("least", INT64_MIN).add("none", "");
+    TraceSpan inner("kernel", "größe");
   }
   std::thread([] { TraceSpan span("kernel", "elsewhere"); }).join();
   for (int i = 0; i < 2000; ++i) TraceSpan span("kernel", "fills the buffer more than once");
+  {
+    TraceSpan span("kernel", std::string(100'000, 'n'));
+  }
+  {
+    TraceSpan span("kernel", "long");
+    span.args().add("text", std::string(100'000, 'a'));
+  }
   close_trace_file();
   EXPECT_FALSE(trace_file_enabled());
 
-  std::ifstream file(path);
-  const nlohmann::json spans = nlohmann::json::parse(file);
-  ASSERT_EQ(spans.size(), 2003u);
-  EXPECT_EQ(spans[0]["name"], "Conv_1");
+  const std::vector<nlohmann::json> spans = events_of(trace.path, "X");
+  ASSERT_EQ(spans.size(), 2005u);
+  EXPECT_EQ(spans[0]["name"], "größe");
   EXPECT_EQ(spans[0]["cat"], "kernel");
-  EXPECT_EQ(spans[0]["ph"], "X");
+  EXPECT_EQ(spans[0]["args"], nlohmann::json::object());
+  EXPECT_EQ(spans[1]["name"], "quote \" back\\slash \n \xef\xbf\xbd end");
+  EXPECT_EQ(spans[1]["args"],
+            nlohmann::json({{"text \"", "\xef\xbf\xbd\"\\"}, {"yes", true}, {"least", INT64_MIN}, {"none", ""}}));
   EXPECT_GE(spans[0]["ts"].get<double>(), spans[1]["ts"].get<double>());
   EXPECT_LE(spans[0]["dur"].get<double>(), spans[1]["dur"].get<double>());
   EXPECT_NE(spans[2]["tid"], spans[0]["tid"]);
-  file.close();
-  EXPECT_EQ(std::remove(path.c_str()), 0);
+  EXPECT_EQ(spans[2003]["name"].get<std::string>().size(), 200u);
+  EXPECT_EQ(spans[2004]["args"]["text"].get<std::string>().size(), 100'000u);
+  // The process and both threads have names.
+  std::vector<std::pair<std::string, int>> named;
+  for (const nlohmann::json& event : events_of(trace.path, "M")) named.emplace_back(event["name"], event["tid"]);
+  EXPECT_THAT(named, ElementsAre(std::pair("process_name", spans[0]["tid"].get<int>()),
+                                 std::pair("thread_name", spans[0]["tid"].get<int>()),
+                                 std::pair("thread_name", spans[2]["tid"].get<int>())));
+}
+
+TEST(TraceFile, SpansNameTheSubjectOfTheirThread) {
+  const TemporaryTrace trace;
+  {
+    TraceSpan run("run", "run", 7);
+    const TraceSubject::Scope subject({.session = 7, .step = 3, .stream = 1, .node = "Relu"});
+    TraceSpan copy("copy", "x");
+    std::thread([] { TraceSpan span("part", "elsewhere"); }).join();
+  }
+  EXPECT_EQ(TraceSubject::current().session, 0);
+  close_trace_file();
+  const std::vector<nlohmann::json> spans = events_of(trace.path, "X");
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_EQ(spans[0]["args"].dump(), "{}");
+  EXPECT_EQ(spans[1]["args"].dump(), R"({"session":7,"step":3,"stream":1})");
+  EXPECT_EQ(spans[2]["args"].dump(), R"({"session":7})");
+}
+
+TEST(TraceFile, AnotherThatHasTheFileOpenKeepsIt) {
+  const TemporaryTrace trace;
+  {
+    TraceSpan span("run", "first");
+  }
+  // Another process, or a plugin with a copy of this code, opens the same path.
+  const int other = create_locked_file(trace.path);
+  EXPECT_EQ(other, -1);
+  EXPECT_EQ(errno, EWOULDBLOCK);
+  close_trace_file();
+  EXPECT_EQ(events_of(trace.path, "X").size(), 1u);
+
+  const int holder = create_locked_file(trace.path);
+  ASSERT_GE(holder, 0);
+  ASSERT_THAT(open_trace_file(trace.path), is_ok());
+  {
+    TraceSpan span("run", "second");
+  }
+  close_trace_file();
+  EXPECT_EQ(::close(holder), 0);
+  const std::string second = trace.path.substr(0, trace.path.size() - 5) + "-2.json";
+  EXPECT_EQ(events_of(second, "X").at(0)["name"], "second");
+  EXPECT_EQ(std::remove(second.c_str()), 0);
+}
+
+// The array without its "]" is valid, and has the spans that ended 20 ms before.
+TEST(TraceFile, IsValidAfterACrash) {
+  const TemporaryTrace trace;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!open_trace_file(trace.path + ".child.json").ok()) ::_exit(1);
+    TraceSpan outer("run", "never ends");
+    {
+      TraceSpan span("kernel", "before");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    {
+      TraceSpan span("kernel", "last");
+    }
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const std::vector<nlohmann::json> spans = events_of(trace.path + ".child.json", "X");
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0]["name"], "before");
+  EXPECT_EQ(std::remove((trace.path + ".child.json").c_str()), 0);
+  // The child wrote nothing to the file that its parent has open.
+  close_trace_file();
+  EXPECT_EQ(events_of(trace.path, "X").size(), 0u);
+}
+
+struct KeptSpans final : TraceSink {
+  void ended(const TraceEvent& event) override {
+    names.push_back(format("{} {}{}", event.category, event.name, event.args));
+  }
+  std::vector<std::string> names;
+};
+
+TEST(TraceSinks, GetTheSpansOfTheirThreadWithoutAFile) {
+  KeptSpans kept;
+  {
+    const TraceSink::Scope scope(&kept);
+    TraceSpan span("pass", "fold");
+    ASSERT_TRUE(span);
+    span.args().add("nodes", 3);
+    std::thread([] { EXPECT_FALSE(TraceSpan("pass", "elsewhere")); }).join();
+  }
+  EXPECT_FALSE(trace_enabled());
+  EXPECT_THAT(kept.names, ElementsAre("pass fold,\"nodes\":3"));
 }
 
 TEST(TraceFile, APathThatCannotBeWrittenIsAnErrorThatNamesIt) {

@@ -27,7 +27,7 @@ constexpr EnvironmentVariable kVariables[] = {
      "semicolons: type=cpu,vendor=0x8086."},
     {"TENON_THREADS", "0", "Threads of a session that sets none; 0: one for each CPU that the process may use."},
     {"TENON_TRACE", "", "Topics to log, separated by commas: dispatch, plan, copy, sync, interop, or all."},
-    {"TENON_TRACE_FILE", "", "File to write spans to, in the format of Chrome's and Perfetto's trace viewers."},
+    {"TENON_TRACE_FILE", "", "File to write spans of loading, planning and runs to, for Perfetto or chrome://tracing."},
 };
 static_assert(std::size(kVariables) == static_cast<size_t>(Env::kTraceFile) + 1);
 

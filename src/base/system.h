@@ -9,8 +9,12 @@ namespace tenon {
 
 // The system's number of the calling thread.
 int thread_number();
-// A new or emptied file for writing bytes as they are; not inherited by child processes. -1 with errno when that fails.
-int create_file(const std::string& path);
+// The names of the calling thread and of this program, for tools.
+std::string thread_name();
+std::string program_name();
+// A new or emptied file for writing bytes as they are; not inherited by child processes. -1 with errno when that fails:
+// EWOULDBLOCK where a file that this function gave, here or in another process, is still open.
+int create_locked_file(const std::string& path);
 // Of the memory that maps and registrations come in.
 size_t page_bytes();
 // The most that this process can have, as far as the system says: the machine's memory and swap, the limit of the

@@ -2,11 +2,14 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>  // environ, with _GNU_SOURCE
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,8 +21,25 @@ namespace tenon {
 
 int thread_number() { return ::gettid(); }
 
-int create_file(const std::string& path) {
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+std::string thread_name() {
+  char name[16] = "";
+  if (::pthread_getname_np(::pthread_self(), name, sizeof(name)) != 0) return "thread";
+  return ::gettid() == ::getpid() ? format("{} (main)", name) : name;
+}
+
+std::string program_name() { return program_invocation_short_name; }
+
+int create_locked_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return -1;
+  // Some files know no lock (pipes, network folders), and some no length (terminals): they are written all the same.
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    (void)::close(fd);
+    errno = EWOULDBLOCK;
+    return -1;
+  }
+  (void)!::ftruncate(fd, 0);
+  return fd;
 }
 
 size_t page_bytes() {

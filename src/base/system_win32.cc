@@ -15,7 +15,17 @@ namespace tenon {
 
 int thread_number() { return static_cast<int>(::GetCurrentThreadId()); }
 
-int create_file(const std::string& path) {
+std::string thread_name() { return format("thread {}", thread_number()); }
+
+std::string program_name() {
+  char path[MAX_PATH] = "";
+  if (::GetModuleFileNameA(nullptr, path, sizeof(path)) == 0) return "program";
+  const std::string text = path;
+  return text.substr(text.rfind('\\') + 1);
+}
+
+// Without a lock: the only library that writes a trace there is a plugin.
+int create_locked_file(const std::string& path) {
   return ::_open(path.c_str(), _O_WRONLY | _O_CREAT | _O_TRUNC | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE);
 }
 
