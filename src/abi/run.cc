@@ -343,6 +343,7 @@ OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
     }
     if (status.ok()) {
       const NodeObserver::Scope observed(profile ? &*profile : nullptr);
+      const TraceSink::Scope traced(profile ? &*profile : nullptr);
       status = run_counted(*core.core, binding, run, options != nullptr ? options->copies.get() : nullptr);
     }
     if (profile) [[unlikely]]

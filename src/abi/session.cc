@@ -79,6 +79,7 @@ OrtStatus* fill_session(OrtSession& session, const std::string& load_prefix, Cor
     session.core_options.eps.insert(session.core_options.eps.begin(), session.custom_ops->choice());
   }
   const MakingSession making(session.options, session.plugins);
+  const TraceSink::Scope traced(session.profile.get());
   Result<std::shared_ptr<Session>> core = load(session.core_options);
   // Until here the program kept the buffers.
   session.options.external_files.clear();

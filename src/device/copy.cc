@@ -31,6 +31,13 @@ Status copy_tensor(const Tensor& dst, const Tensor& src, CopyReason reason, cons
   TENON_TRACE(kCopy, "\"{}\" moves {} bytes from {} to {}: {}.", what, src.size_bytes(), src.space().to_string(),
               dst.space().to_string(), copy_reason_name(reason));
   TraceSpan span("copy", what);
+  if (span) {
+    span.args()
+        .add("from", src.space().to_string())
+        .add("to", dst.space().to_string())
+        .add("bytes", src.size_bytes())
+        .add("reason", copy_reason_name(reason));
+  }
   if (src.size_bytes() > 0) {
     if (on_host) {
       std::memmove(dst.data(), src.data(), src.size_bytes());

@@ -126,6 +126,7 @@ struct Stream::Impl {
 
   Status wait_in_slices(const Fence& fence, int64_t timeout_ns) {
     TraceSpan span("wait", name);
+    if (span) span.args().add("timeline", fence.timeline->name()).add("value", fence.value);
     const Deadline deadline = Deadline::after(timeout_ns);
     while (true) {
       Status status = fence.wait(deadline.remaining_ns(kSliceNs));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/trace.h"
 #include "plan/passes.h"
 #include "plan/regions.h"
 
@@ -52,6 +53,21 @@ void drop_unread_captures(Graph& body) {
   std::erase_if(body.captures, [&](const auto& capture) { return uses[capture.second] == 0; });
 }
 
+Status run_pass(const Pass& pass, Graph& graph, const PassOptions& options) {
+  TraceSpan span("pass", pass.name);
+  const std::string before = span ? graph.to_text() : "";
+  const size_t nodes_before = graph.nodes.size();
+  TENON_TRY_CONTEXT(pass.run(graph, options), "while running the pass \"{}\"", pass.name);
+  if (span) {
+    span.args()
+        .add("phase", pass.phase == PassPhase::kLoad ? "load" : "plan")
+        .add("changed", graph.to_text() != before)
+        .add("nodes_before", nodes_before)
+        .add("nodes", graph.nodes.size());
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const Pass> pass_table() { return kPasses; }
@@ -61,7 +77,7 @@ Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
   for (const Pass& pass : kPasses) {
     if (pass.phase != phase) continue;
     if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;
-    TENON_TRY_CONTEXT(pass.run(graph, options), "while running the pass \"{}\"", pass.name);
+    TENON_TRY(run_pass(pass, graph, options));
     if (options.observe) options.observe(pass.name, graph);
   }
   if (phase != PassPhase::kLoad) return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/system.h"
+#include "base/trace.h"
 #include "device/memory_space.h"
 #include "plan/bind_shapes.h"
 #include "plan/control_flow.h"
@@ -91,7 +92,10 @@ class PlanBuilder {
     TENON_TRY(check_sizes(graph, providers));
     lower_control_flow(graph);
     const std::vector<ValueId> outputs_before = graph.outputs;
-    TENON_TRY(assign_layouts(graph, providers, base));
+    {
+      const TraceSpan span("plan", "layouts");
+      TENON_TRY(assign_layouts(graph, providers, base));
+    }
     // A cut value that was blocked is now a reordered one.
     for (size_t i = 0; i < cut_values_.size(); ++i) {
       cut_values_[i] = graph.outputs[graph.outputs.size() - cut_values_.size() + i];
@@ -115,15 +119,17 @@ class PlanBuilder {
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       if (storage.elided(n) != Elided::kNo || is_copy(graph.nodes[n])) continue;
       TENON_TRY(check_addressable(storage, graph.nodes[n]));
-      const KernelNodeData data(graph, graph.nodes[n], base);
-      TENON_TRY_ASSIGN(kernels[n], create_kernel(providers, data.view));
+      TENON_TRY_ASSIGN(kernels[n], make_kernel(providers, graph.nodes[n], base));
       borrowed[n] = kernels[n].get();
       if (kernels[n]->scratch_bytes() > memory_bytes())
         return resource_exhausted("Node {} needs {} bytes of scratch; there are {} bytes of memory.",
                                   graph.nodes[n].label(graph), kernels[n]->scratch_bytes(), memory_bytes());
     }
-    storage.reuse_in_place(borrowed);
-    TENON_TRY(storage.finish(borrowed));
+    {
+      const TraceSpan span("plan", "memory");
+      storage.reuse_in_place(borrowed);
+      TENON_TRY(storage.finish(borrowed));
+    }
     fill(storage, std::move(kernels), outputs_before);
     if (!options_.devices.empty()) {
       TENON_TRY(place_constants());
@@ -133,6 +139,18 @@ class PlanBuilder {
   }
 
  private:
+  Result<std::unique_ptr<Kernel>> make_kernel(const Providers& providers, const Node& node,
+                                              const KernelNode& base) const {
+    const KernelNodeData data(plan_->graph, node, base);
+    TraceSpan span("plan", "kernel");
+    if (!span) return create_kernel(providers, data.view);
+    const std::string label = node.label(plan_->graph);
+    const TraceSubject::Scope subject({.session = TraceSubject::current().session, .node = label});
+    TENON_TRY_ASSIGN(std::unique_ptr<Kernel> kernel, create_kernel(providers, data.view));
+    span.args().add("node", label).add("kernel", kernel->name()).add("ep", providers.of(node).name());
+    return kernel;
+  }
+
   Result<std::unique_ptr<Kernel>> create_kernel(const Providers& providers, const KernelNode& node) const {
     if (!is_control_flow(*node.node)) return providers.of(*node.node).create_kernel(node);
     TENON_UNSUPPORTED_IF(options_.subgraphs == nullptr, "Node {} has subgraphs, which nobody runs here.",
@@ -310,14 +328,28 @@ class PlanBuilder {
   std::shared_ptr<Plan> plan_;
 };
 
-Result<std::shared_ptr<Plan>> plan_inferred(Graph graph, std::span<const int32_t> output_slots,
+Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph, std::span<const int32_t> output_slots,
                                             const PlannerOptions& options, const BoundSpaces& bound) {
+  TraceSpan span("plan", trace_name);
+  if (span) {
+    TraceArgs shapes;
+    for (ValueId id : graph.inputs) shapes.add(graph.value(id).name, graph.value(id).type_text());
+    span.args().add_json("inputs", "{" + shapes.members().substr(shapes.members().empty() ? 0 : 1) + "}");
+  }
   PassOptions passes;
   passes.evaluate = make_evaluator(*options.provider, *options.fold_pool);
   passes.observe = options.observe;
   TENON_TRY(run_passes(graph, PassPhase::kPlan, passes));
   TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots, options.values_vary));
-  return PlanBuilder(std::move(cut), options, bound).build();
+  TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, PlanBuilder(std::move(cut), options, bound).build());
+  if (span) {
+    span.args()
+        .add("steps", plan->steps.size())
+        .add("without_step", plan->aliases.size())
+        .add("arena_bytes", plan->arena_bytes)
+        .add("is_cut", plan->cut != nullptr);
+  }
+  return plan;
 }
 
 }  // namespace
@@ -326,7 +358,7 @@ Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> sha
                                          std::span<const int32_t> output_slots, const PlannerOptions& options,
                                          const BoundSpaces& bound) {
   set_input_shapes(graph, shapes);
-  return plan_inferred(std::move(graph), output_slots, options, bound);
+  return plan_inferred("plan", std::move(graph), output_slots, options, bound);
 }
 
 Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Shape> shapes,
@@ -343,7 +375,7 @@ Result<std::shared_ptr<Plan>> build_rest(const PlanCut& cut, std::span<const Sha
     }
   }
   graph.inputs = std::move(inputs);
-  return plan_inferred(std::move(graph), cut.output_slots, options, bound);
+  return plan_inferred("plan of the rest", std::move(graph), cut.output_slots, options, bound);
 }
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/trace.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -31,6 +32,11 @@ Result<Arena> ArenaPool::acquire(size_t size_bytes, const std::byte* hint) {
       *smallest = std::move(idle->back());
       idle->pop_back();
     }
+  }
+  TraceSpan span("allocate", "arena");
+  if (span) {
+    span.args().add("bytes", size_bytes).add("replaces_bytes", replaced.size_bytes);
+    if (allocator_ != nullptr) span.args().add("space", allocator_->space().to_string());
   }
   replaced = {};
   Arena arena;

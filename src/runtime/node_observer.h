@@ -22,11 +22,20 @@ struct NodeRun {
   };
   std::string_view name;  // may be empty
   std::string_view op_type;
+  std::string_view kernel;
+  std::string_view ep;
   std::span<const std::string> model_nodes;  // of a fused node: the model's; empty: the one of this name
   int32_t index = 0;                         // in its plan's graph
+  int32_t step = 0;                          // of its plan
+  int32_t stream = 0;                        // 0: the host does it; else the EP whose stream has it
+  bool by_plugin = false;                    // the EP is a plugin's
   std::vector<Tensor> inputs, outputs;
   int64_t begin_ns = 0, end_ns = 0;  // of monotonic_ns()
 };
+
+// The arguments of the node's event in traces and profiles (TraceArgs::members); those that ONNX Runtime writes too
+// have its names and forms.
+std::string node_arguments(const NodeRun& node);
 
 class NodeObserver {
  public:
@@ -36,9 +45,9 @@ class NodeObserver {
 
   // Of this thread; null when there is none.
   static NodeObserver* current();
-  // A kernel that has reported its run elsewhere (to its EP's profiler) says so, and ran() is not called for it.
-  static void set_reported(bool reported);
-  static bool reported();
+  // NodeRun::by_plugin of the node that runs on this thread: its kernel says so.
+  static void set_by_plugin(bool by_plugin);
+  static bool by_plugin();
 
   // Sets the observer of this thread until the end of the scope.
   class Scope {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/trace.h"
 
 namespace tenon {
 
@@ -13,6 +14,8 @@ Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns, const 
   if (run_deadline.at_ns() < deadline.at_ns()) deadline = run_deadline;
   for (const Fence& fence : fences) {
     TENON_TRACE(kSync, "The run waits for {} to reach {}.", fence.timeline->name(), fence.value);
+    TraceSpan span("wait", fence.timeline->name());
+    if (span) span.args().add("timeline", fence.timeline->name()).add("value", fence.value);
     Status status = fence.wait(deadline.never() ? kWaitForever : deadline.remaining_ns());
     if (status.ok()) continue;
     const bool is_late = status.code() == StatusCode::kCancelled && run_deadline.passed();
@@ -27,6 +30,8 @@ Status signal_fences(std::span<const Fence> fences) {
   Status first;
   for (const Fence& fence : fences) {
     TENON_TRACE(kSync, "The run signals {} with {}.", fence.timeline->name(), fence.value);
+    TraceSpan span("signal", fence.timeline->name());
+    if (span) span.args().add("timeline", fence.timeline->name()).add("value", fence.value);
     Status status = fence.signal();
     if (!status.ok() && first.ok()) {
       first = std::move(status).with_context(format("while signalling {}", fence.timeline->name()));
@@ -48,6 +53,7 @@ Status check_fences(std::span<const Fence> fences, std::string_view kind) {
 
 Status wait_for_stream(DeviceStream& stream) {
   TENON_TRACE(kSync, "The host waits for the caller's stream {}.", stream.id());
+  const TraceSpan span("wait", "the caller's stream");
   TENON_TRY_ASSIGN(const std::unique_ptr<DeviceNotification> reached, stream.create_notification());
   if (reached == nullptr) return device_error("The caller's stream {} made no notification.", stream.id());
   TENON_TRY(reached->activate());

@@ -1,6 +1,7 @@
 #include "runtime/run_state.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/trace.h"
@@ -127,10 +128,21 @@ Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
   spaces_ = device != nullptr ? device->spaces : nullptr;
   for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
   NodeObserver* const observer = NodeObserver::current();
+  const bool observed = observer != nullptr || trace_enabled();
+  if (observed) [[unlikely]] {
+    static std::atomic<uint64_t> traced_runs{0};
+    traced_run_ = trace_file_enabled() ? traced_runs.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
+  }
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     if (is_to_end(info)) [[unlikely]]
       return why_it_ends(info, format("before step {} of {}", i, plan_.steps.size()));
-    Status status = observer == nullptr ? run_step(i, info, device) : run_observed(i, info, device, *observer);
+    Status status;
+    if (observed) [[unlikely]] {
+      status = run_observed(i, info, device, observer);
+    } else {
+      if (device != nullptr) status = wait_before(plan_.steps[i], *device);
+      if (status.ok()) status = run_step(i, info, device);
+    }
     if (!status.ok()) [[unlikely]] {
       const Node& node = plan_.graph.nodes[static_cast<size_t>(plan_.steps[i].node)];
       return std::move(status).with_context(format("while running node {}", node.label(plan_.graph)));
@@ -145,20 +157,52 @@ Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
   return {};
 }
 
-Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver& observer) {
+Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver* observer) {
+  const PlanStep& step = plan_.steps[index];
+  const std::string label = plan_.graph.nodes[static_cast<size_t>(step.node)].label(plan_.graph);
+  int64_t begin_ns = 0, end_ns = 0;
+  bool by_plugin = false;
+  Status status;
+  {
+    const TraceSubject::Scope subject({.session = TraceSubject::current().session,
+                                       .step = static_cast<int32_t>(index),
+                                       .stream = step.executor.value(),
+                                       .node = label});
+    if (device != nullptr) TENON_TRY(wait_before(step, *device));
+    begin_ns = monotonic_ns();
+    NodeObserver::set_by_plugin(false);
+    status = run_step(index, info, device);
+    end_ns = monotonic_ns();
+    by_plugin = NodeObserver::by_plugin();
+    NodeObserver::set_by_plugin(false);
+  }
+  if (traced_run_ != 0) write_arrows(index, begin_ns, end_ns);
+  if (step.copy) return status;  // which is a span of its own
+  NodeRun run = describe(index, by_plugin);
+  run.begin_ns = begin_ns;
+  run.end_ns = end_ns;
+  if (trace_enabled()) {
+    const std::string arguments = node_arguments(run);
+    write_trace_span({"kernel", label, begin_ns, end_ns, arguments});
+  }
+  if (observer != nullptr) observer->ran(run);
+  return status;
+}
+
+NodeRun RunState::describe(size_t index, bool by_plugin) const {
   const PlanStep& step = plan_.steps[index];
   const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
   // A region that holds one operator of another EP is named as that operator.
-  const Node& shown = is_region(node) ? region_body(node).nodes[0] : node;
-  const int64_t begin_ns = monotonic_ns();
-  NodeObserver::set_reported(false);
-  Status status = run_step(index, info, device);
-  if (step.copy || NodeObserver::reported()) {
-    NodeObserver::set_reported(false);
-    return status;
-  }
-  NodeRun run{
-      .name = shown.name, .op_type = shown.op_type, .index = step.node, .begin_ns = begin_ns, .end_ns = monotonic_ns()};
+  const bool is_one = is_region(node) && region_body(node).nodes.size() == 1;
+  const Node& shown = is_one ? region_body(node).nodes[0] : node;
+  NodeRun run{.name = shown.name,
+              .op_type = is_region(shown) ? shown.name : shown.op_type,
+              .kernel = step.kernel->name(),
+              .ep = by_plugin ? std::string_view(plan_.ep_names[step.ep]) : "CPUExecutionProvider",
+              .index = step.node,
+              .step = static_cast<int32_t>(index),
+              .stream = step.executor.value(),
+              .by_plugin = by_plugin};
   if (const Attribute* nodes = shown.find(kModelNodes)) run.model_nodes = nodes->strings;
   const auto describe = [&](std::span<const ValueId> ids, std::span<const Location> locations) {
     std::vector<NodeRun::Tensor> tensors;
@@ -175,27 +219,31 @@ Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun
   };
   run.inputs = describe(node.inputs, step.inputs);
   run.outputs = describe(node.outputs, step.outputs);
-  observer.ran(run);
-  return status;
+  return run;
+}
+
+void RunState::write_arrows(size_t index, int64_t begin_ns, int64_t end_ns) const {
+  const PlanStep& step = plan_.steps[index];
+  const auto id = [this](EpId stream, int32_t point) {
+    return format("run {}, point {} of stream {}", traced_run_, point, stream.value());
+  };
+  for (const StepWait& wait : step.waits) write_trace_arrow(false, id(wait.stream, wait.slot), begin_ns);
+  if (step.notify >= 0) write_trace_arrow(true, id(step.executor, step.notify), begin_ns + (end_ns - begin_ns) / 2);
 }
 
 Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* device) {
   const PlanStep& step = plan_.steps[index];
+  StepContext& context = contexts_[index];
   if (device == nullptr) {
-    const TraceSpan span("kernel", step.kernel->name());
-    StepContext& context = contexts_[index];
     context.run = &info;
     Status status = step.kernel->run(context);
     context.run = nullptr;
     return status;
   }
-  TENON_TRY(wait_before(step, *device));
   if (step.executor != kCpuEp) device->streams->mark_used(step.executor);
   if (step.copy) {
     TENON_TRY(run_copy(index, *device));
   } else {
-    const TraceSpan span("kernel", step.kernel->name());
-    StepContext& context = contexts_[index];
     context.stream = step.executor != kCpuEp ? device->streams->stream(step.executor) : nullptr;
     context.run = &info;
     Status status = step.kernel->run(context);

@@ -44,7 +44,6 @@ struct DeviceRun {
   CopyLedger* ledger = nullptr;  // may be null
 };
 
-// Lifetime: the plan and the pool outlive it. Threads: one run at a time.
 // kCancelled when the run is to end: somebody has cancelled it, or its deadline has passed. `where` completes the
 // sentence.
 inline bool is_to_end(const RunInfo& info) {
@@ -52,6 +51,7 @@ inline bool is_to_end(const RunInfo& info) {
 }
 Status why_it_ends(const RunInfo& info, const std::string& where);
 
+// Lifetime: the plan and the pool outlive it. Threads: one run at a time.
 class RunState {
  public:
   RunState(const Plan& plan, ThreadPool& pool);
@@ -67,8 +67,7 @@ class RunState {
   // The work on them may not be over: they are never used again.
   void drop_handles();
   // Runs every step. The first failure ends it, with the node named; `info.cancel`, once set, ends it too. `device` may
-  // be null for plans of the CPU EP
-  // alone. What streams still run then is the caller's to wait for.
+  // be null for plans of the CPU EP alone. What streams still run then is the caller's to wait for.
   Status run_steps(const RunInfo& info, const DeviceRun* device);
 
   void* address(const Location& location) const;
@@ -89,9 +88,13 @@ class RunState {
     size_t step = 0;
   };
 
+  // The step, after its waits.
   Status run_step(size_t index, const RunInfo& info, const DeviceRun* device);
-  // The same, and tells the observer.
-  Status run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver& observer);
+  // Both, and tells the trace and the observer, which may be null.
+  Status run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver* observer);
+  NodeRun describe(size_t index, bool by_plugin) const;
+  // Arrows of the trace: from the steps whose points step `index` waits for, and to those that wait for its point.
+  void write_arrows(size_t index, int64_t begin_ns, int64_t end_ns) const;
   Status wait_before(const PlanStep& step, const DeviceRun& device);
   Status run_copy(size_t index, const DeviceRun& device);
   Result<void*> allocate_dynamic(size_t step, size_t output, const Shape& shape);
@@ -109,6 +112,7 @@ class RunState {
   std::vector<std::shared_ptr<std::byte>> handles_;
   std::vector<void*> inputs_;
   std::vector<void*> outputs_;
+  uint64_t traced_run_ = 0;  // of the process; 0: the run under way is not traced
   bool resolved_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/trace.h"
 
 namespace tenon {
 
@@ -70,12 +71,16 @@ Status RunStreams::notify(EpId ep, int32_t slot) {
 
 Status RunStreams::wait_on_host(EpId ep, int32_t slot) {
   TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", slot, ep.value());
+  TraceSpan span("wait", "host for a stream");
+  if (span) span.args().add("ep", owner(ep).name()).add("awaited_stream", ep.value()).add("point", slot);
   return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_host();
 }
 
 Status RunStreams::wait_on_device(EpId ep, int32_t slot, EpId waiter) {
   TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter.value(), slot,
               ep.value());
+  TraceSpan span("wait", "stream for a stream");
+  if (span) span.args().add("ep", owner(ep).name()).add("awaited_stream", ep.value()).add("point", slot);
   return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_device(*at(waiter).lane().stream);
 }
 
@@ -89,6 +94,8 @@ Status RunStreams::synchronize() {
     if (!one.busy) continue;
     one.busy = false;
     Lane& lane = one.lane();
+    TraceSpan span("wait", "end of a stream");
+    if (span) span.args().add("ep", owner(ep).name()).add("awaited_stream", ep.value());
     Status status = lane.end->activate();
     if (status.ok()) status = lane.stream->flush();
     if (status.ok()) status = lane.end->wait_on_host();

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -5,6 +6,7 @@
 #include <tenon/plan_report.h>
 
 #include "base/config_keys.h"
+#include "base/trace.h"
 #include "base/version.h"
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
@@ -50,6 +52,14 @@ Result<ReaderReplacements> replacements_of(const SessionOptions& options) {
   return replacements;
 }
 
+template <typename Read>
+Result<Model> traced_read(const Read& read) {
+  TraceSpan span("load", "read");
+  TENON_TRY_ASSIGN(Model model, read());
+  if (span) span.args().add("graph", model.graph.name).add("nodes", model.graph.nodes.size());
+  return model;
+}
+
 // enter_run and leave_run in pairs.
 class InRun {
  public:
@@ -88,13 +98,16 @@ std::string_view version() { return project_version(); }
 
 Result<std::shared_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
+    const int32_t number = SessionImpl::next_number();
+    TraceSpan span("load", "load", number);
+    if (span) span.args().add("path", path);
     TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
-    TENON_TRY_ASSIGN(Model model, read_model_file(path, {}, replacements));
-    if (options.eps.empty()) return SessionImpl::create(std::move(model), options);
+    TENON_TRY_ASSIGN(Model model, traced_read([&] { return read_model_file(path, {}, replacements); }));
+    if (options.eps.empty()) return SessionImpl::create(std::move(model), options, number);
     // EPs look for files beside the model (Graph_GetModelPath).
     SessionOptions named = options;
     named.config.emplace(kModelPathKey, path);
-    return SessionImpl::create(std::move(model), named);
+    return SessionImpl::create(std::move(model), named, number);
   });
 }
 
@@ -102,9 +115,13 @@ Result<std::shared_ptr<Session>> Session::load_from_bytes(std::span<const std::b
                                                           const SessionOptions& options,
                                                           const std::string& base_directory) {
   return without_exceptions([&]() -> Result<std::shared_ptr<Session>> {
+    const int32_t number = SessionImpl::next_number();
+    TraceSpan span("load", "load", number);
+    if (span) span.args().add("bytes", bytes.size());
     TENON_TRY_ASSIGN(const ReaderReplacements replacements, replacements_of(options));
-    TENON_TRY_ASSIGN(Model model, read_model_bytes(bytes, base_directory, {}, replacements));
-    return SessionImpl::create(std::move(model), options);
+    TENON_TRY_ASSIGN(Model model,
+                     traced_read([&] { return read_model_bytes(bytes, base_directory, {}, replacements); }));
+    return SessionImpl::create(std::move(model), options, number);
   });
 }
 
@@ -138,6 +155,11 @@ Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
     report->copies.records.clear();
     report->wait_ns = report->infer_ns = report->signal_ns = 0;
     report->planned = false;
+  }
+  TraceSpan span("run", "run", number_);
+  if (span) {
+    static std::atomic<uint64_t> runs{0};
+    span.args().add("graph", model_.graph.name).add("run", runs.fetch_add(1, std::memory_order_relaxed) + 1);
   }
   // Until the call is known to be valid, the fences stay as they are.
   TENON_TRY(check_fences(options.waits, "RunOptions::waits"));
@@ -211,6 +233,7 @@ SessionReporter SessionImpl::reporter() {
 
 Result<PlanReport> SessionImpl::plan_report(const std::map<std::string, Shape>& shapes,
                                             const std::map<std::string, MemorySpace>& spaces) {
+  const TraceSpan span("plan", "report", number_);
   return without_exceptions([&] { return reporter().report(shapes, spaces, options_.disallow_copies); });
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/trace.h"
 #include "ep/cpu/cpu_provider.h"
 #include "ops/attributes.h"
 #include "ops/shape_inference.h"
@@ -115,6 +116,8 @@ Status SessionEps::partition(Model& model, OnceCopies& copies) {
   Graph& graph = model.graph;
   Partition partition(graph);
   for (EpId ep : devices_.ids()) {
+    TraceSpan span("load", "claim");
+    if (span) span.args().add("ep", names_[ep]);
     devices_[ep]->set_model(model);
     Result<std::vector<Claim>> claims = devices_[ep]->claim(graph, partition.taken());
     if (!claims.ok()) {
@@ -169,6 +172,16 @@ Status SessionEps::compile(std::span<const Region> regions, const Partition& par
     }
     own.insert(own.end(), in_bodies[ep].begin(), in_bodies[ep].end());
     TENON_TRACE(kDispatch, "The EP \"{}\" runs {} regions.", names_[ep], own.size());
+    TraceSpan span("load", "compile");
+    if (span) {
+      std::vector<std::string> names;
+      size_t nodes = 0;
+      for (const Region& region : own) {
+        names.push_back(region.name);
+        nodes += region.nodes.size();
+      }
+      span.args().add("ep", names_[ep]).add("regions", names).add("nodes", nodes);
+    }
     TENON_TRY_CONTEXT(devices_[ep]->compile(own), "while the EP \"{}\" compiles {} regions", names_[ep], own.size());
   }
   return {};

@@ -27,7 +27,10 @@ namespace tenon {
 // Threads: const after load, but for the parts that say that they lock.
 struct SessionImpl final : public Session {
  public:
-  static Result<std::shared_ptr<Session>> create(Result<Model> model, const SessionOptions& options);
+  // `number` names the session in traces.
+  static Result<std::shared_ptr<Session>> create(Result<Model> model, const SessionOptions& options,
+                                                 int32_t number = next_number());
+  static int32_t next_number();
   // Waits for what streams still do in the session's memory.
   ~SessionImpl() override;
 
@@ -53,7 +56,7 @@ struct SessionImpl final : public Session {
   const SessionSpaces& spaces() const { return spaces_; }
 
  private:
-  SessionImpl() = default;
+  explicit SessionImpl(int32_t number) : number_(number) {}
   Status prepare();
   Status make_pools();
   Status run_passes_of_load();
@@ -61,6 +64,7 @@ struct SessionImpl final : public Session {
   Status run_bound(BindingImpl& binding, const RunOptions& options);
   SessionReporter reporter();
 
+  const int32_t number_;
   // In this order: each part may use those before it as long as it lives.
   SessionOptions options_;
   Model model_;

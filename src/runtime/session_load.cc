@@ -1,6 +1,8 @@
+#include <atomic>
 #include <utility>
 
 #include "base/env.h"
+#include "base/trace.h"
 #include "graph/symbols.h"
 #include "ops/shape_inference.h"
 #include "plan/evaluate.h"
@@ -18,9 +20,17 @@ constexpr int64_t kMaxEnvironmentThreads = 1024;
 
 }  // namespace
 
-Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const SessionOptions& options) {
+int32_t SessionImpl::next_number() {
+  static std::atomic<int32_t> sessions{0};
+  return sessions.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+Result<std::shared_ptr<Session>> SessionImpl::create(Result<Model> model, const SessionOptions& options,
+                                                     int32_t number) {
   if (!model.ok()) return std::move(model).status();
-  std::shared_ptr<SessionImpl> session(new SessionImpl());
+  TraceSpan span("load", "prepare", number);
+  if (span) span.args().add("graph", model->graph.name).add("nodes", model->graph.nodes.size());
+  std::shared_ptr<SessionImpl> session(new SessionImpl(number));
   session->model_ = std::move(model).value();
   TENON_TRY_ASSIGN(session->options_, checked_options(options));
   TENON_TRY(session->prepare());
@@ -32,7 +42,10 @@ Status SessionImpl::prepare() {
   TENON_TRY(fix_dims(model_, options_));
   separate_symbols(graph);
   const std::vector<Value> declared = declared_outputs(graph);
-  TENON_TRY(infer_shapes(graph));
+  {
+    const TraceSpan span("load", "infer shapes");
+    TENON_TRY(infer_shapes(graph));
+  }
   TENON_TRY(eps_.make(options_));
   TENON_TRY(eps_.infer_types(graph));
   description_ = describe_model(model_, declared);  // before EPs take constants away
@@ -43,7 +56,10 @@ Status SessionImpl::prepare() {
   for (DeviceAllocator* allocator : spaces_.table().allocators) arenas_.add(allocator);
   // A node whose outputs nobody reads needs no kernel: exporters leave such nodes.
   graph.remove_dead_nodes();
-  TENON_TRY(eps_.check_nodes(graph));
+  {
+    const TraceSpan span("load", "check nodes");
+    TENON_TRY(eps_.check_nodes(graph));
+  }
   TENON_TRY(make_pools());
   TENON_TRY(run_passes_of_load());
   TENON_TRY_ASSIGN(wanted_, wanted_spaces(graph, eps_, spaces_.table()));
@@ -52,6 +68,7 @@ Status SessionImpl::prepare() {
 }
 
 Status SessionImpl::make_pools() {
+  const TraceSpan span("load", "start threads");
   pool_ = options_.pool;
   if (pool_ == nullptr) {
     int64_t threads = options_.threads;

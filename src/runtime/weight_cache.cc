@@ -1,5 +1,6 @@
 #include "runtime/weight_cache.h"
 
+#include "base/trace.h"
 #include "runtime/memory.h"
 
 namespace tenon {
@@ -26,6 +27,14 @@ Result<std::shared_ptr<const std::byte>> SessionWeightCache::get(const ConstantR
                             format, entry->size_bytes, bytes);
     }
     return entry->packed;
+  }
+  TraceSpan span("pack", format);
+  if (span) {
+    span.args()
+        .add("node", TraceSubject::current().node)
+        .add("shape", weight->shape.to_string())
+        .add("from_bytes", weight->size_bytes)
+        .add("bytes", bytes);
   }
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(bytes));
   pack(memory.get());

@@ -208,6 +208,16 @@ def test_a_fused_nodes_event_lists_the_models_nodes(tmp_path):
     assert ["conv", "norm", "skip", "relu"] in listed, listed
     assert ['MatMul (output "h")', "tanh"] in listed, listed
     assert ["pool"] in listed, listed
+    # Each names kernel, step and stream too, and the session's other work has spans.
+    assert [event["args"]["step"] for event in nodes] == list(range(len(nodes)))
+    assert all(event["args"]["kernel"] and event["args"]["stream"] == 0 for event in nodes)
+    assert len({event["args"]["session"] for event in nodes}) == 1
+    spans = {event["name"]: event for event in events if event["cat"] == "Session"}
+    assert {"load: read", "pass: convolutions", "plan: plan", "plan: memory", "run: run"} <= set(spans)
+    assert spans["pass: convolutions"]["args"]["changed"] is True
+    whole, plan, run = spans["session_initialization"], spans["plan: plan"], spans["run: run"]
+    assert whole["ts"] <= spans["load: prepare"]["ts"] and run["ts"] <= plan["ts"] <= nodes[0]["ts"] + 1
+    assert any(name.startswith("pack: ") and event["args"]["node"] for name, event in spans.items())
 
 
 @pytest.mark.parametrize("host", HOSTS)

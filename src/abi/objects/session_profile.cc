@@ -42,36 +42,6 @@ const char* category_name(OrtProfilingEventCategory category) {
   return "Session";
 }
 
-// As ONNX Runtime's profiles name element types.
-std::string_view type_name(DataType type) {
-  if (type == DataType::kFloat) return "float";
-  if (type == DataType::kDouble) return "double";
-  return data_type_name(type);
-}
-
-size_t bytes_of(const NodeRun::Tensor& tensor) {
-  const Result<size_t> bytes = tensor_size_bytes(tensor.type, tensor.shape);
-  return bytes.ok() ? *bytes : 0;
-}
-
-// [{"float":[2,4]},...]
-std::string shapes_json(std::span<const NodeRun::Tensor> tensors) {
-  std::string out;
-  for (const NodeRun::Tensor& tensor : tensors) {
-    std::string dims;
-    for (int64_t d = 0; d < tensor.shape.rank(); ++d) dims += tenon::format("{}{}", d > 0 ? "," : "", tensor.shape[d]);
-    out += tenon::format("{}{{\"{}\":[{}]}}", out.empty() ? "" : ",", type_name(tensor.type), dims);
-  }
-  return "[" + out + "]";
-}
-
-// ["conv1","relu1"]
-std::string names_json(std::span<const std::string> names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ",") + json_string(name);
-  return "[" + out + "]";
-}
-
 int this_thread() { return static_cast<int>(::syscall(SYS_gettid)); }
 
 }  // namespace
@@ -98,15 +68,19 @@ void SessionProfile::ran(const NodeRun& node) {
                                  : tenon::format("{}_kernel_time", node.name);
   event.timestamp_us = (node.begin_ns - start_ns_) / 1000;
   event.duration_us = (node.end_ns - node.begin_ns) / 1000;
-  size_t parameters = 0, activations = 0, outputs = 0;
-  for (const NodeRun::Tensor& tensor : node.inputs) (tensor.is_constant ? parameters : activations) += bytes_of(tensor);
-  for (const NodeRun::Tensor& tensor : node.outputs) outputs += bytes_of(tensor);
-  event.arguments = {{"op_name", std::string(node.op_type)},           {"provider", "CPUExecutionProvider"},
-                     {"node_index", std::to_string(node.index)},       {"parameter_size", std::to_string(parameters)},
-                     {"activation_size", std::to_string(activations)}, {"output_size", std::to_string(outputs)}};
-  event.json = tenon::format(",\"input_type_shape\":{},\"output_type_shape\":{}", shapes_json(node.inputs),
-                             shapes_json(node.outputs));
-  if (!node.model_nodes.empty()) event.json += tenon::format(",\"model_nodes\":{}", names_json(node.model_nodes));
+  event.json = node_arguments(node);
+  if (const int32_t session = TraceSubject::current().session; session != 0)
+    event.json += tenon::format(",\"session\":{}", session);
+  add(std::move(event));
+}
+
+void SessionProfile::ended(const TraceEvent& span) {
+  if (std::string_view(span.category) == "kernel") return;  // ran() has it
+  OrtProfilingEvent event;
+  event.name = tenon::format("{}: {}", span.category, span.name);
+  event.timestamp_us = (span.begin_ns - start_ns_) / 1000;
+  event.duration_us = (span.end_ns - span.begin_ns) / 1000;
+  event.json = span.args;
   add(std::move(event));
 }
 
@@ -128,11 +102,12 @@ Result<std::string> SessionProfile::write() {
     const OrtProfilingEvent& event = events[i];
     std::string arguments;
     for (const auto& [key, value] : event.arguments)
-      arguments += tenon::format("{}{}:{}", arguments.empty() ? "" : ",", json_string(key), json_string(value));
+      arguments += tenon::format(",{}:{}", json_string(key), json_string(value));
+    arguments += event.json;
     std::fputs(tenon::format("{{\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"dur\":{},\"ts\":{},\"ph\":\"X\",\"name\":{},"
-                             "\"args\":{{{}{}}}}}{}\n",
+                             "\"args\":{{{}}}}}{}\n",
                              category_name(event.category), event.process_id, event.thread_id, event.duration_us,
-                             event.timestamp_us, json_string(event.name), arguments, event.json,
+                             event.timestamp_us, json_string(event.name), arguments.empty() ? "" : arguments.substr(1),
                              i + 1 < events.size() ? "," : "")
                    .c_str(),
                file);
@@ -150,7 +125,13 @@ ProfiledRun::ProfiledRun(SessionProfile* session, const std::string* run_prefix)
 
 void ProfiledRun::ran(const NodeRun& node) {
   if (session_ != nullptr) session_->ran(node);
-  if (own_) own_->ran(node);
+  // As in the reference: the EPs' nodes are in the session's profile alone.
+  if (own_ && !node.by_plugin) own_->ran(node);
+}
+
+void ProfiledRun::ended(const TraceEvent& span) {
+  if (session_ != nullptr) session_->ended(span);
+  if (own_) own_->ended(span);
 }
 
 Status ProfiledRun::end(const Status& status) {

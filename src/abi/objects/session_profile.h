@@ -12,11 +12,12 @@
 #include "abi/objects/profiling_event.h"
 #include "base/guarded.h"
 #include "base/status.h"
+#include "base/trace.h"
 #include "runtime/node_observer.h"
 
 namespace tenon::abi {
 
-class SessionProfile final : public NodeObserver {
+class SessionProfile final : public NodeObserver, public TraceSink {
  public:
   explicit SessionProfile(std::string prefix);
 
@@ -28,6 +29,8 @@ class SessionProfile final : public NodeObserver {
   // An event of category Node, as ONNX Runtime writes it: NAME_kernel_time with operator, provider, index, types and
   // shapes, and the bytes of the tensors.
   void ran(const NodeRun& node) override;
+  // An event of category Session: "pass: fold".
+  void ended(const TraceEvent& span) override;
   // Fills in this process and thread where they are 0.
   static void complete(OrtProfilingEvent& event);
   // Writes "PREFIX_DATE_TIME.json" and gives its name. Once; then the profile is empty.
@@ -40,11 +43,12 @@ class SessionProfile final : public NodeObserver {
 };
 
 // Tells several profiles of each node: the session's and that of one run.
-class ProfiledRun final : public NodeObserver {
+class ProfiledRun final : public NodeObserver, public TraceSink {
  public:
   // Either may be null. `run_prefix`: the run asked for a profile of its own (RunOptionsEnableProfiling).
   ProfiledRun(SessionProfile* session, const std::string* run_prefix);
   void ran(const NodeRun& node) override;
+  void ended(const TraceEvent& span) override;
   // Adds the run itself, and writes its own profile when it is to have one and `status` is OK. Gives `status`, or why
   // the profile could not be written.
   Status end(const Status& status);

@@ -6,11 +6,13 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/status.h"
+#include "base/trace.h"
 #include "ep/cpu/futex.h"
 #include "tenon/custom_threads.h"
 
@@ -61,6 +63,21 @@ class SerialPool final : public ThreadPool {
  protected:
   void for_chunks(int64_t count, int64_t, Chunk chunk, const void* context) override {
     if (count > 0) chunk(context, 0, count);
+  }
+};
+
+// A region whose chunks are spans of the trace, on the threads that run them.
+struct TracedRegion {
+  void (*chunk)(const void* context, int64_t begin, int64_t end);
+  const void* context;
+  TraceSubject subject;
+
+  static void run(const void* region, int64_t begin, int64_t end) {
+    const auto& traced = *static_cast<const TracedRegion*>(region);
+    const TraceSubject::Scope scope(traced.subject);
+    TraceSpan span("part", traced.subject.node);
+    if (span) span.args().add("begin", begin).add("end", end);
+    traced.chunk(traced.context, begin, end);
   }
 };
 
@@ -185,6 +202,11 @@ class WorkerPool final : public ThreadPool {
       return;
     }
     Slot& slot = slots_[static_cast<size_t>(index)];
+    std::optional<TracedRegion> traced;
+    if (trace_file_enabled()) [[unlikely]] {
+      context = &traced.emplace(TracedRegion{chunk, context, TraceSubject::current()});
+      chunk = &TracedRegion::run;
+    }
     slot.open(count, size, static_cast<uint32_t>(chunks), chunk, context);
     epoch_.fetch_add(1, std::memory_order_seq_cst);
     const int sleepers = sleepers_.load(std::memory_order_seq_cst);

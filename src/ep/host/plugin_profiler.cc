@@ -58,7 +58,6 @@ void PluginProfiler::stop_event(const Event& event, const std::string& node, con
   said.arguments = {{"op_name", op_type.empty() ? node : op_type}, {"provider", ep_->factory().name()}};
   profile_->complete(said);
   if (running_ && !stop_event_.absent()) note(call(ep_->who(), stop_event_, impl_, event.id, &std::as_const(said)));
-  profile_->add(std::move(said));
 }
 
 void PluginProfiler::end() {

@@ -25,7 +25,7 @@ class PluginProfiler {
   PluginProfiler(const PluginProfiler&) = delete;
   PluginProfiler& operator=(const PluginProfiler&) = delete;
 
-  // The EP begins to compute something on this thread, and ends it: what `id` names.
+  // Tells the EP that it begins to compute something on this thread, and ends it: what `id` names.
   struct Event {
     uint64_t id = 0;
     int64_t begin_ns = 0;

@@ -190,8 +190,7 @@ class RegionKernel final : public Kernel {
       if (profiler != nullptr) {
         profiler->stop_event(event, region_->node_name.empty() ? region_->name : region_->node_name, region_->op_type);
       }
-      // Without the session's profile an EP has no events, in the profile of one run either.
-      if (!host_->is_cpu_ep()) NodeObserver::set_reported(true);
+      if (!host_->is_cpu_ep()) NodeObserver::set_by_plugin(true);
       Status ended = frame->context.end();
       if (status.ok()) status = std::move(ended);
     }
