@@ -3,6 +3,7 @@
 //
 // TENON_BAD_PLUGIN_CALLS: a file that each call of the host appends its name to.
 // tenon_bad_plugin_hook: a function of the test that each call of the host runs first.
+// TENON_BAD_PLUGIN_KERNELS: its Relu is a kernel of a registry, not compiled.
 // TENON_BAD_PLUGIN_DEVICE: it offers a device too, with streams and an importer (bad_device.cc).
 #include <tenon/onnxruntime_c_api.h>
 
@@ -82,17 +83,23 @@ OrtStatus* elementwise(OrtKernelContext* context, F function) {
   std::vector<int64_t> dims(rank);
   if (bad == nullptr) bad = g_api->GetDimensions(info, dims.data(), rank);
   if (bad == nullptr) bad = g_api->GetTensorShapeElementCount(info, &count);
-  g_api->ReleaseTensorTypeAndShapeInfo(info);
+  if (!lie("leaks shapes")) g_api->ReleaseTensorTypeAndShapeInfo(info);
+  if (lie("another shape")) {
+    dims.push_back(1);
+    ++rank;
+  }
   OrtValue* output = nullptr;
   if (bad == nullptr) bad = g_api->KernelContext_GetOutput(context, 0, dims.data(), rank, &output);
   void *x = nullptr, *y = nullptr;
   if (bad == nullptr) bad = g_api->GetTensorMutableData(const_cast<OrtValue*>(input), &x);
   if (bad == nullptr) bad = g_api->GetTensorMutableData(output, &y);
   for (size_t i = 0; bad == nullptr && i < count; ++i) static_cast<float*>(y)[i] = function(static_cast<float*>(x)[i]);
+  if (bad == nullptr && lie("writes past the end")) static_cast<float*>(y)[count] = 1;
   return bad;
 }
 
 OrtStatus* relu(OrtKernelContext* context) {
+  if (lie("wrong values")) return elementwise(context, [](float x) { return x; });
   return elementwise(context, [](float x) { return x > 0 ? x : 0; });
 }
 
@@ -300,7 +307,7 @@ OrtStatus* ORT_API_CALL create_kernel(void*, const OrtKernelInfo*, OrtKernelImpl
 
 bool with_kernels() {
   const char* chosen = std::getenv("TENON_BAD_PLUGIN");
-  return lie("kernels") || lie("null kernel") || lie("null Kernel.Compute") || lie("fail CreateKernel") ||
+  return lie("kernels") || std::getenv("TENON_BAD_PLUGIN_KERNELS") != nullptr || lie("null kernel") || lie("null Kernel.Compute") || lie("fail CreateKernel") ||
          lie("null create function") || (chosen != nullptr && std::strstr(chosen, "Kernel.Compute") != nullptr);
 }
 

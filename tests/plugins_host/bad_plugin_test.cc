@@ -6,6 +6,7 @@
 #include <tenon/session.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,21 @@ void expect_honest_plugin_works() {
 }
 
 TEST(PluginHost, AnHonestPluginRuns) { expect_honest_plugin_works(); }
+
+// Compiled and with a kernel of a registry alike: the model's node says what to look at.
+TEST(PluginHost, AWrongShapeIsNamedByTheModelsNode) {
+  const bad_plugin::Lie lie("another shape");
+  for (const bool kernels : {false, true}) {
+    std::optional<bad_plugin::Variable> with_kernels;
+    if (kernels) with_kernels.emplace("TENON_BAD_PLUGIN_KERNELS", "1");
+    const Outcome outcome = try_plugin();
+    EXPECT_TRUE(outcome.loaded.ok()) << outcome.loaded.to_string();
+    EXPECT_THAT(outcome.run.message(),
+                AllOf(HasSubstr("Output 0 (\"a\" of Relu \"Relu_of_a\") has the shape [3] in the model, and the kernel "
+                                "asks for [3,1]."),
+                      HasSubstr(kernels ? "while running Relu \"Relu_of_a\"" : "_0\" of Relu \"Relu_of_a\"")));
+  }
+}
 
 enum class Step { kRegister, kLoad, kRun, kNone };
 using Case = bad_plugin::LieCase<Step>;

@@ -38,6 +38,13 @@ Status point_at(OrtValue& value, const TensorSpec& spec, const Shape& shape, voi
   return Status();
 }
 
+// "Output 0 (\"y\" of Relu \"relu_1\")"
+std::string output_text(const KernelFrame& frame, size_t index) {
+  std::string text = tenon::format("Output {}", index);
+  if (index < frame.output_labels.size()) text += tenon::format(" ({})", frame.output_labels[index]);
+  return text;
+}
+
 tenon::TensorDescriptor describe(const TensorSpec& spec, const OrtKernelContext::Slot& slot) {
   tenon::TensorDescriptor tensor = {};
   if (!spec.present() || spec.dynamic) return tensor;
@@ -120,7 +127,8 @@ Status OrtKernelContext::end() {
   stream = nullptr;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (frame->outputs[i].present() && frame->outputs[i].dynamic && !outputs[i].made)
-      return tenon::device_error("The kernel did not give output {}, whose size only it knows.", i);
+      return tenon::device_error("{} has a size that only the kernel knows, and the kernel did not give it.",
+                                 output_text(*frame, i));
   }
   return Status();
 }
@@ -131,8 +139,8 @@ Result<OrtValue*> OrtKernelContext::output(size_t index, const Shape& shape) {
   Slot& slot = outputs[index];
   if (!spec.dynamic || slot.made) {
     const Shape& known = slot.value.tensor.shape();
-    TENON_INVALID_IF(!(known == shape), "Output {} of the kernel has the shape {}, and the kernel asks for {}.", index,
-                     known.to_string(), shape.to_string());
+    TENON_INVALID_IF(!(known == shape), "{} has the shape {} in the model, and the kernel asks for {}.",
+                     output_text(*frame, index), known.to_string(), shape.to_string());
     return &slot.value;
   }
   TENON_TRY_ASSIGN(void* const data, run->allocate_output(index, shape));

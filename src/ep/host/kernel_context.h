@@ -35,6 +35,8 @@ struct KernelFrame {
   std::vector<OrtMemoryInfo> output_memory;
   // Inputs whose value is known when the plan is made and that the run does not hand over (strings); null elsewhere.
   std::vector<std::shared_ptr<const OrtValue>> constants;
+  // Outputs in messages: "\"y\" of Relu \"relu_1\"", the model's node that makes it. May be shorter than outputs.
+  std::vector<std::string> output_labels;
 };
 
 }  // namespace tenon::abi

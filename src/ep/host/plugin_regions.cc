@@ -195,7 +195,7 @@ class RegionKernel final : public Kernel {
       if (status.ok()) status = std::move(ended);
     }
     idle_.lock()->push_back(std::move(frame));
-    if (!status.ok()) return std::move(status).with_context(format("while running \"{}\"", region_->name));
+    if (!status.ok()) return std::move(status).with_context(format("while running {}", region_->label));
     return status;
   }
 
@@ -234,15 +234,38 @@ int32_t index_of(std::span<const ValueId> values, ValueId id) {
   return found != values.end() && id != kNoValue ? static_cast<int32_t>(found - values.begin()) : -1;
 }
 
+std::string output_label(const Graph& body, const Node& node, ValueId output) {
+  return format("\"{}\" of {}", output == kNoValue ? std::string() : body.value(output).name, node.label(body));
+}
+
 }  // namespace
 
 void PluginRegion::describe(const Graph& body, const Node& node) {
-  name = node.label(body);
+  name = label = node.label(body);
   node_name = node.name;
   op_type = node.op_type;
   mapped = true;
   for (ValueId id : node.inputs) input_map.push_back(index_of(body.inputs, id));
-  for (ValueId id : node.outputs) output_map.push_back(index_of(body.outputs, id));
+  for (ValueId id : node.outputs) {
+    output_map.push_back(index_of(body.outputs, id));
+    output_labels.push_back(output_label(body, node, id));
+  }
+}
+
+void PluginRegion::describe(const Region& region) {
+  constexpr size_t kShown = 4;
+  const Graph& body = region.body;
+  name = region.name;
+  for (size_t i = 0; i < std::min(body.nodes.size(), kShown); ++i)
+    label += (i == 0 ? "" : ", ") + body.nodes[i].label(body);
+  if (body.nodes.size() > kShown) label += format(" and {} more", body.nodes.size() - kShown);
+  label = format("the region \"{}\" of {}", name, label);
+  for (const ValueId output : body.outputs) {
+    const auto maker = std::find_if(body.nodes.begin(), body.nodes.end(),
+                                    [&](const Node& node) { return index_of(node.outputs, output) >= 0; });
+    output_labels.push_back(maker != body.nodes.end() ? output_label(body, *maker, output)
+                                                      : format("\"{}\"", body.value(output).name));
+  }
 }
 
 ComputeInfos::~ComputeInfos() {
@@ -255,7 +278,7 @@ Result<std::shared_ptr<PluginRegion>> make_compiled_region(std::shared_ptr<Compu
                                                            const Region& region) {
   TENON_TRY(check_object(infos->ep().who(), "OrtNodeComputeInfo", infos->infos()[index], "OrtEp::Compile"));
   auto made = std::make_shared<CompiledRegion>(std::move(infos), index);
-  made->name = region.name;
+  made->describe(region);
   TENON_TRY(made->prepare());
   return std::shared_ptr<PluginRegion>(std::move(made));
 }
@@ -302,6 +325,7 @@ Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginR
     const int32_t index = region->mapped ? region->output_map[i] : static_cast<int32_t>(i);
     add(frame->outputs, frame->output_memory, node.outputs, region->spaces.outputs, index);
   }
+  frame->output_labels = region->output_labels;
   return std::unique_ptr<Kernel>(std::make_unique<RegionKernel>(std::move(region), std::move(host), std::move(frame)));
 }
 

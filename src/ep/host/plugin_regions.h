@@ -63,8 +63,12 @@ class PluginRegion {
 
   // For the region of a single node: the names, the type and the maps below.
   void describe(const Graph& body, const Node& node);
+  // For a compiled region: the name and the labels.
+  void describe(const Region& region);
 
   std::string name;
+  std::string label;                       // in messages: the model's nodes by name
+  std::vector<std::string> output_labels;  // of the kernel's outputs, for messages: "\"y\" of Relu \"relu_1\""
   std::string node_name, op_type;  // of a single node; "" of a compiled region
   SpaceChoice spaces;
   // For single nodes: which of the region's inputs each of the node's is (-1: absent), outputs alike. Empty: as it is.
