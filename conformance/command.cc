@@ -1,5 +1,6 @@
-// tenon conformance: checks an EP's importer of memory and semaphores.
+// tenon conformance: checks an EP, above all its importer of memory and semaphores.
 #include <memory>
+#include <utility>
 
 #include "conformance/status.h"
 #include "conformance/suite.h"
@@ -26,7 +27,7 @@ void print_result(const CheckResult& result) {
   if (result.verdict == Verdict::kSkipped) print("           {}\n", result.skipped_because);
 }
 
-nlohmann::ordered_json to_json(const SuiteReport& report) {
+nlohmann::ordered_json to_json(const SuiteReport& report, const std::string& filter) {
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   for (const CheckResult& result : report.results)
     checks.push_back({{"name", result.name},
@@ -36,13 +37,35 @@ nlohmann::ordered_json to_json(const SuiteReport& report) {
                       {"notes", result.notes},
                       {"skipped_because", result.skipped_because},
                       {"seconds", result.seconds}});
+  nlohmann::ordered_json covers = nlohmann::ordered_json::array();
+  for (const Coverage& part : coverage(filter)) covers.push_back({{"covers", part.covers}, {"checks", part.checks}});
   return {{"host", report.host},
           {"ep_name", report.ep_name},
           {"has_importer", report.has_importer},
           {"memory_kinds", report.memory_kinds},
           {"semaphore_kinds", report.semaphore_kinds},
           {"passed", report.passed()},
+          {"covers", std::move(covers)},
+          {"not_covered", not_covered()},
           {"checks", std::move(checks)}};
+}
+
+void print_coverage(const std::string& filter) {
+  print("Checked:\n");
+  for (const Coverage& part : coverage(filter)) print("  {:>2}  {}\n", part.checks, part.covers);
+  print("Not checked: {}.\n\n", not_covered());
+}
+
+// A plugin runs in many hosts, and they call it differently.
+void print_hint(const Arguments& arguments) {
+  if (arguments.plugin.empty()) return;
+  if (arguments.host.empty()) {
+    print(
+        "Run it in ONNX Runtime too, which calls members that Tenon leaves alone: --host libonnxruntime.so.VERSION, "
+        "the library in the folder onnxruntime/capi of the Python package.\n");
+  } else {
+    print("Run it in Tenon too, without --host: it calls members that ONNX Runtime leaves alone.\n");
+  }
 }
 
 Status run_command(const Arguments& arguments) {
@@ -54,18 +77,22 @@ Status run_command(const Arguments& arguments) {
   options.timeout_seconds = arguments.timeout_seconds;
   options.same_process = arguments.same_process;
   if (!arguments.plugin.empty()) TENON_TRY(options.host.set_plugin(arguments.plugin));
+  bool begun = false;
   const auto on_result = [&](const CheckResult& result) {
-    if (!arguments.json) print_result(result);
+    if (arguments.json) return;
+    if (!std::exchange(begun, true)) print_coverage(arguments.filter);
+    print_result(result);
   };
   TENON_TRY_ASSIGN(const SuiteReport report, run_suite(options, on_result));
   if (report.results.empty()) return invalid_argument("No check's name contains \"{}\".", arguments.filter);
   if (arguments.json) {
-    print_json(to_json(report));
+    print_json(to_json(report, arguments.filter));
   } else {
     size_t counts[3] = {};
     for (const CheckResult& result : report.results) ++counts[static_cast<size_t>(result.verdict)];
     print("{} in {}: {} passed, {} failed, {} skipped.\n", report.ep_name, report.host, counts[0], counts[1],
           counts[2]);
+    print_hint(arguments);
   }
   // The report says it all.
   return report.passed() ? Status() : Status(StatusCode::kDeviceError, "");
@@ -78,7 +105,9 @@ namespace tenon::programs {
 
 void add_conformance(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand(
-      "conformance", "Checks what an EP's external resource importer gets right and wrong (OrtInteropApi)");
+      "conformance",
+      "Checks an EP plugin in this host or another: small models against the CPU, its importer of memory and "
+      "semaphores (OrtInteropApi), objects of the host that it does not release");
   auto arguments = std::make_shared<conformance::Arguments>();
   command->add_option("--plugin", arguments->plugin, "The EP library, as NAME=LIBRARY");
   command->add_option("--ep", arguments->ep, "Name of the EP; the plugin's first, or the CPU EP, when absent");

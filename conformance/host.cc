@@ -101,9 +101,14 @@ Status Host::open(const HostOptions& options) {
   TENON_TRY(to_status(take(api_->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "conformance", &env_)), "CreateEnv"));
   if (options.plugin_library.empty()) return Status();
   const std::string path = absolute(options.plugin_library);
-  TENON_TRY(
-      to_status(take(api_->RegisterExecutionProviderLibrary(env_, options.plugin_name.c_str(), abi_path(path).c_str())),
-                "RegisterExecutionProviderLibrary"));
+  if (options.watch) {
+    // Of a library that is no plugin the host says why.
+    if (auto watch = Watch::create(path); watch.ok()) watch_ = std::move(*watch);
+  }
+  const std::string& library = watch_ != nullptr ? watch_->library() : path;
+  TENON_TRY(to_status(
+      take(api_->RegisterExecutionProviderLibrary(env_, options.plugin_name.c_str(), abi_path(library).c_str())),
+      "RegisterExecutionProviderLibrary"));
   plugin_name_ = options.plugin_name;
   if (void* plugin = loaded_library(path); plugin != nullptr)
     if (void* get = library_symbol(plugin, "TenonSimGetTestApi"); get != nullptr)
@@ -158,7 +163,8 @@ Result<Owned<OrtSyncStream>> Host::create_stream() const {
 }
 
 Result<Owned<OrtSession>> Host::create_session(const std::vector<std::byte>& model,
-                                               const std::map<std::string, std::string>& ep_options) const {
+                                               const std::map<std::string, std::string>& ep_options, bool on_ep,
+                                               const char* profile) const {
   OrtSessionOptions* raw_options = nullptr;
   TENON_TRY(to_status(take(api_->CreateSessionOptions(&raw_options)), "CreateSessionOptions"));
   const auto options = own(raw_options, api_->ReleaseSessionOptions);
@@ -168,13 +174,51 @@ Result<Owned<OrtSession>> Host::create_session(const std::vector<std::byte>& mod
     keys.push_back(key.c_str());
     values.push_back(value.c_str());
   }
-  TENON_TRY(to_status(take(api_->SessionOptionsAppendExecutionProvider_V2(raw_options, env_, &device_, 1, keys.data(),
-                                                                          values.data(), keys.size())),
-                      "SessionOptionsAppendExecutionProvider_V2"));
+  if (on_ep)
+    TENON_TRY(to_status(take(api_->SessionOptionsAppendExecutionProvider_V2(raw_options, env_, &device_, 1, keys.data(),
+                                                                            values.data(), keys.size())),
+                        "SessionOptionsAppendExecutionProvider_V2"));
+  if (profile != nullptr)
+    TENON_TRY(to_status(take(api_->EnableProfiling(raw_options, abi_path(profile).c_str())), "EnableProfiling"));
+  // For node_eps.
+  TENON_TRY(to_status(take(api_->AddSessionConfigEntry(raw_options, "session.record_ep_graph_assignment_info", "1")),
+                      "AddSessionConfigEntry"));
   OrtSession* session = nullptr;
   TENON_TRY(to_status(take(api_->CreateSessionFromArray(env_, model.data(), model.size(), raw_options, &session)),
                       "CreateSessionFromArray"));
   return own(session, api_->ReleaseSession);
+}
+
+Result<std::map<std::string, std::vector<std::string>>> Host::node_eps(const OrtSession* session) const {
+  std::map<std::string, std::vector<std::string>> found;
+  const OrtEpAssignedSubgraph* const* parts = nullptr;
+  size_t part_count = 0;
+  TENON_TRY(to_status(take(api_->Session_GetEpGraphAssignmentInfo(session, &parts, &part_count)),
+                      "Session_GetEpGraphAssignmentInfo"));
+  for (size_t p = 0; p < part_count; ++p) {
+    const char* ep = nullptr;
+    const OrtEpAssignedNode* const* nodes = nullptr;
+    size_t count = 0;
+    TENON_TRY(to_status(take(api_->EpAssignedSubgraph_GetEpName(parts[p], &ep)), "EpAssignedSubgraph_GetEpName"));
+    TENON_TRY(
+        to_status(take(api_->EpAssignedSubgraph_GetNodes(parts[p], &nodes, &count)), "EpAssignedSubgraph_GetNodes"));
+    for (size_t n = 0; n < count; ++n) {
+      const char* type = nullptr;
+      TENON_TRY(
+          to_status(take(api_->EpAssignedNode_GetOperatorType(nodes[n], &type)), "EpAssignedNode_GetOperatorType"));
+      found[ep].emplace_back(type);
+    }
+  }
+  return found;
+}
+
+OrtExternalResourceImporterImpl* Host::plugin_importer() const {
+  OrtEpFactory* factory = watch_ != nullptr ? watch_->factory(ep_name_) : nullptr;
+  if (factory == nullptr || factory->ort_version_supported < kOldestVersion ||
+      factory->CreateExternalResourceImporterForDevice == nullptr)
+    return nullptr;
+  OrtExternalResourceImporterImpl* importer = nullptr;
+  return take(factory->CreateExternalResourceImporterForDevice(factory, device_, &importer)).ok() ? importer : nullptr;
 }
 
 Status Host::run(OrtSession* session, const OrtValue* x, OrtValue* y, const OrtRunOptions* options) const {

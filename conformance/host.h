@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "conformance/status.h"
+#include "conformance/watch.h"
 #include "src/ep/sim/sim_test_api.h"
 
 namespace tenon::conformance {
@@ -46,6 +47,7 @@ struct HostOptions {
   std::string plugin_library;  // empty: no plugin, an EP of the host's own
   std::string ep_name;         // empty: the plugin's first
   size_t device = 0;           // which of the EP's devices
+  bool watch = false;          // list the host's objects that the plugin holds (Host::watch)
 
   // "NAME=LIBRARY". Errors: kInvalidArgument for other text.
   Status set_plugin(const std::string& text);
@@ -71,6 +73,10 @@ class Host {
   const std::string& ep_name() const { return ep_name_; }
   // Counters and failures on demand, when the plugin is the simulated EP; else null.
   const TenonSimTestApi* sim() const { return sim_; }
+  // Between the host and the plugin, where HostOptions ask for it and there can be one; else null.
+  const std::shared_ptr<Watch>& watch() const { return watch_; }
+  // An importer of the plugin's own, without the host before it; null where there is none or no watch.
+  OrtExternalResourceImporterImpl* plugin_importer() const;
 
   Outcome take(OrtStatus* status) const;
   template <typename T>
@@ -80,9 +86,13 @@ class Host {
 
   Result<Owned<OrtExternalResourceImporter>> create_importer() const;
   Result<Owned<OrtSyncStream>> create_stream() const;
-  // A session of `model` on the device under test.
+  // A session of `model` on the device under test; `on_ep` false: on the host's CPU EP. `profile`: the
+  // beginning of the name of a profile's file.
   Result<Owned<OrtSession>> create_session(const std::vector<std::byte>& model,
-                                           const std::map<std::string, std::string>& ep_options = {}) const;
+                                           const std::map<std::string, std::string>& ep_options = {}, bool on_ep = true,
+                                           const char* profile = nullptr) const;
+  // Nodes of a session by the EP that runs them: {"CPUExecutionProvider", {"Relu"}}.
+  Result<std::map<std::string, std::vector<std::string>>> node_eps(const OrtSession* session) const;
   // A run of a model with one input "x" and one output "y", bound to these.
   Status run(OrtSession* session, const OrtValue* x, OrtValue* y, const OrtRunOptions* options = nullptr) const;
   // The same, with an output that the host makes.
@@ -116,6 +126,7 @@ class Host {
   bool is_tenon_ = false;
   OrtEnv* env_ = nullptr;
   std::string plugin_name_;  // registered
+  std::shared_ptr<Watch> watch_;
   const OrtEpDevice* device_ = nullptr;
   std::string ep_name_;
   const TenonSimTestApi* sim_ = nullptr;

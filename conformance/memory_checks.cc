@@ -20,13 +20,47 @@ std::vector<std::unique_ptr<MemoryExporter>> usable(Check& check) {
   return exporters;
 }
 
+// The plugin's importer without the host before it. Tenon refuses bad descriptors itself, and a host that does not
+// shall find them refused too.
+class OwnImporter {
+ public:
+  explicit OwnImporter(Check& check)
+      : check_(check), impl_(check.host().is_tenon() ? check.host().plugin_importer() : nullptr) {}
+  ~OwnImporter() {
+    if (impl_ != nullptr && impl_->Release != nullptr) impl_->Release(impl_);
+  }
+  OwnImporter(const OwnImporter&) = delete;
+  OwnImporter& operator=(const OwnImporter&) = delete;
+
+  explicit operator bool() const { return impl_ != nullptr; }
+  Outcome import_memory(const OrtExternalMemoryDescriptor& descriptor, Owned<OrtExternalMemoryHandle>* out) const {
+    OrtExternalMemoryHandle* handle = nullptr;
+    Outcome outcome = check_.take(impl_->ImportMemory(impl_, &descriptor, &handle));
+    if (outcome.ok()) *out = check_.host().own(handle, handle->Release);
+    return outcome;
+  }
+  Outcome create_tensor(const OrtExternalMemoryHandle* memory, const OrtExternalTensorDescriptor& descriptor,
+                        Owned<OrtValue>* out) const {
+    OrtValue* value = nullptr;
+    Outcome outcome = check_.take(impl_->CreateTensorFromMemory(impl_, memory, &descriptor, &value));
+    if (outcome.ok()) *out = check_.host().own(value, check_.api().ReleaseValue);
+    return outcome;
+  }
+
+ private:
+  Check& check_;
+  OrtExternalResourceImporterImpl* const impl_;
+};
+
+using ImportFn = std::function<Outcome(const OrtExternalMemoryDescriptor&, Owned<OrtExternalMemoryHandle>*)>;
+
 // A failed import leaves the caller's handle, and nothing of its own.
 void expect_refused(Check& check, SharedMemory& memory, const OrtExternalMemoryDescriptor& descriptor,
-                    OrtErrorCode code, const std::string& what) {
+                    OrtErrorCode code, const std::string& what, const ImportFn& import) {
   check.step(what);
   const int fds = count_open_fds();
   Owned<OrtExternalMemoryHandle> handle;
-  check.expect_code(import_memory(check, check.importer(), descriptor, &handle), code, "ImportMemory with " + what);
+  check.expect_code(import(descriptor, &handle), code, "ImportMemory with " + what);
   if (handle != nullptr) {
     memory.take_on_success();
     return;
@@ -35,6 +69,12 @@ void expect_refused(Check& check, SharedMemory& memory, const OrtExternalMemoryD
   if (!lost.empty()) check.fail(what + ": " + lost);
   check.expect(count_open_fds() == fds,
                format("{}: a failed import leaves {} file descriptors open.", what, count_open_fds() - fds));
+}
+
+ImportFn through_host(Check& check) {
+  return [&check](const OrtExternalMemoryDescriptor& descriptor, Owned<OrtExternalMemoryHandle>* out) {
+    return import_memory(check, check.importer(), descriptor, out);
+  };
 }
 
 // S1.2
@@ -49,33 +89,44 @@ void unimportable_kinds(Check& check) {
     if (!check.take(check.interop().CanImportMemory(check.importer(), type, &supported)).ok() || supported) continue;
     OrtExternalMemoryDescriptor descriptor = (*memory)->descriptor(check.host().version());
     descriptor.handle_type = type;
-    expect_refused(check, **memory, descriptor, ORT_NOT_IMPLEMENTED, format("the unsupported kind {:#x}", kind));
+    expect_refused(check, **memory, descriptor, ORT_NOT_IMPLEMENTED, format("the unsupported kind {:#x}", kind),
+                   through_host(check));
   }
+}
+
+void refuse_bad_descriptors(Check& check, MemoryExporter& exporter, const std::string& who, const ImportFn& import) {
+  auto made = exporter.make(kSize);
+  if (!check.expect_ok(made.status(), who)) return;
+  SharedMemory& memory = **made;
+  const auto refused = [&](const char* what, const std::function<void(OrtExternalMemoryDescriptor&)>& spoil) {
+    OrtExternalMemoryDescriptor descriptor = memory.descriptor(check.host().version());
+    spoil(descriptor);
+    expect_refused(check, memory, descriptor, ORT_INVALID_ARGUMENT, format("{} ({})", what, who), import);
+  };
+  constexpr size_t kHuge = std::numeric_limits<size_t>::max();
+  refused("version 0", [](auto& descriptor) { descriptor.version = 0; });
+  refused("version 1000", [](auto& descriptor) { descriptor.version = 1000; });
+  refused("size 0", [](auto& descriptor) { descriptor.size_bytes = 0; });
+  refused("an offset plus a size that overflow", [](auto& descriptor) { descriptor.offset_bytes = kHuge - 100; });
+  if (memory.size_is_known()) {
+    refused("a size beyond the object", [](auto& descriptor) { descriptor.size_bytes = 16 * kSize; });
+    refused("an offset that leaves the object", [](auto& descriptor) { descriptor.offset_bytes += 4096; });
+    refused("a huge size", [](auto& descriptor) { descriptor.size_bytes = kHuge / 2; });
+  }
+  expect_refused(check, memory, memory.broken_descriptor(check.host().version()), ORT_INVALID_ARGUMENT,
+                 format("a handle that is none ({})", who), import);
 }
 
 // S1.3
 void bad_descriptors(Check& check) {
+  const OwnImporter own(check);
   for (const auto& exporter : usable(check)) {
-    auto made = exporter->make(kSize);
-    if (!check.expect_ok(made.status(), exporter->name())) continue;
-    SharedMemory& memory = **made;
-    const auto refused = [&](const char* what, const std::function<void(OrtExternalMemoryDescriptor&)>& spoil) {
-      OrtExternalMemoryDescriptor descriptor = memory.descriptor(check.host().version());
-      spoil(descriptor);
-      expect_refused(check, memory, descriptor, ORT_INVALID_ARGUMENT, format("{} ({})", what, exporter->name()));
-    };
-    constexpr size_t kHuge = std::numeric_limits<size_t>::max();
-    refused("version 0", [](auto& descriptor) { descriptor.version = 0; });
-    refused("version 1000", [](auto& descriptor) { descriptor.version = 1000; });
-    refused("size 0", [](auto& descriptor) { descriptor.size_bytes = 0; });
-    refused("an offset plus a size that overflow", [](auto& descriptor) { descriptor.offset_bytes = kHuge - 100; });
-    if (memory.size_is_known()) {
-      refused("a size beyond the object", [](auto& descriptor) { descriptor.size_bytes = 16 * kSize; });
-      refused("an offset that leaves the object", [](auto& descriptor) { descriptor.offset_bytes += 4096; });
-      refused("a huge size", [](auto& descriptor) { descriptor.size_bytes = kHuge / 2; });
-    }
-    expect_refused(check, memory, memory.broken_descriptor(check.host().version()), ORT_INVALID_ARGUMENT,
-                   format("a handle that is none ({})", exporter->name()));
+    refuse_bad_descriptors(check, *exporter, exporter->name(), through_host(check));
+    if (own)
+      refuse_bad_descriptors(check, *exporter, format("{}, the plugin's own importer", exporter->name()),
+                             [&](const OrtExternalMemoryDescriptor& descriptor, Owned<OrtExternalMemoryHandle>* out) {
+                               return own.import_memory(descriptor, out);
+                             });
   }
 }
 
@@ -102,40 +153,60 @@ void import_shared_resource(Check& check) {
   }
 }
 
+using TensorFn = std::function<Outcome(const OrtExternalTensorDescriptor&, Owned<OrtValue>*)>;
+
+void refuse_bad_tensors(Check& check, const std::string& who, const TensorFn& create) {
+  const auto refused = [&](const std::string& what, const std::vector<int64_t>& shape,
+                           const std::function<void(OrtExternalTensorDescriptor&)>& spoil) {
+    check.step(format("{} ({})", what, who));
+    OrtExternalTensorDescriptor descriptor = describe_tensor(check, shape);
+    spoil(descriptor);
+    Owned<OrtValue> value;
+    check.expect_code(create(descriptor, &value), ORT_INVALID_ARGUMENT,
+                      format("CreateTensorFromMemory with {} ({})", what, who));
+  };
+  const auto as_is = [](OrtExternalTensorDescriptor&) {};
+  constexpr int64_t kFits = kSize / sizeof(float);
+  constexpr int64_t kLarge = int64_t{1} << 62;
+  refused("version 0", {4}, [](auto& descriptor) { descriptor.version = 0; });
+  refused("one element too many", {kFits + 1}, as_is);
+  refused("an offset that leaves the import", {kFits}, [](auto& descriptor) { descriptor.offset_bytes = 4; });
+  refused("an offset past the end", {1}, [](auto& descriptor) { descriptor.offset_bytes = kSize; });
+  refused("an offset that overflows", {1}, [](auto& descriptor) { descriptor.offset_bytes = SIZE_MAX - 3; });
+  refused("an offset that is not aligned", {4}, [](auto& descriptor) { descriptor.offset_bytes = 2; });
+  refused("a negative dimension", {2, -1}, as_is);
+  refused("dimensions whose product overflows", {kLarge, kLarge}, as_is);
+  refused("dimensions whose bytes overflow", {kLarge}, as_is);
+  refused("a null shape", {4}, [](auto& descriptor) { descriptor.shape = nullptr; });
+  refused("strings", {4}, [](auto& descriptor) { descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING; });
+  refused("no type", {4}, [](auto& descriptor) { descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED; });
+  refused("an unknown type", {4},
+          [](auto& descriptor) { descriptor.element_type = std::bit_cast<ONNXTensorElementDataType>(1000); });
+}
+
 // S1.4
 void bad_tensors(Check& check) {
+  const OwnImporter own(check);
   for (const auto& exporter : usable(check)) {
     auto memory = exporter->make(kSize);
     if (!check.expect_ok(memory.status(), exporter->name())) continue;
     const auto handle = import_all(check, **memory);
     if (handle == nullptr) continue;
-    const auto refused = [&](const std::string& what, const std::vector<int64_t>& shape,
-                             const std::function<void(OrtExternalTensorDescriptor&)>& spoil) {
-      check.step(format("{} ({})", what, exporter->name()));
-      OrtExternalTensorDescriptor descriptor = describe_tensor(check, shape);
-      spoil(descriptor);
-      Owned<OrtValue> value;
-      check.expect_code(create_tensor(check, check.importer(), handle.get(), descriptor, &value), ORT_INVALID_ARGUMENT,
-                        format("CreateTensorFromMemory with {} ({})", what, exporter->name()));
-    };
-    const auto as_is = [](OrtExternalTensorDescriptor&) {};
-    constexpr int64_t kFits = kSize / sizeof(float);
-    constexpr int64_t kLarge = int64_t{1} << 62;
-    refused("version 0", {4}, [](auto& descriptor) { descriptor.version = 0; });
-    refused("one element too many", {kFits + 1}, as_is);
-    refused("an offset that leaves the import", {kFits}, [](auto& descriptor) { descriptor.offset_bytes = 4; });
-    refused("an offset past the end", {1}, [](auto& descriptor) { descriptor.offset_bytes = kSize; });
-    refused("an offset that overflows", {1}, [](auto& descriptor) { descriptor.offset_bytes = SIZE_MAX - 3; });
-    refused("an offset that is not aligned", {4}, [](auto& descriptor) { descriptor.offset_bytes = 2; });
-    refused("a negative dimension", {2, -1}, as_is);
-    refused("dimensions whose product overflows", {kLarge, kLarge}, as_is);
-    refused("dimensions whose bytes overflow", {kLarge}, as_is);
-    refused("a null shape", {4}, [](auto& descriptor) { descriptor.shape = nullptr; });
-    refused("strings", {4}, [](auto& descriptor) { descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING; });
-    refused("no type", {4},
-            [](auto& descriptor) { descriptor.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED; });
-    refused("an unknown type", {4},
-            [](auto& descriptor) { descriptor.element_type = std::bit_cast<ONNXTensorElementDataType>(1000); });
+    refuse_bad_tensors(check, exporter->name(),
+                       [&](const OrtExternalTensorDescriptor& descriptor, Owned<OrtValue>* out) {
+                         return create_tensor(check, check.importer(), handle.get(), descriptor, out);
+                       });
+    if (!own) continue;
+    const std::string who = format("{}, the plugin's own importer", exporter->name());
+    memory = exporter->make(kSize);
+    Owned<OrtExternalMemoryHandle> own_handle;
+    if (!check.expect_ok(memory.status(), who) ||
+        !check.expect_ok(own.import_memory((*memory)->descriptor(check.host().version()), &own_handle), who))
+      continue;
+    (*memory)->take_on_success();
+    refuse_bad_tensors(check, who, [&](const OrtExternalTensorDescriptor& descriptor, Owned<OrtValue>* out) {
+      return own.create_tensor(own_handle.get(), descriptor, out);
+    });
   }
 }
 

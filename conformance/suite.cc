@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <span>
 
 #include "conformance/sim_exporter.h"
 #include "programs/clock.h"
@@ -20,14 +22,29 @@ namespace tenon::conformance {
 namespace {
 
 // Records of a check's process to the runner: one character and a text, each ended by a zero byte.
-constexpr char kStep = 's', kFailure = 'f', kNote = 'n', kSkip = 'k', kFact = 'i', kBroken = 'b';
+constexpr char kStep = 's', kFailure = 'f', kNote = 'n', kSkip = 'k', kFact = 'i', kBroken = 'b', kHeld = 'h';
 
-std::vector<CheckEntry> all_checks() {
-  std::vector<CheckEntry> checks;
-  for (const auto* list : {&kImporterChecks, &kMemoryChecks, &kSemaphoreChecks, &kProcessChecks, &kInferenceChecks,
-                           &kRunFenceChecks, &kFaultChecks})
-    checks.insert(checks.end(), list->begin(), list->end());
-  return checks;
+struct Part {
+  const char* covers;
+  const std::vector<CheckEntry>* checks;
+};
+
+std::span<const Part> parts() {
+  static const Part kParts[] = {
+      {"sessions: small models against the host's CPU EP, writes outside of a tensor", &kModelChecks},
+      {"importer: arguments, kinds of handles, graphics interop", &kImporterChecks},
+      {"imported memory: bad descriptors, bounds, ownership, tensors, threads", &kMemoryChecks},
+      {"imported semaphores: bad descriptors, order on a stream, values", &kSemaphoreChecks},
+      {"other processes: signals across processes, a process that dies", &kProcessChecks},
+      {"runs on imported memory, in place and in the order of fences", &kInferenceChecks},
+      {"fences that the EP waits for and signals itself", &kRunFenceChecks},
+      {"failures: every step fails once (EPs that fail on demand)", &kFaultChecks},
+  };
+  return kParts;
+}
+
+bool chosen(const CheckEntry& entry, const std::string& filter) {
+  return entry.name.find(filter) != std::string_view::npos;
 }
 
 void send_record(int fd, char type, const std::string& text) {
@@ -92,6 +109,13 @@ std::string run_apart(double timeout_seconds, const std::function<void(int fd)>&
   return "";
 }
 
+// What the plugin holds of the host's objects after its factory was released.
+void report_held(const std::shared_ptr<Watch>& watch, const std::function<void(char, const std::string&)>& record) {
+  if (watch == nullptr) return;
+  for (const Watch::LiveObjects& held : watch->live())
+    record(kHeld, format("{} {} not released (made by {})", held.count, held.kind, held.made_by));
+}
+
 void run_check(const CheckEntry& entry, const SuiteOptions& options,
                const std::function<void(char, const std::string&)>& record) {
   auto host = Host::load(options.host);
@@ -104,10 +128,28 @@ void run_check(const CheckEntry& entry, const SuiteOptions& options,
   entry.run(check);
   check.step("teardown");
   check.finish();
+  const std::shared_ptr<Watch> watch = (*host)->watch();
   host->reset();
+  report_held(watch, record);
 }
 
-CheckResult collect(const CheckEntry& entry, const SuiteOptions& options, std::string* broken) {
+// "1 OrtMemoryInfo not released (made by CreateCpuMemoryInfo)", and the checks after which that is so.
+using Held = std::map<std::string, std::vector<std::string_view>>;
+
+CheckResult objects_check(const Held& held, const std::string& skipped_because) {
+  constexpr size_t kShown = 3;
+  CheckResult result{.name = std::string(kObjectsCheck), .requirement = "-", .skipped_because = skipped_because};
+  for (const auto& [text, checks] : held) {
+    std::string after;
+    for (size_t i = 0; i < std::min(checks.size(), kShown); ++i) after += (i == 0 ? "" : ", ") + std::string(checks[i]);
+    if (checks.size() > kShown) after += format(" and {} more", checks.size() - kShown);
+    result.failures.push_back(format("{}, after {}.", text, after));
+  }
+  result.verdict = !held.empty() ? Verdict::kFailed : skipped_because.empty() ? Verdict::kPassed : Verdict::kSkipped;
+  return result;
+}
+
+CheckResult collect(const CheckEntry& entry, const SuiteOptions& options, std::string* broken, Held* held) {
   CheckResult result{.name = std::string(entry.name), .requirement = std::string(entry.requirement)};
   std::string step = "loading the host";
   const auto on_record = [&](char type, const std::string& text) {
@@ -118,6 +160,7 @@ CheckResult collect(const CheckEntry& entry, const SuiteOptions& options, std::s
     if (type == kNote) result.notes.push_back(text);
     if (type == kSkip) result.skipped_because = text;
     if (type == kBroken) *broken = text;
+    if (type == kHeld) (*held)[text].push_back(entry.name);
   };
   const auto start = std::chrono::steady_clock::now();
   if (options.same_process) {
@@ -147,6 +190,7 @@ void describe(const SuiteOptions& options, const std::function<void(char, const 
   }
   record(kFact, "h" + (*host)->description());
   record(kFact, "e" + (*host)->ep_name());
+  if ((*host)->watch() != nullptr) record(kFact, "w");
   Check check(**host, options);
   check.on_record = [](char, const std::string&) {};
   if (check.importer() != nullptr) {
@@ -170,7 +214,28 @@ bool SuiteReport::passed() const {
                       [](const CheckResult& result) { return result.verdict == Verdict::kFailed; });
 }
 
-Result<SuiteReport> run_suite(const SuiteOptions& options, const std::function<void(const CheckResult&)>& on_result) {
+std::vector<Coverage> coverage(const std::string& filter) {
+  std::vector<Coverage> covered;
+  for (const Part& part : parts()) {
+    const auto count = static_cast<size_t>(std::count_if(
+        part.checks->begin(), part.checks->end(), [&](const CheckEntry& entry) { return chosen(entry, filter); }));
+    if (count != 0) covered.push_back({part.covers, count});
+  }
+  if (!covered.empty())
+    covered.push_back({"objects of the host that the plugin has not released, after each check", 1});
+  return covered;
+}
+
+const char* not_covered() {
+  return "other operators and types, speed, devices after the EP's first, options of the EP, EPContext models, "
+         "profiles, "
+         "captured graphs";
+}
+
+Result<SuiteReport> run_suite(const SuiteOptions& asked, const std::function<void(const CheckResult&)>& on_result) {
+  SuiteOptions options = asked;
+  options.host.watch = !options.host.plugin_library.empty();
+  bool watched = false;
   SuiteReport report;
   std::string broken;
   const auto on_record = [&](char type, const std::string& text) {
@@ -180,6 +245,7 @@ Result<SuiteReport> run_suite(const SuiteOptions& options, const std::function<v
     if (text[0] == 'h') report.host = value;
     if (text[0] == 'e') report.ep_name = value;
     if (text[0] == 'i') report.has_importer = true;
+    if (text[0] == 'w') watched = true;
     if (text[0] == 'm') report.memory_kinds.push_back(value);
     if (text[0] == 's') report.semaphore_kinds.push_back(value);
   };
@@ -195,13 +261,23 @@ Result<SuiteReport> run_suite(const SuiteOptions& options, const std::function<v
   if (!broken.empty()) return Status(StatusCode::kNotFound, broken);
   // A crash here is one of the importer, or of loading it: each check reports it again, with its own step.
   if (!ended.empty() && report.host.empty()) return device_error("Loading the host and the plugin {}.", ended);
-  for (const CheckEntry& entry : all_checks()) {
-    if (entry.name.find(options.filter) == std::string_view::npos) continue;
-    CheckResult result = collect(entry, options, &broken);
-    if (!broken.empty()) result.failures.push_back(std::exchange(broken, {})), result.verdict = Verdict::kFailed;
+  const auto add = [&](CheckResult result) {
     if (on_result) on_result(result);
     report.results.push_back(std::move(result));
+  };
+  Held held;
+  for (const Part& part : parts()) {
+    for (const CheckEntry& entry : *part.checks) {
+      if (!chosen(entry, options.filter)) continue;
+      CheckResult result = collect(entry, options, &broken, &held);
+      if (!broken.empty()) result.failures.push_back(std::exchange(broken, {})), result.verdict = Verdict::kFailed;
+      add(std::move(result));
+    }
   }
+  if (report.results.empty()) return report;
+  add(objects_check(held, watched              ? ""
+                          : options.host.watch ? "No library can be put between the host and the plugin here."
+                                               : "There is no plugin: the EP is the host's own."));
   return report;
 }
 

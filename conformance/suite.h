@@ -1,4 +1,5 @@
-// The conformance suite for importers (S1): requirements on any EP behind OrtInteropApi, in any host.
+// The conformance suite: requirements on any EP in any host, above all on its importer (S1), with small models and a
+// count of the host's objects that a plugin has not released.
 //
 // Each check runs in a process of its own, so that a crash or a hang affects no other check.
 #pragma once
@@ -47,6 +48,19 @@ struct SuiteReport {
   std::vector<CheckResult> results;
   bool passed() const;
 };
+
+// A part of the suite, for people.
+struct Coverage {
+  std::string covers;
+  size_t checks = 0;
+};
+// The parts of which `filter` leaves a check, in the order in which they run.
+std::vector<Coverage> coverage(const std::string& filter);
+// Parts of an EP that no check looks at.
+const char* not_covered();
+
+// The name of the last check, which sums up what the plugin has not released in all of them.
+inline constexpr std::string_view kObjectsCheck = "HostObjectsAreReleased";
 
 // Errors: the host or plugin does not load, or offers no device of the EP.
 Result<SuiteReport> run_suite(const SuiteOptions& options, const std::function<void(const CheckResult&)>& on_result);
@@ -103,6 +117,7 @@ struct CheckEntry {
 };
 
 // One list a file of checks, misuse first.
+extern const std::vector<CheckEntry> kModelChecks;
 extern const std::vector<CheckEntry> kImporterChecks;
 extern const std::vector<CheckEntry> kMemoryChecks;
 extern const std::vector<CheckEntry> kSemaphoreChecks;

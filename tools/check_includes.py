@@ -32,12 +32,12 @@ ARROWS = {
 }
 
 # Programs of the public API, with what they may include besides their own folder and <tenon/...>. The simulated EP's plugin
-# has a C interface for tests.
+# has a C interface for tests; abi_since.h is generated numbers of the C ABI.
 PROGRAMS = {
     "programs": [],
     "cli": ["programs/"],
     "demo": ["programs/"],
-    "conformance": ["programs/", "src/ep/sim/sim_test_api.h"],
+    "conformance": ["programs/", "src/ep/sim/sim_test_api.h", "src/ep/api/abi_since.h"],
 }
 
 # Reads of a node's attribute by name. Only src/ops knows names and defaults.

@@ -314,6 +314,13 @@ def since(abi):
         for row in abi.tables[table]:
             lines.append(f"inline constexpr uint32_t k{table}_{row['name']} = {row['since']};")
         lines.append("")
+    lines += ["// From API version `since` on a host's table has so many functions.", "struct TableLength {", "  uint32_t since;",
+              "  uint32_t functions;", "};"]
+    for table in ("OrtApi", "OrtEpApi", "OrtModelEditorApi"):
+        versions = [int(row["since"]) for row in abi.tables[table]]
+        pairs = ", ".join(f"{{{version}, {sum(other <= version for other in versions)}}}" for version in sorted(set(versions)))
+        lines.append(f"inline constexpr TableLength k{table}_lengths[] = {{{pairs}}};")
+    lines.append("")
     lines.append("}  // namespace tenon::abi_since")
     return "\n".join(lines) + "\n"
 

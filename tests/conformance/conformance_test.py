@@ -14,6 +14,7 @@ SUITE = os.environ["TENON_SUITE"]
 TENON_LIBRARY = os.environ["TENON_LIBRARY"]
 SIM = os.environ["TENON_SIM_PLUGIN"]
 CLI = os.environ["TENON_CLI"]
+BAD = os.environ["TENON_BAD_LIBRARY"]  # tests/plugins_host/bad_plugin.cc
 THE_EIGHT = ["CreateExternalResourceImporter", "CanImportMemoryCapabilities", "CanImportSemaphoreCapabilities",
              "ImportSharedResource", "CreateTensorFromImportedMemory", "ImportFence", "WaitAndSignalSemaphore",
              "FullInferenceWithExternalMemory"]
@@ -86,6 +87,67 @@ def test_the_command_prints_what_is_right_and_wrong():
     assert report["ep_name"] == "TenonSimExecutionProvider" and report["has_importer"] and report["passed"]
     assert "mappable_fd" in report["memory_kinds"]
     assert {check["name"] for check in report["checks"]} >= set(THE_EIGHT)
+
+
+def conformance(plugin, *arguments, **environment):
+    done = subprocess.run([CLI, "conformance", "--json", "--plugin", plugin, *arguments], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, **environment})
+    report = json.loads(done.stdout)
+    assert report["passed"] == (done.returncode == 0), done.stdout
+    return {check["name"]: check for check in report["checks"]}
+
+
+MODELS = ["KernelsKeepToTheirTensors", "SmallModelAgreesWithTheCpu", "SmallModelOfAnyBatchAgrees"]
+
+
+# The faulty EP without a fault: so that the faults below are what the checks find.
+def test_small_models_run_on_the_ep_and_agree():
+    checks = conformance(f"bad={BAD}")
+    assert [checks[name]["verdict"] for name in [*MODELS, "HostObjectsAreReleased"]] == ["passed"] * 4
+    assert checks["SmallModelAgreesWithTheCpu"]["notes"] == ["The EP runs Relu."]
+
+
+@pytest.mark.parametrize("fault,name,says", [
+    ("wrong values", "SmallModelAgreesWithTheCpu", 'Run 1 of [4,8]: element 0 of "y" is'),
+    ("wrong values", "SmallModelOfAnyBatchAgrees", 'Run 1 of [4,8]: element 0 of "y" is'),
+    ("wrong values", "KernelsKeepToTheirTensors", 'element 0 of "y" is -1.875 instead of 0'),
+    ("writes past the end", "KernelsKeepToTheirTensors", 'writes behind its output "y", at byte 60 of 60'),
+    ("another shape", "SmallModelAgreesWithTheCpu", 'Output 0 ("r" of Relu "relu") has the shape [4,8] in the model'),
+    ("fail Compute", "SmallModelAgreesWithTheCpu", "the plugin cannot"),
+    ("leaks shapes", "HostObjectsAreReleased",
+     "3 OrtTensorTypeAndShapeInfo not released (made by GetTensorTypeAndShape), after SmallModelAgreesWithTheCpu"),
+])
+def test_a_fault_fails_its_check(fault, name, says):
+    check = conformance(f"bad={BAD}", TENON_BAD_PLUGIN=fault)[name]
+    assert check["verdict"] == "failed" and says in "\n".join(check["failures"]), check
+
+
+# Tenon refuses a descriptor beyond the memory before the plugin sees it; the plugin's own importer is asked too.
+def test_the_plugins_own_bounds_are_checked_in_tenon():
+    checks = conformance(f"bad={BAD}", TENON_BAD_PLUGIN_DEVICE="1")
+    failures = checks["ImportRefusesBadDescriptors"]["failures"]
+    assert "ImportMemory with size 0 (host_allocation, the plugin's own importer): OK instead of INVALID_ARGUMENT." in failures
+    assert not any("size 0 (host_allocation)" in text for text in failures)
+    assert checks["TensorsRefuseBadDescriptors"]["verdict"] == "failed"
+
+
+def test_the_command_says_what_it_covers_and_hints_at_the_other_host():
+    own = subprocess.run([CLI, "conformance", "--plugin", f"bad={BAD}"], capture_output=True, text=True, timeout=600).stdout
+    assert "Checked:\n   3  sessions: small models" in own and "\nNot checked: other operators and types" in own
+    assert "--host libonnxruntime.so" in own.splitlines()[-1]
+    stock = stock_hosts()
+    if stock:
+        other = subprocess.run([CLI, "conformance", "--plugin", f"sim={SIM}", "--host", stock[-1], "--filter", "Small"],
+                               capture_output=True, text=True, timeout=600).stdout
+        assert "Run it in Tenon too, without --host" in other.splitlines()[-1]
+        assert "sessions" in other and "importer:" not in other
+
+
+# Objects are counted in stock hosts too: between the host and the plugin, not in the host.
+@pytest.mark.parametrize("host", stock_hosts(), ids=os.path.basename)
+def test_host_objects_are_counted_in_stock_hosts(host):
+    check = conformance(f"sim={SIM}", "--host", host, "--filter", "Small")["HostObjectsAreReleased"]
+    assert check["verdict"] == "passed", check
 
 
 def test_the_command_refuses_what_is_no_plugin():

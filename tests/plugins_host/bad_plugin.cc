@@ -307,8 +307,9 @@ OrtStatus* ORT_API_CALL create_kernel(void*, const OrtKernelInfo*, OrtKernelImpl
 
 bool with_kernels() {
   const char* chosen = std::getenv("TENON_BAD_PLUGIN");
-  return lie("kernels") || std::getenv("TENON_BAD_PLUGIN_KERNELS") != nullptr || lie("null kernel") || lie("null Kernel.Compute") || lie("fail CreateKernel") ||
-         lie("null create function") || (chosen != nullptr && std::strstr(chosen, "Kernel.Compute") != nullptr);
+  return lie("kernels") || std::getenv("TENON_BAD_PLUGIN_KERNELS") != nullptr || lie("null kernel") ||
+         lie("null Kernel.Compute") || lie("fail CreateKernel") || lie("null create function") ||
+         (chosen != nullptr && std::strstr(chosen, "Kernel.Compute") != nullptr);
 }
 
 OrtStatus* make_registry(OrtKernelRegistry** registry) {
@@ -523,6 +524,8 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char* name, const OrtApiBase* base
   factory->OrtEpFactory::GetSupportedDevices = member("GetSupportedDevices", &supported_devices);
   factory->OrtEpFactory::CreateEp = member("CreateEp", &create_ep);
   factory->OrtEpFactory::ReleaseEp = member("ReleaseEp", &release_ep);
+  // ONNX Runtime calls this one without a look.
+  factory->OrtEpFactory::IsStreamAware = +[](const OrtEpFactory*) { return false; };
   factory->OrtEpFactory::CreateDataTransfer = member("CreateDataTransfer", &create_transfer);
   factory->OrtEpFactory::GetNumCustomOpDomains = member("GetNumCustomOpDomains", &count_domains);
   factory->OrtEpFactory::GetCustomOpDomains = member("GetCustomOpDomains", &get_domains);

@@ -161,4 +161,13 @@ inline constexpr uint32_t kOrtCustomOp_ReleaseMayInplace = 18;
 inline constexpr uint32_t kOrtCustomOp_GetAliasMap = 18;
 inline constexpr uint32_t kOrtCustomOp_ReleaseAliasMap = 18;
 
+// From API version `since` on a host's table has so many functions.
+struct TableLength {
+  uint32_t since;
+  uint32_t functions;
+};
+inline constexpr TableLength kOrtApi_lengths[] = {{1, 102}, {2, 119}, {3, 125}, {4, 127}, {5, 150}, {6, 158}, {7, 162}, {8, 170}, {9, 192}, {10, 204}, {11, 210}, {12, 219}, {13, 225}, {14, 239}, {15, 255}, {16, 266}, {17, 276}, {18, 280}, {20, 285}, {22, 318}, {23, 390}, {24, 415}, {25, 419}, {27, 422}, {28, 424}, {29, 425}, {30, 426}, {31, 428}, {32, 429}};
+inline constexpr TableLength kOrtEpApi_lengths[] = {{22, 2}, {23, 16}, {24, 50}, {25, 73}, {29, 74}, {31, 78}};
+inline constexpr TableLength kOrtModelEditorApi_lengths[] = {{22, 20}};
+
 }  // namespace tenon::abi_since

@@ -69,7 +69,7 @@ class PluginRegion {
   std::string name;
   std::string label;                       // in messages: the model's nodes by name
   std::vector<std::string> output_labels;  // of the kernel's outputs, for messages: "\"y\" of Relu \"relu_1\""
-  std::string node_name, op_type;  // of a single node; "" of a compiled region
+  std::string node_name, op_type;          // of a single node; "" of a compiled region
   SpaceChoice spaces;
   // For single nodes: which of the region's inputs each of the node's is (-1: absent), outputs alike. Empty: as it is.
   std::vector<int32_t> input_map, output_map;
