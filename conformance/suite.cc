@@ -109,7 +109,7 @@ std::string run_apart(double timeout_seconds, const std::function<void(int fd)>&
   return "";
 }
 
-// What the plugin holds of the host's objects after its factory was released.
+// Records the host's objects that the plugin still holds after its factory was released.
 void report_held(const std::shared_ptr<Watch>& watch, const std::function<void(char, const std::string&)>& record) {
   if (watch == nullptr) return;
   for (const Watch::LiveObjects& held : watch->live())

@@ -6,13 +6,26 @@
 #define _POSIX_C_SOURCE 200809L
 #include "plugin.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <tenon/external_handles.h>
+
+/* A status of the host's, which the host releases. The message takes printf's formats. */
+__attribute__((format(printf, 3, 4))) static OrtStatus* fail(const Host* host, OrtErrorCode code, const char* format,
+                                                             ...) {
+  char message[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof(message), format, arguments);
+  va_end(arguments);
+  return host->api->CreateStatus(code, message);
+}
 
 typedef struct Mapping {
   const OrtApi* api;

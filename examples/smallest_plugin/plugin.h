@@ -1,4 +1,4 @@
-/* What the two files of the smallest plugin share: the host's function tables, and failures. */
+/* What the files of the smallest plugin share: the host's function tables, and how a failed call is passed on. */
 #ifndef SMALLEST_PLUGIN_H_
 #define SMALLEST_PLUGIN_H_
 
@@ -19,9 +19,6 @@ typedef struct Host {
     OrtStatus* bad_ = (call);      \
     if (bad_ != NULL) return bad_; \
   } while (0)
-
-/* A status of the host's, which the host releases. The message takes printf's formats. */
-OrtStatus* fail(const Host* host, OrtErrorCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
 /* importer.c. The host releases the importer through its own member. */
 OrtStatus* create_importer(const Host* host, const OrtEpDevice* device, OrtExternalResourceImporterImpl** out);
