@@ -1,5 +1,5 @@
-// resize: one shape; `sizes=` or `scales=` of all axes, `mode=`, `coordinates=`, `nearest=`, `a=` (of cubic), the flag
-// exclude_outside.
+// resize: one shape; `sizes=` or `scales=` of all axes, `mode=`, `coordinates=`, `nearest=`, `a=` (of cubic), the flags
+// exclude_outside and antialias (opset 18, of linear and cubic).
 #include <algorithm>
 
 #include "base/status.h"
@@ -42,6 +42,21 @@ Taps taps_of(const Problem& problem, int64_t o, int64_t in, int64_t out, double 
     if (nearest == "ceil") return {{inside(std::ceil(x)), 1}};
     return {{inside(nearest == "round_prefer_floor" ? std::ceil(x - 0.5) : std::floor(x + 0.5)), 1}};
   }
+  if (problem.has("antialias")) {
+    // A smaller output has the filter stretched over the input elements that it stands for.
+    const double stretch = std::min(scale, 1.0), radius = (mode == "linear" ? 1 : 2) / stretch;
+    Taps taps;
+    double total = 0;
+    for (double at = std::ceil(x - radius); at <= std::floor(x + radius); ++at) {
+      const double distance = std::fabs(at - x) * stretch;
+      double weight = mode == "linear" ? std::max(0.0, 1 - distance) : cubic(distance, problem.number("a", -0.75));
+      if (problem.has("exclude_outside") && (at < 0 || at >= static_cast<double>(in))) weight = 0;
+      total += weight;
+      taps.emplace_back(inside(at), weight);
+    }
+    for (auto& [at, weight] : taps) weight /= total;
+    return taps;
+  }
   const double first = std::floor(x), part = x - first;
   if (mode == "linear") return {{inside(first), 1 - part}, {inside(first + 1), part}};
   Taps taps;
@@ -61,6 +76,8 @@ Taps taps_of(const Problem& problem, int64_t o, int64_t in, int64_t out, double 
 Status build(const Problem& problem, Case& test) {
   const Dims& in = problem.shapes[0];
   const bool nearest = problem.word("mode", "nearest") == "nearest";
+  TENON_INVALID_IF(nearest && problem.has("antialias"), "antialias is of linear and cubic modes.");
+  if (problem.has("antialias")) test.needs_opset(18);
   const Value x = test.data("x", in, is_float(problem.type) ? -1 : 0, is_float(problem.type) ? 1 : 9);
   Dims out = problem.integers("sizes");
   const std::vector<double> given = problem.numbers("scales");
@@ -109,6 +126,7 @@ Status build(const Problem& problem, Case& test) {
   if (problem.has("a"))
     attributes.push_back(float_attribute("cubic_coeff_a", static_cast<float>(problem.number("a", 0))));
   if (problem.has("exclude_outside")) attributes.push_back(int_attribute("exclude_outside", 1));
+  if (problem.has("antialias")) attributes.push_back(int_attribute("antialias", 1));
   test.expect(test.node("Resize", {x.name, "", factors.name, sizes.name}, attributes), y);
   return {};
 }
@@ -128,7 +146,8 @@ std::vector<Family> resize_families() {
                         {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"}},
                        {"nearest", Kind::kWord, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
                        {"a", Kind::kNumber},
-                       {"exclude_outside"}},
+                       {"exclude_outside"},
+                       {"antialias"}},
            .types = kNumbers,
            .build = build}};
 }
