@@ -108,6 +108,29 @@ TEST(ClaimNodes, WhatHasNoKernelIsLeftToOthers) {
   EXPECT_THAT(claim_nodes(builder.graph), ::testing::ElementsAre(true, false, true));
 }
 
+// A node whose kernel would need more parameters, or more loops, than a kernel has is refused before the session is
+// made.
+TEST(ClaimNodes, ANodeOfTooManyParametersOrLoopsIsLeftToOthers) {
+  plan_testing::GraphBuilder builder;
+  std::vector<ValueId> terms;
+  for (int i = 0; i < 120; ++i) {
+    // Every second dimension is repeated, so that none of them join.
+    std::vector<Dim> shape;
+    for (int d = 0; d < Shape::kMaxRank; ++d) shape.push_back({d % 2 == i % 2 ? 2 : 1, {}});
+    terms.push_back(builder.input("x" + std::to_string(i), shape));
+  }
+  builder.output(builder.node("Sum", terms, "sum"));
+  builder.output(builder.node("Sum", {terms[0], terms[1], terms[2]}, "short"));
+  // 13 loops, of which none join.
+  for (const Dim& dim : {Dim{2, {}}, Dim{-1, "n"}}) {
+    const ValueId a = builder.input("a" + dim.symbol, std::vector<Dim>(12, dim));
+    const ValueId b = builder.input("b" + dim.symbol, std::vector<Dim>(12, dim));
+    builder.output(builder.node("Einsum", {a, b}, "y" + dim.symbol));
+    builder.last().set_string("equation", "abcdefghijkl,mlnkojpiqhrg->");
+  }
+  EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(false, true, false, false));
+}
+
 // A size that a run computes cannot be planned for.
 TEST(ClaimNodes, AComputedShapeIsLeftToOthers) {
   plan_testing::GraphBuilder builder;

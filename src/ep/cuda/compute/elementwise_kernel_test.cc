@@ -221,6 +221,26 @@ TEST(UnaryExpression, EveryFormulaCompilesForADevice) {
   for (DataType type : {DataType::kInt8, DataType::kUint64}) check(type, of_integers);
 }
 
+// Lowering::find_chains joins nodes up to 24 operands: with the most dimensions that a tensor has, of which none is
+// joined, and 64-bit strides.
+TEST(ElementwiseKernel, TheLongestChainsParametersFit) {
+  GeneratedElementwise kernel{.dims = std::vector<int64_t>(Shape::kMaxRank, 8), .type = DataType::kFloat};
+  std::vector<int64_t> even(Shape::kMaxRank), odd(Shape::kMaxRank);
+  int64_t stride = 1;
+  for (size_t d = Shape::kMaxRank; d-- > 0; stride *= 8) {
+    kernel.strides.insert(kernel.strides.begin(), stride);
+    (d % 2 == 0 ? even : odd)[d] = stride;
+  }
+  for (int l = 0; l < 24; ++l) kernel.leaves.push_back({.type = DataType::kFloat, .strides = l % 2 == 0 ? even : odd});
+  kernel.steps = {{.type = DataType::kFloat, .expression = "$0 + $1", .arguments = {0, 1}}};
+  const auto made = elementwise_kernel(kernel);
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  EXPECT_GT(made->params.size(), 2048u);
+  EXPECT_LE(made->params.size(), kMostParamsBytes);
+  while (kernel.leaves.size() < 100) kernel.leaves.push_back(kernel.leaves.front());
+  EXPECT_THAT(elementwise_kernel(kernel).status().message(), HasSubstr("A chain of 100 operands of rank 12"));
+}
+
 TEST(ElementwiseKernel, StringsAreRefused) {
   EXPECT_EQ(elementwise_kernel(add_of(DataType::kString, {4}, {1}, {1})).status().code(), StatusCode::kUnsupported);
 }
