@@ -16,6 +16,7 @@ constexpr Pass kPasses[] = {
     {"fold", PassPhase::kLoad, &pass_fold},
     {"unify_constants", PassPhase::kLoad, &pass_unify_constants},
     {"common_subexpressions", PassPhase::kLoad, &pass_common_subexpressions},
+    {"attention_forms", PassPhase::kLoad, &pass_attention_forms},
     {"layer_norms", PassPhase::kLoad, &pass_layer_norms},
     {"activations", PassPhase::kLoad, &pass_activations},
     {"convolutions", PassPhase::kLoad, &pass_convolutions},
@@ -29,6 +30,7 @@ constexpr Pass kPasses[] = {
     {"pack_qkv", PassPhase::kLoad, &pass_pack_qkv},
 
     {"fold", PassPhase::kPlan, &pass_fold},
+    {"attention_forms", PassPhase::kPlan, &pass_attention_forms},
     {"layer_norms", PassPhase::kPlan, &pass_layer_norms},
     {"activations", PassPhase::kPlan, &pass_activations},
     {"sink_squeeze", PassPhase::kPlan, &pass_sink_squeeze},

@@ -6,6 +6,8 @@
 
 namespace tenon {
 
+class Rewriter;
+
 // pass_cse.cc
 Status pass_unify_constants(Graph& graph, const PassOptions& options);
 Status pass_common_subexpressions(Graph& graph, const PassOptions& options);
@@ -32,6 +34,11 @@ Status pass_fuse_residuals(Graph& graph, const PassOptions& options);
 Status pass_layer_norms(Graph& graph, const PassOptions& options);
 Status pass_skip_layer_norms(Graph& graph, const PassOptions& options);
 Status pass_moment_norms(Graph& graph, const PassOptions& options);  // pass_moment_norm.cc
+// pass_attention_forms.cc
+Status pass_attention_forms(Graph& graph, const PassOptions& options);
+// MatMul(a * c, b * d) with numbers c and d: MatMul(a, b) * (c * d). `of_weights`: also where a or b is a constant,
+// which takes the factor from activations written out, such as GELU. Whether node `index` was replaced.
+bool hoist_factors(Rewriter& rewriter, size_t index, bool of_weights);
 // pass_attention.cc
 Status pass_pack_qkv(Graph& graph, const PassOptions& options);
 Status pass_attention(Graph& graph, const PassOptions& options);

@@ -228,6 +228,45 @@ TEST(Fusion, AttentionWithOneProductForQueriesKeysAndValues) {
   expect_golden("attention_packed", m, 5);
 }
 
+// As torch.onnx exports scaled_dot_product_attention: queries and keys have the root of the scale each, the keys are
+// turned with the heads in the batch, and a query whose keys are all masked gives zeros.
+TEST(Fusion, AttentionWhoseMaskedQueriesGiveZeros) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"B", "T", "12"}), mask = m.input("mask", {"B", "1", "T", "T"});
+  const auto split = [&](const char* name) {
+    const ValueId heads = m.node("Reshape", {m.node("MatMul", {x, m.weights(name, {12, 12})}), m.ints({0, 0, 3, 4})});
+    const ValueId y = m.node("Transpose", {heads});
+    m.set("perm", {0, 2, 1, 3});
+    return y;
+  };
+  const ValueId q = m.node("Mul", {split("wq"), m.number(0.5F)});
+  const ValueId k = split("wk");
+  const ValueId dims = m.node("Shape", {k});
+  const auto part = [&](int64_t from, int64_t to) { return m.node("Slice", {dims, m.ints({from}), m.ints({to})}); };
+  const ValueId time = part(2, 3), depth = part(3, 4);
+  const auto joined = [&](std::vector<ValueId> parts) {
+    const ValueId shape = m.node("Concat", parts);
+    m.set("axis", int64_t{0});
+    return shape;
+  };
+  ValueId turned = m.node("Reshape", {k, joined({m.ints({-1}), time, depth})});
+  turned = m.node("Transpose", {turned});
+  m.set("perm", {0, 2, 1});
+  turned = m.node("Reshape", {turned, joined({part(0, 1), part(1, 2), depth, time})});
+  turned = m.node("Mul", {turned, m.number(0.5F)});
+  ValueId scores = m.node("MatMul", {q, turned});
+  // From -0.5 on a key is masked: most of them, and some queries lose all.
+  const ValueId masked = m.node("Less", {mask, m.number(-0.5F)});
+  scores = m.node("Add", {scores, m.node("Where", {masked, m.number(0), m.number(-INFINITY)})});
+  const ValueId p = m.node("Softmax", {scores});
+  m.set("axis", int64_t{-1});
+  const ValueId weights = m.node("Where", {m.node("IsNaN", {p}), m.number(0), p});
+  const ValueId y = m.node("Transpose", {m.node("MatMul", {weights, split("wv")})});
+  m.set("perm", {0, 2, 1, 3});
+  m.output(m.node("Reshape", {y, m.ints({0, 0, 12})}));
+  expect_golden("attention_guarded", m, 2);
+}
+
 TEST(Fusion, OneHotProductsBecomeLookups) {
   GraphMaker m;
   ValueId indices = m.input("indices", {"N", "4"}, DataType::kInt64);

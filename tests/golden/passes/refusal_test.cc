@@ -167,6 +167,35 @@ TEST(Refusal, LayerNormalizationThatReturnsItsMeanStays) {
   EXPECT_EQ(graph.nodes[0].op_type, "LayerNormalization");
 }
 
+// Only Where(IsNaN(p), 0, p) of a softmax that nothing else reads gives zeros where that softmax is NaN.
+TEST(Refusal, AnotherAnswerToNanStays) {
+  struct Case {
+    float number = 0;
+    bool tests_x = false, reads_p = false, swaps = false;
+    const char* left = "Softmax IsNaN Where";
+  };
+  for (const Case& one : {Case{.left = "tenon.GuardedSoftmax"}, Case{.number = 1}, Case{.tests_x = true},
+                          Case{.reads_p = true}, Case{.swaps = true}}) {
+    GraphMaker m;
+    const ValueId x = m.input("x", {"N", "4"});
+    const ValueId p = m.node("Softmax", {x});
+    m.set("axis", int64_t{-1});
+    const ValueId test = m.node("IsNaN", {one.tests_x ? x : p});
+    const ValueId number = m.number(one.number);
+    m.output(m.node("Where", one.swaps ? std::vector{test, p, number} : std::vector{test, number, p}));
+    if (one.reads_p) m.output(p);
+    // Nodes that do not depend on each other may change their order.
+    EXPECT_THAT(operators_after(m), testing::AnyOf(one.left, "IsNaN Softmax Where"));
+  }
+}
+
+TEST(Refusal, AFactorOfAProductWithWeightsStays) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"N", "4"});
+  m.output(m.node("MatMul", {m.node("Mul", {x, m.number(0.5F)}), m.weights("w", {4, 4})}));
+  EXPECT_EQ(operators_after(m), "Mul tenon.MatMul");
+}
+
 TEST(Refusal, OneHotOfOtherNumbersStays) {
   GraphMaker m;
   ValueId indices = m.input("indices", {"N", "4"}, DataType::kInt64);

@@ -151,6 +151,13 @@ std::vector<Example> others() {
     example.node.set_float("scale", 0.5f);
     examples.push_back(std::move(example));
   }
+  Example softmax{.name = "guarded softmax", .node = internal("GuardedSoftmax")};
+  softmax.inputs = {{{2, 3, 5, 7}}};
+  softmax.outputs = {{2, 3, 5, 7}};
+  for (const int64_t axis : {1, 3}) {
+    softmax.node.set_int("axis", axis);
+    examples.push_back(softmax);
+  }
   Example lookup{.name = "lookup", .node = internal("LookupOrDefault")};
   lookup.inputs = {{{5, 3}}, {.shape = {4}, .ints = {0, 3, 9, -1}}};
   lookup.outputs = {{4, 3}};

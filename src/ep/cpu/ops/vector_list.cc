@@ -23,6 +23,7 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "LayerNorm", 1, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},
     {"", "LayerNormalization", 17, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},
     {"", "Softmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
+    {"tenon", "GuardedSoftmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
     {"", "LogSoftmax", 1, kAnyVersion, "softmax", &match_norm, &create_softmax},
     {"tenon", "Activation", 1, kAnyVersion, "elementwise", &match_unary, &create_unary},
     {"", "Clip", 11, kAnyVersion, "elementwise", &match_clip, &create_clip},

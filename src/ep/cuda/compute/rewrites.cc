@@ -9,8 +9,8 @@
 #include "ops/gather.h"
 #include "ops/matmul.h"
 #include "ops/softmax.h"
-#include "ops/transpose.h"
 #include "plan/pass_rewriter.h"
+#include "plan/passes.h"
 
 namespace tenon::cuda {
 
@@ -25,79 +25,6 @@ Node make_node(std::string op_type, int since, std::string name, std::vector<Val
   node.inputs = std::move(inputs);
   node.outputs = std::move(outputs);
   return node;
-}
-
-// Where(IsNaN(p), 0, p) with p = Softmax(x) becomes tenon.GuardedSoftmax.
-bool guarded_softmax(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
-  if (node.op_type != "Where" || !node.domain.empty() || node.inputs.size() != 3) return false;
-  const Node* test = rewriter.made_by(node.inputs[0], "IsNaN");
-  const Node* softmax = rewriter.made_by(node.inputs[2], "Softmax");
-  if (test == nullptr || softmax == nullptr || test->inputs[0] != node.inputs[2]) return false;
-  // A zero of higher rank would raise the rank of the result.
-  if (rewriter.scalar_beside(node.inputs[1], node.inputs[2]) != 0.0F || rewriter.is_output(node.inputs[2]))
-    return false;
-  if (rewriter.uses(node.inputs[2]) != 2 || !rewriter.read_once(node.inputs[0])) return false;
-  const Value& x = rewriter.value(softmax->inputs[0]);
-  if (!x.has_rank) return false;
-  const Result<int> axis = read_softmax_axis(*softmax, static_cast<int>(x.dims.size()));
-  // Before version 13 the groups have all dimensions from the axis on.
-  const bool flat = softmax->since_version < 13;
-  if (!axis.ok() || (flat && *axis + 1 != static_cast<int>(x.dims.size()))) return false;
-  Node guarded = make_internal("GuardedSoftmax", softmax->name, softmax->inputs, node.outputs);
-  guarded.set_int("axis", *axis);
-  rewriter.replace(index, std::move(guarded));
-  return true;
-}
-
-// MatMul(a * c, b * d) with numbers c and d: MatMul(a, b) * (c * d).
-bool hoist_factors(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
-  const bool internal = node.domain == "tenon";
-  if (node.op_type != "MatMul" || (!internal && !node.domain.empty())) return false;
-  MatMulForm form = read_matmul_form(node);
-  if (!form.is_bare()) return false;
-  // tenon.MatMul takes no vectors.
-  for (ValueId id : node.inputs)
-    if (rewriter.value(id).has_rank && rewriter.value(id).dims.size() < 2) return false;
-  std::vector<ValueId> inputs = node.inputs;
-  for (ValueId& id : inputs) {
-    const Node* mul = rewriter.made_by(id, "Mul");
-    if (mul == nullptr || !rewriter.read_once(id)) continue;
-    const auto parts =
-        split_operands(*mul, [&](ValueId a, ValueId b) { return rewriter.scalar_beside(a, b).has_value(); });
-    if (!parts) continue;
-    form.alpha *= *rewriter.scalar(parts->first);
-    id = parts->second;
-  }
-  if (inputs == node.inputs) return false;
-  Node product = make_internal("MatMul", node.name, inputs, node.outputs);
-  write_matmul_form(form, product);
-  rewriter.replace(index, std::move(product));
-  return true;
-}
-
-// Reshape(Transpose(Reshape(x), [0,2,1])), heads taken into the batch and back: Transpose(x, [0,1,3,2]).
-bool transpose_of_heads(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
-  if (node.op_type != "Reshape" || !node.domain.empty() || node.outputs.size() != 1) return false;
-  const Node* transpose = rewriter.made_by(node.inputs[0], "Transpose");
-  if (transpose == nullptr || !rewriter.read_once(node.inputs[0])) return false;
-  const Result<std::vector<int64_t>> perm = read_perm(*transpose, 3);
-  if (!perm.ok() || *perm != std::vector<int64_t>{0, 2, 1}) return false;
-  const Node* inner = rewriter.made_by(transpose->inputs[0], "Reshape");
-  if (inner == nullptr || !rewriter.read_once(transpose->inputs[0])) return false;
-  const Value &x = rewriter.value(inner->inputs[0]), &y = rewriter.value(node.outputs[0]);
-  const Value& middle = rewriter.value(transpose->inputs[0]);
-  if (!x.fully_known() || !y.fully_known() || !middle.fully_known()) return false;
-  const Shape from = x.shape(), to = y.shape(), between = middle.shape();
-  if (from.rank() != 4 || to.rank() != 4 || between.rank() != 3) return false;
-  if (between != Shape{from[0] * from[1], from[2], from[3]} || to != Shape{from[0], from[1], from[3], from[2]})
-    return false;
-  Node turned = make_node("Transpose", 13, node.name, {inner->inputs[0]}, node.outputs);
-  turned.set_ints("perm", {0, 1, 3, 2});
-  rewriter.replace(index, std::move(turned));
-  return true;
 }
 
 // Reshape(Gemm(Reshape(x))), a product that some host made two-dimensional and back: a product of x as it is, so that
@@ -264,41 +191,6 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   return true;
 }
 
-// Add(scores, Where(And(true, x), a, b)), as exporters write a mask that is the same for every query: the mask keeps
-// the shape of x, which the sum repeats by itself.
-bool narrow_mask(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
-  if (node.op_type != "Add" || !node.domain.empty()) return false;
-  const auto parts = split_operands(node, [&](ValueId mask, ValueId scores) {
-    return rewriter.made_by(mask, "Where") != nullptr && rewriter.same_shape(scores, node.outputs[0]);
-  });
-  if (!parts) return false;
-  const Node where = *rewriter.made_by(parts->first, "Where");
-  const Node* both = rewriter.made_by(where.inputs[0], "And");
-  if (both == nullptr) return false;
-  const auto sides = split_operands(*both, [&](ValueId all, ValueId x) {
-    const ConstantRef& constant = rewriter.constant(all);
-    if (constant == nullptr || !rewriter.value(x).fully_known()) return false;
-    const std::span<const uint8_t> truths = constant->as<uint8_t>();
-    return !truths.empty() && std::find(truths.begin(), truths.end(), uint8_t{0}) == truths.end();
-  });
-  if (!sides) return false;
-  for (ValueId number : {where.inputs[1], where.inputs[2]})
-    if (!rewriter.scalar(number) ||
-        rewriter.constant(number)->shape.rank() > rewriter.value(sides->second).shape().rank())
-      return false;
-  Value narrow = rewriter.value(parts->first);
-  narrow.name = node.name + ":mask";
-  narrow.set_shape(rewriter.value(sides->second).shape());
-  const ValueId mask = rewriter.add_value(std::move(narrow));
-  rewriter.insert_before(index, make_node("Where", where.since_version, node.name + ":mask",
-                                          {sides->second, where.inputs[1], where.inputs[2]}, {mask}));
-  Node sum = node;
-  std::replace(sum.inputs.begin(), sum.inputs.end(), parts->first, mask);
-  rewriter.replace(index, std::move(sum));
-  return true;
-}
-
 // GatherND of whole elements at constant places: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
@@ -347,8 +239,7 @@ Status run_rewrites(Graph& graph) {
   Rewriter rewriter(graph);
   for (size_t i = 0; i < rewriter.size(); ++i) {
     if (rewriter.erased(i)) continue;
-    (void)(guarded_softmax(rewriter, i) || hoist_factors(rewriter, i) || transpose_of_heads(rewriter, i) ||
-           product_of_rows(rewriter, i) || narrow_mask(rewriter, i) || flat_gather(rewriter, i) ||
+    (void)(hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) || flat_gather(rewriter, i) ||
            parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
   }
   rewriter.finish();

@@ -1,6 +1,7 @@
 #include "ep/cpu/ops/norm/rows.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/norm.h"
@@ -66,7 +67,11 @@ bool is_row(const Shape& parameter, const Shape& x, int axis) {
 class SoftmaxKernel final : public Kernel {
  public:
   explicit SoftmaxKernel(const SoftmaxDesc& desc)
-      : outer_(desc.outer), n_(desc.length), inner_(desc.inner), log_(desc.kind == SoftmaxDesc::Kind::kLogSoftmax) {}
+      : outer_(desc.outer),
+        n_(desc.length),
+        inner_(desc.inner),
+        log_(desc.kind == SoftmaxDesc::Kind::kLogSoftmax),
+        guarded_(desc.guarded) {}
 
   Status run(KernelContext& context) const override {
     const float* const x = context.input<float>(0);
@@ -75,6 +80,7 @@ class SoftmaxKernel final : public Kernel {
       const int64_t grain = std::max<int64_t>(1, 2048 / n_);
       context.pool->parallel_for(outer_, grain, [&](int64_t begin, int64_t end) {
         norm_table().softmax_rows(x + begin * n_, y + begin * n_, end - begin, n_, log_);
+        if (guarded_) drop_nan(y + begin * n_, (end - begin) * n_);
       });
       return {};
     }
@@ -84,7 +90,10 @@ class SoftmaxKernel final : public Kernel {
     context.pool->parallel_for(outer_ * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = i / parts * n_ * inner_, first = i % parts * width;
-        norm_table().softmax_columns(x + at, y + at, n_, inner_, first, std::min(inner_, first + width), log_);
+        const int64_t last = std::min(inner_, first + width);
+        norm_table().softmax_columns(x + at, y + at, n_, inner_, first, last, log_);
+        if (!guarded_) continue;
+        for (int64_t row = 0; row < n_; ++row) drop_nan(y + at + row * inner_ + first, last - first);
       }
     });
     return {};
@@ -94,8 +103,12 @@ class SoftmaxKernel final : public Kernel {
   std::string_view name() const override { return inner_ == 1 ? "softmax rows f32" : "softmax columns f32"; }
 
  private:
+  static void drop_nan(float* y, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) y[i] = std::isnan(y[i]) ? 0 : y[i];
+  }
+
   const int64_t outer_, n_, inner_;
-  const bool log_;
+  const bool log_, guarded_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Softmax, LogSoftmax and Hardmax: along one axis since version 13, before that over everything from the axis on.
+// Softmax, LogSoftmax and Hardmax: along one axis since version 13, before that over everything from the axis on; and
+// tenon.GuardedSoftmax.
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/softmax.h"
 
@@ -49,6 +50,9 @@ Result<RefImpl> make(RefNode& node) {
   RefImpl impl;
   impl.run = [chosen, desc](KernelContext& context) -> Status {
     chosen(context.inputs[0], context.outputs[0], desc.outer, desc.length, desc.inner);
+    if (!desc.guarded) return {};
+    auto* const y = static_cast<float*>(context.outputs[0]);
+    for (int64_t i = 0; i < desc.outer * desc.length * desc.inner; ++i) y[i] = std::isnan(y[i]) ? 0 : y[i];
     return {};
   };
   return impl;
@@ -58,6 +62,7 @@ constexpr KernelEntry kRows[] = {
     ref_row<kFloatSet, &make<Kind::kSoftmax>>("Softmax", 1),
     ref_row<kFloatSet, &make<Kind::kLogSoftmax>>("LogSoftmax", 1),
     ref_row<kFloatSet, &make<Kind::kHardmax>>("Hardmax", 1),
+    ref_row<kFloat32Set, &make<Kind::kSoftmax>>("GuardedSoftmax", 1, kAnyVersion, "tenon"),
 };
 
 }  // namespace
