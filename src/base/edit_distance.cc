@@ -61,7 +61,9 @@ std::vector<std::string_view> close_names(std::string_view name, std::span<const
 }
 
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> names) {
-  const std::vector<std::string_view> close = close_names(name, names);
+  std::vector<std::string_view> close = close_names(name, names);
+  // The one that differs only in case is meant.
+  if (!close.empty() && edit_distance(name, close[0]) == 0) close.resize(1);
   std::string text;
   for (size_t i = 0; i < close.size(); ++i)
     text += format("{}\"{}\"", i == 0 ? "" : i + 1 == close.size() ? " or " : ", ", close[i]);
