@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,25 @@ struct ModelSummary {
 // Errors: kNotFound for a file that cannot be read; kInvalidArgument and kUnsupported name the node or field that is
 // wrong. Threads: any.
 TENON_API Result<ModelSummary> summarize_model(const std::string& path);
+
+// A node of a model, as it was read: no pass has changed it.
+struct ModelNode {
+  std::string name;  // may be empty
+  std::string domain;
+  std::string op_type;
+  std::string body;                          // as in NodeValue (tenon/node_values.h); "" for the model's own graph
+  std::vector<std::string> inputs, outputs;  // names of values; "" for one that is absent
+  // Whether the outputs are values of the graph in the file. Those of nodes in the model's functions are not.
+  bool in_file = true;
+};
+
+// The nodes in an order in which each comes after those that it reads; the nodes in a node's bodies come before it.
+// Constants are no nodes. Errors and threads: those of summarize_model().
+TENON_API Result<std::vector<ModelNode>> list_nodes(const std::string& path);
+
+// The bytes of the model in `path` with more outputs: `values`, names of the graph in the file. The type of each is
+// left to the runtime that loads it, which has to infer it. External data is not in the bytes. Errors: those of
+// summarize_model(); kUnsupported for a file in ONNX Runtime's own format.
+TENON_API Result<std::string> model_with_outputs(const std::string& path, std::span<const std::string> values);
 
 }  // namespace tenon

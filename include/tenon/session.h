@@ -43,6 +43,13 @@ struct SessionOptions {
   bool disallow_copies = false;
   // Winograd for 3x3 convolutions (config key tenon.winograd): faster, error a few 1e-6 of the largest output.
   bool winograd = true;
+  // Passes of the planner to leave out, by their names (pass_names() in tenon/node_values.h), to find the one that
+  // makes a value wrong; "all": every pass (config key tenon.disabled_passes, names with commas). A name that no pass
+  // has is an error. Passes that an EP makes within its regions are that EP's own.
+  std::vector<std::string> disabled_passes = {};
+  // Only the plain kernels that stand behind the fast ones on the CPU EP (config key tenon.reference_kernels): slow,
+  // and what the fast ones are compared with.
+  bool reference_kernels = false;
   // Plans kept, one a signature (input shapes); the least recently used goes first. At least 1.
   size_t plan_cache_size = 16;
   // Fixes symbolic dimensions by name: {"batch", 1}. A name that no dimension of the model has is an error.
@@ -118,8 +125,9 @@ struct RunReport {
 };
 
 class DeviceStream;
-struct NodeTime;    // tenon/plan_report.h
-struct PlanReport;  // alike
+struct NodeTime;      // tenon/plan_report.h
+struct PlanReport;    // alike
+class ValueObserver;  // tenon/node_values.h
 
 struct RunOptions {
   std::span<const Fence> waits = {};    // waited for before anything reads an input
@@ -135,6 +143,9 @@ struct RunOptions {
   // The times of the run's kernels, in the order of their ends, are appended: PlanReport::add_times takes them. Nodes
   // in the bodies of others are not among them, nor those whose EP has its own profiler. Null: nothing is measured.
   std::vector<NodeTime>* node_times = nullptr;
+  // Gets the values of the nodes as the run computes them. Such a run waits for its streams after each step and replays
+  // no graph. Null: nobody does.
+  ValueObserver* values = nullptr;
   // Strict mode for this run, also where the session's options do not ask for it.
   bool disallow_copies = false;
   const void* native_options = nullptr;  // the OrtRunOptions of a run that came through the C ABI, for plugins

@@ -139,6 +139,15 @@ TEST_F(ConfigEntriesTest, TheCallThatAddsAnUnknownEntryOrABadValueFails) {
   EXPECT_EQ(run(), "");
 }
 
+// The names of passes are known to the planner, so the session is refused, and not the entry.
+TEST_F(ConfigEntriesTest, PassesAreLeftOutAndUnknownOnesRefuseTheSession) {
+  EXPECT_EQ(add("tenon.disabled_passes", "fold,matmul_bais"), "");
+  EXPECT_THAT(run(), AllOf(HasSubstr("2 There is no pass \"matmul_bais\""), HasSubstr("\"matmul_bias\"")));
+  EXPECT_EQ(add("tenon.disabled_passes", "all"), "");
+  EXPECT_EQ(add("tenon.reference_kernels", "1"), "");
+  EXPECT_EQ(run(), "");
+}
+
 TEST_F(ConfigEntriesTest, EntriesOfTheReferenceAreTakenAsItTakesThem) {
   EXPECT_EQ(add("session.intra_op.allow_spinning", "perhaps"), "");
   EXPECT_EQ(add("session.some_key_of_tomorrow", "1"), "");

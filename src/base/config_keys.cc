@@ -12,10 +12,14 @@ namespace tenon {
 namespace {
 
 constexpr ConfigKey kKeys[] = {
+    {ConfigScope::kSession, kDisabledPassesKey, ConfigKind::kText, "",
+     "Passes to leave out, by name, separated by commas; `all`: every pass."},
     {ConfigScope::kSession, kDisallowCopiesKey, ConfigKind::kFlag, "0",
      "Strict mode: a copy that a run would need is an error."},
     {ConfigScope::kSession, kModelPathKey, ConfigKind::kText, "",
      "The model's file, for EPs that look beside it; `Session::load` sets it."},
+    {ConfigScope::kSession, kReferenceKernelsKey, ConfigKind::kFlag, "0",
+     "Only the plain kernels of the CPU EP, which the fast ones are compared with: slow."},
     {ConfigScope::kSession, kWinogradKey, ConfigKind::kFlag, "1",
      "Winograd for 3x3 convolutions: faster, error a few 1e-6 of the largest output."},
     {ConfigScope::kRun, kDisallowCopiesKey, ConfigKind::kFlag, "0",

@@ -30,6 +30,8 @@ struct ConfigKey {
 };
 
 inline constexpr std::string_view kDisallowCopiesKey = "tenon.disallow_copies";
+inline constexpr std::string_view kDisabledPassesKey = "tenon.disabled_passes";
+inline constexpr std::string_view kReferenceKernelsKey = "tenon.reference_kernels";
 inline constexpr std::string_view kWinogradKey = "tenon.winograd";
 inline constexpr std::string_view kModelPathKey = "tenon.model_path";
 inline constexpr std::string_view kTimeoutKey = "tenon.timeout_ms";

@@ -1,9 +1,12 @@
 #include "plan/pass_table.h"
 
+#include <tenon/node_values.h>
+
 #include <algorithm>
 #include <memory>
 
 #include "base/trace.h"
+#include "ops/shape_inference.h"
 #include "plan/passes.h"
 #include "plan/regions.h"
 
@@ -74,11 +77,25 @@ Status run_pass(const Pass& pass, Graph& graph, const PassOptions& options) {
 
 std::span<const Pass> pass_table() { return kPasses; }
 
+std::vector<std::string_view> pass_names() {
+  std::vector<std::string_view> names;
+  for (const Pass& pass : kPasses)
+    if (std::find(names.begin(), names.end(), pass.name) == names.end()) names.push_back(pass.name);
+  return names;
+}
+
 Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
   if (options.observe) options.observe("input", graph);
   for (const Pass& pass : kPasses) {
     if (pass.phase != phase) continue;
-    if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;
+    if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) {
+      // Folding finds the shapes on its way, and the planner needs them without it too.
+      if (pass.run == &pass_fold) {
+        TENON_TRY(infer_shapes(graph));
+        graph.remove_dead_nodes();
+      }
+      continue;
+    }
     TENON_TRY(run_pass(pass, graph, options));
     if (options.observe) options.observe(pass.name, graph);
   }

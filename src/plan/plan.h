@@ -57,6 +57,12 @@ struct PlanStep {
   std::vector<int32_t> dynamic_outputs;  // by output: which dynamic value it is, -1 otherwise
 };
 
+// A node that needs no step, and where its outputs are.
+struct PlanView {
+  int32_t node = 0;  // in Plan::graph
+  std::vector<Location> outputs;
+};
+
 struct PlanInput {
   std::string name;
   TensorSpec spec;
@@ -122,6 +128,7 @@ struct Plan {
   size_t arena_bytes = 0;  // of plain host memory
   size_t unshared_bytes = 0;
   std::vector<std::string> aliases;  // one line for each node without a step
+  std::vector<PlanView> views;       // the same nodes
   std::unique_ptr<PlanCut> cut;
 
   // PlanReport::to_text() of it.

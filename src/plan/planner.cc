@@ -228,6 +228,8 @@ class PlanBuilder {
       const Node& node = graph.nodes[n];
       if (storage.elided(n) != Elided::kNo) {
         plan.aliases.push_back(alias_text(graph, node, storage.elided(n), storage));
+        PlanView& view = plan.views.emplace_back(PlanView{.node = static_cast<int32_t>(n)});
+        for (ValueId id : node.outputs) view.outputs.push_back(storage.location(id));
         continue;
       }
       PlanStep step;
@@ -338,6 +340,7 @@ Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
   }
   PassOptions passes;
   passes.evaluate = make_evaluator(*options.provider, *options.fold_pool);
+  passes.skip.assign(options.disabled_passes.begin(), options.disabled_passes.end());
   passes.observe = options.observe;
   TENON_TRY(run_passes(graph, PassPhase::kPlan, passes));
   TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots, options.values_vary));

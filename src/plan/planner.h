@@ -27,8 +27,9 @@ struct PlannerOptions {
   ThreadPool* fold_pool = nullptr;              // one thread
   WeightCache* weights = nullptr;               // may be null
   bool winograd = true;
-  bool values_vary = false;                    // see cut_graph: bodies of loops
-  const SubgraphKernels* subgraphs = nullptr;  // makes If, Loop and Scan; null: none can be planned
+  std::span<const std::string> disabled_passes = {};  // see PassOptions::skip
+  bool values_vary = false;                           // see cut_graph: bodies of loops
+  const SubgraphKernels* subgraphs = nullptr;         // makes If, Loop and Scan; null: none can be planned
   // Sees the graph before and after each pass; may be empty.
   std::function<void(std::string_view pass, const Graph& graph)> observe;
 

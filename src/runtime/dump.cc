@@ -27,22 +27,32 @@ std::string file_name(std::string_view name) {
 
 bool dump_enabled() { return !folder().empty(); }
 
-void dump_text(std::string_view name, const std::string& text) {
-  if (!dump_enabled()) return;
+std::string dump_text(std::string_view name, const std::string& text) {
+  if (!dump_enabled()) return {};
   static std::atomic<int> number{0};
-  const std::string path = format("{}/{:04}-{}.txt", folder(), number.fetch_add(1), file_name(name));
+  std::string file_of_text = format("{:04}-{}.txt", number.fetch_add(1), file_name(name));
+  const std::string path = format("{}/{}", folder(), file_of_text);
   std::FILE* file = std::fopen(path.c_str(), "we");
   const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = file == nullptr || std::fclose(file) == 0;
   static std::atomic<bool> warned{false};
   if ((!written || !closed) && !warned.exchange(true))
     log_warning("dump", "\"{}\" cannot be written; is TENON_DUMP a folder that exists?", path);
+  return file_of_text;
 }
 
 std::function<void(std::string_view, const Graph&)> dump_observer(std::string phase) {
   if (!dump_enabled()) return {};
-  return [phase = std::move(phase)](std::string_view pass, const Graph& graph) {
-    dump_text(format("{}-{}", phase, pass), graph.to_text());
+  // Every plan has a copy of the function, and so its own last graph.
+  return [phase = std::move(phase), before = std::string(), file = std::string()](std::string_view pass,
+                                                                                  const Graph& graph) mutable {
+    std::string text = graph.to_text();
+    if (pass != "input" && text == before) {
+      dump_text(format("{}-{}-unchanged", phase, pass), format("The graph is still that of {}.\n", file));
+      return;
+    }
+    file = dump_text(format("{}-{}", phase, pass), text);
+    before = std::move(text);
   };
 }
 

@@ -37,11 +37,15 @@ struct NodeRun {
 // have its names and forms.
 std::string node_arguments(const NodeRun& node);
 
+class ValueTap;
+
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
   // After the node has run, whether it failed or not.
   virtual void ran(const NodeRun& node) = 0;
+  // Who gets the values of the run; null when nobody does.
+  virtual ValueTap* tap() { return nullptr; }
 
   // Of this thread; null when there is none.
   static NodeObserver* current();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/trace.h"
@@ -10,6 +11,7 @@
 #include "plan/regions.h"
 #include "plan/views.h"
 #include "runtime/memory.h"
+#include "runtime/value_tap.h"
 
 namespace tenon {
 
@@ -129,7 +131,12 @@ Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
   for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
   NodeObserver* const observer = NodeObserver::current();
   const bool observed = observer != nullptr || trace_enabled();
+  std::optional<ValueTap::Part> tapped;
   if (observed) [[unlikely]] {
+    if (observer != nullptr && observer->tap() != nullptr) {
+      tapped.emplace(*observer->tap(), plan_, *this, device);
+      TENON_TRY(tapped->begin());
+    }
     static std::atomic<uint64_t> traced_runs{0};
     traced_run_ = trace_file_enabled() ? traced_runs.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
   }
@@ -162,6 +169,7 @@ Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun
   const std::string label = plan_.graph.nodes[static_cast<size_t>(step.node)].label(plan_.graph);
   int64_t begin_ns = 0, end_ns = 0;
   bool by_plugin = false;
+  ValueTap* const tap = observer != nullptr ? observer->tap() : nullptr;
   Status status;
   {
     const TraceSubject::Scope subject({.session = TraceSubject::current().session,
@@ -171,12 +179,15 @@ Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun
     if (device != nullptr) TENON_TRY(wait_before(step, *device));
     begin_ns = monotonic_ns();
     NodeObserver::set_by_plugin(false);
+    if (tap != nullptr) tap->part()->enter(plan_.graph.nodes[static_cast<size_t>(step.node)]);
     status = run_step(index, info, device);
     end_ns = monotonic_ns();
+    if (tap != nullptr) tap->part()->leave();
     by_plugin = NodeObserver::by_plugin();
     NodeObserver::set_by_plugin(false);
   }
   if (traced_run_ != 0) write_arrows(index, begin_ns, end_ns);
+  if (tap != nullptr && status.ok()) status = tap->part()->after(index);
   if (step.copy) return status;  // which is a span of its own
   NodeRun run = describe(index, by_plugin);
   run.begin_ns = begin_ns;

@@ -14,6 +14,7 @@
 #include "runtime/run_fences.h"
 #include "runtime/session_impl.h"
 #include "runtime/session_run.h"
+#include "runtime/value_tap.h"
 
 namespace tenon {
 
@@ -86,6 +87,7 @@ class NodeTimer final : public NodeObserver {
                          .duration_ns = node.end_ns - node.begin_ns});
     if (next_ != nullptr) next_->ran(node);
   }
+  ValueTap* tap() override { return next_ != nullptr ? next_->tap() : nullptr; }
 
  private:
   NodeObserver* const next_;
@@ -135,13 +137,20 @@ Result<Binding> SessionImpl::make_binding() {
 Status SessionImpl::run(Binding& binding, const RunOptions& options) {
   TENON_INVALID_IF(binding.impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(binding.impl_->session.get() != this, "The binding belongs to another session.");
-  Status status = without_exceptions([&] {
+  const auto run_timed = [&] {
     if (options.node_times == nullptr) return run_bound(*binding.impl_, options);
     NodeTimer timer(NodeObserver::current());
     const NodeObserver::Scope observed(&timer);
     Status ran = run_bound(*binding.impl_, options);
     options.node_times->insert(options.node_times->end(), timer.times().begin(), timer.times().end());
     return ran;
+  };
+  Status status = without_exceptions([&] {
+    if (options.values == nullptr) return run_timed();
+    ValueTap tap(*options.values);
+    TappedRun tapped(tap, NodeObserver::current());
+    const NodeObserver::Scope observed(&tapped);
+    return run_timed();
   });
   if (!status.ok()) {
     for (BoundOutput& output : binding.impl_->outputs) output.ready = false;

@@ -1,6 +1,7 @@
 #include "runtime/session_config.h"
 
 #include <tenon/close_names.h>
+#include <tenon/node_values.h>
 
 #include <algorithm>
 #include <set>
@@ -90,6 +91,38 @@ Status check_choices(const SessionOptions& options) {
   return {};
 }
 
+// The names of SessionOptions::disabled_passes and of the entry, "all" replaced by every name.
+Status read_disabled_passes(SessionOptions& options) {
+  std::vector<std::string> given = options.disabled_passes;
+  if (const auto entry = options.config.find(std::string(kDisabledPassesKey)); entry != options.config.end()) {
+    const std::string& text = entry->second;
+    for (size_t start = 0; start < text.size();) {
+      const size_t end = std::min(text.find(',', start), text.size());
+      given.push_back(text.substr(start, end - start));
+      start = end + 1;
+    }
+  }
+  const std::vector<std::string_view> known = pass_names();
+  std::vector<std::string> disabled;
+  for (const std::string& name : given) {
+    if (name == "all") {
+      disabled.insert(disabled.end(), known.begin(), known.end());
+      continue;
+    }
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      std::string there = did_you_mean(name, known);
+      if (there.empty()) {
+        for (std::string_view one : known) there += format("{}{}", there.empty() ? "; the passes are " : ", ", one);
+        there += ", and \"all\" stands for them together.";
+      }
+      return invalid_argument("There is no pass \"{}\" to leave out{}", name, there);
+    }
+    disabled.push_back(name);
+  }
+  options.disabled_passes = std::move(disabled);
+  return {};
+}
+
 // Fixes the dimensions of `graph` that have a name of `dims`, and notes the names that it has.
 void fix_named(Graph& graph, const std::map<std::string, int64_t>& dims, std::set<std::string>& names) {
   for (Value& value : graph.values) {
@@ -139,6 +172,8 @@ Result<SessionOptions> checked_options(const SessionOptions& options) {
   SessionOptions checked = options;
   TENON_TRY(apply_flag(options, kDisallowCopiesKey, false, "disallow_copies", checked.disallow_copies));
   TENON_TRY(apply_flag(options, kWinogradKey, true, "winograd", checked.winograd));
+  TENON_TRY(apply_flag(options, kReferenceKernelsKey, false, "reference_kernels", checked.reference_kernels));
+  TENON_TRY(read_disabled_passes(checked));
   return checked;
 }
 

@@ -58,6 +58,11 @@ std::string_view first_output_name(const Graph& graph, const Node& node) {
 SessionEps::SessionEps() : cpu_(cpu::make_cpu_provider()), host_(std::make_unique<HostOperators>(*cpu_, devices_)) {}
 
 Status SessionEps::make(const SessionOptions& options) {
+  if (options.reference_kernels) {
+    host_.reset();
+    cpu_ = cpu::make_cpu_provider(/*reference_only=*/true);
+    host_ = std::make_unique<HostOperators>(*cpu_, devices_);
+  }
   for (const EpChoice& choice : options.eps) {
     if (choice.ep_name == kCpuEpName) continue;  // it is always there, and always the last
     for (const std::string& name : names_) {

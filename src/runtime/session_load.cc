@@ -87,6 +87,7 @@ Status SessionImpl::run_passes_of_load() {
   Graph& graph = model_.graph;
   PassOptions passes;
   passes.evaluate = make_evaluator(eps_.cpu(), *fold_pool_);
+  passes.skip = options_.disabled_passes;
   passes.observe = dump_observer("load");
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
   TENON_TRY(eps_.prepare_region_bodies(graph, passes));
@@ -100,7 +101,8 @@ void SessionImpl::make_plans() {
                          .pool = pool_.get(),
                          .fold_pool = fold_pool_.get(),
                          .weights = &weights_,
-                         .winograd = options_.winograd};
+                         .winograd = options_.winograd,
+                         .disabled_passes = options_.disabled_passes};
   options.keep_text = [this](const std::string& text) { return texts_.keep(text); };
   subgraphs_ = std::make_unique<ControlFlowKernels>(options, arenas_, texts_);
   for (DeviceProvider* provider : eps_.devices()) provider->set_subgraphs(*subgraphs_);

@@ -52,7 +52,7 @@ Status SessionRun::run_plan(PlanRuntime& runtime, PlanExecutor& executor) {
 Status SessionRun::run_on_devices(const std::shared_ptr<PlanRuntime>& runtime) {
   const std::unique_lock<std::mutex> alone = devices_.enter();
   CapturedGraphs* graphs = devices_.graphs();
-  const int32_t graph = graphs != nullptr ? graphs->graph_of(info_) : -1;
+  const int32_t graph = graphs != nullptr && options_.values == nullptr ? graphs->graph_of(info_) : -1;
   if (graph < 0) return run_between(*runtime, nullptr);
   // A graph belongs to the EP's own stream, and to memory that no later run may be in.
   may_return_early_ = false;

@@ -84,6 +84,8 @@ std::string supported_types(const std::vector<const KernelEntry*>& rows, const K
 
 class CpuProvider final : public ExecutionProvider {
  public:
+  explicit CpuProvider(bool reference_only) : reference_only_(reference_only) {}
+
   std::string_view name() const override { return "cpu"; }
 
   Status can_run(const Graph& graph, const Node& node) const override {
@@ -132,11 +134,15 @@ class CpuProvider final : public ExecutionProvider {
         types.empty() ? std::string() : format(" It has kernels for {}.", types));
   }
 
-  LayoutChoice choose_layouts(const KernelNode& node) const override { return choose_kernel_layouts(node); }
+  LayoutChoice choose_layouts(const KernelNode& node) const override {
+    if (!reference_only_) return choose_kernel_layouts(node);
+    return {.inputs = std::vector<Layout>(node.inputs.size(), Layout::kPlain),
+            .outputs = std::vector<Layout>(node.outputs.size(), Layout::kPlain)};
+  }
 
   Result<std::unique_ptr<Kernel>> create_kernel(const KernelNode& node) const override {
     std::string reasons;
-    const std::vector<const KernelEntry*> rows = rows_of(*node.node);
+    const std::vector<const KernelEntry*> rows = reference_only_ ? reference_rows_of(*node.node) : rows_of(*node.node);
     if (rows.empty()) return no_kernel(*node.graph, *node.node);
     for (const KernelEntry* row : rows) {
       Status match = row->match(node);
@@ -158,10 +164,15 @@ class CpuProvider final : public ExecutionProvider {
     return unsupported("No kernel of the cpu EP takes node {} with inputs of types {}.{}",
                        node.node->label(*node.graph), types_text(node), reasons);
   }
+
+ private:
+  const bool reference_only_;
 };
 
 }  // namespace
 
-std::unique_ptr<ExecutionProvider> make_cpu_provider() { return std::make_unique<CpuProvider>(); }
+std::unique_ptr<ExecutionProvider> make_cpu_provider(bool reference_only) {
+  return std::make_unique<CpuProvider>(reference_only);
+}
 
 }  // namespace tenon::cpu

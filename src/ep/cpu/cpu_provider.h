@@ -8,7 +8,8 @@
 
 namespace tenon::cpu {
 
-std::unique_ptr<ExecutionProvider> make_cpu_provider();
+// `reference_only`: with the kernels of reference_kernels() alone, and every value in the plain layout.
+std::unique_ptr<ExecutionProvider> make_cpu_provider(bool reference_only = false);
 
 // The ordered lists, in this order; the first row that matches wins.
 std::span<const KernelEntry> blocked_kernels();    // ops/blocked_list.cc: convolution, pooling, resize, layout
