@@ -106,6 +106,7 @@ void add_explain(CLI::App& app, Action* action, std::shared_ptr<ExplainPart> par
   arguments->add_dims(*command);
   arguments->add_threads(*command);
   arguments->add_strict(*command);
+  arguments->add_without(*command);
   arguments->add_plugins(*command);
   arguments->add_eps(*command);
   arguments->placement.add_spaces(*command);

@@ -12,10 +12,14 @@ namespace tenon::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "Exit codes: 0 success, 2 invalid argument, model or data, 3 unsupported, 4 not found, 5 out of range,\n"
+    "Exit codes: 0 success, 1 a value differs (tenon compare), 2 invalid argument, model or data, 3 unsupported, 4 not "
+    "found, 5 out of range,\n"
     "6 resources exhausted, 7 device error, 8 device lost, 9 cancelled, 10 a defect of tenon.";
 
-// 1 is left to crashes and shells; the other numbers are the codes' own.
+// As diff does: 1 is an answer, and no failure.
+constexpr int kDiffers = 1;
+
+// 1 is tenon compare's; the other numbers are the codes' own.
 int exit_code(const Status& status) { return status.ok() ? 0 : static_cast<int>(status.code()) + 1; }
 
 int run(int argc, char** argv) {
@@ -27,6 +31,8 @@ int run(int argc, char** argv) {
   add_run(app, &action);
   add_bench(app, &action);
   add_explain(app, &action, programs::break_even_part());
+  bool differs = false;
+  add_compare(app, &action, &differs);
   add_inspect(app, &action);
   add_devices(app, &action);
   add_env(app, &action);
@@ -45,7 +51,7 @@ int run(int argc, char** argv) {
   if (status.ok()) status = action();
   // Without words: somebody else has told it already.
   if (!status.message().empty()) std::fprintf(stderr, "tenon: %s\n", status.message().c_str());
-  return exit_code(status);
+  return status.ok() && differs ? kDiffers : exit_code(status);
 }
 
 }  // namespace

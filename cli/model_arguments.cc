@@ -94,6 +94,17 @@ void ModelArguments::add_strict(CLI::App& command) {
   command.add_flag("--strict", strict, "Strict mode: a copy that a run would need is an error");
 }
 
+void ModelArguments::add_without(CLI::App& command) {
+  command.add_option("--without", without, "Leave this pass out, or all of them; may be repeated")
+      ->type_name("PASS|all")
+      ->allow_extra_args(false);
+}
+
+void ModelArguments::add_kernels(CLI::App& command) {
+  command.add_flag("--reference-kernels", reference_kernels, "Only the plain kernels of the CPU EP: slow");
+  command.add_flag("--no-winograd", no_winograd, "No Winograd for 3x3 convolutions: slower, more exact");
+}
+
 void ModelArguments::add_for_runs(CLI::App& command) {
   add_model(command);
   add_inputs(command);
@@ -101,6 +112,7 @@ void ModelArguments::add_for_runs(CLI::App& command) {
   add_dims(command);
   add_threads(command);
   add_strict(command);
+  add_without(command);
   add_plugins(command);
   add_eps(command);
 }
@@ -112,6 +124,9 @@ Result<SessionOptions> ModelArguments::session_options() const {
   TENON_TRY(check_plugins_used());
   options.threads = threads;
   options.disallow_copies = strict;
+  options.disabled_passes = without;
+  options.reference_kernels = reference_kernels;
+  options.winograd = !no_winograd;
   for (const std::string& dim : dims) {
     TENON_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim"));
     int64_t value = 0;

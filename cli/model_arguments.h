@@ -21,6 +21,9 @@ struct ModelArguments : PluginArguments {
   uint64_t seed = 0;
   bool json = false;
   bool strict = false;
+  std::vector<std::string> without;  // passes
+  bool reference_kernels = false;
+  bool no_winograd = false;
 
   void add_model(CLI::App& command);
   void add_dims(CLI::App& command);
@@ -28,6 +31,9 @@ struct ModelArguments : PluginArguments {
   void add_seed(CLI::App& command);
   void add_threads(CLI::App& command);
   void add_strict(CLI::App& command);
+  void add_without(CLI::App& command);
+  // Options that choose slower kernels.
+  void add_kernels(CLI::App& command);
   // All of these, and EP libraries: what a command that runs a model takes.
   void add_for_runs(CLI::App& command);
 

@@ -1,8 +1,10 @@
 // tenon run: runs a model once and writes the outputs to files.
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
+#include "cli/keep.h"
 #include "cli/model_arguments.h"
 #include "cli/placements.h"
 #include "cli/status.h"
@@ -14,6 +16,7 @@ namespace {
 
 struct RunArguments : ModelArguments {
   std::string output_dir;
+  std::vector<std::string> keep;  // nodes or values
   PlacementArguments placement;
 };
 
@@ -33,8 +36,13 @@ Status run(const RunArguments& arguments) {
   TENON_TRY_ASSIGN(const auto spaces, arguments.placement.read(*session));
   TENON_TRY_ASSIGN(Binding binding, session->make_binding());
   TENON_TRY(bind_in_spaces(*session, spaces, inputs, binding));
+  std::optional<ValueKeeper> keeper;
+  if (!arguments.keep.empty()) {
+    TENON_TRY_ASSIGN(keeper, ValueKeeper::make(arguments.model, arguments.keep, arguments.output_dir));
+  }
   RunReport report;
-  TENON_TRY(session->run(binding, {.report = &report}));
+  TENON_TRY(session->run(binding, {.report = &report, .values = keeper ? &*keeper : nullptr}));
+  if (keeper) TENON_TRY(keeper->finish(*session, inputs));
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < session->outputs().size(); ++i) {
     TENON_TRY_ASSIGN(Tensor output, on_host(binding.output(i)));
@@ -59,17 +67,20 @@ Status run(const RunArguments& arguments) {
   }
   const double infer_ms = static_cast<double>(report.infer_ns) / 1e6;
   if (arguments.json) {
-    print_json({{"model", arguments.model},
-                {"outputs", list},
-                {"infer_ms", infer_ms},
-                {"bytes_copied", report.copies.bytes_copied()},
-                {"copies", copies_json(report.copies)}});
+    nlohmann::ordered_json object = {{"model", arguments.model},
+                                     {"outputs", list},
+                                     {"infer_ms", infer_ms},
+                                     {"bytes_copied", report.copies.bytes_copied()},
+                                     {"copies", copies_json(report.copies)}};
+    if (keeper) object["kept"] = keeper->json();
+    print_json(object);
     return {};
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     print("{} {}{}{}\n", session->outputs()[i].name, data_type_name(outputs[i].type()), outputs[i].shape().to_string(),
           arguments.output_dir.empty() ? "" : format(" -> {}/{}.npy", arguments.output_dir, i));
   }
+  if (keeper) print("{}", keeper->text());
   print("{:.1f} ms, {} copied\n", infer_ms, bytes_text(report.copies.bytes_copied()));
   return {};
 }
@@ -83,8 +94,15 @@ void add_run(CLI::App& app, Action* action) {
   CLI::Option* random =
       command->add_flag("--random", arguments->random, "Fill inputs that are not given with random values");
   command->get_option("--seed")->needs(random);
-  command->add_option("--output-dir", arguments->output_dir,
-                      "Write 0.npy, 1.npy, ... and outputs.json into this folder");
+  CLI::Option* folder = command->add_option("--output-dir", arguments->output_dir,
+                                            "Write 0.npy, 1.npy, ... and outputs.json into this folder");
+  command
+      ->add_option("--keep", arguments->keep,
+                   "Also write what this node computes, this value, or all of them, with values.json; may be repeated")
+      ->type_name("NODE|all")
+      ->allow_extra_args(false)
+      ->needs(folder);
+  arguments->add_kernels(*command);
   arguments->placement.add_spaces(*command);
   command->callback([arguments, action] { *action = [arguments] { return run(*arguments); }; });
 }

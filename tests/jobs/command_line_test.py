@@ -56,6 +56,6 @@ def test_a_plugin_of_the_tree_runs_the_model(desk, model, x):
 
 def test_help_and_the_manual_name_every_exit_code(desk):
     codes = re.findall(r"(\d+) [a-z]", desk.output("tenon", "--help").split("Exit codes:")[1])
-    assert [int(code) for code in codes] == [0, *range(2, 2 + len(codes) - 1)]
+    assert [int(code) for code in codes] == list(range(len(codes)))
     (manual,) = desk.tree.rglob("man1/tenon.1*")
     assert "Exit codes" in manual.read_text() or "EXIT STATUS" in manual.read_text()
