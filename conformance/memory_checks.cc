@@ -20,38 +20,6 @@ std::vector<std::unique_ptr<MemoryExporter>> usable(Check& check) {
   return exporters;
 }
 
-// The plugin's importer without the host before it. Tenon refuses bad descriptors itself, and a host that does not
-// shall find them refused too.
-class OwnImporter {
- public:
-  explicit OwnImporter(Check& check)
-      : check_(check), impl_(check.host().is_tenon() ? check.host().plugin_importer() : nullptr) {}
-  ~OwnImporter() {
-    if (impl_ != nullptr && impl_->Release != nullptr) impl_->Release(impl_);
-  }
-  OwnImporter(const OwnImporter&) = delete;
-  OwnImporter& operator=(const OwnImporter&) = delete;
-
-  explicit operator bool() const { return impl_ != nullptr; }
-  Outcome import_memory(const OrtExternalMemoryDescriptor& descriptor, Owned<OrtExternalMemoryHandle>* out) const {
-    OrtExternalMemoryHandle* handle = nullptr;
-    Outcome outcome = check_.take(impl_->ImportMemory(impl_, &descriptor, &handle));
-    if (outcome.ok()) *out = check_.host().own(handle, handle->Release);
-    return outcome;
-  }
-  Outcome create_tensor(const OrtExternalMemoryHandle* memory, const OrtExternalTensorDescriptor& descriptor,
-                        Owned<OrtValue>* out) const {
-    OrtValue* value = nullptr;
-    Outcome outcome = check_.take(impl_->CreateTensorFromMemory(impl_, memory, &descriptor, &value));
-    if (outcome.ok()) *out = check_.host().own(value, check_.api().ReleaseValue);
-    return outcome;
-  }
-
- private:
-  Check& check_;
-  OrtExternalResourceImporterImpl* const impl_;
-};
-
 using ImportFn = std::function<Outcome(const OrtExternalMemoryDescriptor&, Owned<OrtExternalMemoryHandle>*)>;
 
 // A failed import leaves the caller's handle, and nothing of its own.

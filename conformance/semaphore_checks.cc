@@ -53,16 +53,23 @@ bool signal(Check& check, Imported& semaphore, OrtSyncStream* stream, uint64_t v
 void bad_descriptors(Check& check) {
   if (check.importer() == nullptr) return;
   const uint32_t version = check.host().version();
-  const auto refused = [&](SharedSemaphore* semaphore, const OrtExternalSemaphoreDescriptor& descriptor,
-                           OrtErrorCode code, const std::string& what) {
+  const OwnImporter own(check);
+  const auto refused_by = [&](bool plugin, SharedSemaphore* semaphore, const OrtExternalSemaphoreDescriptor& descriptor,
+                              OrtErrorCode code, const std::string& what) {
     check.step(what);
     const int fds = count_open_fds();
     Owned<OrtExternalSemaphoreHandle> handle;
-    check.expect_code(import_semaphore(check, descriptor, &handle), code, "ImportSemaphore with " + what);
+    check.expect_code(plugin ? own.import_semaphore(descriptor, &handle) : import_semaphore(check, descriptor, &handle),
+                      code, "ImportSemaphore with " + what);
     check.expect(count_open_fds() == fds, format("{}: a failed import leaves file descriptors open.", what));
     if (semaphore == nullptr) return;
     const std::string lost = handle == nullptr ? semaphore->check_still_ours() : "";
     if (!lost.empty()) check.fail(lost);
+  };
+  const auto refused = [&](SharedSemaphore* semaphore, const OrtExternalSemaphoreDescriptor& descriptor,
+                           OrtErrorCode code, const std::string& what) {
+    refused_by(false, semaphore, descriptor, code, what);
+    if (own) refused_by(true, semaphore, descriptor, code, what + ", the plugin's own importer");
   };
   int local = 0;
   for (const uint32_t kind : {0u, 1u, 2u, 3u, 1000u, 0x544E0077u, 0xffffffffu}) {

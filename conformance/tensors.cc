@@ -85,6 +85,37 @@ Owned<OrtExternalSemaphoreHandle> import_all(Check& check, SharedSemaphore& sema
   return handle;
 }
 
+OwnImporter::OwnImporter(Check& check)
+    : check_(check), impl_(check.host().is_tenon() ? check.host().plugin_importer() : nullptr) {}
+
+OwnImporter::~OwnImporter() {
+  if (impl_ != nullptr && impl_->Release != nullptr) impl_->Release(impl_);
+}
+
+Outcome OwnImporter::import_memory(const OrtExternalMemoryDescriptor& descriptor,
+                                   Owned<OrtExternalMemoryHandle>* out) const {
+  OrtExternalMemoryHandle* handle = nullptr;
+  Outcome outcome = check_.take(impl_->ImportMemory(impl_, &descriptor, &handle));
+  if (outcome.ok()) *out = check_.host().own(handle, handle->Release);
+  return outcome;
+}
+
+Outcome OwnImporter::import_semaphore(const OrtExternalSemaphoreDescriptor& descriptor,
+                                      Owned<OrtExternalSemaphoreHandle>* out) const {
+  OrtExternalSemaphoreHandle* handle = nullptr;
+  Outcome outcome = check_.take(impl_->ImportSemaphore(impl_, &descriptor, &handle));
+  if (outcome.ok()) *out = check_.host().own(handle, handle->Release);
+  return outcome;
+}
+
+Outcome OwnImporter::create_tensor(const OrtExternalMemoryHandle* memory, const OrtExternalTensorDescriptor& descriptor,
+                                   Owned<OrtValue>* out) const {
+  OrtValue* value = nullptr;
+  Outcome outcome = check_.take(impl_->CreateTensorFromMemory(impl_, memory, &descriptor, &value));
+  if (outcome.ok()) *out = check_.host().own(value, check_.api().ReleaseValue);
+  return outcome;
+}
+
 bool host_reads(Check& check, const OrtValue* value) {
   const OrtMemoryInfo* info = nullptr;
   if (!check.take(check.api().GetTensorMemoryInfo(value, &info)).ok()) return false;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string_view>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -260,12 +260,12 @@ const TenonWatchApi kApi = {
         },
     .visit_live =
         [](void (*visit)(void*, const char*, const char*, size_t), void* user) {
-          std::map<std::pair<std::string_view, std::string_view>, size_t> counts;
+          std::map<std::pair<std::string, std::string>, size_t> counts;
           {
             const std::lock_guard lock(state().mutex);
             for (const auto& [object, what] : state().live) ++counts[{what.kind, what.made_by}];
           }
-          for (const auto& [what, count] : counts) visit(user, what.first.data(), what.second.data(), count);
+          for (const auto& [what, count] : counts) visit(user, what.first.c_str(), what.second.c_str(), count);
         },
 };
 

@@ -129,6 +129,8 @@ def test_the_plugins_own_bounds_are_checked_in_tenon():
     assert "ImportMemory with size 0 (host_allocation, the plugin's own importer): OK instead of INVALID_ARGUMENT." in failures
     assert not any("size 0 (host_allocation)" in text for text in failures)
     assert checks["TensorsRefuseBadDescriptors"]["verdict"] == "failed"
+    failures = checks["SemaphoresRefuseBadDescriptors"]["failures"]
+    assert any("version 1000 (host_callbacks), the plugin's own importer: OK instead of" in text for text in failures), failures
 
 
 def test_the_command_says_what_it_covers_and_hints_at_the_other_host():

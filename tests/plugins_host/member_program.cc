@@ -16,9 +16,13 @@
 
 namespace {
 
-using tenon::Result;
 using tenon::Status;
-using namespace tenon::conformance;
+using tenon::conformance::Host;
+using tenon::conformance::HostOptions;
+using tenon::conformance::memfd_exporter;
+using tenon::conformance::Outcome;
+using tenon::conformance::shared_timeline_exporter;
+using tenon::conformance::to_status;
 
 template <typename F>
 void step(const char* name, F&& body) {
@@ -40,7 +44,7 @@ Status use_session(const Host& host, const std::map<std::string, std::string>& e
                                                           : host.create_session(model(), ep_options));
   TENON_TRY_ASSIGN(const auto eps, host.node_eps(session.get()));
   for (const auto& [ep, nodes] : eps)
-    for (const std::string& node : nodes) detail += node + "=" + ep + " ";
+    for (const std::string& node : nodes) detail.append(node).append("=").append(ep).append(" ");
   std::vector<float> x = {-1, 2, -3, 4, 5, -6, 7, -8}, y(8);
   const int64_t shape[] = {2, 4};
   TENON_TRY_ASSIGN(const auto input, host.tensor_over(x, shape));
