@@ -11,8 +11,8 @@ struct QuantizationDesc {
   enum class Granularity : uint8_t { kTensor, kAxis, kBlock };
   Granularity granularity = Granularity::kTensor;
   int axis = -1;           // in [0, rank of X); -1 for kTensor
-  int64_t block_size = 0;  // kBlock: neighbours along the axis that share a parameter, at each place of the other axes
-  int64_t inner = 1;       // elements of X from one place of the axis to the next
+  int64_t block_size = 0;  // kBlock: neighbours along the axis that share a parameter, at each index of the other axes
+  int64_t inner = 1;       // elements of X from one index of the axis to the next
   int64_t length = 1;      // of the axis
 
   // The element of the parameter that belongs to element `element` of X.

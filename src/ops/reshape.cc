@@ -19,7 +19,7 @@ Status check_rank(size_t rank) {
   return {};
 }
 
-// The place of the -1; -1: there is none. Errors: a second one, a size below it.
+// The position of the -1; -1: there is none. Errors: a second one, a size below it.
 Result<int> inferred_axis(std::span<const int64_t> target) {
   int inferred = -1;
   for (size_t i = 0; i < target.size(); ++i) {

@@ -14,7 +14,7 @@ namespace tenon::cpu::ref {
 struct RefImpl {
   std::function<Status(KernelContext&)> run;
   size_t scratch_bytes = 0;
-  // Each element of output 0 depends on no other element than the one at its own place of each input of the same shape.
+  // Each element of output 0 depends on no other element than the one at its own index of each input of the same shape.
   bool elementwise = false;
 };
 // A node as a maker sees it.

@@ -246,7 +246,7 @@ TEST(ClaimNodes, ATransposedConvolutionIsAConvolutionAndAKernel) {
     builder.last().set_ints("strides", {stride, stride});
     builder.output(builder.node("Relu", {y}, "z"));
     EXPECT_THAT(claim_nodes(builder.graph), ElementsAre(true, true));
-    // To channels last, the convolution, and the kernel that puts its pixels to their places, or back.
+    // To channels last, the convolution, and the kernel that reorders its pixels, or back.
     EXPECT_EQ(lower_regions(builder.graph, {Shape{1, 8, 5, 7}}).operators, 3u);
   }
 }

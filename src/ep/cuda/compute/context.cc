@@ -96,11 +96,11 @@ void ComputeContext::load_usual() {
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16})
     if (kept_products(type) == AlgorithmCache::Kept::kOurs) (void)kernels_.load(products_module(type));
   // After that, because a kernel that waits for them loads in a millisecond.
-  if (blas() != nullptr && (algorithms().kept("product_of_halves ", {}) != AlgorithmCache::Kept::kNothing ||
-                            algorithms().kept(" float32 ", {"halves "}) == AlgorithmCache::Kept::kOurs)) {
+  if (blas() != nullptr && (algorithms().kept("split_product ", {}) != AlgorithmCache::Kept::kNothing ||
+                            algorithms().kept(" float32 ", {"split_f16 "}) == AlgorithmCache::Kept::kOurs)) {
     Lap lap;
     warm_up(*blas(), DataType::kFloat16, DataType::kFloat, false);
-    TENON_TRACE(kPlan, "CUDA: cuBLASLt is ready for halves after {:.1f} ms.", lap.ms());
+    TENON_TRACE(kPlan, "CUDA: cuBLASLt is ready for split products after {:.1f} ms.", lap.ms());
   }
   for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16}) {
     Lap lap;

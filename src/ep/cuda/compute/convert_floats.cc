@@ -40,16 +40,16 @@ uint16_t to_bfloat(float value) {
 
 void widen_floats(const Constant& constant, std::span<float> values) {
   TENON_DCHECK(values.size() * data_type_size(constant.type) == constant.size_bytes);
-  const auto halves = constant.as<uint16_t>();
+  const auto words = constant.as<uint16_t>();
   switch (constant.type) {
     case DataType::kFloat:
       if (!values.empty()) std::memcpy(values.data(), constant.data, constant.size_bytes);
       break;
     case DataType::kFloat16:
-      for (size_t i = 0; i < values.size(); ++i) values[i] = from_half(halves[i]);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = from_half(words[i]);
       break;
     case DataType::kBfloat16:
-      for (size_t i = 0; i < values.size(); ++i) values[i] = from_bfloat(halves[i]);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = from_bfloat(words[i]);
       break;
     case DataType::kDouble:
       for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(constant.as<double>()[i]);
@@ -68,11 +68,11 @@ std::vector<float> floats_of(const Constant& constant) {
 }
 
 void store_floats(std::span<const float> values, DataType type, std::byte* out) {
-  auto* const halves = reinterpret_cast<uint16_t*>(out);
+  auto* const words = reinterpret_cast<uint16_t*>(out);
   if (type == DataType::kFloat16) {
-    for (size_t i = 0; i < values.size(); ++i) halves[i] = to_half(values[i]);
+    for (size_t i = 0; i < values.size(); ++i) words[i] = to_half(values[i]);
   } else if (type == DataType::kBfloat16) {
-    for (size_t i = 0; i < values.size(); ++i) halves[i] = to_bfloat(values[i]);
+    for (size_t i = 0; i < values.size(); ++i) words[i] = to_bfloat(values[i]);
   } else if (!values.empty()) {
     std::memcpy(out, values.data(), values.size_bytes());
   }

@@ -43,7 +43,7 @@ TEST(ConvertFloats, EveryFiniteHalfMeansItsNumberAndComesBack) {
   }
 }
 
-TEST(ConvertFloats, HalvesRoundToTheNearestAndTiesToTheEvenOne) {
+TEST(ConvertFloats, F16RoundsToNearestTiesToEven) {
   for (uint16_t half = 0; half + 1 < kInfinity; ++half) {
     const float low = meaning(half), high = meaning(static_cast<uint16_t>(half + 1)), middle = (low + high) / 2;
     ASSERT_EQ(narrowed(middle, DataType::kFloat16), half % 2 == 0 ? half : half + 1) << half;

@@ -117,9 +117,9 @@ class ParamsWriter {
   explicit ParamsWriter(bool wide) : wide_(wide) {}
   void bits(uint64_t value) { append(value); }
   void divisor(int64_t size) { append(make_divisor(size)); }
-  void place(int64_t value) { wide_ ? append(value) : append(static_cast<int32_t>(value)); }
-  void places(const std::vector<int64_t>& values) {
-    for (int64_t value : values) place(value);
+  void number(int64_t value) { wide_ ? append(value) : append(static_cast<int32_t>(value)); }
+  void numbers(const std::vector<int64_t>& values) {
+    for (int64_t value : values) number(value);
   }
   std::vector<std::byte> finish() && {
     bytes_.resize((bytes_.size() + 7) / 8 * 8);
@@ -246,17 +246,17 @@ class Maker {
     for (const GeneratedLeaf& leaf : kernel_.leaves) {
       if (leaf.begin.empty()) continue;
       writer.bits(leaf.fill);
-      writer.places(leaf.begin);
-      writer.places(leaf.end);
+      writer.numbers(leaf.begin);
+      writer.numbers(leaf.end);
     }
     if (windows_ == 0) {
       writer.bits(0);
-      writer.places(std::vector<int64_t>(2 * rank));
+      writer.numbers(std::vector<int64_t>(2 * rank));
     }
     const auto operand = [&](int64_t offset, int64_t step, const std::vector<int64_t>& strides) {
-      writer.place(offset);
-      writer.place(step);
-      writer.places(strides);
+      writer.number(offset);
+      writer.number(step);
+      writer.numbers(strides);
     };
     size_t at = 1;
     for (const GeneratedLeaf& leaf : kernel_.leaves) {
@@ -269,8 +269,8 @@ class Maker {
       if (leaf.gathered) operand(0, leaf.index_limit, loops_.strides[at - 1]);
     }
     operand(kernel_.offset, 0, loops_.strides[0]);
-    writer.place(tiles_ ? loops_.dims[tiles_->dim] : count_of(loops_.dims) / vector);
-    writer.place(tiles_ ? loops_.dims.back() : 0);
+    writer.number(tiles_ ? loops_.dims[tiles_->dim] : count_of(loops_.dims) / vector);
+    writer.number(tiles_ ? loops_.dims.back() : 0);
     return std::move(writer).finish();
   }
 

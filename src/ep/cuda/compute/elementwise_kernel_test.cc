@@ -36,7 +36,7 @@ struct OneOperandParams {
   Divisor sizes[1];
   uint64_t fill;
   int32_t begin[1], end[1];
-  Operand places[2];
+  Operand layouts[2];
   int32_t extents[2];
 };
 
@@ -111,10 +111,10 @@ TEST(ElementwiseKernel, ParametersHoldSizesStridesAndOffsets) {
   ASSERT_TRUE(kernel.ok());
   const auto params = params_of<OneOperandParams>(*kernel);
   EXPECT_EQ(params.sizes[0].size, 10U);
-  EXPECT_EQ(params.places[0].offset, 63);
-  EXPECT_EQ(params.places[0].strides[0], -7);
-  EXPECT_EQ(params.places[1].offset, 5);
-  EXPECT_EQ(params.places[1].strides[0], 3);
+  EXPECT_EQ(params.layouts[0].offset, 63);
+  EXPECT_EQ(params.layouts[0].strides[0], -7);
+  EXPECT_EQ(params.layouts[1].offset, 5);
+  EXPECT_EQ(params.layouts[1].strides[0], 3);
   EXPECT_EQ(params.extents[0], 10);
   expect_instance_compiles(*kernel);
 }
@@ -132,7 +132,7 @@ TEST(ElementwiseKernel, APaddedOperandHasAWindow) {
   EXPECT_EQ(params.fill, 77U);
   EXPECT_EQ(params.begin[0], 2);
   EXPECT_EQ(params.end[0], 9);
-  EXPECT_EQ(params.places[0].offset, -2);
+  EXPECT_EQ(params.layouts[0].offset, -2);
   expect_instance_compiles(*kernel);
 }
 

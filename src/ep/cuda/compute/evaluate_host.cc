@@ -78,7 +78,7 @@ Result<ConstantRef> write(const Numbers& numbers, DataType type) {
   return constant;
 }
 
-// The place in `from` of element `index` of `to`, to which `from` broadcasts.
+// The index in `from` of element `index` of `to`, to which `from` broadcasts.
 size_t broadcast_index(const Shape& to, const Shape& from, size_t index) {
   size_t at = 0, stride = 1;
   for (int i = to.rank() - 1, j = from.rank() - 1; i >= 0; --i, --j) {

@@ -49,13 +49,13 @@ struct ActivateParams {
   float alpha = 0, beta = 0;
 };
 
-// The windows of `conv`, [pixels][depth], as f16 parts [pixels][sections][depth], each row scaled by
+// The windows of `conv`, [pixels][depth], as f16 parts [pixels][terms][depth], each row scaled by
 // 2^-exponent (matmul/split_product.h). Channels and depth are multiples of 8.
 struct SplitParams {
   ConvParams conv;
   void* parts = nullptr;
   int32_t* exponents = nullptr;
-  int32_t sections = 0;
+  int32_t terms = 0;
 };
 
 // y = act(product * 2^(row exponent + column exponent) * scale + bias + residual), or with the residual after act; all
@@ -67,9 +67,9 @@ struct JoinParams {
   void* y = nullptr;               // may be null, or `product`
   const float* bias = nullptr;     // may be null
   const void* residual = nullptr;  // may be null
-  void* parts = nullptr;           // y * parts_factor as f16 parts [rows][sections][columns]; may be null
+  void* parts = nullptr;           // y * parts_factor as f16 parts [rows][terms][columns]; may be null
   float parts_factor = 1;
-  int32_t sections = 0;
+  int32_t terms = 0;
   int32_t rows = 0, columns = 0;
   Activation activation = Activation::kNone;
   float alpha = 0, beta = 0, scale = 1;
@@ -101,9 +101,9 @@ struct LayerNormParams {
   const float* bias = nullptr;  // may be null
   void* y = nullptr;            // may be null where there are f16 parts
   void* sum = nullptr;          // x + skip; may be null
-  void* parts = nullptr;        // of float32: y * parts_factor as f16 parts [rows][sections][columns]; may be null
+  void* parts = nullptr;        // of float32: y * parts_factor as f16 parts [rows][terms][columns]; may be null
   float parts_factor = 1;
-  int32_t sections = 0;
+  int32_t terms = 0;
   int32_t rows = 0, columns = 0;
   float epsilon = 0;
 };
@@ -124,9 +124,9 @@ struct AttentionParams {
   const void* v = nullptr;
   const void* mask = nullptr;  // added to the scaled scores
   void* y = nullptr;           // may be null where there are f16 parts
-  void* parts = nullptr;       // of float32: y * parts_factor as f16 parts [rows][sections][y_row]; may be null
+  void* parts = nullptr;       // of float32: y * parts_factor as f16 parts [rows][terms][y_row]; may be null
   float parts_factor = 1;
-  int32_t sections = 0;
+  int32_t terms = 0;
   int32_t batch = 0, heads = 0, queries = 0, keys = 0, head_size = 0, value_size = 0;
   int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, v_batch = 0, v_row = 0, y_row = 0;
   int64_t mask_batch = 0, mask_head = 0, mask_query = 0, mask_key = 0;

@@ -289,9 +289,9 @@ ReadIntegers Lowering::integers_of(const Node& node) const {
   return [this, &node](size_t input) { return integers(node, input); };
 }
 
-const Lowering::Halves* Lowering::halves(ValueId id) const {
-  const auto found = halves_.find(id);
-  return found != halves_.end() ? &found->second : nullptr;
+const Lowering::SplitTensor* Lowering::split_tensor(ValueId id) const {
+  const auto found = split_tensors_.find(id);
+  return found != split_tensors_.end() ? &found->second : nullptr;
 }
 
 const Lowering::Bound* Lowering::bound(ValueId id) const {
@@ -299,34 +299,34 @@ const Lowering::Bound* Lowering::bound(ValueId id) const {
   return found != bounds_.end() ? &found->second : nullptr;
 }
 
-Result<Lowering::Halves> Lowering::make_halves(ValueId id, Bound bound) {
+Result<Lowering::SplitTensor> Lowering::make_split_tensor(ValueId id, Bound bound) {
   // A bound is of exact numbers, and kernels round.
   constexpr double kRounding = 1.01;
   bound.largest *= kRounding, bound.norm *= kRounding;
   bounds_[id] = bound;
-  Halves made;
+  SplitTensor made;
   for (int32_t reader : readers_[static_cast<size_t>(id)]) {
     const Node& node = graph_.nodes[static_cast<size_t>(reader)];
-    if (node.inputs[0] == id) made.sections = std::max(made.sections, sections_read(*this, node));
+    if (node.inputs[0] == id) made.terms = std::max(made.terms, terms_read(*this, node));
   }
-  if (made.sections == 0 || !(bound.largest <= std::numeric_limits<float>::max())) return Halves();
+  if (made.terms == 0 || !(bound.largest <= std::numeric_limits<float>::max())) return SplitTensor();
   made.shift = split_shift(static_cast<float>(bound.largest));
-  if (!can_shift(made.shift)) return Halves();
+  if (!can_shift(made.shift)) return SplitTensor();
   const Shape& shape = value(id).shape();
   const int64_t columns = shape[shape.rank() - 1];
   TENON_TRY_ASSIGN(made.tensor, program_.add_tensor(DataType::kFloat16,
-                                                    Shape{shape.element_count() / columns, made.sections * columns}));
-  halves_[id] = made;
+                                                    Shape{shape.element_count() / columns, made.terms * columns}));
+  split_tensors_[id] = made;
   return made;
 }
 
-bool Lowering::only_halves(ValueId id) {
+bool Lowering::only_split(ValueId id) {
   const auto& readers = readers_[static_cast<size_t>(id)];
   return readers.size() == static_cast<size_t>(uses_[id]) &&
          std::all_of(readers.begin(), readers.end(), [&](int32_t reader) {
            const Node& node = graph_.nodes[static_cast<size_t>(reader)];
            return node.inputs[0] == id && std::count(node.inputs.begin(), node.inputs.end(), id) == 1 &&
-                  sections_read(*this, node) != 0;
+                  terms_read(*this, node) != 0;
          });
 }
 

@@ -29,8 +29,8 @@ struct LoweringOptions {
   // much.
   bool tf32 = false;
   size_t workspace_bytes = Program::kWorkspaceBytes;
-  // Of the weights, for products of f16 parts that an earlier kernel has written (matmul/split_f16_op.h). Null: there
-  // are no such products, for example because cuBLASLt is not there.
+  // Of the weights, for products of f16 parts that an earlier kernel has written (matmul/split_product_op.h). Null:
+  // there are no such products, for example because cuBLASLt is not there.
   WeightBounds* bounds = nullptr;
 };
 
@@ -58,7 +58,7 @@ class Lowering {
   Result<TensorId> channels_last(ValueId id) { return in_layout(id, DeviceLayout::kChannelsLast); }
   Result<TensorId> in_layout(ValueId id, DeviceLayout layout);
   bool is_channels_last(ValueId id) const;
-  // Memory for an output; graph outputs go straight to their place where the layout allows.
+  // Memory for an output; graph outputs go straight to their memory where the layout allows.
   Result<TensorId> make(ValueId id, DeviceLayout layout = DeviceLayout::kPlain);
   // The output is the same memory as `tensor`.
   void alias(ValueId id, TensorId tensor);
@@ -76,9 +76,9 @@ class Lowering {
   std::string label(const Node& node) const { return node.label(graph_); }
 
   // A value of float32 as f16 parts, all times 2^shift, that products read instead of it.
-  struct Halves {
-    TensorId tensor = kNoTensor;  // float16 [rows][sections][columns]
-    int32_t sections = 0, shift = 0;
+  struct SplitTensor {
+    TensorId tensor = kNoTensor;  // float16 [rows][terms][columns]
+    int32_t terms = 0, shift = 0;
   };
   // Upper bounds of a value, whatever the inputs are: of its magnitude and of the Euclidean norm of a row.
   struct Bound {
@@ -89,12 +89,12 @@ class Lowering {
   // Split f16 products take these shifts: the scales of three such numbers together are a number of float32.
   static constexpr bool can_shift(int32_t shift) { return shift >= -40 && shift <= 40; }
   // Null where nobody has made them.
-  const Halves* halves(ValueId id) const;
-  // For the kernel that makes the value. Without sections where nobody wants f16 parts of it, or the bound is too
+  const SplitTensor* split_tensor(ValueId id) const;
+  // For the kernel that makes the value. Without terms where nobody wants f16 parts of it, or the bound is too
   // large; then there is nothing to be written.
-  Result<Halves> make_halves(ValueId id, Bound bound);
+  Result<SplitTensor> make_split_tensor(ValueId id, Bound bound);
   // Whether everybody who reads the value reads f16 parts of it, once they are made.
-  bool only_halves(ValueId id);
+  bool only_split(ValueId id);
 
   // Elementwise chains: a node that is read only by a chain of its shape becomes part of it.
   bool joined(const Node& node) const;
@@ -122,7 +122,7 @@ class Lowering {
   PerValue<int32_t> uses_, producers_;
   std::vector<int32_t> output_of_;
   std::vector<std::vector<int32_t>> readers_;  // nodes by value, one for each use
-  std::map<ValueId, Halves> halves_;
+  std::map<ValueId, SplitTensor> split_tensors_;
   std::map<ValueId, Bound> bounds_;
   std::vector<bool> joined_;
 };
@@ -133,8 +133,8 @@ Status lower_conv_transpose(Lowering& to, const Node& node);
 Status lower_matmul(Lowering& to, const Node& node);
 // The bounds of the weights of all products that may read f16 parts, at once.
 void find_weight_bounds(Lowering& to);
-// In how many sections a product would read its first operand, were that there as f16 parts; 0: it would not.
-int32_t sections_read(Lowering& to, const Node& node);
+// The terms of the split product that would read the node's first operand as f16 parts; 0: it would not.
+int32_t terms_read(Lowering& to, const Node& node);
 Status lower_attention(Lowering& to, const Node& node);
 Status lower_layer_norm(Lowering& to, const Node& node);
 Status lower_softmax(Lowering& to, const Node& node);

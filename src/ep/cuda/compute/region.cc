@@ -241,11 +241,11 @@ Result<Graph> Region::at(std::span<const Shape> inputs) const {
   return graph;
 }
 
-Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes, bool halves) const {
+Result<Program> Region::lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes, bool split) const {
   TENON_TRY_ASSIGN(const Graph graph, at(inputs));
   return lower(
       graph,
-      {.half = half_, .tf32 = tf32, .workspace_bytes = workspace_bytes, .bounds = halves ? bounds_.get() : nullptr});
+      {.half = half_, .tf32 = tf32, .workspace_bytes = workspace_bytes, .bounds = split ? bounds_.get() : nullptr});
 }
 
 }  // namespace tenon::cuda

@@ -31,9 +31,9 @@ class Region {
   const Graph& graph() const { return graph_; }
   // The graph for these shapes, planned. Errors: kUnsupported where a shape is only known at run time.
   Result<Graph> at(std::span<const Shape> inputs) const;
-  // `halves`: products may read f16 parts that kernels before them have written, which takes cuBLASLt.
+  // `split`: products may read f16 parts that kernels before them have written, which takes cuBLASLt.
   Result<Program> lower_at(std::span<const Shape> inputs, bool tf32, size_t workspace_bytes = Program::kWorkspaceBytes,
-                           bool halves = false) const;
+                           bool split = false) const;
 
  private:
   Region(Graph graph, DataType half) : graph_(std::move(graph)), half_(half) {}

@@ -13,7 +13,7 @@ namespace tenon::cuda {
 // A MakeRegionCompiler.
 Result<std::unique_ptr<RegionCompiler>> make_region_compiler(std::shared_ptr<CudaSession> session);
 
-// The two halves of it that need no device: what is claimed, and a fused node's graph with its inputs and outputs,
+// The two steps of it that need no device: what is claimed, and a fused node's graph with its inputs and outputs,
 // whose constants are the host's (import_graph).
 Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGraphSupportInfo* support);
 struct FusedRegion {

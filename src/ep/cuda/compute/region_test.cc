@@ -60,7 +60,7 @@ TEST(Region, AConvolutionTakesInItsResidualAndActivation) {
 }
 
 // The passes know float32 only; a graph of f16 has the same operators all the same.
-TEST(Region, HalvesAreFusedLikeFloats) {
+TEST(Region, F16IsFusedLikeFloat32) {
   const std::string text = program_text(residual_block(DataType::kFloat16));
   EXPECT_THAT(text, HasSubstr("conv float16 64x16x144"));
   EXPECT_THAT(text, HasSubstr("act 1 residual"));
@@ -68,7 +68,7 @@ TEST(Region, HalvesAreFusedLikeFloats) {
 }
 
 // 16 bits round the square root of two so far that nobody would know it.
-TEST(Region, GeluIsRecognisedInHalves) {
+TEST(Region, GeluIsRecognisedInF16) {
   plan_testing::GraphBuilder builder;
   const DataType half = DataType::kFloat16;
   const ValueId x = builder.input("x", dims({4, 32}), half);
@@ -178,10 +178,10 @@ TEST(AlgorithmCache, ChoicesOfAnotherEnvironmentAreNotFound) {
   const std::string path = ::testing::TempDir() + "/tenon_algorithm_cache_test/choices";
   {
     AlgorithmCache cache(path, "device a");
-    cache.add("problem", "tile 64x64 split 1");
+    cache.add("problem", "tile 64x64 splits 1");
     cache.save();
   }
-  EXPECT_EQ(AlgorithmCache(path, "device a").find("problem"), "tile 64x64 split 1");
+  EXPECT_EQ(AlgorithmCache(path, "device a").find("problem"), "tile 64x64 splits 1");
   EXPECT_EQ(AlgorithmCache(path, "device b").find("problem"), std::nullopt);
   EXPECT_EQ(AlgorithmCache("/nonexistent/choices", "device a").find("problem"), std::nullopt);
 }

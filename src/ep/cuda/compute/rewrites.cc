@@ -191,7 +191,7 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   return true;
 }
 
-// GatherND of whole elements at constant places: a Gather from the flat tensor.
+// GatherND of whole elements at constant indices: a Gather from the flat tensor.
 bool flat_gather(Rewriter& rewriter, size_t index) {
   const Node node = rewriter.node(index);
   if (node.op_type != "GatherND" || !node.domain.empty()) return false;
@@ -203,19 +203,19 @@ bool flat_gather(Rewriter& rewriter, size_t index) {
   const Result<GatherNdDesc> desc = read_gather_nd(node, shape, indices->shape);
   if (!desc.ok() || desc->batch_rank != 0 || desc->width != shape.rank()) return false;
   const auto depth = static_cast<size_t>(desc->width);
-  const std::span<const int64_t> places = indices->as<int64_t>();
+  const std::span<const int64_t> values = indices->as<int64_t>();
   Shape out_shape;
   for (int i = 0; i + 1 < indices->shape.rank(); ++i) out_shape.push_back(indices->shape[i]);
   std::byte* bytes = nullptr;
   Result<ConstantRef> flat = make_constant(DataType::kInt64, out_shape, &bytes);
   if (!flat.ok()) return false;
   auto* const out = reinterpret_cast<int64_t*>(bytes);
-  for (size_t i = 0; i < places.size() / depth; ++i) {
+  for (size_t i = 0; i < values.size() / depth; ++i) {
     int64_t at = 0;
     for (size_t d = 0; d < depth; ++d) {
-      const int64_t dim = shape[static_cast<int>(d)], place = places[i * depth + d];
-      if (place < -dim || place >= dim) return false;
-      at = at * dim + (place < 0 ? place + dim : place);
+      const int64_t dim = shape[static_cast<int>(d)], index_of_dim = values[i * depth + d];
+      if (index_of_dim < -dim || index_of_dim >= dim) return false;
+      at = at * dim + (index_of_dim < 0 ? index_of_dim + dim : index_of_dim);
     }
     out[i] = at;
   }
@@ -227,7 +227,7 @@ bool flat_gather(Rewriter& rewriter, size_t index) {
   const ValueId size = rewriter.add_constant(node.name + ":size", make_int64_constant(std::array<int64_t, 1>{-1}));
   rewriter.insert_before(index, make_node("Reshape", 14, node.name + ":flat", {node.inputs[0], size}, {flat_id}));
   Node gather = make_node("Gather", 13, node.name,
-                          {flat_id, rewriter.add_constant(node.name + ":places", *std::move(flat))}, node.outputs);
+                          {flat_id, rewriter.add_constant(node.name + ":offsets", *std::move(flat))}, node.outputs);
   gather.set_int("axis", 0);
   rewriter.replace(index, std::move(gather));
   return true;

@@ -1,5 +1,5 @@
-// Bounds of the weights of products: the scales of split f16 products follow from them (matmul/split_f16_op.h), when
-// that has to be known before anything runs.
+// Bounds of the weights of products: the scales of split f16 products follow from them (matmul/split_product_op.h),
+// when that has to be known before anything runs.
 //
 // Threads: any.
 #pragma once

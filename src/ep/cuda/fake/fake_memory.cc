@@ -36,8 +36,8 @@ uintptr_t add_memory(Region::Kind kind, size_t size_bytes) {
   void* memory = map_pages(size_bytes);
   if (memory == nullptr) return 0;
   // NaN in f16, bf16 and f32; of a large block the beginning, because the fake has no gigabytes.
-  auto* halves = static_cast<uint16_t*>(memory);
-  for (size_t i = 0; i < std::min<size_t>(size_bytes, size_t{1} << 20) / 2; ++i) halves[i] = 0xFFA5;
+  auto* words = static_cast<uint16_t*>(memory);
+  for (size_t i = 0; i < std::min<size_t>(size_bytes, size_t{1} << 20) / 2; ++i) words[i] = 0xFFA5;
   const auto address = reinterpret_cast<uintptr_t>(memory);
   all.freed.erase(address);
   all.regions[address] = {.kind = kind, .size_bytes = size_bytes, .context = current_context()};

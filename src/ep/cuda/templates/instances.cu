@@ -48,9 +48,9 @@ TENON_INSTANCE(unfold_depth<half_bits, 8, true, false>);
 TENON_INSTANCE(unfold_depth<float, 4, false, true>);
 TENON_INSTANCE(depthwise_first<half_bits, half_bits, float, Activation::kClip, 8, 3, 3, 1, 1, false>);
 TENON_INSTANCE(depthwise_first<float, float, float, Activation::kNone, 2, 5, 5, 2, 2, true>);
-TENON_INSTANCE(place_phases<float, Activation::kNone, true, false>);
-TENON_INSTANCE(place_phases<bfloat_bits, Activation::kSigmoid, false, true>);
-TENON_INSTANCE(place_phases_in_squares<half_bits, Activation::kRelu, false>);
+TENON_INSTANCE(store_phases<float, Activation::kNone, true, false>);
+TENON_INSTANCE(store_phases<bfloat_bits, Activation::kSigmoid, false, true>);
+TENON_INSTANCE(store_phases_in_squares<half_bits, Activation::kRelu, false>);
 TENON_INSTANCE(sum_windows<half_bits, Activation::kRelu, 2, false>);
 TENON_INSTANCE(sum_windows<float, Activation::kGelu, 3, true>);
 

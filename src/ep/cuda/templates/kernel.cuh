@@ -128,21 +128,21 @@ struct alignas(sizeof(T) * n) Pack {
   T v[n];
 };
 
-// Element numbers and, with a sign, places in tensors: 64 bits where a tensor is too large for 32.
+// Element numbers and, with a sign, offsets in tensors: 64 bits where a tensor is too large for 32.
 template <bool kWide>
 struct IndexTypes {
   using index = unsigned;
-  using place = int;
+  using offset = int;
 };
 template <>
 struct IndexTypes<true> {
   using index = unsigned long long;
-  using place = long long;
+  using offset = long long;
 };
 template <bool kWide>
 using index_t = typename IndexTypes<kWide>::index;
 template <bool kWide>
-using place_t = typename IndexTypes<kWide>::place;
+using offset_t = typename IndexTypes<kWide>::offset;
 
 __device__ __forceinline__ unsigned quotient(unsigned n, const Divisor& by) {
   return (__umulhi(n, by.multiplier) + n) >> by.shift;
@@ -174,7 +174,7 @@ __device__ __forceinline__ Index offset_of(const Index* at, const int64_t* strid
   return offset;
 }
 
-// The places of element `rest` in two operands; the number of loops is known at run time alone, for what a thread does
+// The offsets of element `rest` in two operands; the number of loops is known at run time alone, for what a thread does
 // once.
 template <typename Index>
 __device__ __forceinline__ void find_places(Index rest, const LoopParams<2>& loops, Index& first, Index& second) {

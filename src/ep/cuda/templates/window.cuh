@@ -37,24 +37,24 @@ struct Kernel {
   }
 };
 
-// Calls visit(place, tap, inside) for the taps of the window at position o of the output, over the axes before kEnd,
-// the last one fastest. `place` counts the elements of dense axes behind the `place` given, `tap` those of the kernel
-// behind the `tap` given. kAll: also for taps outside of x, whose place has no meaning; otherwise `inside` is true.
-template <typename Kernel, bool kAll = false, int kEnd = Kernel::kAxes, int kAxis = 0, typename Place, typename Tap,
+// Calls visit(offset, tap, inside) for the taps of the window at position o of the output, over the axes before kEnd,
+// the last one fastest. `offset` counts the elements of dense axes behind the `offset` given, `tap` those of the kernel
+// behind the `tap` given. kAll: also for taps outside of x, whose offset has no meaning; otherwise `inside` is true.
+template <typename Kernel, bool kAll = false, int kEnd = Kernel::kAxes, int kAxis = 0, typename Offset, typename Tap,
           typename Visit>
-__device__ __forceinline__ void visit_taps(const WindowParams& window, const Place* o, Place place, Tap tap,
+__device__ __forceinline__ void visit_taps(const WindowParams& window, const Offset* o, Offset offset, Tap tap,
                                            const Visit& visit, bool inside = true) {
   if constexpr (kAxis == kEnd) {
-    visit(place, tap, inside);
+    visit(offset, tap, inside);
   } else {
     const WindowParams::Axis& axis = window.axes[kAxis];
-    const Place first = o[kAxis] * axis.stride - axis.pad_begin, in = static_cast<Place>(axis.in);
+    const Offset first = o[kAxis] * axis.stride - axis.pad_begin, in = static_cast<Offset>(axis.in);
     const int extent = Kernel::template extent<kAxis>(window);
     for (int k = 0; k < extent; ++k) {
-      const Place p = first + static_cast<Place>(k) * axis.dilation;
+      const Offset p = first + static_cast<Offset>(k) * axis.dilation;
       const bool meets = p >= 0 && p < in;
       if (kAll || meets)
-        visit_taps<Kernel, kAll, kEnd, kAxis + 1>(window, o, place * in + p, tap * static_cast<Tap>(extent) + k, visit,
+        visit_taps<Kernel, kAll, kEnd, kAxis + 1>(window, o, offset * in + p, tap * static_cast<Tap>(extent) + k, visit,
                                                   inside && meets);
     }
   }

@@ -76,7 +76,7 @@ class GatherKernel final : public Kernel {
       }
     });
     if (const int64_t at = failed.load(std::memory_order_relaxed); at != kNoFailure)
-      return out_of_range("Index {} at place {} is not in [{}, {}).", read_(indices, at), at, -rows, rows);
+      return out_of_range("Index {} at position {} is not in [{}, {}).", read_(indices, at), at, -rows, rows);
     return {};
   }
   std::string_view name() const override { return default_ ? "lookup" : "gather"; }

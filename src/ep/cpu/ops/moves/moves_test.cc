@@ -57,7 +57,7 @@ TEST(Gather, AnIndexOutsideFailsTheRun) {
   context.pool = pool.get();
   const Status status = kernel->run(context);
   EXPECT_EQ(status.code(), StatusCode::kOutOfRange);
-  EXPECT_THAT(status.message(), testing::HasSubstr("Index 3 at place 1"));
+  EXPECT_THAT(status.message(), testing::HasSubstr("Index 3 at position 1"));
 }
 
 TEST(LookupOrDefault, GivesTheLastRowForEveryIndexOutside) {

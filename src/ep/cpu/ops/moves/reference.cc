@@ -159,7 +159,7 @@ Result<RefImpl> make_expand(RefNode& node) {
   return impl;
 }
 
-// Copies X to every tile's place.
+// Copies X to every tile.
 Result<RefImpl> make_tile(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   RefImpl impl;

@@ -135,7 +135,7 @@ Result<std::unique_ptr<Kernel>> create_concat(const KernelNode& node) {
                                  first(strides, y.rank()), 0, offset)});
     begin += x[axis];
   }
-  TENON_INVALID_IF(begin != y[axis], "The inputs fill {} of the output's {} places.", begin, y[axis]);
+  TENON_INVALID_IF(begin != y[axis], "The inputs fill {} of the output's {}.", begin, y[axis]);
   return make_copy(std::move(parts));
 }
 

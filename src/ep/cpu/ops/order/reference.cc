@@ -129,8 +129,8 @@ Result<RefImpl> make_reverse(RefNode& node) {
       if (length < 0 || length > time) return out_of_range("Sequence {} has length {} of {}.", b, length, time);
       for (int64_t t = 0; t < time; ++t) {
         const int64_t source = t < length ? length - 1 - t : t;
-        const auto place = [&](int64_t step) { return (time_first ? step * batch + b : b * time + step) * inner; };
-        std::memcpy(context.output<std::byte>(0) + place(t), context.input<std::byte>(0) + place(source),
+        const auto position = [&](int64_t step) { return (time_first ? step * batch + b : b * time + step) * inner; };
+        std::memcpy(context.output<std::byte>(0) + position(t), context.input<std::byte>(0) + position(source),
                     static_cast<size_t>(inner));
       }
     }

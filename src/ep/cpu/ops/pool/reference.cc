@@ -22,7 +22,7 @@ int64_t padded_positions(const Window& window, const Strides& at) {
   return count;
 }
 
-// The place of element `flat` of an image counted down its columns first.
+// The index of element `flat` of an image counted down its columns first.
 int64_t column_major(const Window& window, int64_t flat) {
   int64_t index = 0, step = window.in_count();
   for (size_t d = window.axes.size(); d-- > 0;) {

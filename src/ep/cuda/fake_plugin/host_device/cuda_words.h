@@ -44,10 +44,10 @@ extern "C" double fmod(double, double) noexcept;
 extern "C" double fmin(double, double) noexcept;
 extern "C" double fmax(double, double) noexcept;
 
-struct Place {
+struct Coordinates {
   unsigned x, y, z;
 };
-static Place blockIdx, threadIdx, blockDim, gridDim;
+static Coordinates blockIdx, threadIdx, blockDim, gridDim;
 
 template <typename To, typename From>
 static To as(From from) {

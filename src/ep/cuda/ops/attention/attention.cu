@@ -31,8 +31,8 @@ __device__ __forceinline__ void store_values(const AttentionParams& p, int64_t r
   }
   if constexpr (sizeof(T) == sizeof(float))
     if (p.parts != nullptr)
-      store_halves(values, p.parts_factor, static_cast<__half*>(p.parts) + row * p.y_row * p.sections + column,
-                   static_cast<int>(p.y_row), p.sections);
+      store_split(values, p.parts_factor, static_cast<__half*>(p.parts) + row * p.y_row * p.terms + column,
+                  static_cast<int>(p.y_row), p.terms);
 }
 
 template <typename T>

@@ -72,9 +72,9 @@ class Attention : public DeviceTest {
     tensors.y = *program.add_tensor(type, out, DeviceLayout::kPlain, StorageKind::kOutput, 0);
     program.outputs = {tensors.y};
     if (type == DataType::kFloat && row % 8 == 0) {
-      params.sections = 3;
+      params.terms = 3;
       params.parts_factor = 0x1p10F;
-      const Shape parts{int64_t{problem.batch} * problem.queries, params.sections * row};
+      const Shape parts{int64_t{problem.batch} * problem.queries, params.terms * row};
       tensors.y_parts = *program.add_tensor(DataType::kFloat16, parts, DeviceLayout::kPlain, StorageKind::kOutput, 1);
       program.outputs.push_back(tensors.y_parts);
     }

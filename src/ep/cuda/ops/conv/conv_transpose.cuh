@@ -11,17 +11,17 @@ __device__ __forceinline__ Index phase_address(const PhaseParams& p, Index image
                                                Index channel) {
   Index u = row + static_cast<Index>(p.pad_h), v = column + static_cast<Index>(p.pad_w);
   const Index phase_h = split(u, p.stride_h), phase_w = split(v, p.stride_w);
-  const Index place =
-      (image * static_cast<Index>(p.places_h) + u - static_cast<Index>(p.first_h)) * static_cast<Index>(p.places_w) +
-      v - static_cast<Index>(p.first_w);
+  const Index cell =
+      (image * static_cast<Index>(p.cells_h) + u - static_cast<Index>(p.first_h)) * static_cast<Index>(p.cells_w) + v -
+      static_cast<Index>(p.first_w);
   const Index phases = static_cast<Index>(p.stride_h.size * p.stride_w.size);
-  return (place * phases + phase_h * static_cast<Index>(p.stride_w.size) + phase_w) * static_cast<Index>(p.outputs) +
+  return (cell * phases + phase_h * static_cast<Index>(p.stride_w.size) + phase_w) * static_cast<Index>(p.outputs) +
          channel;
 }
 
 // A thread makes one element. kPlain: y has channels first. `residual`, which lies as y does, may be null.
 template <typename T, Activation kActivation, bool kPlain, bool kWide>
-__global__ void __launch_bounds__(kMapThreads) place_phases(PhaseParams p, const T* x, const T* residual, T* y) {
+__global__ void __launch_bounds__(kMapThreads) store_phases(PhaseParams p, const T* x, const T* residual, T* y) {
   index_t<kWide> flat, i[4];
   if (!map_index(p.map, flat, i)) return;
   const index_t<kWide> from = phase_address(p, i[0], i[kPlain ? 2 : 1], i[kPlain ? 3 : 2], i[kPlain ? 1 : 3]);
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kMapThreads) place_phases(PhaseParams p, const
 // do.
 template <typename T, Activation kActivation, bool kWide>
 __global__ void __launch_bounds__(kMapThreads)
-    place_phases_in_squares(PhaseParams p, const T* x, const T* residual, T* y) {
+    store_phases_in_squares(PhaseParams p, const T* x, const T* residual, T* y) {
   using Index = index_t<kWide>;
   __shared__ float square[kPhaseSquare][kPhaseSquare + 1];
   begin_kernel();
@@ -57,22 +57,22 @@ __global__ void __launch_bounds__(kMapThreads)
 }
 
 // Adds the products of the taps that meet at coordinates `o` of the output, from axis kAxis on.
-template <int kAxes, int kAxis = 0, typename Place, typename T>
-__device__ __forceinline__ void add_meeting_taps(const WindowSumParams& p, const Place* o, Place place, const T* x,
+template <int kAxes, int kAxis = 0, typename Offset, typename T>
+__device__ __forceinline__ void add_meeting_taps(const WindowSumParams& p, const Offset* o, Offset offset, const T* x,
                                                  float& sum) {
   if constexpr (kAxis == kAxes) {
-    sum += load(x[place]);
+    sum += load(x[offset]);
   } else {
-    using Index = index_t<sizeof(Place) == 8>;
+    using Index = index_t<sizeof(Offset) == 8>;
     const WindowSumParams::Axis& axis = p.axes[kAxis];
     for (int k = 0; k < axis.kernel; ++k) {
-      const Place at = o[kAxis] + axis.pad - static_cast<Place>(k) * axis.dilation;
+      const Offset at = o[kAxis] + axis.pad - static_cast<Offset>(k) * axis.dilation;
       if (at < 0) break;
       Index input = static_cast<Index>(at);
       if (split(input, axis.stride) != 0 || input >= static_cast<Index>(axis.in)) continue;
       add_meeting_taps<kAxes, kAxis + 1>(p, o,
-                                         place + static_cast<Place>(input) * static_cast<Place>(axis.in_stride) +
-                                             k * static_cast<Place>(axis.tap_stride),
+                                         offset + static_cast<Offset>(input) * static_cast<Offset>(axis.in_stride) +
+                                             k * static_cast<Offset>(axis.tap_stride),
                                          x, sum);
     }
   }
@@ -82,23 +82,23 @@ __device__ __forceinline__ void add_meeting_taps(const WindowSumParams& p, const
 template <typename T, Activation kActivation, int kAxes, bool kWide>
 __global__ void __launch_bounds__(kMapThreads)
     sum_windows(WindowSumParams p, const T* x, const float* bias, const T* residual, T* y) {
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   index_t<kWide> flat, i[kAxes + 3];
   if (!map_index(p.map, flat, i)) return;
-  const Place image = static_cast<Place>(i[0]), group = static_cast<Place>(i[kAxes + 1]);
-  const Place channel = group * static_cast<Place>(p.group_channels) + static_cast<Place>(i[kAxes + 2]);
-  Place o[kAxes];
-  Place at = image * static_cast<Place>(p.out_image_stride) + channel * static_cast<Place>(p.out_channel_stride);
-  Place other =
-      image * static_cast<Place>(p.residual_image_stride) + channel * static_cast<Place>(p.residual_channel_stride);
+  const Offset image = static_cast<Offset>(i[0]), group = static_cast<Offset>(i[kAxes + 1]);
+  const Offset channel = group * static_cast<Offset>(p.group_channels) + static_cast<Offset>(i[kAxes + 2]);
+  Offset o[kAxes];
+  Offset at = image * static_cast<Offset>(p.out_image_stride) + channel * static_cast<Offset>(p.out_channel_stride);
+  Offset other =
+      image * static_cast<Offset>(p.residual_image_stride) + channel * static_cast<Offset>(p.residual_channel_stride);
 #pragma unroll
   for (int d = 0; d < kAxes; ++d) {
-    o[d] = static_cast<Place>(i[d + 1]);
-    at += o[d] * static_cast<Place>(p.axes[d].out_stride);
-    other += o[d] * static_cast<Place>(p.axes[d].residual_stride);
+    o[d] = static_cast<Offset>(i[d + 1]);
+    at += o[d] * static_cast<Offset>(p.axes[d].out_stride);
+    other += o[d] * static_cast<Offset>(p.axes[d].residual_stride);
   }
-  const Place from = image * static_cast<Place>(p.image_stride) + group * static_cast<Place>(p.group_stride) +
-                     static_cast<Place>(i[kAxes + 2]) * static_cast<Place>(p.channel_stride);
+  const Offset from = image * static_cast<Offset>(p.image_stride) + group * static_cast<Offset>(p.group_stride) +
+                      static_cast<Offset>(i[kAxes + 2]) * static_cast<Offset>(p.channel_stride);
   float sum = bias != nullptr ? bias[channel] : 0.0f;
   add_meeting_taps<kAxes>(p, o, from, x, sum);
   y[at] = finish_sum<kActivation>(p.epilogue, sum, residual, other);

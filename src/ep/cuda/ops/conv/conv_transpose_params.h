@@ -8,12 +8,13 @@ namespace tenon::cuda {
 // Side of the squares of output columns and channels that a block turns in shared memory.
 inline constexpr unsigned kPhaseSquare = 32;
 
-// The phases of all places, [image][place row][place column][phase][output], to the pixels of the output. Row r and
-// column c of it lie in place ((r + pad_h) / stride_h - pad_h / stride_h, ...).
+// The phases of all cells, [image][cell row][cell column][phase][output], to the pixels of the output. A cell is a
+// stride of output pixels in each dimension: row r and column c lie in cell ((r + pad_h) / stride_h - pad_h / stride_h,
+// ...).
 struct PhaseParams {
   MapParams map;  // of y in the order of memory; of squares: image, square of channels, row, square of columns
   Divisor stride_h, stride_w;
-  int64_t places_h = 1, places_w = 1, out_h = 1, out_w = 1, outputs = 0;
+  int64_t cells_h = 1, cells_w = 1, out_h = 1, out_w = 1, outputs = 0;
   int32_t pad_h = 0, pad_w = 0, first_h = 0, first_w = 0;  // first: pad / stride
   EpilogueParams epilogue;
 };

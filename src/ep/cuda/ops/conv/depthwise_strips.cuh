@@ -22,23 +22,23 @@ template <typename Number, typename Strip, bool kWide, typename Weight, typename
 __device__ __forceinline__ void depthwise_strip(const DepthwiseParams& p, const index_t<kWide> (&i)[4],
                                                 const Weight& weight, const Element& element, const Finish& finish) {
   using Index = index_t<kWide>;
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   constexpr int kTaps = Strip::kKernelH * Strip::kKernelW;
-  const Place height = static_cast<Place>(p.in_h), width = static_cast<Place>(p.in_w);
+  const Offset height = static_cast<Offset>(p.in_h), width = static_cast<Offset>(p.in_w);
   Number weights[kTaps], sums[Strip::kRows] = {};
 #pragma unroll
   for (int k = 0; k < kTaps; ++k) weights[k] = weight(i[1] * kTaps + k);
   const Index plane = (i[0] * static_cast<Index>(p.channels) + quotient(i[1], p.multiplier)) *
                       (static_cast<Index>(p.in_h) * static_cast<Index>(p.in_w));
-  const Place top = static_cast<Place>(i[2]) * (Strip::kRows * Strip::kStrideH) - p.pad_h;
-  const Place left = static_cast<Place>(i[3]) * p.stride_w - p.pad_w;
+  const Offset top = static_cast<Offset>(i[2]) * (Strip::kRows * Strip::kStrideH) - p.pad_h;
+  const Offset left = static_cast<Offset>(i[3]) * p.stride_w - p.pad_w;
 #pragma unroll
   for (int h = 0; h < Strip::kReads; ++h) {
-    const Place row = top + h;
+    const Offset row = top + h;
     const bool in_row = row >= 0 && row < height;
 #pragma unroll
     for (int s = 0; s < Strip::kKernelW; ++s) {
-      const Place column = left + s * p.dilation_w;
+      const Offset column = left + s * p.dilation_w;
       Number v = 0;
       if (in_row && column >= 0 && column < width) v = element(plane + static_cast<Index>(row * width + column));
 #pragma unroll

@@ -7,12 +7,12 @@
 
 #include <cooperative_groups.h>
 
-#include "ep/cuda/ops/common.cuh"
 #include "ep/cuda/compute/kernel_params.h"
+#include "ep/cuda/ops/common.cuh"
 
 namespace tenon::cuda::device {
 
-// kDepthBytes: of one pipeline stage. kPrecise: three TF32 products a float product.
+// kDepthBytes: of one pipeline stage. kPrecise: 3xTF32, three TF32 products of parts a float product.
 template <typename T, int kRows, int kColumns, int kWarpRows, int kWarpColumns, int kDepthBytes, int kStages,
           bool kPrecise>
 struct ConvTile {
@@ -31,7 +31,7 @@ struct ConvTile {
   static_assert(kRows % kRowsAPass == 0 && kTilesN % 2 == 0);
 
   // Chunks of 16 bytes are permuted within a row, so that eight rows of one column lie in different banks.
-  static __device__ __forceinline__ uint32_t place(int row, int chunk) {
+  static __device__ __forceinline__ uint32_t swizzled(int row, int chunk) {
     const int swizzle = kChunks == 8 ? (row & 7) : ((row >> 1) & 3);
     return static_cast<uint32_t>(row * kDepthBytes + ((chunk ^ swizzle) << 4));
   }
@@ -63,7 +63,7 @@ struct ConvTile {
       top[i] = pixel < p.pixels ? oh * p.stride_h - p.pad_h : -(1 << 28);
       left[i] = ow * p.stride_w - p.pad_w;
     }
-    // The place in the depth of this thread's chunk: kernel row, kernel column, channel.
+    // The position in the depth of this thread's chunk: kernel row, kernel column, channel.
     int depth_x = step_begin * kDepth + chunk * kVector, depth_w = depth_x;
     int kernel_row = 0, kernel_column = 0, channel = 0;
     {
@@ -85,7 +85,8 @@ struct ConvTile {
         if (kColumns % kRowsAPass != 0 && row >= kColumns) break;
         const int column = first_column + row;
         const bool valid = column < p.channels && depth_w < p.depth;
-        copy_async(to + place(row, chunk), w + (valid ? static_cast<int64_t>(column) * p.depth + depth_w : 0), valid);
+        copy_async(to + swizzled(row, chunk), w + (valid ? static_cast<int64_t>(column) * p.depth + depth_w : 0),
+                   valid);
       }
       depth_w += kDepth;
     };
@@ -98,7 +99,7 @@ struct ConvTile {
         const bool valid = depth_x < p.depth && static_cast<unsigned>(h) < static_cast<unsigned>(p.in_h) &&
                            static_cast<unsigned>(v) < static_cast<unsigned>(p.in_w);
         const int offset = valid ? image_offset[i] + (h * p.in_w + v) * p.in_c + channel : 0;
-        copy_async(to + place(load_row + i * kRowsAPass, chunk), x + offset, valid);
+        copy_async(to + swizzled(load_row + i * kRowsAPass, chunk), x + offset, valid);
       }
       depth_x += kDepth;
       channel += rest_channels;
@@ -143,11 +144,11 @@ struct ConvTile {
         uint32_t a[kTilesM][4], b[kTilesN / 2][4];
 #pragma unroll
         for (int m = 0; m < kTilesM; ++m)
-          load_matrices(a[m], tile_x + place(warp_row + m * 16 + (lane & 15), 2 * k + (lane >> 4)));
+          load_matrices(a[m], tile_x + swizzled(warp_row + m * 16 + (lane & 15), 2 * k + (lane >> 4)));
 #pragma unroll
         for (int n = 0; n < kTilesN / 2; ++n)
-          load_matrices(
-              b[n], tile_w + place(warp_column + n * 16 + (lane & 7) + ((lane >> 4) << 3), 2 * k + ((lane >> 3) & 1)));
+          load_matrices(b[n], tile_w + swizzled(warp_column + n * 16 + (lane & 7) + ((lane >> 4) << 3),
+                                                2 * k + ((lane >> 3) & 1)));
         multiply_tiles(kPrecise ? part : sum, a, b);
       }
       if constexpr (kPrecise) {

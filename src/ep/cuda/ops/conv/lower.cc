@@ -162,18 +162,18 @@ Status finish_conv(Lowering& to, const Node& node, const ConvParams& params, con
   const DataType type = to.type_of(node.inputs[0]);
   if (to.constant(node.inputs[1]) != nullptr) {
     const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
-    if (split.sections != 0) {
-      tensors.sections = split.sections;
-      TENON_TRY_ASSIGN(tensors.parts,
-                       to.packed_constant(node.inputs[1], format("conv {} {} sections", params.in_c, split.sections),
-                                          DataType::kFloat16,
-                                          Shape{int64_t{params.channels}, int64_t{split.depth} * split.sections + 2},
-                                          [split, pack_floats](const Constant& from, std::byte* out) {
-                                            std::vector<float> w(static_cast<size_t>(split.columns) *
-                                                                 static_cast<size_t>(split.depth));
-                                            pack_floats(from, reinterpret_cast<std::byte*>(w.data()));
-                                            split_weights(w, split, out);
-                                          }));
+    if (split.terms != 0) {
+      tensors.terms = split.terms;
+      TENON_TRY_ASSIGN(
+          tensors.parts,
+          to.packed_constant(node.inputs[1], format("conv {} {} terms", params.in_c, split.terms), DataType::kFloat16,
+                             Shape{int64_t{params.channels}, int64_t{split.depth} * split.terms + 2},
+                             [split, pack_floats](const Constant& from, std::byte* out) {
+                               std::vector<float> w(static_cast<size_t>(split.columns) *
+                                                    static_cast<size_t>(split.depth));
+                               pack_floats(from, reinterpret_cast<std::byte*>(w.data()));
+                               split_weights(w, split, out);
+                             }));
     }
   }
   if (node.input(2) != kNoValue) {

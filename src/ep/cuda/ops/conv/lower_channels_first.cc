@@ -154,7 +154,7 @@ Status lower_pixels(Lowering& to, const Node& node, const Epilogue& epilogue) {
   return to.add_generated(node, "pixels", kernel, std::move(leaves), {}, out);
 }
 
-// Products that cuBLASLt reads in whole vectors, and that nobody would take apart (matmul/split_product.h).
+// Products that cuBLASLt reads in whole vectors, and that are not split (matmul/split_product.h).
 bool is_pixel_product(const Lowering& to, const Node& node, const ConvDesc& conv) {
   constexpr int64_t kFewPixels = 64;
   if (conv.group != 1 || to.constant(node.inputs[1]) == nullptr) return false;
@@ -170,7 +170,7 @@ bool is_pixel_product(const Lowering& to, const Node& node, const ConvDesc& conv
   params.in_c = params.depth = static_cast<int32_t>(conv.channels);
   params.channels = static_cast<int32_t>(conv.outputs);
   return pixels >= kFewPixels && pixels % vector == 0 && conv.channels % vector == 0 &&
-         choose_split(type, to.options().tf32, to.options().workspace_bytes, params).sections == 0;
+         choose_split(type, to.options().tf32, to.options().workspace_bytes, params).terms == 0;
 }
 
 }  // namespace

@@ -28,11 +28,11 @@ void pack_volume(const Constant& from, int64_t padded, DataType type, bool tf32,
   store_floats(packed, type, out);
 }
 
-// [N, output depth, H, W, padded]: of each pixel what the window sees of it along the depth, by place and channel.
+// [N, output depth, H, W, padded]: of each pixel what the window sees of it along the depth, by tap and channel.
 Result<TensorId> unfold_depth(Lowering& to, const Node& node, const Shape& x, const WindowAxis& depth, int64_t padded) {
   const DataType type = to.type_of(node.inputs[0]);
   const auto vector = static_cast<int64_t>(16 / data_type_size(type));
-  // Whole vectors where they are one place's; otherwise elements, wherever they lie.
+  // Whole vectors where they are one tap's; otherwise elements, wherever they lie.
   const bool packs = x[1] % vector == 0;
   TENON_TRY_ASSIGN(const TensorId from, packs ? to.channels_last(node.inputs[0]) : to.any(node.inputs[0]));
   const std::vector<int64_t> strides = to.program().tensor(from).strides();

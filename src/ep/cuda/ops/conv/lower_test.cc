@@ -83,7 +83,7 @@ TEST(LowerConv, ConvolutionsAmongOthersHaveChannelsLast) {
   }
 }
 
-// A window of two strides: one convolution makes all four output pixels of a place, and a kernel puts them there.
+// A window of two strides: one convolution makes all four output pixels of a cell, and a kernel stores them.
 TEST(LowerConv, ATransposedConvolutionOfWholeStridesIsOneOfPhases) {
   const auto ops = programs_of(
       {2, 16, 8, 8}, {{.op = "ConvTranspose", .weights = {16, 8, 4, 4}, .pads = {1, 1, 1, 1}, .strides = {2, 2}}});

@@ -17,7 +17,7 @@ namespace {
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
-// [C,O,...] as [group][tap][O][C of the group], a row for each output channel at each place of the kernel; the inputs
+// [C,O,...] as [group][tap][O][C of the group], a row for each output channel at each tap; the inputs
 // padded with zeros.
 void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, DataType type, bool tf32,
                std::byte* out) {
@@ -61,7 +61,7 @@ Result<Spread> read_spread(Lowering& to, const Node& node) {
   return spread;
 }
 
-// The products of each input pixel with all places of its window: [image][pixel][group][tap][output].
+// The products of each input pixel with all taps of its window: [image][pixel][group][tap][output].
 Result<TensorId> multiply_pixels(Lowering& to, const Node& node, const Spread& spread, DataType type, bool bias) {
   const int64_t channels = spread.x[1], vector = static_cast<int64_t>(16 / data_type_size(type));
   const int64_t padded = spread.groups == 1 ? (channels + vector - 1) / vector * vector : channels;
@@ -110,8 +110,8 @@ Result<TensorId> make_spread(Lowering& to, const Node& node, const Spread& sprea
   return to.make(node.outputs[0], spread.y[1] == 1 ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast);
 }
 
-// Each input pixel is a block of output pixels: the products only go to their places.
-Status place_blocks(Lowering& to, const Node& node, const Spread& spread, const Epilogue& epilogue, TensorId products,
+// Each input pixel is a block of output pixels: the products are stored, without sums.
+Status store_blocks(Lowering& to, const Node& node, const Spread& spread, const Epilogue& epilogue, TensorId products,
                     TensorId added) {
   TENON_TRY_ASSIGN(const TensorId out, make_spread(to, node, spread));
   if (spread.y.element_count() == 0) return Status();
@@ -200,12 +200,12 @@ Status sum_windows(Lowering& to, const Node& node, Spread spread, const Epilogue
                  params, params.map.count, {products, bias, added}, {out});
 }
 
-// Where the window is a whole number m of strides, the output pixels that lie at one place of their stride (a phase)
+// Where the window is a whole number m of strides, the output pixels that have one position in their stride (a phase)
 // see windows of m x m input pixels, and those of all phases are the same windows: one convolution makes all phases of
-// a place as further channels. A place is the output pixels [place * stride - pad, ...) of each dimension.
+// a cell as further channels. A cell is the output pixels [cell * stride - pad, ...) of each dimension.
 struct Phases {
   ConvParams params;
-  int64_t count = 1;  // phases of a place
+  int64_t count = 1;  // phases of a cell
 };
 
 // Nothing where the window is none, or nothing is gained.
@@ -218,7 +218,7 @@ std::optional<Phases> read_phases(const Lowering& to, const Node& node, const Sp
     return std::nullopt;
   const auto vector = static_cast<int64_t>(16 / data_type_size(type));
   Phases phases;
-  std::array<int64_t, 2> in{1, 1}, window{1, 1}, places{1, 1}, pad{0, 0};
+  std::array<int64_t, 2> in{1, 1}, window{1, 1}, cells{1, 1}, pad{0, 0};
   for (int i = 0; i < spread.spatial; ++i) {
     const WindowAxis& axis = spread.axes[static_cast<size_t>(i)];
     const auto at = static_cast<size_t>(i + 2 - spread.spatial);
@@ -227,17 +227,17 @@ std::optional<Phases> read_phases(const Lowering& to, const Node& node, const Sp
     if (axis.kernel % axis.stride != 0 || axis.dilation != 1 || axis.pad_begin < 0) return std::nullopt;
     const int64_t first = axis.pad_begin / axis.stride;
     pad[at] = window[at] - 1 - first;
-    places[at] = (axis.pad_begin + axis.out - 1) / axis.stride - first + 1;
+    cells[at] = (axis.pad_begin + axis.out - 1) / axis.stride - first + 1;
     if (pad[at] < 0) return std::nullopt;
     phases.count *= axis.stride;
   }
   const int64_t images = spread.x[0], padded = (spread.x[1] + vector - 1) / vector * vector;
-  const int64_t pixels = images * places[0] * places[1], depth = window[0] * window[1] * padded;
+  const int64_t pixels = images * cells[0] * cells[1], depth = window[0] * window[1] * padded;
   for (int64_t size : {images * in[0] * in[1] * padded, pixels, depth, phases.count * spread.outputs * depth})
     if (size > INT32_MAX) return std::nullopt;
   ConvParams& params = phases.params;
   params.in_h = narrow(in[0]), params.in_w = narrow(in[1]), params.in_c = narrow(padded);
-  params.out_h = narrow(places[0]), params.out_w = narrow(places[1]);
+  params.out_h = narrow(cells[0]), params.out_w = narrow(cells[1]);
   params.kernel_h = narrow(window[0]), params.kernel_w = narrow(window[1]);
   params.pad_h = narrow(pad[0]), params.pad_w = narrow(pad[1]);
   params.pixels = narrow(pixels), params.channels = narrow(phases.count * spread.outputs), params.depth = narrow(depth);
@@ -268,10 +268,10 @@ void pack_phases(const Constant& from, const Spread& spread, const Phases& phase
   store_floats(packed, type, out);
 }
 
-// The phases of all places to where they belong, with channels first or last.
-Status place_phases(Lowering& to, const Node& node, const Spread& spread, const Phases& phases,
-                    const Epilogue& epilogue, TensorId places) {
-  const DataType type = to.program().tensor(places).type;
+// Copies the phases of all cells to the output, with channels first or last.
+Status store_phases(Lowering& to, const Node& node, const Spread& spread, const Phases& phases,
+                    const Epilogue& epilogue, TensorId cells) {
+  const DataType type = to.program().tensor(cells).type;
   const bool plain = spread.y[1] == 1 || wants_plain(to, node.outputs[0]), flat = spread.spatial == 1;
   const DeviceLayout layout = plain ? DeviceLayout::kPlain : DeviceLayout::kChannelsLast;
   const WindowAxis rows = flat ? WindowAxis{} : spread.axes[0];
@@ -283,8 +283,8 @@ Status place_phases(Lowering& to, const Node& node, const Spread& spread, const 
   TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0], layout));
   PhaseParams params{.stride_h = make_divisor(rows.stride),
                      .stride_w = make_divisor(columns.stride),
-                     .places_h = phases.params.out_h,
-                     .places_w = phases.params.out_w,
+                     .cells_h = phases.params.out_h,
+                     .cells_w = phases.params.out_w,
                      .out_h = rows.out,
                      .out_w = columns.out,
                      .outputs = spread.outputs,
@@ -300,19 +300,19 @@ Status place_phases(Lowering& to, const Node& node, const Spread& spread, const 
                                             : std::vector<int64_t>{spread.y[0], rows.out, columns.out, spread.outputs};
     params.map = map_params(dims);
     return add_map(to, node, "phases", header,
-                   template_instance("place_phases", type, activation, plain, is_wide(to, dims, {places, out})), params,
-                   params.map.count, {places, residual}, {out});
+                   template_instance("store_phases", type, activation, plain, is_wide(to, dims, {cells, out})), params,
+                   params.map.count, {cells, residual}, {out});
   }
   const auto squares = [](int64_t size) { return (size + kPhaseSquare - 1) / kPhaseSquare; };
   params.map = map_params(std::array<int64_t, 4>{spread.y[0], squares(spread.outputs), rows.out, squares(columns.out)});
   TENON_TRY_ASSIGN(const unsigned blocks, blocks_of(params.map.count, 1));
   return to.add_kernel(node, "phases",
                        TemplateKernel{.header = header,
-                                      .instance = template_instance("place_phases_in_squares", type, activation,
-                                                                    is_wide(to, {}, {places, out})),
+                                      .instance = template_instance("store_phases_in_squares", type, activation,
+                                                                    is_wide(to, {}, {cells, out})),
                                       .params = kernel_params(params),
                                       .shape = {.grid_x = blocks, .block_x = kMapThreads}},
-                       {places, residual}, {out});
+                       {cells, residual}, {out});
 }
 
 Status lower_phases(Lowering& to, const Node& node, const Spread& spread, const Phases& phases,
@@ -338,7 +338,7 @@ Status lower_phases(Lowering& to, const Node& node, const Spread& spread, const 
   } else {
     TENON_TRY_ASSIGN(tensors.bias_typed, no_bias(to, params.channels, type));
   }
-  // Without strides a place is a pixel.
+  // Without strides a cell is a pixel.
   if (phases.count == 1) {
     if (node.input(3) != kNoValue) {
       TENON_TRY_ASSIGN(tensors.residual, to.channels_last(node.inputs[3]));
@@ -347,18 +347,18 @@ Status lower_phases(Lowering& to, const Node& node, const Spread& spread, const 
     to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, epilogue, tensors));
     return Status();
   }
-  Shape places = spread.y;
-  places[1] = params.channels;
-  places[1 + spread.spatial] = params.out_w;
-  if (spread.spatial == 2) places[2] = params.out_h;
-  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, places, DeviceLayout::kChannelsLast));
+  Shape cells = spread.y;
+  cells[1] = params.channels;
+  cells[1 + spread.spatial] = params.out_w;
+  if (spread.spatial == 2) cells[2] = params.out_h;
+  TENON_TRY_ASSIGN(tensors.y, to.program().add_tensor(type, cells, DeviceLayout::kChannelsLast));
   to.program().add_op(std::make_unique<ConvOp>(node.name, type, params, Epilogue{}, tensors));
-  return place_phases(to, node, spread, phases, epilogue, tensors.y);
+  return store_phases(to, node, spread, phases, epilogue, tensors.y);
 }
 
 }  // namespace
 
-// One product for all places of the windows, then a kernel that puts them there or adds them up, and does the rest.
+// One product for all taps of the windows, then a kernel that stores or sums the results and computes the epilogue.
 Status lower_conv_transpose(Lowering& to, const Node& node) {
   const ValueId bias = node.input(2), residual = node.input(3);
   TENON_TRY_ASSIGN(const Spread spread, read_spread(to, node));
@@ -373,7 +373,7 @@ Status lower_conv_transpose(Lowering& to, const Node& node) {
   if (residual != kNoValue) {
     TENON_TRY_ASSIGN(added, to.any(residual));
   }
-  return spread.blocks ? place_blocks(to, node, spread, epilogue, products, added)
+  return spread.blocks ? store_blocks(to, node, spread, epilogue, products, added)
                        : sum_windows(to, node, spread, epilogue, products, added);
 }
 

@@ -85,9 +85,9 @@ SplitProblem choose_split(DataType type, bool tf32, size_t workspace_bytes, cons
       params.pixels <= kRowsThatCostNothing || depth * columns < least * (depth + columns) ||
       (tf32 && !is_product(params)))
     return split;
-  // Deep products have few results, so that all sections cost little more: 25 percent.
-  split.sections = tf32 && depth < 2 * columns ? 2 : 3;
-  if (split.scratch_bytes() > kMostScratchBytes) split.sections = 0;
+  // Deep products have few results, so that all terms cost little more: 25 percent.
+  split.terms = tf32 && depth < 2 * columns ? 2 : 3;
+  if (split.scratch_bytes() > kMostScratchBytes) split.terms = 0;
   return split;
 }
 
@@ -104,7 +104,7 @@ ConvParams ConvOp::bound_params(const Addresses& addresses) const { return bound
 std::string ConvOp::text_of(const ConvParams& params) const {
   return (is_product() ? "product " : "conv ") +
          problem_text(params, type_, tensors_.bias != kNoTensor, tensors_.residual != kNoTensor) +
-         (has_split_form() ? format(" sections {}", tensors_.sections) : "");
+         (has_split_form() ? format(" terms {}", tensors_.terms) : "");
 }
 
 std::string ConvOp::description(const Program&) const { return text_of(params_); }
@@ -161,7 +161,7 @@ size_t ConvOp::scratch_bytes(const Program& program) const {
 }
 
 SplitProblem ConvOp::split_problem() const {
-  return {.rows = params_.pixels, .columns = params_.channels, .depth = params_.depth, .sections = tensors_.sections};
+  return {.rows = params_.pixels, .columns = params_.channels, .depth = params_.depth, .terms = tensors_.terms};
 }
 
 bool ConvOp::exact(const PrepareContext& context) const {
@@ -172,7 +172,7 @@ Result<ConvOp::Choice> ConvOp::tile_choice(const PrepareContext& context, size_t
   const Tile& tile = kTiles[index];
   const std::string type(type_ != DataType::kFloat || exact(context) ? kernel_type(type_) : "tf32");
   const std::string module = "conv_" + type;
-  Choice choice{.text = format("tile {}x{} split {}", tile.rows, tile.columns, splits)};
+  Choice choice{.text = format("tile {}x{} splits {}", tile.rows, tile.columns, splits)};
   choice.shape = {.grid_x = blocks_for(params_.pixels, tile.rows),
                   .grid_y = blocks_for(params_.channels, tile.columns),
                   .grid_z = splits,
@@ -282,12 +282,12 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
     TENON_TRY_ASSIGN(const CUfunction activate, activate_function(context));
     return std::optional(Choice{.text = text, .blas = true, .activate = activate, .algorithm = *algorithm});
   }
-  if (text.starts_with("halves ")) {
+  if (text.starts_with("split_f16 ")) {
     describe_split(context);
     if (split_ == nullptr) return std::optional<Choice>();
-    Result<SplitProduct::Algorithm> algorithm = split_->remembered(std::string_view(text).substr(7));
+    Result<SplitProduct::Algorithm> algorithm = split_->remembered(std::string_view(text).substr(10));
     if (!algorithm.ok()) return std::optional<Choice>();
-    return std::optional(Choice{.text = text, .halves = *algorithm});
+    return std::optional(Choice{.text = text, .split_f16 = *algorithm});
   }
   if (text.starts_with("cudnn ")) {
     int algorithm = -1;
@@ -300,7 +300,7 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
   if (!has_tensor_core_form()) return std::optional<Choice>();
   for (size_t t = 0; t < kTiles.size(); ++t)
     for (unsigned splits : kSplits) {
-      if (text != format("tile {}x{} split {}", kTiles[t].rows, kTiles[t].columns, splits)) continue;
+      if (text != format("tile {}x{} splits {}", kTiles[t].rows, kTiles[t].columns, splits)) continue;
       TENON_TRY_ASSIGN(Choice choice, tile_choice(context, t, splits));
       return std::optional(std::move(choice));
     }
@@ -308,7 +308,7 @@ Result<std::optional<ConvOp::Choice>> ConvOp::remembered(const PrepareContext& c
 }
 
 ConvOp::Choice ConvOp::split_choice(size_t index) const {
-  return {.text = "halves " + split_->algorithm_text(index), .halves = split_->algorithm(index)};
+  return {.text = "split_f16 " + split_->algorithm_text(index), .split_f16 = split_->algorithm(index)};
 }
 
 Result<ConvOp::Choice> ConvOp::choice_unmeasured(const PrepareContext& context) {
@@ -342,8 +342,8 @@ Status ConvOp::prepare(const PrepareContext& context) {
   TENON_TRY_ASSIGN(std::vector<Choice> all, choices(context));
   // With TF32, f16 parts are there for the precision.
   if (context.tf32 &&
-      std::any_of(all.begin(), all.end(), [](const Choice& choice) { return choice.halves.has_value(); }))
-    std::erase_if(all, [](const Choice& choice) { return !choice.halves; });
+      std::any_of(all.begin(), all.end(), [](const Choice& choice) { return choice.split_f16.has_value(); }))
+    std::erase_if(all, [](const Choice& choice) { return !choice.split_f16; });
   if (all.size() == 1) {
     choice_ = std::move(all.front());
   } else {
@@ -403,7 +403,7 @@ Status ConvOp::use(const PrepareContext& context, const std::string& text) {
 Status ConvOp::queue_split(const Choice& choice, const CudaDevice& device, CUstream stream,
                            const Addresses& addresses) const {
   return split_->queue(
-      device, *choice.halves,
+      device, *choice.split_f16,
       {.x = addresses.pointer(tensors_.x), .weights = addresses.of(tensors_.parts), .scratch = addresses.of(scratch())},
       {.y = addresses.pointer(tensors_.y),
        .bias = addresses.pointer<const float>(tensors_.bias),
@@ -427,7 +427,7 @@ BlasProduct::Pointers ConvOp::blas_pointers(const Addresses& addresses) const {
 
 Status ConvOp::queue_choice(const Choice& choice, const CudaDevice& device, CUstream stream,
                             const Addresses& addresses) const {
-  if (choice.halves) return queue_split(choice, device, stream, addresses);
+  if (choice.split_f16) return queue_split(choice, device, stream, addresses);
   if (choice.blas) {
     TENON_TRY(product_->queue(choice.algorithm, blas_pointers(addresses), stream));
     if (choice.activate == nullptr) return Status();

@@ -22,7 +22,7 @@ constexpr bool rounds_to_tf32(bool tf32, int64_t rows) { return tf32 && rows > k
 
 // Whether a convolution multiplies single pixels with a matrix.
 bool is_product(const ConvParams& params);
-// How a float32 convolution of `params` is split; no sections where it is not. Without TF32 splitting is one choice
+// How a float32 convolution of `params` is split; no terms where it is not. Without TF32 splitting is one choice
 // among others. With it, products that are quickly split beside their own time are, and errors of all layers of a model
 // stay below 1e-3: the others round two operands to 11 bits, these one or, where they are deep, none.
 SplitProblem choose_split(DataType type, bool tf32, size_t workspace_bytes, const ConvParams& params);
@@ -34,9 +34,9 @@ struct ConvTensors {
   TensorId bias_typed = kNoTensor;  // of the type of x, for cuBLASLt
   TensorId residual = kNoTensor;
   TensorId y = kNoTensor;
-  // The weights taken apart for SplitProduct; with TF32 that is then the only choice where cuBLASLt is there.
+  // The weights as f16 parts for SplitProduct; with TF32 that is then the only choice where cuBLASLt is there.
   TensorId parts = kNoTensor;
-  int32_t sections = 0;
+  int32_t terms = 0;
 };
 
 class ConvOp final : public DeviceOp {
@@ -61,12 +61,12 @@ class ConvOp final : public DeviceOp {
 
  private:
   struct Choice {
-    std::string text;  // "tile 64x64 split 2", "blas <hex>", "halves <hex>", "cudnn 1", "plain"
+    std::string text;  // "tile 64x64 splits 2", "blas <hex>", "split_f16 <hex>", "cudnn 1", "plain"
     CUfunction function = nullptr;
     LaunchShape shape;
     unsigned splits = 1;
     bool blas = false;
-    std::optional<SplitProduct::Algorithm> halves;
+    std::optional<SplitProduct::Algorithm> split_f16;
     int cudnn = -1;                 // its algorithm
     CUfunction activate = nullptr;  // after cuBLASLt, where that does not know the activation
     cublasLtMatmulAlgo_t algorithm{};

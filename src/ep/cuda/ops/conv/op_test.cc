@@ -55,9 +55,9 @@ class ConvChoices : public DeviceTest {
       tensors.bias = input(DataType::kFloat, Shape{problem.outputs});
       tensors.bias_typed = input(type, Shape{problem.outputs});
     }
-    if (const SplitProblem split = choose_split(type, tf32, program.workspace_bytes, params); split.sections != 0) {
-      tensors.sections = split.sections;
-      tensors.parts = input(DataType::kFloat16, Shape{problem.outputs, params.depth * split.sections + 2});
+    if (const SplitProblem split = choose_split(type, tf32, program.workspace_bytes, params); split.terms != 0) {
+      tensors.terms = split.terms;
+      tensors.parts = input(DataType::kFloat16, Shape{problem.outputs, params.depth * split.terms + 2});
     }
     const Shape out{params.pixels, problem.outputs};
     if (problem.residual) tensors.residual = input(type, out);
@@ -82,8 +82,7 @@ class ConvChoices : public DeviceTest {
       std::vector<std::byte> bytes(program.tensor(id).size_bytes());
       if (id == tensors.parts) {
         split_weights(
-            weights,
-            {.rows = params.pixels, .columns = params.channels, .depth = params.depth, .sections = tensors.sections},
+            weights, {.rows = params.pixels, .columns = params.channels, .depth = params.depth, .terms = tensors.terms},
             bytes.data());
       } else {
         store_floats(values, program.tensor(id).type, bytes.data());
@@ -145,9 +144,9 @@ class ConvChoices : public DeviceTest {
     }
     // The cache's file is only a hint: what is no choice here is chosen anew.
     const std::string key = (tf32 ? "" : "exact ") + conv.description(program);
-    for (const std::string& bad : {std::string("blas 00"), std::string("halves 00"),
+    for (const std::string& bad : {std::string("blas 00"), std::string("split_f16 00"),
                                    "blas " + std::string(2 * sizeof(cublasLtMatmulAlgo_t), '0'),
-                                   std::string("cudnn 99"), std::string("cudnn x"), std::string("tile 7x7 split 3")}) {
+                                   std::string("cudnn 99"), std::string("cudnn x"), std::string("tile 7x7 splits 3")}) {
       context->algorithms().add(key, bad);
       const Status again = conv.prepare(prepare);
       EXPECT_TRUE(again.ok()) << bad << ": " << again.to_string();
@@ -185,7 +184,7 @@ TEST_F(ConvChoices, RaggedEdgesAgree) {
 
 TEST_F(ConvChoices, ConvolutionsAgree) {
   check_all_types({2, 14, 14, 64, 96, 3, 1, 1, {.activation = Activation::kRelu}, true, true});
-  // Windows taken apart into f16 parts, in one part and in several.
+  // Windows split into f16 parts, with one K split and with several.
   check_all_types({2, 9, 11, 128, 128, 3, 2, 1, {.activation = Activation::kRelu}, true, true});
   check_all_types({1, 7, 8, 256, 256, 3, 1, 1, {}, false, true});
   check_all_types({2, 9, 8, 264, 192, 1, 2, 0, {}, true, false});

@@ -38,34 +38,34 @@ struct Gathered : Operand<T, kReadAs, kMask> {
   static constexpr bool kGathered = true;
 };
 
-// The host lays these out by hand (compute/elementwise_kernel.cc): dimensions outermost first, Place int or long long.
-template <typename Place, int kRank>
-struct OperandPlace {
-  Place offset;
-  Place step;  // gathered: the elements between two indices; of indices: how many elements they choose from
-  Place strides[kRank];
+// The host lays these out by hand (compute/elementwise_kernel.cc): dimensions outermost first, Offset int or long long.
+template <typename Offset, int kRank>
+struct OperandLayout {
+  Offset offset;
+  Offset step;  // gathered: the elements between two indices; of indices: how many elements they choose from
+  Offset strides[kRank];
 };
-template <typename Place, int kRank>
+template <typename Offset, int kRank>
 struct Window {
   uint64_t fill;  // the bits of a number_t of the operand
-  Place begin[kRank], end[kRank];
+  Offset begin[kRank], end[kRank];
 };
 template <bool kWide, int kRank, int kOperands, int kWindows>
 struct ElementwiseParams {
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   Divisor sizes[kRank];  // the last one counted in vectors, those of tiles in tiles
-  Window<Place, kRank> windows[kWindows > 0 ? kWindows : 1];
-  OperandPlace<Place, kRank> places[kOperands];  // in the order of the kernel's pointers, the result last
-  Place extents[2];  // the threads' elements; of tiles: elements of the transposed and of the last dimension
+  Window<Offset, kRank> windows[kWindows > 0 ? kWindows : 1];
+  OperandLayout<Offset, kRank> layouts[kOperands];  // in the order of the kernel's pointers, the result last
+  Offset extents[2];  // the threads' elements; of tiles: elements of the transposed and of the last dimension
 };
 
-template <unsigned kMask, bool kDense, int kRank, typename Index, typename Place>
-__device__ __forceinline__ Index place_of(const OperandPlace<Place, kRank>& at, const Index* i) {
-  Index place = static_cast<Index>(at.offset);
+template <unsigned kMask, bool kDense, int kRank, typename Index, typename Offset>
+__device__ __forceinline__ Index offset_of(const OperandLayout<Offset, kRank>& at, const Index* i) {
+  Index offset = static_cast<Index>(at.offset);
 #pragma unroll
   for (int d = 0; d < kRank; ++d)
-    if ((kMask >> d & 1) != 0) place += kDense && d == kRank - 1 ? i[d] : i[d] * static_cast<Index>(at.strides[d]);
-  return place;
+    if ((kMask >> d & 1) != 0) offset += kDense && d == kRank - 1 ? i[d] : i[d] * static_cast<Index>(at.strides[d]);
+  return offset;
 }
 
 constexpr unsigned kTileSide = 32, kTileRows = kMapThreads / kTileSide;
@@ -110,22 +110,22 @@ struct Reads<kAt, kVector, O, Rest...> {
       bool inside = true;
 #pragma unroll
       for (int d = 0; d < static_cast<int>(sizeof(window.begin) / sizeof(window.begin[0])); ++d) {
-        const auto at = static_cast<typename Params::Place>(i[d]);
+        const auto at = static_cast<typename Params::Offset>(i[d]);
         inside = inside && at >= window.begin[d] && at < window.end[d];
       }
-      if (inside) number = load(a[place_of<O::kStrides, false>(p.places[kAt], i)]);
+      if (inside) number = load(a[offset_of<O::kStrides, false>(p.layouts[kAt], i)]);
     } else if constexpr (O::kRead != Read::kIndex) {
-      const Index place = place_of < O::kStrides, O::kRead == Read::kVector > (p.places[kAt], i);
-      const T* element = a + place;
+      const Index offset = offset_of < O::kStrides, O::kRead == Read::kVector > (p.layouts[kAt], i);
+      const T* element = a + offset;
       if constexpr (O::kGathered) {
-        const auto& by = p.places[O::kIndices];
+        const auto& by = p.layouts[O::kIndices];
         const long long size = by.step;
         long long index =
-            static_cast<const typename O::Index*>(operands[O::kIndices])[place_of<O::kIndexStrides, false>(by, i)];
+            static_cast<const typename O::Index*>(operands[O::kIndices])[offset_of<O::kIndexStrides, false>(by, i)];
         // A bad index must not leave the memory of the tensor; the host's operators check it, here nobody can be told.
         if (index < 0) index += size;
         index = index < 0 ? 0 : index >= size ? (size > 0 ? size - 1 : 0) : index;
-        element += index * p.places[kAt].step;
+        element += index * p.layouts[kAt].step;
       }
       held = *reinterpret_cast<const Pack<T, kHeld>*>(element);
     }
@@ -137,7 +137,7 @@ struct Reads<kAt, kVector, O, Rest...> {
                                                     unsigned down, unsigned across) {
     if constexpr (O::kRead == Read::kTile)
       tile_of<T, kAt>()[down][across] =
-          static_cast<const T*>(operands[kAt])[place_of<O::kStrides, false>(p.places[kAt], i)];
+          static_cast<const T*>(operands[kAt])[offset_of<O::kStrides, false>(p.layouts[kAt], i)];
     Reads<kAt + 1, kVector, Rest...>::fill_tiles(p, operands, i, down, across);
   }
 
@@ -191,7 +191,8 @@ __global__ void __launch_bounds__(kMapThreads)
     if (flat >= count) return;
     Index i[kRank];
     coordinates<kRank, kVector>(flat, p.sizes, i);
-    *reinterpret_cast<Pack<Out, kVector>*>(y + place_of<kMask, kDense>(p.places[sizeof...(Operands)], i)) = results[n];
+    *reinterpret_cast<Pack<Out, kVector>*>(y + offset_of<kMask, kDense>(p.layouts[sizeof...(Operands)], i)) =
+        results[n];
   }
 }
 

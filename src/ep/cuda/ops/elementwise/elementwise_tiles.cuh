@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kMapThreads)
     if (i[kTurned] >= rows || i[kRank - 1] >= columns) continue;
     Own reads;
     reads.read(p, all, i, down + r, across);
-    y[place_of<kMask, kDense>(p.places[sizeof...(Operands)], i)] = store<Out>(reads.template make<Chain>(0));
+    y[offset_of<kMask, kDense>(p.layouts[sizeof...(Operands)], i)] = store<Out>(reads.template make<Chain>(0));
   }
 }
 

@@ -220,7 +220,7 @@ class Chain {
     return step(type, unary_expression(unary, "$0"), {x});
   }
 
-  // A scale or a zero point: one number, or one for each place of a dimension.
+  // A scale or a zero point: one number, or one for each index of a dimension.
   Result<int> quantization_operand(const Node& node, ValueId id) {
     TENON_TRY_ASSIGN(const TensorId tensor, to_.plain(id));
     const DeviceTensor read = to_.program().tensor(tensor);

@@ -71,11 +71,11 @@ __global__ void __launch_bounds__(kMapThreads) one_hot(OneHotParams p, const I* 
   begin_kernel();
   if (flat >= static_cast<Index>(p.count)) return;
   Index outer = flat;
-  const Index inner = split(outer, p.inner), place = split(outer, p.size);
+  const Index inner = split(outer, p.inner), position = split(outer, p.size);
   const long long size = static_cast<long long>(p.size.size);
   long long index = static_cast<long long>(load(indices[outer * static_cast<Index>(p.inner.size) + inner]));
   if (index < 0) index += size;
-  y[flat] = values[index == static_cast<long long>(place) ? 1 : 0];
+  y[flat] = values[index == static_cast<long long>(position) ? 1 : 0];
 }
 
 // `diagonal` may be null: then it is a parameter.

@@ -9,7 +9,7 @@ namespace tenon::cuda {
 
 struct GatherElementsParams {
   int64_t count = 0;
-  int64_t limit = 0, step = 0;  // of the axis: its size, and the elements between two places
+  int64_t limit = 0, step = 0;  // of the axis: its size, and the elements between two positions
   LoopParams<1> loops;          // over the indices; strides of the data, 0 along the axis
 };
 

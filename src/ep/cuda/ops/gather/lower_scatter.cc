@@ -21,9 +21,9 @@ struct Scatter {
   DataType type = DataType::kFloat, index_type = DataType::kInt64;
   ScatterReduction reduction = ScatterReduction::kNone;
   bool wide = false;
-  std::string place, line_place;  // ElementScatter or SliceScatter of scatter.cuh, of updates and of lines
-  ScatterParams each;             // a thread for each update
-  ScatterParams lines;            // the updates that may meet in an element, one after the other
+  std::string target, line_target;  // ElementScatter or SliceScatter of scatter.cuh, of updates and of lines
+  ScatterParams each;               // a thread for each update
+  ScatterParams lines;              // the updates that may meet in an element, one after the other
 };
 
 TemplateEnum combine_of(ScatterReduction reduction) {
@@ -38,7 +38,7 @@ TemplateEnum combine_of(ScatterReduction reduction) {
 // A kernel that combines updates with the output, a thread for each or for each line.
 Status add_combining(Lowering& to, const Node& node, const Scatter& scatter, const char* kernel, bool lines) {
   const ScatterParams& params = lines ? scatter.lines : scatter.each;
-  const std::string instance = template_instance(kernel, lines ? scatter.line_place : scatter.place,
+  const std::string instance = template_instance(kernel, lines ? scatter.line_target : scatter.target,
                                                  combine_of(scatter.reduction), scatter.type, scatter.index_type);
   return add_map(to, node, kernel, kHeader, instance, params, params.count, {scatter.index, scatter.updates},
                  {scatter.out});
@@ -57,10 +57,10 @@ Status add_floats(Lowering& to, const Node& node, const Scatter& scatter) {
                     elements.count, {}, {greatest, sums}));
   const ScatterSumParams each{.scatter = scatter.each, .kept_bits = 60 - room};
   TENON_TRY(add_map(to, node, "scatter_exponents", kHeader,
-                    template_instance("scatter_exponents", scatter.place, scatter.type, scatter.index_type),
+                    template_instance("scatter_exponents", scatter.target, scatter.type, scatter.index_type),
                     scatter.each, scatter.each.count, {scatter.index, scatter.updates}, {greatest}));
   TENON_TRY(add_map(to, node, "scatter_sums", kHeader,
-                    template_instance("scatter_sums", scatter.place, scatter.type, scatter.index_type), each,
+                    template_instance("scatter_sums", scatter.target, scatter.type, scatter.index_type), each,
                     scatter.each.count, {scatter.index, scatter.updates}, {greatest, sums}));
   return add_map(to, node, "scatter_add", kHeader, template_instance("scatter_add", scatter.type, scatter.wide),
                  ScatterSumParams{.scatter = elements, .kept_bits = each.kept_bits}, elements.count,
@@ -116,21 +116,21 @@ Status lower_scatter_elements(Lowering& to, const Node& node) {
   const auto at = static_cast<size_t>(axis);
   std::vector<int64_t> dims = dims_of(by), read = updates.strides(), written = out.strides();
   const int64_t step = std::exchange(written[at], 0);
-  // Loops over `dims`, and the place that they make.
-  const auto loops_over = [&](ScatterParams& params, std::string& place) -> Status {
+  // Loops over `dims`, and the class that finds their elements.
+  const auto loops_over = [&](ScatterParams& params, std::string& target) -> Status {
     const Loops loops = join_dims(dims, {read, written}, 0);
     TENON_TRY_ASSIGN(params.loops, loop_params<2>(loops));
     params.limits[0] = out.shape[axis];
     params.strides[0] = step;
     params.count = count_of(dims);
-    place = template_instance("ElementScatter", std::max<size_t>(loops.dims.size(), 1), scatter.wide);
+    target = template_instance("ElementScatter", std::max<size_t>(loops.dims.size(), 1), scatter.wide);
     return Status();
   };
-  TENON_TRY(loops_over(scatter.each, scatter.place));
+  TENON_TRY(loops_over(scatter.each, scatter.target));
   scatter.lines.steps = dims[at];
   scatter.lines.update_step = read[at];
   dims[at] = 1;
-  TENON_TRY(loops_over(scatter.lines, scatter.line_place));
+  TENON_TRY(loops_over(scatter.lines, scatter.line_target));
   return add_scatter(to, node, scatter);
 }
 
@@ -160,7 +160,7 @@ Status lower_scatter_nd(Lowering& to, const Node& node) {
   scatter.each.count = tuples * slice;
   scatter.lines.count = slice;
   scatter.lines.steps = tuples;
-  scatter.place = scatter.line_place = template_instance("SliceScatter", desc.width, scatter.wide);
+  scatter.target = scatter.line_target = template_instance("SliceScatter", desc.width, scatter.wide);
   return add_scatter(to, node, scatter);
 }
 

@@ -21,7 +21,7 @@ __device__ __forceinline__ bool add_indices(const ScatterParams& p, const I* tup
   return true;
 }
 
-// ScatterElements: each update has an index, at the same place. kRank: of the updates.
+// ScatterElements: each update has an index, at the same position. kRank: of the updates.
 template <int kRank, bool kWideIndex>
 struct ElementScatter {
   using Index = index_t<kWideIndex>;
@@ -94,16 +94,16 @@ __device__ __forceinline__ void combine_atomically(T* element, T update) {
 }
 template <ScatterCombine kCombine>
 __device__ __forceinline__ void combine_atomically(float* element, float update) {
-  auto* const place = reinterpret_cast<unsigned*>(element);
+  auto* const word = reinterpret_cast<unsigned*>(element);
   constexpr bool kLeast = kCombine == ScatterCombine::kMin;
   const unsigned bits = update != update ? 0x7fffffffu : __float_as_uint(update);
-  unsigned seen = *place;
+  unsigned seen = *word;
   for (;;) {
     const float now = __uint_as_float(seen);
     const bool better = kLeast ? update < now : update > now,
                same = update == now && (kLeast ? bits > seen : bits < seen);
     if (seen == bits || !(better || update != update || same)) break;
-    const unsigned found = atomicCAS(place, seen, bits);
+    const unsigned found = atomicCAS(word, seen, bits);
     if (found == seen) break;
     seen = found;
   }

@@ -20,7 +20,7 @@ struct ScatterParams {
   int64_t update_step = 0;  // between the updates of a line
   Divisor slice;            // ScatterND: elements of a slice
   // Of each index of a tuple, of which ScatterElements has one: the size of what it chooses from, and the elements of
-  // the output between two places.
+  // the output between two positions.
   int64_t limits[kMostRank]{}, strides[kMostRank]{};
 };
 

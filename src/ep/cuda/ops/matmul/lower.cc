@@ -11,7 +11,7 @@
 #include "ep/cuda/ops/conv/op.h"
 #include "ep/cuda/ops/elementwise/lower.h"
 #include "ep/cuda/ops/matmul/op.h"
-#include "ep/cuda/ops/matmul/split_f16_op.h"
+#include "ep/cuda/ops/matmul/split_product_op.h"
 #include "ops/matmul.h"
 
 namespace tenon::cuda {
@@ -85,16 +85,16 @@ Status fill_zeros(Lowering& to, const Node& node, TensorId out) {
 }
 
 // A product with weights, were its first operand there as f16 parts.
-struct HalvesProduct {
-  SplitProblem problem;  // no sections: it would not read them
+struct SplitOperands {
+  SplitProblem problem;  // no terms: it would not read them
   WeightBound weights;
 };
 
 // Whether the work of writing a row's f16 parts, of operand and result, is little beside its product.
-bool is_worth_halves(int64_t depth, int64_t columns) { return depth * columns >= 100 * (depth + columns); }
+bool is_worth_splitting(int64_t depth, int64_t columns) { return depth * columns >= 100 * (depth + columns); }
 
-HalvesProduct halves_product(Lowering& to, const Product& product) {
-  HalvesProduct result;
+SplitOperands split_operands_of(Lowering& to, const Product& product) {
+  SplitOperands result;
   const ConstantRef& b = to.constant(product.b);
   if (to.options().bounds == nullptr || to.type_of(product.a) != DataType::kFloat || b == nullptr ||
       b->type != DataType::kFloat || b->shape.rank() != 2)
@@ -105,11 +105,11 @@ HalvesProduct halves_product(Lowering& to, const Product& product) {
   SplitProblem problem{.rows = static_cast<int32_t>(rows),
                        .columns = static_cast<int32_t>(columns),
                        .depth = static_cast<int32_t>(depth),
-                       .sections = to.options().tf32 ? 2 : 3};
+                       .terms = to.options().tf32 ? 2 : 3};
   constexpr size_t kMostBytes = size_t{96} << 20;
   // Nor is a sum so deep that it has to be rounded in parts.
-  if (rows <= kRowsThatCostNothing || !is_worth_halves(depth, columns) || !problem.fits() ||
-      problem.further_parts() != 0 || problem.scratch_bytes() > kMostBytes)
+  if (rows <= kRowsThatCostNothing || !is_worth_splitting(depth, columns) || !problem.fits() ||
+      problem.further_splits() != 0 || problem.scratch_bytes() > kMostBytes)
     return result;
   // One power of two for all columns: the smallest ones lose 12 of the 39 bits that numbers are known to.
   constexpr float kMostBetweenColumns = 0x1p12F;
@@ -138,24 +138,23 @@ std::optional<double> bound_after(const Epilogue& epilogue, double largest) {
 }
 
 // False: its first operand is not there as f16 parts.
-Result<bool> lower_from_halves(Lowering& to, const Node& node, const Product& product) {
-  const Lowering::Halves* const x = to.halves(product.a);
+Result<bool> lower_from_split(Lowering& to, const Node& node, const Product& product) {
+  const Lowering::SplitTensor* const x = to.split_tensor(product.a);
   if (x == nullptr) return false;
-  const auto [problem, weights] = halves_product(to, product);
-  if (problem.sections != x->sections) return false;
+  const auto [problem, weights] = split_operands_of(to, product);
+  if (problem.terms != x->terms) return false;
   const int32_t shift = split_shift(weights.largest);
   const float scale = std::ldexp(product.alpha, -(shift + x->shift));
-  HalvesProductOp::Tensors tensors{.x = x->tensor};
-  TENON_TRY_ASSIGN(
-      tensors.w,
-      to.packed_constant(
-          product.b, format("{} {} sections {}", product.trans_b ? "rows" : "columns", problem.sections, shift),
-          DataType::kFloat16, Shape{problem.columns, problem.depth * problem.sections},
-          [problem = problem, shift, transposed = product.trans_b](const Constant& from, std::byte* out) {
-            std::vector<float> w(static_cast<size_t>(from.shape.element_count()));
-            pack_matrix(from, transposed, DataType::kFloat, false, reinterpret_cast<std::byte*>(w.data()));
-            split_weights(w, problem, shift, out);
-          }));
+  SplitProductOp::Tensors tensors{.x = x->tensor};
+  TENON_TRY_ASSIGN(tensors.w,
+                   to.packed_constant(
+                       product.b, format("{} {} terms {}", product.trans_b ? "rows" : "columns", problem.terms, shift),
+                       DataType::kFloat16, Shape{problem.columns, problem.depth * problem.terms},
+                       [problem = problem, shift, transposed = product.trans_b](const Constant& from, std::byte* out) {
+                         std::vector<float> w(static_cast<size_t>(from.shape.element_count()));
+                         pack_matrix(from, transposed, DataType::kFloat, false, reinterpret_cast<std::byte*>(w.data()));
+                         split_weights(w, problem, shift, out);
+                       }));
   double largest_bias = 0;
   if (product.bias != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, to.float_constant(product.bias));
@@ -163,27 +162,28 @@ Result<bool> lower_from_halves(Lowering& to, const Node& node, const Product& pr
       largest_bias = std::max<double>(largest_bias, std::fabs(bias));
   }
   const ValueId y = node.outputs[0];
-  Lowering::Halves made;
+  Lowering::SplitTensor made;
   if (product.residual != kNoValue) {
     TENON_TRY_ASSIGN(tensors.residual, to.plain(product.residual));
   } else if (const auto largest =
                  bound_after(product.epilogue,
                              to.bound(product.a)->norm * weights.norm * std::fabs(product.alpha) + largest_bias)) {
-    TENON_TRY_ASSIGN(made, to.make_halves(y, {*largest, *largest * std::sqrt(static_cast<double>(problem.columns))}));
+    TENON_TRY_ASSIGN(made,
+                     to.make_split_tensor(y, {*largest, *largest * std::sqrt(static_cast<double>(problem.columns))}));
     tensors.y_parts = made.tensor;
   }
-  if (made.sections == 0 || !to.only_halves(y)) {
+  if (made.terms == 0 || !to.only_split(y)) {
     TENON_TRY_ASSIGN(tensors.y, to.make(y));
   }
-  to.program().add_op(std::make_unique<HalvesProductOp>(node.name, problem, scale, product.epilogue, tensors,
-                                                        made.sections, made.shift));
+  to.program().add_op(
+      std::make_unique<SplitProductOp>(node.name, problem, scale, product.epilogue, tensors, made.terms, made.shift));
   return true;
 }
 
 Status lower_with_weights(Lowering& to, const Node& node, const Product& product) {
   const int64_t depth = product.k, columns = product.n;
   const DataType type = to.type_of(product.a);
-  TENON_TRY_ASSIGN(const bool lowered, lower_from_halves(to, node, product));
+  TENON_TRY_ASSIGN(const bool lowered, lower_from_split(to, node, product));
   if (lowered) return Status();
   ConvParams params;
   params.in_c = params.depth = static_cast<int32_t>(depth);
@@ -200,11 +200,11 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
                                       pack_matrix(from, transposed, type, round, out);
                                     }));
   if (const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
-      split.sections != 0) {
-    tensors.sections = split.sections;
+      split.terms != 0) {
+    tensors.terms = split.terms;
     TENON_TRY_ASSIGN(tensors.parts,
-                     to.packed_constant(product.b, format("{} {} sections", order, split.sections), DataType::kFloat16,
-                                        Shape{columns, depth * split.sections + 2},
+                     to.packed_constant(product.b, format("{} {} terms", order, split.terms), DataType::kFloat16,
+                                        Shape{columns, depth * split.terms + 2},
                                         [transposed, split](const Constant& from, std::byte* out) {
                                           std::vector<float> w(static_cast<size_t>(from.shape.element_count()));
                                           pack_matrix(from, transposed, DataType::kFloat, false,
@@ -316,7 +316,7 @@ void find_weight_bounds(Lowering& to) {
     if (node.op_type != "MatMul" && node.op_type != "Gemm") continue;
     const ConstantRef& weights = to.constant(node.inputs[1]);
     if (weights == nullptr || weights->type != DataType::kFloat || weights->shape.rank() != 2 ||
-        to.type_of(node.inputs[0]) != DataType::kFloat || !is_worth_halves(weights->shape[0], weights->shape[1]))
+        to.type_of(node.inputs[0]) != DataType::kFloat || !is_worth_splitting(weights->shape[0], weights->shape[1]))
       continue;
     if (const Result<Product> product = read_product(to, node); product.ok())
       wanted.push_back({weights, product->trans_b});
@@ -324,10 +324,10 @@ void find_weight_bounds(Lowering& to) {
   to.options().bounds->find(wanted);
 }
 
-int32_t sections_read(Lowering& to, const Node& node) {
+int32_t terms_read(Lowering& to, const Node& node) {
   if (node.op_type != "MatMul" && node.op_type != "Gemm") return 0;
   const Result<Product> product = read_product(to, node);
-  return product.ok() ? halves_product(to, *product).problem.sections : 0;
+  return product.ok() ? split_operands_of(to, *product).problem.terms : 0;
 }
 
 Status lower_matmul(Lowering& to, const Node& node) {

@@ -1,14 +1,14 @@
-// Products of float32 on the tensor cores of float16: operands are taken apart into two f16 parts of 11 bits before,
-// and the product is put together after. Both scale by powers of two, which rounds nothing.
+// Products of float32 on the tensor cores of float16: operands are split into two f16 parts of 11 bits before, and
+// the product is scaled back after. Both scale by powers of two, which rounds nothing.
 #include "ep/cuda/compute/kernel_params.h"
 #include "ep/cuda/ops/matmul/split_f16.cuh"
 
 namespace tenon::cuda::device {
 
-constexpr int kThreads = 128, kElements = 8;  // that a thread takes apart at a time
+constexpr int kThreads = 128, kElements = 8;  // that a thread splits at a time
 
 // `kWidth` threads share a row, and keep its elements where it has no more than they have room for. Its largest finite
-// number gets an exponent of 14, so that no half overflows and what is lost below the second half is 2^-39 of it.
+// number gets an exponent of 14, so that no part overflows and what is lost below the second part is 2^-39 of it.
 // kImage: a row is what a convolution's window sees, as in conv/gemm.cuh; else rows lie one after the other.
 template <int kWidth, bool kImage>
 struct SplitRows {
@@ -58,12 +58,12 @@ struct SplitRows {
   }
 
   __device__ __forceinline__ void store(const float (&values)[kVectors][kElements], int first, float factor, __half* to,
-                                        int sections) const {
+                                        int terms) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       const int i = first + (v * kWidth + lane) * kElements;
       if (i >= conv.depth) break;
-      store_halves<kElements>(values[v], factor, to + i, conv.depth, sections);
+      store_split<kElements>(values[v], factor, to + i, conv.depth, terms);
     }
   }
 };
@@ -98,10 +98,10 @@ __device__ void split_all(const SplitParams& p) {
   const int shift = min(14 + 127 - static_cast<int>(largest >> 23), 126);
   const float factor = __uint_as_float(static_cast<uint32_t>(shift + 127) << 23);
   if (rows.lane == 0) p.exponents[rows.row] = -shift;
-  __half* const to = static_cast<__half*>(p.parts) + static_cast<int64_t>(rows.row) * depth * p.sections;
+  __half* const to = static_cast<__half*>(p.parts) + static_cast<int64_t>(rows.row) * depth * p.terms;
   for (int first = 0; first < depth; first += Rows::kSpan) {
     if (depth > Rows::kSpan) rows.load(values, first);
-    rows.store(values, first, factor, to, p.sections);
+    rows.store(values, first, factor, to, p.terms);
   }
 }
 
@@ -153,8 +153,8 @@ __device__ void join_all(const JoinParams& p) {
       *reinterpret_cast<float4*>(static_cast<float*>(p.y) + at + j) =
           make_float4(values[j], values[j + 1], values[j + 2], values[j + 3]);
   if (p.parts != nullptr) {
-    __half* const to = static_cast<__half*>(p.parts) + static_cast<int64_t>(row) * p.columns * p.sections + column;
-    store_halves<kElements>(values, p.parts_factor, to, p.columns, p.sections);
+    __half* const to = static_cast<__half*>(p.parts) + static_cast<int64_t>(row) * p.columns * p.terms + column;
+    store_split<kElements>(values, p.parts_factor, to, p.columns, p.terms);
   }
 }
 

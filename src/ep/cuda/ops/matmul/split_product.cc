@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 constexpr int32_t kVector = 8;  // f16 in 16 bytes
-constexpr int64_t kMostSections = 3;
+constexpr int64_t kMostTerms = 3;
 
 uint32_t magnitude(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffU; }
 bool is_finite(float value) { return magnitude(value) < 0x7f800000U; }
@@ -34,16 +34,16 @@ size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 // Of the rows, in the scratch memory.
 size_t exponents_offset(const SplitProblem& problem) {
   return aligned(static_cast<size_t>(problem.rows) * static_cast<size_t>(problem.depth) *
-                 static_cast<size_t>(problem.sections) * sizeof(uint16_t));
+                 static_cast<size_t>(problem.terms) * sizeof(uint16_t));
 }
 
-// The half nearest to a number below 2^15, without its sign, and what it is in float32. Integers compare as they do
+// The f16 nearest to a number below 2^15, without its sign, and what it is in float32. Integers compare as they do
 // signed, and nothing branches, so that the loop over a row becomes vector instructions.
-struct Half {
+struct F16 {
   int32_t bits = 0;
   float value = 0;
 };
-inline Half nearest_half(int32_t magnitude) {
+inline F16 nearest_f16(int32_t magnitude) {
   constexpr int32_t kLeastNormal = 0x38800000, kHalf = 0x3f000000;  // 2^-14, 0.5
   // Below the smallest normal number adding 0.5 leaves the rounded fraction in the last bits.
   const int32_t small = std::bit_cast<int32_t>(std::bit_cast<float>(magnitude) + 0.5f) - kHalf;
@@ -55,28 +55,28 @@ inline Half nearest_half(int32_t magnitude) {
 }
 
 // `row` times `factor`, which is finite and below 2^15.
-void split_finite(std::span<const float> row, float factor, int32_t sections, std::byte* out) {
-  auto* const low = reinterpret_cast<uint16_t*>(out) + (sections == 3 ? row.size() : 0);
+void split_finite(std::span<const float> row, float factor, int32_t terms, std::byte* out) {
+  auto* const low = reinterpret_cast<uint16_t*>(out) + (terms == 3 ? row.size() : 0);
   auto* const high = low + row.size();
   for (size_t i = 0; i < row.size(); ++i) {
     const auto bits = std::bit_cast<int32_t>(row[i] * factor);
     const int32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    const Half first = nearest_half(magnitude);
+    const F16 first = nearest_f16(magnitude);
     const auto rest = std::bit_cast<int32_t>(std::bit_cast<float>(magnitude) - first.value);
-    const Half second = nearest_half(rest & 0x7fffffff);
+    const F16 second = nearest_f16(rest & 0x7fffffff);
     high[i] = static_cast<uint16_t>(first.bits | sign);
     low[i] = static_cast<uint16_t>(second.bits | ((rest >> 16 & 0x8000) ^ sign));
   }
-  if (sections == 3) std::memcpy(out, high, row.size() * sizeof(uint16_t));
+  if (terms == 3) std::memcpy(out, high, row.size() * sizeof(uint16_t));
 }
 
-void split_row(std::span<const float> row, int32_t shift, int32_t sections, std::byte* out) {
+void split_row(std::span<const float> row, int32_t shift, int32_t terms, std::byte* out) {
   const size_t row_bytes = row.size() * sizeof(uint16_t);
   const float factor = std::ldexp(1.0f, shift);
-  if (std::all_of(row.begin(), row.end(), is_finite)) return split_finite(row, factor, sections, out);
+  if (std::all_of(row.begin(), row.end(), is_finite)) return split_finite(row, factor, terms, out);
   std::vector<float> scaled(row.size()), finite(row.size()), rest(row.size());
   for (size_t i = 0; i < row.size(); ++i) scaled[i] = row[i] * factor;
-  std::byte* const low = out + (sections == 3 ? row_bytes : 0);
+  std::byte* const low = out + (terms == 3 ? row_bytes : 0);
   std::byte* const high = low + row_bytes;
   store_floats(scaled, DataType::kFloat16, high);
   widen_floats({.type = DataType::kFloat16,
@@ -90,24 +90,24 @@ void split_row(std::span<const float> row, int32_t shift, int32_t sections, std:
     finite[i] = valid ? finite[i] : 0.0f;
   }
   store_floats(rest, DataType::kFloat16, low);
-  if (sections == 3) store_floats(finite, DataType::kFloat16, out);
+  if (terms == 3) store_floats(finite, DataType::kFloat16, out);
 }
 
 }  // namespace
 
 // On an H200 sums of 1152 products of one sign are 7e-6 too small at most, 3.5 times what float32 additions err there;
 // of 3072 products 2e-5.
-int64_t SplitProblem::further_parts() const {
+int64_t SplitProblem::further_splits() const {
   constexpr int64_t kDepthAtOnce = 1152;
-  if (sections < 3 || depth <= kDepthAtOnce) return 0;
-  int64_t parts = (depth + kDepthAtOnce - 1) / kDepthAtOnce;
-  while (depth % (parts * kVector) != 0) ++parts;
-  return parts;
+  if (terms < 3 || depth <= kDepthAtOnce) return 0;
+  int64_t splits = (depth + kDepthAtOnce - 1) / kDepthAtOnce;
+  while (depth % (splits * kVector) != 0) ++splits;
+  return splits;
 }
 
 bool SplitProblem::fits() const {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  return depth % kVector == 0 && columns % kVector == 0 && int64_t{depth} * kMostSections <= kMost &&
+  return depth % kVector == 0 && columns % kVector == 0 && int64_t{depth} * kMostTerms <= kMost &&
          int64_t{rows} * columns <= kMost;
 }
 
@@ -116,52 +116,52 @@ size_t SplitProblem::scratch_bytes() const {
 }
 
 size_t SplitProblem::parts_bytes() const {
-  return static_cast<size_t>(columns) * static_cast<size_t>(depth) * static_cast<size_t>(sections) * sizeof(uint16_t);
+  return static_cast<size_t>(columns) * static_cast<size_t>(depth) * static_cast<size_t>(terms) * sizeof(uint16_t);
 }
 
 void split_weights(std::span<const float> w, const SplitProblem& problem, std::byte* out) {
   const auto row_size = static_cast<size_t>(problem.depth), bytes = problem.parts_bytes();
   auto* exponents = reinterpret_cast<int32_t*>(out + bytes);
-  const size_t row_bytes = row_size * static_cast<size_t>(problem.sections) * sizeof(uint16_t);
+  const size_t row_bytes = row_size * static_cast<size_t>(problem.terms) * sizeof(uint16_t);
   for (size_t begin = 0; begin < w.size(); begin += row_size, out += row_bytes) {
     const std::span<const float> row = w.subspan(begin, row_size);
     const int32_t shift = split_shift(largest_finite(row));
     *exponents++ = -shift;
-    split_row(row, shift, problem.sections, out);
+    split_row(row, shift, problem.terms, out);
   }
 }
 
 void split_weights(std::span<const float> w, const SplitProblem& problem, int32_t shift, std::byte* out) {
   const auto row_size = static_cast<size_t>(problem.depth);
   const float factor = std::ldexp(1.0f, shift);
-  const size_t row_bytes = row_size * static_cast<size_t>(problem.sections) * sizeof(uint16_t);
+  const size_t row_bytes = row_size * static_cast<size_t>(problem.terms) * sizeof(uint16_t);
   for (size_t begin = 0; begin < w.size(); begin += row_size, out += row_bytes)
-    split_finite(w.subspan(begin, row_size), factor, problem.sections, out);
+    split_finite(w.subspan(begin, row_size), factor, problem.terms, out);
 }
 
 Result<std::unique_ptr<SplitProduct>> SplitProduct::create(const PrepareContext& context, const SplitProblem& problem,
                                                            const ConvParams& conv) {
-  TENON_UNSUPPORTED_IF(context.blas == nullptr, "A product of halves needs cuBLASLt, which is not there.");
+  TENON_UNSUPPORTED_IF(context.blas == nullptr, "A split f16 product needs cuBLASLt, which is not there.");
   std::unique_ptr<SplitProduct> made(new SplitProduct(problem, conv));
   const int width = problem.depth <= 256 ? 8 : problem.depth <= 1536 ? 32 : 128;
   made->rows_a_block_ = kThreads / static_cast<unsigned>(width);
   TENON_TRY_ASSIGN(made->split_,
                    context.kernels->find("split", format("split_{}_{}", is_product(conv) ? "rows" : "image", width)));
   TENON_TRY_ASSIGN(made->join_, context.kernels->find("split", "join_rows"));
-  const int64_t row = int64_t{problem.depth} * problem.sections;
-  made->further_parts_ = context.tf32 ? 0 : problem.further_parts();
+  const int64_t row = int64_t{problem.depth} * problem.terms;
+  made->further_splits_ = context.tf32 ? 0 : problem.further_splits();
   BlasProblem product{.type = DataType::kFloat16,
                       .result = DataType::kFloat,
                       .rows = problem.rows,
                       .columns = problem.columns,
-                      .depth = made->further_parts_ == 0 ? row : row - problem.depth,
+                      .depth = made->further_splits_ == 0 ? row : row - problem.depth,
                       .transposed_w = true,
                       .x_row = row,
                       .w_row = row,
                       .workspace_bytes = context.addresses.program->workspace_bytes};
   TENON_TRY_ASSIGN(made->first_, BlasProduct::create(*context.blas, product));
-  if (made->further_parts_ == 0) return made;
-  product.depth = problem.depth / made->further_parts_;
+  if (made->further_splits_ == 0) return made;
+  product.depth = problem.depth / made->further_splits_;
   product.residual = true;
   TENON_TRY_ASSIGN(made->further_, BlasProduct::create(*context.blas, product));
   return made;
@@ -205,7 +205,7 @@ Status SplitProduct::queue(const CudaDevice& device, const Algorithm& algorithm,
   SplitParams split{.conv = conv_,
                     .parts = reinterpret_cast<void*>(pointers.scratch),
                     .exponents = reinterpret_cast<int32_t*>(pointers.scratch + exponents_offset(problem_)),
-                    .sections = problem_.sections};
+                    .terms = problem_.terms};
   split.conv.x = pointers.x;
   void* split_pointers[] = {&split};
   const auto rows = static_cast<unsigned>(problem_.rows);
@@ -220,9 +220,9 @@ Status SplitProduct::queue(const CudaDevice& device, const Algorithm& algorithm,
                                  .workspace = reinterpret_cast<void*>(pointers.scratch + problem_.scratch_bytes())};
   };
   TENON_TRY(first_->queue(algorithm.first, product_at(0), stream));
-  for (int64_t part = 0; part < further_parts_; ++part) {
-    const int64_t high = int64_t{problem_.depth} * (problem_.sections - 1);
-    TENON_TRY(further_->queue(algorithm.further, product_at(high + problem_.depth / further_parts_ * part), stream));
+  for (int64_t split = 0; split < further_splits_; ++split) {
+    const int64_t high = int64_t{problem_.depth} * (problem_.terms - 1);
+    TENON_TRY(further_->queue(algorithm.further, product_at(high + problem_.depth / further_splits_ * split), stream));
   }
   join.product = static_cast<const float*>(join.y);
   join.row_exponents = split.exponents;

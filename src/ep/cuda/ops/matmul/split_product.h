@@ -1,15 +1,15 @@
 // Products of float32 through cuBLASLt's float16, which tensor cores multiply twice as fast as TF32.
 //
-// A number is an f16 of 11 bits and an f16 for the rest, after a power of two for each row (of x, and of w for
-// each column of the product) has brought the largest number below 2^15. The f16 parts of a row lie one after the
-// other, in an order that makes the sum over all sections the sum of products wanted:
+// A number is split into two f16 parts, high with 11 bits and low with the rest, after a power of two for each row (of
+// x, and of w for each column of the product) has brought the largest number below 2^15. The product is a sum of two or
+// three terms, each a product of parts. The parts of a row lie one after the other in the order of the terms:
 //
-//     three sections: low high high  times  high low high    all but low times low: about 22 bits, as good as float32
-//     two sections:        high high  times       low high    x rounded to 11 bits (TF32's), w as it is
+//     three terms: low high high  times  high low high    all but low times low: about 22 bits, as good as float32
+//     two terms:        high high  times       low high    x rounded to 11 bits (TF32's), w as it is
 //
 // So it is one product of two or three times the depth, small terms first. Tensor cores cut off what they add up, and a
-// deep sum of numbers of one sign would come out too small: high times high is then added in parts, rounded. An
-// infinity or NaN is only in the last section; a number below 2^-39 of its row's largest is zero there.
+// deep sum of numbers of one sign would come out too small: high times high is then a split-K product, rounded after
+// each split. An infinity or NaN is only in the last term; a number below 2^-39 of its row's largest is zero there.
 //
 // Threads: any, once made.
 #pragma once
@@ -27,19 +27,19 @@ namespace tenon::cuda {
 
 struct SplitProblem {
   int32_t rows = 0, columns = 0, depth = 0;
-  int32_t sections = 0;
+  int32_t terms = 0;
 
   // The kernels take whole vectors, and products whose depth and sizes stay in 32 bits.
   bool fits() const;
   // The f16 parts of x and their exponents; a multiple of 256.
   size_t scratch_bytes() const;
-  // In how many parts high times high is added to the rest; 0: it is one product with it.
-  int64_t further_parts() const;
+  // The K splits in which high times high is added to the other terms; 0: all terms are one product.
+  int64_t further_splits() const;
   // Of the weights' f16 parts; their exponents, 4 bytes a column, are behind them.
   size_t parts_bytes() const;
 };
 
-// The weights [columns][depth] as f16 parts [columns][sections][depth], and behind them the exponent of each column.
+// The weights [columns][depth] as f16 parts [columns][terms][depth], and behind them the exponent of each column.
 void split_weights(std::span<const float> w, const SplitProblem& problem, std::byte* out);
 // All of them times 2^shift, which makes finite numbers below 2^15; without exponents.
 void split_weights(std::span<const float> w, const SplitProblem& problem, int32_t shift, std::byte* out);
@@ -51,7 +51,7 @@ class SplitProduct {
                                                       const ConvParams& conv);
 
   struct Algorithm {
-    cublasLtMatmulAlgo_t first{}, further{};  // of all but the further parts, and of one of those
+    cublasLtMatmulAlgo_t first{}, further{};  // of all terms without further splits, and of one of those
   };
   // Errors: kUnsupported when cuBLASLt has none.
   Status find_algorithms();
@@ -79,7 +79,7 @@ class SplitProduct {
 
   const SplitProblem problem_;
   const ConvParams conv_;
-  int64_t further_parts_ = 0;
+  int64_t further_splits_ = 0;
   std::unique_ptr<BlasProduct> first_, further_;  // no further_ where everything is one product
   CUfunction split_ = nullptr, join_ = nullptr;
   unsigned rows_a_block_ = 1;

@@ -19,81 +19,81 @@ using ::testing::HasSubstr;
 constexpr float kInfinite = std::numeric_limits<float>::infinity(), kNone = std::numeric_limits<float>::quiet_NaN();
 
 struct Split {
-  std::vector<std::vector<float>> sections;  // of one row, scaled back
+  std::vector<std::vector<float>> terms;  // of one row, scaled back
 };
 
-Split split_row(const std::vector<float>& row, int32_t sections) {
-  const SplitProblem problem{.rows = 1, .columns = 1, .depth = static_cast<int32_t>(row.size()), .sections = sections};
+Split split_row(const std::vector<float>& row, int32_t terms) {
+  const SplitProblem problem{.rows = 1, .columns = 1, .depth = static_cast<int32_t>(row.size()), .terms = terms};
   std::vector<std::byte> bytes(problem.parts_bytes() + sizeof(int32_t));
   split_weights(row, problem, bytes.data());
   int32_t exponent = 0;
   std::memcpy(&exponent, bytes.data() + problem.parts_bytes(), sizeof(exponent));
-  std::vector<float> halves(row.size() * static_cast<size_t>(sections));
+  std::vector<float> parts(row.size() * static_cast<size_t>(terms));
   widen_floats({.type = DataType::kFloat16,
-                .shape = Shape{static_cast<int64_t>(halves.size())},
+                .shape = Shape{static_cast<int64_t>(parts.size())},
                 .data = bytes.data(),
                 .size_bytes = problem.parts_bytes()},
-               halves);
+               parts);
   Split split;
-  for (size_t begin = 0; begin < halves.size(); begin += row.size()) {
-    auto& section = split.sections.emplace_back();
-    for (size_t i = 0; i < row.size(); ++i) section.push_back(std::ldexp(halves[begin + i], exponent));
+  for (size_t begin = 0; begin < parts.size(); begin += row.size()) {
+    auto& term = split.terms.emplace_back();
+    for (size_t i = 0; i < row.size(); ++i) term.push_back(std::ldexp(parts[begin + i], exponent));
   }
   return split;
 }
 
-TEST(SplitWeights, TwoHalvesHaveTwentyTwoBits) {
+TEST(SplitWeights, TwoPartsHaveTwentyTwoBits) {
   for (float scale : {1.0F, 1e-30F, 1e30F}) {
     std::vector<float> row = random_floats(64, 3);
     for (float& value : row) value *= scale;
-    for (int32_t sections : {2, 3}) {
-      const Split split = split_row(row, sections);
-      const auto& high = split.sections.back();
-      const auto& low = split.sections[split.sections.size() - 2];
+    for (int32_t terms : {2, 3}) {
+      const Split split = split_row(row, terms);
+      const auto& high = split.terms.back();
+      const auto& low = split.terms[split.terms.size() - 2];
       for (size_t i = 0; i < row.size(); ++i) {
         EXPECT_LE(std::fabs(high[i] - row[i]), std::ldexp(std::fabs(row[i]), -11));
         EXPECT_LE(std::fabs(high[i] + low[i] - row[i]), std::ldexp(scale, -38) + std::ldexp(std::fabs(row[i]), -22));
       }
-      if (sections == 3) {
-        EXPECT_EQ(split.sections[0], high);
+      if (terms == 3) {
+        EXPECT_EQ(split.terms[0], high);
       }
     }
   }
 }
 
-// Anywhere else it would meet a half of the other sign, and infinity less infinity is no number.
-TEST(SplitWeights, AnInfinityIsInTheLastSectionAlone) {
+// Anywhere else it would meet a part of the other sign, and infinity less infinity is no number.
+TEST(SplitWeights, AnInfinityIsInTheLastTermAlone) {
   const std::vector<float> row = {1, -kInfinite, 0.3F, 0, 3e38F, 1e-45F, -2, 5};
-  for (int32_t sections : {2, 3}) {
-    const Split split = split_row(row, sections);
-    EXPECT_EQ(split.sections.back()[1], -kInfinite);
-    for (size_t s = 0; s + 1 < split.sections.size(); ++s) {
-      EXPECT_EQ(split.sections[s][1], 0);
+  for (int32_t terms : {2, 3}) {
+    const Split split = split_row(row, terms);
+    EXPECT_EQ(split.terms.back()[1], -kInfinite);
+    for (size_t s = 0; s + 1 < split.terms.size(); ++s) {
+      EXPECT_EQ(split.terms[s][1], 0);
     }
-    EXPECT_NEAR(split.sections.back()[4], 3e38F, 3e38F * 0x1p-11F);
+    EXPECT_NEAR(split.terms.back()[4], 3e38F, 3e38F * 0x1p-11F);
   }
 }
 
 TEST(SplitWeights, ARowOfNothingIsNothing) {
-  for (const auto& section : split_row(std::vector<float>(8), 3).sections) EXPECT_EQ(section, std::vector<float>(8));
+  for (const auto& term : split_row(std::vector<float>(8), 3).terms) EXPECT_EQ(term, std::vector<float>(8));
 }
 
 TEST(ChooseSplit, SmallOnesAndOtherTypesAreNotSplit) {
   ConvParams params;
   params.pixels = 128, params.depth = params.in_c = 3072, params.channels = 768;
-  EXPECT_EQ(choose_split(DataType::kFloat, true, 1024, params).sections, 3);
-  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).sections, 3);
-  EXPECT_EQ(choose_split(DataType::kFloat16, false, 1024, params).sections, 0);
-  EXPECT_EQ(choose_split(DataType::kFloat, false, 0, params).sections, 0);  // memory is short
+  EXPECT_EQ(choose_split(DataType::kFloat, true, 1024, params).terms, 3);
+  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).terms, 3);
+  EXPECT_EQ(choose_split(DataType::kFloat16, false, 1024, params).terms, 0);
+  EXPECT_EQ(choose_split(DataType::kFloat, false, 0, params).terms, 0);  // memory is short
   params.pixels = kRowsThatCostNothing;
-  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).sections, 0);
+  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).terms, 0);
   params.pixels = 128, params.depth = params.in_c = 768, params.channels = 3072;
-  EXPECT_EQ(choose_split(DataType::kFloat, true, 1024, params).sections, 2);
-  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).sections, 3);
+  EXPECT_EQ(choose_split(DataType::kFloat, true, 1024, params).terms, 2);
+  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).terms, 3);
   params.channels = 3072 - 4;
-  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).sections, 0);
+  EXPECT_EQ(choose_split(DataType::kFloat, false, 1024, params).terms, 0);
   params.channels = 64;
-  EXPECT_EQ(choose_split(DataType::kFloat, true, 1024, params).sections, 0);
+  EXPECT_EQ(choose_split(DataType::kFloat, true, 1024, params).terms, 0);
 }
 
 // A row whose largest number has the exponent that the shift is for is split alike by both.
@@ -102,8 +102,8 @@ TEST(SplitWeights, OneShiftForAllRowsIsTheirsWhereTheyHaveOneSize) {
   std::vector<float> w = random_floats(size_t{kDepth} * kColumns, 9);
   for (size_t i = 0; i < w.size(); ++i) w[i] = std::ldexp(w[i], -static_cast<int>(i % 41));
   for (size_t column = 0; column < kColumns; ++column) w[column * kDepth + column] = -0.75F;
-  for (int32_t sections : {2, 3}) {
-    const SplitProblem problem{.rows = 1, .columns = kColumns, .depth = kDepth, .sections = sections};
+  for (int32_t terms : {2, 3}) {
+    const SplitProblem problem{.rows = 1, .columns = kColumns, .depth = kDepth, .terms = terms};
     std::vector<std::byte> alone(problem.parts_bytes() + kColumns * sizeof(int32_t)), together(problem.parts_bytes());
     split_weights(w, problem, alone.data());
     split_weights(w, problem, split_shift(0.75F), together.data());
@@ -158,7 +158,7 @@ TEST_F(SplitProducts, AreAsExactAsFloat32) {
       std::string choice;
       const std::vector<float> y = multiply(x, w, rows, depth, columns, tf32, &choice);
       if (!tf32) {
-        EXPECT_THAT(choice, HasSubstr("halves"));
+        EXPECT_THAT(choice, HasSubstr("split_f16"));
       }
       double worst = 0;
       for (int64_t r = 0; r < rows; ++r)
@@ -196,7 +196,7 @@ TEST_F(SplitProducts, WhatIsNotFiniteIsWhatFloat32MakesOfIt) {
     if (tf32 && small_sizes()) continue;  // too small for f16 parts
     std::string choice;
     const std::vector<float> y = multiply(x, w, rows, depth, columns, tf32, &choice);
-    EXPECT_THAT(choice, HasSubstr("halves"));
+    EXPECT_THAT(choice, HasSubstr("split_f16"));
     for (int64_t r = 0; r < 8; ++r)
       for (int64_t c = 0; c < 16; ++c) {
         double sum = 0;

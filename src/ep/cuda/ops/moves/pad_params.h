@@ -13,7 +13,7 @@ struct MirrorPadParams {
   int64_t count = 0;
   Divisor dims[kMostRank];  // of the result, outermost first
   // Coordinate i of the result is element i - begin of the `size` elements that are repeated, the first of which is
-  // `crop` of the input; element e has the place e * stride.
+  // `crop` of the input; element e has the offset e * stride.
   struct Axis {
     int64_t begin = 0, size = 1, crop = 0, stride = 0;
     // kReflect and kWrap: the elements come again after `period`; shift is the least number above -begin that is a

@@ -29,12 +29,12 @@ Status check_sizes(const Lowering& to, const Node& node, std::initializer_list<i
   return Status();
 }
 
-// Makes the tensors that a layer normalisation writes. As halves: a row has a norm of at most the root of its length
+// Makes the tensors that a layer normalisation writes. As f16 parts: a row has a norm of at most the root of its length
 // before it is scaled.
 Status make_normal(Lowering& to, const Node& node, DataType type, int64_t columns, LayerNormOp::Tensors* tensors) {
   const ValueId y = node.outputs[0];
   const Shape& shape = to.value(y).shape();
-  if (type == DataType::kFloat && columns % 8 == 0 && columns <= LayerNormOp::kMostOfHalves &&
+  if (type == DataType::kFloat && columns % 8 == 0 && columns <= LayerNormOp::kMostSplitColumns &&
       shape[shape.rank() - 1] == columns) {
     const bool internal = node.domain == "tenon";
     const auto floats = [&](size_t input) {
@@ -49,12 +49,12 @@ Status make_normal(Lowering& to, const Node& node, DataType type, int64_t column
       if (!std::isnan(bias)) bias_squares += double{bias} * bias;
     }
     const double norm = std::sqrt(static_cast<double>(columns)) * largest_scale;
-    TENON_TRY_ASSIGN(const Lowering::Halves halves,
-                     to.make_halves(y, {norm + largest_bias, norm + std::sqrt(bias_squares)}));
-    tensors->y_parts = halves.tensor;
-    tensors->y_sections = halves.sections;
-    tensors->y_shift = halves.shift;
-    if (halves.sections != 0 && to.only_halves(y)) return Status();
+    TENON_TRY_ASSIGN(const Lowering::SplitTensor split,
+                     to.make_split_tensor(y, {norm + largest_bias, norm + std::sqrt(bias_squares)}));
+    tensors->y_parts = split.tensor;
+    tensors->y_terms = split.terms;
+    tensors->y_shift = split.shift;
+    if (split.terms != 0 && to.only_split(y)) return Status();
   }
   TENON_TRY_ASSIGN(tensors->y, to.make(y));
   return Status();
@@ -98,16 +98,16 @@ Status lower_attention(Lowering& to, const Node& node) {
     params.mask_key = desc.mask_strides[3];
   }
   // A weighted mean of V's rows is not larger than they are.
-  Lowering::Halves halves;
+  Lowering::SplitTensor split;
   if (const Lowering::Bound* v = to.bound(node.inputs[desc.v]);
       v != nullptr && type == DataType::kFloat && y[2] % 8 == 0) {
-    TENON_TRY_ASSIGN(halves,
-                     to.make_halves(node.outputs[0], {v->largest, v->largest * std::sqrt(static_cast<double>(y[2]))}));
-    tensors.y_parts = halves.tensor;
-    params.parts_factor = std::ldexp(1.0F, halves.shift);
-    params.sections = halves.sections;
+    TENON_TRY_ASSIGN(
+        split, to.make_split_tensor(node.outputs[0], {v->largest, v->largest * std::sqrt(static_cast<double>(y[2]))}));
+    tensors.y_parts = split.tensor;
+    params.parts_factor = std::ldexp(1.0F, split.shift);
+    params.terms = split.terms;
   }
-  if (halves.sections == 0 || !to.only_halves(node.outputs[0])) {
+  if (split.terms == 0 || !to.only_split(node.outputs[0])) {
     TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
   }
   if (y.element_count() == 0) return Status();
@@ -123,7 +123,7 @@ Status lower_layer_norm(Lowering& to, const Node& node) {
   TENON_TRY_ASSIGN(const LayerNormDesc desc, read_layer_norm(node, x));
   const ValueId skip = node.input(desc.skip), scale = node.input(desc.scale), bias = node.input(desc.bias);
   const int64_t columns = desc.columns;
-  // Constants, one for each place of a row.
+  // Constants, one for each column.
   const auto whole = [&](ValueId id) {
     return id == kNoValue || (to.constant(id) != nullptr && to.value(id).shape().element_count() == columns);
   };

@@ -28,8 +28,8 @@ __device__ __forceinline__ void store_normal(const LayerNormParams& p, const flo
   }
   if constexpr (sizeof(T) == sizeof(float))
     if (p.parts != nullptr)
-      store_halves(values, p.parts_factor, static_cast<__half*>(p.parts) + row * p.columns * p.sections + column,
-                   p.columns, p.sections);
+      store_split(values, p.parts_factor, static_cast<__half*>(p.parts) + row * p.columns * p.terms + column, p.columns,
+                  p.terms);
 }
 
 // kPerThread elements of the row stay in each thread's registers; the row is at most kThreads * kPerThread long and a

@@ -27,7 +27,7 @@ struct NormGroup {
       for (unsigned n = 0; n < kTurns; ++n) {
         const Index step = n * lanes + lane;
         if (!mine || step >= (Index)p.steps) continue;
-        const Pack<T, kVector> pack = *(const Pack<T, kVector>*)(a + place(step));
+        const Pack<T, kVector> pack = *(const Pack<T, kVector>*)(a + offset(step));
 #pragma unroll
         for (int j = 0; j < kVector; ++j) held[n * kVector + j] = load(pack.v[j]);
       }
@@ -48,14 +48,14 @@ struct NormGroup {
     } else {
 #pragma unroll 4
       for (Index step = lane; step < (Index)p.steps; step += lanes) {
-        const Pack<T, kVector> pack = *(const Pack<T, kVector>*)(a + place(step));
+        const Pack<T, kVector> pack = *(const Pack<T, kVector>*)(a + offset(step));
 #pragma unroll
         for (int j = 0; j < kVector; ++j) take(load(pack.v[j]));
       }
     }
   }
 
-  // Stores put(element, its place among the parameters).
+  // Stores put(element, its index among the parameters).
   template <typename Put>
   __device__ __forceinline__ void write(T* y, Put put) const {
     if (!mine) return;
@@ -78,7 +78,7 @@ struct NormGroup {
     } else {
 #pragma unroll 4
       for (Index step = lane; step < (Index)p.steps; step += lanes) {
-        const Pack<T, kVector> pack = *(const Pack<T, kVector>*)(a + place(step));
+        const Pack<T, kVector> pack = *(const Pack<T, kVector>*)(a + offset(step));
         store_step(step, [&](int j) { return load(pack.v[j]); });
       }
     }
@@ -114,7 +114,7 @@ struct NormGroup {
   N held[kTurns == 0 ? 1 : kTurns * kVector];
 
  private:
-  __device__ __forceinline__ Index place(Index step) const {
+  __device__ __forceinline__ Index offset(Index step) const {
     Index at[kReduced + 1];
     split_index<kReduced>(step, p.reduced.dims, at);
     return begin + offset_of<kReduced>(at, p.reduced.strides[0]);

@@ -35,7 +35,7 @@ LayerNormOp::LayerNormOp(std::string label, DataType type, int32_t rows, int32_t
 std::string LayerNormOp::description(const Program&) const {
   return format("layer_norm {} {}x{}{}{}{}", data_type_name(type_), params_.rows, params_.columns,
                 tensors_.skip != kNoTensor ? " skip" : "", tensors_.sum != kNoTensor ? " sum" : "",
-                tensors_.y_parts != kNoTensor ? format(" to sections {}", tensors_.y_sections) : "");
+                tensors_.y_parts != kNoTensor ? format(" to terms {}", tensors_.y_terms) : "");
 }
 
 Status LayerNormOp::prepare(const PrepareContext& context) {
@@ -64,7 +64,7 @@ Status LayerNormOp::queue(const QueueContext& context) const {
   params.sum = context.addresses.pointer(tensors_.sum);
   params.parts = context.addresses.pointer(tensors_.y_parts);
   params.parts_factor = std::ldexp(1.0f, tensors_.y_shift);
-  params.sections = tensors_.y_sections;
+  params.terms = tensors_.y_terms;
   return queue_params(
       context, function_,
       {.grid_x = (static_cast<unsigned>(params_.rows) + rows_a_block_ - 1) / rows_a_block_, .block_x = kThreads},
@@ -173,7 +173,7 @@ AttentionOp::AttentionOp(std::string label, DataType type, const AttentionParams
 std::string AttentionOp::description(const Program&) const {
   return format("attention {} {}x{}x{}x{} keys {}{}{}", data_type_name(type_), params_.batch, params_.heads,
                 params_.queries, params_.head_size, params_.keys, tensors_.mask != kNoTensor ? " mask" : "",
-                tensors_.y_parts != kNoTensor ? format(" to sections {}", params_.sections) : "");
+                tensors_.y_parts != kNoTensor ? format(" to terms {}", params_.terms) : "");
 }
 
 Status AttentionOp::prepare(const PrepareContext& context) {

@@ -12,11 +12,11 @@ class LayerNormOp final : public DeviceOp {
   struct Tensors {
     TensorId x = kNoTensor, skip = kNoTensor, scale = kNoTensor, bias = kNoTensor;  // scale and bias are float32
     TensorId y = kNoTensor, sum = kNoTensor;
-    TensorId y_parts = kNoTensor;  // y as f16 parts (matmul/split_f16_op.h); then y may be none
-    int32_t y_sections = 0, y_shift = 0;
+    TensorId y_parts = kNoTensor;  // y as f16 parts (matmul/split_product_op.h); then y may be none
+    int32_t y_terms = 0, y_shift = 0;
   };
   // Rows of more elements cannot be written as f16 parts, nor such of no multiple of 8.
-  static constexpr int64_t kMostOfHalves = 4096;
+  static constexpr int64_t kMostSplitColumns = 4096;
   LayerNormOp(std::string label, DataType type, int32_t rows, int32_t columns, float epsilon, const Tensors& tensors);
   std::string description(const Program& program) const override;
   Status prepare(const PrepareContext& context) override;
@@ -82,7 +82,7 @@ class AttentionOp final : public DeviceOp {
  public:
   struct Tensors {
     TensorId q = kNoTensor, k = kNoTensor, v = kNoTensor, mask = kNoTensor, y = kNoTensor;
-    TensorId y_parts = kNoTensor;  // as LayerNormOp's; sections and factor are in the parameters
+    TensorId y_parts = kNoTensor;  // as LayerNormOp's; terms and factor are in the parameters
   };
   AttentionOp(std::string label, DataType type, const AttentionParams& params, const Tensors& tensors);
   std::string description(const Program& program) const override;

@@ -1,4 +1,4 @@
-// The largest or smallest elements of each row, in order; equal ones in the order of their places.
+// The largest or smallest elements of each row, in order; equal ones in the order of their positions.
 //
 // A block serves a row: the key of the last element that belongs is found digit by digit, what belongs is gathered and
 // sorted in shared memory.
@@ -23,7 +23,7 @@ template <typename T>
 __device__ __forceinline__ void top_k(const TopKParams& p) {
   using Key = decltype(ordered_key(T()));
   __shared__ Key keys[kMaxTopK];
-  __shared__ uint32_t places[kMaxTopK];
+  __shared__ uint32_t positions[kMaxTopK];
   __shared__ uint32_t counts[kDigits];
   __shared__ uint32_t warps[kTopKThreads / 32];
   __shared__ uint32_t digit, left, taken;
@@ -78,7 +78,7 @@ __device__ __forceinline__ void top_k(const TopKParams& p) {
     if (i < p.count && key > prefix) {
       const uint32_t slot = atomicAdd(&taken, 1u);
       keys[slot] = key;
-      places[slot] = i;
+      positions[slot] = i;
     }
     const uint32_t votes = __ballot_sync(~0u, same);
     if (thread % 32 == 0) warps[thread / 32] = __popc(votes);
@@ -91,7 +91,7 @@ __device__ __forceinline__ void top_k(const TopKParams& p) {
     const uint32_t rank = before + __popc(votes & ((1u << (thread % 32)) - 1));
     if (same && rank < wanted) {
       keys[beyond + rank] = key;
-      places[beyond + rank] = i;
+      positions[beyond + rank] = i;
     }
     equal = all;
     __syncthreads();
@@ -100,11 +100,11 @@ __device__ __forceinline__ void top_k(const TopKParams& p) {
   while (size < p.k) size *= 2;
   for (int i = p.k + thread; i < size; i += kTopKThreads) {
     keys[i] = 0;
-    places[i] = ~0u;
+    positions[i] = ~0u;
   }
   __syncthreads();
   const auto belongs_before = [&](int a, int b) {
-    return keys[a] > keys[b] || (keys[a] == keys[b] && places[a] < places[b]);
+    return keys[a] > keys[b] || (keys[a] == keys[b] && positions[a] < positions[b]);
   };
   for (int width = 2; width <= size; width *= 2) {
     for (int step = width / 2; step > 0; step /= 2) {
@@ -114,9 +114,9 @@ __device__ __forceinline__ void top_k(const TopKParams& p) {
         const bool descending = (i & width) == 0;
         if (belongs_before(other, i) == descending) {
           const Key key = keys[i];
-          const uint32_t place = places[i];
-          keys[i] = keys[other], places[i] = places[other];
-          keys[other] = key, places[other] = place;
+          const uint32_t position = positions[i];
+          keys[i] = keys[other], positions[i] = positions[other];
+          keys[other] = key, positions[other] = position;
         }
       }
       __syncthreads();
@@ -124,8 +124,8 @@ __device__ __forceinline__ void top_k(const TopKParams& p) {
   }
   const int64_t out = outer * p.k * p.inner + inner;
   for (int i = thread; i < p.k; i += kTopKThreads) {
-    if (p.y != nullptr) static_cast<T*>(p.y)[out + i * p.inner] = row[places[i] * p.inner];
-    if (p.indices != nullptr) p.indices[out + i * p.inner] = places[i];
+    if (p.y != nullptr) static_cast<T*>(p.y)[out + i * p.inner] = row[positions[i] * p.inner];
+    if (p.indices != nullptr) p.indices[out + i * p.inner] = positions[i];
   }
 }
 

@@ -7,23 +7,23 @@
 namespace tenon::cuda::device {
 
 // How many taps of the axis lie before the end of its padding.
-template <typename Place>
-__device__ __forceinline__ int taps_with_padding(const WindowParams::Axis& axis, Place o) {
+template <typename Offset>
+__device__ __forceinline__ int taps_with_padding(const WindowParams::Axis& axis, Offset o) {
   int count = 0;
   for (int k = 0; k < axis.kernel; ++k)
-    count += o * axis.stride - axis.pad_begin + static_cast<Place>(k) * axis.dilation <
-             static_cast<Place>(axis.in) + axis.pad_end;
+    count += o * axis.stride - axis.pad_begin + static_cast<Offset>(k) * axis.dilation <
+             static_cast<Offset>(axis.in) + axis.pad_end;
   return count;
 }
 
-// The index of the element at `place` of x where the axes of its image are counted in reverse order.
+// The index of the element at `offset` of x where the axes of its image are counted in reverse order.
 template <int kAxes>
-__device__ __forceinline__ long long column_major_index(const WindowParams& window, long long place) {
+__device__ __forceinline__ long long column_major_index(const WindowParams& window, long long offset) {
   long long reversed = 0, step = 1, inner = 1;
 #pragma unroll
   for (int d = 0; d < kAxes; ++d) inner *= window.axes[d].in;
-  const long long image = place / inner * inner;
-  long long rest = place - image;
+  const long long image = offset / inner * inner;
+  long long rest = offset - image;
 #pragma unroll
   for (int d = 0; d < kAxes; ++d) {
     inner /= window.axes[d].in;
@@ -46,21 +46,22 @@ __device__ __forceinline__ double empty_maximum(double) { return -infinity_(); }
 template <typename T, PoolMode kMode, bool kWide, int... kKernel>
 __global__ void __launch_bounds__(kMapThreads) general_pool(GeneralPoolParams p, const T* x, T* y, long long* indices) {
   using Number = number_t<T>;
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   constexpr int kAxes = sizeof...(kKernel);
   index_t<kWide> flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
-  Place o[kAxes];
+  Offset o[kAxes];
 #pragma unroll
-  for (int d = 0; d < kAxes; ++d) o[d] = static_cast<Place>(i[d + 2]);
+  for (int d = 0; d < kAxes; ++d) o[d] = static_cast<Offset>(i[d + 2]);
   Number sum = 0;
-  Place best = 0;
+  Offset best = 0;
   int count = 0;
-  visit_taps<Kernel<kKernel...>>(p.window, o, static_cast<Place>(i[0] * static_cast<index_t<kWide>>(p.channels) + i[1]),
-                                 0, [&](Place place, int, bool) {
-                                   const Number v = load(x[place]);
+  visit_taps<Kernel<kKernel...>>(p.window, o,
+                                 static_cast<Offset>(i[0] * static_cast<index_t<kWide>>(p.channels) + i[1]), 0,
+                                 [&](Offset offset, int, bool) {
+                                   const Number v = load(x[offset]);
                                    if constexpr (kMode == PoolMode::kMax) {
-                                     if (count == 0 || v > sum || v != v) sum = v, best = place;
+                                     if (count == 0 || v > sum || v != v) sum = v, best = offset;
                                    } else if constexpr (kMode == PoolMode::kAverage) {
                                      sum += v;
                                    } else if constexpr (kMode == PoolMode::kNorm1) {

@@ -11,7 +11,7 @@ namespace {
 constexpr int kDepthBytes = 64, kChunks = kDepthBytes / 16;
 
 // Chunks of 16 bytes are permuted within a row, so that eight rows of one column lie in different banks.
-__device__ __forceinline__ uint32_t place(int row, int chunk) {
+__device__ __forceinline__ uint32_t swizzled(int row, int chunk) {
   return static_cast<uint32_t>(row * kDepthBytes + ((chunk ^ ((row >> 1) & 3)) << 4));
 }
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ void load_tile(uint32_t to, const unsigned char* from
     const int at = threadIdx.x + i * kThreads, row = at / kChunks, chunk = at % kChunks;
     const bool valid = first + row < rows && depth + chunk * 16 < whole_depth;
     const int64_t offset = static_cast<int64_t>(first + row) * whole_depth + depth + chunk * 16;
-    copy_async(to + place(row, chunk), from + (valid ? offset : 0), valid);
+    copy_async(to + swizzled(row, chunk), from + (valid ? offset : 0), valid);
   }
 }
 
@@ -59,7 +59,7 @@ class Windows {
       const bool valid = there_[i] && kernel_row_ < p.kernel_h && (inside || p.outside != nullptr);
       const void* from = p.a;
       if (valid) from = inside ? from_[i] + (static_cast<int64_t>(h) * p.in_w + v) * p.channels + channel_ : p.outside;
-      copy_async(to + place(row, chunk), from, valid);
+      copy_async(to + swizzled(row, chunk), from, valid);
     }
     channel_ += kDepthBytes;
     skip_taps(p);
@@ -159,12 +159,12 @@ __device__ void integer_product(const IntegerProductParams& p) {
           uint32_t left[kM][4], right[kN / 2][4];
 #pragma unroll
           for (int m = 0; m < kM; ++m)
-            load_matrices(left[m], from + place(warp_row + m * 16 + lane % 16, c + lane / 16));
+            load_matrices(left[m], from + swizzled(warp_row + m * 16 + lane % 16, c + lane / 16));
 #pragma unroll
           for (int n = 0; n < kN / 2; ++n)
             load_matrices(right[n],
                           from + kRows * kDepthBytes +
-                              place(warp_column + n * 16 + (lane & 7) + (lane >> 4 << 3), c + (lane >> 3 & 1)));
+                              swizzled(warp_column + n * 16 + (lane & 7) + (lane >> 4 << 3), c + (lane >> 3 & 1)));
 #pragma unroll
           for (int m = 0; m < kM; ++m)
 #pragma unroll

@@ -79,25 +79,25 @@ __global__ void __launch_bounds__(kMapThreads)
                    const float* a_scale, const float* b_scale, const float* y_scale, const Y* y_zero, const int* bias,
                    Y* y) {
   using Index = index_t<kWide>;
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   constexpr int kAxes = sizeof...(kKernel);
   constexpr bool kMovesA = static_cast<A>(-1) > 0, kMovesB = static_cast<B>(-1) > 0;
   Index flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
-  Place o[kAxes];
+  Offset o[kAxes];
 #pragma unroll
-  for (int d = 0; d < kAxes; ++d) o[d] = static_cast<Place>(i[d + 2]);
+  for (int d = 0; d < kAxes; ++d) o[d] = static_cast<Offset>(i[d + 2]);
   const SumWriter<Y> written{a_scale, b_scale, y_scale, y_zero, bias, p.sum.scale_step};
   const int az = zero_of(a_zero), channels = kChannels != 0 ? kChannels : static_cast<int>(p.group_channels);
   const Index line = i[1] * kEach, plane = static_cast<Index>(p.plane);
   const Index first = (i[0] * static_cast<Index>(p.channels) + quotient(line, p.group_outputs) * channels) * plane;
   int acc[kEach] = {}, total = 0;
-  visit_taps<Kernel<kKernel...>, true>(p.window, o, Place{0}, 0, [&](Place place, int tap, bool inside) {
+  visit_taps<Kernel<kKernel...>, true>(p.window, o, Offset{0}, 0, [&](Offset offset, int tap, bool inside) {
     for (int c = 0; c < channels; c += 4) {
       unsigned v = 0;
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        const int element = inside ? static_cast<int>(a[first + (c + n) * plane + place]) : az;
+        const int element = inside ? static_cast<int>(a[first + (c + n) * plane + offset]) : az;
         v |= static_cast<unsigned>(static_cast<unsigned char>(element)) << (8 * n);
       }
       if (kMovesA) v ^= 0x80808080u;
@@ -135,34 +135,34 @@ __global__ void __launch_bounds__(kMapThreads)
     integer_conv(IntegerConvParams p, const A* a, const B* b, const A* a_zero, const B* b_zero, const float* a_scale,
                  const float* b_scale, const float* y_scale, const Y* y_zero, const int* bias, Y* y) {
   using Index = index_t<kWide>;
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   constexpr int kAxes = sizeof...(kKernel);
   Index flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
   // The window along the axes before the last one; along the last one each pixel has its own.
-  Place o[kAxes];
+  Offset o[kAxes];
 #pragma unroll
-  for (int d = 0; d < kAxes; ++d) o[d] = static_cast<Place>(i[d + 2]);
+  for (int d = 0; d < kAxes; ++d) o[d] = static_cast<Offset>(i[d + 2]);
   const SumWriter<Y> written{a_scale, b_scale, y_scale, y_zero, bias, p.sum.scale_step};
   const int az = zero_of(a_zero), bz = zero_of(b_zero, static_cast<int>(i[1]) * p.b_zero_step);
   const Index channels = static_cast<Index>(p.group_channels), plane = static_cast<Index>(p.plane);
   const Index first = i[0] * static_cast<Index>(p.channels) + quotient(i[1], p.group_outputs) * channels;
   const WindowParams::Axis& last = p.window.axes[kAxes - 1];
-  const Place width = static_cast<Place>(last.in), left = o[kAxes - 1] * (kPixels * last.stride) - last.pad_begin;
+  const Offset width = static_cast<Offset>(last.in), left = o[kAxes - 1] * (kPixels * last.stride) - last.pad_begin;
   using Window = Kernel<kKernel...>;
   const int extent = Window::template extent<kAxes - 1>(p.window);
   const Index taps = static_cast<Index>(p.taps);
   unsigned sum[kPixels] = {};
-  visit_taps<Window, false, kAxes - 1>(p.window, o, Place{0}, Index{0}, [&](Place row, Index row_tap, bool) {
+  visit_taps<Window, false, kAxes - 1>(p.window, o, Offset{0}, Index{0}, [&](Offset row, Index row_tap, bool) {
     for (int k = 0; k < extent; ++k) {
       const Index tap = row_tap * static_cast<Index>(extent) + k;
-      const Place column = left + static_cast<Place>(k) * last.dilation;
+      const Offset column = left + static_cast<Offset>(k) * last.dilation;
       for (Index c = 0; c < channels; ++c) {
         const int weight = static_cast<int>(b[(i[1] * channels + c) * taps + tap]) - bz;
         const A* const line = a + ((first + c) * plane + static_cast<Index>(row * width));
 #pragma unroll
         for (int j = 0; j < kPixels; ++j) {
-          const Place at = column + j * last.stride;
+          const Offset at = column + j * last.stride;
           if (at >= 0 && at < width) sum[j] += static_cast<unsigned>((static_cast<int>(line[at]) - az) * weight);
         }
       }
@@ -202,33 +202,33 @@ template <int kAxes, bool kVectors, bool kWide>
 __global__ void __launch_bounds__(kMapThreads)
     byte_windows(ByteWindowsParams p, const unsigned char* x, const unsigned char* zero, unsigned char* y) {
   using Index = index_t<kWide>;
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   using Vector = Pack<unsigned char, 16>;
   Index flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
   const unsigned char nothing = zero != nullptr ? zero[0] : 0;
   const Index image = i[0] * static_cast<Index>(p.image_stride);
   // Splits the element k of a row into its tap and channel; true where that lies inside of x.
-  const auto find = [&](Index k, Place& place, Index& channel) {
+  const auto find = [&](Index k, Offset& offset, Index& channel) {
     channel = split(k, p.channels);
-    place = 0;
+    offset = 0;
     bool inside = true;
 #pragma unroll
     for (int d = kAxes - 1; d >= 0; --d) {
       const WindowParams::Axis& axis = p.window.axes[d];
-      const Place at = static_cast<Place>(i[d + 1]) * axis.stride - axis.pad_begin +
-                       static_cast<Place>(split(k, p.taps[d])) * axis.dilation;
-      inside = inside && at >= 0 && at < static_cast<Place>(axis.in);
-      place += at * static_cast<Place>(p.strides[d]);
+      const Offset at = static_cast<Offset>(i[d + 1]) * axis.stride - axis.pad_begin +
+                        static_cast<Offset>(split(k, p.taps[d])) * axis.dilation;
+      inside = inside && at >= 0 && at < static_cast<Offset>(axis.in);
+      offset += at * static_cast<Offset>(p.strides[d]);
     }
     return inside;
   };
   Vector out;
-  Place place;
+  Offset offset;
   Index channel;
   if constexpr (kVectors) {
-    if (find(i[kAxes + 1], place, channel)) {
-      out = *reinterpret_cast<const Vector*>(x + image + place + channel * 16);
+    if (find(i[kAxes + 1], offset, channel)) {
+      out = *reinterpret_cast<const Vector*>(x + image + offset + channel * 16);
     } else {
 #pragma unroll
       for (int j = 0; j < 16; ++j) out.v[j] = nothing;
@@ -238,7 +238,8 @@ __global__ void __launch_bounds__(kMapThreads)
       const Index k = i[kAxes + 1] * 16 + j;
       out.v[j] = 0;
       if (k >= static_cast<Index>(p.depth)) continue;
-      out.v[j] = find(k, place, channel) ? x[image + channel * static_cast<Index>(p.channel_stride) + place] : nothing;
+      out.v[j] =
+          find(k, offset, channel) ? x[image + channel * static_cast<Index>(p.channel_stride) + offset] : nothing;
     }
   }
   *reinterpret_cast<Vector*>(y + flat * 16) = out;

@@ -91,12 +91,12 @@ Result<TensorId> pack_lines(Lowering& to, const Node& node, TensorId from, int64
   return packed;
 }
 
-// Constant lines, packed on the host, and their sums; `at` finds element [line, place] in the constant.
+// Constant lines, packed on the host, and their sums; `at` finds element [line, k] in the constant.
 struct PackedLines {
   TensorId lines = kNoTensor, sums = kNoTensor;
 };
 Result<PackedLines> pack_constant(Lowering& to, ValueId id, const std::string& format_name, int64_t lines,
-                                  int64_t depth, const std::function<int64_t(int64_t line, int64_t place)>& at) {
+                                  int64_t depth, const std::function<int64_t(int64_t line, int64_t k)>& at) {
   const DataType type = to.type_of(id);
   const int64_t padded = padded_depth(depth);
   PackedLines packed;
@@ -269,7 +269,7 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
   if (to.constant(operands.b) != nullptr && b_repeats) {
     TENON_TRY_ASSIGN(const PackedLines packed,
                      pack_constant(to, operands.b, "bytes", columns, depth,
-                                   [columns](int64_t line, int64_t place) { return place * columns + line; }));
+                                   [columns](int64_t line, int64_t k) { return k * columns + line; }));
     tensors.b = packed.lines;
     tensors.b_sums = packed.sums;
   } else {
@@ -280,18 +280,17 @@ Status add_matrices(Lowering& to, const Node& node, const MatMulDesc& desc, cons
   return add_product(to, node, tensors, params, b_repeats);
 }
 
-// Weights in the order of windows, [output][kernel place][channel], and their sums where they are constants.
+// Weights in the order of windows, [output][tap][channel], and their sums where they are constants.
 Result<PackedLines> pack_window_weights(Lowering& to, const Node& node, ValueId id, int64_t depth) {
   const Shape w = to.value(id).shape();
-  const int64_t channels = w[1], places = depth / std::max<int64_t>(channels, 1);
+  const int64_t channels = w[1], taps = depth / std::max<int64_t>(channels, 1);
   if (to.constant(id) != nullptr)
-    return pack_constant(to, id, "byte windows", w[0], depth, [=](int64_t line, int64_t place) {
-      return line * depth + place % channels * places + place / channels;
-    });
+    return pack_constant(to, id, "byte windows", w[0], depth,
+                         [=](int64_t line, int64_t k) { return line * depth + k % channels * taps + k / channels; });
   PackedLines packed;
   TENON_TRY_ASSIGN(const TensorId weights, to.plain(id));
-  TENON_TRY_ASSIGN(packed.lines, pack_lines(to, node, weights, 1, w[0], depth, std::max<int64_t>(channels, 1),
-                                            {0, depth, 1, places}));
+  TENON_TRY_ASSIGN(packed.lines,
+                   pack_lines(to, node, weights, 1, w[0], depth, std::max<int64_t>(channels, 1), {0, depth, 1, taps}));
   return packed;
 }
 
@@ -374,8 +373,8 @@ Status add_plain_conv(Lowering& to, const Node& node, const Operands& operands, 
       params, params.map.count, sum.behind({from, weights, a_zero, b_zero}), {out});
 }
 
-// The windows as rows of bytes [kernel place][channel]; outside of the image lie zero points. A thread writes 16 bytes:
-// channels of one place that lie together where there are so many.
+// The windows as rows of bytes [tap][channel]; outside of the image lie zero points. A thread writes 16 bytes:
+// channels of one tap that lie together where there are so many.
 Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, TensorId zero, const ConvDesc& conv,
                                int64_t pixels, int64_t padded) {
   constexpr int64_t kBytes = 16;
@@ -489,7 +488,7 @@ Result<TensorId> add_conv(Lowering& to, const Node& node, const Operands& operan
 }
 
 // The sums as quantised numbers: inputs from `scales` on are the scales of both operands, of the result, and its zero
-// point; the second may have one for each place of dimension `axis`.
+// point; the second may have one for each index of dimension `axis`.
 Status requantize(Lowering& to, const Node& node, TensorId sums, std::array<ValueId, 4> scales, ValueId bias,
                   int axis) {
   const DeviceTensor tensor = to.program().tensor(sums);

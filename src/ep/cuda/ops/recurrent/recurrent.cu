@@ -44,7 +44,7 @@ struct Sums {
   float parts[kBatch][kChains] = {};
 };
 
-// Adds 16 bytes of weights times the same places of each sequence's state.
+// Adds 16 bytes of weights times the same elements of each sequence's state.
 template <typename T, int kBatch>
 __device__ __forceinline__ void add_products(Sums<kBatch>& sums, const uint4& bits, const float* h, int row_floats) {
   constexpr int kChains = Sums<kBatch>::kChains;
@@ -223,18 +223,19 @@ __device__ __forceinline__ void wait_for_bytes(uint64_t* barrier, uint32_t parit
       "r"(parity)
       : "memory");
 }
-// Into the same place of another block, which its barrier counts.
+// To the same address of another block, which its barrier counts.
 __device__ __forceinline__ void store_to_peer(float* where, uint64_t* barrier, int peer, float value) {
   asm volatile(
-      "{\n.reg .b32 place, counter;\nmapa.shared::cluster.u32 place, %0, %2;\nmapa.shared::cluster.u32 counter, %1, "
-      "%2;\nst.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [place], %3, [counter];\n}\n" ::"r"(
+      "{\n.reg .b32 address, counter;\nmapa.shared::cluster.u32 address, %0, %2;\nmapa.shared::cluster.u32 counter, "
+      "%1, "
+      "%2;\nst.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [address], %3, [counter];\n}\n" ::"r"(
           shared_address(where)),
       "r"(shared_address(barrier)), "r"(peer), "f"(value)
       : "memory");
 }
 #endif
 
-// All steps. kChunks: of a row, where as many rows as the block has places for are held in registers; 0: none is. Grid:
+// All steps. kChunks: of a row, where as many rows as the block has room for are held in registers; 0: none is. Grid:
 // groups of sequences, directions, blocks of the cluster.
 template <typename T, int kBatch, int kChunks>
 __device__ __forceinline__ void recurrent_cluster(const RecurrentParams& p) {
@@ -391,7 +392,7 @@ __device__ __forceinline__ void recurrent_step(const RecurrentParams& p) {
   const float* const before = p.state + p.step % 2 * all;
   float* const after = p.state + (p.step + 1) % 2 * all;
   float *const cells = p.state + 2 * all, *const updates = cells + all, *const resets = updates + all;
-  const auto place = [&](const Unit<T>& unit) {
+  const auto index_of = [&](const Unit<T>& unit) {
     return (static_cast<int64_t>(direction) * p.batch + unit.sequence) * p.hidden + unit.j;
   };
   wait_for_previous_kernel();
@@ -401,7 +402,7 @@ __device__ __forceinline__ void recurrent_step(const RecurrentParams& p) {
     float value = 0.0f;
     if (unit.sequence < p.batch && unit.j < p.hidden) {
       const float* const from = p.phase == 1 ? resets : before;
-      value = p.step == 0 && p.phase == 0 ? unit.initial(p, p.initial_h) : from[place(unit)];
+      value = p.step == 0 && p.phase == 0 ? unit.initial(p, p.initial_h) : from[index_of(unit)];
     }
     state[i] = value;
   }
@@ -431,20 +432,20 @@ __device__ __forceinline__ void recurrent_step(const RecurrentParams& p) {
   const int length = length_of(p, unit.sequence);
   const float* const own_sums = sums + slot * rows + thread % p.units;
   const bool active = p.step < length, backwards = runs_backwards(p, direction);
-  float h = p.step == 0 ? unit.initial(p, p.initial_h) : before[place(unit)];
-  float c = p.step == 0 ? unit.initial(p, p.initial_c) : cells[place(unit)];
+  float h = p.step == 0 ? unit.initial(p, p.initial_h) : before[index_of(unit)];
+  float c = p.step == 0 ? unit.initial(p, p.initial_c) : cells[index_of(unit)];
   if (active) {
     const int t = backwards ? length - 1 - p.step : p.step;
     float x[kMaxGates], update = 0.0f, reset = 0.0f;
     unit.load_inputs(p, t, x);
     if (two_products && p.phase == 0) {
       unit.update_and_reset(p, x, own_sums, p.units, update, reset);
-      updates[place(unit)] = update;
-      resets[place(unit)] = reset * h;
+      updates[index_of(unit)] = update;
+      resets[index_of(unit)] = reset * h;
       return;
     }
     if (two_products) {
-      update = updates[place(unit)];
+      update = updates[index_of(unit)];
     } else if (p.cell == kCellGru) {
       unit.update_and_reset(p, x, own_sums, p.units, update, reset);
     }
@@ -457,11 +458,11 @@ __device__ __forceinline__ void recurrent_step(const RecurrentParams& p) {
     }
     if (p.y != nullptr) static_cast<T*>(p.y)[unit.y_at(p, t)] = from_float<T>(h);
   } else if (two_products && p.phase == 0) {
-    resets[place(unit)] = 0.0f;
+    resets[index_of(unit)] = 0.0f;
     return;
   }
-  after[place(unit)] = h;
-  cells[place(unit)] = c;
+  after[index_of(unit)] = h;
+  cells[index_of(unit)] = c;
   if (p.step + 1 >= p.length) unit.finish(p, length, h, c);
 }
 

@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(kReduceThreads) reduce(ReduceParams p, const T
   y[thread.to] = store<Out>(Reducing<kKind, T>::end(acc, most, p.count));
 }
 
-// The place of the largest or smallest element. A NaN is beyond every number, whichever extreme is asked for; of equal
-// ones the first counts, or the last where kLast. `w`: the candidates' places, where there are some.
+// The position of the largest or smallest element. A NaN is beyond every number, whichever extreme is asked for; of
+// equal ones the first counts, or the last where kLast. `w`: the candidates' positions, where there are some.
 template <typename T, typename Out, ReduceKind kKind, bool kLast, int kReduced, int kVector, bool kWide>
 __device__ __forceinline__ void choose_element(const ReduceParams& p, const T* a, const int64_t* w, Out* y) {
   using N = number_t<T>;
@@ -170,22 +170,22 @@ __device__ __forceinline__ void choose_element(const ReduceParams& p, const T* a
   }
   if (thread.lanes > 1) {
     __shared__ N bests[kReduceThreads];
-    __shared__ int64_t places[kReduceThreads];
+    __shared__ int64_t positions[kReduceThreads];
     bests[threadIdx.x] = best;
-    places[threadIdx.x] = where;
+    positions[threadIdx.x] = where;
     __syncthreads();
     for (unsigned n = thread.lanes / 2; n > 0; n /= 2) {
       if (thread.lane < n) {
         const unsigned other = threadIdx.x + n * thread.distance;
         const N v = bests[other];
-        const int64_t at = places[other];
+        const int64_t at = positions[other];
         const bool nan = v != v, worse = best == best, same = v == best || (nan && !worse);
         if (at >= 0 &&
             (where < 0 || better(v, best) || (nan && worse) || (same && (kLast ? at > where : at < where)))) {
           best = v;
           where = at;
           bests[threadIdx.x] = best;
-          places[threadIdx.x] = where;
+          positions[threadIdx.x] = where;
         }
       }
       __syncthreads();

@@ -21,7 +21,7 @@ struct Reduction {
   // Each result is made in so many parts, which lie together where out_strides say; another reduction joins them.
   int64_t parts = 1;
   int64_t count = 0;  // a mean divides by it; 0: the number of reduced elements
-  // Of kArgMax and kArgMin: so many places (int64) for each output, -1 for none, are all there is to choose from.
+  // Of kArgMax and kArgMin: so many positions (int64) for each output, -1 for none, are all there is to choose from.
   // They are the kernel's second address.
   int64_t candidates = 0;
 };

@@ -33,7 +33,7 @@ struct ReduceParams {
   int64_t outputs = 0;
   int64_t steps = 0, steps_a_part = 0;  // vectors of a result, of one of its parts
   int64_t count = 1;                    // a mean divides by it
-  // Of kArgMax and kArgMin: so many places are all that a result chooses from, -1 for none. 0: all elements.
+  // Of kArgMax and kArgMin: so many positions are all that a result chooses from, -1 for none. 0: all elements.
   int64_t candidates = 0;
   Divisor parts;  // blocks that share a result; their numbers lie together
   uint32_t lane_bits = 0;

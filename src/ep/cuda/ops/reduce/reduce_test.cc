@@ -80,7 +80,7 @@ TEST(Reduction, FewResultsOfMuchAreMadeInParts) {
   expect_instance_compiles(*kernel);
 }
 
-// The places that parts chose are all there is to choose from.
+// The positions that parts chose are all there is to choose from.
 TEST(Reduction, AChoiceAmongCandidatesReadsTheirPlaces) {
   Reduction reduction = rows_of(2, 1 << 20, ReduceKind::kArgMin);
   reduction.out_type = DataType::kInt64;

@@ -21,42 +21,43 @@ __device__ __forceinline__ Index first_tap(const ResizeParams& p, int dim, Index
   return static_cast<Index>(p.tables[dim]) + coordinate * static_cast<Index>(width);
 }
 
-// The place of the first taps of all dimensions from kDim on; sets `outside` where one of them lies outside of x.
-template <typename Widths, int kDim = 0, typename Index, typename Place>
-__device__ __forceinline__ void find_first_taps(const ResizeParams& p, const Index* i, const int* indices, Place& place,
-                                                bool& outside) {
+// The offset of the first taps of all dimensions from kDim on; sets `outside` where one of them lies outside of x.
+template <typename Widths, int kDim = 0, typename Index, typename Offset>
+__device__ __forceinline__ void find_first_taps(const ResizeParams& p, const Index* i, const int* indices,
+                                                Offset& offset, bool& outside) {
   if constexpr (kDim < Widths::kRank) {
     constexpr int kWidth = Widths::template Of<kDim>::kValue;
-    Place coordinate = static_cast<Place>(i[kDim]);
+    Offset coordinate = static_cast<Offset>(i[kDim]);
     if constexpr (kWidth != kKeptWidth) {
       int width = 0;
-      coordinate = static_cast<Place>(indices[first_tap<kWidth>(p, kDim, i[kDim], width)]);
+      coordinate = static_cast<Offset>(indices[first_tap<kWidth>(p, kDim, i[kDim], width)]);
       outside = outside || coordinate < 0;
     }
-    place += coordinate * static_cast<Place>(p.strides[kDim]);
-    find_first_taps<Widths, kDim + 1>(p, i, indices, place, outside);
+    offset += coordinate * static_cast<Offset>(p.strides[kDim]);
+    find_first_taps<Widths, kDim + 1>(p, i, indices, offset, outside);
   }
 }
 
 // Adds the weighted elements of all taps from dimension kDim on.
-template <typename Widths, int kDim = 0, typename T, typename Index, typename Place>
+template <typename Widths, int kDim = 0, typename T, typename Index, typename Offset>
 __device__ __forceinline__ void add_taps(const ResizeParams& p, const Index* i, const int* indices,
-                                         const float* weights, Place place, float weight, const T* x, float& sum) {
+                                         const float* weights, Offset offset, float weight, const T* x, float& sum) {
   if constexpr (kDim == Widths::kRank) {
     // Elements of no weight may be NaN.
-    if (weight != 0.0f) sum += weight * load(x[place]);
+    if (weight != 0.0f) sum += weight * load(x[offset]);
   } else if constexpr (Widths::template Of<kDim>::kValue == kKeptWidth) {
     add_taps<Widths, kDim + 1>(p, i, indices, weights,
-                               place + static_cast<Place>(i[kDim]) * static_cast<Place>(p.strides[kDim]), weight, x,
+                               offset + static_cast<Offset>(i[kDim]) * static_cast<Offset>(p.strides[kDim]), weight, x,
                                sum);
   } else {
     constexpr int kWidth = Widths::template Of<kDim>::kValue;
     int width = 0;
     const Index first = first_tap<kWidth>(p, kDim, i[kDim], width);
     for (int k = 0; k < width; ++k)
-      add_taps<Widths, kDim + 1>(p, i, indices, weights,
-                                 place + static_cast<Place>(indices[first + k]) * static_cast<Place>(p.strides[kDim]),
-                                 kWidth == 1 ? weight : weight * weights[first + k], x, sum);
+      add_taps<Widths, kDim + 1>(
+          p, i, indices, weights,
+          offset + static_cast<Offset>(indices[first + k]) * static_cast<Offset>(p.strides[kDim]),
+          kWidth == 1 ? weight : weight * weights[first + k], x, sum);
   }
 }
 
@@ -66,20 +67,20 @@ __global__ void __launch_bounds__(kMapThreads)
     resize(ResizeParams p, const T* x, const int* indices, const float* weights, T* y) {
   using Widths = ResizeWidths<kWidths...>;
   using Index = index_t<kWide>;
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   Index flat, i[Widths::kRank];
   if (!map_index(p.map, flat, i)) return;
   const Index at = offset_of<Widths::kRank>(i, p.out_strides);
   bool outside = false;
-  Place place = 0;
-  if (kCopies || p.outside) find_first_taps<Widths>(p, i, indices, place, outside);
+  Offset offset = 0;
+  if (kCopies || p.outside) find_first_taps<Widths>(p, i, indices, offset, outside);
   if (outside) {
     y[at] = store<T>(p.fill);
   } else if constexpr (kCopies) {
-    y[at] = x[place];
+    y[at] = x[offset];
   } else {
     float sum = 0.0f;
-    add_taps<Widths>(p, i, indices, weights, Place{0}, 1.0f, x, sum);
+    add_taps<Widths>(p, i, indices, weights, Offset{0}, 1.0f, x, sum);
     y[at] = store<T>(sum);
   }
 }

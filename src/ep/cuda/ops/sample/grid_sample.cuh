@@ -17,11 +17,11 @@ __device__ __forceinline__ float reflected(float c, const GridSampleParams::Axis
   return (turns % 2 == 0) == below ? axis.low + rest : axis.high - rest;
 }
 
-template <SampleMode kMode, typename Place>
+template <SampleMode kMode, typename Offset>
 struct SampledAxis {
   static constexpr int kTaps = kMode == SampleMode::kNearest ? 1 : kMode == SampleMode::kLinear ? 2 : 4;
   float weights[kTaps];
-  Place places[kTaps];  // below 0: outside, where elements are 0
+  Offset positions[kTaps];  // below 0: outside, where elements are 0
 
   template <SamplePadding kPadding>
   __device__ __forceinline__ void set(const GridSampleParams::Axis& axis, float c, bool align_corners) {
@@ -30,7 +30,8 @@ struct SampledAxis {
     if (kPadding == SamplePadding::kBorder && kMode != SampleMode::kCubic && (c < axis.low || c > axis.high))
       c = fminf(fmaxf(c, 0.0f), axis.last);
     if (kPadding == SamplePadding::kReflection) c = reflected(c, axis);
-    // A coordinate far outside, or NaN, must not become a place. The four neighbours of cubic ones are bounded below.
+    // A coordinate far outside, or NaN, must not become a position. The four neighbours of cubic ones are bounded
+    // below.
     const float first = fminf(fmaxf(floorf(c), -8.0f), axis.whole + 8.0f);
     if constexpr (kMode == SampleMode::kNearest) {
       weights[0] = 1.0f;
@@ -50,19 +51,19 @@ struct SampledAxis {
       float q = first + static_cast<float>(k - (kMode == SampleMode::kCubic ? 1 : 0));
       if (kPadding == SamplePadding::kReflection) q = reflected(q, axis);
       if (kPadding == SamplePadding::kZeros)
-        places[k] = q < 0.0f || q > axis.last ? static_cast<Place>(-1) : static_cast<Place>(q);
+        positions[k] = q < 0.0f || q > axis.last ? static_cast<Offset>(-1) : static_cast<Offset>(q);
       else
-        places[k] = static_cast<Place>(fminf(fmaxf(q, 0.0f), axis.last));
+        positions[k] = static_cast<Offset>(fminf(fmaxf(q, 0.0f), axis.last));
     }
   }
 };
 
 // Adds the elements at all combinations of the axes' taps from kAxis on, the last axis fastest.
-template <int kAxes, int kAxis = 0, typename T, typename Axis, typename Place>
+template <int kAxes, int kAxis = 0, typename T, typename Axis, typename Offset>
 __device__ __forceinline__ void add_samples(const GridSampleParams& p, const Axis (&axes)[kAxes], int (&k)[kAxes],
-                                            Place place, const T* x, float& sum) {
+                                            Offset offset, const T* x, float& sum) {
   if constexpr (kAxis == kAxes) {
-    float v = load(x[place]);
+    float v = load(x[offset]);
 #pragma unroll
     for (int d = 0; d < kAxes; ++d) v *= axes[d].weights[k[d]];
     sum += v;
@@ -70,9 +71,9 @@ __device__ __forceinline__ void add_samples(const GridSampleParams& p, const Axi
 #pragma unroll
     for (int n = 0; n < Axis::kTaps; ++n) {
       k[kAxis] = n;
-      const Place at = axes[kAxis].places[n];
+      const Offset at = axes[kAxis].positions[n];
       if (at >= 0)
-        add_samples<kAxes, kAxis + 1>(p, axes, k, place * static_cast<Place>(p.axes[kAxis].size) + at, x, sum);
+        add_samples<kAxes, kAxis + 1>(p, axes, k, offset * static_cast<Offset>(p.axes[kAxis].size) + at, x, sum);
     }
   }
 }
@@ -80,20 +81,20 @@ __device__ __forceinline__ void add_samples(const GridSampleParams& p, const Axi
 template <typename T, typename Grid, SampleMode kMode, SamplePadding kPadding, int kAxes, bool kWide>
 __global__ void __launch_bounds__(kMapThreads) grid_sample(GridSampleParams p, const T* x, const Grid* grid, T* y) {
   using Index = index_t<kWide>;
-  using Place = place_t<kWide>;
+  using Offset = offset_t<kWide>;
   Index flat, i[kAxes + 2];
   if (!map_index(p.map, flat, i)) return;
   Index at = i[0];
 #pragma unroll
   for (int d = 0; d < kAxes; ++d) at = at * static_cast<Index>(p.out[d]) + i[d + 2];
-  SampledAxis<kMode, Place> axes[kAxes];
+  SampledAxis<kMode, Offset> axes[kAxes];
   // The grid names the last axis first.
 #pragma unroll
   for (int d = 0; d < kAxes; ++d)
     axes[d].template set<kPadding>(p.axes[d], load(grid[at * kAxes + (kAxes - 1 - d)]), p.align_corners != 0);
   int k[kAxes];
   float sum = 0;
-  add_samples<kAxes>(p, axes, k, static_cast<Place>(i[0] * static_cast<Index>(p.channels) + i[1]), x, sum);
+  add_samples<kAxes>(p, axes, k, static_cast<Offset>(i[0] * static_cast<Index>(p.channels) + i[1]), x, sum);
   y[flat] = store<T>(sum);
 }
 

@@ -1,4 +1,4 @@
-#include "ep/cuda/ops/matmul/split_f16_op.h"
+#include "ep/cuda/ops/matmul/split_product_op.h"
 
 #include <cmath>
 
@@ -17,45 +17,44 @@ size_t product_bytes(const SplitProblem& problem) {
 
 }  // namespace
 
-HalvesProductOp::HalvesProductOp(std::string label, const SplitProblem& problem, float scale, const Epilogue& epilogue,
-                                 const Tensors& tensors, int32_t y_sections, int32_t y_shift)
+SplitProductOp::SplitProductOp(std::string label, const SplitProblem& problem, float scale, const Epilogue& epilogue,
+                               const Tensors& tensors, int32_t y_terms, int32_t y_shift)
     : DeviceOp(std::move(label), present({tensors.x, tensors.w, tensors.bias, tensors.residual}),
                present({tensors.y, tensors.y_parts})),
       problem_(problem),
       scale_(scale),
       epilogue_(epilogue),
       tensors_(tensors),
-      y_sections_(y_sections),
+      y_terms_(y_terms),
       y_shift_(y_shift) {}
 
-bool HalvesProductOp::direct() const {
+bool SplitProductOp::direct() const {
   return tensors_.y_parts == kNoTensor && epilogue_.activation == Activation::kNone;
 }
 
-std::string HalvesProductOp::description(const Program&) const { return text_of(problem_.rows); }
+std::string SplitProductOp::description(const Program&) const { return text_of(problem_.rows); }
 
-ProblemFamily HalvesProductOp::family() const { return {.text = text_of(0), .size = problem_.rows}; }
+ProblemFamily SplitProductOp::family() const { return {.text = text_of(0), .size = problem_.rows}; }
 
-std::string HalvesProductOp::text_of(int64_t rows) const {
-  return format("product_of_halves {}x{}x{} sections {} act {}{}{}{}{}", rows, problem_.columns, problem_.depth,
-                problem_.sections, static_cast<int>(epilogue_.activation), tensors_.bias != kNoTensor ? " bias" : "",
+std::string SplitProductOp::text_of(int64_t rows) const {
+  return format("split_product {}x{}x{} terms {} act {}{}{}{}{}", rows, problem_.columns, problem_.depth,
+                problem_.terms, static_cast<int>(epilogue_.activation), tensors_.bias != kNoTensor ? " bias" : "",
                 tensors_.residual == kNoTensor ? ""
                 : epilogue_.residual_after     ? " residual after"
                                                : " residual",
-                tensors_.y != kNoTensor ? "" : " no result",
-                y_sections_ != 0 ? format(" to sections {}", y_sections_) : "");
+                tensors_.y != kNoTensor ? "" : " no result", y_terms_ != 0 ? format(" to terms {}", y_terms_) : "");
 }
 
-size_t HalvesProductOp::scratch_bytes(const Program& program) const {
+size_t SplitProductOp::scratch_bytes(const Program& program) const {
   return program.workspace_bytes + (tensors_.y == kNoTensor ? product_bytes(problem_) : 0);
 }
 
-Result<std::unique_ptr<BlasProduct>> HalvesProductOp::describe(const PrepareContext& context, bool whole) const {
+Result<std::unique_ptr<BlasProduct>> SplitProductOp::describe(const PrepareContext& context, bool whole) const {
   return BlasProduct::create(*context.blas, {.type = DataType::kFloat16,
                                              .result = DataType::kFloat,
                                              .rows = problem_.rows,
                                              .columns = problem_.columns,
-                                             .depth = int64_t{problem_.depth} * problem_.sections,
+                                             .depth = int64_t{problem_.depth} * problem_.terms,
                                              .transposed_w = true,
                                              .bias = whole && tensors_.bias != kNoTensor,
                                              .residual = whole && tensors_.residual != kNoTensor,
@@ -63,7 +62,7 @@ Result<std::unique_ptr<BlasProduct>> HalvesProductOp::describe(const PrepareCont
                                              .workspace_bytes = context.addresses.program->workspace_bytes});
 }
 
-Status HalvesProductOp::prepare(const PrepareContext& context) {
+Status SplitProductOp::prepare(const PrepareContext& context) {
   if (context.blas == nullptr) return resource_exhausted("cuBLASLt, which was found, could not be opened.");
   const auto queue_one = [&](const cublasLtMatmulAlgo_t& algorithm, CUstream stream) {
     return queue_product(algorithm, stream, context.addresses);
@@ -73,7 +72,7 @@ Status HalvesProductOp::prepare(const PrepareContext& context) {
     const Result<ChosenAlgorithm> chosen = choose_algorithm(context, *this, *product_, queue_one);
     if (chosen.ok()) {
       algorithm_ = chosen->algorithm;
-      choice_ = "halves " + chosen->text;
+      choice_ = "split_f16 " + chosen->text;
       return Status();
     }
     if (chosen.status().code() != StatusCode::kUnsupported) return chosen.status();
@@ -82,16 +81,16 @@ Status HalvesProductOp::prepare(const PrepareContext& context) {
   TENON_TRY_ASSIGN(product_, describe(context, false));
   TENON_TRY_ASSIGN(const ChosenAlgorithm chosen, choose_algorithm(context, *this, *product_, queue_one));
   algorithm_ = chosen.algorithm;
-  choice_ = "halves " + chosen.text + " joined";
+  choice_ = "split_f16 " + chosen.text + " joined";
   return Status();
 }
 
-CUdeviceptr HalvesProductOp::product_address(const Addresses& addresses) const {
+CUdeviceptr SplitProductOp::product_address(const Addresses& addresses) const {
   return addresses.of(tensors_.y != kNoTensor ? tensors_.y : scratch());
 }
 
-Status HalvesProductOp::queue_product(const cublasLtMatmulAlgo_t& algorithm, CUstream stream,
-                                      const Addresses& addresses) const {
+Status SplitProductOp::queue_product(const cublasLtMatmulAlgo_t& algorithm, CUstream stream,
+                                     const Addresses& addresses) const {
   const size_t before_workspace = tensors_.y == kNoTensor ? product_bytes(problem_) : 0;
   return product_->queue(algorithm,
                          {.x = addresses.pointer(tensors_.x),
@@ -103,7 +102,7 @@ Status HalvesProductOp::queue_product(const cublasLtMatmulAlgo_t& algorithm, CUs
                          stream);
 }
 
-Status HalvesProductOp::queue(const QueueContext& context) const {
+Status SplitProductOp::queue(const QueueContext& context) const {
   const Addresses& addresses = context.addresses;
   TENON_TRY(queue_product(algorithm_, context.stream, addresses));
   if (join_ == nullptr) return Status();
@@ -114,7 +113,7 @@ Status HalvesProductOp::queue(const QueueContext& context) const {
                   .residual = addresses.pointer(tensors_.residual),
                   .parts = addresses.pointer(tensors_.y_parts),
                   .parts_factor = std::ldexp(1.0f, y_shift_),
-                  .sections = y_sections_,
+                  .terms = y_terms_,
                   .rows = problem_.rows,
                   .columns = problem_.columns,
                   .activation = epilogue_.activation,

@@ -1,5 +1,5 @@
 // Products of float32 whose first operand its maker wrote as f16 parts (matmul/split_product.h): where that is the
-// kernel of a layer normalisation, or the one behind a product like this, taking it apart costs no kernel of its own.
+// kernel of a layer normalisation, or the one behind a product like this, splitting it costs no kernel of its own.
 //
 // A maker does not see a whole row, so that all numbers of a tensor are scaled by one power of two, which a bound of
 // their magnitude gives before anything runs: a normalised row has a norm, a product at most that times a column's.
@@ -19,19 +19,19 @@
 
 namespace tenon::cuda {
 
-class HalvesProductOp final : public DeviceOp {
+class SplitProductOp final : public DeviceOp {
  public:
   struct Tensors {
-    TensorId x = kNoTensor;         // float16 [rows][sections][depth]
-    TensorId w = kNoTensor;         // float16 [columns][sections][depth]
+    TensorId x = kNoTensor;         // float16 [rows][terms][depth]
+    TensorId w = kNoTensor;         // float16 [columns][terms][depth]
     TensorId bias = kNoTensor;      // float32 [columns]; may be none
     TensorId residual = kNoTensor;  // float32 [rows][columns]; may be none
     TensorId y = kNoTensor;         // float32 [rows][columns]; may be none where there are y_parts
-    TensorId y_parts = kNoTensor;   // float16 [rows][y_sections][columns]; may be none
+    TensorId y_parts = kNoTensor;   // float16 [rows][y_terms][columns]; may be none
   };
   // `scale`: what the product of the f16 parts is multiplied by. `y_shift`: y's f16 parts are y * 2^y_shift.
-  HalvesProductOp(std::string label, const SplitProblem& problem, float scale, const Epilogue& epilogue,
-                  const Tensors& tensors, int32_t y_sections, int32_t y_shift);
+  SplitProductOp(std::string label, const SplitProblem& problem, float scale, const Epilogue& epilogue,
+                 const Tensors& tensors, int32_t y_terms, int32_t y_shift);
 
   std::string description(const Program& program) const override;
   ProblemFamily family() const override;
@@ -53,7 +53,7 @@ class HalvesProductOp final : public DeviceOp {
   const float scale_;
   const Epilogue epilogue_;
   const Tensors tensors_;
-  const int32_t y_sections_, y_shift_;
+  const int32_t y_terms_, y_shift_;
   std::unique_ptr<BlasProduct> product_;
   cublasLtMatmulAlgo_t algorithm_{};
   CUfunction join_ = nullptr;  // null: the product is all

@@ -1,5 +1,5 @@
 // Products that read split f16 operands of the kernel before them, and their results. The latter needs a device.
-#include "ep/cuda/ops/matmul/split_f16_op.h"
+#include "ep/cuda/ops/matmul/split_product_op.h"
 
 #include <gmock/gmock.h>
 
@@ -55,11 +55,11 @@ struct Block {
     return builder.graph;
   }
 
-  std::string text(bool tf32 = true, bool halves = true, int64_t rows = kRows) const {
+  std::string text(bool tf32 = true, bool split = true, int64_t rows = kRows) const {
     Result<Region> region = Region::prepare(graph(rows));
     EXPECT_TRUE(region.ok()) << region.status().to_string();
     const Result<Program> program =
-        region->lower_at(std::vector<Shape>{Shape{rows, kOuter}}, tf32, Program::kWorkspaceBytes, halves);
+        region->lower_at(std::vector<Shape>{Shape{rows, kOuter}}, tf32, Program::kWorkspaceBytes, split);
     EXPECT_TRUE(program.ok()) << program.status().to_string();
     return program.ok() ? program->to_text() : "";
   }
@@ -135,23 +135,23 @@ TEST(WeightBounds, AreOfTheConstantThatIsAskedFor) {
   EXPECT_EQ(bounds.of(one, false).largest, 1);
 }
 
-TEST(HalvesProduct, ReadsWhatTheKernelBeforeItWrites) {
+TEST(SplitProductOp, ReadsWhatTheKernelBeforeItWrites) {
   const std::string text = Block().text();
-  EXPECT_THAT(text, HasSubstr("layer_norm float32 48x256 to sections 2"));
-  EXPECT_THAT(text, HasSubstr("product_of_halves 48x1024x256 sections 2 act 8 bias no result to sections 2"));
-  EXPECT_THAT(text, HasSubstr("product_of_halves 48x256x1024 sections 2 act 0 bias residual"));
+  EXPECT_THAT(text, HasSubstr("layer_norm float32 48x256 to terms 2"));
+  EXPECT_THAT(text, HasSubstr("split_product 48x1024x256 terms 2 act 8 bias no result to terms 2"));
+  EXPECT_THAT(text, HasSubstr("split_product 48x256x1024 terms 2 act 0 bias residual"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
-  EXPECT_THAT(Block().text(false), HasSubstr("1024x256 sections 3 act 8 bias no result to sections 3"));
+  EXPECT_THAT(Block().text(false), HasSubstr("1024x256 terms 3 act 8 bias no result to terms 3"));
 }
 
-TEST(HalvesProduct, WhatElseIsReadIsWrittenTooAsItIs) {
+TEST(SplitProductOp, WhatElseIsReadIsWrittenTooAsItIs) {
   Block block;
   block.gelu_is_output = true;
-  EXPECT_THAT(block.text(), HasSubstr("sections 2 act 8 bias to sections 2"));
+  EXPECT_THAT(block.text(), HasSubstr("terms 2 act 8 bias to terms 2"));
 }
 
-TEST(HalvesProduct, IsNotWhereHalvesWouldNotDo) {
-  const std::string product = "product_of_halves";
+TEST(SplitProductOp, IsNotUsedWhereF16PartsWouldNotDo) {
+  const std::string product = "split_product";
   EXPECT_THAT(Block().text(true, false), Not(HasSubstr(product)));
   EXPECT_THAT(Block().text(true, true, kRowsThatCostNothing), Not(HasSubstr(product)));
   Block infinite;
@@ -168,11 +168,11 @@ TEST(HalvesProduct, IsNotWhereHalvesWouldNotDo) {
   EXPECT_THAT(unbounded.text(), Not(HasSubstr(product)));
   Block second;  // of the second product alone
   second.w2[3] = kNone;
-  EXPECT_THAT(second.text(), HasSubstr("product_of_halves 48x1024x256 sections 2 act 8 bias <-"));
-  EXPECT_THAT(second.text(), Not(HasSubstr("product_of_halves 48x256x1024")));
+  EXPECT_THAT(second.text(), HasSubstr("split_product 48x1024x256 terms 2 act 8 bias <-"));
+  EXPECT_THAT(second.text(), Not(HasSubstr("split_product 48x256x1024")));
 }
 
-class HalvesProducts : public DeviceTest {
+class SplitProductOnDevice : public DeviceTest {
  protected:
   std::vector<std::vector<float>> run(const Block& block, bool tf32, const std::vector<float>& x) {
     auto context = make_context({.tf32 = tf32, .measure = false});
@@ -181,7 +181,7 @@ class HalvesProducts : public DeviceTest {
     auto plan = (*region)->plan(std::vector<Shape>{Shape{kRows, kOuter}});
     EXPECT_TRUE(plan.ok()) << plan.status().to_string();
     if (!plan.ok()) return {};
-    EXPECT_THAT(*(*plan)->report(false), HasSubstr("product_of_halves"));
+    EXPECT_THAT(*(*plan)->report(false), HasSubstr("split_product"));
     const DeviceBlockRef in = upload(*context, x.data(), x.size() * sizeof(float));
     std::vector<std::vector<float>> results = {std::vector<float>(kRows * kOuter, kNone)};
     if (block.gelu_is_output) results.emplace_back(kRows * kInner, kNone);
@@ -213,7 +213,7 @@ double error(const std::vector<float>& got, const std::vector<double>& wanted) {
 }
 
 // Compute: as good as the float32 that it stands for, and with TF32 better than that.
-TEST_F(HalvesProducts, AreRight) {
+TEST_F(SplitProductOnDevice, AreRight) {
   std::vector<float> x = random_floats(kRows * kOuter, 7, -3, 5);
   x[5] = 1000;  // one number that is nearly all of its row's norm
   for (bool gelu_is_output : {false, true})
@@ -234,7 +234,7 @@ TEST_F(HalvesProducts, AreRight) {
       }
 }
 
-TEST_F(HalvesProducts, ARowThatIsNoNumberIsNoneAndTheOthersStay) {
+TEST_F(SplitProductOnDevice, ARowThatIsNoNumberIsNoneAndTheOthersStay) {
   std::vector<float> x = random_floats(kRows * kOuter, 7);
   const Block block;
   const auto before = run(block, true, x);
