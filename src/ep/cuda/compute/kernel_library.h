@@ -46,5 +46,12 @@ Status check_launch(const LaunchShape& shape);
 // from compute capability 9.0 on, its start may overlap the end of the kernel before it, which all kernels here allow.
 Status queue_kernel(const CudaDevice& device, CUfunction function, const LaunchShape& shape, unsigned cluster_z,
                     CUstream stream, void** pointers);
+// The same for a kernel that takes one struct and no cluster.
+template <typename Params>
+Status queue_params(const CudaDevice& device, CUstream stream, CUfunction function, const LaunchShape& shape,
+                    Params params) {
+  void* pointers[] = {&params};
+  return queue_kernel(device, function, shape, 1, stream, pointers);
+}
 
 }  // namespace tenon::cuda

@@ -139,8 +139,6 @@ Status lower_attention(Lowering& to, const Node& node);
 Status lower_layer_norm(Lowering& to, const Node& node);
 Status lower_softmax(Lowering& to, const Node& node);
 Status lower_pool(Lowering& to, const Node& node);
-// A pool of any rank and type.
-Status lower_general_pool(Lowering& to, const Node& node, const PoolDesc& pool);
 Status lower_recurrent(Lowering& to, const Node& node);
 Status lower_top_k(Lowering& to, const Node& node);
 Status lower_reduction(Lowering& to, const Node& node);
@@ -163,9 +161,7 @@ Status lower_eye_like(Lowering& to, const Node& node);
 Status lower_reverse_sequence(Lowering& to, const Node& node);
 Status lower_scan(Lowering& to, const Node& node);  // CumSum, CumProd
 Status lower_group_norm(Lowering& to, const Node& node);
-Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormDesc& desc);
 Status lower_lp_norm(Lowering& to, const Node& node);
-Status lower_general_softmax(Lowering& to, const Node& node, const SoftmaxDesc& desc);
 Status lower_einsum(Lowering& to, const Node& node);
 Status lower_grid_sample(Lowering& to, const Node& node);
 Status lower_matmul_integer(Lowering& to, const Node& node);  // and QLinearMatMul

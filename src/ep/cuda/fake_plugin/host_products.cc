@@ -7,7 +7,7 @@
 
 #include "ep/cuda/compute/lowering.h"
 #include "ep/cuda/ops/conv/op.h"
-#include "ep/cuda/ops/norm/row_ops.h"
+#include "ep/cuda/ops/conv/pad_image_op.h"
 #include "ep/cuda/ops/quantize/op.h"
 #include "ops/activation_formula.h"
 

@@ -128,6 +128,18 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
+// The sum or maximum over a block of four warps.
+template <int kThreads>
+__device__ __forceinline__ float block_reduce(float v, bool maximum) {
+  __shared__ float here[kThreads / 32];
+  static_assert(kThreads == 128);
+  v = maximum ? warp_max(v) : warp_sum(v);
+  __syncthreads();  // a slow warp may still read the sums of the reduction before
+  if (threadIdx.x % 32 == 0) here[threadIdx.x / 32] = v;
+  __syncthreads();
+  return maximum ? fmaxf(fmaxf(here[0], here[1]), fmaxf(here[2], here[3])) : here[0] + here[1] + here[2] + here[3];
+}
+
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }

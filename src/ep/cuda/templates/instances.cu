@@ -10,6 +10,7 @@
 #include "ep/cuda/ops/gather/gather.cuh"
 #include "ep/cuda/ops/gather/scatter.cuh"
 #include "ep/cuda/ops/moves/pad.cuh"
+#include "ep/cuda/ops/norm/group.cuh"
 #include "ep/cuda/ops/norm/norm.cuh"
 #include "ep/cuda/ops/order/scan.cuh"
 #include "ep/cuda/ops/pool/general_pool.cuh"
@@ -18,6 +19,7 @@
 #include "ep/cuda/ops/reduce/reduce.cuh"
 #include "ep/cuda/ops/resize/resize.cuh"
 #include "ep/cuda/ops/sample/grid_sample.cuh"
+#include "ep/cuda/ops/softmax/softmax.cuh"
 
 namespace tenon::cuda::device {
 

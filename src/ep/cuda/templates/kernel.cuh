@@ -177,7 +177,7 @@ __device__ __forceinline__ Index offset_of(const Index* at, const int64_t* strid
 // The offsets of element `rest` in two operands; the number of loops is known at run time alone, for what a thread does
 // once.
 template <typename Index>
-__device__ __forceinline__ void find_places(Index rest, const LoopParams<2>& loops, Index& first, Index& second) {
+__device__ __forceinline__ void find_offsets(Index rest, const LoopParams<2>& loops, Index& first, Index& second) {
   first = second = 0;
 #pragma unroll 1
   for (int d = loops.rank - 1; d > 0; --d) {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ep/cuda/compute/device_testing.h"
-#include "ep/cuda/ops/norm/row_ops.h"
+#include "ep/cuda/ops/attention/op.h"
 
 namespace tenon::cuda {
 namespace {

@@ -6,7 +6,8 @@
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/conv/op.h"
 #include "ep/cuda/ops/conv/pack_params.h"
-#include "ep/cuda/ops/norm/row_ops.h"
+#include "ep/cuda/ops/conv/pad_image_op.h"
+#include "ep/cuda/ops/narrow_sizes.h"
 
 namespace tenon::cuda {
 
@@ -24,8 +25,6 @@ ConvWindow conv_window(const ConvDesc& conv) {
 }
 
 namespace {
-
-int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
 // [O,I,...] as [O][...][I], the channels padded with zeros.
 void pack_weights(const Constant& from, int64_t padded_channels, DataType type, bool tf32, std::byte* out) {

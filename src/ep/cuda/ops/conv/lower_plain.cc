@@ -7,6 +7,7 @@
 #include "ep/cuda/compute/map_template.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/conv/plain_conv_params.h"
+#include "ep/cuda/ops/narrow_sizes.h"
 
 namespace tenon::cuda {
 
@@ -64,7 +65,6 @@ Result<bool> lower_volume(Lowering& to, const Node& node, const Epilogue& epilog
   const int64_t images = x[0] * depth.out, pixels = images * y[3] * y[4];
   if (images * x[3] * x[4] * padded > INT32_MAX || pixels > INT32_MAX || w[0] * w[3] * w[4] * padded > INT32_MAX)
     return false;
-  const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   ConvParams params;
   params.pixels = narrow(pixels), params.channels = narrow(w[0]), params.depth = narrow(w[3] * w[4] * padded);
   params.in_h = narrow(x[3]), params.in_w = narrow(x[4]), params.in_c = narrow(padded);

@@ -10,12 +10,11 @@
 #include "ep/cuda/ops/conv/conv_transpose_params.h"
 #include "ep/cuda/ops/conv/lower.h"
 #include "ep/cuda/ops/conv/op.h"
+#include "ep/cuda/ops/narrow_sizes.h"
 
 namespace tenon::cuda {
 
 namespace {
-
-int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
 // [C,O,...] as [group][tap][O][C of the group], a row for each output channel at each tap; the inputs
 // padded with zeros.

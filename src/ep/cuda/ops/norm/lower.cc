@@ -1,96 +1,16 @@
-// Normalisations other than rows with constant scales (norm/lower_rows.cc).
 #include <algorithm>
-#include <bit>
+#include <cmath>
 
 #include "base/format.h"
-#include "ep/cuda/compute/loops.h"
 #include "ep/cuda/compute/map_template.h"
-#include "ep/cuda/ops/norm/norm_params.h"
+#include "ep/cuda/ops/narrow_sizes.h"
+#include "ep/cuda/ops/norm/layout.h"
+#include "ep/cuda/ops/norm/op.h"
+#include "ops/norm.h"
 
 namespace tenon::cuda {
 
 namespace {
-
-// The groups that are normalised: the coordinates that share a mean are `reduced`, all with the strides of the input.
-struct Groups {
-  std::vector<int64_t> dims, strides, reduced, reduced_strides;
-  // Of scale and bias over both.
-  std::vector<int64_t> scale_strides, scale_reduced_strides;
-};
-
-// How a block's threads share groups: `lanes` each. A lane keeps its elements in registers where they are few.
-struct Layout {
-  Loops kept, reduced;  // strides of the input, then of the parameters
-  bool beside = false;  // groups lie beside each other in memory: neighbours are threads of different groups
-  int64_t threads = kMapThreads, lanes = 1, groups = 1;  // of a block
-  int64_t outputs = 1, steps = 1, vector = 1;            // steps: vectors of a group
-  int64_t turns = 0;                                     // vectors that a lane keeps; 0: none are kept
-};
-
-Layout lay_out(const Groups& groups, DataType type) {
-  Layout layout{.kept = join_dims(groups.dims, {groups.strides, groups.scale_strides}, 0),
-                .reduced = join_dims(groups.reduced, {groups.reduced_strides, groups.scale_reduced_strides}, 0),
-                .outputs = count_of(groups.dims),
-                .steps = count_of(groups.reduced)};
-  const std::vector<int64_t>&kept = layout.kept.strides[0], &reduced = layout.reduced.strides[0];
-  if (layout.outputs == 0 || layout.steps == 0) return layout;
-  layout.beside = !kept.empty() && kept.back() == 1;
-  // So many numbers of a thread fit into registers, with a block's most threads too.
-  const int64_t most_held = type == DataType::kDouble ? 16 : 32;
-  const auto power = [](int64_t value) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))); };
-  if (layout.beside) {
-    const int64_t width = std::min<int64_t>(power(layout.kept.dims.back()), 32);
-    layout.lanes = std::clamp<int64_t>(power(layout.steps) / 4, 1, layout.threads / width);
-  } else {
-    if (!reduced.empty() && reduced.back() == 1) {
-      layout.vector = static_cast<int64_t>(16 / data_type_size(type));
-      const auto divides = [&](int64_t value) { return value % layout.vector == 0; };
-      while (!divides(layout.reduced.dims.back()) || !std::all_of(kept.begin(), kept.end(), divides) ||
-             !std::all_of(reduced.begin(), reduced.end() - 1, divides))
-        layout.vector /= 2;
-    }
-    layout.steps /= layout.vector;
-    constexpr int64_t kMostThreads = 1024;
-    if (layout.steps * layout.vector > most_held * layout.threads) layout.threads = kMostThreads;
-    layout.lanes = std::clamp<int64_t>(power((layout.steps + 1) / 2), 1, layout.threads);
-  }
-  layout.groups = layout.threads / layout.lanes;
-  // Few different numbers, because each is a kernel of its own.
-  const int64_t turns = (layout.steps + layout.lanes - 1) / layout.lanes;
-  if (turns * layout.vector <= most_held) layout.turns = power(turns);
-  return layout;
-}
-
-// The kernel's template arguments, after those of its own, and its parameters.
-struct NormKernel {
-  std::string arguments;
-  NormParams params;
-  LaunchShape shape;
-};
-
-Result<NormKernel> norm_kernel(const Layout& layout, int64_t elements) {
-  NormKernel kernel;
-  const int64_t count = std::max<int64_t>(layout.steps * layout.vector, 1);
-  kernel.params = {.outputs = layout.outputs,
-                   .steps = layout.steps,
-                   .parameter_step = layout.reduced.dims.empty() ? 0 : layout.reduced.strides[1].back(),
-                   .inverse_count = 1.0 / static_cast<double>(count),
-                   .inverse_count_float = static_cast<float>(1.0 / static_cast<double>(count)),
-                   .lane_bits = static_cast<uint32_t>(std::countr_zero(static_cast<uint64_t>(layout.lanes))),
-                   .beside = layout.beside ? 1 : 0};
-  Loops reduced = layout.reduced;
-  if (layout.vector > 1) {
-    reduced.dims.back() /= layout.vector;
-    for (std::vector<int64_t>& strides : reduced.strides) strides.back() *= layout.vector;
-  }
-  TENON_TRY_ASSIGN(kernel.params.kept, loop_params<2>(layout.kept));
-  TENON_TRY_ASSIGN(kernel.params.reduced, loop_params<2>(reduced));
-  TENON_TRY_ASSIGN(kernel.shape.grid_x, blocks_of(layout.outputs, layout.groups));
-  kernel.shape.block_x = static_cast<unsigned>(layout.threads);
-  kernel.arguments = format("{}, {}, {}, {}, {}", layout.threads, layout.turns, layout.vector,
-                            layout.reduced.dims.size(), elements > INT32_MAX);
-  return kernel;
-}
 
 struct Normalisation {
   Groups groups;
@@ -146,24 +66,35 @@ Status add_normalisation(Lowering& to, const Node& node, const Normalisation& n,
       {from, scale, bias}, {out, mean, inverse});
 }
 
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims) {
-  std::vector<int64_t> strides(dims.size());
-  int64_t stride = 1;
-  for (size_t d = dims.size(); d-- > 0; stride *= dims[d]) strides[d] = stride;
-  return strides;
-}
-
-// Splits `dims` by which of them share a mean; `scale` are the strides of the parameters.
-Groups split_groups(const std::vector<int64_t>& dims, const std::vector<bool>& shared,
-                    const std::vector<int64_t>& scale) {
-  const std::vector<int64_t> strides = dense_strides(dims);
-  Groups groups;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    (shared[d] ? groups.reduced : groups.dims).push_back(dims[d]);
-    (shared[d] ? groups.reduced_strides : groups.strides).push_back(strides[d]);
-    (shared[d] ? groups.scale_reduced_strides : groups.scale_strides).push_back(scale[d]);
+// Makes the tensors that a layer normalisation writes. As f16 parts: a row has a norm of at most the root of its length
+// before it is scaled.
+Status make_normal(Lowering& to, const Node& node, DataType type, int64_t columns, LayerNormOp::Tensors* tensors) {
+  const ValueId y = node.outputs[0];
+  const Shape& shape = to.value(y).shape();
+  if (type == DataType::kFloat && columns % 8 == 0 && columns <= LayerNormOp::kMostSplitColumns &&
+      shape[shape.rank() - 1] == columns) {
+    const bool internal = node.domain == "tenon";
+    const auto floats = [&](size_t input) {
+      const ConstantRef& held = to.constant(node.input(input));
+      return held != nullptr ? floats_of(*held) : std::vector<float>();
+    };
+    // Where one is NaN, so is what it makes: bounds are of numbers.
+    double largest_scale = 0, largest_bias = 0, bias_squares = 0;
+    for (float scale : floats(internal ? 2 : 1)) largest_scale = std::max<double>(largest_scale, std::fabs(scale));
+    for (float bias : floats(internal ? 3 : 2)) {
+      largest_bias = std::max<double>(largest_bias, std::fabs(bias));
+      if (!std::isnan(bias)) bias_squares += double{bias} * bias;
+    }
+    const double norm = std::sqrt(static_cast<double>(columns)) * largest_scale;
+    TENON_TRY_ASSIGN(const Lowering::SplitTensor split,
+                     to.make_split_tensor(y, {norm + largest_bias, norm + std::sqrt(bias_squares)}));
+    tensors->y_parts = split.tensor;
+    tensors->y_terms = split.terms;
+    tensors->y_shift = split.shift;
+    if (split.terms != 0 && to.only_split(y)) return Status();
   }
-  return groups;
+  TENON_TRY_ASSIGN(tensors->y, to.make(y));
+  return Status();
 }
 
 }  // namespace
@@ -184,6 +115,8 @@ Status lower_group_norm(Lowering& to, const Node& node) {
                    desc.scale_each_group ? std::vector<int64_t>{0, 1, 0, 0} : std::vector<int64_t>{0, channels, 1, 0});
   return add_normalisation(to, node, n);
 }
+
+namespace {
 
 // LayerNormalization and RMSNormalization whose parameters are computed, or that give their mean.
 Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormDesc& desc) {
@@ -238,6 +171,8 @@ Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormD
   return add_normalisation(to, node, n);
 }
 
+}  // namespace
+
 Status lower_lp_norm(Lowering& to, const Node& node) {
   const Shape x = to.value(node.inputs[0]).shape();
   std::vector<bool> shared(static_cast<size_t>(x.rank()));
@@ -256,24 +191,42 @@ Status lower_lp_norm(Lowering& to, const Node& node) {
   return add_normalisation(to, node, n);
 }
 
-// Softmax and LogSoftmax over dimensions that lie anywhere: x as [outer, columns, inner].
-Status lower_general_softmax(Lowering& to, const Node& node, const SoftmaxDesc& desc) {
-  TENON_TRY_ASSIGN(const TensorId from, to.plain(node.inputs[0]));
-  TENON_TRY_ASSIGN(const TensorId out, to.make(node.outputs[0]));
-  const DeviceTensor tensor = to.program().tensor(from);
-  if (tensor.shape.element_count() == 0) return Status();
-  const Groups groups = split_groups({desc.outer, desc.length, desc.inner}, {false, true, false}, {0, 0, 0});
-  const Layout layout = lay_out(groups, tensor.type);
-  TENON_TRY_ASSIGN(NormKernel kernel, norm_kernel(layout, tensor.shape.element_count()));
-  kernel.params.guarded = desc.guarded ? 1 : 0;
-  return to.add_kernel(node, "softmax",
-                       {.header = "ep/cuda/ops/norm/norm.cuh",
-                        .instance = template_instance("softmax", tensor.type,
-                                                      desc.kind == SoftmaxDesc::Kind::kLogSoftmax, kernel.arguments),
-                        .params = kernel_params(kernel.params),
-                        .shape = kernel.shape,
-                        .in_place = {}},
-                       {from}, {out});
+Status lower_layer_norm(Lowering& to, const Node& node) {
+  const bool internal = node.domain == "tenon";
+  const DataType type = to.type_of(node.inputs[0]);
+  const Shape x = to.value(node.inputs[0]).shape();
+  TENON_TRY_ASSIGN(const LayerNormDesc desc, read_layer_norm(node, x));
+  const ValueId skip = node.input(desc.skip), scale = node.input(desc.scale), bias = node.input(desc.bias);
+  const int64_t columns = desc.columns;
+  // Constants, one for each column.
+  const auto whole = [&](ValueId id) {
+    return id == kNoValue || (to.constant(id) != nullptr && to.value(id).shape().element_count() == columns);
+  };
+  const bool further =
+      std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id != kNoValue; });
+  constexpr int64_t kManyColumns = 4096;  // more than a block of the row kernel keeps
+  if (!desc.subtract_mean || (!internal && further) || !whole(scale) || !whole(bias) || type == DataType::kDouble ||
+      columns > kManyColumns)
+    return lower_general_layer_norm(to, node, desc);
+  TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
+  LayerNormOp::Tensors tensors;
+  TENON_TRY_ASSIGN(tensors.x, to.plain(node.inputs[0]));
+  if (skip != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.skip, to.plain(skip));
+  }
+  TENON_TRY_ASSIGN(tensors.scale, to.float_constant(scale));
+  if (bias != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.bias, to.float_constant(bias));
+  }
+  TENON_TRY(make_normal(to, node, type, columns, &tensors));
+  if (internal && node.outputs.size() > 1 && node.outputs[1] != kNoValue) {
+    TENON_TRY_ASSIGN(tensors.sum, to.make(node.outputs[1]));
+  }
+  if (x.element_count() == 0) return Status();
+  TENON_TRY(check_sizes(to, node, {x.element_count() / columns, columns}));
+  to.program().add_op(std::make_unique<LayerNormOp>(node.name, type, narrow(x.element_count() / columns),
+                                                    narrow(columns), desc.epsilon, tensors));
+  return Status();
 }
 
 }  // namespace tenon::cuda

@@ -1,20 +1,10 @@
-// Layer normalisation and softmax over the last dimension: a block a row, the row in registers where it fits.
+// Layer normalisation over the last dimension: a block a row, the row in registers where it fits.
 #include "ep/cuda/compute/kernel_params.h"
 #include "ep/cuda/ops/matmul/split_f16.cuh"
 
 namespace tenon::cuda::device {
 
 constexpr int kThreads = 128;
-
-__device__ __forceinline__ float block_reduce(float v, bool maximum) {
-  __shared__ float here[kThreads / 32];
-  static_assert(kThreads == 128);
-  v = maximum ? warp_max(v) : warp_sum(v);
-  __syncthreads();  // a slow warp may still read the sums of the reduction before
-  if (threadIdx.x % 32 == 0) here[threadIdx.x / 32] = v;
-  __syncthreads();
-  return maximum ? fmaxf(fmaxf(here[0], here[1]), fmaxf(here[2], here[3])) : here[0] + here[1] + here[2] + here[3];
-}
 
 // Neighbours of a row, from `column` on, to wherever they are wanted.
 template <typename T>
@@ -68,14 +58,14 @@ __device__ void layer_norm(const LayerNormParams& p) {
         for (int j = 0; j < kVector; ++j) value[i][j] = 0;
       }
     }
-    const float mean = block_reduce(total, false) * inverse;
+    const float mean = block_reduce<kThreads>(total, false) * inverse;
     float squares = 0;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
       if ((i * kThreads + static_cast<int>(threadIdx.x)) * kVector < p.columns)
 #pragma unroll
         for (int j = 0; j < kVector; ++j) squares += (value[i][j] - mean) * (value[i][j] - mean);
-    const float scale = rsqrtf(block_reduce(squares, false) * inverse + p.epsilon);
+    const float scale = rsqrtf(block_reduce<kThreads>(squares, false) * inverse + p.epsilon);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       const int column = (i * kThreads + threadIdx.x) * kVector;
@@ -92,10 +82,10 @@ __device__ void layer_norm(const LayerNormParams& p) {
     const auto value = [&](int c) { return to_float(x[c]) + (skip != nullptr ? to_float(skip[c]) : 0.0f); };
     float total = 0;
     for (int c = threadIdx.x; c < p.columns; c += kThreads) total += value(c);
-    const float mean = block_reduce(total, false) * inverse;
+    const float mean = block_reduce<kThreads>(total, false) * inverse;
     float squares = 0;
     for (int c = threadIdx.x; c < p.columns; c += kThreads) squares += (value(c) - mean) * (value(c) - mean);
-    const float scale = rsqrtf(block_reduce(squares, false) * inverse + p.epsilon);
+    const float scale = rsqrtf(block_reduce<kThreads>(squares, false) * inverse + p.epsilon);
     for (int c = threadIdx.x; c < p.columns; c += kThreads) {
       const float v = value(c);
       if (sum != nullptr) sum[c] = from_float<T>(v);
@@ -163,27 +153,6 @@ __device__ void layer_norm_warp(const LayerNormParams& p) {
   }
 }
 
-template <typename T>
-__device__ void softmax(const SoftmaxParams& p) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * p.columns;
-  const T* const x = static_cast<const T*>(p.x) + row;
-  T* const y = static_cast<T*>(p.y) + row;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-  float largest = -INFINITY;
-  for (int c = threadIdx.x; c < p.columns; c += kThreads) largest = fmaxf(largest, to_float(x[c]));
-  largest = block_reduce(largest, true);
-  float total = 0;
-  for (int c = threadIdx.x; c < p.columns; c += kThreads) total += __expf(to_float(x[c]) - largest);
-  total = block_reduce(total, false);
-  const bool masked = p.guarded && total != total;  // the whole row would be NaN
-  const float inverse = 1.0f / total, offset = largest + logf(total);
-  for (int c = threadIdx.x; c < p.columns; c += kThreads) {
-    const float v = to_float(x[c]);
-    y[c] = from_float<T>(p.logarithm ? v - offset : masked ? 0.0f : __expf(v - largest) * inverse);
-  }
-}
-
 }  // namespace tenon::cuda::device
 
 #define TENON_KERNEL(name, Params, body)                                                                  \
@@ -196,8 +165,7 @@ __device__ void softmax(const SoftmaxParams& p) {
   TENON_KERNEL(layer_norm_16_##type, LayerNormParams, (layer_norm<T, 16>))                            \
   TENON_KERNEL(layer_norm_32_##type, LayerNormParams, (layer_norm<T, 32>))                            \
   TENON_KERNEL(layer_norm_warp_##type, LayerNormParams, (layer_norm_warp<T, 1024 * sizeof(T) / 512>)) \
-  TENON_KERNEL(layer_norm_##type, LayerNormParams, (layer_norm<T, 0>))                                \
-  TENON_KERNEL(softmax_##type, SoftmaxParams, softmax<T>)
+  TENON_KERNEL(layer_norm_##type, LayerNormParams, (layer_norm<T, 0>))
 
 TENON_NORM_KERNELS(f16, __half)
 TENON_NORM_KERNELS(bf16, __nv_bfloat16)

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "ep/cuda/compute/kernel_library.h"
-#include "ep/cuda/ops/norm/row_ops.h"
+#include "ep/cuda/ops/narrow_sizes.h"
+#include "ep/cuda/ops/pool/op.h"
 #include "ep/cuda/ops/reduce/reduce.h"
 #include "ops/reduce.h"
 
@@ -69,7 +70,6 @@ Status lower_reduction(Lowering& to, const Node& node) {
     for (int64_t size : {x[0], x.element_count() / x[0]})
       TENON_UNSUPPORTED_IF(size > INT32_MAX, "{} has {} images or elements of one; its kernel counts {}.",
                            to.label(node), size, INT32_MAX);
-    const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
     PoolParams params{.in_h = narrow(x[2]), .in_w = narrow(x[3]), .channels = narrow(x[1]), .average = 1};
     to.program().add_op(std::make_unique<PoolOp>(node.name, type, params, narrow(x[0]), true, from, out));
     return Status();

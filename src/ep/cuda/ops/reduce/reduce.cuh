@@ -24,7 +24,7 @@ struct ReduceThread {
     last = part * (Index)p.steps_a_part + (Index)p.steps_a_part;
     if (last > (Index)p.steps) last = (Index)p.steps;
     step = part * (Index)p.steps_a_part + lane;
-    find_places(flat, p.kept, from, to);
+    find_offsets(flat, p.kept, from, to);
     to += part;
   }
   __device__ __forceinline__ bool has_result(const ReduceParams& p) const { return flat < (Index)p.outputs; }

@@ -1,0 +1,63 @@
+#include <cmath>
+
+#include "ep/cuda/ops/attention/op.h"
+#include "ep/cuda/ops/narrow_sizes.h"
+#include "ops/attention.h"
+
+namespace tenon::cuda {
+
+Status lower_attention(Lowering& to, const Node& node) {
+  const DataType type = to.type_of(node.inputs[0]);
+  TENON_UNSUPPORTED_IF(!is_kernel_float(type), "{} is computed in {}.", to.label(node), data_type_name(type));
+  TENON_TRY_ASSIGN(const AttentionDesc desc, read_attention(node, input_shapes(to.graph(), node)));
+  const Shape& y = desc.y;
+  AttentionParams params;
+  params.heads = narrow(desc.heads);
+  params.scale = desc.scale;
+  params.guarded = desc.guarded ? 1 : 0;
+  params.batch = narrow(desc.batch);
+  params.queries = narrow(desc.queries);
+  params.keys = narrow(desc.keys);
+  params.head_size = narrow(desc.depth);
+  params.value_size = narrow(desc.value_depth);
+  params.q_row = desc.q_row, params.k_row = desc.k_row, params.v_row = desc.v_row, params.y_row = y[2];
+  AttentionOp::Tensors tensors;
+  TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[desc.q]));
+  // K or V, which may lie in the rows of Q.
+  const auto operand = [&](size_t input, int64_t offset) -> Result<TensorId> {
+    if (input != desc.q) return to.plain(node.inputs[input]);
+    return to.program().add_view(tensors.q, type, y, DeviceLayout::kPlain,
+                                 static_cast<size_t>(offset) * data_type_size(type));
+  };
+  TENON_TRY_ASSIGN(tensors.k, operand(desc.k, desc.k_offset));
+  TENON_TRY_ASSIGN(tensors.v, operand(desc.v, desc.v_offset));
+  params.q_batch = params.q_row * params.queries;
+  params.k_batch = params.k_row * params.keys;
+  params.v_batch = params.v_row * params.keys;
+  if (desc.mask != kNoInput) {
+    TENON_TRY_ASSIGN(tensors.mask, to.plain(node.inputs[desc.mask]));
+    params.mask_batch = desc.mask_strides[0];
+    params.mask_head = desc.mask_strides[1];
+    params.mask_query = desc.mask_strides[2];
+    params.mask_key = desc.mask_strides[3];
+  }
+  // A weighted mean of V's rows is not larger than they are.
+  Lowering::SplitTensor split;
+  if (const Lowering::Bound* v = to.bound(node.inputs[desc.v]);
+      v != nullptr && type == DataType::kFloat && y[2] % 8 == 0) {
+    TENON_TRY_ASSIGN(
+        split, to.make_split_tensor(node.outputs[0], {v->largest, v->largest * std::sqrt(static_cast<double>(y[2]))}));
+    tensors.y_parts = split.tensor;
+    params.parts_factor = std::ldexp(1.0F, split.shift);
+    params.terms = split.terms;
+  }
+  if (split.terms == 0 || !to.only_split(node.outputs[0])) {
+    TENON_TRY_ASSIGN(tensors.y, to.make(node.outputs[0]));
+  }
+  if (y.element_count() == 0) return Status();
+  TENON_TRY(check_sizes(to, node, {y[0], y[1], desc.keys, y[2], desc.q_row}));
+  to.program().add_op(std::make_unique<AttentionOp>(node.name, type, params, tensors));
+  return Status();
+}
+
+}  // namespace tenon::cuda
