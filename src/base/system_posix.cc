@@ -43,7 +43,7 @@ int create_locked_file(const std::string& path) {
 }
 
 size_t page_bytes() {
-  static const auto size_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  static const size_t size_bytes = ::sysconf(_SC_PAGESIZE);
   return size_bytes;
 }
 
@@ -54,7 +54,7 @@ size_t cgroup_limit(const char* path) {
   size_t limit = SIZE_MAX;
   if (FILE* file = std::fopen(path, "re")) {
     unsigned long long value = 0;
-    if (std::fscanf(file, "%llu", &value) == 1) limit = static_cast<size_t>(value);
+    if (std::fscanf(file, "%llu", &value) == 1) limit = value;
     (void)std::fclose(file);
   }
   return limit;

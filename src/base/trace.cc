@@ -69,7 +69,7 @@ void write_all(TraceFile& file, const char* data, size_t size) {
       set_open(false);
       return;
     }
-    done += static_cast<size_t>(written);
+    done += written;
   }
 }
 

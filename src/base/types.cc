@@ -30,16 +30,16 @@ const TypeRow& row(DataType type) {
 
 std::string_view data_type_name(DataType type) { return row(type).name; }
 int data_type_bits(DataType type) { return row(type).bits; }
-size_t data_type_size(DataType type) { return static_cast<size_t>(row(type).bits / 8); }
+size_t data_type_size(DataType type) { return row(type).bits / 8; }
 
 Shape::Shape(std::span<const int64_t> dims) {
-  TENON_CHECK(dims.size() <= static_cast<size_t>(kMaxRank));
-  for (int64_t dim : dims) dims_[static_cast<size_t>(rank_++)] = dim;
+  TENON_CHECK(dims.size() <= kMaxRank);
+  for (int64_t dim : dims) dims_[rank_++] = dim;
 }
 
 void Shape::push_back(int64_t dim) {
   TENON_CHECK(rank_ < kMaxRank);
-  dims_[static_cast<size_t>(rank_++)] = dim;
+  dims_[rank_++] = dim;
 }
 
 int64_t Shape::element_count() const {
@@ -73,7 +73,7 @@ Result<size_t> tensor_size_bytes(DataType type, const Shape& shape) {
   const auto total_bits = checked_mul<int64_t>(count, bits);
   TENON_INVALID_IF(!total_bits || *total_bits > INT64_MAX - 7, "A {} tensor of shape {} overflows 64 bits of size.",
                    data_type_name(type), shape.to_string());
-  return static_cast<size_t>((*total_bits + 7) / 8);
+  return (*total_bits + 7) / 8;
 }
 
 std::string MemorySpace::to_string() const {

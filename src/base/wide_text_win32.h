@@ -11,7 +11,7 @@ inline std::wstring wide_text(const std::string& text) {
   std::wstring wide(text.size() + 1, L'\0');
   const int length = ::MultiByteToWideChar(CP_UTF8, 0, text.data(), static_cast<int>(text.size()), wide.data(),
                                            static_cast<int>(wide.size()));
-  wide.resize(static_cast<size_t>(length));
+  wide.resize(length);
   return wide;
 }
 
@@ -19,7 +19,7 @@ inline std::string narrow_text(const std::wstring& wide) {
   std::string text(3 * wide.size() + 1, '\0');
   const int length = ::WideCharToMultiByte(CP_UTF8, 0, wide.data(), static_cast<int>(wide.size()), text.data(),
                                            static_cast<int>(text.size()), nullptr, nullptr);
-  text.resize(static_cast<size_t>(length));
+  text.resize(length);
   return text;
 }
 

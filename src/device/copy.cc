@@ -55,10 +55,10 @@ void copy_moving_axis(const Shape& whole, int axis, bool back, size_t element_by
                       std::byte* dst, CopyReason reason, const char* what, CopyLedger* ledger) {
   size_t outer = 1, inner = element_bytes;
   for (int i = 0; i < whole.rank(); ++i) {
-    if (i < axis) outer *= static_cast<size_t>(whole[i]);
-    if (i > axis) inner *= static_cast<size_t>(whole[i]);
+    if (i < axis) outer *= whole[i];
+    if (i > axis) inner *= whole[i];
   }
-  const auto length = static_cast<size_t>(whole[axis]);
+  const size_t length = whole[axis];
   for (size_t row = 0; row < outer; ++row) {
     for (size_t at = 0; at < length; ++at) {
       const size_t in_whole = (row * length + at) * inner, in_first = (at * outer + row) * inner;

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 
 Tensor bytes(void* data, int64_t size, const MemorySpace& space = {}) {
-  return Tensor::view(DataType::kUint8, {size}, data, static_cast<size_t>(size), nullptr, space).value();
+  return Tensor::view(DataType::kUint8, {size}, data, size, nullptr, space).value();
 }
 
 // S6.1: what moved, from where to where, and why.

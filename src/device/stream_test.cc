@@ -34,7 +34,7 @@ TEST(Stream, RunsItemsInProgramOrder) {
                 is_ok());
   ASSERT_THAT(s->synchronize(kLong), is_ok());
   ASSERT_EQ(order.size(), 1000u);
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[i], i);
 }
 
 // S1.5: the call returns before the fence is reached; what follows the wait runs after the signal from elsewhere.
@@ -79,7 +79,7 @@ TEST(Stream, TwoStreamsOrderEachOtherThroughATimeline) {
     ASSERT_THAT(second->signal({t, turn + 2}), is_ok());
   }
   ASSERT_THAT(t->wait(100, kLong), is_ok());
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
 }
 
 TEST(Stream, AFailureSkipsLaterWorkPoisonsLaterFencesAndIsReportedOnce) {

@@ -15,7 +15,7 @@ TEST(TensorAllocate, GivesZeroedMemoryAlignedTo64Bytes) {
   for (int64_t count : {1, 3, 1000, 1 << 20}) {
     Tensor tensor = Tensor::allocate(DataType::kFloat, {count}).value();
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data()) % 64, 0u);
-    EXPECT_EQ(tensor.size_bytes(), static_cast<size_t>(count) * 4);
+    EXPECT_EQ(tensor.size_bytes(), size_t{4} * count);
     for (int64_t i = 0; i < count; ++i) ASSERT_EQ(tensor.data_as<float>()[i], 0.0f);
   }
 }

@@ -85,7 +85,7 @@ Result<Shape> shape_from_dlpack(const DLTensor& tensor) {
                    "A DLPack tensor has {} dimensions; 0 to {} are possible.", tensor.ndim, Shape::kMaxRank);
   TENON_INVALID_IF(tensor.ndim > 0 && tensor.shape == nullptr, "A DLPack tensor of {} dimensions has a null shape.",
                    tensor.ndim);
-  Shape shape(std::span<const int64_t>(tensor.shape, static_cast<size_t>(tensor.ndim)));
+  Shape shape(std::span<const int64_t>(tensor.shape, tensor.ndim));
   TENON_TRY_ASSIGN(const int64_t count, shape.checked_element_count());
   if (tensor.strides == nullptr || count == 0) return shape;
   int64_t dense = 1;

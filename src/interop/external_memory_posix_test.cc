@@ -359,7 +359,7 @@ TEST_F(OpaqueFd, TheOffsetIsWhereTheNonceLies) {
   for (off_t offset : {0, 4096, 8192, 4096 * 300}) {
     OwnedHandle handle = memfd(4096 * 301 + 100);
     put(handle.fd(), offset);
-    EXPECT_EQ(find_opaque_fd_offset(handle.fd(), nonce_, sizeof(nonce_)).value(), static_cast<size_t>(offset));
+    EXPECT_EQ(find_opaque_fd_offset(handle.fd(), nonce_, sizeof(nonce_)).value(), size_t(offset));
   }
 }
 

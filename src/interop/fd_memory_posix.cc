@@ -31,7 +31,7 @@ class PageMapping {
   }
 
   static Result<PageMapping> map(int fd, const ExternalMemoryDescriptor& descriptor, const std::string& what) {
-    const auto page_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    const size_t page_bytes = ::sysconf(_SC_PAGESIZE);
     PageMapping mapping;
     mapping.skip_bytes_ = descriptor.offset_bytes % page_bytes;
     const auto size_bytes = checked_add(descriptor.size_bytes, mapping.skip_bytes_);

@@ -28,7 +28,7 @@ Result<size_t> read_at(int fd, std::byte* buffer, size_t size, uint64_t offset, 
     TENON_UNSUPPORTED_IF(count < 0, "File descriptor {} of {} cannot be read: {}.", fd, what,
                          errno_text("pread", errno));
     if (count == 0) break;
-    done += static_cast<size_t>(count);
+    done += count;
   }
   return done;
 }

@@ -92,7 +92,7 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
     desc.mask = mask_input;
     int64_t stride = 1;
     for (int i = mask->rank() - 1; i >= 0; --i) {
-      if ((*mask)[i] != 1) desc.mask_strides[static_cast<size_t>(4 - mask->rank() + i)] = stride;
+      if ((*mask)[i] != 1) desc.mask_strides[4 - mask->rank() + i] = stride;
       stride *= (*mask)[i];
     }
   }

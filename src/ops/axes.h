@@ -18,13 +18,13 @@ inline Result<int> normalized_axis(int64_t axis, int rank) {
 }
 
 // Bit d: axis d is a member.
-using AxisSet = std::bitset<static_cast<size_t>(Shape::kMaxRank)>;
+using AxisSet = std::bitset<Shape::kMaxRank>;
 
 // Adds `axis` and returns it in [0, rank). Errors: an axis out of range, or a member already.
 inline Result<int> add_axis(AxisSet& set, int64_t axis, int rank) {
   TENON_TRY_ASSIGN(const int d, normalized_axis(axis, rank));
-  TENON_INVALID_IF(set.test(static_cast<size_t>(d)), "Axis {} is repeated.", d);
-  set.set(static_cast<size_t>(d));
+  TENON_INVALID_IF(set.test(d), "Axis {} is repeated.", d);
+  set.set(d);
   return d;
 }
 

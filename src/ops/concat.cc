@@ -45,7 +45,7 @@ Status infer_concat(Context& c) {
   if (count == 0) return {};
   TENON_TRY_ASSIGN(const int axis, read_concat_axis(c.node(), c.rank(0)));
   Dims out = c.dims(0);
-  for (size_t i = 1; i < count; ++i) TENON_TRY(join(out, c.dims(0), c.dims(i), static_cast<size_t>(axis), i));
+  for (size_t i = 1; i < count; ++i) TENON_TRY(join(out, c.dims(0), c.dims(i), axis, i));
   return c.set_dims(0, std::move(out));
 }
 
@@ -64,7 +64,7 @@ Result<ConcatDesc> read_concat(const Node& node, std::span<const Shape> inputs) 
   const infer::Dims first = infer::to_dims(inputs[0]);
   infer::Dims out = first;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i > 0) TENON_TRY(infer::join(out, first, infer::to_dims(inputs[i]), static_cast<size_t>(axis), i));
+    if (i > 0) TENON_TRY(infer::join(out, first, infer::to_dims(inputs[i]), axis, i));
     desc.lengths.push_back(inputs[i][axis]);
   }
   desc.output = infer::to_shape(out);

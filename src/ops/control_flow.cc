@@ -24,7 +24,7 @@ Result<ScanDesc> read_scan(const Node& node, size_t inputs) {
   const int64_t scans = attributes.integer("num_scan_inputs");
   TENON_INVALID_IF(scans < 1 || inputs < desc.first_state || static_cast<size_t>(scans) > inputs - desc.first_state,
                    "Attribute \"num_scan_inputs\" is {} for {} inputs.", scans, inputs);
-  const auto count = static_cast<size_t>(scans);
+  const size_t count = scans;
   desc.states = inputs - desc.first_state - count;
   const size_t outputs = node.outputs.size() > desc.states ? node.outputs.size() - desc.states : 0;
   if (desc.batched) {

@@ -128,11 +128,10 @@ Status infer_conv_of(Context& c, size_t x, size_t w, size_t b) {
     out[1] = conv.transposed && conv.group != 1 ? Dim{} : weights[conv.transposed ? 1 : 0];
   }
   for (int i = 0; i < conv.spatial(); ++i) {
-    const auto at = static_cast<size_t>(i);
     if (known(conv.axis(i).out)) {
-      out[at + 2] = number(conv.axis(i).out);
-    } else if (conv.transposed || !conv.window.keeps_size(at)) {
-      out[at + 2] = Dim{};
+      out[i + 2] = number(conv.axis(i).out);
+    } else if (conv.transposed || !conv.window.keeps_size(i)) {
+      out[i + 2] = Dim{};
     }
   }
   return c.set_dims(0, std::move(out));

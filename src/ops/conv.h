@@ -17,7 +17,7 @@ struct ConvDesc {
   Window window;
 
   int spatial() const { return window.rank(); }
-  const WindowAxis& axis(int i) const { return window.axes[static_cast<size_t>(i)]; }
+  const WindowAxis& axis(int i) const { return window.axes[i]; }
   int64_t group_channels() const { return channels / group; }
   int64_t group_outputs() const { return outputs / group; }
   bool depthwise() const { return group == channels && outputs == channels; }

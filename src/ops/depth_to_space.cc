@@ -65,7 +65,7 @@ Status infer_depth_to_space(Context& c) {
   Dims out = c.dims(0);
   const Shape shape = desc.output();
   for (int d = 1; d < 4; ++d) {
-    Dim& dim = out[static_cast<size_t>(d)];
+    Dim& dim = out[d];
     if (dim.known()) {
       dim = number(shape[d]);
     } else if (desc.block != 1) {

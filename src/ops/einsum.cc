@@ -71,7 +71,7 @@ Result<Equation> read_equation(const Node& node, const InputDims& inputs) {
   std::erase(text, ' ');
   const size_t arrow = text.find("->");
   const std::string_view left = std::string_view(text).substr(0, arrow);
-  const auto terms = static_cast<size_t>(std::count(left.begin(), left.end(), ',')) + 1;
+  const size_t terms = std::count(left.begin(), left.end(), ',') + 1;
   TENON_INVALID_IF(terms != node.inputs.size(), "The equation \"{}\" has {} terms for {} inputs.", text, terms,
                    node.inputs.size());
   Equation equation;

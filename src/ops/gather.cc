@@ -33,7 +33,7 @@ Result<NdForm> nd_form(const Node& node, const Dims& x, const Dims& indices) {
   const int64_t batch = scatters ? 0 : Attributes(node).integer("batch_dims");
   TENON_INVALID_IF(index_rank < 1 || batch < 0 || batch >= index_rank || batch > rank,
                    "Data {} and indices {} do not fit batch_dims {}.", text(x), text(indices), batch);
-  for (size_t d = 0; d < static_cast<size_t>(batch); ++d)
+  for (int d = 0; d < batch; ++d)
     TENON_INVALID_IF(certainly_differ(x[d], indices[d]), "Data {} and indices {} differ in batch dimension {}.",
                      text(x), text(indices), d);
   const Dim& width = indices.back();
@@ -53,8 +53,8 @@ Result<NdForm> nd_form(const Node& node, const Dims& x, const Dims& indices) {
 namespace {
 
 Status check_rank(const Node& node, size_t rank) {
-  TENON_UNSUPPORTED_IF(rank > static_cast<size_t>(Shape::kMaxRank), "{} makes rank {}; the limit is {}.", node.op_type,
-                       rank, Shape::kMaxRank);
+  TENON_UNSUPPORTED_IF(rank > Shape::kMaxRank, "{} makes rank {}; the limit is {}.", node.op_type, rank,
+                       Shape::kMaxRank);
   return {};
 }
 
@@ -182,7 +182,7 @@ Status leave_axis_open(Context& c) {
   if (!c.ranked(0)) return {};
   TENON_TRY_ASSIGN(const std::optional<int> axis, read_compress_axis(c.node(), c.rank(0)));
   Dims out = c.dims(0);
-  out[static_cast<size_t>(*axis)] = Dim{};
+  out[*axis] = Dim{};
   return c.set_dims(0, std::move(out));
 }
 

@@ -13,8 +13,8 @@ namespace tenon {
 
 ShapeInterval read_shape_interval(const Node& node, int rank) {
   const Attributes attributes(node);
-  const auto clamp = [rank](int64_t axis) {
-    return static_cast<size_t>(std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank));
+  const auto clamp = [rank](int64_t axis) -> size_t {
+    return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
   };
   return {clamp(attributes.integer("start")), clamp(attributes.find_integer("end").value_or(rank))};
 }

@@ -38,7 +38,7 @@ InputDims input_dims(const InputShapes& shapes) {
 
 Dims to_dims(const Shape& shape) {
   Dims dims;
-  dims.reserve(static_cast<size_t>(shape.rank()));
+  dims.reserve(shape.rank());
   for (int64_t dim : shape.dims()) dims.push_back(number(dim));
   return dims;
 }

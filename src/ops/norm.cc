@@ -149,7 +149,7 @@ Status infer_layer_normalization(Context& c) {
                      text(c.dims(i)), text(c.dims(0)));
   }
   Dims reduced = c.dims(0);
-  for (size_t i = static_cast<size_t>(axis); i < reduced.size(); ++i) reduced[i] = number(1);
+  for (size_t i = axis; i < reduced.size(); ++i) reduced[i] = number(1);
   for (size_t i = 1; i < 3; ++i) {
     c.set_type(i, DataType::kFloat);
     TENON_TRY(c.set_dims(i, reduced));
@@ -164,7 +164,7 @@ Status infer_layer_norm(Context& c) {
   if (!c.ranked(0)) return {};
   TENON_TRY_ASSIGN(const int axis, normalized_axis(read_layer_norm_form(c.node()).axis, c.rank(0)));
   if (c.ranked(1)) TENON_TRY(check_residual(c.dims(1), c.dims(0)));
-  TENON_TRY_ASSIGN(Dim wanted, product(std::span<const Dim>(c.dims(0)).subspan(static_cast<size_t>(axis))));
+  TENON_TRY_ASSIGN(Dim wanted, product(std::span<const Dim>(c.dims(0)).subspan(axis)));
   for (size_t i = 2; i < 4; ++i) {
     if (!c.ranked(i)) continue;
     TENON_TRY_ASSIGN(Dim length, product(c.dims(i)));

@@ -60,7 +60,7 @@ Status infer_top_k(Context& c) {
   if (!c.ranked(0)) return {};
   TENON_TRY_ASSIGN(const int axis, read_top_k_axis(c.node(), c.rank(0)));
   Dims out = c.dims(0);
-  Dim& dim = out[static_cast<size_t>(axis)];
+  Dim& dim = out[axis];
   std::optional<int64_t> k = Attributes(c.node()).find_integer("k");
   if (const std::optional<std::vector<int64_t>> input = c.values(1); input && input->size() == 1) k = (*input)[0];
   if (k) {

@@ -35,10 +35,10 @@ int64_t cropped(int64_t pad, int64_t size) { return pad >= 0 ? 0 : pad < -size ?
 
 Result<PadDesc> resolve_pad(PadMode mode, const Shape& x, std::span<const int64_t> pads,
                             std::optional<std::span<const int64_t>> axes) {
-  const size_t count = axes ? axes->size() : static_cast<size_t>(x.rank());
+  const size_t count = axes ? axes->size() : x.dims().size();
   TENON_INVALID_IF(pads.size() != 2 * count, "There are {} pads for {} axes of {}.", pads.size(), count, x.to_string());
   PadDesc desc{.mode = mode, .axes = {}, .output = x};
-  for (int d = 0; d < x.rank(); ++d) desc.axes[static_cast<size_t>(d)].kept = x[d];
+  for (int d = 0; d < x.rank(); ++d) desc.axes[d].kept = x[d];
   AxisSet padded;
   for (size_t i = 0; i < count; ++i) {
     TENON_TRY_ASSIGN(const int axis, add_axis(padded, axes ? (*axes)[i] : static_cast<int64_t>(i), x.rank()));
@@ -47,7 +47,7 @@ Result<PadDesc> resolve_pad(PadMode mode, const Shape& x, std::span<const int64_
     if (size) size = checked_add(*size, after);
     TENON_INVALID_IF(!size || *size < 0, "Pads {} and {} do not fit axis {} of {}.", before, after, axis,
                      x.to_string());
-    PadAxis& pad = desc.axes[static_cast<size_t>(axis)];
+    PadAxis& pad = desc.axes[axis];
     pad.crop = cropped(before, x[axis]);
     pad.kept = std::max<int64_t>(0, x[axis] - pad.crop - cropped(after, x[axis]));
     pad.begin = pad.kept > 0 ? before + pad.crop : 0;
@@ -89,7 +89,7 @@ Status infer_pad(Context& c) {
   Dims out = c.dims(0);
   for (size_t i = 0; i < axes->size(); ++i) {
     TENON_TRY_ASSIGN(const int axis, normalized_axis((*axes)[i], c.rank(0)));
-    Dim& dim = out[static_cast<size_t>(axis)];
+    Dim& dim = out[axis];
     const int64_t before = (*pads)[i], after = (*pads)[i + axes->size()];
     if (before == 0 && after == 0) continue;
     if (!dim.known()) {

@@ -21,7 +21,7 @@ struct PoolDesc {
   Window window;
 
   int spatial() const { return window.rank(); }
-  const WindowAxis& axis(int i) const { return window.axes[static_cast<size_t>(i)]; }
+  const WindowAxis& axis(int i) const { return window.axes[i]; }
   Shape output() const;
 };
 

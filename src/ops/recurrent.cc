@@ -47,7 +47,7 @@ Result<RecurrentDesc> read_form(const Node& node) {
     for (int64_t i = 0; i < desc.directions * desc.functions; ++i)
       names.emplace_back(desc.cell != Cell::kRnn && i % desc.functions == 0 ? "Sigmoid" : "Tanh");
   // The schema's default of an RNN is for two directions, and tools write it out for one: the first counts there.
-  if (desc.cell == Cell::kRnn && names.size() == 2) names.resize(static_cast<size_t>(desc.directions));
+  if (desc.cell == Cell::kRnn && names.size() == 2) names.resize(desc.directions);
   TENON_INVALID_IF(static_cast<int64_t>(names.size()) != desc.directions * desc.functions,
                    "{} has {} activations; {} directions need {} each.", node.op_type, names.size(), desc.directions,
                    desc.functions);

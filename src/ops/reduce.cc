@@ -28,14 +28,14 @@ std::optional<ReduceDesc> read_reduce(const Node& node, bool has_input, const Co
 Result<AxisSet> reduced_axes(std::span<const int64_t> axes, bool noop_with_empty_axes, int rank) {
   TENON_TRY_ASSIGN(AxisSet reduced, axis_set(axes, rank));
   if (axes.empty() && !noop_with_empty_axes)
-    for (int d = 0; d < rank; ++d) reduced.set(static_cast<size_t>(d));
+    for (int d = 0; d < rank; ++d) reduced.set(d);
   return reduced;
 }
 
 Shape reduced_shape(const Shape& x, const AxisSet& reduced, bool keepdims) {
   Shape shape;
   for (int d = 0; d < x.rank(); ++d) {
-    const bool gone = reduced.test(static_cast<size_t>(d));
+    const bool gone = reduced.test(d);
     if (!gone || keepdims) shape.push_back(gone ? 1 : x[d]);
   }
   return shape;
@@ -52,7 +52,7 @@ Result<ArgReduceDesc> read_arg_reduce(const Node& node, const Shape& x) {
   desc.inner = span_product(x, desc.axis + 1, x.rank());
   TENON_INVALID_IF(desc.length == 0 && desc.outer * desc.inner != 0,
                    "{} over axis {} of {} has nothing to choose from.", node.op_type, desc.axis, x.to_string());
-  desc.output = reduced_shape(x, AxisSet().set(static_cast<size_t>(desc.axis)), desc.keepdims);
+  desc.output = reduced_shape(x, AxisSet().set(desc.axis), desc.keepdims);
   return desc;
 }
 
@@ -77,7 +77,7 @@ Status infer_reduce(Context& c) {
       if (desc.keepdims) return c.set_dims(0, Dims(c.dims(0).size()));
       const Dim count = c.ranked(1) && c.rank(1) == 1 ? c.dims(1)[0] : Dim{};
       if (count.value < 1 || count.value > c.rank(0)) return {};
-      return c.set_dims(0, Dims(static_cast<size_t>(c.rank(0) - count.value)));
+      return c.set_dims(0, Dims(c.rank(0) - count.value));
     }
     desc.axes = std::move(*axes);
   }
@@ -90,7 +90,7 @@ Status infer_arg_reduce(Context& c) {
   if (!c.ranked(0)) return {};
   const Attributes attributes(c.node());
   TENON_TRY_ASSIGN(const int axis, normalized_axis(attributes.integer("axis"), c.rank(0)));
-  return c.set_dims(0, reduced_dims(c.dims(0), AxisSet().set(static_cast<size_t>(axis)), attributes.flag("keepdims")));
+  return c.set_dims(0, reduced_dims(c.dims(0), AxisSet().set(axis), attributes.flag("keepdims")));
 }
 
 constexpr Row kRows[] = {

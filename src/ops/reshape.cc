@@ -13,7 +13,7 @@ namespace tenon {
 namespace {
 
 Status check_rank(size_t rank) {
-  TENON_UNSUPPORTED_IF(rank > static_cast<size_t>(Shape::kMaxRank),
+  TENON_UNSUPPORTED_IF(rank > Shape::kMaxRank,
                        "The target shape has rank {}; the highest rank that Tenon handles is {}.", rank,
                        Shape::kMaxRank);
   return {};
@@ -62,7 +62,7 @@ Result<Shape> reshaped(const Shape& x, std::span<const int64_t> target, bool all
   TENON_TRY_ASSIGN(const int inferred, inferred_axis(target));
   Shape out;
   for (int d = 0; d < static_cast<int>(target.size()); ++d) {
-    int64_t size = target[static_cast<size_t>(d)];
+    int64_t size = target[d];
     if (size == 0 && !allow_zero) {
       TENON_INVALID_IF(d >= x.rank(), "The target shape copies dimension {} of an input of shape {}.", d,
                        x.to_string());
@@ -85,7 +85,7 @@ Result<Shape> reshaped(const Shape& x, std::span<const int64_t> target, bool all
 }
 
 Result<Shape> flattened(const Shape& x, int axis) {
-  const auto split = static_cast<size_t>(axis);
+  const size_t split = axis;
   const std::optional<int64_t> outer = checked_product(x.dims().first(split)),
                                inner = checked_product(x.dims().subspan(split));
   TENON_INVALID_IF(!outer || !inner, "The dimensions of {} have a product that overflows.", x.to_string());
@@ -96,7 +96,7 @@ Result<Shape> squeezed(const Shape& x, std::span<const int64_t> axes) {
   TENON_TRY_ASSIGN(const AxisSet dropped, axis_set(axes, x.rank()));
   Shape out;
   for (int d = 0; d < x.rank(); ++d) {
-    const bool named = dropped.test(static_cast<size_t>(d));
+    const bool named = dropped.test(d);
     TENON_INVALID_IF(named && x[d] != 1, "Dimension {} of {} is not 1 and cannot be squeezed.", d, x.to_string());
     if (axes.empty() ? x[d] != 1 : !named) out.push_back(x[d]);
   }
@@ -104,20 +104,20 @@ Result<Shape> squeezed(const Shape& x, std::span<const int64_t> axes) {
 }
 
 Result<Shape> unsqueezed(const Shape& x, std::span<const int64_t> axes) {
-  TENON_TRY(check_rank(static_cast<size_t>(x.rank()) + axes.size()));
+  TENON_TRY(check_rank(x.rank() + axes.size()));
   const int rank = x.rank() + static_cast<int>(axes.size());
   TENON_TRY_ASSIGN(const AxisSet added, axis_set(axes, rank));
   Shape out;
-  for (int d = 0, from = 0; d < rank; ++d) out.push_back(added.test(static_cast<size_t>(d)) ? 1 : x[from++]);
+  for (int d = 0, from = 0; d < rank; ++d) out.push_back(added.test(d) ? 1 : x[from++]);
   return out;
 }
 
 Result<Shape> tiled(const Shape& x, std::span<const int64_t> repeats) {
-  TENON_INVALID_IF(repeats.size() != static_cast<size_t>(x.rank()), "There are {} repeats for an input of shape {}.",
-                   repeats.size(), x.to_string());
+  TENON_INVALID_IF(std::ssize(repeats) != x.rank(), "There are {} repeats for an input of shape {}.", repeats.size(),
+                   x.to_string());
   Shape out = x;
   for (int d = 0; d < x.rank(); ++d) {
-    const int64_t repeat = repeats[static_cast<size_t>(d)];
+    const int64_t repeat = repeats[d];
     TENON_INVALID_IF(repeat < 0 || __builtin_mul_overflow(x[d], repeat, &out[d]),
                      "Dimension {} of {} times {} is no size.", d, x.to_string(), repeat);
   }
@@ -186,7 +186,7 @@ Status infer_reshape(Context& c) {
   for (size_t i = 0; i < out.size(); ++i)
     if (static_cast<int>(i) != inferred && out[i].known()) rest.push_back(out[i]);
   if (inferred >= 0) {
-    TENON_TRY_ASSIGN(out[static_cast<size_t>(inferred)], inferred_dim(source, rest, c, out));
+    TENON_TRY_ASSIGN(out[inferred], inferred_dim(source, rest, c, out));
     return c.set_dims(0, std::move(out));
   }
   TENON_TRY_ASSIGN(const Dim total, product(source));
@@ -202,8 +202,8 @@ Status infer_flatten(Context& c) {
   if (!c.ranked(0)) return c.set_unknown_dims(2);
   TENON_TRY_ASSIGN(const int axis, read_flatten_axis(c.node(), c.rank(0)));
   const std::span<const Dim> dims = c.dims(0);
-  TENON_TRY_ASSIGN(Dim outer, product(dims.first(static_cast<size_t>(axis))));
-  TENON_TRY_ASSIGN(Dim inner, product(dims.subspan(static_cast<size_t>(axis))));
+  TENON_TRY_ASSIGN(Dim outer, product(dims.first(axis)));
+  TENON_TRY_ASSIGN(Dim inner, product(dims.subspan(axis)));
   return c.set_dims(0, {outer, inner});
 }
 
@@ -265,7 +265,7 @@ Status infer_expand(Context& c) {
     const std::optional<int64_t> rank = c.length(1);
     if (!rank || *rank > Shape::kMaxRank) return {};
     // Dimensions above 1 stay whatever the target says.
-    TENON_TRY_ASSIGN(Dims unknown, broadcast(c.dims(0), Dims(static_cast<size_t>(*rank))));
+    TENON_TRY_ASSIGN(Dims unknown, broadcast(c.dims(0), Dims(*rank)));
     return c.set_dims(0, std::move(unknown));
   }
   TENON_TRY_ASSIGN(Dims dims, known_dims(*target));

@@ -172,7 +172,7 @@ Result<std::vector<ResizeAxis>> resize_axes(const ResizeDesc& resize, std::span<
   float common = smallest ? std::numeric_limits<float>::max() : std::numeric_limits<float>::lowest();
   bool all_known = true;
   for (size_t i = 0; i < count; ++i) {
-    ResizeAxis& axis = axes[static_cast<size_t>(resize.axes[i])];
+    ResizeAxis& axis = axes[resize.axes[i]];
     const bool known = axis.in != kUnknownSize;
     if (!values.roi.empty()) {
       axis.roi_start = values.roi[i];
@@ -199,7 +199,7 @@ Result<std::vector<ResizeAxis>> resize_axes(const ResizeDesc& resize, std::span<
     axis.out = static_cast<int64_t>(std::floor(length));
   }
   for (size_t i = 0; keeps_aspect && i < count; ++i) {
-    ResizeAxis& axis = axes[static_cast<size_t>(resize.axes[i])];
+    ResizeAxis& axis = axes[resize.axes[i]];
     axis.out = kUnknownSize;
     if (!all_known) continue;
     axis.scale = static_cast<double>(common);
@@ -262,7 +262,7 @@ Status infer_resize(Context& c) {
   Dims out = c.dims(0);
   ResizeValues values;
   const auto unknown = [&] {
-    for (int axis : resize.axes) out[static_cast<size_t>(axis)] = Dim{};
+    for (int axis : resize.axes) out[axis] = Dim{};
     return c.set_dims(0, std::move(out));
   };
   if (c.has(resize.sizes_input) &&
@@ -284,11 +284,10 @@ Status infer_resize(Context& c) {
   for (const Dim& dim : out) x.push_back(dim.value);
   TENON_TRY_ASSIGN(const std::vector<ResizeAxis> axes, resize_axes(resize, x, values));
   for (int d : resize.axes) {
-    const auto at = static_cast<size_t>(d);
-    if (axes[at].out != kUnknownSize) {
-      out[at] = number(axes[at].out);
-    } else if (axes[at].scale != 1 || !values.sizes.empty()) {
-      out[at] = Dim{};
+    if (axes[d].out != kUnknownSize) {
+      out[d] = number(axes[d].out);
+    } else if (axes[d].scale != 1 || !values.sizes.empty()) {
+      out[d] = Dim{};
     }
   }
   return c.set_dims(0, std::move(out));

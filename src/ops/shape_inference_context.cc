@@ -172,7 +172,7 @@ void Context::set_type(size_t output, DataType type) {
 
 Status Context::set_dims(size_t output, Dims dims) {
   if (!has_output(output)) return {};
-  TENON_UNSUPPORTED_IF(dims.size() > static_cast<size_t>(Shape::kMaxRank),
+  TENON_UNSUPPORTED_IF(dims.size() > Shape::kMaxRank,
                        "Output {} has rank {}; the highest rank that Tenon handles is {}.", output, dims.size(),
                        Shape::kMaxRank);
   std::array<int64_t, Shape::kMaxRank> sizes{};
@@ -205,7 +205,7 @@ std::optional<int64_t> Context::length(size_t input) const {
 Status Context::set_unknown_dims(int64_t rank) {
   TENON_UNSUPPORTED_IF(rank > Shape::kMaxRank, "Output 0 has rank {}; the highest rank that Tenon handles is {}.", rank,
                        Shape::kMaxRank);
-  return set_dims(0, Dims(static_cast<size_t>(rank)));
+  return set_dims(0, Dims(rank));
 }
 
 Status Context::require_rank(size_t input, int expected, const char* what) const {

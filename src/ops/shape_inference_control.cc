@@ -257,7 +257,7 @@ Status infer_scan(Context& c) {
     copy_type(c.in(i), in);
     if (i < states || !in.has_rank) continue;
     TENON_TRY_ASSIGN(const int axis, normalized_axis(scan.inputs[i - states].axis, static_cast<int>(in.dims.size())));
-    const Dim& dim = in.dims[static_cast<size_t>(axis)];
+    const Dim& dim = in.dims[axis];
     TENON_INVALID_IF(length.known() && dim.known() && length.value != dim.value,
                      "The scanned inputs have lengths {} and {}.", length.value, dim.value);
     if (!length.known()) length = dim;

@@ -56,7 +56,7 @@ Result<SliceDesc> resolve_slice(const Shape& x, const SliceBounds& bounds) {
   TENON_TRY(check_counts(count, bounds.ends.size(), bounds.axes ? bounds.axes->size() : count,
                          bounds.steps ? bounds.steps->size() : count));
   SliceDesc desc{.ranges = {}, .output = x};
-  for (int d = 0; d < x.rank(); ++d) desc.ranges[static_cast<size_t>(d)].count = x[d];
+  for (int d = 0; d < x.rank(); ++d) desc.ranges[d].count = x[d];
   AxisSet sliced;
   for (size_t i = 0; i < count; ++i) {
     const int64_t named = bounds.axes ? (*bounds.axes)[i] : static_cast<int64_t>(i);
@@ -64,7 +64,7 @@ Result<SliceDesc> resolve_slice(const Shape& x, const SliceBounds& bounds) {
     const int64_t step = bounds.steps ? (*bounds.steps)[i] : 1;
     TENON_INVALID_IF(step == 0, "The step of axis {} is 0.", axis);
     TENON_TRY_ASSIGN(const SliceRange range, slice_range(bounds.starts[i], bounds.ends[i], step, x[axis]));
-    desc.ranges[static_cast<size_t>(axis)] = range;
+    desc.ranges[axis] = range;
     desc.output[axis] = range.count;
   }
   return desc;
@@ -120,7 +120,7 @@ Status infer_slice(Context& c) {
   AxisSet sliced;
   for (size_t i = 0; i < axes->size(); ++i) {
     TENON_TRY_ASSIGN(const int axis, add_axis(sliced, (*axes)[i], c.rank(0)));
-    Dim& dim = out[static_cast<size_t>(axis)];
+    Dim& dim = out[axis];
     if (!known) {
       dim = Dim{};
       continue;

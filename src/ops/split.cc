@@ -71,7 +71,7 @@ Status infer_split(Context& c) {
   for (size_t i = 0; i < count; ++i) c.set_type(i, c.type(0));
   if (!c.ranked(0)) return {};
   TENON_TRY_ASSIGN(const int axis, read_split_axis(c.node(), c.rank(0)));
-  const Dim& whole = c.dims(0)[static_cast<size_t>(axis)];
+  const Dim& whole = c.dims(0)[axis];
   std::optional<std::vector<int64_t>> sizes = c.values(1);
   if (const std::span<const int64_t> attribute = Attributes(c.node()).integers("split"); !attribute.empty())
     sizes.emplace(attribute.begin(), attribute.end());
@@ -84,7 +84,7 @@ Status infer_split(Context& c) {
   }
   for (size_t i = 0; i < count; ++i) {
     Dims out = c.dims(0);
-    out[static_cast<size_t>(axis)] = sizes ? number((*sizes)[i]) : Dim{};
+    out[axis] = sizes ? number((*sizes)[i]) : Dim{};
     TENON_TRY(c.set_dims(i, std::move(out)));
   }
   return {};

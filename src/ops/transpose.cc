@@ -16,13 +16,12 @@ Result<std::vector<int64_t>> read_perm(const Node& node, int rank) {
     return perm;
   }
   const std::span<const int64_t> given = attributes.integers("perm");
-  TENON_INVALID_IF(given.size() != static_cast<size_t>(rank), "Attribute \"perm\" has {} values for rank {}.",
-                   given.size(), rank);
+  TENON_INVALID_IF(std::ssize(given) != rank, "Attribute \"perm\" has {} values for rank {}.", given.size(), rank);
   AxisSet seen;
   for (size_t i = 0; i < given.size(); ++i) {
-    TENON_INVALID_IF(given[i] < 0 || given[i] >= rank || seen.test(static_cast<size_t>(given[i])),
+    TENON_INVALID_IF(given[i] < 0 || given[i] >= rank || seen.test(given[i]),
                      "Attribute \"perm\" is no permutation: {} at position {}.", given[i], i);
-    seen.set(static_cast<size_t>(given[i]));
+    seen.set(given[i]);
   }
   perm.assign(given.begin(), given.end());
   return perm;
@@ -52,7 +51,7 @@ Status infer_transpose(Context& c) {
   if (!c.ranked(0)) return {};
   TENON_TRY_ASSIGN(const std::vector<int64_t> perm, read_perm(c.node(), c.rank(0)));
   Dims out;
-  for (int64_t axis : perm) out.push_back(c.dims(0)[static_cast<size_t>(axis)]);
+  for (int64_t axis : perm) out.push_back(c.dims(0)[axis]);
   return c.set_dims(0, std::move(out));
 }
 

@@ -83,7 +83,7 @@ Result<Epilogue> read_epilogue(const Node& node) {
   if (node.domain != "tenon") return Epilogue{};
   const Attributes attributes(node);
   const std::string_view name = attributes.text("activation");
-  for (size_t i = 0; i < static_cast<size_t>(kActivationCount); ++i) {
+  for (int i = 0; i < kActivationCount; ++i) {
     const UnaryRow& row = kRows[i];
     if (row.text != name) continue;
     const std::optional<float> alpha = attributes.find_number("activation_alpha"),

@@ -173,7 +173,7 @@ class WorkerPool final : public ThreadPool {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     Status status;
     try {
-      workers_.reserve(static_cast<size_t>(threads - 1));
+      workers_.reserve(threads - 1);
       for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
     } catch (const std::system_error& error) {
       status = resource_exhausted("Thread {} of {} cannot be started: {}.", workers_.size() + 1, threads, error.what());
@@ -201,7 +201,7 @@ class WorkerPool final : public ThreadPool {
       chunk(context, 0, count);
       return;
     }
-    Slot& slot = slots_[static_cast<size_t>(index)];
+    Slot& slot = slots_[index];
     std::optional<TracedRegion> traced;
     if (trace_file_enabled()) [[unlikely]] {
       context = &traced.emplace(TracedRegion{chunk, context, TraceSubject::current()});
@@ -220,7 +220,7 @@ class WorkerPool final : public ThreadPool {
 
  private:
   Status start_custom(int threads) {
-    custom_workers_.reserve(static_cast<size_t>(threads - 1));
+    custom_workers_.reserve(threads - 1);
     for (int i = 1; i < threads; ++i) {
       void* const worker = custom_.create([](void* pool) { static_cast<WorkerPool*>(pool)->work(); }, this);
       if (worker == nullptr) {
@@ -246,7 +246,7 @@ class WorkerPool final : public ThreadPool {
   bool run_anything() {
     bool ran = false;
     for (uint64_t taken = taken_.load(std::memory_order_acquire); taken != 0; taken &= taken - 1) {
-      Slot& slot = slots_[static_cast<size_t>(std::countr_zero(taken))];
+      Slot& slot = slots_[std::countr_zero(taken)];
       while (slot.run_one()) ran = true;
     }
     return ran;

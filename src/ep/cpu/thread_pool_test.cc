@@ -17,14 +17,14 @@ std::shared_ptr<ThreadPool> make_pool(int threads, bool allow_spinning = true) {
 
 // Every index exactly once, chunks of at least the grain but for the last.
 void expect_covers_once(ThreadPool& pool, int64_t count, int64_t grain) {
-  std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
+  std::vector<std::atomic<int>> seen(count);
   std::atomic<int> short_chunks{0};
   pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
     if (end - begin < grain && end != count) ++short_chunks;
-    for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+    for (int64_t i = begin; i < end; ++i) ++seen[i];
   });
   EXPECT_EQ(short_chunks, 0) << count << " by " << grain;
-  for (int64_t i = 0; i < count; ++i) ASSERT_EQ(seen[static_cast<size_t>(i)], 1) << i << " of " << count;
+  for (int64_t i = 0; i < count; ++i) ASSERT_EQ(seen[i], 1) << i << " of " << count;
 }
 
 TEST(ThreadPool, RefusesNegativeAndAbsurdThreadCounts) {
@@ -106,12 +106,12 @@ TEST(ThreadPool, SixteenCallersAtOnce) {
     for (int caller = 0; caller < 16; ++caller) {
       callers.emplace_back([&, caller] {
         for (int round = 0; round < 200; ++round) {
-          std::vector<int64_t> out(static_cast<size_t>(50 + caller + round), 0);
+          std::vector<int64_t> out(50 + caller + round, 0);
           const auto count = static_cast<int64_t>(out.size());
           pool->enter_run();
           for (int region = 0; region < 3; ++region)
             pool->parallel_for(count, 1 + region, [&](int64_t begin, int64_t end) {
-              for (int64_t i = begin; i < end; ++i) out[static_cast<size_t>(i)] += i * caller;
+              for (int64_t i = begin; i < end; ++i) out[i] += i * caller;
             });
           pool->leave_run();
           const int64_t sum = std::accumulate(out.begin(), out.end(), int64_t{0});

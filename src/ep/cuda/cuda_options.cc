@@ -140,7 +140,7 @@ Result<CudaOptions> CudaOptions::parse(std::span<const std::string_view> prefixe
       values.flag("use_ep_level_unified_stream") || options.user_stream.has_value() || external.given();
   options.copy_in_compute_stream = values.flag("do_copy_in_default_stream");
   if (const uint64_t limit = values.size("gpu_mem_limit"); limit > 0 && limit < SIZE_MAX)
-    options.memory_limit_bytes = static_cast<size_t>(limit);
+    options.memory_limit_bytes = limit;
   options.tf32 = values.flag("use_tf32");
   options.cudnn = values.flag("enable_cudnn");
   options.conv_search = read_conv_search(values);

@@ -10,7 +10,7 @@ namespace {
 // A shape as the host passes it; none where it is no shape.
 std::optional<Shape> shape_of(const int64_t* dims, size_t rank) {
   Shape shape;
-  if (rank > static_cast<size_t>(Shape::kMaxRank) || (rank > 0 && dims == nullptr)) return std::nullopt;
+  if (rank > Shape::kMaxRank || (rank > 0 && dims == nullptr)) return std::nullopt;
   for (size_t d = 0; d < rank; ++d) shape.push_back(dims[d]);
   return shape;
 }

@@ -211,7 +211,7 @@ Result<OrtValue*> Importer::make_view(const OrtMemoryInfo* info, void* data, con
   auto deleter = std::make_unique<ViewOwner>(host_, info, std::move(owner));
   OrtValue* value = nullptr;
   TENON_ORT_TRY(host_, CreateTensorWithDataAndDeleterAsOrtValue, deleter->table(), data, view.size_bytes,
-                view.shape.begin(), static_cast<size_t>(view.shape.rank()), ort_element_type(view.type), &value);
+                view.shape.begin(), view.shape.rank(), ort_element_type(view.type), &value);
   (void)deleter.release();  // the host frees the tensor's memory through it
   return value;
 }

@@ -134,8 +134,7 @@ Result<TensorArgument> KernelCall::output(size_t index, const Shape& shape) cons
 
 Result<TensorArgument> KernelCall::make_output(size_t index, const Shape& shape) const {
   OrtValue* value = nullptr;
-  TENON_ORT_TRY(host_, KernelContext_GetOutput, context_, index, shape.begin(), static_cast<size_t>(shape.rank()),
-                &value);
+  TENON_ORT_TRY(host_, KernelContext_GetOutput, context_, index, shape.begin(), shape.rank(), &value);
   return with_context(describe_tensor(host_, value), "making output", index);
 }
 

@@ -122,7 +122,7 @@ Status OptionValues::set(std::span<const OptionRow> rows, std::string_view name,
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& r) { return r.name == name; });
   if (row == rows.end()) return unknown_option(name, rows);
   TENON_TRY(check_value(*row, text));
-  Value& value = values_[static_cast<size_t>(row - rows.begin())];
+  Value& value = values_[row - rows.begin()];
   value.text = text;
   value.given = true;
   return Status();

@@ -215,7 +215,7 @@ TEST_F(SimDeviceTest, ThePoolOfTheKitNeverReusesABlockTooEarly) {
     std::vector<std::shared_ptr<SimStream>> streams = {device_->create_stream("a"), device_->create_stream("b"),
                                                        device_->create_stream("c")};
     for (int i = 0; i < 64; ++i) {
-      const auto& stream = streams[static_cast<size_t>(i) % 3];
+      const auto& stream = streams[i % 3];
       users.push_back({device_, stream, static_cast<float>(i)});
       auto block = pool.take(64, stream->progress());
       ASSERT_TRUE(block.ok());
@@ -223,7 +223,7 @@ TEST_F(SimDeviceTest, ThePoolOfTheKitNeverReusesABlockTooEarly) {
       users.back().use(block->data(), use);
       // Runs one stream half way now and then, so that blocks are in every state when they are asked for.
       if (i % 5 == 0) {
-        ASSERT_TRUE(streams[static_cast<size_t>(i / 5) % 3]->run_until(stream->queued() / 2).ok());
+        ASSERT_TRUE(streams[i / 5 % 3]->run_until(stream->queued() / 2).ok());
       }
       users.back().finish(block->data(), use);
     }

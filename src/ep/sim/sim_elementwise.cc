@@ -44,7 +44,7 @@ std::array<int64_t, Shape::kMaxRank> broadcast_steps(const Shape& in, const Shap
   std::array<int64_t, Shape::kMaxRank> steps{};
   int64_t step = 1;
   for (int i = in.rank() - 1, o = out.rank() - 1; i >= 0; --i, --o) {
-    steps[static_cast<size_t>(o)] = in[i] == 1 ? 0 : step;
+    steps[o] = in[i] == 1 ? 0 : step;
     step *= in[i];
   }
   return steps;
@@ -74,13 +74,12 @@ Status binary(const SimRun& run, Function function) {
       }
       out[i] = static_cast<T>(function(a[at_a], b[at_b]));
       for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-        const auto k = static_cast<size_t>(axis);
-        at_a += a_steps[k];
-        at_b += b_steps[k];
-        if (++index[k] < shape[axis]) break;
-        at_a -= a_steps[k] * shape[axis];
-        at_b -= b_steps[k] * shape[axis];
-        index[k] = 0;
+        at_a += a_steps[axis];
+        at_b += b_steps[axis];
+        if (++index[axis] < shape[axis]) break;
+        at_a -= a_steps[axis] * shape[axis];
+        at_b -= b_steps[axis] * shape[axis];
+        index[axis] = 0;
       }
     }
     return Status();

@@ -62,8 +62,8 @@ Result<std::unique_ptr<SimEp>> SimEp::create(SimFactory& factory, std::shared_pt
   }
   TENON_TRY(runtime->faults.hit(SimStep::create_ep));
   if (device != nullptr)
-    runtime->scratch = std::make_shared<plugin::ScratchPool>(
-        device->scratch_source(), static_cast<size_t>(options.integer("keep_scratch_bytes")));
+    runtime->scratch =
+        std::make_shared<plugin::ScratchPool>(device->scratch_source(), options.integer("keep_scratch_bytes"));
   runtime->device = std::move(device);
 
   const bool compiles = options.text("mode") == "compile";

@@ -17,7 +17,7 @@ constexpr size_t kAlignment = 64;
 std::shared_ptr<SimDevice> shared_device(int32_t number) {
   static Guarded<std::vector<std::weak_ptr<SimDevice>>> all(std::in_place, kDevices);
   auto devices = all.lock();
-  auto& slot = (*devices)[static_cast<size_t>(number)];
+  auto& slot = (*devices)[number];
   std::shared_ptr<SimDevice> device = slot.lock();
   if (device == nullptr) slot = device = SimDevice::create(number);
   return device;

@@ -120,7 +120,7 @@ std::vector<plugin::KernelRow> sim_kernel_rows(const HostApi& host, const std::s
   for (const SimOp& op : sim_ops()) {
     plugin::KernelRow row{.op_type = std::string(op.op_type), .since = op.since, .until = op.until};
     row.types.emplace_back(std::string(op.type_parameter), std::vector<DataType>(op.types.begin(), op.types.end()));
-    if (op.host_input >= 0) row.host_inputs.push_back(static_cast<size_t>(op.host_input));
+    if (op.host_input >= 0) row.host_inputs.push_back(op.host_input);
     row.create = [host, runtime, &op](const OrtKernelInfo* info) -> Result<std::unique_ptr<plugin::NodeKernel>> {
       TENON_TRY(runtime->hit(SimStep::create_kernel));
       auto node = std::make_shared<SimNode>(op);

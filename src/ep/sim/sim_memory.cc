@@ -16,7 +16,7 @@ namespace tenon::sim {
 namespace {
 
 Result<size_t> whole_pages(size_t size_bytes) {
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t page = ::sysconf(_SC_PAGESIZE);
   const auto padded = checked_add(std::max<size_t>(size_bytes, 1), page - 1);
   if (!padded) return resource_exhausted("{} bytes of device memory are asked for.", size_bytes);
   return *padded / page * page;
@@ -80,7 +80,7 @@ Result<SimMemory::Addresses> SimMemory::reserve(size_t size_bytes) {
                    "size_bytes ({}) exceeds the {} bytes that the device can address.", size_bytes,
                    kLargestImportBytes);
   TENON_TRY_ASSIGN(const size_t pages_bytes, whole_pages(size_bytes));
-  const size_t reserved = pages_bytes + static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t reserved = pages_bytes + ::sysconf(_SC_PAGESIZE);
   TENON_TRY_ASSIGN(void* pages, map_pages(reserved, PROT_NONE));
   return Addresses(pages, reserved);
 }

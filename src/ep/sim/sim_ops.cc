@@ -18,7 +18,7 @@ Result<std::vector<SimTensor>> infer_reshape(const SimInputs& inputs, const Node
   TENON_INVALID_IF(shape.type != DataType::kInt64 || shape.shape.rank() != 1 || inputs.host[1] == nullptr,
                    "Reshape's shape is a {} tensor of shape {}.", data_type_name(shape.type), shape.shape.to_string());
   TENON_UNSUPPORTED_IF(shape.shape[0] > Shape::kMaxRank, "Reshape to {} dimensions.", shape.shape[0]);
-  std::vector<int64_t> target(static_cast<size_t>(shape.shape[0]));
+  std::vector<int64_t> target(shape.shape[0]);
   std::memcpy(target.data(), inputs.host[1], target.size() * sizeof(int64_t));
   TENON_TRY_ASSIGN(const Shape result, reshaped(data.shape, target, read_allow_zero(node)));
   return std::vector<SimTensor>{{data.type, result}};

@@ -20,9 +20,7 @@ struct SimTensor {
   DataType type = DataType::kUndefined;  // kUndefined: absent
   Shape shape;
 
-  size_t size_bytes() const {
-    return type == DataType::kUndefined ? 0 : static_cast<size_t>(shape.element_count()) * data_type_size(type);
-  }
+  size_t size_bytes() const { return type == DataType::kUndefined ? 0 : shape.element_count() * data_type_size(type); }
 };
 
 // The inputs of infer(). `host` has the bytes of inputs that the operator reads on the host; null for others.

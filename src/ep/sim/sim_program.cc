@@ -73,12 +73,12 @@ Result<std::shared_ptr<SimProgram>> SimProgram::build(const HostApi& host, std::
       const GraphValue& input = node.inputs[i];
       const int32_t id = program->value(input.name);
       step.inputs.push_back(id);
-      if (id < 0 || program->values_[static_cast<size_t>(id)].constant) continue;
+      if (id < 0 || program->values_[id].constant) continue;
       // A constant that the operator reads on the host is taken now, also when the host passes it as an input as well.
       const bool on_host = static_cast<int>(i) == step.node->op->host_input;
       if (!input.constant || (is_input(input.name) && !on_host)) continue;
       TENON_TRY_ASSIGN(plugin::ConstantTensor constant, constant_tensor(host, input));
-      Value& value = program->values_[static_cast<size_t>(id)];
+      Value& value = program->values_[id];
       value.tensor = {constant.type, constant.shape};
       value.bytes = std::move(constant.bytes);
       value.constant = true;
@@ -97,27 +97,25 @@ Status SimProgram::check() const {
   for (size_t i = 0; i < values_.size(); ++i) ready[i] = values_[i].constant;
   for (int32_t id : inputs_) {
     TENON_INVALID_IF(!known(id) || id < 0, "Input value {} does not exist.", id);
-    ready[static_cast<size_t>(id)] = true;
+    ready[id] = true;
   }
   for (const Step& step : steps_) {
     TENON_INVALID_IF(step.inputs.empty() || step.outputs.size() != 1, "{} has {} inputs and {} outputs.",
                      step.node->name, step.inputs.size(), step.outputs.size());
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int32_t id = step.inputs[i];
-      TENON_INVALID_IF(!known(id) || (id >= 0 && !ready[static_cast<size_t>(id)]),
-                       "{} reads value {}, which nothing has made before.", step.node->name, id);
-      TENON_INVALID_IF(
-          static_cast<int>(i) == step.node->op->host_input && (id < 0 || !values_[static_cast<size_t>(id)].constant),
-          "{} reads value {} on the host, and it is not constant.", step.node->name, id);
+      TENON_INVALID_IF(!known(id) || (id >= 0 && !ready[id]), "{} reads value {}, which nothing has made before.",
+                       step.node->name, id);
+      TENON_INVALID_IF(static_cast<int>(i) == step.node->op->host_input && (id < 0 || !values_[id].constant),
+                       "{} reads value {} on the host, and it is not constant.", step.node->name, id);
     }
     for (int32_t id : step.outputs) {
-      TENON_INVALID_IF(!known(id) || id < 0 || ready[static_cast<size_t>(id)], "{} makes value {} again.",
-                       step.node->name, id);
-      ready[static_cast<size_t>(id)] = true;
+      TENON_INVALID_IF(!known(id) || id < 0 || ready[id], "{} makes value {} again.", step.node->name, id);
+      ready[id] = true;
     }
   }
   for (int32_t id : outputs_)
-    TENON_INVALID_IF(!known(id) || id < 0 || !ready[static_cast<size_t>(id)], "Output value {} is never made.", id);
+    TENON_INVALID_IF(!known(id) || id < 0 || !ready[id], "Output value {} is never made.", id);
   return Status();
 }
 
@@ -126,7 +124,7 @@ Status SimProgram::finish() {
   last_use_.assign(values_.size(), 0);
   for (size_t s = 0; s < steps_.size(); ++s)
     for (int32_t id : steps_[s].inputs)
-      if (id >= 0) last_use_[static_cast<size_t>(id)] = s;
+      if (id >= 0) last_use_[id] = s;
   for (Value& value : values_) {
     if (!value.constant) continue;
     if (runtime_->device == nullptr) {
@@ -150,7 +148,7 @@ Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) cons
   for (size_t i = 0; i < values_.size(); ++i)
     if (values_[i].constant) arguments[i] = {.tensor = values_[i].tensor, .address = values_[i].address};
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const auto id = static_cast<size_t>(inputs_[i]);
+    const size_t id = inputs_[i];
     if (values_[id].constant) continue;  // the host passes it, but it was read when the graph was compiled
     TENON_TRY_ASSIGN(const plugin::TensorArgument tensor, call.input(i));
     arguments[id] = {.tensor = {tensor.type, tensor.shape}, .address = tensor.data};
@@ -165,11 +163,9 @@ Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) cons
     std::vector<const std::byte*> on_host;
     std::vector<SimArgument> in, out;
     for (int32_t id : step.inputs) {
-      in.push_back(id >= 0 ? arguments[static_cast<size_t>(id)] : SimArgument());
+      in.push_back(id >= 0 ? arguments[id] : SimArgument());
       tensors.push_back(in.back().tensor);
-      on_host.push_back(id >= 0 && values_[static_cast<size_t>(id)].constant
-                            ? values_[static_cast<size_t>(id)].bytes.data()
-                            : nullptr);
+      on_host.push_back(id >= 0 && values_[id].constant ? values_[id].bytes.data() : nullptr);
     }
     TENON_TRY_CONTEXT(check_operands(*step.node->op, tensors), "while running {}", step.node->name);
     Result<std::vector<SimTensor>> made = step.node->op->infer({.tensors = tensors, .host = on_host}, *step.node);
@@ -178,7 +174,7 @@ Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) cons
       const SimTensor& tensor = (*made)[i];
       const int64_t index = output_index(step.outputs[i]);
       if (index >= 0) {
-        TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(static_cast<size_t>(index), tensor.shape));
+        TENON_TRY_ASSIGN(const plugin::TensorArgument output, call.output(index, tensor.shape));
         TENON_INVALID_IF(output.type != tensor.type, "Output {} has elements of type {} instead of {}.", index,
                          data_type_name(output.type), data_type_name(tensor.type));
         out.push_back({.tensor = tensor, .address = output.data});
@@ -186,11 +182,11 @@ Status SimProgram::run(const HostApi& host, const plugin::KernelCall& call) cons
         TENON_TRY_ASSIGN(SimArgument argument, executor.make(tensor));
         out.push_back(std::move(argument));
       }
-      arguments[static_cast<size_t>(step.outputs[i])] = out.back();
+      arguments[step.outputs[i]] = out.back();
     }
     TENON_TRY(executor.launch(step.node, in, out));
     for (int32_t id : step.inputs)
-      if (id >= 0 && last_use_[static_cast<size_t>(id)] == s) arguments[static_cast<size_t>(id)].memory = nullptr;
+      if (id >= 0 && last_use_[id] == s) arguments[id].memory = nullptr;
   }
   return executor.finish();
 }

@@ -23,15 +23,15 @@ inline int64_t blocked_size(const Shape& shape) {
 // Where element {n, c, pixel} lies.
 inline size_t blocked_at(const Shape& shape, int64_t n, int64_t c, int64_t pixel) {
   const int64_t pixels = shape.element_count() / (shape[0] * shape[1]);
-  return static_cast<size_t>(((n * ((shape[1] + 7) / 8) + c / 8) * pixels + pixel) * 8 + c % 8);
+  return ((n * ((shape[1] + 7) / 8) + c / 8) * pixels + pixel) * 8 + c % 8;
 }
 
 inline std::vector<float> to_blocked(const Shape& shape, const std::vector<float>& plain) {
-  std::vector<float> blocked(static_cast<size_t>(blocked_size(shape)), 0.0f);
+  std::vector<float> blocked(blocked_size(shape), 0.0f);
   const int64_t pixels = shape.element_count() / (shape[0] * shape[1]);
   for (int64_t n = 0, i = 0; n < shape[0]; ++n)
     for (int64_t c = 0; c < shape[1]; ++c)
-      for (int64_t p = 0; p < pixels; ++p, ++i) blocked[blocked_at(shape, n, c, p)] = plain[static_cast<size_t>(i)];
+      for (int64_t p = 0; p < pixels; ++p, ++i) blocked[blocked_at(shape, n, c, p)] = plain[i];
   return blocked;
 }
 
@@ -194,7 +194,7 @@ class ConvNode {
 
 inline std::vector<float> uniform_floats(std::mt19937& random, int64_t count, float low = -1, float high = 1) {
   std::uniform_real_distribution<float> value(low, high);
-  std::vector<float> out(static_cast<size_t>(count));
+  std::vector<float> out(count);
   for (float& x : out) x = value(random);
   return out;
 }

@@ -267,7 +267,7 @@ class Asked {
     EXPECT_TRUE(status.ok()) << status.message();
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const Shape& shape = outputs_[i].shape;
-      std::vector<float> plain(static_cast<size_t>(shape.element_count()));
+      std::vector<float> plain(shape.element_count());
       if (outputs_[i].layout == Layout::kPlain) {
         std::copy_n(results[i].begin(), plain.size(), plain.begin());
       } else if (!plain.empty()) {

@@ -119,7 +119,7 @@ Result<ShortVector> read_ints(const KernelContext& context, size_t index, const 
                    "Input {} has {} elements, more than a rank has.", index, count);
   result.count = static_cast<int>(count);
   for (int64_t i = 0; i < count; ++i) {
-    result.values[static_cast<size_t>(i)] =
+    result.values[i] =
         spec.type == DataType::kInt32 ? context.input<int32_t>(index)[i] : context.input<int64_t>(index)[i];
   }
   return result;
@@ -129,7 +129,7 @@ Result<ShortVector> short_vector(std::span<const int64_t> values) {
   ShortVector result;
   TENON_INVALID_IF(values.size() > result.values.size(), "An attribute has {} elements, more than a rank has.",
                    values.size());
-  for (int64_t value : values) result.values[static_cast<size_t>(result.count++)] = value;
+  for (int64_t value : values) result.values[result.count++] = value;
   return result;
 }
 
@@ -137,7 +137,7 @@ Strides dense_strides(const Shape& shape) {
   Strides strides{};
   int64_t stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
-    strides[static_cast<size_t>(d)] = stride;
+    strides[d] = stride;
     stride *= shape[d];
   }
   return strides;
@@ -154,18 +154,18 @@ Walk make_walk(const Shape& dims, std::initializer_list<Strides> strides) {
     if (dims[d] == 1) continue;
     std::array<int64_t, Walk::kOperands> step{};
     size_t k = 0;
-    for (const Strides& s : strides) step[k++] = s[static_cast<size_t>(d)];
+    for (const Strides& s : strides) step[k++] = s[d];
     bool merges = rank > 0;
     if (rank > 0) {
       for (k = 0; k < strides.size(); ++k) {
-        merges &= step[k] == steps[static_cast<size_t>(rank - 1)][k] * sizes[static_cast<size_t>(rank - 1)];
+        merges &= step[k] == steps[rank - 1][k] * sizes[rank - 1];
       }
     }
     if (merges) {
-      sizes[static_cast<size_t>(rank - 1)] *= dims[d];
+      sizes[rank - 1] *= dims[d];
     } else {
-      sizes[static_cast<size_t>(rank)] = dims[d];
-      steps[static_cast<size_t>(rank++)] = step;
+      sizes[rank] = dims[d];
+      steps[rank++] = step;
     }
   }
   if (rank == 0) return walk;
@@ -173,8 +173,8 @@ Walk make_walk(const Shape& dims, std::initializer_list<Strides> strides) {
   walk.inner_strides = steps[0];
   walk.rank = rank - 1;
   for (int d = 1; d < rank; ++d) {
-    walk.dims[static_cast<size_t>(rank - 1 - d)] = sizes[static_cast<size_t>(d)];
-    walk.strides[static_cast<size_t>(rank - 1 - d)] = steps[static_cast<size_t>(d)];
+    walk.dims[rank - 1 - d] = sizes[d];
+    walk.strides[rank - 1 - d] = steps[d];
   }
   return walk;
 }
@@ -187,7 +187,7 @@ Result<Strides> broadcast_strides(const Shape& shape, const Shape& out) {
   for (int d = 0; d < shape.rank(); ++d) {
     TENON_INVALID_IF(shape[d] != 1 && shape[d] != out[d + offset], "Shape {} does not broadcast to {}.",
                      shape.to_string(), out.to_string());
-    strides[static_cast<size_t>(d + offset)] = shape[d] == 1 ? 0 : dense[static_cast<size_t>(d)];
+    strides[d + offset] = shape[d] == 1 ? 0 : dense[d];
   }
   return strides;
 }
@@ -247,7 +247,7 @@ void copy_box(size_t element_bytes, const Shape& dims, const void* src, const St
   }
   walk.run([&](const auto& at) {
     if (dense) {
-      std::memcpy(to + at[1] * bytes, from + at[0] * bytes, static_cast<size_t>(walk.inner * bytes));
+      std::memcpy(to + at[1] * bytes, from + at[0] * bytes, walk.inner * bytes);
     } else {
       copy(from + at[0] * bytes, walk.inner_strides[0], to + at[1] * bytes, walk.inner_strides[1], walk.inner);
     }

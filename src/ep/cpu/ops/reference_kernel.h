@@ -93,7 +93,7 @@ Result<void*> open_output(KernelContext& context, const TensorSpec& spec, size_t
 struct ShortVector {
   int count = 0;
   std::array<int64_t, 2 * Shape::kMaxRank> values{};
-  std::span<const int64_t> span() const { return {values.data(), static_cast<size_t>(count)}; }
+  std::span<const int64_t> span() const { return std::span(values).first(count); }
 };
 Result<ShortVector> read_ints(const KernelContext& context, size_t index, const TensorSpec& spec);
 // The same from an attribute.
@@ -122,17 +122,16 @@ struct Walk {
     std::array<int64_t, kOperands> at{};
     std::array<int64_t, Shape::kMaxRank> index{};
     for (int d = 0; d < rank; ++d) {
-      if (dims[static_cast<size_t>(d)] == 0) return true;
+      if (dims[d] == 0) return true;
     }
     while (true) {
       if (!body(at)) return false;
       int d = rank - 1;
       for (; d >= 0; --d) {
-        const auto u = static_cast<size_t>(d);
-        for (int k = 0; k < operands; ++k) at[static_cast<size_t>(k)] += strides[u][static_cast<size_t>(k)];
-        if (++index[u] < dims[u]) break;
-        for (int k = 0; k < operands; ++k) at[static_cast<size_t>(k)] -= strides[u][static_cast<size_t>(k)] * dims[u];
-        index[u] = 0;
+        for (int k = 0; k < operands; ++k) at[k] += strides[d][k];
+        if (++index[d] < dims[d]) break;
+        for (int k = 0; k < operands; ++k) at[k] -= strides[d][k] * dims[d];
+        index[d] = 0;
       }
       if (d < 0) return true;
     }

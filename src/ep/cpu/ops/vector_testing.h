@@ -149,7 +149,7 @@ class TestNode {
 
 inline std::vector<float> random_floats(std::mt19937& random, int64_t count, float low = -1, float high = 1) {
   std::uniform_real_distribution<float> value(low, high);
-  std::vector<float> out(static_cast<size_t>(count));
+  std::vector<float> out(count);
   for (float& x : out) x = value(random);
   return out;
 }

@@ -143,14 +143,11 @@ TEST_P(Eltwise, BinaryOperatorsWithScalarsAndTails) {
     for (int64_t n : {1, 7, 8, 9, 31})
       for (int strides = 1; strides < 4; ++strides) {
         const int64_t sa = strides & 1, sb = strides >> 1;
-        std::vector<float> a, b, y(static_cast<size_t>(n + 1), 77.0f);
+        std::vector<float> a, b, y(n + 1, 77.0f);
         for (int64_t i = 0; i < n; ++i)
           a.push_back(static_cast<float>(i % 5) - 2), b.push_back(1.5f - static_cast<float>(i % 4));
         table.binary[op](a.data(), sa, b.data(), sb, y.data(), n);
-        for (int64_t i = 0; i < n; ++i)
-          ASSERT_EQ(y[static_cast<size_t>(i)],
-                    exact[op](a[static_cast<size_t>(i * sa)], b[static_cast<size_t>(i * sb)]))
-              << op << " " << n;
+        for (int64_t i = 0; i < n; ++i) ASSERT_EQ(y[i], exact[op](a[i * sa], b[i * sb])) << op << " " << n;
         ASSERT_EQ(y.back(), 77.0f);
       }
 }
@@ -174,14 +171,12 @@ TEST_P(Eltwise, TransposesEdges) {
   for (int64_t rows : {1, 3, 4, 5, 16, 19, 33})
     for (int64_t columns : {1, 2, 4, 7, 21}) {
       const int64_t src_stride = columns + 2, dst_stride = rows + 1;
-      std::vector<uint32_t> src(static_cast<size_t>(rows * src_stride)),
-          dst(static_cast<size_t>(columns * dst_stride), 9999);
+      std::vector<uint32_t> src(rows * src_stride), dst(columns * dst_stride, 9999);
       for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<uint32_t>(i);
       table.transpose32(src.data(), src_stride, dst.data(), dst_stride, rows, columns);
       for (int64_t j = 0; j < columns; ++j) {
-        for (int64_t i = 0; i < rows; ++i)
-          ASSERT_EQ(dst[static_cast<size_t>(j * dst_stride + i)], src[static_cast<size_t>(i * src_stride + j)]);
-        ASSERT_EQ(dst[static_cast<size_t>(j * dst_stride + rows)], 9999u);
+        for (int64_t i = 0; i < rows; ++i) ASSERT_EQ(dst[j * dst_stride + i], src[i * src_stride + j]);
+        ASSERT_EQ(dst[j * dst_stride + rows], 9999u);
       }
     }
 }

@@ -25,15 +25,15 @@ struct Problem {
 void check(const GemmTable& table, const Problem& q, std::mt19937& random) {
   std::uniform_real_distribution<float> value(-1, 1);
   const auto fill = [&](int64_t count) {
-    std::vector<float> v(static_cast<size_t>(count));
+    std::vector<float> v(count);
     for (float& x : v) x = value(random);
     return v;
   };
   const int64_t lda = q.k + 3, ldc = q.n + 5, ldr = q.n + 1;
   const auto a = fill(q.m * lda), b = fill(q.k * q.n), bias = fill(q.n), residual = fill(q.m * ldr);
   constexpr float kGuard = 12345.0f;
-  std::vector<float> c(static_cast<size_t>(q.m * ldc), kGuard);
-  std::vector<float> packed(static_cast<size_t>(gemm_packed_floats(q.k, q.n) + 8), kGuard);
+  std::vector<float> c(q.m * ldc, kGuard);
+  std::vector<float> packed(gemm_packed_floats(q.k, q.n) + 8, kGuard);
   const int64_t row_stride = q.trans_b ? 1 : q.n, column_stride = q.trans_b ? q.k : 1;
   table.pack(b.data(), row_stride, column_stride, q.k, q.n, 0, gemm_panels(q.n), packed.data());
   for (size_t i = packed.size() - 8; i < packed.size(); ++i) ASSERT_EQ(packed[i], kGuard);
@@ -55,17 +55,16 @@ void check(const GemmTable& table, const Problem& q, std::mt19937& random) {
   table.run(task);
   for (int64_t i = 0; i < q.m; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
-      const float got = c[static_cast<size_t>(i * ldc + j)];
+      const float got = c[i * ldc + j];
       if (j >= q.n) {
         ASSERT_EQ(got, kGuard) << i << "," << j;
         continue;
       }
       double z = 0;
-      for (int64_t p = 0; p < q.k; ++p)
-        z += double{a[static_cast<size_t>(i * lda + p)]} * b[static_cast<size_t>(p * row_stride + j * column_stride)];
+      for (int64_t p = 0; p < q.k; ++p) z += double{a[i * lda + p]} * b[p * row_stride + j * column_stride];
       z *= q.alpha;
-      if (q.bias) z += bias[static_cast<size_t>(j)];
-      const double r = q.residual ? residual[static_cast<size_t>(i * ldr + j)] : 0.0;
+      if (q.bias) z += bias[j];
+      const double r = q.residual ? residual[i * ldr + j] : 0.0;
       const double want = evaluate(task.epilogue, z, r);
       ASSERT_NEAR(got, want, 1e-5 * std::sqrt(static_cast<double>(q.k) + 1))
           << q.m << "x" << q.n << "x" << q.k << " at " << i << "," << j << " activation "

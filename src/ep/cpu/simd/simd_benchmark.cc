@@ -44,11 +44,11 @@ void time_case(const char* name, double amount, const char* unit, const Body& bo
 
 // `sets` weights in turn: with more than the caches hold, a product of one row is bound by memory as in a real model.
 void time_gemm(int64_t m, int64_t k, int64_t n, Activation activation, int sets) {
-  std::vector<float> a(static_cast<size_t>(m * k), 0.5f), c(static_cast<size_t>(m * n));
-  std::vector<float> bias(static_cast<size_t>(n), 0.25f);
-  const auto floats = static_cast<size_t>(gemm_packed_floats(k, n));
-  auto* packed = static_cast<float*>(std::aligned_alloc(64, floats * sizeof(float) * static_cast<size_t>(sets)));
-  std::fill(packed, packed + floats * static_cast<size_t>(sets), 0.125f);
+  std::vector<float> a(m * k, 0.5f), c(m * n);
+  std::vector<float> bias(n, 0.25f);
+  const size_t floats = gemm_packed_floats(k, n);
+  auto* packed = static_cast<float*>(std::aligned_alloc(64, floats * sizeof(float) * sets));
+  std::fill(packed, packed + floats * sets, 0.125f);
   GemmTask task{.a = a.data(),
                 .lda = k,
                 .b = packed,
@@ -65,7 +65,7 @@ void time_gemm(int64_t m, int64_t k, int64_t n, Activation activation, int sets)
                            (activation == Activation::kGelu ? " gelu" : "");
   time_case(name.c_str(), 2.0 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n), "gflops",
             [&] {
-              task.b = packed + floats * static_cast<size_t>(turn);
+              task.b = packed + floats * turn;
               turn = (turn + 1) % sets;
               gemm_table().run(task);
             });
@@ -77,7 +77,7 @@ void time_gemm(int64_t m, int64_t k, int64_t n, Activation activation, int sets)
 
 // Values in [-2, 2), the same every time.
 std::vector<float> some_values(int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
+  std::vector<float> values(count);
   uint32_t state = 1;
   for (float& value : values) {
     state = state * 1664525u + 1013904223u;
@@ -91,7 +91,7 @@ void time_memory_bound() {
   constexpr int64_t kRows = 1536, kColumns = 128, kCount = kRows * kColumns;
   constexpr double kBytes = 2.0 * kCount * sizeof(float);
   const std::vector<float> x = some_values(kCount), b = some_values(kCount);
-  std::vector<float> y(static_cast<size_t>(kCount));
+  std::vector<float> y(kCount);
   time_case("softmax f32 1536x128 axis=1", kBytes, "gbytes_per_s",
             [&] { norm_table().softmax_rows(x.data(), y.data(), kRows, kColumns, false); });
   const float sum = norm_table().exponentials(y.data(), nullptr, 0, kColumns);

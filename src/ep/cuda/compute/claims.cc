@@ -96,27 +96,27 @@ bool is_whole(DataType type) { return type == DataType::kInt64 || type == DataTy
 // Values that follow from shapes alone, numbers once the shapes are, and the nodes that compute them.
 // Dequantised weights are such values too: constants of no shape.
 struct ShapeParts {
-  std::vector<bool> values, nodes, weights;
+  PerValue<bool> values, weights;
+  std::vector<bool> nodes;
 };
 
 ShapeParts find_shape_parts(const Graph& graph) {
-  ShapeParts parts{.values = std::vector<bool>(graph.values.size()),
-                   .nodes = std::vector<bool>(graph.nodes.size()),
-                   .weights = std::vector<bool>(graph.values.size())};
-  for (ValueId id : graph.values.ids()) parts.values[id.index()] = graph.value(id).constant != nullptr;
+  ShapeParts parts{.values = PerValue<bool>(graph.values.size()),
+                   .weights = PerValue<bool>(graph.values.size()),
+                   .nodes = std::vector<bool>(graph.nodes.size())};
+  for (ValueId id : graph.values.ids()) parts.values[id] = graph.value(id).constant != nullptr;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!node.domain.empty() || node.outputs.size() != 1 || node.outputs[0] == kNoValue) continue;
     if (can_dequantize_on_host(graph, node)) {
-      const auto out = static_cast<size_t>(node.outputs[0]);
+      const ValueId out = node.outputs[0];
       parts.nodes[n] = parts.values[out] = parts.weights[out] = true;
       continue;
     }
     const bool whole = is_whole(graph.value(node.outputs[0]).type);
     const bool follows = node.op_type == "Shape" || node.op_type == "Size" ||
-                         std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-                           return id == kNoValue || parts.values[static_cast<size_t>(id)];
-                         });
+                         std::all_of(node.inputs.begin(), node.inputs.end(),
+                                     [&](ValueId id) { return id == kNoValue || parts.values[id]; });
     static constexpr std::string_view kShapeOps[] = {
         "Shape", "Size",  "Gather",   "Concat",   "Unsqueeze", "Squeeze", "Add",       "Sub",
         "Mul",   "Div",   "Cast",     "Slice",    "Range",     "Reshape", "Expand",    "ConstantOfShape",
@@ -127,14 +127,14 @@ ShapeParts find_shape_parts(const Graph& graph) {
               : std::find(std::begin(kOfFloats), std::end(kOfFloats), node.op_type) != std::end(kOfFloats);
     if (!follows || !known_op) continue;
     parts.nodes[n] = true;
-    parts.values[static_cast<size_t>(node.outputs[0])] = true;
+    parts.values[node.outputs[0]] = true;
   }
   return parts;
 }
 
 // Whether the node must know the value of this input before anything runs.
 bool needs_value(const ShapeParts& parts, size_t n, const Node& node, size_t input) {
-  if (shape_depends_on_value(node, input) || parts.weights[static_cast<size_t>(node.inputs[input])]) return true;
+  if (shape_depends_on_value(node, input) || parts.weights[node.inputs[input]]) return true;
   return parts.nodes[n] && node.op_type != "Shape" && node.op_type != "Size";
 }
 
@@ -142,8 +142,8 @@ bool needs_value(const ShapeParts& parts, size_t n, const Node& node, size_t inp
 // better computed where it is read. True where a claim was taken back.
 bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const PerValue<int32_t>& producers,
                        const std::vector<int>& groups, std::vector<bool>& claimed) {
-  std::vector<bool> read_outside(graph.values.size(), false);
-  for (ValueId id : graph.outputs) read_outside[static_cast<size_t>(id)] = true;
+  PerValue<bool> read_outside(graph.values.size(), false);
+  for (ValueId id : graph.outputs) read_outside[id] = true;
   const std::vector<bool> before = claimed;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -151,14 +151,14 @@ bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const PerVal
       const ValueId id = node.inputs[i];
       if (id == kNoValue || graph.value(id).constant != nullptr) continue;
       const int32_t producer = producers[id];
-      const auto p = static_cast<size_t>(producer);
+      const size_t p = producer;
       if (producer >= 0 && before[p] && before[n] && groups[p] == groups[n]) continue;
-      read_outside[static_cast<size_t>(id)] = true;
+      read_outside[id] = true;
       if (needs_value(parts, n, node, i)) claimed[n] = false;
     }
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (parts.nodes[n] && read_outside[static_cast<size_t>(graph.nodes[n].outputs[0])]) claimed[n] = false;
+    if (parts.nodes[n] && read_outside[graph.nodes[n].outputs[0]]) claimed[n] = false;
   return claimed != before;
 }
 
@@ -172,7 +172,7 @@ std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const 
     for (ValueId id : graph.nodes[n].inputs) {
       const int32_t producer = id != kNoValue ? producers[id] : -1;
       if (producer < 0) continue;
-      const auto p = static_cast<size_t>(producer);
+      const size_t p = producer;
       level = std::max(level, levels[p] + (claimed[p] != claimed[n] ? 1 : 0));
     }
     levels[n] = level;
@@ -181,15 +181,14 @@ std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const 
   }
   // Sizes go where they are read, as far as that is one place.
   constexpr int kNobody = -1, kSeveral = -2;
-  std::vector<int> reader(graph.values.size(), kNobody);
-  for (ValueId id : graph.outputs) reader[static_cast<size_t>(id)] = kSeveral;
+  PerValue<int> reader(graph.values.size(), kNobody);
+  for (ValueId id : graph.outputs) reader[id] = kSeveral;
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    if (parts.nodes[n] && claimed[n] && reader[static_cast<size_t>(node.outputs[0])] >= 0)
-      levels[n] = reader[static_cast<size_t>(node.outputs[0])];
+    if (parts.nodes[n] && claimed[n] && reader[node.outputs[0]] >= 0) levels[n] = reader[node.outputs[0]];
     for (ValueId id : node.inputs) {
       if (id == kNoValue) continue;
-      int& at = reader[static_cast<size_t>(id)];
+      int& at = reader[id];
       at = claimed[n] && (at == kNobody || at == levels[n]) ? levels[n] : kSeveral;
     }
   }
@@ -207,7 +206,7 @@ std::vector<bool> claim_nodes(const Graph& graph) {
     bool sizes_known = true;
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (node.inputs[i] != kNoValue && shape_depends_on_value(node, i))
-        sizes_known = sizes_known && parts.values[static_cast<size_t>(node.inputs[i])];
+        sizes_known = sizes_known && parts.values[node.inputs[i]];
     claimed[n] = parts.nodes[n] || (sizes_known && try_alone(folded, node).ok());
   }
   const std::vector<int> together(graph.nodes.size(), 0);

@@ -34,26 +34,25 @@ Graph part_of(const Graph& graph, const std::vector<int>& groups, int group) {
   part.nodes.clear();
   part.inputs.clear();
   part.outputs.clear();
-  std::vector<bool> made(graph.values.size(), false), read(graph.values.size(), false), listed = read;
-  for (ValueId id : graph.outputs) read[static_cast<size_t>(id)] = true;
+  PerValue<bool> made(graph.values.size(), false), read(graph.values.size(), false), listed = read;
+  for (ValueId id : graph.outputs) read[id] = true;
   for (size_t n = 0; n < groups.size(); ++n) {
     for (ValueId id : graph.nodes[n].outputs)
-      if (id != kNoValue && groups[n] == group) made[static_cast<size_t>(id)] = true;
+      if (id != kNoValue && groups[n] == group) made[id] = true;
     for (ValueId id : graph.nodes[n].inputs)
-      if (id != kNoValue && groups[n] != group) read[static_cast<size_t>(id)] = true;
+      if (id != kNoValue && groups[n] != group) read[id] = true;
   }
   for (size_t n = 0; n < groups.size(); ++n) {
     if (groups[n] != group) continue;
     part.nodes.push_back(graph.nodes[n]);
     for (ValueId id : graph.nodes[n].inputs) {
-      const auto v = static_cast<size_t>(id);
-      if (id == kNoValue || made[v] || listed[v] || graph.value(id).constant != nullptr) continue;
-      listed[v] = true;
+      if (id == kNoValue || made[id] || listed[id] || graph.value(id).constant != nullptr) continue;
+      listed[id] = true;
       part.inputs.push_back(id);
     }
   }
-  for (size_t v = 0; v < made.size(); ++v)
-    if (made[v] && read[v]) part.outputs.push_back(ValueId(v));
+  for (ValueId id : made.ids())
+    if (made[id] && read[id]) part.outputs.push_back(id);
   return part;
 }
 

@@ -62,7 +62,7 @@ struct Tiles {
     for (size_t l = 0; l < kernel.leaves.size(); at += kernel.leaves[l++].gathered ? 2 : 1) {
       const std::vector<int64_t>& strides = loops.strides[at];
       if (kernel.leaves[l].gathered || strides.back() == 0 || strides.back() == 1) continue;
-      const auto dim = static_cast<size_t>(std::find(strides.begin(), strides.end(), 1) - strides.begin());
+      const size_t dim = std::find(strides.begin(), strides.end(), 1) - strides.begin();
       if (dim == strides.size() || loops.dims[dim] < kLeastSide || (shared_bytes != 0 && dim != tiles.dim)) continue;
       shared_bytes += kSide * (kSide + 1) * data_type_size(kernel.leaves[l].type);
       if (shared_bytes > kMostBytes) break;
@@ -78,7 +78,7 @@ std::string fill_in(const std::string& expression, const std::vector<std::string
   std::string text;
   for (size_t i = 0; i < expression.size(); ++i) {
     if (expression[i] == '$' && i + 1 < expression.size() && expression[i + 1] >= '0' && expression[i + 1] <= '9') {
-      text += arguments[static_cast<size_t>(expression[++i] - '0')];
+      text += arguments[expression[++i] - '0'];
     } else {
       text += expression[i];
     }

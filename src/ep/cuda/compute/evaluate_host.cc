@@ -82,12 +82,12 @@ Result<ConstantRef> write(const Numbers& numbers, DataType type) {
 size_t broadcast_index(const Shape& to, const Shape& from, size_t index) {
   size_t at = 0, stride = 1;
   for (int i = to.rank() - 1, j = from.rank() - 1; i >= 0; --i, --j) {
-    const auto dim = static_cast<size_t>(std::max<int64_t>(to[i], 1));
+    const size_t dim = std::max<int64_t>(to[i], 1);
     const size_t coordinate = index % dim;
     index /= dim;
     if (j < 0) continue;
     if (from[j] != 1) at += coordinate * stride;
-    stride *= static_cast<size_t>(from[j]);
+    stride *= from[j];
   }
   return at;
 }
@@ -105,7 +105,7 @@ constexpr int64_t kMaxElements = int64_t{1} << 20;
 template <typename F>
 Numbers combine(const Inputs& in, const Shape& shape, bool whole, F&& f) {
   Numbers out{.shape = shape, .whole = whole};
-  const auto count = static_cast<size_t>(shape.element_count());
+  const size_t count = shape.element_count();
   for (size_t i = 0; i < count; ++i) {
     std::vector<size_t> at;
     for (const Numbers& input : in) at.push_back(broadcast_index(shape, input.shape, i));
@@ -162,7 +162,7 @@ std::optional<Numbers> gather(const Node& node, const Inputs& in, const Shape& s
   const auto count = static_cast<int64_t>(in[0].size());
   for (int64_t index : in[1].ints) {
     if (index < -count || index >= count) return std::nullopt;
-    const auto at = static_cast<size_t>(index < 0 ? index + count : index);
+    const size_t at = index < 0 ? index + count : index;
     if (out.whole) {
       out.ints.push_back(in[0].ints[at]);
     } else {
@@ -179,8 +179,7 @@ std::optional<Numbers> slice(const Node& node, const Inputs& in) {
   if (!slice.ok()) return std::nullopt;
   const SliceRange& range = slice->ranges[0];
   Numbers out{.shape = slice->output};
-  for (int64_t i = 0; i < range.count; ++i)
-    out.ints.push_back(in[0].ints[static_cast<size_t>(range.start + i * range.step)]);
+  for (int64_t i = 0; i < range.count; ++i) out.ints.push_back(in[0].ints[range.start + i * range.step]);
   return out;
 }
 

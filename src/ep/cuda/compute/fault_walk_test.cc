@@ -25,7 +25,7 @@ std::vector<Dim> dims(std::initializer_list<int64_t> numbers) {
 ConstantRef constant(const Shape& shape, float value) {
   std::byte* data = nullptr;
   ConstantRef made = *make_constant(DataType::kFloat, shape, &data);
-  store_floats(std::vector<float>(static_cast<size_t>(shape.element_count()), value), DataType::kFloat, data);
+  store_floats(std::vector<float>(shape.element_count(), value), DataType::kFloat, data);
   return made;
 }
 
@@ -75,7 +75,7 @@ class FaultWalk : public DeviceTest {
     options_ = {.measure = !small_sizes(), .cache_file = (folder / "algorithms").string()};
     const Shape shape{1, kChannels, kSide, kSide};
     shapes_ = {shape};
-    const std::vector<float> x = random_floats(static_cast<size_t>(shape.element_count()), 1);
+    const std::vector<float> x = random_floats(shape.element_count(), 1);
     const CudaDriver& driver = device_->driver();
     ASSERT_EQ(driver.MemAlloc(&x_, x.size() * sizeof(float)), CUDA_SUCCESS);
     ASSERT_EQ(driver.MemAlloc(&y_, kClasses * sizeof(float)), CUDA_SUCCESS);

@@ -8,13 +8,13 @@ bool may_run_in_place(const Program& program, size_t input, size_t output) {
   if (input >= program.inputs.size() || output >= program.outputs.size()) return false;
   const int32_t x = program.tensor(program.inputs[input]).storage;
   const int32_t y = program.tensor(program.outputs[output]).storage;
-  const auto &from = program.storages[static_cast<size_t>(x)], &to = program.storages[static_cast<size_t>(y)];
+  const auto &from = program.storages[x], &to = program.storages[y];
   // An output that no operator writes is another one's memory, or an input's.
   if (from.kind != StorageKind::kInput || to.kind != StorageKind::kOutput || from.size_bytes != to.size_bytes ||
       to.first < 0)
     return false;
   if (from.last != to.first) return from.last < to.first;
-  const auto* op = dynamic_cast<const TemplateOp*>(program.ops[static_cast<size_t>(to.first)].get());
+  const auto* op = dynamic_cast<const TemplateOp*>(program.ops[to.first].get());
   if (op == nullptr) return false;
   for (size_t i = 0; i < op->reads().size(); ++i) {
     const TensorId id = op->reads()[i];

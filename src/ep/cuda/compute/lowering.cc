@@ -187,7 +187,7 @@ Result<TensorId> Lowering::packed_constant(ValueId id, std::string format, DataT
   TENON_TRY_ASSIGN(const TensorId tensor,
                    program_.add_constant(type, shape, std::move(key),
                                          [held, pack = std::move(pack)](std::byte* out) { pack(*held, out); }));
-  program_.constants[static_cast<size_t>(program_.storage_of(tensor).index)].source = held;
+  program_.constants[program_.storage_of(tensor).index].source = held;
   return tensor;
 }
 
@@ -207,29 +207,28 @@ Result<TensorId> Lowering::typed_constant(ValueId id) {
                                                               convert_floats(from, type, out);
                                                             }
                                                           }));
-  if (constant(id)->type == type)
-    program_.constants[static_cast<size_t>(program_.storage_of(tensor).index)].as_is = true;
+  if (constant(id)->type == type) program_.constants[program_.storage_of(tensor).index].as_is = true;
   return tensor;
 }
 
 Result<TensorId> Lowering::any(ValueId id) {
-  for (TensorId tensor : tensors_[static_cast<size_t>(id)])
+  for (TensorId tensor : tensors_[id])
     if (tensor != kNoTensor) return tensor;
   if (constant(id) != nullptr) {
     TENON_TRY_ASSIGN(const TensorId tensor, typed_constant(id));
-    tensors_[static_cast<size_t>(id)][0] = tensor;
+    tensors_[id][0] = tensor;
     return tensor;
   }
   return internal_error("Value \"{}\" is read before it is made.", value(id).name);
 }
 
 bool Lowering::is_channels_last(ValueId id) const {
-  const auto& tensors = tensors_[static_cast<size_t>(id)];
+  const auto& tensors = tensors_[id];
   return tensors[0] == kNoTensor && tensors[1] != kNoTensor;
 }
 
 Result<TensorId> Lowering::in_layout(ValueId id, DeviceLayout layout) {
-  TensorId& wanted = tensors_[static_cast<size_t>(id)][static_cast<size_t>(layout)];
+  TensorId& wanted = tensors_[id][static_cast<size_t>(layout)];
   if (wanted != kNoTensor) return wanted;
   TENON_TRY_ASSIGN(const TensorId have, any(id));
   if (program_.tensor(have).layout == layout) return have;
@@ -264,7 +263,7 @@ Result<TensorId> Lowering::convert(TensorId from, DeviceLayout layout, const std
 
 Result<TensorId> Lowering::make(ValueId id, DeviceLayout layout) {
   TENON_UNSUPPORTED_IF(!value(id).fully_known(), "The shape of \"{}\" is not known.", value(id).name);
-  const int32_t output = output_of_[static_cast<size_t>(id)];
+  const int32_t output = output_of_[id];
   const bool direct = output >= 0 && layout == DeviceLayout::kPlain;
   TENON_TRY_ASSIGN(const TensorId tensor,
                    program_.add_tensor(type_of(id), value(id).shape(), layout,
@@ -274,7 +273,7 @@ Result<TensorId> Lowering::make(ValueId id, DeviceLayout layout) {
 }
 
 void Lowering::alias(ValueId id, TensorId tensor) {
-  tensors_[static_cast<size_t>(id)][static_cast<size_t>(program_.tensor(tensor).layout)] = tensor;
+  tensors_[id][static_cast<size_t>(program_.tensor(tensor).layout)] = tensor;
 }
 
 Result<std::vector<int64_t>> Lowering::integers(const Node& node, size_t input) const {
@@ -305,8 +304,8 @@ Result<Lowering::SplitTensor> Lowering::make_split_tensor(ValueId id, Bound boun
   bound.largest *= kRounding, bound.norm *= kRounding;
   bounds_[id] = bound;
   SplitTensor made;
-  for (int32_t reader : readers_[static_cast<size_t>(id)]) {
-    const Node& node = graph_.nodes[static_cast<size_t>(reader)];
+  for (int32_t reader : readers_[id]) {
+    const Node& node = graph_.nodes[reader];
     if (node.inputs[0] == id) made.terms = std::max(made.terms, terms_read(*this, node));
   }
   if (made.terms == 0 || !(bound.largest <= std::numeric_limits<float>::max())) return SplitTensor();
@@ -321,38 +320,36 @@ Result<Lowering::SplitTensor> Lowering::make_split_tensor(ValueId id, Bound boun
 }
 
 bool Lowering::only_split(ValueId id) {
-  const auto& readers = readers_[static_cast<size_t>(id)];
-  return readers.size() == static_cast<size_t>(uses_[id]) &&
-         std::all_of(readers.begin(), readers.end(), [&](int32_t reader) {
-           const Node& node = graph_.nodes[static_cast<size_t>(reader)];
+  const auto& readers = readers_[id];
+  return std::ssize(readers) == uses_[id] && std::all_of(readers.begin(), readers.end(), [&](int32_t reader) {
+           const Node& node = graph_.nodes[reader];
            return node.inputs[0] == id && std::count(node.inputs.begin(), node.inputs.end(), id) == 1 &&
                   terms_read(*this, node) != 0;
          });
 }
 
-bool Lowering::joined(const Node& node) const { return joined_[static_cast<size_t>(&node - graph_.nodes.data())]; }
+bool Lowering::joined(const Node& node) const { return joined_[&node - graph_.nodes.data()]; }
 
 const Node* Lowering::joined_producer(ValueId id) const {
   const int32_t producer = id == kNoValue ? -1 : producers_[id];
-  return producer >= 0 && joined_[static_cast<size_t>(producer)] ? &graph_.nodes[static_cast<size_t>(producer)]
-                                                                 : nullptr;
+  return producer >= 0 && joined_[producer] ? &graph_.nodes[producer] : nullptr;
 }
 
 // A node joins its only reader where both make the same shape: each element is then still computed once.
 void Lowering::find_chains() {
   constexpr size_t kMaxLeaves = 24;
-  std::vector<int32_t> reader(graph_.values.size(), -1);
+  PerValue<int32_t> reader(graph_.values.size(), -1);
   for (size_t n = 0; n < graph_.nodes.size(); ++n)
     for (ValueId id : graph_.nodes[n].inputs)
-      if (id != kNoValue) reader[static_cast<size_t>(id)] = static_cast<int32_t>(n);
+      if (id != kNoValue) reader[id] = static_cast<int32_t>(n);
   std::vector<size_t> leaves(graph_.nodes.size(), 0);
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Node& node = graph_.nodes[n];
     if (!is_elementwise(graph_, node) || node.outputs.size() != 1) continue;
     leaves[n] += node.inputs.size();
     const ValueId out = node.outputs[0];
-    if (uses_[out] != 1 || reader[static_cast<size_t>(out)] < 0) continue;
-    const auto r = static_cast<size_t>(reader[static_cast<size_t>(out)]);
+    if (uses_[out] != 1 || reader[out] < 0) continue;
+    const size_t r = reader[out];
     const Node& next = graph_.nodes[r];
     // An operator that moves elements reads memory: it can be the first of a chain, not a later one.
     if (!is_elementwise(graph_, next) || next.outputs.size() != 1 || next.op_type == "Transpose" ||
@@ -409,7 +406,7 @@ Status Lowering::finish_outputs() {
     const ValueId id = graph_.outputs[i];
     TENON_TRY_ASSIGN(const TensorId have, plain(id));
     const auto index = static_cast<int32_t>(i);
-    DeviceStorage& storage = program_.storages[static_cast<size_t>(program_.tensor(have).storage)];
+    DeviceStorage& storage = program_.storages[program_.tensor(have).storage];
     if (storage.kind == StorageKind::kOutput && storage.index == index) {
       program_.outputs.push_back(have);
       continue;
@@ -438,11 +435,10 @@ Result<Program> Lowering::run() {
     alias(id, tensor);
     program_.inputs.push_back(tensor);
   }
-  for (size_t i = 0; i < graph_.outputs.size(); ++i)
-    output_of_[static_cast<size_t>(graph_.outputs[i])] = static_cast<int32_t>(i);
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) output_of_[graph_.outputs[i]] = static_cast<int32_t>(i);
   for (size_t n = 0; n < graph_.nodes.size(); ++n)
     for (ValueId id : graph_.nodes[n].inputs)
-      if (id != kNoValue) readers_[static_cast<size_t>(id)].push_back(static_cast<int32_t>(n));
+      if (id != kNoValue) readers_[id].push_back(static_cast<int32_t>(n));
   find_chains();
   if (options_.bounds != nullptr) find_weight_bounds(*this);
   for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));

@@ -118,10 +118,10 @@ class Lowering {
   const Graph& graph_;
   const LoweringOptions options_;
   Program program_;
-  std::vector<std::array<TensorId, 2>> tensors_;  // by value and layout
+  PerValue<std::array<TensorId, 2>> tensors_;  // by value and layout
   PerValue<int32_t> uses_, producers_;
-  std::vector<int32_t> output_of_;
-  std::vector<std::vector<int32_t>> readers_;  // nodes by value, one for each use
+  PerValue<int32_t> output_of_;
+  PerValue<std::vector<int32_t>> readers_;  // nodes by value, one for each use
   std::map<ValueId, SplitTensor> split_tensors_;
   std::map<ValueId, Bound> bounds_;
   std::vector<bool> joined_;

@@ -83,9 +83,7 @@ TEST_F(MissingLibraries, BatchesOfProductsHaveAKernelOfOurs) {
   const auto plan = (*region)->plan(shapes);
   ASSERT_THAT(plan, is_ok());
   FakeMemory memory;
-  const auto allocate = [&](int64_t count) {
-    return static_cast<float*>(*memory.allocate(static_cast<size_t>(count) * sizeof(float)));
-  };
+  const auto allocate = [&](int64_t count) { return static_cast<float*>(*memory.allocate(count * sizeof(float))); };
   float *const x = allocate(kBatch * kRows * kDepth), *const w = allocate(kBatch * kDepth * kColumns),
                *const y = allocate(kBatch * kRows * kColumns);
   for (int64_t i = 0; i < kBatch * kRows * kDepth; ++i) x[i] = static_cast<float>(i % 7) - 3;
@@ -126,15 +124,15 @@ class PlainProducts : public DeviceTest {
     std::vector<DeviceBlockRef> blocks;
     for (uint32_t i = 0; i < 2; ++i) {
       Constant stored{.type = type};
-      std::vector<std::byte> bytes(static_cast<size_t>(shapes[i].element_count()) * data_type_size(type));
-      store_floats(random_floats(static_cast<size_t>(shapes[i].element_count()), i + 1), type, bytes.data());
+      std::vector<std::byte> bytes(shapes[i].element_count() * data_type_size(type));
+      store_floats(random_floats(shapes[i].element_count(), i + 1), type, bytes.data());
       stored.data = bytes.data();
       stored.size_bytes = bytes.size();
       const std::vector<float> rounded = floats_of(stored);
       values.push_back(rounded);
       blocks.push_back(upload(*context, bytes.data(), bytes.size()));
     }
-    const size_t count = static_cast<size_t>(kBatch * kRows * kColumns), size_bytes = count * data_type_size(type);
+    const size_t count = kBatch * kRows * kColumns, size_bytes = count * data_type_size(type);
     blocks.push_back(upload(*context, std::vector<std::byte>(size_bytes).data(), size_bytes));
     const CUdeviceptr inputs[] = {blocks[0]->address(), blocks[1]->address()}, output = blocks[2]->address();
     ASSERT_THAT((*plan)->run(inputs, std::span(&output, 1), CU_STREAM_PER_THREAD), is_ok());
@@ -147,8 +145,7 @@ class PlainProducts : public DeviceTest {
         for (int64_t j = 0; j < kColumns; ++j) {
           double sum = 0;
           for (int64_t k = 0; k < kDepth; ++k)
-            sum += double{values[0][static_cast<size_t>((n * kRows + i) * kDepth + k)]} *
-                   values[1][static_cast<size_t>((n * kDepth + k) * kColumns + j)];
+            sum += double{values[0][(n * kRows + i) * kDepth + k]} * values[1][(n * kDepth + k) * kColumns + j];
           wanted.push_back(static_cast<float>(sum));
         }
     EXPECT_THAT(floats_of(got), Pointwise(FloatNear(tolerance), wanted)) << data_type_name(type);

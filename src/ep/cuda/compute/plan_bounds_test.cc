@@ -35,7 +35,7 @@ void normalise(const float* x, const float* scale, const float* bias, float* y, 
 
 CUresult run_layer_norm(void* const* parameters) {
   const auto& p = *static_cast<const LayerNormParams*>(parameters[0]);
-  const auto count = static_cast<size_t>(p.rows) * kColumns * sizeof(float);
+  const size_t count = p.rows * kColumns * sizeof(float);
   // Weights, inputs and outputs that are not there any more would be an error of the device.
   if (p.columns != kColumns || !fake::is_memory(p.x, count) || !fake::is_memory(p.y, count) ||
       !fake::is_memory(p.scale, kColumns * sizeof(float)) || !fake::is_memory(p.bias, kColumns * sizeof(float)))
@@ -100,7 +100,7 @@ class PlanBounds : public ::testing::Test {
   // Pinned memory, which the fake's kernels reach as they reach the device's.
   float* allocate(int64_t rows) {
     void* memory = nullptr;
-    EXPECT_EQ(driver().MemHostAlloc(&memory, static_cast<size_t>(rows * kColumns) * sizeof(float), 0), CUDA_SUCCESS);
+    EXPECT_EQ(driver().MemHostAlloc(&memory, rows * kColumns * sizeof(float), 0), CUDA_SUCCESS);
     return static_cast<float*>(memory);
   }
   void free(float* memory) { EXPECT_EQ(driver().MemFreeHost(memory), CUDA_SUCCESS); }
@@ -118,14 +118,14 @@ class PlanBounds : public ::testing::Test {
   }
   static void expect_result(const float* x, const float* y, int64_t rows) {
     const std::vector<float> scale(kColumns, kScale), bias(kColumns, kBias);
-    std::vector<float> wanted(static_cast<size_t>(rows * kColumns));
+    std::vector<float> wanted(rows * kColumns);
     normalise(x, scale.data(), bias.data(), wanted.data(), rows);
     EXPECT_THAT(std::vector<float>(y, y + rows * kColumns), Pointwise(FloatNear(1e-6F), wanted));
   }
   // Runs with these addresses, looks at the result, and forgets it.
   void run(ComputePlan& plan, float* x, float* y, int64_t rows, int seed) {
     fill(x, rows, seed);
-    std::memset(y, 0xff, static_cast<size_t>(rows * kColumns) * sizeof(float));
+    std::memset(y, 0xff, rows * kColumns * sizeof(float));
     const Status queued = queue(plan, x, y, stream_);
     ASSERT_TRUE(queued.ok()) << queued.to_string();
     ASSERT_EQ(driver().StreamSynchronize(stream_), CUDA_SUCCESS);
@@ -150,7 +150,7 @@ TEST_F(PlanBounds, BindingsThatChangeForEverKeepEightGraphs) {
   for (float*& output : outputs) output = allocate(kRows);
   int64_t graphs_at_20 = 0, objects_at_20 = 0;
   for (int i = 0; i < 120; ++i) {
-    for (int time = 0; time < 3; ++time) run(**plan, x, outputs[static_cast<size_t>(i)], kRows, 3 * i + time);
+    for (int time = 0; time < 3; ++time) run(**plan, x, outputs[i], kRows, 3 * i + time);
     if (i != 20) continue;
     graphs_at_20 = fake::live_graphs();
     objects_at_20 = live_objects();
@@ -273,10 +273,10 @@ TEST_F(PlanBounds, StreamsShareEightArenas) {
   EXPECT_EQ((*plan)->stats().instances, 8U);
   open = true;
   for (int i = 0; i < kStreams; ++i) {
-    ASSERT_EQ(driver().StreamSynchronize(streams[static_cast<size_t>(i)]), CUDA_SUCCESS);
-    expect_result(x, outputs[static_cast<size_t>(i)], kRows);
-    EXPECT_EQ(driver().StreamDestroy(streams[static_cast<size_t>(i)]), CUDA_SUCCESS);
-    free(outputs[static_cast<size_t>(i)]);
+    ASSERT_EQ(driver().StreamSynchronize(streams[i]), CUDA_SUCCESS);
+    expect_result(x, outputs[i], kRows);
+    EXPECT_EQ(driver().StreamDestroy(streams[i]), CUDA_SUCCESS);
+    free(outputs[i]);
   }
   free(x);
 }

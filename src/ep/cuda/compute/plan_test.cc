@@ -43,7 +43,7 @@ class PlanTest : public DeviceTest {
     std::byte* data = nullptr;
     const Shape shape{kColumns, kColumns};
     ConstantRef weights = *make_constant(DataType::kFloat, shape, &data);
-    store_floats(random_floats(static_cast<size_t>(shape.element_count()), 5), DataType::kFloat, data);
+    store_floats(random_floats(shape.element_count(), 5), DataType::kFloat, data);
     const ValueId product =
         builder.node("MatMul", {x, builder.graph.add_constant("w", std::move(weights))}, "product", DataType::kFloat);
     builder.output(builder.node("Relu", {product}, "y", DataType::kFloat));
@@ -105,7 +105,7 @@ TEST_F(PlanTest, NearlyAsLargeShapesAreNotMeasuredAgain) {
   std::byte* data = nullptr;
   const Shape shape{kColumns, kColumns};
   ConstantRef weights = *make_constant(DataType::kFloat, shape, &data);
-  const std::vector<float> w = random_floats(static_cast<size_t>(shape.element_count()), 5);
+  const std::vector<float> w = random_floats(shape.element_count(), 5);
   store_floats(w, DataType::kFloat, data);
   builder.output(
       builder.node("MatMul", {x, builder.graph.add_constant("w", std::move(weights))}, "y", DataType::kFloat));
@@ -117,7 +117,7 @@ TEST_F(PlanTest, NearlyAsLargeShapesAreNotMeasuredAgain) {
     const auto plan = (*region)->plan(std::vector<Shape>{Shape{rows, kColumns}});
     EXPECT_TRUE(plan.ok()) << plan.status().to_string();
     if (!plan.ok()) return size_t{0};
-    const std::vector<float> values = random_floats(static_cast<size_t>(rows * kColumns), 1);
+    const std::vector<float> values = random_floats(rows * kColumns, 1);
     const DeviceBlockRef from = upload(*context, values.data(), values.size() * sizeof(float));
     const DeviceBlockRef to = upload(*context, values.data(), values.size() * sizeof(float));
     const CUdeviceptr in = from->address(), out = to->address();
@@ -127,9 +127,8 @@ TEST_F(PlanTest, NearlyAsLargeShapesAreNotMeasuredAgain) {
     for (int64_t r : {int64_t{0}, rows - 1})
       for (int64_t c = 0; c < kColumns; ++c) {
         float wanted = 0, got = 0;
-        for (int64_t k = 0; k < kColumns; ++k)
-          wanted += values[static_cast<size_t>(r * kColumns + k)] * w[static_cast<size_t>(k * kColumns + c)];
-        std::memcpy(&got, bytes.data() + static_cast<size_t>(r * kColumns + c) * sizeof(float), sizeof(float));
+        for (int64_t k = 0; k < kColumns; ++k) wanted += values[r * kColumns + k] * w[k * kColumns + c];
+        std::memcpy(&got, bytes.data() + (r * kColumns + c) * sizeof(float), sizeof(float));
         EXPECT_NEAR(got, wanted, 2e-2F) << rows << " rows, " << r << ", " << c;
       }
     return context->algorithms().measured() - before;

@@ -30,17 +30,17 @@ std::string_view kind_name(StorageKind kind) {
 
 }  // namespace
 
-size_t DeviceTensor::size_bytes() const { return static_cast<size_t>(shape.element_count()) * data_type_size(type); }
+size_t DeviceTensor::size_bytes() const { return shape.element_count() * data_type_size(type); }
 
 std::vector<int64_t> DeviceTensor::strides() const {
   const int rank = shape.rank();
-  std::vector<int64_t> strides(static_cast<size_t>(rank));
-  std::vector<int> order(static_cast<size_t>(rank));  // of memory, outermost first
-  for (int i = 0; i < rank; ++i) order[static_cast<size_t>(i)] = i;
+  std::vector<int64_t> strides(rank);
+  std::vector<int> order(rank);  // of memory, outermost first
+  for (int i = 0; i < rank; ++i) order[i] = i;
   if (layout == DeviceLayout::kChannelsLast && rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
   int64_t stride = 1;
   for (size_t i = order.size(); i-- > 0;) {
-    strides[static_cast<size_t>(order[i])] = stride;
+    strides[order[i]] = stride;
     stride *= shape[order[i]];
   }
   return strides;
@@ -98,7 +98,7 @@ Status Program::finish() {
     }
     const auto use = [&](TensorId id) {
       if (id == kNoTensor) return;
-      DeviceStorage& storage = storages[static_cast<size_t>(tensor(id).storage)];
+      DeviceStorage& storage = storages[tensor(id).storage];
       if (storage.first < 0) storage.first = static_cast<int32_t>(i);
       storage.last = static_cast<int32_t>(i);
     };
@@ -178,7 +178,7 @@ ProblemFamily DeviceOp::family() const { return {}; }
 CUdeviceptr Addresses::of(TensorId id) const {
   const DeviceTensor& tensor = program->tensor(id);
   const DeviceStorage& storage = program->storage_of(id);
-  const auto index = static_cast<size_t>(storage.index);
+  const size_t index = storage.index;
   switch (storage.kind) {
     case StorageKind::kArena:
       return arena + storage.offset_bytes + tensor.offset_bytes;

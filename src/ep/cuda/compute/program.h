@@ -81,8 +81,8 @@ class Program {
   size_t workspace_bytes = kWorkspaceBytes;
   std::vector<KernelCode> kernels;  // that are compiled at run time; each once
 
-  const DeviceTensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
-  const DeviceStorage& storage_of(TensorId id) const { return storages[static_cast<size_t>(tensor(id).storage)]; }
+  const DeviceTensor& tensor(TensorId id) const { return tensors[id]; }
+  const DeviceStorage& storage_of(TensorId id) const { return storages[tensor(id).storage]; }
   // Errors: a shape whose size overflows.
   Result<TensorId> add_tensor(DataType type, const Shape& shape, DeviceLayout layout = DeviceLayout::kPlain,
                               StorageKind kind = StorageKind::kArena, int32_t index = 0);

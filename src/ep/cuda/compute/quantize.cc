@@ -86,9 +86,9 @@ Result<ConstantRef> dequantize_on_host(const Graph& graph, const Node& node) {
   const ConstantRef zero = node.input(2) != kNoValue ? graph.value(node.inputs[2]).constant : nullptr;
   TENON_TRY_ASSIGN(const QuantizationDesc desc, read_quantization(node, x.shape, scale.shape));
   const std::vector<float> scales = floats_of(scale);
-  std::vector<float> values(static_cast<size_t>(x.shape.element_count()));
+  std::vector<float> values(x.shape.element_count());
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto at = static_cast<size_t>(desc.parameter_of(static_cast<int64_t>(i)));
+    const size_t at = desc.parameter_of(static_cast<int64_t>(i));
     const int64_t shifted = int64_t{integer_at(x, i)} - (zero != nullptr ? integer_at(*zero, at) : 0);
     values[i] = static_cast<float>(shifted) * scales[at];
   }

@@ -165,7 +165,7 @@ Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGr
   for (size_t n = 0; n < groups.size(); ++n) {
     if (groups[n] < 0) continue;
     parts.resize(std::max(parts.size(), static_cast<size_t>(groups[n]) + 1));
-    parts[static_cast<size_t>(groups[n])].push_back(imported.nodes[n].node);
+    parts[groups[n]].push_back(imported.nodes[n].node);
   }
   for (const std::vector<const OrtNode*>& part : parts) {
     OrtNodeFusionOptions fusion{};

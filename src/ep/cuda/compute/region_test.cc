@@ -24,7 +24,7 @@ std::vector<Dim> dims(std::initializer_list<int64_t> numbers) {
 ConstantRef floats(const Shape& shape, float value, DataType type = DataType::kFloat) {
   std::byte* data = nullptr;
   ConstantRef constant = *make_constant(type, shape, &data);
-  store_floats(std::vector<float>(static_cast<size_t>(shape.element_count()), value), type, data);
+  store_floats(std::vector<float>(shape.element_count(), value), type, data);
   return constant;
 }
 
@@ -221,15 +221,14 @@ TEST(Region, AMatrixIsPackedWithTheWeightsOfAColumnTogether) {
   for (const bool transposed : {false, true}) {
     std::vector<float> w(70 * 100);
     for (int k = 0; k < 70; ++k)
-      for (int n = 0; n < 100; ++n)
-        w[static_cast<size_t>(transposed ? n * 70 + k : k * 100 + n)] = static_cast<float>(k + 128 * (n % 8));
+      for (int n = 0; n < 100; ++n) w[transposed ? n * 70 + k : k * 100 + n] = static_cast<float>(k + 128 * (n % 8));
     Result<Region> region = Region::prepare(product_with(w, transposed ? Shape{100, 70} : Shape{70, 100}, transposed));
     ASSERT_TRUE(region.ok()) << region.status().to_string();
     const std::vector<float> packed = packed_weights(*region);
     ASSERT_EQ(packed.size(), w.size());
     for (int n = 0; n < 100; ++n)
       for (int k = 0; k < 70; ++k)
-        ASSERT_EQ(packed[static_cast<size_t>(n * 70 + k)], static_cast<float>(k + 128 * (n % 8))) << n << " " << k;
+        ASSERT_EQ(packed[n * 70 + k], static_cast<float>(k + 128 * (n % 8))) << n << " " << k;
   }
 }
 

@@ -168,12 +168,12 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   if (axis >= rank - 1 || (axis == 1 && rank >= 3)) return false;
   std::vector<int64_t> perm(x.dims.size());
   std::iota(perm.begin(), perm.end(), int64_t{0});
-  std::swap(perm[static_cast<size_t>(axis)], perm.back());
+  std::swap(perm[axis], perm.back());
   const auto turned = [&](const char* what) {
     Value made = rewriter.value(node.inputs[0]);
     made.name = node.name + ":" + rewriter.value(node.outputs[0]).name + what;
     made.constant = nullptr;
-    std::swap(made.dims[static_cast<size_t>(axis)], made.dims.back());
+    std::swap(made.dims[axis], made.dims.back());
     return rewriter.add_value(std::move(made));
   };
   const ValueId before = turned(":turned"), after = turned(":rows");
@@ -202,7 +202,7 @@ bool flat_gather(Rewriter& rewriter, size_t index) {
   const Shape shape = data.shape();
   const Result<GatherNdDesc> desc = read_gather_nd(node, shape, indices->shape);
   if (!desc.ok() || desc->batch_rank != 0 || desc->width != shape.rank()) return false;
-  const auto depth = static_cast<size_t>(desc->width);
+  const size_t depth = desc->width;
   const std::span<const int64_t> values = indices->as<int64_t>();
   Shape out_shape;
   for (int i = 0; i + 1 < indices->shape.rank(); ++i) out_shape.push_back(indices->shape[i]);

@@ -56,7 +56,7 @@ struct Lanes {
 // Columns `begin` to `begin` + `count` of one matrix.
 void find_columns(const Constant& weights, bool rows, size_t begin, size_t count, Columns* out) {
   const std::span<const float> w = weights.as<float>();
-  const auto height = static_cast<size_t>(weights.shape[0]), width = static_cast<size_t>(weights.shape[1]);
+  const size_t height = weights.shape[0], width = weights.shape[1];
   if (!rows) {
     Lanes<kColumns> lanes;
     for (size_t d = 0; d < height; ++d) lanes.take(w.data() + d * width + begin, count);
@@ -83,7 +83,7 @@ std::vector<WeightBound> bounds_of(std::span<const WeightBounds::Wanted> wanted)
   std::vector<Columns> columns;
   std::vector<Part> parts;
   for (const WeightBounds::Wanted& one : wanted) {
-    const auto count = static_cast<size_t>(one.weights->shape[one.rows ? 0 : 1]);
+    const size_t count = one.weights->shape[one.rows ? 0 : 1];
     for (size_t begin = 0; begin < count; begin += kColumns) parts.push_back({columns.size(), begin});
     columns.push_back({std::vector<int32_t>(count), std::vector<float>(count)});
   }

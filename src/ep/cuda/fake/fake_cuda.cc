@@ -71,7 +71,7 @@ CUresult CUDAAPI device_get(CUdevice* device, int ordinal) {
 
 CUresult CUDAAPI device_get_name(char* name, int length, CUdevice) {
   TENON_FAKE_ENTER("cuDeviceGetName");
-  std::snprintf(name, static_cast<size_t>(length), "Fake CUDA device");
+  std::snprintf(name, length, "Fake CUDA device");
   return CUDA_SUCCESS;
 }
 
@@ -122,7 +122,7 @@ CUresult CUDAAPI device_get_luid(char* luid, unsigned int* node_mask, CUdevice d
 
 CUresult CUDAAPI device_get_pci_bus_id(char* text, int length, CUdevice device) {
   TENON_FAKE_ENTER("cuDeviceGetPCIBusId");
-  std::snprintf(text, static_cast<size_t>(length), "0000:%02X:00.0", 0xA0 + device);
+  std::snprintf(text, length, "0000:%02X:00.0", 0xA0 + device);
   return CUDA_SUCCESS;
 }
 

@@ -78,8 +78,7 @@ MemoryObject object_of_fd(int fd) { return fd; }
 
 size_t object_size(MemoryObject object) {
   struct stat about;
-  return ::fstat(static_cast<int>(object), &about) == 0 && S_ISREG(about.st_mode) ? static_cast<size_t>(about.st_size)
-                                                                                  : 0;
+  return ::fstat(static_cast<int>(object), &about) == 0 && S_ISREG(about.st_mode) ? about.st_size : 0;
 }
 
 uint64_t object_identity(MemoryObject object) {

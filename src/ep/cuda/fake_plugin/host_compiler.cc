@@ -52,7 +52,7 @@ class HostNode final : public plugin::CompiledNode {
     for (size_t index : arguments_) shapes.push_back(inputs[index]);
     const auto argument = std::find(arguments_.begin(), arguments_.end(), input) - arguments_.begin();
     const auto made = program(shapes);
-    return made.ok() && (*made)->may_run_in_place(static_cast<size_t>(argument), output);
+    return made.ok() && (*made)->may_run_in_place(argument, output);
   }
 
   Status compute(plugin::ComputeState&, OrtKernelContext* context) override {

@@ -19,7 +19,7 @@ std::vector<float> floats_at(const void* data, DataType type, int64_t count) {
   return floats_of({.type = type,
                     .shape = Shape{count},
                     .data = static_cast<const std::byte*>(data),
-                    .size_bytes = static_cast<size_t>(count) * data_type_size(type)});
+                    .size_bytes = count * data_type_size(type)});
 }
 
 void run(const ConvOp& op, const Addresses& addresses) {
@@ -29,7 +29,7 @@ void run(const ConvOp& op, const Addresses& addresses) {
   const std::vector<float> x = floats_at(p.x, op.type(), images * p.in_h * p.in_w * p.in_c);
   const std::vector<float> w = floats_at(p.w, op.type(), int64_t{p.channels} * p.depth);
   const int64_t count = int64_t{p.pixels} * p.channels;
-  std::vector<float> residual, y(static_cast<size_t>(count));
+  std::vector<float> residual, y(count);
   if (p.residual != nullptr) residual = floats_at(p.residual, op.type(), count);
   const Epilogue epilogue{p.activation, p.alpha, p.beta, p.residual_after != 0};
   for (int64_t at = 0; at < count; ++at) {
@@ -43,12 +43,10 @@ void run(const ConvOp& op, const Addresses& addresses) {
         if (h < 0 || h >= p.in_h || v < 0 || v >= p.in_w) continue;
         const int64_t from = ((image * p.in_h + h) * p.in_w + v) * p.in_c + output / outputs * channels;
         const int64_t tap = ((output * p.kernel_h + r) * p.kernel_w + s) * channels;
-        for (int64_t c = 0; c < channels; ++c)
-          sum += double{x[static_cast<size_t>(from + c)]} * double{w[static_cast<size_t>(tap + c)]};
+        for (int64_t c = 0; c < channels; ++c) sum += double{x[from + c]} * double{w[tap + c]};
       }
     sum = sum * p.scale + (p.bias != nullptr ? p.bias[output] : 0.0F);
-    y[static_cast<size_t>(at)] =
-        static_cast<float>(evaluate(epilogue, sum, residual.empty() ? 0.0 : double{residual[static_cast<size_t>(at)]}));
+    y[at] = static_cast<float>(evaluate(epilogue, sum, residual.empty() ? 0.0 : double{residual[at]}));
   }
   store_floats(y, op.type(), static_cast<std::byte*>(p.y));
 }
@@ -107,7 +105,7 @@ void run(const PadImageOp& op, const Addresses& addresses) {
   std::fill(y, y + tensor.shape[0] * area * padded * size, std::byte{0});
   for (int64_t at = 0; at < count; ++at) {
     const int64_t image = at / (area * channels), channel = at / area % channels, pixel = at % area;
-    std::memcpy(y + ((image * area + pixel) * padded + channel) * size, x + at * size, static_cast<size_t>(size));
+    std::memcpy(y + ((image * area + pixel) * padded + channel) * size, x + at * size, size);
   }
 }
 

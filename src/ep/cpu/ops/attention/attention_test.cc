@@ -13,7 +13,7 @@ struct Sizes {
   int64_t b, t, s, h, d, e;
 };
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
+size_t at(int64_t i) { return i; }
 
 // Plain loops; the mask by strides over [B,H,T,S].
 std::vector<double> attention(const Sizes& z, const std::vector<float>& q, const std::vector<float>& k,

@@ -51,7 +51,7 @@ Result<RefImpl> make_attention(RefNode& node) {
   }
   TENON_TRY(require_output(node, 0, desc.y));
   RefImpl impl;
-  impl.scratch_bytes = static_cast<size_t>(desc.keys) * sizeof(double);
+  impl.scratch_bytes = desc.keys * sizeof(double);
   impl.run = [desc](KernelContext& context) -> Status {
     attend(desc, context.input<float>(desc.q), context.input<float>(desc.k) + desc.k_offset,
            context.input<float>(desc.v) + desc.v_offset, context.input<float>(desc.mask), context.output<float>(0),

@@ -23,14 +23,14 @@ class AttentionKernel final : public Kernel {
     rows_ = std::clamp(kScoreFloats / std::max<int64_t>(1, p_.keys) / kGemmRows * kGemmRows, kGemmRows, 4 * kGemmRows);
     tiles_ = (p_.queries + rows_ - 1) / rows_;
     slots_ = threads <= 1 ? 1 : std::min<int64_t>(p_.batch * p_.heads * tiles_, int64_t{8} * threads);
-    k_bytes_ = aligned_bytes(static_cast<size_t>(gemm_packed_floats(p_.depth, p_.keys)) * sizeof(float));
-    v_bytes_ = aligned_bytes(static_cast<size_t>(gemm_packed_floats(p_.keys, p_.value_depth)) * sizeof(float));
-    score_bytes_ = aligned_bytes(static_cast<size_t>(rows_ * p_.keys) * sizeof(float));
+    k_bytes_ = aligned_bytes(gemm_packed_floats(p_.depth, p_.keys) * sizeof(float));
+    v_bytes_ = aligned_bytes(gemm_packed_floats(p_.keys, p_.value_depth) * sizeof(float));
+    score_bytes_ = aligned_bytes(rows_ * p_.keys * sizeof(float));
   }
 
   Status run(KernelContext& context) const override {
     const int64_t heads = p_.batch * p_.heads;
-    std::byte* const scores = context.scratch + static_cast<size_t>(heads) * (k_bytes_ + v_bytes_);
+    std::byte* const scores = context.scratch + heads * (k_bytes_ + v_bytes_);
     const bool alone = slots_ == 1;
     if (!alone)
       context.pool->parallel_for(heads, 1, [&](int64_t begin, int64_t end) {
@@ -40,7 +40,7 @@ class AttentionKernel final : public Kernel {
     const int64_t tiles = heads * tiles_;
     context.pool->parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
-        auto* const own = reinterpret_cast<float*>(scores + static_cast<size_t>(slot) * score_bytes_);
+        auto* const own = reinterpret_cast<float*>(scores + slot * score_bytes_);
         for (int64_t tile = tiles * slot / slots_; tile < tiles * (slot + 1) / slots_; ++tile) {
           // On one thread a head is packed just before its use: K and V then come from L1.
           if (alone && tile % tiles_ == 0) pack(context, tile / tiles_);
@@ -51,18 +51,15 @@ class AttentionKernel final : public Kernel {
     return {};
   }
 
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(p_.batch * p_.heads) * (k_bytes_ + v_bytes_) +
-           static_cast<size_t>(slots_) * score_bytes_;
-  }
+  size_t scratch_bytes() const override { return p_.batch * p_.heads * (k_bytes_ + v_bytes_) + slots_ * score_bytes_; }
   std::string_view name() const override { return "attention f32"; }
 
  private:
   float* packed_k(const KernelContext& context, int64_t head) const {
-    return reinterpret_cast<float*>(context.scratch + static_cast<size_t>(head) * (k_bytes_ + v_bytes_));
+    return reinterpret_cast<float*>(context.scratch + head * (k_bytes_ + v_bytes_));
   }
   float* packed_v(const KernelContext& context, int64_t head) const {
-    return reinterpret_cast<float*>(context.scratch + static_cast<size_t>(head) * (k_bytes_ + v_bytes_) + k_bytes_);
+    return reinterpret_cast<float*>(context.scratch + head * (k_bytes_ + v_bytes_) + k_bytes_);
   }
 
   void pack(const KernelContext& context, int64_t head) const {

@@ -47,8 +47,7 @@ Result<std::unique_ptr<Kernel>> DepthwiseConv::create(const KernelNode& node) {
   TENON_TRY_ASSIGN(const std::span<const float> weights, constant_floats(node, 1, shape.channels * taps));
   auto pack = [&](float* out) {
     for (int64_t c = 0; c < shape.channels; ++c)
-      for (int64_t t = 0; t < taps; ++t)
-        out[(c / 8 * taps + t) * 8 + c % 8] = weights[static_cast<size_t>(c * taps + t)];
+      for (int64_t t = 0; t < taps; ++t) out[(c / 8 * taps + t) * 8 + c % 8] = weights[c * taps + t];
   };
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_depthwise", shape.in_blocks() * taps * 8, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));

@@ -27,9 +27,7 @@ class DirectConv final : public Kernel {
   struct PixelRange {
     int64_t begin, end;
   };
-  size_t padded_bytes() const {
-    return padded_ ? static_cast<size_t>(shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels()) : 0;
-  }
+  size_t padded_bytes() const { return padded_ ? shape_.batch * shape_.in_blocks() * 32 * shape_.in_pixels() : 0; }
   void choose_padding();
   void choose_regions(int threads);
   void copy_padded(ThreadPool& pool, const float* x, float* padded) const;
@@ -136,7 +134,7 @@ void DirectConv::copy_padded(ThreadPool& pool, const float* x, float* padded) co
           continue;
         }
         std::fill_n(to, left * 8, 0.0f);
-        std::memcpy(to + left * 8, from + (row - top) * row_floats, static_cast<size_t>(row_floats) * sizeof(float));
+        std::memcpy(to + left * 8, from + (row - top) * row_floats, row_floats * sizeof(float));
         std::fill_n(to + left * 8 + row_floats, width - left * 8 - row_floats, 0.0f);
       }
     }
@@ -287,7 +285,7 @@ Status DirectConv::run(KernelContext& context) const {
           const int64_t group = image % shape_.group;
           const PixelRange part{range * range_size_, std::min(extent, (range + 1) * range_size_)};
           for (int64_t t = chunk * tiles_a_chunk_; t < std::min(tiles, (chunk + 1) * tiles_a_chunk_); ++t) {
-            OutputTile tile = tiles_[static_cast<size_t>(t)];
+            OutputTile tile = tiles_[t];
             tile.weights += group * group_weights_;
             const float* group_residual = residual == nullptr ? nullptr : residual + image * group_out;
             run_range(x + image * group_in, group_residual, bias + group * (shape_.outputs / shape_.group),

@@ -6,7 +6,7 @@
 namespace tenon::cpu {
 
 std::shared_ptr<float> aligned_floats(int64_t count) {
-  const size_t bytes = static_cast<size_t>(round_up(std::max<int64_t>(count, 16) * 4, 64));
+  const size_t bytes = round_up(std::max<int64_t>(count, 16) * 4, 64);
   void* memory = std::aligned_alloc(64, bytes);
   if (memory == nullptr) return nullptr;
   std::memset(memory, 0, bytes);
@@ -29,7 +29,7 @@ Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t 
                                                  int64_t floats, const std::function<void(float*)>& pack) {
   if (node.weights != nullptr) {
     TENON_TRY_ASSIGN(std::shared_ptr<const std::byte> bytes,
-                     node.weights->get(node.constants[input], format, static_cast<size_t>(floats) * sizeof(float),
+                     node.weights->get(node.constants[input], format, floats * sizeof(float),
                                        [&](std::byte* memory) { pack(reinterpret_cast<float*>(memory)); }));
     const float* data = reinterpret_cast<const float*>(bytes.get());
     return std::shared_ptr<const float>(std::move(bytes), data);
@@ -44,7 +44,7 @@ Result<std::shared_ptr<const float>> pack_floats(const KernelNode& node, size_t 
 
 Result<ConvBias> ConvBias::create(const KernelNode& node, size_t input, int64_t outputs) {
   ConvBias bias;
-  bias.padded_.assign(static_cast<size_t>(round_up(outputs, 8)), 0.0f);
+  bias.padded_.assign(round_up(outputs, 8), 0.0f);
   bias.input_ = input;
   bias.outputs_ = outputs;
   if (input >= node.inputs.size() || !node.inputs[input].present()) return bias;
@@ -62,7 +62,7 @@ Result<ConvBias> ConvBias::create(const KernelNode& node, size_t input, int64_t 
 const float* ConvBias::values(const KernelContext& context, std::byte* scratch) const {
   if (!at_run_) return padded_.data();
   auto* padded = reinterpret_cast<float*>(scratch);
-  const size_t bytes = static_cast<size_t>(outputs_) * sizeof(float);
+  const size_t bytes = outputs_ * sizeof(float);
   if (bytes > 0) std::memcpy(padded, context.inputs[input_], bytes);
   std::memset(padded + outputs_, 0, padded_.size() * sizeof(float) - bytes);
   return padded;
@@ -119,7 +119,7 @@ ScratchSlots::Claim::Claim(ScratchSlots& slots) : slots_(slots) {
     if (free == 0) continue;
     const uint64_t bit = free & (~free + 1);
     if (slots.taken_.compare_exchange_weak(taken, taken | bit, std::memory_order_acquire)) {
-      index_ = static_cast<size_t>(__builtin_ctzll(bit));
+      index_ = __builtin_ctzll(bit);
       return;
     }
   }

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
     for (int64_t ow = 0; ow < std::min(w.stride, w.out); ++ow) {
       PhasePair pair{phase_of(h, oh), phase_of(w, ow), 0};
       if (pair.h.first_tap < most_h && pair.w.first_tap < most_w)
-        pair.weights = begins[static_cast<size_t>(pair.h.first_tap * most_w + pair.w.first_tap)];
+        pair.weights = begins[pair.h.first_tap * most_w + pair.w.first_tap];
       kernel->phases_.push_back(pair);
     }
   }
@@ -120,7 +120,7 @@ Result<std::unique_ptr<Kernel>> TransposeConv::create(const KernelNode& node) {
               const int64_t unit = ((c / 8 * rows + r) * cols + s) * 8 + c % 8;
               for (int64_t o = 0; o < count; ++o) {
                 const int64_t from = (c * shape.outputs + tile.block * 8 + o) * h.kernel + kh;
-                to[unit * lanes + o] = weights[static_cast<size_t>(from * w.kernel + kw)];
+                to[unit * lanes + o] = weights[from * w.kernel + kw];
               }
             }
           }
@@ -220,7 +220,7 @@ class TransposeToPlain final : public Kernel {
   static Result<std::unique_ptr<Kernel>> create(const KernelNode& node);
 
   Status run(KernelContext& context) const override;
-  size_t scratch_bytes() const override { return static_cast<size_t>(slot_bytes() * slots_) + bias_.scratch_bytes(); }
+  size_t scratch_bytes() const override { return slot_bytes() * slots_ + bias_.scratch_bytes(); }
   std::string_view name() const override { return "conv_transpose_plain"; }
 
  private:
@@ -247,8 +247,7 @@ Result<std::unique_ptr<Kernel>> TransposeToPlain::create(const KernelNode& node)
       for (int64_t o = 0; o < shape.outputs; ++o)
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t s = 0; s < cols; ++s)
-            out[c * 8 + (r * shape.outputs + o) * cols + s] =
-                weights[static_cast<size_t>(((c * shape.outputs + o) * rows + r) * cols + s)];
+            out[c * 8 + (r * shape.outputs + o) * cols + s] = weights[((c * shape.outputs + o) * rows + r) * cols + s];
   };
   TENON_TRY_ASSIGN(kernel->weights_, pack_floats(node, 1, "conv_transpose_plain", shape.in_blocks() * 64, pack));
   TENON_TRY_ASSIGN(kernel->bias_, ConvBias::create(node, 2, shape.outputs));
@@ -301,7 +300,7 @@ Status TransposeToPlain::run(KernelContext& context) const {
   float bias[8] = {};  // by lane
   const int64_t window = shape_.h.kernel * shape_.outputs * shape_.w.kernel;
   for (int64_t lane = 0; lane < window; ++lane) bias[lane] = by_output[lane / shape_.w.kernel % shape_.outputs];
-  ScratchSlots slots(context.scratch, static_cast<size_t>(slot_bytes()), slots_);
+  ScratchSlots slots(context.scratch, slot_bytes(), slots_);
   context.pool->parallel_for(shape_.batch * shape_.h.in, 4, [&](int64_t begin, int64_t end) {
     const ScratchSlots::Claim claim(slots);
     for (int64_t item = begin; item < end; ++item) {

@@ -28,7 +28,7 @@ class WinogradConv final : public Kernel {
     const float* residual;
     float* y;
   };
-  size_t tile_bytes() const { return static_cast<size_t>((v_floats_ + m_floats_) * 4 * slots_); }
+  size_t tile_bytes() const { return (v_floats_ + m_floats_) * 4 * slots_; }
   void transform_input(const Images& images, int64_t first, int64_t count, int64_t block, float* v) const;
   void multiply(int64_t position, int64_t count, const float* v, float* m) const;
   void transform_output(const Images& images, int64_t first, int64_t count, int64_t block, const float* m) const;
@@ -72,8 +72,7 @@ Result<std::unique_ptr<Kernel>> WinogradConv::create(const KernelNode& node) {
                    constant_floats(node, 1, shape.outputs * shape.channels * shape.h.kernel * shape.w.kernel));
   auto pack = [&](float* out) {
     auto pack_tiles = [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t)
-        kernel->pack_tile(weights.data(), kernel->tiles_[static_cast<size_t>(t)], out);
+      for (int64_t t = begin; t < end; ++t) kernel->pack_tile(weights.data(), kernel->tiles_[t], out);
     };
     const int64_t tiles = static_cast<int64_t>(kernel->tiles_.size());
     if (node.pool != nullptr)
@@ -213,7 +212,7 @@ Status WinogradConv::run(KernelContext& context) const {
     }
     return {};
   }
-  ScratchSlots slots(context.scratch, static_cast<size_t>((v_floats_ + m_floats_) * 4), slots_);
+  ScratchSlots slots(context.scratch, (v_floats_ + m_floats_) * 4, slots_);
   context.pool->parallel_for(shape_.batch * blocks, 1, [&](int64_t begin, int64_t end) {
     const ScratchSlots::Claim claim(slots);
     float* v = claim.floats();

@@ -86,9 +86,8 @@ class BlockedBinary final : public Kernel {
       TENON_TRY_ASSIGN(operand.kind, operand_kind(node, i, shape));
       if (operand.kind != OperandKind::kConstant) continue;
       const std::span<const float> values = node.constants[i]->as<float>();
-      operand.constant.assign(static_cast<size_t>(kernel->planes_.blocks() * 8), 0.0f);
-      for (int64_t c = 0; c < shape[1]; ++c)
-        operand.constant[static_cast<size_t>(c)] = values[values.size() == 1 ? 0 : static_cast<size_t>(c)];
+      operand.constant.assign(kernel->planes_.blocks() * 8, 0.0f);
+      for (int64_t c = 0; c < shape[1]; ++c) operand.constant[c] = values[values.size() == 1 ? 0 : c];
     }
     return std::unique_ptr<Kernel>(std::move(kernel));
   }

@@ -15,7 +15,7 @@ Result<BroadcastWalk> BroadcastWalk::create(const Shape& output, std::initialize
       const int64_t dim = (*shape)[i];
       TENON_INVALID_IF(dim != 1 && dim != output[axis], "Shape {} does not broadcast to {}.", shape->to_string(),
                        output.to_string());
-      full[o][static_cast<size_t>(axis)] = dim == 1 ? 0 : stride;
+      full[o][axis] = dim == 1 ? 0 : stride;
       stride *= dim;
     }
     ++o;
@@ -26,16 +26,15 @@ Result<BroadcastWalk> BroadcastWalk::create(const Shape& output, std::initialize
   std::array<std::array<int64_t, Shape::kMaxRank>, kMaxOperands> strides{};
   size_t kept = 0;  // reversed: [0] is the last dimension
   for (int axis = rank - 1; axis >= 0; --axis) {
-    const auto a = static_cast<size_t>(axis);
     if (output[axis] == 1) continue;
     bool joins = kept > 0;
-    for (size_t i = 0; i < kMaxOperands && joins; ++i) joins = full[i][a] == strides[i][kept - 1] * dims[kept - 1];
+    for (size_t i = 0; i < kMaxOperands && joins; ++i) joins = full[i][axis] == strides[i][kept - 1] * dims[kept - 1];
     if (joins) {
       dims[kept - 1] *= output[axis];
       continue;
     }
     dims[kept] = output[axis];
-    for (size_t i = 0; i < kMaxOperands; ++i) strides[i][kept] = full[i][a];
+    for (size_t i = 0; i < kMaxOperands; ++i) strides[i][kept] = full[i][axis];
     ++kept;
   }
   if (kept == 0) return walk;

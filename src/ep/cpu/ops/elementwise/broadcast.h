@@ -20,9 +20,7 @@ class BroadcastWalk {
 
   int64_t count() const { return outer_ * row_; }
   int64_t row() const { return row_; }
-  int64_t row_stride(int operand) const {
-    return strides_[static_cast<size_t>(operand)][static_cast<size_t>(rank_ - 1)];
-  }
+  int64_t row_stride(int operand) const { return strides_[operand][rank_ - 1]; }
 
   // Calls body(output offset, operand offsets, n) for pieces of rows that cover elements [begin, end).
   template <typename Body>
@@ -32,25 +30,23 @@ class BroadcastWalk {
     std::array<int64_t, kMaxOperands> offset{};
     int64_t rest = begin / row_;
     for (int d = rank_ - 2; d >= 0; --d) {
-      const auto at = static_cast<size_t>(d);
-      index[at] = rest % dims_[at];
-      rest /= dims_[at];
-      for (size_t o = 0; o < kMaxOperands; ++o) offset[o] += index[at] * strides_[o][at];
+      index[d] = rest % dims_[d];
+      rest /= dims_[d];
+      for (size_t o = 0; o < kMaxOperands; ++o) offset[o] += index[d] * strides_[o][d];
     }
     int64_t skip = begin % row_;
     while (begin < end) {
       const int64_t n = std::min(end - begin, row_ - skip);
       std::array<int64_t, kMaxOperands> at = offset;
-      for (size_t o = 0; o < kMaxOperands; ++o) at[o] += skip * strides_[o][static_cast<size_t>(rank_ - 1)];
+      for (size_t o = 0; o < kMaxOperands; ++o) at[o] += skip * strides_[o][rank_ - 1];
       body(begin, at, n);
       begin += n;
       skip = 0;
       for (int d = rank_ - 2; d >= 0; --d) {
-        const auto i = static_cast<size_t>(d);
-        for (size_t o = 0; o < kMaxOperands; ++o) offset[o] += strides_[o][i];
-        if (++index[i] < dims_[i]) break;
-        for (size_t o = 0; o < kMaxOperands; ++o) offset[o] -= dims_[i] * strides_[o][i];
-        index[i] = 0;
+        for (size_t o = 0; o < kMaxOperands; ++o) offset[o] += strides_[o][d];
+        if (++index[d] < dims_[d]) break;
+        for (size_t o = 0; o < kMaxOperands; ++o) offset[o] -= dims_[d] * strides_[o][d];
+        index[d] = 0;
       }
     }
   }

@@ -185,7 +185,7 @@ class CastKernel final : public Kernel {
     const auto* const x = context.input<std::byte>(0);
     auto* const y = context.output<std::byte>(0);
     context.pool->parallel_for(count_, kCheapGrain, [&](int64_t begin, int64_t end) {
-      loop_(x + static_cast<size_t>(begin) * from_size_, y + static_cast<size_t>(begin) * to_size_, end - begin);
+      loop_(x + begin * from_size_, y + begin * to_size_, end - begin);
     });
     return {};
   }

@@ -25,7 +25,7 @@ Tuples tuples_of(const GatherNdDesc& desc, const Shape& x) {
   tuples.length = desc.width;
   const Strides strides = dense_strides(x);
   for (int d = 0; d < desc.width; ++d) {
-    tuples.strides[static_cast<size_t>(d)] = strides[static_cast<size_t>(desc.batch_rank + d)];
+    tuples.strides[d] = strides[desc.batch_rank + d];
     tuples.dims.push_back(x[desc.batch_rank + d]);
   }
   return tuples;

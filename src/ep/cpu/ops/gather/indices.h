@@ -30,14 +30,14 @@ Status each_element(IndexReader read, const void* data, const Shape& indices, co
   for (int64_t i = 0; i < count; ++i) {
     Result<int64_t> index = wrap_index(read(data, i), x[axis]);
     if (!index.ok()) return std::move(index).status();
-    int64_t offset = *index * strides[static_cast<size_t>(axis)];
+    int64_t offset = *index * strides[axis];
     for (int d = 0; d < rank; ++d) {
-      if (d != axis) offset += at[static_cast<size_t>(d)] * strides[static_cast<size_t>(d)];
+      if (d != axis) offset += at[d] * strides[d];
     }
     body(i, offset);
     for (int d = rank - 1; d >= 0; --d) {
-      if (++at[static_cast<size_t>(d)] < indices[d]) break;
-      at[static_cast<size_t>(d)] = 0;
+      if (++at[d] < indices[d]) break;
+      at[d] = 0;
     }
   }
   return {};
@@ -54,7 +54,7 @@ struct Tuples {
     for (int d = 0; d < length; ++d) {
       Result<int64_t> index = wrap_index(read(data, tuple * length + d), dims[d]);
       if (!index.ok()) return index;
-      sum += *index * strides[static_cast<size_t>(d)];
+      sum += *index * strides[d];
     }
     return sum;
   }

@@ -25,7 +25,7 @@ Result<RefImpl> make_gather(RefNode& node) {
     for (int64_t o = 0; o < outer; ++o) {
       for (int64_t i = 0; i < count; ++i) {
         TENON_TRY_ASSIGN(const int64_t index, wrap_index(read(context.inputs[1], i), length));
-        std::memcpy(to, from + (o * length + index) * inner, static_cast<size_t>(inner));
+        std::memcpy(to, from + (o * length + index) * inner, inner);
         to += inner;
       }
     }
@@ -68,7 +68,7 @@ Result<RefImpl> make_gather_nd(RefNode& node) {
     for (int64_t b = 0; b < desc.batch; ++b) {
       for (int64_t r = 0; r < desc.tuples; ++r, to += slice) {
         TENON_TRY_ASSIGN(const int64_t offset, tuples.offset(read, context.inputs[1], b * desc.tuples + r));
-        std::memcpy(to, context.input<std::byte>(0) + (b * batch_stride + offset) * bytes, static_cast<size_t>(slice));
+        std::memcpy(to, context.input<std::byte>(0) + (b * batch_stride + offset) * bytes, slice);
       }
     }
     return {};
@@ -90,8 +90,7 @@ Result<RefImpl> make_lookup(RefNode& node) {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t index = read(context.inputs[1], i);
       const int64_t row = index >= 0 && index < rows ? index : rows;
-      std::memcpy(context.output<std::byte>(0) + i * bytes, context.input<std::byte>(0) + row * bytes,
-                  static_cast<size_t>(bytes));
+      std::memcpy(context.output<std::byte>(0) + i * bytes, context.input<std::byte>(0) + row * bytes, bytes);
     }
     return {};
   };
@@ -152,7 +151,7 @@ Result<RefImpl> make_compress(RefNode& node) {
     for (int64_t o = 0; o < outer; ++o) {
       for (int64_t i = 0; i < length; ++i) {
         if (condition[i] == 0) continue;
-        std::memcpy(to, context.input<std::byte>(0) + (o * x[axis] + i) * inner, static_cast<size_t>(inner));
+        std::memcpy(to, context.input<std::byte>(0) + (o * x[axis] + i) * inner, inner);
         to += inner;
       }
     }

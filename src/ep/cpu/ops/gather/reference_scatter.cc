@@ -84,7 +84,7 @@ void write(Combine combine, void* target, const void* update, int64_t count, siz
   if (combine != nullptr) {
     combine(target, update, count);
   } else {
-    std::memcpy(target, update, static_cast<size_t>(count) * bytes);
+    std::memcpy(target, update, count * bytes);
   }
 }
 

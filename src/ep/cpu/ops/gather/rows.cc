@@ -71,8 +71,7 @@ class GatherKernel final : public Kernel {
             return;
           }
         }
-        std::memcpy(y + i * s_.row_bytes, table + (i / s_.indices * s_.table + row) * s_.row_bytes,
-                    static_cast<size_t>(s_.row_bytes));
+        std::memcpy(y + i * s_.row_bytes, table + (i / s_.indices * s_.table + row) * s_.row_bytes, s_.row_bytes);
       }
     });
     if (const int64_t at = failed.load(std::memory_order_relaxed); at != kNoFailure)

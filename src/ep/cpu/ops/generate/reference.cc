@@ -141,7 +141,7 @@ Result<RefImpl> make_eye(RefNode& node) {
   RefImpl impl;
   impl.run = [one, rows = x[0], columns = x[1], k, bytes = data_type_size(out.type)](KernelContext& context) -> Status {
     auto* to = context.output<std::byte>(0);
-    std::memset(to, 0, static_cast<size_t>(rows * columns) * bytes);
+    std::memset(to, 0, rows * columns * bytes);
     for (int64_t r = std::max<int64_t>(0, -k); r < rows && r + k < columns; ++r) {
       one(to + (r * columns + r + k) * static_cast<int64_t>(bytes));
     }

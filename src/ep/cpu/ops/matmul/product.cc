@@ -38,7 +38,7 @@ class ProductKernel final : public Kernel {
     size_t bytes = 0;
     const auto take = [&](int64_t floats) {
       const size_t offset = bytes;
-      bytes += aligned_bytes(static_cast<size_t>(floats) * sizeof(float));
+      bytes += aligned_bytes(floats * sizeof(float));
       return offset;
     };
     if (!packed_) b_offset_ = take(p_.b_matrices * gemm_packed_floats(p_.k, p_.n));
@@ -73,8 +73,8 @@ class ProductKernel final : public Kernel {
         const int64_t m0 = i % split.row_tasks * split.rows;
         const int64_t at = (batch * p_.m + m0) * p_.n + n0;
         GemmTask task = whole;
-        task.a = a + (p_.a_index[static_cast<size_t>(batch)] * p_.m + m0) * p_.k;
-        task.b = b + p_.b_index[static_cast<size_t>(batch)] * packed_floats + n0 * p_.k;
+        task.a = a + (p_.a_index[batch] * p_.m + m0) * p_.k;
+        task.b = b + p_.b_index[batch] * packed_floats + n0 * p_.k;
         task.c = c + at;
         task.m = std::min(split.rows, p_.m - m0);
         task.n = std::min(split.columns, p_.n - n0);
@@ -93,7 +93,7 @@ class ProductKernel final : public Kernel {
   static const float* operand(const KernelContext& context, const std::shared_ptr<const std::byte>& prepared,
                               int input) {
     if (prepared) return reinterpret_cast<const float*>(prepared.get());
-    return input >= 0 ? context.input<float>(static_cast<size_t>(input)) : nullptr;
+    return input >= 0 ? context.input<float>(input) : nullptr;
   }
 
   float* scratch(const KernelContext& context, size_t offset) const {
@@ -121,7 +121,7 @@ class ProductKernel final : public Kernel {
 
   const float* expand_c(KernelContext& context) const {
     float* const out = scratch(context, c_offset_);
-    const float* const from = context.input<float>(static_cast<size_t>(p_.expanded_input));
+    const float* const from = context.input<float>(p_.expanded_input);
     context.pool->parallel_for(p_.m, 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         for (int64_t j = 0; j < p_.n; ++j)
@@ -179,7 +179,7 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
     const auto pack = [&](std::byte* out) {
       pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool);
     };
-    TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, static_cast<size_t>(*bytes), pack));
+    TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, *bytes, pack));
   }
   return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(std::move(problem), std::move(packed)));
 }

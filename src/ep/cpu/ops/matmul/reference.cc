@@ -95,7 +95,7 @@ Result<RefImpl> finish(RefNode& node, const Plan& plan, size_t c, size_t residua
   const Loop chosen = select(Types(), type, []<typename T>() -> Loop { return &loop<T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type, data_type_name(type));
   RefImpl impl;
-  impl.scratch_bytes = static_cast<size_t>(plan.n) * sizeof(double);
+  impl.scratch_bytes = plan.n * sizeof(double);
   impl.run = [plan, chosen, c, residual](KernelContext& context) -> Status {
     chosen(plan, context.inputs[0], context.inputs[1], context.input<void>(c), context.input<void>(residual),
            context.outputs[0], context.scratch);

@@ -41,9 +41,9 @@ Status fill_addend(const KernelNode& node, const MatMulDesc& desc, ProductProble
     const auto fill = [&](std::byte* out) {
       for (int64_t j = 0; j < desc.n; ++j) reinterpret_cast<float*>(out)[j] = desc.beta * from[j * desc.addend_column];
     };
-    TENON_TRY_ASSIGN(problem.prepared_bias, packed_constant(node, node.constants[desc.addend],
-                                                            tenon::format("gemm_c {} x{}", desc.n, desc.beta),
-                                                            static_cast<size_t>(desc.n) * sizeof(float), fill));
+    TENON_TRY_ASSIGN(problem.prepared_bias,
+                     packed_constant(node, node.constants[desc.addend],
+                                     tenon::format("gemm_c {} x{}", desc.n, desc.beta), desc.n * sizeof(float), fill));
     return {};
   }
   problem.expanded_input = input;

@@ -88,7 +88,7 @@ class BlockedConcat final : public Kernel {
   Status run(KernelContext& context) const override {
     float* y = context.output<float>(0);
     for_pieces(*context.pool, parts_, [&](size_t part, int64_t in_part, int64_t in_whole, int64_t floats) {
-      std::memcpy(y + in_whole, context.input<float>(part) + in_part, static_cast<size_t>(floats) * sizeof(float));
+      std::memcpy(y + in_whole, context.input<float>(part) + in_part, floats * sizeof(float));
     });
     return {};
   }
@@ -104,7 +104,7 @@ class BlockedSplit final : public Kernel {
   Status run(KernelContext& context) const override {
     const float* x = context.input<float>(0);
     for_pieces(*context.pool, parts_, [&](size_t part, int64_t in_part, int64_t in_whole, int64_t floats) {
-      std::memcpy(context.output<float>(part) + in_part, x + in_whole, static_cast<size_t>(floats) * sizeof(float));
+      std::memcpy(context.output<float>(part) + in_part, x + in_whole, floats * sizeof(float));
     });
     return {};
   }

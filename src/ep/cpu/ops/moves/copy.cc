@@ -59,29 +59,28 @@ StridedCopy::StridedCopy(size_t element_bytes, std::span<const int64_t> dims, st
       return;
     }
     if (dims[i] == 1) continue;
-    const auto last = static_cast<size_t>(rank - 1);
+    const int last = rank - 1;
     if (rank > 0 && src_[last] == src_strides[i] * dims[i] && dst_[last] == dst_strides[i] * dims[i]) {
       dims_[last] *= dims[i];
       src_[last] = src_strides[i];
       dst_[last] = dst_strides[i];
       continue;
     }
-    const auto at = static_cast<size_t>(rank++);
+    const int at = rank++;
     dims_[at] = dims[i];
     src_[at] = src_strides[i];
     dst_[at] = dst_strides[i];
   }
   const auto remove = [&](int axis) {
     for (int i = axis; i + 1 < rank; ++i) {
-      const auto at = static_cast<size_t>(i);
-      dims_[at] = dims_[at + 1];
-      src_[at] = src_[at + 1];
-      dst_[at] = dst_[at + 1];
+      dims_[i] = dims_[i + 1];
+      src_[i] = src_[i + 1];
+      dst_[i] = dst_[i + 1];
     }
     --rank;
   };
   if (rank > 0) {
-    const auto last = static_cast<size_t>(rank - 1);
+    const int last = rank - 1;
     inner_dim_ = dims_[last];
     inner_src_ = src_[last];
     inner_dst_ = dst_[last];
@@ -95,11 +94,10 @@ StridedCopy::StridedCopy(size_t element_bytes, std::span<const int64_t> dims, st
     } else {
       inner_ = Inner::kStrided;
       for (int i = 0; i < rank; ++i) {
-        const auto at = static_cast<size_t>(i);
-        if (src_[at] != 1 || inner_src_ < 0 || dst_[at] < 0) continue;
+        if (src_[i] != 1 || inner_src_ < 0 || dst_[i] < 0) continue;
         inner_ = Inner::kTranspose;
-        columns_ = dims_[at];
-        inner_dst_ = dst_[at];
+        columns_ = dims_[i];
+        inner_dst_ = dst_[i];
         remove(i);
         break;
       }
@@ -107,16 +105,15 @@ StridedCopy::StridedCopy(size_t element_bytes, std::span<const int64_t> dims, st
   }
   outer_rank_ = rank;
   for (int i = 0; i < rank; ++i) {
-    const auto at = static_cast<size_t>(i);
-    outer_count_ *= dims_[at];
-    src_[at] *= static_cast<int64_t>(element_bytes);
-    dst_[at] *= static_cast<int64_t>(element_bytes);
+    outer_count_ *= dims_[i];
+    src_[i] *= static_cast<int64_t>(element_bytes);
+    dst_[i] *= static_cast<int64_t>(element_bytes);
   }
 }
 
 void StridedCopy::run_inner(const std::byte* src, std::byte* dst) const {
   if (inner_ == Inner::kBytes) {
-    std::memcpy(dst, src, static_cast<size_t>(inner_dim_) * element_bytes_);
+    std::memcpy(dst, src, inner_dim_ * element_bytes_);
     return;
   }
   with_element(element_bytes_, [&](auto element) {
@@ -137,22 +134,20 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
   std::array<int64_t, Shape::kMaxRank> index{};
   int64_t rest = begin;
   for (int d = outer_rank_ - 1; d >= 0; --d) {
-    const auto at = static_cast<size_t>(d);
-    index[at] = rest % dims_[at];
-    rest /= dims_[at];
-    src += index[at] * src_[at];
-    dst += index[at] * dst_[at];
+    index[d] = rest % dims_[d];
+    rest /= dims_[d];
+    src += index[d] * src_[d];
+    dst += index[d] * dst_[d];
   }
   for (int64_t i = begin; i < end; ++i) {
     run_inner(src, dst);
     for (int d = outer_rank_ - 1; d >= 0; --d) {
-      const auto at = static_cast<size_t>(d);
-      src += src_[at];
-      dst += dst_[at];
-      if (++index[at] < dims_[at]) break;
-      src -= dims_[at] * src_[at];
-      dst -= dims_[at] * dst_[at];
-      index[at] = 0;
+      src += src_[d];
+      dst += dst_[d];
+      if (++index[d] < dims_[d]) break;
+      src -= dims_[d] * src_[d];
+      dst -= dims_[d] * dst_[d];
+      index[d] = 0;
     }
   }
 }
@@ -170,9 +165,8 @@ void StridedCopy::run(const std::byte* src, std::byte* dst, ThreadPool& pool) co
   }
   // One long copy or one large matrix: cut it itself.
   if (inner_ == Inner::kBytes) {
-    pool.parallel_for(inner_bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
-      std::memcpy(dst + begin, src + begin, static_cast<size_t>(end - begin));
-    });
+    pool.parallel_for(inner_bytes, kGrainBytes,
+                      [&](int64_t begin, int64_t end) { std::memcpy(dst + begin, src + begin, end - begin); });
     return;
   }
   pool.parallel_for(inner_dim_, std::max<int64_t>(16, kGrainBytes / (columns_ * bytes)),
@@ -187,7 +181,7 @@ std::array<int64_t, Shape::kMaxRank> dense_strides(const Shape& shape) {
   std::array<int64_t, Shape::kMaxRank> strides{};
   int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[static_cast<size_t>(i)] = stride;
+    strides[i] = stride;
     stride *= shape[i];
   }
   return strides;

@@ -21,7 +21,7 @@ Result<RefImpl> make_transpose(RefNode& node) {
   TENON_TRY_ASSIGN(const std::vector<int64_t> perm, read_perm(*node.node, x.rank()));
   const Strides dense = dense_strides(x);
   Strides strides{};
-  for (size_t d = 0; d < perm.size(); ++d) strides[d] = dense[static_cast<size_t>(perm[d])];
+  for (size_t d = 0; d < perm.size(); ++d) strides[d] = dense[perm[d]];
   const Shape out = transposed_shape(x, perm);
   TENON_TRY(require_output(node, 0, out));
   RefImpl impl;
@@ -52,7 +52,7 @@ Result<RefImpl> make_concat(RefNode& node) {
     for (size_t i = 0; i < rows.size(); ++i) {
       for (int64_t o = 0; o < outer && rows[i] > 0; ++o) {
         std::memcpy(context.output<std::byte>(0) + o * stride + offset, context.input<std::byte>(i) + o * rows[i],
-                    static_cast<size_t>(rows[i]));
+                    rows[i]);
       }
       offset += rows[i];
     }
@@ -89,7 +89,7 @@ Result<RefImpl> make_split(RefNode& node) {
       TENON_TRY_ASSIGN(void* const y, open_output(context, outputs[i], i, shape));
       for (int64_t o = 0; y != nullptr && o < desc.span.outer && size * inner > 0; ++o) {
         std::memcpy(static_cast<std::byte*>(y) + o * size * inner,
-                    context.input<std::byte>(0) + (o * length + first) * inner, static_cast<size_t>(size * inner));
+                    context.input<std::byte>(0) + (o * length + first) * inner, size * inner);
       }
       first += size;
     }
@@ -127,7 +127,7 @@ Result<RefImpl> make_slice(RefNode& node) {
     TENON_TRY_ASSIGN(const SliceDesc slice, resolve_slice(x, bounds));
     Strides strides = dense_strides(x);
     int64_t offset = 0;
-    for (size_t d = 0; d < static_cast<size_t>(x.rank()); ++d) {
+    for (int d = 0; d < x.rank(); ++d) {
       const SliceRange& range = slice.ranges[d];
       offset += range.start * strides[d];
       // A step that leaves at most one element may be too large to multiply.
@@ -173,7 +173,7 @@ Result<RefImpl> make_tile(RefNode& node) {
     if (shape.element_count() == 0) return {};
     const Strides dense = dense_strides(shape), from = dense_strides(x);
     Strides steps{};
-    for (int d = 0; d < x.rank(); ++d) steps[static_cast<size_t>(d)] = dense[static_cast<size_t>(d)] * x[d];
+    for (int d = 0; d < x.rank(); ++d) steps[d] = dense[d] * x[d];
     const Walk walk = make_walk(tiles, {steps});
     walk.run([&](const auto& at) {
       for (int64_t i = 0; i < walk.inner; ++i) {
@@ -234,9 +234,9 @@ Result<RefImpl> make_trilu(RefNode& node) {
       const int64_t begin = upper ? edge : 0, end = upper ? columns : edge;
       auto* to = context.output<std::byte>(0) + r * columns * static_cast<int64_t>(bytes);
       const auto* from = context.input<std::byte>(0) + r * columns * static_cast<int64_t>(bytes);
-      std::memset(to, 0, static_cast<size_t>(columns) * bytes);
+      std::memset(to, 0, columns * bytes);
       std::memcpy(to + begin * static_cast<int64_t>(bytes), from + begin * static_cast<int64_t>(bytes),
-                  static_cast<size_t>(end - begin) * bytes);
+                  (end - begin) * bytes);
     }
     return {};
   };

@@ -37,7 +37,7 @@ class CopyKernel final : public Kernel {
 std::unique_ptr<Kernel> make_copy(std::vector<Part> parts) { return std::make_unique<CopyKernel>(std::move(parts)); }
 
 std::span<const int64_t> first(const std::array<int64_t, Shape::kMaxRank>& values, int count) {
-  return {values.data(), static_cast<size_t>(count)};
+  return std::span(values).first(count);
 }
 
 // Reads the constants of a node's inputs.
@@ -78,7 +78,7 @@ Result<std::unique_ptr<Kernel>> create_transpose(const KernelNode& node) {
                    x.to_string());
   const auto strides = dense_strides(x);
   std::array<int64_t, Shape::kMaxRank> from{};
-  for (size_t i = 0; i < perm.size(); ++i) from[i] = strides[static_cast<size_t>(perm[i])];
+  for (size_t i = 0; i < perm.size(); ++i) from[i] = strides[perm[i]];
   return copy_by_strides(node, from, 0);
 }
 
@@ -90,7 +90,7 @@ Result<std::unique_ptr<Kernel>> create_expand(const KernelNode& node) {
   for (int i = 0; i < x.rank(); ++i) {
     const int axis = y.rank() - x.rank() + i;
     TENON_INVALID_IF(x[i] != 1 && x[i] != y[axis], "Shape {} does not broadcast to {}.", x.to_string(), y.to_string());
-    from[static_cast<size_t>(axis)] = x[i] == 1 ? 0 : strides[static_cast<size_t>(i)];
+    from[axis] = x[i] == 1 ? 0 : strides[i];
   }
   return copy_by_strides(node, from, 0);
 }
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Kernel>> create_split(const KernelNode& node) {
     if (y.rank() == x.rank()) whole[axis] = y[axis];
     TENON_INVALID_IF(y != whole || begin + y[axis] > x[axis], "Part {} of shape {} is not in the input of shape {}.", i,
                      y.to_string(), x.to_string());
-    const int64_t offset = begin * strides[static_cast<size_t>(axis)];
+    const int64_t offset = begin * strides[axis];
     parts.push_back({0, i,
                      StridedCopy(data_type_size(input_spec(node, 0).type), y.dims(), first(strides, x.rank()),
                                  first(dense_strides(y), y.rank()), offset, 0)});
@@ -129,7 +129,7 @@ Result<std::unique_ptr<Kernel>> create_concat(const KernelNode& node) {
     TENON_INVALID_IF(x != whole || begin + x[axis] > y[axis], "Input {} of shape {} is not in the output of shape {}.",
                      i, x.to_string(), y.to_string());
     TENON_INVALID_IF(node.inputs[i].type != node.inputs[0].type, "The inputs differ in their types.");
-    const int64_t offset = begin * strides[static_cast<size_t>(axis)];
+    const int64_t offset = begin * strides[axis];
     parts.push_back({i, 0,
                      StridedCopy(data_type_size(node.inputs[0].type), x.dims(), first(dense_strides(x), x.rank()),
                                  first(strides, y.rank()), 0, offset)});
@@ -155,7 +155,7 @@ Result<std::unique_ptr<Kernel>> create_slice(const KernelNode& node) {
   const auto strides = dense_strides(x);
   std::array<int64_t, Shape::kMaxRank> from{};
   int64_t offset = 0;
-  for (size_t d = 0; d < static_cast<size_t>(x.rank()); ++d) {
+  for (int d = 0; d < x.rank(); ++d) {
     const SliceRange& range = slice.ranges[d];
     offset += range.start * strides[d];
     // A step that leaves at most one element may be too large to multiply.

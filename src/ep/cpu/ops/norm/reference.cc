@@ -139,7 +139,7 @@ struct Rows {
   std::array<int64_t, 2> parameters_of(int64_t row) const {
     std::array<int64_t, 2> begin{};
     for (int d = outer.rank() - 1; d >= 0; --d) {
-      for (size_t k = 0; k < 2; ++k) begin[k] += row % outer[d] * outer_strides[k][static_cast<size_t>(d)];
+      for (size_t k = 0; k < 2; ++k) begin[k] += row % outer[d] * outer_strides[k][d];
       row /= outer[d];
     }
     return begin;

@@ -60,7 +60,7 @@ bool is_row(const Shape& parameter, const Shape& x, int axis) {
   int from = 0;
   while (from < parameter.rank() && parameter[from] == 1) ++from;
   while (axis < x.rank() && x[axis] == 1) ++axis;
-  return parameter.dims().size() - static_cast<size_t>(from) == x.dims().size() - static_cast<size_t>(axis) &&
+  return parameter.rank() - from == x.rank() - axis &&
          std::equal(parameter.begin() + from, parameter.end(), x.begin() + axis);
 }
 

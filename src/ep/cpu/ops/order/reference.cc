@@ -45,7 +45,7 @@ Result<RefImpl> make_top_k(RefNode& node) {
       select(NumericTypes(), node.inputs[0].type, []<typename T>() -> TopLoop { return &top_loop<T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "TopK is not computed on {}.", data_type_name(node.inputs[0].type));
   RefImpl impl;
-  impl.scratch_bytes = static_cast<size_t>(desc.span.length) * sizeof(int64_t);
+  impl.scratch_bytes = desc.span.length * sizeof(int64_t);
   impl.run = [chosen, x, desc, bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)),
               values_spec = output_spec(node, 0),
               indices_spec = output_spec(node, 1)](KernelContext& context) -> Status {
@@ -130,8 +130,7 @@ Result<RefImpl> make_reverse(RefNode& node) {
       for (int64_t t = 0; t < time; ++t) {
         const int64_t source = t < length ? length - 1 - t : t;
         const auto position = [&](int64_t step) { return (time_first ? step * batch + b : b * time + step) * inner; };
-        std::memcpy(context.output<std::byte>(0) + position(t), context.input<std::byte>(0) + position(source),
-                    static_cast<size_t>(inner));
+        std::memcpy(context.output<std::byte>(0) + position(t), context.input<std::byte>(0) + position(source), inner);
       }
     }
     return {};

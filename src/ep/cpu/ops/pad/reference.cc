@@ -41,21 +41,20 @@ void fill(const Shape& in, const PadDesc& pad, size_t element_bytes, const std::
     int64_t offset = 0;
     bool inside = true;
     for (int d = 0; d + 1 < rank; ++d) {
-      const auto u = static_cast<size_t>(d);
-      const PadAxis& axis = pad.axes[u];
-      const int64_t from = source(pad.mode, at[u] - axis.begin, axis.kept);
+      const PadAxis& axis = pad.axes[d];
+      const int64_t from = source(pad.mode, at[d] - axis.begin, axis.kept);
       inside &= from >= 0;
-      offset += (from + axis.crop) * strides[u];
+      offset += (from + axis.crop) * strides[d];
     }
-    const PadAxis& axis = pad.axes[static_cast<size_t>(rank > 0 ? rank - 1 : 0)];
+    const PadAxis& axis = pad.axes[rank > 0 ? rank - 1 : 0];
     for (int64_t i = 0; i < last; ++i) {
       const int64_t from = rank == 0 ? 0 : source(pad.mode, i - axis.begin, axis.kept);
       const std::byte* element = inside && from >= 0 ? x + (offset + axis.crop + from) * bytes : value;
       std::memcpy(y + (row + i) * bytes, element, element_bytes);
     }
     for (int d = rank - 2; d >= 0; --d) {
-      if (++at[static_cast<size_t>(d)] < pad.output[d]) break;
-      at[static_cast<size_t>(d)] = 0;
+      if (++at[d] < pad.output[d]) break;
+      at[d] = 0;
     }
   }
 }

@@ -157,7 +157,7 @@ Status match_global_pool(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(!reduce->keepdims, "keepdims is 0.");
   TENON_TRY_ASSIGN(const AxisSet reduced, reduced_axes(reduce->axes, reduce->noop_with_empty_axes, x.shape.rank()));
   for (int i = 0; i < x.shape.rank(); ++i)
-    TENON_UNSUPPORTED_IF(reduced[static_cast<size_t>(i)] != (i >= 2), "The axes are not all the spatial ones.");
+    TENON_UNSUPPORTED_IF(reduced[i] != (i >= 2), "The axes are not all the spatial ones.");
   return {};
 }
 

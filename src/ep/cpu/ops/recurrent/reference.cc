@@ -170,9 +170,7 @@ class Run {
     const auto limit = static_cast<C>(r_.clip);
     return limit > 0 ? std::clamp(x, -limit, limit) : x;
   }
-  const GateFunction<C>& activation(int64_t d, int64_t which) const {
-    return r_.gate_loops[static_cast<size_t>(d * r_.functions + which)];
-  }
+  const GateFunction<C>& activation(int64_t d, int64_t which) const { return r_.gate_loops[d * r_.functions + which]; }
 
   void run_step(int64_t t, int64_t d, int64_t b, C* h, C* c) {
     const int64_t width = r_.width(), n = r_.hidden;
@@ -257,7 +255,7 @@ template <typename T, typename C>
 Status turn_weights(const KernelNode& node, Recurrence<C>& r) {
   const int64_t columns[2] = {r.input, r.hidden};
   for (size_t i = 0; i < 2; ++i) {
-    const auto count = static_cast<size_t>(r.directions * r.width() * columns[i]);
+    const size_t count = r.directions * r.width() * columns[i];
     const ConstantRef& constant = node.constants[i + 1];
     if (constant && node.weights != nullptr) {
       TENON_TRY_ASSIGN(
@@ -282,7 +280,7 @@ Result<RefImpl> make_cell(RefNode& node) {
   TENON_TRY((turn_weights<T, C>(node, r)));
   const auto take = [&](int64_t count) {
     const size_t at = r.scratch_count;
-    r.scratch_count += static_cast<size_t>(count);
+    r.scratch_count += count;
     return at;
   };
   r.gate_values = take(r.width());
@@ -294,12 +292,12 @@ Result<RefImpl> make_cell(RefNode& node) {
       const TensorSpec& spec = input_spec(node, i);
       if (!spec.present()) continue;
       const int64_t count = spec.shape.element_count();
-      r.copied_inputs[i] = {take(count), static_cast<size_t>(count)};
+      r.copied_inputs[i] = {take(count), count};
     }
     const int64_t states = r.directions * r.batch * r.hidden;
     for (size_t i = 0; i < 3; ++i) {
       const int64_t count = i == 0 ? states * r.length : states;
-      if (output_spec(node, i).present()) r.copied_outputs[i] = {take(count), static_cast<size_t>(count)};
+      if (output_spec(node, i).present()) r.copied_outputs[i] = {take(count), count};
     }
   }
   RefImpl impl;

@@ -164,9 +164,9 @@ Result<RefImpl> make_reduce(RefNode& node) {
     Shape kept_dims, reduced_dims;
     Strides kept_x{}, reduced_x{};
     for (int d = 0; d < shape.rank(); ++d) {
-      const bool reduced = mask.test(static_cast<size_t>(d));
+      const bool reduced = mask.test(d);
       Shape& dims = reduced ? reduced_dims : kept_dims;
-      (reduced ? reduced_x : kept_x)[static_cast<size_t>(dims.rank())] = strides[static_cast<size_t>(d)];
+      (reduced ? reduced_x : kept_x)[dims.rank()] = strides[d];
       dims.push_back(shape[d]);
     }
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, reduced_shape(shape, mask, keepdims)));

@@ -64,7 +64,7 @@ Result<AxisSet> axes_of(const KernelNode& node) {
   const int rank = input_spec(node, 0).shape.rank();
   if (node.node->op_type.starts_with("Global")) {
     AxisSet spatial;
-    for (int i = 2; i < rank; ++i) spatial.set(static_cast<size_t>(i));
+    for (int i = 2; i < rank; ++i) spatial.set(i);
     return spatial;
   }
   const ConstantRef given = node.constants.size() > 1 ? node.constants[1] : nullptr;
@@ -80,7 +80,7 @@ Result<Problem> reduction_problem(const KernelNode& node) {
   int stage = 0;  // 0: before the reduced axes, 1: in them, 2: after them
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == 1) continue;
-    const bool is_reduced = reduced.test(static_cast<size_t>(i));
+    const bool is_reduced = reduced.test(i);
     if (stage == 0 && is_reduced) stage = 1;
     if (stage == 1 && !is_reduced) stage = 2;
     TENON_UNSUPPORTED_IF(stage == 2 && is_reduced, "The reduced axes of shape {} are not neighbours.",

@@ -37,7 +37,7 @@ Result<RefImpl> make_reorder(RefNode& node) {
         for (int64_t s = 0; s < spatial; ++s) {
           const int64_t plain = ((n * channels + c) * spatial + s) * bytes;
           const int64_t blocked = (((n * padded + c / 8) * spatial + s) * 8 + c % 8) * bytes;
-          std::memcpy(to + (blocks ? blocked : plain), from + (blocks ? plain : blocked), static_cast<size_t>(bytes));
+          std::memcpy(to + (blocks ? blocked : plain), from + (blocks ? plain : blocked), bytes);
         }
       }
     }

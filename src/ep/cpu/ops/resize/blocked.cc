@@ -25,14 +25,14 @@ class ResizeNearest final : public Kernel {
                                  for (int64_t item = begin; item < end; ++item) {
                                    const int64_t plane = item / out_rows, row = item % out_rows;
                                    float* to = y + item * out_cols * 8;
-                                   const int64_t source = rows_[static_cast<size_t>(row)];
-                                   if (item > begin && row > 0 && rows_[static_cast<size_t>(row - 1)] == source) {
-                                     std::memcpy(to, to - out_cols * 8, static_cast<size_t>(out_cols) * 32);
+                                   const int64_t source = rows_[row];
+                                   if (item > begin && row > 0 && rows_[row - 1] == source) {
+                                     std::memcpy(to, to - out_cols * 8, out_cols * 32);
                                      continue;
                                    }
                                    const float* from = x + (plane * height_ + source) * width_ * 8;
                                    for (int64_t i = 0; i < out_cols; ++i)
-                                     std::memcpy(to + i * 8, from + cols_[static_cast<size_t>(i)] * 8, 32);
+                                     std::memcpy(to + i * 8, from + cols_[i] * 8, 32);
                                  }
                                });
     return {};
@@ -56,8 +56,8 @@ Result<std::vector<ResizeAxis>> axes_of(const KernelNode& node, const ResizeDesc
     for (int axis : resize.axes) values.sizes.push_back(y.shape[axis]);
   TENON_TRY_ASSIGN(std::vector<ResizeAxis> axes, resize_axes(resize, x.shape.dims(), values));
   for (int d = 0; d < x.shape.rank(); ++d)
-    TENON_INVALID_IF(axes[static_cast<size_t>(d)].out != y.shape[d], "The output {} has to have {} along axis {}.",
-                     y.shape.to_string(), axes[static_cast<size_t>(d)].out, d);
+    TENON_INVALID_IF(axes[d].out != y.shape[d], "The output {} has to have {} along axis {}.", y.shape.to_string(),
+                     axes[d].out, d);
   return axes;
 }
 

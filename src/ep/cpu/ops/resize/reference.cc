@@ -41,8 +41,7 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
   Strides at{};
   for (int64_t e = 0; e < count; ++e) {
     bool outside = false;
-    for (int d = 0; d < rank; ++d)
-      outside |= taps[static_cast<size_t>(d)].outside[static_cast<size_t>(at[static_cast<size_t>(d)])];
+    for (int d = 0; d < rank; ++d) outside |= taps[d].outside[at[d]];
     Sum<T> value = 0;
     Strides tap{};
     bool more = !outside;
@@ -51,18 +50,16 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
       Sum<T> weight = 1;
       int64_t offset = 0;
       for (int d = 0; d < rank; ++d) {
-        const auto u = static_cast<size_t>(d);
-        const auto k = static_cast<size_t>(at[u] * taps[u].width + tap[u]);
-        weight *= static_cast<Sum<T>>(taps[u].weight[k]);
-        offset += taps[u].index[k];
+        const int64_t k = at[d] * taps[d].width + tap[d];
+        weight *= static_cast<Sum<T>>(taps[d].weight[k]);
+        offset += taps[d].index[k];
       }
       if (weight != 0) value += weight * static_cast<Sum<T>>(static_cast<const T*>(x)[offset]);
       if (weight == 1) only = offset;
       more = false;
       for (int d = rank - 1; d >= 0 && !more; --d) {
-        const auto u = static_cast<size_t>(d);
-        more = ++tap[u] < taps[u].width;
-        if (!more) tap[u] = 0;
+        more = ++tap[d] < taps[d].width;
+        if (!more) tap[d] = 0;
       }
     }
     // A whole element is copied: integers beyond a double's precision stay what they are.
@@ -72,8 +69,8 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
       static_cast<T*>(y)[e] = store<T>(outside ? extrapolation : value);
     }
     for (int d = rank - 1; d >= 0; --d) {
-      if (++at[static_cast<size_t>(d)] < out[d]) break;
-      at[static_cast<size_t>(d)] = 0;
+      if (++at[d] < out[d]) break;
+      at[d] = 0;
     }
   }
 }
@@ -83,9 +80,8 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
 Result<int64_t> most_between(const std::vector<Taps>& taps, const Shape& out) {
   int64_t most = 1;
   for (int done = out.rank(); done >= 0; --done) {
-    std::vector<int64_t> sizes(static_cast<size_t>(out.rank()));
-    for (int d = 0; d < out.rank(); ++d)
-      sizes[static_cast<size_t>(d)] = d < done ? taps[static_cast<size_t>(d)].in : out[d];
+    std::vector<int64_t> sizes(out.rank());
+    for (int d = 0; d < out.rank(); ++d) sizes[d] = d < done ? taps[d].in : out[d];
     const std::optional<int64_t> count = checked_product(sizes);
     if (!count || *count > INT64_MAX / 32)
       return resource_exhausted("A Resize to {} has more elements between two of its axes than memory can hold.",
@@ -121,11 +117,11 @@ template <typename T>
 void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation,
                       std::byte* scratch) {
   Shape shape = out;  // of `from`: the input's size on the axes that are still to come
-  for (int d = 0; d < out.rank(); ++d) shape[d] = taps[static_cast<size_t>(d)].in;
+  for (int d = 0; d < out.rank(); ++d) shape[d] = taps[d].in;
   const auto* from = static_cast<const T*>(x);
   T* buffers[2] = {reinterpret_cast<T*>(scratch), reinterpret_cast<T*>(scratch) + *most_between(taps, out)};
   for (int d = out.rank() - 1; d >= 0; --d) {
-    const Taps& axis = taps[static_cast<size_t>(d)];
+    const Taps& axis = taps[d];
     if (axis.width == 1 && axis.in == out[d]) continue;
     int64_t outer = 1, inner = 1;
     for (int k = 0; k < out.rank(); ++k) (k < d ? outer : inner) *= k == d ? 1 : shape[k];
@@ -135,8 +131,8 @@ void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, con
         for (int64_t j = 0; j < inner; ++j) {
           RoundedSum<T> sum;
           for (int64_t k = i * axis.width; k < (i + 1) * axis.width; ++k) {
-            const int64_t source = axis.index[static_cast<size_t>(k)] / axis.stride;
-            sum.add(axis.weight[static_cast<size_t>(k)], from[(o * axis.in + source) * inner + j]);
+            const int64_t source = axis.index[k] / axis.stride;
+            sum.add(axis.weight[k], from[(o * axis.in + source) * inner + j]);
           }
           to[(o * out[d] + i) * inner + j] = store<T>(sum.rounded());
         }
@@ -149,12 +145,11 @@ void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, con
   Strides at{};
   for (int64_t e = 0; e < count; ++e) {
     bool outside = false;
-    for (int d = 0; d < out.rank(); ++d)
-      outside |= taps[static_cast<size_t>(d)].outside[static_cast<size_t>(at[static_cast<size_t>(d)])];
+    for (int d = 0; d < out.rank(); ++d) outside |= taps[d].outside[at[d]];
     static_cast<T*>(y)[e] = outside ? store<T>(extrapolation) : from[e];
     for (int d = out.rank() - 1; d >= 0; --d) {
-      if (++at[static_cast<size_t>(d)] < out[d]) break;
-      at[static_cast<size_t>(d)] = 0;
+      if (++at[d] < out[d]) break;
+      at[d] = 0;
     }
   }
 }
@@ -264,7 +259,7 @@ Result<RefImpl> make_resize(RefNode& node) {
   const size_t pair_bytes = stepwise ? 2 * data_type_size(node.inputs[0].type) : 0;
   if (ready != nullptr && !ready->taps.empty() && stepwise) {
     TENON_TRY_ASSIGN(const int64_t between, most_between(ready->taps, ready->out));
-    impl.scratch_bytes = pair_bytes * static_cast<size_t>(between);
+    impl.scratch_bytes = pair_bytes * between;
   }
   impl.run = [prepare, ready, chosen, pair_bytes, out = output_spec(node, 0),
               extrapolation = settings.extrapolation](KernelContext& context) -> Status {
@@ -283,7 +278,7 @@ Result<RefImpl> make_resize(RefNode& node) {
         if (pair_bytes * static_cast<size_t>(between) > memory_bytes())
           return resource_exhausted("A Resize to {} has {} elements between two of its axes, more than memory holds.",
                                     prepared.out.to_string(), between);
-        scratch.resize(pair_bytes * static_cast<size_t>(between));
+        scratch.resize(pair_bytes * between);
       }
       chosen(context.inputs[0], y, prepared.taps, prepared.out, extrapolation, scratch.data());
     }

@@ -31,8 +31,7 @@ class Attention : public DeviceTest {
       const auto index = static_cast<int>(inputs.size());
       const TensorId id = *program.add_tensor(type, shape, DeviceLayout::kPlain, StorageKind::kInput, index);
       program.inputs.push_back(id);
-      std::vector<float> numbers =
-          random_floats(static_cast<size_t>(shape.element_count()), static_cast<uint32_t>(index) + 1, low, high);
+      std::vector<float> numbers = random_floats(shape.element_count(), static_cast<uint32_t>(index) + 1, low, high);
       std::vector<std::byte> bytes(program.tensor(id).size_bytes());
       store_floats(numbers, type, bytes.data());
       values.push_back(floats_of({.type = type, .data = bytes.data(), .size_bytes = bytes.size()}));
@@ -106,9 +105,9 @@ class Attention : public DeviceTest {
     if (tensors.y_parts != kNoTensor) check_parts(got, result(1), row);
 
     const auto at = [&](int64_t rows, int64_t n, int64_t r, int h) {
-      return static_cast<size_t>((n * rows + r) * row + static_cast<int64_t>(h) * problem.head_size);
+      return (n * rows + r) * row + static_cast<int64_t>(h) * problem.head_size;
     };
-    std::vector<float> weights(static_cast<size_t>(problem.keys));
+    std::vector<float> weights(problem.keys);
     for (int n = 0; n < problem.batch; ++n)
       for (int h = 0; h < problem.heads; ++h)
         for (int q = 0; q < problem.queries; ++q) {
@@ -116,21 +115,19 @@ class Attention : public DeviceTest {
           for (int k = 0; k < problem.keys; ++k) {
             float score = 0;
             for (int d = 0; d < problem.head_size; ++d)
-              score += values[0][at(problem.queries, n, q, h) + static_cast<size_t>(d)] *
-                       values[1][at(problem.keys, n, k, h) + static_cast<size_t>(d)];
+              score += values[0][at(problem.queries, n, q, h) + d] * values[1][at(problem.keys, n, k, h) + d];
             score *= params.scale;
             if (tensors.mask != kNoTensor)
-              score += values[3][static_cast<size_t>(n * params.mask_batch + h * params.mask_head +
-                                                     q * params.mask_query + k * params.mask_key)];
-            weights[static_cast<size_t>(k)] = score;
+              score +=
+                  values[3][n * params.mask_batch + h * params.mask_head + q * params.mask_query + k * params.mask_key];
+            weights[k] = score;
             largest = std::max(largest, score);
           }
           for (float& weight : weights) total += weight = std::exp(weight - largest);
           for (int d = 0; d < problem.head_size; ++d) {
             float sum = 0;
-            for (int k = 0; k < problem.keys; ++k)
-              sum += weights[static_cast<size_t>(k)] * values[2][at(problem.keys, n, k, h) + static_cast<size_t>(d)];
-            ASSERT_NEAR(got[at(problem.queries, n, q, h) + static_cast<size_t>(d)], sum / total, tolerance)
+            for (int k = 0; k < problem.keys; ++k) sum += weights[k] * values[2][at(problem.keys, n, k, h) + d];
+            ASSERT_NEAR(got[at(problem.queries, n, q, h) + d], sum / total, tolerance)
                 << data_type_name(type) << " " << attention.choice() << " image " << n << " head " << h << " query "
                 << q;
           }
@@ -139,7 +136,7 @@ class Attention : public DeviceTest {
 
   // Rows of y times 2^10 as f16 parts: what is left of them, and them twice.
   static void check_parts(const std::vector<float>& y, const std::vector<float>& parts, int64_t row) {
-    const auto width = static_cast<size_t>(row);
+    const size_t width = row;
     for (size_t i = 0; i < y.size(); ++i) {
       const size_t low = i / width * 3 * width + i % width;
       const float scaled = y[i] * 0x1p10F, high = parts[low + 2 * width];

@@ -26,8 +26,7 @@ Status lower_attention(Lowering& to, const Node& node) {
   // K or V, which may lie in the rows of Q.
   const auto operand = [&](size_t input, int64_t offset) -> Result<TensorId> {
     if (input != desc.q) return to.plain(node.inputs[input]);
-    return to.program().add_view(tensors.q, type, y, DeviceLayout::kPlain,
-                                 static_cast<size_t>(offset) * data_type_size(type));
+    return to.program().add_view(tensors.q, type, y, DeviceLayout::kPlain, offset * data_type_size(type));
   };
   TENON_TRY_ASSIGN(tensors.k, operand(desc.k, desc.k_offset));
   TENON_TRY_ASSIGN(tensors.v, operand(desc.v, desc.v_offset));

@@ -61,8 +61,7 @@ class DepthwiseConv : public DeviceTest {
     std::vector<CUdeviceptr> inputs, outputs;
     std::vector<std::vector<float>> values;
     for (TensorId id : program.inputs) {
-      values.push_back(
-          random_floats(static_cast<size_t>(program.tensor(id).shape.element_count()), static_cast<uint32_t>(id) + 1));
+      values.push_back(random_floats(program.tensor(id).shape.element_count(), static_cast<uint32_t>(id) + 1));
       for (float& value : values.back()) value = rounded(value, program.tensor(id).type);
       std::vector<std::byte> bytes(program.tensor(id).size_bytes());
       store_floats(values.back(), program.tensor(id).type, bytes.data());
@@ -90,13 +89,13 @@ class DepthwiseConv : public DeviceTest {
       for (int oh = 0; oh < out_h; ++oh)
         for (int ow = 0; ow < out_w; ++ow)
           for (int c = 0; c < channels; ++c, ++at) {
-            float sum = values[2][static_cast<size_t>(c)];
+            float sum = values[2][c];
             for (int r = 0; r < kernel; ++r)
               for (int s = 0; s < kernel; ++s) {
                 const int h = oh * stride - pad + r * dilation, v = ow * stride - pad + s * dilation;
                 if (h < 0 || h >= in_h || v < 0 || v >= in_w) continue;
-                sum += values[0][static_cast<size_t>(((n * in_h + h) * in_w + v) * channels + c)] *
-                       values[1][static_cast<size_t>((r * kernel + s) * channels + c)];
+                sum +=
+                    values[0][((n * in_h + h) * in_w + v) * channels + c] * values[1][(r * kernel + s) * channels + c];
               }
             if (has_residual) sum += values[3][at];
             ASSERT_NEAR(got[at], std::clamp(sum, 0.0F, 6.0F), tolerance)

@@ -14,7 +14,7 @@ namespace tenon::cuda {
 ConvWindow conv_window(const ConvDesc& conv) {
   ConvWindow window;
   for (int i = 0; i < conv.spatial(); ++i) {
-    const auto at = static_cast<size_t>(i + 2 - conv.spatial());
+    const int at = i + 2 - conv.spatial();
     const WindowAxis& axis = conv.axis(i);
     window.kernel[at] = axis.kernel;
     window.stride[at] = axis.stride;
@@ -31,12 +31,11 @@ void pack_weights(const Constant& from, int64_t padded_channels, DataType type, 
   const std::vector<float> w = floats_of(from);
   const int64_t outputs = from.shape[0], channels = from.shape[1];
   const int64_t area = outputs * channels == 0 ? 0 : static_cast<int64_t>(w.size()) / (outputs * channels);
-  std::vector<float> packed(static_cast<size_t>(outputs * area * padded_channels));
+  std::vector<float> packed(outputs * area * padded_channels);
   for (int64_t o = 0; o < outputs; ++o)
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t k = 0; k < area; ++k)
-        packed[static_cast<size_t>((o * area + k) * padded_channels + c)] =
-            w[static_cast<size_t>((o * channels + c) * area + k)];
+        packed[(o * area + k) * padded_channels + c] = w[(o * channels + c) * area + k];
   round_weights(packed, type, tf32);
   store_floats(packed, type, out);
 }
@@ -44,7 +43,7 @@ void pack_weights(const Constant& from, int64_t padded_channels, DataType type, 
 // [C,1,...] as [...][C].
 void pack_depthwise(const Constant& from, DataType type, std::byte* out) {
   const std::vector<float> w = floats_of(from);
-  const auto channels = static_cast<size_t>(from.shape[0]), area = w.size() / std::max<size_t>(channels, 1);
+  const size_t channels = from.shape[0], area = w.size() / std::max<size_t>(channels, 1);
   std::vector<float> packed(w.size());
   for (size_t c = 0; c < channels; ++c)
     for (size_t k = 0; k < area; ++k) packed[k * channels + c] = w[c * area + k];
@@ -56,13 +55,13 @@ void pack_pairs(const Constant& from, int64_t channels, int64_t front, DataType 
   const std::vector<float> w = floats_of(from);
   const int64_t outputs = from.shape[0], inputs = from.shape[1], rows = from.shape[2], columns = from.shape[3];
   const int64_t pairs = (columns + front + 1) / 2;
-  std::vector<float> packed(static_cast<size_t>(outputs * rows * pairs * 2 * channels));
+  std::vector<float> packed(outputs * rows * pairs * 2 * channels);
   for (int64_t o = 0; o < outputs; ++o)
     for (int64_t c = 0; c < inputs; ++c)
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t s = 0; s < columns; ++s)
-          packed[static_cast<size_t>(((o * rows + r) * pairs * 2 + s + front) * channels + c)] =
-              w[static_cast<size_t>(((o * inputs + c) * rows + r) * columns + s)];
+          packed[((o * rows + r) * pairs * 2 + s + front) * channels + c] =
+              w[((o * inputs + c) * rows + r) * columns + s];
   store_floats(packed, type, out);
 }
 
@@ -115,12 +114,11 @@ Result<TensorId> pad_channels(Lowering& to, const Node& node, ValueId id, int64_
   GeneratedElementwise kernel{.type = tensor.type};
   const std::vector<int64_t> strides = tensor.strides(), out = to.program().tensor(padded).strides();
   for (int64_t axis : order) {
-    const auto a = static_cast<size_t>(axis);
     kernel.dims.push_back(shape[narrow(axis)]);
-    kernel.strides.push_back(out[a]);
-    leaf.strides.push_back(strides[a]);
+    kernel.strides.push_back(out[axis]);
+    leaf.strides.push_back(strides[axis]);
     leaf.begin.push_back(0);
-    leaf.end.push_back(dims[a]);
+    leaf.end.push_back(dims[axis]);
   }
   kernel.leaves = {leaf};
   TENON_TRY(to.add_generated(node, "pad channels", kernel, {from}, {}, padded));
@@ -168,8 +166,7 @@ Status finish_conv(Lowering& to, const Node& node, const ConvParams& params, con
           to.packed_constant(node.inputs[1], format("conv {} {} terms", params.in_c, split.terms), DataType::kFloat16,
                              Shape{int64_t{params.channels}, int64_t{split.depth} * split.terms + 2},
                              [split, pack_floats](const Constant& from, std::byte* out) {
-                               std::vector<float> w(static_cast<size_t>(split.columns) *
-                                                    static_cast<size_t>(split.depth));
+                               std::vector<float> w(int64_t{split.columns} * split.depth);
                                pack_floats(from, reinterpret_cast<std::byte*>(w.data()));
                                split_weights(w, split, out);
                              }));

@@ -18,13 +18,12 @@ void pack_volume(const Constant& from, int64_t padded, DataType type, bool tf32,
   const std::vector<float> w = floats_of(from);
   const int64_t outputs = from.shape[0], channels = from.shape[1], depth = from.shape[2];
   const int64_t area = from.shape[3] * from.shape[4];
-  std::vector<float> packed(static_cast<size_t>(outputs * area * padded));
+  std::vector<float> packed(outputs * area * padded);
   size_t next = 0;
   for (int64_t o = 0; o < outputs; ++o)
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t d = 0; d < depth; ++d)
-        for (int64_t k = 0; k < area; ++k)
-          packed[static_cast<size_t>((o * area + k) * padded + d * channels + c)] = w[next++];
+        for (int64_t k = 0; k < area; ++k) packed[(o * area + k) * padded + d * channels + c] = w[next++];
   round_weights(packed, type, tf32);
   store_floats(packed, type, out);
 }

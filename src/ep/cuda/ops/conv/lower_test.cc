@@ -21,7 +21,7 @@ std::vector<Dim> dims(const Shape& shape) {
 ConstantRef weights(const Shape& shape) {
   std::byte* data = nullptr;
   ConstantRef constant = *make_constant(DataType::kFloat, shape, &data);
-  store_floats(std::vector<float>(static_cast<size_t>(shape.element_count()), 0.5F), DataType::kFloat, data);
+  store_floats(std::vector<float>(shape.element_count(), 0.5F), DataType::kFloat, data);
   return constant;
 }
 

@@ -23,12 +23,12 @@ void pack_taps(const Constant& from, int64_t groups, int64_t padded_channels, Da
   const std::vector<float> w = floats_of(from);
   const int64_t channels = from.shape[0] / groups, outputs = from.shape[1];
   const int64_t taps = channels * outputs == 0 ? 0 : static_cast<int64_t>(w.size()) / (groups * channels * outputs);
-  std::vector<float> packed(static_cast<size_t>(groups * taps * outputs * padded_channels));
+  std::vector<float> packed(groups * taps * outputs * padded_channels);
   for (int64_t c = 0; c < groups * channels; ++c)
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t tap = 0; tap < taps; ++tap)
-        packed[static_cast<size_t>((((c / channels) * taps + tap) * outputs + o) * padded_channels + c % channels)] =
-            w[static_cast<size_t>((c * outputs + o) * taps + tap)];
+        packed[(((c / channels) * taps + tap) * outputs + o) * padded_channels + c % channels] =
+            w[(c * outputs + o) * taps + tap];
   round_weights(packed, type, tf32);
   store_floats(packed, type, out);
 }
@@ -120,11 +120,10 @@ Status store_blocks(Lowering& to, const Node& node, const Spread& spread, const 
   const std::vector<int64_t> read = to.program().tensor(products).strides(),
                              written = to.program().tensor(out).strides();
   const auto dimension = [&](int axis, int64_t size, int64_t factor, int64_t read_stride) {
-    const auto at = static_cast<size_t>(axis);
     kernel.dims.push_back(size);
-    kernel.strides.push_back(written[at] * factor);
+    kernel.strides.push_back(written[axis] * factor);
     block.strides.push_back(read_stride);
-    if (added != kNoTensor) other.strides.push_back(to.program().tensor(added).strides()[at] * factor);
+    if (added != kNoTensor) other.strides.push_back(to.program().tensor(added).strides()[axis] * factor);
   };
   dimension(0, spread.x[0], 1, read[0]);
   dimension(1, spread.outputs, 1, read[1]);
@@ -132,7 +131,7 @@ Status store_blocks(Lowering& to, const Node& node, const Spread& spread, const 
   for (int i = 0; i < spread.spatial; ++i) {
     const int64_t size = spread.w[2 + i];
     tap_stride /= size;
-    dimension(2 + i, spread.x[2 + i], size, read[static_cast<size_t>(2 + i)]);
+    dimension(2 + i, spread.x[2 + i], size, read[2 + i]);
     dimension(2 + i, size, 1, tap_stride * read[1]);
   }
   kernel.leaves = {std::move(block)};
@@ -219,8 +218,8 @@ std::optional<Phases> read_phases(const Lowering& to, const Node& node, const Sp
   Phases phases;
   std::array<int64_t, 2> in{1, 1}, window{1, 1}, cells{1, 1}, pad{0, 0};
   for (int i = 0; i < spread.spatial; ++i) {
-    const WindowAxis& axis = spread.axes[static_cast<size_t>(i)];
-    const auto at = static_cast<size_t>(i + 2 - spread.spatial);
+    const WindowAxis& axis = spread.axes[i];
+    const int at = i + 2 - spread.spatial;
     in[at] = axis.in;
     window[at] = axis.kernel / axis.stride;
     if (axis.kernel % axis.stride != 0 || axis.dilation != 1 || axis.pad_begin < 0) return std::nullopt;
@@ -252,7 +251,7 @@ void pack_phases(const Constant& from, const Spread& spread, const Phases& phase
   const bool flat = spread.spatial == 1;
   const int64_t rows = flat ? 1 : spread.w[2], columns = spread.w[1 + spread.spatial];
   const int64_t stride_h = flat ? 1 : spread.axes[0].stride, stride_w = spread.axes.back().stride;
-  std::vector<float> packed(static_cast<size_t>(p.channels) * static_cast<size_t>(p.depth));
+  std::vector<float> packed(int64_t{p.channels} * p.depth);
   size_t next = 0;
   for (int64_t c = 0; c < spread.x[1]; ++c)
     for (int64_t o = 0; o < spread.outputs; ++o)
@@ -261,7 +260,7 @@ void pack_phases(const Constant& from, const Spread& spread, const Phases& phase
           const int64_t phase = r % stride_h * stride_w + s % stride_w;
           const int64_t row = p.kernel_h - 1 - r / stride_h, column = p.kernel_w - 1 - s / stride_w;
           const int64_t line = phase * spread.outputs + o;
-          packed[static_cast<size_t>(((line * p.kernel_h + row) * p.kernel_w + column) * p.in_c + c)] = w[next++];
+          packed[((line * p.kernel_h + row) * p.kernel_w + column) * p.in_c + c] = w[next++];
         }
   round_weights(packed, type, tf32);
   store_floats(packed, type, out);

@@ -72,13 +72,12 @@ class ConvChoices : public DeviceTest {
     std::vector<CUdeviceptr> inputs, outputs;
     std::vector<float> bias, weights;
     for (TensorId id : program.inputs) {
-      const auto count = static_cast<size_t>(program.tensor(id).shape.element_count());
+      const size_t count = program.tensor(id).shape.element_count();
       std::vector<float> values = random_floats(count, static_cast<uint32_t>(id) + 1);
       if (id == tensors.bias) bias = values;
       if (id == tensors.bias_typed) values = bias;
       if (id == tensors.w) weights = values;
-      if (id == tensors.x && problem.nan)
-        std::fill_n(values.begin(), count / static_cast<size_t>(problem.images), std::nanf(""));
+      if (id == tensors.x && problem.nan) std::fill_n(values.begin(), count / problem.images, std::nanf(""));
       std::vector<std::byte> bytes(program.tensor(id).size_bytes());
       if (id == tensors.parts) {
         split_weights(
@@ -127,7 +126,7 @@ class ConvChoices : public DeviceTest {
           floats_of({.type = type, .shape = out, .data = bytes.data(), .size_bytes = out_bytes});
       if (expected.empty()) {
         expected = got;
-        const size_t spoilt = problem.nan ? got.size() / static_cast<size_t>(problem.images) : 0;
+        const size_t spoilt = problem.nan ? got.size() / problem.images : 0;
         for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(std::isnan(got[i]), i < spoilt) << text << ": element " << i;
         continue;
       }

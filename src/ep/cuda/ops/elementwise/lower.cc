@@ -112,10 +112,10 @@ std::string whole_part(DataType type) {
 
 // Strides of an operand over the dimensions of the output, 0 where it broadcasts.
 std::vector<int64_t> broadcast_strides(const Shape& from, const std::vector<int64_t>& strides, const Shape& to) {
-  std::vector<int64_t> result(static_cast<size_t>(to.rank()), 0);
+  std::vector<int64_t> result(to.rank(), 0);
   const int shift = to.rank() - from.rank();
   for (int i = 0; i < from.rank(); ++i)
-    if (from[i] != 1) result[static_cast<size_t>(i + shift)] = strides[static_cast<size_t>(i)];
+    if (from[i] != 1) result[i + shift] = strides[i];
   return result;
 }
 
@@ -166,7 +166,7 @@ class Chain {
   // As float constants read by channel: the parameters of a BatchNormalization.
   Result<int> channel_operand(ValueId id) {
     TENON_TRY_ASSIGN(const TensorId tensor, to_.any(id));
-    std::vector<int64_t> strides(static_cast<size_t>(shape_.rank()), 0);
+    std::vector<int64_t> strides(shape_.rank(), 0);
     if (strides.size() > 1) strides[1] = 1;
     return leaf(tensor, {.type = to_.program().tensor(tensor).type, .strides = std::move(strides)});
   }
@@ -227,8 +227,8 @@ class Chain {
     TENON_TRY_ASSIGN(const QuantizationDesc desc, read_quantization(node, shape_, read.shape));
     TENON_UNSUPPORTED_IF(desc.granularity == QuantizationDesc::Granularity::kBlock, "{} has a scale for each block.",
                          to_.label(node));
-    std::vector<int64_t> strides(static_cast<size_t>(shape_.rank()), 0);
-    if (desc.axis >= 0) strides[static_cast<size_t>(desc.axis)] = 1;
+    std::vector<int64_t> strides(shape_.rank(), 0);
+    if (desc.axis >= 0) strides[desc.axis] = 1;
     return leaf(tensor, {.type = read.type, .strides = std::move(strides)});
   }
 
@@ -310,7 +310,7 @@ class Chain {
     TENON_TRY_ASSIGN(const std::vector<int64_t> perm, read_perm(node, read.shape.rank()));
     std::vector<int64_t> moved;
     moved.reserve(perm.size());
-    for (int64_t axis : perm) moved.push_back(strides[static_cast<size_t>(axis)]);
+    for (int64_t axis : perm) moved.push_back(strides[axis]);
     return leaf(tensor, {.type = read.type, .strides = std::move(moved)});
   }
 
@@ -339,7 +339,7 @@ class Chain {
     GeneratedLeaf part{.type = read.type, .gathered = true, .index_type = by.type};
     for (int i = 0; i < read.shape.rank(); ++i) {
       if (i != axis) {
-        part.strides.push_back(strides[static_cast<size_t>(i)]);
+        part.strides.push_back(strides[i]);
         part.index_strides.push_back(0);
         continue;
       }
@@ -348,7 +348,7 @@ class Chain {
         part.index_strides.push_back(stride);
       }
     }
-    part.index_stride = strides[static_cast<size_t>(axis)];
+    part.index_stride = strides[axis];
     part.index_limit = read.shape[axis];
     indices_.push_back(index);
     return leaf(data, std::move(part));

@@ -27,9 +27,8 @@ Status lower_gather_elements(Lowering& to, const Node& node) {
                    to.label(node));
   if (by.shape.element_count() == 0) return Status();
   std::vector<int64_t> strides = from.strides();
-  GatherElementsParams params{.count = by.shape.element_count(),
-                              .limit = from.shape[axis],
-                              .step = std::exchange(strides[static_cast<size_t>(axis)], 0)};
+  GatherElementsParams params{
+      .count = by.shape.element_count(), .limit = from.shape[axis], .step = std::exchange(strides[axis], 0)};
   Loops loops = join_dims(dims_of(by.shape), {by.strides(), strides}, 0);
   loops.strides.erase(loops.strides.begin());
   TENON_TRY_ASSIGN(params.loops, loop_params<1>(loops));

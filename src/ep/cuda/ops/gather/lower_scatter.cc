@@ -113,9 +113,8 @@ Status lower_scatter_elements(Lowering& to, const Node& node) {
     to.add_copy(node, scatter.data, scatter.out);
     return Status();
   }
-  const auto at = static_cast<size_t>(axis);
   std::vector<int64_t> dims = dims_of(by), read = updates.strides(), written = out.strides();
-  const int64_t step = std::exchange(written[at], 0);
+  const int64_t step = std::exchange(written[axis], 0);
   // Loops over `dims`, and the class that finds their elements.
   const auto loops_over = [&](ScatterParams& params, std::string& target) -> Status {
     const Loops loops = join_dims(dims, {read, written}, 0);
@@ -127,9 +126,9 @@ Status lower_scatter_elements(Lowering& to, const Node& node) {
     return Status();
   };
   TENON_TRY(loops_over(scatter.each, scatter.target));
-  scatter.lines.steps = dims[at];
-  scatter.lines.update_step = read[at];
-  dims[at] = 1;
+  scatter.lines.steps = dims[axis];
+  scatter.lines.update_step = read[axis];
+  dims[axis] = 1;
   TENON_TRY(loops_over(scatter.lines, scatter.line_target));
   return add_scatter(to, node, scatter);
 }

@@ -51,7 +51,7 @@ void pack_matrix(const Constant& from, bool transposed, DataType type, bool tf32
   std::vector<float> converted;
   if (from.type != DataType::kFloat) converted = floats_of(from);
   const std::span<const float> w = from.type == DataType::kFloat ? from.as<float>() : converted;
-  const auto rows = static_cast<size_t>(from.shape[0]), columns = static_cast<size_t>(from.shape[1]);
+  const size_t rows = from.shape[0], columns = from.shape[1];
   const size_t element = data_type_size(type);
   // Blocks that stay in the nearest cache: there are hundreds of millions of bytes.
   constexpr size_t kBlock = 64;
@@ -151,7 +151,7 @@ Result<bool> lower_from_split(Lowering& to, const Node& node, const Product& pro
                        product.b, format("{} {} terms {}", product.trans_b ? "rows" : "columns", problem.terms, shift),
                        DataType::kFloat16, Shape{problem.columns, problem.depth * problem.terms},
                        [problem = problem, shift, transposed = product.trans_b](const Constant& from, std::byte* out) {
-                         std::vector<float> w(static_cast<size_t>(from.shape.element_count()));
+                         std::vector<float> w(from.shape.element_count());
                          pack_matrix(from, transposed, DataType::kFloat, false, reinterpret_cast<std::byte*>(w.data()));
                          split_weights(w, problem, shift, out);
                        }));
@@ -202,15 +202,14 @@ Status lower_with_weights(Lowering& to, const Node& node, const Product& product
   if (const SplitProblem split = choose_split(type, to.options().tf32, to.options().workspace_bytes, params);
       split.terms != 0) {
     tensors.terms = split.terms;
-    TENON_TRY_ASSIGN(tensors.parts,
-                     to.packed_constant(product.b, format("{} {} terms", order, split.terms), DataType::kFloat16,
-                                        Shape{columns, depth * split.terms + 2},
-                                        [transposed, split](const Constant& from, std::byte* out) {
-                                          std::vector<float> w(static_cast<size_t>(from.shape.element_count()));
-                                          pack_matrix(from, transposed, DataType::kFloat, false,
-                                                      reinterpret_cast<std::byte*>(w.data()));
-                                          split_weights(w, split, out);
-                                        }));
+    TENON_TRY_ASSIGN(tensors.parts, to.packed_constant(product.b, format("{} {} terms", order, split.terms),
+                                                       DataType::kFloat16, Shape{columns, depth * split.terms + 2},
+                                                       [transposed, split](const Constant& from, std::byte* out) {
+                                                         std::vector<float> w(from.shape.element_count());
+                                                         pack_matrix(from, transposed, DataType::kFloat, false,
+                                                                     reinterpret_cast<std::byte*>(w.data()));
+                                                         split_weights(w, split, out);
+                                                       }));
   }
   if (product.bias != kNoValue) {
     TENON_TRY_ASSIGN(tensors.bias, to.float_constant(product.bias));
@@ -246,7 +245,7 @@ Result<TensorId> spread_batch(Lowering& to, const Node& node, TensorId operand, 
   for (int i = 1; i <= 2; ++i) whole[whole.rank() - i] = from.shape[from.shape.rank() - i];
   TENON_TRY_ASSIGN(const TensorId out, to.program().add_tensor(from.type, whole));
   const std::vector<int64_t> strides = from.strides();
-  GeneratedLeaf leaf{.type = from.type, .strides = std::vector<int64_t>(static_cast<size_t>(whole.rank()), 0)};
+  GeneratedLeaf leaf{.type = from.type, .strides = std::vector<int64_t>(whole.rank(), 0)};
   // The operand's dimensions are the last ones.
   const size_t shift = leaf.strides.size() - strides.size();
   for (size_t i = 0; i < strides.size(); ++i)

@@ -33,8 +33,7 @@ size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // Of the rows, in the scratch memory.
 size_t exponents_offset(const SplitProblem& problem) {
-  return aligned(static_cast<size_t>(problem.rows) * static_cast<size_t>(problem.depth) *
-                 static_cast<size_t>(problem.terms) * sizeof(uint16_t));
+  return aligned(int64_t{problem.rows} * problem.depth * problem.terms * sizeof(uint16_t));
 }
 
 // The f16 nearest to a number below 2^15, without its sign, and what it is in float32. Integers compare as they do
@@ -111,18 +110,14 @@ bool SplitProblem::fits() const {
          int64_t{rows} * columns <= kMost;
 }
 
-size_t SplitProblem::scratch_bytes() const {
-  return exponents_offset(*this) + aligned(static_cast<size_t>(rows) * sizeof(int32_t));
-}
+size_t SplitProblem::scratch_bytes() const { return exponents_offset(*this) + aligned(rows * sizeof(int32_t)); }
 
-size_t SplitProblem::parts_bytes() const {
-  return static_cast<size_t>(columns) * static_cast<size_t>(depth) * static_cast<size_t>(terms) * sizeof(uint16_t);
-}
+size_t SplitProblem::parts_bytes() const { return int64_t{columns} * depth * terms * sizeof(uint16_t); }
 
 void split_weights(std::span<const float> w, const SplitProblem& problem, std::byte* out) {
-  const auto row_size = static_cast<size_t>(problem.depth), bytes = problem.parts_bytes();
+  const size_t row_size = problem.depth, bytes = problem.parts_bytes();
   auto* exponents = reinterpret_cast<int32_t*>(out + bytes);
-  const size_t row_bytes = row_size * static_cast<size_t>(problem.terms) * sizeof(uint16_t);
+  const size_t row_bytes = row_size * problem.terms * sizeof(uint16_t);
   for (size_t begin = 0; begin < w.size(); begin += row_size, out += row_bytes) {
     const std::span<const float> row = w.subspan(begin, row_size);
     const int32_t shift = split_shift(largest_finite(row));
@@ -132,9 +127,9 @@ void split_weights(std::span<const float> w, const SplitProblem& problem, std::b
 }
 
 void split_weights(std::span<const float> w, const SplitProblem& problem, int32_t shift, std::byte* out) {
-  const auto row_size = static_cast<size_t>(problem.depth);
+  const size_t row_size = problem.depth;
   const float factor = std::ldexp(1.0f, shift);
-  const size_t row_bytes = row_size * static_cast<size_t>(problem.terms) * sizeof(uint16_t);
+  const size_t row_bytes = row_size * problem.terms * sizeof(uint16_t);
   for (size_t begin = 0; begin < w.size(); begin += row_size, out += row_bytes)
     split_finite(w.subspan(begin, row_size), factor, problem.terms, out);
 }

@@ -11,9 +11,7 @@ namespace tenon::cuda {
 
 namespace {
 
-size_t product_bytes(const SplitProblem& problem) {
-  return static_cast<size_t>(problem.rows) * static_cast<size_t>(problem.columns) * sizeof(float);
-}
+size_t product_bytes(const SplitProblem& problem) { return int64_t{problem.rows} * problem.columns * sizeof(float); }
 
 }  // namespace
 

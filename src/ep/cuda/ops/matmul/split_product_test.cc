@@ -28,7 +28,7 @@ Split split_row(const std::vector<float>& row, int32_t terms) {
   split_weights(row, problem, bytes.data());
   int32_t exponent = 0;
   std::memcpy(&exponent, bytes.data() + problem.parts_bytes(), sizeof(exponent));
-  std::vector<float> parts(row.size() * static_cast<size_t>(terms));
+  std::vector<float> parts(row.size() * terms);
   widen_floats({.type = DataType::kFloat16,
                 .shape = Shape{static_cast<int64_t>(parts.size())},
                 .data = bytes.data(),
@@ -131,7 +131,7 @@ class SplitProducts : public DeviceTest {
     if (!plan.ok()) return {};
     *choice = *(*plan)->report(false);
     const DeviceBlockRef in = upload(*context, x.data(), x.size() * sizeof(float));
-    std::vector<float> y(static_cast<size_t>(rows * columns), kNone);
+    std::vector<float> y(rows * columns, kNone);
     const DeviceBlockRef out = upload(*context, y.data(), y.size() * sizeof(float));
     const CUdeviceptr inputs[] = {in->address()}, outputs[] = {out->address()};
     const Status status = (*plan)->run(inputs, outputs, context->stream());
@@ -150,8 +150,7 @@ TEST_F(SplitProducts, AreAsExactAsFloat32) {
   for (float low : {-1.0F, 0.0F}) {  // sums that cancel, and sums that grow
     std::vector<float> x = random_floats(rows * depth, 1, low), w = random_floats(depth * columns, 2, low);
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t k = 0; k < depth; ++k)
-        x[static_cast<size_t>(r * depth + k)] *= std::ldexp(1.0F, static_cast<int>(r * 4 - 96));
+      for (int64_t k = 0; k < depth; ++k) x[r * depth + k] *= std::ldexp(1.0F, static_cast<int>(r * 4 - 96));
     for (size_t i = 0; i < w.size(); ++i) w[i] *= std::ldexp(1.0F, static_cast<int>(i % columns / 16) - 8);
     for (bool tf32 : {false, true}) {
       if (tf32 && small_sizes()) continue;  // too small for f16 parts
@@ -165,14 +164,13 @@ TEST_F(SplitProducts, AreAsExactAsFloat32) {
         for (int64_t c = 0; c < columns; ++c) {
           double sum = 0, squares = 0;
           for (int64_t k = 0; k < depth; ++k) {
-            const double product =
-                double{x[static_cast<size_t>(r * depth + k)]} * double{w[static_cast<size_t>(k * columns + c)]};
+            const double product = double{x[r * depth + k]} * double{w[k * columns + c]};
             sum += product;
             squares += product * product;
           }
           // The magnitude of the largest sums that such a row and column have.
           const double size = low < 0 ? 3 * std::sqrt(squares) : std::fabs(sum);
-          const double error = (double{y[static_cast<size_t>(r * columns + c)]} - sum) / size;
+          const double error = (double{y[r * columns + c]} - sum) / size;
           worst = std::max(worst, std::fabs(error));
         }
       RecordProperty("error", std::to_string(worst));
@@ -184,14 +182,14 @@ TEST_F(SplitProducts, AreAsExactAsFloat32) {
 TEST_F(SplitProducts, WhatIsNotFiniteIsWhatFloat32MakesOfIt) {
   const int64_t rows = 40, depth = small_sizes() ? 256 : 1024, columns = small_sizes() ? 256 : 1600;
   std::vector<float> x = random_floats(rows * depth, 1), w = random_floats(depth * columns, 2);
-  const auto at = [&](int64_t row, int64_t k) { return static_cast<size_t>(row * depth + k); };
+  const auto at = [&](int64_t row, int64_t k) { return row * depth + k; };
   x[at(1, 5)] = kInfinite;
   x[at(2, 7)] = kNone;
   x[at(3, 9)] = kInfinite, x[at(3, 11)] = -kInfinite;
   for (int64_t k = 0; k < depth; ++k) x[at(4, k)] = 0;
   for (int64_t k = 0; k < depth; ++k) x[at(5, k)] = 3e38F;
   w[20 * columns + 8] = -kInfinite;
-  for (int64_t k = 0; k < depth; ++k) w[static_cast<size_t>(k * columns + 9)] = 0.5F;
+  for (int64_t k = 0; k < depth; ++k) w[k * columns + 9] = 0.5F;
   for (bool tf32 : {false, true}) {
     if (tf32 && small_sizes()) continue;  // too small for f16 parts
     std::string choice;
@@ -200,9 +198,8 @@ TEST_F(SplitProducts, WhatIsNotFiniteIsWhatFloat32MakesOfIt) {
     for (int64_t r = 0; r < 8; ++r)
       for (int64_t c = 0; c < 16; ++c) {
         double sum = 0;
-        for (int64_t k = 0; k < depth; ++k)
-          sum += double{x[at(r, k)]} * double{w[static_cast<size_t>(k * columns + c)]};
-        const float wanted = static_cast<float>(sum), got = y[static_cast<size_t>(r * columns + c)];
+        for (int64_t k = 0; k < depth; ++k) sum += double{x[at(r, k)]} * double{w[k * columns + c]};
+        const float wanted = static_cast<float>(sum), got = y[r * columns + c];
         if (std::isnan(wanted)) {
           EXPECT_TRUE(std::isnan(got)) << r << " " << c << " " << got;
         } else if (!std::isfinite(wanted)) {

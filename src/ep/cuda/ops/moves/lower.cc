@@ -57,7 +57,7 @@ Status lower_concat(Lowering& to, const Node& node) {
     const GeneratedElementwise kernel{.dims = {tensor.shape.begin(), tensor.shape.end()},
                                       .type = tensor.type,
                                       .strides = strides,
-                                      .offset = at * strides[static_cast<size_t>(axis)],
+                                      .offset = at * strides[axis],
                                       .leaves = {{.type = tensor.type, .strides = tensor.strides()}}};
     at += tensor.shape[axis];
     if (tensor.shape.element_count() != 0) TENON_TRY(to.add_generated(node, "concat", kernel, {part}, {}, out));
@@ -79,7 +79,7 @@ Status lower_split(Lowering& to, const Node& node) {
         .dims = {shape.begin(), shape.end()},
         .type = tensor.type,
         .strides = to.program().tensor(out).strides(),
-        .leaves = {{.type = tensor.type, .strides = strides, .offset = at * strides[static_cast<size_t>(axis)]}}};
+        .leaves = {{.type = tensor.type, .strides = strides, .offset = at * strides[axis]}}};
     at += shape[axis];
     if (shape.element_count() != 0) TENON_TRY(to.add_generated(node, "split", kernel, {from}, {}, out));
   }
@@ -166,14 +166,14 @@ Status lower_mirror_pad(Lowering& to, const Node& node) {
   const std::vector<int64_t> strides = tensor.strides();
   MirrorPadParams params{.count = y.element_count()};
   for (int d = 0; d < x.rank(); ++d) {
-    const PadAxis& axis = pad.axes[static_cast<size_t>(d)];
+    const PadAxis& axis = pad.axes[d];
     // A mirror image does not repeat the elements at its ends.
     const int64_t period = pad.mode == PadMode::kReflect ? std::max<int64_t>(2 * (axis.kept - 1), 1) : axis.kept;
     params.dims[d] = make_divisor(y[d]);
     params.axes[d] = {.begin = axis.begin,
                       .size = axis.kept,
                       .crop = axis.crop,
-                      .stride = strides[static_cast<size_t>(d)],
+                      .stride = strides[d],
                       .period = make_divisor(std::max<int64_t>(period, 1)),
                       .shift = period <= 0 ? 0 : (period - axis.begin % period) % period};
   }

@@ -122,9 +122,9 @@ namespace {
 Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormDesc& desc) {
   const Shape x = to.value(node.inputs[0]).shape();
   const ValueId factors = node.input(desc.scale), shifts = node.input(desc.bias);
-  std::vector<bool> shared(static_cast<size_t>(x.rank()));
-  for (int i = desc.axis; i < x.rank(); ++i) shared[static_cast<size_t>(i)] = true;
-  std::vector<int64_t> scale(static_cast<size_t>(x.rank()), 0);
+  std::vector<bool> shared(x.rank());
+  for (int i = desc.axis; i < x.rank(); ++i) shared[i] = true;
+  std::vector<int64_t> scale(x.rank(), 0);
   const Shape parameter = to.value(factors).shape();
   TENON_INVALID_IF(parameter.rank() > x.rank(), "{} scales {} by {}.", to.label(node), x.to_string(),
                    parameter.to_string());
@@ -133,7 +133,7 @@ Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormD
     const int at = x.rank() - parameter.rank() + i;
     TENON_INVALID_IF(parameter[i] != 1 && parameter[i] != x[at], "{} scales {} by {}.", to.label(node), x.to_string(),
                      parameter.to_string());
-    if (parameter[i] != 1) scale[static_cast<size_t>(at)] = strides[static_cast<size_t>(i)];
+    if (parameter[i] != 1) scale[at] = strides[i];
   }
   if (shifts != kNoValue)
     TENON_UNSUPPORTED_IF(to.value(shifts).shape() != parameter, "{} has a bias of another shape than its scale.",
@@ -175,19 +175,19 @@ Status lower_general_layer_norm(Lowering& to, const Node& node, const LayerNormD
 
 Status lower_lp_norm(Lowering& to, const Node& node) {
   const Shape x = to.value(node.inputs[0]).shape();
-  std::vector<bool> shared(static_cast<size_t>(x.rank()));
+  std::vector<bool> shared(x.rank());
   Normalisation n;
   if (node.op_type == "LpNormalization") {
     TENON_TRY_ASSIGN(const LpNormDesc desc, read_lp_norm(node, x));
-    shared[static_cast<size_t>(desc.axis)] = true;
+    shared[desc.axis] = true;
     n.measure = desc.p == 1 ? NormMeasure::kOne : NormMeasure::kTwo;
   } else {  // MeanVarianceNormalization
     TENON_TRY_ASSIGN(const std::vector<int> axes, read_mean_variance_axes(node, x.rank()));
-    for (int axis : axes) shared[static_cast<size_t>(axis)] = true;
+    for (int axis : axes) shared[axis] = true;
     // ONNX adds 1e-9 to the deviation, which is the same for all but constant groups: those are zeros either way.
     n.epsilon = 1e-18F;
   }
-  n.groups = split_groups(dims_of(x), shared, std::vector<int64_t>(static_cast<size_t>(x.rank()), 0));
+  n.groups = split_groups(dims_of(x), shared, std::vector<int64_t>(x.rank(), 0));
   return add_normalisation(to, node, n);
 }
 

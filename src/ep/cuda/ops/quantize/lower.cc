@@ -113,8 +113,7 @@ Result<PackedLines> pack_constant(Lowering& to, ValueId id, const std::string& f
                                                      for (int64_t line = 0; line < lines; ++line) {
                                                        sums[line] = 0;
                                                        for (int64_t k = 0; k < depth; ++k)
-                                                         sums[line] +=
-                                                             integer_at(from, static_cast<size_t>(at(line, k)));
+                                                         sums[line] += integer_at(from, at(line, k));
                                                      }
                                                    }));
   return packed;
@@ -391,7 +390,7 @@ Result<TensorId> write_windows(Lowering& to, const Node& node, ValueId image, Te
   for (int d = 0; d < conv.spatial(); ++d) {
     dims.push_back(conv.axis(d).out);
     params.taps[d] = make_divisor(conv.axis(d).kernel);
-    params.strides[d] = strides[static_cast<size_t>(d) + 2];
+    params.strides[d] = strides[d + 2];
   }
   dims.push_back(padded / kBytes);
   params.map = map_params(dims);
@@ -503,11 +502,11 @@ Status requantize(Lowering& to, const Node& node, TensorId sums, std::array<Valu
   const auto leaf = [&](ValueId id) -> Result<int> {
     TENON_TRY_ASSIGN(const TensorId read, to.plain(id));
     const DeviceTensor parameter = to.program().tensor(read);
-    std::vector<int64_t> strides(static_cast<size_t>(tensor.shape.rank()), 0);
+    std::vector<int64_t> strides(tensor.shape.rank(), 0);
     if (parameter.shape.element_count() != 1) {
       TENON_UNSUPPORTED_IF(parameter.shape.element_count() != tensor.shape[axis], "{} has a scale or bias of {}.",
                            to.label(node), parameter.shape.to_string());
-      strides[static_cast<size_t>(axis)] = 1;
+      strides[axis] = 1;
     }
     kernel.leaves.push_back({.type = parameter.type, .strides = std::move(strides)});
     leaves.push_back(read);
@@ -603,7 +602,7 @@ Status lower_dynamic_quantize(Lowering& to, const Node& node) {
                           {limits}, {scale, zero}));
   if (count == 0) return Status();
   TENON_TRY_ASSIGN(std::string expression, quantize_expression(DataType::kUint8, true));
-  const std::vector<int64_t> same(static_cast<size_t>(x.shape.rank()), 0);
+  const std::vector<int64_t> same(x.shape.rank(), 0);
   GeneratedElementwise kernel{.dims = dims_of(x.shape),
                               .type = DataType::kUint8,
                               .strides = to.program().tensor(out).strides(),

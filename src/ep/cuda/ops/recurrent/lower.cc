@@ -77,7 +77,7 @@ Status lower_recurrent(Lowering& to, const Node& node) {
   params.couple_gates = desc.couple_gates ? 1 : 0;
   params.constant_weights = to.constant(node.inputs[kR]) != nullptr ? 1 : 0;
   params.clip = desc.clip;
-  const auto each = static_cast<size_t>(desc.functions);
+  const size_t each = desc.functions;
   for (size_t i = 0; i < desc.gate_functions.size(); ++i) {
     const UnaryDesc& function = desc.gate_functions[i];
     params.functions[i / each][i % each] = {function.function, static_cast<float>(function.alpha),

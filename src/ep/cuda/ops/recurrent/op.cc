@@ -55,8 +55,7 @@ std::string RecurrentOp::text_of(int64_t length) const {
 }
 
 size_t RecurrentOp::scratch_bytes(const Program&) const {
-  return size_t{5} * static_cast<size_t>(params_.directions) * static_cast<size_t>(params_.batch) *
-         static_cast<size_t>(params_.hidden) * sizeof(float);
+  return int64_t{5} * params_.directions * params_.batch * params_.hidden * sizeof(float);
 }
 
 RecurrentOp::Choice RecurrentOp::cluster_choice(unsigned blocks) const {
@@ -73,8 +72,8 @@ RecurrentOp::Choice RecurrentOp::cluster_choice(unsigned blocks) const {
   const int64_t chunks = holds ? *size : needed;
   const int64_t held = holds ? std::min<int64_t>(rows, choice.threads / 32 * kRowsAWarp) : 0;
   const int64_t states = params_.cell == kCellGru && params_.linear_before_reset == 0 ? 3 : 2;
-  choice.shared_bytes = static_cast<size_t>((rows - held) * chunks * kRowLanes * kVectorBytes +
-                                            (states * chunks * span + 2 * rows) * batch * 4);
+  choice.shared_bytes =
+      (rows - held) * chunks * kRowLanes * kVectorBytes + (states * chunks * span + 2 * rows) * batch * 4;
   choice.kernel = format("recurrent_cluster_{}_{}_{}", batch, holds ? chunks : 0, kernel_type(type_));
   return choice;
 }
@@ -84,7 +83,7 @@ RecurrentOp::Choice RecurrentOp::step_choice() const {
   const int64_t batch = sequences_a_block(params_), floats = ceil_div(params_.hidden, span) * span;
   Choice choice{.text = "steps", .units = kStepUnits, .threads = kStepThreads};
   choice.blocks = static_cast<unsigned>(ceil_div(params_.hidden, kStepUnits));
-  choice.shared_bytes = static_cast<size_t>((floats + params_.gates * kStepUnits) * batch * 4);
+  choice.shared_bytes = (floats + params_.gates * kStepUnits) * batch * 4;
   choice.kernel = format("recurrent_step_{}_{}", batch, kernel_type(type_));
   return choice;
 }

@@ -42,10 +42,10 @@ Status lower_reduction(Lowering& to, const Node& node) {
   bool last = false;
   if (arg) {
     TENON_TRY_ASSIGN(const ArgReduceDesc desc, read_arg_reduce(node, x));
-    reduced.set(static_cast<size_t>(desc.axis));
+    reduced.set(desc.axis);
     last = desc.select_last_index;
   } else if (global) {
-    for (int i = 2; i < x.rank(); ++i) reduced.set(static_cast<size_t>(i));
+    for (int i = 2; i < x.rank(); ++i) reduced.set(i);
   } else {
     ReduceDesc desc = read_reduce(node);
     if (node.input(1) != kNoValue) {
@@ -80,9 +80,8 @@ Status lower_reduction(Lowering& to, const Node& node) {
   for (const auto& [name, kind] : kKinds)
     if (name == node.op_type) reduction.kind = kind;
   for (int i = 0; i < x.rank(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    (reduced.test(at) ? reduction.reduced : reduction.dims).push_back(x[i]);
-    (reduced.test(at) ? reduction.reduced_strides : reduction.strides).push_back(strides[at]);
+    (reduced.test(i) ? reduction.reduced : reduction.dims).push_back(x[i]);
+    (reduced.test(i) ? reduction.reduced_strides : reduction.strides).push_back(strides[i]);
   }
   int64_t stride = 1;
   reduction.out_strides.resize(reduction.dims.size());

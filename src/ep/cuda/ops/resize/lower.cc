@@ -43,8 +43,7 @@ Result<std::vector<ResizeAxis>> axes_of(Lowering& to, const Node& node, const Re
   }
   TENON_TRY_ASSIGN(std::vector<ResizeAxis> axes, resize_axes(resize, x.dims(), values));
   for (int d = 0; d < y.rank(); ++d)
-    TENON_INVALID_IF(axes[static_cast<size_t>(d)].out != y[d], "{} makes {} of {}.", to.label(node), y.to_string(),
-                     x.to_string());
+    TENON_INVALID_IF(axes[d].out != y[d], "{} makes {} of {}.", to.label(node), y.to_string(), x.to_string());
   return axes;
 }
 
@@ -53,7 +52,7 @@ int64_t repetition(const ResizeAxis& axis, const ResizeTaps& taps) {
   if (taps.width != 1 || axis.out % axis.in != 0) return 0;
   const int64_t factor = axis.out / axis.in;
   for (int64_t o = 0; o < axis.out; ++o)
-    if (taps.index[static_cast<size_t>(o)] != o / factor || taps.outside[static_cast<size_t>(o)]) return 0;
+    if (taps.index[o] != o / factor || taps.outside[o]) return 0;
   return factor;
 }
 
@@ -139,7 +138,7 @@ Status lower_resize(Lowering& to, const Node& node) {
         auto* next = reinterpret_cast<int32_t*>(bytes);
         for (const ResizeTaps& table : tables)
           for (size_t i = 0; i < table.index.size(); ++i)
-            *next++ = table.outside[i / static_cast<size_t>(table.width)] ? -1 : static_cast<int32_t>(table.index[i]);
+            *next++ = table.outside[i / table.width] ? -1 : static_cast<int32_t>(table.index[i]);
       }));
   TENON_TRY_ASSIGN(
       const TensorId weight,
