@@ -64,9 +64,10 @@ TEST(IdVector, TheFirstIdMayBeAnother) {
   EXPECT_EQ(devices.push_back(20), AppleId(2));
   EXPECT_EQ(devices[AppleId(2)], 20);
   EXPECT_FALSE(devices.contains(AppleId(0)));
-  int32_t sum = 0;
-  for (AppleId id : devices.ids()) sum += id.value();
-  EXPECT_EQ(sum, 3);
+  std::vector<int32_t> seen;
+  for (AppleId id : devices.ids()) seen.push_back(id.value());
+  for (AppleId id : IdSpan<AppleId, const int, 1>(devices).ids()) seen.push_back(id.value());
+  EXPECT_EQ(seen, (std::vector<int32_t>{1, 2, 1, 2}));
 }
 
 TEST(IdVector, HoldsBools) {

@@ -1,5 +1,6 @@
-// Rewrites of what exporters write around attention and masks into the forms that the shared passes know
-// (docs/reference/passes.md). Run before those, in both phases.
+// Rewrites of operators and forms that only GPU kernels gain from: products that a host made two-dimensional, Gemm's
+// parts, products with vectors, softmax over a middle dimension, GatherND at constant places. They run before the
+// shared passes (docs/reference/passes.md), in both phases.
 #pragma once
 
 #include "graph/graph.h"
