@@ -72,8 +72,9 @@ class PluginFences : public testing::Test {
     asked_tensors = asked_outputs = 0;
     own_table = nullptr;
     table = {.size_bytes = sizeof(EpHostApi), .version = kEpHostApiVersion};
-    table.RunOptions_GetFences = [](const OrtRunOptions*, size_t size_bytes,
+    table.RunOptions_GetFences = [](const OrtRunOptions* options, size_t size_bytes,
                                     const RunFences** out) noexcept -> OrtStatus* {
+      EXPECT_NE(options, nullptr);  // a host refuses null
       EXPECT_EQ(size_bytes, sizeof(RunFences));
       if (refusal != nullptr) return new OrtStatus{ORT_INVALID_ARGUMENT, refusal};
       *out = given;
