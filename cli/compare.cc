@@ -1,4 +1,5 @@
 // tenon compare: runs a model, compares its nodes' values with a reference, and finds the pass that makes one differ.
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -16,6 +17,15 @@
 
 namespace tenon::cli {
 namespace {
+
+const CLI::Validator kLimit(
+    [](const std::string& text) {
+      double value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      const bool good = error == std::errc() && end == text.data() + text.size() && value >= 0;
+      return good ? std::string() : format("\"{}\" is no number from 0 on", text);
+    },
+    "");
 
 using Inputs = std::vector<std::pair<std::string, Tensor>>;
 
@@ -159,7 +169,7 @@ void print_result(const Comparison& comparison, const Absent& absent, const Mode
   const size_t all = comparison.values().size(), differing = comparison.differing();
   const ComparedValue* const first = comparison.first();
   if (first == nullptr) {
-    print("All {} values agree.\n", all);
+    print("All values agree ({} compared).\n", all);
   } else {
     const ValueName name(first->value.body, first->value.name);
     const ModelNode* const maker = model.maker(name);
@@ -177,7 +187,7 @@ void print_result(const Comparison& comparison, const Absent& absent, const Mode
   }
   if (!absent.empty()) {
     constexpr size_t kMostShown = 5;
-    print("{} values of the reference are not computed here (--json lists all):\n", absent.size());
+    print("Values of the reference that are not computed here: {} (--json lists all)\n", absent.size());
     for (size_t i = 0; i < absent.size() && i < kMostShown; ++i)
       print("  {}: {}\n", label(absent[i].first, 0), absent[i].second);
   }
@@ -268,12 +278,12 @@ void add_compare(CLI::App& app, Action* action, bool* differs) {
       ->add_option("--rtol", arguments->rtol,
                    "Allowed relative error; without it 1e-4 for float32, 1e-9 for float64, 1e-2 for float16, 4e-2 for "
                    "bfloat16, 0 for integers")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kLimit);
   command
       ->add_option("--atol", arguments->atol,
                    "Allowed absolute error, added to the relative one; without it the relative error times the largest "
                    "magnitude of the value")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kLimit);
   command->add_flag("--bisect", arguments->bisect,
                     "Find the fewest passes, the EP or the kernels without which all values agree");
   command->callback(

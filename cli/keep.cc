@@ -50,7 +50,7 @@ Status ValueKeeper::finish(Session& session, const std::vector<std::pair<std::st
   for (const ValueName& name : order_)
     if (!made_.contains(name)) absent_.emplace_back(name, why_absent(*values_.maker(name), steps));
   if (writer_.size() == 0 && !absent_.empty())
-    return not_found("The run does not compute {}: {}. With --without all it computes every value of the model.",
+    return not_found("The run does not compute {}: {}. With --without all, and without --ep, it computes every value.",
                      label(absent_[0].first, 0), absent_[0].second);
   TENON_TRY(writer_.add_inputs(inputs));
   return writer_.finish(model_, absent_);
@@ -64,10 +64,11 @@ nlohmann::ordered_json ValueKeeper::json() const {
 }
 
 std::string ValueKeeper::text() const {
-  std::string text = format("{} values kept -> {}/values.json\n", writer_.size(), folder_);
+  std::string text = format("values kept: {} -> {}/values.json\n", writer_.size(), folder_);
   if (absent_.empty()) return text;
   constexpr size_t kMostShown = 5;
-  text += format("{} values are not computed, which values.json lists; --without all computes them:\n", absent_.size());
+  text += format("values not computed: {} (values.json lists them; --without all, and no --ep, computes them)\n",
+                 absent_.size());
   for (size_t i = 0; i < absent_.size() && i < kMostShown; ++i)
     text += format("  {}: {}\n", label(absent_[i].first, 0), absent_[i].second);
   return text;

@@ -180,8 +180,28 @@ def test_compare_names_the_first_node_that_differs(sums):
 
 
 def test_compare_says_when_nothing_differs(dense):
-    assert "All 3 values agree." in tenon(SAME, "compare", dense, *X)
+    assert "All values agree (3 compared)." in tenon(SAME, "compare", dense, *X)
     assert told(SAME, "compare", dense, *X, "--without", "all", "--rtol", 1e-3)["compared"] == 5
+
+
+def test_values_in_blocks_of_channels_come_in_the_models_order(tmp_path):
+    """Convolutions work on blocks of 8 channels; 20 channels end in a block that is padded."""
+    rng = np.random.default_rng(1)
+    model = save(tmp_path, "convs", [
+        helper.make_node("Conv", ["x", "w1"], ["a"], "conv1", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"], "relu1"),
+        helper.make_node("MaxPool", ["b"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p", "w2"], ["y"], "conv2", pads=[1, 1, 1, 1])],
+        [tensor("x", [2, 16, 12, 10])], [tensor("y", [2, 24, 6, 5])],
+        [f32("w1", rng.standard_normal((20, 16, 3, 3))), f32("w2", rng.standard_normal((24, 20, 3, 3)))])
+    plan = told(SAME, "explain", model)["plan"]
+    assert any(value["layout"] == "blocked8" for step in plan["steps"] for value in step["outputs"])
+    assert told(SAME, "compare", model, "--random")["compared"] == 3
+    out = tmp_path / "out"
+    tenon(SAME, "run", model, "--random", "--keep", "all", "--output-dir", out)
+    values = values_of(out)[1]
+    assert values["b"].shape == (2, 20, 12, 10)
+    np.testing.assert_array_equal(values["p"], values["b"].reshape(2, 20, 6, 2, 5, 2).max((3, 5)))
 
 
 def test_bisect_names_the_guilty_pass_and_leaving_it_out_makes_the_values_equal(sums):
@@ -191,6 +211,19 @@ def test_bisect_names_the_guilty_pass_and_leaving_it_out_makes_the_values_equal(
     assert told(SAME, "compare", sums, "--random", "--without", "join_constant_adds")["same"]
     # A pass that is left out already is none of the candidates.
     assert told(SAME, "compare", sums, "--random", "--bisect", "--without", "join_constant_adds")["culprit"] is None
+
+
+def test_bisect_names_the_guilty_pass_and_not_the_one_that_prepares_its_pattern(tmp_path):
+    """Without the pass convolutions there is nothing that convolution_scale could change."""
+    model = save(tmp_path, "scale", [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Mul", ["c", "tiny"], ["z"], "scale")],
+        [tensor("x", [1, 1, 2, 3])], [tensor("z", [1, 1, 2, 3])],
+        [f32("w", np.full((1, 1, 1, 1), 3e38)), f32("tiny", 1e-38)])
+    x = tmp_path / "x.npy"
+    np.save(x, np.full((1, 1, 2, 3), 100, np.float32))
+    assert told(SAME, "compare", model, "--input", f"x={x}", "--without", "convolutions")["same"]
+    culprit = told(DIFFERS, "compare", model, "--input", f"x={x}", "--bisect")["culprit"]
+    assert culprit["names"] == ["convolution_scale"]
 
 
 def test_bisect_names_two_passes_that_are_guilty_together(two_passes):
@@ -254,6 +287,11 @@ def test_what_is_no_reference_is_refused(sums, tmp_path):
     text.write_text("no library")
     assert "text.so" in tenon(NOT_FOUND, "compare", sums, "--random", "--against", text)
     assert "OrtGetApiBase" in tenon(NOT_FOUND, "compare", sums, "--random", "--against", BAD_PLUGIN)
+
+
+def test_limits_are_numbers_from_0_on(sums):
+    for limit in ("abc", "-1", "nan", "1x"):
+        assert "is no number from 0 on" in tenon(INVALID, "compare", sums, "--random", "--rtol", limit)
 
 
 def test_a_name_that_no_pass_has_is_refused_with_the_close_ones(sums):
