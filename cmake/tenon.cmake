@@ -39,6 +39,9 @@ endif()
 # g++ 12 warns of an overlap in `"x" + string` that is not there (its bug 105651), and with a
 # precompiled header of overflows, too; the release preset compiles without and keeps those warnings.
 target_compile_options(tenon_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# g++ 13 takes a reference to an argument of format() for one to a temporary, where the argument's type is a class.
+target_compile_options(tenon_flags INTERFACE
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)
 if(TENON_PCH)
   target_compile_options(tenon_flags INTERFACE "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-array-bounds;-Wno-stringop-overread>")
 endif()
