@@ -26,8 +26,7 @@ class GraphMaker {
     for (const EditorInitializer& initializer : from.editor_initializers) TENON_TRY(add_initializer(initializer));
     for (const std::unique_ptr<OrtNode>& node : from.nodes) TENON_TRY(add_node(*node));
     for (const auto& [name, id] : ids_) {
-      TENON_INVALID_IF(!defined_[static_cast<size_t>(id)],
-                       "Value \"{}\" is read, and no input, initializer or node makes it.", name);
+      TENON_INVALID_IF(!defined_[id], "Value \"{}\" is read, and no input, initializer or node makes it.", name);
     }
     for (const OrtValueInfo* output : from.outputs) {
       const auto found = ids_.find(output->name);
@@ -72,8 +71,8 @@ class GraphMaker {
   Result<ValueId> define(const std::string& name, const char* what) {
     const ValueId id = read(name);
     if (id == kNoValue) return id;
-    TENON_INVALID_IF(defined_[static_cast<size_t>(id)], "The {} \"{}\" has the name of another value.", what, name);
-    defined_[static_cast<size_t>(id)] = true;
+    TENON_INVALID_IF(defined_[id], "The {} \"{}\" has the name of another value.", what, name);
+    defined_[id] = true;
     return id;
   }
 
@@ -153,7 +152,7 @@ class GraphMaker {
   const OrtModel& model_;
   Graph graph_;
   std::unordered_map<std::string, ValueId> ids_;
-  std::vector<bool> defined_;  // by id
+  PerValue<bool> defined_;
 };
 
 }  // namespace

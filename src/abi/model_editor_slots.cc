@@ -134,7 +134,7 @@ OrtStatus* model_editor_api::AddNodeToGraph(OrtGraph* graph, OrtNode* node) noex
   if (OrtStatus* bad = check_pointers("AddNodeToGraph", {{"graph", graph}, {"node", node}})) return bad;
   if (graph->core != nullptr)
     return ort_error(ORT_INVALID_ARGUMENT, "\"{}\" is a view of a model that is loaded.", graph->name);
-  if (node->graph != nullptr || node->core >= 0)
+  if (node->graph != nullptr || node->core.valid())
     return ort_error(ORT_INVALID_ARGUMENT, "Node \"{}\" belongs to a graph already.", node->name);
   return guarded([&]() -> OrtStatus* {
     graph->nodes.reserve(graph->nodes.size() + 1);

@@ -38,7 +38,6 @@ class StrongId {
   constexpr int32_t value() const { return value_; }
   // For arrays that have no IdVector.
   constexpr size_t index() const { return static_cast<size_t>(value_); }
-  constexpr explicit operator size_t() const { return index(); }
 
   friend constexpr auto operator<=>(StrongId, StrongId) = default;
   constexpr StrongId& operator++() {
@@ -133,6 +132,13 @@ class IdVector {
     elements_.push_back(std::move(element));
     return Id(elements_.size() - 1 + kFirst);
   }
+  template <typename... Args>
+  T& emplace_back(Args&&... args) {
+    return elements_.emplace_back(std::forward<Args>(args)...);
+  }
+  T& back() { return elements_.back(); }
+  const T& back() const { return elements_.back(); }
+  iterator erase(const_iterator first, const_iterator last) { return elements_.erase(first, last); }
   void resize(size_t size) { elements_.resize(size); }
   void resize(size_t size, const T& value) { elements_.resize(size, value); }
   void assign(size_t size, const T& value) { elements_.assign(size, value); }

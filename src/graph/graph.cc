@@ -34,28 +34,27 @@ void for_each_read(const Node& node, Use&& use) {
 }
 
 // Walks from an unsorted node to one that it waits for, until a node repeats: that is a cycle.
-std::string cycle_text(const Graph& graph, const PerValue<int32_t>& producer, const std::vector<bool>& sorted) {
-  const auto count = static_cast<int32_t>(graph.nodes.size());
-  int32_t at = 0;
-  while (at < count && sorted[static_cast<size_t>(at)]) ++at;
-  std::vector<int32_t> path;
-  std::vector<int32_t> place(graph.nodes.size(), -1);
-  while (place[static_cast<size_t>(at)] < 0) {
-    place[static_cast<size_t>(at)] = static_cast<int32_t>(path.size());
+std::string cycle_text(const Graph& graph, const PerValue<NodeId>& producer, const PerNode<bool>& sorted) {
+  NodeId at(0);
+  while (sorted.contains(at) && sorted[at]) ++at;
+  std::vector<NodeId> path;
+  PerNode<int32_t> place(graph.nodes.size(), -1);
+  while (place[at] < 0) {
+    place[at] = static_cast<int32_t>(path.size());
     path.push_back(at);
-    int32_t next = at;
-    for_each_read(graph.nodes[static_cast<size_t>(at)], [&](ValueId id) {
-      const int32_t from = producer[id];
-      if (from >= 0 && !sorted[static_cast<size_t>(from)]) next = from;
+    NodeId next = at;
+    for_each_read(graph.nodes[at], [&](ValueId id) {
+      const NodeId from = producer[id];
+      if (from.valid() && !sorted[from]) next = from;
     });
     at = next;
   }
-  path.erase(path.begin(), path.begin() + place[static_cast<size_t>(at)]);
+  path.erase(path.begin(), path.begin() + place[at]);
   std::reverse(path.begin(), path.end());
   std::string text;
   for (size_t i = 0; i < std::min(path.size(), kNamedCycleNodes); ++i) {
     if (i > 0) text += ", ";
-    text += graph.nodes[static_cast<size_t>(path[i])].label(graph);
+    text += graph.nodes[path[i]].label(graph);
   }
   if (path.size() > kNamedCycleNodes) text += format(" and {} more", path.size() - kNamedCycleNodes);
   return text;
@@ -190,11 +189,11 @@ int Graph::opset(std::string_view domain) const {
   return 0;
 }
 
-PerValue<int32_t> Graph::producers() const {
-  PerValue<int32_t> producer(values.size(), -1);
-  for (size_t i = 0; i < nodes.size(); ++i)
-    for (ValueId id : nodes[i].outputs)
-      if (id != kNoValue) producer[id] = static_cast<int32_t>(i);
+PerValue<NodeId> Graph::producers() const {
+  PerValue<NodeId> producer(values.size());
+  for (NodeId n : nodes.ids())
+    for (ValueId id : nodes[n].outputs)
+      if (id != kNoValue) producer[id] = n;
   return producer;
 }
 
@@ -206,74 +205,73 @@ PerValue<int32_t> Graph::use_counts() const {
 }
 
 Status Graph::sort_topologically() {
-  const PerValue<int32_t> producer = producers();
+  const PerValue<NodeId> producer = producers();
   // Most models come sorted: then nothing moves and nothing more is allocated.
   bool in_order = true;
-  for (size_t i = 0; i < nodes.size() && in_order; ++i) {
-    for_each_read(nodes[i], [&](ValueId id) {
-      if (producer[id] >= static_cast<int32_t>(i)) in_order = false;
-    });
+  for (NodeId n : nodes.ids()) {
+    if (!in_order) break;
+    for_each_read(nodes[n], [&](ValueId id) { in_order = in_order && producer[id] < n; });
   }
   if (in_order) return Status();
 
-  std::vector<int32_t> waits_for(nodes.size(), 0);
-  std::vector<std::vector<int32_t>> readers(nodes.size());
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    for_each_read(nodes[i], [&](ValueId id) {
-      const int32_t from = producer[id];
-      if (from < 0) return;
-      ++waits_for[i];
-      readers[static_cast<size_t>(from)].push_back(static_cast<int32_t>(i));
+  PerNode<int32_t> waits_for(nodes.size(), 0);
+  PerNode<std::vector<NodeId>> readers(nodes.size());
+  for (NodeId n : nodes.ids()) {
+    for_each_read(nodes[n], [&](ValueId id) {
+      const NodeId from = producer[id];
+      if (!from.valid()) return;
+      ++waits_for[n];
+      readers[from].push_back(n);
     });
   }
   // The smallest index first: the order changes as little as it must, and is always the same.
-  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
-  for (size_t i = 0; i < nodes.size(); ++i)
-    if (waits_for[i] == 0) ready.push(static_cast<int32_t>(i));
-  std::vector<int32_t> order;
-  std::vector<bool> sorted(nodes.size(), false);
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
+  for (NodeId n : nodes.ids())
+    if (waits_for[n] == 0) ready.push(n);
+  std::vector<NodeId> order;
+  PerNode<bool> sorted(nodes.size(), false);
   order.reserve(nodes.size());
   while (!ready.empty()) {
-    const int32_t at = ready.top();
+    const NodeId at = ready.top();
     ready.pop();
     order.push_back(at);
-    sorted[static_cast<size_t>(at)] = true;
-    for (int32_t reader : readers[static_cast<size_t>(at)])
-      if (--waits_for[static_cast<size_t>(reader)] == 0) ready.push(reader);
+    sorted[at] = true;
+    for (NodeId reader : readers[at])
+      if (--waits_for[reader] == 0) ready.push(reader);
   }
   TENON_INVALID_IF(order.size() != nodes.size(), "The graph \"{}\" has a cycle: {}.", name,
                    cycle_text(*this, producer, sorted));
 
-  std::vector<Node> moved;
+  PerNode<Node> moved;
   moved.reserve(nodes.size());
-  for (int32_t i : order) moved.push_back(std::move(nodes[static_cast<size_t>(i)]));
+  for (NodeId n : order) moved.push_back(std::move(nodes[n]));
   nodes = std::move(moved);
   return Status();
 }
 
 void Graph::remove_dead_nodes() {
-  const PerValue<int32_t> producer = producers();
-  std::vector<bool> alive(nodes.size(), false);
-  std::vector<int32_t> stack;
+  const PerValue<NodeId> producer = producers();
+  PerNode<bool> alive(nodes.size(), false);
+  std::vector<NodeId> stack;
   const auto read = [&](ValueId id) {
-    const int32_t from = producer[id];
-    if (from < 0 || alive[static_cast<size_t>(from)]) return;
-    alive[static_cast<size_t>(from)] = true;
+    const NodeId from = producer[id];
+    if (!from.valid() || alive[from]) return;
+    alive[from] = true;
     stack.push_back(from);
   };
   for (ValueId id : outputs) read(id);
   while (!stack.empty()) {
-    const int32_t at = stack.back();
+    const NodeId at = stack.back();
     stack.pop_back();
-    for_each_read(nodes[static_cast<size_t>(at)], read);
+    for_each_read(nodes[at], read);
   }
-  size_t kept = 0;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!alive[i]) continue;
-    if (kept != i) nodes[kept] = std::move(nodes[i]);
-    ++kept;
+  NodeId end(0);  // of those that stay
+  for (NodeId n : nodes.ids()) {
+    if (!alive[n]) continue;
+    if (end != n) nodes[end] = std::move(nodes[n]);
+    ++end;
   }
-  nodes.resize(kept);
+  nodes.resize(end.index());
 }
 
 }  // namespace tenon

@@ -27,6 +27,13 @@ inline constexpr ValueId kNoValue = ValueId::none();  // an optional input or ou
 template <typename T>
 using PerValue = IdVector<ValueId, T>;
 
+// A node of a graph. Nodes that are added, moved or dropped change the ids.
+using NodeId = StrongId<struct NodeTag>;
+inline constexpr NodeId kNoNode = NodeId::none();
+
+template <typename T>
+using PerNode = IdVector<NodeId, T>;
+
 // How a tensor's elements lie. kBlocked8: [N][ceil(C/8)][spatial...][8], missing channels are zero (rank 3 or more).
 // Shapes are always the logical ones (N, C, spatial...).
 enum class Layout : uint8_t { kPlain, kBlocked8 };
@@ -120,7 +127,7 @@ class Graph {
  public:
   std::string name;
   PerValue<Value> values;
-  std::vector<Node> nodes;      // in an order in which every input comes before its use
+  PerNode<Node> nodes;          // in an order in which every input comes before its use
   std::vector<ValueId> inputs;  // without initializers
   std::vector<ValueId> outputs;
   // Subgraphs only: values of the enclosing graph that this one reads: {outer id, inner id}.
@@ -134,8 +141,8 @@ class Graph {
   const Value& value(ValueId id) const { return values[id]; }
   int opset(std::string_view domain) const;  // 0 when not imported
 
-  // The index of the node that makes each value, -1 for inputs and constants.
-  PerValue<int32_t> producers() const;
+  // The node that makes each value, kNoNode for inputs and constants.
+  PerValue<NodeId> producers() const;
   // How many node inputs (captures of subgraphs included) and graph outputs read each value.
   PerValue<int32_t> use_counts() const;
   // Reorders so that every input comes before its use; nodes stay in order where they may. An error names a cycle's

@@ -101,7 +101,7 @@ TEST(RemoveDeadNodes, KeepsWhatAnOutputNeeds) {
                  make_node("dead2", "Relu", {c}, {add(graph, "d")})};
   graph.remove_dead_nodes();
   EXPECT_THAT(node_names(graph), ElementsAre("a", "b"));
-  EXPECT_THAT(graph.producers(), ElementsAre(-1, 0, 1, -1, -1));
+  EXPECT_THAT(graph.producers(), ElementsAre(kNoNode, NodeId(0), NodeId(1), kNoNode, kNoNode));
   EXPECT_THAT(graph.use_counts(), ElementsAre(1, 1, 1, 0, 0));
 }
 

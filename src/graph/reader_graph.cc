@@ -28,7 +28,7 @@ size_t payload_bytes(const ParsedAttribute& parsed) {
 }
 
 // Until finish_inputs: inputs are a level's first values.
-bool is_listed_input(const Level& level, ValueId id) { return static_cast<size_t>(id) < level.graph.inputs.size(); }
+bool is_listed_input(const Level& level, ValueId id) { return id.index() < level.graph.inputs.size(); }
 
 void set_constant(Value& value, const ConstantRef& constant) {
   value.type = constant->type;
@@ -386,7 +386,7 @@ Status GraphReader::add_node(const NodeFields& fields, std::vector<BoundAttribut
   node.attributes.reserve(attributes.size());
   for (BoundAttribute& attribute : attributes) {
     if (attribute.parsed.attribute.kind == AttributeKind::kGraph) {
-      level.subgraphs.push_back(Subgraph{.node = level.graph.nodes.size(),
+      level.subgraphs.push_back(Subgraph{.node = level.graph.nodes.end_id(),
                                          .attribute = node.attributes.size(),
                                          .message = attribute.parsed.graph,
                                          .lexical_parent = std::move(attribute.graph_scope),
@@ -545,8 +545,8 @@ Result<Graph> GraphReader::read_level(std::string_view message, Level* parent, c
   TENON_TRY(read_value_types(fields, *scope));
   name_generated(level);
   TENON_TRY(read_subgraphs(level));
-  for (size_t i = 0; i < level.graph.nodes.size(); ++i)
-    if (level.schemas[i]) TENON_TRY(check_node(level.graph, level.graph.nodes[i], *level.schemas[i]));
+  for (NodeId n : level.graph.nodes.ids())
+    if (level.schemas[n]) TENON_TRY(check_node(level.graph, level.graph.nodes[n], *level.schemas[n]));
   TENON_TRY(level.graph.sort_topologically());
   return std::move(level.graph);
 }

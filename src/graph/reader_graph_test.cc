@@ -87,7 +87,7 @@ TEST(ReadGraph, TheLaterOfTwoInitializersOfOneNameCounts) {
   text.initializers = {raw_tensor<float>("w", 1, {1}, {1}), raw_tensor<float>("w", 1, {1}, {7})};
   const auto model = read(text);
   ASSERT_TRUE(model.ok()) << model.status().message();
-  const ConstantRef& w = model->graph.value(model->graph.nodes[0].inputs[0]).constant;
+  const ConstantRef& w = model->graph.value(model->graph.nodes[NodeId(0)].inputs[0]).constant;
   ASSERT_NE(w, nullptr);
   EXPECT_EQ(*reinterpret_cast<const float*>(w->data), 7);
 }
@@ -105,7 +105,7 @@ TEST(ReadGraph, AConstantNodeReplacesTheInitializerOfItsName) {
     const auto model = read(text);
     EXPECT_TRUE(model.ok()) << model.status().message();
     if (!model.ok()) return 0;
-    const ConstantRef& w = model->graph.value(model->graph.nodes[0].inputs[0]).constant;
+    const ConstantRef& w = model->graph.value(model->graph.nodes[NodeId(0)].inputs[0]).constant;
     return w == nullptr ? 0 : *reinterpret_cast<const float*>(w->data);
   };
   EXPECT_EQ(value_read(), 7);
@@ -122,7 +122,7 @@ TEST(ReadGraph, AConstantNodeWithTheNameOfAnInputIsItsDefault) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(model->graph.inputs.size(), 1u);
   EXPECT_EQ(model->notes.overridable.size(), 1u);
-  EXPECT_THAT(model->graph.value(model->graph.nodes[0].inputs[1]).constant->as<float>(), ElementsAre(7));
+  EXPECT_THAT(model->graph.value(model->graph.nodes[NodeId(0)].inputs[1]).constant->as<float>(), ElementsAre(7));
 
   const std::string data = ::tenon::model_writer::model(graph(text), {.opsets = kOpsets});
   const auto open = read_model_bytes(bytes(data), "", {}, {.initializers_as_inputs = true});
@@ -161,9 +161,9 @@ TEST(ReadGraph, AnOutputThatIsListedTwiceIsTwoValues) {
   EXPECT_EQ(graph.value(graph.outputs[0]).name, "y");
   EXPECT_EQ(graph.value(graph.outputs[1]).name, "y_1");
   ASSERT_EQ(graph.nodes.size(), 2u);
-  EXPECT_EQ(graph.nodes[1].op_type, "Identity");
-  EXPECT_EQ(graph.nodes[1].inputs[0], graph.outputs[0]);
-  EXPECT_EQ(graph.nodes[1].outputs[0], graph.outputs[1]);
+  EXPECT_EQ(graph.nodes[NodeId(1)].op_type, "Identity");
+  EXPECT_EQ(graph.nodes[NodeId(1)].inputs[0], graph.outputs[0]);
+  EXPECT_EQ(graph.nodes[NodeId(1)].outputs[0], graph.outputs[1]);
 }
 
 // The time grows with the number of listings, not with its cube.
@@ -193,7 +193,7 @@ TEST(ReadGraph, ACycleNamesItsNodes) {
 TEST(ReadGraph, NodesAreSorted) {
   auto model = read(xy({relu("a", "y", "last"), relu("x", "a", "first")}));
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ(model->graph.nodes[0].name, "first");
+  EXPECT_EQ(model->graph.nodes[NodeId(0)].name, "first");
 }
 
 TEST(ReadGraph, InputsWithInitializersAreConstants) {
@@ -203,7 +203,7 @@ TEST(ReadGraph, InputsWithInitializersAreConstants) {
   auto model = read(text);
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(model->graph.inputs.size(), 1u);
-  EXPECT_THAT(model->graph.value(model->graph.nodes[0].inputs[1]).constant->as<float>(), ElementsAre(4));
+  EXPECT_THAT(model->graph.value(model->graph.nodes[NodeId(0)].inputs[1]).constant->as<float>(), ElementsAre(4));
   text.initializers = {raw_tensor<int32_t>("w", 6, {1}, {4})};
   expect_error(read(text), StatusCode::kInvalidArgument, AllOf(HasSubstr("float32"), HasSubstr("int32")));
 }
@@ -226,7 +226,7 @@ TEST(ReadGraph, OutputsWithoutANameAreThereUnlessOptional) {
   GraphText text = xy({node({.op_type = "LayerNormalization", .inputs = {"x", "x"}, .outputs = {"", "", "y"}})});
   auto model = read(text);
   ASSERT_TRUE(model.ok()) << model.status().message();
-  const Node& norm = model->graph.nodes[0];
+  const Node& norm = model->graph.nodes[NodeId(0)];
   EXPECT_NE(norm.outputs[0], kNoValue);
   EXPECT_EQ(norm.outputs[1], kNoValue);
 }
@@ -276,15 +276,15 @@ TEST(ReadSubgraph, CapturesThroughEveryLevel) {
   auto model = read(text);
   ASSERT_TRUE(model.ok()) << model.status().message();
   const Graph& root = model->graph;
-  const Graph& outer = *root.nodes[1].find("then_branch")->graph;
-  const Graph& deep = *outer.nodes[0].find("then_branch")->graph;
+  const Graph& outer = *root.nodes[NodeId(1)].find("then_branch")->graph;
+  const Graph& deep = *outer.nodes[NodeId(0)].find("then_branch")->graph;
   ASSERT_EQ(deep.captures.size(), 1u);
   EXPECT_EQ(outer.value(deep.captures[0].first).name, "a");
   EXPECT_EQ(deep.value(deep.captures[0].second).name, "a");
   // Two captures: the condition, and "a" on its way down. A constant is shared instead of captured.
   EXPECT_EQ(outer.captures.size(), 2u);
   for (const auto& [from, to] : outer.captures) EXPECT_EQ(root.value(from).name, outer.value(to).name);
-  EXPECT_THAT(outer.nodes[0].find("else_branch")->graph->captures, IsEmpty());
+  EXPECT_THAT(outer.nodes[NodeId(0)].find("else_branch")->graph->captures, IsEmpty());
   EXPECT_EQ(deep.opset(""), 17);
 }
 
@@ -293,7 +293,7 @@ TEST(ReadSubgraph, CapturesWhatALaterNodeMakes) {
   text.nodes.push_back(relu("x", "late", "late"));
   auto model = read(text);
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ(model->graph.nodes[0].name, "late");
+  EXPECT_EQ(model->graph.nodes[NodeId(0)].name, "late");
 }
 
 TEST(ReadSubgraph, MayNotHideAnOuterValueWithANodesOutput) {
@@ -375,7 +375,7 @@ TEST(ReadFunction, IsInlinedWithUniqueNames) {
             "%y:float32[2] = Relu@14(%s/h)\n"
             "%z:undefined[...] = Neg@13(%s/h)\n"
             "return %y:float32[2]\n");
-  EXPECT_EQ(model->graph.nodes[3].name, "s/elu");
+  EXPECT_EQ(model->graph.nodes[NodeId(3)].name, "s/elu");
 }
 
 TEST(ReadFunction, UsesItsOwnOpsets) {
@@ -388,8 +388,8 @@ TEST(ReadFunction, UsesItsOwnOpsets) {
   auto model =
       read(xy({call("Old", {"x"}, {"a"}), node({.op_type = "Softmax", .inputs = {"a"}, .outputs = {"y"}})}), {old});
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ(model->graph.nodes[0].since_version, 11);
-  EXPECT_EQ(model->graph.nodes[1].since_version, 13);
+  EXPECT_EQ(model->graph.nodes[NodeId(0)].since_version, 11);
+  EXPECT_EQ(model->graph.nodes[NodeId(1)].since_version, 13);
   const std::string none = function({.name = "None",
                                      .domain = "local",
                                      .inputs = {"in"},
@@ -413,7 +413,7 @@ TEST(ReadFunction, IsFoundByItsOverload) {
       node({.op_type = "F", .inputs = {"x"}, .outputs = {"y"}, .domain = "local", .overload = "two"});
   auto model = read(xy({use}), {overload("one", "Relu"), overload("two", "Neg")});
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_EQ(model->graph.nodes[0].op_type, "Neg");
+  EXPECT_EQ(model->graph.nodes[NodeId(0)].op_type, "Neg");
   expect_error(read(xy({use}), {overload("two", "Relu"), overload("two", "Neg")}), StatusCode::kInvalidArgument,
                HasSubstr("two functions"));
 }
@@ -486,9 +486,9 @@ TEST(ReadFunction, SubgraphsOfItsBodyCaptureAndReferToItsAttributes) {
   text.inputs.push_back(value_info("c", tensor_type(9, {})));
   auto model = read(text, {choose});
   ASSERT_TRUE(model.ok()) << model.status().message();
-  const Node& choice = model->graph.nodes[1];
+  const Node& choice = model->graph.nodes[NodeId(1)];
   EXPECT_EQ(choice.op_type, "If");
-  EXPECT_EQ(choice.find("then_branch")->graph->nodes[0].find("alpha")->f, 3);
+  EXPECT_EQ(choice.find("then_branch")->graph->nodes[NodeId(0)].find("alpha")->f, 3);
   const Graph& else_branch = *choice.find("else_branch")->graph;
   ASSERT_EQ(else_branch.captures.size(), 1u);
   EXPECT_EQ(model->graph.value(else_branch.captures[0].first).name, "outside");
@@ -503,8 +503,8 @@ TEST(ReadFunction, LeftOutInputsAreAbsentAndPassedThroughOnesAreCopied) {
                 .nodes = {node({.op_type = "Clip", .inputs = {"in", "low", "high"}, .outputs = {"out"}})}});
   auto model = read(xy({call("Clamp", {"x"}, {"y", "same"})}), {clip});
   ASSERT_TRUE(model.ok()) << model.status().message();
-  EXPECT_THAT(model->graph.nodes[0].inputs, ElementsAre(model->graph.inputs[0], kNoValue, kNoValue));
-  EXPECT_EQ(model->graph.nodes[1].op_type, "Identity");
+  EXPECT_THAT(model->graph.nodes[NodeId(0)].inputs, ElementsAre(model->graph.inputs[0], kNoValue, kNoValue));
+  EXPECT_EQ(model->graph.nodes[NodeId(1)].op_type, "Identity");
 }
 
 TEST(ReadFunction, MistakesInCallsAndBodiesAreRefused) {

@@ -34,7 +34,8 @@ struct Call {
 
 // A subgraph that waits to be read.
 struct Subgraph {
-  size_t node = 0, attribute = 0;
+  NodeId node;
+  size_t attribute = 0;
   std::string_view message;
   std::shared_ptr<Scope> lexical_parent;
   size_t depth = 0;
@@ -52,7 +53,7 @@ struct Level {
   bool inlined = false;   // read in the course of a call: counts against the limits of inlining
   int32_t position = 0;   // nodes met so far
   PerValue<int32_t> defined_at;
-  std::vector<std::optional<Schema>> schemas;  // one a node; nothing for an unknown operator
+  PerNode<std::optional<Schema>> schemas;  // nothing for an unknown operator
   std::vector<Subgraph> subgraphs;
   std::vector<ValueId> generated;                 // values of function bodies, to get unique names
   std::unordered_map<ValueId, ValueId> imported;  // by the parent's id

@@ -149,7 +149,7 @@ TEST(ReadModel, AMissingImportOfAKnownDomainIsItsNewestOpset) {
   const auto onnx = read(model(graph(relu_graph()), {.opsets = {opset("com.example", 1)}}));
   ASSERT_TRUE(onnx.ok()) << onnx.status().message();
   EXPECT_EQ(onnx->graph.opset(""), 28);
-  EXPECT_EQ(onnx->graph.nodes[0].since_version, 14);
+  EXPECT_EQ(onnx->graph.nodes[NodeId(0)].since_version, 14);
 
   GraphText text = relu_graph();
   text.nodes = {node({.op_type = "Normalizer", .inputs = {"x"}, .outputs = {"t"}, .domain = "ai.onnx.ml"}),
@@ -158,7 +158,7 @@ TEST(ReadModel, AMissingImportOfAKnownDomainIsItsNewestOpset) {
   ASSERT_TRUE(others.ok()) << others.status().message();
   EXPECT_EQ(others->graph.opset("ai.onnx.ml"), 5);
   EXPECT_EQ(others->graph.opset("com.microsoft"), 1);
-  EXPECT_EQ(others->graph.nodes[0].since_version, 1);
+  EXPECT_EQ(others->graph.nodes[NodeId(0)].since_version, 1);
 
   const auto unused = read(model(graph(relu_graph()), {.opsets = {opset("", 17)}}));
   ASSERT_TRUE(unused.ok()) << unused.status().message();
@@ -181,7 +181,7 @@ TEST(ReadModel, UnknownOperatorsStayWithoutASchema) {
   text.nodes = {node({.op_type = "FusedThing", .inputs = {"x"}, .outputs = {"y"}, .domain = "com.microsoft"})};
   auto model_read = read(model(graph(text), {.opsets = {opset("", 17), opset("com.microsoft", 1)}}));
   ASSERT_TRUE(model_read.ok()) << model_read.status().message();
-  EXPECT_EQ(model_read->graph.nodes[0].since_version, 0);
+  EXPECT_EQ(model_read->graph.nodes[NodeId(0)].since_version, 0);
 }
 
 TEST(ReadModel, NamesMustBeUtf8AndWithinTheLimit) {

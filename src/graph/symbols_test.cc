@@ -48,7 +48,7 @@ TEST(Symbols, BodiesAreSeparatedFromTheGraphAroundThem) {
   body->inputs = {add(*body, "v", {"n"})};
   graph.nodes.emplace_back().attributes.push_back({.name = "body", .kind = AttributeKind::kGraph, .graph = body});
   separate_symbols(graph);
-  const Graph& separated = *graph.nodes[0].attributes[0].graph;
+  const Graph& separated = *graph.nodes[NodeId(0)].attributes[0].graph;
   EXPECT_NE(separated.value(ValueId(0)).dims[0].symbol, "n");
   EXPECT_EQ(declared_symbol(separated.value(ValueId(0)).dims[0].symbol), "n");
   EXPECT_EQ(body->value(ValueId(0)).dims[0].symbol, "n");  // others' copies of the body stay as they are

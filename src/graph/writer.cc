@@ -81,17 +81,17 @@ class GraphWriter {
     }
     to.add_string(proto::GraphProto::kName, graph_.name.empty() ? "graph" : graph_.name);
     const PerValue<int32_t> uses = graph_.use_counts();
-    const PerValue<int32_t> producers = graph_.producers();
+    const PerValue<NodeId> producers = graph_.producers();
     for (ValueId id : graph_.values.ids()) {
       const Value& value = graph_.value(id);
-      if (value.constant && producers[id] < 0 && uses[id] > 0 && !is_captured_[id])
+      if (value.constant && !producers[id].valid() && uses[id] > 0 && !is_captured_[id])
         to.add_message(proto::GraphProto::kInitializer, tensor_bytes(names_[id], *value.constant));
     }
     for (ValueId id : graph_.inputs) TENON_TRY(add_value(to, proto::GraphProto::kInput, id));
     for (ValueId id : graph_.outputs) TENON_TRY(add_value(to, proto::GraphProto::kOutput, id));
     for (ValueId id : graph_.values.ids()) {
       const Value& value = graph_.value(id);
-      if (producers[id] < 0 || value.type == DataType::kUndefined || !value.is_tensor) continue;
+      if (!producers[id].valid() || value.type == DataType::kUndefined || !value.is_tensor) continue;
       if (std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end()) continue;
       TENON_TRY(add_value(to, proto::GraphProto::kValueInfo, id));
     }

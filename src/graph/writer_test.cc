@@ -50,12 +50,12 @@ TEST(WriteModel, WhatIsWrittenReadsBackTheSame) {
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ(model->graph.to_text(), graph.to_text());
   ASSERT_EQ(model->graph.nodes.size(), 1u);
-  EXPECT_EQ(model->graph.nodes[0].find("s")->s, std::string_view("a\0b", 3));
+  EXPECT_EQ(model->graph.nodes[NodeId(0)].find("s")->s, std::string_view("a\0b", 3));
 }
 
 TEST(WriteModel, InternalOperatorsAreRefused) {
   Graph graph = small_graph();
-  graph.nodes[0].domain = "tenon";
+  graph.nodes[NodeId(0)].domain = "tenon";
   EXPECT_THAT(write_model(graph), has_status(StatusCode::kUnsupported, HasSubstr("internal operator")));
 }
 

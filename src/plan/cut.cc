@@ -30,7 +30,7 @@ bool all_read(const Node& node, const Condition& holds) {
 
 class Cutter {
  public:
-  Cutter(Graph graph, std::span<const int32_t> output_slots, bool values_vary)
+  Cutter(Graph graph, std::span<const OutputSlot> output_slots, bool values_vary)
       : graph_(std::move(graph)),
         values_vary_(values_vary),
         output_slots_(output_slots.begin(), output_slots.end()),
@@ -43,12 +43,12 @@ class Cutter {
   Result<CutGraph> run() {
     for (ValueId id : graph_.values.ids()) available_[id] = graph_.value(id).constant != nullptr;
     for (ValueId id : graph_.inputs) available_[id] = true;
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) TENON_TRY(sort(n));
+    for (NodeId n : graph_.nodes.ids()) TENON_TRY(sort(n));
     return split();
   }
 
  private:
-  Status sort(size_t n) {
+  Status sort(NodeId n) {
     const Node& node = graph_.nodes[n];
     const auto ready = [&](ValueId id) { return id == kNoValue || available_[id]; };
     const auto known = [&](ValueId id) { return id == kNoValue || graph_.value(id).fully_known(); };
@@ -86,7 +86,7 @@ class Cutter {
   Result<CutGraph> split() {
     CutGraph result;
     bool any_rest = false;
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (NodeId n : graph_.nodes.ids()) {
       if (when_[n] != When::kRest) continue;
       any_rest = true;
       (void)all_read(graph_.nodes[n], [&](ValueId id) {
@@ -108,9 +108,9 @@ class Cutter {
     cut.rest.outputs.clear();
     result.now = std::move(graph_);
     Graph& now = result.now;
-    std::vector<Node> nodes = std::move(now.nodes);
+    PerNode<Node> nodes = std::move(now.nodes);
     now.nodes.clear();
-    for (size_t n = 0; n < nodes.size(); ++n) {
+    for (NodeId n : nodes.ids()) {
       (when_[n] == When::kNow ? now : cut.rest).nodes.push_back(std::move(nodes[n]));
     }
     const std::vector<ValueId> outputs = std::move(now.outputs);
@@ -130,7 +130,7 @@ class Cutter {
       cut.rest.inputs.push_back(id);
       result.cut_values.push_back(id);
       now.outputs.push_back(id);
-      result.output_slots.push_back(-1);
+      result.output_slots.push_back(OutputSlot::none());
     }
     now.remove_dead_nodes();
     cut.rest.remove_dead_nodes();
@@ -145,9 +145,9 @@ class Cutter {
 
   Graph graph_;
   const bool values_vary_;
-  std::vector<int32_t> output_slots_;
+  std::vector<OutputSlot> output_slots_;
   PerValue<bool> available_, dynamic_, needed_, as_constant_;
-  std::vector<When> when_;
+  PerNode<When> when_;
   std::vector<std::string> reasons_;
 };
 
@@ -160,7 +160,7 @@ bool is_dynamic_operator(const Node& node) {
   return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
 }
 
-Result<CutGraph> cut_graph(Graph graph, std::span<const int32_t> output_slots, bool values_vary) {
+Result<CutGraph> cut_graph(Graph graph, std::span<const OutputSlot> output_slots, bool values_vary) {
   return Cutter(std::move(graph), output_slots, values_vary).run();
 }
 

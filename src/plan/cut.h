@@ -15,14 +15,14 @@ bool is_dynamic_operator(const Node& node);
 
 struct CutGraph {
   Graph now;
-  std::vector<int32_t> output_slots;  // of now.outputs; -1: a value for the rest
-  std::unique_ptr<PlanCut> cut;       // null when everything can be planned now; locations are not yet set
-  std::vector<ValueId> cut_values;    // of `now`, one for each of cut->values
+  std::vector<OutputSlot> output_slots;  // of now.outputs; none: a value for the rest
+  std::unique_ptr<PlanCut> cut;          // null when everything can be planned now; locations are not yet set
+  std::vector<ValueId> cut_values;       // of `now`, one for each of cut->values
 };
 
 // `graph` must be inferred with concrete input shapes. `values_vary`: values that set shapes are others in each run (an
 // iteration's number), so that a kernel that reads them is better than a plan for each of them. Errors: kUnsupported
 // naming a node whose output shape cannot be found although all its inputs are known.
-Result<CutGraph> cut_graph(Graph graph, std::span<const int32_t> output_slots, bool values_vary = false);
+Result<CutGraph> cut_graph(Graph graph, std::span<const OutputSlot> output_slots, bool values_vary = false);
 
 }  // namespace tenon

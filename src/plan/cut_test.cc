@@ -25,7 +25,7 @@ GraphBuilder sliced() {
 TEST(CutGraph, ASizeFromAValueIsPlannedForTheValue) {
   GraphBuilder builder = sliced();
   ASSERT_THAT(infer_shapes(builder.graph), is_ok());
-  const int32_t slots[] = {0};
+  const OutputSlot slots[] = {OutputSlot(0)};
   const Result<CutGraph> cut = cut_graph(builder.graph, slots);
   ASSERT_THAT(cut, is_ok());
   ASSERT_NE(cut->cut, nullptr);
@@ -39,7 +39,7 @@ TEST(CutGraph, ASizeFromAValueIsPlannedForTheValue) {
 TEST(CutGraph, WhereValuesVaryOnlyTheSizeCounts) {
   GraphBuilder builder = sliced();
   ASSERT_THAT(infer_shapes(builder.graph), is_ok());
-  const int32_t slots[] = {0};
+  const OutputSlot slots[] = {OutputSlot(0)};
   const Result<CutGraph> cut = cut_graph(builder.graph, slots, /*values_vary=*/true);
   ASSERT_THAT(cut, is_ok());
   ASSERT_NE(cut->cut, nullptr);

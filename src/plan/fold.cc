@@ -32,7 +32,7 @@ class Folder {
     for (ValueId id : graph_.outputs) is_output_[id] = true;
     for (const Value& value : graph_.values)
       if (value.constant) budget_bytes_ += 2 * std::min(value.constant->size_bytes, SIZE_MAX / 8 - budget_bytes_ / 4);
-    std::vector<Node> nodes = std::move(graph_.nodes);
+    PerNode<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     graph_.nodes.reserve(nodes.size());
     grow();
@@ -45,7 +45,7 @@ class Folder {
   // Values may be added while folding; the side tables follow.
   void grow() {
     same_as_.resize(graph_.values.size(), kNoValue);
-    producer_.resize(graph_.values.size(), -1);
+    producer_.resize(graph_.values.size());
     is_output_.resize(graph_.values.size(), false);
   }
 
@@ -67,15 +67,14 @@ class Folder {
   }
 
   void keep(Node node) {
-    const auto index = static_cast<int32_t>(graph_.nodes.size());
     for (ValueId id : node.outputs)
-      if (id != kNoValue) producer_[id] = index;
+      if (id != kNoValue) producer_[id] = graph_.nodes.end_id();
     graph_.nodes.push_back(std::move(node));
   }
 
   const Node* producer(ValueId id) const {
-    if (id == kNoValue || producer_[id] < 0) return nullptr;
-    return &graph_.nodes[static_cast<size_t>(producer_[id])];
+    if (id == kNoValue || !producer_[id].valid()) return nullptr;
+    return &graph_.nodes[producer_[id]];
   }
 
   void set_constant(ValueId id, ConstantRef constant) {
@@ -95,13 +94,13 @@ class Folder {
       set_constant(id, graph_.value(source).constant);
       return true;
     }
-    if (producer_[source] < 0 || is_output_[source]) return false;
+    if (!producer_[source].valid() || is_output_[source]) return false;
     // The producer writes the graph output directly; earlier readers of `source` follow at the end.
-    const int32_t index = producer_[source];
-    for (ValueId& out : graph_.nodes[static_cast<size_t>(index)].outputs)
+    const NodeId maker = producer_[source];
+    for (ValueId& out : graph_.nodes[maker].outputs)
       if (out == source) out = id;
-    producer_[id] = index;
-    producer_[source] = -1;
+    producer_[id] = maker;
+    producer_[source] = kNoNode;
     same_as_[source] = id;
     Value& to = graph_.value(id);
     const Value& from = graph_.value(source);
@@ -279,8 +278,8 @@ class Folder {
 
   Graph& graph_;
   const EvaluateNode& evaluate_;
-  PerValue<ValueId> same_as_;   // a value that is another one, kNoValue for itself
-  PerValue<int32_t> producer_;  // in the new node list
+  PerValue<ValueId> same_as_;  // a value that is another one, kNoValue for itself
+  PerValue<NodeId> producer_;  // in the new node list
   PerValue<bool> is_output_;
   bool renamed_ = false;
   size_t budget_bytes_ = kFoldingBytes;

@@ -17,7 +17,7 @@ class LayoutAssigner {
       : graph_(graph), providers_(providers), base_(base) {}
 
   Status run() {
-    std::vector<Node> nodes = std::move(graph_.nodes);
+    PerNode<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     graph_.nodes.reserve(nodes.size());
     for (Node& node : nodes) TENON_TRY(assign(std::move(node)));

@@ -41,7 +41,7 @@ bool conflict(const Touched& earlier, const Touched& later) {
 
 Touched touched_by(const Plan& plan, const PlanStep& step) {
   Touched touched;
-  const Node& node = plan.graph.nodes[static_cast<size_t>(step.node)];
+  const Node& node = plan.graph.nodes[step.node];
   const auto add = [&](std::vector<Range>& ranges, const Location& location, ValueId id) {
     if (location.kind == StorageKind::kAbsent || location.kind == StorageKind::kConstant ||
         location.kind == StorageKind::kPlacedConstant) {
@@ -63,32 +63,32 @@ bool reads_when_enqueued(const Plan& plan, const PlanStep& step) {
 }
 
 void order_steps(Plan& plan, size_t devices) {
-  plan.notifications.assign(devices, 0);
+  plan.points.assign(devices, 0);
   plan.uses_stream.assign(devices, false);
-  using PerStream = PerDeviceEp<int32_t>;
+  using PerStream = PerDeviceEp<StepId>;
   // seen[e][f]: the last step of stream f that everything of executor e from now on comes after.
-  IdVector<EpId, PerStream> seen(devices + 1, PerStream(devices, -1));
-  std::vector<Touched> touched;
-  std::vector<int32_t> on_streams;
-  for (size_t j = 0; j < plan.steps.size(); ++j) {
+  IdVector<EpId, PerStream> seen(devices + 1, PerStream(devices));
+  IdVector<StepId, Touched> touched;
+  std::vector<StepId> on_streams;
+  for (StepId j : plan.steps.ids()) {
     PlanStep& step = plan.steps[j];
     touched.push_back(touched_by(plan, step));
     const EpId executor = step.executor;
     const bool reads_now = reads_when_enqueued(plan, step);
     // By stream: the last step that this one waits for, on the host or where it runs.
-    PerStream on_host(devices, -1), last(devices, -1);
-    for (int32_t i : on_streams) {
-      const EpId stream = plan.steps[static_cast<size_t>(i)].executor;
-      const Touched& earlier = touched[static_cast<size_t>(i)];
+    PerStream on_host(devices), last(devices);
+    for (StepId i : on_streams) {
+      const EpId stream = plan.steps[i].executor;
+      const Touched& earlier = touched[i];
       const bool for_host =
           executor == kCpuEp ? conflict(earlier, touched[j]) : reads_now && overlap(earlier.writes, touched[j].reads);
       if (for_host && seen[kCpuEp][stream] < i) on_host[stream] = i;
       if (executor == kCpuEp || stream == executor || seen[executor][stream] >= i) continue;
       if (conflict(earlier, touched[j])) last[stream] = i;
     }
-    const auto wait_for = [&](EpId stream, int32_t i, bool host) {
-      PlanStep& earlier = plan.steps[static_cast<size_t>(i)];
-      if (earlier.notify < 0) earlier.notify = plan.notifications[stream]++;
+    const auto wait_for = [&](EpId stream, StepId i, bool host) {
+      PlanStep& earlier = plan.steps[i];
+      if (!earlier.notify.valid()) earlier.notify = PointId(plan.points[stream]++);
       step.waits.push_back({stream, earlier.notify, host && executor != kCpuEp});
       // A step that the host has waited for is over before anything later is enqueued anywhere.
       for (EpId e : seen.ids()) {
@@ -96,11 +96,11 @@ void order_steps(Plan& plan, size_t devices) {
       }
     };
     for (EpId stream : last.ids()) {
-      if (on_host[stream] >= 0) wait_for(stream, on_host[stream], true);
+      if (on_host[stream].valid()) wait_for(stream, on_host[stream], true);
       if (last[stream] > on_host[stream]) wait_for(stream, last[stream], false);
     }
     if (executor == kCpuEp) continue;
-    on_streams.push_back(static_cast<int32_t>(j));
+    on_streams.push_back(j);
     plan.uses_stream[executor] = true;
     plan.asynchronous = true;
   }

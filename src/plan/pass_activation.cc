@@ -294,7 +294,7 @@ class Matcher {
 Status pass_activations(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   const Matcher matcher(rewriter);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     std::optional<Found> found = matcher.match(node);

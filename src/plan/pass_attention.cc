@@ -147,9 +147,9 @@ Status pack(Rewriter& rewriter, const Pattern& pattern) {
   const size_t rank = packed.dims.size();
   const ValueId x = nodes[0]->inputs[0];
   const ValueId packed_id = rewriter.add_value(std::move(packed));
-  std::array<size_t, 3> places{};
-  for (size_t i = 0; i < 3; ++i) places[i] = rewriter.producer_index(outputs[i]);
-  const size_t first = *std::min_element(places.begin(), places.end());
+  std::array<NodeId, 3> places;
+  for (size_t i = 0; i < 3; ++i) places[i] = rewriter.producer_id(outputs[i]);
+  const NodeId first = *std::min_element(places.begin(), places.end());
   rewriter.insert_before(first, make_internal("MatMul", name,
                                               {x, rewriter.add_constant(name + ":weights", std::move(weights)),
                                                rewriter.add_constant(name + ":bias", std::move(bias))},
@@ -164,7 +164,7 @@ Status pack(Rewriter& rewriter, const Pattern& pattern) {
   split.outputs = {outputs.begin(), outputs.end()};
   split.set_int("axis", static_cast<int64_t>(rank) - 1);
   rewriter.replace(first, std::move(split));
-  for (size_t place : places)
+  for (NodeId place : places)
     if (place != first) rewriter.erase(place);
   return {};
 }
@@ -210,7 +210,7 @@ bool mask_fits(const Rewriter& rewriter, ValueId mask, const Shape& scores) {
 
 Status pass_pack_qkv(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     std::optional<Pattern> pattern = match_pattern(rewriter, rewriter.node(i));
     if (!pattern) continue;
@@ -223,7 +223,7 @@ Status pass_pack_qkv(Graph& graph, const PassOptions&) {
 
 Status pass_attention(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     // Ends in Reshape(Transpose(probabilities * V)).
     const Node& last = rewriter.node(i);

@@ -25,8 +25,8 @@ Node make_node(std::string op_type, int since, std::string name, std::vector<Val
 }
 
 // Where(IsNaN(p), 0, p) with p = Softmax(x) becomes tenon.GuardedSoftmax.
-bool guarded_softmax(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool guarded_softmax(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if (node.op_type != "Where" || !node.domain.empty() || node.inputs.size() != 3) return false;
   const Node* test = rewriter.made_by(node.inputs[0], "IsNaN");
   const Node* softmax = rewriter.made_by(node.inputs[2], "Softmax");
@@ -43,14 +43,14 @@ bool guarded_softmax(Rewriter& rewriter, size_t index) {
   if (!axis.ok() || (flat && *axis + 1 != static_cast<int>(x.dims.size()))) return false;
   Node guarded = make_internal("GuardedSoftmax", softmax->name, softmax->inputs, node.outputs);
   guarded.set_int("axis", *axis);
-  rewriter.replace(index, std::move(guarded));
+  rewriter.replace(here, std::move(guarded));
   return true;
 }
 
 // Reshape(Transpose(Reshape(x), [0,2,1])), heads taken into the batch and back: Transpose(x, [0,1,3,2]), joined with
 // the transpose that makes x.
-bool transpose_of_heads(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool transpose_of_heads(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if (node.op_type != "Reshape" || !node.domain.empty() || node.outputs.size() != 1) return false;
   const Node* transpose = rewriter.made_by(node.inputs[0], "Transpose");
   if (transpose == nullptr || !rewriter.read_once(node.inputs[0])) return false;
@@ -75,14 +75,14 @@ bool transpose_of_heads(Rewriter& rewriter, size_t index) {
     }
   }
   turned.set_ints("perm", order);
-  rewriter.replace(index, std::move(turned));
+  rewriter.replace(here, std::move(turned));
   return true;
 }
 
 // Add(scores, Where(And(true, x), a, b)), as exporters write a mask that is the same for every query: the mask keeps
 // the shape of x, which the sum repeats by itself.
-bool narrow_mask(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool narrow_mask(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if (node.op_type != "Add" || !node.domain.empty()) return false;
   const auto parts = split_operands(node, [&](ValueId mask, ValueId scores) {
     return rewriter.made_by(mask, "Where") != nullptr && rewriter.same_shape(scores, node.outputs[0]);
@@ -106,18 +106,18 @@ bool narrow_mask(Rewriter& rewriter, size_t index) {
   narrow.name = node.name + ":mask";
   narrow.set_shape(rewriter.value(sides->second).shape());
   const ValueId mask = rewriter.add_value(std::move(narrow));
-  rewriter.insert_before(index, make_node("Where", where.since_version, node.name + ":mask",
-                                          {sides->second, where.inputs[1], where.inputs[2]}, {mask}));
+  rewriter.insert_before(here, make_node("Where", where.since_version, node.name + ":mask",
+                                         {sides->second, where.inputs[1], where.inputs[2]}, {mask}));
   Node sum = node;
   std::replace(sum.inputs.begin(), sum.inputs.end(), parts->first, mask);
-  rewriter.replace(index, std::move(sum));
+  rewriter.replace(here, std::move(sum));
   return true;
 }
 
 }  // namespace
 
-bool hoist_factors(Rewriter& rewriter, size_t index, bool of_weights) {
-  const Node node = rewriter.node(index);
+bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights) {
+  const Node node = rewriter.node(here);
   const bool internal = node.domain == "tenon";
   if (node.op_type != "MatMul" || (!internal && !node.domain.empty())) return false;
   MatMulForm form = read_matmul_form(node);
@@ -139,13 +139,13 @@ bool hoist_factors(Rewriter& rewriter, size_t index, bool of_weights) {
   if (inputs == node.inputs) return false;
   Node product = make_internal("MatMul", node.name, inputs, node.outputs);
   write_matmul_form(form, product);
-  rewriter.replace(index, std::move(product));
+  rewriter.replace(here, std::move(product));
   return true;
 }
 
 Status pass_attention_forms(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     (void)(guarded_softmax(rewriter, i) || hoist_factors(rewriter, i, false) || transpose_of_heads(rewriter, i) ||
            narrow_mask(rewriter, i));

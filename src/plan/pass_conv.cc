@@ -112,7 +112,7 @@ Status pass_convolutions(Graph& graph, const PassOptions&) {
 
 Status pass_convolution_scale(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.inputs.empty()) continue;
@@ -178,7 +178,7 @@ Status pass_convolution_scale(Graph& graph, const PassOptions&) {
 
 Status pass_convolution_bias(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || (node.op_type != "Add" && node.op_type != "Sub")) continue;

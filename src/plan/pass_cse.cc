@@ -111,9 +111,9 @@ Status pass_common_subexpressions(Graph& graph, const PassOptions&) {
   PerValue<ValueId> same_as = identity(graph);
   PerValue<bool> is_output(graph.values.size(), false);
   for (ValueId id : graph.outputs) is_output[id] = true;
-  std::unordered_map<std::string, size_t> first;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = graph.nodes[i];
+  std::unordered_map<std::string, NodeId> first;
+  for (NodeId n : graph.nodes.ids()) {
+    Node& node = graph.nodes[n];
     for (ValueId& id : node.inputs)
       if (id != kNoValue) id = same_as[id];
     if (is_random(node.op_type) || node.inputs.empty()) continue;
@@ -121,7 +121,7 @@ Status pass_common_subexpressions(Graph& graph, const PassOptions&) {
     for (ValueId id : node.outputs) keeps_name = keeps_name || (id != kNoValue && is_output[id]);
     std::string key = node_key(node);
     if (key.empty()) continue;
-    auto [slot, fresh] = first.emplace(std::move(key), i);
+    auto [slot, fresh] = first.emplace(std::move(key), n);
     // A graph output stays with its own node.
     if (fresh || keeps_name) continue;
     const Node& earlier = graph.nodes[slot->second];

@@ -23,7 +23,7 @@ bool has_residual(const Node& node) { return node.input(3) != kNoValue; }
 
 Status pass_fuse_activations(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (node.domain != "tenon" || node.op_type != "Activation") continue;
@@ -41,7 +41,7 @@ Status pass_fuse_activations(Graph& graph, const PassOptions&) {
 
 Status pass_fuse_residuals(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.op_type != "Add" || node.inputs.size() != 2) continue;
@@ -53,7 +53,7 @@ Status pass_fuse_residuals(Graph& graph, const PassOptions&) {
       const ValueId other = id == node.inputs[0] ? node.inputs[1] : node.inputs[0];
       if (!rewriter.is_float(other) || !rewriter.same_shape(id, other) || !rewriter.same_shape(id, node.outputs[0]))
         continue;
-      if (taken == kNoValue || rewriter.producer_index(id) > rewriter.producer_index(taken)) taken = id;
+      if (taken == kNoValue || rewriter.producer_id(id) > rewriter.producer_id(taken)) taken = id;
     }
     if (taken == kNoValue) continue;
     Node fused = *product(rewriter, taken);

@@ -151,7 +151,7 @@ std::optional<Node> from_bias(Rewriter& rewriter, const Node& node) {
 
 Status pass_layer_norms(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.outputs.empty() || node.outputs[0] == kNoValue) continue;
@@ -167,7 +167,7 @@ Status pass_layer_norms(Graph& graph, const PassOptions&) {
 
 Status pass_skip_layer_norms(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (node.domain != "tenon" || node.op_type != "LayerNorm" || node.input(1) != kNoValue) continue;
@@ -188,7 +188,7 @@ Status pass_skip_layer_norms(Graph& graph, const PassOptions&) {
     }
     // Others read the sum too, perhaps before this node: the fused one stands where the addition stood.
     fused.outputs = {node.outputs[0], sum};
-    const size_t place = rewriter.producer_index(sum);
+    const NodeId place = rewriter.producer_id(sum);
     rewriter.replace(place, std::move(fused));
     rewriter.erase(i);
   }

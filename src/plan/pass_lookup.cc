@@ -86,7 +86,7 @@ Result<ConstantRef> activate(Rewriter& rewriter, const Node& matmul, ConstantRef
 
 Status pass_one_hot_lookup(Graph& graph, const PassOptions& options) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node matmul = rewriter.node(i);
     if (matmul.domain != "tenon" || matmul.op_type != "MatMul") continue;

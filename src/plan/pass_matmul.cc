@@ -59,7 +59,7 @@ std::optional<Node> from_gemm(Rewriter& rewriter, const Node& node) {
 
 Status pass_matmuls(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || (node.op_type != "MatMul" && node.op_type != "Gemm")) continue;
     if (!matrix_like(rewriter.value(node.inputs[0])) || !matrix_like(rewriter.value(node.inputs[1]))) continue;
@@ -75,7 +75,7 @@ Status pass_matmuls(Graph& graph, const PassOptions&) {
 
 Status pass_matmul_bias(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.inputs.size() != 2) continue;

@@ -134,7 +134,7 @@ ConstantRef along_axis(const ConstantRef& constant, int64_t axis, int rank, int6
 
 Status pass_moment_norms(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node last = rewriter.node(i);
     if (!last.domain.empty() || last.op_type != "Add" || !rewriter.is_float(last.outputs[0])) continue;

@@ -24,11 +24,9 @@ bool Rewriter::may_make(size_t bytes) {
 }
 
 const Node* Rewriter::producer(ValueId id) const {
-  if (id == kNoValue || producer_[id] < 0) return nullptr;
-  return &graph_.nodes[static_cast<size_t>(producer_[id])];
+  if (id == kNoValue || !producer_[id].valid()) return nullptr;
+  return &graph_.nodes[producer_[id]];
 }
-
-size_t Rewriter::producer_index(ValueId id) const { return static_cast<size_t>(producer_[id]); }
 
 const Node* Rewriter::made_by(ValueId id, std::string_view op_type, std::string_view domain) const {
   const Node* node = producer(id);
@@ -84,12 +82,12 @@ void Rewriter::release(ValueId id) {
     const ValueId at = pending.back();
     pending.pop_back();
     if (uses(at) > 0 || !producer(at)) continue;
-    const size_t index = producer_index(at);
-    if (erased_[index]) continue;
-    const Node& maker = graph_.nodes[index];
+    const NodeId made_by = producer_id(at);
+    if (erased_[made_by]) continue;
+    const Node& maker = graph_.nodes[made_by];
     if (std::any_of(maker.outputs.begin(), maker.outputs.end(), [&](ValueId out) { return uses(out) > 0; })) continue;
-    erased_[index] = true;
-    begin_origins(index, maker);
+    erased_[made_by] = true;
+    begin_origins(made_by, maker);
     count(maker, -1);
     for (ValueId input : maker.inputs)
       if (input != kNoValue) pending.push_back(input);
@@ -99,44 +97,45 @@ void Rewriter::release(ValueId id) {
   }
 }
 
-void Rewriter::replace(size_t index, Node replacement) {
-  Node old = std::exchange(graph_.nodes[index], std::move(replacement));
-  Node& current = graph_.nodes[index];
-  for (ValueId id : old.outputs)
-    if (id != kNoValue && producer_[id] == static_cast<int32_t>(index)) producer_[id] = -1;
-  for (ValueId id : current.outputs)
-    if (id != kNoValue) producer_[id] = static_cast<int32_t>(index);
+void Rewriter::replace(NodeId id, Node replacement) {
+  Node old = std::exchange(graph_.nodes[id], std::move(replacement));
+  Node& current = graph_.nodes[id];
+  for (ValueId out : old.outputs)
+    if (out != kNoValue && producer_[out] == id) producer_[out] = kNoNode;
+  for (ValueId out : current.outputs)
+    if (out != kNoValue) producer_[out] = id;
   count(current, 1);
   count(old, -1);
-  begin_origins(index, old);
-  for (ValueId id : old.inputs)
-    if (id != kNoValue) release(id);
+  begin_origins(id, old);
+  for (ValueId in : old.inputs)
+    if (in != kNoValue) release(in);
   end_origins(current);
 }
 
-void Rewriter::erase(size_t index) {
-  if (erased_[index]) return;
-  erased_[index] = true;
-  count(graph_.nodes[index], -1);
-  begin_origins(index, graph_.nodes[index]);
-  for (ValueId id : graph_.nodes[index].inputs)
-    if (id != kNoValue) release(id);
-  end_origins(graph_.nodes[index]);
+void Rewriter::erase(NodeId id) {
+  if (erased_[id]) return;
+  erased_[id] = true;
+  const Node& node = graph_.nodes[id];
+  count(node, -1);
+  begin_origins(id, node);
+  for (ValueId in : node.inputs)
+    if (in != kNoValue) release(in);
+  end_origins(node);
 }
 
-void Rewriter::begin_origins(size_t index, const Node& node) {
+void Rewriter::begin_origins(NodeId id, const Node& node) {
   // Those of nodes that became this one in this pass.
-  for (ValueId id : node.outputs) {
-    if (const auto known = origins_.find(id); known != origins_.end()) {
+  for (ValueId out : node.outputs) {
+    if (const auto known = origins_.find(out); known != origins_.end()) {
       std::move(known->second.begin(), known->second.end(), std::back_inserter(going_));
       origins_.erase(known);
     }
   }
-  if (std::any_of(going_.begin(), going_.end(), [&](const Origin& one) { return one.index == index; })) return;
+  if (std::any_of(going_.begin(), going_.end(), [&](const Origin& one) { return one.id == id; })) return;
   if (const Attribute* known = node.find(kModelNodes)) {
-    for (const std::string& name : known->strings) going_.push_back({index, name});
+    for (const std::string& name : known->strings) going_.push_back({id, name});
   } else {
-    going_.push_back({index, node.name.empty() ? node.label(graph_) : node.name});
+    going_.push_back({id, node.name.empty() ? node.label(graph_) : node.name});
   }
 }
 
@@ -156,8 +155,8 @@ void Rewriter::add_origins() {
   std::map<Node*, Origins> all;
   for (auto& [made, origins] : origins_) {
     Node* maker = nullptr;
-    if (producer(made) != nullptr && !erased_[producer_index(made)]) maker = &graph_.nodes[producer_index(made)];
-    for (auto& [index, node] : inserted_)
+    if (producer(made) != nullptr && !erased_[producer_id(made)]) maker = &graph_.nodes[producer_id(made)];
+    for (auto& [before, node] : inserted_)
       if (std::find(node.outputs.begin(), node.outputs.end(), made) != node.outputs.end()) maker = &node;
     if (maker == nullptr || maker->domain != "tenon") continue;
     Origins& listed = all[maker];
@@ -167,7 +166,7 @@ void Rewriter::add_origins() {
 }
 
 void Rewriter::list_origins(Node& node, Origins origins) {
-  std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) { return a.index < b.index; });
+  std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) { return a.id < b.id; });
   Attribute listed;
   for (Origin& origin : origins) {
     const bool known = std::find(listed.strings.begin(), listed.strings.end(), origin.name) != listed.strings.end();
@@ -181,33 +180,33 @@ void Rewriter::list_origins(Node& node, Origins origins) {
 }
 
 ValueId Rewriter::add_value(Value value) {
-  producer_.push_back(-1);
+  producer_.push_back(kNoNode);
   uses_.push_back(0);
   is_output_.push_back(false);
   return graph_.add_value(std::move(value));
 }
 
 ValueId Rewriter::add_constant(std::string name, ConstantRef constant) {
-  producer_.push_back(-1);
+  producer_.push_back(kNoNode);
   uses_.push_back(0);
   is_output_.push_back(false);
   return graph_.add_constant(std::move(name), std::move(constant));
 }
 
-void Rewriter::insert_before(size_t index, Node node) {
+void Rewriter::insert_before(NodeId id, Node node) {
   count(node, 1);
-  inserted_.emplace(index, std::move(node));
+  inserted_.emplace(id, std::move(node));
 }
 
 void Rewriter::finish() {
   add_origins();
   if (inserted_.empty() && std::find(erased_.begin(), erased_.end(), true) == erased_.end()) return;
-  std::vector<Node> nodes;
+  PerNode<Node> nodes;
   nodes.reserve(graph_.nodes.size() + inserted_.size());
   auto next = inserted_.begin();
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    for (; next != inserted_.end() && next->first == i; ++next) nodes.push_back(std::move(next->second));
-    if (!erased_[i]) nodes.push_back(std::move(graph_.nodes[i]));
+  for (NodeId id : graph_.nodes.ids()) {
+    for (; next != inserted_.end() && next->first == id; ++next) nodes.push_back(std::move(next->second));
+    if (!erased_[id]) nodes.push_back(std::move(graph_.nodes[id]));
   }
   graph_.nodes = std::move(nodes);
 }

@@ -22,14 +22,14 @@ class Rewriter {
 
   Graph& graph() { return graph_; }
   const Graph& graph() const { return graph_; }
-  size_t size() const { return graph_.nodes.size(); }
-  const Node& node(size_t index) const { return graph_.nodes[index]; }
-  bool erased(size_t index) const { return erased_[index]; }
+  IdRange<NodeId> ids() const { return graph_.nodes.ids(); }
+  const Node& node(NodeId id) const { return graph_.nodes[id]; }
+  bool erased(NodeId id) const { return erased_[id]; }
 
   const Value& value(ValueId id) const { return graph_.value(id); }
   // The node that makes `id`; null for inputs and constants.
   const Node* producer(ValueId id) const;
-  size_t producer_index(ValueId id) const;  // only when producer(id)
+  NodeId producer_id(ValueId id) const { return producer_[id]; }
   // The producer if it is `op_type` of `domain` and `id` its first output.
   const Node* made_by(ValueId id, std::string_view op_type, std::string_view domain = "") const;
   int32_t uses(ValueId id) const { return id == kNoValue ? 0 : uses_[id]; }
@@ -45,26 +45,26 @@ class Rewriter {
   // The same type and, for certain, the same dimensions.
   bool same_shape(ValueId a, ValueId b) const;
 
-  // `replacement` takes the place of node `index`. Values that nobody reads any more take their producers with them.
-  void replace(size_t index, Node replacement);
-  // Node `index` goes although its outputs are still read: another node makes them now.
-  void erase(size_t index);
+  // `replacement` takes the place of node `id`. Values that nobody reads any more take their producers with them.
+  void replace(NodeId id, Node replacement);
+  // Node `id` goes although its outputs are still read: another node makes them now.
+  void erase(NodeId id);
   // False once the pass would have made more new constants than 64 MiB and the size of those that the graph had: a
   // small file must not make large memory by sharing one weight between many nodes. Counts `bytes` when true.
   bool may_make(size_t bytes);
   ValueId add_constant(std::string name, ConstantRef constant);
   ValueId add_value(Value value);
-  // A new node right before node `index` once the pass is finished; until then its outputs have no producer.
-  void insert_before(size_t index, Node node);
+  // A new node right before node `id` once the pass is finished; until then its outputs have no producer.
+  void insert_before(NodeId id, Node node);
 
   // Drops erased nodes and places inserted ones. Call once, last. Each internal node that stands for several nodes of
   // the model lists them in its attribute kModelNodes.
   void finish();
 
  private:
-  // One name of a node that has gone, with the node's index.
+  // One name of a node that has gone, with the node's id.
   struct Origin {
-    size_t index;
+    NodeId id;
     std::string name;
   };
   using Origins = std::vector<Origin>;
@@ -72,17 +72,18 @@ class Rewriter {
   void count(const Node& node, int32_t change);
   void release(ValueId id);
   // The names of nodes that go now, one of which made `made`: whatever makes it at the end stands for them.
-  void begin_origins(size_t index, const Node& node);
+  void begin_origins(NodeId id, const Node& node);
   static void list_origins(Node& node, Origins origins);
   void end_origins(const Node& last);
   void add_origins();
 
   Graph& graph_;
-  PerValue<int32_t> producer_, uses_;
+  PerValue<NodeId> producer_;
+  PerValue<int32_t> uses_;
   PerValue<bool> is_output_;
-  std::vector<bool> erased_;
+  PerNode<bool> erased_;
   size_t budget_bytes_ = size_t{64} << 20;
-  std::multimap<size_t, Node> inserted_;  // by the index of the node that they stand before, in the order they came
+  std::multimap<NodeId, Node> inserted_;  // by the node that they stand before, in the order they came
   Origins going_;
   std::map<ValueId, Origins> origins_;  // by the value that the last of them made
 };

@@ -84,7 +84,7 @@ Status pass_fold(Graph& graph, const PassOptions& options) { return fold_constan
 // operations with constants, so that they meet the convolution before the Squeeze.
 Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node node = rewriter.node(i);
     if (node.outputs.size() != 1 || node.inputs.empty()) continue;
@@ -153,7 +153,7 @@ Status pass_sink_squeeze(Graph& graph, const PassOptions&) {
 // ReduceMean over every spatial dimension.
 Status pass_global_pool(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.op_type != "ReduceMean") continue;
     if (!rewriter.is_float(node.inputs[0])) continue;
@@ -180,7 +180,7 @@ Status pass_global_pool(Graph& graph, const PassOptions&) {
 Status pass_join_constant_adds(Graph& graph, const PassOptions& options) {
   if (!options.evaluate) return {};
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node& node = rewriter.node(i);
     auto constant_and_add = [&](const Node& add) {
@@ -215,7 +215,7 @@ Status pass_join_constant_adds(Graph& graph, const PassOptions& options) {
 // over x instead of two.
 Status pass_scale_shortcuts(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node add = rewriter.node(i);
     if (!add.domain.empty() || add.op_type != "Add" || !rewriter.is_float(add.outputs[0])) continue;
@@ -260,7 +260,7 @@ Status pass_scale_shortcuts(Graph& graph, const PassOptions&) {
 // Transpose meets the one before x.
 Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     const Node transpose = rewriter.node(i);
     if (!transpose.domain.empty() || transpose.op_type != "Transpose") continue;

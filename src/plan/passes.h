@@ -37,8 +37,8 @@ Status pass_moment_norms(Graph& graph, const PassOptions& options);  // pass_mom
 // pass_attention_forms.cc
 Status pass_attention_forms(Graph& graph, const PassOptions& options);
 // MatMul(a * c, b * d) with numbers c and d: MatMul(a, b) * (c * d). `of_weights`: also where a or b is a constant,
-// which takes the factor from activations written out, such as GELU. Whether node `index` was replaced.
-bool hoist_factors(Rewriter& rewriter, size_t index, bool of_weights);
+// which takes the factor from activations written out, such as GELU. Whether node `here` was replaced.
+bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights);
 // pass_attention.cc
 Status pass_pack_qkv(Graph& graph, const PassOptions& options);
 Status pass_attention(Graph& graph, const PassOptions& options);

@@ -21,7 +21,7 @@ struct Memory {
 
 class Placer {
  public:
-  Placer(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers, const SpaceTable& table,
+  Placer(Graph& graph, std::span<const OutputSlot> output_slots, const Providers& providers, const SpaceTable& table,
          const BoundSpaces& bound, const KernelNode& base)
       : graph_(graph), slots_(output_slots), providers_(providers), table_(table), bound_(bound), base_(base) {}
 
@@ -61,9 +61,9 @@ class Placer {
   }
 
   const std::optional<MemorySpace>* bound_output(size_t i) const {
-    const int32_t slot = slots_[i];
-    if (slot < 0 || static_cast<size_t>(slot) >= bound_.outputs.size()) return nullptr;
-    return bound_.outputs[static_cast<size_t>(slot)] ? &bound_.outputs[static_cast<size_t>(slot)] : nullptr;
+    if (!slots_[i].valid() || slots_[i].index() >= bound_.outputs.size()) return nullptr;
+    const std::optional<MemorySpace>& space = bound_.outputs[slots_[i].index()];
+    return space ? &space : nullptr;
   }
 
   Status collect() {
@@ -84,14 +84,14 @@ class Placer {
                            graph_.value(graph_.inputs[i]).name, bound_.inputs[i].to_string());
     }
     wanted_.resize(graph_.nodes.size());
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) TENON_TRY(collect(n));
+    for (NodeId n : graph_.nodes.ids()) TENON_TRY(collect(n));
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       if (const auto* space = bound_output(i)) class_of(graph_.outputs[i]).outputs.push_back(**space);
     }
     return {};
   }
 
-  Status collect(size_t n) {
+  Status collect(NodeId n) {
     const Node& node = graph_.nodes[n];
     if (is_whole_view(node)) {
       root_[node.outputs[0]] = root_[node.inputs[0]];
@@ -171,10 +171,10 @@ class Placer {
   }
 
   Status rewrite() {
-    std::vector<Node> nodes = std::move(graph_.nodes);
+    PerNode<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     graph_.nodes.reserve(nodes.size());
-    for (size_t n = 0; n < nodes.size(); ++n) {
+    for (NodeId n : nodes.ids()) {
       Node& node = nodes[n];
       std::vector<SpaceId>& wanted = wanted_[n];
       for (size_t i = 0; i < wanted.size(); ++i) {
@@ -241,14 +241,14 @@ class Placer {
   }
 
   Graph& graph_;
-  std::span<const int32_t> slots_;
+  std::span<const OutputSlot> slots_;
   const Providers& providers_;
   const SpaceTable& table_;
   const BoundSpaces& bound_;
   const KernelNode& base_;
   PerValue<ValueId> root_;  // the first of its class
   PerValue<Class> classes_;
-  std::vector<std::vector<SpaceId>> wanted_;  // by node as it was
+  PerNode<std::vector<SpaceId>> wanted_;  // by node as it was
   std::map<std::pair<ValueId, SpaceId>, ValueId> copies_;
   Placement placement_;
 };
@@ -261,7 +261,7 @@ CopyReason copy_reason(const Node& node) { return static_cast<CopyReason>(Attrib
 
 EpId copy_mover(const Node& node) { return EpId(Attributes(node).integer("mover")); }
 
-Result<Placement> place_values(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers,
+Result<Placement> place_values(Graph& graph, std::span<const OutputSlot> output_slots, const Providers& providers,
                                const SpaceTable& table, const BoundSpaces& bound, const KernelNode& base) {
   return Placer(graph, output_slots, providers, table, bound, base).run();
 }

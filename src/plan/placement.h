@@ -9,6 +9,7 @@
 #include <tenon/copy_ledger.h>
 
 #include "graph/graph.h"
+#include "plan/ids.h"
 #include "plan/regions.h"
 #include "plan/space_table.h"
 
@@ -23,7 +24,7 @@ struct BoundSpaces {
 
 struct Placement {
   PerValue<SpaceId> space;
-  std::vector<std::vector<SpaceId>> wanted;  // by node: where it wants each input; empty for nodes of the CPU EP
+  PerNode<std::vector<SpaceId>> wanted;  // where a node wants each input; empty for nodes of the CPU EP
 };
 
 bool is_copy(const Node& node);
@@ -37,7 +38,7 @@ EpId copy_mover(const Node& node);
 // before its first use. Views of a whole value lie where it lies. Constants stay in host memory.
 // `base` carries what every KernelNode shares. Errors: kUnsupported when nobody can move a value to where it is needed,
 // naming both spaces.
-Result<Placement> place_values(Graph& graph, std::span<const int32_t> output_slots, const Providers& providers,
+Result<Placement> place_values(Graph& graph, std::span<const OutputSlot> output_slots, const Providers& providers,
                                const SpaceTable& table, const BoundSpaces& bound, const KernelNode& base);
 
 }  // namespace tenon

@@ -33,11 +33,11 @@ struct StepCopy {
   EpId mover = kCpuEp;  // SpaceTable::mover
 };
 
-// A point of a stream (the EP's notification `slot`) that has to be passed first: on the host by a step of the host
-// and where `on_host` says so, on the device otherwise.
+// A point of a stream that has to be passed first: on the host by a step of the host and where `on_host` says so, on
+// the device otherwise.
 struct StepWait {
   EpId stream;
-  int32_t slot = 0;
+  PointId point;
   bool on_host = false;
 };
 
@@ -47,19 +47,19 @@ struct PlanStep {
   EpId ep = kCpuEp;        // whose kernel it is
   EpId executor = kCpuEp;  // whose stream it runs on; kCpuEp: done by the host when the step returns
   std::vector<StepWait> waits;
-  int32_t notify = -1;                                   // the notification that is activated after the step
+  PointId notify;                                        // the point that is reached after the step; none for most
   std::vector<MemorySpace> input_spaces, output_spaces;  // of other EPs' kernels
-  int32_t node = 0;                                      // in Plan::graph
+  NodeId node;                                           // in Plan::graph
   std::vector<Location> inputs;
   std::vector<Location> outputs;
   Location scratch;
   std::pair<int32_t, int32_t> in_place{-1, -1};
-  std::vector<int32_t> dynamic_outputs;  // by output: which dynamic value it is, -1 otherwise
+  std::vector<DynamicId> dynamic_outputs;  // by output; none for those of known sizes
 };
 
 // A node that needs no step, and where its outputs are.
 struct PlanView {
-  int32_t node = 0;  // in Plan::graph
+  NodeId node;  // in Plan::graph
   std::vector<Location> outputs;
 };
 
@@ -67,7 +67,7 @@ struct PlanInput {
   std::string name;
   TensorSpec spec;
   SpaceId space = kHostSpace;
-  int32_t last_read = kNever;  // the last step; kAtEnd when it is read after the steps
+  StepId last_read = kNever<StepId>;  // the last step; kAtEnd when it is read after the steps
 };
 
 // How an output that a step writes stands to an input: what the two bound tensors may have in common.
@@ -84,10 +84,10 @@ struct SharedMemory {
 // A caller's output that this plan writes.
 struct PlanOutput {
   std::string name;
-  int32_t slot = 0;  // which of the session's outputs
+  OutputSlot slot;
   SpaceId space = kHostSpace;
   TensorSpec spec;  // spec.dynamic: the shape is known only after the run
-  int32_t first_write = kAtEnd;
+  StepId first_write = kAtEnd<StepId>;
   std::vector<SharedMemory> shared;  // by input of the plan; empty: everything with every input
 };
 
@@ -104,21 +104,20 @@ struct CutValue {
 struct PlanCut {
   Graph rest;  // its inputs are `values`, in this order
   std::vector<CutValue> values;
-  std::vector<int32_t> output_slots;  // of rest.outputs
-  std::vector<std::string> reasons;   // one a node that made the cut necessary
+  std::vector<OutputSlot> output_slots;  // of rest.outputs
+  std::vector<std::string> reasons;      // one a node that made the cut necessary
 };
 
 struct Plan {
   Graph graph;
   std::string provider;
-  std::vector<PlanStep> steps;
+  IdVector<StepId, PlanStep> steps;
   std::vector<PlanInput> inputs;
   std::vector<PlanOutput> outputs;
   std::vector<PlanCopy> copies;  // after the last step
-  int32_t dynamic_values = 0;
-  std::vector<SpaceId> dynamic_spaces;   // by dynamic value
+  IdVector<DynamicId, SpaceId> dynamic_spaces;
   std::vector<Tensor> placed_constants;  // constants that an EP wants in its own memory
-  PerDeviceEp<int32_t> notifications;    // how many the steps need
+  PerDeviceEp<size_t> points;            // how many the steps need on each stream
   PerDeviceEp<bool> uses_stream;
   bool asynchronous = false;             // some step runs on a stream
   PerSpace<MemorySpace> spaces;          // that the session knows; 0 is plain host memory

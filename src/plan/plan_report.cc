@@ -41,7 +41,7 @@ class Reporter {
       report_.inputs.push_back(
           tensor(plan_.inputs[i].name, plan_.inputs[i].spec, {StorageKind::kInput, static_cast<int32_t>(i), 0}));
     for (const PlanOutput& output : plan_.outputs)
-      report_.outputs.push_back(tensor(output.name, output.spec, {StorageKind::kOutput, output.slot, 0}));
+      report_.outputs.push_back(tensor(output.name, output.spec, {StorageKind::kOutput, output.slot.value(), 0}));
     for (const PlanStep& step : plan_.steps) add_step(step);
     report_.without_step = plan_.aliases;
     for (const Tensor& constant : plan_.placed_constants)
@@ -64,17 +64,18 @@ class Reporter {
     return 0;
   }
 
-  // Of the outputs that this plan writes; -1: an output that the rest after a cut writes.
-  int32_t output_of(int32_t slot) const {
+  // Null for an output that the rest after a cut writes.
+  const PlanOutput* output_of(OutputSlot slot) const {
     const auto found = std::find_if(plan_.outputs.begin(), plan_.outputs.end(),
                                     [slot](const PlanOutput& output) { return output.slot == slot; });
-    return found == plan_.outputs.end() ? -1 : static_cast<int32_t>(found - plan_.outputs.begin());
+    return found == plan_.outputs.end() ? nullptr : &*found;
   }
+  int32_t index_of(const PlanOutput& output) const { return static_cast<int32_t>(&output - plan_.outputs.data()); }
 
   PlanReport::Location location(const Location& from) const {
     PlanReport::Location to{
         .kind = Kind::kAbsent, .index = from.index, .space = 0, .offset_bytes = from.offset_bytes, .name = {}};
-    const auto index = static_cast<size_t>(from.index);
+    const size_t index = from.place();
     switch (from.kind) {
       case StorageKind::kAbsent:
         break;
@@ -90,10 +91,12 @@ class Reporter {
         break;
       case StorageKind::kOutput:
         to.kind = Kind::kOutput;
-        to.index = output_of(from.index);
-        if (to.index < 0) break;
-        to.name = plan_.outputs[static_cast<size_t>(to.index)].name;
-        to.space = plan_.outputs[static_cast<size_t>(to.index)].space.value();
+        to.index = -1;
+        if (const PlanOutput* output = output_of(OutputSlot(from.index))) {
+          to.index = index_of(*output);
+          to.name = output->name;
+          to.space = output->space.value();
+        }
         break;
       case StorageKind::kArena:
         to.kind = Kind::kArena;
@@ -101,7 +104,9 @@ class Reporter {
         break;
       case StorageKind::kDynamic:
         to.kind = Kind::kDynamic;
-        to.space = index < plan_.dynamic_spaces.size() ? plan_.dynamic_spaces[index].value() : 0;
+        to.space = plan_.dynamic_spaces.contains(DynamicId(from.index))
+                       ? plan_.dynamic_spaces[DynamicId(from.index)].value()
+                       : 0;
         break;
       case StorageKind::kPlacedConstant:
         to.kind = Kind::kPlacedConstant;
@@ -165,19 +170,20 @@ class Reporter {
   }
 
   void add_step(const PlanStep& step) {
-    const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+    const Node& node = plan_.graph.nodes[step.node];
     PlanReport::Step& made = report_.steps.emplace_back();
     made.label = node.label(plan_.graph);
     made.name = node.name;
     made.op_type = node.op_type;
     made.domain = node.domain;
-    made.node = step.node;
+    made.node = step.node.value();
     made.model_nodes = model_nodes(node);
     made.kernel = step.kernel ? step.kernel->name() : std::string_view("copy");
     made.ep = step.ep.value();
     made.stream = step.executor.value();
-    for (const StepWait& wait : step.waits) made.waits.push_back({wait.stream.value(), wait.slot, wait.on_host});
-    made.point = step.notify;
+    for (const StepWait& wait : step.waits)
+      made.waits.push_back({wait.stream.value(), wait.point.value(), wait.on_host});
+    made.point = step.notify.value();
     for (size_t i = 0; i < step.inputs.size(); ++i) made.inputs.push_back(tensor(node.inputs[i], step.inputs[i]));
     for (size_t i = 0; i < step.outputs.size(); ++i) made.outputs.push_back(tensor(node.outputs[i], step.outputs[i]));
     made.in_place_input = step.in_place.first;
@@ -196,17 +202,17 @@ class Reporter {
   }
 
   void add_output_copy(const PlanCopy& copy) {
-    const int32_t index = output_of(copy.output);
-    if (index < 0) return;
-    const PlanOutput& output = plan_.outputs[static_cast<size_t>(index)];
-    PlanReport::OutputCopy made{.source = location(copy.source), .output = index, .reason = copy.reason};
+    const PlanOutput* const found = output_of(copy.output);
+    if (found == nullptr) return;
+    const PlanOutput& output = *found;
+    PlanReport::OutputCopy made{.source = location(copy.source), .output = index_of(output), .reason = copy.reason};
     if (output.spec.dynamic) {
       report_.copies.open.push_back(format(
           "Output \"{}\" is copied where it is bound, and its size is only known after it was computed.", output.name));
     } else {
       made.known_bytes = true;
       made.bytes = output.spec.size_bytes();
-      const auto slot = static_cast<size_t>(copy.output);
+      const size_t slot = copy.output.index();
       const bool bound = slot < bound_.size() && bound_[slot];
       made.copy = note({.bytes = made.bytes,
                         .source = memory_of(copy.space),

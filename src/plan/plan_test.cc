@@ -27,9 +27,8 @@ class PlanTest : public ::testing::Test {
     PlannerOptions options;
     options.provider = provider_.get();
     options.pool = options.fold_pool = &pool_;
-    std::vector<int32_t> slots;
-    slots.reserve(builder.graph.outputs.size());
-    for (size_t i = 0; i < builder.graph.outputs.size(); ++i) slots.push_back(static_cast<int32_t>(i));
+    std::vector<OutputSlot> slots;
+    for (size_t i = 0; i < builder.graph.outputs.size(); ++i) slots.emplace_back(i);
     return build_plan(builder.graph, shapes, slots, options);
   }
   std::string text(const GraphBuilder& builder, std::vector<Shape> shapes, std::vector<FakeOperator> operators = {}) {

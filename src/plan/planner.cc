@@ -114,9 +114,9 @@ class PlanBuilder {
     for (const MemorySpace& space : bound_.inputs) alignments.push_back(space.alignment);
     storage.set_input_alignments(std::move(alignments));
     TENON_TRY(storage.elide());
-    std::vector<std::unique_ptr<Kernel>> kernels(graph.nodes.size());
-    std::vector<const Kernel*> borrowed(graph.nodes.size(), nullptr);
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    PerNode<std::unique_ptr<Kernel>> kernels(graph.nodes.size());
+    PerNode<const Kernel*> borrowed(graph.nodes.size(), nullptr);
+    for (NodeId n : graph.nodes.ids()) {
       if (storage.elided(n) != Elided::kNo || is_copy(graph.nodes[n])) continue;
       TENON_TRY(check_addressable(storage, graph.nodes[n]));
       TENON_TRY_ASSIGN(kernels[n], make_kernel(providers, graph.nodes[n], base));
@@ -203,7 +203,7 @@ class PlanBuilder {
   Status place_constants() {
     Plan& plan = *plan_;
     for (PlanStep& step : plan.steps) {
-      const auto& wanted = placement_.wanted[static_cast<size_t>(step.node)];
+      const auto& wanted = placement_.wanted[step.node];
       for (size_t i = 0; i < wanted.size(); ++i) {
         if (step.inputs[i].kind != StorageKind::kConstant) continue;
         if (devices_are_memory_compatible(plan.spaces[kHostSpace], options_.spaces->at(wanted[i]))) continue;
@@ -218,41 +218,42 @@ class PlanBuilder {
     return {};
   }
 
-  void fill(const StorageAssignment& storage, std::vector<std::unique_ptr<Kernel>> kernels,
+  void fill(const StorageAssignment& storage, PerNode<std::unique_ptr<Kernel>> kernels,
             const std::vector<ValueId>& outputs_before) {
     Plan& plan = *plan_;
     const Graph& graph = plan.graph;
-    std::vector<int32_t> step_of(graph.nodes.size() + 1, 0);  // the first step at or after a node
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      step_of[n] = static_cast<int32_t>(plan.steps.size());
+    PerNode<StepId> step_of(graph.nodes.size());  // the first step at or after a node
+    for (NodeId n : graph.nodes.ids()) {
+      step_of[n] = plan.steps.end_id();
       const Node& node = graph.nodes[n];
       if (storage.elided(n) != Elided::kNo) {
         plan.aliases.push_back(alias_text(graph, node, storage.elided(n), storage));
-        PlanView& view = plan.views.emplace_back(PlanView{.node = static_cast<int32_t>(n)});
+        PlanView& view = plan.views.emplace_back(PlanView{.node = n});
         for (ValueId id : node.outputs) view.outputs.push_back(storage.location(id));
         continue;
       }
       PlanStep step;
-      step.node = static_cast<int32_t>(n);
+      step.node = n;
       step.scratch = storage.scratch(n);
       step.in_place = storage.in_place(n);
       for (ValueId id : node.inputs) step.inputs.push_back(storage.location(id));
       for (ValueId id : node.outputs) {
         step.outputs.push_back(storage.location(id));
         const bool dynamic = step.outputs.back().kind == StorageKind::kDynamic;
-        step.dynamic_outputs.push_back(dynamic ? step.outputs.back().index : -1);
+        const DynamicId made = dynamic ? DynamicId(step.outputs.back().index) : DynamicId();
+        step.dynamic_outputs.push_back(made);
         if (!dynamic) continue;
-        plan.dynamic_values = std::max(plan.dynamic_values, step.outputs.back().index + 1);
-        plan.dynamic_spaces.resize(static_cast<size_t>(plan.dynamic_values), kHostSpace);
-        plan.dynamic_spaces[static_cast<size_t>(step.outputs.back().index)] = storage.memory_space(id);
+        plan.dynamic_spaces.resize(std::max(plan.dynamic_spaces.size(), made.index() + 1), kHostSpace);
+        plan.dynamic_spaces[made] = storage.memory_space(id);
       }
       if (is_copy(node)) step.copy = step_copy(node);
       if (!options_.devices.empty()) fill_spaces(step, node, storage);
       step.kernel = std::move(kernels[n]);
       plan.steps.push_back(std::move(step));
     }
-    const auto as_step = [&](int32_t node) {
-      return node == kNever || node == kAtEnd ? node : step_of[static_cast<size_t>(node)];
+    const auto as_step = [&](NodeId node) {
+      if (node == kNever<NodeId>) return kNever<StepId>;
+      return node == kAtEnd<NodeId> ? kAtEnd<StepId> : step_of[node];
     };
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       const Value& value = graph.value(graph.inputs[i]);
@@ -260,13 +261,13 @@ class PlanBuilder {
       plan.inputs.push_back({value.name, spec_of(value), space, as_step(storage.last_read(i))});
     }
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
-      if (output_slots_[i] < 0) continue;
+      if (!output_slots_[i].valid()) continue;
       PlanOutput output;
       output.name = graph.value(outputs_before[i]).name;
       output.slot = output_slots_[i];
       output.spec = spec_of(graph.value(graph.outputs[i]));
       output.space = storage.memory_space(graph.outputs[i]);
-      output.first_write = as_step(storage.first_write(static_cast<size_t>(output.slot)));
+      output.first_write = as_step(storage.first_write(output.slot));
       plan.outputs.push_back(std::move(output));
     }
     for (PlanOutput& output : plan.outputs) find_shared_memory(output);
@@ -292,19 +293,19 @@ class PlanBuilder {
   // A step of the host is over before the next step, and a stream keeps its order; two executors know no order.
   SharedMemory shared_memory(const PlanOutput& output, int32_t input) const {
     SharedMemory shared;
-    if (plan_->inputs[static_cast<size_t>(input)].last_read == kAtEnd) return shared;
-    const PlanStep& writer = plan_->steps[static_cast<size_t>(output.first_write)];
-    for (size_t j = 0; j < plan_->steps.size(); ++j) {
+    if (plan_->inputs[static_cast<size_t>(input)].last_read == kAtEnd<StepId>) return shared;
+    const PlanStep& writer = plan_->steps[output.first_write];
+    for (StepId j : plan_->steps.ids()) {
       const PlanStep& step = plan_->steps[j];
       if (&step == &writer || !reads(step, input)) continue;
       const bool over = step.executor == kCpuEp || step.executor == writer.executor;
-      if (static_cast<int32_t>(j) > output.first_write || !over) return shared;
+      if (j > output.first_write || !over) return shared;
     }
     shared.kind = SharedMemory::Kind::kAnything;
     if (!reads(writer, input)) return shared;
     shared.kind = SharedMemory::Kind::kNothing;
     if (writer.kernel == nullptr) return shared;
-    const Location whole{StorageKind::kOutput, output.slot, 0};
+    const Location whole{StorageKind::kOutput, output.slot.value(), 0};
     for (size_t i = 0; i < writer.inputs.size(); ++i) {
       const Location& from = writer.inputs[i];
       if (from.kind != StorageKind::kInput || from.index != input) continue;
@@ -317,21 +318,22 @@ class PlanBuilder {
   }
 
   void find_shared_memory(PlanOutput& output) const {
-    if (output.first_write == kAtEnd) return;
+    if (output.first_write == kAtEnd<StepId>) return;
     for (size_t i = 0; i < plan_->inputs.size(); ++i)
       output.shared.push_back(shared_memory(output, static_cast<int32_t>(i)));
   }
 
   const BoundSpaces& bound_;
   std::vector<ValueId> cut_values_;
-  std::vector<int32_t> output_slots_;
+  std::vector<OutputSlot> output_slots_;
   Placement placement_;
   const PlannerOptions& options_;
   std::shared_ptr<Plan> plan_;
 };
 
-Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph, std::span<const int32_t> output_slots,
-                                            const PlannerOptions& options, const BoundSpaces& bound) {
+Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
+                                            std::span<const OutputSlot> output_slots, const PlannerOptions& options,
+                                            const BoundSpaces& bound) {
   TraceSpan span("plan", trace_name);
   if (span) {
     TraceArgs shapes;
@@ -358,7 +360,7 @@ Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
 }  // namespace
 
 Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
-                                         std::span<const int32_t> output_slots, const PlannerOptions& options,
+                                         std::span<const OutputSlot> output_slots, const PlannerOptions& options,
                                          const BoundSpaces& bound) {
   set_input_shapes(graph, shapes);
   return plan_inferred("plan", std::move(graph), output_slots, options, bound);

@@ -49,7 +49,7 @@ struct PlannerOptions {
 // Plans `graph` for inputs of `shapes` (one a graph input, checked by check_input_shapes). `output_slots[i]` is the
 // session's number of graph.outputs[i]. `bound` says where the caller's tensors are.
 Result<std::shared_ptr<Plan>> build_plan(Graph graph, std::span<const Shape> shapes,
-                                         std::span<const int32_t> output_slots, const PlannerOptions& options,
+                                         std::span<const OutputSlot> output_slots, const PlannerOptions& options,
                                          const BoundSpaces& bound = {});
 
 // Plans what comes after a cut. `shapes` and `constants` have one entry for each of cut.values; a constant for those

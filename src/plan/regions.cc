@@ -33,20 +33,20 @@ class BodyBuilder {
   }
 
   void build() {
-    for (int32_t n : claim_.nodes) {
-      for (ValueId id : graph_.nodes[static_cast<size_t>(n)].outputs) {
+    for (NodeId n : claim_.nodes) {
+      for (ValueId id : graph_.nodes[n].outputs) {
         if (id != kNoValue) made_.insert(id);
       }
     }
-    for (int32_t n : claim_.nodes) add_node(graph_.nodes[static_cast<size_t>(n)]);
+    for (NodeId n : claim_.nodes) add_node(graph_.nodes[n]);
     if (!claim_.drop_constants) {
       for (ValueId id : constants_) {
         outer_inputs_.push_back(id);
         body_.inputs.push_back(inner(id));
       }
     }
-    for (int32_t n : claim_.nodes) {
-      for (ValueId id : graph_.nodes[static_cast<size_t>(n)].outputs) {
+    for (NodeId n : claim_.nodes) {
+      for (ValueId id : graph_.nodes[n].outputs) {
         if (id == kNoValue || !read_outside_[id]) continue;
         outer_outputs_.push_back(id);
         body_.outputs.push_back(inner(id));
@@ -108,20 +108,22 @@ const Graph& region_body(const Node& node) { return *Attributes(node).graph("bod
 Partition::Partition(const Graph& graph)
     : graph_(graph),
       taken_(std::make_unique<bool[]>(graph.nodes.size())),
-      group_(graph.nodes.size(), -1),
+      group_(graph.nodes.size()),
       readers_(graph.nodes.size()) {
-  const PerValue<int32_t> producer = graph.producers();
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  const PerValue<NodeId> producer = graph.producers();
+  for (NodeId n : graph.nodes.ids()) {
     for_each_read(graph.nodes[n], [&](ValueId id) {
-      const int32_t from = producer[id];
-      if (from >= 0) readers_[static_cast<size_t>(from)].push_back(static_cast<int32_t>(n));
+      const NodeId from = producer[id];
+      if (from.valid()) readers_[from].push_back(n);
     });
   }
 }
 
 Partition::~Partition() = default;
 
-std::span<const bool> Partition::taken() const { return {taken_.get(), graph_.nodes.size()}; }
+IdSpan<NodeId, const bool> Partition::taken() const {
+  return IdSpan<NodeId, const bool>({taken_.get(), graph_.nodes.size()});
+}
 
 Status Partition::add(EpId ep, const std::string& ep_name, std::vector<Claim> claims) {
   for (Claim& claim : claims) {
@@ -136,9 +138,9 @@ Status Partition::add(EpId ep, const std::string& ep_name, std::vector<Claim> cl
                                 claim.name.empty() ? "" : format(" (\"{}\")", claim.name), claim.nodes.size(), why));
       continue;
     }
-    for (int32_t node : claim.nodes) {
-      taken_[static_cast<size_t>(node)] = true;
-      group_[static_cast<size_t>(node)] = static_cast<int32_t>(grants_.size());
+    for (NodeId node : claim.nodes) {
+      taken_[node.index()] = true;
+      group_[node] = grants_.end_id();
     }
     grants_.push_back({ep, std::move(claim)});
   }
@@ -146,53 +148,51 @@ Status Partition::add(EpId ep, const std::string& ep_name, std::vector<Claim> cl
 }
 
 std::string Partition::problem(const Claim& claim) const {
-  const auto count = static_cast<int32_t>(graph_.nodes.size());
   if (claim.nodes.empty()) return "it has no nodes";
   for (size_t i = 0; i < claim.nodes.size(); ++i) {
-    const int32_t node = claim.nodes[i];
-    if (node < 0 || node >= count) return format("node {} does not exist, the graph has {}", node, count);
-    const std::string label = graph_.nodes[static_cast<size_t>(node)].label(graph_);
+    const NodeId node = claim.nodes[i];
+    if (!graph_.nodes.contains(node))
+      return format("node {} does not exist, the graph has {}", node, graph_.nodes.size());
+    const std::string label = graph_.nodes[node].label(graph_);
     if (i > 0 && claim.nodes[i - 1] == node) return format("it names {} twice", label);
-    if (taken_[static_cast<size_t>(node)]) return format("{} is already claimed", label);
+    if (taken_[node.index()]) return format("{} is already claimed", label);
   }
-  if (const int32_t through = way_back(claim); through >= 0) {
-    return format("it would depend on itself through {}, which is outside",
-                  graph_.nodes[static_cast<size_t>(through)].label(graph_));
+  if (const NodeId through = way_back(claim); through.valid()) {
+    return format("it would depend on itself through {}, which is outside", graph_.nodes[through].label(graph_));
   }
   return {};
 }
 
 // Walks what depends on the claim, whole grants at a time: those run as one node, too.
-int32_t Partition::way_back(const Claim& claim) const {
-  if (claim.nodes.size() < 2) return -1;
-  std::vector<bool> inside(graph_.nodes.size(), false), seen(graph_.nodes.size(), false);
-  for (int32_t node : claim.nodes) inside[static_cast<size_t>(node)] = true;
-  std::vector<int32_t> stack;
-  const auto visit = [&](int32_t node) {
-    if (inside[static_cast<size_t>(node)] || seen[static_cast<size_t>(node)]) return;
-    const int32_t group = group_[static_cast<size_t>(node)];
-    if (group < 0) {
-      seen[static_cast<size_t>(node)] = true;
+NodeId Partition::way_back(const Claim& claim) const {
+  if (claim.nodes.size() < 2) return kNoNode;
+  PerNode<bool> inside(graph_.nodes.size(), false), seen(graph_.nodes.size(), false);
+  for (NodeId node : claim.nodes) inside[node] = true;
+  std::vector<NodeId> stack;
+  const auto visit = [&](NodeId node) {
+    if (inside[node] || seen[node]) return;
+    if (!group_[node].valid()) {
+      seen[node] = true;
       stack.push_back(node);
       return;
     }
-    for (int32_t member : grants_[static_cast<size_t>(group)].claim.nodes) {
-      seen[static_cast<size_t>(member)] = true;
+    for (NodeId member : grants_[group_[node]].claim.nodes) {
+      seen[member] = true;
       stack.push_back(member);
     }
   };
-  for (int32_t node : claim.nodes) {
-    for (int32_t reader : readers_[static_cast<size_t>(node)]) visit(reader);
+  for (NodeId node : claim.nodes) {
+    for (NodeId reader : readers_[node]) visit(reader);
   }
   while (!stack.empty()) {
-    const int32_t node = stack.back();
+    const NodeId node = stack.back();
     stack.pop_back();
-    for (int32_t reader : readers_[static_cast<size_t>(node)]) {
-      if (inside[static_cast<size_t>(reader)]) return node;
+    for (NodeId reader : readers_[node]) {
+      if (inside[reader]) return node;
       visit(reader);
     }
   }
-  return -1;
+  return kNoNode;
 }
 
 Result<std::vector<Region>> Partition::build(Graph& graph, int32_t first_region) const {
@@ -200,32 +200,30 @@ Result<std::vector<Region>> Partition::build(Graph& graph, int32_t first_region)
   if (grants_.empty()) return regions;
   // A value is read outside its group when a node of another group, or the graph's caller, reads it.
   PerValue<bool> read_outside(graph.values.size(), false);
-  const PerValue<int32_t> producer = graph.producers();
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  const PerValue<NodeId> producer = graph.producers();
+  for (NodeId n : graph.nodes.ids()) {
     for_each_read(graph.nodes[n], [&](ValueId id) {
-      const int32_t from = producer[id];
-      if (from >= 0 && (group_[static_cast<size_t>(from)] < 0 || group_[static_cast<size_t>(from)] != group_[n])) {
-        read_outside[id] = true;
-      }
+      const NodeId from = producer[id];
+      if (from.valid() && (!group_[from].valid() || group_[from] != group_[n])) read_outside[id] = true;
     });
   }
   for (ValueId id : graph.outputs) read_outside[id] = true;
 
-  std::vector<Node> region_nodes;
-  for (size_t g = 0; g < grants_.size(); ++g) {
+  IdVector<GrantId, Node> region_nodes;
+  for (GrantId g : grants_.ids()) {
     const Grant& grant = grants_[g];
     BodyBuilder builder(graph, grant.claim, read_outside);
     builder.build();
     Region region;
-    region.id = first_region + static_cast<int32_t>(g);
+    region.id = first_region + g.value();
     region.name = grant.claim.name.empty() ? format("region {}", region.id) : grant.claim.name;
     region.fused = grant.claim.fused;
     region.drop_constants = grant.claim.fused && grant.claim.drop_constants;
-    region.nodes = grant.claim.nodes;
+    region.nodes = PerNode<NodeId>(grant.claim.nodes);
     region.body = std::move(builder.body());
 
     Node node;
-    node.name = grant.claim.fused ? region.name : graph.nodes[static_cast<size_t>(grant.claim.nodes[0])].name;
+    node.name = grant.claim.fused ? region.name : graph.nodes[grant.claim.nodes[0]].name;
     node.op_type = "Region";
     node.domain = "tenon";
     node.since_version = 1;
@@ -241,14 +239,14 @@ Result<std::vector<Region>> Partition::build(Graph& graph, int32_t first_region)
     regions.push_back(std::move(region));
   }
   // A region stands where its first node stood, unless it has to wait for more.
-  std::vector<Node> nodes;
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (group_[n] < 0) {
+  PerNode<Node> nodes;
+  for (NodeId n : graph.nodes.ids()) {
+    const GrantId group = group_[n];
+    if (!group.valid()) {
       nodes.push_back(std::move(graph.nodes[n]));
       continue;
     }
-    const auto group = static_cast<size_t>(group_[n]);
-    if (grants_[group].claim.nodes[0] == static_cast<int32_t>(n)) nodes.push_back(std::move(region_nodes[group]));
+    if (grants_[group].claim.nodes[0] == n) nodes.push_back(std::move(region_nodes[group]));
   }
   graph.nodes = std::move(nodes);
   TENON_TRY_CONTEXT(graph.sort_topologically(), "after {} regions were put into the graph", grants_.size());

@@ -29,6 +29,7 @@ class Partition {
     EpId ep;
     Claim claim;
   };
+  using GrantId = StrongId<Grant>;
 
   explicit Partition(const Graph& graph);
   ~Partition();
@@ -36,12 +37,12 @@ class Partition {
   Partition& operator=(const Partition&) = delete;
 
   // By node of the graph; for DeviceProvider::claim.
-  std::span<const bool> taken() const;
+  IdSpan<NodeId, const bool> taken() const;
   // Grants the claims that hold; the others are dropped, and each leaves a sentence in dropped(). Errors: a claim that
   // no EP can mean (several nodes for one kernel), naming the EP.
   Status add(EpId ep, const std::string& ep_name, std::vector<Claim> claims);
   const std::vector<std::string>& dropped() const { return dropped_; }
-  const std::vector<Grant>& grants() const { return grants_; }
+  const std::vector<Grant>& grants() const { return grants_.elements(); }
 
   // Puts one region node in the place of each granted claim; the regions come in the order of grants(), with numbers
   // from `first_region` on.
@@ -50,14 +51,14 @@ class Partition {
  private:
   // Why the claim does not hold; empty when it does.
   std::string problem(const Claim& claim) const;
-  // A node outside the claim through which it would depend on itself; -1 if there is none.
-  int32_t way_back(const Claim& claim) const;
+  // A node outside the claim through which it would depend on itself; kNoNode if there is none.
+  NodeId way_back(const Claim& claim) const;
 
   const Graph& graph_;
   std::unique_ptr<bool[]> taken_;
-  std::vector<int32_t> group_;                 // by node: the grant that it belongs to, -1 for none
-  std::vector<std::vector<int32_t>> readers_;  // by node: who reads its outputs
-  std::vector<Grant> grants_;
+  PerNode<GrantId> group_;                // the grant that a node belongs to, none for most
+  PerNode<std::vector<NodeId>> readers_;  // of a node's outputs
+  IdVector<GrantId, Grant> grants_;
   std::vector<std::string> dropped_;
 };
 

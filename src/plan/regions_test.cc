@@ -27,7 +27,7 @@ GraphBuilder diamond() {
   return b;
 }
 
-Claim fused(std::vector<int32_t> nodes) { return {.nodes = std::move(nodes), .fused = true}; }
+Claim fused(const std::vector<int>& nodes) { return {.nodes = {nodes.begin(), nodes.end()}, .fused = true}; }
 
 TEST(Partition, AClaimBecomesOneNodeWithItsBody) {
   GraphBuilder b = diamond();
@@ -37,7 +37,7 @@ TEST(Partition, AClaimBecomesOneNodeWithItsBody) {
   const Result<std::vector<Region>> regions = partition.build(b.graph);
   ASSERT_THAT(regions, is_ok());
   ASSERT_EQ(b.graph.nodes.size(), 3u);
-  const Node& region = b.graph.nodes[2];  // it waits for Tan
+  const Node& region = b.graph.nodes[NodeId(2)];  // it waits for Tan
   ASSERT_TRUE(is_region(region));
   EXPECT_EQ(ep_of(region), EpId(1));
   EXPECT_EQ(region.inputs.size(), 2u);
@@ -58,7 +58,7 @@ TEST(Partition, ARegionThatWouldDependOnItselfIsDropped) {
   ASSERT_THAT(partition.add(EpId(1), "fake", {fused({0, 1, 3})}), is_ok());
   EXPECT_THAT(partition.dropped(), ElementsAre(HasSubstr("it would depend on itself through Tan \"Tan_c\"")));
   EXPECT_THAT(partition.grants(), IsEmpty());
-  EXPECT_FALSE(partition.taken()[0]);
+  EXPECT_FALSE(partition.taken()[NodeId(0)]);
 }
 
 // Each of the two is convex for itself; together they would wait for each other.
@@ -94,7 +94,7 @@ TEST(Partition, ClaimsOfWhatIsNotThereOrNotFreeAreDropped) {
 TEST(Partition, OneKernelForSeveralNodesIsTheEpsError) {
   GraphBuilder b = diamond();
   Partition partition(b.graph);
-  EXPECT_THAT(partition.add(EpId(1), "liar", {{.nodes = {0, 1}}}),
+  EXPECT_THAT(partition.add(EpId(1), "liar", {{.nodes = {NodeId(0), NodeId(1)}}}),
               has_status(StatusCode::kDeviceError, HasSubstr("\"liar\" claims 2 nodes for one kernel")));
 }
 
@@ -105,13 +105,14 @@ TEST(Partition, ConstantsComeAfterTheOtherInputsUnlessTheEpKeepsThem) {
     const ValueId x = b.input("x", {{.value = 2}}, DataType::kInt64);
     b.output(b.node("Add", {c, x}, "y", DataType::kInt64));
     Partition partition(b.graph);
-    ASSERT_THAT(partition.add(EpId(1), "fake", {{.nodes = {0}, .fused = true, .drop_constants = drop}}), is_ok());
+    ASSERT_THAT(partition.add(EpId(1), "fake", {{.nodes = {NodeId(0)}, .fused = true, .drop_constants = drop}}),
+                is_ok());
     const Result<std::vector<Region>> regions = partition.build(b.graph);
     ASSERT_THAT(regions, is_ok());
-    EXPECT_EQ(b.graph.nodes[0].inputs, drop ? std::vector<ValueId>({x}) : std::vector<ValueId>({x, c}));
+    EXPECT_EQ(b.graph.nodes[NodeId(0)].inputs, drop ? std::vector<ValueId>({x}) : std::vector<ValueId>({x, c}));
     const Graph& body = (*regions)[0].body;
     EXPECT_EQ(body.inputs.size(), drop ? 1u : 2u);
-    EXPECT_TRUE(body.value(body.nodes[0].inputs[0]).constant);
+    EXPECT_TRUE(body.value(body.nodes[NodeId(0)].inputs[0]).constant);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "plan/storage.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/checked.h"
 #include "device/memory_space.h"
@@ -9,7 +10,7 @@
 
 namespace tenon {
 
-StorageAssignment::StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots,
+StorageAssignment::StorageAssignment(const Graph& graph, std::span<const OutputSlot> output_slots,
                                      PerValue<SpaceId> spaces, PerSpace<MemorySpace> table, PerSpace<bool> handles)
     : graph_(graph),
       output_slots_(output_slots.begin(), output_slots.end()),
@@ -48,7 +49,7 @@ StorageAssignment::Position StorageAssignment::root(Position position) const {
 }
 
 StorageAssignment::BufferId StorageAssignment::add_buffer(StorageKind kind, int32_t index, size_t size_bytes,
-                                                          int32_t first, SpaceId memory) {
+                                                          NodeId first, SpaceId memory) {
   Buffer buffer;
   buffer.memory = memory;
   buffer.kind = kind;
@@ -72,10 +73,10 @@ Status StorageAssignment::elide() {
 // caller's memory, so nodes that would make such a part have to compute.
 void StorageAssignment::mark_output_feeders() {
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-    if (output_slots_[i] >= 0) feeds_output_[graph_.outputs[i]] = true;
+    if (output_slots_[i].valid()) feeds_output_[graph_.outputs[i]] = true;
   }
-  for (size_t n = graph_.nodes.size(); n-- > 0;) {
-    const Node& node = graph_.nodes[n];
+  for (size_t left = graph_.nodes.size(); left-- > 0;) {
+    const Node& node = graph_.nodes[NodeId(left)];
     const std::vector<size_t> offsets = view_offsets(graph_, node);
     if (offsets.size() != 1 || !feeds_output(node.outputs[0])) continue;
     if (spec_of(graph_.value(node.inputs[0])).size_bytes() == spec_of(graph_.value(node.outputs[0])).size_bytes()) {
@@ -89,14 +90,15 @@ void StorageAssignment::place_values() {
     const Value& value = graph_.value(id);
     if (!value.constant) continue;
     positions_[id].buffer =
-        add_buffer(StorageKind::kConstant, id.value(), value.constant->size_bytes, kNever, kHostSpace);
+        add_buffer(StorageKind::kConstant, id.value(), value.constant->size_bytes, kNever<NodeId>, kHostSpace);
   }
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId id = graph_.inputs[i];
-    positions_[id].buffer = add_buffer(StorageKind::kInput, static_cast<int32_t>(i), 0, kNever, wanted_memory(id));
+    positions_[id].buffer =
+        add_buffer(StorageKind::kInput, static_cast<int32_t>(i), 0, kNever<NodeId>, wanted_memory(id));
   }
   int32_t dynamic_values = 0;
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+  for (NodeId n : graph_.nodes.ids()) {
     const Node& node = graph_.nodes[n];
     std::vector<size_t> offsets = view_offsets(graph_, node);
     if (!offsets.empty()) {
@@ -122,27 +124,28 @@ void StorageAssignment::place_values() {
     for (ValueId id : node.outputs) {
       if (id == kNoValue) continue;
       const TensorSpec spec = spec_of(graph_.value(id));
-      positions_[id].buffer = spec.dynamic ? add_buffer(StorageKind::kDynamic, dynamic_values++, 0,
-                                                        static_cast<int32_t>(n), wanted_memory(id))
-                                           : add_buffer(StorageKind::kArena, wanted_memory(id).value(),
-                                                        spec.size_bytes(), static_cast<int32_t>(n), wanted_memory(id));
+      positions_[id].buffer =
+          spec.dynamic
+              ? add_buffer(StorageKind::kDynamic, dynamic_values++, 0, n, wanted_memory(id))
+              : add_buffer(StorageKind::kArena, wanted_memory(id).value(), spec.size_bytes(), n, wanted_memory(id));
     }
   }
 }
 
 // An output's buffer becomes the caller's memory, so that its producer writes straight into it.
 void StorageAssignment::place_outputs() {
-  const auto slots = output_slots_.empty() ? 0 : *std::max_element(output_slots_.begin(), output_slots_.end()) + 1;
-  first_write_.assign(static_cast<size_t>(std::max(slots, 0)), kAtEnd);
+  OutputSlot end(0);
+  for (OutputSlot slot : output_slots_) end = std::max(end, OutputSlot(slot.value() + 1));
+  first_write_.assign(end.index(), kAtEnd<NodeId>);
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-    if (output_slots_[i] < 0) continue;
+    if (!output_slots_[i].valid()) continue;
     const ValueId id = graph_.outputs[i];
     const Position position = position_of(id);
     Buffer& buffer = buffers_[position.buffer];
     if (buffer.kind == StorageKind::kArena && position.offset_bytes == 0 &&
         buffer.size_bytes == spec_of(graph_.value(id)).size_bytes()) {
       buffer.kind = StorageKind::kOutput;
-      buffer.index = output_slots_[i];
+      buffer.index = output_slots_[i].value();
       continue;
     }
     PlanCopy copy;
@@ -194,7 +197,7 @@ bool StorageAssignment::may_elide_concat(const Node& node, std::span<const size_
 }
 
 void StorageAssignment::elide_concats() {
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+  for (NodeId n : graph_.nodes.ids()) {
     const Node& node = graph_.nodes[n];
     const std::vector<size_t> offsets = concat_offsets(graph_, node);
     if (offsets.empty()) continue;
@@ -211,20 +214,20 @@ void StorageAssignment::elide_concats() {
 }
 
 void StorageAssignment::find_last_uses() {
-  const auto use = [&](ValueId id, int32_t when) {
+  const auto use = [&](ValueId id, NodeId when) {
     Buffer& buffer = buffers_[position_of(id).buffer];
     buffer.last = std::max(buffer.last, when);
   };
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+  for (NodeId n : graph_.nodes.ids()) {
     if (elided_[n] != Elided::kNo) continue;
     for (ValueId id : graph_.nodes[n].inputs) {
-      if (id != kNoValue) use(id, static_cast<int32_t>(n));
+      if (id != kNoValue) use(id, n);
     }
   }
-  for (ValueId id : graph_.outputs) use(id, kAtEnd);
+  for (ValueId id : graph_.outputs) use(id, kAtEnd<NodeId>);
 }
 
-bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
+bool StorageAssignment::try_in_place(NodeId n, size_t input, size_t output) {
   const Node& node = graph_.nodes[n];
   const ValueId x = node.inputs[input];
   const ValueId y = node.outputs[output];
@@ -233,7 +236,7 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   const Position to = position_of(y);
   const Buffer& source = buffers_[from.buffer];
   Buffer& target = buffers_[to.buffer];
-  if (from.buffer == to.buffer || !may_embed(x, from) || source.last != static_cast<int32_t>(n)) return false;
+  if (from.buffer == to.buffer || !may_embed(x, from) || source.last != n) return false;
   // Not into a caller's output: its memory may be slow to read, and only the kernel that makes the output touches it.
   if (target.kind != StorageKind::kArena) return false;
   if (source.size_bytes != spec_of(graph_.value(y)).size_bytes()) return false;
@@ -249,8 +252,8 @@ bool StorageAssignment::try_in_place(size_t n, size_t input, size_t output) {
   return true;
 }
 
-void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+void StorageAssignment::reuse_in_place(const PerNode<const Kernel*>& kernels) {
+  for (NodeId n : graph_.nodes.ids()) {
     // A region is asked when it matters (SharedMemory): it says for the shapes of a run whether it runs in place.
     if (kernels[n] == nullptr || is_region(graph_.nodes[n])) continue;
     const Node& node = graph_.nodes[n];
@@ -266,7 +269,7 @@ void StorageAssignment::reuse_in_place(std::span<const Kernel* const> kernels) {
 // Buffers of the same size whose times do not meet share one.
 void StorageAssignment::assign_handles() {
   std::vector<BufferId> order;
-  std::vector<int32_t> last;  // by handle buffer
+  std::vector<NodeId> last;  // by handle buffer
   for (BufferId id : buffers_.ids()) {
     const Buffer& buffer = buffers_[id];
     if (buffer.kind == StorageKind::kArena && !buffer.parent.valid() && gives_handles(buffer.memory))
@@ -291,11 +294,11 @@ void StorageAssignment::assign_handles() {
   }
 }
 
-Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
+Status StorageAssignment::finish(const PerNode<const Kernel*>& kernels) {
   PerSpace<std::vector<ArenaBuffer>> arenas(table_.size());
   PerSpace<std::vector<size_t*>> offsets(table_.size());  // where the offset of each arena buffer goes
-  const auto add = [&](SpaceId space, size_t* offset, size_t size_bytes, int32_t first, int32_t last) {
-    arenas[space].push_back({.size_bytes = size_bytes, .first = first, .last = last});
+  const auto add = [&](SpaceId space, size_t* offset, size_t size_bytes, NodeId first, NodeId last) {
+    arenas[space].push_back({.size_bytes = size_bytes, .first = first.value(), .last = last.value()});
     offsets[space].push_back(offset);
     const auto sum = checked_add(unshared_bytes_, size_bytes);
     unshared_bytes_ = sum ? *sum : std::numeric_limits<size_t>::max();
@@ -305,11 +308,10 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
     if (buffer.kind != StorageKind::kArena || buffer.parent.valid()) continue;
     add(buffer.memory, &buffer.offset_bytes, buffer.size_bytes, buffer.first, buffer.last);
   }
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+  for (NodeId n : graph_.nodes.ids()) {
     if (kernels[n] == nullptr || kernels[n]->scratch_bytes() == 0) continue;
     scratch_[n] = {StorageKind::kArena, kHostSpace.value(), 0};
-    const auto node = static_cast<int32_t>(n);
-    add(kHostSpace, &scratch_[n].offset_bytes, kernels[n]->scratch_bytes(), node, node);
+    add(kHostSpace, &scratch_[n].offset_bytes, kernels[n]->scratch_bytes(), n, n);
   }
   arena_bytes_.assign(table_.size(), 0);
   for (SpaceId space : arenas.ids()) {
@@ -317,12 +319,12 @@ Status StorageAssignment::finish(std::span<const Kernel* const> kernels) {
     for (size_t i = 0; i < arenas[space].size(); ++i) *offsets[space][i] = arenas[space][i].offset_bytes;
   }
   for (PlanCopy& copy : copies_) copy.source = location(ValueId(copy.source.index));
-  last_read_.assign(graph_.inputs.size(), kNever);
+  last_read_.assign(graph_.inputs.size(), kNever<NodeId>);
   for (const Buffer& buffer : buffers_) {
     if (buffer.parent.valid()) continue;
     const auto index = static_cast<size_t>(buffer.index);
     if (buffer.kind == StorageKind::kInput) last_read_[index] = buffer.last;
-    if (buffer.kind == StorageKind::kOutput) first_write_[index] = buffer.first;
+    if (buffer.kind == StorageKind::kOutput) first_write_[OutputSlot(buffer.index)] = buffer.first;
   }
   return {};
 }

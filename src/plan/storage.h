@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "ep/api/kernel.h"
 #include "graph/graph.h"
 #include "plan/arena.h"
+#include "plan/ids.h"
 
 namespace tenon {
 
@@ -27,6 +27,8 @@ struct Location {
   StorageKind kind = StorageKind::kAbsent;
   int32_t index = -1;
   size_t offset_bytes = 0;
+  // `index` in an array.
+  size_t place() const { return static_cast<size_t>(index); }
   friend bool operator==(const Location&, const Location&) = default;
 };
 
@@ -40,41 +42,37 @@ struct HandleBuffer {
 struct PlanCopy {
   Location source;
   SpaceId space = kHostSpace;  // of the source
-  int32_t output = 0;          // slot
+  OutputSlot output;
   CopyReason reason = CopyReason::kOutputIsInput;
 };
-
-inline constexpr int32_t kNever = -1;
-inline constexpr int32_t kAtEnd = std::numeric_limits<int32_t>::max();
 
 enum class Elided : uint8_t { kNo, kView, kConcat };
 
 class StorageAssignment {
  public:
-  // `output_slots[i]` is where the caller wants graph.outputs[i], or -1 for a value that only has to stay until the
-  // end.
+  // `output_slots[i]` is where the caller wants graph.outputs[i].
   // `spaces` has one entry a value; empty: all in plain host memory. `handles` has one a space; empty: none.
-  StorageAssignment(const Graph& graph, std::span<const int32_t> output_slots, PerValue<SpaceId> spaces = {},
+  StorageAssignment(const Graph& graph, std::span<const OutputSlot> output_slots, PerValue<SpaceId> spaces = {},
                     PerSpace<MemorySpace> table = {}, PerSpace<bool> handles = {});
 
   // The known alignments of the graph's inputs; unknown without this call. Call it before elide().
   void set_input_alignments(std::vector<uint32_t> alignments) { input_alignments_ = std::move(alignments); }
   // Finds the nodes that need no step. elided(n) answers from then on.
   Status elide();
-  Elided elided(size_t node) const { return elided_[node]; }
+  Elided elided(NodeId node) const { return elided_[node]; }
 
   // Lets outputs take over the memory of inputs that die there. kernels[n] is null for elided nodes.
-  void reuse_in_place(std::span<const Kernel* const> kernels);
+  void reuse_in_place(const PerNode<const Kernel*>& kernels);
   // {input, output} of a node that runs in place, {-1, -1} otherwise.
-  std::pair<int32_t, int32_t> in_place(size_t node) const { return in_place_[node]; }
+  std::pair<int32_t, int32_t> in_place(NodeId node) const { return in_place_[node]; }
 
   // Packs the arena with each node's scratch.
-  Status finish(std::span<const Kernel* const> kernels);
+  Status finish(const PerNode<const Kernel*>& kernels);
 
   Location location(ValueId id) const;
   // Of the memory that the value lies in.
   SpaceId memory_space(ValueId id) const;
-  Location scratch(size_t node) const { return scratch_[node]; }
+  Location scratch(NodeId node) const { return scratch_[node]; }
   const PerSpace<size_t>& arena_bytes() const { return arena_bytes_; }
   // In spaces that give handles; kHandle counts them.
   const std::vector<HandleBuffer>& handle_buffers() const { return handle_buffers_; }
@@ -82,9 +80,9 @@ class StorageAssignment {
   size_t unshared_bytes() const { return unshared_bytes_; }
   const std::vector<PlanCopy>& copies() const { return copies_; }
   // The last node that reads graph input i (kNever, kAtEnd for one that is copied or kept).
-  int32_t last_read(size_t input) const { return last_read_[input]; }
-  // The first node that writes into output slot s (kAtEnd for one that is only copied to).
-  int32_t first_write(size_t slot) const { return first_write_[slot]; }
+  NodeId last_read(size_t input) const { return last_read_[input]; }
+  // The first node that writes into an output (kAtEnd for one that is only copied to).
+  NodeId first_write(OutputSlot slot) const { return first_write_[slot]; }
 
  private:
   using BufferId = StrongId<struct BufferTag>;
@@ -92,8 +90,8 @@ class StorageAssignment {
     StorageKind kind = StorageKind::kAbsent;
     int32_t index = -1;
     size_t size_bytes = 0;
-    int32_t first = kAtEnd;
-    int32_t last = kNever;
+    NodeId first = kAtEnd<NodeId>;
+    NodeId last = kNever<NodeId>;
     BufferId parent;  // this buffer lies inside another
     size_t parent_offset = 0;
     size_t offset_bytes = 0;  // in the arena
@@ -106,7 +104,7 @@ class StorageAssignment {
 
   Position root(Position position) const;
   Position position_of(ValueId id) const { return root(positions_[id]); }
-  BufferId add_buffer(StorageKind kind, int32_t index, size_t size_bytes, int32_t first, SpaceId memory);
+  BufferId add_buffer(StorageKind kind, int32_t index, size_t size_bytes, NodeId first, SpaceId memory);
   SpaceId wanted_memory(ValueId id) const { return memory_.empty() ? kHostSpace : memory_[id]; }
   bool host_addressable(SpaceId memory) const;
   // Memory that nothing can be a part of.
@@ -126,19 +124,19 @@ class StorageAssignment {
   bool may_elide_concat(const Node& node, std::span<const size_t> offsets, const Position& whole) const;
   void elide_concats();
   void find_last_uses();
-  bool try_in_place(size_t node, size_t input, size_t output);
+  bool try_in_place(NodeId node, size_t input, size_t output);
 
   const Graph& graph_;
-  std::vector<int32_t> output_slots_;
+  std::vector<OutputSlot> output_slots_;
   IdVector<BufferId, Buffer> buffers_;
   PerValue<Position> positions_;
-  std::vector<Elided> elided_;
+  PerNode<Elided> elided_;
   PerValue<bool> feeds_output_;
-  std::vector<std::pair<int32_t, int32_t>> in_place_;
-  std::vector<Location> scratch_;
+  PerNode<std::pair<int32_t, int32_t>> in_place_;
+  PerNode<Location> scratch_;
   std::vector<PlanCopy> copies_;
-  std::vector<int32_t> last_read_;
-  std::vector<int32_t> first_write_;
+  std::vector<NodeId> last_read_;
+  IdVector<OutputSlot, NodeId> first_write_;
   std::vector<uint32_t> input_alignments_;  // by graph input; empty: 0
   PerValue<SpaceId> memory_;                // the space that was chosen
   PerSpace<MemorySpace> table_;

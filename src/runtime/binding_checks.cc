@@ -16,7 +16,7 @@ bool ranges_overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes
 
 // A kernel is asked when its output lies over its input, and not before: a device's may have to be compiled for that.
 bool runs_in_place(const Plan& plan, const PlanOutput& output, const SharedMemory& shared) {
-  const Kernel& kernel = *plan.steps[static_cast<size_t>(output.first_write)].kernel;
+  const Kernel& kernel = *plan.steps[output.first_write].kernel;
   return std::all_of(shared.in_place.begin(), shared.in_place.end(), [&](const std::pair<int32_t, int32_t>& pair) {
     return kernel.may_run_in_place(static_cast<size_t>(pair.first), static_cast<size_t>(pair.second));
   });
@@ -75,7 +75,7 @@ size_t RunMemory::extent(const Tensor& tensor) const {
 
 Status RunMemory::check_outputs_apart() const {
   for (const PlanOutput& output : plan.outputs) {
-    const auto slot = static_cast<size_t>(output.slot);
+    const size_t slot = output.slot.index();
     if (!outputs[slot].ready) continue;
     const Tensor& mine = outputs[slot].result;
     for (size_t other = 0; other < outputs.size(); ++other) {
@@ -90,7 +90,7 @@ Status RunMemory::check_outputs_apart() const {
 }
 
 const PlanInput* RunMemory::overlapped_input(const PlanOutput& output) const {
-  const void* target = output_addresses[static_cast<size_t>(output.slot)];
+  const void* target = output_addresses[output.slot.index()];
   const size_t target_bytes = output.spec.size_bytes();
   // An output that is only copied to at the end is written after all steps, and shares what it likes.
   for (size_t i = 0; i < output.shared.size(); ++i) {
@@ -112,7 +112,7 @@ Status refuse_copies(const Plan& plan, std::span<const ValueInfo> outputs) {
     if (moves_bytes(step)) return refuse_copy_step(plan, step);
   }
   for (const PlanCopy& copy : plan.copies) {
-    if (moves_bytes(plan, copy)) return refuse_output_copy(outputs[static_cast<size_t>(copy.output)].name, copy);
+    if (moves_bytes(plan, copy)) return refuse_output_copy(outputs[copy.output.index()].name, copy);
   }
   return {};
 }
@@ -124,11 +124,11 @@ Status RunMemory::refuse_step(const PlanStep& step) const {
   const Location& to = step.outputs[0];
   if (from.kind == StorageKind::kInput) {
     return invalid_argument("{} Input \"{}\" begins at {}, which is no multiple of the {} bytes that its reader takes.",
-                            refused.message(), plan.inputs[static_cast<size_t>(from.index)].name,
-                            inputs[static_cast<size_t>(from.index)], plan.spaces[step.copy->target].alignment);
+                            refused.message(), plan.inputs[from.place()].name, inputs[from.place()],
+                            plan.spaces[step.copy->target].alignment);
   }
   if (to.kind == StorageKind::kOutput) {
-    const auto slot = static_cast<size_t>(to.index);
+    const size_t slot = to.place();
     return invalid_argument("{} Output \"{}\" begins at {}, which is no multiple of the {} bytes that its maker takes.",
                             refused.message(), output_infos[slot].name, output_addresses[slot],
                             plan.spaces[step.copy->source].alignment);
@@ -141,17 +141,16 @@ Status RunMemory::check_copies(bool disallow_copies) const {
     if (disallow_copies && moves_bytes(step)) return refuse_step(step);
   }
   for (const PlanCopy& copy : plan.copies) {
-    const auto slot = static_cast<size_t>(copy.output);
+    const size_t slot = copy.output.index();
     const bool in_place =
         copy.source.kind == StorageKind::kInput && outputs[slot].ready &&
-        static_cast<std::byte*>(inputs[static_cast<size_t>(copy.source.index)]) + copy.source.offset_bytes ==
-            output_addresses[slot];
+        static_cast<std::byte*>(inputs[copy.source.place()]) + copy.source.offset_bytes == output_addresses[slot];
     if (disallow_copies && !in_place && moves_bytes(plan, copy))
       return refuse_output_copy(output_infos[slot].name, copy);
     if (in_place) continue;
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
       const PlanInput& input = plan.inputs[i];
-      if (input.last_read != kAtEnd || !outputs[slot].ready) continue;
+      if (input.last_read != kAtEnd<StepId> || !outputs[slot].ready) continue;
       const Tensor& target = outputs[slot].result;
       TENON_INVALID_IF(
           ranges_overlap(inputs[i], extent(input.space, input.spec.size_bytes()), target.data(), extent(target)),
@@ -160,7 +159,7 @@ Status RunMemory::check_copies(bool disallow_copies) const {
     }
   }
   for (const PlanOutput& output : plan.outputs) {
-    if (!disallow_copies || output.spec.dynamic || output.first_write == kAtEnd) continue;
+    if (!disallow_copies || output.spec.dynamic || output.first_write == kAtEnd<StepId>) continue;
     if (const PlanInput* input = overlapped_input(output)) {
       return invalid_argument(
           "The tensor bound to output \"{}\" overlaps input \"{}\", which is read after the output is written, so it "

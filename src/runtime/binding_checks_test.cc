@@ -99,9 +99,9 @@ TEST_F(RunMemoryTest, OutputsThatOverlapAreRefusedByName) {
 
 TEST_F(RunMemoryTest, AnOutputThatIsCopiedAtTheEndMustNotLieOverAnInputThatIsReadThen) {
   std::shared_ptr<Plan> plan = plan_sharing(SharedMemory::Kind::kAnything);
-  plan->inputs[0].last_read = kAtEnd;
-  plan->outputs[0].first_write = kAtEnd;
-  plan->copies.push_back({.source = {StorageKind::kInput, 0, 0}, .output = 0});
+  plan->inputs[0].last_read = kAtEnd<StepId>;
+  plan->outputs[0].first_write = kAtEnd<StepId>;
+  plan->copies.push_back({.source = {StorageKind::kInput, 0, 0}, .output = OutputSlot(0)});
   bind(plan, 1);
   EXPECT_THAT(memory().check_copies(/*disallow_copies=*/false),
               has_status(StatusCode::kInvalidArgument, HasSubstr("still needed when the output is copied")));

@@ -19,17 +19,17 @@ RunMemory BindingOutputs::memory(const Plan& plan, std::span<void* const> inputs
 Status BindingOutputs::prepare(const Plan& plan, std::span<void* const> inputs) {
   for (const PlanOutput& output : plan.outputs) {
     if (output.spec.dynamic) continue;
-    TENON_TRY(
-        binding_.prepare_output(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape, output.space));
+    TENON_TRY(binding_.prepare_output(output.slot.index(), output.spec.type, output.spec.shape, output.space));
   }
   const RunMemory bound = memory(plan, inputs);
   TENON_TRY(bound.check_outputs_apart());
   TENON_TRY(bound.check_copies(info_.disallow_copies));
   for (const PlanOutput& output : plan.outputs) {
-    if (output.spec.dynamic || output.first_write == kAtEnd || bound.overlapped_input(output) == nullptr) continue;
+    if (output.spec.dynamic || output.first_write == kAtEnd<StepId> || bound.overlapped_input(output) == nullptr)
+      continue;
     TENON_TRY_ASSIGN(std::shared_ptr<std::byte> elsewhere,
                      bound.spaces.allocate_bytes(output.space, output.spec.size_bytes()));
-    binding_.output_addresses[static_cast<size_t>(output.slot)] = elsewhere.get();
+    binding_.output_addresses[output.slot.index()] = elsewhere.get();
     redirects_.push_back({&plan, &output, std::move(elsewhere)});
   }
   return {};
@@ -48,8 +48,8 @@ Status BindingOutputs::copy(size_t slot, DataType type, const Shape& shape, void
 }
 
 Status BindingOutputs::copy_dynamic(const Plan& plan, const PlanCopy& copied, RunState& state) {
-  const auto slot = static_cast<size_t>(copied.output);
-  const DynamicValue& value = state.dynamic_value(copied.source.index);
+  const size_t slot = copied.output.index();
+  const DynamicValue& value = state.dynamic_value(DynamicId(copied.source.index));
   const BoundOutput& output = binding_.outputs[slot];
   // Memory of a device that nobody asked to be elsewhere becomes the output as it is.
   if (copied.space != kHostSpace && output.is_auto &&
@@ -57,7 +57,8 @@ Status BindingOutputs::copy_dynamic(const Plan& plan, const PlanCopy& copied, Ru
     const size_t capacity = value.capacity_bytes;
     const Shape shape = value.shape;
     const DataType type = value.type;
-    return binding_.adopt_output(slot, type, shape, state.take_dynamic(copied.source.index), capacity, copied.space);
+    return binding_.adopt_output(slot, type, shape, state.take_dynamic(DynamicId(copied.source.index)), capacity,
+                                 copied.space);
   }
   const SpaceId space = output.is_auto && output.auto_space.valid() ? output.auto_space : copied.space;
   TENON_TRY(binding_.prepare_output(slot, value.type, value.shape, space));
@@ -69,15 +70,15 @@ Status BindingOutputs::finish(const Plan& plan, RunState& state, bool /*is_rest*
   for (const Redirect& redirect : redirects_) {
     if (redirect.plan != &plan) continue;
     const PlanOutput& output = *redirect.output;
-    TENON_TRY(copy(static_cast<size_t>(output.slot), output.spec.type, output.spec.shape, redirect.memory.get(),
-                   output.space, CopyReason::kOverlap));
+    TENON_TRY(copy(output.slot.index(), output.spec.type, output.spec.shape, redirect.memory.get(), output.space,
+                   CopyReason::kOverlap));
   }
   for (const PlanCopy& copied : plan.copies) {
     if (copied.source.kind == StorageKind::kDynamic) {
       TENON_TRY(copy_dynamic(plan, copied, state));
       continue;
     }
-    const auto slot = static_cast<size_t>(copied.output);
+    const size_t slot = copied.output.index();
     const Tensor& target = binding_.outputs[slot].result;
     TENON_TRY(copy(slot, target.type(), target.shape(), state.address(copied.source), copied.space, copied.reason));
   }

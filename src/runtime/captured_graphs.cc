@@ -14,9 +14,9 @@ constexpr int kMostRuns = 8;
 
 // Whether the steps of one EP are all that a run does.
 bool is_one_eps(const Plan& plan) {
-  return plan.copies.empty() && !plan.cut && plan.dynamic_values == 0 &&
+  return plan.copies.empty() && !plan.cut && plan.dynamic_spaces.empty() &&
          std::all_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
-           return !step.copy && step.ep == plan.steps[0].ep && step.ep != kCpuEp;
+           return !step.copy && step.ep == plan.steps[StepId(0)].ep && step.ep != kCpuEp;
          });
 }
 

@@ -32,7 +32,7 @@ class CapturedGraphsTest : public ::testing::Test {
   // A plan whose one step is an EP's.
   static std::shared_ptr<PlanRuntime> device_plan() {
     std::shared_ptr<Plan> plan = plan_of([](KernelContext& /*context*/) { return Status(); });
-    ++plan->steps[0].ep;
+    ++plan->steps[StepId(0)].ep;
     return std::make_shared<PlanRuntime>(std::move(plan), 1);
   }
   Status capture(const std::shared_ptr<PlanRuntime>& runtime, int needed, bool complete = true) {

@@ -74,7 +74,7 @@ Body::Body(const BodyHost& host, Graph graph, const std::vector<bool>& wanted)
     names_[i] = host.keep(graph_.value(graph_.outputs[i]).name);
     if (!wanted[i]) continue;
     outputs.push_back(graph_.outputs[i]);
-    slots_.push_back(static_cast<int32_t>(i));
+    slots_.emplace_back(i);
   }
   graph_.outputs = std::move(outputs);
   separate_outputs(graph_);
@@ -93,7 +93,7 @@ class Body::Outputs final : public PlanOutputs {
       const bool is_copied = std::any_of(plan.copies.begin(), plan.copies.end(),
                                          [&](const PlanCopy& copy) { return copy.output == output.slot; });
       if (is_copied) continue;
-      const auto slot = static_cast<size_t>(output.slot);
+      const size_t slot = output.slot.index();
       TENON_TRY_ASSIGN(addresses_[slot], node_.place(slot, output.spec.type, output.spec.shape));
     }
     return {};
@@ -103,7 +103,7 @@ class Body::Outputs final : public PlanOutputs {
 
   Status finish(const Plan& plan, RunState& state, bool is_rest) override {
     for (const PlanCopy& copy : plan.copies) {
-      HandedOver output{.index = static_cast<size_t>(copy.output), .reason = copy.reason};
+      HandedOver output{.index = copy.output.index(), .reason = copy.reason};
       output.what = body_.names_[output.index];
       TENON_TRY(take_value(plan, copy, state, output.value));
       if (copy.source.kind == StorageKind::kInput && !is_rest) output.input = copy.source.index;
@@ -116,7 +116,7 @@ class Body::Outputs final : public PlanOutputs {
   static Status take_value(const Plan& plan, const PlanCopy& copy, RunState& state, BodyValue& value) {
     value.data = state.address(copy.source);
     if (copy.source.kind == StorageKind::kDynamic) {
-      const DynamicValue& made = state.dynamic_value(copy.source.index);
+      const DynamicValue& made = state.dynamic_value(DynamicId(copy.source.index));
       value.type = made.type;
       value.shape = made.shape;
       value.capacity_bytes = made.capacity_bytes;
@@ -124,7 +124,7 @@ class Body::Outputs final : public PlanOutputs {
       const bool last = std::none_of(plan.copies.begin(), plan.copies.end(), [&](const PlanCopy& other) {
         return &other > &copy && other.source.kind == StorageKind::kDynamic && other.source.index == copy.source.index;
       });
-      if (last) value.memory = state.take_dynamic(copy.source.index);
+      if (last) value.memory = state.take_dynamic(DynamicId(copy.source.index));
       return {};
     }
     const auto planned = std::find_if(plan.outputs.begin(), plan.outputs.end(),

@@ -100,7 +100,7 @@ class Body {
 
   const BodyHost& host_;
   Graph graph_;
-  std::vector<int32_t> slots_;      // by graph output: the body's output
+  std::vector<OutputSlot> slots_;   // by graph output: the body's output
   size_t outputs_ = 0;              // of the body, with those that are not made
   std::vector<const char*> names_;  // by output of the body
   mutable PlanCache plans_;

@@ -45,7 +45,7 @@ Status PlanExecutor::run_steps(const PlanRuntime& runtime, PlanLease& lease, con
   if (!device_) return lease.state().run_steps(info_, nullptr);
   const Plan& plan = *runtime.plan;
   for (EpId ep : plan.uses_stream.ids()) {
-    if (plan.uses_stream[ep]) TENON_TRY(device_->streams->prepare(ep, plan.notifications[ep]));
+    if (plan.uses_stream[ep]) TENON_TRY(device_->streams->prepare(ep, plan.points[ep]));
   }
   Status status = lease.state().run_steps(info_, &*device_);
   const bool may_leave = may_return_early_ && runtime.only_stream != kCpuEp && outputs.written_directly();
@@ -98,7 +98,7 @@ Result<std::shared_ptr<PlanRuntime>> PlanExecutor::find_rest(PlanRuntime& runtim
   for (size_t i = 0; i < cut.values.size(); ++i) {
     const CutValue& value = cut.values[i];
     const bool dynamic = value.location.kind == StorageKind::kDynamic;
-    shapes.push_back(dynamic ? state.dynamic_value(value.location.index).shape : value.spec.shape);
+    shapes.push_back(dynamic ? state.dynamic_value(DynamicId(value.location.index)).shape : value.spec.shape);
     append_shape(key, shapes.back());
     if (value.as_constant) {
       TENON_TRY_ASSIGN(constants[i], read_value(value, shapes.back(), state));

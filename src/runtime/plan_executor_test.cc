@@ -48,7 +48,7 @@ class ConstantPlanner final : public RestPlanner {
       *context.output<float>(0) = value;
       return Status();
     });
-    plan->steps[0].inputs.clear();
+    plan->steps[StepId(0)].inputs.clear();
     plan->inputs.clear();
     return plan;
   }

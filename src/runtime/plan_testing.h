@@ -43,11 +43,13 @@ inline std::shared_ptr<Plan> plan_of(FunctionKernel::Function function, int64_t 
   plan->inputs.push_back(input);
   PlanOutput output;
   output.name = "y";
+  output.slot = OutputSlot(0);
   output.spec = floats(count);
-  output.first_write = 0;
+  output.first_write = StepId(0);
   output.shared.resize(1);
   plan->outputs.push_back(output);
   PlanStep step;
+  step.node = NodeId(0);
   step.kernel = std::make_unique<FunctionKernel>(std::move(function), in_place);
   step.inputs = {{StorageKind::kInput, 0, 0}};
   step.outputs = {{StorageKind::kOutput, 0, 0}};

@@ -67,7 +67,7 @@ EpId only_provider(const PlanRuntime& runtime, std::span<const EpId> active) {
   const bool kernels =
       std::none_of(plan.steps.begin(), plan.steps.end(), [](const PlanStep& step) { return step.copy.has_value(); });
   const bool written = std::none_of(plan.outputs.begin(), plan.outputs.end(), [](const PlanOutput& output) {
-    return output.spec.dynamic || output.first_write == kAtEnd;
+    return output.spec.dynamic || output.first_write == kAtEnd<StepId>;
   });
   return kernels && written ? runtime.only_stream : kCpuEp;
 }

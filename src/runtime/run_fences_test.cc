@@ -74,18 +74,18 @@ TEST(RunFences, WaitsThatMustEndInTimeStayWithTheHost) {
 TEST(RunFences, OnlyAPlanWhoseStepsAreAllOnOneStreamIsTheEps) {
   const auto of = [](const std::function<void(Plan&)>& change, std::vector<EpId> active) {
     std::shared_ptr<Plan> plan = plan_of([](KernelContext& /*context*/) { return Status(); });
-    plan->steps[0].executor = EpId(1);
-    plan->steps[0].ep = EpId(1);
+    plan->steps[StepId(0)].executor = EpId(1);
+    plan->steps[StepId(0)].ep = EpId(1);
     change(*plan);
     return only_provider(PlanRuntime(std::move(plan), 1), active);
   };
   EXPECT_EQ(of([](Plan& /*plan*/) {}, {EpId(1)}), EpId(1));
   EXPECT_EQ(of([](Plan& /*plan*/) {}, {EpId(1), EpId(2)}), kCpuEp);
   EXPECT_EQ(of([](Plan& /*plan*/) {}, {EpId(2)}), kCpuEp);
-  EXPECT_EQ(of([](Plan& plan) { plan.steps[0].executor = kCpuEp; }, {EpId(1)}), kCpuEp);
+  EXPECT_EQ(of([](Plan& plan) { plan.steps[StepId(0)].executor = kCpuEp; }, {EpId(1)}), kCpuEp);
   EXPECT_EQ(of([](Plan& plan) { plan.outputs[0].spec.dynamic = true; }, {EpId(1)}), kCpuEp);
-  EXPECT_EQ(of([](Plan& plan) { plan.outputs[0].first_write = kAtEnd; }, {EpId(1)}), kCpuEp);
-  EXPECT_EQ(of([](Plan& plan) { plan.steps[0].copy.emplace(); }, {EpId(1)}), kCpuEp);
+  EXPECT_EQ(of([](Plan& plan) { plan.outputs[0].first_write = kAtEnd<StepId>; }, {EpId(1)}), kCpuEp);
+  EXPECT_EQ(of([](Plan& plan) { plan.steps[StepId(0)].copy.emplace(); }, {EpId(1)}), kCpuEp);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ MemorySpace unaligned(MemorySpace space) {
 }  // namespace
 
 RunState::RunState(const Plan& plan, ThreadPool& pool)
-    : plan_(plan), contexts_(plan.steps.size()), dynamic_(static_cast<size_t>(plan.dynamic_values)) {
+    : plan_(plan), contexts_(plan.steps.size()), dynamic_(plan.dynamic_spaces.size()) {
   held.resize(plan.spaces.size());
   arenas_.resize(plan.spaces.size());
   size_t inputs = 0, outputs = 0;
@@ -37,23 +37,23 @@ RunState::RunState(const Plan& plan, ThreadPool& pool)
   step_inputs_.resize(inputs);
   step_outputs_.resize(outputs);
   size_t input = 0, output = 0;
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const PlanStep& step = plan.steps[i];
-    StepContext& context = contexts_[i];
+  for (StepId id : plan.steps.ids()) {
+    const PlanStep& step = plan.steps[id];
+    StepContext& context = contexts_[id];
     context.inputs = std::span<const void* const>(step_inputs_).subspan(input, step.inputs.size());
     context.outputs = std::span<void* const>(step_outputs_).subspan(output, step.outputs.size());
     context.pool = &pool;
     context.input_spaces = step.input_spaces;
     context.output_spaces = step.output_spaces;
     context.state = this;
-    context.step = i;
+    context.step = id;
     input += step.inputs.size();
     output += step.outputs.size();
   }
 }
 
 void* RunState::address(const Location& location) const {
-  const auto index = static_cast<size_t>(location.index);
+  const size_t index = location.place();
   const auto offset = [&](const void* base) -> void* {
     return base == nullptr ? nullptr : static_cast<std::byte*>(const_cast<void*>(base)) + location.offset_bytes;
   };
@@ -65,9 +65,9 @@ void* RunState::address(const Location& location) const {
     case StorageKind::kOutput:
       return offset(outputs_[index]);
     case StorageKind::kArena:
-      return offset(arena(SpaceId(index)));
+      return offset(arena(SpaceId(location.index)));
     case StorageKind::kDynamic:
-      return offset(dynamic_[index].memory.get());
+      return offset(dynamic_[DynamicId(location.index)].memory.get());
     case StorageKind::kPlacedConstant:
       return offset(plan_.placed_constants[index].data());
     case StorageKind::kHandle:
@@ -110,13 +110,13 @@ void RunState::bind(std::span<void* const> inputs, std::span<void* const> output
 
 void RunState::resolve() {
   size_t input = 0, output = 0;
-  for (size_t i = 0; i < plan_.steps.size(); ++i) {
-    const PlanStep& step = plan_.steps[i];
+  for (StepId id : plan_.steps.ids()) {
+    const PlanStep& step = plan_.steps[id];
     for (const Location& location : step.inputs) step_inputs_[input++] = address(location);
     for (const Location& location : step.outputs) {
       step_outputs_[output++] = location.kind == StorageKind::kDynamic ? nullptr : address(location);
     }
-    contexts_[i].scratch = static_cast<std::byte*>(address(step.scratch));
+    contexts_[id].scratch = static_cast<std::byte*>(address(step.scratch));
   }
 }
 
@@ -140,56 +140,57 @@ Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
     static std::atomic<uint64_t> traced_runs{0};
     traced_run_ = trace_file_enabled() ? traced_runs.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
   }
-  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+  for (StepId id : plan_.steps.ids()) {
     if (is_to_end(info)) [[unlikely]]
-      return why_it_ends(info, format("before step {} of {}", i, plan_.steps.size()));
+      return why_it_ends(info, format("before step {} of {}", id, plan_.steps.size()));
+    const PlanStep& step = plan_.steps[id];
     Status status;
     if (observed) [[unlikely]] {
-      status = run_observed(i, info, device, observer);
+      status = run_observed(id, info, device, observer);
     } else {
-      if (device != nullptr) status = wait_before(plan_.steps[i], *device);
-      if (status.ok()) status = run_step(i, info, device);
+      if (device != nullptr) status = wait_before(step, *device);
+      if (status.ok()) status = run_step(id, info, device);
     }
     if (!status.ok()) [[unlikely]] {
-      const Node& node = plan_.graph.nodes[static_cast<size_t>(plan_.steps[i].node)];
+      const Node& node = plan_.graph.nodes[step.node];
       return std::move(status).with_context(format("while running node {}", node.label(plan_.graph)));
     }
-    for (size_t o = 0; o < plan_.steps[i].dynamic_outputs.size(); ++o) {
-      const int32_t index = plan_.steps[i].dynamic_outputs[o];
-      if (index >= 0 && dynamic_[static_cast<size_t>(index)].type == DataType::kUndefined) [[unlikely]] {
-        return internal_error("The kernel {} gave no memory to its output {}.", plan_.steps[i].kernel->name(), o);
+    for (size_t o = 0; o < step.dynamic_outputs.size(); ++o) {
+      const DynamicId made = step.dynamic_outputs[o];
+      if (made.valid() && dynamic_[made].type == DataType::kUndefined) [[unlikely]] {
+        return internal_error("The kernel {} gave no memory to its output {}.", step.kernel->name(), o);
       }
     }
   }
   return {};
 }
 
-Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver* observer) {
-  const PlanStep& step = plan_.steps[index];
-  const std::string label = plan_.graph.nodes[static_cast<size_t>(step.node)].label(plan_.graph);
+Status RunState::run_observed(StepId id, const RunInfo& info, const DeviceRun* device, NodeObserver* observer) {
+  const PlanStep& step = plan_.steps[id];
+  const std::string label = plan_.graph.nodes[step.node].label(plan_.graph);
   int64_t begin_ns = 0, end_ns = 0;
   bool by_plugin = false;
   ValueTap* const tap = observer != nullptr ? observer->tap() : nullptr;
   Status status;
   {
     const TraceSubject::Scope subject({.session = TraceSubject::current().session,
-                                       .step = static_cast<int32_t>(index),
+                                       .step = id.value(),
                                        .stream = step.executor.value(),
                                        .node = label});
     if (device != nullptr) TENON_TRY(wait_before(step, *device));
     begin_ns = monotonic_ns();
     NodeObserver::set_by_plugin(false);
-    if (tap != nullptr) tap->part()->enter(plan_.graph.nodes[static_cast<size_t>(step.node)]);
-    status = run_step(index, info, device);
+    if (tap != nullptr) tap->part()->enter(plan_.graph.nodes[step.node]);
+    status = run_step(id, info, device);
     end_ns = monotonic_ns();
     if (tap != nullptr) tap->part()->leave();
     by_plugin = NodeObserver::by_plugin();
     NodeObserver::set_by_plugin(false);
   }
-  if (traced_run_ != 0) write_arrows(index, begin_ns, end_ns);
-  if (tap != nullptr && status.ok()) status = tap->part()->after(index);
+  if (traced_run_ != 0) write_arrows(id, begin_ns, end_ns);
+  if (tap != nullptr && status.ok()) status = tap->part()->after(id);
   if (step.copy) return status;  // which is a span of its own
-  NodeRun run = describe(index, by_plugin);
+  NodeRun run = describe(id, by_plugin);
   run.begin_ns = begin_ns;
   run.end_ns = end_ns;
   if (trace_enabled()) {
@@ -200,18 +201,18 @@ Status RunState::run_observed(size_t index, const RunInfo& info, const DeviceRun
   return status;
 }
 
-NodeRun RunState::describe(size_t index, bool by_plugin) const {
-  const PlanStep& step = plan_.steps[index];
-  const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+NodeRun RunState::describe(StepId id, bool by_plugin) const {
+  const PlanStep& step = plan_.steps[id];
+  const Node& node = plan_.graph.nodes[step.node];
   // A region that holds one operator of another EP is named as that operator.
   const bool is_one = is_region(node) && region_body(node).nodes.size() == 1;
-  const Node& shown = is_one ? region_body(node).nodes[0] : node;
+  const Node& shown = is_one ? region_body(node).nodes[NodeId(0)] : node;
   NodeRun run{.name = shown.name,
               .op_type = is_region(shown) ? shown.name : shown.op_type,
               .kernel = step.kernel->name(),
               .ep = by_plugin ? std::string_view(plan_.ep_names[step.ep]) : "CPUExecutionProvider",
-              .index = step.node,
-              .step = static_cast<int32_t>(index),
+              .index = step.node.value(),
+              .step = id.value(),
               .stream = step.executor.value(),
               .by_plugin = by_plugin};
   if (const Attribute* nodes = shown.find(kModelNodes)) run.model_nodes = nodes->strings;
@@ -223,7 +224,7 @@ NodeRun RunState::describe(size_t index, bool by_plugin) const {
       const TensorSpec spec = spec_of(value);
       NodeRun::Tensor& tensor = tensors.emplace_back(NodeRun::Tensor{spec.type, spec.shape, value.constant != nullptr});
       if (locations[i].kind != StorageKind::kDynamic) continue;
-      const DynamicValue& made = dynamic_value(locations[i].index);
+      const DynamicValue& made = dynamic_value(DynamicId(locations[i].index));
       tensor = {made.type, made.shape, false};
     }
     return tensors;
@@ -233,18 +234,19 @@ NodeRun RunState::describe(size_t index, bool by_plugin) const {
   return run;
 }
 
-void RunState::write_arrows(size_t index, int64_t begin_ns, int64_t end_ns) const {
-  const PlanStep& step = plan_.steps[index];
-  const auto id = [this](EpId stream, int32_t point) {
+void RunState::write_arrows(StepId id, int64_t begin_ns, int64_t end_ns) const {
+  const PlanStep& step = plan_.steps[id];
+  const auto name = [this](EpId stream, PointId point) {
     return format("run {}, point {} of stream {}", traced_run_, point, stream.value());
   };
-  for (const StepWait& wait : step.waits) write_trace_arrow(false, id(wait.stream, wait.slot), begin_ns);
-  if (step.notify >= 0) write_trace_arrow(true, id(step.executor, step.notify), begin_ns + (end_ns - begin_ns) / 2);
+  for (const StepWait& wait : step.waits) write_trace_arrow(false, name(wait.stream, wait.point), begin_ns);
+  if (step.notify.valid())
+    write_trace_arrow(true, name(step.executor, step.notify), begin_ns + (end_ns - begin_ns) / 2);
 }
 
-Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* device) {
-  const PlanStep& step = plan_.steps[index];
-  StepContext& context = contexts_[index];
+Status RunState::run_step(StepId id, const RunInfo& info, const DeviceRun* device) {
+  const PlanStep& step = plan_.steps[id];
+  StepContext& context = contexts_[id];
   if (device == nullptr) {
     context.run = &info;
     Status status = step.kernel->run(context);
@@ -253,7 +255,7 @@ Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* de
   }
   if (step.executor != kCpuEp) device->streams->mark_used(step.executor);
   if (step.copy) {
-    TENON_TRY(run_copy(index, *device));
+    TENON_TRY(run_copy(id, *device));
   } else {
     context.stream = step.executor != kCpuEp ? device->streams->stream(step.executor) : nullptr;
     context.run = &info;
@@ -262,20 +264,20 @@ Status RunState::run_step(size_t index, const RunInfo& info, const DeviceRun* de
     context.run = nullptr;
     TENON_TRY(std::move(status));
   }
-  return step.notify >= 0 ? device->streams->notify(step.executor, step.notify) : Status();
+  return step.notify.valid() ? device->streams->notify(step.executor, step.notify) : Status();
 }
 
 Status RunState::wait_before(const PlanStep& step, const DeviceRun& device) {
   for (const StepWait& wait : step.waits) {
     TENON_TRY(step.executor == kCpuEp || wait.on_host
-                  ? device.streams->wait_on_host(wait.stream, wait.slot)
-                  : device.streams->wait_on_device(wait.stream, wait.slot, step.executor));
+                  ? device.streams->wait_on_host(wait.stream, wait.point)
+                  : device.streams->wait_on_device(wait.stream, wait.point, step.executor));
   }
   return {};
 }
 
-Status RunState::run_copy(size_t index, const DeviceRun& device) {
-  const PlanStep& step = plan_.steps[index];
+Status RunState::run_copy(StepId id, const DeviceRun& device) {
+  const PlanStep& step = plan_.steps[id];
   const StepCopy& copy = *step.copy;
   const size_t bytes = copy.spec.size_bytes();
   TENON_TRY_ASSIGN(const Tensor source, Tensor::view(copy.spec.type, copy.spec.shape, address(step.inputs[0]), bytes,
@@ -287,8 +289,8 @@ Status RunState::run_copy(size_t index, const DeviceRun& device) {
   return copy_tensor(target, source, copy.reason, copy.what, device.ledger, transfer, stream);
 }
 
-std::shared_ptr<std::byte> RunState::take_dynamic(int32_t index) {
-  DynamicValue& value = dynamic_[static_cast<size_t>(index)];
+std::shared_ptr<std::byte> RunState::take_dynamic(DynamicId id) {
+  DynamicValue& value = dynamic_[id];
   value.capacity_bytes = 0;
   resolved_ = false;
   return std::move(value.memory);
@@ -303,13 +305,13 @@ bool RunState::StepContext::adopt_output(size_t index, const Shape& shape, std::
   return state->adopt_dynamic(step, index, shape, memory, capacity_bytes);
 }
 
-bool RunState::adopt_dynamic(size_t step_index, size_t output, const Shape& shape, std::shared_ptr<std::byte>& memory,
+bool RunState::adopt_dynamic(StepId id, size_t output, const Shape& shape, std::shared_ptr<std::byte>& memory,
                              size_t& capacity_bytes) {
-  const PlanStep& step = plan_.steps[step_index];
-  const int32_t index = output < step.dynamic_outputs.size() ? step.dynamic_outputs[output] : -1;
-  if (index < 0 || plan_.dynamic_spaces[static_cast<size_t>(index)] != kHostSpace) return false;
-  DynamicValue& value = dynamic_[static_cast<size_t>(index)];
-  const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+  const PlanStep& step = plan_.steps[id];
+  const DynamicId made = output < step.dynamic_outputs.size() ? step.dynamic_outputs[output] : DynamicId();
+  if (!made.valid() || plan_.dynamic_spaces[made] != kHostSpace) return false;
+  DynamicValue& value = dynamic_[made];
+  const Node& node = plan_.graph.nodes[step.node];
   const DataType type = plan_.graph.value(node.outputs[output]).type;
   const Result<size_t> bytes = tensor_size_bytes(type, shape);
   if (!bytes.ok() || *bytes > capacity_bytes) return false;
@@ -320,17 +322,18 @@ bool RunState::adopt_dynamic(size_t step_index, size_t output, const Shape& shap
   return true;
 }
 
-Result<void*> RunState::allocate_dynamic(size_t step_index, size_t output, const Shape& shape) {
-  const PlanStep& step = plan_.steps[step_index];
-  const int32_t index = output < step.dynamic_outputs.size() ? step.dynamic_outputs[output] : -1;
-  TENON_INVALID_IF(index < 0, "The kernel {} asks for memory for output {}, which has a known size or does not exist.",
+Result<void*> RunState::allocate_dynamic(StepId id, size_t output, const Shape& shape) {
+  const PlanStep& step = plan_.steps[id];
+  const DynamicId made = output < step.dynamic_outputs.size() ? step.dynamic_outputs[output] : DynamicId();
+  TENON_INVALID_IF(!made.valid(),
+                   "The kernel {} asks for memory for output {}, which has a known size or does not exist.",
                    step.kernel->name(), output);
-  DynamicValue& value = dynamic_[static_cast<size_t>(index)];
-  const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+  DynamicValue& value = dynamic_[made];
+  const Node& node = plan_.graph.nodes[step.node];
   const DataType type = plan_.graph.value(node.outputs[output]).type;
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   if (value.memory == nullptr || value.capacity_bytes < bytes) {
-    const SpaceId space = plan_.dynamic_spaces[static_cast<size_t>(index)];
+    const SpaceId space = plan_.dynamic_spaces[made];
     DeviceAllocator* allocator = space != kHostSpace && spaces_ != nullptr ? spaces_->allocators[space] : nullptr;
     Result<std::shared_ptr<std::byte>> memory =
         allocator != nullptr ? allocate_device(*allocator, bytes) : allocate_zeroed(bytes);

@@ -71,9 +71,9 @@ class RunState {
   Status run_steps(const RunInfo& info, const DeviceRun* device);
 
   void* address(const Location& location) const;
-  const DynamicValue& dynamic_value(int32_t index) const { return dynamic_[static_cast<size_t>(index)]; }
+  const DynamicValue& dynamic_value(DynamicId id) const { return dynamic_[id]; }
   // A dynamic value's memory becomes the caller's.
-  std::shared_ptr<std::byte> take_dynamic(int32_t index);
+  std::shared_ptr<std::byte> take_dynamic(DynamicId id);
   // The arenas of the run under way.
   PerSpace<Arena> held;
   std::byte* arena(SpaceId space) const { return arenas_.contains(space) ? arenas_[space] : nullptr; }
@@ -85,28 +85,28 @@ class RunState {
     bool adopt_output(size_t index, const Shape& shape, std::shared_ptr<std::byte>& memory,
                       size_t& capacity_bytes) override;
     RunState* state = nullptr;
-    size_t step = 0;
+    StepId step;
   };
 
   // The step, after its waits.
-  Status run_step(size_t index, const RunInfo& info, const DeviceRun* device);
+  Status run_step(StepId id, const RunInfo& info, const DeviceRun* device);
   // Both, and tells the trace and the observer, which may be null.
-  Status run_observed(size_t index, const RunInfo& info, const DeviceRun* device, NodeObserver* observer);
-  NodeRun describe(size_t index, bool by_plugin) const;
-  // Arrows of the trace: from the steps whose points step `index` waits for, and to those that wait for its point.
-  void write_arrows(size_t index, int64_t begin_ns, int64_t end_ns) const;
+  Status run_observed(StepId id, const RunInfo& info, const DeviceRun* device, NodeObserver* observer);
+  NodeRun describe(StepId id, bool by_plugin) const;
+  // Arrows of the trace: from the steps whose points step `id` waits for, and to those that wait for its point.
+  void write_arrows(StepId id, int64_t begin_ns, int64_t end_ns) const;
   Status wait_before(const PlanStep& step, const DeviceRun& device);
-  Status run_copy(size_t index, const DeviceRun& device);
-  Result<void*> allocate_dynamic(size_t step, size_t output, const Shape& shape);
-  bool adopt_dynamic(size_t step, size_t output, const Shape& shape, std::shared_ptr<std::byte>& memory,
+  Status run_copy(StepId id, const DeviceRun& device);
+  Result<void*> allocate_dynamic(StepId id, size_t output, const Shape& shape);
+  bool adopt_dynamic(StepId id, size_t output, const Shape& shape, std::shared_ptr<std::byte>& memory,
                      size_t& capacity_bytes);
   void resolve();
 
   const Plan& plan_;
   std::vector<const void*> step_inputs_;
   std::vector<void*> step_outputs_;
-  std::vector<StepContext> contexts_;
-  std::vector<DynamicValue> dynamic_;
+  IdVector<StepId, StepContext> contexts_;
+  IdVector<DynamicId, DynamicValue> dynamic_;
   const SpaceTable* spaces_ = nullptr;  // of the run under way
   PerSpace<std::byte*> arenas_;
   std::vector<std::shared_ptr<std::byte>> handles_;

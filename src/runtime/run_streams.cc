@@ -47,7 +47,7 @@ void RunStreams::give_back() {
   used_own_ = false;
 }
 
-Status RunStreams::prepare(EpId ep, int32_t notifications) {
+Status RunStreams::prepare(EpId ep, size_t points) {
   One& one = at(ep);
   const std::string_view ep_name = owner(ep).name();
   if (one.lane().stream == nullptr) {
@@ -58,30 +58,28 @@ Status RunStreams::prepare(EpId ep, int32_t notifications) {
   if (lane.end == nullptr) {
     TENON_TRY_ASSIGN(lane.end, make_notification(*lane.stream, ep_name));
   }
-  while (lane.notifications.size() < static_cast<size_t>(notifications)) {
+  while (lane.notifications.size() < points) {
     TENON_TRY_ASSIGN(std::unique_ptr<DeviceNotification> made, make_notification(*lane.stream, ep_name));
     lane.notifications.push_back(std::move(made));
   }
   return {};
 }
 
-Status RunStreams::notify(EpId ep, int32_t slot) {
-  return at(ep).lane().notifications[static_cast<size_t>(slot)]->activate();
-}
+Status RunStreams::notify(EpId ep, PointId point) { return at(ep).lane().notifications[point]->activate(); }
 
-Status RunStreams::wait_on_host(EpId ep, int32_t slot) {
-  TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", slot, ep.value());
+Status RunStreams::wait_on_host(EpId ep, PointId point) {
+  TENON_TRACE(kSync, "The host waits for point {} of the stream of EP {}.", point, ep.value());
   TraceSpan span("wait", "host for a stream");
-  if (span) span.args().add("ep", owner(ep).name()).add("awaited_stream", ep.value()).add("point", slot);
-  return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_host();
+  if (span) span.args().add("ep", owner(ep).name()).add("awaited_stream", ep.value()).add("point", point.value());
+  return at(ep).lane().notifications[point]->wait_on_host();
 }
 
-Status RunStreams::wait_on_device(EpId ep, int32_t slot, EpId waiter) {
-  TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter.value(), slot,
+Status RunStreams::wait_on_device(EpId ep, PointId point, EpId waiter) {
+  TENON_TRACE(kSync, "The stream of EP {} waits for point {} of the stream of EP {}.", waiter.value(), point,
               ep.value());
   TraceSpan span("wait", "stream for a stream");
-  if (span) span.args().add("ep", owner(ep).name()).add("awaited_stream", ep.value()).add("point", slot);
-  return at(ep).lane().notifications[static_cast<size_t>(slot)]->wait_on_device(*at(waiter).lane().stream);
+  if (span) span.args().add("ep", owner(ep).name()).add("awaited_stream", ep.value()).add("point", point.value());
+  return at(ep).lane().notifications[point]->wait_on_device(*at(waiter).lane().stream);
 }
 
 Status RunStreams::synchronize() {

@@ -28,12 +28,12 @@ class RunStreams {
   void give_back();
   // Whether work went to a stream that is not borrowed, since the last give_back().
   bool used_own() const { return used_own_; }
-  // Makes what is missing of the stream and its first `notifications` notifications. Once made, they stay.
-  Status prepare(EpId ep, int32_t notifications);
-  // The point after what was enqueued so far gets the number `slot`.
-  Status notify(EpId ep, int32_t slot);
-  Status wait_on_host(EpId ep, int32_t slot);
-  Status wait_on_device(EpId ep, int32_t slot, EpId waiter);
+  // Makes what is missing of the stream and notifications for its first `points` points. Once made, they stay.
+  Status prepare(EpId ep, size_t points);
+  // `point` is the one after what was enqueued so far.
+  Status notify(EpId ep, PointId point);
+  Status wait_on_host(EpId ep, PointId point);
+  Status wait_on_device(EpId ep, PointId point, EpId waiter);
   // Returns when everything that was enqueued since the last call is done, or was found to have failed.
   Status synchronize();
   // Instead of synchronize(), for a stream that is left to work: the point after all that was enqueued. `earlier` (may
@@ -52,7 +52,7 @@ class RunStreams {
   // A stream and the points on it.
   struct Lane {
     DeviceStream* stream = nullptr;
-    std::vector<std::unique_ptr<DeviceNotification>> notifications;
+    IdVector<PointId, std::unique_ptr<DeviceNotification>> notifications;
     std::unique_ptr<DeviceNotification> end;
   };
   struct One {

@@ -233,11 +233,9 @@ void SessionEps::describe_assignments(const Graph& graph, const Partition& parti
   for (const Partition::Grant& grant : partition.grants()) {
     EpAssignment& assignment = assignments_.emplace_back();
     assignment.ep_name = names_[grant.ep];
-    for (int32_t node : grant.claim.nodes) {
-      assignment.nodes.push_back(assigned(graph.nodes[static_cast<size_t>(node)]));
-    }
+    for (NodeId node : grant.claim.nodes) assignment.nodes.push_back(assigned(graph.nodes[node]));
   }
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     if (partition.taken()[n]) continue;
     assignments_.push_back({std::string(kCpuEpName), {assigned(graph.nodes[n])}});
   }

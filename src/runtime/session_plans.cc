@@ -22,8 +22,8 @@ PlannerOptions SessionPlans::options(bool disallow_copies) const {
 
 Result<std::shared_ptr<Plan>> SessionPlans::make(std::span<const Shape> shapes, const BoundSpaces& bound,
                                                  const PlannerOptions& options) const {
-  std::vector<int32_t> slots(graph_.outputs.size());
-  std::iota(slots.begin(), slots.end(), 0);
+  std::vector<OutputSlot> slots(graph_.outputs.size());
+  std::iota(slots.begin(), slots.end(), OutputSlot(0));
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, build_plan(graph_, shapes, slots, options, bound));
   for (const PlanStep& step : plan->steps) {
     if (!step.copy) continue;
@@ -67,10 +67,10 @@ Result<std::shared_ptr<Plan>> SessionPlans::explain(std::span<const Shape> shape
 // As ONNX Runtime: the shape that a model declares for an output is a hint, and a run that differs goes on.
 void SessionPlans::warn_of_output_shapes(const Plan& plan) const {
   for (const PlanOutput& output : plan.outputs) {
-    const ValueInfo& info = outputs_[static_cast<size_t>(output.slot)];
+    const ValueInfo& info = outputs_[output.slot.index()];
     if (output.spec.dynamic || !info.has_shape) continue;
     const Shape& shape = output.spec.shape;
-    bool agrees = info.dims.size() == static_cast<size_t>(shape.rank());
+    bool agrees = info.dims.size() == shape.dims().size();
     for (int axis = 0; axis < shape.rank() && agrees; ++axis) {
       const int64_t dim = info.dims[static_cast<size_t>(axis)];
       agrees = dim < 0 || dim == shape[axis];

@@ -11,8 +11,8 @@ namespace tenon {
 EpId only_stream(const Plan& plan) {
   if (plan.steps.empty() || plan.cut != nullptr || !plan.copies.empty()) return kCpuEp;
   // These belong to the run's state, which the next run of any stream may take.
-  if (plan.dynamic_values > 0 || !plan.handle_buffers.empty()) return kCpuEp;
-  const EpId executor = plan.steps.front().executor;
+  if (!plan.dynamic_spaces.empty() || !plan.handle_buffers.empty()) return kCpuEp;
+  const EpId executor = plan.steps[StepId(0)].executor;
   const bool alone = std::all_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
     return step.executor == executor && !reads_when_enqueued(plan, step);
   });

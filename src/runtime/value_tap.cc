@@ -55,12 +55,12 @@ Status ValueTap::Part::begin() {
   views_.assign(plan_.steps.size() + 1, {});
   // By value: how many steps have to be over.
   PerValue<size_t> ready(graph.values.size(), 0);
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    for (ValueId id : graph.nodes[static_cast<size_t>(plan_.steps[s].node)].outputs)
-      if (id != kNoValue) ready[id] = s + 1;
+  for (StepId s : plan_.steps.ids()) {
+    for (ValueId id : graph.nodes[plan_.steps[s].node].outputs)
+      if (id != kNoValue) ready[id] = s.index() + 1;
   }
   for (size_t v = 0; v < plan_.views.size(); ++v) {
-    const Node& node = graph.nodes[static_cast<size_t>(plan_.views[v].node)];
+    const Node& node = graph.nodes[plan_.views[v].node];
     size_t last = 0;
     for (ValueId id : node.inputs)
       if (id != kNoValue) last = std::max(last, ready[id]);
@@ -82,22 +82,22 @@ void ValueTap::Part::enter(const Node& node) {
 
 void ValueTap::Part::leave() { tap_.body_ = outer_; }
 
-Status ValueTap::Part::after(size_t index) {
-  const PlanStep& step = plan_.steps[index];
+Status ValueTap::Part::after(StepId id) {
+  const PlanStep& step = plan_.steps[id];
   if (step.executor != kCpuEp) TENON_TRY(device_->streams->synchronize());
   // A copied value has been given by the step that made it.
   if (!step.copy) {
-    const Node& node = plan_.graph.nodes[static_cast<size_t>(step.node)];
+    const Node& node = plan_.graph.nodes[step.node];
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] != kNoValue) TENON_TRY(give(node.outputs[i], step.outputs[i], {&node, step.kernel->name()}));
   }
-  return views_after(index + 1);
+  return views_after(id.index() + 1);
 }
 
 Status ValueTap::Part::views_after(size_t ready) {
   for (size_t v : views_[ready]) {
     const PlanView& view = plan_.views[v];
-    const Node& node = plan_.graph.nodes[static_cast<size_t>(view.node)];
+    const Node& node = plan_.graph.nodes[view.node];
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] != kNoValue) TENON_TRY(give(node.outputs[i], view.outputs[i], {&node, "view"}));
   }
@@ -119,7 +119,7 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
   } else if (value.fully_known()) {
     shape = value.shape();
   } else if (location.kind == StorageKind::kDynamic) {
-    const DynamicValue& dynamic = state_.dynamic_value(location.index);
+    const DynamicValue& dynamic = state_.dynamic_value(DynamicId(location.index));
     if (dynamic.type == DataType::kUndefined) return {};
     shape = dynamic.shape;
   } else {
@@ -128,7 +128,7 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
   NodeValue made{.name = value.name, .body = tap_.body_, .occurrence = given, .kernel = std::string(maker.kernel)};
   if (maker.node != nullptr) {
     const bool is_one = is_region(*maker.node) && region_body(*maker.node).nodes.size() == 1;
-    const Node& shown = is_one ? region_body(*maker.node).nodes[0] : *maker.node;
+    const Node& shown = is_one ? region_body(*maker.node).nodes[NodeId(0)] : *maker.node;
     made.node = shown.name;
     made.op_type = shown.domain.empty() ? shown.op_type : shown.domain + "." + shown.op_type;
     if (const Attribute* nodes = shown.find(kModelNodes)) made.model_nodes = nodes->strings;
@@ -164,7 +164,7 @@ Result<Tensor> ValueTap::Part::on_host(DataType type, const Shape& shape, const 
 }
 
 SpaceId ValueTap::Part::space_of(const Location& location) const {
-  const auto index = static_cast<size_t>(location.index);
+  const size_t index = location.place();
   switch (location.kind) {
     case StorageKind::kArena:
       return SpaceId(location.index);
@@ -172,10 +172,10 @@ SpaceId ValueTap::Part::space_of(const Location& location) const {
       return plan_.inputs[index].space;
     case StorageKind::kOutput:
       for (const PlanOutput& output : plan_.outputs)
-        if (output.slot == location.index) return output.space;
+        if (output.slot == OutputSlot(location.index)) return output.space;
       return kHostSpace;
     case StorageKind::kDynamic:
-      return plan_.dynamic_spaces[index];
+      return plan_.dynamic_spaces[DynamicId(location.index)];
     case StorageKind::kHandle:
       return plan_.handle_buffers[index].space;
     default:

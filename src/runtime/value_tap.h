@@ -39,7 +39,7 @@ class ValueTap {
     void enter(const Node& node);
     void leave();
     // After a step that has gone well.
-    Status after(size_t step);
+    Status after(StepId id);
 
    private:
     struct Maker {

@@ -40,12 +40,12 @@ Result<std::vector<Claim>> claims(std::vector<Claim> made) { return made; }
 
 TEST(LyingEp, DropsClaimsThatCannotHoldAndRunsTheRest) {
   const std::vector<std::vector<Claim>> lies = {
-      {{.nodes = {99}, .fused = true}},
-      {{.nodes = {-1}, .fused = true}},
+      {{.nodes = {NodeId(99)}, .fused = true}},
+      {{.nodes = {NodeId(-1)}, .fused = true}},
       {{.nodes = {}, .fused = true}},
-      {{.nodes = {1, 1}, .fused = true}},
-      {{.nodes = {1}, .fused = true}, {.nodes = {1}, .fused = true}},
-      {{.nodes = {1, 3}, .fused = true}},  // Abs lies between
+      {{.nodes = {NodeId(1), NodeId(1)}, .fused = true}},
+      {{.nodes = {NodeId(1)}, .fused = true}, {.nodes = {NodeId(1)}, .fused = true}},
+      {{.nodes = {NodeId(1), NodeId(3)}, .fused = true}},  // Abs lies between
   };
   for (const std::vector<Claim>& lie : lies) {
     FakeDevice device({.claim = [&](const Graph&, std::span<const bool>) { return claims(lie); }});
@@ -58,7 +58,8 @@ TEST(LyingEp, DropsClaimsThatCannotHoldAndRunsTheRest) {
 }
 
 TEST(LyingEp, OneKernelForSeveralNodesIsAnErrorThatNamesTheEp) {
-  FakeDevice device({.claim = [](const Graph&, std::span<const bool>) { return claims({{.nodes = {0, 1}}}); }});
+  FakeDevice device(
+      {.claim = [](const Graph&, std::span<const bool>) { return claims({{.nodes = {NodeId(0), NodeId(1)}}}); }});
   EXPECT_THAT(chain().load(device.session_options()), has_status(StatusCode::kDeviceError, HasSubstr("\"FakeEP\"")));
 }
 

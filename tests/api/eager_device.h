@@ -69,8 +69,8 @@ class EagerProvider final : public DeviceProvider {
   std::string_view name() const override { return "EagerEP"; }
   Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool>) override {
     std::vector<Claim> claims;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      if (graph.nodes[n].op_type == "Neg") claims.push_back({.nodes = {static_cast<int32_t>(n)}});
+    for (NodeId n : graph.nodes.ids()) {
+      if (graph.nodes[n].op_type == "Neg") claims.push_back({.nodes = {n}});
     }
     return claims;
   }

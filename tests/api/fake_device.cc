@@ -269,7 +269,7 @@ class FakeKernel final : public Kernel {
     };
     std::for_each(inputs.begin(), inputs.end(), count);
     std::for_each(outputs.begin(), outputs.end(), count);
-    if (body_.nodes[0].op_type == "NonZero") {
+    if (body_.nodes[NodeId(0)].op_type == "NonZero") {
       // The size follows from the data: everything before has to be done.
       if (stream != nullptr) TENON_TRY(stream->queue()->run_until(stream->point()));
       TENON_TRY_ASSIGN(outputs[0], context.allocate_output(0, {1, count_nonzero(inputs[0])}));
@@ -304,7 +304,7 @@ class FakeKernel final : public Kernel {
       const auto* x = static_cast<const float*>(opened(inputs[i]));
       values[body_.inputs[i]].assign(x, x + inputs_[i].shape.element_count());
     }
-    if (body_.nodes[0].op_type == "NonZero") {
+    if (body_.nodes[NodeId(0)].op_type == "NonZero") {
       auto* y = static_cast<int64_t*>(opened(outputs[0]));
       const std::vector<float>& x = values[body_.inputs[0]];
       for (size_t i = 0; i < x.size(); ++i) {
@@ -368,18 +368,17 @@ class FakeProvider final : public DeviceProvider {
   std::string_view name() const override { return options_.name; }
   uint32_t binding_alignment() const override { return options_.binding_alignment; }
 
-  Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override {
+  Result<std::vector<Claim>> claim(const Graph& graph, IdSpan<NodeId, const bool> taken) override {
     TENON_FAULT_POINT("fake claim");
     if (options_.claim) return options_.claim(graph, taken);
     std::vector<Claim> claims;
     bool open = false;  // the next neighbour joins the last claim
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (NodeId n : graph.nodes.ids()) {
       const bool mine = !taken[n] && std::find(options_.ops.begin(), options_.ops.end(), graph.nodes[n].op_type) !=
                                          options_.ops.end();
-      if (mine && open) claims.back().nodes.push_back(static_cast<int32_t>(n));
+      if (mine && open) claims.back().nodes.push_back(n);
       if (mine && !open) {
-        claims.push_back(
-            {.nodes = {static_cast<int32_t>(n)}, .fused = options_.fuse, .drop_constants = options_.drop_constants});
+        claims.push_back({.nodes = {n}, .fused = options_.fuse, .drop_constants = options_.drop_constants});
       }
       open = mine && options_.fuse;
     }

@@ -35,7 +35,7 @@ struct FakeOptions {
   // Fences that the EP takes from the host: it waits when a run starts, and signals when it ends.
   std::function<bool(const Fence&)> takes_fence = {};
   // Instead of claiming what `ops` says.
-  std::function<Result<std::vector<Claim>>(const Graph& graph, std::span<const bool> taken)> claim = {};
+  std::function<Result<std::vector<Claim>>(const Graph& graph, IdSpan<NodeId, const bool> taken)> claim = {};
 };
 
 // The number of calls that the EP got, and of its objects that are alive.

@@ -36,7 +36,7 @@ class Large : public Operators {
     if (test.attributes) test.attributes(builder.last());
     builder.output(builder.last().outputs[0]);
     EXPECT_TRUE(infer_shapes(builder.graph).ok());
-    EXPECT_TRUE(claim_nodes(builder.graph)[0]);
+    EXPECT_TRUE(claim_nodes(builder.graph)[NodeId(0)]);
     const auto region = ComputeRegion::create(context, std::move(builder.graph));
     EXPECT_TRUE(region.ok()) << region.status().to_string();
     if (!region.ok()) return ran;

@@ -112,7 +112,7 @@ class Operators : public DeviceTest {
     ASSERT_TRUE(infer_shapes(reference).ok());
     const auto provider = cpu::make_cpu_provider();
     plan_testing::InlinePool pool;
-    const auto expected = evaluate_node(reference, reference.nodes[0], *provider, pool, size_t{1} << 30);
+    const auto expected = evaluate_node(reference, reference.nodes[NodeId(0)], *provider, pool, size_t{1} << 30);
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
     run(test, data, *expected, tf32, tolerance);
   }
@@ -123,8 +123,8 @@ class Operators : public DeviceTest {
     const std::shared_ptr<ComputeContext> context = shared_context(tf32);
     Graph graph = make_graph(test, data, false, false);
     ASSERT_TRUE(infer_shapes(graph).ok());
-    const std::vector<bool> claimed = claim_nodes(graph);
-    EXPECT_TRUE(claimed[0]);
+    const PerNode<bool> claimed = claim_nodes(graph);
+    EXPECT_TRUE(claimed[NodeId(0)]);
     std::vector<Shape> shapes;
     for (ValueId id : graph.inputs) shapes.push_back(graph.value(id).shape());
     if (!test.choice.empty()) choose(*context, graph, shapes, test.choice, tf32);

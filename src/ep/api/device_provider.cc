@@ -6,7 +6,7 @@ namespace tenon {
 
 void DeviceProvider::set_model(const Model&) {}
 Result<bool> DeviceProvider::infer_types(Graph&) const { return false; }
-Result<std::vector<Claim>> DeviceProvider::claim_rest(const Graph&, std::span<const bool>) {
+Result<std::vector<Claim>> DeviceProvider::claim_rest(const Graph&, IdSpan<NodeId, const bool>) {
   return std::vector<Claim>();
 }
 Result<std::unique_ptr<DeviceProvider>> DeviceProvider::host_companion() { return std::unique_ptr<DeviceProvider>(); }

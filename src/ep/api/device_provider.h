@@ -35,7 +35,7 @@ class SubgraphKernels;
 
 // Nodes that an EP wants. The runtime checks it: nodes exist, are free, and do not depend on themselves through others.
 struct Claim {
-  std::vector<int32_t> nodes;   // of graph.nodes, ascending
+  std::vector<NodeId> nodes;    // ascending
   bool fused = false;           // false: one node, served by a kernel; true: all of them as one, compiled
   bool drop_constants = false;  // fused: the EP keeps the constants itself, they are no inputs of the region
   std::string name;             // for messages; may be empty
@@ -48,7 +48,7 @@ struct Region {
   std::string name;
   bool fused = false;
   bool drop_constants = false;
-  std::vector<int32_t> nodes;  // node n of the body is node nodes[n] of the graph that claim() got
+  PerNode<NodeId> nodes;  // node n of the body is node nodes[n] of the graph that claim() got
   Graph body;
 };
 
@@ -79,10 +79,10 @@ class DeviceProvider : public ExecutionProvider {
   // changed. Called before claim(), again after the shapes were inferred anew, until nothing changes.
   virtual Result<bool> infer_types(Graph& graph) const;
   // `taken[n]`: node n belongs to an EP of higher preference.
-  virtual Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) = 0;
+  virtual Result<std::vector<Claim>> claim(const Graph& graph, IdSpan<NodeId, const bool> taken) = 0;
   // After every EP's claim(): nodes that the CPU EP would get, and for which this one has the only code. The default
   // takes none.
-  virtual Result<std::vector<Claim>> claim_rest(const Graph& graph, std::span<const bool> taken);
+  virtual Result<std::vector<Claim>> claim_rest(const Graph& graph, IdSpan<NodeId, const bool> taken);
   // Null, or an EP for what this one's own operators need on the host, where no stream of a device has a say. Asked
   // once, before set_model(); the session keeps it as it keeps this one, behind all others.
   virtual Result<std::unique_ptr<DeviceProvider>> host_companion();

@@ -21,6 +21,9 @@ inline constexpr SpaceId kHostSpace{0};
 template <typename T>
 using PerSpace = IdVector<SpaceId, T>;
 
+// A point of an EP's stream that others wait for, counted from 0 in each plan and on each stream.
+using PointId = StrongId<struct PointTag>;
+
 // One of an EP's allocators (DeviceProvider::allocators); none() is plain host memory.
 using AllocatorId = StrongId<struct AllocatorTag>;
 

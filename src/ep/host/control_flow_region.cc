@@ -121,7 +121,7 @@ Result<std::unique_ptr<Kernel>> make_control_flow_kernel(std::shared_ptr<const P
     value.constant = node.constants[i];
   }
   lower_control_flow(body);
-  const Node& inner = body.nodes[0];
+  const Node& inner = body.nodes[NodeId(0)];
   KernelNode base = node;
   KernelNodeData data(body, inner, base);
   Mapping mapping;

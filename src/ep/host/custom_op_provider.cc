@@ -56,11 +56,11 @@ class CustomOpProvider final : public DeviceProvider {
   Result<bool> infer_types(Graph& graph) const override { return ops_.infer_types(graph); }
 
   // The EPs of the session come first, as in the reference.
-  Result<std::vector<Claim>> claim(const Graph&, std::span<const bool>) override { return std::vector<Claim>(); }
+  Result<std::vector<Claim>> claim(const Graph&, IdSpan<NodeId, const bool>) override { return std::vector<Claim>(); }
 
-  Result<std::vector<Claim>> claim_rest(const Graph& graph, std::span<const bool> taken) override {
+  Result<std::vector<Claim>> claim_rest(const Graph& graph, IdSpan<NodeId, const bool> taken) override {
     std::vector<Claim> claims;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (NodeId n : graph.nodes.ids()) {
       if (taken[n]) continue;
       const Node& node = graph.nodes[n];
       std::string why_not;
@@ -70,14 +70,14 @@ class CustomOpProvider final : public DeviceProvider {
         continue;
       }
       TENON_TRY_ASSIGN(const std::string ep, custom_op_ep(op));
-      if (ep.empty()) claims.push_back({.nodes = {static_cast<int32_t>(n)}, .name = node.label(graph)});
+      if (ep.empty()) claims.push_back({.nodes = {n}, .name = node.label(graph)});
     }
     return claims;
   }
 
   Status compile(std::span<const Region> regions) override {
     for (const Region& region : regions) {
-      const Node& node = region.body.nodes[0];
+      const Node& node = region.body.nodes[NodeId(0)];
       const OrtCustomOp* op = ops_.find(region.body, node);
       if (op == nullptr) return internal_error("No custom operator serves {} any more.", node.label(region.body));
       TENON_TRY_ASSIGN(auto made, make_custom_op_region(op, region, host_, {}, keep_));

@@ -97,7 +97,7 @@ Result<OrtMemType> custom_op_input_memory(const OrtCustomOp* op, size_t index) {
 Result<std::shared_ptr<PluginRegion>> make_custom_op_region(const OrtCustomOp* op, const Region& region,
                                                             std::shared_ptr<const KernelHost> host, SpaceChoice spaces,
                                                             std::shared_ptr<const void> keep) {
-  const Node& node = region.body.nodes[0];
+  const Node& node = region.body.nodes[NodeId(0)];
   TENON_TRY_ASSIGN(auto info, make_kernel_info(region.body, node, std::move(host)));
   auto made = std::make_shared<CustomOpRegion>(
       op, format("The custom operator \"{}\" of domain \"{}\"", node.op_type, node.domain), std::move(info),

@@ -80,7 +80,7 @@ TEST(CustomOps, AMemberAboveTheDeclaredVersionIsNotCalled) {
   OrtCustomOpDomain domain{"mine", {&op}};
   OrtCustomOpDomain* domains[] = {&domain};
   const Graph graph = make_graph(DataType::kFloat, DataType::kInt64, 9);
-  EXPECT_EQ(CustomOps(domains).find(graph, graph.nodes[0]), &op);
+  EXPECT_EQ(CustomOps(domains).find(graph, graph.nodes[NodeId(0)]), &op);
 }
 
 TEST(CustomOps, ANodeIsServedByTypeVersionAndCount) {
@@ -90,23 +90,23 @@ TEST(CustomOps, ANodeIsServedByTypeVersionAndCount) {
   const CustomOps ops(domains);
   const auto why_not = [&](const Graph& graph) {
     std::string why;
-    EXPECT_EQ(ops.find(graph, graph.nodes[0], &why), nullptr);
+    EXPECT_EQ(ops.find(graph, graph.nodes[NodeId(0)], &why), nullptr);
     return why;
   };
   const Graph good = make_graph(DataType::kFloat, DataType::kUndefined);
-  EXPECT_EQ(ops.find(good, good.nodes[0]), &op);
+  EXPECT_EQ(ops.find(good, good.nodes[NodeId(0)]), &op);
   EXPECT_THAT(why_not(make_graph(DataType::kDouble, DataType::kInt64)), HasSubstr("float32"));
   EXPECT_THAT(why_not(make_graph(DataType::kFloat, DataType::kInt64, 1)), HasSubstr("from opset 2"));
   EXPECT_THAT(why_not(make_graph(DataType::kFloat, DataType::kInt64, 4)), HasSubstr("up to opset 3"));
   Graph many = make_graph(DataType::kFloat, DataType::kInt64);
-  many.nodes[0].inputs.push_back(many.nodes[0].inputs[0]);
+  many.nodes[NodeId(0)].inputs.push_back(many.nodes[NodeId(0)].inputs[0]);
   EXPECT_THAT(why_not(many), HasSubstr("2 inputs"));
   Graph none = make_graph(DataType::kFloat, DataType::kInt64);
-  none.nodes[0].inputs[0] = kNoValue;
+  none.nodes[NodeId(0)].inputs[0] = kNoValue;
   EXPECT_THAT(why_not(none), HasSubstr("input 0 is missing"));
   Graph other = make_graph(DataType::kFloat, DataType::kInt64);
-  other.nodes[0].domain = "";
-  EXPECT_EQ(ops.find(other, other.nodes[0]), nullptr);
+  other.nodes[NodeId(0)].domain = "";
+  EXPECT_EQ(ops.find(other, other.nodes[NodeId(0)]), nullptr);
 }
 
 TEST(CustomOps, AnyTypeOfOutputIsThatOfTheFirstAnyTypeOfInput) {
@@ -135,11 +135,11 @@ Graph make_shaped_graph() {
     graph.value(id).has_rank = true;
     graph.value(id).dims = {Dim{-1, "n"}, Dim{4, {}}};
   }
-  graph.value(graph.nodes[0].inputs[1]).has_rank = true;
+  graph.value(graph.nodes[NodeId(0)].inputs[1]).has_rank = true;
   Attribute attribute;
   attribute.name = "axis";
   attribute.i = 1;
-  graph.nodes[0].attributes.push_back(attribute);
+  graph.nodes[NodeId(0)].attributes.push_back(attribute);
   return graph;
 }
 

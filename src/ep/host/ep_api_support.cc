@@ -33,7 +33,7 @@ std::string region_name(const OrtEpGraphSupportInfo& info) {
 }
 
 OrtStatus* check_node(const OrtEpGraphSupportInfo& info, const OrtNode& node) noexcept {
-  if (node.core >= 0 && node.graph != nullptr && node.graph->core == info.graph->core) return nullptr;
+  if (node.core.valid() && node.graph != nullptr && node.graph->core == info.graph->core) return nullptr;
   return ort_error(ORT_INVALID_ARGUMENT, "Node \"{}\" is not of the graph that EP \"{}\" was asked about.", node.name,
                    info.ep_name);
 }
@@ -93,7 +93,7 @@ OrtStatus* ep_api::EpGraphSupportInfo_LookUpKernel(OrtEpGraphSupportInfo* graph_
     if (OrtStatus* bad = check_node(*graph_support_info, *node)) return bad;
     if (graph_support_info->registry == nullptr) return nullptr;
     const Graph& graph = *graph_support_info->graph->core;
-    const auto* const entry = graph_support_info->registry->find(graph, graph.nodes[static_cast<size_t>(node->core)]);
+    const auto* const entry = graph_support_info->registry->find(graph, graph.nodes[node->core]);
     if (entry != nullptr) *out_kernel_def = entry->def.get();
     return nullptr;
   });

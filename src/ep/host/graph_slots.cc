@@ -90,11 +90,11 @@ OrtStatus* ort_api::Graph_GetGraphView(const OrtGraph* src_graph, const OrtNode*
   if (src_graph->core == nullptr)
     return ort_error(ORT_INVALID_ARGUMENT, "A graph that is being built with the model editor has no views.");
   return guarded([&]() -> OrtStatus* {
-    std::vector<int32_t> indices;
+    std::vector<NodeId> indices;
     for (size_t i = 0; i < num_nodes; ++i) {
       const OrtNode* node = nodes[i];
       if (node == nullptr) return ort_error(ORT_INVALID_ARGUMENT, "Node {} of {} is null.", i, num_nodes);
-      if (node->graph == nullptr || node->graph->core != src_graph->core || node->core < 0)
+      if (node->graph == nullptr || node->graph->core != src_graph->core || !node->core.valid())
         return ort_error(ORT_INVALID_ARGUMENT, "Node \"{}\" is not of the graph \"{}\".", node->name, src_graph->name);
       indices.push_back(node->core);
     }

@@ -48,16 +48,17 @@ class ViewBuilder {
     return known;
   }
 
-  Status add_node(int32_t index, size_t id, size_t depth) {
-    const Node& core = graph_.nodes[static_cast<size_t>(index)];
+  // `shown_id`: the id that the EP sees.
+  Status add_node(NodeId id, size_t shown_id, size_t depth) {
+    const Node& core = graph_.nodes[id];
     auto node = std::make_unique<OrtNode>();
-    node->id = id;
+    node->id = shown_id;
     node->name = core.name;
     node->op_type = core.op_type;
     node->domain = core.domain;
     node->since_version = core.since_version;
     node->graph = view_.get();
-    node->core = index;
+    node->core = id;
     for (size_t i = 0; i < core.inputs.size(); ++i) {
       TENON_TRY_ASSIGN(OrtValueInfo* const info, value(core.inputs[i]));
       node->inputs.push_back(info);
@@ -112,14 +113,14 @@ class ViewBuilder {
 };
 
 Result<std::unique_ptr<OrtGraph>> make_whole(const Graph& graph, std::shared_ptr<const GraphOrigin> origin,
-                                             std::span<const size_t> node_ids, const OrtNode* parent, size_t depth) {
+                                             IdSpan<NodeId, const NodeId> node_ids, const OrtNode* parent,
+                                             size_t depth) {
   if (depth > kMaxNesting) return resource_exhausted("Subgraphs are nested more than {} deep.", kMaxNesting);
   ViewBuilder builder(graph, std::move(origin));
   builder.view().parent = parent;
   TENON_TRY(builder.add_boundary(graph.inputs, graph.outputs));
-  for (int32_t index : reference_order(graph)) {
-    const auto n = static_cast<size_t>(index);
-    TENON_TRY(builder.add_node(index, n < node_ids.size() ? node_ids[n] : n, depth));
+  for (NodeId n : reference_order(graph)) {
+    TENON_TRY(builder.add_node(n, (node_ids.contains(n) ? node_ids[n] : n).index(), depth));
   }
   for (const auto& [outer, inner] : graph.captures) {
     TENON_TRY_ASSIGN(OrtValueInfo* const info, builder.value(inner));
@@ -208,31 +209,26 @@ OrtOpAttrType attribute_type(AttributeKind kind) noexcept {
 }
 
 Result<std::unique_ptr<OrtGraph>> make_graph_view(const Graph& graph, std::shared_ptr<const GraphOrigin> origin,
-                                                  std::span<const std::string> ep_names) {
+                                                  IdSpan<NodeId, const std::string> ep_names) {
   TENON_TRY_ASSIGN(std::unique_ptr<OrtGraph> view, make_whole(graph, std::move(origin), {}, nullptr, 0));
   for (const std::unique_ptr<OrtNode>& node : view->nodes) {
-    const auto index = static_cast<size_t>(node->core);
-    if (index < ep_names.size()) node->ep_name = ep_names[index];
+    if (ep_names.contains(node->core)) node->ep_name = ep_names[node->core];
   }
   return view;
 }
 
-Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<const int32_t> nodes,
+Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<const NodeId> nodes,
                                                  std::shared_ptr<const GraphOrigin> origin) {
-  std::vector<bool> in_part(graph.nodes.size());
-  for (int32_t index : nodes) {
-    TENON_INVALID_IF(index < 0 || static_cast<size_t>(index) >= graph.nodes.size(),
-                     "Node {} does not exist; the graph has {}.", index, graph.nodes.size());
-    in_part[static_cast<size_t>(index)] = true;
+  PerNode<bool> in_part(graph.nodes.size());
+  for (NodeId n : nodes) {
+    TENON_INVALID_IF(!graph.nodes.contains(n), "Node {} does not exist; the graph has {}.", n, graph.nodes.size());
+    in_part[n] = true;
   }
-  const PerValue<int32_t> producers = graph.producers();
-  const auto is_inside = [&](ValueId id) {
-    const int32_t producer = producers[id];
-    return producer >= 0 && in_part[static_cast<size_t>(producer)];
-  };
+  const PerValue<NodeId> producers = graph.producers();
+  const auto is_inside = [&](ValueId id) { return producers[id].valid() && in_part[producers[id]]; };
   std::vector<ValueId> inputs, outputs;
   std::unordered_set<ValueId> read_inside, read_outside(graph.outputs.begin(), graph.outputs.end());
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     for_each_read(graph.nodes[n], [&](ValueId id) {
       if (id == kNoValue || graph.value(id).constant) return;
       if (!in_part[n]) {
@@ -242,7 +238,7 @@ Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<c
       }
     });
   }
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     if (!in_part[n]) continue;
     for (ValueId id : graph.nodes[n].outputs)
       if (read_outside.contains(id)) outputs.push_back(id);
@@ -250,8 +246,8 @@ Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<c
   ViewBuilder builder(graph, std::move(origin));
   builder.view().name = "sub_graph";
   TENON_TRY(builder.add_boundary(inputs, outputs));
-  for (int32_t index : reference_order(graph))
-    if (in_part[static_cast<size_t>(index)]) TENON_TRY(builder.add_node(index, static_cast<size_t>(index), 0));
+  for (NodeId n : reference_order(graph))
+    if (in_part[n]) TENON_TRY(builder.add_node(n, n.index(), 0));
   for (const auto& [outer, inner] : graph.captures) {
     const auto known = builder.view().by_id.find(inner);
     if (known != builder.view().by_id.end()) known->second->from_outer_scope = true;
@@ -261,7 +257,7 @@ Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<c
 
 Result<std::unique_ptr<OrtGraph>> make_region_view(const Graph& body, std::string name,
                                                    std::shared_ptr<const GraphOrigin> origin,
-                                                   std::span<const size_t> node_ids) {
+                                                   IdSpan<NodeId, const NodeId> node_ids) {
   TENON_TRY_ASSIGN(std::unique_ptr<OrtGraph> view, make_whole(body, std::move(origin), node_ids, nullptr, 0));
   view->name = std::move(name);
   return view;

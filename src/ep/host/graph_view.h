@@ -69,8 +69,8 @@ struct OrtNode {
   std::vector<OrtOpAttr> attributes;
   std::vector<Subgraph> subgraphs;
   const OrtGraph* graph = nullptr;  // null: made by CreateNode and not added to a graph
-  // Index into the core graph's nodes; -1 for nodes of the model editor and for the nodes that stand for a region.
-  int32_t core = -1;
+  // Of the core graph; none for nodes of the model editor and for the nodes that stand for a region.
+  tenon::NodeId core;
   // Nodes of the model editor only: values by name.
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
@@ -127,11 +127,11 @@ namespace tenon::abi {
 // A view of a whole graph, for GetCapability. `ep_names[n]` is the EP that node n belongs to by now ("" for none); it
 // may be empty.
 Result<std::unique_ptr<OrtGraph>> make_graph_view(const Graph& graph, std::shared_ptr<const GraphOrigin> origin,
-                                                  std::span<const std::string> ep_names = {});
+                                                  IdSpan<NodeId, const std::string> ep_names = {});
 
 // A view of some nodes of a graph (ascending indices), as Graph_GetGraphView makes it: inputs are the values that the
 // nodes read and others make, outputs those that others read. Ids are those of the whole graph.
-Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<const int32_t> nodes,
+Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<const NodeId> nodes,
                                                  std::shared_ptr<const GraphOrigin> origin);
 
 // A view of a region's body, for Compile. Inputs and outputs are the body's: constants that the region hands over are
@@ -139,7 +139,7 @@ Result<std::unique_ptr<OrtGraph>> make_part_view(const Graph& graph, std::span<c
 // body had in the graph that GetCapability saw; empty: its index.
 Result<std::unique_ptr<OrtGraph>> make_region_view(const Graph& body, std::string name,
                                                    std::shared_ptr<const GraphOrigin> origin,
-                                                   std::span<const size_t> node_ids = {});
+                                                   IdSpan<NodeId, const NodeId> node_ids = {});
 
 // The node that stands for a region, for Compile: its inputs and outputs are those of `view`, its operator has the
 // view's name, in the domain `ep_name`. Lives as long as `view`.

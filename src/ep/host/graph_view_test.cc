@@ -124,7 +124,7 @@ TEST(GraphView, TellsDimensionsWithTheirNames) {
 
 TEST(GraphView, OfAPartHasTheBoundaryOfThatPart) {
   const Model model = chain();
-  const std::vector<int32_t> nodes = {1, 2, 3};
+  const std::vector<NodeId> nodes = {NodeId(1), NodeId(2), NodeId(3)};
   auto part = make_part_view(model.graph, nodes, nullptr);
   ASSERT_TRUE(part.ok());
   EXPECT_EQ((*part)->name, "sub_graph");
@@ -136,9 +136,9 @@ TEST(GraphView, OfAPartHasTheBoundaryOfThatPart) {
 
 TEST(GraphView, OfARegionHasConstantsAsOptionalInputs) {
   Model model = chain();
-  const ValueId c = model.graph.nodes[0].inputs[1];
+  const ValueId c = model.graph.nodes[NodeId(0)].inputs[1];
   model.graph.inputs.push_back(c);
-  const std::vector<size_t> ids = {10, 11, 12, 13, 14};
+  const PerNode<NodeId> ids = {NodeId(10), NodeId(11), NodeId(12), NodeId(13), NodeId(14)};
   auto region = make_region_view(model.graph, "Ep_1_0", nullptr, ids);
   ASSERT_TRUE(region.ok());
   EXPECT_THAT(names((*region)->inputs), ElementsAre("x", "c"));
@@ -212,7 +212,7 @@ TEST(SupportInfo, RefusesANodeThatIsGivenTwice) {
   const OrtNodeFusionOptions options = {ORT_API_VERSION, true};
   EXPECT_EQ(message_of(ep_api::EpGraphSupportInfo_AddNodesToFuse(&info, nodes, 2, &options)), "ok");
   ASSERT_EQ(info.claims.size(), 1u);
-  EXPECT_THAT(info.claims[0].nodes, ElementsAre(0, 2));
+  EXPECT_THAT(info.claims[0].nodes, ElementsAre(NodeId(0), NodeId(2)));
   EXPECT_TRUE(info.claims[0].drop_constants);
   // A struct of before the member: its bytes are not read.
   const OrtNodeFusionOptions old = {22, true};
@@ -236,7 +236,7 @@ OrtKernelRegistry registry_of(const char* op, int start, int end, const char* co
 
 TEST(KernelRegistry, FindsByVersionAndType) {
   const Model model = chain();
-  const Node& relu = model.graph.nodes[1];  // Relu-14
+  const Node& relu = model.graph.nodes[NodeId(1)];  // Relu-14
   constexpr auto kFloat = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
   constexpr int kOpen = 2147483647;
   EXPECT_NE(registry_of("Relu", 6, 30, "T", kFloat).find(model.graph, relu), nullptr);

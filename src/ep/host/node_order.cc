@@ -8,12 +8,12 @@ namespace tenon::abi {
 namespace {
 
 // The nodes that make what a node reads, ascending.
-std::vector<int32_t> producers_of(const Node& node, const PerValue<int32_t>& producers) {
-  std::vector<int32_t> found;
+std::vector<NodeId> producers_of(const Node& node, const PerValue<NodeId>& producers) {
+  std::vector<NodeId> found;
   const auto add = [&](ValueId id) {
     if (id == kNoValue) return;
-    const int32_t producer = producers[id];
-    if (producer >= 0) found.push_back(producer);
+    const NodeId producer = producers[id];
+    if (producer.valid()) found.push_back(producer);
   };
   for (ValueId id : node.inputs) add(id);
   for (const Attribute& attribute : node.attributes) {
@@ -27,32 +27,31 @@ std::vector<int32_t> producers_of(const Node& node, const PerValue<int32_t>& pro
 
 }  // namespace
 
-std::vector<int32_t> reference_order(const Graph& graph) {
-  const PerValue<int32_t> producers = graph.producers();
-  std::vector<std::vector<int32_t>> before(graph.nodes.size());
-  std::vector<bool> is_read(graph.nodes.size()), visited(graph.nodes.size());
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+std::vector<NodeId> reference_order(const Graph& graph) {
+  const PerValue<NodeId> producers = graph.producers();
+  PerNode<std::vector<NodeId>> before(graph.nodes.size());
+  PerNode<bool> is_read(graph.nodes.size()), visited(graph.nodes.size());
+  for (NodeId n : graph.nodes.ids()) {
     before[n] = producers_of(graph.nodes[n], producers);
-    for (int32_t producer : before[n]) is_read[static_cast<size_t>(producer)] = true;
+    for (NodeId producer : before[n]) is_read[producer] = true;
   }
-  std::vector<int32_t> order;
+  std::vector<NodeId> order;
   order.reserve(graph.nodes.size());
-  std::vector<std::pair<int32_t, bool>> stack;  // a node, and whether what comes before it is listed
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (!is_read[n]) stack.emplace_back(static_cast<int32_t>(n), false);
+  std::vector<std::pair<NodeId, bool>> stack;  // a node, and whether what comes before it is listed
+  for (NodeId n : graph.nodes.ids())
+    if (!is_read[n]) stack.emplace_back(n, false);
   while (!stack.empty()) {
-    const auto [node, listed] = stack.back();
+    const auto [n, listed] = stack.back();
     stack.pop_back();
-    const auto n = static_cast<size_t>(node);
     if (listed) {
-      order.push_back(node);
+      order.push_back(n);
       continue;
     }
     if (visited[n]) continue;
     visited[n] = true;
-    stack.emplace_back(node, true);
-    for (int32_t producer : before[n])
-      if (!visited[static_cast<size_t>(producer)]) stack.emplace_back(producer, false);
+    stack.emplace_back(n, true);
+    for (NodeId producer : before[n])
+      if (!visited[producer]) stack.emplace_back(producer, false);
   }
   return order;
 }

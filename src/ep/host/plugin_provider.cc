@@ -341,9 +341,9 @@ void PluginProvider::set_model(const Model& model) {
   origin_ = std::move(origin);
 }
 
-Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, std::span<const bool> taken) {
-  std::vector<std::string> owners(graph.nodes.size());
-  for (size_t n = 0; n < owners.size(); ++n) {
+Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, IdSpan<NodeId, const bool> taken) {
+  PerNode<std::string> owners(graph.nodes.size());
+  for (NodeId n : owners.ids()) {
     if (taken[n]) owners[n] = preferred_before_;
   }
   if (context_model_) context_model_->begin(graph, origin_->info.metadata);
@@ -353,7 +353,7 @@ Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, std::span<c
   const bool some_taken = std::find(taken.begin(), taken.end(), true) != taken.end();
   if (some_taken) {
     shown = graph;
-    for (size_t n = 0; n < owners.size(); ++n) {
+    for (NodeId n : owners.ids()) {
       if (!taken[n]) continue;
       shown.nodes[n].op_type = format("{}_{}", preferred_before_, n);
       shown.nodes[n].domain = preferred_before_;
@@ -367,8 +367,7 @@ Result<std::vector<Claim>> PluginProvider::claim(const Graph& graph, std::span<c
   // Nodes of an EP of higher preference are not up for choice; asking for them is no mistake.
   std::vector<Claim> claims;
   for (Claim& claim : support.claims) {
-    const bool free = std::none_of(claim.nodes.begin(), claim.nodes.end(),
-                                   [&](int32_t node) { return taken[static_cast<size_t>(node)]; });
+    const bool free = std::none_of(claim.nodes.begin(), claim.nodes.end(), [&](NodeId node) { return taken[node]; });
     if (free) claims.push_back(std::move(claim));
   }
   return claims;
@@ -406,8 +405,7 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
   std::vector<const OrtGraph*> graphs;
   std::vector<const OrtNode*> fused_nodes;
   for (const Region* region : regions) {
-    const std::vector<size_t> ids(region->nodes.begin(), region->nodes.end());
-    TENON_TRY_ASSIGN(auto view, make_region_view(region->body, region->name, origin_, ids));
+    TENON_TRY_ASSIGN(auto view, make_region_view(region->body, region->name, origin_, region->nodes));
     auto node = make_region_node(*view, region->name, name_, static_cast<size_t>(region->id));
     graphs.push_back(view.get());
     fused_nodes.push_back(node.get());
@@ -443,7 +441,7 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
 }
 
 Status PluginProvider::create_kernel_region(const Region& region) {
-  const Node& node = region.body.nodes[0];
+  const Node& node = region.body.nodes[NodeId(0)];
   const OrtKernelRegistry::Entry* const own = registry_ != nullptr ? registry_->find(region.body, node) : nullptr;
   if (const OrtCustomOp* op = own == nullptr ? custom_ops_.find(region.body, node) : nullptr; op != nullptr) {
     TENON_TRY_ASSIGN(regions_[region.id], create_custom_op_region(op, region));
@@ -498,9 +496,9 @@ Result<std::shared_ptr<PluginRegion>> PluginProvider::create_custom_op_region(co
   if (!ep.empty()) {
     if (ep != name_)
       return device_error("{} takes {}, whose custom operator is for the EP \"{}\".", ep_->who(),
-                          region.body.nodes[0].label(region.body), ep);
+                          region.body.nodes[NodeId(0)].label(region.body), ep);
     spaces.outputs.assign(region.body.outputs.size(), default_allocator_);
-    const Node& node = region.body.nodes[0];
+    const Node& node = region.body.nodes[NodeId(0)];
     for (ValueId id : region.body.inputs) {
       const auto input = std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin();
       TENON_TRY_ASSIGN(const OrtMemType wanted, custom_op_input_memory(op, static_cast<size_t>(input)));

@@ -34,7 +34,7 @@ class PluginProvider final : public DeviceProvider, private GraphCapture {
   void set_model(const Model& model) override;
   // Nodes of the EP's own operators that no EP takes run in host memory, by the operators' own kernels.
   Result<std::unique_ptr<DeviceProvider>> host_companion() override;
-  Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool> taken) override;
+  Result<std::vector<Claim>> claim(const Graph& graph, IdSpan<NodeId, const bool> taken) override;
   Status compile(std::span<const Region> regions) override;
   Status loaded() override;
   std::span<const std::shared_ptr<DeviceAllocator>> allocators() const override { return allocators_.elements(); }

@@ -257,7 +257,7 @@ void PluginRegion::describe(const Region& region) {
   const Graph& body = region.body;
   name = region.name;
   for (size_t i = 0; i < std::min(body.nodes.size(), kShown); ++i)
-    label += (i == 0 ? "" : ", ") + body.nodes[i].label(body);
+    label += (i == 0 ? "" : ", ") + body.nodes.elements()[i].label(body);
   if (body.nodes.size() > kShown) label += format(" and {} more", body.nodes.size() - kShown);
   label = format("the region \"{}\" of {}", name, label);
   for (const ValueId output : body.outputs) {
@@ -287,7 +287,7 @@ Result<std::shared_ptr<PluginRegion>> make_kernel_region(std::shared_ptr<PluginE
                                                          const OrtKernelRegistry::Entry& entry, const Region& region,
                                                          std::shared_ptr<const KernelHost> host, bool host_memory,
                                                          std::span<std::unique_ptr<OrtValue>> placed) {
-  const Node& node = region.body.nodes[0];
+  const Node& node = region.body.nodes[NodeId(0)];
   TENON_TRY_ASSIGN(auto info, make_kernel_info(region.body, node, std::move(host)));
   for (size_t i = 0; i < placed.size(); ++i) {
     if (placed[i] != nullptr) info->inputs[i].constant = std::move(placed[i]);

@@ -408,9 +408,9 @@ TEST(Fusion, AnIfOnAConstantIsItsBranch) {
   Graph graph = m.graph();
   ASSERT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
   ASSERT_EQ(graph.nodes.size(), 2u);
-  EXPECT_EQ(graph.nodes[0].op_type, "Neg");
-  EXPECT_EQ(graph.nodes[0].inputs[0], x);
-  EXPECT_EQ(graph.nodes[1].inputs[0], graph.nodes[0].outputs[0]);
+  EXPECT_EQ(graph.nodes[NodeId(0)].op_type, "Neg");
+  EXPECT_EQ(graph.nodes[NodeId(0)].inputs[0], x);
+  EXPECT_EQ(graph.nodes[NodeId(1)].inputs[0], graph.nodes[NodeId(0)].outputs[0]);
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST(Refusal, IntegersAreNotFused) {
   m.output(m.node("Relu", {x}));
   Graph graph = m.graph();
   ASSERT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
-  EXPECT_EQ(graph.nodes[0].domain, "");
+  EXPECT_EQ(graph.nodes[NodeId(0)].domain, "");
 }
 
 TEST(Refusal, AMatMulBiasOfAnotherShapeStays) {
@@ -164,7 +164,7 @@ TEST(Refusal, LayerNormalizationThatReturnsItsMeanStays) {
   m.output(m.output_of_last(1));
   Graph graph = m.graph();
   ASSERT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
-  EXPECT_EQ(graph.nodes[0].op_type, "LayerNormalization");
+  EXPECT_EQ(graph.nodes[NodeId(0)].op_type, "LayerNormalization");
 }
 
 // Only Where(IsNaN(p), 0, p) of a softmax that nothing else reads gives zeros where that softmax is NaN.

@@ -96,16 +96,16 @@ bool is_whole(DataType type) { return type == DataType::kInt64 || type == DataTy
 // Values that follow from shapes alone, numbers once the shapes are, and the nodes that compute them.
 // Dequantised weights are such values too: constants of no shape.
 struct ShapeParts {
+  PerNode<bool> nodes;
   PerValue<bool> values, weights;
-  std::vector<bool> nodes;
 };
 
 ShapeParts find_shape_parts(const Graph& graph) {
-  ShapeParts parts{.values = PerValue<bool>(graph.values.size()),
-                   .weights = PerValue<bool>(graph.values.size()),
-                   .nodes = std::vector<bool>(graph.nodes.size())};
+  ShapeParts parts{.nodes = PerNode<bool>(graph.nodes.size()),
+                   .values = PerValue<bool>(graph.values.size()),
+                   .weights = PerValue<bool>(graph.values.size())};
   for (ValueId id : graph.values.ids()) parts.values[id] = graph.value(id).constant != nullptr;
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     if (!node.domain.empty() || node.outputs.size() != 1 || node.outputs[0] == kNoValue) continue;
     if (can_dequantize_on_host(graph, node)) {
@@ -133,46 +133,44 @@ ShapeParts find_shape_parts(const Graph& graph) {
 }
 
 // Whether the node must know the value of this input before anything runs.
-bool needs_value(const ShapeParts& parts, size_t n, const Node& node, size_t input) {
+bool needs_value(const ShapeParts& parts, NodeId n, const Node& node, size_t input) {
   if (shape_depends_on_value(node, input) || parts.weights[node.inputs[input]]) return true;
   return parts.nodes[n] && node.op_type != "Shape" && node.op_type != "Size";
 }
 
 // Takes back claims until none needs a size from outside of its group, nor makes one that is read there: a size is
 // better computed where it is read. True where a claim was taken back.
-bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const PerValue<int32_t>& producers,
-                       const std::vector<int>& groups, std::vector<bool>& claimed) {
+bool keep_sizes_inside(const Graph& graph, const ShapeParts& parts, const PerValue<NodeId>& producers,
+                       const PerNode<int>& groups, PerNode<bool>& claimed) {
   PerValue<bool> read_outside(graph.values.size(), false);
   for (ValueId id : graph.outputs) read_outside[id] = true;
-  const std::vector<bool> before = claimed;
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  const PerNode<bool> before = claimed;
+  for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (id == kNoValue || graph.value(id).constant != nullptr) continue;
-      const int32_t producer = producers[id];
-      const size_t p = producer;
-      if (producer >= 0 && before[p] && before[n] && groups[p] == groups[n]) continue;
+      const NodeId p = producers[id];
+      if (p.valid() && before[p] && before[n] && groups[p] == groups[n]) continue;
       read_outside[id] = true;
       if (needs_value(parts, n, node, i)) claimed[n] = false;
     }
   }
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
+  for (NodeId n : graph.nodes.ids())
     if (parts.nodes[n] && read_outside[graph.nodes[n].outputs[0]]) claimed[n] = false;
   return claimed != before;
 }
 
 // How often a path to the node changes between claimed and not: claimed nodes of one level are convex.
-std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const PerValue<int32_t>& producers,
-                             const std::vector<bool>& claimed, const std::vector<bool>& barriers) {
-  std::vector<int> levels(graph.nodes.size(), 0);
+PerNode<int> find_levels(const Graph& graph, const ShapeParts& parts, const PerValue<NodeId>& producers,
+                         const PerNode<bool>& claimed, const PerNode<bool>& barriers) {
+  PerNode<int> levels(graph.nodes.size(), 0);
   int base = 0, highest = 0;
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     int level = barriers[n] ? highest + 1 : base;
     for (ValueId id : graph.nodes[n].inputs) {
-      const int32_t producer = id != kNoValue ? producers[id] : -1;
-      if (producer < 0) continue;
-      const size_t p = producer;
+      const NodeId p = id != kNoValue ? producers[id] : kNoNode;
+      if (!p.valid()) continue;
       level = std::max(level, levels[p] + (claimed[p] != claimed[n] ? 1 : 0));
     }
     levels[n] = level;
@@ -183,7 +181,8 @@ std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const 
   constexpr int kNobody = -1, kSeveral = -2;
   PerValue<int> reader(graph.values.size(), kNobody);
   for (ValueId id : graph.outputs) reader[id] = kSeveral;
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
+  for (size_t left = graph.nodes.size(); left-- > 0;) {
+    const NodeId n(left);
     const Node& node = graph.nodes[n];
     if (parts.nodes[n] && claimed[n] && reader[node.outputs[0]] >= 0) levels[n] = reader[node.outputs[0]];
     for (ValueId id : node.inputs) {
@@ -197,11 +196,11 @@ std::vector<int> find_levels(const Graph& graph, const ShapeParts& parts, const 
 
 }  // namespace
 
-std::vector<bool> claim_nodes(const Graph& graph) {
+PerNode<bool> claim_nodes(const Graph& graph) {
   const ShapeParts parts = find_shape_parts(graph);
   const Graph folded = with_dequantized_weights(graph);
-  std::vector<bool> claimed(graph.nodes.size(), false);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+  PerNode<bool> claimed(graph.nodes.size(), false);
+  for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     bool sizes_known = true;
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -209,28 +208,28 @@ std::vector<bool> claim_nodes(const Graph& graph) {
         sizes_known = sizes_known && parts.values[node.inputs[i]];
     claimed[n] = parts.nodes[n] || (sizes_known && try_alone(folded, node).ok());
   }
-  const std::vector<int> together(graph.nodes.size(), 0);
-  const PerValue<int32_t> producers = graph.producers();
+  const PerNode<int> together(graph.nodes.size(), 0);
+  const PerValue<NodeId> producers = graph.producers();
   while (keep_sizes_inside(graph, parts, producers, together, claimed)) {
   }
   return claimed;
 }
 
-std::vector<int> group_nodes(const Graph& graph, std::vector<bool> claimed, const std::vector<bool>& barriers) {
+PerNode<int> group_nodes(const Graph& graph, PerNode<bool> claimed, const PerNode<bool>& barriers) {
   const ShapeParts parts = find_shape_parts(graph);
-  const PerValue<int32_t> producers = graph.producers();
-  std::vector<int> levels;
+  const PerValue<NodeId> producers = graph.producers();
+  PerNode<int> levels;
   do {
     levels = find_levels(graph, parts, producers, claimed, barriers);
   } while (keep_sizes_inside(graph, parts, producers, levels, claimed));
   // Levels without gaps.
   std::vector<int> used;
-  for (size_t n = 0; n < claimed.size(); ++n)
+  for (NodeId n : claimed.ids())
     if (claimed[n]) used.push_back(levels[n]);
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
-  std::vector<int> groups(claimed.size(), -1);
-  for (size_t n = 0; n < claimed.size(); ++n)
+  PerNode<int> groups(claimed.size(), -1);
+  for (NodeId n : claimed.ids())
     if (claimed[n]) groups[n] = static_cast<int>(std::lower_bound(used.begin(), used.end(), levels[n]) - used.begin());
   return groups;
 }

@@ -29,20 +29,20 @@ std::vector<Dim> dims(std::initializer_list<int64_t> numbers) {
 }
 
 // The nodes of one group with the inputs and outputs that a host would give them.
-Graph part_of(const Graph& graph, const std::vector<int>& groups, int group) {
+Graph part_of(const Graph& graph, const PerNode<int>& groups, int group) {
   Graph part = graph;
   part.nodes.clear();
   part.inputs.clear();
   part.outputs.clear();
   PerValue<bool> made(graph.values.size(), false), read(graph.values.size(), false), listed = read;
   for (ValueId id : graph.outputs) read[id] = true;
-  for (size_t n = 0; n < groups.size(); ++n) {
+  for (NodeId n : groups.ids()) {
     for (ValueId id : graph.nodes[n].outputs)
       if (id != kNoValue && groups[n] == group) made[id] = true;
     for (ValueId id : graph.nodes[n].inputs)
       if (id != kNoValue && groups[n] != group) read[id] = true;
   }
-  for (size_t n = 0; n < groups.size(); ++n) {
+  for (NodeId n : groups.ids()) {
     if (groups[n] != group) continue;
     part.nodes.push_back(graph.nodes[n]);
     for (ValueId id : graph.nodes[n].inputs) {
@@ -68,11 +68,11 @@ Lowered lower_regions(Graph graph, const std::vector<Shape>& inputs) {
   EXPECT_TRUE(graph.sort_topologically().ok());
   Status inferred = infer_shapes(graph);
   EXPECT_TRUE(inferred.ok()) << inferred.to_string();
-  const std::vector<int> groups = group_nodes(graph, claim_nodes(graph), std::vector<bool>(graph.nodes.size(), false));
+  const PerNode<int> groups = group_nodes(graph, claim_nodes(graph), PerNode<bool>(graph.nodes.size(), false));
   Graph sized = graph;
   set_input_shapes(sized, inputs);
   EXPECT_TRUE(fold_constants(sized, &evaluate_on_host).ok());
-  for (size_t n = 0; n < groups.size(); ++n) {
+  for (NodeId n : groups.ids()) {
     result.regions = std::max(result.regions, groups[n] + 1);
     result.nodes += groups[n] >= 0 ? 1 : 0;
     if (groups[n] < 0) result.left += (result.left.empty() ? "" : " ") + graph.nodes[n].op_type;
@@ -259,8 +259,8 @@ TEST(GroupNodes, WhatNeedsASizeOfAnotherRegionIsLeftToOthers) {
   const ValueId shape = builder.node("Shape", {d}, "shape", DataType::kInt64);
   const ValueId first = builder.node("Reshape", {e, shape}, "first");
   builder.output(builder.node("Relu", {first}, "y"));
-  std::vector<bool> claimed = {true, false, false, true, true};
-  EXPECT_THAT(group_nodes(builder.graph, claimed, std::vector<bool>(5, false)), ElementsAre(0, -1, -1, -1, 1));
+  PerNode<bool> claimed = {true, false, false, true, true};
+  EXPECT_THAT(group_nodes(builder.graph, claimed, PerNode<bool>(5, false)), ElementsAre(0, -1, -1, -1, 1));
 }
 
 TEST(GroupNodes, WhatIsBesideAnUnclaimedNodeJoinsTheRegionBeforeIt) {
@@ -270,7 +270,7 @@ TEST(GroupNodes, WhatIsBesideAnUnclaimedNodeJoinsTheRegionBeforeIt) {
   const ValueId b = builder.node("Det", {a}, "b");
   const ValueId c = builder.node("Abs", {a}, "c");
   builder.output(builder.node("Add", {b, c}, "y"));
-  const std::vector<bool> claimed = {true, false, true, true};
+  const PerNode<bool> claimed = {true, false, true, true};
   EXPECT_THAT(group_nodes(builder.graph, claimed, {false, false, false, false}), ElementsAre(0, -1, 0, 1));
   // A node with subgraphs may read anything before it.
   EXPECT_THAT(group_nodes(builder.graph, claimed, {false, true, false, false}), ElementsAre(0, -1, 1, 1));

@@ -105,7 +105,8 @@ class Import {
   explicit Import(const HostApi& host) : host_(host) {}
 
   Result<ImportedGraph> run(const OrtGraph* graph) {
-    TENON_TRY_ASSIGN(result_.nodes, plugin::graph_nodes(host_, graph));
+    TENON_TRY_ASSIGN(std::vector<GraphNode> nodes, plugin::graph_nodes(host_, graph));
+    result_.nodes = PerNode<GraphNode>(std::move(nodes));
     int newest = 1;
     for (const GraphNode& from : result_.nodes) {
       Node node;

@@ -10,7 +10,7 @@ namespace tenon::cuda {
 
 struct ImportedGraph {
   Graph graph;
-  std::vector<plugin::GraphNode> nodes;  // the host's, in the order of graph.nodes
+  PerNode<plugin::GraphNode> nodes;  // the host's
 };
 
 // Nodes with their attributes, values and constants. The bytes of initializers are the host's and valid as long as its

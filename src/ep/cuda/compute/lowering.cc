@@ -304,7 +304,7 @@ Result<Lowering::SplitTensor> Lowering::make_split_tensor(ValueId id, Bound boun
   bound.largest *= kRounding, bound.norm *= kRounding;
   bounds_[id] = bound;
   SplitTensor made;
-  for (int32_t reader : readers_[id]) {
+  for (NodeId reader : readers_[id]) {
     const Node& node = graph_.nodes[reader];
     if (node.inputs[0] == id) made.terms = std::max(made.terms, terms_read(*this, node));
   }
@@ -321,35 +321,35 @@ Result<Lowering::SplitTensor> Lowering::make_split_tensor(ValueId id, Bound boun
 
 bool Lowering::only_split(ValueId id) {
   const auto& readers = readers_[id];
-  return std::ssize(readers) == uses_[id] && std::all_of(readers.begin(), readers.end(), [&](int32_t reader) {
+  return std::ssize(readers) == uses_[id] && std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
            const Node& node = graph_.nodes[reader];
            return node.inputs[0] == id && std::count(node.inputs.begin(), node.inputs.end(), id) == 1 &&
                   terms_read(*this, node) != 0;
          });
 }
 
-bool Lowering::joined(const Node& node) const { return joined_[&node - graph_.nodes.data()]; }
+bool Lowering::joined(const Node& node) const { return joined_[NodeId(&node - graph_.nodes.elements().data())]; }
 
 const Node* Lowering::joined_producer(ValueId id) const {
-  const int32_t producer = id == kNoValue ? -1 : producers_[id];
-  return producer >= 0 && joined_[producer] ? &graph_.nodes[producer] : nullptr;
+  const NodeId producer = id == kNoValue ? kNoNode : producers_[id];
+  return producer.valid() && joined_[producer] ? &graph_.nodes[producer] : nullptr;
 }
 
 // A node joins its only reader where both make the same shape: each element is then still computed once.
 void Lowering::find_chains() {
   constexpr size_t kMaxLeaves = 24;
-  PerValue<int32_t> reader(graph_.values.size(), -1);
-  for (size_t n = 0; n < graph_.nodes.size(); ++n)
+  PerValue<NodeId> reader(graph_.values.size());
+  for (NodeId n : graph_.nodes.ids())
     for (ValueId id : graph_.nodes[n].inputs)
-      if (id != kNoValue) reader[id] = static_cast<int32_t>(n);
-  std::vector<size_t> leaves(graph_.nodes.size(), 0);
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (id != kNoValue) reader[id] = n;
+  PerNode<size_t> leaves(graph_.nodes.size(), 0);
+  for (NodeId n : graph_.nodes.ids()) {
     const Node& node = graph_.nodes[n];
     if (!is_elementwise(graph_, node) || node.outputs.size() != 1) continue;
     leaves[n] += node.inputs.size();
     const ValueId out = node.outputs[0];
-    if (uses_[out] != 1 || reader[out] < 0) continue;
-    const size_t r = reader[out];
+    if (uses_[out] != 1 || !reader[out].valid()) continue;
+    const NodeId r = reader[out];
     const Node& next = graph_.nodes[r];
     // An operator that moves elements reads memory: it can be the first of a chain, not a later one.
     if (!is_elementwise(graph_, next) || next.outputs.size() != 1 || next.op_type == "Transpose" ||
@@ -436,9 +436,9 @@ Result<Program> Lowering::run() {
     program_.inputs.push_back(tensor);
   }
   for (size_t i = 0; i < graph_.outputs.size(); ++i) output_of_[graph_.outputs[i]] = static_cast<int32_t>(i);
-  for (size_t n = 0; n < graph_.nodes.size(); ++n)
+  for (NodeId n : graph_.nodes.ids())
     for (ValueId id : graph_.nodes[n].inputs)
-      if (id != kNoValue) readers_[id].push_back(static_cast<int32_t>(n));
+      if (id != kNoValue) readers_[id].push_back(n);
   find_chains();
   if (options_.bounds != nullptr) find_weight_bounds(*this);
   for (const Node& node : graph_.nodes) TENON_TRY_CONTEXT(lower_node(node), "while lowering {}", label(node));

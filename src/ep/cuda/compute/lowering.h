@@ -118,13 +118,14 @@ class Lowering {
   const Graph& graph_;
   const LoweringOptions options_;
   Program program_;
-  PerValue<std::array<TensorId, 2>> tensors_;  // by value and layout
-  PerValue<int32_t> uses_, producers_;
+  PerValue<std::array<TensorId, 2>> tensors_;  // by layout
+  PerValue<int32_t> uses_;
+  PerValue<NodeId> producers_;
   PerValue<int32_t> output_of_;
-  PerValue<std::vector<int32_t>> readers_;  // nodes by value, one for each use
+  PerValue<std::vector<NodeId>> readers_;  // one for each use
   std::map<ValueId, SplitTensor> split_tensors_;
   std::map<ValueId, Bound> bounds_;
-  std::vector<bool> joined_;
+  PerNode<bool> joined_;
 };
 
 // One family each.

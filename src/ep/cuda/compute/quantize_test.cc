@@ -45,7 +45,7 @@ std::vector<float> dequantized(const ConstantRef& x, const ConstantRef& scale, c
   builder.last().since_version = 21;
   builder.last().set_int("axis", axis);
   if (block != 0) builder.last().set_int("block_size", block);
-  const Result<ConstantRef> made = dequantize_on_host(builder.graph, builder.graph.nodes[0]);
+  const Result<ConstantRef> made = dequantize_on_host(builder.graph, builder.graph.nodes[NodeId(0)]);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
   return made.ok() ? floats_of(**made) : std::vector<float>{};
 }
@@ -119,9 +119,9 @@ TEST(Quantized, WeightsAreFoldedAndWhatIsRoundedIsOneKernel) {
 TEST(Quantized, EveryNodeIsClaimedInOneGroup) {
   Graph graph = quantized_convolution();
   ASSERT_TRUE(infer_shapes(graph).ok());
-  const std::vector<bool> claimed = claim_nodes(graph);
+  const PerNode<bool> claimed = claim_nodes(graph);
   EXPECT_THAT(claimed, Each(true));
-  EXPECT_THAT(group_nodes(graph, claimed, std::vector<bool>(claimed.size(), false)), Each(0));
+  EXPECT_THAT(group_nodes(graph, claimed, PerNode<bool>(claimed.size(), false)), Each(0));
 }
 
 }  // namespace

@@ -155,14 +155,14 @@ class Compiler final : public RegionCompiler {
 Status claim_regions(const plugin::HostApi& host, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
   Lap lap;
   TENON_TRY_ASSIGN(ImportedGraph imported, import_graph(host, graph));
-  std::vector<bool> claimed = claim_nodes(imported.graph), barriers;
-  for (size_t n = 0; n < claimed.size(); ++n) {
+  PerNode<bool> claimed = claim_nodes(imported.graph), barriers;
+  for (NodeId n : claimed.ids()) {
     barriers.push_back(imported.nodes[n].subgraphs != 0);
     claimed[n] = claimed[n] && !barriers[n];
   }
-  const std::vector<int> groups = group_nodes(imported.graph, std::move(claimed), barriers);
+  const PerNode<int> groups = group_nodes(imported.graph, std::move(claimed), barriers);
   std::vector<std::vector<const OrtNode*>> parts;
-  for (size_t n = 0; n < groups.size(); ++n) {
+  for (NodeId n : groups.ids()) {
     if (groups[n] < 0) continue;
     parts.resize(std::max(parts.size(), static_cast<size_t>(groups[n]) + 1));
     parts[groups[n]].push_back(imported.nodes[n].node);

@@ -29,8 +29,8 @@ Node make_node(std::string op_type, int since, std::string name, std::vector<Val
 
 // Reshape(Gemm(Reshape(x))), a product that some host made two-dimensional and back: a product of x as it is, so that
 // what follows meets it.
-bool product_of_rows(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool product_of_rows(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if (node.op_type != "Reshape" || !node.domain.empty() || !rewriter.read_once(node.inputs[0])) return false;
   const Node* product = rewriter.made_by(node.inputs[0], "Gemm");
   if (product == nullptr) product = rewriter.made_by(node.inputs[0], "MatMul", "tenon");
@@ -53,14 +53,14 @@ bool product_of_rows(Rewriter& rewriter, size_t index) {
   Node rows = make_internal("MatMul", product->name, {flat->inputs[0], product->inputs[1]}, node.outputs);
   if (added != kNoValue) rows.inputs.push_back(added);
   write_matmul_form(form, rows);
-  rewriter.replace(index, std::move(rows));
+  rewriter.replace(here, std::move(rows));
   return true;
 }
 
 // Gemm whose first input is transposed, or that adds something other than a constant row: its parts. Decided by what
 // never depends on sizes, so that a claim holds for all of them.
-bool parts_of_gemm(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool parts_of_gemm(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if (node.op_type != "Gemm" || !node.domain.empty()) return false;
   const MatMulForm form = read_matmul_form(node);
   const bool turned = form.trans_a, added = form.addend != kNoInput;
@@ -89,7 +89,7 @@ bool parts_of_gemm(Rewriter& rewriter, size_t index) {
     const ValueId id = rewriter.add_value(std::move(a));
     Node transpose = make_node("Transpose", 13, node.name, {node.inputs[0]}, {id});
     transpose.set_ints("perm", {1, 0});
-    rewriter.insert_before(index, std::move(transpose));
+    rewriter.insert_before(here, std::move(transpose));
     product.inputs[0] = id;
     product.set_int("transA", 0);
   }
@@ -106,20 +106,20 @@ bool parts_of_gemm(Rewriter& rewriter, size_t index) {
       const ValueId by = rewriter.add_constant(node.name + ":beta", *std::move(factor));
       Value scaled = value_like(node.inputs[2], ":addend");
       const ValueId to = rewriter.add_value(std::move(scaled));
-      rewriter.insert_before(index, make_node("Mul", 14, node.name, {addend, by}, {to}));
+      rewriter.insert_before(here, make_node("Mul", 14, node.name, {addend, by}, {to}));
       addend = to;
     }
-    rewriter.insert_before(index, std::move(product));
-    rewriter.replace(index, make_node("Add", 14, node.name, {bare, addend}, node.outputs));
+    rewriter.insert_before(here, std::move(product));
+    rewriter.replace(here, make_node("Add", 14, node.name, {bare, addend}, node.outputs));
     return true;
   }
-  rewriter.replace(index, std::move(product));
+  rewriter.replace(here, std::move(product));
   return true;
 }
 
 // A product with a vector: of a matrix of one row, or one column.
-bool product_of_vector(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool product_of_vector(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if (node.op_type != "MatMul" || !node.domain.empty()) return false;
   const Value &a = rewriter.value(node.inputs[0]), &b = rewriter.value(node.inputs[1]);
   if (!a.has_rank || !b.has_rank || (a.dims.size() != 1 && b.dims.size() != 1)) return false;
@@ -133,7 +133,7 @@ bool product_of_vector(Rewriter& rewriter, size_t index) {
     wide.dims.insert(wide.dims.begin() + axis, Dim{.value = 1, .symbol = {}});
     const ValueId id = rewriter.add_value(std::move(wide));
     const ValueId at = rewriter.add_constant(node.name + ":axis", make_int64_constant(std::array<int64_t, 1>{axis}));
-    rewriter.insert_before(index, make_node("Unsqueeze", 13, node.name, {from, at}, {id}));
+    rewriter.insert_before(here, make_node("Unsqueeze", 13, node.name, {from, at}, {id}));
     product.inputs[input] = id;
   };
   if (a.dims.size() == 1) axes.push_back(-2);
@@ -147,16 +147,16 @@ bool product_of_vector(Rewriter& rewriter, size_t index) {
   if (column) widen(1, 1);
   const ValueId whole = rewriter.add_value(std::move(matrix));
   product.outputs = {whole};
-  rewriter.insert_before(index, std::move(product));
+  rewriter.insert_before(here, std::move(product));
   const ValueId at = rewriter.add_constant(node.name + ":axes", make_int64_constant(axes));
-  rewriter.replace(index, make_node("Squeeze", 13, node.name, {whole, at}, node.outputs));
+  rewriter.replace(here, make_node("Squeeze", 13, node.name, {whole, at}, node.outputs));
   return true;
 }
 
 // Softmax over a dimension in the middle: over the last one of the transposed tensor. Over channels there are rows
 // already.
-bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool softmax_in_the_middle(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if ((node.op_type != "Softmax" && node.op_type != "LogSoftmax") || !node.domain.empty() || node.since_version < 13)
     return false;
   const Value& x = rewriter.value(node.inputs[0]);
@@ -185,15 +185,15 @@ bool softmax_in_the_middle(Rewriter& rewriter, size_t index) {
   softmax.set_int("axis", -1);
   Node last = make_node("Transpose", 13, node.name, {after}, node.outputs);
   last.set_ints("perm", perm);
-  rewriter.insert_before(index, std::move(first));
-  rewriter.insert_before(index, std::move(softmax));
-  rewriter.replace(index, std::move(last));
+  rewriter.insert_before(here, std::move(first));
+  rewriter.insert_before(here, std::move(softmax));
+  rewriter.replace(here, std::move(last));
   return true;
 }
 
 // GatherND of whole elements at constant indices: a Gather from the flat tensor.
-bool flat_gather(Rewriter& rewriter, size_t index) {
-  const Node node = rewriter.node(index);
+bool flat_gather(Rewriter& rewriter, NodeId here) {
+  const Node node = rewriter.node(here);
   if (node.op_type != "GatherND" || !node.domain.empty()) return false;
   const ConstantRef indices = rewriter.constant(node.input(1));
   const Value& data = rewriter.value(node.inputs[0]);
@@ -225,11 +225,11 @@ bool flat_gather(Rewriter& rewriter, size_t index) {
   flattened.set_shape(Shape{shape.element_count()});
   const ValueId flat_id = rewriter.add_value(std::move(flattened));
   const ValueId size = rewriter.add_constant(node.name + ":size", make_int64_constant(std::array<int64_t, 1>{-1}));
-  rewriter.insert_before(index, make_node("Reshape", 14, node.name + ":flat", {node.inputs[0], size}, {flat_id}));
+  rewriter.insert_before(here, make_node("Reshape", 14, node.name + ":flat", {node.inputs[0], size}, {flat_id}));
   Node gather = make_node("Gather", 13, node.name,
                           {flat_id, rewriter.add_constant(node.name + ":offsets", *std::move(flat))}, node.outputs);
   gather.set_int("axis", 0);
-  rewriter.replace(index, std::move(gather));
+  rewriter.replace(here, std::move(gather));
   return true;
 }
 
@@ -237,7 +237,7 @@ bool flat_gather(Rewriter& rewriter, size_t index) {
 
 Status run_rewrites(Graph& graph) {
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < rewriter.size(); ++i) {
+  for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;
     (void)(hoist_factors(rewriter, i, true) || product_of_rows(rewriter, i) || flat_gather(rewriter, i) ||
            parts_of_gemm(rewriter, i) || product_of_vector(rewriter, i) || softmax_in_the_middle(rewriter, i));
