@@ -138,8 +138,7 @@ int main(int argc, char** argv) {
   for (int frame = 0; frame < kFrames; ++frame) {
     const auto turn = static_cast<uint64_t>(2 * frame);
     const tenon::Fence ready{timeline, turn + 1}, done{timeline, turn + 2};
-    check(session->run(binding,
-                       {.waits = {&ready, 1}, .signals = {&done, 1}, .timeout_ns = kTimeoutNs, .report = &report}));
+    check(session->run(binding, {.waits = {ready}, .signals = {done}, .timeout_ns = kTimeoutNs, .report = &report}));
     for (const tenon::CopyRecord& copy : report.copies.records)
       std::printf("frame %d: \"%s\" copied, %zu bytes: %s\n", frame, copy.what, copy.bytes,
                   std::string(tenon::copy_reason_name(copy.reason)).c_str());

@@ -6,10 +6,16 @@
 // producer's status instead of hanging.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tenon/status.h"
 
@@ -47,6 +53,41 @@ struct Fence {
   TENON_API Status wait(int64_t timeout_ns = kWaitForever) const;
   TENON_API Status signal() const;
   TENON_API Status status() const;
+};
+
+// The fences of a run, as RunOptions takes them:
+//
+//   .waits = {ready}               the list's own: a copy of each fence, so that the options may be kept
+//   .waits = {ready, {frames, 7}}  alike
+//   .waits = fences                a std::vector, std::array, array or span: borrowed, and must live until the run
+//   returns .waits = {&ready, 1}           alike
+//
+// A vector that is given away (std::move, a function's result) is the list's own. A list that borrows allocates
+// nothing.
+class FenceList {
+ public:
+  FenceList() = default;
+  // NOLINTBEGIN(google-explicit-constructor): each is a way to write the list
+  FenceList(std::initializer_list<Fence> fences) : owned_(fences) {}
+  FenceList(std::vector<Fence>&& fences) : owned_(std::move(fences)) {}
+  FenceList(const std::vector<Fence>& fences) : borrowed_(fences) {}
+  FenceList(std::span<const Fence> fences) : borrowed_(fences) {}
+  template <size_t kCount>
+  FenceList(const Fence (&fences)[kCount]) : borrowed_(fences) {}
+  template <size_t kCount>
+  FenceList(const std::array<Fence, kCount>& fences) : borrowed_(fences) {}
+  template <size_t kCount>
+  FenceList(const std::array<Fence, kCount>&&) = delete;  // would be gone before the run
+  FenceList(const Fence* fences, size_t count) : borrowed_(fences, count) {}
+
+  operator std::span<const Fence>() const { return owned_.empty() ? borrowed_ : std::span<const Fence>(owned_); }
+  // NOLINTEND(google-explicit-constructor)
+  bool empty() const { return owned_.empty() && borrowed_.empty(); }
+  size_t size() const { return std::span<const Fence>(*this).size(); }
+
+ private:
+  std::vector<Fence> owned_;
+  std::span<const Fence> borrowed_;  // read when `owned_` is empty
 };
 
 // A timeline inside this process.

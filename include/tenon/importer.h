@@ -7,7 +7,7 @@
 //   auto x = *tenon::ExternalMemory::create_tensor(memory, tenon::DataType::kFloat, {1, 3, 736, 960});
 //   auto frames = *importer->import_timeline(semaphore, tenon::TimelineKind::kVulkanTimelineFd, "frames");
 //   const tenon::Fence drawn{frames, 1}, released{frames, 2};
-//   auto status = session->run(binding, {.waits = {&drawn, 1}, .signals = {&released, 1}});
+//   auto status = session->run(binding, {.waits = {drawn}, .signals = {released}});
 //
 // Ownership: an import is a transaction. On OK a consumed handle belongs to the import, a borrowed or duplicated one
 // stays the caller's, and the OwnedHandle is empty; on error the OwnedHandle is untouched and nothing is left behind.

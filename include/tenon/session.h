@@ -4,15 +4,17 @@
 //   auto binding = *session->make_binding();
 //   auto status = binding.bind_input("x", x);  // the run reads x in place
 //   if (status.ok()) status = binding.bind_output("y", y);
-//   if (status.ok()) status = session->run(binding, {.waits = {&ready, 1}, .signals = {&done, 1}});
+//   if (status.ok()) status = session->run(binding, {.waits = {ready}, .signals = {done}});
 //
-// Threads: Session is safe from many threads; a Binding belongs to one run at a time.
+// Threads: Session is safe from many threads. A Binding belongs to one run or call at a time: make one for each thread.
+// A call that comes while another thread uses the binding is refused with kInvalidArgument, and changes nothing.
 // Errors: clear statuses; the session stays usable after a failed run.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -115,7 +117,7 @@ struct ValueSpace {
   MemorySpace space;
 };
 
-// The copies and times of one run. Reuse one object: its memory is kept.
+// The copies and times of one run. Reuse one object: its memory is kept. Threads: of one run at a time.
 struct RunReport {
   CopyLedger copies;
   int64_t wait_ns = 0;   // for the fences in RunOptions::waits
@@ -130,10 +132,10 @@ struct PlanReport;    // alike
 class ValueObserver;  // tenon/node_values.h
 
 struct RunOptions {
-  std::span<const Fence> waits = {};    // waited for before anything reads an input
-  std::span<const Fence> signals = {};  // signalled when all outputs are written; poisoned when the run fails after the
-                                        // call was found valid (bad arguments leave them alone)
-  int64_t timeout_ns = kWaitForever;    // for all waits together
+  FenceList waits = {};    // waited for before anything reads an input
+  FenceList signals = {};  // signalled when all outputs are written; poisoned when the run fails after the call was
+                           // found valid (bad arguments leave them alone)
+  int64_t timeout_ns = kWaitForever;  // for all waits together
   // For the whole run, waits included: it ends with kCancelled before the step, or the iteration of a body, that would
   // begin later. A step that has begun is not interrupted.
   int64_t run_timeout_ns = kWaitForever;
@@ -180,9 +182,10 @@ class TENON_API Binding {
   Status bind_output(size_t index, Tensor tensor);
   Status bind_output_auto(size_t index);
   Status bind_output_auto(size_t index, const MemorySpace& space);
-  void unbind_input(size_t index);
-  void clear();
-  // After a run: the output with its real shape; undefined before the first run or for unknown names.
+  Status unbind_input(size_t index);
+  Status clear();
+  // After a run: the output with its real shape; undefined before the first run, for unknown names, and while a run or
+  // a call on another thread uses the binding.
   Tensor output(std::string_view name) const;
   Tensor output(size_t index) const;
 
@@ -230,6 +233,11 @@ class TENON_API Session : public std::enable_shared_from_this<Session> {
   // Convenience: outputs in the model's order, in fresh plain host memory.
   Result<std::vector<Tensor>> run(std::span<const std::pair<std::string, Tensor>> inputs,
                                   const RunOptions& options = {});
+  // The same as written: session->run({{"x", x}}).
+  Result<std::vector<Tensor>> run(std::initializer_list<std::pair<std::string, Tensor>> inputs,
+                                  const RunOptions& options = {}) {
+    return run(std::span<const std::pair<std::string, Tensor>>(inputs.begin(), inputs.size()), options);
+  }
 
   // The plan for input shapes (name -> shape; missing ones must be static or fixed by SessionOptions::dims): steps with
   // kernels and layouts, memory spaces with their arenas, the copies that a run makes, and why (S6.1). `spaces` says

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "abi/objects/allocator.h"
 #include "abi/objects/slots.h"
@@ -25,7 +26,7 @@ OrtIoBinding::Output& output_named(OrtIoBinding& io, const char* name) {
 // Puts what is bound into the core's binding; done again only after a change.
 OrtStatus* apply(OrtIoBinding& io) {
   const Session& core = io.session.core();
-  io.binding.clear();
+  if (const Status cleared = io.binding.clear(); !cleared.ok()) return to_ort(cleared);
   for (const OrtIoBinding::Input& input : io.inputs) {
     if (OrtStatus* bad = check_feed(core.inputs()[input.index], input.value)) return bad;
     const Status bound = io.binding.bind_input(input.index, input.value.tensor);
@@ -76,7 +77,7 @@ OrtStatus* ort_api::CreateIoBinding(OrtSession* session, OrtIoBinding** out) noe
   clear(out);
   if (OrtStatus* bad = check_pointers("CreateIoBinding", {{"session", session}, {"out", out}})) return bad;
   return guarded([&]() -> OrtStatus* {
-    Result<Binding> binding = session->main->core->make_binding();
+    Result<Binding> binding = make_unguarded_binding(*session->main);
     if (!binding.ok()) return to_ort(binding.status());
     *out = new OrtIoBinding(*session, *std::move(binding));
     return nullptr;
@@ -92,6 +93,7 @@ OrtStatus* ort_api::BindInput(OrtIoBinding* binding_ptr, const char* name, const
   const size_t index = find_value(binding_ptr->session.core().inputs(), name, 0);
   if (index == kNotFound) return ort_error(ORT_FAIL, "Failed to find input name in the mapping: {}", name);
   return guarded([&]() -> OrtStatus* {
+    const std::lock_guard lock(binding_ptr->turns);
     auto& inputs = binding_ptr->inputs;
     binding_ptr->applied = false;
     const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const auto& one) { return one.index == index; });
@@ -109,6 +111,7 @@ OrtStatus* ort_api::BindOutput(OrtIoBinding* binding_ptr, const char* name, cons
           check_pointers("BindOutput", {{"binding_ptr", binding_ptr}, {"name", name}, {"val_ptr", val_ptr}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
+    const std::lock_guard lock(binding_ptr->turns);
     if (Status refused = check_writable(*val_ptr, "be bound as an output"); !refused.ok())
       return to_ort(std::move(refused).with_context(format("while binding output \"{}\"", name)));
     output_named(*binding_ptr, name).value = *val_ptr;
@@ -122,6 +125,7 @@ OrtStatus* ort_api::BindOutputToDevice(OrtIoBinding* binding_ptr, const char* na
                                       {{"binding_ptr", binding_ptr}, {"name", name}, {"mem_info_ptr", mem_info_ptr}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
+    const std::lock_guard lock(binding_ptr->turns);
     OrtIoBinding::Output& output = output_named(*binding_ptr, name);
     output.value.reset();
     output.space = *mem_info_ptr;
@@ -140,6 +144,7 @@ OrtStatus* ort_api::GetBoundOutputNames(const OrtIoBinding* binding_ptr, OrtAllo
                                                               {"lengths", lengths},
                                                               {"count", count}}))
     return bad;
+  const std::lock_guard lock(binding_ptr->turns);
   const auto& outputs = binding_ptr->outputs;
   if (outputs.empty()) return nullptr;
   size_t bytes = 1;  // names may be of no bytes at all
@@ -172,6 +177,7 @@ OrtStatus* ort_api::GetBoundOutputValues(const OrtIoBinding* binding_ptr, OrtAll
           {{"binding_ptr", binding_ptr}, {"allocator", allocator}, {"output", output}, {"output_count", output_count}}))
     return bad;
   return guarded([&]() -> OrtStatus* {
+    const std::lock_guard lock(binding_ptr->turns);
     std::vector<std::unique_ptr<OrtValue>> values;
     values.reserve(binding_ptr->outputs.size());
     for (const OrtIoBinding::Output& one : binding_ptr->outputs)
@@ -188,12 +194,14 @@ OrtStatus* ort_api::GetBoundOutputValues(const OrtIoBinding* binding_ptr, OrtAll
 
 void ort_api::ClearBoundInputs(OrtIoBinding* binding_ptr) noexcept {
   if (binding_ptr == nullptr) return;
+  const std::lock_guard lock(binding_ptr->turns);
   binding_ptr->inputs.clear();
   binding_ptr->applied = false;
 }
 
 void ort_api::ClearBoundOutputs(OrtIoBinding* binding_ptr) noexcept {
   if (binding_ptr == nullptr) return;
+  const std::lock_guard lock(binding_ptr->turns);
   binding_ptr->outputs.clear();
   binding_ptr->applied = false;
 }
@@ -217,8 +225,9 @@ OrtStatus* ort_api::RunWithBinding(OrtSession* session, const OrtRunOptions* run
     return make_ort_status(ORT_INVALID_ARGUMENT, "The binding belongs to another session.");
   // The ABI says const, and keeps results in it all the same.
   auto& io = *const_cast<OrtIoBinding*>(binding_ptr);
-  if (io.outputs.empty()) return make_ort_status(ORT_INVALID_ARGUMENT, "At least one output should be requested.");
   return guarded([&]() -> OrtStatus* {
+    const std::lock_guard lock(io.turns);
+    if (io.outputs.empty()) return make_ort_status(ORT_INVALID_ARGUMENT, "At least one output should be requested.");
     if (!io.applied) {
       if (OrtStatus* bad = apply(io)) return bad;
     }

@@ -27,7 +27,7 @@ class BindingLease {
   ~BindingLease() {
     if (run_ == nullptr) return;
     for (size_t i = 0; i < run_->inputs.size(); ++i)
-      if (std::exchange(run_->inputs[i].owned, false)) run_->binding.unbind_input(i);
+      if (std::exchange(run_->inputs[i].owned, false)) (void)run_->binding.unbind_input(i);
     for (size_t i = 0; i < run_->outputs.size(); ++i)
       if (run_->outputs[i].owned) forget_output(i);
     core_.idle.lock()->push_back(std::move(run_));
@@ -43,7 +43,7 @@ class BindingLease {
         return nullptr;
       }
     }
-    Result<Binding> binding = core_.core->make_binding();
+    Result<Binding> binding = make_unguarded_binding(core_);
     if (!binding.ok()) return to_ort(binding.status());
     run_ = std::make_unique<RunBinding>(*std::move(binding), core_.core->inputs().size(), core_.core->outputs().size());
     run_->run = 1;
@@ -243,12 +243,13 @@ CpuStream* stream_of_queued_run(const OrtSession& session, const CoreSession& co
 }
 
 // `copies` may be null.
-Status run_counted(Session& session, Binding& binding, RunOptions options, CopyRecords* copies) {
+Status run_counted(Session& session, Binding& binding, const RunOptions& options, CopyRecords* copies) {
   if (copies == nullptr) [[likely]]
     return session.run(binding, options);
   RunReport report;
-  options.report = &report;
-  Status status = session.run(binding, options);
+  RunOptions counted = options;
+  counted.report = &report;
+  Status status = session.run(binding, counted);
   copies->add(report.copies);
   return status;
 }

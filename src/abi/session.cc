@@ -14,6 +14,7 @@
 #include "graph/mapped_file.h"
 #include "graph/reader.h"
 #include "runtime/session_config.h"
+#include "runtime/session_impl.h"
 
 namespace tenon::abi {
 namespace {
@@ -149,6 +150,11 @@ OrtStatus* session_from_bytes(const OrtEnv* env, const void* data, size_t size, 
 }
 
 }  // namespace
+
+// Every session is the core's own.
+Result<Binding> make_unguarded_binding(CoreSession& core) {
+  return static_cast<SessionImpl&>(*core.core).make_unguarded_binding();
+}
 
 OrtStatus* load_error(const Status& status, const std::string& prefix) noexcept {
   if (contains(status, kBrokenEncoding)) {

@@ -54,6 +54,9 @@ struct CoreSession {
   Guarded<std::vector<std::unique_ptr<RunBinding>>> idle;
 };
 
+// For a holder that gives it to one thread at a time.
+Result<Binding> make_unguarded_binding(CoreSession& core);
+
 // Makes the core's session; called again with `initializers_as_inputs` when a run overrides an initializer.
 using CoreLoader = std::function<Result<std::shared_ptr<Session>>(const SessionOptions&)>;
 

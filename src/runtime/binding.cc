@@ -145,6 +145,8 @@ Status Binding::bind_output_auto(std::string_view name) {
 
 Status Binding::bind_input(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  const BindingTurn turn(*impl_);
+  TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
   if (tensor.defined() && same_tensor(tensor, impl_->inputs[index])) return {};
   if (tensor.defined() && stands_for_scalar(impl_->session->inputs()[index], tensor.shape())) {
@@ -161,6 +163,8 @@ Status Binding::bind_input(size_t index, Tensor tensor) {
 
 Status Binding::bind_output(size_t index, Tensor tensor) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  const BindingTurn turn(*impl_);
+  TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   if (tensor.defined() && same_tensor(tensor, impl_->outputs[index].bound)) return {};
   TENON_TRY(check_tensor(impl_->session->spaces(), impl_->session->outputs()[index], tensor, "output"));
@@ -178,6 +182,8 @@ Status Binding::bind_output(size_t index, Tensor tensor) {
 
 Status Binding::bind_output_auto(size_t index) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  const BindingTurn turn(*impl_);
+  TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   BoundOutput& output = impl_->outputs[index];
   if (!output.is_auto || output.auto_space.valid()) output = {};
@@ -193,6 +199,8 @@ Status Binding::bind_output_auto(std::string_view name, const MemorySpace& space
 
 Status Binding::bind_output_auto(size_t index, const MemorySpace& space) {
   TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  const BindingTurn turn(*impl_);
+  TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   const SpaceId known = impl_->session->spaces().table().find(space);
   TENON_UNSUPPORTED_IF(!known.valid(), "Output \"{}\" cannot be made in {}: the session has no allocator for it.",
@@ -204,17 +212,25 @@ Status Binding::bind_output_auto(size_t index, const MemorySpace& space) {
   return {};
 }
 
-void Binding::unbind_input(size_t index) {
-  if (impl_ != nullptr && index < impl_->inputs.size()) impl_->inputs[index] = Tensor();
+Status Binding::unbind_input(size_t index) {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  const BindingTurn turn(*impl_);
+  TENON_TRY(turn.check());
+  TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
+  impl_->inputs[index] = Tensor();
+  return {};
 }
 
-void Binding::clear() {
-  if (impl_ == nullptr) return;
+Status Binding::clear() {
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  const BindingTurn turn(*impl_);
+  TENON_TRY(turn.check());
   for (Tensor& tensor : impl_->inputs) tensor = Tensor();
   for (size_t i = 0; i < impl_->outputs.size(); ++i) {
     impl_->outputs[i] = {};
     impl_->set_output_space(i);
   }
+  return {};
 }
 
 Tensor Binding::output(std::string_view name) const {
@@ -224,8 +240,9 @@ Tensor Binding::output(std::string_view name) const {
 }
 
 Tensor Binding::output(size_t index) const {
-  if (impl_ == nullptr || index >= impl_->outputs.size() || !impl_->outputs[index].ready) return {};
-  return impl_->outputs[index].result;
+  if (impl_ == nullptr || index >= impl_->outputs.size()) return {};
+  const BindingTurn turn(*impl_);
+  return turn.taken() && impl_->outputs[index].ready ? impl_->outputs[index].result : Tensor();
 }
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 // The state of a Binding: bound tensors, and buffers that it keeps so that runs allocate nothing.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,6 +32,11 @@ struct BindingImpl {
   // Where output `slot` has to be, after it was bound.
   void set_output_space(size_t slot);
 
+  // False: its holder sees to it that one thread at a time uses it, and saves 7 ns a call.
+  bool guarded = true;
+  // A run or a call is under way.
+  std::atomic<bool> in_use = false;
+
   std::shared_ptr<SessionImpl> session;
   std::vector<Tensor> inputs;
   std::vector<BoundOutput> outputs;
@@ -44,6 +50,31 @@ struct BindingImpl {
   std::vector<void*> input_addresses;
   std::vector<void*> output_addresses;   // by slot
   const RunState* last_state = nullptr;  // only compared, never followed
+};
+
+// A run's or a call's turn with the binding. Only one has it at a time: another thread's is refused, where it would
+// race.
+class BindingTurn {
+ public:
+  explicit BindingTurn(BindingImpl& binding) : binding_(binding), taken_(!binding.guarded || !exchange_in_use()) {}
+  BindingTurn(const BindingTurn&) = delete;
+  BindingTurn& operator=(const BindingTurn&) = delete;
+  ~BindingTurn() {
+    if (binding_.guarded && taken_) binding_.in_use.store(false, std::memory_order_release);
+  }
+  bool taken() const { return taken_; }
+  Status check() const {
+    TENON_INVALID_IF(!taken_,
+                     "The binding is in use: a run or another call of it is under way. A Binding belongs to one thread "
+                     "at a time; make one for each with Session::make_binding().");
+    return Status();
+  }
+
+ private:
+  bool exchange_in_use() { return binding_.in_use.exchange(true, std::memory_order_acquire); }
+
+  BindingImpl& binding_;
+  const bool taken_;
 };
 
 }  // namespace tenon

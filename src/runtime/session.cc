@@ -134,9 +134,17 @@ Result<Binding> SessionImpl::make_binding() {
   });
 }
 
+Result<Binding> SessionImpl::make_unguarded_binding() {
+  TENON_TRY_ASSIGN(Binding binding, make_binding());
+  binding.impl_->guarded = false;
+  return binding;
+}
+
 Status SessionImpl::run(Binding& binding, const RunOptions& options) {
   TENON_INVALID_IF(binding.impl_ == nullptr, "The binding was moved from.");
   TENON_INVALID_IF(binding.impl_->session.get() != this, "The binding belongs to another session.");
+  const BindingTurn turn(*binding.impl_);
+  TENON_TRY(turn.check());
   const auto run_timed = [&] {
     if (options.node_times == nullptr) return run_bound(*binding.impl_, options);
     NodeTimer timer(NodeObserver::current());

@@ -42,6 +42,8 @@ struct SessionImpl final : public Session {
   const SessionOptions& options() const override { return options_; }
   std::span<const EpAssignment> assignments() const override { return eps_.assignments(); }
   Result<Binding> make_binding() override;
+  // For a holder that gives it to one thread at a time: calls of it are not checked for other threads.
+  Result<Binding> make_unguarded_binding();
   Status run(Binding& binding, const RunOptions& options) override;
   Status synchronize() override;
   std::span<const ValueSpace> input_spaces() const override { return wanted_.inputs; }

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <thread>
+#include <type_traits>
 
 #include "base/testing.h"
 #include "onnx_builder.h"
@@ -60,7 +62,7 @@ TEST_F(FenceTest, AFenceWithoutTimelineIsRefused) {
 
 TEST_F(FenceTest, BadArgumentsLeaveTheFencesAlone) {
   ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
-  binding_->clear();
+  ASSERT_THAT(binding_->clear(), is_ok());
   EXPECT_THAT(run(), has_status(StatusCode::kInvalidArgument));
   EXPECT_EQ(*done_->value(), 0u);
   EXPECT_THAT(done_->status(), is_ok());
@@ -108,6 +110,40 @@ TEST_F(FenceTest, TheTimeForTheRunCoversItsWaits) {
   EXPECT_THAT(earlier, has_status(StatusCode::kCancelled, Not(HasSubstr("tenon.timeout_ms"))));
   ASSERT_THAT(ready_->signal(1), is_ok());
   EXPECT_THAT(session_->run(*binding_, {.waits = waits, .run_timeout_ns = 60'000'000'000}), is_ok());
+}
+
+// Each way to write fences, and options that outlive the braces that they were written with.
+TEST_F(FenceTest, FencesAreWrittenInBraces) {
+  const Fence ready{ready_, 1};
+  ASSERT_THAT(ready.signal(), is_ok());
+  EXPECT_THAT(session_->run(*binding_, {.waits = {ready}, .signals = {{done_, 1}}}), is_ok());
+  EXPECT_EQ(*done_->value(), 1U);
+  RunOptions kept;
+  kept.waits = {ready, {ready_, 1}};
+  kept.signals = {Fence{done_, 2}};
+  const RunOptions copy = kept;
+  kept = {};
+  EXPECT_EQ(copy.waits.size(), 2U);
+  EXPECT_TRUE(kept.waits.empty());
+  EXPECT_THAT(session_->run(*binding_, copy), is_ok());
+  EXPECT_EQ(*done_->value(), 2U);
+  EXPECT_THAT(session_->run(*binding_, {.waits = std::vector<Fence>{ready, {ready_, 2}}, .timeout_ns = 0}),
+              has_status(StatusCode::kCancelled, HasSubstr("does not reach 2")));
+}
+
+// Lists that borrow show the caller's own fences, and copy none.
+TEST_F(FenceTest, ListsThatBorrowCopyNoFence) {
+  const std::vector<Fence> vector(2, Fence{ready_, 1});
+  const std::array<Fence, 2> array{vector[0], vector[1]};
+  const Fence plain[] = {vector[0]};
+  const auto data = [](const FenceList& list) { return std::span<const Fence>(list).data(); };
+  EXPECT_EQ(data(vector), vector.data());
+  EXPECT_EQ(data(array), array.data());
+  EXPECT_EQ(data(plain), &plain[0]);
+  EXPECT_EQ(data({&plain[0], 1}), &plain[0]);
+  EXPECT_EQ(data(std::span<const Fence>(vector)), vector.data());
+  EXPECT_NE(data({plain[0]}), &plain[0]);
+  static_assert(!std::is_constructible_v<FenceList, const std::array<Fence, 2>>);
 }
 
 // Nothing is read before the fence: the input is written by another thread, which signals 50 ms later.

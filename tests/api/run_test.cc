@@ -141,7 +141,7 @@ TEST_F(RunTest, AutomaticOutputsAreReusedUnlessSomebodyHoldsThem) {
 TEST_F(RunTest, ClearForgetsTensorsAndResults) {
   ASSERT_THAT(binding_->bind_input("x", floats({2}, {1, 2})), is_ok());
   ASSERT_THAT(session_->run(*binding_), is_ok());
-  binding_->clear();
+  ASSERT_THAT(binding_->clear(), is_ok());
   EXPECT_FALSE(binding_->output("y").defined());
   EXPECT_FALSE(session_->run(*binding_).ok());
 }

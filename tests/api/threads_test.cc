@@ -19,6 +19,7 @@ using api_testing::floats;
 using api_testing::OnnxModel;
 using api_testing::OnnxNode;
 using api_testing::values_of;
+using ::testing::HasSubstr;
 
 std::vector<float> random_floats(size_t count, unsigned seed) {
   std::mt19937 random(seed);
@@ -104,6 +105,75 @@ TEST(Threads, OneThreadMeansTheCallersOnly) {
   ASSERT_THAT(session, is_ok());
   run_once(**session, 8);
   EXPECT_EQ(count_threads(), before);
+}
+
+// A run that waits for its fence has the binding: every call from here is refused, and leaves the run as it is.
+TEST(Threads, ABindingInUseRefusesOtherThreads) {
+  const auto session = *mlp_model().load({.threads = 1});
+  const std::vector<float> expected = run_once(*session, 4);
+  Binding binding = *session->make_binding();
+  const Tensor x = floats({4, 32}, random_floats(4 * 32, 1));
+  ASSERT_THAT(binding.bind_input("x", x), is_ok());
+  ASSERT_THAT(session->run(binding), is_ok());
+  const auto timeline = *make_host_timeline("ready");
+  const Fence ready{timeline, 1};
+  Status ran;
+  std::thread other([&] { ran = session->run(binding, {.waits = {ready}}); });
+  while (binding.output(0).defined()) std::this_thread::yield();
+
+  const auto refused = has_status(StatusCode::kInvalidArgument, HasSubstr("The binding is in use"));
+  EXPECT_THAT(session->run(binding), refused);
+  EXPECT_THAT(binding.bind_input("x", floats({1, 32}, random_floats(32, 2))), refused);
+  EXPECT_THAT(binding.bind_output("y", floats({4, 32}, random_floats(4 * 32, 2))), refused);
+  EXPECT_THAT(binding.bind_output_auto("y"), refused);
+  EXPECT_THAT(binding.bind_output_auto("y", MemorySpace()), refused);
+  EXPECT_THAT(binding.unbind_input(0), refused);
+  EXPECT_THAT(binding.clear(), refused);
+  EXPECT_FALSE(binding.output("y").defined());
+  ASSERT_THAT(ready.signal(), is_ok());
+  other.join();
+  EXPECT_THAT(ran, is_ok());
+  EXPECT_EQ(values_of(binding.output("y")), expected);
+  EXPECT_THAT(session->run(binding), is_ok());
+}
+
+// A failed run gives the binding back, too.
+TEST(Threads, ABindingIsFreeAfterAFailedRun) {
+  const auto session = *mlp_model().load({.threads = 1});
+  Binding binding = *session->make_binding();
+  EXPECT_THAT(session->run(binding), has_status(StatusCode::kInvalidArgument, HasSubstr("is not bound")));
+  EXPECT_THAT(binding.unbind_input(7), has_status(StatusCode::kInvalidArgument, HasSubstr("Input 7 of 1")));
+  EXPECT_THAT(binding.bind_input("x", floats({4, 32}, random_floats(4 * 32, 1))), is_ok());
+  EXPECT_THAT(session->run(binding), is_ok());
+}
+
+// The thread sanitizer sees no race.
+TEST(Threads, ManyThreadsOnOneBindingRaceForTurnsAlone) {
+  const auto session = *mlp_model().load({.threads = 1});
+  const std::vector<float> expected = run_once(*session, 4);
+  Binding binding = *session->make_binding();
+  const Tensor x = floats({4, 32}, random_floats(4 * 32, 1));
+  ASSERT_THAT(binding.bind_input("x", x), is_ok());
+  std::atomic<int> wrong = 0, done = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const int call = (t + i) % 4;
+        const Status status = call == 0   ? binding.bind_input("x", x)
+                              : call == 1 ? binding.bind_output_auto("y")
+                                          : session->run(binding);
+        if (status.ok() && call > 1) ++done;
+        if (!status.ok() && status.code() != StatusCode::kInvalidArgument) ++wrong;
+        (void)binding.output(0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(done, 0);
+  EXPECT_THAT(session->run(binding), is_ok());
+  EXPECT_EQ(values_of(binding.output(0)), expected);
 }
 
 }  // namespace

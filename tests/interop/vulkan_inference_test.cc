@@ -46,7 +46,7 @@ TEST_F(Vulkan, InfersBetweenTwoExportedBuffers) {
     for (int64_t i = 0; i < kCount; ++i)
       ASSERT_EQ(static_cast<float*>(readback.mapped)[i], std::max(0.0f, values[i])) << i;
   }
-  binding.clear();
+  ASSERT_THAT(binding.clear(), is_ok());
   program_->destroy(semaphore);
   for (const VulkanBuffer& buffer : {staging, input, output, readback}) program_->destroy(buffer);
 }
