@@ -14,8 +14,9 @@ Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns, const 
   if (run_deadline.at_ns() < deadline.at_ns()) deadline = run_deadline;
   for (const Fence& fence : fences) {
     TENON_TRACE(kSync, "The run waits for {} to reach {}.", fence.timeline->name(), fence.value);
-    TraceSpan span("wait", fence.timeline->name());
-    if (span) span.args().add("timeline", fence.timeline->name()).add("value", fence.value);
+    const std::string name = trace_enabled() ? fence.timeline->name() : std::string();  // a run allocates nothing
+    TraceSpan span("wait", name);
+    if (span) span.args().add("timeline", name).add("value", fence.value);
     Status status = fence.wait(deadline.never() ? kWaitForever : deadline.remaining_ns());
     if (status.ok()) continue;
     const bool is_late = status.code() == StatusCode::kCancelled && run_deadline.passed();
@@ -30,8 +31,9 @@ Status signal_fences(std::span<const Fence> fences) {
   Status first;
   for (const Fence& fence : fences) {
     TENON_TRACE(kSync, "The run signals {} with {}.", fence.timeline->name(), fence.value);
-    TraceSpan span("signal", fence.timeline->name());
-    if (span) span.args().add("timeline", fence.timeline->name()).add("value", fence.value);
+    const std::string name = trace_enabled() ? fence.timeline->name() : std::string();  // a run allocates nothing
+    TraceSpan span("signal", name);
+    if (span) span.args().add("timeline", name).add("value", fence.value);
     Status status = fence.signal();
     if (!status.ok() && first.ok()) {
       first = std::move(status).with_context(format("while signalling {}", fence.timeline->name()));
