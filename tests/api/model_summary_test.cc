@@ -78,7 +78,8 @@ TEST(EpDevices, TheBuiltInEpShowsTheCpuOfThisMachine) {
 TEST(CloseNames, SuggestAtMostThreeNearestFirst) {
   constexpr std::array<std::string_view, 5> kNames = {"run", "bench", "runs", "ruin", "rune"};
   EXPECT_EQ(did_you_mean("rum", kNames), "; did you mean \"run\"?");
-  EXPECT_EQ(did_you_mean("RUN", kNames), "; did you mean \"run\", \"runs\" or \"ruin\"?");
+  EXPECT_EQ(did_you_mean("runt", kNames), "; did you mean \"run\", \"runs\" or \"rune\"?");
+  EXPECT_EQ(did_you_mean("RUN", kNames), "; did you mean \"run\"?");
   EXPECT_EQ(did_you_mean("dance", kNames), "");
 }
 
