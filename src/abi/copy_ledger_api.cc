@@ -100,7 +100,7 @@ OrtStatus* TENON_COPY_LEDGER_CALL explain_copies(OrtSession* session, const Teno
       if (one.alignment > UINT32_MAX)
         return ort_error(ORT_INVALID_ARGUMENT, "The alignment {} of \"{}\" is too large.", one.alignment, one.name);
       if (one.dims != nullptr || one.rank > 0) {
-        if (one.dims == nullptr || one.rank > static_cast<size_t>(Shape::kMaxRank))
+        if (one.dims == nullptr || one.rank > Shape::kMaxRank)
           return ort_error(ORT_INVALID_ARGUMENT, "The shape of \"{}\" has no dimensions, or more than {}.", one.name,
                            Shape::kMaxRank);
         shapes[one.name] = Shape(std::span(one.dims, one.rank));

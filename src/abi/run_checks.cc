@@ -50,7 +50,7 @@ OrtStatus* check(const ValueInfo& info, const OrtValue& value, std::string_view 
   const bool scalar = info.has_shape && info.dims.empty() && kind == "input" &&
                       std::all_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim == 1; });
   if (info.has_shape && !scalar) {
-    if (static_cast<size_t>(shape.rank()) != info.dims.size()) [[unlikely]] {
+    if (shape.dims().size() != info.dims.size()) [[unlikely]] {
       return ort_error(
           ORT_INVALID_ARGUMENT,
           "Invalid rank for {}: {} Got: {} Expected: {} Please fix either the inputs/outputs or the model.", kind,

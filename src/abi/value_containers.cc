@@ -49,8 +49,8 @@ OrtStatus* make_map(const OrtValue& keys, const OrtValue& values, OrtValue** out
 // A copy in memory of `allocator`: the element may be a view of memory that the program frees before the copy.
 OrtStatus* copy_tensor_value(const OrtValue& source, OrtAllocator* allocator, OrtValue** out) {
   OrtValue* copy = nullptr;
-  if (OrtStatus* bad = kOrtApi.CreateTensorAsOrtValue(
-          allocator, source.shape.begin(), static_cast<size_t>(source.shape.rank()), source.element_type, &copy))
+  if (OrtStatus* bad = kOrtApi.CreateTensorAsOrtValue(allocator, source.shape.begin(), source.shape.dims().size(),
+                                                      source.element_type, &copy))
     return bad;
   std::unique_ptr<OrtValue> owned(copy);
   if (source.is_string_tensor()) {
@@ -103,7 +103,7 @@ OrtStatus* ort_api::GetValue(const OrtValue* value, int index, OrtAllocator* all
                ? fail("Invalid index requested for map type.")
                : ort_error(ORT_FAIL, "Index ({}) is outside a sequence of {} values.", index, value->elements.size());
   return guarded([&]() -> OrtStatus* {
-    const OrtValue& element = *value->elements[static_cast<size_t>(index)];
+    const OrtValue& element = *value->elements[index];
     if (element.is_tensor()) return copy_tensor_value(element, allocator, out);
     *out = new OrtValue(element);
     return nullptr;

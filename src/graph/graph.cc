@@ -106,7 +106,7 @@ ConstantRef make_int64_constant(std::span<const int64_t> values, bool scalar) {
 }
 
 bool Value::fully_known() const {
-  return has_rank && dims.size() <= static_cast<size_t>(Shape::kMaxRank) &&
+  return has_rank && dims.size() <= Shape::kMaxRank &&
          std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.known(); });
 }
 

@@ -30,7 +30,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   struct stat info;
   if (::fstat(file.fd, &info) != 0) return file_error("fstat", path, errno);
   TENON_INVALID_IF(!S_ISREG(info.st_mode), "\"{}\" is not a regular file.", path);
-  const auto size = static_cast<size_t>(info.st_size);
+  const size_t size = info.st_size;
   if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}, true));
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (memory == MAP_FAILED) return file_error("mmap", path, errno);

@@ -57,8 +57,8 @@ class Flatbuffer {
       return 0;
     }
     const size_t entry = 4 + 2 * static_cast<size_t>(slot);
-    if (entry + 2 > read<uint16_t>(static_cast<size_t>(vtable))) return 0;
-    const auto offset = read<uint16_t>(static_cast<size_t>(vtable) + entry);
+    if (entry + 2 > read<uint16_t>(vtable)) return 0;
+    const auto offset = read<uint16_t>(vtable + entry);
     return offset == 0 ? 0 : table + offset;
   }
 

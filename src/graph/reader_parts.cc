@@ -42,8 +42,7 @@ Status read_shape(const ReadContext& context, std::string_view message, Value& v
       reader.skip();
       continue;
     }
-    TENON_UNSUPPORTED_IF(value.dims.size() == static_cast<size_t>(Shape::kMaxRank), "It has more than {} dimensions.",
-                         Shape::kMaxRank);
+    TENON_UNSUPPORTED_IF(value.dims.size() == Shape::kMaxRank, "It has more than {} dimensions.", Shape::kMaxRank);
     TENON_TRY(read_dim(context, proto::text(reader.get_view()), value.dims.emplace_back()));
   }
   return Status();

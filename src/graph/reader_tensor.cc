@@ -323,7 +323,7 @@ Result<NamedConstant> read_new_tensor(ReadContext& context, std::string_view mes
   Result<int64_t> checked = fields.shape.checked_element_count();
   if (!checked.ok())
     return std::move(checked).status().with_context(format("while reading tensor \"{}\".", fields.name));
-  const auto count = static_cast<size_t>(*checked);
+  const size_t count = *checked;
   if (fields.type != DataType::kString) {
     TENON_TRY_ASSIGN(constant->size_bytes, tensor_size_bytes(fields.type, fields.shape));
   }

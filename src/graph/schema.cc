@@ -44,7 +44,7 @@ constexpr Strings kStrings = [] {
   for (const SchemaConstraint& row : kConstraints) add(row.name), add(row.other_types);
   for (const Row& row : kRows) add(row.domain), add(row.name);
   std::sort(made.sorted.begin(), made.sorted.end());
-  made.count = static_cast<size_t>(std::unique(made.sorted.begin(), made.sorted.end()) - made.sorted.begin());
+  made.count = std::unique(made.sorted.begin(), made.sorted.end()) - made.sorted.begin();
   for (size_t i = 0; i < made.count; ++i) {
     made.at[i] = made.text_size;
     made.text_size += made.sorted[i].size();
@@ -63,8 +63,7 @@ constexpr auto kText = [] {
 consteval Text packed(std::string_view text) {
   if (text.data() == nullptr) return {kNull, 0};
   const auto end = kStrings.sorted.begin() + kStrings.count;
-  const size_t index =
-      static_cast<size_t>(std::lower_bound(kStrings.sorted.begin(), end, text) - kStrings.sorted.begin());
+  const size_t index = std::lower_bound(kStrings.sorted.begin(), end, text) - kStrings.sorted.begin();
   return {static_cast<uint16_t>(kStrings.at[index]), static_cast<uint16_t>(text.size())};
 }
 std::string_view view(Text text) {

@@ -7,11 +7,11 @@ Status check_input_shapes(const Graph& graph, std::span<const Shape> shapes) {
     const Value& value = graph.value(graph.inputs[i]);
     const Shape& shape = shapes[i];
     if (!value.has_rank) continue;
-    TENON_INVALID_IF(value.dims.size() != static_cast<size_t>(shape.rank()),
+    TENON_INVALID_IF(value.dims.size() != shape.dims().size(),
                      "Input \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", value.name,
                      shape.rank(), shape.to_string(), value.dims.size(), value.type_text());
     for (int axis = 0; axis < shape.rank(); ++axis) {
-      const Dim& dim = value.dims[static_cast<size_t>(axis)];
+      const Dim& dim = value.dims[axis];
       TENON_INVALID_IF(dim.known() && dim.value != shape[axis],
                        "Dimension {} of input \"{}\" is {} (shape {}), but the model declares {} ({}).", axis,
                        value.name, shape[axis], shape.to_string(), dim.value, value.type_text());

@@ -209,7 +209,7 @@ void simplify(Graph& graph, Node& node, const FindProducer& producer) {
       const std::optional<std::vector<int64_t>> inner = permutation(*first, x);
       std::optional<std::vector<int64_t>> outer = permutation(node, x);
       if (inner && outer) {
-        for (int64_t& axis : *outer) axis = (*inner)[static_cast<size_t>(axis)];
+        for (int64_t& axis : *outer) axis = (*inner)[axis];
         node.inputs[0] = first->inputs[0];
         node.set_ints("perm", std::move(*outer));
       }

@@ -103,7 +103,7 @@ Result<ConstantRef> join_columns(const std::array<const Node*, 3>& nodes, const 
   std::byte* data = nullptr;
   TENON_TRY_ASSIGN(ConstantRef joined, make_constant(DataType::kFloat, Shape{one[0], 3 * one[1]}, &data));
   auto* dst = reinterpret_cast<float*>(data);
-  const auto columns = static_cast<size_t>(one[1]);
+  const size_t columns = one[1];
   for (size_t row = 0; row < static_cast<size_t>(one[0]); ++row)
     for (const Node* node : nodes) {
       std::span<const float> src = rewriter.constant(node->inputs[1])->as<float>().subspan(row * columns, columns);

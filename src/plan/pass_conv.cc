@@ -37,9 +37,9 @@ std::optional<int64_t> output_channels(const Rewriter& rewriter, const Node& con
 // One number a channel from a constant that broadcasts over `rank` dimensions with the channels in dimension 1: shapes
 // [], [1], [1,C,1,1], [C,1,1]. A scalar is repeated.
 std::optional<std::vector<float>> per_channel(const Constant& constant, size_t rank, int64_t channels) {
-  if (constant.type != DataType::kFloat || static_cast<size_t>(constant.shape.rank()) > rank) return std::nullopt;
+  if (constant.type != DataType::kFloat || constant.shape.dims().size() > rank) return std::nullopt;
   std::span<const float> values = constant.as<float>();
-  if (values.size() == 1) return std::vector<float>(static_cast<size_t>(channels), values[0]);
+  if (values.size() == 1) return std::vector<float>(channels, values[0]);
   if (values.size() != static_cast<size_t>(channels)) return std::nullopt;
   const int channel_axis = 1 - (static_cast<int>(rank) - constant.shape.rank());
   if (channel_axis < 0 || constant.shape[channel_axis] != channels) return std::nullopt;
@@ -55,7 +55,7 @@ Result<ConstantRef> float_constant(const Shape& shape, std::span<const float> va
 
 // The bias as numbers, zeros when there is none; nullopt when it is not constant.
 std::optional<std::vector<float>> bias_values(const Rewriter& rewriter, const Node& conv, int64_t channels) {
-  if (conv.input(2) == kNoValue) return std::vector<float>(static_cast<size_t>(channels), 0.0f);
+  if (conv.input(2) == kNoValue) return std::vector<float>(channels, 0.0f);
   const ConstantRef& bias = rewriter.constant(conv.inputs[2]);
   if (!bias || bias->type != DataType::kFloat) return std::nullopt;
   std::span<const float> values = bias->as<float>();
@@ -79,7 +79,7 @@ Result<ConstantRef> scaled_weights(const Node& conv, const Constant& weights, st
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 0; column < columns; ++column) {
       const int64_t channel = transposed ? row / rows_per_group * columns + column : row;
-      const float factor = scale[static_cast<size_t>(channel)];
+      const float factor = scale[channel];
       for (int64_t k = 0; k < kernel; ++k, ++at) dst[at] = src[at] * factor;
     }
   }
@@ -158,7 +158,7 @@ Status pass_convolution_scale(Graph& graph, const PassOptions&) {
       }
     } else {
       std::optional<std::vector<float>> factors =
-          per_channel(*rewriter.constant(factor), static_cast<size_t>(weights->shape.rank()), *channels);
+          per_channel(*rewriter.constant(factor), weights->shape.dims().size(), *channels);
       if (!factors) continue;
       scale = std::move(*factors);
       if (node.op_type == "Div")

@@ -98,7 +98,7 @@ Status pass_unify_constants(Graph& graph, const PassOptions&) {
     std::string key;
     append_number(key, constant->type);
     append_number(key, constant->shape.rank());
-    append(key, constant->shape.begin(), static_cast<size_t>(constant->shape.rank()) * sizeof(int64_t));
+    append(key, constant->shape.begin(), constant->shape.dims().size() * sizeof(int64_t));
     append(key, constant->data, constant->size_bytes);
     auto [slot, fresh] = first.emplace(std::move(key), id);
     if (!fresh) same_as[id] = slot->second;

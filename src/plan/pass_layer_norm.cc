@@ -28,7 +28,7 @@ bool covers(const Rewriter& rewriter, ValueId id, const Value& x, size_t axis) {
 ValueId flat_constant(Rewriter& rewriter, ValueId id, int64_t count, size_t rank) {
   const ConstantRef constant = rewriter.constant(id);
   if (!constant || constant->type != DataType::kFloat || constant->shape.rank() < 1) return kNoValue;
-  if (static_cast<size_t>(constant->shape.rank()) > rank) return kNoValue;
+  if (constant->shape.dims().size() > rank) return kNoValue;
   if (constant->as<float>().size() != static_cast<size_t>(count)) return kNoValue;
   if (constant->shape[constant->shape.rank() - 1] != count) return kNoValue;
   if (constant->shape.rank() == 1) return id;
@@ -102,8 +102,7 @@ std::optional<Node> from_operator(const Rewriter& rewriter, const Node& node) {
   const Result<int> axis = normalized_axis(form.axis, static_cast<int>(x.dims.size()));
   if (!axis.ok() || !form.stashes_float) return std::nullopt;
   for (size_t i = 1; i < node.inputs.size() && i < 3; ++i)
-    if (node.inputs[i] != kNoValue && !covers(rewriter, node.inputs[i], x, static_cast<size_t>(*axis)))
-      return std::nullopt;
+    if (node.inputs[i] != kNoValue && !covers(rewriter, node.inputs[i], x, *axis)) return std::nullopt;
   Node norm = make_internal("LayerNorm", node.name, {node.inputs[0], kNoValue, node.inputs[1]}, {node.outputs[0]});
   if (node.input(2) != kNoValue) norm.inputs.push_back(node.inputs[2]);
   write_layer_norm(norm, *axis, form.epsilon);

@@ -62,7 +62,7 @@ Result<ConstantRef> make_table(const Constant& weights, const ConstantRef& bias)
   if (!bias) return table;
   std::span<const float> shift = bias->as<float>();
   for (int64_t row = 0; row <= rows; ++row)
-    for (int64_t column = 0; column < columns; ++column) *dst++ += shift[static_cast<size_t>(column)];
+    for (int64_t column = 0; column < columns; ++column) *dst++ += shift[column];
   return table;
 }
 

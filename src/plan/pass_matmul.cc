@@ -15,7 +15,7 @@ namespace {
 const Constant* row_constant(const Rewriter& rewriter, ValueId id, int64_t columns, size_t rank) {
   const ConstantRef& constant = rewriter.constant(id);
   if (!constant || constant->type != DataType::kFloat) return nullptr;
-  if (constant->shape.rank() < 1 || static_cast<size_t>(constant->shape.rank()) > rank) return nullptr;
+  if (constant->shape.rank() < 1 || constant->shape.dims().size() > rank) return nullptr;
   const int last = constant->shape.rank() - 1;
   for (int i = 0; i < last; ++i)
     if (constant->shape[i] != 1) return nullptr;

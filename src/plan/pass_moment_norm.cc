@@ -153,10 +153,10 @@ Status pass_moment_norms(Graph& graph, const PassOptions&) {
     Node back;
     if (found->axis != rank - 1) {
       std::vector<int64_t> perm;
-      perm.reserve(static_cast<size_t>(rank));
+      perm.reserve(rank);
       Shape moved_shape;
       for (int64_t axis = 0; axis < rank; ++axis) perm.push_back(axis);
-      std::swap(perm[static_cast<size_t>(found->axis)], perm.back());
+      std::swap(perm[found->axis], perm.back());
       for (int64_t axis : perm) moved_shape.push_back(shape[static_cast<int>(axis)]);
       Value moved = rewriter.value(found->x);
       moved.name = name + ":before";

@@ -53,7 +53,7 @@ std::optional<float> Rewriter::scalar(ValueId id) const {
 std::optional<float> Rewriter::scalar_beside(ValueId id, ValueId other) const {
   std::optional<float> number = scalar(id);
   if (!number || !is_float(other)) return std::nullopt;
-  const size_t rank = static_cast<size_t>(constant(id)->shape.rank());
+  const size_t rank = constant(id)->shape.rank();
   const Value& beside = graph_.value(other);
   if (rank > 0 && (!beside.has_rank || beside.dims.size() < rank)) return std::nullopt;
   return number;

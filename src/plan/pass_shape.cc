@@ -54,8 +54,8 @@ std::optional<std::vector<int64_t>> squeezed_axes(const Rewriter& rewriter, Valu
 // A constant of the squeezed rank with ones put back at `axes`; a scalar stays.
 ConstantRef unsqueezed(const ConstantRef& constant, size_t squeezed_rank, const std::vector<int64_t>& axes) {
   if (constant->shape.rank() == 0) return constant;
-  if (static_cast<size_t>(constant->shape.rank()) != squeezed_rank) return nullptr;
-  if (squeezed_rank + axes.size() > static_cast<size_t>(Shape::kMaxRank)) return nullptr;
+  if (constant->shape.dims().size() != squeezed_rank) return nullptr;
+  if (squeezed_rank + axes.size() > Shape::kMaxRank) return nullptr;
   auto view = std::make_shared<Constant>(*constant);
   view->shape = Shape();
   int next = 0;
@@ -278,7 +278,7 @@ Status pass_transpose_before_unsqueeze(Graph& graph, const PassOptions&) {
     for (int64_t from : *perm) {
       if (std::find(added->begin(), added->end(), from) != added->end()) continue;
       inner.push_back(from - std::count_if(added->begin(), added->end(), [&](int64_t axis) { return axis < from; }));
-      moved.dims.push_back(rewriter.value(x).dims[static_cast<size_t>(inner.back())]);
+      moved.dims.push_back(rewriter.value(x).dims[inner.back()]);
     }
     std::vector<int64_t> dims;
     for (const Dim& dim : rewriter.value(transpose.outputs[0]).dims) dims.push_back(dim.value);

@@ -25,7 +25,7 @@ class PlanPrinter {
     for (const std::string& sentence : plan_.without_step) text_ += format("no step: {}\n", sentence);
     for (const PlanReport::Step& step : plan_.steps) {
       if (step.copy < 0) continue;
-      const CopyRecord& copy = plan_.copies.ledger.records[static_cast<size_t>(step.copy)];
+      const CopyRecord& copy = plan_.copies.ledger.records[step.copy];
       text_ += format("copy: \"{}\", {} bytes, from {} to {}, because {}\n", copy.what, copy.bytes,
                       copy.source.to_string(), copy.target.to_string(), copy_reason_text(copy.reason));
     }
@@ -34,15 +34,15 @@ class PlanPrinter {
                       space_text(constant.space));
     for (const PlanReport::OutputCopy& copy : plan_.output_copies)
       text_ += format("copy: {} -> output {}, {} bytes, because {}\n", copy.source.to_string(),
-                      plan_.outputs[static_cast<size_t>(copy.output)].name,
-                      copy.known_bytes ? format("{}", copy.bytes) : "?", copy_reason_text(copy.reason));
+                      plan_.outputs[copy.output].name, copy.known_bytes ? format("{}", copy.bytes) : "?",
+                      copy_reason_text(copy.reason));
     print_cut();
     for (const std::string& sentence : plan_.copies.open) text_ += format("not known before a run: {}\n", sentence);
     return std::move(text_);
   }
 
  private:
-  std::string space_text(int32_t space) const { return plan_.spaces[static_cast<size_t>(space)].memory.to_string(); }
+  std::string space_text(int32_t space) const { return plan_.spaces[space].memory.to_string(); }
 
   void print_bound(const char* kind, const PlanReport::Tensor& tensor) {
     text_ += format("{} {}: {}", kind, tensor.name, tensor.type_text());

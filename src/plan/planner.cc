@@ -293,7 +293,7 @@ class PlanBuilder {
   // A step of the host is over before the next step, and a stream keeps its order; two executors know no order.
   SharedMemory shared_memory(const PlanOutput& output, int32_t input) const {
     SharedMemory shared;
-    if (plan_->inputs[static_cast<size_t>(input)].last_read == kAtEnd<StepId>) return shared;
+    if (plan_->inputs[input].last_read == kAtEnd<StepId>) return shared;
     const PlanStep& writer = plan_->steps[output.first_write];
     for (StepId j : plan_->steps.ids()) {
       const PlanStep& step = plan_->steps[j];

@@ -36,7 +36,7 @@ bool StorageAssignment::part_is_aligned(const Buffer& buffer, size_t offset_byte
   if (needed != 0 && offset_bytes % needed != 0) return false;
   // Kernels may rely on 64-byte alignment of everything that is not a caller's.
   if (buffer.kind != StorageKind::kInput) return offset_bytes % kArenaAlignment == 0;
-  const auto index = static_cast<size_t>(buffer.index);
+  const size_t index = buffer.index;
   return needed == 0 || (index < input_alignments_.size() && input_alignments_[index] >= needed);
 }
 
@@ -322,7 +322,7 @@ Status StorageAssignment::finish(const PerNode<const Kernel*>& kernels) {
   last_read_.assign(graph_.inputs.size(), kNever<NodeId>);
   for (const Buffer& buffer : buffers_) {
     if (buffer.parent.valid()) continue;
-    const auto index = static_cast<size_t>(buffer.index);
+    const size_t index = buffer.index;
     if (buffer.kind == StorageKind::kInput) last_read_[index] = buffer.last;
     if (buffer.kind == StorageKind::kOutput) first_write_[OutputSlot(buffer.index)] = buffer.first;
   }

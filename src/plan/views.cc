@@ -26,7 +26,7 @@ bool whole_blocks(const TensorSpec& part) { return part.layout == Layout::kPlain
 // Bytes of one step along `axis`, all dimensions before it being 1.
 size_t stride_bytes(const TensorSpec& whole, int axis) {
   size_t bytes = data_type_size(whole.type);
-  for (int i = axis + 1; i < whole.shape.rank(); ++i) bytes *= static_cast<size_t>(whole.shape[i]);
+  for (int i = axis + 1; i < whole.shape.rank(); ++i) bytes *= whole.shape[i];
   return bytes;
 }
 
@@ -58,7 +58,7 @@ std::vector<size_t> split_offsets(const Graph& graph, const Node& node, const Te
     const TensorSpec part = spec_of(graph.value(id));
     if (part.layout != input.layout || !whole_blocks(part)) return {};
     offsets.push_back(offset);
-    offset += static_cast<size_t>(part.shape[*axis]) * stride_bytes(input, *axis);
+    offset += part.shape[*axis] * stride_bytes(input, *axis);
   }
   return offsets;
 }
@@ -71,12 +71,12 @@ std::vector<size_t> slice_offsets(const Graph& graph, const Node& node, const Te
   size_t offset = 0;
   int sliced = -1;
   for (int axis = 0; axis < input.shape.rank(); ++axis) {
-    const SliceRange& range = slice->ranges[static_cast<size_t>(axis)];
+    const SliceRange& range = slice->ranges[axis];
     if (range.count > 1 && range.step != 1) return {};
     if (range.count == input.shape[axis]) continue;
     if (sliced >= 0) return {};
     sliced = axis;
-    offset = static_cast<size_t>(range.start) * stride_bytes(input, axis);
+    offset = range.start * stride_bytes(input, axis);
     if (input.layout == Layout::kBlocked8 && (range.start % 8 != 0 || !whole_blocks(output))) return {};
   }
   if (sliced >= 0 && !contiguous_along(input, sliced)) return {};
@@ -91,7 +91,7 @@ std::vector<size_t> gather_offsets(const Graph& graph, const Node& node, const T
   if (!axis.ok() || !contiguous_along(input, *axis)) return {};
   const int64_t size = input.shape[*axis], index = (*indices)[0] < 0 ? (*indices)[0] + size : (*indices)[0];
   if (index < 0 || index >= size) return {};
-  return {static_cast<size_t>(index) * stride_bytes(input, *axis)};
+  return {index * stride_bytes(input, *axis)};
 }
 
 }  // namespace

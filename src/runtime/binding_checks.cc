@@ -18,7 +18,7 @@ bool ranges_overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes
 bool runs_in_place(const Plan& plan, const PlanOutput& output, const SharedMemory& shared) {
   const Kernel& kernel = *plan.steps[output.first_write].kernel;
   return std::all_of(shared.in_place.begin(), shared.in_place.end(), [&](const std::pair<int32_t, int32_t>& pair) {
-    return kernel.may_run_in_place(static_cast<size_t>(pair.first), static_cast<size_t>(pair.second));
+    return kernel.may_run_in_place(pair.first, pair.second);
   });
 }
 
@@ -53,7 +53,7 @@ Status check_tensor(const SessionSpaces& spaces, const ValueInfo& info, const Te
   TENON_INVALID_IF(info.type != DataType::kUndefined && tensor.type() != info.type,
                    "The tensor for {} \"{}\" has type {}, but the model declares {}.", kind, info.name,
                    data_type_name(tensor.type()), info.to_string());
-  TENON_INVALID_IF(info.has_shape && static_cast<size_t>(tensor.shape().rank()) != info.dims.size(),
+  TENON_INVALID_IF(info.has_shape && tensor.shape().dims().size() != info.dims.size(),
                    "The tensor for {} \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", kind,
                    info.name, tensor.shape().rank(), tensor.shape().to_string(), info.dims.size(), info.to_string());
   TENON_UNSUPPORTED_IF(!spaces.table().find(tensor.space()).valid(),

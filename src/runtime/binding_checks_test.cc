@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 Tensor view(float* data, int64_t count) {
-  return Tensor::view(DataType::kFloat, Shape{count}, data, static_cast<size_t>(count) * sizeof(float)).value();
+  return Tensor::view(DataType::kFloat, Shape{count}, data, count * sizeof(float)).value();
 }
 
 ValueInfo info(const char* name, std::vector<int64_t> dims) {

@@ -63,7 +63,7 @@ class LoopOutputs final : public BodyOutputs {
     }
     // A carried value that is already in memory of its own needs no copy.
     if (output.index > frame_.carried.size()) return BodyOutputs::hand_over(std::move(output), info);
-    const auto from = static_cast<size_t>(std::max(output.input, 0));
+    const size_t from = std::max(output.input, 0);
     if (value.memory == nullptr) {
       if (from < kFirstCarried) return BodyOutputs::hand_over(std::move(output), info);
       // Captured values are borrowed for the whole run.
@@ -222,7 +222,7 @@ Result<std::unique_ptr<Kernel>> make_loop_kernel(const BodyHost& host, const Ker
   for (size_t i = carried; i < node.outputs.size(); ++i) wanted[1 + i] = node.outputs[i].present();
   TENON_TRY_ASSIGN(BodyOf body, body_of(host, node, "body", wanted));
   const Graph& graph = body.body->graph();
-  const auto made = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
+  const size_t made = std::count(wanted.begin(), wanted.end(), true);
   TENON_INVALID_IF(graph.inputs.size() != kFirstCarried + carried + body.captured || graph.outputs.size() != made,
                    "The body of {} has {} inputs and {} outputs for {} carried values and {} outputs of the node.",
                    label, graph.inputs.size() - body.captured, graph.outputs.size(), carried, node.outputs.size());

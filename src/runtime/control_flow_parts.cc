@@ -151,7 +151,7 @@ Result<void*> Stack::place(DataType type, const Shape& shape) {
     }
     return parts_.back().data();
   }
-  const auto before = checked_mul(part_bytes_, static_cast<size_t>(count_));
+  const auto before = checked_mul<size_t>(part_bytes_, count_);
   const auto after = before ? checked_add(*before, part_bytes_) : std::nullopt;
   if (!after) return resource_exhausted("{} values of {} bytes exceed what memory can hold.", count_ + 1, part_bytes_);
   TENON_INVALID_IF(in_output_ && *after > capacity_,
@@ -166,13 +166,13 @@ void Stack::advance() { ++count_; }
 Status Stack::grow(size_t bytes) {
   if (in_output_ || (data_ != nullptr && bytes <= capacity_)) return {};
   size_t capacity = std::max(bytes, part_bytes_ * std::min<size_t>(8, SIZE_MAX / 8 / std::max<size_t>(part_bytes_, 1)));
-  if (const auto all = checked_mul(part_bytes_, static_cast<size_t>(expected_)); all && *all <= kMostReserved)
+  if (const auto all = checked_mul<size_t>(part_bytes_, expected_); all && *all <= kMostReserved)
     capacity = std::max(capacity, *all);
   if (capacity_ <= SIZE_MAX / 4) capacity = std::max(capacity, capacity_ * 2);
   // The last growth before memory ends takes what is needed.
   capacity = std::max(bytes, std::min(capacity, memory_bytes()));
   TENON_TRY_ASSIGN(std::shared_ptr<std::byte> memory, allocate_zeroed(capacity));
-  const size_t used = part_bytes_ * static_cast<size_t>(count_);
+  const size_t used = part_bytes_ * count_;
   const BodyValue moved{.data = data_, .type = DataType::kUint8, .shape = Shape{static_cast<int64_t>(used)}};
   TENON_TRY(copy_value(memory.get(), moved, CopyReason::kScanSlices, what_, *info_));
   memory_ = std::move(memory);
@@ -198,7 +198,7 @@ Shape part_shape_without_iterations(const Graph& body, size_t output) {
   Shape shape;
   if (output >= body.outputs.size()) return shape;
   const Value& value = body.value(body.outputs[output]);
-  if (!value.has_rank || value.dims.size() >= static_cast<size_t>(Shape::kMaxRank)) return shape;
+  if (!value.has_rank || value.dims.size() >= Shape::kMaxRank) return shape;
   for (const Dim& dim : value.dims) shape.push_back(dim.known() ? dim.value : 0);
   return shape;
 }

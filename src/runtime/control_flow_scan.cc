@@ -96,10 +96,10 @@ Status move_axis(const Shape& whole, int axis, size_t element_bytes, const void*
 // The helper's permutation for the same.
 std::vector<size_t> permutation_of(int axis, int rank, bool back) {
   std::vector<size_t> permutation;
-  if (!back) permutation.push_back(static_cast<size_t>(axis));
+  if (!back) permutation.push_back(axis);
   for (int i = 0; i < rank; ++i) {
-    if (back) permutation.push_back(static_cast<size_t>(i == axis ? 0 : i < axis ? i + 1 : i));
-    if (!back && i != axis) permutation.push_back(static_cast<size_t>(i));
+    if (back) permutation.push_back(i == axis ? 0 : i < axis ? i + 1 : i);
+    if (!back && i != axis) permutation.push_back(i);
   }
   return permutation;
 }
@@ -142,7 +142,7 @@ class ScanOutputs final : public BodyOutputs {
     if (output.index >= spec_.states || (value.memory == nullptr && output.input < 0))
       return BodyOutputs::hand_over(std::move(output), info);
     if (value.memory == nullptr && static_cast<size_t>(output.input) < spec_.states) {
-      const BodyValue& source = frame_.states[static_cast<size_t>(output.input)].current();
+      const BodyValue& source = frame_.states[output.input].current();
       value.memory = source.memory;
       value.capacity_bytes = source.capacity_bytes;
     }
@@ -168,8 +168,7 @@ class ScanOutputs final : public BodyOutputs {
       TENON_TRY_ASSIGN(void* output, open_output(context_, spec_.outputs, index, initial.type, initial.shape));
       memory = static_cast<std::byte*>(output);
     }
-    return static_cast<void*>(memory +
-                              static_cast<size_t>(entry_) * (initial.size_bytes() / static_cast<size_t>(spec_.batch)));
+    return static_cast<void*>(memory + entry_ * (initial.size_bytes() / spec_.batch));
   }
   // Of the entry of the batch, after its last iteration.
   Status write_state(size_t index) {
@@ -319,8 +318,8 @@ class ScanKernel final : public Kernel {
     BodyValue value = input_value(context, spec_.inputs, index);
     if (spec_.batch < 0) return value;
     value.shape = without_axis(value.shape, 0);
-    const size_t bytes = spec_.inputs[index].size_bytes() / static_cast<size_t>(spec_.batch);
-    value.data = static_cast<const std::byte*>(value.data) + static_cast<size_t>(entry) * bytes;
+    const size_t bytes = spec_.inputs[index].size_bytes() / spec_.batch;
+    value.data = static_cast<const std::byte*>(value.data) + entry * bytes;
     return value;
   }
 
@@ -339,7 +338,7 @@ class ScanKernel final : public Kernel {
     for (const CarriedValue& state : frame.states) frame.values.push_back(state.current());
     for (size_t i = 0; i < spec_.scans.size(); ++i) {
       const ScanInput& input = spec_.scans[i];
-      const auto at = static_cast<size_t>(entry * spec_.length + (input.reverse ? length - 1 - iteration : iteration));
+      const size_t at = entry * spec_.length + (input.reverse ? length - 1 - iteration : iteration);
       const void* whole = input.axis == 0 ? context.inputs[input.index] : frame.moved[i].data();
       frame.values.push_back({.data = static_cast<const std::byte*>(whole) + at * input.slice_bytes,
                               .type = spec_.inputs[input.index].type,
@@ -431,7 +430,7 @@ Result<std::unique_ptr<Kernel>> make_scan_kernel(const BodyHost& host, const Ker
   for (size_t i = spec.states; i < node.outputs.size(); ++i) wanted[i] = node.outputs[i].present();
   TENON_TRY_ASSIGN(spec.body, body_of(host, node, "body", wanted));
   const Graph& graph = spec.body.body->graph();
-  const auto made = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
+  const size_t made = std::count(wanted.begin(), wanted.end(), true);
   TENON_INVALID_IF(graph.inputs.size() != own - spec.first_state + spec.body.captured || graph.outputs.size() != made,
                    "The body of {} has {} inputs and {} outputs for {} inputs and {} outputs of the node.", label,
                    graph.inputs.size() - spec.body.captured, graph.outputs.size(), own - spec.first_state,

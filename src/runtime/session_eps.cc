@@ -158,7 +158,7 @@ Status SessionEps::partition(Model& model, OnceCopies& copies) {
   if (regions.empty()) return {};
   for (Node& node : graph.nodes) {
     if (!is_region(node)) continue;
-    const Region& region = regions[static_cast<size_t>(Attributes(node).integer("region"))];
+    const Region& region = regions[Attributes(node).integer("region")];
     if (region.drop_constants) drop_large_constants(*node.find("body")->graph);
   }
   const PerValue<int32_t> uses = graph.use_counts();

@@ -72,7 +72,7 @@ void SessionPlans::warn_of_output_shapes(const Plan& plan) const {
     const Shape& shape = output.spec.shape;
     bool agrees = info.dims.size() == shape.dims().size();
     for (int axis = 0; axis < shape.rank() && agrees; ++axis) {
-      const int64_t dim = info.dims[static_cast<size_t>(axis)];
+      const int64_t dim = info.dims[axis];
       agrees = dim < 0 || dim == shape[axis];
     }
     if (!agrees)

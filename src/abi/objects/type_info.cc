@@ -24,7 +24,7 @@ Result<size_t> element_count(const OrtTensorTypeAndShapeInfo& info) {
     TENON_INVALID_IF(dim < 0, "The number of elements of a shape with an unknown dimension ({}) is not known.", dim);
   const auto count = checked_product(info.dims);
   TENON_INVALID_IF(!count, "The number of elements of a shape with {} dimensions overflows.", info.dims.size());
-  return static_cast<size_t>(*count);
+  return *count;
 }
 
 OrtStatus* copy_type(const std::shared_ptr<const OrtTypeInfo>& type, OrtTypeInfo** out) {
@@ -89,8 +89,8 @@ OrtTypeInfo to_type_info(const ValueInfo& info) {
 
 Result<Shape> to_shape(const int64_t* dims, size_t rank) {
   TENON_INVALID_IF(dims == nullptr && rank > 0, "The shape is null, but has {} dimensions.", rank);
-  TENON_INVALID_IF(rank > static_cast<size_t>(Shape::kMaxRank), "Rank {} exceeds the highest that is supported ({}).",
-                   rank, Shape::kMaxRank);
+  TENON_INVALID_IF(rank > Shape::kMaxRank, "Rank {} exceeds the highest that is supported ({}).", rank,
+                   Shape::kMaxRank);
   for (size_t i = 0; i < rank; ++i) TENON_INVALID_IF(dims[i] < 0, "tried creating tensor with negative value in shape");
   return Shape(std::span(dims, rank));
 }

@@ -67,7 +67,7 @@ OrtStatus* make_string_value(const Layout& layout, const OrtMemoryInfo& memory, 
   value->shape = layout.shape;
   value->element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
   value->memory = memory;
-  value->strings = std::make_shared<std::vector<std::string>>(static_cast<size_t>(layout.shape.element_count()));
+  value->strings = std::make_shared<std::vector<std::string>>(layout.shape.element_count());
   *out = value.release();
   return nullptr;
 }
@@ -89,13 +89,13 @@ OrtStatus* refuse_mutable(const OrtValue& value, const char* function) {
 
 Status location_offset(const OrtValue& value, const int64_t* location, size_t count, size_t* out) {
   const Shape& shape = value.shape;
-  if (count != static_cast<size_t>(shape.rank()))
+  if (count != shape.dims().size())
     return Status(StatusCode::kInvalidArgument, "location dimensions do not match shape size");
   size_t index = 0;
   for (size_t i = 0; i < count; ++i) {
     const int64_t dim = shape[static_cast<int>(i)];
     if (location[i] < 0 || location[i] >= dim) return Status(StatusCode::kInvalidArgument, "invalid location range");
-    index = index * static_cast<size_t>(dim) + static_cast<size_t>(location[i]);
+    index = index * dim + location[i];
   }
   *out = index * data_type_size(value.tensor.type());
   return Status();
@@ -304,7 +304,7 @@ OrtStatus* ort_api::GetTensorElementTypeAndShapeDataReference(const OrtValue* va
   if (!value->is_tensor()) return make_ort_status(ORT_INVALID_ARGUMENT, "OrtValue is expected to contain a tensor");
   *elem_type = value->element_type;
   *shape_data = value->shape.begin();
-  *shape_data_count = static_cast<size_t>(value->shape.rank());
+  *shape_data_count = value->shape.dims().size();
   return nullptr;
 }
 

@@ -35,13 +35,11 @@ class InnerRun final : public KernelContext, public AdoptingContext {
     outer_ = &outer;
     for (size_t i = 0; i < in_.size(); ++i) {
       const Source& source = mapping_.inputs[i];
-      in_[i] = source.index >= 0 ? outer.inputs[static_cast<size_t>(source.index)]
-               : source.constant ? source.constant->data
-                                 : nullptr;
+      in_[i] = source.index >= 0 ? outer.inputs[source.index] : source.constant ? source.constant->data : nullptr;
     }
     for (size_t i = 0; i < out_.size(); ++i) {
       const int32_t to = mapping_.outputs[i];
-      out_[i] = to < 0 ? nullptr : outer.outputs[static_cast<size_t>(to)];
+      out_[i] = to < 0 ? nullptr : outer.outputs[to];
     }
     inputs = in_;
     outputs = out_;
@@ -52,13 +50,13 @@ class InnerRun final : public KernelContext, public AdoptingContext {
 
   Result<void*> allocate_output(size_t index, const Shape& shape) override {
     TENON_CHECK(index < mapping_.outputs.size() && mapping_.outputs[index] >= 0);
-    return outer_->allocate_output(static_cast<size_t>(mapping_.outputs[index]), shape);
+    return outer_->allocate_output(mapping_.outputs[index], shape);
   }
   bool adopt_output(size_t index, const Shape& shape, std::shared_ptr<std::byte>& memory,
                     size_t& capacity_bytes) override {
     auto* adopting = dynamic_cast<AdoptingContext*>(outer_);
     return adopting != nullptr && mapping_.outputs[index] >= 0 &&
-           adopting->adopt_output(static_cast<size_t>(mapping_.outputs[index]), shape, memory, capacity_bytes);
+           adopting->adopt_output(mapping_.outputs[index], shape, memory, capacity_bytes);
   }
 
  private:
@@ -136,7 +134,7 @@ Result<std::unique_ptr<Kernel>> make_control_flow_kernel(std::shared_ptr<const P
   for (size_t i = 0; i < inner.outputs.size(); ++i) {
     const int32_t to = index_of(body.outputs, inner.outputs[i]);
     mapping.outputs.push_back(to);
-    data.outputs[i] = to < 0 ? TensorSpec{} : node.outputs[static_cast<size_t>(to)];
+    data.outputs[i] = to < 0 ? TensorSpec{} : node.outputs[to];
   }
   std::unique_ptr<SubgraphHelper> helper = make_helper(*region->control_flow());
   TENON_TRY_ASSIGN(std::unique_ptr<Kernel> kernel, subgraphs.create(data.view, helper.get()));

@@ -95,7 +95,7 @@ OrtStatus* get_constraint(const OrtOpSchema* schema, size_t index, List list,
   OrtStatus* bad = nullptr;
   const OrtOpSchema::Parameter* found = find_parameter(schema, index, list, out, &bad);
   if (found == nullptr) return bad;
-  if (found->constraint >= 0) *out = &schema->constraints[static_cast<size_t>(found->constraint)];
+  if (found->constraint >= 0) *out = &schema->constraints[found->constraint];
   return nullptr;
 }
 

@@ -64,7 +64,7 @@ class EpMemory final : public ExternalMemory {
     tensor.version = ORT_API_VERSION;
     tensor.element_type = abi::to_element_type(type);
     tensor.shape = shape.begin();
-    tensor.rank = static_cast<size_t>(shape.rank());
+    tensor.rank = shape.dims().size();
     tensor.offset_bytes = offset_bytes;
     TENON_TRY_ASSIGN(
         const auto value,

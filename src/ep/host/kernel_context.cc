@@ -53,7 +53,7 @@ tenon::TensorDescriptor describe(const TensorSpec& spec, const OrtKernelContext:
   tensor.element_type = slot.value.element_type;
   tensor.device_type = device.type;
   tensor.dims = spec.shape.begin();
-  tensor.rank = static_cast<size_t>(spec.shape.rank());
+  tensor.rank = spec.shape.dims().size();
   tensor.byte_size = bytes.ok() ? *bytes : 0;  // strings have none
   tensor.memory_type = device.memory_type;
   tensor.vendor_id = device.vendor_id;

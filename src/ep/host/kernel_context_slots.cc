@@ -145,7 +145,7 @@ OrtStatus* ort_api::KernelContext_ParallelFor(const OrtKernelContext* context, v
   const size_t batches = std::clamp<size_t>(num_batch, 1, std::max<size_t>(total, 1));
   const auto grain = static_cast<int64_t>(num_batch == 0 ? 1 : (total + batches - 1) / batches);
   context->run->pool->parallel_for(static_cast<int64_t>(total), grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) fn(usr_data, static_cast<size_t>(i));
+    for (int64_t i = begin; i < end; ++i) fn(usr_data, i);
   });
   return nullptr;
 }

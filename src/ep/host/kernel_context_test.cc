@@ -41,7 +41,7 @@ struct FakeRun final : KernelContext {
   Result<void*> allocate_output(size_t index, const Shape& shape) override {
     ++allocated;
     EXPECT_EQ(index, 1u);
-    memory.assign(static_cast<size_t>(shape.element_count()), 0.0f);
+    memory.assign(shape.element_count(), 0.0f);
     return static_cast<void*>(memory.data());
   }
   std::shared_ptr<ThreadPool> threads;

@@ -99,7 +99,7 @@ OrtStatus* ort_api::CreateOpAttr(const char* name, const void* data, int len, Or
     made->owned = std::make_unique<Attribute>();
     made->owned->name = name;
     made->attribute = made->owned.get();
-    if (OrtStatus* bad = fill(*made->owned, data, static_cast<size_t>(len), type)) return bad;
+    if (OrtStatus* bad = fill(*made->owned, data, len, type)) return bad;
     *op_attr = made.release();
     return nullptr;
   });

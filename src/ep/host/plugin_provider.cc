@@ -406,7 +406,7 @@ Status PluginProvider::compile_fused(std::span<const Region* const> regions) {
   std::vector<const OrtNode*> fused_nodes;
   for (const Region* region : regions) {
     TENON_TRY_ASSIGN(auto view, make_region_view(region->body, region->name, origin_, region->nodes));
-    auto node = make_region_node(*view, region->name, name_, static_cast<size_t>(region->id));
+    auto node = make_region_node(*view, region->name, name_, region->id);
     graphs.push_back(view.get());
     fused_nodes.push_back(node.get());
     views.push_back(std::move(view));
@@ -469,12 +469,11 @@ Status PluginProvider::create_kernel_region(const Region& region) {
   made->spaces.inputs.assign(region.body.inputs.size(), default_allocator_);
   made->spaces.outputs.assign(region.body.outputs.size(), default_allocator_);
   for (size_t i = 0; i < made->input_map.size(); ++i) {
-    if (made->input_map[i] >= 0)
-      made->spaces.inputs[static_cast<size_t>(made->input_map[i])] = allocator_of(entry->def->input_mem_type(i));
+    if (made->input_map[i] >= 0) made->spaces.inputs[made->input_map[i]] = allocator_of(entry->def->input_mem_type(i));
   }
   for (size_t i = 0; i < made->output_map.size(); ++i) {
     if (made->output_map[i] >= 0)
-      made->spaces.outputs[static_cast<size_t>(made->output_map[i])] = allocator_of(entry->def->output_mem_type(i));
+      made->spaces.outputs[made->output_map[i]] = allocator_of(entry->def->output_mem_type(i));
   }
   // The bodies run on the CPU EP, and so does all around them; only the helper works in the EP's own memory.
   if (ControlFlowImpl* flow = made->control_flow()) {
@@ -501,7 +500,7 @@ Result<std::shared_ptr<PluginRegion>> PluginProvider::create_custom_op_region(co
     const Node& node = region.body.nodes[NodeId(0)];
     for (ValueId id : region.body.inputs) {
       const auto input = std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin();
-      TENON_TRY_ASSIGN(const OrtMemType wanted, custom_op_input_memory(op, static_cast<size_t>(input)));
+      TENON_TRY_ASSIGN(const OrtMemType wanted, custom_op_input_memory(op, input));
       spaces.inputs.push_back(allocator_of(wanted));
     }
   }

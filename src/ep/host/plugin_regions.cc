@@ -143,11 +143,11 @@ class MappedRun final : public KernelContext {
     run_ = &run;
     for (size_t i = 0; i < in_.size(); ++i) {
       const int32_t from = region_.input_map[i];
-      in_[i] = from < 0 ? nullptr : run.inputs[static_cast<size_t>(from)];
+      in_[i] = from < 0 ? nullptr : run.inputs[from];
     }
     for (size_t i = 0; i < out_.size(); ++i) {
       const int32_t to = region_.output_map[i];
-      out_[i] = to < 0 ? nullptr : run.outputs[static_cast<size_t>(to)];
+      out_[i] = to < 0 ? nullptr : run.outputs[to];
     }
     inputs = in_;
     outputs = out_;
@@ -159,7 +159,7 @@ class MappedRun final : public KernelContext {
 
   Result<void*> allocate_output(size_t index, const Shape& shape) override {
     TENON_CHECK(index < region_.output_map.size() && region_.output_map[index] >= 0);
-    return run_->allocate_output(static_cast<size_t>(region_.output_map[index]), shape);
+    return run_->allocate_output(region_.output_map[index], shape);
   }
 
  private:
@@ -304,9 +304,8 @@ Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginR
   auto frame = std::make_shared<KernelFrame>();
   const auto add = [&](std::vector<TensorSpec>& specs, std::vector<OrtMemoryInfo>& infos,
                        std::span<const TensorSpec> given, std::span<const AllocatorId> spaces, int32_t index) {
-    specs.push_back(index < 0 ? TensorSpec{} : given[static_cast<size_t>(index)]);
-    const AllocatorId allocator =
-        index < 0 || spaces.empty() ? AllocatorId::none() : spaces[static_cast<size_t>(index)];
+    specs.push_back(index < 0 ? TensorSpec{} : given[index]);
+    const AllocatorId allocator = index < 0 || spaces.empty() ? AllocatorId::none() : spaces[index];
     infos.push_back(allocator.valid() ? memory[allocator] : OrtMemoryInfo{});
   };
   const size_t inputs = region->mapped ? region->input_map.size() : node.inputs.size();
@@ -314,7 +313,7 @@ Result<std::unique_ptr<Kernel>> make_region_kernel(std::shared_ptr<const PluginR
     const int32_t index = region->mapped ? region->input_map[i] : static_cast<int32_t>(i);
     add(frame->inputs, frame->input_memory, node.inputs, region->spaces.inputs, index);
     std::shared_ptr<const OrtValue> text;
-    const ConstantRef constant = index < 0 ? nullptr : node.constants[static_cast<size_t>(index)];
+    const ConstantRef constant = index < 0 ? nullptr : node.constants[index];
     if (constant && constant->type == DataType::kString) {
       TENON_TRY_ASSIGN(text, value_of(constant));
     }
