@@ -269,7 +269,7 @@ class CallbackSemaphore final : public SharedSemaphore {
   static Timeline& of(void* self) { return *static_cast<CallbackSemaphore*>(self)->timeline_; }
   static int32_t answer(const Status& status) {
     return status.ok()                                ? TENON_TIMELINE_OK
-           : status.code() == StatusCode::kCancelled  ? TENON_TIMELINE_TIMEOUT
+           : status.code() == StatusCode::kTimeout    ? TENON_TIMELINE_TIMEOUT
            : status.code() == StatusCode::kDeviceLost ? TENON_TIMELINE_LOST
                                                       : -1;
   }

@@ -92,7 +92,7 @@ class NtTimeline final : public Timeline {
       TENON_TRY_ASSIGN(const uint64_t reached, this->value());
       if (reached >= value) return Status();
       if (timeout_ns >= 0 && now_ns() - begin_ns >= timeout_ns)
-        return cancelled("The fence is at {} and does not reach {}.", reached, value);
+        return timed_out("The fence is at {} and does not reach {}.", reached, value);
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }

@@ -24,7 +24,7 @@ Status poll(const VulkanTimeline& timeline, uint64_t value) {
     TENON_TRY_ASSIGN(const uint64_t reached, timeline.value());
     if (reached >= value) return {};
     if (now_ns() >= end_ns)
-      return cancelled("A Vulkan timeline is at {} and does not reach {} within 5 s.", reached, value);
+      return timed_out("A Vulkan timeline is at {} and does not reach {} within 5 s.", reached, value);
   }
 }
 

@@ -56,7 +56,7 @@ Result<Received> Channel::receive(int64_t timeout_ns) {
     count = poll(&ready, 1, timeout_ms);
   } while (count < 0 && errno == EINTR);
   if (count < 0) return device_error("{}", errno_text("poll", errno));
-  if (count == 0) return cancelled("The demo's other process sends nothing within {} ms.", timeout_ms);
+  if (count == 0) return timed_out("The demo's other process sends nothing within {} ms.", timeout_ms);
 
   Received received;
   received.bytes.resize(kMaxMessageBytes);

@@ -47,7 +47,7 @@ class Channel {
     static_assert(std::is_trivially_copyable_v<T>);
     return send_bytes(T::kKind, &message, sizeof message, fds);
   }
-  // kDeviceLost when the other side has closed its end, kCancelled when nothing comes within `timeout_ns`.
+  // kDeviceLost when the other side has closed its end, kTimeout when nothing comes within `timeout_ns`.
   Result<Received> receive(int64_t timeout_ns);
   // True once the other side has closed its end and everything was read.
   bool peer_gone() const;

@@ -87,7 +87,7 @@ class ProcessLink : public ProducerLink {
     while (channel_.handle().valid() && std::chrono::steady_clock::now() < deadline) {
       const Result<Received> received = receive(50'000'000);
       if (received.ok()) continue;
-      if (received.status().code() == StatusCode::kCancelled) continue;
+      if (received.status().code() == StatusCode::kTimeout) continue;
       return received.status();
     }
     return seen;

@@ -36,7 +36,7 @@ std::unique_ptr<TimelineBridge> TimelineBridge::to_vulkan(std::shared_ptr<Timeli
         while (true) {
           Status waited = from->wait(value, kSliceNs);
           if (waited.ok()) return to->signal(value);
-          if (stop || waited.code() != StatusCode::kCancelled) return waited;
+          if (stop || waited.code() != StatusCode::kTimeout) return waited;
         }
       },
       last);

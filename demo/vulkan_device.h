@@ -125,7 +125,7 @@ class VulkanTimeline {
 
   VkSemaphore semaphore() const { return semaphore_; }
   Result<uint64_t> value() const;
-  // Waits in slices, and asks `keep_waiting` between them; kCancelled when `timeout_ns` has passed.
+  // Waits in slices, and asks `keep_waiting` between them; kTimeout when `timeout_ns` has passed.
   Status wait(uint64_t value, int64_t timeout_ns, const std::function<Status()>& keep_waiting) const;
   Status signal(uint64_t value) const;
   Result<OwnedHandle> export_fd() const;

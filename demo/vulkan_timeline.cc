@@ -76,7 +76,7 @@ Status VulkanTimeline::wait(uint64_t value, int64_t timeout_ns, const std::funct
   while (true) {
     const int64_t waited_ns = std::chrono::nanoseconds(Clock::now() - start).count();
     if (timeout_ns >= 0 && waited_ns >= timeout_ns)
-      return cancelled("A Vulkan timeline does not reach {} within {} ms.", value, timeout_ns / 1'000'000);
+      return timed_out("A Vulkan timeline does not reach {} within {} ms.", value, timeout_ns / 1'000'000);
     if (shared_) {
       std::this_thread::sleep_for(kPause);
       TENON_TRY_ASSIGN(const uint64_t reached, this->value());

@@ -25,6 +25,11 @@ inline constexpr Failure<StatusCode::kDeviceError> device_error;
 inline constexpr Failure<StatusCode::kDeviceLost> device_lost;
 inline constexpr Failure<StatusCode::kCancelled> cancelled;
 inline constexpr Failure<StatusCode::kInternal> internal_error;
+inline constexpr Failure<StatusCode::kTimeout> timed_out;
+
+// "WHAT: No space left on device.", with the code that fits an errno value: kResourceExhausted for room, memory and
+// descriptors, else kNotFound.
+Status io_failure(const std::string& what, int error);
 
 // "read: Bad file descriptor (9)" for an errno value.
 std::string errno_text(const char* call, int error);

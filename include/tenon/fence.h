@@ -30,7 +30,7 @@ class TENON_API Timeline {
 
   // The value reached so far.
   virtual Result<uint64_t> value() = 0;
-  // Returns when the value is at least `value`. kCancelled when `timeout_ns` (relative; kWaitForever for none) passes
+  // Returns when the value is at least `value`. kTimeout when `timeout_ns` (relative; kWaitForever for none) passes
   // first, kDeviceLost when the other side is known to be gone, the poison status when the timeline was poisoned at or
   // before `value`.
   virtual Status wait(uint64_t value, int64_t timeout_ns) = 0;

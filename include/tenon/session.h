@@ -136,7 +136,7 @@ struct RunOptions {
   FenceList signals = {};  // signalled when all outputs are written; poisoned when the run fails after the call was
                            // found valid (bad arguments leave them alone)
   int64_t timeout_ns = kWaitForever;  // for all waits together
-  // For the whole run, waits included: it ends with kCancelled before the step, or the iteration of a body, that would
+  // For the whole run, waits included: it ends with kTimeout before the step, or the iteration of a body, that would
   // begin later. A step that has begun is not interrupted.
   int64_t run_timeout_ns = kWaitForever;
   // Set by any thread, the run ends with kCancelled before its next step. Null: nobody cancels.

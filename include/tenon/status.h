@@ -23,10 +23,11 @@ enum class StatusCode : uint8_t {
   kNotFound,           // a name or file that does not exist
   kOutOfRange,         // an offset, index or size past the end
   kResourceExhausted,  // memory, descriptors, a limit
-  kDeviceError,        // this call failed on the device; others may still work
+  kDeviceError,        // an EP or a device failed in this call; others may still work
   kDeviceLost,         // every later call on this device fails
-  kCancelled,          // the caller asked for it, or a deadline passed
+  kCancelled,          // the caller asked for it
   kInternal,           // a defect of Tenon
+  kTimeout,            // a deadline of the caller's passed: try again, or give more time
 };
 
 // "invalid_argument", "unsupported", ...

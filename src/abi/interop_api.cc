@@ -15,6 +15,7 @@
 #include "abi/objects/status.h"
 #include "abi/objects/type_info.h"
 #include "base/guarded.h"
+#include "ep/api/run_fences.h"
 #include "ep/host/plugin_importer.h"
 #include "ep/host/plugin_registry.h"
 #include "interop/external_handle.h"
@@ -348,12 +349,27 @@ void interop_api::ReleaseExternalSemaphoreHandle(OrtExternalSemaphoreHandle* inp
   if (input != nullptr) input->Release(input);
 }
 
+namespace {
+
+// `entry`: the run's configuration entry that does the same without a stream.
+OrtStatus* check_queueing(const char* function, const void* importer, const void* semaphore, const void* stream,
+                          const char* entry) noexcept {
+  if (OrtStatus* bad = check_pointers(function, {{"importer", importer}, {"semaphore_handle", semaphore}})) return bad;
+  if (stream != nullptr) return nullptr;
+  return ort_error(
+      ORT_INVALID_ARGUMENT,
+      "Argument \"stream\" of {} is null. It takes a stream of CreateSyncStreamForEpDevice; without one, a run "
+      "takes the semaphore itself: AddRunConfigEntry with \"{}\" and \"HANDLE:VALUE\" (TENON_{} of "
+      "tenon/external_handles.h).",
+      function, entry, entry == std::string_view(kRunWaitsKey) ? "RUN_WAITS" : "RUN_SIGNALS");
+}
+
+}  // namespace
+
 OrtStatus* interop_api::WaitSemaphore(OrtExternalResourceImporter* importer,
                                       OrtExternalSemaphoreHandle* semaphore_handle, OrtSyncStream* stream,
                                       uint64_t value) noexcept {
-  if (OrtStatus* bad = check_pointers(
-          "WaitSemaphore", {{"importer", importer}, {"semaphore_handle", semaphore_handle}, {"stream", stream}}))
-    return bad;
+  if (OrtStatus* bad = check_queueing("WaitSemaphore", importer, semaphore_handle, stream, kRunWaitsKey)) return bad;
   return guarded([&] {
     const auto semaphore = semaphore_of(*importer, *semaphore_handle);
     return to_ort(semaphore.ok() ? (*semaphore)->wait(*stream, value) : semaphore.status());
@@ -363,8 +379,7 @@ OrtStatus* interop_api::WaitSemaphore(OrtExternalResourceImporter* importer,
 OrtStatus* interop_api::SignalSemaphore(OrtExternalResourceImporter* importer,
                                         OrtExternalSemaphoreHandle* semaphore_handle, OrtSyncStream* stream,
                                         uint64_t value) noexcept {
-  if (OrtStatus* bad = check_pointers(
-          "SignalSemaphore", {{"importer", importer}, {"semaphore_handle", semaphore_handle}, {"stream", stream}}))
+  if (OrtStatus* bad = check_queueing("SignalSemaphore", importer, semaphore_handle, stream, kRunSignalsKey))
     return bad;
   return guarded([&] {
     const auto semaphore = semaphore_of(*importer, *semaphore_handle);

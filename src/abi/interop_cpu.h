@@ -42,8 +42,8 @@ class CpuStream final : public DeviceStream {
 };
 
 // Returns when all that is queued on `stream` is done: a run whose options have a stream comes after it. kCancelled
-// when `cancel` (may be null) is set meanwhile or `deadline` passes; only waits for the CPU's own streams look at them.
-// Errors: the failure of the work that was queued.
+// when `cancel` (may be null) is set meanwhile, kTimeout when `deadline` passes; only waits for the CPU's own streams
+// look at them. Errors: the failure of the work that was queued.
 Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel,
                        const Deadline& deadline = Deadline::after(-1));
 

@@ -131,8 +131,8 @@ Status wait_on_host(DeviceStream& stream) {
 Result<bool> wait_until(Timeline& timeline, uint64_t value, int64_t timeout_ns) {
   Status waited = timeline.wait(value, timeout_ns);
   if (waited.ok()) return true;
-  if (waited.code() != StatusCode::kCancelled) return waited;
-  // Who poisoned the timeline may have said kCancelled too.
+  if (waited.code() != StatusCode::kTimeout) return waited;
+  // Who poisoned the timeline may have said kTimeout too.
   if (timeline.status().message() == waited.message()) return waited;
   return false;
 }
@@ -148,7 +148,7 @@ Status wait_for_stream(OrtSyncStream& stream, const std::atomic<bool>* cancel, c
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
       return cancelled("The run is cancelled while it waits for {}.", cpu->queue().name());
     if (deadline.passed())
-      return cancelled("The time for the run (tenon.timeout_ms) is over while it waits for {}.", cpu->queue().name());
+      return timed_out("The time for the run (tenon.timeout_ms) is over while it waits for {}.", cpu->queue().name());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "abi/objects/key_value_pairs.h"
 #include "abi/objects/slots.h"
@@ -18,6 +19,7 @@
 namespace tenon::abi {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr size_t kSize = 4096;
@@ -86,6 +88,23 @@ TEST(CpuInterop, EveryStepMayFail) {
   }
   EXPECT_GE(n, 8);
   EXPECT_LT(n, 100);
+}
+
+// A program that has no stream learns how the run itself waits and signals.
+TEST(CpuStream, ANullOneIsToldTheRunsOwnEntries) {
+  int object = 0;
+  auto* importer = reinterpret_cast<OrtExternalResourceImporter*>(&object);
+  auto* semaphore = reinterpret_cast<OrtExternalSemaphoreHandle*>(&object);
+  for (const auto& [function, name, entry] :
+       {std::tuple(&interop_api::WaitSemaphore, "WaitSemaphore",
+                   "\"tenon.run_waits\" and \"HANDLE:VALUE\" (TENON_RUN_WAITS"),
+        std::tuple(&interop_api::SignalSemaphore, "SignalSemaphore",
+                   "\"tenon.run_signals\" and \"HANDLE:VALUE\" (TENON_RUN_SIGNALS")}) {
+    OrtStatus* status = function(importer, semaphore, nullptr, 1);
+    EXPECT_EQ(ort_api::GetErrorCode(status), ORT_INVALID_ARGUMENT);
+    EXPECT_THAT(from_ort(status).message(),
+                AllOf(HasSubstr(name), HasSubstr(entry), HasSubstr("CreateSyncStreamForEpDevice")));
+  }
 }
 
 TEST(CpuStream, HasNoOptions) {

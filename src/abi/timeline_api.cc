@@ -82,7 +82,7 @@ OrtStatus* TENON_TIMELINE_CALL poison_timeline(TenonTimeline* timeline, uint64_t
   if (why->code == ORT_OK)
     return make_ort_status(ORT_INVALID_ARGUMENT, "PoisonTimeline needs a status that is a failure; this one is OK.");
   return guarded([&]() -> OrtStatus* {
-    timeline->timeline->poison(value, Status(from_ort_code(why->code), why->message));
+    timeline->timeline->poison(value, Status(core_code(*why), why->message));
     return nullptr;
   });
 }

@@ -28,6 +28,8 @@ std::string_view status_code_name(StatusCode code) {
       return "cancelled";
     case StatusCode::kInternal:
       return "internal";
+    case StatusCode::kTimeout:
+      return "timeout";
   }
   return "unknown";
 }

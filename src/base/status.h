@@ -29,6 +29,7 @@ TENON_STATUS_MAKER_(device_error, kDeviceError)
 TENON_STATUS_MAKER_(device_lost, kDeviceLost)
 TENON_STATUS_MAKER_(cancelled, kCancelled)
 TENON_STATUS_MAKER_(internal_error, kInternal)
+TENON_STATUS_MAKER_(timed_out, kTimeout)
 #undef TENON_STATUS_MAKER_
 
 // "read: Bad file descriptor (9)" for an errno value.

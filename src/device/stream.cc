@@ -130,11 +130,11 @@ struct Stream::Impl {
     const Deadline deadline = Deadline::after(timeout_ns);
     while (true) {
       Status status = fence.wait(deadline.remaining_ns(kSliceNs));
-      if (status.code() != StatusCode::kCancelled) return status;
-      // The slice has passed, unless the fence itself was poisoned with kCancelled.
+      if (status.code() != StatusCode::kTimeout) return status;
+      // The slice has passed, unless the fence itself was poisoned with kTimeout.
       if (!fence.status().ok()) return status;
       if (deadline.passed())
-        return cancelled("{} does not reach {} within the {} ns that {} waits.", fence.timeline->name(), fence.value,
+        return timed_out("{} does not reach {} within the {} ns that {} waits.", fence.timeline->name(), fence.value,
                          timeout_ns, name);
       if (stopping.load(std::memory_order_relaxed))
         return cancelled("{} ends while it waits for {} to reach {}.", name, fence.timeline->name(), fence.value);
@@ -202,7 +202,7 @@ Status Stream::synchronize(int64_t timeout_ns) {
   const uint64_t goal = state->pushed;
   while (state->done < goal) {
     if (deadline.passed())
-      return cancelled("{} has {} items left after {} ns.", name(), goal - state->done, timeout_ns);
+      return timed_out("{} has {} items left after {} ns.", name(), goal - state->done, timeout_ns);
     impl_->finished.wait_for(state.mutex_lock(), std::chrono::nanoseconds(deadline.remaining_ns(1'000'000'000)));
   }
   return std::exchange(state->failure, Status());

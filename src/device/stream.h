@@ -27,13 +27,13 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   Status enqueue(std::function<Status()> work);
-  // Later items run after the fence has passed. kCancelled becomes the stream's failure when `timeout_ns` (counted from
+  // Later items run after the fence has passed. kTimeout becomes the stream's failure when `timeout_ns` (counted from
   // when the stream comes to it) passes first.
   Status wait(Fence fence, int64_t timeout_ns = kWaitForever);
   // Signalled when all earlier items are done; poisoned when one of them failed.
   Status signal(Fence fence);
   // Returns when everything that was enqueued before is done: the first failure since the last call, which is then
-  // forgotten. kCancelled when the timeout passes first (the failure is kept). Not from work on the stream itself.
+  // forgotten. kTimeout when the timeout passes first (the failure is kept). Not from work on the stream itself.
   Status synchronize(int64_t timeout_ns = kWaitForever);
   // "stream \"2\""
   const std::string& name() const;

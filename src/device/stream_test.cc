@@ -108,14 +108,14 @@ TEST(Stream, AFailureSkipsLaterWorkPoisonsLaterFencesAndIsReportedOnce) {
 TEST(Stream, AFenceThatFailsOrPassesItsDeadlineFailsTheStream) {
   auto s = stream();
   auto poisoned = timeline(), never = timeline(), done = timeline();
-  poisoned->poison(1, Status(StatusCode::kCancelled, "The producer gives up."));
+  poisoned->poison(1, Status(StatusCode::kTimeout, "The producer gives up."));
   ASSERT_THAT(s->wait({poisoned, 1}), is_ok());
   ASSERT_THAT(s->signal({done, 1}), is_ok());
-  EXPECT_THAT(done->wait(1, kLong), has_status(StatusCode::kCancelled, HasSubstr("gives up")));
-  EXPECT_THAT(s->synchronize(kLong), has_status(StatusCode::kCancelled));
+  EXPECT_THAT(done->wait(1, kLong), has_status(StatusCode::kTimeout, HasSubstr("gives up")));
+  EXPECT_THAT(s->synchronize(kLong), has_status(StatusCode::kTimeout));
   ASSERT_THAT(s->wait({never, 1}, 25 * kMs), is_ok());
   const int64_t start = monotonic_ns();
-  EXPECT_THAT(s->synchronize(kLong), has_status(StatusCode::kCancelled, HasSubstr("does not reach 1")));
+  EXPECT_THAT(s->synchronize(kLong), has_status(StatusCode::kTimeout, HasSubstr("does not reach 1")));
   EXPECT_GE(monotonic_ns() - start, 20 * kMs);
 }
 
@@ -160,7 +160,7 @@ TEST(Stream, SynchronizeHasADeadlineAndRefusesToWaitForItself) {
   auto s = stream();
   auto t = timeline();
   ASSERT_THAT(s->wait({t, 1}), is_ok());
-  EXPECT_THAT(s->synchronize(20 * kMs), has_status(StatusCode::kCancelled, HasSubstr("1 items left")));
+  EXPECT_THAT(s->synchronize(20 * kMs), has_status(StatusCode::kTimeout, HasSubstr("1 items left")));
   ASSERT_THAT(t->signal(1), is_ok());
   ASSERT_THAT(s->enqueue([&] { return s->synchronize(); }), is_ok());
   EXPECT_THAT(s->synchronize(kLong), has_status(StatusCode::kInvalidArgument, HasSubstr("own end")));

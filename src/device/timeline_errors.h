@@ -8,7 +8,7 @@
 namespace tenon {
 
 inline Status wait_timed_out(const std::string& name, uint64_t value, uint64_t reached, int64_t timeout_ns) {
-  return cancelled("{} is at {} and does not reach {} within {} ns.", name, reached, value, timeout_ns);
+  return timed_out("{} is at {} and does not reach {} within {} ns.", name, reached, value, timeout_ns);
 }
 
 inline Status signal_goes_back(const std::string& name, uint64_t value, uint64_t reached) {

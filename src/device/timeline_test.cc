@@ -52,9 +52,9 @@ TEST(HostTimeline, AWaitEndsWhenAnotherThreadSignals) {
 TEST(HostTimeline, ADeadlineEndsAWaitWithCancelled) {
   auto t = timeline();
   const int64_t start = monotonic_ns();
-  EXPECT_THAT(t->wait(1, 20 * kMs), has_status(StatusCode::kCancelled, HasSubstr("does not reach 1")));
+  EXPECT_THAT(t->wait(1, 20 * kMs), has_status(StatusCode::kTimeout, HasSubstr("does not reach 1")));
   EXPECT_GE(monotonic_ns() - start, 20 * kMs);
-  EXPECT_THAT(t->wait(1, 0), has_status(StatusCode::kCancelled));
+  EXPECT_THAT(t->wait(1, 0), has_status(StatusCode::kTimeout));
   EXPECT_THAT(t->wait(1, -2), has_status(StatusCode::kInvalidArgument, HasSubstr("negative")));
 }
 
@@ -118,7 +118,7 @@ struct FakeForeignTimeline {
                 [this](uint64_t wanted, int64_t timeout_ns) {
                   const Deadline deadline = Deadline::after(timeout_ns);
                   while (value.load() < wanted) {
-                    if (deadline.passed()) return Status(StatusCode::kCancelled, "The foreign wait times out.");
+                    if (deadline.passed()) return Status(StatusCode::kTimeout, "The foreign wait times out.");
                     std::this_thread::yield();
                   }
                   return Status();
@@ -141,7 +141,7 @@ TEST(CallbackTimeline, RefusesMissingCallbacks) {
 TEST(CallbackTimeline, WaitsAndSignalsThroughTheCallbacks) {
   FakeForeignTimeline foreign;
   auto t = make_callback_timeline("vk", foreign.callbacks()).value();
-  EXPECT_THAT(t->wait(1, kMs), has_status(StatusCode::kCancelled));
+  EXPECT_THAT(t->wait(1, kMs), has_status(StatusCode::kTimeout));
   std::thread signaller([&] {
     sleep_ms(10);
     foreign.value = 7;

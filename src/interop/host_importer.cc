@@ -62,7 +62,7 @@ class CallbackOwner {
   Status wait(uint64_t value, int64_t timeout_ns) const {
     const int32_t answer = callbacks_.wait(callbacks_.user_data, value, timeout_ns);
     if (answer == TENON_TIMELINE_TIMEOUT)
-      return cancelled("The timeline does not reach {} within {} ns.", value, timeout_ns);
+      return timed_out("The timeline does not reach {} within {} ns.", value, timeout_ns);
     return answer == TENON_TIMELINE_OK ? Status() : failure("wait", answer);
   }
   Status signal(uint64_t value) const {

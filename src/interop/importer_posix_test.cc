@@ -237,7 +237,7 @@ TEST(ImportSemaphore, ReachesAProgramThroughItsCallbacks) {
     EXPECT_THAT(timeline->signal(3), is_ok());
     EXPECT_EQ(program.timeline->value().value(), 3u);
     EXPECT_THAT(timeline->wait(3, 0), is_ok());
-    EXPECT_THAT(timeline->wait(4, 0), has_status(StatusCode::kCancelled));
+    EXPECT_THAT(timeline->wait(4, 0), has_status(StatusCode::kTimeout));
     EXPECT_THAT(timeline->signal(3), has_status(StatusCode::kDeviceError, HasSubstr("7")));
     EXPECT_EQ(program.released, 0);
   }

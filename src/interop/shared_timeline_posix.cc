@@ -216,7 +216,7 @@ class SharedTimelineImpl final : public SharedTimeline {
     if (state != kPoisonComplete) return device_error("The page of {} is damaged: poison state {}.", name_, state);
     if (value < at(page.poison_from).load()) return Status();
     const uint32_t code = at(page.poison_code).load();
-    if (code == 0 || code > static_cast<uint32_t>(StatusCode::kInternal))
+    if (code == 0 || code > static_cast<uint32_t>(StatusCode::kTimeout))
       return device_error("The page of {} is damaged: status code {}.", name_, code);
     const size_t size = std::min<size_t>(at(page.poison_text_bytes).load(), kPoisonTextBytes);
     std::string text(page.poison_text, size);

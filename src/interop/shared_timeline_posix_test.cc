@@ -119,9 +119,9 @@ TEST(SharedTimeline, TwoWaitersInTwoProcessesBothWake) {
 TEST(SharedTimeline, ADeadlineEndsAWaitWithCancelled) {
   auto t = create();
   const int64_t start = monotonic_ns();
-  EXPECT_THAT(t->wait(1, 40 * kMs), has_status(StatusCode::kCancelled, HasSubstr("frames")));
+  EXPECT_THAT(t->wait(1, 40 * kMs), has_status(StatusCode::kTimeout, HasSubstr("frames")));
   EXPECT_GE(monotonic_ns() - start, 40 * kMs);
-  EXPECT_THAT(t->wait(1, 0), has_status(StatusCode::kCancelled));
+  EXPECT_THAT(t->wait(1, 0), has_status(StatusCode::kTimeout));
   EXPECT_THAT(t->wait(1, -7), has_status(StatusCode::kInvalidArgument));
 }
 
@@ -184,11 +184,11 @@ TEST(SharedTimeline, AKilledCreatorEndsTheOpenersWait) {
 TEST(SharedTimeline, APeerThatClosesEndsTheWaitAndMayBeReplaced) {
   auto t = create();
   auto other = SharedTimeline::open("frames", t->fd()).value();
-  EXPECT_THAT(t->wait(1, 30 * kMs), has_status(StatusCode::kCancelled));
+  EXPECT_THAT(t->wait(1, 30 * kMs), has_status(StatusCode::kTimeout));
   other.reset();
   EXPECT_THAT(t->wait(1, kLong), has_status(StatusCode::kDeviceLost, HasSubstr("closed")));
   other = SharedTimeline::open("frames", t->fd()).value();
-  EXPECT_THAT(t->wait(1, 30 * kMs), has_status(StatusCode::kCancelled));
+  EXPECT_THAT(t->wait(1, 30 * kMs), has_status(StatusCode::kTimeout));
 }
 
 TEST(SharedTimeline, AThirdProcessIsRefusedWhileTheSecondLives) {

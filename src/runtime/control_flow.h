@@ -87,7 +87,7 @@ class Body {
   const Graph& graph() const { return graph_; }
   // Of the body's outputs; lives as long as the session.
   const char* output_name(size_t index) const { return names_[index]; }
-  // `inputs` has one value a graph input. Errors: what the planner or a step says; kCancelled.
+  // `inputs` has one value a graph input. Errors: what the planner or a step says; kCancelled, kTimeout.
   Status run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const RunInfo& info) const;
 
  private:

@@ -47,7 +47,8 @@ class PlanExecutor {
   // Where to note the memory that the run uses besides inputs and outputs; may be null.
   std::vector<std::shared_ptr<std::byte>>* used_memory = nullptr;
 
-  // `outputs` are prepared for `runtime`'s plan. Errors: what a step, the planner or a stream says; kCancelled.
+  // `outputs` are prepared for `runtime`'s plan. Errors: what a step, the planner or a stream says; kCancelled,
+  // kTimeout.
   Status run(PlanRuntime& runtime, std::span<void* const> inputs, PlanOutputs& outputs) {
     return run_part(runtime, inputs, outputs, /*is_rest=*/false);
   }

@@ -19,7 +19,7 @@ Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns, const 
     if (span) span.args().add("timeline", name).add("value", fence.value);
     Status status = fence.wait(deadline.never() ? kWaitForever : deadline.remaining_ns());
     if (status.ok()) continue;
-    const bool is_late = status.code() == StatusCode::kCancelled && run_deadline.passed();
+    const bool is_late = status.code() == StatusCode::kTimeout && run_deadline.passed();
     return std::move(status).with_context(
         format("while waiting for {}{}", fence.timeline->name(),
                is_late ? " in the time for the run (tenon.timeout_ms, RunOptions::run_timeout_ns)" : ""));

@@ -17,7 +17,7 @@ namespace tenon {
 
 // Errors: kInvalidArgument for a fence without a timeline. `kind` names the list.
 Status check_fences(std::span<const Fence> fences, std::string_view kind);
-// On the host, for all of them together in `timeout_ns`, and before `run_deadline`. Errors: kCancelled when the time is
+// On the host, for all of them together in `timeout_ns`, and before `run_deadline`. Errors: kTimeout when the time is
 // over, the failure of a fence that is poisoned.
 Status wait_for_fences(std::span<const Fence> fences, int64_t timeout_ns, const Deadline& run_deadline);
 // All of them, also after a failure. Errors: the first failure.

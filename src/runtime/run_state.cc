@@ -123,7 +123,7 @@ void RunState::resolve() {
 Status why_it_ends(const RunInfo& info, const std::string& where) {
   if (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed))
     return cancelled("The run was cancelled {}.", where);
-  return cancelled("The time for the run (tenon.timeout_ms, RunOptions::run_timeout_ns) was over {}.", where);
+  return timed_out("The time for the run (tenon.timeout_ms, RunOptions::run_timeout_ns) was over {}.", where);
 }
 
 Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {

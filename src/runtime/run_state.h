@@ -44,7 +44,7 @@ struct DeviceRun {
   CopyLedger* ledger = nullptr;  // may be null
 };
 
-// kCancelled when the run is to end: somebody has cancelled it, or its deadline has passed. `where` completes the
+// kCancelled when somebody has cancelled the run, kTimeout when its deadline has passed. `where` completes the
 // sentence.
 inline bool is_to_end(const RunInfo& info) {
   return (info.cancel != nullptr && info.cancel->load(std::memory_order_relaxed)) || info.deadline.passed();

@@ -78,7 +78,7 @@ TEST_F(FencesOfARun, WithADeadlineAreWaitedForByTheHost) {
   ASSERT_THAT(run({{ours_, 1}}, {{ours_, 2}}, 1'000'000'000), is_ok());
   EXPECT_EQ(waits_taken(), 0);
   EXPECT_EQ(signals_taken(), 1);
-  EXPECT_THAT(run({{ours_, 5}}, {}, 1'000'000), has_status(StatusCode::kCancelled, HasSubstr("ours")));
+  EXPECT_THAT(run({{ours_, 5}}, {}, 1'000'000), has_status(StatusCode::kTimeout, HasSubstr("ours")));
 }
 
 // The host keeps the fences of a run that it makes a copy for.

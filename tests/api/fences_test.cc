@@ -88,9 +88,9 @@ TEST_F(FenceTest, AFailedRunPoisonsItsSignals) {
 
 TEST_F(FenceTest, AProducerThatNeverSignalsEndsInADeadline) {
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THAT(run(20'000'000), has_status(StatusCode::kCancelled, HasSubstr("ready")));
+  EXPECT_THAT(run(20'000'000), has_status(StatusCode::kTimeout, HasSubstr("ready")));
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
-  EXPECT_THAT(Fence({done_, 1}).wait(0), has_status(StatusCode::kCancelled));
+  EXPECT_THAT(Fence({done_, 1}).wait(0), has_status(StatusCode::kTimeout));
 }
 
 TEST_F(FenceTest, APoisonedProducerFailsTheRunAndItsSignals) {
@@ -104,10 +104,10 @@ TEST_F(FenceTest, TheTimeForTheRunCoversItsWaits) {
   const Fence ready{ready_, 1};
   const std::span<const Fence> waits(&ready, 1);
   const Status late = session_->run(*binding_, {.waits = waits, .run_timeout_ns = 20'000'000});
-  EXPECT_THAT(late, has_status(StatusCode::kCancelled, HasSubstr("in the time for the run (tenon.timeout_ms")));
+  EXPECT_THAT(late, has_status(StatusCode::kTimeout, HasSubstr("in the time for the run (tenon.timeout_ms")));
   const Status earlier =
       session_->run(*binding_, {.waits = waits, .timeout_ns = 1'000'000, .run_timeout_ns = 60'000'000'000});
-  EXPECT_THAT(earlier, has_status(StatusCode::kCancelled, Not(HasSubstr("tenon.timeout_ms"))));
+  EXPECT_THAT(earlier, has_status(StatusCode::kTimeout, Not(HasSubstr("tenon.timeout_ms"))));
   ASSERT_THAT(ready_->signal(1), is_ok());
   EXPECT_THAT(session_->run(*binding_, {.waits = waits, .run_timeout_ns = 60'000'000'000}), is_ok());
 }

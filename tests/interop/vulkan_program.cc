@@ -13,7 +13,7 @@ constexpr auto kHandleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
 Status vk_status(const char* call, VkResult result) {
   if (result == VK_SUCCESS) return Status();
   const std::string text = std::string(call) + " answers " + std::to_string(result) + ".";
-  if (result == VK_TIMEOUT) return Status(StatusCode::kCancelled, text);
+  if (result == VK_TIMEOUT) return Status(StatusCode::kTimeout, text);
   return Status(result == VK_ERROR_DEVICE_LOST ? StatusCode::kDeviceLost : StatusCode::kDeviceError, text);
 }
 

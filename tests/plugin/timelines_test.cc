@@ -166,7 +166,7 @@ TEST_F(Timelines, ATimeThatPassesIsAnAnswer) {
   EXPECT_THAT(wait(timeline, 7, -2), has_status(StatusCode::kInvalidArgument, HasSubstr("-2 ns")));
 }
 
-// Also with the code that a passed time has inside the library.
+// Also when who poisons it was cancelled.
 TEST_F(Timelines, PoisonIsAFailureAndNoPassedTime) {
   if (!use_table()) GTEST_SKIP() << "another host has no table";
   for (const OrtErrorCode code : {ORT_EP_FAIL, ORT_MODEL_LOAD_CANCELED}) {

@@ -17,6 +17,7 @@ OrtErrorCode to_ort_code(StatusCode code) noexcept {
     case StatusCode::kOutOfRange:
       return ORT_INVALID_ARGUMENT;
     case StatusCode::kResourceExhausted:
+    case StatusCode::kTimeout:
       return ORT_RUNTIME_EXCEPTION;
     case StatusCode::kDeviceError:
       return ORT_EP_FAIL;
@@ -45,29 +46,27 @@ StatusCode from_ort_code(OrtErrorCode code) noexcept {
     case ORT_NOT_IMPLEMENTED:
     case ORT_MODEL_REQUIRES_COMPILATION:
       return StatusCode::kUnsupported;
-    case ORT_EP_FAIL:
-      return StatusCode::kDeviceError;
     case ORT_DEVICE_RESET:
       return StatusCode::kDeviceLost;
     case ORT_MODEL_LOAD_CANCELED:
       return StatusCode::kCancelled;
+    case ORT_EP_FAIL:
     case ORT_RUNTIME_EXCEPTION:
-      return StatusCode::kResourceExhausted;
     case ORT_FAIL:
     case ORT_ENGINE_ERROR:
-      return StatusCode::kInternal;
+      break;
   }
-  return StatusCode::kInternal;
+  return StatusCode::kDeviceError;
 }
 
 OrtStatus* out_of_memory() noexcept {
-  static OrtStatus status{ORT_RUNTIME_EXCEPTION, "Out of memory."};
+  static OrtStatus status{ORT_RUNTIME_EXCEPTION, "Out of memory.", StatusCode::kResourceExhausted};
   return &status;
 }
 
-OrtStatus* make_ort_status(OrtErrorCode code, std::string_view message) noexcept {
+OrtStatus* make_ort_status(OrtErrorCode code, std::string_view message, StatusCode core) noexcept {
   try {
-    return new OrtStatus{code, std::string(message)};
+    return new OrtStatus{code, std::string(message), core};
   } catch (...) {
     return out_of_memory();
   }
@@ -78,7 +77,7 @@ void release_status(OrtStatus* status) noexcept {
 }
 
 OrtStatus* to_ort(const Status& status, OrtErrorCode code) noexcept {
-  return status.ok() ? nullptr : make_ort_status(code, status.message());
+  return status.ok() ? nullptr : make_ort_status(code, status.message(), status.code());
 }
 
 OrtStatus* to_ort(const Status& status) noexcept {
@@ -119,9 +118,13 @@ std::optional<OrtErrorCode> remembered_code(const Status& status) noexcept {
   return last.code;
 }
 
+StatusCode core_code(const OrtStatus& status) noexcept {
+  return status.core == StatusCode::kOk ? from_ort_code(status.code) : status.core;
+}
+
 Status from_ort(OrtStatus* status) noexcept {
   if (status == nullptr) return Status();
-  Status result(from_ort_code(status->code), status->message);
+  Status result(core_code(*status), status->message);
   release_status(status);
   return result;
 }

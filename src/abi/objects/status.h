@@ -19,15 +19,17 @@
 struct OrtStatus {
   OrtErrorCode code = ORT_FAIL;
   std::string message;
+  // Tenon's own code, where a status of Tenon became this one; kOk: from_ort_code(code).
+  tenon::StatusCode core = tenon::StatusCode::kOk;
 };
 
 namespace tenon::abi {
 
-// invalid_argument and out_of_range <-> INVALID_ARGUMENT, unsupported <-> NOT_IMPLEMENTED, device_error <-> EP_FAIL,
-// device_lost <-> DEVICE_RESET, resource_exhausted <-> RUNTIME_EXCEPTION, internal <-> FAIL, not_found -> NOT_FOUND,
-// cancelled -> FAIL. What has no counterpart becomes the code for which the caller does the same.
+// docs/reference/abi.md, "Codes", has both tables. A code without a counterpart becomes the one for which the caller
+// does the same; those with which a plugin says no more than that it fails are device_error.
 OrtErrorCode to_ort_code(StatusCode code) noexcept;
 StatusCode from_ort_code(OrtErrorCode code) noexcept;
+StatusCode core_code(const OrtStatus& status) noexcept;
 
 // Null for an OK status. The second form is for callers of whom programs expect another code (a model file that is not
 // there is NO_SUCHFILE).
@@ -43,7 +45,8 @@ void remember_code(const Status& status, OrtErrorCode code) noexcept;
 std::optional<OrtErrorCode> remembered_code(const Status& status) noexcept;
 
 // A new status. Never null, also when memory is short (then it is one that all callers share, and says that).
-[[nodiscard]] OrtStatus* make_ort_status(OrtErrorCode code, std::string_view message) noexcept;
+[[nodiscard]] OrtStatus* make_ort_status(OrtErrorCode code, std::string_view message,
+                                         StatusCode core = StatusCode::kOk) noexcept;
 [[nodiscard]] OrtStatus* out_of_memory() noexcept;
 void release_status(OrtStatus* status) noexcept;
 

@@ -9,9 +9,9 @@ namespace tenon::abi {
 namespace {
 
 constexpr StatusCode kAllCodes[] = {
-    StatusCode::kInvalidArgument, StatusCode::kUnsupported,       StatusCode::kNotFound,
-    StatusCode::kOutOfRange,      StatusCode::kResourceExhausted, StatusCode::kDeviceError,
-    StatusCode::kDeviceLost,      StatusCode::kCancelled,         StatusCode::kInternal};
+    StatusCode::kInvalidArgument,   StatusCode::kUnsupported, StatusCode::kNotFound,   StatusCode::kOutOfRange,
+    StatusCode::kResourceExhausted, StatusCode::kDeviceError, StatusCode::kDeviceLost, StatusCode::kCancelled,
+    StatusCode::kInternal,          StatusCode::kTimeout};
 
 TEST(OrtStatus, NullIsSuccessBothWays) {
   EXPECT_EQ(to_ort(Status()), nullptr);
@@ -35,13 +35,35 @@ TEST(OrtStatus, NoFailureBecomesSuccessOnTheWay) {
 
 // An error of a plugin reaches the program with the same code, where the two sets have a counterpart.
 TEST(OrtStatus, CodesWithACounterpartSurviveTheRoundTrip) {
-  for (const OrtErrorCode code : {ORT_FAIL, ORT_INVALID_ARGUMENT, ORT_RUNTIME_EXCEPTION, ORT_NOT_IMPLEMENTED,
-                                  ORT_EP_FAIL, ORT_NOT_FOUND, ORT_DEVICE_RESET}) {
+  for (const OrtErrorCode code :
+       {ORT_INVALID_ARGUMENT, ORT_NOT_IMPLEMENTED, ORT_EP_FAIL, ORT_NOT_FOUND, ORT_DEVICE_RESET}) {
     OrtStatus* back = to_ort(from_ort(make_ort_status(code, "text")));
     EXPECT_EQ(ort_api::GetErrorCode(back), code);
     EXPECT_STREQ(ort_api::GetErrorMessage(back), "text");
     release_status(back);
   }
+}
+
+// A status of ours comes back as it was, also where several of our codes share one of the ABI's.
+TEST(OrtStatus, OurCodesSurviveTheRoundTrip) {
+  for (const StatusCode code : kAllCodes) {
+    EXPECT_EQ(from_ort(to_ort(Status(code, "why"))).code(), code);
+    EXPECT_EQ(from_ort(to_ort(Status(code, "why"), ORT_FAIL)).code(), code);
+  }
+}
+
+// A plugin that says no more than that it failed is no defect of Tenon (kInternal).
+TEST(OrtStatus, NoCodeOfAPluginIsADefectOfTenon) {
+  for (int code = ORT_FAIL; code <= ORT_DEVICE_RESET + 1; ++code)
+    EXPECT_NE(from_ort_code(static_cast<OrtErrorCode>(code)), StatusCode::kInternal) << code;
+  for (const OrtErrorCode code : {ORT_FAIL, ORT_ENGINE_ERROR, ORT_RUNTIME_EXCEPTION, ORT_EP_FAIL})
+    EXPECT_EQ(from_ort_code(code), StatusCode::kDeviceError) << code;
+}
+
+// A program tells a run that it ended (TerminateRun) from one that was out of time.
+TEST(OrtStatus, ATimeoutHasAnotherCodeThanACancel) {
+  EXPECT_EQ(to_ort_code(StatusCode::kCancelled), ORT_FAIL);
+  EXPECT_EQ(to_ort_code(StatusCode::kTimeout), ORT_RUNTIME_EXCEPTION);
 }
 
 TEST(OrtStatus, AStatusWithCodeOkIsSuccess) { EXPECT_TRUE(from_ort(make_ort_status(ORT_OK, "fine")).ok()); }

@@ -75,6 +75,11 @@ struct EpHostApi {
   // During OnRunStart: the run's fences. Null, with success: the host orders the run itself.
   OrtStatus*(ORT_API_CALL* RunOptions_GetFences)(const OrtRunOptions* options, size_t size_bytes,
                                                  const RunFences** out)NO_EXCEPTION;
+  // Any time: a status with a code of <tenon/status.h> besides `code`, which programs get, so that Tenon's own codes
+  // pass through the C ABI unchanged (a run out of time, memory that is exhausted). Null for StatusCode::kOk.
+  OrtStatus*(ORT_API_CALL* CreateStatus)(OrtErrorCode code, uint32_t status_code, const char* message)NO_EXCEPTION;
+  // The code of <tenon/status.h> of a status that this host or an EP has made; 0 for null.
+  uint32_t(ORT_API_CALL* GetStatusCode)(const OrtStatus* status) NO_EXCEPTION;
 };
 
 typedef const EpHostApi*(ORT_API_CALL* GetEpHostApiFn)(uint32_t version)NO_EXCEPTION;

@@ -323,7 +323,7 @@ Status CudaMemory::until_nobody_waits(const Deadline& deadline) const {
     }
     if (deadline.passed()) {
       hold_until_ns_ = 0;
-      return cancelled(
+      return timed_out(
           "A stream of CUDA device {} waits for value {} of the {}, which nobody has signalled, and the driver loads "
           "code only when none waits.",
           device_->ordinal(), awaited.value, *awaited.timeline);

@@ -52,7 +52,7 @@ class CudaMemory {
   };
   Status queue_wait(const CudaStream& stream, Awaited awaited, const std::function<Status()>& wait);
   // Returns when no stream waits for another API. What loads code comes behind it: the driver loads it only when
-  // nothing waits, and until then keeps the thread, and its locks. Errors: kCancelled after the deadline, naming what
+  // nothing waits, and until then keeps the thread, and its locks. Errors: kTimeout after the deadline, naming what
   // is waited for; nobody has hung by then. Frames that follow each other without a gap are held back for moments.
   Status until_nobody_waits(const Deadline& deadline) const;
   // Releases something of the driver's as soon as every stream has passed what is queued now and none waits for another

@@ -412,10 +412,10 @@ TEST_F(CudaMemoryTest, AStreamIsGivenUpAtTheRunsDeadline) {
   const auto stream = session->make_stream().value(), other = session->make_stream().value();
   fake::Gate gate(*stream);
   begin_run(session.get(), deadline_in(5));
-  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kCancelled, HasSubstr("after 5 ms (tenon.timeout_ms)")));
+  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kTimeout, HasSubstr("after 5 ms (tenon.timeout_ms)")));
   end_run(session.get());
-  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kCancelled, HasSubstr("a run before")));
-  EXPECT_THAT(session->stream_of(stream->native()), has_status(StatusCode::kCancelled, HasSubstr("a run before")));
+  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kTimeout, HasSubstr("a run before")));
+  EXPECT_THAT(session->stream_of(stream->native()), has_status(StatusCode::kTimeout, HasSubstr("a run before")));
   EXPECT_THAT(session->stream_of(other->native()), is_ok());
   EXPECT_THAT(other->synchronize(), is_ok());
   gate.open();
@@ -444,7 +444,7 @@ TEST_F(CudaMemoryTest, ABlockOfAStreamThatIsGivenUpStaysAway) {
   void* const block = session->device_memory()->allocate(100).value();
   fake::Gate gate(*stream);
   begin_run(session.get(), deadline_in(5));
-  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kCancelled, HasSubstr("tenon.timeout_ms")));
+  EXPECT_THAT(stream->synchronize(), has_status(StatusCode::kTimeout, HasSubstr("tenon.timeout_ms")));
   end_run(session.get());
   session->device_memory()->free(block);
   session = nullptr;
@@ -496,7 +496,7 @@ TEST_F(CudaMemoryTest, WaitingForOthersWaitsEndsAtTheDeadline) {
   for (uint64_t value : {6, 7})
     ASSERT_THAT(memory_->queue_wait(*stream, timeline_at(value), [] { return Status(); }), is_ok());
   EXPECT_THAT(memory_->until_nobody_waits(Deadline::after(20'000'000)),
-              has_status(StatusCode::kCancelled, HasSubstr("waits for value 7 of the timeline of a test")));
+              has_status(StatusCode::kTimeout, HasSubstr("waits for value 7 of the timeline of a test")));
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     gate.open();

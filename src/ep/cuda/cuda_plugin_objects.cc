@@ -43,7 +43,7 @@ class CudaNotification final : public plugin::SyncNotification {
   Status wait_on_host() override {
     Status done = event_.synchronize(this_run().deadline);
     // The stream says it in full, and is given up.
-    return reported(done.code() == StatusCode::kCancelled ? producer_->synchronize() : std::move(done));
+    return reported(done.code() == StatusCode::kTimeout ? producer_->synchronize() : std::move(done));
   }
 
   Status reported(Status status) {

@@ -52,7 +52,7 @@ Status CudaEvent::synchronize(const Deadline& deadline) const {
     TENON_FAULT_POINT("cuEventQuery");
     const CUresult result = driver.EventQuery(event_);
     if (result != CUDA_ERROR_NOT_READY) return cuda_status(driver, result, "cuEventQuery");
-    if (deadline.passed()) return cancelled("The deadline has passed.");
+    if (deadline.passed()) return timed_out("The deadline has passed.");
     if (std::chrono::steady_clock::now() < end) {
       cpu_relax();
     } else {
@@ -110,9 +110,9 @@ Status CudaStream::synchronize() const {
   if (!run.deadline.never()) {
     TENON_TRY_ASSIGN(const auto event, mark());
     Status done = event->synchronize(run.deadline);
-    if (done.code() != StatusCode::kCancelled) return done;
+    if (done.code() != StatusCode::kTimeout) return done;
     given_up_ = true;
-    return cancelled(
+    return timed_out(
         "The work of the run is not done after {} ms (tenon.timeout_ms): it waits for a fence that nobody has "
         "signalled, or takes longer.",
         run.timeout_ms);
@@ -134,7 +134,7 @@ Status CudaStream::synchronize(const Deadline& deadline) const {
 Status CudaStream::usable() const {
   if (!given_up_) return Status();
   if (!idle())
-    return cancelled("The stream still runs what a run before has left behind at its deadline (tenon.timeout_ms).");
+    return timed_out("The stream still runs what a run before has left behind at its deadline (tenon.timeout_ms).");
   given_up_ = false;
   return Status();
 }

@@ -32,7 +32,7 @@ class CudaEvent {
   Status record(CUstream stream) const;
   // True also after a failure of the device: nothing runs there any more.
   bool passed() const;
-  // Returns when it is passed: polls, with naps after a while. Errors: kCancelled after the deadline.
+  // Returns when it is passed: polls, with naps after a while. Errors: kTimeout after the deadline.
   Status synchronize(const Deadline& deadline = Deadline::after(-1)) const;
 
  private:
@@ -55,12 +55,12 @@ class CudaStream final : public plugin::StreamProgress, public std::enable_share
   const std::shared_ptr<CudaDevice>& device() const { return device_; }
 
   // Everything queued before is done on return, or the device's failure. A borrowed stream is waited for through an
-  // event (S4.1). Errors: kCancelled when this thread's run has a deadline that passes. Such a stream is given up:
+  // event (S4.1). Errors: kTimeout when this thread's run has a deadline that passes. Such a stream is given up:
   // until its work is done after all, nobody waits for it again.
   Status synchronize() const;
-  // Errors: kCancelled for a stream that is given up.
+  // Errors: kTimeout for a stream that is given up.
   Status usable() const;
-  // The same for who cannot wait for ever. Errors: kCancelled after the deadline; the stream is not given up.
+  // The same for who cannot wait for ever. Errors: kTimeout after the deadline; the stream is not given up.
   Status synchronize(const Deadline& deadline) const;
   // Later work on this stream runs after the work that `other` has queued so far. Only the first call for `other`
   // allocates.

@@ -39,13 +39,26 @@ OrtStatus* ORT_API_CALL run_fences(const OrtRunOptions* options, size_t size_byt
   return nullptr;
 }
 
+OrtStatus* ORT_API_CALL create_status(OrtErrorCode code, uint32_t status_code, const char* message) noexcept {
+  if (status_code == 0) return nullptr;
+  const bool known = status_code <= static_cast<uint32_t>(StatusCode::kTimeout);
+  return make_ort_status(code, message != nullptr ? message : "",
+                         known ? static_cast<StatusCode>(status_code) : StatusCode::kOk);
+}
+
+uint32_t ORT_API_CALL status_code(const OrtStatus* status) noexcept {
+  return status == nullptr ? 0 : static_cast<uint32_t>(core_code(*status));
+}
+
 }  // namespace
 
 const EpHostApi* ep_host_api(uint32_t version) noexcept {
   static constexpr EpHostApi kApi = {.size_bytes = sizeof(EpHostApi),
                                      .version = kEpHostApiVersion,
                                      .KernelContext_GetTensors = &kernel_tensors,
-                                     .RunOptions_GetFences = &run_fences};
+                                     .RunOptions_GetFences = &run_fences,
+                                     .CreateStatus = &create_status,
+                                     .GetStatusCode = &status_code};
   return version == 0 ? nullptr : &kApi;
 }
 

@@ -109,6 +109,23 @@ TEST(EpHostApi, TensorsOfACallAreDescribedOnlyInIt) {
   EXPECT_THAT(ask(sizeof(KernelTensors)), HasSubstr("outside"));
 }
 
+TEST(EpHostApi, AStatusKeepsTenonsCodeBesideTheAbis) {
+  for (uint32_t core = 1; core <= static_cast<uint32_t>(StatusCode::kTimeout); ++core) {
+    OrtStatus* status = api().CreateStatus(ORT_FAIL, core, "why");
+    EXPECT_EQ(ort_api::GetErrorCode(status), ORT_FAIL);
+    EXPECT_EQ(api().GetStatusCode(status), core);
+    const Status taken = from_ort(status);
+    EXPECT_EQ(static_cast<uint32_t>(taken.code()), core);
+    EXPECT_EQ(taken.message(), "why");
+  }
+  EXPECT_EQ(api().CreateStatus(ORT_OK, 0, "fine"), nullptr);
+  EXPECT_EQ(api().GetStatusCode(nullptr), 0u);
+  // An EP's number that this host does not know, and no text: the ABI's code counts.
+  OrtStatus* newer = api().CreateStatus(ORT_NOT_IMPLEMENTED, 99, nullptr);
+  EXPECT_EQ(api().GetStatusCode(newer), static_cast<uint32_t>(StatusCode::kUnsupported));
+  release_status(newer);
+}
+
 TEST(EpHostApi, NullsAreNamed) {
   const KernelTensors* tensors = nullptr;
   EXPECT_THAT(message_of(api().KernelContext_GetTensors(nullptr, sizeof(KernelTensors), &tensors)),

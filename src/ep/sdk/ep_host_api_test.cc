@@ -12,6 +12,7 @@
 struct OrtStatus {
   OrtErrorCode code;
   std::string message;
+  uint32_t core = 0;
 };
 
 namespace tenon::plugin {
@@ -40,6 +41,7 @@ OrtApi host_table() {
     return &ep;
   };
   api.GetModelEditorApi = []() noexcept -> const OrtModelEditorApi* { return nullptr; };
+  api.CreateStatus = [](OrtErrorCode code, const char* message) noexcept { return new OrtStatus{code, message}; };
   api.GetErrorCode = [](const OrtStatus* status) noexcept { return status->code; };
   api.GetErrorMessage = [](const OrtStatus* status) noexcept -> const char* { return status->message.c_str(); };
   api.ReleaseStatus = [](OrtStatus* status) noexcept { delete status; };
@@ -72,11 +74,16 @@ class PluginFences : public testing::Test {
     asked_tensors = asked_outputs = 0;
     own_table = nullptr;
     table = {.size_bytes = sizeof(EpHostApi), .version = kEpHostApiVersion};
+    table.CreateStatus = [](OrtErrorCode code, uint32_t core, const char* message) noexcept {
+      return new OrtStatus{code, message, core};
+    };
+    table.GetStatusCode = [](const OrtStatus* status) noexcept { return status->core; };
     table.RunOptions_GetFences = [](const OrtRunOptions* options, size_t size_bytes,
                                     const RunFences** out) noexcept -> OrtStatus* {
       EXPECT_NE(options, nullptr);  // a host refuses null
       EXPECT_EQ(size_bytes, sizeof(RunFences));
-      if (refusal != nullptr) return new OrtStatus{ORT_INVALID_ARGUMENT, refusal};
+      if (refusal != nullptr)
+        return new OrtStatus{ORT_INVALID_ARGUMENT, refusal, static_cast<uint32_t>(StatusCode::kInvalidArgument)};
       *out = given;
       return nullptr;
     };
@@ -95,6 +102,35 @@ class PluginFences : public testing::Test {
     return HostApi::connect(&base).value();
   }
 };
+
+constexpr StatusCode kAllCodes[] = {
+    StatusCode::kInvalidArgument,   StatusCode::kUnsupported, StatusCode::kNotFound,   StatusCode::kOutOfRange,
+    StatusCode::kResourceExhausted, StatusCode::kDeviceError, StatusCode::kDeviceLost, StatusCode::kCancelled,
+    StatusCode::kInternal,          StatusCode::kTimeout};
+
+// ONNX Runtime has one code for several of ours. A run out of time is no defect of the plugin in Tenon's host.
+TEST_F(PluginFences, EveryCodeOfOursPassesThroughTenonsHost) {
+  own_table = &table;
+  for (const StatusCode code : kAllCodes) {
+    OrtStatus* status = host().to_ort(Status(code, "why"));
+    EXPECT_EQ(status->code, ort_code(code));
+    EXPECT_THAT(host().take(status, "F"), has_status(code, HasSubstr("why")));
+  }
+  EXPECT_EQ(host().take(host().guarded([]() -> Status { throw std::bad_alloc(); }), "F").code(),
+            StatusCode::kResourceExhausted);
+  // A number of a newer host.
+  EXPECT_EQ(host().take(new OrtStatus{ORT_FAIL, "new", 99}, "F").code(), StatusCode::kDeviceError);
+}
+
+TEST_F(PluginFences, AStockHostGetsCodesOfItsOwn) {
+  for (const StatusCode code : kAllCodes) {
+    OrtStatus* status = host().to_ort(Status(code, "why"));
+    EXPECT_EQ(status->core, 0u);
+    EXPECT_NE(status->code, ORT_OK);
+    EXPECT_NE(status->code, ORT_EP_FAIL);
+    EXPECT_FALSE(host().take(status, "F").ok());
+  }
+}
 
 OrtExternalSemaphoreHandle* handle(uintptr_t number) { return reinterpret_cast<OrtExternalSemaphoreHandle*>(number); }
 

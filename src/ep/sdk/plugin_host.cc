@@ -66,6 +66,7 @@ OrtErrorCode ort_code(StatusCode code) {
     case StatusCode::kDeviceLost:
       return ORT_ENGINE_ERROR;
     case StatusCode::kInternal:
+    case StatusCode::kTimeout:
       return ORT_RUNTIME_EXCEPTION;
     // Never ORT_EP_FAIL: with that code Python's InferenceSession falls back to the CPU without an error.
     case StatusCode::kResourceExhausted:
@@ -101,19 +102,24 @@ StatusCode status_code(OrtErrorCode code) {
   }
 }
 
-OrtStatus* HostApi::to_ort_text(OrtErrorCode code, const char* text) const noexcept {
-  return ort_->CreateStatus(code, text);
+OrtStatus* HostApi::to_ort_text(StatusCode code, const char* text) const noexcept {
+  if (tenon_ != nullptr) return tenon_->CreateStatus(ort_code(code), static_cast<uint32_t>(code), text);
+  return ort_->CreateStatus(ort_code(code), text);
 }
 
 OrtStatus* HostApi::to_ort(const Status& status) const noexcept {
   if (status.ok()) return nullptr;
-  return to_ort_text(ort_code(status.code()), status.message().c_str());
+  return to_ort_text(status.code(), status.message().c_str());
 }
 
 Status HostApi::take(OrtStatus* status, const char* function) const {
   if (status == nullptr) return Status();
   const auto owned = own(status, ort_->ReleaseStatus);
-  const StatusCode code = status_code(ort_->GetErrorCode(status));
+  StatusCode code = status_code(ort_->GetErrorCode(status));
+  if (tenon_ != nullptr) {
+    const uint32_t number = tenon_->GetStatusCode(status);
+    code = number <= static_cast<uint32_t>(StatusCode::kTimeout) ? static_cast<StatusCode>(number) : StatusCode::kOk;
+  }
   return make_status(code == StatusCode::kOk ? StatusCode::kDeviceError : code, "{} - from the host's {}",
                      ort_->GetErrorMessage(status), function);
 }

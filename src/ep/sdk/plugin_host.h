@@ -78,16 +78,16 @@ class HostApi {
     try {
       return to_ort(function());
     } catch (const std::bad_alloc&) {
-      return to_ort_text(ORT_FAIL, "Host memory is exhausted.");
+      return to_ort_text(StatusCode::kResourceExhausted, "Host memory is exhausted.");
     } catch (const std::exception& error) {
-      return to_ort_text(ORT_RUNTIME_EXCEPTION, error.what());
+      return to_ort_text(StatusCode::kInternal, error.what());
     } catch (...) {
-      return to_ort_text(ORT_RUNTIME_EXCEPTION, "An unknown exception was thrown.");
+      return to_ort_text(StatusCode::kInternal, "An unknown exception was thrown.");
     }
   }
 
  private:
-  OrtStatus* to_ort_text(OrtErrorCode code, const char* text) const noexcept;
+  OrtStatus* to_ort_text(StatusCode code, const char* text) const noexcept;
 
   const OrtApi* ort_ = nullptr;
   const OrtEpApi* ep_ = nullptr;

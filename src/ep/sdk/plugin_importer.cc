@@ -1,6 +1,7 @@
 #include "ep/sdk/plugin_importer.h"
 
 #include "base/checked.h"
+#include "ep/api/run_fences.h"
 #include "interop/importer.h"
 
 namespace tenon::plugin {
@@ -198,7 +199,11 @@ Status Importer::create_tensor_checked(const OrtExternalMemoryHandle* handle,
 Status Importer::queue(OrtExternalSemaphoreHandle* handle, OrtSyncStream* stream, uint64_t value, bool is_wait) {
   TENON_INVALID_IF(handle == nullptr, "The semaphore handle is null.");
   TENON_INVALID_IF(handle->Release != &release_semaphore, "The semaphore handle belongs to another importer.");
-  TENON_INVALID_IF(stream == nullptr, "The stream of the semaphore's {} is null.", is_wait ? "wait" : "signal");
+  TENON_INVALID_IF(
+      stream == nullptr,
+      "The stream of the semaphore's {0} is null: give a stream of CreateSyncStreamForEpDevice, or let a run "
+      "{0} it with its entry \"{1}\".",
+      is_wait ? "wait" : "signal", is_wait ? kRunWaitsKey : kRunSignalsKey);
   TENON_TRY(
       SyncStream::check_own(host_, stream, format("the importer of EP \"{}\"", host_.ort().EpDevice_EpName(device_))));
   SyncStream& ours = *SyncStream::from(host_, stream);

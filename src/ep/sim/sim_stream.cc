@@ -138,9 +138,9 @@ Status SimStream::carry_out(Item& item, const Status& failure) {
 Status SimStream::wait_fence(const Fence& fence) {
   for (;;) {
     Status status = fence.wait(kWaitSliceNs);
-    if (status.code() != StatusCode::kCancelled) return status;
+    if (status.code() != StatusCode::kTimeout) return status;
     TENON_TRY_ASSIGN(const uint64_t reached, fence.timeline->value());
-    // It came after the slice was over, or is a poison that says cancelled: the fence itself knows which.
+    // It came after the slice was over, or is a poison that says timeout: the fence itself knows which.
     if (reached >= fence.value) return fence.wait(kWaitSliceNs);
     if (cancel_waits_)
       return cancelled("Stream \"{}\" is destroyed while it waits for value {} of {}.", name_, fence.value,
