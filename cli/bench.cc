@@ -73,10 +73,8 @@ Status bench(const BenchArguments& arguments) {
                 {"bytes_copied", report.copies.bytes_copied()}});
     return {};
   }
-  print(
-      "create  {:9.2f} ms\nfirst   {:9.2f} ms\nmedian  {:9.2f} ms  ({} runs)\np90     {:9.2f} ms\npeak    {:9.1f} "
-      "MiB\n",
-      create_ms, first_ms, median_ms, arguments.runs, p90_ms, peak_mb());
+  print("create  {:>12}\nfirst   {:>12}\nmedian  {:>12}  ({} runs)\np90     {:>12}\npeak    {:>8.1f} MiB\n",
+        time_text(create_ms), time_text(first_ms), time_text(median_ms), arguments.runs, time_text(p90_ms), peak_mb());
   return {};
 }
 

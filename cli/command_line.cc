@@ -68,6 +68,20 @@ std::string unknown_option(const CLI::App& command, const std::string& argument)
                 close.empty() ? format("; \"tenon {} --help\" lists them.", command.get_name()) : close);
 }
 
+// For the parser's "model is required" and "--output-dir: 1 required TEXT missing"; empty for its other sentences.
+std::string missing_text(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string_view text = error.what();
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool required = error.get_name() == "RequiredError" && option->get_required() && option->count() == 0;
+    const bool unvalued = error.get_name() == "ArgumentMismatch" && text.starts_with(name + ":");
+    if (!required && !unvalued) continue;
+    return format("\"tenon {0}\" needs {1}{2}: {3}. \"tenon {0} --help\" says what it takes.", command.get_name(),
+                  unvalued ? "a value behind " : "", name, option->get_description());
+  }
+  return "";
+}
+
 }  // namespace
 
 void check_values(CLI::App& app) {
@@ -81,7 +95,8 @@ std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error, 
     const std::vector<std::string> names = command_names(app);
     const auto first =
         std::find_if(argv + 1, argv + argc, [](std::string_view text) { return !text.starts_with('-'); });
-    if (first == argv + argc) return format("No command is given; the commands are {}.", listed(names));
+    if (first == argv + argc)
+      return format("No command is given; the commands are {}. \"tenon --help\" says what each does.", listed(names));
     const std::string close = close_to(*first, names);
     return format("There is no command \"{}\"{}", *first,
                   close.empty() ? format("; the commands are {}.", listed(names)) : close);
@@ -89,9 +104,11 @@ std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error, 
   for (const CLI::App* command : chosen) {
     for (const std::string& argument : command->remaining()) {
       if (argument.starts_with('-')) return unknown_option(*command, argument);
-      return format("\"tenon {}\" does not expect \"{}\".", command->get_name(), argument);
+      return format("\"tenon {0}\" does not expect \"{1}\"; \"tenon {0} --help\" says what it takes.",
+                    command->get_name(), argument);
     }
   }
+  if (const std::string missing = missing_text(*chosen.back(), error); !missing.empty()) return missing;
   std::string text = error.what();
   // The parser's own sentences have no end.
   if (!text.ends_with('.')) text += '.';

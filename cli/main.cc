@@ -7,20 +7,28 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "programs/output.h"
 
 namespace tenon::cli {
 namespace {
 
+// The table of docs/reference/options.md, which a test compares.
 constexpr const char* kFooter =
-    "Exit codes: 0 success, 1 a value differs (tenon compare), 2 invalid argument, model or data, 3 unsupported, 4 not "
-    "found, 5 out of range,\n"
-    "6 resources exhausted, 7 device error, 8 device lost, 9 cancelled, 10 a defect of tenon.";
+    "Exit codes: 0 success, 1 a value differs (tenon compare), 2 invalid argument, model or data, 3 unsupported,\n"
+    "4 not found or not accessible, 5 out of range, 6 resources exhausted, 7 an EP or a device failed,\n"
+    "8 device lost, 9 cancelled, 10 a defect of tenon, 11 out of time.";
 
 // As diff does: 1 is an answer, and no failure.
 constexpr int kDiffers = 1;
 
 // 1 is tenon compare's; the other numbers are the codes' own.
 int exit_code(const Status& status) { return status.ok() ? 0 : static_cast<int>(status.code()) + 1; }
+
+// Prints the failure. Without words: somebody else has told it already.
+int ended(const Status& status) {
+  if (!status.message().empty()) std::fprintf(stderr, "tenon: %s\n", status.message().c_str());
+  return exit_code(status);
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Runs ONNX models on memory that is already there.", "tenon");
@@ -42,16 +50,17 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fprintf(stderr, "tenon: %s\n", parse_error_text(app, error, argc, argv).c_str());
-    return exit_code(Status(StatusCode::kInvalidArgument, ""));
+    if (error.get_exit_code() == 0) {  // --help, --version
+      app.exit(error);
+      return ended(programs::end_output());
+    }
+    return ended(Status(StatusCode::kInvalidArgument, parse_error_text(app, error, argc, argv)));
   }
   // `tenon env` shows a bad variable; no other command works with one.
   Status status = app.got_subcommand("env") ? Status() : check_environment();
   if (status.ok()) status = action();
-  // Without words: somebody else has told it already.
-  if (!status.message().empty()) std::fprintf(stderr, "tenon: %s\n", status.message().c_str());
-  return status.ok() && differs ? kDiffers : exit_code(status);
+  if (status.ok()) status = programs::end_output();
+  return status.ok() && differs ? kDiffers : ended(status);
 }
 
 }  // namespace

@@ -14,9 +14,10 @@ namespace {
 
 // Splits at the last '=': names may contain one, numbers do not, and a path with one can be written with a name before
 // it.
-Result<std::pair<std::string, std::string>> split(const std::string& text, size_t at, const char* option) {
+Result<std::pair<std::string, std::string>> split(const std::string& text, size_t at, const char* option,
+                                                  const char* form) {
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    return invalid_argument("{} \"{}\" has not the form NAME=VALUE.", option, text);
+    return invalid_argument("{} \"{}\" has not the form {}.", option, text, form);
   return std::pair(text.substr(0, at), text.substr(at + 1));
 }
 
@@ -128,12 +129,12 @@ Result<SessionOptions> ModelArguments::session_options() const {
   options.reference_kernels = reference_kernels;
   options.winograd = !no_winograd;
   for (const std::string& dim : dims) {
-    TENON_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim"));
+    TENON_TRY_ASSIGN(const auto pair, split(dim, dim.rfind('='), "--dim", "NAME=N"));
     int64_t value = 0;
     const char* end = pair.second.data() + pair.second.size();
     const auto [stop, error] = std::from_chars(pair.second.data(), end, value);
     if (error != std::errc() || stop != end || value < 0)
-      return invalid_argument("--dim \"{}\" gives {} no whole number.", dim, pair.first);
+      return invalid_argument("--dim \"{}\" gives {} no whole number from 0 on.", dim, pair.first);
     if (!options.dims.emplace(pair.first, value).second)
       return invalid_argument("--dim gives \"{}\" twice.", pair.first);
   }
@@ -150,7 +151,7 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::given_inputs
                                      [&](const ValueInfo& info) { return info.name == input.substr(0, i); });
       if (known) at = i;
     }
-    TENON_TRY_ASSIGN(const auto pair, split(input, at, "--input"));
+    TENON_TRY_ASSIGN(const auto pair, split(input, at, "--input", "NAME=FILE.npy"));
     const auto same_name = [&pair](const auto& other) { return other.first == pair.first; };
     if (std::any_of(given.begin(), given.end(), same_name))
       return invalid_argument("--input gives \"{}\" twice.", pair.first);
@@ -162,8 +163,9 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::given_inputs
     }
     if (!known)
       return not_found("The model has no input \"{}\"; it has {}.", pair.first, names.empty() ? "none" : names);
-    TENON_TRY_ASSIGN(Tensor tensor, read_npy(pair.second));
-    given.emplace_back(pair.first, std::move(tensor));
+    Result<Tensor> tensor = read_npy(pair.second);
+    if (!tensor.ok()) return std::move(tensor).status().with_context(format("for input \"{}\"", pair.first));
+    given.emplace_back(pair.first, *std::move(tensor));
   }
   return given;
 }
@@ -181,8 +183,9 @@ Result<std::vector<std::pair<std::string, Tensor>>> ModelArguments::read_inputs(
       all.push_back(*found);
     } else if (fill) {
       TENON_TRY_ASSIGN(const Shape shape, fixed_shape(info, session.options().dims, /*takes_input=*/true));
-      TENON_TRY_ASSIGN(Tensor tensor, random_tensor(info.type, shape, seed + i));
-      all.emplace_back(info.name, std::move(tensor));
+      Result<Tensor> tensor = random_tensor(info.type, shape, seed + i);
+      if (!tensor.ok()) return std::move(tensor).status().with_context(format("for input \"{}\"", info.name));
+      all.emplace_back(info.name, *std::move(tensor));
     } else {
       missing.push_back(&info);
     }

@@ -50,11 +50,14 @@ Result<MemorySpace> find_space(const Session& session, const std::string& text) 
       for (const MemorySpace& space : devices[i].memory) {
         const std::vector<std::string> words = words_of(devices[i], index[i], space);
         if (space.kind == kind && std::find(words.begin(), words.end(), device_text) != words.end()) return space;
-        known += ", " + space.to_string();
+        if (const std::string name = space.to_string();
+            (", " + known + ",").find(", " + name + ",") == std::string::npos)
+          known += ", " + name;
       }
     }
   }
-  return not_found("There is no memory space \"{}\"; there are {}.", text, known);
+  return not_found("There is no memory space \"{}\"; there are {}. An EP library brings its own (--plugin, --ep).",
+                   text, known);
 }
 
 Result<Tensor> tensor_in(Session& session, DataType type, const Shape& shape, MemorySpace space) {

@@ -1,6 +1,7 @@
 #include "cli/profile.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <map>
@@ -47,10 +48,11 @@ bool read_event(const json& event, NodeTime* time) {
 }  // namespace
 
 Result<std::vector<NodeTime>> read_profile(const std::string& path) {
+  errno = 0;
   std::ifstream file(path);
-  if (!file) return not_found("The profile \"{}\" cannot be read.", path);
+  if (!file) return io_failure(format("The profile \"{}\" cannot be opened", path), errno);
   const json events = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!events.is_array()) return invalid_argument("\"{}\" is no profile: it holds no list of events.", path);
+  if (!events.is_array()) return invalid_argument("\"{}\" is no profile: it holds no JSON list of events.", path);
   std::vector<NodeTime> times;
   for (const json& event : events) {
     NodeTime time;

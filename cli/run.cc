@@ -23,7 +23,7 @@ struct RunArguments : ModelArguments {
 Status make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return not_found("The folder \"{}\" cannot be made: {}.", path, error.message());
+  if (error) return io_failure(format("The folder \"{}\" cannot be made", path), error.value());
   return {};
 }
 
@@ -81,7 +81,7 @@ Status run(const RunArguments& arguments) {
           arguments.output_dir.empty() ? "" : format(" -> {}/{}.npy", arguments.output_dir, i));
   }
   if (keeper) print("{}", keeper->text());
-  print("{:.1f} ms, {} copied\n", infer_ms, bytes_text(report.copies.bytes_copied()));
+  print("{}, {} copied\n", time_text(infer_ms), bytes_text(report.copies.bytes_copied()));
   return {};
 }
 

@@ -84,7 +84,9 @@ Status run_command(const Arguments& arguments) {
     print_result(result);
   };
   TENON_TRY_ASSIGN(const SuiteReport report, run_suite(options, on_result));
-  if (report.results.empty()) return invalid_argument("No check's name contains \"{}\".", arguments.filter);
+  if (report.results.empty())
+    return invalid_argument("No check's name contains \"{}\"; without --filter all run, each with its name.",
+                            arguments.filter);
   if (arguments.json) {
     print_json(to_json(report, arguments.filter));
   } else {

@@ -114,10 +114,10 @@ void print_report(const DemoReport& report, const DemoOptions& options) {
   print("  fence      {}\n", fence);
   print("  frames     {}, {:.2f} per second; the first, which plans, took {:.0f} ms\n", report.frames.size(),
         report.frames_per_second(), report.frames[0].times.latency());
-  print("  ms               p50       p99\n");
+  print("                   p50        p99\n");
   for (const Row& row : time_rows(report)) {
     if (std::string_view(row.key) == "run_wait_ms") continue;
-    print("  {:<10} {:>9.2f} {:>9.2f}\n", row.name, row.quantiles.p50, row.quantiles.p99);
+    print("  {:<10} {:>10} {:>10}\n", row.name, time_text(row.quantiles.p50), time_text(row.quantiles.p99));
   }
   print("  boxes      {} found; {} of {} lines are where they were drawn\n", report.boxes(), report.lines_matched(),
         report.lines_expected());

@@ -114,7 +114,11 @@ class HeaderParser {
           (row.descr.front() == '|' && descr.size() == 3 && row.descr.substr(1) == descr.substr(1)))
         header_.type = row.type;
     }
-    if (descr.starts_with(">")) return unsupported("Its elements ({}) have the other byte order.", descr);
+    if (descr.starts_with(">"))
+      return unsupported(
+          "Its elements ({}) have the other byte order; write them with numpy.save(FILE, "
+          "array.astype(\"<{}\")).",
+          descr, descr.substr(1));
     if (header_.type == DataType::kUndefined)
       return unsupported("Its element type \"{}\" is none that a tensor can have.", descr);
     has_type_ = true;
@@ -160,7 +164,7 @@ Status read_all(int fd, void* data, size_t size_bytes) {
   while (size_bytes > 0) {
     const ssize_t got = ::read(fd, out, size_bytes);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return device_error("Reading it fails: {}.", errno_text("read", errno));
+    if (got < 0) return io_failure("It cannot be read", errno);
     if (got == 0) return invalid_argument("It ends {} bytes early.", size_bytes);
     out += got;
     size_bytes -= static_cast<size_t>(got);
@@ -168,12 +172,12 @@ Status read_all(int fd, void* data, size_t size_bytes) {
   return {};
 }
 
-Status write_all(int fd, const void* data, size_t size_bytes) {
+Status write_all(int fd, const void* data, size_t size_bytes, const std::string& path) {
   const auto* from = static_cast<const char*>(data);
   while (size_bytes > 0) {
     const ssize_t done = ::write(fd, from, size_bytes);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return device_error("Writing it fails: {}.", errno_text("write", errno));
+    if (done < 0) return io_failure(format("The file \"{}\" cannot be written", path), errno);
     from += done;
     size_bytes -= static_cast<size_t>(done);
   }
@@ -182,15 +186,17 @@ Status write_all(int fd, const void* data, size_t size_bytes) {
 
 Result<Tensor> read_open_file(int fd) {
   struct stat info{};
-  if (fstat(fd, &info) != 0) return device_error("{}", errno_text("fstat", errno));
+  if (fstat(fd, &info) != 0) return io_failure("It cannot be read", errno);
   if (!S_ISREG(info.st_mode)) return invalid_argument("It is no regular file.");
   const auto file_bytes = static_cast<size_t>(info.st_size);
 
   unsigned char start[12] = {};
   if (file_bytes < 10) return invalid_argument("It is no .npy file: it has only {} bytes.", file_bytes);
   TENON_TRY(read_all(fd, start, 10));
+  if (std::memcmp(start, "PK", 2) == 0)
+    return invalid_argument("It is no .npy file but an archive (.npz): save each array of it with numpy.save.");
   if (std::memcmp(start, kMagic.data(), kMagic.size()) != 0)
-    return invalid_argument("It is no .npy file: it begins otherwise.");
+    return invalid_argument("It is no .npy file, as numpy.save writes them: it begins otherwise.");
   const int version = start[6];
   if (version < 1 || version > 3) return unsupported("It has format version {}; 1 to 3 are known.", version);
   size_t prefix_bytes = 10;
@@ -226,10 +232,12 @@ Result<Tensor> read_open_file(int fd) {
 Result<Tensor> read_npy(const std::string& path) {
   // O_NONBLOCK: a pipe without a writer must not hang the open; it is refused as no regular file.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return not_found("The file \"{}\" cannot be opened: {}.", path, errno_text("open", errno));
+  if (fd < 0) return io_failure(format("The file \"{}\" cannot be opened", path), errno);
   const OwnedHandle file = OwnedHandle::take_fd(fd);
   Result<Tensor> tensor = read_open_file(fd);
-  if (!tensor.ok()) return std::move(tensor).status().with_context(format("while reading \"{}\"", path));
+  if (!tensor.ok())
+    return Status(tensor.status().code(),
+                  format("The file \"{}\" gives no array. {}", path, tensor.status().message()));
   return tensor;
 }
 
@@ -253,11 +261,9 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
   head += text;
 
   const OwnedHandle file = OwnedHandle::take_fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.valid()) return not_found("The file \"{}\" cannot be written: {}.", path, errno_text("open", errno));
-  TENON_TRY_WITH_CONTEXT(write_all(file.fd(), head.data(), head.size()), format("while writing \"{}\"", path));
-  TENON_TRY_WITH_CONTEXT(write_all(file.fd(), tensor.data(), tensor.size_bytes()),
-                         format("while writing \"{}\"", path));
-  return {};
+  if (!file.valid()) return io_failure(format("The file \"{}\" cannot be written", path), errno);
+  TENON_TRY(write_all(file.fd(), head.data(), head.size(), path));
+  return write_all(file.fd(), tensor.data(), tensor.size_bytes(), path);
 }
 
 }  // namespace tenon::programs

@@ -67,8 +67,10 @@ TEST_F(NpyTest, RefusesWhatIsNoArray) {
   EXPECT_THAT(read_npy(folder_), has_status(StatusCode::kInvalidArgument, HasSubstr("regular file")));
   ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   EXPECT_THAT(read_npy(folder_ + "/pipe"), has_status(StatusCode::kInvalidArgument, HasSubstr("regular file")));
-  std::ofstream(path_) << "PK\x03\x04 this is a zip file, say";
+  std::ofstream(path_) << "GIF89a this is a picture, say";
   EXPECT_THAT(read_npy(path_), has_status(StatusCode::kInvalidArgument, HasSubstr("begins otherwise")));
+  std::ofstream(path_) << "PK\x03\x04 an archive";
+  EXPECT_THAT(read_npy(path_), has_status(StatusCode::kInvalidArgument, HasSubstr("numpy.save")));
   std::ofstream(path_) << "short";
   EXPECT_THAT(read_npy(path_), has_status(StatusCode::kInvalidArgument, HasSubstr("5 bytes")));
 }
@@ -133,6 +135,13 @@ TEST_F(NpyTest, ATypeThatNumPyLacksIsNotWritten) {
   const Result<Tensor> tensor = Tensor::allocate(DataType::kBfloat16, {2});
   ASSERT_THAT(tensor, is_ok());
   EXPECT_THAT(write_npy(path_, *tensor), has_status(StatusCode::kUnsupported, HasSubstr("bfloat16")));
+}
+
+TEST_F(NpyTest, AFullDiskIsExhausted) {
+  const Result<Tensor> tensor = Tensor::allocate(DataType::kFloat, {2});
+  ASSERT_THAT(tensor, is_ok());
+  EXPECT_THAT(write_npy("/dev/full", *tensor),
+              has_status(StatusCode::kResourceExhausted, HasSubstr("\"/dev/full\" cannot be written: No space left")));
 }
 
 }  // namespace

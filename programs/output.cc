@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -18,11 +19,18 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)))];
 }
 
+Status end_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return io_failure("The output cannot be written to stdout", errno);
+}
+
 Status write_text(const std::string& path, const std::string& text) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.flush();
-  if (!file) return not_found("The file \"{}\" cannot be written.", path);
+  if (!file) return io_failure(format("The file \"{}\" cannot be written", path), errno);
   return {};
 }
 
@@ -32,6 +40,8 @@ std::string bytes_text(uint64_t bytes) {
   if (bytes < uint64_t{1} << 30) return format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
   return format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
+
+std::string time_text(double ms) { return ms < 1 ? format("{:.1f} us", ms * 1000) : format("{:.2f} ms", ms); }
 
 Progress::Progress(std::string what, uint64_t total)
     : what_(std::move(what)), total_(total), visible_(isatty(STDERR_FILENO) == 1) {}

@@ -22,11 +22,18 @@ void print(fmt::format_string<Args...> text, Args&&... args) {
   std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
+// What print() and print_json() left in memory is written. Errors: kResourceExhausted for a full disk, else kNotFound,
+// when any of the output was lost.
+Status end_output();
+
 // Errors: kNotFound when the file cannot be written.
 Status write_text(const std::string& path, const std::string& text);
 
 // "9.3 MiB", "512 bytes".
 std::string bytes_text(uint64_t bytes);
+
+// "12.34 ms", "345.6 us": below 1 ms in microseconds.
+std::string time_text(double ms);
 
 // The element nearest to the share `q` of them; there is at least one.
 double quantile(const std::vector<double>& sorted, double q);

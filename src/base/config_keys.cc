@@ -55,6 +55,18 @@ const char* scope_name(ConfigScope scope) {
   return "session";
 }
 
+const char* place_of(ConfigScope scope) {
+  switch (scope) {
+    case ConfigScope::kSession:
+      return "AddSessionConfigEntry, or SessionOptions::config in C++";
+    case ConfigScope::kRun:
+      return "AddRunConfigEntry, or the field of RunOptions in C++";
+    case ConfigScope::kEnv:
+      break;
+  }
+  return "OrtEnvCreationOptions::config_entries";
+}
+
 std::vector<std::string_view> names_of(ConfigScope scope) {
   std::vector<std::string_view> names;
   for (const ConfigKey& key : kKeys)
@@ -116,8 +128,9 @@ Status check_config_entry(ConfigScope scope, std::string_view name, std::string_
     return {};
   }
   for (const ConfigKey& key : kKeys) {
-    TENON_INVALID_IF(key.name == name, "\"{}\" is a {} config entry, and not one of a{} {}.", name,
-                     scope_name(key.scope), scope == ConfigScope::kEnv ? "n" : "", scope_name(scope));
+    TENON_INVALID_IF(key.name == name, "\"{}\" is a {} config entry, and not one of a{} {}: give it to {}.", name,
+                     scope_name(key.scope), scope == ConfigScope::kEnv ? "n" : "", scope_name(scope),
+                     place_of(key.scope));
   }
   const std::vector<std::string_view> names = names_of(scope);
   const std::string close = did_you_mean(name, names);

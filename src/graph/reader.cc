@@ -114,13 +114,16 @@ Result<Model> read_model(ReadContext& context, std::string_view bytes) {
 // The one place where exceptions of protozero and of the allocator end.
 Result<Model> read_and_catch(ReadContext& context, std::span<const std::byte> bytes) {
   TENON_INVALID_IF(bytes.empty(), "The model is empty: 0 bytes.");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   try {
-    return read_model(context, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return read_model(context, text);
   } catch (const std::bad_alloc&) {
     return resource_exhausted("There is no memory for a model of {} bytes.", bytes.size());
   } catch (const std::exception& error) {
-    return invalid_argument("The {} bytes are not an ONNX model: {} ({}).", bytes.size(), kBrokenEncoding,
-                            error.what());
+    constexpr std::string_view kPointer = "version https://git-lfs";
+    return invalid_argument(
+        "The {} bytes are not an ONNX model: {} ({}).{}", bytes.size(), kBrokenEncoding, error.what(),
+        text.starts_with(kPointer) ? " They are Git LFS's pointer to one: `git lfs pull` fetches it." : "");
   }
 }
 

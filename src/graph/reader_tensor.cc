@@ -206,7 +206,11 @@ Status read_external(ReadContext& context, const TensorFields& fields, const std
                      data_type_name(constant.type), constant.shape.to_string(), constant.size_bytes, length);
   }
   TENON_TRY(check_name(context, fields.location, "external file"));
-  TENON_TRY_ASSIGN(const auto file, context.external.open(fields.location));
+  auto opened = context.external.open(fields.location);
+  if (!opened.ok())
+    return std::move(opened).status().with_context(
+        format("where the model keeps the values of tensor \"{}\"", fields.name));
+  const auto file = *std::move(opened);
   const auto end = checked_add(offset, constant.size_bytes);
   if (!end || *end > file->bytes().size()) {
     return out_of_range("Offset ({}) plus size ({}) of tensor \"{}\" exceeds the external file \"{}\" ({} bytes).",

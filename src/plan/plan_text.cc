@@ -7,6 +7,11 @@ namespace tenon {
 
 namespace {
 
+std::string time_text(int64_t ns) {
+  const auto us = static_cast<double>(ns) / 1e3;
+  return us < 1e3 ? format("{:.1f} us", us) : format("{:.3f} ms", us / 1e3);
+}
+
 class PlanPrinter {
  public:
   explicit PlanPrinter(const PlanReport& plan) : plan_(plan) {}
@@ -68,7 +73,7 @@ class PlanPrinter {
     for (const PlanReport::Wait& wait : step.waits)
       text_ += format("; after point {} of stream {}{}", wait.point, wait.stream, wait.on_host ? ", on the host" : "");
     if (step.point >= 0) text_ += format("; then point {}", step.point);
-    if (step.runs > 0) text_ += format("; {:.3f} ms", static_cast<double>(step.time_ns) / 1e6);
+    if (step.runs > 0) text_ += "; " + time_text(step.time_ns);
     text_ += "\n";
   }
 

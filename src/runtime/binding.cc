@@ -15,12 +15,7 @@ Result<size_t> find_name(std::span<const ValueInfo> infos, std::string_view name
   for (size_t i = 0; i < infos.size(); ++i) {
     if (infos[i].name == name) return i;
   }
-  std::string known;
-  for (size_t i = 0; i < infos.size() && i < 8; ++i) {
-    known += format("{}\"{}\"", known.empty() ? "" : ", ", infos[i].name);
-  }
-  if (infos.size() > 8) known += ", ...";
-  return not_found("The model has no {} \"{}\"; it has {}.", kind, name, known.empty() ? "none" : known);
+  return not_found("The model has no {} \"{}\"; it has {}.", kind, name, listed_names(infos));
 }
 
 // Binding the same again changes nothing, and programs do it before every run.
@@ -47,7 +42,8 @@ BindingImpl::BindingImpl(std::shared_ptr<SessionImpl> owner) : session(std::move
 Status BindingImpl::begin_run() {
   key.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    TENON_INVALID_IF(!inputs[i].defined(), "Input \"{}\" is not bound.", session->inputs()[i].name);
+    TENON_INVALID_IF(!inputs[i].defined(), "Input \"{}\" {} is not bound: give it a tensor (bind_input, BindInput).",
+                     session->inputs()[i].name, session->inputs()[i].to_string());
     shapes[i] = inputs[i].shape();
     append_shape(key, shapes[i]);
     input_addresses[i] = inputs[i].data();
@@ -126,25 +122,25 @@ Binding::Binding(Binding&&) noexcept = default;
 Binding& Binding::operator=(Binding&&) noexcept = default;
 
 Status Binding::bind_input(std::string_view name, Tensor tensor) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->inputs(), name, "input"));
   return bind_input(index, std::move(tensor));
 }
 
 Status Binding::bind_output(std::string_view name, Tensor tensor) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
   return bind_output(index, std::move(tensor));
 }
 
 Status Binding::bind_output_auto(std::string_view name) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
   return bind_output_auto(index);
 }
 
 Status Binding::bind_input(size_t index, Tensor tensor) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   const BindingTurn turn(*impl_);
   TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
@@ -162,7 +158,7 @@ Status Binding::bind_input(size_t index, Tensor tensor) {
 }
 
 Status Binding::bind_output(size_t index, Tensor tensor) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   const BindingTurn turn(*impl_);
   TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
@@ -181,7 +177,7 @@ Status Binding::bind_output(size_t index, Tensor tensor) {
 }
 
 Status Binding::bind_output_auto(size_t index) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   const BindingTurn turn(*impl_);
   TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
@@ -192,13 +188,13 @@ Status Binding::bind_output_auto(size_t index) {
 }
 
 Status Binding::bind_output_auto(std::string_view name, const MemorySpace& space) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   TENON_TRY_ASSIGN(const size_t index, find_name(impl_->session->outputs(), name, "output"));
   return bind_output_auto(index, space);
 }
 
 Status Binding::bind_output_auto(size_t index, const MemorySpace& space) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   const BindingTurn turn(*impl_);
   TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
@@ -213,7 +209,7 @@ Status Binding::bind_output_auto(size_t index, const MemorySpace& space) {
 }
 
 Status Binding::unbind_input(size_t index) {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   const BindingTurn turn(*impl_);
   TENON_TRY(turn.check());
   TENON_INVALID_IF(index >= impl_->inputs.size(), "Input {} of {} does not exist.", index, impl_->inputs.size());
@@ -222,7 +218,7 @@ Status Binding::unbind_input(size_t index) {
 }
 
 Status Binding::clear() {
-  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from.");
+  TENON_INVALID_IF(impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
   const BindingTurn turn(*impl_);
   TENON_TRY(turn.check());
   for (Tensor& tensor : impl_->inputs) tensor = Tensor();

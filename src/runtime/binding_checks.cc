@@ -43,6 +43,15 @@ Status refuse_output_copy(const std::string& output, const PlanCopy& copy) {
 
 }  // namespace
 
+std::string listed_names(std::span<const ValueInfo> infos) {
+  constexpr size_t kMost = 8;
+  std::string known;
+  for (size_t i = 0; i < infos.size() && i < kMost; ++i)
+    known += format("{}\"{}\"", known.empty() ? "" : ", ", infos[i].name);
+  if (infos.size() > kMost) known += ", ...";
+  return known.empty() ? "none" : known;
+}
+
 bool stands_for_scalar(const ValueInfo& info, const Shape& shape) {
   return info.has_shape && info.dims.empty() && shape.rank() > 0 &&
          std::all_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim == 1; });

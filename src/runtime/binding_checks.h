@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <tenon/session.h>
@@ -22,6 +23,9 @@ struct BoundOutput {
   SpaceId auto_space;  // where `memory` has to be; none: where the output is made
   bool ready = false;  // in this run: `result` is where the output goes
 };
+
+// For messages: `"x", "y"`, the first eight, or "none".
+std::string listed_names(std::span<const ValueInfo> infos);
 
 // True for a shape of ones where the model declares no dimensions: its element is the scalar, as ONNX Runtime takes it.
 bool stands_for_scalar(const ValueInfo& info, const Shape& shape);

@@ -71,7 +71,9 @@ Result<std::shared_ptr<EpFactory>> EpRegistry::find(const std::string& ep_name) 
       known += ", " + factory->name();
     }
   }
-  return not_found("There is no EP \"{}\"; registered are {}.", ep_name, known);
+  return not_found(
+      "There is no EP \"{}\"; there are {}. Others come with a library (--plugin NAME=LIBRARY, register_ep_library).",
+      ep_name, known);
 }
 
 std::shared_ptr<DataTransfer> EpRegistry::find_transfer(const MemorySpace& src, const MemorySpace& dst) const {

@@ -141,8 +141,9 @@ Result<Binding> SessionImpl::make_unguarded_binding() {
 }
 
 Status SessionImpl::run(Binding& binding, const RunOptions& options) {
-  TENON_INVALID_IF(binding.impl_ == nullptr, "The binding was moved from.");
-  TENON_INVALID_IF(binding.impl_->session.get() != this, "The binding belongs to another session.");
+  TENON_INVALID_IF(binding.impl_ == nullptr, "The binding was moved from; the one that it was moved to is to be used.");
+  TENON_INVALID_IF(binding.impl_->session.get() != this,
+                   "The binding belongs to another session; make_binding() of this one makes its own.");
   const BindingTurn turn(*binding.impl_);
   TENON_TRY(turn.check());
   const auto run_timed = [&] {

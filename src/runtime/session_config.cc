@@ -145,8 +145,8 @@ Status unknown_name(const SessionOptions& options, std::string_view field, const
     if (names.size() > kMostNames) there += ", ...";
     there = format("; it has {}.", there.empty() ? "none with a name" : there);
   }
-  const std::string message =
-      format("SessionOptions::{} fixes \"{}\", and the model has no such dimension{}", field, name, there);
+  const std::string message = format("The model has no dimension \"{}\" ({}SessionOptions::{}){}", name,
+                                     field == "dims" ? "--dim, " : "", field, there);
   if (!options.ignore_unknown_names) return Status(StatusCode::kInvalidArgument, message);
   log_warning("load", "{}", message);
   return {};

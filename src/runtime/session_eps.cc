@@ -70,7 +70,9 @@ Status SessionEps::make(const SessionOptions& options) {
     }
     TENON_TRY_ASSIGN(const std::shared_ptr<EpFactory> factory, EpRegistry::instance().find(choice.ep_name));
     TENON_UNSUPPORTED_IF(factory->devices().empty() && factory->needs_device(),
-                         "The EP \"{}\" offers no device on this machine.", choice.ep_name);
+                         "The EP \"{}\" offers no device on this machine; one may be offered to its library "
+                         "(EpLibraryOptions::offer, --offer).",
+                         choice.ep_name);
     std::vector<size_t> devices = choice.devices;
     if (devices.empty() && !factory->devices().empty()) devices.push_back(0);
     for (size_t device : devices) {

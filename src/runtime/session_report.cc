@@ -33,7 +33,7 @@ Result<std::vector<Shape>> SessionReporter::input_shapes(const std::map<std::str
   for (const auto& [name, shape] : named) {
     const bool known =
         std::any_of(inputs.begin(), inputs.end(), [&](const ValueInfo& info) { return info.name == name; });
-    if (!known) return not_found("The model has no input \"{}\".", name);
+    if (!known) return not_found("The model has no input \"{}\"; it has {}.", name, listed_names(inputs));
   }
   std::vector<Shape> all;
   for (const ValueInfo& info : inputs) {
@@ -78,7 +78,9 @@ Result<BoundSpaces> SessionReporter::bound_spaces(const std::map<std::string, Me
       bound.outputs[i] = space;
       known = true;
     }
-    if (!known) return not_found("The model has no input or output \"{}\".", name);
+    if (!known)
+      return not_found("The model has no input or output \"{}\"; it has {}, and {}.", name, listed_names(inputs),
+                       listed_names(outputs));
   }
   return bound;
 }

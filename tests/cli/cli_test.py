@@ -1,6 +1,7 @@
 """The command-line tool, driven as a person drives it."""
 import json
 import os
+import pathlib
 import re
 import subprocess
 
@@ -134,7 +135,7 @@ def test_missing_and_unknown_inputs_are_named(models, tmp_path):
             "--input", f"b={b}")
     refused(NOT_FOUND, 'no input "c"', "run", models / "two.onnx", "--input", f"c={b}")
     refused(INVALID, "twice", "run", models / "two.onnx", "--input", f"b={b}", "--input", f"b={b}")
-    refused(INVALID, "NAME=VALUE", "run", models / "two.onnx", "--input", "b")
+    refused(INVALID, "NAME=FILE.npy", "run", models / "two.onnx", "--input", "b")
     refused(NOT_FOUND, "none.npy", "run", models / "two.onnx", "--input", f"b={tmp_path}/none.npy")
 
 
@@ -329,3 +330,29 @@ def test_bad_command_lines_are_usage_errors():
         assert done.stderr and done.stdout == ""
     assert "Exit codes" in ok("--help")
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", ok("--version"))
+
+
+def test_the_help_and_the_reference_have_the_same_exit_codes():
+    page = (pathlib.Path(__file__).parents[2] / "docs/reference/options.md").read_text()
+    table = re.findall(r"^\| (\d+) \| (\w+) \| ([^:|]*\w)", page, re.M)
+    assert table.pop(1) == ("1", "ok", "a value differs")  # of tenon compare, no status
+    listed = re.findall(r"(\d+) ([^,.]+(?:, model or data)?)[,.]", re.sub(r"\s+", " ", ok("--help").split("Exit codes:")[1]))
+    assert [(number, text) for number, _, text in table] == [(number, text.strip()) for number, text in listed if number != "1"]
+    header = (pathlib.Path(__file__).parents[2] / "include/tenon/status.h").read_text()
+    codes = re.findall(r"^  k(\w+)(?: = 0)?,", header, re.M)
+    names = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", code).lower() for code in codes]
+    assert [name for _, name, _ in table] == names
+    assert [int(number) for number, _, _ in table] == [0, *range(2, 1 + len(codes))]
+
+
+def test_output_that_cannot_be_written_is_an_error(models):
+    for command in (["explain", models / "deep.onnx"], ["inspect", models / "deep.onnx", "--json"], ["--help"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([TENON, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (6, "tenon: The output cannot be written to stdout: No space left on device.\n")
+
+
+def test_times_below_a_millisecond_are_in_microseconds(models):
+    assert re.search(r"^\d+\.\d (us), 0 bytes copied$", ok("run", models / "deep.onnx", "--random"), re.M)
+    assert re.search(r"^median +\d+\.\d us  \(9 runs\)$", ok("bench", models / "deep.onnx", "--runs", 9), re.M)
+    assert re.search(r"; \d+\.\d us$", ok("explain", models / "deep.onnx", "--runs", 9), re.M)

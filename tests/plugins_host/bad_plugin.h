@@ -24,9 +24,10 @@ void call_back(const char* what);
 // That; then writes the call down, and throws where the lie is "throw WHAT" or "throw int WHAT".
 void called(const char* what);
 
-// A status for the lie "fail WHAT" (EP_FAIL), null else.
+// A status for the lies "fail WHAT" (EP_FAIL) and "FAIL WHAT" (FAIL), null else.
 inline OrtStatus* outcome(const char* what) {
   if (lie((std::string("fail ") + what).c_str())) return g_api->CreateStatus(ORT_EP_FAIL, "the plugin cannot");
+  if (lie((std::string("FAIL ") + what).c_str())) return g_api->CreateStatus(ORT_FAIL, "the plugin cannot");
   return nullptr;
 }
 

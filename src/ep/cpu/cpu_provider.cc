@@ -29,8 +29,7 @@ Status no_such_operator(const Graph& graph, const Node& node) {
   if (newest_opset(node.domain) == 0) {
     return unsupported(
         "Node {} asks for operator {} of domain \"{}\" at opset {}, but Tenon knows no operator of that domain; it "
-        "knows "
-        "ai.onnx up to opset {}.",
+        "knows ai.onnx up to opset {}. An EP library may bring it (--plugin NAME=LIBRARY, register_ep_library).",
         node.label(graph), node.op_type, shown_domain(node), opset, newest_opset(""));
   }
   std::string close;

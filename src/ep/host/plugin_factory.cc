@@ -268,7 +268,7 @@ Result<std::unique_ptr<DeviceProvider>> PluginFactory::create_provider(const EpC
   if (devices.empty())
     return unsupported(
         "{} offers no device on this machine, so no session can use it. If it only asks for another vendor's hardware, "
-        "offer it a device when its library is registered (EpLibraryOptions::offer).",
+        "offer it a device when its library is registered (EpLibraryOptions::offer, --offer).",
         who_);
   return PluginProvider::create(shared(), choice, devices, options);
 }

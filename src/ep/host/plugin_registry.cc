@@ -73,7 +73,12 @@ Status PluginRegistry::remove(const std::string& name) {
   auto state = state_.lock();
   const auto found = std::find_if(state->libraries.begin(), state->libraries.end(),
                                   [&](const auto& library) { return library->name() == name; });
-  if (found == state->libraries.end()) return not_found("No EP library is registered as \"{}\".", name);
+  if (found == state->libraries.end()) {
+    std::string known;
+    for (const auto& library : state->libraries)
+      known += format("{}\"{}\"", known.empty() ? "" : ", ", library->name());
+    return not_found("No EP library is registered as \"{}\"; registered are {}.", name, known.empty() ? "none" : known);
+  }
   TENON_TRY(tenon::EpRegistry::instance().remove(name));
   removed = std::move(*found);
   state->libraries.erase(found);

@@ -42,6 +42,12 @@ const SimStep* find_step(std::string_view name) {
   return nullptr;
 }
 
+std::string step_names() {
+  std::string names;
+  for (const char* name : kStepNames) names += format("{}{}", names.empty() ? "" : ", ", name);
+  return names;
+}
+
 void SimFaults::arm(const SimStep* step, int64_t nth) {
   std::lock_guard lock(mutex_);
   any_ = step == nullptr;

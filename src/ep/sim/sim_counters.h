@@ -69,6 +69,8 @@ enum class SimStep : uint8_t {
 const char* step_name(SimStep step);
 // Null for a name that is none.
 const SimStep* find_step(std::string_view name);
+// "a, b, c": all of them.
+std::string step_names();
 
 // Makes the nth visit of one step, or of any step, fail once. Threads: any.
 class SimFaults {

@@ -56,8 +56,9 @@ Result<std::unique_ptr<SimEp>> SimEp::create(SimFactory& factory, std::shared_pt
   auto runtime = std::make_shared<SimRuntime>();
   if (const std::string& step_text = options.text("fail_at"); !step_text.empty()) {
     const SimStep* step = find_step(step_text);
-    TENON_INVALID_IF(step == nullptr, "Option \"fail_at\" is \"{}\", which is no step of the simulated device.",
-                     step_text);
+    TENON_INVALID_IF(step == nullptr,
+                     "Option \"fail_at\" is \"{}\", which is no step of the simulated device; the steps are {}.",
+                     step_text, step_names());
     runtime->faults.arm(step, options.integer("fail_nth"));
   }
   TENON_TRY(runtime->faults.hit(SimStep::create_ep));
