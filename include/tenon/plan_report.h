@@ -68,6 +68,55 @@ struct PlanReport {
     bool on_host = false;  // the host waits, not the step's stream
   };
 
+  // A node of the model's main graph, and where it went. Nodes of bodies (an If's branches) are their node's.
+  struct ModelNode {
+    enum class Fate : uint8_t {
+      kStep,      // `step` computes it alone
+      kFused,     // `step` computes it together with others: Step::model_nodes
+      kRegion,    // EP `ep` has it in the region of `step`: Step::region
+      kView,      // needs no step: `without_step` has it
+      kFolded,    // its results are constants
+      kBypassed,  // its readers read another value: it hands its input through, or makes what another node makes
+      kUnused,    // nobody reads its results
+      kLater,     // after the cut, planned in the run
+    };
+    std::string label;  // "Conv \"conv1\""
+    std::string name;   // may be empty
+    std::string op_type;
+    std::string domain;  // "" is ai.onnx
+    Fate fate = Fate::kStep;
+    int32_t step = -1;                // of `steps`; -1: none
+    int32_t ep = -1;                  // of `eps`; -1: none
+    std::vector<std::string> passes;  // that put it together with others, in order, or the one that it left in
+    // "step 3, fused by the pass convolution_bias", "folded into a constant by the pass fold"
+    TENON_API std::string fate_text() const;
+  };
+
+  // A node of an EP's region, as the EP got it.
+  struct RegionNode {
+    std::string name;  // may be empty
+    std::string op_type;
+    std::string domain;
+  };
+
+  // A node that needs no step: its outputs are parts of the memory of `value`, or its inputs are (joins_inputs).
+  struct View {
+    std::string label;
+    std::vector<std::string> model_nodes;  // as Step::model_nodes
+    bool joins_inputs = false;
+    std::string value;
+    std::vector<size_t> offsets_bytes;  // of each part
+    // "Reshape \"r\": a view of \"x\" +64"
+    TENON_API std::string to_string() const;
+  };
+
+  // Part of the model whose copies only a run knows; ExplainedCopies::open has a sentence for each.
+  struct UnknownCopies {
+    enum class Kind : uint8_t { kBody, kOutput, kRest };
+    Kind kind = Kind::kBody;
+    std::string name;  // of the step (its label) or the output; empty for the rest after a cut
+  };
+
   struct Step {
     std::string label;  // "Conv \"conv1\""
     std::string name;   // of the node; may be empty
@@ -75,6 +124,7 @@ struct PlanReport {
     std::string domain;                    // "" is ai.onnx
     int32_t node = -1;                     // in the planned graph
     std::vector<std::string> model_nodes;  // the nodes of the model that a fused node or a region computes
+    std::vector<RegionNode> region;        // the nodes of an EP's region, in order
     std::string kernel;                    // "copy" for a copy
     int32_t ep = 0;                        // of PlanReport::eps
     int32_t stream = 0;                    // 0: the host does it; else the EP whose stream has it
@@ -113,7 +163,12 @@ struct PlanReport {
 
   // Where shapes depend on data: the rest is planned in the run.
   struct Cut {
-    std::vector<std::string> reasons;
+    struct Reason {
+      std::string node;   // "NonZero \"n\""
+      std::string value;  // on whose contents its output shapes depend; empty: on its own data
+      TENON_API std::string to_string() const;
+    };
+    std::vector<Reason> reasons;
     std::vector<Tensor> values;  // that the rest reads
     size_t nodes = 0;            // of the rest; 0: there is no cut
   };
@@ -123,22 +178,28 @@ struct PlanReport {
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   std::vector<Step> steps;
-  std::vector<std::string> without_step;  // a sentence for each node that needs no step (views)
+  std::vector<ModelNode> nodes;  // of the model's main graph, in its order
+  std::vector<View> without_step;
   std::vector<PlacedConstant> constants;
   // The copies that Session::explain_copies() gives for the same call; the ledger is that of a first run.
   ExplainedCopies copies;
+  std::vector<UnknownCopies> unknown_copies;  // one for each of copies.open
   std::vector<OutputCopy> output_copies;
   size_t unshared_bytes = 0;  // of all arena values and scratch, if nothing shared memory
   Cut cut;
 
-  // One line a step, then views, copies with reasons and what only a run knows.
+  // What the plan is for, one line a step, then views, copies with reasons, what only a run knows, and where each node
+  // of the model went.
   TENON_API std::string to_text() const;
-  // One object, UTF-8; docs/how-to/debugging.md names its keys.
+  // One object, UTF-8; docs/reference/plan-json.md has its keys.
   TENON_API std::string to_json() const;
   // Sets runs and time_ns of the steps that `times` has. A node belongs to a step by its name, or by one of the model's
   // nodes that the step computes; without a name by index and operator. Returns how many steps have a time.
   TENON_API size_t add_times(std::span<const NodeTime> times);
 };
+
+// "fused", "folded", ...: as in JSON.
+TENON_API std::string_view fate_name(PlanReport::ModelNode::Fate fate);
 
 // "the output is an input or a constant handed through": a part of a sentence after "because".
 TENON_API std::string_view copy_reason_text(CopyReason reason);

@@ -66,7 +66,7 @@ class Cutter {
       for (ValueId id : node.outputs) {
         if (id != kNoValue) dynamic_[id] = true;
       }
-      reasons_.push_back(format("the output shapes of {} depend on its data", node.label(graph_)));
+      reasons_.push_back({node.label(graph_), {}});
       return {};
     }
     when_[n] = When::kRest;
@@ -76,8 +76,7 @@ class Cutter {
       if (id == kNoValue || graph_.value(id).constant || !shape_depends_on_value(node, i)) continue;
       as_constant_[id] = true;
       found = true;
-      reasons_.push_back(
-          format("the output shapes of {} depend on the value of \"{}\"", node.label(graph_), graph_.value(id).name));
+      reasons_.push_back({node.label(graph_), graph_.value(id).name});
     }
     if (found) return {};
     return unsupported("The shapes of the outputs of node {} cannot be found from its inputs.", node.label(graph_));
@@ -148,7 +147,7 @@ class Cutter {
   std::vector<OutputSlot> output_slots_;
   PerValue<bool> available_, dynamic_, needed_, as_constant_;
   PerNode<When> when_;
-  std::vector<std::string> reasons_;
+  std::vector<CutReason> reasons_;
 };
 
 }  // namespace

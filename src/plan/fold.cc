@@ -6,6 +6,7 @@
 
 #include "ops/shape_inference.h"
 #include "plan/fold_rules.h"
+#include "plan/pass_rewriter.h"
 #include "plan/regions.h"
 
 namespace tenon {
@@ -130,7 +131,11 @@ class Folder {
     }
     if (evaluate_all(node)) return {};
     const size_t before = graph_.values.size();
+    // What makes another node of this one need not know whose it was.
+    Node origins;
+    take_origins(origins, node);
     fold_rules::simplify(graph_, node, [this](ValueId id) { return producer(id); });
+    take_origins(node, origins);
     if (graph_.values.size() != before) grow();
     if (ValueId source = fold_rules::unchanged_input(graph_, node); source != kNoValue) {
       if (forward(node.outputs[0], source)) return {};

@@ -124,7 +124,8 @@ Status pass_common_subexpressions(Graph& graph, const PassOptions&) {
     auto [slot, fresh] = first.emplace(std::move(key), n);
     // A graph output stays with its own node.
     if (fresh || keeps_name) continue;
-    const Node& earlier = graph.nodes[slot->second];
+    Node& earlier = graph.nodes[slot->second];
+    take_origins(earlier, node);
     for (size_t o = 0; o < node.outputs.size(); ++o)
       if (node.outputs[o] != kNoValue) same_as[node.outputs[o]] = earlier.outputs[o];
   }

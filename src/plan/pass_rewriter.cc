@@ -6,6 +6,50 @@
 
 namespace tenon {
 
+namespace {
+
+int64_t number_of(const Attribute& nodes, size_t index) { return index < nodes.ints.size() ? nodes.ints[index] : -1; }
+
+}  // namespace
+
+std::span<const std::string> model_nodes_of(const Node& node) {
+  const Attribute* nodes = node.find(kModelNodes);
+  if (nodes == nullptr) return {};
+  const bool own = nodes->strings.size() == 1 && (nodes->strings[0] == node.name || node.domain != "tenon");
+  return own ? std::span<const std::string>() : nodes->strings;
+}
+
+void take_origins(Node& to, const Node& from) {
+  const Attribute* more = from.find(kModelNodes);
+  if (more == nullptr) return;
+  const auto known = std::find_if(to.attributes.begin(), to.attributes.end(),
+                                  [](const Attribute& attribute) { return attribute.name == kModelNodes; });
+  Attribute listed;
+  if (known != to.attributes.end()) {
+    listed = std::move(*known);
+    to.attributes.erase(known);
+  }
+  listed.name = kModelNodes;
+  listed.kind = AttributeKind::kStrings;
+  std::vector<std::pair<int64_t, std::string>> nodes;
+  for (const Attribute* part : {&std::as_const(listed), more}) {
+    for (size_t i = 0; i < part->strings.size(); ++i) {
+      std::pair<int64_t, std::string> one(number_of(*part, i), part->strings[i]);
+      if (std::find(nodes.begin(), nodes.end(), one) == nodes.end()) nodes.push_back(std::move(one));
+    }
+  }
+  // In the graph's order, as far as it is known.
+  if (std::none_of(nodes.begin(), nodes.end(), [](const auto& one) { return one.first < 0; }))
+    std::sort(nodes.begin(), nodes.end());
+  listed.strings.clear();
+  listed.ints.clear();
+  for (auto& [number, name] : nodes) {
+    listed.ints.push_back(number);
+    listed.strings.push_back(std::move(name));
+  }
+  to.attributes.push_back(std::move(listed));
+}
+
 Rewriter::Rewriter(Graph& graph)
     : graph_(graph),
       producer_(graph.producers()),
@@ -133,9 +177,9 @@ void Rewriter::begin_origins(NodeId id, const Node& node) {
   }
   if (std::any_of(going_.begin(), going_.end(), [&](const Origin& one) { return one.id == id; })) return;
   if (const Attribute* known = node.find(kModelNodes)) {
-    for (const std::string& name : known->strings) going_.push_back({id, name});
+    for (size_t i = 0; i < known->strings.size(); ++i) going_.push_back({id, number_of(*known, i), known->strings[i]});
   } else {
-    going_.push_back({id, node.name.empty() ? node.label(graph_) : node.name});
+    going_.push_back({id, -1, node.name.empty() ? node.label(graph_) : node.name});
   }
 }
 
@@ -152,31 +196,42 @@ void Rewriter::end_origins(const Node& last) {
 }
 
 void Rewriter::add_origins() {
+  // A node that was only moved lives on, and what stands in its place does not stand for it.
+  std::map<int64_t, const Node*> moved;
+  const auto note = [&moved](const Node& node) {
+    if (const Attribute* known = node.find(kModelNodes))
+      for (const int64_t number : known->ints) moved.emplace(number, &node);
+  };
+  for (NodeId id : graph_.nodes.ids())
+    if (!erased_[id]) note(graph_.nodes[id]);
+  for (const auto& [before, node] : inserted_) note(node);
   std::map<Node*, Origins> all;
   for (auto& [made, origins] : origins_) {
     Node* maker = nullptr;
     if (producer(made) != nullptr && !erased_[producer_id(made)]) maker = &graph_.nodes[producer_id(made)];
     for (auto& [before, node] : inserted_)
       if (std::find(node.outputs.begin(), node.outputs.end(), made) != node.outputs.end()) maker = &node;
-    if (maker == nullptr || maker->domain != "tenon") continue;
+    if (maker == nullptr) continue;
     Origins& listed = all[maker];
-    std::move(origins.begin(), origins.end(), std::back_inserter(listed));
+    std::copy_if(std::move_iterator(origins.begin()), std::move_iterator(origins.end()), std::back_inserter(listed),
+                 [&](const Origin& origin) {
+                   const auto lives = moved.find(origin.number);
+                   return origin.number < 0 ? maker->domain == "tenon" : lives == moved.end() || lives->second == maker;
+                 });
   }
   for (auto& [node, origins] : all) list_origins(*node, std::move(origins));
 }
 
-void Rewriter::list_origins(Node& node, Origins origins) {
+void Rewriter::list_origins(Node& node, Origins origins) const {
   std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) { return a.id < b.id; });
-  Attribute listed;
-  for (Origin& origin : origins) {
-    const bool known = std::find(listed.strings.begin(), listed.strings.end(), origin.name) != listed.strings.end();
-    if (!known) listed.strings.push_back(std::move(origin.name));
-  }
-  std::erase_if(node.attributes, [](const Attribute& attribute) { return attribute.name == kModelNodes; });
-  if (listed.strings.size() == 1 && listed.strings[0] == node.name) return;
+  Node gone;
+  Attribute& listed = gone.attributes.emplace_back();
   listed.name = kModelNodes;
-  listed.kind = AttributeKind::kStrings;
-  node.attributes.push_back(std::move(listed));
+  for (Origin& origin : origins) {
+    listed.strings.push_back(std::move(origin.name));
+    listed.ints.push_back(origin.number);
+  }
+  take_origins(node, gone);
 }
 
 ValueId Rewriter::add_value(Value value) {

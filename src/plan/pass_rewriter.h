@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,14 +58,15 @@ class Rewriter {
   // A new node right before node `id` once the pass is finished; until then its outputs have no producer.
   void insert_before(NodeId id, Node node);
 
-  // Drops erased nodes and places inserted ones. Call once, last. Each internal node that stands for several nodes of
-  // the model lists them in its attribute kModelNodes.
+  // Drops erased nodes and places inserted ones. Call once, last. Each node that stands for others of the model than
+  // that of its own name lists them in its attribute kModelNodes.
   void finish();
 
  private:
-  // One name of a node that has gone, with the node's id.
+  // One of the model's nodes that a node which has gone stood for, with that node's id.
   struct Origin {
     NodeId id;
+    int64_t number;
     std::string name;
   };
   using Origins = std::vector<Origin>;
@@ -73,7 +75,7 @@ class Rewriter {
   void release(ValueId id);
   // The names of nodes that go now, one of which made `made`: whatever makes it at the end stands for them.
   void begin_origins(NodeId id, const Node& node);
-  static void list_origins(Node& node, Origins origins);
+  void list_origins(Node& node, Origins origins) const;
   void end_origins(const Node& last);
   void add_origins();
 
@@ -88,9 +90,13 @@ class Rewriter {
   std::map<ValueId, Origins> origins_;  // by the value that the last of them made
 };
 
-// An attribute of internal nodes: the names of the model's nodes that the node stands for, in the graph's order; absent
-// when it is the one of its own name. For profiles; nothing else reads it.
+// An attribute: the names of the model's nodes that the node stands for, in the graph's order, and their numbers
+// (NodeTrail; -1 for those of bodies). For profiles and reports; nothing else reads it.
 inline constexpr std::string_view kModelNodes = "tenon.nodes";
+// Those names; empty when it is the one of the node's own name.
+std::span<const std::string> model_nodes_of(const Node& node);
+// `to` stands for what `from` stood for, too.
+void take_origins(Node& to, const Node& from);
 
 // A binary node's two inputs in the order {one for which `accept` holds, other}; nullopt when neither fits.
 template <typename Accept>

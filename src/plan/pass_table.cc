@@ -7,6 +7,7 @@
 
 #include "base/trace.h"
 #include "ops/shape_inference.h"
+#include "plan/node_trail.h"
 #include "plan/passes.h"
 #include "plan/regions.h"
 
@@ -98,6 +99,7 @@ Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
     }
     TENON_TRY(run_pass(pass, graph, options));
     if (options.observe) options.observe(pass.name, graph);
+    if (options.trail != nullptr) options.trail->after(pass.name, graph);
   }
   if (phase != PassPhase::kLoad) return {};
   for (Node& node : graph.nodes) {
@@ -105,6 +107,7 @@ Status run_passes(Graph& graph, PassPhase phase, const PassOptions& options) {
     TENON_TRY_CONTEXT(run_subgraph_passes(node, phase, options), "of {}", node.label(graph));
   }
   graph.remove_dead_nodes();
+  if (options.trail != nullptr) options.trail->after("", graph);
   return {};
 }
 
@@ -114,6 +117,7 @@ Status run_subgraph_passes(Node& node, PassPhase phase, const PassOptions& optio
     if (attribute.graph.use_count() > 1) attribute.graph = std::make_shared<Graph>(*attribute.graph);
     PassOptions inner = options;
     inner.observe = nullptr;
+    inner.trail = nullptr;
     TENON_TRY_CONTEXT(run_passes(*attribute.graph, phase, inner), "in attribute \"{}\"", attribute.name);
     drop_unread_captures(*attribute.graph);
   }

@@ -13,6 +13,8 @@
 
 namespace tenon {
 
+class NodeTrail;
+
 // kLoad: once a model, dimensions may be symbols. kPlan: on the planner's copy, once a signature, after the numbers of
 // the inputs' shapes have been set; new weights are not made there, so that kernels can pack each weight once.
 enum class PassPhase : uint8_t { kLoad, kPlan };
@@ -23,6 +25,7 @@ struct PassOptions {
   std::vector<std::string> skip;
   // Called before the first pass with name "input", and after each pass with its name.
   std::function<void(std::string_view pass, const Graph& graph)> observe;
+  NodeTrail* trail = nullptr;  // of the graph's nodes; may be null
 };
 
 struct Pass {

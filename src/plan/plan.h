@@ -23,6 +23,8 @@
 
 namespace tenon {
 
+class NodeTrail;
+
 // A step that only moves a value to other memory.
 struct StepCopy {
   CopyReason reason = CopyReason::kNotCompatible;
@@ -57,10 +59,13 @@ struct PlanStep {
   std::vector<DynamicId> dynamic_outputs;  // by output; none for those of known sizes
 };
 
-// A node that needs no step, and where its outputs are.
+// A node without a step: its outputs are parts of its first input, or its inputs are parts of its output.
 struct PlanView {
   NodeId node;  // in Plan::graph
   std::vector<Location> outputs;
+  bool joins_inputs = false;          // the latter
+  ValueId value = kNoValue;           // the whole
+  std::vector<size_t> offsets_bytes;  // of the parts in it
 };
 
 struct PlanInput {
@@ -100,12 +105,18 @@ struct CutValue {
   bool as_constant = false;  // the rest is planned for its contents
 };
 
+// Why planning stops at a node.
+struct CutReason {
+  std::string node;   // Node::label
+  std::string value;  // on whose contents its output shapes depend; empty: on its own data
+};
+
 // Where shapes depend on data, planning stops: the rest is planned when the values are there.
 struct PlanCut {
   Graph rest;  // its inputs are `values`, in this order
   std::vector<CutValue> values;
   std::vector<OutputSlot> output_slots;  // of rest.outputs
-  std::vector<std::string> reasons;      // one a node that made the cut necessary
+  std::vector<CutReason> reasons;        // one a node that made the cut necessary
 };
 
 struct Plan {
@@ -126,8 +137,7 @@ struct Plan {
   std::vector<HandleBuffer> handle_buffers;
   size_t arena_bytes = 0;  // of plain host memory
   size_t unshared_bytes = 0;
-  std::vector<std::string> aliases;  // one line for each node without a step
-  std::vector<PlanView> views;       // the same nodes
+  std::vector<PlanView> views;
   std::unique_ptr<PlanCut> cut;
 
   // PlanReport::to_text() of it.
@@ -136,8 +146,10 @@ struct Plan {
 
 // `plan` as data. `outputs`: by slot, where the caller's outputs are (none: where they are made). `copies` begins with
 // the copies that come before those of a run's steps; those follow, in their order, as far as no data and no address
-// decides about them. `keep_text` makes the names of copies live as long as the session.
+// decides about them. `keep_text` makes the names of copies live as long as the session. `trail` has followed the
+// passes of the plan; null: the report has no nodes of the model.
 PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemorySpace>> outputs,
-                       const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies);
+                       const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies,
+                       const NodeTrail* trail = nullptr);
 
 }  // namespace tenon

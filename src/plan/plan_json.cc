@@ -31,6 +31,11 @@ std::string_view kind_name(PlanReport::Location::Kind kind) {
   return "absent";
 }
 
+std::string_view kind_name(PlanReport::UnknownCopies::Kind kind) {
+  using Kind = PlanReport::UnknownCopies::Kind;
+  return kind == Kind::kBody ? "body" : kind == Kind::kOutput ? "output" : "rest";
+}
+
 // Commas and brackets in one place: begin, members or elements, end.
 class JsonText {
  public:
@@ -104,13 +109,27 @@ class PlanWriter {
     tensors("inputs", plan_.inputs);
     tensors("outputs", plan_.outputs);
     json_.list("steps", plan_.steps, [&](const PlanReport::Step& step) { put(step); });
-    json_.strings("without_step", plan_.without_step);
+    json_.list("without_step", plan_.without_step, [&](const PlanReport::View& view) {
+      json_.begin('{').member("label", view.label).strings("model_nodes", view.model_nodes);
+      json_.member("text", view.to_string())
+          .member("kind", view.joins_inputs ? "joined_inputs" : "view")
+          .member("value", view.value);
+      json_.list("offsets_bytes", view.offsets_bytes, [&](size_t offset) { json_.value(offset); }).end('}');
+    });
+    json_.list("nodes", plan_.nodes, [&](const PlanReport::ModelNode& node) { put(node); });
     json_.list("constants", plan_.constants, [&](const PlanReport::PlacedConstant& constant) {
       json_.begin('{').member("space", constant.space).member("bytes", constant.bytes).end('}');
     });
     json_.list("copies", plan_.copies.ledger.records, [&](const CopyRecord& copy) { put(copy); });
     json_.member("bytes_copied", plan_.copies.ledger.bytes_copied());
-    json_.strings("copies_known_in_a_run", plan_.copies.open);
+    json_.key("copies_known_in_a_run").begin('[');
+    for (size_t i = 0; i < plan_.unknown_copies.size(); ++i) {
+      const PlanReport::UnknownCopies& unknown = plan_.unknown_copies[i];
+      json_.begin('{').member("kind", kind_name(unknown.kind)).key("name");
+      unknown.name.empty() ? json_.null() : json_.value(unknown.name);
+      json_.member("text", plan_.copies.open[i]).end('}');
+    }
+    json_.end(']');
     json_.list("output_copies", plan_.output_copies, [&](const PlanReport::OutputCopy& copy) {
       json_.begin('{').key("source");
       put(copy.source);
@@ -123,7 +142,11 @@ class PlanWriter {
     if (plan_.cut.nodes == 0 && plan_.cut.reasons.empty()) {
       json_.null();
     } else {
-      json_.begin('{').strings("reasons", plan_.cut.reasons);
+      json_.begin('{').list("reasons", plan_.cut.reasons, [&](const PlanReport::Cut::Reason& reason) {
+        json_.begin('{').member("node", reason.node).key("value");
+        reason.value.empty() ? json_.null() : json_.value(reason.value);
+        json_.member("text", reason.to_string()).end('}');
+      });
       tensors("values", plan_.cut.values);
       json_.member("nodes", plan_.cut.nodes).end('}');
     }
@@ -176,6 +199,16 @@ class PlanWriter {
   void put(const PlanReport::Step& step) {
     json_.begin('{').member("label", step.label).member("name", step.name).member("op_type", step.op_type);
     json_.member("domain", step.domain).member("node", step.node).strings("model_nodes", step.model_nodes);
+    json_.key("region");
+    if (step.region.empty()) {
+      json_.null();
+    } else {
+      json_.begin('{').list("nodes", step.region, [&](const PlanReport::RegionNode& node) {
+        json_.begin('{').member("name", node.name).member("op_type", node.op_type).member("domain", node.domain);
+        json_.end('}');
+      });
+      json_.end('}');
+    }
     json_.member("kernel", step.kernel).member("ep", step.ep).member("stream", step.stream);
     json_.list("waits", step.waits, [&](const PlanReport::Wait& wait) {
       json_.begin('{')
@@ -200,6 +233,14 @@ class PlanWriter {
     json_.member("runs", step.runs).key("time_ns");
     step.runs > 0 ? json_.value(step.time_ns) : json_.null();
     json_.end('}');
+  }
+
+  void put(const PlanReport::ModelNode& node) {
+    json_.begin('{').member("label", node.label).member("name", node.name).member("op_type", node.op_type);
+    json_.member("domain", node.domain).member("fate", fate_name(node.fate));
+    index("step", node.step);
+    index("ep", node.ep);
+    json_.strings("passes", node.passes).member("text", node.fate_text()).end('}');
   }
 
   void put(const CopyRecord& copy) {

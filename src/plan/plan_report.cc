@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "device/copy.h"
 #include "plan/control_flow.h"
+#include "plan/node_trail.h"
 #include "plan/pass_rewriter.h"
 #include "plan/plan.h"
 #include "plan/regions.h"
@@ -25,8 +26,10 @@ bool has_bodies(const Node& node) {
 class Reporter {
  public:
   Reporter(const Plan& plan, std::span<const std::optional<MemorySpace>> outputs,
-           const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies)
+           const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies,
+           const NodeTrail* trail)
       : plan_(plan), bound_(outputs), keep_text_(keep_text) {
+    if (trail != nullptr) report_.nodes = trail->report(plan);
     report_.copies = std::move(copies);
   }
 
@@ -43,7 +46,7 @@ class Reporter {
     for (const PlanOutput& output : plan_.outputs)
       report_.outputs.push_back(tensor(output.name, output.spec, {StorageKind::kOutput, output.slot.value(), 0}));
     for (const PlanStep& step : plan_.steps) add_step(step);
-    report_.without_step = plan_.aliases;
+    for (const PlanView& view : plan_.views) add_view(view);
     for (const Tensor& constant : plan_.placed_constants)
       report_.constants.push_back({space_of(constant.space()), constant.size_bytes()});
     for (const PlanCopy& copy : plan_.copies) add_output_copy(copy);
@@ -159,14 +162,22 @@ class Reporter {
   }
 
   static std::vector<std::string> model_nodes(const Node& node) {
-    if (!is_region(node)) {
-      const Attribute* nodes = node.find(kModelNodes);
-      return nodes != nullptr ? nodes->strings : std::vector<std::string>();
-    }
-    std::vector<std::string> names;
-    for (const Node& inner : region_body(node).nodes)
-      if (!inner.name.empty()) names.push_back(inner.name);
-    return names;
+    const std::span<const std::string> names = model_nodes_of(node);
+    return {names.begin(), names.end()};
+  }
+
+  void add_view(const PlanView& view) {
+    const Node& node = plan_.graph.nodes[view.node];
+    report_.without_step.push_back({.label = node.label(plan_.graph),
+                                    .model_nodes = model_nodes(node),
+                                    .joins_inputs = view.joins_inputs,
+                                    .value = plan_.graph.value(view.value).name,
+                                    .offsets_bytes = view.offsets_bytes});
+  }
+
+  void add_unknown(PlanReport::UnknownCopies::Kind kind, const std::string& name, std::string sentence) {
+    report_.unknown_copies.push_back({kind, name});
+    report_.copies.open.push_back(std::move(sentence));
   }
 
   void add_step(const PlanStep& step) {
@@ -178,6 +189,9 @@ class Reporter {
     made.domain = node.domain;
     made.node = step.node.value();
     made.model_nodes = model_nodes(node);
+    if (is_region(node))
+      for (const Node& inner : region_body(node).nodes)
+        made.region.push_back({inner.name, inner.op_type, inner.domain});
     made.kernel = step.kernel ? step.kernel->name() : std::string_view("copy");
     made.ep = step.ep.value();
     made.stream = step.executor.value();
@@ -196,8 +210,8 @@ class Reporter {
                         .reason = step.copy->reason,
                         .what = step.copy->what});
     } else if (step.ep == kCpuEp ? is_control_flow(node) : step.executor == kCpuEp && has_bodies(node)) {
-      report_.copies.open.push_back(
-          format("The bodies of {} may hand values over by copies, as their data say.", made.label));
+      add_unknown(PlanReport::UnknownCopies::Kind::kBody, made.label,
+                  format("The bodies of {} may hand values over by copies, as their data say.", made.label));
     }
   }
 
@@ -207,8 +221,9 @@ class Reporter {
     const PlanOutput& output = *found;
     PlanReport::OutputCopy made{.source = location(copy.source), .output = index_of(output), .reason = copy.reason};
     if (output.spec.dynamic) {
-      report_.copies.open.push_back(format(
-          "Output \"{}\" is copied where it is bound, and its size is only known after it was computed.", output.name));
+      add_unknown(PlanReport::UnknownCopies::Kind::kOutput, output.name,
+                  format("Output \"{}\" is copied where it is bound, and its size is only known after it was computed.",
+                         output.name));
     } else {
       made.known_bytes = true;
       made.bytes = output.spec.size_bytes();
@@ -224,14 +239,14 @@ class Reporter {
   }
 
   void add_cut(const PlanCut& cut) {
-    report_.cut.reasons = cut.reasons;
+    for (const CutReason& reason : cut.reasons) report_.cut.reasons.push_back({reason.node, reason.value});
     report_.cut.nodes = cut.rest.nodes.size();
     for (const CutValue& value : cut.values) {
       report_.cut.values.push_back(tensor(value.name, value.spec, value.location));
       report_.cut.values.back().planned_for_value = value.as_constant;
     }
-    report_.copies.open.push_back(
-        format("{} nodes are planned at run time, when their shapes are known.", cut.rest.nodes.size()));
+    add_unknown(PlanReport::UnknownCopies::Kind::kRest, {},
+                format("{} nodes are planned at run time, when their shapes are known.", cut.rest.nodes.size()));
   }
 
   const Plan& plan_;
@@ -243,8 +258,9 @@ class Reporter {
 }  // namespace
 
 PlanReport report_plan(const Plan& plan, std::span<const std::optional<MemorySpace>> outputs,
-                       const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies) {
-  return Reporter(plan, outputs, keep_text, std::move(copies)).take();
+                       const std::function<const char*(const std::string&)>& keep_text, ExplainedCopies copies,
+                       const NodeTrail* trail) {
+  return Reporter(plan, outputs, keep_text, std::move(copies), trail).take();
 }
 
 std::string Plan::to_text() const {

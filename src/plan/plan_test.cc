@@ -76,7 +76,7 @@ TEST_F(PlanTest, AChainUsesTwoBuffersAndTheCallersMemory) {
   for (const char* name : {"a", "b", "c"}) v = b.node("Sin", {v}, name);
   b.output(v);
   EXPECT_EQ(text(b, {{2, 16}}),
-            "plan for the fake EP: 3 steps, 0 nodes without a step, arena 256 bytes (256 without sharing)\n"
+            "plan for x float32[2,16] on fake: 3 steps, 0 nodes without a step, arena 256 bytes (256 without sharing)\n"
             "input x: float32[2,16]\n"
             "output c: float32[2,16]\n"
             "step 0: Sin \"Sin_a\" [fake] (input x) -> @0 float32[2,16]\n"
@@ -91,7 +91,7 @@ TEST_F(PlanTest, KernelsRunInPlaceInTheArenaAndNotInTheCallersMemory) {
   for (const char* name : {"a", "b", "c"}) v = b.node("Sin", {v}, name);
   b.output(v);
   EXPECT_EQ(text(b, {{2, 16}}, {{.op_type = "Sin", .in_place = true}}),
-            "plan for the fake EP: 3 steps, 0 nodes without a step, arena 128 bytes (128 without sharing)\n"
+            "plan for x float32[2,16] on fake: 3 steps, 0 nodes without a step, arena 128 bytes (128 without sharing)\n"
             "input x: float32[2,16]\n"
             "output c: float32[2,16]\n"
             "step 0: Sin \"Sin_a\" [fake] (input x) -> @0 float32[2,16]\n"
@@ -125,14 +125,15 @@ TEST_F(PlanTest, ConcatAlongTheOutermostDimensionIsWrittenInPlace) {
   const ValueId joined = b.node("Concat", {a, c}, "joined");
   b.last().set_int("axis", 1);
   b.output(b.node("Sin", {joined}, "y"));
-  EXPECT_EQ(text(b, {{1, 4, 8}}),
-            "plan for the fake EP: 3 steps, 1 nodes without a step, arena 256 bytes (256 without sharing)\n"
-            "input x: float32[1,4,8]\n"
-            "output y: float32[1,8,8]\n"
-            "step 0: Sin \"Sin_a\" [fake] (input x) -> @0 float32[1,4,8]\n"
-            "step 1: Cos \"Cos_c\" [fake] (input x) -> @128 float32[1,4,8]\n"
-            "step 2: Sin \"Sin_y\" [fake] (@0) -> output y float32[1,8,8]\n"
-            "no step: Concat \"Concat_joined\": its inputs are written straight into \"joined\"\n");
+  EXPECT_EQ(
+      text(b, {{1, 4, 8}}),
+      "plan for x float32[1,4,8] on fake: 3 steps, 1 nodes without a step, arena 256 bytes (256 without sharing)\n"
+      "input x: float32[1,4,8]\n"
+      "output y: float32[1,8,8]\n"
+      "step 0: Sin \"Sin_a\" [fake] (input x) -> @0 float32[1,4,8]\n"
+      "step 1: Cos \"Cos_c\" [fake] (input x) -> @128 float32[1,4,8]\n"
+      "step 2: Sin \"Sin_y\" [fake] (@0) -> output y float32[1,8,8]\n"
+      "no step: Concat \"Concat_joined\": its inputs are written straight into \"joined\"\n");
 }
 
 TEST_F(PlanTest, ConcatOfAnInputOrTwiceTheSameValueIsComputed) {
@@ -219,16 +220,17 @@ TEST_F(PlanTest, ReordersStandAtTheEdgesOfABlockedRegionAndOnceAValue) {
   const ValueId a = b.node("Elu", {x}, "a");
   const ValueId c = b.node("Elu", {x}, "c");
   b.output(b.node("Add", {a, c}, "y"));
-  EXPECT_EQ(text(b, {{1, 12, 4, 4}}, {{.op_type = "Elu", .layout = Layout::kBlocked8}}),
-            "plan for the fake EP: 6 steps, 0 nodes without a step, arena 3072 bytes (4608 without sharing)\n"
-            "input x: float32[1,12,4,4]\n"
-            "output y: float32[1,12,4,4]\n"
-            "step 0: tenon.Reorder (output \"x.blocked8\") [fake] (input x) -> @0 float32[1,12,4,4] blocked8\n"
-            "step 1: Elu \"Elu_a\" [fake] (@0) -> @1024 float32[1,12,4,4] blocked8\n"
-            "step 2: Elu \"Elu_c\" [fake] (@0) -> @2048 float32[1,12,4,4] blocked8\n"
-            "step 3: tenon.Reorder (output \"a.plain\") [fake] (@1024) -> @0 float32[1,12,4,4]\n"
-            "step 4: tenon.Reorder (output \"c.plain\") [fake] (@2048) -> @768 float32[1,12,4,4]\n"
-            "step 5: Add \"Add_y\" [fake] (@0, @768) -> output y float32[1,12,4,4]\n");
+  EXPECT_EQ(
+      text(b, {{1, 12, 4, 4}}, {{.op_type = "Elu", .layout = Layout::kBlocked8}}),
+      "plan for x float32[1,12,4,4] on fake: 6 steps, 0 nodes without a step, arena 3072 bytes (4608 without sharing)\n"
+      "input x: float32[1,12,4,4]\n"
+      "output y: float32[1,12,4,4]\n"
+      "step 0: tenon.Reorder (output \"x.blocked8\") [fake] (input x) -> @0 float32[1,12,4,4] blocked8\n"
+      "step 1: Elu \"Elu_a\" [fake] (@0) -> @1024 float32[1,12,4,4] blocked8\n"
+      "step 2: Elu \"Elu_c\" [fake] (@0) -> @2048 float32[1,12,4,4] blocked8\n"
+      "step 3: tenon.Reorder (output \"a.plain\") [fake] (@1024) -> @0 float32[1,12,4,4]\n"
+      "step 4: tenon.Reorder (output \"c.plain\") [fake] (@2048) -> @768 float32[1,12,4,4]\n"
+      "step 5: Add \"Add_y\" [fake] (@0, @768) -> output y float32[1,12,4,4]\n");
 }
 
 TEST_F(PlanTest, ScratchLivesForOneStep) {
@@ -237,7 +239,7 @@ TEST_F(PlanTest, ScratchLivesForOneStep) {
   for (const char* name : {"a", "b"}) v = b.node("Softplus", {v}, name);
   b.output(v);
   EXPECT_EQ(text(b, {{16}}, {{.op_type = "Softplus", .scratch_bytes = 1000}}),
-            "plan for the fake EP: 2 steps, 0 nodes without a step, arena 1088 bytes (2064 without sharing)\n"
+            "plan for x float32[16] on fake: 2 steps, 0 nodes without a step, arena 1088 bytes (2064 without sharing)\n"
             "input x: float32[16]\n"
             "output b: float32[16]\n"
             "step 0: Softplus \"Softplus_a\" [fake] (input x) -> @1024 float32[16]; scratch @0 1000 bytes\n"

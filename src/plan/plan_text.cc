@@ -1,6 +1,8 @@
 // A plan's report as text.
 #include <tenon/plan_report.h>
 
+#include <algorithm>
+
 #include "base/format.h"
 
 namespace tenon {
@@ -17,8 +19,8 @@ class PlanPrinter {
   explicit PlanPrinter(const PlanReport& plan) : plan_(plan) {}
 
   std::string print() {
-    text_ = format("plan for the {} EP: {} steps, {} nodes without a step, arena {} bytes ({} without sharing)\n",
-                   plan_.eps.empty() ? "CPU" : plan_.eps[0], plan_.steps.size(), plan_.without_step.size(),
+    text_ = format("plan for {}: {} steps, {} nodes without a step, arena {} bytes ({} without sharing)\n", purpose(),
+                   plan_.steps.size(), plan_.without_step.size(),
                    plan_.spaces.empty() ? 0 : plan_.spaces[0].arena_bytes, plan_.unshared_bytes);
     for (size_t i = 1; i < plan_.eps.size(); ++i) text_ += format("EP {}: {}\n", i, plan_.eps[i]);
     for (size_t i = 1; i < plan_.spaces.size(); ++i)
@@ -27,7 +29,7 @@ class PlanPrinter {
     for (const PlanReport::Tensor& input : plan_.inputs) print_bound("input", input);
     for (const PlanReport::Tensor& output : plan_.outputs) print_bound("output", output);
     for (size_t i = 0; i < plan_.steps.size(); ++i) print_step(i, plan_.steps[i]);
-    for (const std::string& sentence : plan_.without_step) text_ += format("no step: {}\n", sentence);
+    for (const PlanReport::View& view : plan_.without_step) text_ += format("no step: {}\n", view.to_string());
     for (const PlanReport::Step& step : plan_.steps) {
       if (step.copy < 0) continue;
       const CopyRecord& copy = plan_.copies.ledger.records[step.copy];
@@ -43,10 +45,28 @@ class PlanPrinter {
                       copy_reason_text(copy.reason));
     print_cut();
     for (const std::string& sentence : plan_.copies.open) text_ += format("not known before a run: {}\n", sentence);
+    for (const PlanReport::ModelNode& node : plan_.nodes)
+      text_ += format("node {}: {}{}\n", node.label, node.fate_text(),
+                      node.ep > 0 ? format(", EP {}", plan_.eps[static_cast<size_t>(node.ep)]) : "");
     return std::move(text_);
   }
 
  private:
+  // "x float32[2,4] on cpu, SimEP": the inputs, and the EPs that have steps.
+  std::string purpose() const {
+    std::string text;
+    for (const PlanReport::Tensor& input : plan_.inputs)
+      text += format("{}{} {}", text.empty() ? "" : ", ", input.name, input.type_text());
+    std::string eps;
+    for (size_t ep = 0; ep < plan_.eps.size(); ++ep) {
+      const bool used = std::any_of(plan_.steps.begin(), plan_.steps.end(), [&](const PlanReport::Step& step) {
+        return step.ep == static_cast<int32_t>(ep) && step.kernel != "copy";
+      });
+      if (used) eps += format("{}{}", eps.empty() ? "" : ", ", plan_.eps[ep]);
+    }
+    return format("{} on {}", text.empty() ? "no input" : text, eps.empty() ? "no EP" : eps);
+  }
+
   std::string space_text(int32_t space) const { return plan_.spaces[space].memory.to_string(); }
 
   void print_bound(const char* kind, const PlanReport::Tensor& tensor) {
@@ -75,10 +95,18 @@ class PlanPrinter {
     if (step.point >= 0) text_ += format("; then point {}", step.point);
     if (step.runs > 0) text_ += "; " + time_text(step.time_ns);
     text_ += "\n";
+    if (step.region.empty()) return;
+    text_ += "  region:";
+    for (const PlanReport::RegionNode& node : step.region) {
+      text_ += format(" {}{}{}", node.domain.empty() ? "" : node.domain + ".", node.op_type,
+                      node.name.empty() ? "" : format(" \"{}\"", node.name));
+      if (&node != &step.region.back()) text_ += ',';
+    }
+    text_ += "\n";
   }
 
   void print_cut() {
-    for (const std::string& reason : plan_.cut.reasons) text_ += format("cut: {}\n", reason);
+    for (const PlanReport::Cut::Reason& reason : plan_.cut.reasons) text_ += format("cut: {}\n", reason.to_string());
     for (const PlanReport::Tensor& value : plan_.cut.values)
       text_ += format("after the cut: {} at {}, {}{}\n", value.name, value.location.to_string(), value.type_text(),
                       value.planned_for_value ? ", planned for its value" : "");
@@ -137,6 +165,67 @@ std::string PlanReport::Location::to_string() const {
       return format("dynamic {}", index);
   }
   return "?";
+}
+
+std::string_view fate_name(PlanReport::ModelNode::Fate fate) {
+  using Fate = PlanReport::ModelNode::Fate;
+  switch (fate) {
+    case Fate::kStep:
+      return "step";
+    case Fate::kFused:
+      return "fused";
+    case Fate::kRegion:
+      return "region";
+    case Fate::kView:
+      return "view";
+    case Fate::kFolded:
+      return "folded";
+    case Fate::kBypassed:
+      return "bypassed";
+    case Fate::kUnused:
+      return "unused";
+    case Fate::kLater:
+      return "later";
+  }
+  return "step";
+}
+
+std::string PlanReport::ModelNode::fate_text() const {
+  std::string by;
+  for (const std::string& pass : passes) by += format("{}{}", by.empty() ? "" : ", ", pass);
+  if (!by.empty()) by = format(" by the pass{} {}", passes.size() > 1 ? "es" : "", by);
+  switch (fate) {
+    case Fate::kStep:
+      return format("step {}", step);
+    case Fate::kFused:
+      return format("step {}, fused{}", step, by);
+    case Fate::kRegion:
+      return step >= 0 ? format("step {}, in a region", step) : "in a region without a step";
+    case Fate::kView:
+      return "no step, a view";
+    case Fate::kFolded:
+      return format("folded into a constant{}", by);
+    case Fate::kBypassed:
+      return format("bypassed{}: its readers read another value", by);
+    case Fate::kUnused:
+      return format("left out{}: nobody reads its results", by);
+    case Fate::kLater:
+      return "planned in the run, after the cut";
+  }
+  return {};
+}
+
+std::string PlanReport::View::to_string() const {
+  if (joins_inputs) return format("{}: its inputs are written straight into \"{}\"", label, value);
+  std::string text = format("{}: a view of \"{}\"", label, value);
+  for (const size_t offset : offsets_bytes)
+    if (offset != 0) text += format(" +{}", offset);
+  return text;
+}
+
+std::string PlanReport::Cut::Reason::to_string() const {
+  if (value.empty()) return format("the output shapes of {} depend on its data", node);
+  return format("the output shapes of {} depend on the value of \"{}\"", node, value);
 }
 
 std::string PlanReport::Tensor::type_text() const {

@@ -55,18 +55,14 @@ Status check_sizes(const Graph& graph, const Providers& providers) {
   return {};
 }
 
-std::string alias_text(const Graph& graph, const Node& node, Elided elided, const StorageAssignment& storage) {
-  if (elided == Elided::kConcat) {
-    return format("{}: its inputs are written straight into \"{}\"", node.label(graph),
-                  graph.value(node.outputs[0]).name);
-  }
-  std::string text = format("{}: a view of \"{}\"", node.label(graph), graph.value(node.inputs[0]).name);
-  const Location whole = storage.location(node.inputs[0]);
-  for (ValueId id : node.outputs) {
-    const Location part = storage.location(id);
-    if (part.offset_bytes != whole.offset_bytes) text += format(" +{}", part.offset_bytes - whole.offset_bytes);
-  }
-  return text;
+PlanView view_of(NodeId id, const Node& node, Elided elided, const StorageAssignment& storage) {
+  PlanView view{.node = id, .joins_inputs = elided == Elided::kConcat};
+  for (ValueId out : node.outputs) view.outputs.push_back(storage.location(out));
+  view.value = view.joins_inputs ? node.outputs[0] : node.inputs[0];
+  const Location whole = storage.location(view.value);
+  for (ValueId part : view.joins_inputs ? node.inputs : node.outputs)
+    view.offsets_bytes.push_back(part == kNoValue ? 0 : storage.location(part).offset_bytes - whole.offset_bytes);
+  return view;
 }
 
 class PlanBuilder {
@@ -227,9 +223,7 @@ class PlanBuilder {
       step_of[n] = plan.steps.end_id();
       const Node& node = graph.nodes[n];
       if (storage.elided(n) != Elided::kNo) {
-        plan.aliases.push_back(alias_text(graph, node, storage.elided(n), storage));
-        PlanView& view = plan.views.emplace_back(PlanView{.node = n});
-        for (ValueId id : node.outputs) view.outputs.push_back(storage.location(id));
+        plan.views.push_back(view_of(n, node, storage.elided(n), storage));
         continue;
       }
       PlanStep step;
@@ -344,13 +338,14 @@ Result<std::shared_ptr<Plan>> plan_inferred(const char* trace_name, Graph graph,
   passes.evaluate = make_evaluator(*options.provider, *options.fold_pool);
   passes.skip.assign(options.disabled_passes.begin(), options.disabled_passes.end());
   passes.observe = options.observe;
+  passes.trail = options.trail;
   TENON_TRY(run_passes(graph, PassPhase::kPlan, passes));
   TENON_TRY_ASSIGN(CutGraph cut, cut_graph(std::move(graph), output_slots, options.values_vary));
   TENON_TRY_ASSIGN(std::shared_ptr<Plan> plan, PlanBuilder(std::move(cut), options, bound).build());
   if (span) {
     span.args()
         .add("steps", plan->steps.size())
-        .add("without_step", plan->aliases.size())
+        .add("without_step", plan->views.size())
         .add("arena_bytes", plan->arena_bytes)
         .add("is_cut", plan->cut != nullptr);
   }

@@ -19,6 +19,8 @@
 
 namespace tenon {
 
+class NodeTrail;
+
 // Lifetime: everything pointed to outlives the planner and its plans.
 struct PlannerOptions {
   const ExecutionProvider* provider = nullptr;  // the CPU EP
@@ -32,6 +34,9 @@ struct PlannerOptions {
   const SubgraphKernels* subgraphs = nullptr;         // makes If, Loop and Scan; null: none can be planned
   // Sees the graph before and after each pass; may be empty.
   std::function<void(std::string_view pass, const Graph& graph)> observe;
+
+  // Follows the model's nodes for a report; null for plans that run.
+  NodeTrail* trail = nullptr;
 
   // Only for sessions with other EPs.
   const SpaceTable* spaces = nullptr;

@@ -215,7 +215,7 @@ NodeRun RunState::describe(StepId id, bool by_plugin) const {
               .step = id.value(),
               .stream = step.executor.value(),
               .by_plugin = by_plugin};
-  if (const Attribute* nodes = shown.find(kModelNodes)) run.model_nodes = nodes->strings;
+  run.model_nodes = model_nodes_of(node);
   const auto describe = [&](std::span<const ValueId> ids, std::span<const Location> locations) {
     std::vector<NodeRun::Tensor> tensors;
     for (size_t i = 0; i < ids.size() && i < locations.size(); ++i) {

@@ -246,6 +246,7 @@ SessionReporter SessionImpl::reporter() {
           .spaces = spaces_,
           .plans = *plans_,
           .copies = copies_,
+          .trail = trail_,
           .texts = texts_};
 }
 

@@ -12,6 +12,7 @@
 
 #include "graph/graph.h"
 #include "graph/reader.h"
+#include "plan/node_trail.h"
 #include "runtime/device_runs.h"
 #include "runtime/model_description.h"
 #include "runtime/placed_constants.h"
@@ -71,6 +72,7 @@ struct SessionImpl final : public Session {
   SessionOptions options_;
   Model model_;
   ModelDescription description_;
+  NodeTrail trail_;
   SessionEps eps_;
   SessionSpaces spaces_;
   WantedSpaces wanted_;

@@ -49,13 +49,16 @@ Status SessionImpl::prepare() {
   TENON_TRY(eps_.make(options_));
   TENON_TRY(eps_.infer_types(graph));
   description_ = describe_model(model_, declared);  // before EPs take constants away
+  trail_ = NodeTrail(graph);
   TENON_TRY(eps_.partition(model_, copies_));
+  trail_.mark(graph);
   devices_.emplace(eps_.devices());
   TENON_TRY_ASSIGN(SpaceTable table, eps_.start(options_, graph, *devices_));
   spaces_ = SessionSpaces(std::move(table));
   for (DeviceAllocator* allocator : spaces_.table().allocators) arenas_.add(allocator);
   // A node whose outputs nobody reads needs no kernel: exporters leave such nodes.
   graph.remove_dead_nodes();
+  trail_.after("", graph);
   {
     const TraceSpan span("load", "check nodes");
     TENON_TRY(eps_.check_nodes(graph));
@@ -89,6 +92,7 @@ Status SessionImpl::run_passes_of_load() {
   passes.evaluate = make_evaluator(eps_.cpu(), *fold_pool_);
   passes.skip = options_.disabled_passes;
   passes.observe = dump_observer("load");
+  passes.trail = &trail_;
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
   TENON_TRY(eps_.prepare_region_bodies(graph, passes));
   TENON_TRY(eps_.check_control_flow_nodes(graph));

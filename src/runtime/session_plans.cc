@@ -52,8 +52,9 @@ Result<std::shared_ptr<Plan>> SessionPlans::plan_rest(const PlanCut& cut, std::s
 }
 
 Result<std::shared_ptr<Plan>> SessionPlans::explain(std::span<const Shape> shapes, const BoundSpaces& bound,
-                                                    CopyLedger& copies) const {
+                                                    CopyLedger& copies, NodeTrail& trail) const {
   PlannerOptions options = options_;
+  options.trail = &trail;
   std::set<std::pair<const Constant*, SpaceId>> listed;
   if (!options.devices.empty()) {
     options.place_constant = [&](const ConstantRef& constant, const std::string& name, SpaceId space) {

@@ -29,9 +29,9 @@ class SessionPlans final : public RestPlanner {
   Result<std::shared_ptr<Plan>> plan_rest(const PlanCut& cut, std::span<const Shape> shapes,
                                           std::span<const ConstantRef> constants, const BoundSpaces& bound,
                                           bool disallow_copies) const override;
-  // A plan for a report, which never runs: the copies of its constants are only listed in `copies`.
-  Result<std::shared_ptr<Plan>> explain(std::span<const Shape> shapes, const BoundSpaces& bound,
-                                        CopyLedger& copies) const;
+  // A plan for a report, which never runs: the copies of its constants are only listed in `copies`. `trail` follows it.
+  Result<std::shared_ptr<Plan>> explain(std::span<const Shape> shapes, const BoundSpaces& bound, CopyLedger& copies,
+                                        NodeTrail& trail) const;
 
  private:
   Result<std::shared_ptr<Plan>> make(std::span<const Shape> shapes, const BoundSpaces& bound,

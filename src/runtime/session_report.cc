@@ -16,9 +16,11 @@ Result<PlanReport> SessionReporter::report(const std::map<std::string, Shape>& s
   TENON_TRY_ASSIGN(const std::vector<Shape> all, input_shapes(shapes));
   TENON_TRY(check_input_shapes(graph, all));
   ExplainedCopies explained{.ledger = copies.at_load(), .open = {}};
-  TENON_TRY_ASSIGN(const std::shared_ptr<Plan> plan, plans.explain(all, where, explained.ledger));
+  NodeTrail followed = trail;
+  TENON_TRY_ASSIGN(const std::shared_ptr<Plan> plan, plans.explain(all, where, explained.ledger, followed));
   PlanReport report = report_plan(
-      *plan, where.outputs, [this](const std::string& text) { return texts.keep(text); }, std::move(explained));
+      *plan, where.outputs, [this](const std::string& text) { return texts.keep(text); }, std::move(explained),
+      &followed);
   if (strict) {
     TENON_TRY(refuse_copies(*plan, outputs));
     if (const auto& records = report.copies.ledger.records; !records.empty()) {

@@ -7,6 +7,7 @@
 
 #include <tenon/plan_report.h>
 
+#include "plan/node_trail.h"
 #include "runtime/session_plans.h"
 
 namespace tenon {
@@ -18,6 +19,7 @@ struct SessionReporter {
   const SessionSpaces& spaces;
   const SessionPlans& plans;
   const OnceCopies& copies;
+  const NodeTrail& trail;  // up to the passes of loading
   KeptTexts& texts;
 
   // `shapes` has the inputs whose shape the model leaves open, `bound` the inputs and outputs that are not where the

@@ -131,7 +131,8 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
     const Node& shown = is_one ? region_body(*maker.node).nodes[NodeId(0)] : *maker.node;
     made.node = shown.name;
     made.op_type = shown.domain.empty() ? shown.op_type : shown.domain + "." + shown.op_type;
-    if (const Attribute* nodes = shown.find(kModelNodes)) made.model_nodes = nodes->strings;
+    const std::span<const std::string> names = model_nodes_of(shown);
+    made.model_nodes.assign(names.begin(), names.end());
     if (is_region(*maker.node)) {
       const Graph& body = region_body(*maker.node);
       if (!is_one) made.op_type = "region";

@@ -80,6 +80,109 @@ def test_runs_give_each_step_a_time(model):
 
 
 @pytest.fixture(scope="module")
+def travelled(tmp_path_factory):
+    """A node for each fate: fused, folded, bypassed, unused, viewed, in a step of its own, and after a cut."""
+    path = tmp_path_factory.mktemp("fates") / "fates.onnx"
+    constants = {"w": numpy.ones((4, 4, 3, 3)), "b": numpy.ones(4), "one": numpy.ones(1), "two": numpy.full(1, 2)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1, 1, 1, 1]),
+             helper.make_node("Add", ["one", "two"], ["three"], name="folded"),
+             helper.make_node("Identity", ["c"], ["i"], name="identity"),
+             helper.make_node("Relu", ["i"], ["r"], name="relu"),
+             helper.make_node("Sin", ["x"], ["nobody"], name="unused"),
+             helper.make_node("Mul", ["r", "three"], ["m"], name="mul"),
+             helper.make_node("Cos", ["m"], ["p"]),
+             helper.make_node("Cos", ["m"], ["q"], name="twin"),
+             helper.make_node("Flatten", ["p"], ["f"], name="flatten"),
+             helper.make_node("Sin", ["f"], ["s"], name="sin"),
+             helper.make_node("Sub", ["q", "r"], ["d"], name="difference"),
+             helper.make_node("NonZero", ["d"], ["z"], name="nonzero"),
+             helper.make_node("Neg", ["z"], ["n"], name="later")]
+    graph = helper.make_graph(nodes, "fates", [value("x", [1, 4, 8, 8])],
+                              [value("s", [1, 256]), helper.make_tensor_value_info("n", TensorProto.INT64, [4, None])],
+                              [onnx.numpy_helper.from_array(of.astype(numpy.float32), name) for name, of in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_each_node_of_the_model_says_where_it_went(travelled):
+    plan = json.loads(tenon("explain", travelled, "--json"))["plan"]
+    nodes = {node["label"]: node for node in plan["nodes"]}
+    assert [node["name"] for node in plan["nodes"]] == [
+        "conv", "folded", "identity", "relu", "unused", "mul", "", "twin", "flatten", "sin", "difference", "nonzero", "later"]
+
+    def went(label):
+        node = nodes[label]
+        return node["fate"], node["passes"]
+
+    assert went('Add "folded"') == ("folded", ["fold"])
+    assert went('Identity "identity"') == ("bypassed", ["fold"])
+    assert went('Sin "unused"') == ("unused", [])
+    assert went('Neg "later"') == ("later", [])
+    assert went('Sin "sin"') == ("step", [])
+    assert nodes['Flatten "flatten"']["fate"] == "view" and nodes['Flatten "flatten"']["step"] is None
+    # Fused nodes are those that their step lists.
+    conv, relu = nodes['Conv "conv"'], nodes['Relu "relu"']
+    assert conv["fate"] == relu["fate"] == "fused" and conv["step"] == relu["step"] and relu["passes"] == ["fuse_activations"]
+    assert plan["steps"][relu["step"]]["model_nodes"] == ["conv", "relu"]
+    # Of two equal nodes one computes for both.
+    cos, twin = nodes['Cos (output "p")'], nodes['Cos "twin"']
+    assert cos["step"] == twin["step"] and twin["passes"] == ["common_subexpressions"]
+    for node in plan["nodes"]:
+        assert (node["step"] is not None) == (node["fate"] in ("step", "fused", "region"))
+        assert node["step"] is None or plan["steps"][node["step"]]["ep"] == node["ep"]
+    (view,) = [view for view in plan["without_step"] if view["label"] == 'Reshape "flatten"']
+    assert view["kind"] == "view" and view["offsets_bytes"] == [0] and view["value"] == "p"
+    assert plan["cut"]["reasons"][0]["node"] == 'NonZero "nonzero"' and plan["cut"]["reasons"][0]["value"] is None
+
+    text = tenon("explain", travelled)
+    assert text.startswith("plan for x float32[1,4,8,8] on cpu: ")
+    lines = [line.removeprefix("node ") for line in text.splitlines() if line.startswith("node ")]
+    assert lines == [f"{node['label']}: {node['text']}" for node in plan["nodes"]]
+    assert f'Relu "relu": step {relu["step"]}, fused by the pass fuse_activations' in lines
+    assert 'Add "folded": folded into a constant by the pass fold' in lines
+
+
+def schema():
+    """The tables of docs/reference/plan-json.md: the kinds of the keys of each object."""
+    text = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "plan-json.md").read_text()
+    objects = {}
+    for part in text.split("\n## ")[1:]:
+        name, table = part.split("\n", 1)
+        rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table.split("\n| fate |")[0], re.MULTILINE)
+        objects[name.strip()] = dict(rows)
+    return objects
+
+
+def check_kind(found, kind, objects, where):
+    if found is None:
+        assert kind.endswith("or null") or "or null," in kind, where
+        return
+    kind = kind.removesuffix(", optional").removesuffix(", or null")
+    if kind.startswith("list of "):
+        assert isinstance(found, list), where
+        for at, element in enumerate(found):
+            check_kind(element, kind.removeprefix("list of "), objects, f"{where}[{at}]")
+        return
+    kind = kind.removesuffix(" or null")
+    if kind in objects:
+        keys = objects[kind]
+        needed = {key for key, of in keys.items() if not of.endswith("optional")}
+        assert needed <= set(found) <= set(keys), f"{where}: {set(found) ^ set(keys)}"
+        for key, value in found.items():
+            check_kind(value, keys[key], objects, f"{where}.{key}")
+        return
+    assert type(found) in {"string": (str,), "number": (int,), "bool": (bool,)}[kind], f"{where}: {found!r} is no {kind}"
+
+
+def test_the_json_is_as_its_page_says(model, travelled):
+    objects = schema()
+    assert len(objects) > 15
+    for path, runs in ((model, []), (travelled, []), (travelled, ["--runs", 1])):
+        told = json.loads(tenon("explain", path, *(["--dim", "n=2"] if path == model else []), *runs, "--json"))
+        check_kind(told["plan"], "plan", objects, "plan")
+
+
+@pytest.fixture(scope="module")
 def profile(model, tmp_path_factory):
     """As the stock runtime writes it, without its fusions: its nodes have the model's names."""
     options = onnxruntime.SessionOptions()
@@ -187,6 +290,9 @@ def test_a_browser_draws_the_graph_the_copies_and_the_times(page, model):
     assert "3 of 3 steps" in parsed.all("span", id="shown")[0][2]
     assert any(EVIL in element[2] for element in parsed.all("td"))
     assert any("output_is_input" in element[2] for element in parsed.all("td"))
+    assert [element[2] for element in parsed.all("li")] == [
+        'MatMul "first": step 0, cpu', f'Sin "{EVIL}": step 1, cpu', 'MatMul "second": step 2, cpu',
+        'Identity "same": no step, a view']
 
 
 def test_a_browser_sorts_and_filters_the_steps(page):

@@ -71,6 +71,27 @@ def test_explain_measures_a_plugins_regions_too(tmp_path):
     assert [step["runs"] for step in steps if step["copy"] is None] == [2] * sum(step["copy"] is None for step in steps)
 
 
+def test_explain_lists_the_nodes_of_regions(tmp_path):
+    model = tmp_path / "model.onnx"
+    onnx.save(sim.perceptron(), str(model))
+    arguments = ["explain", model, "--dim", "n=3", *ON_SIM, "--ep-option", "exclude=Relu"]
+    plan = json.loads(tenon(*arguments, "--json"))["plan"]
+    regions = {at: [node["name"] for node in step["region"]["nodes"]]
+               for at, step in enumerate(plan["steps"]) if step["region"] is not None}
+    assert list(regions.values()) == [["matmul0", "add0"], ["gemm1", "tanh1"]]
+    for at, names in regions.items():
+        assert plan["steps"][at]["model_nodes"] == names and plan["eps"][plan["steps"][at]["ep"]] == sim.EP
+        for node in plan["nodes"]:
+            if node["name"] in names:
+                assert (node["fate"], node["step"], node["ep"], node["passes"]) == ("region", at, 1, [])
+    relu = plan["nodes"][2]
+    assert (relu["name"], relu["fate"], relu["ep"]) == ("relu0", "step", 0)
+    text = tenon(*arguments)
+    assert text.startswith(f"plan for x float32[3,64] on cpu, {sim.EP}: ")
+    assert '\n  region: MatMul "matmul0", Add "add0"\n' in text
+    assert f'\nnode Add "add0": step {next(iter(regions))}, in a region, EP {sim.EP}\n' in text
+
+
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
     """Runs the command, and gives its events by category."""
