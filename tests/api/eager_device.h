@@ -67,7 +67,7 @@ class EagerNeg final : public Kernel {
 class EagerProvider final : public DeviceProvider {
  public:
   std::string_view name() const override { return "EagerEP"; }
-  Result<std::vector<Claim>> claim(const Graph& graph, std::span<const bool>) override {
+  Result<std::vector<Claim>> claim(const Graph& graph, IdSpan<NodeId, const bool>) override {
     std::vector<Claim> claims;
     for (NodeId n : graph.nodes.ids()) {
       if (graph.nodes[n].op_type == "Neg") claims.push_back({.nodes = {n}});
