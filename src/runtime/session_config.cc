@@ -143,7 +143,9 @@ Status unknown_name(const SessionOptions& options, std::string_view field, const
     for (size_t i = 0; i < names.size() && i < kMostNames; ++i)
       there += format("{}\"{}\"", i == 0 ? "" : ", ", names[i]);
     if (names.size() > kMostNames) there += ", ...";
-    there = format("; it has {}.", there.empty() ? "none with a name" : there);
+    there = format("; it has {}.", !there.empty()    ? there
+                                   : field == "dims" ? "none with a name"
+                                                     : "none with a denotation");
   }
   const std::string message = format("The model has no dimension \"{}\" ({}SessionOptions::{}){}", name,
                                      field == "dims" ? "--dim, " : "", field, there);

@@ -128,7 +128,7 @@ TEST_F(FenceTest, FencesAreWrittenInBraces) {
   EXPECT_THAT(session_->run(*binding_, copy), is_ok());
   EXPECT_EQ(*done_->value(), 2U);
   EXPECT_THAT(session_->run(*binding_, {.waits = std::vector<Fence>{ready, {ready_, 2}}, .timeout_ns = 0}),
-              has_status(StatusCode::kCancelled, HasSubstr("does not reach 2")));
+              has_status(StatusCode::kTimeout, HasSubstr("does not reach 2")));
 }
 
 // Lists that borrow show the caller's own fences, and copy none.

@@ -135,8 +135,10 @@ TEST(SessionOptions, DimensionsThatTheModelDoesNotHaveAreErrorsThatNameWhatIsClo
       has_status(StatusCode::kInvalidArgument, AllOf(HasSubstr("\"bath\""), HasSubstr("did you mean \"batch\"?"))));
   EXPECT_THAT(pass_through().load({.dims = {{"sequence", 2}}}).status(),
               has_status(StatusCode::kInvalidArgument, HasSubstr("it has \"batch\".")));
-  EXPECT_THAT(pass_through().load({.dims_by_denotation = {{"DATA_BATCH", 2}}}).status(),
-              has_status(StatusCode::kInvalidArgument, HasSubstr("dims_by_denotation fixes \"DATA_BATCH\"")));
+  EXPECT_THAT(
+      pass_through().load({.dims_by_denotation = {{"DATA_BATCH", 2}}}).status(),
+      has_status(StatusCode::kInvalidArgument, AllOf(HasSubstr("\"DATA_BATCH\" (SessionOptions::dims_by_denotation)"),
+                                                     HasSubstr("it has none with a denotation."))));
   const auto ignoring = pass_through().load({.threads = 1, .dims = {{"bath", 2}}, .ignore_unknown_names = true});
   ASSERT_THAT(ignoring, is_ok());
   const auto fixed = pass_through().load({.threads = 1, .dims = {{"batch", 2}}});

@@ -71,12 +71,18 @@ def test_an_ep_without_an_importer_gives_null_and_success(host):
     assert "null, with success" in done.stdout
 
 
+# Faults of other vendors' plugins, which the suite finds in onnxruntime 1.31.1 and 1.32.0 too.
+KNOWN_FINDINGS = {"nxrt": ["HostObjectsAreReleased"]}
+
+
 @pytest.mark.parametrize("plugin", plugins(), ids=lambda text: text.split("=")[0])
 def test_other_vendors_plugins_in_our_host(plugin):
     done = run(TENON_LIBRARY, "--plugin", plugin)
     if done.returncode == 2 and "No device of EP" in done.stdout:
         pytest.skip(done.stdout.strip())
-    assert done.returncode == 0, done.stdout + done.stderr
+    failed = [name for name, verdict in verdicts(done.stdout).items() if verdict == "failed"]
+    assert failed == KNOWN_FINDINGS.get(plugin.split("=")[0], []), done.stdout + done.stderr
+    assert done.returncode == (1 if failed else 0), done.stdout + done.stderr
 
 
 def test_the_command_prints_what_is_right_and_wrong():
@@ -110,7 +116,7 @@ def test_small_models_run_on_the_ep_and_agree():
 @pytest.mark.parametrize("fault,name,says", [
     ("wrong values", "SmallModelAgreesWithTheCpu", 'Run 1 of [4,8]: element 0 of "y" is'),
     ("wrong values", "SmallModelOfAnyBatchAgrees", 'Run 1 of [4,8]: element 0 of "y" is'),
-    ("wrong values", "KernelsKeepToTheirTensors", 'element 0 of "y" is -1.875 instead of 0'),
+    ("wrong values", "KernelsKeepToTheirTensors", 'element 1 of "y" is 1.4375 instead of 0.4375'),
     ("writes past the end", "KernelsKeepToTheirTensors", 'writes behind its output "y", at byte 60 of 60'),
     ("another shape", "SmallModelAgreesWithTheCpu", 'Output 0 ("r" of Relu "relu") has the shape [4,8] in the model'),
     ("fail Compute", "SmallModelAgreesWithTheCpu", "the plugin cannot"),
