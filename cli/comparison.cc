@@ -64,7 +64,7 @@ Status Comparison::value(const NodeValue& value) {
     return {};
   }
   TENON_TRY_ASSIGN(compared.difference, compare_tensors(value.tensor, reference));
-  // What the default allows is the relative limit times the largest magnitude.
+  // By default an absolute error may be the relative limit times the largest magnitude.
   const Tolerance used = compared.difference.tolerance;
   const double largest = used.relative > 0 ? used.absolute / used.relative : 0;
   const Tolerance wanted = tolerance_of(limits_, compared.type, model_.maker(name), largest);

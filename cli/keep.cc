@@ -9,7 +9,7 @@
 namespace tenon::cli {
 namespace {
 
-// What made values, as far as a plan says it.
+// The steps of a plan as the makers of values.
 std::vector<NodeValue> steps_of(const PlanReport& plan) {
   std::vector<NodeValue> steps;
   for (const PlanReport::Step& step : plan.steps) {

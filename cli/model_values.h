@@ -22,7 +22,8 @@ class ModelValues {
   const std::vector<ModelNode>& nodes() const { return nodes_; }
   // The node that makes the value; null for one that no node of the model makes.
   const ModelNode* maker(const ValueName& value) const;
-  // What `--keep` selects: "all", a node's name, or a value's. Errors: kNotFound with the names that are close.
+  // The values that `--keep` selects: "all", a node's name, or a value's. Errors: kNotFound with the names that are
+  // close.
   Result<std::vector<ValueName>> select(const std::vector<std::string>& names) const;
   // Values in this order come after those that they are made from. Iterations of a body follow each other.
   std::vector<int64_t> position(const ValueName& value, int64_t occurrence) const;

@@ -1,4 +1,4 @@
-/* What the files of the smallest plugin share: the host's function tables, and how a failed call is passed on. */
+/* Shared by the files of the smallest plugin: the host's function tables, and how a failed call is passed on. */
 #ifndef SMALLEST_PLUGIN_H_
 #define SMALLEST_PLUGIN_H_
 

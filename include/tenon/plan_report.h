@@ -188,8 +188,8 @@ struct PlanReport {
   size_t unshared_bytes = 0;  // of all arena values and scratch, if nothing shared memory
   Cut cut;
 
-  // What the plan is for, one line a step, then views, copies with reasons, what only a run knows, and where each node
-  // of the model went.
+  // The shapes and EPs that the plan is for, one line a step, then views, copies with their reasons, parts that only a
+  // run knows, and where each node of the model went.
   TENON_API std::string to_text() const;
   // One object, UTF-8; docs/reference/plan-json.md has its keys.
   TENON_API std::string to_json() const;

@@ -131,7 +131,7 @@ class Folder {
     }
     if (evaluate_all(node)) return {};
     const size_t before = graph_.values.size();
-    // What makes another node of this one need not know whose it was.
+    // The rules may make another node of this one; they do not copy where it came from.
     Node origins;
     take_origins(origins, node);
     fold_rules::simplify(graph_, node, [this](ValueId id) { return producer(id); });

@@ -75,7 +75,8 @@ void NodeTrail::mark(Graph& graph) const {
   }
 }
 
-// What a node that is gone made is still wanted where a reader is there, or where one is bypassed that is read itself.
+// Whether a value of a removed node is still wanted: by a reader that is there, or by one that was bypassed and is
+// read.
 bool NodeTrail::still_read(const Entry& entry) const {
   return std::any_of(entry.readers.begin(), entry.readers.end(), [&](int32_t reader) {
     const Entry& other = entries_[static_cast<size_t>(reader)];
