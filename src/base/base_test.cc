@@ -150,7 +150,8 @@ TEST(TraceFile, IsOneJsonArrayOfSpansWhateverTheNames) {
   std::thread([] { TraceSpan span("kernel", "elsewhere"); }).join();
   for (int i = 0; i < 2000; ++i) TraceSpan span("kernel", "fills the buffer more than once");
   {
-    TraceSpan span("kernel", std::string(100'000, 'n'));
+    const std::string name(100'000, 'n');
+    TraceSpan span("kernel", name);
   }
   {
     TraceSpan span("kernel", "long");

@@ -125,6 +125,9 @@ class TraceSpan {
     if (trace_enabled()) [[unlikely]]
       open_.emplace(category, name);
   }
+  // A name that ends with the expression does not live as long.
+  template <std::same_as<std::string> Name>
+  TraceSpan(const char* category, Name&& name, int32_t session = 0) = delete;
   // The first span of a session on this thread.
   TraceSpan(const char* category, std::string_view name, int32_t session) : TraceSpan(category, name) {
     if (open_) [[unlikely]]
