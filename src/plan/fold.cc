@@ -1,6 +1,7 @@
 #include "plan/fold.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -132,10 +133,9 @@ class Folder {
     if (evaluate_all(node)) return {};
     const size_t before = graph_.values.size();
     // The rules may make another node of this one; they do not copy where it came from.
-    Node origins;
-    take_origins(origins, node);
+    std::optional<Attribute> origins = remove_origins(node);
     fold_rules::simplify(graph_, node, [this](ValueId id) { return producer(id); });
-    take_origins(node, origins);
+    if (origins) node.attributes.push_back(*std::move(origins));
     if (graph_.values.size() != before) grow();
     if (ValueId source = fold_rules::unchanged_input(graph_, node); source != kNoValue) {
       if (forward(node.outputs[0], source)) return {};

@@ -16,7 +16,7 @@ namespace {
 using Fate = PlanReport::ModelNode::Fate;
 
 // The names of values are unique in a model's graph, and bodies of regions keep them.
-std::string first_output(const Graph& graph, const Node& node) {
+std::string_view first_output(const Graph& graph, const Node& node) {
   for (ValueId id : node.outputs)
     if (id != kNoValue) return graph.value(id).name;
   return {};
@@ -53,7 +53,8 @@ NodeTrail::NodeTrail(const Graph& model) {
 }
 
 void NodeTrail::mark(Graph& graph) const {
-  std::unordered_map<std::string, int64_t> made_by;
+  std::unordered_map<std::string_view, int64_t> made_by;
+  made_by.reserve(entries_.size());
   for (size_t n = 0; n < entries_.size(); ++n)
     for (ValueId id : entries_[n].outputs)
       if (id != kNoValue) made_by.emplace(graph.value(id).name, static_cast<int64_t>(n));
@@ -85,32 +86,33 @@ bool NodeTrail::still_read(const Entry& entry) const {
 }
 
 void NodeTrail::after(std::string_view pass, const Graph& graph) {
-  std::vector<const Node*> holders(entries_.size(), nullptr);
-  std::vector<std::vector<int64_t>> origins;
-  std::vector<size_t> origins_at(entries_.size(), 0);
-  origins.reserve(graph.nodes.size());
+  struct Holder {
+    const Node* node = nullptr;
+    const Attribute* origins = nullptr;
+  };
+  std::vector<Holder> holders(entries_.size());
   for (const Node& node : graph.nodes) {
-    origins.push_back(origins_of(node));
-    for (const int64_t number : origins.back()) {
-      holders[static_cast<size_t>(number)] = &node;
-      origins_at[static_cast<size_t>(number)] = origins.size() - 1;
-    }
+    const Attribute* origins = node.find(kModelNodes);
+    if (origins == nullptr) continue;
+    for (const int64_t number : origins->ints)
+      if (number >= 0) holders[static_cast<size_t>(number)] = {&node, origins};
   }
   std::vector<Entry*> gone;
   for (size_t n = 0; n < entries_.size(); ++n) {
     Entry& entry = entries_[n];
     if (entry.is_gone) continue;
-    if (holders[n] == nullptr) {
+    if (holders[n].node == nullptr) {
       entry.is_gone = true;
       entry.node.passes.clear();
       if (!pass.empty()) entry.node.passes.emplace_back(pass);
       gone.push_back(&entry);
       continue;
     }
-    std::vector<int64_t>& together = origins[origins_at[n]];
+    if (holders[n].origins->ints == entry.together) continue;
+    std::vector<int64_t> together = origins_of(*holders[n].node);
     if (together == entry.together) continue;
-    if (!is_region(*holders[n]) && !pass.empty()) entry.node.passes.emplace_back(pass);
-    entry.together = together;
+    if (!is_region(*holders[n].node) && !pass.empty()) entry.node.passes.emplace_back(pass);
+    entry.together = std::move(together);
   }
   // Readers come after what they read, so that their fates are known first.
   for (auto at = gone.rbegin(); at != gone.rend(); ++at) {

@@ -26,8 +26,9 @@ Node make_node(std::string op_type, int since, std::string name, std::vector<Val
 
 // Where(IsNaN(p), 0, p) with p = Softmax(x) becomes tenon.GuardedSoftmax.
 bool guarded_softmax(Rewriter& rewriter, NodeId here) {
+  if (rewriter.node(here).op_type != "Where") return false;
   const Node node = rewriter.node(here);
-  if (node.op_type != "Where" || !node.domain.empty() || node.inputs.size() != 3) return false;
+  if (!node.domain.empty() || node.inputs.size() != 3) return false;
   const Node* test = rewriter.made_by(node.inputs[0], "IsNaN");
   const Node* softmax = rewriter.made_by(node.inputs[2], "Softmax");
   if (test == nullptr || softmax == nullptr || test->inputs[0] != node.inputs[2]) return false;
@@ -50,8 +51,9 @@ bool guarded_softmax(Rewriter& rewriter, NodeId here) {
 // Reshape(Transpose(Reshape(x), [0,2,1])), heads taken into the batch and back: Transpose(x, [0,1,3,2]), joined with
 // the transpose that makes x.
 bool transpose_of_heads(Rewriter& rewriter, NodeId here) {
+  if (rewriter.node(here).op_type != "Reshape") return false;
   const Node node = rewriter.node(here);
-  if (node.op_type != "Reshape" || !node.domain.empty() || node.outputs.size() != 1) return false;
+  if (!node.domain.empty() || node.outputs.size() != 1) return false;
   const Node* transpose = rewriter.made_by(node.inputs[0], "Transpose");
   if (transpose == nullptr || !rewriter.read_once(node.inputs[0])) return false;
   const Result<std::vector<int64_t>> perm = read_perm(*transpose, 3);
@@ -82,8 +84,9 @@ bool transpose_of_heads(Rewriter& rewriter, NodeId here) {
 // Add(scores, Where(And(true, x), a, b)), as exporters write a mask that is the same for every query: the mask keeps
 // the shape of x, which the sum repeats by itself.
 bool narrow_mask(Rewriter& rewriter, NodeId here) {
+  if (rewriter.node(here).op_type != "Add") return false;
   const Node node = rewriter.node(here);
-  if (node.op_type != "Add" || !node.domain.empty()) return false;
+  if (!node.domain.empty()) return false;
   const auto parts = split_operands(node, [&](ValueId mask, ValueId scores) {
     return rewriter.made_by(mask, "Where") != nullptr && rewriter.same_shape(scores, node.outputs[0]);
   });
@@ -117,9 +120,10 @@ bool narrow_mask(Rewriter& rewriter, NodeId here) {
 }  // namespace
 
 bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights) {
+  if (rewriter.node(here).op_type != "MatMul") return false;
   const Node node = rewriter.node(here);
   const bool internal = node.domain == "tenon";
-  if (node.op_type != "MatMul" || (!internal && !node.domain.empty())) return false;
+  if (!internal && !node.domain.empty()) return false;
   MatMulForm form = read_matmul_form(node);
   if (!form.is_bare()) return false;
   // tenon.MatMul takes no vectors.
@@ -144,6 +148,10 @@ bool hoist_factors(Rewriter& rewriter, NodeId here, bool of_weights) {
 }
 
 Status pass_attention_forms(Graph& graph, const PassOptions&) {
+  const auto is_softmax = [](const Node& node) {
+    return node.op_type == "Softmax" || node.op_type == "GuardedSoftmax";
+  };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_softmax)) return {};
   Rewriter rewriter(graph);
   for (NodeId i : rewriter.ids()) {
     if (rewriter.erased(i)) continue;

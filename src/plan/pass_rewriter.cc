@@ -19,16 +19,19 @@ std::span<const std::string> model_nodes_of(const Node& node) {
   return own ? std::span<const std::string>() : nodes->strings;
 }
 
+std::optional<Attribute> remove_origins(Node& node) {
+  const auto known = std::find_if(node.attributes.begin(), node.attributes.end(),
+                                  [](const Attribute& attribute) { return attribute.name == kModelNodes; });
+  if (known == node.attributes.end()) return std::nullopt;
+  std::optional<Attribute> origins = std::move(*known);
+  node.attributes.erase(known);
+  return origins;
+}
+
 void take_origins(Node& to, const Node& from) {
   const Attribute* more = from.find(kModelNodes);
   if (more == nullptr) return;
-  const auto known = std::find_if(to.attributes.begin(), to.attributes.end(),
-                                  [](const Attribute& attribute) { return attribute.name == kModelNodes; });
-  Attribute listed;
-  if (known != to.attributes.end()) {
-    listed = std::move(*known);
-    to.attributes.erase(known);
-  }
+  Attribute listed = remove_origins(to).value_or(Attribute());
   listed.name = kModelNodes;
   listed.kind = AttributeKind::kStrings;
   std::vector<std::pair<int64_t, std::string>> nodes;
@@ -196,6 +199,7 @@ void Rewriter::end_origins(const Node& last) {
 }
 
 void Rewriter::add_origins() {
+  if (origins_.empty()) return;
   // A node that was only moved lives on, and what stands in its place does not stand for it.
   std::map<int64_t, const Node*> moved;
   const auto note = [&moved](const Node& node) {

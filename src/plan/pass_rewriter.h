@@ -95,6 +95,8 @@ class Rewriter {
 inline constexpr std::string_view kModelNodes = "tenon.nodes";
 // Those names; empty when it is the one of the node's own name.
 std::span<const std::string> model_nodes_of(const Node& node);
+// Takes that attribute out of the node, if it has one.
+std::optional<Attribute> remove_origins(Node& node);
 // `to` stands for what `from` stood for, too.
 void take_origins(Node& to, const Node& from);
 
