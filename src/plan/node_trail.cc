@@ -135,6 +135,7 @@ std::vector<PlanReport::ModelNode> NodeTrail::report(const Plan& plan) const {
   PerNode<StepId> step_of(plan.graph.nodes.size());
   for (StepId s : plan.steps.ids()) step_of[plan.steps[s].node] = s;
   std::vector<PlanReport::ModelNode> nodes;
+  nodes.reserve(entries_.size());
   for (const Entry& entry : entries_) nodes.push_back(entry.node);
   const auto each = [&](const Graph& graph, const auto& put) {
     for (NodeId n : graph.nodes.ids()) {
