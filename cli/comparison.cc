@@ -75,12 +75,14 @@ Status Comparison::value(const NodeValue& value) {
 
 void Comparison::finish() {
   std::vector<std::pair<std::vector<int64_t>, size_t>> order;
+  order.reserve(values_.size());
   for (size_t i = 0; i < values_.size(); ++i) {
     const NodeValue& value = values_[i].value;
     order.emplace_back(model_.position({value.body, value.name}, value.occurrence), i);
   }
   std::sort(order.begin(), order.end());
   std::vector<ComparedValue> sorted;
+  sorted.reserve(order.size());
   for (const auto& [position, i] : order) sorted.push_back(std::move(values_[i]));
   values_ = std::move(sorted);
 }

@@ -77,7 +77,7 @@ class OtherSession {
     return made;
   }
   OtherSession(OtherSession&& other) noexcept
-      : library_(other.library_),
+      : library_(std::move(other.library_)),
         env_(std::exchange(other.env_, nullptr)),
         session_(std::exchange(other.session_, nullptr)) {}
   OtherSession& operator=(OtherSession&&) = delete;

@@ -38,8 +38,11 @@ OrtStatus* TENON_TIMELINE_CALL open_timeline(const char* name, int32_t fd, Tenon
 }
 
 OrtStatus* TENON_TIMELINE_CALL export_timeline(const TenonTimeline* timeline, int32_t* fd) noexcept {
-  if (fd != nullptr) *fd = -1;
-  if (OrtStatus* bad = check_pointers("ExportTimeline", {{"timeline", timeline}, {"fd", fd}})) return bad;
+  if (OrtStatus* bad = check_pointers("ExportTimeline", {{"timeline", timeline}, {"fd", fd}})) {
+    if (fd != nullptr) *fd = -1;
+    return bad;
+  }
+  *fd = -1;
   return guarded([&]() -> OrtStatus* {
     Result<OwnedHandle> copy = OwnedHandle::duplicate_fd(timeline->timeline->fd());
     if (!copy.ok()) return to_ort(copy.status());

@@ -155,7 +155,7 @@ Result<Tensor> ValueTap::Part::on_host(DataType type, const Shape& shape, const 
   // No bytes, and so no memory.
   if (bytes == 0 || data == nullptr) return Tensor::allocate(type, shape);
   MemorySpace space = device_ != nullptr ? device_->spaces->at(space_of(location)) : MemorySpace();
-  if (host_can_address(space)) return Tensor::view(type, shape, data, bytes);
+  if (device_ == nullptr || host_can_address(space)) return Tensor::view(type, shape, data, bytes);
   space.alignment = 0;
   TENON_TRY_ASSIGN(const Tensor from, Tensor::view(type, shape, data, bytes, nullptr, space));
   TENON_TRY_ASSIGN(Tensor to, Tensor::allocate(type, shape));
