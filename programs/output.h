@@ -22,8 +22,8 @@ void print(fmt::format_string<Args...> text, Args&&... args) {
   std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
-// What print() and print_json() left in memory is written. Errors: kResourceExhausted for a full disk, else kNotFound,
-// when any of the output was lost.
+// Writes the output of print() and print_json() that is still in memory. Errors, when any of it was lost:
+// kResourceExhausted for a full disk, else kNotFound.
 Status end_output();
 
 // Errors: kNotFound when the file cannot be written.

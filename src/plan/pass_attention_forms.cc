@@ -13,17 +13,6 @@
 namespace tenon {
 namespace {
 
-Node make_node(std::string op_type, int since, std::string name, std::vector<ValueId> inputs,
-               std::vector<ValueId> outputs) {
-  Node node;
-  node.op_type = std::move(op_type);
-  node.since_version = since;
-  node.name = std::move(name);
-  node.inputs = std::move(inputs);
-  node.outputs = std::move(outputs);
-  return node;
-}
-
 // Where(IsNaN(p), 0, p) with p = Softmax(x) becomes tenon.GuardedSoftmax.
 bool guarded_softmax(Rewriter& rewriter, NodeId here) {
   if (rewriter.node(here).op_type != "Where") return false;

@@ -274,14 +274,20 @@ std::optional<ReduceDesc> constant_reduce(const Rewriter& rewriter, const Node& 
   return read_reduce(node, node.input(1) != kNoValue, rewriter.constant(node.input(1)));
 }
 
-Node make_internal(std::string op_type, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+Node make_node(std::string op_type, int since, std::string name, std::vector<ValueId> inputs,
+               std::vector<ValueId> outputs) {
   Node node;
-  node.name = std::move(name);
   node.op_type = std::move(op_type);
-  node.domain = "tenon";
-  node.since_version = 1;
+  node.since_version = since;
+  node.name = std::move(name);
   node.inputs = std::move(inputs);
   node.outputs = std::move(outputs);
+  return node;
+}
+
+Node make_internal(std::string op_type, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+  Node node = make_node(std::move(op_type), 1, std::move(name), std::move(inputs), std::move(outputs));
+  node.domain = "tenon";
   return node;
 }
 

@@ -112,7 +112,10 @@ std::optional<std::pair<ValueId, ValueId>> split_operands(const Node& node, Acce
 // A Reduce operator whose axes are known; nullopt where they are not.
 std::optional<ReduceDesc> constant_reduce(const Rewriter& rewriter, const Node& node);
 
-// A node of domain "tenon" that makes `output`.
+// A node of ai.onnx, in the version of its operator that began with opset `since`.
+Node make_node(std::string op_type, int since, std::string name, std::vector<ValueId> inputs,
+               std::vector<ValueId> outputs);
+// A node of domain "tenon" that makes `outputs`.
 Node make_internal(std::string op_type, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs);
 
 }  // namespace tenon

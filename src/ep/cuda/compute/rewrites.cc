@@ -16,17 +16,6 @@ namespace tenon::cuda {
 
 namespace {
 
-Node make_node(std::string op_type, int since, std::string name, std::vector<ValueId> inputs,
-               std::vector<ValueId> outputs) {
-  Node node;
-  node.op_type = std::move(op_type);
-  node.since_version = since;
-  node.name = std::move(name);
-  node.inputs = std::move(inputs);
-  node.outputs = std::move(outputs);
-  return node;
-}
-
 // Reshape(Gemm(Reshape(x))), a product that some host made two-dimensional and back: a product of x as it is, so that
 // what follows meets it.
 bool product_of_rows(Rewriter& rewriter, NodeId here) {
