@@ -1,4 +1,5 @@
-"""Writes src/graph/schema_table.inc: every operator of ai.onnx and ai.onnx.ml, from the pinned onnx package.
+"""Writes src/graph/schema_table.inc: every operator of ai.onnx, ai.onnx.ml and ai.onnx.preview, from the pinned onnx
+package, and of com.microsoft, from the pinned onnxruntime package.
 
     python tools/generate_schemas.py          writes the file
     python tools/generate_schemas.py --check  exits with 1 if the file differs
@@ -11,9 +12,15 @@ import numpy
 import onnx
 import onnx.defs
 import onnx.helper
+import onnxruntime
+import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime_state
 
 ONNX_VERSION = "1.23.2"
-DOMAINS = ("", "ai.onnx.ml")
+ORT_VERSION = "1.31.1"
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview")
+CONTRIB_DOMAIN = "com.microsoft"
+# Operators that ONNX Runtime has in ai.onnx beyond the standard, and that exporters and optimisers write.
+ORT_IN_ONNX = ("SimplifiedLayerNormalization",)
 TABLE = pathlib.Path(__file__).resolve().parent.parent / "src" / "graph" / "schema_table.inc"
 OPTIONS = {"Single": 0, "Optional": 1, "Variadic": 2}
 UNBOUNDED = 2**31 - 1
@@ -51,13 +58,28 @@ def default_text(value):
     return str(numpy.float32(value)) if isinstance(value, float) else str(value)
 
 
+def kind_number(kind):
+    """AttributeProto.AttributeType of an onnx or onnxruntime enumerator."""
+    return onnx.AttributeProto.AttributeType.Value(kind.name)
+
+
+def default_value(attribute):
+    """The AttributeProto of the default; onnxruntime's classes have it as bytes."""
+    if hasattr(attribute, "default_value"):
+        return attribute.default_value
+    value = onnx.AttributeProto()
+    value.ParseFromString(attribute._default_value)
+    return value
+
+
 def attribute_row(attribute):
     default = ""
-    if attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
-        value = onnx.helper.get_attribute_value(attribute.default_value)
+    proto = default_value(attribute)
+    if proto.type != onnx.AttributeProto.UNDEFINED:
+        value = onnx.helper.get_attribute_value(proto)
         values = [value] if isinstance(value, (int, float, bytes)) else value
         default = ", " + joined(default_text(item) for item in values)
-    return f"{{{quoted(attribute.name)}, {attribute.type.value}, {int(attribute.required)}{default}}}"
+    return f"{{{quoted(attribute.name)}, {kind_number(attribute.type)}, {int(attribute.required)}{default}}}"
 
 
 def element_type_bits():
@@ -76,15 +98,19 @@ def constraint_row(name, types, bits):
     return f"{{{quoted(name)}, {tensors:#x}, {int(bool(others))}{listed}}}"
 
 
+def type_text(parameter):
+    return parameter.type_str if hasattr(parameter, "type_str") else parameter.typeStr
+
+
 def parameter_rows(parameters):
-    return [f"{{{quoted(p.name)}, {quoted(p.type_str)}, {OPTIONS[p.option.name]}}}" for p in parameters]
+    return [f"{{{quoted(p.name)}, {quoted(type_text(p))}, {OPTIONS[p.option.name]}}}" for p in parameters]
 
 
 def lists_of(schema, bits):
     constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
     # A parameter may name a type instead of a constraint: then the type is a constraint of that name.
     for parameter in [*schema.inputs, *schema.outputs]:
-        constraints.setdefault(parameter.type_str, [parameter.type_str])
+        constraints.setdefault(type_text(parameter), [type_text(parameter)])
     attributes = sorted(schema.attributes.values(), key=lambda a: a.name)
     return {
         "inputs": parameter_rows(schema.inputs),
@@ -109,9 +135,20 @@ def array_text(kind, name, rows):
     return f"constexpr {kind} {name}[] = {{\n" + "\n".join(lines) + "\n};\n"
 
 
+def has_body(schema):
+    return any(getattr(schema, name, False) for name in ("has_function", "has_context_dependent_function"))
+
+
+def all_schemas():
+    schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain in DOMAINS]
+    schemas += [s for s in onnxruntime_state.get_all_operator_schema()
+                if s.domain == CONTRIB_DOMAIN or (s.domain == "" and s.name in ORT_IN_ONNX)]
+    return schemas
+
+
 def table_text():
     bits = element_type_bits()
-    schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain in DOMAINS]
+    schemas = all_schemas()
     schemas.sort(key=lambda s: (s.domain, s.name, s.since_version))
     lists = [lists_of(schema, bits) for schema in schemas]
     pools = {"parameters": Pool(), "attributes": Pool(), "constraints": Pool()}
@@ -125,14 +162,13 @@ def table_text():
     for schema, entry in zip(schemas, lists):
         spans = ", ".join(f"{pools[pool_of[kind]].place(entry[kind]) if entry[kind] else 0}, {len(entry[kind])}"
                           for kind in ("inputs", "outputs", "attributes", "constraints"))
-        has_body = schema.has_function or schema.has_context_dependent_function
         rows.append(f"  {{{quoted(schema.domain)}, {quoted(schema.name)}, {schema.since_version}, "
                     f"{schema.min_input}, {limit(schema.max_input)}, {schema.min_output}, {limit(schema.max_output)}, "
-                    f"{int(schema.deprecated)}, {int(has_body)}, {spans}}},")
+                    f"{int(schema.deprecated)}, {int(has_body(schema))}, {spans}}},")
 
     newest = next(entry for entry in onnx.helper.VERSION_TABLE if entry[2] == onnx.defs.onnx_opset_version())
     parts = [
-        f"// Generated by tools/generate_schemas.py from onnx {ONNX_VERSION}. Do not edit.",
+        f"// Generated by tools/generate_schemas.py from onnx {ONNX_VERSION} and onnxruntime {ORT_VERSION}. Do not edit.",
         "// Sorted by domain, name, since_version. Lists are {start, length} in the arrays before the rows.",
         f"constexpr int kNewestOnnxOpset = {newest[2]};",
         f"constexpr int kNewestMlOpset = {newest[3]};",
@@ -150,13 +186,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     check = parser.parse_args().check
-    if onnx.__version__ != ONNX_VERSION:
-        sys.exit(f"The table comes from onnx {ONNX_VERSION}, and this is onnx {onnx.__version__}.")
+    for name, wanted, found in (("onnx", ONNX_VERSION, onnx.__version__),
+                                ("onnxruntime", ORT_VERSION, onnxruntime.__version__)):
+        if found != wanted:
+            sys.exit(f"The table comes from {name} {wanted}, and this is {name} {found}.")
     text = table_text()
     if not check:
         TABLE.write_text(text)
     elif TABLE.read_text() != text:
-        sys.exit(f"{TABLE.name} differs from what onnx {ONNX_VERSION} gives; run tools/generate_schemas.py.")
+        sys.exit(f"{TABLE.name} differs from what onnx {ONNX_VERSION} and onnxruntime {ORT_VERSION} give; run tools/generate_schemas.py.")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class GraphMaker {
  private:
   Status add_opsets() {
     for (const auto& [domain, version] : model_.opsets) {
-      const int newest = newest_opset(plain_domain(domain));
+      const int newest = newest_readable_opset(plain_domain(domain));
       TENON_INVALID_IF(version < 1 || version > INT32_MAX, "The model imports opset {} of \"{}\".", version, domain);
       TENON_UNSUPPORTED_IF(newest > 0 && version > newest,
                            "The model imports opset {} of \"{}\"; the newest that is known is {}.", version, domain,

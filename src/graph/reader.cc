@@ -157,7 +157,7 @@ Status add_opset_import(Opsets& opsets, std::string_view message) {
   TENON_INVALID_IF(domain == "tenon", "The model imports the domain \"tenon\", which is for Tenon's own operators.");
   TENON_INVALID_IF(version < 1 || version > INT32_MAX, "The model imports opset {} of {}, which is not a version.",
                    version, shown);
-  if (const int newest = newest_opset(domain); newest > 0) {
+  if (const int newest = newest_readable_opset(domain); newest > 0) {
     TENON_UNSUPPORTED_IF(version > newest, "The model imports opset {} of {}; the newest that is known is {}.", version,
                          shown, newest);
     TENON_UNSUPPORTED_IF(domain.empty() && version < kOldestOnnxOpset,

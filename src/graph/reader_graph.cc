@@ -16,8 +16,6 @@ constexpr size_t kMaxInlinedBytes = size_t{256} << 20;  // of messages read on b
 constexpr size_t kMaxCaptures = 1'000'000;
 constexpr size_t kMaxPrefix = 200;  // of the names that inlining makes
 
-constexpr std::string_view kContribDomain = "com.microsoft";  // of ONNX Runtime's own operators
-
 // The bytes that a further use of an attribute adds to the inlined functions.
 size_t payload_bytes(const ParsedAttribute& parsed) {
   const Attribute& attribute = parsed.attribute;
@@ -347,7 +345,7 @@ Status GraphReader::add_constant(const NodeFields& fields, const std::vector<Bou
 int GraphReader::opset_for(std::string_view domain, const Scope& scope) const {
   if (const int imported = opset_of(*scope.opsets, domain); imported > 0) return imported;
   if (scope.opsets != model_opsets_ || scope.opsets->empty()) return 0;
-  const int assumed = domain == kContribDomain ? 1 : newest_opset(domain);
+  const int assumed = newest_opset(domain);
   for (Level* level = scope.level; assumed > 0 && level != nullptr; level = level->parent)
     if (level->graph.opset(domain) == 0) level->graph.opsets.emplace_back(domain, assumed);
   return assumed;

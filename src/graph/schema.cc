@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <span>
 
 #include "base/edit_distance.h"
@@ -167,7 +168,7 @@ constexpr size_t hash(std::string_view name) {
 constexpr bool same_operator(const PackedRow& a, const PackedRow& b) {
   return a.name.at == b.name.at && a.name.size == b.name.size && a.domain.size == b.domain.size;
 }
-constexpr size_t kSlots = 1024;  // of which a quarter is taken
+constexpr size_t kSlots = 1024;  // of which two fifths are taken
 constexpr uint16_t kNoRow = 0xffff;
 constexpr auto kFirstRows = [] {
   std::array<uint16_t, kSlots> slots{};
@@ -248,8 +249,11 @@ std::optional<Schema> find_schema(std::string_view domain, std::string_view name
 
 int newest_opset(std::string_view domain) {
   if (plain(domain).empty()) return kNewestOnnxOpset;
-  return domain == "ai.onnx.ml" ? kNewestMlOpset : 0;
+  if (domain == "ai.onnx.ml") return kNewestMlOpset;
+  return domain == kContribDomain || domain == "ai.onnx.preview" ? 1 : 0;
 }
+
+int newest_readable_opset(std::string_view domain) { return domain == kContribDomain ? INT_MAX : newest_opset(domain); }
 
 std::vector<std::string> close_operator_names(std::string_view domain, std::string_view name) {
   constexpr size_t kLongestName = 128;  // distances cost the product of the lengths, and the name is the model's
@@ -273,7 +277,8 @@ Status unknown_operator(const Graph& graph, const Node& node) {
   const int opset = graph.opset(node.domain);
   std::string known;
   if (newest_opset(node.domain) == 0) {
-    known = format("No operator of this domain is known; known are ai.onnx (opsets {} to {}) and ai.onnx.ml (1 to {})",
+    known = format("No operator of this domain is known; known are ai.onnx (opsets {} to {}), ai.onnx.ml (1 to {}), ai.onnx.preview and "
+                   "com.microsoft",
                    kOldestOnnxOpset, kNewestOnnxOpset, kNewestMlOpset);
   } else if (const auto rows = versions(node.domain, node.op_type); !rows.empty()) {
     known = format("It exists from opset {} on", rows.front().since_version);

@@ -1,4 +1,5 @@
-// Schemas of ONNX operators: rows that tools/generate_schemas.py makes from the pinned onnx package.
+// Schemas of ONNX operators and of ONNX Runtime's own: rows that tools/generate_schemas.py makes from the pinned onnx
+// and onnxruntime packages.
 #pragma once
 
 #include <cstddef>
@@ -92,8 +93,14 @@ inline constexpr int kUnbounded = 2147483647;  // max_inputs and max_outputs of 
 
 // The schema of `name` in force at `opset`, or nothing. The domain "ai.onnx" is the same as "".
 std::optional<Schema> find_schema(std::string_view domain, std::string_view name, int opset);
+// The domain of ONNX Runtime's own operators.
+inline constexpr std::string_view kContribDomain = "com.microsoft";
+
 // The newest opset of a domain that the table knows (28 for ai.onnx); 0 for an unknown domain.
 int newest_opset(std::string_view domain);
+// The newest opset of a known domain that a model may import. Com.microsoft has no released versions: any is taken, as
+// in ONNX Runtime.
+int newest_readable_opset(std::string_view domain);
 // Names of the domain that are close to `name` (edit distance), best first, at most 3; for messages.
 std::vector<std::string> close_operator_names(std::string_view domain, std::string_view name);
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/status.h"
+#include "graph/schema.h"
 #include "ops/shape_inference_context.h"
 
 namespace tenon {
@@ -25,6 +26,24 @@ const Table& onnx_table() {
   return table;
 }
 
+const Table& contrib_table() {
+  static const Table table = [] {
+    Table rows;
+    TENON_CONTRIB_INFER_FAMILIES(TENON_ADD_)
+    return rows;
+  }();
+  return table;
+}
+
+const Table& ml_table() {
+  static const Table table = [] {
+    Table rows;
+    TENON_ML_INFER_FAMILIES(TENON_ADD_)
+    return rows;
+  }();
+  return table;
+}
+
 const Table& internal_table() {
   static const Table table = [] {
     Table rows;
@@ -35,11 +54,18 @@ const Table& internal_table() {
 }
 #undef TENON_ADD_
 
+const Table* table_of(std::string_view domain) {
+  if (domain.empty()) return &onnx_table();
+  if (domain == "tenon") return &internal_table();
+  if (domain == kContribDomain) return &contrib_table();
+  return domain == "ai.onnx.ml" ? &ml_table() : nullptr;
+}
+
 infer::InferFunction find_function(const Node& node) {
-  if (!node.domain.empty() && node.domain != "tenon") return nullptr;
-  const Table& table = node.domain.empty() ? onnx_table() : internal_table();
-  auto row = table.find(node.op_type);
-  return row == table.end() ? nullptr : row->second;
+  const Table* table = table_of(node.domain);
+  if (table == nullptr) return nullptr;
+  auto row = table->find(node.op_type);
+  return row == table->end() ? nullptr : row->second;
 }
 
 // Inputs whose values set the output's shape, as a bit mask; bit 31 stands for every input.

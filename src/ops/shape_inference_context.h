@@ -85,7 +85,7 @@ struct Row {
   InferFunction infer;
 };
 
-// The rows of each family: for ai.onnx, and for domain "tenon".
+// The rows of each family: for ai.onnx, com.microsoft, ai.onnx.ml and domain "tenon".
 #define TENON_INFER_FAMILIES(X) \
   X(elementwise_rows)           \
   X(unary_rows)                 \
@@ -111,6 +111,8 @@ struct Row {
   X(quantize_rows)              \
   X(recurrent_rows)             \
   X(control_rows)
+#define TENON_CONTRIB_INFER_FAMILIES(X)
+#define TENON_ML_INFER_FAMILIES(X)
 #define TENON_INTERNAL_INFER_FAMILIES(X) \
   X(internal_rows)                       \
   X(internal_matmul_rows)                \
@@ -120,6 +122,8 @@ struct Row {
   X(region_rows)
 #define TENON_DECLARE_(function) std::span<const Row> function();
 TENON_INFER_FAMILIES(TENON_DECLARE_)
+TENON_CONTRIB_INFER_FAMILIES(TENON_DECLARE_)
+TENON_ML_INFER_FAMILIES(TENON_DECLARE_)
 TENON_INTERNAL_INFER_FAMILIES(TENON_DECLARE_)
 #undef TENON_DECLARE_
 
