@@ -36,6 +36,17 @@ Result<DataType> read_cast_type(const Node& node) {
   return static_cast<DataType>(to);
 }
 
+Result<CastRounding> read_cast_rounding(const Node& node) {
+  using Mode = CastRounding::Mode;
+  const Attributes attributes(node);
+  const std::string_view mode = attributes.text("round_mode");
+  TENON_INVALID_IF(mode != "up" && mode != "down" && mode != "nearest", "{} has the round_mode \"{}\".", node.op_type,
+                   mode);
+  return CastRounding{attributes.flag("saturate"), mode == "up"     ? Mode::kUp
+                                                   : mode == "down" ? Mode::kDown
+                                                                    : Mode::kNearest};
+}
+
 }  // namespace tenon
 
 // Shapes of elementwise operators, and of those that keep the shape of their first input.

@@ -39,4 +39,15 @@ IsInfDesc read_is_inf(const Node& node);
 // Errors: invalid_argument for a number that is no element type.
 Result<DataType> read_cast_type(const Node& node);
 
+// How Cast and CastLike make 8-bit floats. saturate: what lies outside the range becomes the nearest finite number,
+// else NaN (or an infinity where there is one). mode: of float8e8m0 alone; other types take the nearest value, ties to
+// even.
+struct CastRounding {
+  enum class Mode : uint8_t { kUp, kDown, kNearest };
+  bool saturate = true;
+  Mode mode = Mode::kUp;
+};
+// Errors: invalid_argument for a round_mode other than up, down and nearest.
+Result<CastRounding> read_cast_rounding(const Node& node);
+
 }  // namespace tenon

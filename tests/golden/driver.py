@@ -37,6 +37,15 @@ def type_number(array):
     return onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
+def bytes_of(array):
+    """The elements as Tenon holds them: those of less than a byte are packed."""
+    return onnx.numpy_helper.from_array(np.ascontiguousarray(array)).raw_data
+
+
+def array_of(number, shape, data):
+    return onnx.numpy_helper.to_array(onnx.TensorProto(data_type=number, dims=shape, raw_data=data))
+
+
 def _dims(array):
     return ",".join(str(dim) for dim in array.shape)
 
@@ -70,7 +79,7 @@ def run(cases, folder, options=(), environment=None, timeout=None):
             if number > 0:
                 lines.append("again")
             for name, array in inputs.items():
-                offset = blob.add(np.ascontiguousarray(array).tobytes())
+                offset = blob.add(bytes_of(array))
                 lines.append(f"input\t{name}\t{type_number(array)}\t{_dims(array)}\t{offset}")
             for array in outputs:
                 lines.append("output\tany" if array is None else f"output\t{type_number(array)}\t{_dims(array)}")
@@ -118,10 +127,9 @@ def _read(folder):
             name = fields[0]
             outcomes[name] = Outcome("crashed", [])
         elif kind == "output":
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(int(fields[0]))
             shape = tuple(int(dim) for dim in fields[1].split(",") if dim)
             begin, size = int(fields[2]), int(fields[3])
-            arrays.append(np.frombuffer(data[begin:begin + size], dtype=dtype).reshape(shape))
+            arrays.append(array_of(int(fields[0]), shape, data[begin:begin + size]))
         elif kind == "fed":
             feeds.append((fields[0], arrays))
             arrays = []

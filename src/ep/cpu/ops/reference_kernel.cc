@@ -1,7 +1,11 @@
 #include "ep/cpu/ops/reference_kernel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "ep/cpu/ops/small_types.h"
+#include "ep/cpu/ops/unpacking_kernel.h"
 
 namespace tenon::cpu::ref {
 
@@ -48,8 +52,9 @@ Status check_types(const KernelNode& node, TypeSet types, size_t input) {
   for (std::span<const TensorSpec> specs : {node.inputs, node.outputs}) {
     for (const TensorSpec& spec : specs) {
       if (!spec.present()) continue;
-      TENON_UNSUPPORTED_IF(data_type_size(spec.type) == 0, "Tensors of {} cannot be computed with.",
-                           data_type_name(spec.type));
+      const bool packed = has_type(kPackedSet, spec.type);
+      TENON_UNSUPPORTED_IF(packed ? !has_type(types, spec.type) : data_type_size(spec.type) == 0,
+                           "{} is not computed with tensors of {}.", node.node->op_type, data_type_name(spec.type));
       TENON_UNSUPPORTED_IF(spec.layout != Layout::kPlain && node.node->op_type != "Reorder",
                            "The reference kernel takes plain tensors only.");
     }
@@ -61,10 +66,18 @@ Status check_types(const KernelNode& node, TypeSet types, size_t input) {
   return {};
 }
 
-Result<std::unique_ptr<Kernel>> wrap(const KernelNode& node, RefMaker maker) {
-  RefNode ref{node, {}};
+Result<std::unique_ptr<Kernel>> wrap_packed(const KernelNode& node, RefMaker maker) {
+  RefNode ref{node, {}, output_spec(node, 0).type};
   TENON_TRY_ASSIGN(RefImpl impl, maker(ref));
   return std::unique_ptr<Kernel>(std::make_unique<RefKernel>(std::move(impl), ref));
+}
+
+Result<std::unique_ptr<Kernel>> wrap(const KernelNode& node, RefMaker maker) {
+  const auto packed = [](const TensorSpec& spec) { return has_type(kPackedSet, spec.type); };
+  if (std::ranges::none_of(node.inputs, packed) && std::ranges::none_of(node.outputs, packed)) {
+    return wrap_packed(node, maker);
+  }
+  return make_unpacking_kernel(node, maker);
 }
 
 const TensorSpec& input_spec(const KernelNode& node, size_t index) {

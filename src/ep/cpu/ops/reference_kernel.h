@@ -17,17 +17,23 @@ struct RefImpl {
   // Each element of output 0 depends on no other element than the one at its own index of each input of the same shape.
   bool elementwise = false;
 };
-// A node as a maker sees it.
+// A node as a maker sees it. Tensors of less than a byte an element are shown as uint8, one code in each, unless the
+// row says that its maker takes packed tensors.
 struct RefNode : KernelNode {
   // Outputs that were not planned although their shape follows from the inputs' shapes; see require_output.
   std::vector<std::pair<size_t, Shape>> settled;
+  // The type of output 0 before packed tensors were shown as uint8.
+  DataType output_type = DataType::kUndefined;
 };
 using RefMaker = Result<RefImpl> (*)(RefNode&);
 
-// OK if every tensor is plain and has whole bytes an element, and the type of input `input` (of output 0 for a node
-// without inputs) is in `types`.
+// OK if every tensor is plain, packed ones are of a type in `types`, and the type of input `input` (of output 0 for a
+// node without inputs) is in `types`.
 Status check_types(const KernelNode& node, TypeSet types, size_t input);
+// Packed tensors are unpacked before each run, and what the run makes is packed behind it.
 Result<std::unique_ptr<Kernel>> wrap(const KernelNode& node, RefMaker maker);
+// For makers that take packed tensors as they are.
+Result<std::unique_ptr<Kernel>> wrap_packed(const KernelNode& node, RefMaker maker);
 
 template <TypeSet types, size_t input = 0>
 Status match_ref(const KernelNode& node) {
@@ -38,11 +44,22 @@ Result<std::unique_ptr<Kernel>> create_ref(const KernelNode& node) {
   return wrap(node, maker);
 }
 
+template <RefMaker maker>
+Result<std::unique_ptr<Kernel>> create_packed_ref(const KernelNode& node) {
+  return wrap_packed(node, maker);
+}
+
 // A row of the reference list: {since, until} are since_versions of the schema.
 template <TypeSet types, RefMaker maker, size_t input = 0>
 constexpr KernelEntry ref_row(std::string_view op_type, int since, int until = kAnyVersion,
                               std::string_view domain = "") {
   return {domain, op_type, since, until, "ref", &match_ref<types, input>, &create_ref<maker>};
+}
+// The same for a maker that takes packed tensors as they are.
+template <TypeSet types, RefMaker maker, size_t input = 0>
+constexpr KernelEntry packed_ref_row(std::string_view op_type, int since, int until = kAnyVersion,
+                                     std::string_view domain = "") {
+  return {domain, op_type, since, until, "ref", &match_ref<types, input>, &create_packed_ref<maker>};
 }
 
 // The list of each family, beside its kernels.

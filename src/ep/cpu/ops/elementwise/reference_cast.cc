@@ -1,5 +1,9 @@
-// Cast and CastLike between every type of whole bytes.
+// Cast and CastLike between every type of numbers.
+#include <algorithm>
+#include <cstring>
+
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/ops/small_types.h"
 #include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
@@ -53,6 +57,90 @@ void loop(const void* x, void* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) static_cast<To*>(y)[i] = convert<To>(static_cast<const From*>(x)[i]);
 }
 
+Loop plain_loop(DataType from, DataType to) {
+  return select(AllTypes(), from, [to]<typename From>() -> Loop {
+    return select(AllTypes(), to, []<typename To>() -> Loop { return &loop<From, To>; });
+  });
+}
+
+// Elements that are converted at a time where a side is a type that C++ lacks.
+constexpr int64_t kChunk = 256;
+
+// x of a small type through its values, which float32 holds exactly.
+struct FromSmall {
+  DataType type;
+  Loop convert;  // from float32
+
+  void run(const void* x, int64_t first, int64_t count, void* y) const {
+    std::array<uint8_t, kChunk> codes{};
+    std::array<float, kChunk> values{};
+    if (has_type(kPackedSet, type)) {
+      unpack_codes(type, x, first, count, codes.data());
+    } else {
+      std::memcpy(codes.data(), static_cast<const uint8_t*>(x) + first, count);
+    }
+    const std::array<float, 256>& table = small_values(type);
+    for (int64_t i = 0; i < count; ++i) values[i] = table[codes[i]];
+    convert(values.data(), y, count);
+  }
+};
+
+// y of a small type: floats are rounded once from double, integers are the low bits of int8.
+struct ToSmall {
+  DataType type;
+  CastRounding rounding;
+  Loop convert;  // to int8 or double
+
+  void run(const void* x, int64_t first, int64_t count, void* y) const {
+    std::array<uint8_t, kChunk> codes{};
+    if (has_type(kSmallIntSet, type)) {
+      convert(x, codes.data(), count);
+    } else {
+      std::array<double, kChunk> values{};
+      convert(x, values.data(), count);
+      for (int64_t i = 0; i < count; ++i) codes[i] = small_code(type, values[i], rounding);
+    }
+    if (has_type(kPackedSet, type)) {
+      pack_codes(type, codes.data(), first, count, y);
+    } else {
+      std::memcpy(static_cast<uint8_t*>(y) + first, codes.data(), count);
+    }
+  }
+};
+
+// A cast with a small type on one side or both: by chunks, through float32 where x is small.
+Result<RefImpl> make_small_cast(const RefNode& node, DataType from, DataType to) {
+  const bool from_small = has_type(kSmallSet, from), to_small = has_type(kSmallSet, to);
+  const DataType middle = has_type(kSmallIntSet, to) ? DataType::kInt8 : DataType::kDouble;
+  TENON_TRY_ASSIGN(const CastRounding rounding, read_cast_rounding(*node.node));
+  const FromSmall decode{from, from_small ? plain_loop(DataType::kFloat, to_small ? middle : to) : nullptr};
+  const ToSmall encode{to, rounding, to_small ? plain_loop(from_small ? middle : from, middle) : nullptr};
+  TENON_UNSUPPORTED_IF((from_small && decode.convert == nullptr) || (to_small && encode.convert == nullptr),
+                       "{} is not computed from {} to {}.", node.node->op_type, data_type_name(from),
+                       data_type_name(to));
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [=, count = node.inputs[0].shape.element_count(), from_bytes = static_cast<int64_t>(data_type_size(from)),
+              to_bytes = static_cast<int64_t>(data_type_size(to))](KernelContext& context) -> Status {
+    const auto* x = context.input<std::byte>(0);
+    auto* y = context.output<std::byte>(0);
+    for (int64_t first = 0; first < count; first += kChunk) {
+      const int64_t length = std::min(kChunk, count - first);
+      if (!to_small) {
+        decode.run(x, first, length, y + first * to_bytes);
+      } else if (!from_small) {
+        encode.run(x + first * from_bytes, first, length, y);
+      } else {
+        std::array<double, kChunk> values{};
+        decode.run(x, first, length, values.data());
+        encode.run(values.data(), first, length, y);
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
 Result<RefImpl> make_cast(RefNode& node) {
   TENON_TRY(require_inputs(node, node.node->op_type == "CastLike" ? 2 : 1));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
@@ -64,11 +152,11 @@ Result<RefImpl> make_cast(RefNode& node) {
   }
   TENON_INVALID_IF(output_spec(node, 0).type != to, "{} makes {}, but its output was planned as {}.",
                    node.node->op_type, data_type_name(to), data_type_name(output_spec(node, 0).type));
-  const Loop chosen = select(AllTypes(), node.inputs[0].type, [to]<typename From>() -> Loop {
-    return select(AllTypes(), to, []<typename To>() -> Loop { return &loop<From, To>; });
-  });
-  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed from {} to {}.", node.node->op_type,
-                       data_type_name(node.inputs[0].type), data_type_name(to));
+  const DataType from = node.inputs[0].type;
+  if (has_type(kSmallSet, from) || has_type(kSmallSet, to)) return make_small_cast(node, from, to);
+  const Loop chosen = plain_loop(from, to);
+  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed from {} to {}.", node.node->op_type, data_type_name(from),
+                       data_type_name(to));
   RefImpl impl;
   impl.elementwise = true;
   impl.run = [chosen, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
@@ -79,16 +167,17 @@ Result<RefImpl> make_cast(RefNode& node) {
 }
 
 Status match_cast(const KernelNode& node) {
-  TENON_TRY(check_types(node, kAllSet, 0));
+  constexpr TypeSet kTypes = kAllSet | kSmallSet;
+  TENON_TRY(check_types(node, kTypes, 0));
   const TensorSpec& out = output_spec(node, 0);
-  TENON_UNSUPPORTED_IF(out.present() && ((kAllSet >> static_cast<int>(out.type)) & 1) == 0, "{} to {} is not computed.",
-                       node.node->op_type, data_type_name(out.type));
+  TENON_UNSUPPORTED_IF(out.present() && !has_type(kTypes, out.type), "{} to {} is not computed.", node.node->op_type,
+                       data_type_name(out.type));
   return {};
 }
 
 constexpr KernelEntry kRows[] = {
-    {"", "Cast", 6, kAnyVersion, "ref", &match_cast, &create_ref<&make_cast>},
-    {"", "CastLike", 15, kAnyVersion, "ref", &match_cast, &create_ref<&make_cast>},
+    {"", "Cast", 6, kAnyVersion, "ref", &match_cast, &create_packed_ref<&make_cast>},
+    {"", "CastLike", 15, kAnyVersion, "ref", &match_cast, &create_packed_ref<&make_cast>},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Elementwise operators of one tensor: the functions of ops/activation_list.h, and those whose result is no number.
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/ops/small_types.h"
 #include "ops/activation_formula.h"
 #include "ops/elementwise.h"
 #include "ops/unary.h"
@@ -78,10 +79,28 @@ Result<RefImpl> make_unary(RefNode& node) {
   return make_loop(node, select(Types(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, T>; }));
 }
 
+// A test of 8-bit floats: the answers for all codes.
+template <typename Op>
+Result<RefImpl> make_small_test(RefNode& node) {
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  std::array<uint8_t, 256> answers{};
+  const std::array<float, 256>& values = small_values(node.inputs[0].type);
+  for (size_t code = 0; code < answers.size(); ++code) answers[code] = Op::apply(values[code]) ? 1 : 0;
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [answers, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    const auto* x = context.input<uint8_t>(0);
+    for (int64_t i = 0; i < count; ++i) context.output<uint8_t>(0)[i] = answers[x[i]];
+    return {};
+  };
+  return impl;
+}
+
 // The output is bool.
 template <typename Op>
 Result<RefImpl> make_test(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
+  if (has_type(kFloat8Set, node.inputs[0].type)) return make_small_test<Op>(node);
   return make_loop(node,
                    select(FloatTypes(), node.inputs[0].type, []<typename T>() -> Loop { return &loop<Op, T, Bool>; }));
 }
@@ -144,8 +163,10 @@ std::span<const KernelEntry> ref_unary_rows() {
     std::vector<KernelEntry> rows = {
         ref_row<kBoolSet, &make_unary<Not, TypeList<Bool>>>("Not", 1),
         ref_row<kIntSet, &make_unary<BitwiseNot, IntTypes>>("BitwiseNot", 18),
-        ref_row<kFloatSet, &make_test<IsNaN>>("IsNaN", 9),
-        ref_row<kFloatSet, &make_is_inf>("IsInf", 10),
+        ref_row < kFloatSet | kFloat8Set,
+        &make_test < IsNaN >> ("IsNaN", 9),
+        ref_row < kFloatSet | kFloat8Set,
+        &make_is_inf > ("IsInf", 10),
         ref_row<kFloatSet, &make_activation>("Activation", 1, kAnyVersion, "tenon"),
     };
 #define TENON_ENTRY_(Name, text, op, since, ...) \

@@ -101,13 +101,15 @@ Result<RefImpl> make_constant_of_shape(RefNode& node) {
                    data_type_name(node.inputs[0].type));
   std::array<std::byte, 16> element{};
   if (const ConstantRef value = read_fill_value(*node.node)) {
-    TENON_INVALID_IF(value->type != out.type || value->size_bytes != data_type_size(out.type),
+    // One element below a byte takes a byte, its code in the lowest bits.
+    TENON_INVALID_IF(value->type != node.output_type || value->shape.element_count() != 1 ||
+                         value->size_bytes != data_type_size(out.type),
                      "ConstantOfShape has a value of {}{} for an output of {}.", data_type_name(value->type),
-                     value->shape.to_string(), data_type_name(out.type));
+                     value->shape.to_string(), data_type_name(node.output_type));
     std::memcpy(element.data(), value->data, value->size_bytes);
   } else {
     TENON_INVALID_IF(out.type != DataType::kFloat, "ConstantOfShape without a value makes float32, not {}.",
-                     data_type_name(out.type));
+                     data_type_name(node.output_type));
   }
   RefImpl impl;
   impl.run = [out, element, spec = node.inputs[0]](KernelContext& context) -> Status {
@@ -190,8 +192,8 @@ Result<RefImpl> make_non_zero(RefNode& node) {
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<~TypeSet{0}, &make_shape>("Shape", 1),
-    ref_row<~TypeSet{0}, &make_size>("Size", 1),
+    packed_ref_row<~TypeSet{0}, &make_shape>("Shape", 1),
+    packed_ref_row<~TypeSet{0}, &make_size>("Size", 1),
     ref_row<type_set(RangeTypes()), &make_range>("Range", 11),
     ref_row<~TypeSet{0}, &make_constant_of_shape>("ConstantOfShape", 9),
     ref_row<~TypeSet{0}, &make_eye>("EyeLike", 9),

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/ops/small_types.h"
 #include "ops/reshape.h"
 
 namespace tenon::cpu::ref {
@@ -89,13 +90,13 @@ Result<RefImpl> make_dropout(RefNode& node) {
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<~TypeSet{0}, &make<&same_shape>>("Identity", 1),
-    ref_row<~TypeSet{0}, &make<&reshape_rule>>("Reshape", 5),
-    ref_row<~TypeSet{0}, &make<&flatten_rule>>("Flatten", 1),
-    ref_row<~TypeSet{0}, &make<&squeeze_rule>>("Squeeze", 1),
-    ref_row<~TypeSet{0}, &make<&unsqueeze_rule>>("Unsqueeze", 1),
-    ref_row<~TypeSet{0}, &make<&same_shape>>("BitCast", 26),
-    ref_row<kFloatSet, &make_dropout>("Dropout", 7),
+    packed_ref_row<~TypeSet{0}, &make<&same_shape>>("Identity", 1),
+    packed_ref_row<~TypeSet{0}, &make<&reshape_rule>>("Reshape", 5),
+    packed_ref_row<~TypeSet{0}, &make<&flatten_rule>>("Flatten", 1),
+    packed_ref_row<~TypeSet{0}, &make<&squeeze_rule>>("Squeeze", 1),
+    packed_ref_row<~TypeSet{0}, &make<&unsqueeze_rule>>("Unsqueeze", 1),
+    packed_ref_row<~TypeSet{0}, &make<&same_shape>>("BitCast", 26),
+    ref_row<kFloatSet | kFloat8Set, &make_dropout>("Dropout", 7),
 };
 
 }  // namespace
