@@ -5,6 +5,7 @@
 #include "ep/cpu/ops/matmul/rows.h"
 #include "ep/cpu/ops/moves/rows.h"
 #include "ep/cpu/ops/norm/rows.h"
+#include "ep/cpu/ops/recurrent/rows.h"
 #include "ep/cpu/ops/reduce/rows.h"
 #include "ops/unary.h"
 
@@ -45,6 +46,9 @@ constexpr KernelEntry kRows[] = {
     {"", "Slice", 1, kAnyVersion, "copy", &match_slice, &create_slice},
     {"", "Gather", 1, kAnyVersion, "gather", &match_gather, &create_gather},
     {"tenon", "LookupOrDefault", 1, kAnyVersion, "gather", &match_gather, &create_lookup_or_default},
+    {"", "LSTM", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
+    {"", "GRU", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
+    {"", "RNN", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
     {"", "ReduceSum", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceMean", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceMax", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},

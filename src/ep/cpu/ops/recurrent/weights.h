@@ -1,0 +1,36 @@
+// The weights and biases of LSTM, GRU and RNN as their f32 kernel reads them: a panel of the product (simd/gemm.h) is
+// one gate of 16 units, and the gates of a block of 16 units follow each other.
+#pragma once
+
+#include <memory>
+
+#include "ep/api/kernel.h"
+#include "ep/cpu/simd/gemm.h"
+#include "ep/cpu/simd/recurrent.h"
+#include "ops/recurrent.h"
+
+namespace tenon::cpu::nn {
+
+static_assert(kCellBlock == kGemmPanel);
+
+// Sizes in floats.
+struct CellSizes {
+  explicit CellSizes(const RecurrentDesc& desc);
+  int64_t blocks;  // of 16 units
+  int64_t state;   // a state: 16 a block
+  int64_t row;     // a row of gates: 16 a gate and block
+  // Of one direction. The GRU without linear_before_reset multiplies its hidden gate by another vector than the other
+  // two: those come first in its packed R, then the hidden gates of all blocks.
+  bool hidden_apart;
+  int64_t packed_w, packed_r;
+  int64_t bias;  // two rows: for the product with X and for that with the state
+};
+
+void pack_cell_w(const RecurrentDesc& desc, const float* w, float* packed);
+void pack_cell_r(const RecurrentDesc& desc, const float* r, float* packed);
+// `bias` may be null.
+void pack_cell_bias(const RecurrentDesc& desc, const float* bias, float* packed);
+// The three peepholes of each direction, as states.
+void pack_cell_peepholes(const RecurrentDesc& desc, const float* peepholes, float* packed);
+
+}  // namespace tenon::cpu::nn
