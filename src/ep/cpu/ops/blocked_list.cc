@@ -1,6 +1,7 @@
 // Convolution, pooling, resize, and what else works on the blocked layout, best first.
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/blocked_rows.h"
+#include "ep/cpu/ops/resize/rows.h"
 
 namespace tenon::cpu {
 
@@ -21,7 +22,10 @@ constexpr KernelEntry kRows[] = {
     {"", "GlobalMaxPool", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
     {"", "ReduceMean", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
     {"", "ReduceMax", 1, kAnyVersion, "global_pool", &match_global_pool, &create_global_pool},
-    {"", "Resize", 11, kAnyVersion, "resize_nearest", &match_resize_nearest, &create_resize_nearest},
+    {"", "Resize", 10, kAnyVersion, "resize_nearest", &match_resize_copy, &create_resize_copy},
+    {"", "Resize", 10, kAnyVersion, "resize", &match_resize_mix, &create_resize_mix},
+    {"", "Upsample", 7, kAnyVersion, "resize_nearest", &match_resize_copy, &create_resize_copy},
+    {"", "Upsample", 7, kAnyVersion, "resize", &match_resize_mix, &create_resize_mix},
     {"", "Add", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
     {"", "Sub", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},
     {"", "Mul", 7, kAnyVersion, "blocked_binary", &match_blocked_binary, &create_blocked_binary},

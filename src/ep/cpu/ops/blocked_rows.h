@@ -22,9 +22,6 @@ Status match_window_pool(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_window_pool(const KernelNode& node);
 Status match_global_pool(const KernelNode& node);  // also ReduceMean and ReduceMax over all spatial axes
 Result<std::unique_ptr<Kernel>> create_global_pool(const KernelNode& node);
-// resize/blocked.cc: nearest, blocked.
-Status match_resize_nearest(const KernelNode& node);
-Result<std::unique_ptr<Kernel>> create_resize_nearest(const KernelNode& node);
 // elementwise/blocked.cc
 Status match_blocked_binary(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_blocked_binary(const KernelNode& node);

@@ -7,6 +7,7 @@
 #include "ep/cpu/ops/norm/rows.h"
 #include "ep/cpu/ops/recurrent/rows.h"
 #include "ep/cpu/ops/reduce/rows.h"
+#include "ep/cpu/ops/resize/rows.h"
 #include "ops/unary.h"
 
 namespace tenon::cpu {
@@ -49,6 +50,8 @@ constexpr KernelEntry kRows[] = {
     {"", "LSTM", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
     {"", "GRU", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
     {"", "RNN", 7, kAnyVersion, "recurrent", &match_recurrent, &create_recurrent},
+    {"", "Resize", 10, kAnyVersion, "resize", &match_resize_bytes, &create_resize_bytes},
+    {"", "Upsample", 7, kAnyVersion, "resize", &match_resize_bytes, &create_resize_bytes},
     {"", "ReduceSum", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceMean", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "ReduceMax", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},

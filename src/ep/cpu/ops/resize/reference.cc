@@ -31,15 +31,27 @@ template <typename T>
 using Sum = std::conditional_t<std::is_integral_v<T> && sizeof(T) <= 4, float, double>;
 
 using Interpolate = void (*)(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out,
-                             double extrapolation, std::byte* scratch);
+                             double extrapolation, std::byte* scratch, ThreadPool& pool);
+
+// Elements of a chunk: each takes tens of nanoseconds.
+constexpr int64_t kGrain = 256;
+
+// Where element `e` of `out` lies along each axis.
+Strides coordinates_of(const Shape& out, int64_t e) {
+  Strides at{};
+  for (int d = out.rank() - 1; d >= 0; --d) {
+    at[d] = e % out[d];
+    e /= out[d];
+  }
+  return at;
+}
 
 template <typename T>
-void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation,
-                 std::byte* /*scratch*/) {
-  const int64_t count = out.element_count();
+void interpolate_elements(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation,
+                          int64_t begin, int64_t end) {
   const int rank = out.rank();
-  Strides at{};
-  for (int64_t e = 0; e < count; ++e) {
+  Strides at = coordinates_of(out, begin);
+  for (int64_t e = begin; e < end; ++e) {
     bool outside = false;
     for (int d = 0; d < rank; ++d) outside |= taps[d].outside[at[d]];
     Sum<T> value = 0;
@@ -73,6 +85,14 @@ void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Sh
       at[d] = 0;
     }
   }
+}
+
+template <typename T>
+void interpolate(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation,
+                 std::byte* /*scratch*/, ThreadPool& pool) {
+  pool.parallel_for(out.element_count(), kGrain, [&](int64_t begin, int64_t end) {
+    interpolate_elements<T>(x, y, taps, out, extrapolation, begin, end);
+  });
 }
 
 // Elements between two axes of interpolate_axes, at most: the axes from one on have the output's size, those before the
@@ -115,7 +135,7 @@ struct RoundedSum<T> {
 // twice.
 template <typename T>
 void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, const Shape& out, double extrapolation,
-                      std::byte* scratch) {
+                      std::byte* scratch, ThreadPool& pool) {
   Shape shape = out;  // of `from`: the input's size on the axes that are still to come
   for (int d = 0; d < out.rank(); ++d) shape[d] = taps[d].in;
   const auto* from = static_cast<const T*>(x);
@@ -126,18 +146,17 @@ void interpolate_axes(const void* x, void* y, const std::vector<Taps>& taps, con
     int64_t outer = 1, inner = 1;
     for (int k = 0; k < out.rank(); ++k) (k < d ? outer : inner) *= k == d ? 1 : shape[k];
     T* const to = from == buffers[0] ? buffers[1] : buffers[0];
-    for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t i = 0; i < out[d]; ++i) {
-        for (int64_t j = 0; j < inner; ++j) {
-          RoundedSum<T> sum;
-          for (int64_t k = i * axis.width; k < (i + 1) * axis.width; ++k) {
-            const int64_t source = axis.index[k] / axis.stride;
-            sum.add(axis.weight[k], from[(o * axis.in + source) * inner + j]);
-          }
-          to[(o * out[d] + i) * inner + j] = store<T>(sum.rounded());
+    pool.parallel_for(outer * out[d] * inner, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t e = begin; e < end; ++e) {
+        const int64_t o = e / inner / out[d], i = e / inner % out[d], j = e % inner;
+        RoundedSum<T> sum;
+        for (int64_t k = i * axis.width; k < (i + 1) * axis.width; ++k) {
+          const int64_t source = axis.index[k] / axis.stride;
+          sum.add(axis.weight[k], from[(o * axis.in + source) * inner + j]);
         }
+        to[e] = store<T>(sum.rounded());
       }
-    }
+    });
     shape[d] = out[d];
     from = to;
   }
@@ -265,7 +284,8 @@ Result<RefImpl> make_resize(RefNode& node) {
               extrapolation = settings.extrapolation](KernelContext& context) -> Status {
     if (ready != nullptr) {
       if (!ready->taps.empty() || ready->out.rank() == 0) {
-        chosen(context.inputs[0], context.outputs[0], ready->taps, ready->out, extrapolation, context.scratch);
+        chosen(context.inputs[0], context.outputs[0], ready->taps, ready->out, extrapolation, context.scratch,
+               *context.pool);
       }
       return {};
     }
@@ -280,7 +300,7 @@ Result<RefImpl> make_resize(RefNode& node) {
                                     prepared.out.to_string(), between);
         scratch.resize(pair_bytes * between);
       }
-      chosen(context.inputs[0], y, prepared.taps, prepared.out, extrapolation, scratch.data());
+      chosen(context.inputs[0], y, prepared.taps, prepared.out, extrapolation, scratch.data(), *context.pool);
     }
     return {};
   };
