@@ -18,6 +18,7 @@ namespace {
 // before activation, activation before residual; attention before residuals would take its mask.
 constexpr Pass kPasses[] = {
     {"fold", PassPhase::kLoad, &pass_fold},
+    {"loop_invariants", PassPhase::kLoad, &pass_loop_invariants},
     {"unify_constants", PassPhase::kLoad, &pass_unify_constants},
     {"common_subexpressions", PassPhase::kLoad, &pass_common_subexpressions},
     {"attention_forms", PassPhase::kLoad, &pass_attention_forms},

@@ -11,6 +11,8 @@ class Rewriter;
 // pass_cse.cc
 Status pass_unify_constants(Graph& graph, const PassOptions& options);
 Status pass_common_subexpressions(Graph& graph, const PassOptions& options);
+// pass_loop.cc
+Status pass_loop_invariants(Graph& graph, const PassOptions& options);
 // pass_shape.cc
 Status pass_fold(Graph& graph, const PassOptions& options);
 Status pass_sink_squeeze(Graph& graph, const PassOptions& options);
