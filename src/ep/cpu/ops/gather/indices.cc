@@ -20,6 +20,49 @@ Result<IndexReader> index_reader(const KernelNode& node, size_t input) {
   return reader;
 }
 
+void IndexRows::load(const void* indices, int64_t first, int64_t count, int64_t* out) const {
+  if (type == DataType::kInt64) {
+    std::copy_n(static_cast<const int64_t*>(indices) + first, count, out);
+  } else if (type == DataType::kInt32) {
+    std::copy_n(static_cast<const int32_t*>(indices) + first, count, out);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = read(indices, first + i);
+  }
+}
+
+Result<IndexRows> index_rows(const KernelNode& node, size_t input) {
+  TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, input));
+  return IndexRows{read, input_spec(node, input).type};
+}
+
+ElementBox::ElementBox(const IndexRows& rows, const Shape& indices, const Shape& x, int axis)
+    : rows_(rows),
+      indices_(indices),
+      axis_(axis),
+      length_(x[axis]),
+      count_(indices.element_count()),
+      index_strides_(dense_strides(indices)),
+      x_strides_(dense_strides(x)) {
+  axis_stride_ = x_strides_[axis];
+}
+
+int ElementBox::longest_part(bool axis_too) const {
+  int longest = -1;
+  for (int d = 0; d < indices_.rank(); ++d)
+    if ((axis_too || d != axis_) && (longest < 0 || indices_[d] > indices_[longest])) longest = d;
+  return longest;
+}
+
+int64_t ElementBox::grain(int part) const {
+  constexpr int64_t kElements = 8192;
+  return std::max<int64_t>(1, kElements * part_size(part) / std::max<int64_t>(1, count_));
+}
+
+Status ElementBox::status(const void* data, int64_t failed) const {
+  if (failed < 0) return {};
+  return wrap_index(rows_.read(data, failed), length_).status();
+}
+
 Tuples tuples_of(const GatherNdDesc& desc, const Shape& x) {
   Tuples tuples;
   tuples.length = desc.width;

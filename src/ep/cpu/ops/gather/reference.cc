@@ -1,5 +1,6 @@
 // Reading by index: Gather, GatherElements, GatherND, OneHot, Compress, and LookupOrDefault of domain tenon.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "ep/cpu/ops/gather/indices.h"
@@ -8,6 +9,9 @@
 namespace tenon::cpu::ref {
 
 namespace {
+
+// Bytes of a chunk that is worth claiming.
+constexpr int64_t kGrainBytes = 64 << 10;
 
 Result<RefImpl> make_gather(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
@@ -34,19 +38,49 @@ Result<RefImpl> make_gather(RefNode& node) {
   return impl;
 }
 
+using GatherLoop = void (*)(const std::byte* x, const int64_t* offsets, std::byte* y, int64_t count);
+
+template <size_t kBytes>
+void gather_loop(const std::byte* x, const int64_t* offsets, std::byte* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) std::memcpy(y + i * kBytes, x + offsets[i] * kBytes, kBytes);
+}
+
+Result<GatherLoop> gather_loop_of(const KernelNode& node) {
+  switch (data_type_size(node.inputs[0].type)) {
+    case 1:
+      return &gather_loop<1>;
+    case 2:
+      return &gather_loop<2>;
+    case 4:
+      return &gather_loop<4>;
+    case 8:
+      return &gather_loop<8>;
+    case 16:
+      return &gather_loop<16>;
+    default:
+      return unsupported("{} is not computed on {}.", node.node->op_type, data_type_name(node.inputs[0].type));
+  }
+}
+
 Result<RefImpl> make_gather_elements(RefNode& node) {
   TENON_TRY(require_inputs(node, 2));
   const Shape& x = node.inputs[0].shape;
   const Shape& indices = node.inputs[1].shape;
   TENON_TRY_ASSIGN(const int axis, read_elements_axis(*node.node, x, indices));
-  TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
+  TENON_TRY_ASSIGN(const IndexRows rows, index_rows(node, 1));
+  TENON_TRY_ASSIGN(const GatherLoop loop, gather_loop_of(node));
   TENON_TRY(require_output(node, 0, indices));
   RefImpl impl;
-  impl.run = [read, x, indices, axis, bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
-    auto* to = context.output<std::byte>(0);
-    return each_element(read, context.inputs[1], indices, x, axis, [&](int64_t i, int64_t offset) {
-      std::memcpy(to + i * static_cast<int64_t>(bytes),
-                  context.input<std::byte>(0) + offset * static_cast<int64_t>(bytes), bytes);
+  impl.run = [box = ElementBox(rows, indices, x, axis), loop,
+              bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
+    return run_elements(box, context.inputs[1], true, *context.pool, [&](int64_t i, const int64_t* offsets, int64_t n) {
+      const std::byte* const x = context.input<std::byte>(0);
+      std::byte* const y = context.output<std::byte>(0) + i * bytes;
+      if (integer_table().is_run(offsets, n)) {
+        std::memcpy(y, x + offsets[0] * bytes, n * bytes);
+      } else {
+        loop(x, offsets, y, n);
+      }
     });
   };
   return impl;
@@ -63,15 +97,22 @@ Result<RefImpl> make_gather_nd(RefNode& node) {
   RefImpl impl;
   impl.run = [read, desc, batch_stride, tuples = tuples_of(desc, x),
               bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type))](KernelContext& context) -> Status {
-    const int64_t slice = desc.slice * bytes;
-    auto* to = context.output<std::byte>(0);
-    for (int64_t b = 0; b < desc.batch; ++b) {
-      for (int64_t r = 0; r < desc.tuples; ++r, to += slice) {
-        TENON_TRY_ASSIGN(const int64_t offset, tuples.offset(read, context.inputs[1], b * desc.tuples + r));
-        std::memcpy(to, context.input<std::byte>(0) + (b * batch_stride + offset) * bytes, slice);
+    const int64_t slice = desc.slice * bytes, all = desc.batch * desc.tuples;
+    std::atomic<int64_t> failed{-1};
+    const int64_t grain = std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(16, slice));
+    context.pool->parallel_for(all, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t offset = tuples.find(read, context.inputs[1], t);
+        if (offset < 0) {
+          failed.store(t, std::memory_order_relaxed);
+          return;
+        }
+        std::memcpy(context.output<std::byte>(0) + t * slice,
+                    context.input<std::byte>(0) + (t / desc.tuples * batch_stride + offset) * bytes, slice);
       }
-    }
-    return {};
+    });
+    const int64_t at = failed.load(std::memory_order_relaxed);
+    return at < 0 ? Status() : tuples.offset(read, context.inputs[1], at).status();
   };
   return impl;
 }
@@ -114,16 +155,21 @@ Result<RefImpl> make_one_hot(RefNode& node) {
     TENON_TRY_ASSIGN(const Shape shape, one_hot_shape(indices, axis, depth));
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
     const auto* values = context.input<std::byte>(2);
-    auto* to = static_cast<std::byte*>(y);
-    for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t k = 0; k < depth; ++k) {
-        for (int64_t i = 0; i < inner; ++i, to += bytes) {
+    const int64_t grain = std::max<int64_t>(1, kGrainBytes / static_cast<int64_t>(inner * bytes + 1));
+    context.pool->parallel_for(outer * depth, grain, [&](int64_t begin, int64_t end) {
+      // Off everywhere, then on where an index says so.
+      auto* const to = static_cast<std::byte*>(y);
+      for (int64_t e = begin * inner; e < end * inner; ++e) std::memcpy(to + e * bytes, values, bytes);
+      for (int64_t o = begin / depth; o * depth < end; ++o) {
+        for (int64_t i = 0; i < inner; ++i) {
           int64_t index = read(context.inputs[0], o * inner + i);
           if (index < 0) index += depth;
-          std::memcpy(to, values + (index == k ? bytes : 0), bytes);
+          const int64_t row = o * depth + index;
+          if (index >= 0 && index < depth && row >= begin && row < end)
+            std::memcpy(to + (row * inner + i) * bytes, values + bytes, bytes);
         }
       }
-    }
+    });
     return {};
   };
   return impl;

@@ -1,4 +1,5 @@
 // Writing by index: ScatterElements (Scatter before version 11) and ScatterND, with their reductions.
+#include <atomic>
 #include <cstring>
 
 #include "ep/cpu/ops/gather/indices.h"
@@ -46,22 +47,58 @@ struct MinOp {
   }
 };
 
+// The same for one element each, at `offsets` of the target.
+using CombineAt = void (*)(void* target, const void* update, const int64_t* offsets, int64_t count);
+
+struct Combination {
+  Combine rows = nullptr;  // null: plain assignment
+  CombineAt elements = nullptr;
+};
+
 // Of bool, addition and maximum are "or", multiplication and minimum "and", as in numpy.
 template <typename Op>
-Combine pick(DataType type) {
-  return select(AllTypes(), type, []<typename T>() -> Combine {
-    return [](void* target, const void* update, int64_t count) { combine<T>(target, update, count, Op()); };
+Combination pick(DataType type) {
+  return select(AllTypes(), type, []<typename T>() -> Combination {
+    return {[](void* target, const void* update, int64_t count) { combine<T>(target, update, count, Op()); },
+            [](void* target, const void* update, const int64_t* offsets, int64_t count) {
+              for (int64_t i = 0; i < count; ++i)
+                combine<T>(static_cast<T*>(target) + offsets[i], static_cast<const T*>(update) + i, 1, Op());
+            }};
   });
 }
 
-// Null for plain assignment.
-Result<Combine> combine_of(const KernelNode& node) {
+template <size_t kBytes>
+void assign_at(void* target, const void* update, const int64_t* offsets, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(static_cast<std::byte*>(target) + offsets[i] * kBytes,
+                static_cast<const std::byte*>(update) + i * kBytes, kBytes);
+}
+
+CombineAt assignment_of(size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return &assign_at<1>;
+    case 2:
+      return &assign_at<2>;
+    case 4:
+      return &assign_at<4>;
+    case 8:
+      return &assign_at<8>;
+    case 16:
+      return &assign_at<16>;
+    default:
+      return nullptr;
+  }
+}
+
+Result<Combination> combination_of(const KernelNode& node) {
   TENON_TRY_ASSIGN(const ScatterReduction reduction, read_scatter_reduction(*node.node));
   const DataType type = node.inputs[0].type;
-  Combine chosen = nullptr;
+  Combination chosen;
   switch (reduction) {
     case ScatterReduction::kNone:
-      return chosen;
+      chosen.elements = assignment_of(data_type_size(type));
+      break;
     case ScatterReduction::kAdd:
       chosen = pick<AddOp>(type);
       break;
@@ -75,14 +112,14 @@ Result<Combine> combine_of(const KernelNode& node) {
       chosen = pick<MinOp>(type);
       break;
   }
-  TENON_UNSUPPORTED_IF(chosen == nullptr, "{} has no reduction \"{}\" of {}.", node.node->op_type,
+  TENON_UNSUPPORTED_IF(chosen.elements == nullptr, "{} has no reduction \"{}\" of {}.", node.node->op_type,
                        scatter_reduction_name(reduction), data_type_name(type));
   return chosen;
 }
 
-void write(Combine combine, void* target, const void* update, int64_t count, size_t bytes) {
-  if (combine != nullptr) {
-    combine(target, update, count);
+void write(const Combination& combination, void* target, const void* update, int64_t count, size_t bytes) {
+  if (combination.rows != nullptr) {
+    combination.rows(target, update, count);
   } else {
     std::memcpy(target, update, count * bytes);
   }
@@ -97,9 +134,11 @@ Status check_scatter(RefNode& node) {
 }
 
 void copy_input(KernelContext& context, size_t bytes) {
-  if (bytes > 0 && context.inputs[0] != context.outputs[0]) {
-    std::memcpy(context.outputs[0], context.inputs[0], bytes);
-  }
+  if (context.inputs[0] == context.outputs[0]) return;
+  constexpr int64_t kGrain = 256 << 10;
+  context.pool->parallel_for(static_cast<int64_t>(bytes), kGrain, [&](int64_t begin, int64_t end) {
+    std::memcpy(context.output<std::byte>(0) + begin, context.input<std::byte>(0) + begin, end - begin);
+  });
 }
 
 Result<RefImpl> make_elements(RefNode& node) {
@@ -109,16 +148,22 @@ Result<RefImpl> make_elements(RefNode& node) {
   TENON_TRY_ASSIGN(const int axis, read_elements_axis(*node.node, x, indices));
   TENON_INVALID_IF(!(indices == node.inputs[2].shape), "{} has indices {} but updates {}.", node.node->op_type,
                    indices.to_string(), node.inputs[2].shape.to_string());
-  TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
-  TENON_TRY_ASSIGN(const Combine combine, combine_of(node));
+  TENON_TRY_ASSIGN(const IndexRows rows, index_rows(node, 1));
+  TENON_TRY_ASSIGN(const Combination combination, combination_of(node));
   RefImpl impl;
-  impl.run = [read, combine, x, indices, axis, all = node.inputs[0].size_bytes(),
+  impl.run = [box = ElementBox(rows, indices, x, axis), combination, all = node.inputs[0].size_bytes(),
               bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
     copy_input(context, all);
-    const auto size = static_cast<int64_t>(bytes);
-    return each_element(read, context.inputs[1], indices, x, axis, [&](int64_t i, int64_t offset) {
-      write(combine, context.output<std::byte>(0) + offset * size, context.input<std::byte>(2) + i * size, 1, bytes);
-    });
+    return run_elements(box, context.inputs[1], false, *context.pool,
+                        [&](int64_t i, const int64_t* offsets, int64_t n) {
+                          const std::byte* const updates = context.input<std::byte>(2) + i * bytes;
+                          // Rows whose indices are all one, as graph networks make them.
+                          if (integer_table().is_run(offsets, n)) {
+                            write(combination, context.output<std::byte>(0) + offsets[0] * bytes, updates, n, bytes);
+                          } else {
+                            combination.elements(context.outputs[0], updates, offsets, n);
+                          }
+                        });
   };
   return impl;
 }
@@ -132,18 +177,28 @@ Result<RefImpl> make_nd(RefNode& node) {
                    node.inputs[2].shape.to_string(), indices.to_string(), x.to_string());
   const Tuples tuples = tuples_of(desc, x);
   TENON_TRY_ASSIGN(const IndexReader read, index_reader(node, 1));
-  TENON_TRY_ASSIGN(const Combine combine, combine_of(node));
+  TENON_TRY_ASSIGN(const Combination combination, combination_of(node));
   RefImpl impl;
-  impl.run = [read, combine, tuples, desc, all = node.inputs[0].size_bytes(),
+  impl.run = [read, combination, tuples, desc, all = node.inputs[0].size_bytes(),
               bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
     copy_input(context, all);
-    const auto size = static_cast<int64_t>(bytes);
-    for (int64_t t = 0; t < desc.tuples; ++t) {
-      TENON_TRY_ASSIGN(const int64_t offset, tuples.offset(read, context.inputs[1], t));
-      write(combine, context.output<std::byte>(0) + offset * size, context.input<std::byte>(2) + t * desc.slice * size,
-            desc.slice, bytes);
-    }
-    return {};
+    // Several tuples may name one slice, and the last one counts: threads share the slices, not the tuples.
+    constexpr int64_t kElements = 16384, kLeastPiece = 64;
+    std::atomic<int64_t> failed{-1};
+    const int64_t grain = std::max(kLeastPiece, kElements / std::max<int64_t>(1, desc.tuples));
+    context.pool->parallel_for(desc.slice, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = 0; t < desc.tuples; ++t) {
+        const int64_t offset = tuples.find(read, context.inputs[1], t);
+        if (offset < 0) {
+          failed.store(t, std::memory_order_relaxed);
+          return;
+        }
+        write(combination, context.output<std::byte>(0) + (offset + begin) * bytes,
+              context.input<std::byte>(2) + (t * desc.slice + begin) * bytes, end - begin, bytes);
+      }
+    });
+    const int64_t at = failed.load(std::memory_order_relaxed);
+    return at < 0 ? Status() : tuples.offset(read, context.inputs[1], at).status();
   };
   return impl;
 }

@@ -1,11 +1,13 @@
 // Gather and LookupOrDefault: rows by index, for every type with whole bytes.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 
 #include "ep/cpu/ops/moves/copy.h"
 #include "ep/cpu/ops/moves/rows.h"
 #include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/integers.h"
 #include "ops/gather.h"
 
 namespace tenon::cpu::nn {
@@ -15,11 +17,42 @@ namespace {
 constexpr int64_t kGrainBytes = 32 << 10;
 constexpr int64_t kNoFailure = INT64_MAX;
 
-using ReadIndex = int64_t (*)(const void* indices, int64_t at);
+// Indices that are read at once.
+constexpr int64_t kPiece = 256;
+
+// Indices [first, first + n) as int64.
+using ReadIndex = void (*)(const void* indices, int64_t first, int64_t n, int64_t* out);
 
 template <typename T>
-int64_t read_index(const void* indices, int64_t at) {
-  return static_cast<int64_t>(static_cast<const T*>(indices)[at]);
+void read_index(const void* indices, int64_t first, int64_t n, int64_t* out) {
+  const T* from = static_cast<const T*>(indices) + first;
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int64_t>(from[i]);
+}
+
+// Copies n rows of `table`, one after the other, to `to`.
+using CopyRows = void (*)(const std::byte* table, const int64_t* rows, int64_t n, std::byte* to, size_t row_bytes);
+
+template <size_t kBytes>
+void copy_rows(const std::byte* table, const int64_t* rows, int64_t n, std::byte* to, size_t row_bytes) {
+  const size_t bytes = kBytes != 0 ? kBytes : row_bytes;
+  for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * bytes, table + rows[i] * bytes, bytes);
+}
+
+CopyRows copy_of(int64_t row_bytes) {
+  switch (row_bytes) {
+    case 1:
+      return &copy_rows<1>;
+    case 2:
+      return &copy_rows<2>;
+    case 4:
+      return &copy_rows<4>;
+    case 8:
+      return &copy_rows<8>;
+    case 16:
+      return &copy_rows<16>;
+    default:
+      return &copy_rows<0>;
+  }
 }
 
 // Unsigned 64-bit values past the largest int64 become negative: outside every table, as they should be.
@@ -50,7 +83,8 @@ class GatherKernel final : public Kernel {
   struct Sizes {
     int64_t outer, table, indices, row_bytes;
   };
-  GatherKernel(const Sizes& sizes, ReadIndex read, bool has_default) : s_(sizes), read_(read), default_(has_default) {}
+  GatherKernel(const Sizes& sizes, ReadIndex read, bool has_default)
+      : s_(sizes), read_(read), copy_(copy_of(sizes.row_bytes)), default_(has_default) {}
 
   Status run(KernelContext& context) const override {
     const auto* const table = context.input<std::byte>(0);
@@ -58,31 +92,37 @@ class GatherKernel final : public Kernel {
     auto* const y = context.output<std::byte>(0);
     const int64_t rows = default_ ? s_.table - 1 : s_.table;  // the last row of a table with a default is the default
     std::atomic<int64_t> failed{kNoFailure};
-    const int64_t grain = std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(1, s_.row_bytes));
+    const int64_t grain = std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(8, s_.row_bytes));
     context.pool->parallel_for(s_.outer * s_.indices, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t row = read_(indices, i % s_.indices);
+      std::array<int64_t, kPiece> piece;
+      while (begin < end) {
+        const int64_t outer = begin / s_.indices, first = begin % s_.indices;
+        const int64_t n = std::min({kPiece, s_.indices - first, end - begin});
+        read_(indices, first, n, piece.data());
         if (default_) {
-          if (row < 0 || row >= rows) row = rows;
-        } else {
-          if (row < 0) row += rows;
-          if (row < 0 || row >= rows) {
-            failed.store(i % s_.indices, std::memory_order_relaxed);
-            return;
-          }
+          for (int64_t i = 0; i < n; ++i) piece[i] = piece[i] < 0 || piece[i] >= rows ? rows : piece[i];
+        } else if (!integer_table().wrap(piece.data(), n, rows)) {
+          const auto outside = [&](int64_t row) { return row < 0 || row >= rows; };
+          failed.store(first + (std::find_if(piece.begin(), piece.begin() + n, outside) - piece.begin()),
+                       std::memory_order_relaxed);
+          return;
         }
-        std::memcpy(y + i * s_.row_bytes, table + (i / s_.indices * s_.table + row) * s_.row_bytes, s_.row_bytes);
+        copy_(table + outer * s_.table * s_.row_bytes, piece.data(), n, y + begin * s_.row_bytes, s_.row_bytes);
+        begin += n;
       }
     });
-    if (const int64_t at = failed.load(std::memory_order_relaxed); at != kNoFailure)
-      return out_of_range("Index {} at position {} is not in [{}, {}).", read_(indices, at), at, -rows, rows);
-    return {};
+    const int64_t at = failed.load(std::memory_order_relaxed);
+    if (at == kNoFailure) return {};
+    int64_t index = 0;
+    read_(indices, at, 1, &index);
+    return out_of_range("Index {} at position {} is not in [{}, {}).", index, at, -rows, rows);
   }
   std::string_view name() const override { return default_ ? "lookup" : "gather"; }
 
  private:
   const Sizes s_;
   const ReadIndex read_;
+  const CopyRows copy_;
   const bool default_;
 };
 
