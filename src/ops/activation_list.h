@@ -64,26 +64,26 @@
     where_less(a, x, x, num(x, 0)))                                                                                    \
   X(Mish, "", "Mish", 18, unused(), unused(), kDear,                                                                   \
     x * tanh_of(larger(num(x, 0), x) + log1p_of(exp_of(negated(abs_of(x))))))                                          \
+  X(Celu, "", "Celu", 12, attribute("alpha"), unused(), kDear, where_less(x, num(x, 0), a * expm1_of(x / a), x))       \
+  X(Swish, "", "Swish", 24, attribute("alpha"), unused(), kDear, x / (num(x, 1) + exp_of(negated(a * x))))             \
+  X(Shrink, "", "Shrink", 9, attribute("lambd"), attribute("bias"), kCheap,                                            \
+    where_less(x, negated(a), x + b, where_less(a, x, x - b, num(x, 0))))                                              \
+  X(Sin, "", "Sin", 7, unused(), unused(), kDear, sin_of(x))                                                           \
+  X(Cos, "", "Cos", 7, unused(), unused(), kDear, cos_of(x))                                                           \
+  X(Atan, "", "Atan", 7, unused(), unused(), kDear, atan_of(x))                                                        \
   X(Square, "", "", 0, unused(), unused(), kCheap, x * x)                                                              \
   X(Cube, "", "", 0, unused(), unused(), kCheap, x * x * x)
 
 // Functions that every EP computes by the plain formula.
 #define TENON_SCALAR_FUNCTIONS(X)                                                                                      \
-  X(Sin, "", "Sin", 7, unused(), unused(), kDear, sin_of(x))                                                           \
-  X(Cos, "", "Cos", 7, unused(), unused(), kDear, cos_of(x))                                                           \
   X(Tan, "", "Tan", 7, unused(), unused(), kDear, tan_of(x))                                                           \
   X(Asin, "", "Asin", 7, unused(), unused(), kDear, asin_of(x))                                                        \
   X(Acos, "", "Acos", 7, unused(), unused(), kDear, acos_of(x))                                                        \
-  X(Atan, "", "Atan", 7, unused(), unused(), kDear, atan_of(x))                                                        \
   X(Sinh, "", "Sinh", 9, unused(), unused(), kDear, sinh_of(x))                                                        \
   X(Cosh, "", "Cosh", 9, unused(), unused(), kDear, cosh_of(x))                                                        \
   X(Asinh, "", "Asinh", 9, unused(), unused(), kDear, asinh_of(x))                                                     \
   X(Acosh, "", "Acosh", 9, unused(), unused(), kDear, acosh_of(x))                                                     \
   X(Atanh, "", "Atanh", 9, unused(), unused(), kDear, atanh_of(x))                                                     \
-  X(Celu, "", "Celu", 12, attribute("alpha"), unused(), kDear, where_less(x, num(x, 0), a * expm1_of(x / a), x))       \
-  X(Swish, "", "Swish", 24, attribute("alpha"), unused(), kDear, x / (num(x, 1) + exp_of(negated(a * x))))             \
-  X(Shrink, "", "Shrink", 9, attribute("lambd"), attribute("bias"), kCheap,                                            \
-    where_less(x, negated(a), x + b, where_less(a, x, x - b, num(x, 0))))                                              \
   X(Affine, "", "", 0, fixed(1), fixed(0), kCheap, multiply_add(x, a, b))                                              \
   X(ScaledTanh, "", "", 0, fixed(1), fixed(1), kDear, a * tanh_of(b * x))
 

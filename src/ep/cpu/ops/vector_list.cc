@@ -38,7 +38,6 @@ constexpr KernelEntry kRows[] = {
     {"", "Sum", 8, kAnyVersion, "elementwise", &match_binary, &create_binary},
     {"", "PRelu", 9, kAnyVersion, "elementwise", &match_binary, &create_binary},
     {"", "Pow", 7, kAnyVersion, "elementwise", &match_power, &create_power},
-    {"", "Where", 9, kAnyVersion, "elementwise", &match_where, &create_where},
     {"", "Cast", 6, kAnyVersion, "cast", &match_cast, &create_cast},
     {"", "Transpose", 1, kAnyVersion, "copy", &match_move, &create_transpose},
     {"", "Expand", 8, kAnyVersion, "copy", &match_move, &create_expand},

@@ -15,9 +15,6 @@ struct EltwiseTable {
   void (*unary[kVectorFunctionCount])(const float* x, float* y, int64_t n, float alpha, float beta);
   // One operand may be one value (stride 0), the other has stride 1. y may be an operand with stride 1.
   void (*binary[kBinaryCount])(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* y, int64_t n);
-  // y = condition ? a : b; strides 0 or 1.
-  void (*where)(const uint8_t* condition, int64_t c_stride, const float* a, int64_t a_stride, const float* b,
-                int64_t b_stride, float* y, int64_t n);
   // dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < columns.
   void (*transpose32)(const uint32_t* src, int64_t src_stride, uint32_t* dst, int64_t dst_stride, int64_t rows,
                       int64_t columns);

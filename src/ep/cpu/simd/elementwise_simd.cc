@@ -55,17 +55,6 @@ void binary(const float* a, int64_t a_stride, const float* b, int64_t b_stride, 
   binary_loop<kOp, false, false>(a, b, y, n);
 }
 
-void where(const uint8_t* condition, int64_t c_stride, const float* a, int64_t a_stride, const float* b,
-           int64_t b_stride, float* y, int64_t n) {
-  if (c_stride == 0) {
-    const float* const from = condition[0] ? a : b;
-    const int64_t stride = condition[0] ? a_stride : b_stride;
-    for (int64_t i = 0; i < n; ++i) y[i] = from[i * stride];
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) y[i] = condition[i] ? a[i * a_stride] : b[i * b_stride];
-}
-
 void transpose32(const uint32_t* src, int64_t src_stride, uint32_t* dst, int64_t dst_stride, int64_t rows,
                  int64_t columns) {
   const auto* const from = reinterpret_cast<const float*>(src);
@@ -107,7 +96,6 @@ const EltwiseTable eltwise_table = {
     {TENON_ACTIVATIONS(TENON_LOOP_) TENON_VECTOR_FUNCTIONS(TENON_LOOP_)},
     {&binary<Binary::kAdd>, &binary<Binary::kSub>, &binary<Binary::kMul>, &binary<Binary::kDiv>, &binary<Binary::kMax>,
      &binary<Binary::kMin>, &binary<Binary::kPRelu>},
-    &where,
     &transpose32,
     &float_from<int64_t>,
     &float_from<int32_t>,

@@ -27,6 +27,9 @@ TENON_INLINE F8 tanh_of(F8 x) { return tanh8(x); }
 TENON_INLINE F8 floor_of(F8 x) { return floor8(x); }
 TENON_INLINE F8 ceil_of(F8 x) { return neg8(floor8(neg8(x))); }
 TENON_INLINE F8 round_of(F8 x) { return round8(x); }
+TENON_INLINE F8 sin_of(F8 x) { return sin8(x); }
+TENON_INLINE F8 cos_of(F8 x) { return cos8(x); }
+TENON_INLINE F8 atan_of(F8 x) { return atan8(x); }
 TENON_INLINE F8 gelu_of(F8 x) { return gelu8(x); }
 TENON_INLINE F8 gelu_tanh_of(F8 x) { return gelu_tanh8(x); }
 

@@ -116,6 +116,67 @@ TENON_INLINE F8 tanh8(F8 x) {
 // 1 / (1 + e^-x) within 3e-7; results below 3e-39 are 0.
 TENON_INLINE F8 sigmoid8(F8 x) { return set8(1.0f) / (set8(1.0f) + exp8(neg8(x))); }
 
+// The sine of x + turns * pi / 2 within 1e-7 absolute, for |x| <= 8192.
+TENON_INLINE F8 turned_sine8(F8 x, int turns) {
+  // As in exp8_bounded: the nearest multiple of pi / 2, whose number is in the low bits of t.
+  const F8 magic = set8(12582912.0f);
+  const F8 t = fma8(x, set8(0.636619772f), magic);
+  const F8 n = t - magic;
+  // Pi / 2 in three parts, short enough for their products with n to be exact.
+  F8 r = fnma8(n, set8(1.5703125f), x);
+  r = fnma8(n, set8(4.837512969970703125e-4f), r);
+  r = fnma8(n, set8(7.54978995489188216e-8f), r);
+  const F8 z = r * r;
+  F8 sine = fma8(z, set8(-1.9515295891e-4f), set8(8.3321608736e-3f));
+  sine = fma8(fma8(sine, z, set8(-1.6666654611e-1f)), z * r, r);
+  F8 cosine = fma8(z, set8(2.443315711809948e-5f), set8(-1.388731625493765e-3f));
+  cosine = fma8(fma8(cosine, z, set8(4.166664568298827e-2f)), z * z, fnma8(set8(0.5f), z, set8(1.0f)));
+  // Of the number of quarter turns, the lowest bit chooses the function and the next one the sign.
+  const auto bit = [&](int32_t which) {
+    return each8(t, [&](auto v) {
+      const auto number = hn::Add(hn::BitCast(DI(), v), hn::Set(DI(), turns));
+      return hn::ConvertTo(DF(), hn::And(number, hn::Set(DI(), which)));
+    });
+  };
+  return select_lt8(set8(0.5f), bit(1), cosine, sine) * (set8(1.0f) - bit(2));
+}
+
+// Far from 0 the parts of pi / 2 are too few: the C library's function, number by number.
+TENON_INLINE bool all_near_zero8(F8 x) { return maximum8(abs8(x)) <= 8192.0f && !any_nan8(x); }
+
+template <typename Function>
+TENON_INLINE F8 by_number8(F8 x, Function function) {
+  float lanes[8];
+  store8(lanes, x);
+  for (float& lane : lanes) lane = function(lane);
+  return load8(lanes);
+}
+
+TENON_INLINE F8 sin8(F8 x) {
+  if (!all_near_zero8(x)) return by_number8(x, [](float v) { return __builtin_sinf(v); });
+  return turned_sine8(x, 0);
+}
+
+TENON_INLINE F8 cos8(F8 x) {
+  if (!all_near_zero8(x)) return by_number8(x, [](float v) { return __builtin_cosf(v); });
+  return turned_sine8(x, 1);
+}
+
+// Within 2e-7.
+TENON_INLINE F8 atan8(F8 x) {
+  const F8 a = abs8(x), one = set8(1.0f);
+  // atan(a) = pi/4 + atan((a - 1) / (a + 1)) = pi/2 - atan(1 / a)
+  const F8 large = set8(2.414213562373095f), small = set8(0.4142135623730950f);
+  const F8 start = select_lt8(large, a, set8(1.57079637f), select_lt8(small, a, set8(0.785398185f), zero8()));
+  const F8 top = select_lt8(large, a, neg8(one), select_lt8(small, a, a - one, a));
+  const F8 bottom = select_lt8(large, a, a, select_lt8(small, a, a + one, one));
+  const F8 r = top / bottom, z = r * r;
+  F8 p = fma8(z, set8(8.05374449538e-2f), set8(-1.38776856032e-1f));
+  p = fma8(p, z, set8(1.99777106478e-1f));
+  p = fma8(p, z, set8(-3.33329491539e-1f));
+  return copysign8(fma8(p, z * r, r) + start, x);
+}
+
 // x * (1 + erf(x / sqrt 2)) / 2 within 5e-7, or 1.5e-6 absolute where x < 0 (the sum cancels); 0 from x = -5.55 down.
 TENON_INLINE F8 gelu8(F8 x) {
   const F8 half = x * set8(0.5f);

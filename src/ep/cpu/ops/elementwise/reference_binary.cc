@@ -1,29 +1,55 @@
 // Elementwise operators of several tensors with broadcasting: arithmetic, comparisons, logic, Where, Clip.
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 
+#include "ep/cpu/ops/elementwise/broadcast.h"
+#include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/integers.h"
 #include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
 
-// Returns false when the data cannot be computed with (an integer division by zero).
-using Loop = bool (*)(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step,
-                      int64_t y_step);
+// Elements of a chunk that is worth claiming.
+constexpr int64_t kGrain = 16384;
 
-// Op::apply(a, b, &ok) on Compute<A>, Compute<B>.
+// Returns false when the data cannot be computed with (an integer division by zero). y may be a or b.
+using Loop = bool (*)(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step);
+
 template <typename Op, typename A, typename B, typename Y>
-bool loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step, int64_t y_step) {
+inline bool steps(const A* a, const B* b, Y* y, int64_t count, int64_t a_step, int64_t b_step) {
+  bool ok = true;
+  // y is a or b at most, never shifted against them.
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < count; ++i)
+    y[i] = Y(Op::apply(static_cast<Compute<A>>(a[i * a_step]), static_cast<Compute<B>>(b[i * b_step]), ok));
+  return ok;
+}
+
+// The types that models compute indices, masks and comparisons with: their loops are worth the room of several forms.
+template <typename T>
+inline constexpr bool is_common =
+    std::is_same_v<T, float> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t> || std::is_same_v<T, Bool>;
+
+// Op::apply(a, b, &ok) on Compute<A>, Compute<B>. An Op that names a WideOp has loops of its own for int64.
+template <typename Op, typename A, typename B, typename Y>
+bool loop(const void* a, const void* b, void* y, int64_t count, int64_t a_step, int64_t b_step) {
   const A* left = static_cast<const A*>(a);
   const B* right = static_cast<const B*>(b);
   Y* to = static_cast<Y*>(y);
-  bool ok = true;
-  for (int64_t i = 0; i < count; ++i) {
-    to[i * y_step] =
-        Y(Op::apply(static_cast<Compute<A>>(left[i * a_step]), static_cast<Compute<B>>(right[i * b_step]), ok));
+  if constexpr (std::is_same_v<A, int64_t> && std::is_same_v<B, int64_t> && requires { Op::kWide; }) {
+    integer_table().wide[static_cast<int>(Op::kWide)](left, a_step, right, b_step, to, count);
+    return true;
   }
-  return ok;
+  if constexpr (is_common<A> && std::is_same_v<A, B>) {
+    if (a_step == 1 && b_step == 1) return steps<Op>(left, right, to, count, 1, 1);
+    if (a_step == 1 && b_step == 0) return steps<Op>(left, right, to, count, 1, 0);
+    if (a_step == 0 && b_step == 1) return steps<Op>(left, right, to, count, 0, 1);
+  }
+  return steps<Op>(left, right, to, count, a_step, b_step);
 }
 
 template <typename T>
@@ -32,6 +58,7 @@ using Unsigned = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 // Integers wrap around.
 #define TENON_ARITHMETIC_(Name, op)                                                      \
   struct Name {                                                                          \
+    static constexpr WideOp kWide = WideOp::k##Name;                                     \
     template <typename T>                                                                \
     static T apply(T a, T b, bool&) {                                                    \
       return static_cast<T>(static_cast<Unsigned<T>>(a) op static_cast<Unsigned<T>>(b)); \
@@ -100,6 +127,8 @@ struct Pow {
       }
       return static_cast<A>(result);
     } else {
+      // float32 has a function of its own, which is twice as fast and rounds as well.
+      if constexpr (std::is_same_v<A, float> && std::is_same_v<B, float>) return std::pow(a, b);
       const auto value = std::pow(static_cast<double>(a), static_cast<double>(b));
       if constexpr (std::is_integral_v<A>) {
         // Out of range and NaN have no value in an integer; saturate instead of undefined behaviour.
@@ -112,12 +141,14 @@ struct Pow {
 };
 // NaN wins, as in numpy.
 struct Max {
+  static constexpr WideOp kWide = WideOp::kMax;
   template <typename T>
   static T apply(T a, T b, bool&) {
     return a > b || a != a ? a : b;
   }
 };
 struct Min {
+  static constexpr WideOp kWide = WideOp::kMin;
   template <typename T>
   static T apply(T a, T b, bool&) {
     return a < b || a != a ? a : b;
@@ -158,12 +189,13 @@ TENON_BINARY_(And, a&& b)
 TENON_BINARY_(Or, a || b)
 TENON_BINARY_(Xor, a != b)
 #undef TENON_BINARY_
-#define TENON_COMPARE_(Name, op)         \
-  struct Name {                          \
-    template <typename T>                \
-    static bool apply(T a, T b, bool&) { \
-      return a op b;                     \
-    }                                    \
+#define TENON_COMPARE_(Name, op)                     \
+  struct Name {                                      \
+    static constexpr WideOp kWide = WideOp::k##Name; \
+    template <typename T>                            \
+    static bool apply(T a, T b, bool&) {             \
+      return a op b;                                 \
+    }                                                \
   };
 TENON_COMPARE_(Equal, ==)
 TENON_COMPARE_(Less, <)
@@ -172,29 +204,43 @@ TENON_COMPARE_(Greater, >)
 TENON_COMPARE_(GreaterOrEqual, >=)
 #undef TENON_COMPARE_
 
-// One step of a chain: y = a op b, where a may be y itself.
+// y = a op b for the elements of a broadcast; a, b and y in bytes.
+struct PairLoop {
+  Loop loop = nullptr;
+  nn::BroadcastWalk walk;
+  size_t a_bytes = 0, b_bytes = 0, y_bytes = 0;
+
+  bool run(const std::byte* a, const std::byte* b, std::byte* y, int64_t begin, int64_t end) const {
+    bool ok = true;
+    walk.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
+      ok &= loop(a + offset[0] * a_bytes, b + offset[1] * b_bytes, y + at * y_bytes, n, walk.row_stride(0),
+                 walk.row_stride(1));
+    });
+    return ok;
+  }
+};
+
 Result<RefImpl> make_pair(RefNode& node, Loop loop, std::string_view problem) {
   TENON_TRY(require_inputs(node, 2));
   TENON_UNSUPPORTED_IF(loop == nullptr, "{} is not computed on {} and {}.", node.node->op_type,
                        data_type_name(node.inputs[0].type), data_type_name(node.inputs[1].type));
   TENON_TRY_ASSIGN(const Shape out, broadcast_shape(node.inputs[0].shape, node.inputs[1].shape));
   TENON_TRY(require_output(node, 0, out));
-  TENON_TRY_ASSIGN(const Strides a, broadcast_strides(node.inputs[0].shape, out));
-  TENON_TRY_ASSIGN(const Strides b, broadcast_strides(node.inputs[1].shape, out));
+  PairLoop pair{loop,
+                {},
+                data_type_size(node.inputs[0].type),
+                data_type_size(node.inputs[1].type),
+                data_type_size(node.outputs[0].type)};
+  TENON_TRY_ASSIGN(pair.walk, nn::BroadcastWalk::create(out, {&node.inputs[0].shape, &node.inputs[1].shape}));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [loop, problem, walk = make_walk(out, {a, b, dense_strides(out)}),
-              a_bytes = data_type_size(node.inputs[0].type), b_bytes = data_type_size(node.inputs[1].type),
-              y_bytes = data_type_size(node.outputs[0].type)](KernelContext& context) -> Status {
-    const auto* left = context.input<std::byte>(0);
-    const auto* right = context.input<std::byte>(1);
-    auto* to = context.output<std::byte>(0);
-    const bool ok = walk.run([&](const auto& at) {
-      return loop(left + at[0] * static_cast<int64_t>(a_bytes), right + at[1] * static_cast<int64_t>(b_bytes),
-                  to + at[2] * static_cast<int64_t>(y_bytes), walk.inner, walk.inner_strides[0], walk.inner_strides[1],
-                  walk.inner_strides[2]);
+  impl.run = [pair, problem](KernelContext& context) -> Status {
+    std::atomic<bool> ok{true};
+    context.pool->parallel_for(pair.walk.count(), kGrain, [&](int64_t begin, int64_t end) {
+      if (!pair.run(context.input<std::byte>(0), context.input<std::byte>(1), context.output<std::byte>(0), begin, end))
+        ok.store(false, std::memory_order_relaxed);
     });
-    return ok ? Status() : invalid_argument("{}", problem);
+    return ok.load(std::memory_order_relaxed) ? Status() : invalid_argument("{}", problem);
   };
   return impl;
 }
@@ -248,16 +294,13 @@ Result<RefImpl> make_pow(RefNode& node) {
 }
 
 // Max, Min, Sum, Mean of any number of tensors: pairwise into the output.
-struct Term {
-  Walk walk;
-};
-
 template <typename Op, typename Types, bool mean = false>
 Result<RefImpl> make_variadic(RefNode& node) {
   TENON_TRY(require_inputs(node, node.inputs.size()));
   TENON_INVALID_IF(node.inputs.empty(), "{} needs an input.", node.node->op_type);
   TENON_TRY(same_types(node, 0, node.inputs.size()));
   const DataType type = node.inputs[0].type;
+  const size_t bytes = data_type_size(type);
   const Loop chosen = select(Types(), type, []<typename T>() -> Loop { return &loop<Op, T, T, T>; });
   if (node.inputs.size() == 2 && !mean) return make_pair(node, chosen, "");
   TENON_UNSUPPORTED_IF(chosen == nullptr, "{} is not computed on {}.", node.node->op_type, data_type_name(type));
@@ -266,12 +309,12 @@ Result<RefImpl> make_variadic(RefNode& node) {
     TENON_TRY_ASSIGN(out, broadcast_shape(out, spec.shape));
   }
   TENON_TRY(require_output(node, 0, out));
-  const Strides dense = dense_strides(out);
-  TENON_TRY_ASSIGN(const Strides first, broadcast_strides(node.inputs[0].shape, out));
-  std::vector<Term> terms;
+  // The first two operands, and then the output with each further one.
+  std::vector<PairLoop> pairs;
   for (size_t i = 1; i < node.inputs.size(); ++i) {
-    TENON_TRY_ASSIGN(const Strides strides, broadcast_strides(node.inputs[i].shape, out));
-    terms.push_back({make_walk(out, {dense, strides})});
+    const Shape& before = i == 1 ? node.inputs[0].shape : out;
+    TENON_TRY_ASSIGN(const nn::BroadcastWalk walk, nn::BroadcastWalk::create(out, {&before, &node.inputs[i].shape}));
+    pairs.push_back({chosen, walk, bytes, bytes, bytes});
   }
   using Scale = void (*)(void*, int64_t, double);
   const Scale scale = !mean ? nullptr : select(FloatTypes(), type, []<typename T>() -> Scale {
@@ -282,35 +325,39 @@ Result<RefImpl> make_variadic(RefNode& node) {
     };
   });
   RefImpl impl;
-  impl.run = [chosen, scale, out, dense, first, terms, bytes = data_type_size(type),
+  impl.run = [scale, pairs, bytes, total = out.element_count(),
               count = node.inputs.size()](KernelContext& context) -> Status {
-    auto* y = context.output<std::byte>(0);
-    copy_box(bytes, out, context.inputs[0], first, y, dense);
-    for (size_t i = 0; i < terms.size(); ++i) {
-      const Walk& walk = terms[i].walk;
-      const auto* x = context.input<std::byte>(i + 1);
-      const auto size = static_cast<int64_t>(bytes);
-      walk.run([&](const auto& at) {
-        return chosen(y + at[0] * size, x + at[1] * size, y + at[0] * size, walk.inner, walk.inner_strides[0],
-                      walk.inner_strides[1], walk.inner_strides[0]);
-      });
-    }
-    if (scale != nullptr) scale(y, out.element_count(), 1.0 / static_cast<double>(count));
+    auto* const y = context.output<std::byte>(0);
+    context.pool->parallel_for(total, kGrain, [&](int64_t begin, int64_t end) {
+      if (pairs.empty())
+        std::memcpy(y + begin * bytes, context.input<std::byte>(0) + begin * bytes, (end - begin) * bytes);
+      for (size_t i = 0; i < pairs.size(); ++i)
+        pairs[i].run(i == 0 ? context.input<std::byte>(0) : y, context.input<std::byte>(i + 1), y, begin, end);
+      if (scale != nullptr) scale(y + begin * bytes, end - begin, 1.0 / static_cast<double>(count));
+    });
     return {};
   };
   return impl;
 }
 
 using SelectLoop = void (*)(const uint8_t* condition, const void* a, const void* b, void* y, int64_t count,
-                            const std::array<int64_t, Walk::kOperands>& steps);
+                            int64_t condition_step, int64_t a_step, int64_t b_step);
 
-template <typename T>
-void where_loop(const uint8_t* condition, const void* a, const void* b, void* y, int64_t count,
-                const std::array<int64_t, Walk::kOperands>& steps) {
-  for (int64_t i = 0; i < count; ++i) {
-    static_cast<T*>(y)[i * steps[3]] =
-        condition[i * steps[0]] != 0 ? static_cast<const T*>(a)[i * steps[1]] : static_cast<const T*>(b)[i * steps[2]];
-  }
+template <typename T,
+          void (*IntegerTable::*kLoop)(const uint8_t*, int64_t, const T*, int64_t, const T*, int64_t, T*, int64_t)>
+void where_loop(const uint8_t* condition, const void* a, const void* b, void* y, int64_t count, int64_t condition_step,
+                int64_t a_step, int64_t b_step) {
+  (integer_table().*kLoop)(condition, condition_step, static_cast<const T*>(a), a_step, static_cast<const T*>(b),
+                           b_step, static_cast<T*>(y), count);
+}
+
+// complex128
+void where_pairs(const uint8_t* condition, const void* a, const void* b, void* y, int64_t count, int64_t condition_step,
+                 int64_t a_step, int64_t b_step) {
+  using Pair = std::array<uint64_t, 2>;
+  for (int64_t i = 0; i < count; ++i)
+    static_cast<Pair*>(y)[i] = condition[i * condition_step] != 0 ? static_cast<const Pair*>(a)[i * a_step]
+                                                                  : static_cast<const Pair*>(b)[i * b_step];
 }
 
 Result<RefImpl> make_where(RefNode& node) {
@@ -320,19 +367,19 @@ Result<RefImpl> make_where(RefNode& node) {
   SelectLoop chosen = nullptr;
   switch (bytes) {
     case 1:
-      chosen = &where_loop<uint8_t>;
+      chosen = &where_loop<uint8_t, &IntegerTable::where8>;
       break;
     case 2:
-      chosen = &where_loop<uint16_t>;
+      chosen = &where_loop<uint16_t, &IntegerTable::where16>;
       break;
     case 4:
-      chosen = &where_loop<uint32_t>;
+      chosen = &where_loop<uint32_t, &IntegerTable::where32>;
       break;
     case 8:
-      chosen = &where_loop<uint64_t>;
+      chosen = &where_loop<uint64_t, &IntegerTable::where64>;
       break;
-    case 16:  // complex128
-      chosen = &where_loop<std::array<uint64_t, 2>>;
+    case 16:
+      chosen = &where_pairs;
       break;
     default:
       return unsupported("Where is not computed on {}.", data_type_name(node.inputs[1].type));
@@ -340,18 +387,18 @@ Result<RefImpl> make_where(RefNode& node) {
   TENON_TRY_ASSIGN(Shape out, broadcast_shape(node.inputs[1].shape, node.inputs[2].shape));
   TENON_TRY_ASSIGN(out, broadcast_shape(out, node.inputs[0].shape));
   TENON_TRY(require_output(node, 0, out));
-  TENON_TRY_ASSIGN(const Strides c, broadcast_strides(node.inputs[0].shape, out));
-  TENON_TRY_ASSIGN(const Strides a, broadcast_strides(node.inputs[1].shape, out));
-  TENON_TRY_ASSIGN(const Strides b, broadcast_strides(node.inputs[2].shape, out));
+  TENON_TRY_ASSIGN(
+      const nn::BroadcastWalk walk,
+      nn::BroadcastWalk::create(out, {&node.inputs[0].shape, &node.inputs[1].shape, &node.inputs[2].shape}));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [chosen, size = static_cast<int64_t>(bytes),
-              walk = make_walk(out, {c, a, b, dense_strides(out)})](KernelContext& context) -> Status {
-    walk.run([&](const auto& at) {
-      chosen(context.input<uint8_t>(0) + at[0], context.input<std::byte>(1) + at[1] * size,
-             context.input<std::byte>(2) + at[2] * size, context.output<std::byte>(0) + at[3] * size, walk.inner,
-             walk.inner_strides);
-      return true;
+  impl.run = [chosen, bytes, walk](KernelContext& context) -> Status {
+    context.pool->parallel_for(walk.count(), kGrain, [&](int64_t begin, int64_t end) {
+      walk.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
+        chosen(context.input<uint8_t>(0) + offset[0], context.input<std::byte>(1) + offset[1] * bytes,
+               context.input<std::byte>(2) + offset[2] * bytes, context.output<std::byte>(0) + at * bytes, n,
+               walk.row_stride(0), walk.row_stride(1), walk.row_stride(2));
+      });
     });
     return {};
   };
@@ -376,6 +423,7 @@ void clip_loop(const void* x, const void* low, const void* high, void* y, int64_
   }
   if (low != nullptr) least = *static_cast<const T*>(low);
   if (high != nullptr) most = *static_cast<const T*>(high);
+  TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) {
     C value = static_cast<const T*>(x)[i];
     // In this order the upper bound wins when the bounds cross, and NaN stays.
@@ -402,8 +450,12 @@ Result<RefImpl> make_clip(RefNode& node) {
                        "Clip {} is for floats.", node.node->since_version);
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [chosen, clip, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    chosen(context.inputs[0], context.input<void>(1), context.input<void>(2), context.outputs[0], count, clip);
+  impl.run = [chosen, clip, count = node.inputs[0].shape.element_count(),
+              bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
+    context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      chosen(context.input<std::byte>(0) + begin * bytes, context.input<void>(1), context.input<void>(2),
+             context.output<std::byte>(0) + begin * bytes, end - begin, clip);
+    });
     return {};
   };
   return impl;

@@ -1,9 +1,12 @@
 // Cast and CastLike between every type of numbers.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/small_types.h"
+#include "ep/cpu/simd/elementwise.h"
 #include "ops/elementwise.h"
 
 namespace tenon::cpu::ref {
@@ -11,6 +14,9 @@ namespace tenon::cpu::ref {
 namespace {
 
 using Loop = void (*)(const void* x, void* y, int64_t count);
+
+// Elements of a chunk that is worth claiming.
+constexpr int64_t kGrain = 16384;
 
 // The whole part of `value`; the lowest integer for NaN and what does not fit.
 template <typename I>
@@ -52,8 +58,24 @@ To convert(From value) {
   }
 }
 
+// Float32 to a type of fewer bits than int32, by way of int32.
+template <typename To>
+void narrow_loop(const void* x, void* y, int64_t count) {
+  constexpr int64_t kPiece = 512;
+  std::array<int32_t, kPiece> whole;
+  for (int64_t begin = 0; begin < count; begin += kPiece) {
+    const int64_t n = std::min(kPiece, count - begin);
+    eltwise_table().int32_from_float(static_cast<const float*>(x) + begin, whole.data(), n);
+    for (int64_t i = 0; i < n; ++i) static_cast<To*>(y)[begin + i] = static_cast<To>(whole[i]);
+  }
+}
+
 template <typename From, typename To>
 void loop(const void* x, void* y, int64_t count) {
+  if constexpr (std::is_same_v<From, float> && std::is_integral_v<To> && sizeof(To) < 4)
+    return narrow_loop<To>(x, y, count);
+  // y may be x where both have the same size.
+  TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) static_cast<To*>(y)[i] = convert<To>(static_cast<const From*>(x)[i]);
 }
 
@@ -124,7 +146,7 @@ Result<RefImpl> make_small_cast(const RefNode& node, DataType from, DataType to)
               to_bytes = static_cast<int64_t>(data_type_size(to))](KernelContext& context) -> Status {
     const auto* x = context.input<std::byte>(0);
     auto* y = context.output<std::byte>(0);
-    for (int64_t first = 0; first < count; first += kChunk) {
+    const auto convert = [&](int64_t first) {
       const int64_t length = std::min(kChunk, count - first);
       if (!to_small) {
         decode.run(x, first, length, y + first * to_bytes);
@@ -135,7 +157,10 @@ Result<RefImpl> make_small_cast(const RefNode& node, DataType from, DataType to)
         decode.run(x, first, length, values.data());
         encode.run(values.data(), first, length, y);
       }
-    }
+    };
+    context.pool->parallel_for((count + kChunk - 1) / kChunk, kGrain / kChunk, [&](int64_t begin, int64_t end) {
+      for (int64_t chunk = begin; chunk < end; ++chunk) convert(chunk * kChunk);
+    });
     return {};
   };
   return impl;
@@ -159,8 +184,12 @@ Result<RefImpl> make_cast(RefNode& node) {
                        data_type_name(to));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [chosen, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    chosen(context.inputs[0], context.outputs[0], count);
+  impl.run = [chosen, count = node.inputs[0].shape.element_count(), x_bytes = data_type_size(node.inputs[0].type),
+              y_bytes = data_type_size(to)](KernelContext& context) -> Status {
+    context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      chosen(context.input<std::byte>(0) + begin * x_bytes, context.output<std::byte>(0) + begin * y_bytes,
+             end - begin);
+    });
     return {};
   };
   return impl;

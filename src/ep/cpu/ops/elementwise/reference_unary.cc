@@ -1,4 +1,5 @@
 // Elementwise operators of one tensor: the functions of ops/activation_list.h, and those whose result is no number.
+#include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/small_types.h"
 #include "ops/activation_formula.h"
@@ -9,7 +10,11 @@ namespace tenon::cpu::ref {
 
 namespace {
 
+// y may be x.
 using Loop = void (*)(const void* x, void* y, int64_t count, double alpha, double beta);
+
+// Elements of a chunk: most functions take some nanoseconds each.
+constexpr int64_t kGrain = 4096;
 
 Result<RefImpl> make_loop(RefNode& node, Loop loop, double alpha = 0, double beta = 0) {
   TENON_TRY(require_inputs(node, 1));
@@ -18,8 +23,13 @@ Result<RefImpl> make_loop(RefNode& node, Loop loop, double alpha = 0, double bet
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [loop, alpha, beta, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    loop(context.inputs[0], context.outputs[0], count, alpha, beta);
+  impl.run = [loop, alpha, beta, count = node.inputs[0].shape.element_count(),
+              x_bytes = data_type_size(node.inputs[0].type),
+              y_bytes = data_type_size(node.outputs[0].type)](KernelContext& context) -> Status {
+    context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      loop(context.input<std::byte>(0) + begin * x_bytes, context.output<std::byte>(0) + begin * y_bytes, end - begin,
+           alpha, beta);
+    });
     return {};
   };
   return impl;
@@ -34,6 +44,7 @@ void function_loop(const void* x, void* y, int64_t count, double alpha, double b
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
   const C a = static_cast<C>(alpha), b = static_cast<C>(beta);
+  TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) {
     to[i] = T(formula::apply<kFunction>(static_cast<C>(static_cast<Compute<T>>(from[i])), a, b));
   }
@@ -70,6 +81,7 @@ template <typename Op, typename X, typename Y>
 void loop(const void* x, void* y, int64_t count, double, double) {
   const X* from = static_cast<const X*>(x);
   Y* to = static_cast<Y*>(y);
+  TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) to[i] = Y(Op::apply(static_cast<Compute<X>>(from[i])));
 }
 
@@ -149,8 +161,12 @@ Result<RefImpl> make_activation(RefNode& node) {
   });
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [epilogue, chosen, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
-    chosen(epilogue, context.inputs[0], context.outputs[0], count);
+  impl.run = [epilogue, chosen, count = node.inputs[0].shape.element_count(),
+              bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
+    context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      chosen(epilogue, context.input<std::byte>(0) + begin * bytes, context.output<std::byte>(0) + begin * bytes,
+             end - begin);
+    });
     return {};
   };
   return impl;

@@ -121,28 +121,6 @@ class BinaryKernel final : public Kernel {
   const bool whole_[2];  // the operand has as many elements as the output
 };
 
-class WhereKernel final : public Kernel {
- public:
-  explicit WhereKernel(const BroadcastWalk& walk) : walk_(walk) {}
-  Status run(KernelContext& context) const override {
-    const auto* const c = context.input<uint8_t>(0);
-    const float* const a = context.input<float>(1);
-    const float* const b = context.input<float>(2);
-    float* const y = context.output<float>(0);
-    context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
-      walk_.pieces(begin, end, [&](int64_t at, const auto& offset, int64_t n) {
-        eltwise_table().where(c + offset[0], walk_.row_stride(0), a + offset[1], walk_.row_stride(1), b + offset[2],
-                              walk_.row_stride(2), y + at, n);
-      });
-    });
-    return {};
-  }
-  std::string_view name() const override { return "where f32"; }
-
- private:
-  const BroadcastWalk walk_;
-};
-
 using CastLoop = void (*)(const void* x, void* y, int64_t n);
 
 CastLoop cast_loop(DataType from, DataType to) {
@@ -287,24 +265,6 @@ Result<std::unique_ptr<Kernel>> create_power(const KernelNode& node) {
   TENON_TRY(check_same_count(node));
   TENON_TRY_ASSIGN(const Unary op, power_of(node));
   return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(UnaryDesc{op}, input_spec(node, 0)));
-}
-
-Status match_where(const KernelNode& node) {
-  TENON_UNSUPPORTED_IF(node.inputs.size() != 3 || node.inputs[0].type != DataType::kBool ||
-                           node.inputs[1].type != DataType::kFloat || node.inputs[2].type != DataType::kFloat,
-                       "The operands are not bool, float32 and float32.");
-  for (const TensorSpec& spec : node.inputs)
-    TENON_UNSUPPORTED_IF(spec.layout != Layout::kPlain, "An operand is not in the plain layout.");
-  TENON_UNSUPPORTED_IF(output_spec(node, 0).layout != Layout::kPlain || output_spec(node, 0).dynamic,
-                       "The output is not plain and of known size.");
-  return {};
-}
-
-Result<std::unique_ptr<Kernel>> create_where(const KernelNode& node) {
-  TENON_TRY_ASSIGN(const BroadcastWalk walk,
-                   BroadcastWalk::create(output_spec(node, 0).shape,
-                                         {&node.inputs[0].shape, &node.inputs[1].shape, &node.inputs[2].shape}));
-  return std::unique_ptr<Kernel>(std::make_unique<WhereKernel>(walk));
 }
 
 Status match_cast(const KernelNode& node) {

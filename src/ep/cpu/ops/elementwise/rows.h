@@ -13,8 +13,6 @@ Status match_binary(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_binary(const KernelNode& node);
 Status match_power(const KernelNode& node);  // constant exponents that are products or roots
 Result<std::unique_ptr<Kernel>> create_power(const KernelNode& node);
-Status match_where(const KernelNode& node);
-Result<std::unique_ptr<Kernel>> create_where(const KernelNode& node);
 Status match_cast(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_cast(const KernelNode& node);
 

@@ -1,5 +1,6 @@
 // Operators that make tensors from little or nothing: Shape, Size, Range, ConstantOfShape, EyeLike, NonZero.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "ep/cpu/ops/reference_kernel.h"
@@ -88,10 +89,22 @@ Result<RefImpl> make_range(RefNode& node) {
   return impl;
 }
 
-// Writes one element again and again.
-void fill_elements(void* y, int64_t count, const std::byte* element, size_t bytes) {
-  auto* to = static_cast<std::byte*>(y);
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * static_cast<int64_t>(bytes), element, bytes);
+template <typename T>
+void fill_range(void* y, int64_t begin, int64_t end, const std::byte* element) {
+  T value;
+  std::memcpy(&value, element, sizeof(T));
+  std::fill(static_cast<T*>(y) + begin, static_cast<T*>(y) + end, value);
+}
+
+// Writes one element of 1, 2, 4, 8 or 16 bytes again and again.
+void fill_elements(void* y, int64_t count, const std::byte* element, size_t bytes, ThreadPool& pool) {
+  auto* fill = &fill_range<uint8_t>;
+  if (bytes == 2) fill = &fill_range<uint16_t>;
+  if (bytes == 4) fill = &fill_range<uint32_t>;
+  if (bytes == 8) fill = &fill_range<uint64_t>;
+  if (bytes == 16) fill = &fill_range<std::array<uint64_t, 2>>;
+  constexpr int64_t kGrain = 32768;
+  pool.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) { fill(y, begin, end, element); });
 }
 
 Result<RefImpl> make_constant_of_shape(RefNode& node) {
@@ -119,7 +132,7 @@ Result<RefImpl> make_constant_of_shape(RefNode& node) {
     const Shape shape(dims.span());
     TENON_TRY(shape.checked_element_count().status());
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
-    fill_elements(y, shape.element_count(), element.data(), data_type_size(out.type));
+    fill_elements(y, shape.element_count(), element.data(), data_type_size(out.type), *context.pool);
     return {};
   };
   return impl;
@@ -152,39 +165,65 @@ Result<RefImpl> make_eye(RefNode& node) {
   return impl;
 }
 
-using Test = bool (*)(const void* x, int64_t i);
+// Which of n elements differ from zero: bytes of 0 and 1, and how many there are.
+using Test = int64_t (*)(const void* x, int64_t first, int64_t n, uint8_t* marks);
 
 template <typename T>
-bool complex_differs_from_zero(const void* x, int64_t i) {
-  return static_cast<const T*>(x)[2 * i] != T(0) || static_cast<const T*>(x)[2 * i + 1] != T(0);
+int64_t mark_non_zero(const void* x, int64_t first, int64_t n, uint8_t* marks) {
+  const T* from = static_cast<const T*>(x) + first;
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    marks[i] = static_cast<Compute<T>>(from[i]) != Compute<T>(0) ? 1 : 0;
+    count += marks[i];
+  }
+  return count;
+}
+
+template <typename T>
+int64_t mark_complex(const void* x, int64_t first, int64_t n, uint8_t* marks) {
+  const T* from = static_cast<const T*>(x) + 2 * first;
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    marks[i] = from[2 * i] != T(0) || from[2 * i + 1] != T(0) ? 1 : 0;
+    count += marks[i];
+  }
+  return count;
 }
 
 Result<RefImpl> make_non_zero(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
-  Test test = select(AllTypes(), node.inputs[0].type, []<typename T>() -> Test {
-    return
-        [](const void* x, int64_t i) { return static_cast<Compute<T>>(static_cast<const T*>(x)[i]) != Compute<T>(0); };
-  });
-  if (node.inputs[0].type == DataType::kComplex64) test = &complex_differs_from_zero<float>;
-  if (node.inputs[0].type == DataType::kComplex128) test = &complex_differs_from_zero<double>;
+  Test test = select(AllTypes(), node.inputs[0].type, []<typename T>() -> Test { return &mark_non_zero<T>; });
+  if (node.inputs[0].type == DataType::kComplex64) test = &mark_complex<float>;
+  if (node.inputs[0].type == DataType::kComplex128) test = &mark_complex<double>;
   TENON_UNSUPPORTED_IF(test == nullptr, "NonZero is not computed on {}.", data_type_name(node.inputs[0].type));
   RefImpl impl;
   impl.run = [test, x = node.inputs[0].shape, out = output_spec(node, 0)](KernelContext& context) -> Status {
     const int64_t elements = x.element_count();
     // A scalar counts as a vector of one.
     const Shape dims = x.rank() == 0 ? Shape{1} : x;
+    constexpr int64_t kPiece = 1024;
+    std::array<uint8_t, kPiece> marks;
     int64_t count = 0;
-    for (int64_t i = 0; i < elements; ++i) count += test(context.inputs[0], i) ? 1 : 0;
+    for (int64_t i = 0; i < elements; i += kPiece)
+      count += test(context.inputs[0], i, std::min(kPiece, elements - i), marks.data());
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, Shape{x.rank(), count}));
     auto* to = static_cast<int64_t*>(y);
-    for (int64_t i = 0, column = 0; i < elements; ++i) {
-      if (!test(context.inputs[0], i)) continue;
-      int64_t rest = i;
-      for (int d = x.rank() - 1; d >= 0; --d) {
-        to[d * count + column] = rest % dims[d];
-        rest /= dims[d];
+    const int last = dims.rank() - 1;
+    Strides at{};
+    int64_t column = 0;
+    for (int64_t i = 0; i < elements; i += kPiece) {
+      const int64_t n = std::min(kPiece, elements - i);
+      test(context.inputs[0], i, n, marks.data());
+      for (int64_t j = 0; j < n; ++j) {
+        if (marks[j] != 0) {
+          for (int d = 0; d < x.rank(); ++d) to[d * count + column] = at[d];
+          ++column;
+        }
+        for (int d = last; d >= 0; --d) {
+          if (++at[d] < dims[d]) break;
+          at[d] = 0;
+        }
       }
-      ++column;
     }
     return {};
   };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ep/cpu/ops/moves/copy.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/concat.h"
 #include "ops/depth_to_space.h"
@@ -15,6 +16,14 @@ namespace tenon::cpu::ref {
 
 namespace {
 
+// copy_box over the threads of a pool.
+void copy_box(size_t element_bytes, const Shape& dims, const void* src, const Strides& src_strides, void* dst,
+              const Strides& dst_strides, ThreadPool& pool) {
+  const auto strides = [&](const Strides& all) { return std::span<const int64_t>(all).first(dims.rank()); };
+  const nn::StridedCopy copy(element_bytes, dims.dims(), strides(src_strides), strides(dst_strides), 0, 0);
+  copy.run(static_cast<const std::byte*>(src), static_cast<std::byte*>(dst), pool);
+}
+
 Result<RefImpl> make_transpose(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   const Shape& x = node.inputs[0].shape;
@@ -26,7 +35,7 @@ Result<RefImpl> make_transpose(RefNode& node) {
   TENON_TRY(require_output(node, 0, out));
   RefImpl impl;
   impl.run = [out, strides, bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
-    copy_box(bytes, out, context.inputs[0], strides, context.outputs[0], dense_strides(out));
+    copy_box(bytes, out, context.inputs[0], strides, context.outputs[0], dense_strides(out), *context.pool);
     return {};
   };
   return impl;
@@ -136,7 +145,7 @@ Result<RefImpl> make_slice(RefNode& node) {
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, slice.output));
     if (slice.output.element_count() == 0) return {};
     copy_box(bytes, slice.output, context.input<std::byte>(0) + offset * static_cast<int64_t>(bytes), strides, y,
-             dense_strides(slice.output));
+             dense_strides(slice.output), *context.pool);
     return {};
   };
   return impl;
@@ -153,7 +162,7 @@ Result<RefImpl> make_expand(RefNode& node) {
     TENON_TRY_ASSIGN(const Shape shape, broadcast_shape(x, Shape(values.span())));
     TENON_TRY_ASSIGN(const Strides strides, broadcast_strides(x, shape));
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
-    copy_box(bytes, shape, context.inputs[0], strides, y, dense_strides(shape));
+    copy_box(bytes, shape, context.inputs[0], strides, y, dense_strides(shape), *context.pool);
     return {};
   };
   return impl;
@@ -172,13 +181,27 @@ Result<RefImpl> make_tile(RefNode& node) {
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
     if (shape.element_count() == 0) return {};
     const Strides dense = dense_strides(shape), from = dense_strides(x);
-    Strides steps{};
-    for (int d = 0; d < x.rank(); ++d) steps[d] = dense[d] * x[d];
-    const Walk walk = make_walk(tiles, {steps});
+    // One box of the repeats and the sizes of all axes; repeats for which it has no room are walked around it.
+    Shape box, around;
+    Strides source{}, target{}, steps{};
+    for (int d = 0; d < x.rank(); ++d) {
+      const bool room = box.rank() + 2 * (x.rank() - d) <= Shape::kMaxRank;
+      if (room) {
+        target[box.rank()] = dense[d] * x[d];
+        box.push_back(tiles[d]);
+      } else {
+        steps[around.rank()] = dense[d] * x[d];
+        around.push_back(tiles[d]);
+      }
+      source[box.rank()] = from[d];
+      target[box.rank()] = dense[d];
+      box.push_back(x[d]);
+    }
+    const Walk walk = make_walk(around, {steps});
     walk.run([&](const auto& at) {
       for (int64_t i = 0; i < walk.inner; ++i) {
         auto* to = static_cast<std::byte*>(y) + (at[0] + i * walk.inner_strides[0]) * static_cast<int64_t>(bytes);
-        copy_box(bytes, x, context.inputs[0], from, to, dense);
+        copy_box(bytes, box, context.inputs[0], source, to, target, *context.pool);
       }
       return true;
     });
@@ -208,7 +231,7 @@ Result<RefImpl> make_depth_to_space(RefNode& node) {
   }
   RefImpl impl;
   impl.run = [box, from, bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
-    copy_box(bytes, box, context.inputs[0], from, context.outputs[0], dense_strides(box));
+    copy_box(bytes, box, context.inputs[0], from, context.outputs[0], dense_strides(box), *context.pool);
     return {};
   };
   return impl;

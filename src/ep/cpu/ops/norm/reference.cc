@@ -1,6 +1,7 @@
 // Normalisations: batch, instance, group, layer (also with skip, of domain tenon), RMS, Lp, LRN, mean-variance.
 #include <algorithm>
 
+#include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ops/norm.h"
 
@@ -8,18 +9,44 @@ namespace tenon::cpu::ref {
 
 namespace {
 
-// Moments of `count` groups of `length` elements each, dense.
+// Elements of a chunk that is worth claiming.
+constexpr int64_t kGrain = 8192;
+
+int64_t grain_of_rows(int64_t length) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, length)); }
+
+// f(x[0]) + ... + f(x[length - 1]), in eight sums that do not wait for one another.
+template <typename T, typename F>
+double sum_of(const T* x, int64_t length, const F& f) {
+  constexpr int64_t kSums = 8;
+  double sums[kSums] = {};
+  int64_t i = 0;
+  for (; i + kSums <= length; i += kSums)
+    for (int64_t k = 0; k < kSums; ++k) sums[k] += f(static_cast<double>(x[i + k]));
+  for (; i < length; ++i) sums[0] += f(static_cast<double>(x[i]));
+  for (int64_t k = 1; k < kSums; ++k) sums[0] += sums[k];
+  return sums[0];
+}
+
 template <typename T>
 void moments(const T* x, int64_t length, double& mean, double& variance) {
-  double sum = 0;
-  for (int64_t i = 0; i < length; ++i) sum += static_cast<double>(x[i]);
-  mean = sum / static_cast<double>(length);
-  double squares = 0;
-  for (int64_t i = 0; i < length; ++i) {
-    const double d = static_cast<double>(x[i]) - mean;
-    squares += d * d;
-  }
-  variance = squares / static_cast<double>(length);
+  mean = sum_of(x, length, [](double v) { return v; }) / static_cast<double>(length);
+  variance = sum_of(x, length, [&](double v) { return (v - mean) * (v - mean); }) / static_cast<double>(length);
+}
+
+// y = (x - mean) * factor + offset; y may be x.
+template <typename T>
+void scale_row(const T* x, T* y, int64_t length, double mean, double factor, double offset) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < length; ++i) y[i] = T((static_cast<double>(x[i]) - mean) * factor + offset);
+}
+using ScaleRow = void (*)(const void* x, void* y, int64_t first, int64_t length, double factor, double offset);
+ScaleRow scale_row_of(DataType x, DataType y) {
+  if (x != y) return nullptr;
+  return select(FloatTypes(), x, []<typename T>() -> ScaleRow {
+    return [](const void* from, void* to, int64_t first, int64_t length, double factor, double offset) {
+      scale_row(static_cast<const T*>(from) + first, static_cast<T*>(to) + first, length, 0, factor, offset);
+    };
+  });
 }
 
 template <typename T>
@@ -69,37 +96,42 @@ Result<RefImpl> make_batch(RefNode& node) {
   TENON_TRY(require_output(node, 0, x));
   RefImpl impl;
   impl.elementwise = true;
-  impl.run = [readers = std::to_array(readers), write = writer_of(node.outputs[0].type), batch = x[0], channels, inner,
+  const ScaleRow scale = scale_row_of(node.inputs[0].type, node.outputs[0].type);
+  TENON_UNSUPPORTED_IF(scale == nullptr, "BatchNormalization makes no {} of {}.", data_type_name(node.outputs[0].type),
+                       data_type_name(node.inputs[0].type));
+  impl.run = [readers = std::to_array(readers), scale, batch = x[0], channels, inner,
               epsilon = static_cast<double>(desc.epsilon)](KernelContext& context) -> Status {
-    for (int64_t n = 0; n < batch; ++n) {
-      for (int64_t c = 0; c < channels; ++c) {
+    context.pool->parallel_for(batch * channels, grain_of_rows(inner), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t c = row % channels;
         const double factor = readers[1](context.inputs[1], c) / std::sqrt(readers[4](context.inputs[4], c) + epsilon);
         const double offset = readers[2](context.inputs[2], c) - readers[3](context.inputs[3], c) * factor;
-        const int64_t first = (n * channels + c) * inner;
-        for (int64_t i = first; i < first + inner; ++i) {
-          write(context.outputs[0], i, readers[0](context.inputs[0], i) * factor + offset);
-        }
+        scale(context.inputs[0], context.outputs[0], row * inner, inner, factor, offset);
       }
-    }
+    });
     return {};
   };
   return impl;
 }
 
-using GroupedLoop = void (*)(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y);
+// Groups [begin, end) of all batches.
+using GroupedLoop = void (*)(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y,
+                             int64_t begin, int64_t end);
 
 template <typename T>
-void grouped_loop(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y) {
+void grouped_loop(const GroupNormDesc& plan, const void* x, const void* scale, const void* bias, void* y, int64_t begin,
+                  int64_t end) {
   const int64_t each = plan.group_channels(), length = each * plan.inner;
-  for (int64_t g = 0; g < plan.batch * plan.groups; ++g) {
+  for (int64_t g = begin; g < end; ++g) {
     double mean = 0, variance = 0;
     moments(static_cast<const T*>(x) + g * length, length, mean, variance);
     const double inverse = 1.0 / std::sqrt(variance + static_cast<double>(plan.epsilon));
-    for (int64_t i = 0; i < length; ++i) {
-      const int64_t group = g % plan.groups;
-      const int64_t c = plan.scale_each_group ? group : group * each + i / plan.inner;
-      static_cast<T*>(y)[g * length + i] =
-          T((at<T>(x, g * length + i) - mean) * inverse * at<T>(scale, c) + at<T>(bias, c));
+    const int64_t group = g % plan.groups;
+    for (int64_t channel = 0; channel < each; ++channel) {
+      const int64_t c = plan.scale_each_group ? group : group * each + channel,
+                    first = g * length + channel * plan.inner;
+      scale_row(static_cast<const T*>(x) + first, static_cast<T*>(y) + first, plan.inner, mean,
+                inverse * at<T>(scale, c), at<T>(bias, c));
     }
   }
 }
@@ -118,7 +150,10 @@ Result<RefImpl> make_grouped(RefNode& node) {
       select(FloatTypes(), node.inputs[0].type, []<typename T>() -> GroupedLoop { return &grouped_loop<T>; });
   RefImpl impl;
   impl.run = [plan, chosen](KernelContext& context) -> Status {
-    chosen(plan, context.inputs[0], context.inputs[1], context.inputs[2], context.outputs[0]);
+    context.pool->parallel_for(
+        plan.batch * plan.groups, grain_of_rows(plan.group_channels() * plan.inner), [&](int64_t begin, int64_t end) {
+          chosen(plan, context.inputs[0], context.inputs[1], context.inputs[2], context.outputs[0], begin, end);
+        });
     return {};
   };
   return impl;
@@ -147,8 +182,8 @@ struct Rows {
 };
 
 void run_rows(const Rows& plan, const void* x, const void* skip, const void* scale, const void* bias, void* y,
-              void* mean_out, void* deviation_out, void* sum_out) {
-  for (int64_t r = 0; r < plan.rows; ++r) {
+              void* mean_out, void* deviation_out, void* sum_out, int64_t begin, int64_t end) {
+  for (int64_t r = begin; r < end; ++r) {
     const auto value = [&](int64_t i) {
       const int64_t e = r * plan.length + i;
       return plan.x(x, e) + (skip != nullptr ? plan.x(skip, e) : 0.0);
@@ -219,8 +254,10 @@ Result<RefImpl> make_layer(RefNode& node) {
   }
   RefImpl impl;
   impl.run = [plan](KernelContext& context) -> Status {
-    run_rows(plan, context.inputs[0], nullptr, context.inputs[1], context.input<void>(2), context.outputs[0],
-             context.output<void>(1), context.output<void>(2), nullptr);
+    context.pool->parallel_for(plan.rows, grain_of_rows(4 * plan.length), [&](int64_t begin, int64_t end) {
+      run_rows(plan, context.inputs[0], nullptr, context.inputs[1], context.input<void>(2), context.outputs[0],
+               context.output<void>(1), context.output<void>(2), nullptr, begin, end);
+    });
     return {};
   };
   return impl;
@@ -236,8 +273,10 @@ Result<RefImpl> make_skip_layer(RefNode& node) {
   TENON_TRY(require_output(node, 1, node.inputs[0].shape));
   RefImpl impl;
   impl.run = [plan](KernelContext& context) -> Status {
-    run_rows(plan, context.inputs[0], context.input<void>(1), context.inputs[2], context.input<void>(3),
-             context.outputs[0], nullptr, nullptr, context.output<void>(1));
+    context.pool->parallel_for(plan.rows, grain_of_rows(4 * plan.length), [&](int64_t begin, int64_t end) {
+      run_rows(plan, context.inputs[0], context.input<void>(1), context.inputs[2], context.input<void>(3),
+               context.outputs[0], nullptr, nullptr, context.output<void>(1), begin, end);
+    });
     return {};
   };
   return impl;
@@ -252,7 +291,7 @@ Result<RefImpl> make_lp(RefNode& node) {
   RefImpl impl;
   impl.run = [read, write = writer_of(node.inputs[0].type), desc](KernelContext& context) -> Status {
     const int64_t length = desc.length, inner = desc.inner, p = desc.p;
-    for (int64_t g = 0; g < desc.outer * inner; ++g) {
+    const auto normalize = [&](int64_t g) {
       const int64_t first = g / inner * inner * length + g % inner;
       double norm = 0;
       for (int64_t i = 0; i < length; ++i) {
@@ -264,7 +303,10 @@ Result<RefImpl> make_lp(RefNode& node) {
         const int64_t e = first + i * inner;
         write(context.outputs[0], e, norm == 0 ? 0.0 : read(context.inputs[0], e) / norm);
       }
-    }
+    };
+    context.pool->parallel_for(desc.outer * inner, grain_of_rows(4 * length), [&](int64_t begin, int64_t end) {
+      for (int64_t g = begin; g < end; ++g) normalize(g);
+    });
     return {};
   };
   return impl;
@@ -282,8 +324,9 @@ Result<RefImpl> make_lrn(RefNode& node) {
   impl.run = [read, write = writer_of(node.inputs[0].type), batch = x[0], channels = x[1], inner, size = desc.size,
               alpha = static_cast<double>(desc.alpha), beta = static_cast<double>(desc.beta),
               bias = static_cast<double>(desc.bias)](KernelContext& context) -> Status {
-    for (int64_t n = 0; n < batch; ++n) {
-      for (int64_t c = 0; c < channels; ++c) {
+    context.pool->parallel_for(batch * channels, grain_of_rows(32 * inner), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t n = row / channels, c = row % channels;
         const int64_t low = std::max<int64_t>(0, c - (size - 1) / 2);
         const int64_t high = std::min<int64_t>(channels - 1, c + size / 2);
         for (int64_t i = 0; i < inner; ++i) {
@@ -292,12 +335,14 @@ Result<RefImpl> make_lrn(RefNode& node) {
             const double v = read(context.inputs[0], (n * channels + k) * inner + i);
             squares += v * v;
           }
-          const int64_t e = (n * channels + c) * inner + i;
-          write(context.outputs[0], e,
-                read(context.inputs[0], e) / std::pow(bias + alpha / static_cast<double>(size) * squares, beta));
+          const int64_t e = row * inner + i;
+          const double sum = bias + alpha / static_cast<double>(size) * squares;
+          // The exponent of nearly all networks needs no power function.
+          const double divisor = beta == 0.75 ? std::sqrt(sum) * std::sqrt(std::sqrt(sum)) : std::pow(sum, beta);
+          write(context.outputs[0], e, read(context.inputs[0], e) / divisor);
         }
       }
-    }
+    });
     return {};
   };
   return impl;

@@ -1,24 +1,67 @@
 // Along one axis: TopK, CumSum, CumProd, ReverseSequence.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 
+#include "ep/cpu/ops/conv/support.h"
 #include "ep/cpu/ops/gather/indices.h"
+#include "ep/cpu/ops/loops.h"
 #include "ops/order.h"
 
 namespace tenon::cpu::ref {
 
 namespace {
 
-// Ties go to the lower index. NaN sorts above every number.
+// Ties go to the lower index. NaN sorts above every number. `order` has room for `length` elements.
 using TopLoop = void (*)(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order,
                          void* values, int64_t* indices);
 
+// The first k of [first, last) in order.
+template <typename Iterator, typename Less>
+void sort_first(Iterator first, Iterator last, int64_t k, const Less& less) {
+  // A heap is fastest for few; for many it moves too much.
+  constexpr int64_t kFewParts = 32;
+  if (k * kFewParts <= last - first) {
+    std::partial_sort(first, first + k, last, less);
+    return;
+  }
+  if (k < last - first) std::nth_element(first, first + k, last, less);
+  std::sort(first, first + k, less);
+}
+
+// A number whose order as an unsigned one is that of the value; zeros of both signs are one, and so are NaNs.
+template <typename C>
+uint32_t ordered_bits(C value) {
+  if constexpr (std::is_floating_point_v<C>) {
+    if (value != value) return UINT32_MAX;
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value) + 0.0f);
+    return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+  } else if constexpr (std::is_signed_v<C>) {
+    return static_cast<uint32_t>(static_cast<int32_t>(value)) ^ 0x80000000u;
+  } else {
+    return static_cast<uint32_t>(value);
+  }
+}
+
 template <typename T>
-void top_loop(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order, void* values,
-              int64_t* indices) {
-  const T* from = static_cast<const T*>(x);
+void order_of(const T* from, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order) {
+  if constexpr (sizeof(T) <= 4) {
+    // Value and index in one number: sorting moves and compares nothing else.
+    if (length <= int64_t{UINT32_MAX}) {
+      auto* const keys = reinterpret_cast<uint64_t*>(order);
+      const uint32_t flip = largest ? UINT32_MAX : 0;
+      for (int64_t i = 0; i < length; ++i) {
+        const uint32_t bits = ordered_bits(static_cast<Compute<T>>(from[i * stride])) ^ flip;
+        keys[i] = uint64_t{bits} << 32 | static_cast<uint64_t>(i);
+      }
+      sort_first(keys, keys + length, k, std::less<>());
+      for (int64_t i = 0; i < k; ++i) order[i] = static_cast<int64_t>(keys[i] & UINT32_MAX);
+      return;
+    }
+  }
   for (int64_t i = 0; i < length; ++i) order[i] = i;
-  std::partial_sort(order, order + k, order + length, [&](int64_t i, int64_t j) {
+  sort_first(order, order + length, k, [&](int64_t i, int64_t j) {
     const Compute<T> a = from[i * stride], b = from[j * stride];
     if (a != a || b != b) {
       if ((a != a) == (b != b)) return i < j;
@@ -27,6 +70,13 @@ void top_loop(const void* x, int64_t stride, int64_t length, int64_t k, bool lar
     if (a == b) return i < j;
     return largest ? a > b : a < b;
   });
+}
+
+template <typename T>
+void top_loop(const void* x, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order, void* values,
+              int64_t* indices) {
+  const T* from = static_cast<const T*>(x);
+  order_of(from, stride, length, k, largest, order);
   for (int64_t i = 0; i < k; ++i) {
     if (values != nullptr) static_cast<T*>(values)[i * stride] = from[order[i] * stride];
     if (indices != nullptr) indices[i * stride] = order[i];
@@ -45,8 +95,10 @@ Result<RefImpl> make_top_k(RefNode& node) {
       select(NumericTypes(), node.inputs[0].type, []<typename T>() -> TopLoop { return &top_loop<T>; });
   TENON_UNSUPPORTED_IF(chosen == nullptr, "TopK is not computed on {}.", data_type_name(node.inputs[0].type));
   RefImpl impl;
-  impl.scratch_bytes = desc.span.length * sizeof(int64_t);
-  impl.run = [chosen, x, desc, bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)),
+  const int slots = scratch_slots(node);
+  const size_t slot_bytes = round_up(desc.span.length * static_cast<int64_t>(sizeof(int64_t)), 64);
+  impl.scratch_bytes = slot_bytes * slots;
+  impl.run = [chosen, x, desc, slots, slot_bytes, bytes = static_cast<int64_t>(data_type_size(node.inputs[0].type)),
               values_spec = output_spec(node, 0),
               indices_spec = output_spec(node, 1)](KernelContext& context) -> Status {
     const AxisSpan& line = desc.span;
@@ -56,37 +108,52 @@ Result<RefImpl> make_top_k(RefNode& node) {
     shape[line.axis] = k;
     TENON_TRY_ASSIGN(void* const values, open_output(context, values_spec, 0, shape));
     TENON_TRY_ASSIGN(void* const indices, open_output(context, indices_spec, 1, shape));
-    for (int64_t o = 0; o < line.outer; ++o) {
-      for (int64_t i = 0; i < line.inner; ++i) {
-        const int64_t to = o * k * line.inner + i;
+    ScratchSlots scratch(context.scratch, slot_bytes, slots);
+    constexpr int64_t kElements = 2048;
+    const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, line.length));
+    context.pool->parallel_for(line.outer * line.inner, grain, [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Claim claim(scratch);
+      for (int64_t e = begin; e < end; ++e) {
+        const int64_t o = e / line.inner, i = e % line.inner, to = o * k * line.inner + i;
         chosen(context.input<std::byte>(0) + (o * line.length * line.inner + i) * bytes, line.inner, line.length, k,
-               desc.largest, reinterpret_cast<int64_t*>(context.scratch),
+               desc.largest, reinterpret_cast<int64_t*>(claim.floats()),
                values ? static_cast<std::byte*>(values) + to * bytes : nullptr,
                indices ? static_cast<int64_t*>(indices) + to : nullptr);
       }
-    }
+    });
     return {};
   };
   return impl;
 }
 
-using ScanLoop = void (*)(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse);
+// Lines [begin, end) of the outer * inner ones.
+using ScanLoop = void (*)(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse, int64_t begin,
+                          int64_t end);
 
 template <bool product, typename T>
-void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse) {
+void scan_loop(const void* x, void* y, const AxisSpan& line, bool exclusive, bool reverse, int64_t begin, int64_t end) {
   using A = std::conditional_t<is_float<T>, double, uint64_t>;
-  for (int64_t o = 0; o < line.outer; ++o) {
-    for (int64_t i = 0; i < line.inner; ++i) {
-      A sum = product ? A(1) : A(0);
-      for (int64_t step = 0; step < line.length; ++step) {
-        const int64_t k = reverse ? line.length - 1 - step : step;
-        const int64_t e = (o * line.length + k) * line.inner + i;
-        const A value = static_cast<A>(static_cast<Compute<T>>(static_cast<const T*>(x)[e]));
-        const A next = product ? sum * value : sum + value;
-        static_cast<T*>(y)[e] = static_cast<T>(exclusive ? sum : next);
-        sum = next;
+  // Neighbouring lines go side by side.
+  constexpr int64_t kLines = 64;
+  while (begin < end) {
+    const int64_t o = begin / line.inner, i = begin % line.inner;
+    const int64_t lines = std::min({kLines, line.inner - i, end - begin});
+    std::array<A, kLines> sums;
+    std::fill_n(sums.begin(), lines, product ? A(1) : A(0));
+    for (int64_t step = 0; step < line.length; ++step) {
+      const int64_t k = reverse ? line.length - 1 - step : step;
+      const int64_t first = (o * line.length + k) * line.inner + i;
+      const T* from = static_cast<const T*>(x) + first;
+      T* to = static_cast<T*>(y) + first;
+      TENON_INDEPENDENT_LOOP
+      for (int64_t j = 0; j < lines; ++j) {
+        const A value = static_cast<A>(static_cast<Compute<T>>(from[j])), before = sums[j];
+        const A next = product ? before * value : before + value;
+        to[j] = static_cast<T>(exclusive ? before : next);
+        sums[j] = next;
       }
     }
+    begin += lines;
   }
 }
 
@@ -107,7 +174,13 @@ Result<RefImpl> make_scan(RefNode& node) {
   RefImpl impl;
   impl.run = [chosen, read, x, desc = read_cumulative(*node.node)](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const int axis, resolve_axis(read(context.inputs[1], 0), x.rank()));
-    chosen(context.inputs[0], context.outputs[0], axis_span(x, axis), desc.exclusive, desc.reverse);
+    const AxisSpan line = axis_span(x, axis);
+    constexpr int64_t kElements = 8192;
+    context.pool->parallel_for(
+        line.outer * line.inner, std::max<int64_t>(1, kElements / std::max<int64_t>(1, line.length)),
+        [&](int64_t begin, int64_t end) {
+          chosen(context.inputs[0], context.outputs[0], line, desc.exclusive, desc.reverse, begin, end);
+        });
     return {};
   };
   return impl;

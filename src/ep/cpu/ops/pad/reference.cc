@@ -29,34 +29,60 @@ int64_t source(PadMode mode, int64_t i, int64_t n) {
   return -1;
 }
 
-// The out box row by row: each coordinate is mapped on its own.
-void fill(const Shape& in, const PadDesc& pad, size_t element_bytes, const std::byte* x, const std::byte* value,
-          std::byte* y) {
-  const int rank = in.rank();
+void fill_elements(std::byte* to, int64_t count, const std::byte* element, size_t bytes) {
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, element, bytes);
+}
+
+// Rows [begin, end) of the output: each coordinate is mapped on its own, but the elements that are kept are one copy.
+void fill_rows(const Shape& in, const PadDesc& pad, size_t bytes, const std::byte* x, const std::byte* value,
+               std::byte* y, int64_t begin, int64_t end) {
+  const int rank = in.rank(), last = rank - 1;
   const Strides strides = dense_strides(in);
-  const int64_t count = pad.output.element_count(), last = rank > 0 ? pad.output[rank - 1] : 1;
-  const auto bytes = static_cast<int64_t>(element_bytes);
-  std::array<int64_t, Shape::kMaxRank> at{};
-  for (int64_t row = 0; row < count; row += last) {
-    int64_t offset = 0;
+  const PadAxis& row = pad.axes[last];
+  const int64_t width = pad.output[last];
+  const int64_t kept_begin = std::clamp<int64_t>(row.begin, 0, width);
+  const int64_t kept_end = std::clamp<int64_t>(row.begin + row.kept, kept_begin, width);
+  for (int64_t r = begin; r < end; ++r) {
+    std::byte* const to = y + r * width * bytes;
+    int64_t offset = row.crop, rest = r;
     bool inside = true;
-    for (int d = 0; d + 1 < rank; ++d) {
+    for (int d = last - 1; d >= 0; --d) {
       const PadAxis& axis = pad.axes[d];
-      const int64_t from = source(pad.mode, at[d] - axis.begin, axis.kept);
+      const int64_t from = source(pad.mode, rest % pad.output[d] - axis.begin, axis.kept);
+      rest /= pad.output[d];
       inside &= from >= 0;
       offset += (from + axis.crop) * strides[d];
     }
-    const PadAxis& axis = pad.axes[rank > 0 ? rank - 1 : 0];
-    for (int64_t i = 0; i < last; ++i) {
-      const int64_t from = rank == 0 ? 0 : source(pad.mode, i - axis.begin, axis.kept);
-      const std::byte* element = inside && from >= 0 ? x + (offset + axis.crop + from) * bytes : value;
-      std::memcpy(y + (row + i) * bytes, element, element_bytes);
+    if (!inside) {
+      fill_elements(to, width, value, bytes);
+      continue;
     }
-    for (int d = rank - 2; d >= 0; --d) {
-      if (++at[d] < pad.output[d]) break;
-      at[d] = 0;
-    }
+    const std::byte* const from = x + offset * bytes;
+    const auto fill_edge = [&](int64_t first, int64_t stop) {
+      for (int64_t i = first; i < stop; ++i) {
+        const int64_t at = source(pad.mode, i - row.begin, row.kept);
+        std::memcpy(to + i * bytes, at >= 0 ? from + at * bytes : value, bytes);
+      }
+    };
+    fill_edge(0, kept_begin);
+    if (kept_end > kept_begin)
+      std::memcpy(to + kept_begin * bytes, from + (kept_begin - row.begin) * bytes, (kept_end - kept_begin) * bytes);
+    fill_edge(kept_end, width);
   }
+}
+
+void fill(const Shape& in, const PadDesc& pad, size_t bytes, const std::byte* x, const std::byte* value, std::byte* y,
+          ThreadPool& pool) {
+  if (in.rank() == 0) {
+    std::memcpy(y, x, bytes);
+    return;
+  }
+  const int64_t count = pad.output.element_count(), width = pad.output[in.rank() - 1];
+  if (count == 0) return;
+  constexpr int64_t kGrainBytes = 64 << 10;
+  const int64_t grain = std::max<int64_t>(1, kGrainBytes / static_cast<int64_t>(width * bytes));
+  pool.parallel_for(count / width, grain,
+                    [&](int64_t begin, int64_t end) { fill_rows(in, pad, bytes, x, value, y, begin, end); });
 }
 
 Result<RefImpl> make_pad(RefNode& node) {
@@ -103,7 +129,7 @@ Result<RefImpl> make_pad(RefNode& node) {
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, pad.output));
     const auto* value = context.input<std::byte>(2);
     fill(in, pad, bytes, context.input<std::byte>(0), value != nullptr ? value : fallback.data(),
-         static_cast<std::byte*>(y));
+         static_cast<std::byte*>(y), *context.pool);
     return {};
   };
   return impl;

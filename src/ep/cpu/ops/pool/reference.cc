@@ -1,7 +1,7 @@
 // MaxPool, AveragePool, LpPool and their global forms.
 #include <algorithm>
 
-#include "ep/cpu/ops/reference_window.h"
+#include "ep/cpu/ops/reference_kernel.h"
 #include "ops/pool.h"
 
 namespace tenon::cpu::ref {
@@ -9,7 +9,8 @@ namespace tenon::cpu::ref {
 namespace {
 
 using Kind = PoolDesc::Kind;
-using Loop = void (*)(const PoolDesc& pool, const void* x, void* y, int64_t* indices);
+// Rows [begin, end) of all planes: a row is the output along the last spatial axis.
+using Loop = void (*)(const PoolDesc& pool, const void* x, void* y, int64_t* indices, int64_t begin, int64_t end);
 
 // How many positions of the window at `at` lie inside the padded input; those past it exist by ceil_mode only.
 int64_t padded_positions(const Window& window, const Strides& at) {
@@ -33,54 +34,121 @@ int64_t column_major(const Window& window, int64_t flat) {
   return index;
 }
 
-template <typename T>
-bool is_nan(T value) {
-  const auto v = static_cast<Compute<T>>(value);
-  return v != v;
+// The taps [first, last) of an axis that lie inside the input, and the input position of tap 0.
+struct TapRange {
+  int64_t first = 0, last = 0, start = 0;
+  TapRange() = default;
+  TapRange(const WindowAxis& axis, int64_t out) : start(out * axis.stride - axis.pad_begin) {
+    first = start < 0 ? std::min(axis.kernel, (-start + axis.dilation - 1) / axis.dilation) : 0;
+    last = start >= axis.in ? first : std::min(axis.kernel, (axis.in - start - 1) / axis.dilation + 1);
+    last = std::max(first, last);
+  }
+  int64_t count() const { return last - first; }
+};
+
+// The taps of one output: those of all axes but the last are walked, those of the last one are a loop.
+class Taps {
+ public:
+  explicit Taps(const Window& window) : window_(window), rank_(window.rank()) {
+    int64_t stride = 1;
+    for (int d = rank_ - 1; d >= 0; --d) {
+      strides_[d] = stride;
+      stride *= window.axes[d].in;
+    }
+  }
+  void move(int axis, int64_t out) { ranges_[axis] = TapRange(window_.axes[axis], out); }
+  int64_t count() const {
+    int64_t count = 1;
+    for (int d = 0; d < rank_; ++d) count *= ranges_[d].count();
+    return count;
+  }
+  // Calls body(element) for each tap, in the order of the kernel.
+  template <typename Body>
+  void each(const Body& body) const {
+    if (count() == 0) return;
+    if (rank_ == 0) return body(int64_t{0});
+    const int last = rank_ - 1;
+    const TapRange& row = ranges_[last];
+    const int64_t step = window_.axes[last].dilation;
+    Strides tap{};
+    for (int d = 0; d < last; ++d) tap[d] = ranges_[d].first;
+    while (true) {
+      int64_t at = row.start + row.first * step;
+      for (int d = 0; d < last; ++d) at += (ranges_[d].start + tap[d] * window_.axes[d].dilation) * strides_[d];
+      for (int64_t k = row.first; k < row.last; ++k, at += step) body(at);
+      int d = last - 1;
+      for (; d >= 0; --d) {
+        if (++tap[d] < ranges_[d].last) break;
+        tap[d] = ranges_[d].first;
+      }
+      if (d < 0) return;
+    }
+  }
+
+ private:
+  const Window& window_;
+  const int rank_;
+  Strides strides_{};
+  std::array<TapRange, Shape::kMaxRank> ranges_{};
+};
+
+double power(double magnitude, double p) {
+  return p == 2 ? magnitude * magnitude : p == 1 ? magnitude : std::pow(magnitude, p);
 }
 
 template <Kind kind, typename T>
-void loop(const PoolDesc& pool, const void* x, void* y, int64_t* indices) {
+void loop(const PoolDesc& pool, const void* x, void* y, int64_t* indices, int64_t begin, int64_t end) {
   const Window& window = pool.window;
-  const int64_t planes = pool.batch * pool.channels;
-  const int64_t in_count = window.in_count(), out_count = window.out_count(), taps = window.kernel_count();
+  const int64_t in_count = window.in_count(), out_count = window.out_count(), kernel_count = window.kernel_count();
+  const int rank = window.rank();
+  const int64_t row = rank == 0 ? 1 : window.axes[rank - 1].out, rows = out_count / row;
   // Pooling a whole map without elements gives what ReduceMean and ReduceMax give for no elements: NaN, and -infinity.
   // A window that covers padding only has the mean 0.
-  const double nothing = taps == 0 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+  const double nothing = kernel_count == 0 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
   using Limits = std::numeric_limits<Compute<T>>;
   const Compute<T> lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-  for (int64_t plane = 0; plane < planes; ++plane) {
+  Taps taps(window);
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t plane = item / rows;
     const T* from = static_cast<const T*>(x) + plane * in_count;
-    T* to = static_cast<T*>(y) + plane * out_count;
+    T* to = static_cast<T*>(y) + item * row;
     Strides at{};
-    for (int64_t p = 0; p < out_count; ++p, advance(window, &WindowAxis::out, at)) {
-      int64_t best = -1, count = 0;
-      double sum = 0;
-      Strides tap{};
-      for (int64_t k = 0; k < taps; ++k, advance(window, &WindowAxis::kernel, tap)) {
-        const int64_t source = source_of(window, at, tap);
-        if (source < 0) continue;
-        ++count;
-        if constexpr (kind == Kind::kMax) {
-          // A NaN is kept: it is the maximum of its window, as in ReduceMax.
-          const auto v = static_cast<Compute<T>>(from[source]);
-          if (best < 0 || v > static_cast<Compute<T>>(from[best]) || (v != v && !is_nan(from[best]))) best = source;
-        } else {
-          const auto v = static_cast<double>(from[source]);
-          sum += kind == Kind::kLp ? std::pow(std::abs(v), pool.p) : v;
-        }
+    int64_t rest = item % rows;
+    for (int d = rank - 2; d >= 0; --d) {
+      at[d] = rest % window.axes[d].out;
+      rest /= window.axes[d].out;
+      taps.move(d, at[d]);
+    }
+    for (int64_t p = 0; p < row; ++p) {
+      if (rank > 0) {
+        at[rank - 1] = p;
+        taps.move(rank - 1, p);
       }
       if constexpr (kind == Kind::kMax) {
+        int64_t best = -1;
+        Compute<T> most{};
+        taps.each([&](int64_t source) {
+          // A NaN is kept: it is the maximum of its window, as in ReduceMax.
+          const auto v = static_cast<Compute<T>>(from[source]);
+          if (best < 0 || v > most || (v != v && most == most)) {
+            best = source;
+            most = v;
+          }
+        });
         // A window wholly in the padding has no maximum: the lowest value.
-        to[p] = best >= 0 ? from[best] : taps == 0 ? T(lowest) : T(std::numeric_limits<Compute<T>>::lowest());
+        to[p] = best >= 0 ? from[best] : kernel_count == 0 ? T(lowest) : T(std::numeric_limits<Compute<T>>::lowest());
         if (indices != nullptr) {
           const int64_t inside = pool.column_major && best >= 0 ? column_major(window, best) : best;
-          indices[plane * out_count + p] = plane * in_count + inside;
+          indices[item * row + p] = plane * in_count + inside;
         }
       } else if constexpr (kind == Kind::kAverage) {
-        const int64_t divisor = pool.count_include_pad ? padded_positions(window, at) : count;
+        double sum = 0;
+        taps.each([&](int64_t source) { sum += static_cast<double>(from[source]); });
+        const int64_t divisor = pool.count_include_pad ? padded_positions(window, at) : taps.count();
         to[p] = T(divisor > 0 ? sum / static_cast<double>(divisor) : nothing);
       } else {
+        double sum = 0;
+        taps.each([&](int64_t source) { sum += power(std::abs(static_cast<double>(from[source])), pool.p); });
         to[p] = T(std::pow(sum, 1.0 / pool.p));
       }
     }
@@ -99,7 +167,14 @@ Result<RefImpl> make(RefNode& node) {
                        data_type_name(node.inputs[0].type));
   RefImpl impl;
   impl.run = [pool, chosen](KernelContext& context) -> Status {
-    chosen(pool, context.inputs[0], context.outputs[0], context.output<int64_t>(1));
+    const int64_t out_count = pool.window.out_count(), rank = pool.window.rank();
+    const int64_t row = rank == 0 ? 1 : pool.window.axes[rank - 1].out;
+    if (out_count == 0) return {};
+    constexpr int64_t kTaps = 8192;
+    const int64_t grain = std::max<int64_t>(1, kTaps / std::max<int64_t>(1, row * pool.window.kernel_count()));
+    context.pool->parallel_for(pool.batch * pool.channels * (out_count / row), grain, [&](int64_t begin, int64_t end) {
+      chosen(pool, context.inputs[0], context.outputs[0], context.output<int64_t>(1), begin, end);
+    });
     return {};
   };
   return impl;

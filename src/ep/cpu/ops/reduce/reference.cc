@@ -1,5 +1,9 @@
 // Reduce* over any set of axes, ArgMax and ArgMin.
+#include <algorithm>
+#include <array>
+
 #include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
 
 namespace tenon::cpu::ref {
@@ -17,7 +21,11 @@ struct Group {
   void each(const F& f) const {
     walk.run([&](const auto& at) {
       const T* from = x + at[0];
-      for (int64_t i = 0; i < walk.inner; ++i) f(static_cast<Compute<T>>(from[i * walk.inner_strides[0]]));
+      if (walk.inner_strides[0] == 1) {
+        for (int64_t i = 0; i < walk.inner; ++i) f(static_cast<Compute<T>>(from[i]));
+      } else {
+        for (int64_t i = 0; i < walk.inner; ++i) f(static_cast<Compute<T>>(from[i * walk.inner_strides[0]]));
+      }
       return true;
     });
   }
@@ -119,7 +127,15 @@ struct Extreme {
   }
 };
 
-using Loop = void (*)(const void* x, void* y, const Walk& kept, const Walk& reduced, int64_t count);
+// The dimensions that stay, with their strides in X.
+struct Kept {
+  Shape dims;
+  Strides strides{};
+};
+
+// Output elements [begin, end); each sums `count` elements.
+using Loop = void (*)(const void* x, void* y, const Kept& kept, const Walk& reduced, int64_t count, int64_t begin,
+                      int64_t end);
 
 // Doubles that leave an integer's range saturate (L2 and its kin of integers).
 template <typename T, typename V>
@@ -132,15 +148,23 @@ T finish(V value) {
 }
 
 template <typename Op, typename T>
-void loop(const void* x, void* y, const Walk& kept, const Walk& reduced, int64_t count) {
-  kept.run([&](const auto& at) {
-    for (int64_t i = 0; i < kept.inner; ++i) {
-      const T* from = static_cast<const T*>(x) + at[0] + i * kept.inner_strides[0];
-      T* to = static_cast<T*>(y) + at[1] + i * kept.inner_strides[1];
-      *to = finish<T>(Op::apply(Group<T>{from, reduced, count}));
+void loop(const void* x, void* y, const Kept& kept, const Walk& reduced, int64_t count, int64_t begin, int64_t end) {
+  Strides at{};
+  int64_t offset = 0, rest = begin;
+  for (int d = kept.dims.rank() - 1; d >= 0; --d) {
+    at[d] = rest % kept.dims[d];
+    rest /= kept.dims[d];
+    offset += at[d] * kept.strides[d];
+  }
+  for (int64_t i = begin; i < end; ++i) {
+    static_cast<T*>(y)[i] = finish<T>(Op::apply(Group<T>{static_cast<const T*>(x) + offset, reduced, count}));
+    for (int d = kept.dims.rank() - 1; d >= 0; --d) {
+      offset += kept.strides[d];
+      if (++at[d] < kept.dims[d]) break;
+      offset -= kept.strides[d] * kept.dims[d];
+      at[d] = 0;
     }
-    return true;
-  });
+  }
 }
 
 template <typename Op, typename Types>
@@ -161,40 +185,92 @@ Result<RefImpl> make_reduce(RefNode& node) {
     }
     TENON_TRY_ASSIGN(const AxisSet mask, reduced_axes(values.span(), noop, shape.rank()));
     const Strides strides = dense_strides(shape);
-    Shape kept_dims, reduced_dims;
-    Strides kept_x{}, reduced_x{};
+    Kept kept;
+    Shape reduced_dims;
+    Strides reduced_x{};
     for (int d = 0; d < shape.rank(); ++d) {
       const bool reduced = mask.test(d);
-      Shape& dims = reduced ? reduced_dims : kept_dims;
-      (reduced ? reduced_x : kept_x)[dims.rank()] = strides[d];
+      Shape& dims = reduced ? reduced_dims : kept.dims;
+      (reduced ? reduced_x : kept.strides)[dims.rank()] = strides[d];
       dims.push_back(shape[d]);
     }
     TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, reduced_shape(shape, mask, keepdims)));
-    chosen(context.inputs[0], y, make_walk(kept_dims, {kept_x, dense_strides(kept_dims)}),
-           make_walk(reduced_dims, {reduced_x}), reduced_dims.element_count());
+    const Walk walk = make_walk(reduced_dims, {reduced_x});
+    const int64_t count = reduced_dims.element_count();
+    constexpr int64_t kElements = 8192;
+    context.pool->parallel_for(
+        kept.dims.element_count(), std::max<int64_t>(1, kElements / std::max<int64_t>(1, count)),
+        [&](int64_t begin, int64_t end) { chosen(context.inputs[0], y, kept, walk, count, begin, end); });
     return {};
   };
   return impl;
 }
 
-using ArgLoop = void (*)(const void* x, int64_t* y, const ArgReduceDesc& desc);
+// Results [begin, end) of the outer * inner ones.
+using ArgLoop = void (*)(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begin, int64_t end);
+
+// Whether v takes the place of b. A NaN wins, as in numpy, whichever extreme is asked for.
+template <typename C>
+bool takes_over(C v, C b, bool largest, bool last) {
+  const bool same = v == b || (v != v && b != b);
+  return (largest ? v > b : v < b) || (v != v && b == b) || (last && same);
+}
 
 template <typename T>
-void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc) {
+int64_t arg_of_row(const T* x, int64_t length, bool largest, bool last) {
+  if constexpr (std::is_same_v<T, float>) {
+    // The extreme first, in vectors, then its place.
+    float extreme = 0;
+    norm_table().reduce_rows(x, &extreme, 1, length, largest ? Reduction::kMax : Reduction::kMin);
+    if (extreme == extreme) {
+      if (last) {
+        int64_t at = length - 1;
+        while (at > 0 && x[at] != extreme) --at;
+        return at;
+      }
+      int64_t at = 0;
+      while (at < length - 1 && x[at] != extreme) ++at;
+      return at;
+    }
+  }
+  int64_t best = 0;
+  Compute<T> b = x[0];
+  for (int64_t k = 1; k < length; ++k) {
+    const Compute<T> v = x[k];
+    if (!takes_over(v, b, largest, last)) continue;
+    best = k;
+    b = v;
+  }
+  return best;
+}
+
+template <typename T>
+void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begin, int64_t end) {
+  constexpr int64_t kColumns = 64;
   const int64_t length = desc.length, inner = desc.inner;
   const bool largest = desc.largest, last = desc.select_last_index;
-  for (int64_t o = 0; o < desc.outer; ++o) {
-    for (int64_t i = 0; i < inner; ++i) {
-      const T* from = static_cast<const T*>(x) + o * length * inner + i;
-      int64_t best = 0;
-      for (int64_t k = 1; k < length; ++k) {
-        const Compute<T> v = from[k * inner], b = from[best * inner];
-        // A NaN wins, as in numpy, whichever extreme is asked for.
-        const bool same = v == b || (v != v && b != b);
-        if ((largest ? v > b : v < b) || (v != v && b == b) || (last && same)) best = k;
-      }
-      y[o * inner + i] = best;
+  while (begin < end) {
+    const int64_t o = begin / inner, i = begin % inner;
+    const T* from = static_cast<const T*>(x) + o * length * inner + i;
+    if (inner == 1) {
+      y[begin++] = arg_of_row(from, length, largest, last);
+      continue;
     }
+    const int64_t columns = std::min({kColumns, inner - i, end - begin});
+    std::array<Compute<T>, kColumns> best;
+    for (int64_t c = 0; c < columns; ++c) {
+      best[c] = from[c];
+      y[begin + c] = 0;
+    }
+    for (int64_t k = 1; k < length; ++k) {
+      for (int64_t c = 0; c < columns; ++c) {
+        const Compute<T> v = from[k * inner + c];
+        if (!takes_over(v, best[c], largest, last)) continue;
+        best[c] = v;
+        y[begin + c] = k;
+      }
+    }
+    begin += columns;
   }
 }
 
@@ -208,7 +284,10 @@ Result<RefImpl> make_arg(RefNode& node) {
   TENON_TRY(require_output(node, 0, desc.output));
   RefImpl impl;
   impl.run = [chosen, desc](KernelContext& context) -> Status {
-    chosen(context.inputs[0], context.output<int64_t>(0), desc);
+    constexpr int64_t kElements = 8192;
+    context.pool->parallel_for(
+        desc.outer * desc.inner, std::max<int64_t>(1, kElements / std::max<int64_t>(1, desc.length)),
+        [&](int64_t begin, int64_t end) { chosen(context.inputs[0], context.output<int64_t>(0), desc, begin, end); });
     return {};
   };
   return impl;

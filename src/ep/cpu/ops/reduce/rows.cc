@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/norm.h"
@@ -24,10 +25,41 @@ constexpr ReductionRow kReductions[] = {
     {"ReduceL1", Reduction::kL1},   {"GlobalAveragePool", Reduction::kMean},    {"GlobalMaxPool", Reduction::kMax},
 };
 
-// The reduction as [outer, n, inner]: n is reduced.
-struct Problem {
+// One pass: the tensor as [outer, n, inner], of which n is reduced.
+struct Pass {
   int64_t outer = 1, n = 1, inner = 1;
+  int64_t result() const { return outer * inner; }
 };
+
+// Reduced axes that have others between them take a pass each, the last ones first.
+struct Problem {
+  std::optional<Pass> first;  // into scratch
+  Pass last;
+};
+
+// The reduction of results of `reduction` that gives the same as one of all elements.
+Reduction of_results(Reduction reduction) {
+  return reduction == Reduction::kSumSquare || reduction == Reduction::kL1 ? Reduction::kSum : reduction;
+}
+
+void run_pass(const Pass& p, Reduction reduction, const float* x, float* y, ThreadPool& pool) {
+  if (p.inner == 1) {
+    pool.parallel_for(p.outer, std::max<int64_t>(1, kGrain / p.n), [&](int64_t begin, int64_t end) {
+      norm_table().reduce_rows(x + begin * p.n, y + begin, end - begin, p.n, reduction);
+    });
+    return;
+  }
+  const int64_t width = std::max<int64_t>(64, kGrain / p.n / 64 * 64);
+  const int64_t parts = (p.inner + width - 1) / width;
+  pool.parallel_for(p.outer * parts, std::max<int64_t>(1, kGrain / (p.n * std::min(width, p.inner))),
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t i = begin; i < end; ++i) {
+                        const int64_t outer = i / parts, first = i % parts * width;
+                        norm_table().reduce_columns(x + outer * p.n * p.inner, y + outer * p.inner, p.n, p.inner, first,
+                                                    std::min(p.inner, first + width), reduction);
+                      }
+                    });
+}
 
 class ReduceKernel final : public Kernel {
  public:
@@ -36,24 +68,19 @@ class ReduceKernel final : public Kernel {
   Status run(KernelContext& context) const override {
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
-    if (p_.inner == 1) {
-      context.pool->parallel_for(p_.outer, std::max<int64_t>(1, kGrain / p_.n), [&](int64_t begin, int64_t end) {
-        norm_table().reduce_rows(x + begin * p_.n, y + begin, end - begin, p_.n, reduction_);
-      });
+    if (!p_.first) {
+      run_pass(p_.last, reduction_, x, y, *context.pool);
       return {};
     }
-    const int64_t width = std::max<int64_t>(64, kGrain / p_.n / 64 * 64);
-    const int64_t parts = (p_.inner + width - 1) / width;
-    context.pool->parallel_for(p_.outer * parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t outer = i / parts, first = i % parts * width;
-        norm_table().reduce_columns(x + outer * p_.n * p_.inner, y + outer * p_.inner, p_.n, p_.inner, first,
-                                    std::min(p_.inner, first + width), reduction_);
-      }
-    });
+    auto* const between = reinterpret_cast<float*>(context.scratch);
+    run_pass(*p_.first, reduction_, x, between, *context.pool);
+    run_pass(p_.last, of_results(reduction_), between, y, *context.pool);
     return {};
   }
-  std::string_view name() const override { return p_.inner == 1 ? "reduce rows f32" : "reduce columns f32"; }
+  size_t scratch_bytes() const override { return p_.first ? p_.first->result() * sizeof(float) : 0; }
+  std::string_view name() const override {
+    return p_.first ? "reduce twice f32" : p_.last.inner == 1 ? "reduce rows f32" : "reduce columns f32";
+  }
 
  private:
   const Problem p_;
@@ -76,20 +103,24 @@ Result<AxisSet> axes_of(const KernelNode& node) {
 Result<Problem> reduction_problem(const KernelNode& node) {
   TENON_TRY_ASSIGN(const AxisSet reduced, axes_of(node));
   const Shape& shape = input_spec(node, 0).shape;
-  Problem problem;
-  int stage = 0;  // 0: before the reduced axes, 1: in them, 2: after them
+  // Kept and reduced axes in turn: sizes[0] is kept, sizes[1] reduced, ...
+  std::vector<int64_t> sizes = {1};
+  int64_t all = 1;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == 1) continue;
-    const bool is_reduced = reduced.test(i);
-    if (stage == 0 && is_reduced) stage = 1;
-    if (stage == 1 && !is_reduced) stage = 2;
-    TENON_UNSUPPORTED_IF(stage == 2 && is_reduced, "The reduced axes of shape {} are not neighbours.",
-                         shape.to_string());
-    (stage == 0 ? problem.outer : stage == 1 ? problem.n : problem.inner) *= shape[i];
+    const bool last_is_reduced = std::ssize(sizes) % 2 == 0;
+    if (reduced.test(i) != last_is_reduced) sizes.push_back(1);
+    sizes.back() *= shape[i];
+    if (reduced.test(i)) all *= shape[i];
   }
-  TENON_UNSUPPORTED_IF(problem.n == 0 || shape.element_count() == 0, "The input of shape {} is empty.",
+  TENON_UNSUPPORTED_IF(all == 0 || shape.element_count() == 0, "The input of shape {} is empty.", shape.to_string());
+  TENON_UNSUPPORTED_IF(sizes.size() > 5, "The reduced axes of shape {} are in more than two places.",
                        shape.to_string());
-  return problem;
+  sizes.resize(5, 1);
+  const Pass one{.outer = sizes[0], .n = sizes[1], .inner = sizes[2]};
+  if (sizes[3] == 1) return Problem{.first = {}, .last = one};
+  return Problem{.first = Pass{.outer = sizes[0] * sizes[1] * sizes[2], .n = sizes[3], .inner = sizes[4]},
+                 .last = {.outer = sizes[0], .n = sizes[1], .inner = sizes[2] * sizes[4]}};
 }
 
 }  // namespace
@@ -104,9 +135,9 @@ Status match_reduce(const KernelNode& node) {
 
 Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node) {
   TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
-  TENON_INVALID_IF(output_spec(node, 0).shape.element_count() != problem.outer * problem.inner,
+  TENON_INVALID_IF(output_spec(node, 0).shape.element_count() != problem.last.result(),
                    "The output of shape {} does not have the {} elements that remain.",
-                   output_spec(node, 0).shape.to_string(), problem.outer * problem.inner);
+                   output_spec(node, 0).shape.to_string(), problem.last.result());
   for (const ReductionRow& row : kReductions)
     if (row.op_type == node.node->op_type)
       return std::unique_ptr<Kernel>(std::make_unique<ReduceKernel>(problem, row.reduction));

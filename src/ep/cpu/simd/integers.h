@@ -1,0 +1,33 @@
+// Loops of one thread that the compiler makes vectors of: int64 arithmetic and comparisons, and choices between
+// elements of any type. On the set that every x86-64 has, 64-bit comparisons and products are long.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cpu {
+
+enum class WideOp : uint8_t { kAdd, kSub, kMul, kMax, kMin, kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual };
+inline constexpr int kWideOpCount = static_cast<int>(WideOp::kGreaterOrEqual) + 1;
+
+struct IntegerTable {
+  // a and b have strides 0 or 1. y holds int64, or bytes of 0 and 1 for comparisons; it may be a or b.
+  void (*wide[kWideOpCount])(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride, void* y,
+                             int64_t n);
+  // Indices below 0 count from the end of an axis. False where one of them is outside of it.
+  bool (*wrap)(int64_t* indices, int64_t n, int64_t length);
+  // Whether each is one more than the one before it.
+  bool (*is_run)(const int64_t* x, int64_t n);
+  // y = condition ? a : b; strides 0 or 1. y may be an operand of stride 1 whose elements have its size.
+  void (*where8)(const uint8_t* condition, int64_t c_stride, const uint8_t* a, int64_t a_stride, const uint8_t* b,
+                 int64_t b_stride, uint8_t* y, int64_t n);
+  void (*where16)(const uint8_t* condition, int64_t c_stride, const uint16_t* a, int64_t a_stride, const uint16_t* b,
+                  int64_t b_stride, uint16_t* y, int64_t n);
+  void (*where32)(const uint8_t* condition, int64_t c_stride, const uint32_t* a, int64_t a_stride, const uint32_t* b,
+                  int64_t b_stride, uint32_t* y, int64_t n);
+  void (*where64)(const uint8_t* condition, int64_t c_stride, const uint64_t* a, int64_t a_stride, const uint64_t* b,
+                  int64_t b_stride, uint64_t* y, int64_t n);
+};
+
+const IntegerTable& integer_table();
+
+}  // namespace tenon::cpu
