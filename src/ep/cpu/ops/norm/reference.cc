@@ -36,15 +36,18 @@ void moments(const T* x, int64_t length, double& mean, double& variance) {
 // y = (x - mean) * factor + offset; y may be x.
 template <typename T>
 void scale_row(const T* x, T* y, int64_t length, double mean, double factor, double offset) {
+  using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const auto m = static_cast<C>(mean), f = static_cast<C>(factor), o = static_cast<C>(offset);
   TENON_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < length; ++i) y[i] = T((static_cast<double>(x[i]) - mean) * factor + offset);
+  for (int64_t i = 0; i < length; ++i) y[i] = T((static_cast<C>(x[i]) - m) * f + o);
 }
-using ScaleRow = void (*)(const void* x, void* y, int64_t first, int64_t length, double factor, double offset);
+using ScaleRow = void (*)(const void* x, void* y, int64_t first, int64_t length, double mean, double factor,
+                          double offset);
 ScaleRow scale_row_of(DataType x, DataType y) {
   if (x != y) return nullptr;
   return select(FloatTypes(), x, []<typename T>() -> ScaleRow {
-    return [](const void* from, void* to, int64_t first, int64_t length, double factor, double offset) {
-      scale_row(static_cast<const T*>(from) + first, static_cast<T*>(to) + first, length, 0, factor, offset);
+    return [](const void* from, void* to, int64_t first, int64_t length, double mean, double factor, double offset) {
+      scale_row(static_cast<const T*>(from) + first, static_cast<T*>(to) + first, length, mean, factor, offset);
     };
   });
 }
@@ -105,8 +108,8 @@ Result<RefImpl> make_batch(RefNode& node) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t c = row % channels;
         const double factor = readers[1](context.inputs[1], c) / std::sqrt(readers[4](context.inputs[4], c) + epsilon);
-        const double offset = readers[2](context.inputs[2], c) - readers[3](context.inputs[3], c) * factor;
-        scale(context.inputs[0], context.outputs[0], row * inner, inner, factor, offset);
+        scale(context.inputs[0], context.outputs[0], row * inner, inner, readers[3](context.inputs[3], c), factor,
+              readers[2](context.inputs[2], c));
       }
     });
     return {};
