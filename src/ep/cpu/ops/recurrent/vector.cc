@@ -25,6 +25,10 @@ using Cell = RecurrentDesc::Cell;
 constexpr int64_t kMostGateFloats = int64_t{1} << 19;
 // A step that is shared costs its threads a meeting of about a microsecond.
 constexpr double kLeastSharedFlops = 200e3;
+// Half of a core's second-level cache, in most processors.
+constexpr int64_t kLargeWeightBytes = 512 << 10;
+// Whole groups of four panels, which the product takes fastest.
+constexpr int64_t kBlocksAtOnce = 4;
 // Fewer entries of the batch than this read the weights too often for the products that they bring.
 constexpr int64_t kLeastEntries = 4;
 
@@ -210,15 +214,14 @@ class Run {
                     .first = first,
                     .last = last};
           for (part.step = first; part.step < last; ++part.step) {
-            for (int phase = 0; phase < phases(); ++phase) run_part(part, phase);
+            for (int phase = 0; phase < phases(); ++phase) run_blocks(part, phase);
           }
         }
       });
       return;
     }
-    // The chunks of a thread are whole groups of four panels, which the product takes fastest.
     const int64_t grain =
-        std::max<int64_t>(4, (p_.sizes.blocks * p_.directions + 4 * pool_.threads() - 1) / (4 * pool_.threads()));
+        std::max(kBlocksAtOnce, (p_.sizes.blocks * p_.directions + 4 * pool_.threads() - 1) / (4 * pool_.threads()));
     for (int64_t step = first; step < last; ++step) {
       for (int phase = 0; phase < phases(); ++phase) {
         pool_.parallel_for(p_.directions * p_.sizes.blocks, grain, [&](int64_t begin, int64_t end) {
@@ -250,6 +253,19 @@ class Run {
   };
   // A phase reads what the phase before has written for all units.
   int phases() const { return p_.sizes.hidden_apart ? 2 : 1; }
+
+  // All blocks of a step. Weights that outgrow a core's cache are read to and fro, so that a step begins with those
+  // that the step before it read last.
+  void run_blocks(Part part, int phase) const {
+    const int64_t at_once =
+        p_.sizes.packed_r * static_cast<int64_t>(sizeof(float)) > kLargeWeightBytes ? kBlocksAtOnce : p_.sizes.blocks;
+    const int64_t parts = (p_.sizes.blocks + at_once - 1) / at_once;
+    for (int64_t i = 0; i < parts; ++i) {
+      part.first_block = (part.step % 2 == 0 ? i : parts - 1 - i) * at_once;
+      part.last_block = std::min(p_.sizes.blocks, part.first_block + at_once);
+      run_part(part, phase);
+    }
+  }
 
   void run_part(const Part& part, int phase) const {
     const int64_t gates_here = !p_.sizes.hidden_apart ? p_.gates : phase == 0 ? 2 : 1;

@@ -6,6 +6,9 @@ namespace tenon::cpu {
 
 namespace {
 
+// Longer axes are the reference kernel's, which asks for memory before it makes tables.
+constexpr int64_t kMostCoordinates = int64_t{1} << 22;
+
 bool is_identity(const ResizeTaps& taps) {
   if (taps.width != 1 || taps.in != std::ssize(taps.index)) return false;
   for (int64_t i = 0; i < taps.in; ++i)
@@ -88,6 +91,9 @@ Result<ResizeGrid> resize_grid(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(rank == 0 || last - first > 1, "Axes from {} to {} are resized, not one or two neighbours.",
                        first, last);
   TENON_UNSUPPORTED_IF(blocked && (rank < 3 || first < 2), "The axes of the blocks are resized.");
+  for (int d = first; d <= last; ++d)
+    TENON_UNSUPPORTED_IF(std::max(axes[d].in, axes[d].out) > kMostCoordinates, "Axis {} goes from {} to {} elements.",
+                         d, axes[d].in, axes[d].out);
   ResizeGrid grid;
   for (int d = 0; d < first; ++d) grid.outer *= blocked && d == 1 ? (x.shape[1] + 7) / 8 : x.shape[d];
   for (int d = last + 1; d < rank; ++d) grid.inner *= x.shape[d];
