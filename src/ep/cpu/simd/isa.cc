@@ -36,8 +36,15 @@ Isa detect() {
   if ((b & kAvx512) == kAvx512 && (state & 0xe6) == 0xe6) return Isa::kAvx512;
   return Isa::kAvx2;
 }
+
+bool has_vnni(Isa isa) {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (isa == Isa::kAvx512) return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & (1u << 11)) != 0;
+  return isa == Isa::kAvx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 4)) != 0;
+}
 #else
 Isa detect() { return Isa::kBaseline; }
+bool has_vnni(Isa) { return false; }
 #endif
 
 }  // namespace
@@ -51,6 +58,16 @@ Isa selected_isa() {
     return best;
   }();
   return chosen;
+}
+
+bool selected_vnni() {
+  static const bool has = [] {
+    const std::string wanted = env_value(Env::kCpuIsa);
+    for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512})
+      if (wanted == isa_name(isa)) return false;
+    return has_vnni(selected_isa());
+  }();
+  return has;
 }
 
 const char* isa_name(Isa isa) {

@@ -21,6 +21,9 @@ enum class Isa { kBaseline, kAvx2, kAvx512 };
 // The best set that both this CPU (CPUID, XCR0) and this build have; TENON_CPU_ISA=baseline|avx2|avx512 lowers it.
 Isa selected_isa();
 const char* isa_name(Isa isa);
+// Whether this CPU has dot products of four bytes (AVX512-VNNI with kAvx512, AVX-VNNI with kAvx2) besides that set.
+// Never where TENON_CPU_ISA names a set.
+bool selected_vnni();
 
 }  // namespace tenon::cpu
 
@@ -53,7 +56,40 @@ const char* isa_name(Isa isa);
     return *chosen;                         \
   }                                         \
   }
+// The same for a family that is also compiled for the sets with VNNI.
+#define TENON_VNNI_SELECT(Table, name)                                                     \
+  namespace tenon::cpu {                                                                   \
+  namespace isa_baseline {                                                                 \
+  extern const Table name;                                                                 \
+  }                                                                                        \
+  namespace isa_avx2 {                                                                     \
+  extern const Table name;                                                                 \
+  }                                                                                        \
+  namespace isa_avx2vnni {                                                                 \
+  extern const Table name;                                                                 \
+  }                                                                                        \
+  namespace isa_avx512 {                                                                   \
+  extern const Table name;                                                                 \
+  }                                                                                        \
+  namespace isa_avx512vnni {                                                               \
+  extern const Table name;                                                                 \
+  }                                                                                        \
+  const Table& name() {                                                                    \
+    static const Table* const chosen = [] {                                                \
+      switch (selected_isa()) {                                                            \
+        case Isa::kAvx512:                                                                 \
+          return selected_vnni() ? &isa_avx512vnni::name : &isa_avx512::name;              \
+        case Isa::kAvx2:                                                                   \
+          return selected_vnni() ? &isa_avx2vnni::name : &isa_avx2::name;                  \
+        default:                                                                           \
+          return &isa_baseline::name;                                                      \
+      }                                                                                    \
+    }();                                                                                   \
+    return *chosen;                                                                        \
+  }                                                                                        \
+  }
 #else
+#define TENON_VNNI_SELECT(Table, name) TENON_SIMD_SELECT(Table, name)
 #define TENON_SIMD_SELECT(Table, name)               \
   namespace tenon::cpu {                             \
   namespace isa_baseline {                           \

@@ -1,0 +1,24 @@
+// Loops over quantised numbers of one byte. One task of one thread; the caller splits.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cpu {
+
+// The bytes of float numbers: round(x / scale) + zero, rounded to even, between 0 and 255; NaN becomes 0. An int8 is
+// such a byte less 128: its zero point counts 128 more, and `flip` is 0x80.
+struct ByteStep {
+  float scale = 1, zero = 0;
+  uint8_t flip = 0;
+};
+
+struct QuantizeTable {
+  void (*quantize)(const float* x, const ByteStep& step, int64_t count, uint8_t* y);
+  void (*dequantize)(const uint8_t* x, const ByteStep& step, int64_t count, float* y);
+  // The least and the largest of `count` numbers and what `low` and `high` hold before; NaN where there is one.
+  void (*extremes)(const float* x, int64_t count, float* low, float* high);
+};
+
+const QuantizeTable& quantize_table();
+
+}  // namespace tenon::cpu
