@@ -1,5 +1,8 @@
 #include "ops/quantize.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/status.h"
 #include "ops/attributes.h"
 
@@ -49,6 +52,27 @@ Result<QuantizationDesc> read_quantization(const Node& node, const Shape& x, con
   TENON_INVALID_IF(parameter != wanted, "{} has a scale or zero point of shape {} for axis {} of {}; it needs {}.",
                    node.op_type, parameter.to_string(), axis, x.to_string(), wanted.to_string());
   return desc;
+}
+
+DynamicQuantization dynamic_quantization(float low, float high) {
+  const float scale = low == high ? 1.0f : (high - low) / 255.0f;
+  const float zero = std::nearbyint(-low / scale);
+  // A NaN is no zero point.
+  return {.scale = scale, .zero_point = static_cast<uint8_t>(zero > 0 ? std::min(zero, 255.0f) : 0.0f)};
+}
+
+Result<LineParameters> read_line_parameters(const Shape& parameter, const Shape& operand, bool rows) {
+  const int64_t count = parameter.element_count();
+  if (count == 1) return LineParameters{};
+  const int rank = operand.rank();
+  // A vector operand is one row of A, or one column of B.
+  const int64_t lines = rank >= 2 ? operand[rows ? rank - 2 : rank - 1] : 1;
+  if (parameter.rank() == 1 && count == lines) return LineParameters{.lines = lines};
+  Shape wanted = operand;
+  if (rank >= 2) wanted[rows ? rank - 1 : rank - 2] = 1;
+  TENON_INVALID_IF(parameter != wanted, "A scale or zero point has shape {}; {} has {} {}.", parameter.to_string(),
+                   operand.to_string(), lines, rows ? "rows" : "columns");
+  return LineParameters{.lines = lines, .shared = false};
 }
 
 namespace infer {

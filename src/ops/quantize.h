@@ -1,5 +1,5 @@
-// QuantizeLinear 10 and DequantizeLinear 10: which scale and zero point an element has. DynamicQuantizeLinear 11 has no
-// attributes; this file infers its shapes.
+// QuantizeLinear 10 and DequantizeLinear 10: which scale and zero point an element has. DynamicQuantizeLinear 11: its
+// scale and zero point. MatMulInteger 10 and QLinearMatMul 10: those of rows and columns.
 #pragma once
 
 #include "ops/input_shapes.h"
@@ -21,5 +21,26 @@ struct QuantizationDesc {
 
 // `parameter` is the shape of the scale or of the zero point. Errors: it does not fit X, the axis or the block size.
 Result<QuantizationDesc> read_quantization(const Node& node, const Shape& x, const Shape& parameter);
+
+// DynamicQuantizeLinear of numbers whose least and largest are these, 0 counted in. Of zeros alone the scale is 1, as
+// in ONNX Runtime; NaN and infinity become a scale that makes each quotient NaN or 0.
+struct DynamicQuantization {
+  float scale = 1;
+  uint8_t zero_point = 0;
+};
+DynamicQuantization dynamic_quantization(float low, float high);
+
+// How the elements of a scale or a zero point belong to the lines of a matrix operand: the rows of A and Y, the columns
+// of B.
+struct LineParameters {
+  int64_t lines = 0;   // elements of a matrix; 0 if one element serves all lines
+  bool shared = true;  // the same for each matrix of the batch
+
+  bool single() const { return lines == 0; }
+  int64_t at(int64_t matrix, int64_t line) const { return single() ? 0 : shared ? line : matrix * lines + line; }
+};
+// `operand` is the shape of the matrix operand, `rows` says which lines count. A parameter has one element, one for each
+// line, or the shape of the operand with 1 in place of the other dimension. Errors: another shape.
+Result<LineParameters> read_line_parameters(const Shape& parameter, const Shape& operand, bool rows);
 
 }  // namespace tenon

@@ -46,6 +46,7 @@ std::span<const Option> common_options();
   X(pool_families)                \
   X(matmul_families)              \
   X(matmul_integer_families)      \
+  X(conv_integer_families)        \
   X(norm_families)                \
   X(softmax_families)             \
   X(reduce_families)              \

@@ -83,7 +83,10 @@ constexpr KernelEntry packed_ref_row(std::string_view op_type, int since, int un
   X(ref_resize_rows)                \
   X(ref_generate_rows)              \
   X(ref_reorder_rows)               \
-  X(ref_recurrent_rows)
+  X(ref_recurrent_rows)             \
+  X(ref_quantize_rows)              \
+  X(ref_matmul_integer_rows)        \
+  X(ref_conv_integer_rows)
 #define TENON_DECLARE_(function) std::span<const KernelEntry> function();
 TENON_REFERENCE_FAMILIES(TENON_DECLARE_)
 #undef TENON_DECLARE_

@@ -1,10 +1,13 @@
 // Matrix products, attention, norms, softmax, elementwise operators and data movement, best first.
 #include "ep/cpu/cpu_provider.h"
 #include "ep/cpu/ops/attention/rows.h"
+#include "ep/cpu/ops/conv/integer.h"
 #include "ep/cpu/ops/elementwise/rows.h"
+#include "ep/cpu/ops/matmul/integer_product.h"
 #include "ep/cpu/ops/matmul/rows.h"
 #include "ep/cpu/ops/moves/rows.h"
 #include "ep/cpu/ops/norm/rows.h"
+#include "ep/cpu/ops/quantize/rows.h"
 #include "ep/cpu/ops/recurrent/rows.h"
 #include "ep/cpu/ops/reduce/rows.h"
 #include "ep/cpu/ops/resize/rows.h"
@@ -20,6 +23,13 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_matmul},
     {"", "MatMul", 1, kAnyVersion, "gemm", &match_matmul, &create_matmul},
     {"", "Gemm", 7, kAnyVersion, "gemm", &match_matmul, &create_matmul},
+    {"", "MatMulInteger", 10, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
+    {"", "QLinearMatMul", 10, kAnyVersion, "gemm int8", &match_matmul_integer, &create_matmul_integer},
+    {"", "QuantizeLinear", 10, kAnyVersion, "quantize", &match_quantize, &create_quantize},
+    {"", "DequantizeLinear", 10, kAnyVersion, "quantize", &match_quantize, &create_dequantize},
+    {"", "DynamicQuantizeLinear", 11, kAnyVersion, "quantize", &match_dynamic_quantize, &create_dynamic_quantize},
+    {"", "ConvInteger", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
+    {"", "QLinearConv", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"tenon", "Attention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "PackedAttention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "LayerNorm", 1, kAnyVersion, "layer_norm", &match_norm, &create_layer_norm},

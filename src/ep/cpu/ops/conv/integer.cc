@@ -1,0 +1,357 @@
+// Weights are A of the product, pixels are columns of B: panels are packed from a copy of X with padding, whose rows
+// lie so that each tap of neighbouring pixels is a run of bytes. A stride splits the copy into planes, one for each
+// remainder of the coordinates. Columns between the rows of Y are computed and dropped.
+#include "ep/cpu/ops/conv/integer.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "ep/cpu/ops/conv/support.h"
+#include "ep/cpu/ops/quantize/step.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/int8.h"
+#include "ops/conv.h"
+#include "ops/unary.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+using nn::input_spec;
+using nn::integer_zero;
+using nn::output_spec;
+
+constexpr int64_t kColumns = kInt8TileColumns;  // of one task
+// About 4 us of one core.
+constexpr int64_t kLeastTaskProducts = 800000;
+
+bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+// Which input is which.
+struct Operands {
+  size_t w = 1, x_zero = 2, w_zero = 3;
+  size_t x_scale = kNoInput, w_scale = kNoInput, y_scale = kNoInput, y_zero = kNoInput, bias = kNoInput,
+         residual = kNoInput, table = kNoInput;
+  bool scaled = false;
+};
+
+Operands operands_of(const KernelNode& node) {
+  Operands o;
+  if (node.node->op_type == "ConvInteger") return o;
+  const auto given = [&](size_t input) { return input_spec(node, input).present() ? input : kNoInput; };
+  o = {.w = 3, .x_zero = given(2), .w_zero = given(5), .x_scale = 1, .w_scale = 4, .y_scale = given(6)};
+  o.y_zero = given(7);
+  o.bias = given(8);
+  o.residual = given(9);
+  o.table = given(10);
+  o.scaled = true;
+  return o;
+}
+
+// The copy of X: for each channel its planes, for each plane `rows` x `columns` bytes.
+struct Copy {
+  int64_t rows = 0, columns = 0;
+  int64_t channel = 0;  // bytes of a channel
+  int64_t bytes = 0;    // of all images, and what panels read behind them
+};
+
+class IntegerConvKernel final : public Kernel {
+ public:
+  IntegerConvKernel(const KernelNode& node, const ConvDesc& conv, const Operands& operands, const Epilogue& epilogue)
+      : conv_(conv), o_(operands), epilogue_(epilogue), slots_(scratch_slots(node)) {
+    if (conv.spatial() == 2) h_ = conv.axis(0);
+    w_ = conv.axis(conv.spatial() - 1);
+    x_signed_ = node.inputs[0].type == DataType::kInt8;
+    w_signed_ = node.inputs[o_.w].type == DataType::kInt8;
+    const auto count = [&](size_t input) {
+      return input_spec(node, input).present() ? input_spec(node, input).shape.element_count() : 0;
+    };
+    w_zeros_ = count(o_.w_zero);
+    w_scales_ = count(o_.w_scale);
+    integer_bias_ = o_.bias != kNoInput && node.inputs[o_.bias].type == DataType::kInt32;
+    y_type_ = output_spec(node, 0).type;
+  }
+
+  // Errors: sizes that overflow.
+  Status prepare() {
+    depth_ = conv_.group_channels() * h_.kernel * w_.kernel;
+    copy_.rows = (h_.out - 1) + (h_.reach() + h_.stride - 1) / h_.stride;
+    copy_.columns = (w_.out - 1) + (w_.reach() + w_.stride - 1) / w_.stride;
+    const std::optional<int64_t> channel =
+        checked_product(std::initializer_list<int64_t>{h_.stride, w_.stride, copy_.rows, copy_.columns});
+    const std::optional<int64_t> bytes =
+        channel ? checked_product(std::initializer_list<int64_t>{*channel, conv_.channels, conv_.batch}) : std::nullopt;
+    const std::optional<int64_t> slot = checked_mul(conv_.group_outputs(), 2 * kColumns * int64_t{4});
+    TENON_UNSUPPORTED_IF(!bytes || !slot || *bytes > INT64_MAX / 4 || depth_ > INT64_MAX / 512,
+                         "The padded copy of the input overflows.");
+    copy_.channel = *channel;
+    copy_.bytes = *bytes + 2 * kColumns;
+    columns_ = (h_.out - 1) * copy_.columns + w_.out;
+    slot_bytes_ = round_up(int8_packed_bytes(depth_, kColumns) + kColumns * 4 + *slot, 64);
+    const int64_t planes = h_.stride * w_.stride;
+    for (int64_t c = 0; c < conv_.group_channels(); ++c) {
+      for (int64_t ky = 0; ky < h_.kernel; ++ky) {
+        for (int64_t kx = 0; kx < w_.kernel; ++kx) {
+          const int64_t y = ky * h_.dilation, x = kx * w_.dilation;
+          const int64_t plane = y % h_.stride * w_.stride + x % w_.stride;
+          offsets_.push_back((c * planes + plane) * copy_.rows * copy_.columns + y / h_.stride * copy_.columns +
+                             x / w_.stride);
+        }
+      }
+    }
+    return {};
+  }
+
+  Status run(KernelContext& context) const override {
+    auto* const copy = reinterpret_cast<uint8_t*>(context.scratch);
+    copy_padded(context, copy);
+    const Rows rows = row_parameters(context);
+    const int64_t outputs = conv_.group_outputs(), blocks = (columns_ + kColumns - 1) / kColumns;
+    const int64_t images = conv_.batch * conv_.group;
+    const int64_t grain = std::max<int64_t>(1, kLeastTaskProducts / std::max<int64_t>(1, outputs * depth_ * kColumns));
+    ScratchSlots slots(context.scratch + slots_offset(), static_cast<size_t>(slot_bytes_), slots_);
+    context.pool->parallel_for(images * blocks, grain, [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Claim claim(slots);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t image = i / blocks / conv_.group, group = i / blocks % conv_.group;
+        run_block(context, copy, rows, image, group, i % blocks * kColumns,
+                  reinterpret_cast<std::byte*>(claim.floats()));
+      }
+    });
+    return {};
+  }
+
+  size_t scratch_bytes() const override { return slots_offset() + static_cast<size_t>(slot_bytes_ * slots_); }
+  std::string_view name() const override { return "conv int8"; }
+
+ private:
+  // One entry for each output channel.
+  struct Rows {
+    int32_t* terms;
+    int32_t* factors;
+    float* scales;
+    float* bias;
+    Int8Step step;
+    bool steps;  // Y has a step of its own, behind scales that leave it out
+  };
+
+  int64_t rows_bytes() const { return round_up(conv_.outputs * 4, 64); }
+  size_t rows_offset() const { return static_cast<size_t>(round_up(copy_.bytes, 64)); }
+  size_t slots_offset() const { return rows_offset() + static_cast<size_t>(4 * rows_bytes()); }
+
+  void copy_padded(KernelContext& context, uint8_t* copy) const {
+    const auto* const x = context.input<uint8_t>(0);
+    const auto zero = static_cast<uint8_t>(integer_zero(context.input<uint8_t>(o_.x_zero), x_signed_, 0));
+    const int64_t in = h_.in * w_.in;
+    context.pool->parallel_for(conv_.batch * conv_.channels, std::max<int64_t>(1, 16384 / copy_.channel),
+                               [&](int64_t begin, int64_t end) {
+                                 for (int64_t i = begin; i < end; ++i)
+                                   copy_channel(x + i * in, zero, copy + i * copy_.channel);
+                               });
+  }
+
+  void copy_channel(const uint8_t* x, uint8_t zero, uint8_t* to) const {
+    for (int64_t py = 0; py < h_.stride; ++py) {
+      for (int64_t px = 0; px < w_.stride; ++px) {
+        // Column c of this plane is column c * stride + px - pad of X.
+        const int64_t shift = w_.pad_begin - px;
+        const int64_t first =
+            std::clamp<int64_t>(shift <= 0 ? 0 : (shift + w_.stride - 1) / w_.stride, 0, copy_.columns);
+        const int64_t behind = w_.in + shift <= 0 ? 0 : (w_.in + shift + w_.stride - 1) / w_.stride;
+        const int64_t last = std::clamp<int64_t>(behind, first, copy_.columns);
+        for (int64_t r = 0; r < copy_.rows; ++r, to += copy_.columns) {
+          const int64_t y = r * h_.stride + py - h_.pad_begin;
+          if (y < 0 || y >= h_.in) {
+            std::memset(to, zero, static_cast<size_t>(copy_.columns));
+            continue;
+          }
+          const uint8_t* const row = x + y * w_.in - shift;
+          std::memset(to, zero, static_cast<size_t>(first));
+          if (w_.stride == 1) {
+            std::memcpy(to + first, row + first, static_cast<size_t>(last - first));
+          } else {
+            for (int64_t c = first; c < last; ++c) to[c] = row[c * w_.stride];
+          }
+          std::memset(to + last, zero, static_cast<size_t>(copy_.columns - last));
+        }
+      }
+    }
+  }
+
+  Rows row_parameters(KernelContext& context) const {
+    auto* const base = context.scratch + rows_offset();
+    const auto array = [&](int64_t i) { return base + i * rows_bytes(); };
+    Rows rows{reinterpret_cast<int32_t*>(array(0)),
+              reinterpret_cast<int32_t*>(array(1)),
+              reinterpret_cast<float*>(array(2)),
+              reinterpret_cast<float*>(array(3)),
+              {},
+              false};
+    const auto* const w = context.input<uint8_t>(o_.w);
+    const auto* const w_zeros = context.input<uint8_t>(o_.w_zero);
+    // Zero points as the product counts A (weights) and B (pixels).
+    const int32_t x_zero = integer_zero(context.input<uint8_t>(o_.x_zero), x_signed_, 0) - (x_signed_ ? 0 : 128);
+    const auto* const y_scale = context.input<float>(o_.y_scale);
+    const bool bare = o_.residual == kNoInput && epilogue_.activation == Activation::kNone;
+    float folded = 1;
+    if (y_scale != nullptr) {
+      rows.steps = true;
+      rows.step = nn::step_of(bare ? 1 : *y_scale, context.inputs, o_.y_zero, y_type_);
+      if (bare) folded = *y_scale;
+    }
+    const uint8_t flip = w_signed_ ? 0x80 : 0;
+    for (int64_t o = 0; o < conv_.outputs; ++o) {
+      const int32_t w_zero = integer_zero(w_zeros, w_signed_, w_zeros_ > 1 ? o : 0) + (w_signed_ ? 128 : 0);
+      // Sums wrap as int32 does.
+      uint32_t sum = 0;
+      if (x_zero != 0)
+        for (int64_t p = 0; p < depth_; ++p) sum += w[o * depth_ + p] ^ flip;
+      uint32_t term =
+          static_cast<uint32_t>(x_zero) * (static_cast<uint32_t>(depth_) * static_cast<uint32_t>(w_zero) - sum);
+      if (integer_bias_) term += static_cast<uint32_t>(context.input<int32_t>(o_.bias)[o]);
+      rows.terms[o] = static_cast<int32_t>(term);
+      rows.factors[o] = w_zero;
+      if (!o_.scaled) continue;
+      rows.scales[o] =
+          *context.input<float>(o_.x_scale) * context.input<float>(o_.w_scale)[w_scales_ > 1 ? o : 0] / folded;
+      rows.bias[o] = o_.bias != kNoInput && !integer_bias_ ? context.input<float>(o_.bias)[o] / folded : 0;
+    }
+    return rows;
+  }
+
+  // All channels of a group of Y at the columns from `first` on.
+  void run_block(KernelContext& context, const uint8_t* copy, const Rows& rows, int64_t image, int64_t group,
+                 int64_t first, std::byte* slot) const {
+    const int64_t outputs = conv_.group_outputs(), count = std::min(kColumns, columns_ - first);
+    auto* const packed = reinterpret_cast<uint8_t*>(slot);
+    const int64_t stride = int8_depth(depth_) * kInt8Panel;
+    auto* const sums = reinterpret_cast<int32_t*>(slot + int8_packed_bytes(depth_, kColumns));
+    auto* const block = reinterpret_cast<std::byte*>(sums + kColumns);
+    auto* const residual = reinterpret_cast<float*>(block + outputs * kColumns * 4);
+    const uint8_t* const from =
+        copy + (image * conv_.channels + group * conv_.group_channels()) * copy_.channel + first;
+    for (int64_t j = 0; j < count; j += kInt8Panel) {
+      int8_table().pack_rows(from + j, x_signed_, offsets_.data(), depth_, packed + j / kInt8Panel * stride, sums + j);
+    }
+    const int64_t channel = group * outputs;
+    Int8Task task{.a = context.input<uint8_t>(o_.w) + channel * depth_,
+                  .lda = depth_,
+                  .a_signed = w_signed_,
+                  .b = packed,
+                  .panel_stride = stride,
+                  .m = outputs,
+                  .n = count,
+                  .k = depth_,
+                  .row_terms = rows.terms + channel,
+                  .row_factors = rows.factors + channel,
+                  .column_factors = sums,
+                  .c = block,
+                  .ldc = kColumns};
+    if (o_.scaled) {
+      task.row_scales = rows.scales + channel;
+      task.row_bias = rows.bias + channel;
+      task.epilogue = epilogue_;
+      task.output = !rows.steps                  ? Int8Output::kFloat
+                    : y_type_ == DataType::kInt8 ? Int8Output::kInt8
+                                                 : Int8Output::kUint8;
+      task.step = rows.step;
+      task.table = context.input<uint8_t>(o_.table);
+    }
+    const int64_t base = (image * conv_.outputs + channel) * h_.out * w_.out;
+    if (o_.residual != kNoInput) {
+      const auto* const added = context.input<float>(o_.residual) + base;
+      each_run(first, count, [&](int64_t at, int64_t pixel, int64_t length) {
+        for (int64_t o = 0; o < outputs; ++o)
+          std::memcpy(residual + o * kColumns + at, added + o * h_.out * w_.out + pixel,
+                      static_cast<size_t>(length) * 4);
+      });
+      task.residual = residual;
+      task.ldr = kColumns;
+    }
+    int8_table().run(task);
+    const auto size = static_cast<int64_t>(data_type_size(y_type_));
+    auto* const y = context.output<std::byte>(0) + base * size;
+    each_run(first, count, [&](int64_t at, int64_t pixel, int64_t length) {
+      for (int64_t o = 0; o < outputs; ++o)
+        std::memcpy(y + (o * h_.out * w_.out + pixel) * size, block + (o * kColumns + at) * size,
+                    static_cast<size_t>(length * size));
+    });
+  }
+
+  // The runs of pixels in the columns [first, first + count): body(column of the block, pixel, length).
+  template <typename Body>
+  void each_run(int64_t first, int64_t count, const Body& body) const {
+    for (int64_t at = 0; at < count;) {
+      const int64_t row = (first + at) / copy_.columns, x = (first + at) % copy_.columns;
+      const int64_t length = std::min(count - at, copy_.columns - x);
+      if (x < w_.out) body(at, row * w_.out + x, std::min(length, w_.out - x));
+      at += length;
+    }
+  }
+
+  const ConvDesc conv_;
+  const Operands o_;
+  const Epilogue epilogue_;
+  const int slots_;
+  WindowAxis h_, w_;
+  bool x_signed_ = false, w_signed_ = false, integer_bias_ = false;
+  int64_t w_zeros_ = 0, w_scales_ = 0;
+  DataType y_type_ = DataType::kInt32;
+  Copy copy_;
+  int64_t depth_ = 0, columns_ = 0, slot_bytes_ = 0;
+  std::vector<int64_t> offsets_;  // of each element of a row of the weights
+};
+
+}  // namespace
+
+Status match_conv_integer(const KernelNode& node) {
+  for (std::span<const TensorSpec> specs : {node.inputs, node.outputs}) {
+    for (const TensorSpec& spec : specs) {
+      TENON_UNSUPPORTED_IF(spec.present() && (spec.layout != Layout::kPlain || spec.dynamic),
+                           "A tensor is not plain, or its size is not known beforehand.");
+    }
+  }
+  const Operands o = operands_of(node);
+  const TensorSpec &x = input_spec(node, 0), &w = input_spec(node, o.w);
+  TENON_UNSUPPORTED_IF(!is_byte(x.type) || !is_byte(w.type), "A convolution of {} and {} is not one of bytes.",
+                       data_type_name(x.type), data_type_name(w.type));
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(*node.node, x.shape, w.shape));
+  TENON_UNSUPPORTED_IF(conv.spatial() > 2, "The convolution has {} spatial dimensions.", conv.spatial());
+  TENON_UNSUPPORTED_IF(conv.batch == 0 || conv.channels == 0 || conv.outputs == 0 || conv.window.out_count() == 0,
+                       "The convolution is empty.");
+  for (int i = 0; i < conv.spatial(); ++i) {
+    const WindowAxis& axis = conv.axis(i);
+    TENON_UNSUPPORTED_IF(axis.stride > 64 || axis.pad_begin > kMostPad || axis.reach() > kMostPad,
+                         "Spatial dimension {} has a stride of {}, a pad of {} and taps over {} elements.", i,
+                         axis.stride, axis.pad_begin, axis.reach());
+  }
+  const auto elements = [&](size_t input) {
+    return input_spec(node, input).present() ? input_spec(node, input).shape.element_count() : 1;
+  };
+  for (size_t input : {o.x_scale, o.x_zero, o.y_scale, o.y_zero}) {
+    TENON_UNSUPPORTED_IF(elements(input) != 1, "Input {} has {} elements instead of 1.", input, elements(input));
+  }
+  for (size_t input : {o.w_scale, o.w_zero}) {
+    TENON_UNSUPPORTED_IF(elements(input) != 1 && elements(input) != conv.outputs, "Input {} has {} elements for {}.",
+                         input, elements(input), conv.outputs);
+  }
+  TENON_UNSUPPORTED_IF(o.bias != kNoInput && elements(o.bias) != conv.outputs, "The bias has {} elements for {}.",
+                       elements(o.bias), conv.outputs);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_conv_integer(const KernelNode& node) {
+  const Operands operands = operands_of(node);
+  TENON_TRY_ASSIGN(const ConvDesc conv, read_conv(*node.node, node.inputs[0].shape, node.inputs[operands.w].shape));
+  TENON_INVALID_IF(output_spec(node, 0).shape != conv.output(), "The output has shape {} instead of {}.",
+                   output_spec(node, 0).shape.to_string(), conv.output().to_string());
+  Epilogue epilogue;
+  if (node.node->domain == "tenon") {
+    TENON_TRY_ASSIGN(epilogue, read_epilogue(*node.node));
+  }
+  auto kernel = std::make_unique<IntegerConvKernel>(node, conv, operands, epilogue);
+  TENON_TRY(kernel->prepare());
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+}  // namespace tenon::cpu

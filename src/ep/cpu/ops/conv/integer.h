@@ -1,0 +1,12 @@
+// ConvInteger, QLinearConv and tenon.QuantizedConv over the product of bytes.
+#pragma once
+
+#include "ep/api/kernel.h"
+
+namespace tenon::cpu {
+
+// One or two spatial dimensions, plain tensors, parameters of X and Y with one element; no depthwise convolution.
+Status match_conv_integer(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_conv_integer(const KernelNode& node);
+
+}  // namespace tenon::cpu

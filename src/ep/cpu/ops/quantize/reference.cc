@@ -1,0 +1,144 @@
+// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
+#include "ep/cpu/ops/quantize/elements.h"
+#include "ops/attributes.h"
+#include "ops/quantize.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+// The number that `type` has nearest to `value`.
+double rounded_to(DataType type, double value) {
+  if (type == DataType::kFloat16) return static_cast<double>(static_cast<float>(Float16(value)));
+  if (type == DataType::kBfloat16) return static_cast<double>(static_cast<float>(BFloat16(value)));
+  return static_cast<double>(static_cast<float>(value));
+}
+
+// Scale and zero point of each element of X.
+struct Parameters {
+  QuantizationDesc scale, zero;
+  ReadElement read_scale = nullptr, read_zero = nullptr;  // without a zero point null
+
+  double scale_of(const KernelContext& context, int64_t element) const {
+    return read_scale(context.inputs[1], scale.parameter_of(element));
+  }
+  double zero_of(const KernelContext& context, int64_t element) const {
+    return read_zero ? read_zero(context.inputs[2], zero.parameter_of(element)) : 0;
+  }
+};
+
+Result<Parameters> read_parameters(const RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  const Shape& x = node.inputs[0].shape;
+  Parameters parameters;
+  TENON_TRY_ASSIGN(parameters.scale, read_quantization(*node.node, x, node.inputs[1].shape));
+  parameters.read_scale = element_reader(node.inputs[1].type);
+  TENON_UNSUPPORTED_IF(parameters.read_scale == nullptr, "{} has a scale of {}.", node.node->op_type,
+                       data_type_name(node.inputs[1].type));
+  const TensorSpec& zero = input_spec(node, 2);
+  if (!zero.present()) return parameters;
+  TENON_TRY_ASSIGN(parameters.zero, read_quantization(*node.node, x, zero.shape));
+  parameters.read_zero = element_reader(zero.type);
+  TENON_UNSUPPORTED_IF(parameters.read_zero == nullptr, "{} has a zero point of {}.", node.node->op_type,
+                       data_type_name(zero.type));
+  return parameters;
+}
+
+Result<RefImpl> make_quantize(RefNode& node) {
+  TENON_TRY_ASSIGN(const Parameters parameters, read_parameters(node));
+  const ReadElement read = element_reader(node.inputs[0].type);
+  const DataType type = output_spec(node, 0).type;
+  const WriteQuantized write = quantized_writer(type);
+  TENON_UNSUPPORTED_IF(read == nullptr || write == nullptr, "QuantizeLinear does not make {} of {}.",
+                       data_type_name(type), data_type_name(node.inputs[0].type));
+  const TensorSpec& zero = input_spec(node, 2);
+  TENON_INVALID_IF(zero.present() && zero.type != type, "QuantizeLinear makes {}, but its zero point is {}.",
+                   data_type_name(type), data_type_name(zero.type));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  // The quotient has the type of the scale, unless the node states another one.
+  const int64_t stated = Attributes(*node.node).integer("precision");
+  const DataType precision = stated != 0 ? static_cast<DataType>(stated) : node.inputs[1].type;
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [=, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    for (int64_t i = 0; i < count; ++i) {
+      const double x = rounded_to(precision, read(context.inputs[0], i));
+      const double quotient = rounded_to(precision, x / parameters.scale_of(context, i));
+      write(quotient, parameters.zero_of(context, i), context.outputs[0], i);
+    }
+    return {};
+  };
+  return impl;
+}
+
+using WriteFloat = void (*)(float value, void* data, int64_t index);
+template <typename T>
+void write_float(float value, void* data, int64_t index) {
+  static_cast<T*>(data)[index] = T(value);
+}
+
+Result<RefImpl> make_dequantize(RefNode& node) {
+  TENON_TRY_ASSIGN(const Parameters parameters, read_parameters(node));
+  const DataType x = node.inputs[0].type, y = output_spec(node, 0).type;
+  const ReadElement read = element_reader(x);
+  const WriteFloat write =
+      select(TypeList<float, Float16, BFloat16>(), y, []<typename T>() -> WriteFloat { return &write_float<T>; });
+  TENON_UNSUPPORTED_IF(read == nullptr || write == nullptr, "DequantizeLinear does not make {} of {}.",
+                       data_type_name(y), data_type_name(x));
+  const TensorSpec& zero = input_spec(node, 2);
+  TENON_INVALID_IF(zero.present() && zero.type != x, "DequantizeLinear reads {}, but its zero point is {}.",
+                   data_type_name(x), data_type_name(zero.type));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [=, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    for (int64_t i = 0; i < count; ++i) {
+      // The difference is exact; its product with the scale is one of float32.
+      const auto steps = static_cast<float>(read(context.inputs[0], i) - parameters.zero_of(context, i));
+      write(steps * static_cast<float>(parameters.scale_of(context, i)), context.outputs[0], i);
+    }
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_dynamic_quantize(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  TENON_TRY(require_output(node, 1, Shape{}));
+  TENON_TRY(require_output(node, 2, Shape{}));
+  RefImpl impl;
+  impl.run = [count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    const auto* const x = context.input<float>(0);
+    float low = 0, high = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      // A NaN stays: then no comparison holds any more.
+      if (!(x[i] >= low)) low = x[i] < low || x[i] != x[i] ? x[i] : low;
+      if (!(x[i] <= high)) high = x[i] > high || x[i] != x[i] ? x[i] : high;
+    }
+    const DynamicQuantization q = dynamic_quantization(low, high);
+    if (context.outputs[0] != nullptr) {
+      for (int64_t i = 0; i < count; ++i)
+        context.output<uint8_t>(0)[i] = saturated_sum<uint8_t>(x[i] / q.scale, q.zero_point);
+    }
+    if (context.outputs.size() > 1 && context.outputs[1] != nullptr) *context.output<float>(1) = q.scale;
+    if (context.outputs.size() > 2 && context.outputs[2] != nullptr) *context.output<uint8_t>(2) = q.zero_point;
+    return {};
+  };
+  return impl;
+}
+
+constexpr TypeSet kQuantizes = type_set(TypeList<float, Float16, BFloat16, int32_t>());
+constexpr TypeSet kDequantizes = type_set(TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t>());
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kQuantizes, &make_quantize>("QuantizeLinear", 10),
+    ref_row<kDequantizes, &make_dequantize>("DequantizeLinear", 10),
+    ref_row<kFloat32Set, &make_dynamic_quantize>("DynamicQuantizeLinear", 11),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_quantize_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref

@@ -1,0 +1,158 @@
+#include "ep/cpu/ops/quantize/rows.h"
+
+#include <algorithm>
+
+#include "ep/cpu/ops/quantize/step.h"
+#include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/quantize.h"
+#include "ops/attributes.h"
+#include "ops/quantize.h"
+
+namespace tenon::cpu::nn {
+
+namespace {
+
+bool is_byte(const TensorSpec& spec) { return spec.type == DataType::kUint8 || spec.type == DataType::kInt8; }
+
+// Elements that one task takes: about 4 us.
+constexpr int64_t kGrain = 16384;
+// Runs of one scale that are shorter than this are left to the reference kernel.
+constexpr int64_t kLeastRun = 16;
+
+Status match_known(const KernelNode& node) {
+  for (std::span<const TensorSpec> specs : {node.inputs, node.outputs}) {
+    for (const TensorSpec& spec : specs) {
+      TENON_UNSUPPORTED_IF(spec.present() && (spec.layout != Layout::kPlain || spec.dynamic),
+                           "A tensor is not plain, or its size is not known beforehand.");
+    }
+  }
+  return {};
+}
+
+// Runs of elements with one scale and zero point.
+class RunKernel final : public Kernel {
+ public:
+  RunKernel(const KernelNode& node, const QuantizationDesc& desc, bool quantizes)
+      : desc_(desc), quantizes_(quantizes), count_(node.inputs[0].shape.element_count()) {
+    const TensorSpec& bytes = quantizes ? node.outputs[0] : node.inputs[0];
+    signed_ = bytes.type == DataType::kInt8;
+    run_ = desc.granularity == QuantizationDesc::Granularity::kTensor ? std::max<int64_t>(count_, 1) : desc.inner;
+  }
+
+  Status run(KernelContext& context) const override {
+    const auto* const scales = context.input<float>(1);
+    const auto* const zeros = context.input<uint8_t>(2);
+    context.pool->parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t parameter = desc_.parameter_of(begin);
+        const int64_t length = std::min(end, (begin / run_ + 1) * run_) - begin;
+        const int32_t zero = integer_zero(zeros, signed_, parameter) + (signed_ ? 128 : 0);
+        const ByteStep step{.scale = scales[parameter],
+                            .zero = static_cast<float>(zero),
+                            .flip = static_cast<uint8_t>(signed_ ? 0x80 : 0)};
+        if (quantizes_) {
+          quantize_table().quantize(context.input<float>(0) + begin, step, length, context.output<uint8_t>(0) + begin);
+        } else {
+          quantize_table().dequantize(context.input<uint8_t>(0) + begin, step, length,
+                                      context.output<float>(0) + begin);
+        }
+        begin += length;
+      }
+    });
+    return {};
+  }
+  std::string_view name() const override { return quantizes_ ? "quantize int8" : "dequantize int8"; }
+
+ private:
+  const QuantizationDesc desc_;
+  const bool quantizes_;
+  bool signed_ = false;
+  int64_t count_ = 0, run_ = 1;
+};
+
+Result<std::unique_ptr<Kernel>> create_runs(const KernelNode& node, bool quantizes) {
+  TENON_TRY_ASSIGN(const QuantizationDesc desc,
+                   read_quantization(*node.node, node.inputs[0].shape, node.inputs[1].shape));
+  TENON_INVALID_IF(node.outputs[0].shape != node.inputs[0].shape, "{} of {} makes {}.", node.node->op_type,
+                   node.inputs[0].shape.to_string(), node.outputs[0].shape.to_string());
+  return std::unique_ptr<Kernel>(std::make_unique<RunKernel>(node, desc, quantizes));
+}
+
+class DynamicQuantizeKernel final : public Kernel {
+ public:
+  explicit DynamicQuantizeKernel(int64_t count) : count_(count) {}
+
+  Status run(KernelContext& context) const override {
+    const auto* const x = context.input<float>(0);
+    // One pair of extremes for each task.
+    auto* const ends = reinterpret_cast<float*>(context.scratch);
+    const int64_t tasks = (count_ + kGrain - 1) / kGrain;
+    context.pool->parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        ends[2 * i] = ends[2 * i + 1] = 0;
+        quantize_table().extremes(x + i * kGrain, std::min(kGrain, count_ - i * kGrain), ends + 2 * i,
+                                  ends + 2 * i + 1);
+      }
+    });
+    float low = 0, high = 0;
+    for (int64_t i = 0; i < tasks; ++i) {
+      // A NaN stays: then no comparison holds any more.
+      if (low == low && !(ends[2 * i] >= low)) low = ends[2 * i];
+      if (high == high && !(ends[2 * i + 1] <= high)) high = ends[2 * i + 1];
+    }
+    const DynamicQuantization q = dynamic_quantization(low, high);
+    const ByteStep step{.scale = q.scale, .zero = static_cast<float>(q.zero_point)};
+    if (auto* const y = context.output<uint8_t>(0); y != nullptr) {
+      context.pool->parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
+        quantize_table().quantize(x + begin, step, end - begin, y + begin);
+      });
+    }
+    if (auto* const scale = context.output<float>(1); scale != nullptr) *scale = q.scale;
+    if (auto* const zero = context.output<uint8_t>(2); zero != nullptr) *zero = q.zero_point;
+    return {};
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>((count_ + kGrain - 1) / kGrain) * 8; }
+  std::string_view name() const override { return "quantize dynamic"; }
+
+ private:
+  const int64_t count_;
+};
+
+}  // namespace
+
+Status match_quantize(const KernelNode& node) {
+  TENON_TRY(match_known(node));
+  const bool quantizes = node.node->op_type == "QuantizeLinear";
+  const TensorSpec& bytes = quantizes ? output_spec(node, 0) : input_spec(node, 0);
+  const TensorSpec& floats = quantizes ? input_spec(node, 0) : output_spec(node, 0);
+  TENON_UNSUPPORTED_IF(
+      !is_byte(bytes) || floats.type != DataType::kFloat || input_spec(node, 1).type != DataType::kFloat,
+      "{} between {} and {} has no fast kernel.", node.node->op_type, data_type_name(floats.type),
+      data_type_name(bytes.type));
+  const TensorSpec& zero = input_spec(node, 2);
+  TENON_UNSUPPORTED_IF(zero.present() && (zero.type != bytes.type || zero.shape != input_spec(node, 1).shape),
+                       "The zero point is no {} of shape {}.", data_type_name(bytes.type),
+                       input_spec(node, 1).shape.to_string());
+  const int64_t precision = quantizes ? Attributes(*node.node).integer("precision") : 0;
+  TENON_UNSUPPORTED_IF(precision != 0 && precision != static_cast<int64_t>(DataType::kFloat),
+                       "The quotient has type {}.", data_type_name(static_cast<DataType>(precision)));
+  TENON_TRY_ASSIGN(const QuantizationDesc desc,
+                   read_quantization(*node.node, node.inputs[0].shape, node.inputs[1].shape));
+  const bool whole = desc.granularity == QuantizationDesc::Granularity::kTensor;
+  TENON_UNSUPPORTED_IF(!whole && (desc.granularity != QuantizationDesc::Granularity::kAxis || desc.inner < kLeastRun),
+                       "Runs of {} elements with one scale are short.", desc.inner);
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_quantize(const KernelNode& node) { return create_runs(node, true); }
+Result<std::unique_ptr<Kernel>> create_dequantize(const KernelNode& node) { return create_runs(node, false); }
+
+Status match_dynamic_quantize(const KernelNode& node) { return match_known(node); }
+
+Result<std::unique_ptr<Kernel>> create_dynamic_quantize(const KernelNode& node) {
+  TENON_INVALID_IF(input_spec(node, 0).type != DataType::kFloat, "DynamicQuantizeLinear reads {}, not float32.",
+                   data_type_name(input_spec(node, 0).type));
+  return std::unique_ptr<Kernel>(std::make_unique<DynamicQuantizeKernel>(node.inputs[0].shape.element_count()));
+}
+
+}  // namespace tenon::cpu::nn
