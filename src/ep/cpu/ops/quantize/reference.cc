@@ -14,6 +14,14 @@ double rounded_to(DataType type, double value) {
   return static_cast<double>(static_cast<float>(value));
 }
 
+// The type of an input as the graph has it: those of less than a byte an element are shown as uint8.
+DataType type_of(const RefNode& node, size_t input) {
+  const TensorSpec& spec = input_spec(node, input);
+  if (!spec.present() || node.graph == nullptr || node.node->input(input) == kNoValue) return spec.type;
+  const DataType type = node.graph->value(node.node->inputs[input]).type;
+  return has_type(kPackedSet, type) ? type : spec.type;
+}
+
 // Scale and zero point of each element of X.
 struct Parameters {
   QuantizationDesc scale, zero;
@@ -38,22 +46,22 @@ Result<Parameters> read_parameters(const RefNode& node) {
   const TensorSpec& zero = input_spec(node, 2);
   if (!zero.present()) return parameters;
   TENON_TRY_ASSIGN(parameters.zero, read_quantization(*node.node, x, zero.shape));
-  parameters.read_zero = element_reader(zero.type);
+  parameters.read_zero = element_reader(type_of(node, 2));
   TENON_UNSUPPORTED_IF(parameters.read_zero == nullptr, "{} has a zero point of {}.", node.node->op_type,
-                       data_type_name(zero.type));
+                       data_type_name(type_of(node, 2)));
   return parameters;
 }
 
 Result<RefImpl> make_quantize(RefNode& node) {
   TENON_TRY_ASSIGN(const Parameters parameters, read_parameters(node));
   const ReadElement read = element_reader(node.inputs[0].type);
-  const DataType type = output_spec(node, 0).type;
-  const WriteQuantized write = quantized_writer(type);
+  const DataType type = node.output_type;
+  const WriteQuantized write = quantized_writer(type, Attributes(*node.node).flag("saturate"));
   TENON_UNSUPPORTED_IF(read == nullptr || write == nullptr, "QuantizeLinear does not make {} of {}.",
                        data_type_name(type), data_type_name(node.inputs[0].type));
   const TensorSpec& zero = input_spec(node, 2);
-  TENON_INVALID_IF(zero.present() && zero.type != type, "QuantizeLinear makes {}, but its zero point is {}.",
-                   data_type_name(type), data_type_name(zero.type));
+  TENON_INVALID_IF(zero.present() && type_of(node, 2) != type, "QuantizeLinear makes {}, but its zero point is {}.",
+                   data_type_name(type), data_type_name(type_of(node, 2)));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
   // The quotient has the type of the scale, unless the node states another one.
   const int64_t stated = Attributes(*node.node).integer("precision");
@@ -79,15 +87,15 @@ void write_float(float value, void* data, int64_t index) {
 
 Result<RefImpl> make_dequantize(RefNode& node) {
   TENON_TRY_ASSIGN(const Parameters parameters, read_parameters(node));
-  const DataType x = node.inputs[0].type, y = output_spec(node, 0).type;
+  const DataType x = type_of(node, 0), y = output_spec(node, 0).type;
   const ReadElement read = element_reader(x);
   const WriteFloat write =
       select(TypeList<float, Float16, BFloat16>(), y, []<typename T>() -> WriteFloat { return &write_float<T>; });
   TENON_UNSUPPORTED_IF(read == nullptr || write == nullptr, "DequantizeLinear does not make {} of {}.",
                        data_type_name(y), data_type_name(x));
   const TensorSpec& zero = input_spec(node, 2);
-  TENON_INVALID_IF(zero.present() && zero.type != x, "DequantizeLinear reads {}, but its zero point is {}.",
-                   data_type_name(x), data_type_name(zero.type));
+  TENON_INVALID_IF(zero.present() && type_of(node, 2) != x, "DequantizeLinear reads {}, but its zero point is {}.",
+                   data_type_name(x), data_type_name(type_of(node, 2)));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
   RefImpl impl;
   impl.elementwise = true;
@@ -129,10 +137,18 @@ Result<RefImpl> make_dynamic_quantize(RefNode& node) {
 }
 
 constexpr TypeSet kQuantizes = type_set(TypeList<float, Float16, BFloat16, int32_t>());
-constexpr TypeSet kDequantizes = type_set(TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t>());
+constexpr TypeSet kDequantizes = type_set(TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t>()) | kSmallSet;
+
+// Small types may stand in place of outputs and zero points, too.
+Status match_quantize(const KernelNode& node) {
+  TENON_TRY(check_types(node, kQuantizes | kSmallSet, 0));
+  const DataType x = input_spec(node, 0).type;
+  TENON_UNSUPPORTED_IF(!has_type(kQuantizes, x), "QuantizeLinear is not computed on {}.", data_type_name(x));
+  return {};
+}
 
 constexpr KernelEntry kRows[] = {
-    ref_row<kQuantizes, &make_quantize>("QuantizeLinear", 10),
+    {"", "QuantizeLinear", 10, kAnyVersion, "ref", &match_quantize, &create_ref<&make_quantize>},
     ref_row<kDequantizes, &make_dequantize>("DequantizeLinear", 10),
     ref_row<kFloat32Set, &make_dynamic_quantize>("DynamicQuantizeLinear", 11),
 };
