@@ -39,8 +39,8 @@ struct LineParameters {
   bool single() const { return lines == 0; }
   int64_t at(int64_t matrix, int64_t line) const { return single() ? 0 : shared ? line : matrix * lines + line; }
 };
-// `operand` is the shape of the matrix operand, `rows` says which lines count. A parameter has one element, one for each
-// line, or the shape of the operand with 1 in place of the other dimension. Errors: another shape.
+// `operand` is the shape of the matrix operand, `rows` says which lines count. A parameter has one element, one for
+// each line, or the shape of the operand with 1 in place of the other dimension. Errors: another shape.
 Result<LineParameters> read_line_parameters(const Shape& parameter, const Shape& operand, bool rows);
 
 }  // namespace tenon

@@ -57,36 +57,36 @@ bool selected_vnni();
   }                                         \
   }
 // The same for a family that is also compiled for the sets with VNNI.
-#define TENON_VNNI_SELECT(Table, name)                                                     \
-  namespace tenon::cpu {                                                                   \
-  namespace isa_baseline {                                                                 \
-  extern const Table name;                                                                 \
-  }                                                                                        \
-  namespace isa_avx2 {                                                                     \
-  extern const Table name;                                                                 \
-  }                                                                                        \
-  namespace isa_avx2vnni {                                                                 \
-  extern const Table name;                                                                 \
-  }                                                                                        \
-  namespace isa_avx512 {                                                                   \
-  extern const Table name;                                                                 \
-  }                                                                                        \
-  namespace isa_avx512vnni {                                                               \
-  extern const Table name;                                                                 \
-  }                                                                                        \
-  const Table& name() {                                                                    \
-    static const Table* const chosen = [] {                                                \
-      switch (selected_isa()) {                                                            \
-        case Isa::kAvx512:                                                                 \
-          return selected_vnni() ? &isa_avx512vnni::name : &isa_avx512::name;              \
-        case Isa::kAvx2:                                                                   \
-          return selected_vnni() ? &isa_avx2vnni::name : &isa_avx2::name;                  \
-        default:                                                                           \
-          return &isa_baseline::name;                                                      \
-      }                                                                                    \
-    }();                                                                                   \
-    return *chosen;                                                                        \
-  }                                                                                        \
+#define TENON_VNNI_SELECT(Table, name)                                        \
+  namespace tenon::cpu {                                                      \
+  namespace isa_baseline {                                                    \
+  extern const Table name;                                                    \
+  }                                                                           \
+  namespace isa_avx2 {                                                        \
+  extern const Table name;                                                    \
+  }                                                                           \
+  namespace isa_avx2vnni {                                                    \
+  extern const Table name;                                                    \
+  }                                                                           \
+  namespace isa_avx512 {                                                      \
+  extern const Table name;                                                    \
+  }                                                                           \
+  namespace isa_avx512vnni {                                                  \
+  extern const Table name;                                                    \
+  }                                                                           \
+  const Table& name() {                                                       \
+    static const Table* const chosen = [] {                                   \
+      switch (selected_isa()) {                                               \
+        case Isa::kAvx512:                                                    \
+          return selected_vnni() ? &isa_avx512vnni::name : &isa_avx512::name; \
+        case Isa::kAvx2:                                                      \
+          return selected_vnni() ? &isa_avx2vnni::name : &isa_avx2::name;     \
+        default:                                                              \
+          return &isa_baseline::name;                                         \
+      }                                                                       \
+    }();                                                                      \
+    return *chosen;                                                           \
+  }                                                                           \
   }
 #else
 #define TENON_VNNI_SELECT(Table, name) TENON_SIMD_SELECT(Table, name)
