@@ -17,6 +17,9 @@ Result<std::unique_ptr<Kernel>> create_conv_direct(const KernelNode& node);
 // conv/transpose.cc: blocked input, blocked or (small windows without overlap) plain output.
 Status match_conv_transpose(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_conv_transpose(const KernelNode& node);
+// conv/transpose_columns.cc: plain, any rank, groups and dilations.
+Status match_transpose_columns(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_transpose_columns(const KernelNode& node);
 // pool/blocked.cc
 Status match_window_pool(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_window_pool(const KernelNode& node);

@@ -13,6 +13,11 @@ struct IntegerTable {
   // a and b have strides 0 or 1. y holds int64, or bytes of 0 and 1 for comparisons; it may be a or b.
   void (*wide[kWideOpCount])(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride, void* y,
                              int64_t n);
+  // The lowest integer has no magnitude but itself. y may be x.
+  void (*abs64)(const int64_t* x, int64_t* y, int64_t n);
+  void (*sign64)(const int64_t* x, int64_t* y, int64_t n);
+  // 1 where x is not 0.
+  void (*bool_from_float)(const float* x, uint8_t* y, int64_t n);
   // Indices below 0 count from the end of an axis. False where one of them is outside of it.
   bool (*wrap)(int64_t* indices, int64_t n, int64_t length);
   // Whether each is one more than the one before it.

@@ -41,6 +41,24 @@ void wide(const int64_t* a, int64_t a_stride, const int64_t* b, int64_t b_stride
   }
 }
 
+void abs64(const int64_t* x, int64_t* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t sign = x[i] >> 63;
+    y[i] = wrapped(static_cast<uint64_t>(x[i] ^ sign) - static_cast<uint64_t>(sign));
+  }
+}
+
+void sign64(const int64_t* x, int64_t* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] > 0 ? 1 : 0) - (x[i] < 0 ? 1 : 0);
+}
+
+void bool_from_float(const float* x, uint8_t* y, int64_t n) {
+  TENON_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] != 0.0f ? 1 : 0;
+}
+
 bool wrap(int64_t* indices, int64_t n, int64_t length) {
   int64_t outside = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -90,6 +108,9 @@ const IntegerTable integer_table = {
     {&wide<WideOp::kAdd>, &wide<WideOp::kSub>, &wide<WideOp::kMul>, &wide<WideOp::kMax>, &wide<WideOp::kMin>,
      &wide<WideOp::kEqual>, &wide<WideOp::kLess>, &wide<WideOp::kLessOrEqual>, &wide<WideOp::kGreater>,
      &wide<WideOp::kGreaterOrEqual>},
+    &abs64,
+    &sign64,
+    &bool_from_float,
     &wrap,
     &is_run,
     &where<uint8_t>,

@@ -75,12 +75,18 @@ struct Div {
     if constexpr (std::is_floating_point_v<T>) {
       return a / b;
     } else {
+      if constexpr (std::is_same_v<T, int32_t>) {
+        // A quotient of doubles is cut off to the same integer, and compilers make vectors of it.
+        ok &= b != 0;
+        const double quotient = static_cast<double>(a) / static_cast<double>(b != 0 ? b : 1);
+        // The lowest value divided by -1 overflows: it wraps to itself.
+        return static_cast<T>(quotient == 2147483648.0 ? -2147483648.0 : quotient);
+      }
       if (b == T(0)) {
         ok = false;
         return T(0);
       }
       if constexpr (std::is_signed_v<T>) {
-        // The lowest value divided by -1 overflows: it wraps to itself.
         if (b == T(-1)) return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
       }
       return static_cast<T>(a / b);
@@ -91,7 +97,14 @@ struct Div {
 struct ModTruncated {
   template <typename T>
   static T apply(T a, T b, bool& ok) {
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_same_v<T, float>) {
+      // Where the quotient is small, its product with b is exact in double, and at most one off.
+      const double x = a, y = b, quotient = x / y;
+      if (!(std::abs(quotient) < 0x1p28) || std::isinf(y)) return std::fmod(a, b);
+      double rest = x - static_cast<double>(static_cast<int32_t>(quotient)) * y;
+      if (rest != 0 && (rest < 0) != (x < 0)) rest += (y < 0) == (x < 0) ? y : -y;
+      return std::copysign(static_cast<float>(rest), a);
+    } else if constexpr (std::is_floating_point_v<T>) {
       return std::fmod(a, b);
     } else {
       if (b == T(0)) {

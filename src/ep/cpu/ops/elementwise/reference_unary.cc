@@ -2,6 +2,7 @@
 #include "ep/cpu/ops/loops.h"
 #include "ep/cpu/ops/reference_kernel.h"
 #include "ep/cpu/ops/small_types.h"
+#include "ep/cpu/simd/integers.h"
 #include "ops/activation_formula.h"
 #include "ops/elementwise.h"
 #include "ops/unary.h"
@@ -43,6 +44,8 @@ void function_loop(const void* x, void* y, int64_t count, double alpha, double b
   using C = std::conditional_t<kFunction == Unary::kShrink && std::is_integral_v<T>, double, Compute<T>>;
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
+  if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kAbs) return integer_table().abs64(from, to, count);
+  if constexpr (std::is_same_v<T, int64_t> && kFunction == Unary::kSign) return integer_table().sign64(from, to, count);
   const C a = static_cast<C>(alpha), b = static_cast<C>(beta);
   TENON_INDEPENDENT_LOOP
   for (int64_t i = 0; i < count; ++i) {

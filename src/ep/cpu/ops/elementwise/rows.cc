@@ -3,6 +3,7 @@
 #include "ep/cpu/ops/elementwise/broadcast.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/elementwise.h"
+#include "ep/cpu/simd/integers.h"
 #include "ops/activation_formula.h"
 #include "ops/elementwise.h"
 #include "ops/unary.h"
@@ -149,7 +150,7 @@ CastLoop cast_loop(DataType from, DataType to) {
       };
     if (to == DataType::kBool)
       return [](const void* x, void* y, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) static_cast<bool*>(y)[i] = static_cast<const float*>(x)[i] != 0;
+        integer_table().bool_from_float(static_cast<const float*>(x), static_cast<uint8_t*>(y), n);
       };
   }
   return nullptr;

@@ -29,13 +29,10 @@ int64_t source(PadMode mode, int64_t i, int64_t n) {
   return -1;
 }
 
-void fill_elements(std::byte* to, int64_t count, const std::byte* element, size_t bytes) {
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, element, bytes);
-}
-
 // Rows [begin, end) of the output: each coordinate is mapped on its own, but the elements that are kept are one copy.
-void fill_rows(const Shape& in, const PadDesc& pad, size_t bytes, const std::byte* x, const std::byte* value,
-               std::byte* y, int64_t begin, int64_t end) {
+template <size_t bytes>
+void fill_rows(const Shape& in, const PadDesc& pad, const std::byte* x, const std::byte* value, std::byte* y,
+               int64_t begin, int64_t end) {
   const int rank = in.rank(), last = rank - 1;
   const Strides strides = dense_strides(in);
   const PadAxis& row = pad.axes[last];
@@ -54,7 +51,7 @@ void fill_rows(const Shape& in, const PadDesc& pad, size_t bytes, const std::byt
       offset += (from + axis.crop) * strides[d];
     }
     if (!inside) {
-      fill_elements(to, width, value, bytes);
+      for (int64_t i = 0; i < width; ++i) std::memcpy(to + i * bytes, value, bytes);
       continue;
     }
     const std::byte* const from = x + offset * bytes;
@@ -81,8 +78,12 @@ void fill(const Shape& in, const PadDesc& pad, size_t bytes, const std::byte* x,
   if (count == 0) return;
   constexpr int64_t kGrainBytes = 64 << 10;
   const int64_t grain = std::max<int64_t>(1, kGrainBytes / static_cast<int64_t>(width * bytes));
-  pool.parallel_for(count / width, grain,
-                    [&](int64_t begin, int64_t end) { fill_rows(in, pad, bytes, x, value, y, begin, end); });
+  auto* rows = &fill_rows<1>;
+  if (bytes == 2) rows = &fill_rows<2>;
+  if (bytes == 4) rows = &fill_rows<4>;
+  if (bytes == 8) rows = &fill_rows<8>;
+  if (bytes == 16) rows = &fill_rows<16>;
+  pool.parallel_for(count / width, grain, [&](int64_t begin, int64_t end) { rows(in, pad, x, value, y, begin, end); });
 }
 
 Result<RefImpl> make_pad(RefNode& node) {

@@ -212,8 +212,8 @@ using ArgLoop = void (*)(const void* x, int64_t* y, const ArgReduceDesc& desc, i
 // Whether v takes the place of b. A NaN wins, as in numpy, whichever extreme is asked for.
 template <typename C>
 bool takes_over(C v, C b, bool largest, bool last) {
-  const bool same = v == b || (v != v && b != b);
-  return (largest ? v > b : v < b) || (v != v && b == b) || (last && same);
+  const bool same = (v == b) | ((v != v) & (b != b));
+  return (largest ? v > b : v < b) | ((v != v) & (b == b)) | (last & same);
 }
 
 template <typename T>
@@ -244,11 +244,36 @@ int64_t arg_of_row(const T* x, int64_t length, bool largest, bool last) {
   return best;
 }
 
+// Neighbouring results go side by side, without branches.
+template <bool largest, bool last, typename T>
+void arg_of_columns(const T* x, int64_t length, int64_t inner, int64_t columns, int64_t* y) {
+  constexpr int64_t kColumns = 64;
+  std::array<Compute<T>, kColumns> best;
+  std::array<int32_t, kColumns> at;
+  for (int64_t c = 0; c < columns; ++c) {
+    best[c] = x[c];
+    at[c] = 0;
+  }
+  for (int64_t k = 1; k < length; ++k) {
+    const T* const from = x + k * inner;
+    for (int64_t c = 0; c < columns; ++c) {
+      const Compute<T> v = from[c], b = best[c];
+      const bool takes = takes_over(v, b, largest, last);
+      best[c] = takes ? v : b;
+      at[c] = takes ? static_cast<int32_t>(k) : at[c];
+    }
+  }
+  for (int64_t c = 0; c < columns; ++c) y[c] = at[c];
+}
+
 template <typename T>
 void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begin, int64_t end) {
   constexpr int64_t kColumns = 64;
   const int64_t length = desc.length, inner = desc.inner;
   const bool largest = desc.largest, last = desc.select_last_index;
+  auto* const columns_of = largest ? last ? &arg_of_columns<true, true, T> : &arg_of_columns<true, false, T>
+                           : last ? &arg_of_columns<false, true, T>
+                                   : &arg_of_columns<false, false, T>;
   while (begin < end) {
     const int64_t o = begin / inner, i = begin % inner;
     const T* from = static_cast<const T*>(x) + o * length * inner + i;
@@ -257,19 +282,7 @@ void arg_loop(const void* x, int64_t* y, const ArgReduceDesc& desc, int64_t begi
       continue;
     }
     const int64_t columns = std::min({kColumns, inner - i, end - begin});
-    std::array<Compute<T>, kColumns> best;
-    for (int64_t c = 0; c < columns; ++c) {
-      best[c] = from[c];
-      y[begin + c] = 0;
-    }
-    for (int64_t k = 1; k < length; ++k) {
-      for (int64_t c = 0; c < columns; ++c) {
-        const Compute<T> v = from[k * inner + c];
-        if (!takes_over(v, best[c], largest, last)) continue;
-        best[c] = v;
-        y[begin + c] = k;
-      }
-    }
+    columns_of(from, length, inner, columns, y + begin);
     begin += columns;
   }
 }
