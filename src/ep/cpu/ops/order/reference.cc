@@ -44,18 +44,47 @@ uint32_t ordered_bits(C value) {
   }
 }
 
+// Value and index in one number, smaller for what comes first: sorting moves and compares nothing else.
+template <typename C>
+uint64_t sort_key(C value, int64_t index, bool largest) {
+  return uint64_t{ordered_bits(value) ^ (largest ? UINT32_MAX : 0)} << 32 | static_cast<uint64_t>(index);
+}
+
+// The k first of a row of floats, k being small: nearly all of them are passed over in blocks, by one comparison.
+template <bool largest>
+void few_first(const float* x, int64_t length, int64_t k, uint64_t* keys) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t i = 0; i < k; ++i) keys[i] = sort_key(x[i], i, largest);
+  std::sort(keys, keys + k);
+  for (int64_t i = k; i < length; i += kBlock) {
+    const int64_t n = std::min(kBlock, length - i);
+    const float worst = x[keys[k - 1] & UINT32_MAX];
+    int32_t better = n < kBlock ? 1 : 0;
+    // A NaN is larger than any number, and no number is smaller than a NaN; the keys decide.
+    for (int64_t j = 0; j < kBlock && n == kBlock; ++j) better |= largest ? !(x[i + j] <= worst) : !(x[i + j] >= worst);
+    for (int64_t j = 0; better != 0 && j < n; ++j) {
+      const uint64_t key = sort_key(x[i + j], i + j, largest);
+      if (key >= keys[k - 1]) continue;
+      int64_t at = k - 1;
+      for (; at > 0 && keys[at - 1] > key; --at) keys[at] = keys[at - 1];
+      keys[at] = key;
+    }
+  }
+}
+
 template <typename T>
 void order_of(const T* from, int64_t stride, int64_t length, int64_t k, bool largest, int64_t* order) {
   if constexpr (sizeof(T) <= 4) {
-    // Value and index in one number: sorting moves and compares nothing else.
     if (length <= int64_t{UINT32_MAX}) {
       auto* const keys = reinterpret_cast<uint64_t*>(order);
-      const uint32_t flip = largest ? UINT32_MAX : 0;
-      for (int64_t i = 0; i < length; ++i) {
-        const uint32_t bits = ordered_bits(static_cast<Compute<T>>(from[i * stride])) ^ flip;
-        keys[i] = uint64_t{bits} << 32 | static_cast<uint64_t>(i);
+      constexpr int64_t kFew = 32;
+      if (std::is_same_v<T, float> && stride == 1 && k > 0 && k <= kFew) {
+        const auto* const x = reinterpret_cast<const float*>(from);
+        largest ? few_first<true>(x, length, k, keys) : few_first<false>(x, length, k, keys);
+      } else {
+        for (int64_t i = 0; i < length; ++i) keys[i] = sort_key(static_cast<Compute<T>>(from[i * stride]), i, largest);
+        sort_first(keys, keys + length, k, std::less<>());
       }
-      sort_first(keys, keys + length, k, std::less<>());
       for (int64_t i = 0; i < k; ++i) order[i] = static_cast<int64_t>(keys[i] & UINT32_MAX);
       return;
     }
