@@ -157,6 +157,11 @@ constexpr Row kRows[] = {
 }  // namespace
 
 Status infer_conv(Context& c) {
+  if (c.node().op_type == "QuantizedConv") {
+    const DataType otherwise = c.has(6) ? DataType::kUint8 : DataType::kFloat;
+    c.set_type(0, c.has(7) ? c.type(7) : otherwise);
+    return infer_conv_of(c, 0, 3, 8);
+  }
   c.set_type(0, c.type(0));
   return infer_conv_of(c, 0, 1, 2);
 }

@@ -38,7 +38,7 @@ Result<int64_t> read_conv_group(const Node& node);
 
 namespace infer {
 class Context;
-// Of Conv and ConvTranspose in both domains.
+// Of Conv and ConvTranspose in both domains, and of tenon.QuantizedConv.
 Status infer_conv(Context& context);
 }  // namespace infer
 

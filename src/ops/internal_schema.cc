@@ -17,6 +17,7 @@ constexpr SchemaAttribute kEpilogue[] = {
     {"residual_after", kInt, false, "0"},
 };
 constexpr SchemaAttribute kMatMul[] = {{"trans_b", kInt, false, "0"}, {"alpha", kFloat, false, "1"}};
+constexpr SchemaAttribute kQuantizedMatMul[] = {{"trans_b", kInt, false, "0"}, {"factor", kFloat, false, "1"}};
 constexpr SchemaAttribute kAttention[] = {
     {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}};
 constexpr SchemaAttribute kReorder[] = {{"to", kString, true}};
@@ -39,9 +40,12 @@ constexpr InternalOperator kOperators[] = {
     {"Copy", {}, false, kCopy},
     {"GuardedSoftmax", "Softmax", false, {}},
     {"LayerNorm", "LayerNormalization", false, {}},
+    {"LookupBytes", {}, false, {}},
     {"LookupOrDefault", {}, false, {}},
     {"MatMul", {}, true, kMatMul},
     {"PackedAttention", {}, false, kAttention},
+    {"QuantizedConv", "Conv", true, {}},
+    {"QuantizedMatMul", {}, true, kQuantizedMatMul},
     {"Region", {}, false, kRegion},
     {"Reorder", {}, false, kReorder},
 };

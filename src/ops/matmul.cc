@@ -63,6 +63,18 @@ Result<MatMulDims> matmul_dims(const Node& node, const MatMulForm& form, const I
   return product;
 }
 
+// The inputs that QLinearMatMul and tenon.QuantizedMatMul share.
+template <typename Given>
+void read_scales(MatMulForm& form, const Given& given) {
+  form.b = 3;
+  form.a_scale = given(1);
+  form.a_zero_point = given(2);
+  form.b_scale = given(4);
+  form.b_zero_point = given(5);
+  form.y_scale = given(6);
+  form.y_zero_point = given(7);
+}
+
 // `is_given(input)`: the node has that input.
 template <typename IsGiven>
 MatMulForm read_form(const Node& node, const IsGiven& is_given) {
@@ -75,6 +87,12 @@ MatMulForm read_form(const Node& node, const IsGiven& is_given) {
     form.alpha = attributes.number("alpha");
     form.beta = attributes.number("beta");
     if (form.beta != 0) form.addend = given(2);
+  } else if (node.op_type == "QuantizedMatMul") {
+    read_scales(form, given);
+    form.trans_b = attributes.flag("trans_b");
+    form.addend = given(8);
+    form.residual = given(9);
+    form.activated = attributes.has("activation");
   } else if (node.domain == "tenon") {
     form.trans_b = attributes.flag("trans_b");
     form.alpha = attributes.number("alpha");
@@ -85,13 +103,7 @@ MatMulForm read_form(const Node& node, const IsGiven& is_given) {
     form.a_zero_point = given(2);
     form.b_zero_point = given(3);
   } else if (node.op_type == "QLinearMatMul") {
-    form.b = 3;
-    form.a_scale = given(1);
-    form.a_zero_point = given(2);
-    form.b_scale = given(4);
-    form.b_zero_point = given(5);
-    form.y_scale = given(6);
-    form.y_zero_point = given(7);
+    read_scales(form, given);
   }
   return form;
 }
@@ -145,7 +157,12 @@ namespace {
 Status infer_matmul(Context& c) {
   const MatMulForm form = read_matmul_form(c.node());
   const bool integer = c.node().op_type == "MatMulInteger", scaled = c.node().op_type == "QLinearMatMul";
-  c.set_type(0, integer ? DataType::kInt32 : c.type(scaled ? form.y_zero_point : form.a));
+  if (c.node().op_type == "QuantizedMatMul") {
+    const DataType otherwise = form.y_scale == kNoInput ? DataType::kFloat : DataType::kUint8;
+    c.set_type(0, form.y_zero_point == kNoInput ? otherwise : c.type(form.y_zero_point));
+  } else {
+    c.set_type(0, integer ? DataType::kInt32 : c.type(scaled ? form.y_zero_point : form.a));
+  }
   InputDims dims = input_dims(c);
   if (is_gemm(c.node())) {
     TENON_TRY(c.require_rank(0, 2, "A"));
@@ -168,7 +185,7 @@ constexpr Row kRows[] = {
     {"MatMulInteger", &infer_matmul},
     {"QLinearMatMul", &infer_matmul},
 };
-constexpr Row kInternalRows[] = {{"MatMul", &infer_matmul}};
+constexpr Row kInternalRows[] = {{"MatMul", &infer_matmul}, {"QuantizedMatMul", &infer_matmul}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Matrix products: MatMul 1, Gemm 1, MatMulInteger 10 and QLinearMatMul 10 of ai.onnx, and tenon.MatMul
-// (docs/reference/internal-operators.md). Y = activation(alpha * op(A) op(B) + beta * addend), with the residual before
+// Matrix products: MatMul 1, Gemm 1, MatMulInteger 10 and QLinearMatMul 10 of ai.onnx, tenon.MatMul and
+// tenon.QuantizedMatMul (docs/reference/internal-operators.md). Y = activation(alpha * op(A) op(B) + beta * addend), with the residual before
 // or after the activation; op() transposes or not. QLinearMatMul and MatMulInteger subtract zero points from A and B
 // first.
 #pragma once
@@ -11,8 +11,8 @@ namespace tenon {
 // The attributes of a product, and which input of the node is which operand. Holds for all shapes.
 struct MatMulForm {
   size_t a = 0, b = 1;
-  size_t addend = kNoInput;    // C of Gemm, unless beta is 0; the bias of tenon.MatMul
-  size_t residual = kNoInput;  // tenon.MatMul
+  size_t addend = kNoInput;    // C of Gemm, unless beta is 0; the bias of tenon's
+  size_t residual = kNoInput;  // tenon's
   size_t a_scale = kNoInput, a_zero_point = kNoInput, b_scale = kNoInput, b_zero_point = kNoInput;
   size_t y_scale = kNoInput, y_zero_point = kNoInput;
   bool trans_a = false;  // Gemm: A is [K,M]

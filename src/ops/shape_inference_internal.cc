@@ -14,6 +14,18 @@ Status infer_internal_conv(Context& c) {
   return c.ranked(3) && y != nullptr && y->has_rank ? check_residual(c.dims(3), y->dims) : Status();
 }
 
+Status infer_quantized_conv(Context& c) {
+  TENON_TRY(infer_conv(c));
+  const Value* y = c.has_output(0) ? &c.graph().value(c.node().outputs[0]) : nullptr;
+  return c.ranked(9) && y != nullptr && y->has_rank ? check_residual(c.dims(9), y->dims) : Status();
+}
+
+Status infer_lookup_bytes(Context& c) {
+  TENON_TRY(c.copy(0));
+  c.set_type(0, c.type(1));
+  return {};
+}
+
 Status infer_activation(Context& c) { return c.copy(0); }
 
 Status infer_lookup(Context& c) {
@@ -27,8 +39,9 @@ Status infer_lookup(Context& c) {
 }
 
 constexpr Row kRows[] = {
-    {"Activation", &infer_activation},  {"Conv", &infer_internal_conv}, {"ConvTranspose", &infer_internal_conv},
-    {"LookupOrDefault", &infer_lookup}, {"Reorder", &infer_activation},
+    {"Activation", &infer_activation},    {"Conv", &infer_internal_conv},     {"ConvTranspose", &infer_internal_conv},
+    {"LookupBytes", &infer_lookup_bytes}, {"LookupOrDefault", &infer_lookup}, {"QuantizedConv", &infer_quantized_conv},
+    {"Reorder", &infer_activation},
 };
 
 }  // namespace

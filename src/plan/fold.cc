@@ -27,7 +27,8 @@ bool is_random(const Node& node) {
 
 class Folder {
  public:
-  Folder(Graph& graph, const EvaluateNode& evaluate) : graph_(graph), evaluate_(evaluate) {}
+  Folder(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes)
+      : graph_(graph), evaluate_(evaluate), keep_bytes_(keep_bytes) {}
 
   Status run() {
     is_output_.assign(graph_.values.size(), false);
@@ -156,7 +157,7 @@ class Folder {
     if (!sizes && std::all_of(node.outputs.begin(), node.outputs.end(), known)) return false;
     Graph body = region_body(node);
     // A body that does not fold leaves its shapes to the run.
-    if (!Folder(body, evaluate_).run().ok()) return false;
+    if (!Folder(body, evaluate_, keep_bytes_).run().ok()) return false;
     bool all_constant = sizes;
     for (size_t i = 0; i < node.outputs.size() && i < body.outputs.size(); ++i) {
       const Value& inner = body.value(body.outputs[i]);
@@ -185,6 +186,12 @@ class Folder {
     return any;
   }
 
+  bool dequantizes_bytes(const Node& node) const {
+    if (node.op_type != "DequantizeLinear" || !node.domain.empty()) return false;
+    const DataType type = graph_.value(node.inputs[0]).type;
+    return type == DataType::kUint8 || type == DataType::kInt8;
+  }
+
   bool affordable(const Node& node) const {
     size_t inputs = 0;
     for (ValueId id : node.inputs)
@@ -209,7 +216,7 @@ class Folder {
 
   // True if the node is gone: all its outputs are constants now.
   bool evaluate_all(const Node& node) {
-    if (!all_constant(node) || is_random(node)) return false;
+    if (!all_constant(node) || is_random(node) || (keep_bytes_ && dequantizes_bytes(node))) return false;
     if (ConstantRef view = fold_rules::reshaped_constant(graph_, node)) {
       set_constant(node.outputs[0], std::move(view));
       return true;
@@ -283,6 +290,7 @@ class Folder {
 
   Graph& graph_;
   const EvaluateNode& evaluate_;
+  const bool keep_bytes_;
   PerValue<ValueId> same_as_;  // a value that is another one, kNoValue for itself
   PerValue<NodeId> producer_;  // in the new node list
   PerValue<bool> is_output_;
@@ -292,9 +300,9 @@ class Folder {
 
 }  // namespace
 
-Status fold_constants(Graph& graph, const EvaluateNode& evaluate) {
+Status fold_constants(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes) {
   graph.remove_dead_nodes();
-  TENON_TRY(Folder(graph, evaluate).run());
+  TENON_TRY(Folder(graph, evaluate, keep_bytes).run());
   graph.remove_dead_nodes();
   return {};
 }

@@ -23,6 +23,7 @@ using EvaluateNode = std::function<Result<std::vector<ConstantRef>>(const Graph&
 // Graph outputs keep their values (ids and names): one that a constant feeds becomes a constant value; one that is the
 // same as a graph input stays an Identity.
 // `evaluate` may be empty: then only shapes and identities are folded.
-Status fold_constants(Graph& graph, const EvaluateNode& evaluate);
+// `keep_bytes`: a DequantizeLinear of constant bytes stays, so that products may compute with them.
+Status fold_constants(Graph& graph, const EvaluateNode& evaluate, bool keep_bytes = false);
 
 }  // namespace tenon

@@ -78,7 +78,14 @@ bool drops_spatial_only(const Rewriter& rewriter, ValueId squeezed) {
 
 }  // namespace
 
-Status pass_fold(Graph& graph, const PassOptions& options) { return fold_constants(graph, options.evaluate); }
+Status pass_fold(Graph& graph, const PassOptions& options) { return fold_constants(graph, options.evaluate, true); }
+
+Status pass_dequantize_weights(Graph& graph, const PassOptions& options) {
+  const bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.op_type == "DequantizeLinear" && node.domain.empty() && graph.value(node.inputs[0]).constant != nullptr;
+  });
+  return any ? fold_constants(graph, options.evaluate) : Status();
+}
 
 // op(Squeeze(x)) becomes Squeeze(op(x)), also where a Reshape is a Squeeze, for global pools, activations and
 // operations with constants, so that they meet the convolution before the Squeeze.

@@ -14,8 +14,9 @@
 namespace tenon {
 namespace {
 
-// The order matters: folding first, so that patterns are bare; activations before the products that take them in; bias
-// before activation, activation before residual; attention before residuals would take its mask.
+// The order matters: folding first, so that patterns are bare, but for weights that are bytes; activations before the
+// products that take them in; bias before activation, activation before residual; attention before residuals would take
+// its mask.
 constexpr Pass kPasses[] = {
     {"fold", PassPhase::kLoad, &pass_fold},
     {"loop_invariants", PassPhase::kLoad, &pass_loop_invariants},
@@ -24,6 +25,10 @@ constexpr Pass kPasses[] = {
     {"attention_forms", PassPhase::kLoad, &pass_attention_forms},
     {"layer_norms", PassPhase::kLoad, &pass_layer_norms},
     {"activations", PassPhase::kLoad, &pass_activations},
+    {"quantized_moves", PassPhase::kLoad, &pass_quantized_moves},
+    {"quantized_tables", PassPhase::kLoad, &pass_quantized_tables},
+    {"quantized_products", PassPhase::kLoad, &pass_quantized_products},
+    {"dequantize_weights", PassPhase::kLoad, &pass_dequantize_weights},
     {"convolutions", PassPhase::kLoad, &pass_convolutions},
     {"matmuls", PassPhase::kLoad, &pass_matmuls},
     {"sink_squeeze", PassPhase::kLoad, &pass_sink_squeeze},
@@ -38,6 +43,7 @@ constexpr Pass kPasses[] = {
     {"attention_forms", PassPhase::kPlan, &pass_attention_forms},
     {"layer_norms", PassPhase::kPlan, &pass_layer_norms},
     {"activations", PassPhase::kPlan, &pass_activations},
+    {"quantized_products", PassPhase::kPlan, &pass_quantized_products},
     {"sink_squeeze", PassPhase::kPlan, &pass_sink_squeeze},
     {"convolution_bias", PassPhase::kPlan, &pass_convolution_bias},
     {"matmul_bias", PassPhase::kPlan, &pass_matmul_bias},

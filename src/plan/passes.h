@@ -1,5 +1,5 @@
 // The passes that pass_table.cc orders; one contract for all: the graph is inferred and sorted before and after, graph
-// inputs and outputs keep their ids, and only float32 values are fused.
+// inputs and outputs keep their ids, and only float32 values and, by the pass_quantized ones, bytes are fused.
 #pragma once
 
 #include "plan/pass_table.h"
@@ -29,6 +29,12 @@ Status pass_convolution_bias(Graph& graph, const PassOptions& options);
 // pass_matmul.cc
 Status pass_matmuls(Graph& graph, const PassOptions& options);  // MatMul and Gemm become tenon.MatMul
 Status pass_matmul_bias(Graph& graph, const PassOptions& options);
+// pass_quantized_moves.cc: Shape, Reshape, Transpose, ... move bytes, not what they stand for
+Status pass_quantized_moves(Graph& graph, const PassOptions& options);
+// pass_quantized.cc
+Status pass_quantized_tables(Graph& graph, const PassOptions& options);    // functions between bytes and bytes
+Status pass_quantized_products(Graph& graph, const PassOptions& options);  // products of bytes, with what is around
+Status pass_dequantize_weights(Graph& graph, const PassOptions& options);  // pass_shape.cc: the others become float32
 // pass_epilogue.cc
 Status pass_fuse_activations(Graph& graph, const PassOptions& options);
 Status pass_fuse_residuals(Graph& graph, const PassOptions& options);

@@ -413,5 +413,82 @@ TEST(Fusion, AnIfOnAConstantIsItsBranch) {
   EXPECT_EQ(graph.nodes[NodeId(1)].inputs[0], graph.nodes[NodeId(0)].outputs[0]);
 }
 
+// Bytes of x, and the numbers that they stand for.
+ValueId rounded(GraphMaker& m, ValueId x, float step) {
+  const ValueId scale = m.number(step);
+  return m.node("DequantizeLinear", {m.node("QuantizeLinear", {x, scale}), scale});
+}
+
+// The operators that are left after the load passes and, with 2 for each symbol, the plan passes. The outputs have to
+// be what they were.
+std::vector<std::string> operators_left(GraphMaker& m) {
+  Graph graph = m.graph();
+  EXPECT_TRUE(infer_shapes(graph).ok());
+  const std::vector<ConstantRef> inputs = make_inputs(graph, 2);
+  const Result<std::vector<ConstantRef>> before = interpret(graph, inputs);
+  EXPECT_TRUE(before.ok()) << before.status().message();
+  EXPECT_TRUE(run_named(graph, PassPhase::kLoad, {}).ok());
+  Graph planned = with_shapes(graph, inputs);
+  EXPECT_TRUE(run_named(planned, PassPhase::kPlan, {}).ok());
+  const Result<std::vector<ConstantRef>> after = interpret(planned, inputs);
+  EXPECT_TRUE(after.ok()) << after.status().message();
+  if (before.ok() && after.ok())
+    for (size_t i = 0; i < before->size(); ++i)
+      EXPECT_LT(relative_difference(*(*before)[i], *(*after)[i]), 2e-5) << planned.to_text();
+  std::vector<std::string> left;
+  for (const Node& node : planned.nodes) left.push_back(node.op_type);
+  return left;
+}
+
+TEST(Fusion, AProductOfBytesTakesBothStepsBiasActivationAndResidual) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "6"}), skip = m.input("skip", {"N", "5"});
+  ValueId y = m.node("MatMul", {rounded(m, x, 0.02f), rounded(m, m.weights("w", {6, 5}), 0.01f)});
+  y = rounded(m, m.node("Add", {y, m.weights("b", {5})}), 0.03f);
+  y = m.node("Relu", {m.node("Add", {y, m.weights("b2", {5})})});
+  m.output(m.node("Add", {y, skip}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedMatMul"));
+}
+
+TEST(Fusion, AConvolutionOfBytesTakesATable) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "3", "7"});
+  ValueId y = m.node("Conv", {rounded(m, x, 0.02f), rounded(m, m.weights("w", {4, 3, 3}), 0.01f), m.weights("b", {4})});
+  y = m.node("Sigmoid", {rounded(m, y, 0.03f)});
+  m.output(m.node("QuantizeLinear", {y, m.number(0.01f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "QuantizedConv"));
+}
+
+TEST(Fusion, BytesMoveInPlaceOfNumbers) {
+  GraphMaker m(21);
+  ValueId y = rounded(m, m.input("x", {"N", "4", "6"}), 0.02f);
+  y = m.node("Transpose", {m.node("Reshape", {y, m.ints({0, 0, 2, 3})})});
+  m.set("perm", {0, 2, 1, 3});
+  y = m.node("Mul", {y, m.number(0.5f)});
+  m.output(m.node("QuantizeLinear", {y, m.number(0.02f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("QuantizeLinear", "Reshape", "Transpose", "LookupBytes"));
+}
+
+TEST(Fusion, IntegerProductsTakeTheirScale) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "6"}), step = m.number(0.01f);
+  m.node("DynamicQuantizeLinear", {x}, 3);
+  const ValueId bytes = m.output_of_last(0), scale = m.output_of_last(1), zero = m.output_of_last(2);
+  const ValueId w = m.node("QuantizeLinear", {m.weights("w", {6, 5}), step});
+  ValueId y = m.node("Cast", {m.node("MatMulInteger", {bytes, w, zero})});
+  m.set("to", int64_t{1});
+  y = m.node("Mul", {y, m.node("Mul", {scale, step})});
+  m.output(m.node("Relu", {m.node("Add", {y, m.weights("b", {5})})}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("DynamicQuantizeLinear", "Mul", "QuantizedMatMul"));
+}
+
+// A float32 product reads weights that were bytes.
+TEST(Fusion, WeightsOfOtherProductsAreDequantisedOnce) {
+  GraphMaker m(21);
+  const ValueId x = m.input("x", {"N", "6"});
+  m.output(m.node("MatMul", {x, rounded(m, m.weights("w", {6, 5}), 0.01f)}));
+  EXPECT_THAT(operators_left(m), testing::ElementsAre("MatMul"));
+}
+
 }  // namespace
 }  // namespace tenon

@@ -173,7 +173,12 @@ Status bound_clips(Graph& graph, DataType half) {
   return Status();
 }
 
-PassOptions pass_options() { return {.evaluate = &evaluate_on_host, .skip = {}, .observe = {}}; }
+// Products of bytes are kernels of the CPU EP alone.
+PassOptions pass_options() {
+  return {.evaluate = &evaluate_on_host,
+          .skip = {"quantized_moves", "quantized_tables", "quantized_products"},
+          .observe = {}};
+}
 
 }  // namespace
 

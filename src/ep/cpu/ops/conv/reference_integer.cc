@@ -1,5 +1,5 @@
-// ConvInteger and QLinearConv.
-#include "ep/cpu/ops/quantize/elements.h"
+// ConvInteger, QLinearConv and tenon.QuantizedConv.
+#include "ep/cpu/ops/quantize/reference_fused.h"
 #include "ep/cpu/ops/reference_window.h"
 #include "ops/conv.h"
 
@@ -40,6 +40,8 @@ struct Plan {
   ReadElement read_x = nullptr, read_w = nullptr;
   Parameter x_scale, x_zero, w_scale, w_zero, y_scale, y_zero;
   WriteQuantized write = nullptr;  // null: the sums are the result
+  bool fused = false;              // tenon.QuantizedConv
+  FusedOutput output;
 };
 
 // The sum of one output, which wraps as int32 does. Padding counts as the zero point of X: it adds nothing.
@@ -73,13 +75,15 @@ void convolve(const Plan& plan, const KernelContext& context) {
   int64_t index = 0;
   for (int64_t n = 0; n < conv.batch; ++n) {
     for (int64_t channel = 0; channel < conv.outputs; ++channel) {
-      const float scale = static_cast<float>(plan.x_scale.at(context, 0)) *
-                          static_cast<float>(plan.w_scale.at(context, channel)) /
-                          static_cast<float>(plan.y_scale.at(context, 0));
+      const float product =
+          static_cast<float>(plan.x_scale.at(context, 0)) * static_cast<float>(plan.w_scale.at(context, channel));
+      const float scale = product / static_cast<float>(plan.y_scale.at(context, 0));
       Strides at{};
       for (int64_t p = 0; p < out_count; ++p, ++index, advance(conv.window, &WindowAxis::out, at)) {
         const int32_t sum = sum_of(plan, context, n, channel, at);
-        if (plan.write == nullptr) {
+        if (plan.fused) {
+          plan.output.store(context, static_cast<double>(sum) * static_cast<double>(product), channel, index);
+        } else if (plan.write == nullptr) {
           context.output<int32_t>(0)[index] = sum;
         } else {
           plan.write(static_cast<float>(sum) * scale, plan.y_zero.at(context, 0), context.outputs[0], index);
@@ -90,10 +94,11 @@ void convolve(const Plan& plan, const KernelContext& context) {
 }
 
 Result<RefImpl> make(RefNode& node) {
-  const bool scaled = node.node->op_type == "QLinearConv";
+  const bool fused = node.node->domain == "tenon", scaled = fused || node.node->op_type == "QLinearConv";
   Plan plan;
   plan.w = scaled ? 3 : 1;
-  TENON_TRY(require_inputs(node, scaled ? 8 : 2));
+  TENON_TRY(require_inputs(node, fused ? 2 : scaled ? 8 : 2));
+  if (scaled && !input_spec(node, 3).present()) return invalid_argument("{} lacks its weights.", node.node->op_type);
   const TensorSpec &x = node.inputs[0], &w = node.inputs[plan.w];
   TENON_TRY_ASSIGN(plan.conv, read_conv(*node.node, x.shape, w.shape));
   TENON_TRY(require_output(node, 0, plan.conv.output()));
@@ -101,8 +106,9 @@ Result<RefImpl> make(RefNode& node) {
   plan.read_w = element_reader(w.type);
   const auto byte = [](DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; };
   const DataType y = output_spec(node, 0).type;
-  TENON_UNSUPPORTED_IF(!byte(x.type) || !byte(w.type) || (scaled && !byte(y)), "{} is not computed on {} and {}.",
-                       node.node->op_type, data_type_name(x.type), data_type_name(w.type));
+  TENON_UNSUPPORTED_IF(!byte(x.type) || !byte(w.type) || (scaled && !fused && !byte(y)),
+                       "{} is not computed on {} and {}.", node.node->op_type, data_type_name(x.type),
+                       data_type_name(w.type));
   const int64_t outputs = plan.conv.outputs;
   if (!scaled) {
     TENON_TRY_ASSIGN(plan.x_zero, read_parameter(node, 2, 1));
@@ -116,10 +122,22 @@ Result<RefImpl> make(RefNode& node) {
     TENON_TRY_ASSIGN(plan.y_scale, read_parameter(node, 6, 1));
     TENON_TRY_ASSIGN(plan.y_zero, read_parameter(node, 7, 1));
     const TensorSpec& bias = input_spec(node, 8);
-    TENON_INVALID_IF(bias.present() && (!(bias.shape == Shape{outputs}) || bias.type != DataType::kInt32),
-                     "QLinearConv has a bias of {} and shape {} for {} channels; it takes int32.",
+    const bool fits = bias.type == DataType::kInt32 || (fused && bias.type == DataType::kFloat);
+    TENON_INVALID_IF(bias.present() && (!(bias.shape == Shape{outputs}) || !fits),
+                     "{} has a bias of {} and shape {} for {} channels; it takes int32.", node.node->op_type,
                      data_type_name(bias.type), bias.shape.to_string(), outputs);
-    if (bias.present()) plan.bias = 8;
+    if (bias.present() && bias.type == DataType::kInt32) plan.bias = 8;
+  }
+  if (fused) {
+    plan.fused = true;
+    plan.output = {.residual = given_input(node, 9),
+                   .y_scale = given_input(node, 6),
+                   .y_zero = given_input(node, 7),
+                   .table = given_input(node, 10),
+                   .epilogue = {},
+                   .y_type = y};
+    if (input_spec(node, 8).type == DataType::kFloat) plan.output.bias = 8;
+    TENON_TRY_ASSIGN(plan.output.epilogue, read_epilogue(*node.node));
   }
   RefImpl impl;
   impl.run = [plan](KernelContext& context) -> Status {
@@ -133,6 +151,7 @@ constexpr TypeSet kBytes = type_set(TypeList<int8_t, uint8_t>());
 constexpr KernelEntry kRows[] = {
     ref_row<kBytes, &make>("ConvInteger", 10),
     ref_row<kBytes, &make>("QLinearConv", 10),
+    ref_row<kBytes, &make>("QuantizedConv", 1, kAnyVersion, "tenon"),
 };
 
 }  // namespace

@@ -182,9 +182,9 @@ class IntegerProductKernel final : public Kernel {
     if (middle != nullptr) {
       task.middle = true;
       task.middle_step = step_of(1, context.inputs, p_.middle_zero, middle_type_);
-      task.middle_scale = *middle;
+      task.middle_scale = *middle * p_.factor;
       folded = *middle;
-      task.middle_bias = padded(context, p_.middle_bias, 1, middle_bias_offset_);
+      task.middle_bias = padded(context, p_.middle_bias, 1 / p_.factor, middle_bias_offset_);
     }
     if (y != nullptr) {
       const bool bare = middle == nullptr && p_.residual == kNoInput && p_.epilogue.activation == Activation::kNone;

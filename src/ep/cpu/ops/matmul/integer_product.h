@@ -27,6 +27,7 @@ struct IntegerProduct {
   size_t middle_scale = kNoInput, middle_zero = kNoInput, middle_bias = kNoInput;
   size_t y_scale = kNoInput, y_zero = kNoInput;
   size_t table = kNoInput;
+  float factor = 1;  // of what the middle gives
   Epilogue epilogue;
 };
 
@@ -36,7 +37,7 @@ Result<std::unique_ptr<Kernel>> make_integer_product(const KernelNode& node, Int
 // Which matrices are multiplied.
 void fill_integer_batches(const MatMulDesc& desc, IntegerProduct& product);
 
-// MatMulInteger and QLinearMatMul, with the parameters that IntegerProduct takes.
+// MatMulInteger, QLinearMatMul and tenon.QuantizedMatMul, with the parameters that IntegerProduct takes.
 Status match_matmul_integer(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_matmul_integer(const KernelNode& node);
 

@@ -1,8 +1,10 @@
-// MatMulInteger and QLinearMatMul on the product of bytes.
+// MatMulInteger, QLinearMatMul and tenon.QuantizedMatMul on the product of bytes.
 #include "ep/api/input_shapes.h"
 #include "ep/cpu/ops/matmul/integer_product.h"
 #include "ep/cpu/ops/vector_kernel.h"
+#include "ops/attributes.h"
 #include "ops/matmul.h"
+#include "ops/unary.h"
 
 namespace tenon::cpu::nn {
 
@@ -25,9 +27,10 @@ Status match_matmul_integer(const KernelNode& node) {
   }
   TENON_TRY_ASSIGN(const MatMulDesc desc, read_matmul(*node.node, input_shapes(node)));
   const DataType y = output_spec(node, 0).type;
-  const bool scaled = desc.y_scale != kNoInput;
+  const bool scaled = desc.y_scale != kNoInput, fused = node.node->domain == "tenon";
+  const DataType plain = fused ? DataType::kFloat : DataType::kInt32;
   TENON_UNSUPPORTED_IF(!is_byte(node.inputs[desc.a]) || !is_byte(node.inputs[desc.b]) ||
-                           (scaled ? !is_byte(output_spec(node, 0)) : y != DataType::kInt32),
+                           (scaled ? !is_byte(output_spec(node, 0)) : y != plain),
                        "The product of {} and {} is not one of bytes.", data_type_name(node.inputs[desc.a].type),
                        data_type_name(node.inputs[desc.b].type));
   for (size_t input : {desc.a_scale, desc.a_zero_point, desc.y_scale, desc.y_zero_point}) {
@@ -65,6 +68,18 @@ Result<std::unique_ptr<Kernel>> create_matmul_integer(const KernelNode& node) {
                          .y_scale = desc.y_scale,
                          .y_zero = desc.y_zero_point,
                          .epilogue = {}};
+  if (node.node->domain == "tenon") {
+    const auto given = [&](size_t input) { return input_spec(node, input).present() ? input : kNoInput; };
+    product.trans_b = desc.trans_b;
+    product.bias = desc.addend;
+    product.residual = desc.residual;
+    product.middle_scale = given(10);
+    product.middle_zero = given(11);
+    product.middle_bias = given(12);
+    product.table = given(13);
+    product.factor = Attributes(*node.node).number("factor");
+    TENON_TRY_ASSIGN(product.epilogue, read_epilogue(*node.node));
+  }
   fill_integer_batches(desc, product);
   return make_integer_product(node, std::move(product));
 }

@@ -1,7 +1,8 @@
-// MatMulInteger and QLinearMatMul.
+// MatMulInteger, QLinearMatMul and tenon.QuantizedMatMul.
 #include "base/checked.h"
 #include "ep/api/input_shapes.h"
-#include "ep/cpu/ops/quantize/elements.h"
+#include "ep/cpu/ops/quantize/reference_fused.h"
+#include "ops/attributes.h"
 #include "ops/matmul.h"
 #include "ops/quantize.h"
 
@@ -36,6 +37,8 @@ struct Plan {
   ReadElement read_a = nullptr, read_b = nullptr;
   LineReader a_scale, a_zero, b_scale, b_zero, y_scale, y_zero;
   WriteQuantized write = nullptr;  // null: the sums are the result
+  bool fused = false;              // tenon.QuantizedMatMul
+  FusedOutput output;
 };
 
 // Rows of the product with each zero point subtracted: the integers of A and B, then sums that wrap as int32 does.
@@ -49,7 +52,8 @@ void multiply(const Plan& plan, const KernelContext& context, int64_t product) {
   auto* const sums = reinterpret_cast<uint32_t*>(b + k * n);
   for (int64_t p = 0; p < k; ++p) {
     for (int64_t j = 0; j < n; ++j) {
-      const double value = plan.read_b(context.inputs[desc.b], (b_matrix * k + p) * n + j);
+      const int64_t element = b_matrix * k * n + p * desc.b_row() + j * desc.b_column();
+      const double value = plan.read_b(context.inputs[desc.b], element);
       b[p * n + j] = static_cast<int32_t>(value - plan.b_zero.at(context, b_matrix, j));
     }
   }
@@ -64,6 +68,12 @@ void multiply(const Plan& plan, const KernelContext& context, int64_t product) {
     const int64_t first = (product * m + i) * n;
     for (int64_t j = 0; j < n; ++j) {
       const auto sum = static_cast<int32_t>(sums[j]);
+      if (plan.fused) {
+        const float scale = static_cast<float>(plan.a_scale.at(context, a_matrix, i)) *
+                            static_cast<float>(plan.b_scale.at(context, b_matrix, j));
+        plan.output.store(context, static_cast<double>(sum) * static_cast<double>(scale), j, first + j);
+        continue;
+      }
       if (plan.write == nullptr) {
         context.output<int32_t>(0)[first + j] = sum;
         continue;
@@ -76,6 +86,24 @@ void multiply(const Plan& plan, const KernelContext& context, int64_t product) {
   }
 }
 
+// The inputs behind those of QLinearMatMul.
+Result<FusedOutput> read_output(const RefNode& node, const MatMulDesc& desc) {
+  FusedOutput output{.bias = desc.addend,
+                     .residual = desc.residual,
+                     .middle_scale = given_input(node, 10),
+                     .middle_zero = given_input(node, 11),
+                     .middle_bias = given_input(node, 12),
+                     .y_scale = desc.y_scale,
+                     .y_zero = desc.y_zero_point,
+                     .table = given_input(node, 13),
+                     .factor = Attributes(*node.node).number("factor"),
+                     .epilogue = {},
+                     .y_type = output_spec(node, 0).type};
+  if (output.middle_zero != kNoInput) output.middle_type = node.inputs[11].type;
+  TENON_TRY_ASSIGN(output.epilogue, read_epilogue(*node.node));
+  return output;
+}
+
 Result<RefImpl> make(RefNode& node) {
   Plan plan;
   TENON_TRY_ASSIGN(plan.desc, read_matmul(*node.node, input_shapes(node)));
@@ -86,16 +114,23 @@ Result<RefImpl> make(RefNode& node) {
   plan.read_b = element_reader(b.type);
   const bool scaled = desc.y_scale != kNoInput;
   const DataType y = output_spec(node, 0).type;
+  plan.fused = node.node->domain == "tenon";
+  if (plan.fused) {
+    TENON_TRY_ASSIGN(plan.output, read_output(node, desc));
+  }
   if (scaled) plan.write = quantized_writer(y);
   const auto byte = [](DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; };
-  TENON_UNSUPPORTED_IF(!byte(a.type) || !byte(b.type) || (scaled && !byte(y)), "{} is not computed on {} and {}.",
-                       node.node->op_type, data_type_name(a.type), data_type_name(b.type));
+  TENON_UNSUPPORTED_IF(
+      !byte(a.type) || !byte(b.type) || (scaled && !byte(y)) || (plan.fused && !scaled && y != DataType::kFloat),
+      "{} is not computed on {} and {}.", node.node->op_type, data_type_name(a.type), data_type_name(b.type));
   TENON_TRY_ASSIGN(plan.a_scale, line_reader(node, desc.a_scale, a.shape, true));
   TENON_TRY_ASSIGN(plan.a_zero, line_reader(node, desc.a_zero_point, a.shape, true));
   TENON_TRY_ASSIGN(plan.b_scale, line_reader(node, desc.b_scale, b.shape, false));
   TENON_TRY_ASSIGN(plan.b_zero, line_reader(node, desc.b_zero_point, b.shape, false));
-  TENON_TRY_ASSIGN(plan.y_scale, line_reader(node, desc.y_scale, desc.y, true));
-  TENON_TRY_ASSIGN(plan.y_zero, line_reader(node, desc.y_zero_point, desc.y, true));
+  if (!plan.fused) {
+    TENON_TRY_ASSIGN(plan.y_scale, line_reader(node, desc.y_scale, desc.y, true));
+    TENON_TRY_ASSIGN(plan.y_zero, line_reader(node, desc.y_zero_point, desc.y, true));
+  }
   // B, a row of A, a row of sums.
   std::optional<int64_t> bytes = checked_mul(desc.k, desc.n);
   for (int64_t more : {desc.k, desc.n}) bytes = bytes ? checked_add(*bytes, more) : bytes;
@@ -114,6 +149,7 @@ constexpr TypeSet kBytes = type_set(TypeList<int8_t, uint8_t>());
 constexpr KernelEntry kRows[] = {
     ref_row<kBytes, &make>("MatMulInteger", 10),
     ref_row<kBytes, &make>("QLinearMatMul", 10),
+    ref_row<kBytes, &make>("QuantizedMatMul", 1, kAnyVersion, "tenon"),
 };
 
 }  // namespace

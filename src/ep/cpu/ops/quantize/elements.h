@@ -23,11 +23,11 @@ double read_code(const void* data, int64_t index) {
   return static_cast<double>(small_values(type)[static_cast<const uint8_t*>(data)[index]]);
 }
 
-#define TENON_SMALL_TYPES(X)                                                                                           \
-  X(kFloat8E4M3FN)                                                                                                     \
-  X(kFloat8E4M3FNUZ)                                                                                                   \
-  X(kFloat8E5M2) X(kFloat8E5M2FNUZ) X(kFloat8E8M0) X(kUint4) X(kInt4) X(kUint2) X(kInt2) X(kFloat4E2M1) X(kFloat6E2M3) \
-      X(kFloat6E3M2)
+#define TENON_SMALL_TYPES(X) \
+  X(kFloat8E4M3FN)           \
+  X(kFloat8E4M3FNUZ)         \
+  X(kFloat8E5M2)             \
+  X(kFloat8E5M2FNUZ) X(kFloat8E8M0) X(kUint4) X(kInt4) X(kUint2) X(kInt2) X(kFloat4E2M1) X(kFloat6E2M3) X(kFloat6E3M2)
 
 // Null for a type that quantised operators do not take. Elements of less than a byte are read by their codes.
 inline ReadElement element_reader(DataType type) {

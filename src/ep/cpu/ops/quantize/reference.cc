@@ -1,4 +1,4 @@
-// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
+// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear and tenon.LookupBytes.
 #include "ep/cpu/ops/quantize/elements.h"
 #include "ops/attributes.h"
 #include "ops/quantize.h"
@@ -136,6 +136,22 @@ Result<RefImpl> make_dynamic_quantize(RefNode& node) {
   return impl;
 }
 
+Result<RefImpl> make_lookup_bytes(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  TENON_INVALID_IF(node.inputs[1].shape != Shape{256} || data_type_size(node.inputs[1].type) != 1,
+                   "The table of LookupBytes is {} of shape {} instead of [256] bytes.",
+                   data_type_name(node.inputs[1].type), node.inputs[1].shape.to_string());
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    for (int64_t i = 0; i < count; ++i)
+      context.output<uint8_t>(0)[i] = context.input<uint8_t>(1)[context.input<uint8_t>(0)[i]];
+    return {};
+  };
+  return impl;
+}
+
 constexpr TypeSet kQuantizes = type_set(TypeList<float, Float16, BFloat16, int32_t>());
 constexpr TypeSet kDequantizes = type_set(TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t>()) | kSmallSet;
 
@@ -151,6 +167,7 @@ constexpr KernelEntry kRows[] = {
     {"", "QuantizeLinear", 10, kAnyVersion, "ref", &match_quantize, &create_ref<&make_quantize>},
     ref_row<kDequantizes, &make_dequantize>("DequantizeLinear", 10),
     ref_row<kFloat32Set, &make_dynamic_quantize>("DynamicQuantizeLinear", 11),
+    ref_row<type_set(TypeList<int8_t, uint8_t>()), &make_lookup_bytes>("LookupBytes", 1, kAnyVersion, "tenon"),
 };
 
 }  // namespace

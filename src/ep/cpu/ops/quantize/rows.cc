@@ -118,6 +118,26 @@ class DynamicQuantizeKernel final : public Kernel {
   const int64_t count_;
 };
 
+class LookupBytesKernel final : public Kernel {
+ public:
+  explicit LookupBytesKernel(int64_t count) : count_(count) {}
+
+  Status run(KernelContext& context) const override {
+    const auto* const x = context.input<uint8_t>(0);
+    const auto* const table = context.input<uint8_t>(1);
+    auto* const y = context.output<uint8_t>(0);
+    context.pool->parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = table[x[i]];
+    });
+    return {};
+  }
+  bool may_run_in_place(size_t input, size_t output) const override { return input == 0 && output == 0; }
+  std::string_view name() const override { return "lookup bytes"; }
+
+ private:
+  const int64_t count_;
+};
+
 }  // namespace
 
 Status match_quantize(const KernelNode& node) {
@@ -153,6 +173,19 @@ Result<std::unique_ptr<Kernel>> create_dynamic_quantize(const KernelNode& node) 
   TENON_INVALID_IF(input_spec(node, 0).type != DataType::kFloat, "DynamicQuantizeLinear reads {}, not float32.",
                    data_type_name(input_spec(node, 0).type));
   return std::unique_ptr<Kernel>(std::make_unique<DynamicQuantizeKernel>(node.inputs[0].shape.element_count()));
+}
+
+Status match_lookup_bytes(const KernelNode& node) {
+  TENON_TRY(match_known(node));
+  TENON_UNSUPPORTED_IF(!is_byte(input_spec(node, 0)) || !is_byte(output_spec(node, 0)), "LookupBytes maps {} to {}.",
+                       data_type_name(input_spec(node, 0).type), data_type_name(output_spec(node, 0).type));
+  return {};
+}
+
+Result<std::unique_ptr<Kernel>> create_lookup_bytes(const KernelNode& node) {
+  TENON_INVALID_IF(input_spec(node, 1).shape != Shape{256}, "The table of LookupBytes has shape {} instead of [256].",
+                   input_spec(node, 1).shape.to_string());
+  return std::unique_ptr<Kernel>(std::make_unique<LookupBytesKernel>(node.inputs[0].shape.element_count()));
 }
 
 }  // namespace tenon::cpu::nn

@@ -1,4 +1,4 @@
-// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear between float32 and bytes.
+// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear between float32 and bytes, and tenon.LookupBytes.
 #pragma once
 
 #include "ep/api/kernel.h"
@@ -12,5 +12,8 @@ Result<std::unique_ptr<Kernel>> create_dequantize(const KernelNode& node);
 
 Status match_dynamic_quantize(const KernelNode& node);
 Result<std::unique_ptr<Kernel>> create_dynamic_quantize(const KernelNode& node);
+
+Status match_lookup_bytes(const KernelNode& node);
+Result<std::unique_ptr<Kernel>> create_lookup_bytes(const KernelNode& node);
 
 }  // namespace tenon::cpu::nn

@@ -1,0 +1,175 @@
+// Puts operators that only move elements on the side of a DequantizeLinear or QuantizeLinear where the elements are
+// bytes: a quarter of the memory, and products meet the scales that belong to them.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/attributes.h"
+#include "plan/pass_quantized.h"
+#include "plan/passes.h"
+
+namespace tenon {
+
+bool is_byte(DataType type) { return type == DataType::kUint8 || type == DataType::kInt8; }
+
+bool is_single(const Rewriter& rewriter, ValueId id) {
+  const Value& value = rewriter.value(id);
+  return value.fully_known() && value.shape().element_count() == 1;
+}
+
+bool same_constant(const Rewriter& rewriter, ValueId a, ValueId b) {
+  if (a == b) return true;
+  if (a == kNoValue || b == kNoValue) return false;
+  const ConstantRef &x = rewriter.constant(a), &y = rewriter.constant(b);
+  return x && y && x->type == y->type && x->size_bytes == y->size_bytes &&
+         std::memcmp(x->data, y->data, x->size_bytes) == 0;
+}
+
+bool is_move(const Node& node) {
+  static constexpr std::string_view kMoves[] = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity"};
+  return node.domain.empty() && std::find(std::begin(kMoves), std::end(kMoves), node.op_type) != std::end(kMoves);
+}
+
+namespace {
+
+// The edge with `bytes` on one side and `floats` on the other; its node is null where it is no such one.
+QuantizedEdge edge_of(const Rewriter& rewriter, const Node& node, ValueId bytes, ValueId floats) {
+  const ValueId scale = node.input(1), zero = node.input(2);
+  if (Attributes(node).integer("block_size") != 0) return {};
+  if (bytes == kNoValue || scale == kNoValue || !rewriter.is_float(floats) || !rewriter.is_float(scale)) return {};
+  if (!is_byte(rewriter.value(bytes).type) || !is_single(rewriter, scale)) return {};
+  if (zero != kNoValue && (!is_single(rewriter, zero) || rewriter.value(zero).type != rewriter.value(bytes).type))
+    return {};
+  return {.node = &node, .bytes = bytes, .scale = scale, .zero = zero};
+}
+
+// `node` without its place in the graph, from bytes to a new value of bytes.
+std::pair<Node, ValueId> on_bytes(Rewriter& rewriter, const Node& node, ValueId bytes) {
+  Node moved = node;
+  moved.inputs[0] = bytes;
+  Value value = rewriter.value(node.outputs[0]);
+  value.name += ":bytes";
+  value.type = rewriter.value(bytes).type;
+  value.constant = nullptr;
+  moved.outputs = {rewriter.add_value(std::move(value))};
+  return {moved, moved.outputs[0]};
+}
+
+// Move(Dequantize(x)) becomes Dequantize(Move(x)), Shape(Dequantize(x)) becomes Shape(x).
+void sink_dequantize(Rewriter& rewriter, NodeId i) {
+  const Node& node = rewriter.node(i);
+  const bool shape = node.op_type == "Shape" && node.domain.empty();
+  if ((!shape && !is_move(node)) || node.outputs.size() != 1) return;
+  const QuantizedEdge edge = dequantized(rewriter, node.input(0));
+  // Constants are folded, whichever side they are on.
+  if (edge.node == nullptr || rewriter.constant(edge.bytes) != nullptr) return;
+  if (shape) {
+    Node same = node;
+    same.inputs[0] = edge.bytes;
+    rewriter.replace(i, std::move(same));
+    return;
+  }
+  Node dequantize = *edge.node;
+  if (dequantize.has("axis")) dequantize.set_int("axis", 0);
+  dequantize.outputs = node.outputs;
+  auto [moved, bytes] = on_bytes(rewriter, node, edge.bytes);
+  dequantize.inputs[0] = bytes;
+  rewriter.insert_before(i, std::move(moved));
+  rewriter.replace(i, std::move(dequantize));
+}
+
+// A product or quotient with one number.
+bool scales(const Rewriter& rewriter, const Node& node) {
+  if (!node.domain.empty() || node.inputs.size() != 2) return false;
+  if (node.op_type == "Div") return rewriter.scalar_beside(node.inputs[1], node.inputs[0]).has_value();
+  return node.op_type == "Mul" && (rewriter.scalar_beside(node.inputs[0], node.inputs[1]).has_value() ||
+                                   rewriter.scalar_beside(node.inputs[1], node.inputs[0]).has_value());
+}
+
+size_t data_operand(const Rewriter& rewriter, const Node& node) {
+  return is_move(node) || rewriter.constant(node.inputs[1]) != nullptr ? 0 : 1;
+}
+
+// Quantize(Scale(Move(x))) becomes Move(Quantize(Scale(x))), with any number of both.
+void raise_quantize(Rewriter& rewriter, NodeId i) {
+  const Node& node = rewriter.node(i);
+  const QuantizedEdge edge = quantized(rewriter, node);
+  if (edge.node == nullptr) return;
+  std::vector<Node> moves, factors;  // last first
+  ValueId x = node.inputs[0];
+  while (rewriter.read_once(x)) {
+    const Node* maker = rewriter.producer(x);
+    if (maker == nullptr || maker->outputs.size() != 1) break;
+    if (is_move(*maker)) {
+      moves.push_back(*maker);
+    } else if (scales(rewriter, *maker)) {
+      factors.push_back(*maker);
+    } else {
+      break;
+    }
+    x = maker->inputs[data_operand(rewriter, *maker)];
+  }
+  if (moves.empty() || x == kNoValue || !rewriter.value(x).has_rank) return;
+  // A number with more dimensions would change the shape.
+  for (const Node& factor : factors) {
+    const ConstantRef& number = rewriter.constant(factor.inputs[1 - data_operand(rewriter, factor)]);
+    if (number->shape.dims().size() > rewriter.value(x).dims.size()) return;
+  }
+  while (!factors.empty()) {
+    Node factor = std::move(factors.back());
+    factors.pop_back();
+    Value value = rewriter.value(x);
+    value.name = rewriter.value(factor.outputs[0]).name + ":moved";
+    value.constant = nullptr;
+    factor.inputs[data_operand(rewriter, factor)] = x;
+    factor.outputs = {x = rewriter.add_value(std::move(value))};
+    rewriter.insert_before(i, std::move(factor));
+  }
+  Node quantize = node;
+  if (quantize.has("axis")) quantize.set_int("axis", 0);
+  Value bytes = rewriter.value(x);
+  bytes.name += ":bytes";
+  bytes.type = rewriter.value(node.outputs[0]).type;
+  bytes.constant = nullptr;
+  quantize.inputs[0] = x;
+  quantize.outputs = {x = rewriter.add_value(std::move(bytes))};
+  rewriter.insert_before(i, std::move(quantize));
+  while (moves.size() > 1) {
+    auto [moved, value] = on_bytes(rewriter, moves.back(), x);
+    moves.pop_back();
+    rewriter.insert_before(i, std::move(moved));
+    x = value;
+  }
+  Node last = moves.front();
+  last.inputs[0] = x;
+  last.outputs = node.outputs;
+  rewriter.replace(i, std::move(last));
+}
+
+}  // namespace
+
+QuantizedEdge dequantized(const Rewriter& rewriter, ValueId id) {
+  const Node* node = rewriter.made_by(id, "DequantizeLinear");
+  return node ? edge_of(rewriter, *node, node->inputs[0], id) : QuantizedEdge();
+}
+
+QuantizedEdge quantized(const Rewriter& rewriter, const Node& node) {
+  if (node.op_type != "QuantizeLinear" || !node.domain.empty()) return {};
+  return edge_of(rewriter, node, node.outputs[0], node.input(0));
+}
+
+Status pass_quantized_moves(Graph& graph, const PassOptions&) {
+  {
+    Rewriter rewriter(graph);
+    for (NodeId i : rewriter.ids())
+      if (!rewriter.erased(i)) sink_dequantize(rewriter, i);
+    rewriter.finish();
+  }
+  Rewriter rewriter(graph);
+  for (NodeId i : rewriter.ids())
+    if (!rewriter.erased(i)) raise_quantize(rewriter, i);
+  rewriter.finish();
+  return {};
+}
+
+}  // namespace tenon
