@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ep/cpu/simd/convert.h"
 #include "ep/cpu/simd/elementwise.h"
 
 namespace tenon::cpu::nn {
@@ -37,6 +38,8 @@ template <typename T>
 void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   if constexpr (sizeof(T) == 4) {
     eltwise_table().transpose32(src, src_stride, dst, dst_stride, rows, columns);
+  } else if constexpr (sizeof(T) == 2) {
+    convert_table().transpose16(src, src_stride, dst, dst_stride, rows, columns);
   } else {
     constexpr int64_t kBlock = 32;  // lines of both sides stay in L1
     for (int64_t i0 = 0; i0 < rows; i0 += kBlock)

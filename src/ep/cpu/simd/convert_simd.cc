@@ -1,0 +1,80 @@
+#include "ep/cpu/simd/convert.h"
+
+#include "ep/cpu/simd/half8.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+template <typename T>
+void widen(const uint16_t* x, float* y, int64_t n) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const F8 a = T::load8(x + i), b = T::load8(x + i + 8);
+    store8(y + i, a);
+    store8(y + i + 8, b);
+  }
+  for (; i < n; ++i) y[i] = T::decode(x[i]);
+}
+
+template <typename T>
+void narrow(const float* x, uint16_t* y, int64_t n) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const F8 a = load8(x + i), b = load8(x + i + 8);
+    T::store8(y + i, a);
+    T::store8(y + i + 8, b);
+  }
+  for (; i < n; ++i) y[i] = T::encode(x[i]);
+}
+
+// Eight rows of eight become columns, by three rounds of interleaving.
+TENON_INLINE void transpose8x8(const uint16_t* src, int64_t src_stride, uint16_t* dst, int64_t dst_stride) {
+  const hn::FixedTag<uint16_t, 8> d16;
+  const hn::FixedTag<uint32_t, 4> d32;
+  const hn::FixedTag<uint64_t, 2> d64;
+  hn::Vec<decltype(d16)> row[8];
+  for (int i = 0; i < 8; ++i) row[i] = hn::LoadU(d16, src + i * src_stride);
+  hn::Vec<decltype(d32)> pair[8];  // [i]: rows 2 * (i % 4) and the next one, low columns first
+  for (int i = 0; i < 4; ++i) {
+    pair[i] = hn::BitCast(d32, hn::InterleaveLower(d16, row[2 * i], row[2 * i + 1]));
+    pair[i + 4] = hn::BitCast(d32, hn::InterleaveUpper(d16, row[2 * i], row[2 * i + 1]));
+  }
+  for (int half = 0; half < 2; ++half) {
+    const auto* const p = pair + half * 4;
+    const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d32, p[0], p[1]));
+    const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d32, p[2], p[3]));
+    const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d32, p[0], p[1]));
+    const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d32, p[2], p[3]));
+    uint16_t* const to = dst + half * 4 * dst_stride;
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d64, low01, low23)), d16, to);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, low01, low23)), d16, to + dst_stride);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d64, high01, high23)), d16, to + 2 * dst_stride);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, high01, high23)), d16, to + 3 * dst_stride);
+  }
+}
+
+void transpose16(const uint16_t* src, int64_t src_stride, uint16_t* dst, int64_t dst_stride, int64_t rows,
+                 int64_t columns) {
+  // Blocks of 32 rows: whole cache lines of dst are written while those of src are in L1.
+  for (int64_t i0 = 0; i0 < rows; i0 += 32) {
+    const int64_t i1 = i0 + 32 < rows ? i0 + 32 : rows;
+    int64_t j = 0;
+    for (; j + 8 <= columns; j += 8) {
+      int64_t i = i0;
+      for (; i + 8 <= i1; i += 8)
+        transpose8x8(src + i * src_stride + j, src_stride, dst + j * dst_stride + i, dst_stride);
+      for (; i < i1; ++i)
+        for (int64_t jj = j; jj < j + 8; ++jj) dst[jj * dst_stride + i] = src[i * src_stride + jj];
+    }
+    for (; j < columns; ++j)
+      for (int64_t i = i0; i < i1; ++i) dst[j * dst_stride + i] = src[i * src_stride + j];
+  }
+}
+
+}  // namespace
+
+extern const ConvertTable convert_table;
+const ConvertTable convert_table = {&widen<Half>, &widen<Brain>, &narrow<Half>, &narrow<Brain>, &transpose16};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE
