@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "ep/cpu/kernel_list.h"
+#include "ep/cpu/ops/narrow/operands.h"
 #include "graph/schema.h"
 
 namespace tenon::cpu {
@@ -143,6 +144,8 @@ class CpuProvider final : public ExecutionProvider {
     std::string reasons;
     const std::vector<const KernelEntry*> rows = reference_only_ ? reference_rows_of(*node.node) : rows_of(*node.node);
     if (rows.empty()) return no_kernel(*node.graph, *node.node);
+    // Reference kernels take the types that ONNX allows.
+    if (reference_only_ && nn::is_narrowed(node)) return nn::create_narrow(node, rows);
     for (const KernelEntry* row : rows) {
       Status match = row->match(node);
       if (match.ok()) {

@@ -6,6 +6,7 @@
 #include "ep/cpu/ops/matmul/integer_product.h"
 #include "ep/cpu/ops/matmul/rows.h"
 #include "ep/cpu/ops/moves/rows.h"
+#include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/norm/rows.h"
 #include "ep/cpu/ops/quantize/rows.h"
 #include "ep/cpu/ops/recurrent/rows.h"
@@ -86,6 +87,10 @@ std::span<const KernelEntry> vector_kernels() {
       const int until = row.function == Unary::kClip ? 6 : kAnyVersion;
       all.push_back({"", row.operator_name, row.since, until, "elementwise", &match_unary, &create_unary});
     }
+    // Behind the rows that read 16 bits themselves.
+    for (const auto& [domain, op_type] : narrowed_operators())
+      all.push_back({domain, op_type, 1, kAnyVersion, "narrow", &match_narrow,
+                     static_cast<Result<std::unique_ptr<Kernel>> (*)(const KernelNode&)>(&create_narrow)});
     return all;
   }();
   return kAll;

@@ -1,7 +1,12 @@
 #include "ep/cpu/ops/elementwise/rows.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "ep/cpu/ops/elementwise/broadcast.h"
+#include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
+#include "ep/cpu/simd/convert.h"
 #include "ep/cpu/simd/elementwise.h"
 #include "ep/cpu/simd/integers.h"
 #include "ops/activation_formula.h"
@@ -15,14 +20,30 @@ namespace {
 // Elements of a chunk that is worth claiming: 64 KiB of f32 for what memory bounds, less for what computes.
 constexpr int64_t kCheapGrain = 16384, kDearGrain = 4096;
 
+// Of kernels whose float operands all have one type; kUndefined: they do not.
+std::string_view float_name(DataType type) {
+  switch (type) {
+    case DataType::kFloat:
+      return "elementwise f32";
+    case DataType::kFloat16:
+      return "elementwise f16";
+    case DataType::kBfloat16:
+      return "elementwise bf16";
+    default:
+      return "elementwise, mixed floats";
+  }
+}
+
 class UnaryKernel final : public Kernel {
  public:
-  UnaryKernel(const UnaryDesc& unary, const TensorSpec& spec)
-      : loop_(eltwise_table().unary[static_cast<int>(unary.function)]),
+  UnaryKernel(const UnaryDesc& unary, const TensorSpec& spec, DataType to)
+      : from_(spec.type),
+        to_(to),
+        loop_(eltwise_table().unary[static_cast<int>(unary.function)]),
         grain_(row_of(unary.function).cheap ? kCheapGrain : kDearGrain),
         alpha_(static_cast<float>(unary.alpha)),
         beta_(static_cast<float>(unary.beta)),
-        count_(static_cast<int64_t>(spec.size_bytes() / sizeof(float))) {
+        count_(static_cast<int64_t>(spec.size_bytes() / data_type_size(spec.type))) {
     // Missing channels of the blocked layout must stay zero.
     if (spec.layout == Layout::kBlocked8 && spec.shape.rank() >= 3 && spec.shape[1] % 8 != 0 &&
         evaluate(unary.function, 0.0, unary.alpha, unary.beta) != 0) {
@@ -33,6 +54,7 @@ class UnaryKernel final : public Kernel {
   }
 
   Status run(KernelContext& context) const override {
+    if (is_narrow(from_) || is_narrow(to_)) return run_narrow(context);
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
     context.pool->parallel_for(
@@ -45,10 +67,25 @@ class UnaryKernel final : public Kernel {
     }
     return {};
   }
-  bool may_run_in_place(size_t input, size_t) const override { return input == 0; }
-  std::string_view name() const override { return "elementwise f32"; }
+  bool may_run_in_place(size_t input, size_t) const override { return input == 0 && from_ == to_; }
+  std::string_view name() const override { return float_name(from_ == to_ ? to_ : DataType::kUndefined); }
 
  private:
+  Status run_narrow(KernelContext& context) const {
+    const void* const x = context.inputs[0];
+    void* const y = context.outputs[0];
+    context.pool->parallel_for(count_, grain_, [&](int64_t begin, int64_t end) {
+      alignas(64) float in[kNarrowBlock], out[kNarrowBlock];
+      for (int64_t at = begin; at < end; at += kNarrowBlock) {
+        const int64_t n = std::min(kNarrowBlock, end - at);
+        loop_(read_floats(from_, x, at, n, in), begin_floats(to_, y, at, out), n, alpha_, beta_);
+        end_floats(to_, y, at, n, out);
+      }
+    });
+    return {};
+  }
+
+  const DataType from_, to_;
   void (*const loop_)(const float* x, float* y, int64_t n, float alpha, float beta);
   const int64_t grain_;
   const float alpha_, beta_;
@@ -96,9 +133,13 @@ const BinaryRow* find_binary(std::string_view op_type) {
 
 class BinaryKernel final : public Kernel {
  public:
-  BinaryKernel(Binary op, const BroadcastWalk& walk, bool whole_a, bool whole_b)
-      : op_(op), walk_(walk), whole_{whole_a, whole_b} {}
+  BinaryKernel(Binary op, const BroadcastWalk& walk, bool whole_a, bool whole_b, const KernelNode& node)
+      : op_(op),
+        walk_(walk),
+        whole_{whole_a, whole_b},
+        types_{node.inputs[0].type, node.inputs[1].type, node.outputs[0].type} {}
   Status run(KernelContext& context) const override {
+    if (std::any_of(std::begin(types_), std::end(types_), &is_narrow)) return run_narrow(context);
     const float* const a = context.input<float>(0);
     const float* const b = context.input<float>(1);
     float* const y = context.output<float>(0);
@@ -113,19 +154,53 @@ class BinaryKernel final : public Kernel {
     });
     return {};
   }
-  bool may_run_in_place(size_t input, size_t) const override { return input < 2 && whole_[input]; }
-  std::string_view name() const override { return "elementwise f32"; }
+  bool may_run_in_place(size_t input, size_t) const override {
+    return input < 2 && whole_[input] && types_[input] == types_[2];
+  }
+  std::string_view name() const override {
+    const bool one = types_[0] == types_[2] && types_[1] == types_[2];
+    return float_name(one ? types_[2] : DataType::kUndefined);
+  }
 
  private:
+  Status run_narrow(KernelContext& context) const {
+    const auto apply = eltwise_table().binary[static_cast<int>(op_)];
+    const int64_t strides[] = {walk_.row() == 1 ? 1 : walk_.row_stride(0), walk_.row() == 1 ? 1 : walk_.row_stride(1)};
+    context.pool->parallel_for(walk_.count(), kCheapGrain, [&](int64_t begin, int64_t end) {
+      alignas(64) float buffers[2][kNarrowBlock], out[kNarrowBlock];
+      walk_.pieces(begin, end, [&](int64_t first, const auto& offset, int64_t count) {
+        for (int64_t done = 0; done < count; done += kNarrowBlock) {
+          const int64_t n = std::min(kNarrowBlock, count - done), at = first + done;
+          const float* x[2];
+          for (size_t i = 0; i < 2; ++i)
+            x[i] = read_floats(types_[i], context.inputs[i], offset[i] + done * strides[i], strides[i] == 0 ? 1 : n,
+                               buffers[i]);
+          apply(x[0], strides[0], x[1], strides[1], begin_floats(types_[2], context.outputs[0], at, out), n);
+          end_floats(types_[2], context.outputs[0], at, n, out);
+        }
+      });
+    });
+    return {};
+  }
+
   const Binary op_;
   const BroadcastWalk walk_;
-  const bool whole_[2];  // the operand has as many elements as the output
+  const bool whole_[2];      // the operand has as many elements as the output
+  const DataType types_[3];  // of a, b and y
 };
 
 using CastLoop = void (*)(const void* x, void* y, int64_t n);
 
 CastLoop cast_loop(DataType from, DataType to) {
   if (to == DataType::kFloat) {
+    if (from == DataType::kFloat16)
+      return [](const void* x, void* y, int64_t n) {
+        convert_table().float_from_float16(static_cast<const uint16_t*>(x), static_cast<float*>(y), n);
+      };
+    if (from == DataType::kBfloat16)
+      return [](const void* x, void* y, int64_t n) {
+        convert_table().float_from_bfloat16(static_cast<const uint16_t*>(x), static_cast<float*>(y), n);
+      };
     if (from == DataType::kInt64)
       return [](const void* x, void* y, int64_t n) {
         eltwise_table().float_from_int64(static_cast<const int64_t*>(x), static_cast<float*>(y), n);
@@ -140,6 +215,14 @@ CastLoop cast_loop(DataType from, DataType to) {
       };
   }
   if (from == DataType::kFloat) {
+    if (to == DataType::kFloat16)
+      return [](const void* x, void* y, int64_t n) {
+        convert_table().float16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), n);
+      };
+    if (to == DataType::kBfloat16)
+      return [](const void* x, void* y, int64_t n) {
+        convert_table().bfloat16_from_float(static_cast<const float*>(x), static_cast<uint16_t*>(y), n);
+      };
     if (to == DataType::kInt64)
       return [](const void* x, void* y, int64_t n) {
         eltwise_table().int64_from_float(static_cast<const float*>(x), static_cast<int64_t*>(y), n);
@@ -156,22 +239,42 @@ CastLoop cast_loop(DataType from, DataType to) {
   return nullptr;
 }
 
+// The loops of a Cast: one, or one to float32 and one from there. None where there is no loop.
+struct CastLoops {
+  CastLoop first = nullptr, second = nullptr;
+};
+
+CastLoops cast_loops(DataType from, DataType to) {
+  if (const CastLoop loop = cast_loop(from, to)) return {loop, nullptr};
+  // Integers that float32 rounds are beyond the largest f16, but not beyond the largest bf16.
+  const bool exact =
+      is_narrow(from) || to == DataType::kFloat16 || (to == DataType::kBfloat16 && from == DataType::kUint8);
+  const CastLoop first = cast_loop(from, DataType::kFloat), second = cast_loop(DataType::kFloat, to);
+  return exact && first != nullptr && second != nullptr ? CastLoops{first, second} : CastLoops{};
+}
+
 class CastKernel final : public Kernel {
  public:
-  CastKernel(CastLoop loop, size_t from_size, size_t to_size, int64_t count)
-      : loop_(loop), from_size_(from_size), to_size_(to_size), count_(count) {}
+  CastKernel(const CastLoops& loops, size_t from_size, size_t to_size, int64_t count)
+      : loops_(loops), from_size_(from_size), to_size_(to_size), count_(count) {}
   Status run(KernelContext& context) const override {
     const auto* const x = context.input<std::byte>(0);
     auto* const y = context.output<std::byte>(0);
     context.pool->parallel_for(count_, kCheapGrain, [&](int64_t begin, int64_t end) {
-      loop_(x + begin * from_size_, y + begin * to_size_, end - begin);
+      if (loops_.second == nullptr) return loops_.first(x + begin * from_size_, y + begin * to_size_, end - begin);
+      alignas(64) float between[kNarrowBlock];
+      for (int64_t at = begin; at < end; at += kNarrowBlock) {
+        const int64_t n = std::min(kNarrowBlock, end - at);
+        loops_.first(x + at * from_size_, between, n);
+        loops_.second(between, y + at * to_size_, n);
+      }
     });
     return {};
   }
   std::string_view name() const override { return "cast"; }
 
  private:
-  const CastLoop loop_;
+  const CastLoops loops_;
   const size_t from_size_, to_size_;
   const int64_t count_;
 };
@@ -201,9 +304,11 @@ Result<Unary> power_of(const KernelNode& node) {
 
 Status match_unary(const KernelNode& node) {
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
-  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || y.type != DataType::kFloat || y.dynamic,
-                       "The operand is not float32 of known size.");
+  TENON_UNSUPPORTED_IF(!is_any_float(x.type) || !is_any_float(y.type) || y.dynamic,
+                       "The operand is not float32, float16 or bfloat16 of known size.");
   TENON_UNSUPPORTED_IF(x.layout != y.layout, "Input and output have different layouts.");
+  TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain && (is_narrow(x.type) || is_narrow(y.type)),
+                       "The operand is of 16 bits and not in the plain layout.");
   return {};
 }
 
@@ -211,7 +316,7 @@ Result<std::unique_ptr<Kernel>> create_unary(const KernelNode& node) {
   TENON_TRY(check_same_count(node));
   TENON_TRY_ASSIGN(const UnaryDesc unary, read_unary(*node.node));
   TENON_UNSUPPORTED_IF(!row_of(unary.function).has_vector_loop(), "The operator {} has no loop.", node.node->op_type);
-  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(unary, input_spec(node, 0)));
+  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(unary, input_spec(node, 0), output_spec(node, 0).type));
 }
 
 Status match_clip(const KernelNode& node) { return match_plain(node, DataType::kFloat); }
@@ -230,10 +335,11 @@ Result<std::unique_ptr<Kernel>> create_clip(const KernelNode& node) {
 Status match_binary(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(node.inputs.size() != 2, "There are {} operands, not 2.", node.inputs.size());
   const TensorSpec &a = node.inputs[0], &b = node.inputs[1], &y = output_spec(node, 0);
-  TENON_UNSUPPORTED_IF(
-      a.type != DataType::kFloat || b.type != DataType::kFloat || y.type != DataType::kFloat || y.dynamic,
-      "The operands are not float32 of known size.");
+  TENON_UNSUPPORTED_IF(!is_any_float(a.type) || !is_any_float(b.type) || !is_any_float(y.type) || y.dynamic,
+                       "The operands are not float32, float16 or bfloat16 of known size.");
   if (a.layout == Layout::kPlain && b.layout == Layout::kPlain && y.layout == Layout::kPlain) return {};
+  TENON_UNSUPPORTED_IF(is_narrow(a.type) || is_narrow(b.type) || is_narrow(y.type),
+                       "An operand is of 16 bits and not in the plain layout.");
   // Padding lanes are zero on both sides and stay so, unless they are divided.
   const BinaryRow* row = find_binary(node.node->op_type);
   TENON_UNSUPPORTED_IF(a.layout != b.layout || a.layout != y.layout || a.shape != b.shape || a.shape != y.shape ||
@@ -249,12 +355,12 @@ Result<std::unique_ptr<Kernel>> create_binary(const KernelNode& node) {
   if (y.layout != Layout::kPlain) {
     const Shape flat{static_cast<int64_t>(y.size_bytes() / sizeof(float))};
     TENON_TRY_ASSIGN(const BroadcastWalk walk, BroadcastWalk::create(flat, {&flat, &flat}));
-    return std::unique_ptr<Kernel>(std::make_unique<BinaryKernel>(row->op, walk, true, true));
+    return std::unique_ptr<Kernel>(std::make_unique<BinaryKernel>(row->op, walk, true, true, node));
   }
   TENON_TRY_ASSIGN(const BroadcastWalk walk, BroadcastWalk::create(y.shape, {&a.shape, &b.shape}));
   const int64_t count = y.shape.element_count();
   return std::unique_ptr<Kernel>(std::make_unique<BinaryKernel>(row->op, walk, a.shape.element_count() == count,
-                                                                b.shape.element_count() == count));
+                                                                b.shape.element_count() == count, node));
 }
 
 Status match_power(const KernelNode& node) {
@@ -265,22 +371,22 @@ Status match_power(const KernelNode& node) {
 Result<std::unique_ptr<Kernel>> create_power(const KernelNode& node) {
   TENON_TRY(check_same_count(node));
   TENON_TRY_ASSIGN(const Unary op, power_of(node));
-  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(UnaryDesc{op}, input_spec(node, 0)));
+  return std::unique_ptr<Kernel>(std::make_unique<UnaryKernel>(UnaryDesc{op}, input_spec(node, 0), DataType::kFloat));
 }
 
 Status match_cast(const KernelNode& node) {
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
   TENON_UNSUPPORTED_IF(x.layout != Layout::kPlain || y.layout != Layout::kPlain || y.dynamic,
                        "The operand is not plain and of known size.");
-  TENON_UNSUPPORTED_IF(cast_loop(x.type, y.type) == nullptr, "There is no loop from {} to {}.", data_type_name(x.type),
-                       data_type_name(y.type));
+  TENON_UNSUPPORTED_IF(cast_loops(x.type, y.type).first == nullptr, "There is no loop from {} to {}.",
+                       data_type_name(x.type), data_type_name(y.type));
   return {};
 }
 
 Result<std::unique_ptr<Kernel>> create_cast(const KernelNode& node) {
   TENON_TRY(check_same_count(node));
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
-  return std::unique_ptr<Kernel>(std::make_unique<CastKernel>(cast_loop(x.type, y.type), data_type_size(x.type),
+  return std::unique_ptr<Kernel>(std::make_unique<CastKernel>(cast_loops(x.type, y.type), data_type_size(x.type),
                                                               data_type_size(y.type), x.shape.element_count()));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/norm.h"
@@ -12,11 +13,50 @@ namespace tenon::cpu::nn {
 
 namespace {
 
+// Rows up to this length are widened one at a time on the stack.
+constexpr int64_t kLongestNarrowRow = 4096;
+
+// Rows of x and y, either of which may be float16 or bfloat16: body(x, y) with one row of each in float32.
+template <typename Body>
+void narrow_rows(KernelContext& context, DataType from, DataType to, int64_t rows, int64_t n, const Body& body) {
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n));
+  context.pool->parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
+    alignas(64) float in[kLongestNarrowRow], out[kLongestNarrowRow];
+    for (int64_t row = begin; row < end; ++row) {
+      body(read_floats(from, context.inputs[0], row * n, n, in), begin_floats(to, context.outputs[0], row * n, out));
+      end_floats(to, context.outputs[0], row * n, n, out);
+    }
+  });
+}
+
+// The same for nodes: what the loop over narrow rows takes besides the types.
+Status check_narrow_rows(const KernelNode& node, int64_t n) {
+  const bool narrow = is_narrow(input_spec(node, 0).type) || is_narrow(output_spec(node, 0).type);
+  TENON_UNSUPPORTED_IF(narrow && n > kLongestNarrowRow, "Rows of {} elements are longer than {}.", n,
+                       kLongestNarrowRow);
+  return {};
+}
+
 class LayerNormKernel final : public Kernel {
  public:
-  explicit LayerNormKernel(const LayerNormDesc& desc) : desc_(desc), rows_(desc.rows), n_(desc.columns) {}
+  LayerNormKernel(const LayerNormDesc& desc, DataType from, DataType to)
+      : desc_(desc), rows_(desc.rows), n_(desc.columns), from_(from), to_(to) {}
 
   Status run(KernelContext& context) const override {
+    if (is_narrow(from_) || is_narrow(to_)) {
+      const LayerNormTask row{.scale = context.input<float>(desc_.scale),
+                              .bias = context.input<float>(desc_.bias),
+                              .rows = 1,
+                              .n = n_,
+                              .epsilon = desc_.epsilon};
+      narrow_rows(context, from_, to_, rows_, n_, [&row](const float* x, float* y) {
+        LayerNormTask task = row;
+        task.x = x;
+        task.y = y;
+        norm_table().layer_norm(task);
+      });
+      return {};
+    }
     const LayerNormTask whole{.x = context.input<float>(0),
                               .skip = context.input<float>(desc_.skip),
                               .scale = context.input<float>(desc_.scale),
@@ -45,13 +85,16 @@ class LayerNormKernel final : public Kernel {
 
   // Each element of x and skip is read before y is written there.
   bool may_run_in_place(size_t input, size_t output) const override {
-    return output == 0 && (input == 0 || input == desc_.skip);
+    return from_ == to_ && output == 0 && (input == 0 || input == desc_.skip);
   }
-  std::string_view name() const override { return "layer_norm f32"; }
+  std::string_view name() const override {
+    return is_narrow(from_) || is_narrow(to_) ? "layer_norm, 16 bits" : "layer_norm f32";
+  }
 
  private:
   const LayerNormDesc desc_;
   const int64_t rows_, n_;
+  const DataType from_, to_;
 };
 
 // Does `parameter` have one value for each element of a row of `x`, the same ones for every row? Leading 1s aside, its
@@ -66,14 +109,23 @@ bool is_row(const Shape& parameter, const Shape& x, int axis) {
 
 class SoftmaxKernel final : public Kernel {
  public:
-  explicit SoftmaxKernel(const SoftmaxDesc& desc)
-      : outer_(desc.outer),
+  SoftmaxKernel(const SoftmaxDesc& desc, DataType from, DataType to)
+      : from_(from),
+        to_(to),
+        outer_(desc.outer),
         n_(desc.length),
         inner_(desc.inner),
         log_(desc.kind == SoftmaxDesc::Kind::kLogSoftmax),
         guarded_(desc.guarded) {}
 
   Status run(KernelContext& context) const override {
+    if (is_narrow(from_) || is_narrow(to_)) {
+      narrow_rows(context, from_, to_, outer_, n_, [this](const float* x, float* y) {
+        norm_table().softmax_rows(x, y, 1, n_, log_);
+        if (guarded_) drop_nan(y, n_);
+      });
+      return {};
+    }
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
     if (inner_ == 1) {
@@ -99,21 +151,25 @@ class SoftmaxKernel final : public Kernel {
     return {};
   }
 
-  bool may_run_in_place(size_t, size_t) const override { return true; }
-  std::string_view name() const override { return inner_ == 1 ? "softmax rows f32" : "softmax columns f32"; }
+  bool may_run_in_place(size_t, size_t) const override { return from_ == to_; }
+  std::string_view name() const override {
+    if (is_narrow(from_) || is_narrow(to_)) return "softmax rows, 16 bits";
+    return inner_ == 1 ? "softmax rows f32" : "softmax columns f32";
+  }
 
  private:
   static void drop_nan(float* y, int64_t count) {
     for (int64_t i = 0; i < count; ++i) y[i] = std::isnan(y[i]) ? 0 : y[i];
   }
 
+  const DataType from_, to_;
   const int64_t outer_, n_, inner_;
   const bool log_, guarded_;
 };
 
 }  // namespace
 
-Status match_norm(const KernelNode& node) { return match_plain(node, DataType::kFloat); }
+Status match_norm(const KernelNode& node) { return match_any_floats(node); }
 
 Result<std::unique_ptr<Kernel>> create_layer_norm(const KernelNode& node) {
   const Shape& shape = input_spec(node, 0).shape;
@@ -138,7 +194,19 @@ Result<std::unique_ptr<Kernel>> create_layer_norm(const KernelNode& node) {
   }
   TENON_UNSUPPORTED_IF(!output_spec(node, 0).present(), "The normalised output is absent.");
   TENON_UNSUPPORTED_IF(desc.columns == 0 && desc.rows > 0, "The normalised rows are empty.");
-  return std::unique_ptr<Kernel>(std::make_unique<LayerNormKernel>(desc));
+  TENON_TRY(check_narrow_rows(node, desc.columns));
+  const DataType from = input_spec(node, 0).type, to = output_spec(node, 0).type;
+  // Beside x and y of 16 bits, every operand is float32, and there is no sum of two.
+  for (size_t input : {desc.scale, desc.bias})
+    TENON_UNSUPPORTED_IF(is_narrow(input_spec(node, input).type), "The scale or bias is {}.",
+                         data_type_name(input_spec(node, input).type));
+  const bool plain = !skip.present() && !output_spec(node, desc.sum).present() &&
+                     !output_spec(node, desc.mean).present() && !output_spec(node, desc.inverse_deviation).present();
+  const bool narrow = is_narrow(from) || is_narrow(to) || is_narrow(skip.type) ||
+                      is_narrow(output_spec(node, desc.sum).type) || is_narrow(output_spec(node, desc.mean).type) ||
+                      is_narrow(output_spec(node, desc.inverse_deviation).type);
+  TENON_UNSUPPORTED_IF(narrow && !plain, "There is more than X and Y of 16 bits.");
+  return std::unique_ptr<Kernel>(std::make_unique<LayerNormKernel>(desc, from, to));
 }
 
 Result<std::unique_ptr<Kernel>> create_softmax(const KernelNode& node) {
@@ -148,7 +216,11 @@ Result<std::unique_ptr<Kernel>> create_softmax(const KernelNode& node) {
                    shape.to_string());
   TENON_UNSUPPORTED_IF(shape.element_count() == 0, "The input of shape {} is empty.", shape.to_string());
   TENON_TRY_ASSIGN(const SoftmaxDesc desc, read_softmax(*node.node, shape));
-  return std::unique_ptr<Kernel>(std::make_unique<SoftmaxKernel>(desc));
+  TENON_TRY(check_narrow_rows(node, desc.length));
+  const DataType from = input_spec(node, 0).type, to = output_spec(node, 0).type;
+  TENON_UNSUPPORTED_IF((is_narrow(from) || is_narrow(to)) && desc.inner != 1,
+                       "The axis is not the last one, and an operand is of 16 bits.");
+  return std::unique_ptr<Kernel>(std::make_unique<SoftmaxKernel>(desc, from, to));
 }
 
 }  // namespace tenon::cpu::nn

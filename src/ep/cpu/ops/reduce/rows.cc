@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/norm.h"
 #include "ops/reduce.h"
@@ -13,6 +14,8 @@ namespace tenon::cpu::nn {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements read by a chunk
+// Rows up to this length are widened one at a time on the stack.
+constexpr int64_t kLongestNarrowRow = 4096;
 
 struct ReductionRow {
   std::string_view op_type;
@@ -63,11 +66,13 @@ void run_pass(const Pass& p, Reduction reduction, const float* x, float* y, Thre
 
 class ReduceKernel final : public Kernel {
  public:
-  ReduceKernel(const Problem& problem, Reduction reduction) : p_(problem), reduction_(reduction) {}
+  ReduceKernel(const Problem& problem, Reduction reduction, DataType from, DataType to)
+      : p_(problem), reduction_(reduction), from_(from), to_(to) {}
 
   Status run(KernelContext& context) const override {
     const float* const x = context.input<float>(0);
     float* const y = context.output<float>(0);
+    if (is_narrow(from_) || is_narrow(to_)) return run_narrow(context);
     if (!p_.first) {
       run_pass(p_.last, reduction_, x, y, *context.pool);
       return {};
@@ -79,12 +84,31 @@ class ReduceKernel final : public Kernel {
   }
   size_t scratch_bytes() const override { return p_.first ? p_.first->result() * sizeof(float) : 0; }
   std::string_view name() const override {
+    if (is_narrow(from_) || is_narrow(to_)) return "reduce rows, 16 bits";
     return p_.first ? "reduce twice f32" : p_.last.inner == 1 ? "reduce rows f32" : "reduce columns f32";
   }
 
  private:
+  // Rows whose elements or results are float16 or bfloat16, one at a time.
+  Status run_narrow(KernelContext& context) const {
+    const Pass& p = p_.last;
+    const int64_t grain = std::max<int64_t>(1, kGrain / p.n);
+    context.pool->parallel_for(p.outer, grain, [&](int64_t begin, int64_t end) {
+      alignas(64) float in[kLongestNarrowRow];
+      for (int64_t row = begin; row < end; ++row) {
+        float result = 0;
+        norm_table().reduce_rows(read_floats(from_, context.inputs[0], row * p.n, p.n, in), &result, 1, p.n,
+                                 reduction_);
+        *begin_floats(to_, context.outputs[0], row, &result) = result;
+        end_floats(to_, context.outputs[0], row, 1, &result);
+      }
+    });
+    return {};
+  }
+
   const Problem p_;
   const Reduction reduction_;
+  const DataType from_, to_;
 };
 
 Result<AxisSet> axes_of(const KernelNode& node) {
@@ -127,10 +151,15 @@ Result<Problem> reduction_problem(const KernelNode& node) {
 
 Status match_reduce(const KernelNode& node) {
   const TensorSpec &x = input_spec(node, 0), &y = output_spec(node, 0);
-  TENON_UNSUPPORTED_IF(x.type != DataType::kFloat || x.layout != Layout::kPlain || y.layout != Layout::kPlain ||
-                           y.dynamic || !y.present(),
-                       "The operand is not plain float32 of known size.");
-  return reduction_problem(node).status();
+  TENON_UNSUPPORTED_IF(!is_any_float(x.type) || !is_any_float(y.type) || x.layout != Layout::kPlain ||
+                           y.layout != Layout::kPlain || y.dynamic || !y.present(),
+                       "The operand is not float32, float16 or bfloat16, plain and of known size.");
+  TENON_TRY_ASSIGN(const Problem problem, reduction_problem(node));
+  TENON_UNSUPPORTED_IF((is_narrow(x.type) || is_narrow(y.type)) &&
+                           (problem.first || problem.last.inner != 1 || problem.last.n > kLongestNarrowRow),
+                       "An operand is of 16 bits, and the reduced elements, {} at once, are no row of at most {}.",
+                       problem.last.n, kLongestNarrowRow);
+  return {};
 }
 
 Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node) {
@@ -140,7 +169,8 @@ Result<std::unique_ptr<Kernel>> create_reduce(const KernelNode& node) {
                    output_spec(node, 0).shape.to_string(), problem.last.result());
   for (const ReductionRow& row : kReductions)
     if (row.op_type == node.node->op_type)
-      return std::unique_ptr<Kernel>(std::make_unique<ReduceKernel>(problem, row.reduction));
+      return std::unique_ptr<Kernel>(
+          std::make_unique<ReduceKernel>(problem, row.reduction, input_spec(node, 0).type, output_spec(node, 0).type));
   return unsupported("The operator {} has no loop.", node.node->op_type);
 }
 
