@@ -19,7 +19,10 @@ struct GemmTask {
   const float* a = nullptr;
   int64_t lda = 0;
   const float* b = nullptr;  // the first panel
-  int64_t panel_stride = 0;  // floats from one panel to the next: K * 16
+  // B in 16 bits instead, packed alike: float16, or bfloat16 if `brain`. For at most kGemmNarrowRows rows.
+  const uint16_t* narrow_b = nullptr;
+  bool brain = false;
+  int64_t panel_stride = 0;  // elements from one panel to the next: K * 16
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t m = 0, n = 0, k = 0;
@@ -30,6 +33,7 @@ struct GemmTask {
   Epilogue epilogue;
 };
 inline constexpr int64_t kGemmDepth = 512;
+inline constexpr int64_t kGemmNarrowRows = 4;
 
 struct GemmTable {
   void (*run)(const GemmTask& task);

@@ -1,6 +1,7 @@
 #include "ep/cpu/simd/gemm.h"
 
 #include "ep/cpu/simd/epilogue.h"
+#include "ep/cpu/simd/half8.h"
 #include "ep/cpu/simd/transpose4.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -198,6 +199,82 @@ void run_row(const GemmTask& task, FinishTile finish) {
   }
 }
 
+// kPanels panels of B in 16 bits for kRows rows, into a buffer of whole panels.
+template <typename T, int kRows, int kPanels>
+TENON_INLINE void narrow_tile(const GemmTask& task, int64_t n, float* out) {
+  F8 x[kRows][kPanels][2];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kPanels; ++j) x[i][j][0] = x[i][j][1] = zero8();
+  const uint16_t* b = task.narrow_b + n / kGemmPanel * task.panel_stride;
+  for (int64_t p = 0; p < task.k; ++p, b += kGemmPanel) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kPanels; ++j) {
+      const F8 b0 = T::load8(b + j * task.panel_stride), b1 = T::load8(b + j * task.panel_stride + 8);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) {
+        const F8 v = set8(task.a[i * task.lda + p]);
+        x[i][j][0] = fma8(v, b0, x[i][j][0]);
+        x[i][j][1] = fma8(v, b1, x[i][j][1]);
+      }
+    }
+  }
+  const F8 alpha = set8(task.alpha);
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kPanels; ++j) {
+      float* const to = out + (i * kPanels + j) * kGemmPanel;
+      store8(to, x[i][j][0] * alpha);
+      store8(to + 8, x[i][j][1] * alpha);
+    }
+  }
+}
+
+template <typename T, int kRows>
+void run_narrow_rows(const GemmTask& task, FinishTile finish) {
+  constexpr int kPanels = kRows == 1 ? (HWY_MAX_BYTES >= 32 ? 4 : 2) : 1;
+  alignas(64) float out[kRows * kPanels * kGemmPanel];
+  const auto finish_panel = [&](const float* from, int64_t row, int64_t n) {
+    const int64_t columns = least(kGemmPanel, task.n - n);
+    alignas(64) float c[kGemmPanel], r[kGemmPanel] = {};
+    for (int64_t j = 0; j < kGemmPanel; ++j) c[j] = from[j];
+    if (task.bias)
+      for (int64_t j = 0; j < columns; ++j) c[j] += task.bias[n + j];
+    if (finish) {
+      if (task.residual)
+        for (int64_t j = 0; j < columns; ++j) r[j] = task.residual[row * task.ldr + n + j];
+      finish(c, 0, task.residual ? r : nullptr, 0, 1, task.epilogue);
+    }
+    for (int64_t j = 0; j < columns; ++j) task.c[row * task.ldc + n + j] = c[j];
+  };
+  int64_t n = 0;
+  for (; n + kPanels * kGemmPanel <= task.n; n += kPanels * kGemmPanel) {
+    narrow_tile<T, kRows, kPanels>(task, n, out);
+    for (int i = 0; i < kRows; ++i)
+      for (int j = 0; j < kPanels; ++j) finish_panel(out + (i * kPanels + j) * kGemmPanel, i, n + j * kGemmPanel);
+  }
+  for (; n < task.n; n += kGemmPanel) {
+    narrow_tile<T, kRows, 1>(task, n, out);
+    for (int i = 0; i < kRows; ++i) finish_panel(out + i * kGemmPanel, i, n);
+  }
+}
+
+template <typename T>
+void run_narrow_b(const GemmTask& task, FinishTile finish) {
+  switch (task.m) {
+    case 1:
+      return run_narrow_rows<T, 1>(task, finish);
+    case 2:
+      return run_narrow_rows<T, 2>(task, finish);
+    case 3:
+      return run_narrow_rows<T, 3>(task, finish);
+    case 4:
+      return run_narrow_rows<T, 4>(task, finish);
+  }
+}
+
 // Rows of the tile that begins at `m`: full ones, but the last two share what is left, because tiles of one or two rows
 // leave the multipliers idle (128 rows: 20 tiles of 6, then 4 and 4).
 TENON_INLINE int64_t tile_rows(int64_t m, int64_t end) {
@@ -209,6 +286,8 @@ TENON_INLINE int64_t tile_rows(int64_t m, int64_t end) {
 
 void run(const GemmTask& task) {
   const FinishTile finish = choose_finish(task);
+  if (task.narrow_b != nullptr)
+    return task.brain ? run_narrow_b<Brain>(task, finish) : run_narrow_b<Half>(task, finish);
   if (task.m == 1) return run_row(task, finish);
   const int64_t depth_blocks = task.k == 0 ? 1 : (task.k + kGemmDepth - 1) / kGemmDepth;
   const int64_t depth = (task.k + depth_blocks - 1) / depth_blocks;

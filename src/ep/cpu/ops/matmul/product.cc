@@ -1,8 +1,12 @@
 #include "ep/cpu/ops/matmul/product.h"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
 
 #include "base/checked.h"
+#include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/vector_kernel.h"
 #include "ep/cpu/simd/gemm.h"
 
@@ -31,10 +35,57 @@ void pack_panels(const float* b, int64_t row_stride, int64_t column_stride, cons
   pool->parallel_for(p.b_matrices * panels, grain, pack);
 }
 
+// The same in 16 bits, which hold every number of B.
+void pack_narrow_panels(const float* b, int64_t row_stride, int64_t column_stride, const ProductProblem& p,
+                        DataType type, uint16_t* packed) {
+  const int64_t panels = gemm_panels(p.n), floats = p.k * kGemmPanel;
+  std::vector<float> panel(floats);
+  for (int64_t matrix = 0; matrix < p.b_matrices; ++matrix) {
+    for (int64_t i = 0; i < panels; ++i) {
+      // The panel at the beginning of the buffer: pack() counts from the first one.
+      const float* const from = b + matrix * p.k * p.n + i * kGemmPanel * column_stride;
+      gemm_table().pack(from, row_stride, column_stride, p.k, std::min(kGemmPanel, p.n - i * kGemmPanel), 0, 1,
+                        panel.data());
+      end_floats(type, packed, matrix * gemm_packed_floats(p.k, p.n) + i * floats, floats, panel.data());
+    }
+  }
+}
+
+// Weights of fewer bytes stay in the caches, and converting them costs more than reading them.
+constexpr int64_t kLeastNarrowBytes = 512 << 10;
+
+// float16 or bfloat16 if every one of the numbers is one, else kUndefined.
+DataType exact_type(std::span<const float> numbers) {
+  alignas(64) uint16_t narrow[kNarrowBlock];
+  alignas(64) float wide[kNarrowBlock];
+  for (DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
+    bool exact = true;
+    for (size_t at = 0; exact && at < numbers.size(); at += kNarrowBlock) {
+      const auto n = static_cast<int64_t>(std::min<size_t>(kNarrowBlock, numbers.size() - at));
+      end_floats(type, narrow, 0, n, numbers.data() + at);
+      exact = std::memcmp(read_floats(type, narrow, 0, n, wide), numbers.data() + at, n * sizeof(float)) == 0;
+    }
+    if (exact) return type;
+  }
+  return DataType::kUndefined;
+}
+
+// The type in which B is packed: 16 bits, if they hold it and the product is bound by the memory of B.
+Result<DataType> packed_type(const KernelNode& node, const ProductProblem& p, int64_t bytes) {
+  const int64_t rows = p.m * static_cast<int64_t>(p.a_index.size());
+  if (rows > kGemmNarrowRows || bytes < kLeastNarrowBytes) return DataType::kFloat;
+  const Constant& b = *node.constants[1];
+  const auto look = [&](std::byte* out) { *out = static_cast<std::byte>(exact_type(b.as<float>())); };
+  TENON_TRY_ASSIGN(const std::shared_ptr<const std::byte> found,
+                   packed_constant(node, node.constants[1], "exact type", 1, look));
+  const auto type = static_cast<DataType>(*found);
+  return type == DataType::kUndefined ? DataType::kFloat : type;
+}
+
 class ProductKernel final : public Kernel {
  public:
-  ProductKernel(ProductProblem problem, std::shared_ptr<const std::byte> packed)
-      : p_(std::move(problem)), packed_(std::move(packed)) {
+  ProductKernel(ProductProblem problem, std::shared_ptr<const std::byte> packed, DataType type)
+      : p_(std::move(problem)), packed_(std::move(packed)), type_(type) {
     size_t bytes = 0;
     const auto take = [&](int64_t floats) {
       const size_t offset = bytes;
@@ -49,8 +100,10 @@ class ProductKernel final : public Kernel {
 
   Status run(KernelContext& context) const override {
     const float* const b = packed_ ? reinterpret_cast<const float*>(packed_.get()) : pack_b(context);
+    const auto* const narrow_b = is_narrow(type_) ? reinterpret_cast<const uint16_t*>(packed_.get()) : nullptr;
     const float* const a = p_.trans_a ? transpose_a(context) : context.input<float>(0);
     GemmTask whole{.lda = p_.k,
+                   .brain = type_ == DataType::kBfloat16,
                    .panel_stride = p_.k * kGemmPanel,
                    .ldc = p_.n,
                    .k = p_.k,
@@ -74,7 +127,12 @@ class ProductKernel final : public Kernel {
         const int64_t at = (batch * p_.m + m0) * p_.n + n0;
         GemmTask task = whole;
         task.a = a + (p_.a_index[batch] * p_.m + m0) * p_.k;
-        task.b = b + p_.b_index[batch] * packed_floats + n0 * p_.k;
+        const int64_t first = p_.b_index[batch] * packed_floats + n0 * p_.k;
+        if (narrow_b != nullptr) {
+          task.narrow_b = narrow_b + first;
+        } else {
+          task.b = b + first;
+        }
         task.c = c + at;
         task.m = std::min(split.rows, p_.m - m0);
         task.n = std::min(split.columns, p_.n - n0);
@@ -87,7 +145,11 @@ class ProductKernel final : public Kernel {
   }
 
   size_t scratch_bytes() const override { return scratch_bytes_; }
-  std::string_view name() const override { return packed_ ? "gemm packed f32" : "gemm f32"; }
+  std::string_view name() const override {
+    if (type_ == DataType::kFloat16) return "gemm packed f16";
+    if (type_ == DataType::kBfloat16) return "gemm packed bf16";
+    return packed_ ? "gemm packed f32" : "gemm f32";
+  }
 
  private:
   static const float* operand(const KernelContext& context, const std::shared_ptr<const std::byte>& prepared,
@@ -132,6 +194,7 @@ class ProductKernel final : public Kernel {
 
   const ProductProblem p_;
   const std::shared_ptr<const std::byte> packed_;  // null: B is packed for each run
+  const DataType type_;                            // of the packed B
   size_t a_offset_ = 0, b_offset_ = 0, c_offset_ = 0;
   size_t scratch_bytes_ = 0;
 };
@@ -171,17 +234,24 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelNode& node, ProductProb
   const auto bytes = checked_mul<int64_t>(packed_floats, problem.b_matrices * static_cast<int64_t>(sizeof(float)));
   TENON_UNSUPPORTED_IF(!bytes || *bytes < 0, "The packed form of a {} x {} matrix overflows.", problem.k, problem.n);
   std::shared_ptr<const std::byte> packed;
+  DataType type = DataType::kFloat;
   if (const Constant* constant = constant_input(node, 1); constant != nullptr && *bytes > 0) {
     const int64_t row_stride = problem.trans_b ? 1 : problem.n, column_stride = problem.trans_b ? problem.k : 1;
     const auto* const b = reinterpret_cast<const float*>(constant->data);
-    const std::string format = tenon::format("gemm_b16 {}x{}x{}{}", problem.b_matrices, problem.k, problem.n,
-                                             problem.trans_b ? " transposed" : "");
+    TENON_TRY_ASSIGN(type, packed_type(node, problem, *bytes));
+    const std::string format = tenon::format("gemm_b16 {} {}x{}x{}{}", data_type_name(type), problem.b_matrices,
+                                             problem.k, problem.n, problem.trans_b ? " transposed" : "");
     const auto pack = [&](std::byte* out) {
-      pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool);
+      if (is_narrow(type)) {
+        pack_narrow_panels(b, row_stride, column_stride, problem, type, reinterpret_cast<uint16_t*>(out));
+      } else {
+        pack_panels(b, row_stride, column_stride, problem, reinterpret_cast<float*>(out), node.pool);
+      }
     };
-    TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, *bytes, pack));
+    const size_t packed_bytes = is_narrow(type) ? *bytes / 2 : *bytes;
+    TENON_TRY_ASSIGN(packed, packed_constant(node, node.constants[1], format, packed_bytes, pack));
   }
-  return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(std::move(problem), std::move(packed)));
+  return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(std::move(problem), std::move(packed), type));
 }
 
 }  // namespace tenon::cpu::nn
