@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "graph/schema.h"
+#include "ops/float_types.h"
 #include "ops/shape_inference_context.h"
 
 namespace tenon {
@@ -133,6 +134,8 @@ Status infer_node(Graph& graph, Node& node) {
   }
   infer::Context context(graph, node);
   TENON_TRY_CONTEXT(function(context), "while inferring the shapes of {}", node.label(graph));
+  if (const Attribute* const stored = node.find(kStoredType); stored && node.outputs[0] != kNoValue)
+    graph.value(node.outputs[0]).type = static_cast<DataType>(stored->i);
   return {};
 }
 

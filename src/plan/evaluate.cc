@@ -85,7 +85,9 @@ EvaluateNode make_evaluator(const ExecutionProvider& provider, ThreadPool& pool)
     size_t max_bytes = size_t{16} << 20;
     for (ValueId id : node.inputs) {
       if (id != kNoValue && graph.value(id).constant) {
-        max_bytes = std::max(max_bytes, graph.value(id).constant->size_bytes);
+        // Twice: weights of 16 bits become float32.
+        const size_t size = graph.value(id).constant->size_bytes;
+        max_bytes = std::max(max_bytes, size + std::min(size, SIZE_MAX - size));
       }
     }
     return evaluate_node(graph, node, provider, pool, max_bytes);

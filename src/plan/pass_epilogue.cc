@@ -29,6 +29,7 @@ Status pass_fuse_activations(Graph& graph, const PassOptions&) {
     if (node.domain != "tenon" || node.op_type != "Activation") continue;
     const Node* source = product(rewriter, node.inputs[0]);
     if (!source || !rewriter.read_once(node.inputs[0]) || has_activation(*source)) continue;
+    if (!rewriter.is_float(node.outputs[0])) continue;
     Node fused = *source;
     fused.outputs = {node.outputs[0]};
     TENON_TRY_ASSIGN(const Epilogue epilogue, read_epilogue(node));

@@ -14,12 +14,13 @@
 namespace tenon {
 namespace {
 
-// The order matters: folding first, so that patterns are bare, but for weights that are bytes; activations before the
-// products that take them in; bias before activation, activation before residual; attention before residuals would take
-// its mask.
+// The order matters: folding first, so that patterns are bare, but for weights that are bytes; float32 before the
+// patterns; activations before the products that take them in; bias before activation, activation before residual;
+// attention before residuals would take its mask.
 constexpr Pass kPasses[] = {
     {"fold", PassPhase::kLoad, &pass_fold},
     {"loop_invariants", PassPhase::kLoad, &pass_loop_invariants},
+    {"widen", PassPhase::kLoad, &pass_widen},
     {"unify_constants", PassPhase::kLoad, &pass_unify_constants},
     {"common_subexpressions", PassPhase::kLoad, &pass_common_subexpressions},
     {"attention_forms", PassPhase::kLoad, &pass_attention_forms},
@@ -58,6 +59,7 @@ constexpr Pass kPasses[] = {
     {"fuse_activations", PassPhase::kPlan, &pass_fuse_activations},
     {"skip_layer_norms", PassPhase::kPlan, &pass_skip_layer_norms},
     {"fold", PassPhase::kPlan, &pass_fold},
+    {"fuse_casts", PassPhase::kPlan, &pass_fuse_casts},
 };
 
 // A body's captures that nothing reads after its passes keep no value of the outer graph alive.

@@ -13,6 +13,10 @@ Status pass_unify_constants(Graph& graph, const PassOptions& options);
 Status pass_common_subexpressions(Graph& graph, const PassOptions& options);
 // pass_loop.cc
 Status pass_loop_invariants(Graph& graph, const PassOptions& options);
+// pass_widen.cc: float16 and bfloat16 become float32
+Status pass_widen(Graph& graph, const PassOptions& options);
+// pass_casts.cc: the casts that are left go into elementwise operators, norms and reductions
+Status pass_fuse_casts(Graph& graph, const PassOptions& options);
 // pass_shape.cc
 Status pass_fold(Graph& graph, const PassOptions& options);
 Status pass_sink_squeeze(Graph& graph, const PassOptions& options);

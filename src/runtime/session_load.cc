@@ -7,8 +7,10 @@
 #include "ops/shape_inference.h"
 #include "plan/evaluate.h"
 #include "plan/pass_table.h"
+#include "plan/widened.h"
 #include "runtime/control_flow.h"
 #include "runtime/dump.h"
+#include "runtime/memory.h"
 #include "runtime/session_config.h"
 #include "runtime/session_impl.h"
 
@@ -94,6 +96,10 @@ Status SessionImpl::run_passes_of_load() {
   passes.observe = dump_observer("load");
   passes.trail = &trail_;
   TENON_TRY(run_passes(graph, PassPhase::kLoad, passes));
+  // Most weights of 16 bits have been widened, and nothing reads them from the file again.
+  for (const Value& value : graph.values)
+    if (value.constant && value.constant->in_file && is_16_bit_float(value.type))
+      drop_file_pages(value.constant->data, value.constant->size_bytes);
   TENON_TRY(eps_.prepare_region_bodies(graph, passes));
   TENON_TRY(eps_.check_control_flow_nodes(graph));
   return eps_.check_fallback(graph, options_);

@@ -5,9 +5,11 @@
 
 #include "device/copy.h"
 #include "device/memory_space.h"
+#include "ep/cpu/ops/reference_types.h"
 #include "plan/pass_rewriter.h"
 #include "plan/regions.h"
 #include "plan/views.h"
+#include "plan/widened.h"
 
 namespace tenon {
 
@@ -31,6 +33,19 @@ Result<Tensor> unblocked(const Tensor& value, const Shape& shape) {
     }
   }
   return plain;
+}
+
+// The values as the model would have stored them, in 16 bits.
+Result<Tensor> rounded(const Tensor& value, DataType type) {
+  TENON_TRY_ASSIGN(Tensor made, Tensor::allocate(type, value.shape()));
+  const float* const from = value.data_as<float>();
+  const int64_t count = value.shape().element_count();
+  if (type == DataType::kFloat16) {
+    std::transform(from, from + count, made.data_as<uint16_t>(), &cpu::ref::Float16::encode);
+  } else {
+    std::transform(from, from + count, made.data_as<uint16_t>(), &cpu::ref::BFloat16::encode);
+  }
+  return made;
 }
 
 Shape blocked_shape(const Shape& shape) {
@@ -109,8 +124,10 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
   const bool constant = location.kind == StorageKind::kConstant && maker.node == nullptr;
   if (value.name.empty() || !value.is_tensor || location.kind == StorageKind::kAbsent) return {};
   const DataType type = value.constant ? value.constant->type : value.type;
-  if (data_type_bits(type) == 0 || !tap_.observer_.wants(tap_.body_, value.name)) return {};
-  int64_t& given = tap_.given_[{tap_.body_, value.name}];
+  const std::optional<ModelValue> model = model_value_of(value);
+  const std::string name(model ? model->name : std::string_view(value.name));
+  if (data_type_bits(type) == 0 || !tap_.observer_.wants(tap_.body_, name)) return {};
+  int64_t& given = tap_.given_[{tap_.body_, name}];
   // A constant is there in every plan of a run, and a value of the model's own graph is made once.
   if (given > 0 && (constant || tap_.body_.empty())) return {};
   Shape shape;
@@ -125,7 +142,7 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
   } else {
     return {};
   }
-  NodeValue made{.name = value.name, .body = tap_.body_, .occurrence = given, .kernel = std::string(maker.kernel)};
+  NodeValue made{.name = name, .body = tap_.body_, .occurrence = given, .kernel = std::string(maker.kernel)};
   if (maker.node != nullptr) {
     const bool is_one = is_region(*maker.node) && region_body(*maker.node).nodes.size() == 1;
     const Node& shown = is_one ? region_body(*maker.node).nodes[NodeId(0)] : *maker.node;
@@ -144,6 +161,9 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
   TENON_TRY_ASSIGN(made.tensor, on_host(type, blocked ? blocked_shape(shape) : shape, location));
   if (blocked) {
     TENON_TRY_ASSIGN(made.tensor, unblocked(made.tensor, shape));
+  }
+  if (model) {
+    TENON_TRY_ASSIGN(made.tensor, rounded(made.tensor, model->type));
   }
   ++given;
   return tap_.observer_.value(made);

@@ -101,6 +101,17 @@ def loop(folder):
                 [numpy_helper.from_array(np.array(3, np.int64), "trips")])
 
 
+@pytest.fixture(scope="module")
+def narrow(folder):
+    """Computed in float32 inside; the values are float16 all the same."""
+    f16 = TensorProto.FLOAT16
+    weights = numpy_helper.from_array((np.arange(12) / 7).astype(np.float16).reshape(4, 3), "w")
+    return save(folder, "narrow", [
+        helper.make_node("MatMul", ["x", "w"], ["m"], "product"), helper.make_node("Exp", ["m"], ["e"], "exp"),
+        helper.make_node("Cast", ["e"], ["i"], "whole", to=I64), helper.make_node("Sqrt", ["e"], ["y"], "root")],
+        [tensor("x", ["n", 4], f16)], [tensor("y", ["n", 3], f16), tensor("i", ["n", 3], I64)], [weights])
+
+
 def values_of(folder):
     index = json.loads((folder / "values.json").read_text())
     assert {file.name for file in folder.glob("0*-*.npy")} == {entry["file"] for entry in index["values"]}
@@ -134,6 +145,19 @@ def test_a_kept_value_changes_no_plan_and_fused_ones_are_named(dense, tmp_path):
     # A node that is fused away has no value to keep; the message says where it went and what to do.
     why = tenon(NOT_FOUND, "run", dense, *X, "--keep", "block/mm", "--output-dir", tmp_path / "one")
     assert 'fused into tenon.MatMul "block/mm"' in why and "--without all" in why
+
+
+def test_values_of_16_bits_that_are_computed_in_float32_are_kept_and_compared_rounded(narrow, tmp_path):
+    tenon(SAME, "run", narrow, *X, "--keep", "all", "--output-dir", tmp_path / "wide")
+    _, values = values_of(tmp_path / "wide")
+    assert {name: values[name].dtype for name in ("m", "e", "y")} == dict.fromkeys(("m", "e", "y"), np.dtype(np.float16))
+    np.testing.assert_allclose(values["y"], np.sqrt(values["e"]), rtol=2e-3)
+    found = told(SAME, "compare", narrow, *X)
+    assert found["compared"] >= 4 and not {one["value"] for one in found["not_computed"]} & {"e", "y"}
+    # Without the pass each operator rounds.
+    tenon(SAME, "run", narrow, *X, "--keep", "all", "--without", "widen", "--output-dir", tmp_path / "narrow")
+    _, rounded = values_of(tmp_path / "narrow")
+    np.testing.assert_allclose(rounded["e"], np.exp(rounded["m"].astype(np.float32)), rtol=1e-3)
 
 
 def test_keep_takes_nodes_and_values_and_refuses_others(dense, tmp_path):
