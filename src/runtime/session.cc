@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
+#include "runtime/node_cost.h"
 #include "runtime/node_observer.h"
 #include "runtime/run_fences.h"
 #include "runtime/session_impl.h"
@@ -80,11 +81,15 @@ class NodeTimer final : public NodeObserver {
   const std::vector<NodeTime>& times() const { return run_; }
 
   void ran(const NodeRun& node) override {
+    const NodeCost cost = node_cost(node);
     add_node_time(run_, {.name = std::string(node.name),
                          .op_type = std::string(node.op_type),
                          .node = node.index,
                          .begin_ns = node.begin_ns,
-                         .duration_ns = node.end_ns - node.begin_ns});
+                         .duration_ns = node.end_ns - node.begin_ns,
+                         .kernel = node.kernel,
+                         .flops = cost.flops,
+                         .bytes = cost.bytes});
     if (next_ != nullptr) next_->ran(node);
   }
   ValueTap* tap() override { return next_ != nullptr ? next_->tap() : nullptr; }
