@@ -1,11 +1,15 @@
 // tenon bench: measures the time of loading, of the first and of later runs, and peak memory.
+#include <tenon/machine_peaks.h>
+
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/model_arguments.h"
+#include "cli/run_profile.h"
 #include "cli/status.h"
 #include "programs/output.h"
 
@@ -16,7 +20,11 @@ using Clock = std::chrono::steady_clock;
 
 struct BenchArguments : ModelArguments {
   int runs = 20;
+  std::string profile;  // a file; empty: no profile
 };
+
+// More runs make its figures no better.
+constexpr int kProfiledRuns = 20;
 
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -32,6 +40,19 @@ double peak_mb() {
     return kib / 1024;
   }
   return 0;
+}
+
+// Runs what is bound a few times more, with the times of its nodes.
+Result<RunProfile> profiled(const BenchArguments& arguments, Session& session, Binding& binding) {
+  TENON_TRY_ASSIGN(const MachinePeaks peaks, measure_machine_peaks(arguments.threads));
+  RunProfile profile(peaks);
+  for (int i = 0; i < std::min(arguments.runs, kProfiledRuns); ++i) {
+    std::vector<NodeTime> nodes;
+    TENON_TRY(session.run(binding, {.node_times = &nodes}));
+    profile.add_run(nodes);
+  }
+  TENON_TRY(write_text(arguments.profile, profile.trace()));
+  return profile;
 }
 
 Status bench(const BenchArguments& arguments) {
@@ -60,21 +81,23 @@ Status bench(const BenchArguments& arguments) {
   std::sort(times_ms.begin(), times_ms.end());
   const double median_ms = quantile(times_ms, 0.5);
   const double p90_ms = quantile(times_ms, 0.9);
+  std::optional<RunProfile> profile;
+  if (!arguments.profile.empty()) {
+    TENON_TRY_ASSIGN(profile, profiled(arguments, *session, binding));
+  }
   if (arguments.json) {
-    print_json({{"model", arguments.model},
-                {"threads", arguments.threads},
-                {"runs", arguments.runs},
-                {"create_ms", create_ms},
-                {"first_ms", first_ms},
-                {"median_ms", median_ms},
-                {"p90_ms", p90_ms},
-                {"min_ms", times_ms.front()},
-                {"peak_mb", peak_mb()},
-                {"bytes_copied", report.copies.bytes_copied()}});
+    nlohmann::ordered_json object = {{"model", arguments.model}, {"threads", arguments.threads},
+                                     {"runs", arguments.runs},   {"create_ms", create_ms},
+                                     {"first_ms", first_ms},     {"median_ms", median_ms},
+                                     {"p90_ms", p90_ms},         {"min_ms", times_ms.front()},
+                                     {"peak_mb", peak_mb()},     {"bytes_copied", report.copies.bytes_copied()}};
+    if (profile) object["profile"] = profile->json();
+    print_json(object);
     return {};
   }
   print("create  {:>12}\nfirst   {:>12}\nmedian  {:>12}  ({} runs)\np90     {:>12}\npeak    {:>8.1f} MiB\n",
         time_text(create_ms), time_text(first_ms), time_text(median_ms), arguments.runs, time_text(p90_ms), peak_mb());
+  if (profile) print("\n{}", profile->text());
   return {};
 }
 
@@ -85,6 +108,12 @@ void add_bench(CLI::App& app, Action* action) {
   const auto arguments = std::make_shared<BenchArguments>();
   arguments->add_for_runs(*command);
   command->add_option("--runs", arguments->runs, "Runs to time after the first one")->check(CLI::Range(1, 1'000'000));
+  command
+      ->add_option(
+          "--profile", arguments->profile,
+          "Show the time of each node, operator and kernel with its part of what the machine can do, and write "
+          "the last run into this file for a trace viewer (Perfetto)")
+      ->type_name("FILE");
   command->callback([arguments, action] { *action = [arguments] { return bench(*arguments); }; });
 }
 

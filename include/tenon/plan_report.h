@@ -27,10 +27,17 @@ struct NodeTime {
   int32_t node = -1;    // its index in the planned graph (Step::node); -1: unknown
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;
+  std::string kernel = {};
+  // How many nodes it is in the bodies of (an If's branches): their times contain its own.
+  int32_t depth = 0;
+  // At least, by operator and shapes: operations of which a multiplication and an addition are two, and bytes that are
+  // read and written.
+  double flops = 0;
+  double bytes = 0;
 };
 
-// Leaves out the nodes that ran in the bodies of others (an If's branches): the times of `node` are what remains of its
-// run so far, in the order of their ends. Call it for each node when it has ended.
+// The times of a run so far, in the order of their ends, with `node`, which has just ended: nodes that began within it
+// are in its bodies.
 TENON_API void add_node_time(std::vector<NodeTime>& run, NodeTime node);
 
 struct PlanReport {

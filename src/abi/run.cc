@@ -30,18 +30,14 @@ class BindingLease {
       if (std::exchange(run_->inputs[i].owned, false)) (void)run_->binding.unbind_input(i);
     for (size_t i = 0; i < run_->outputs.size(); ++i)
       if (run_->outputs[i].owned) forget_output(i);
-    core_.idle.lock()->push_back(std::move(run_));
+    core_.idle.give(std::move(run_));
   }
 
   OrtStatus* take() {
-    {
-      auto idle = core_.idle.lock();
-      if (!idle->empty()) {
-        run_ = std::move(idle->back());
-        idle->pop_back();
-        ++run_->run;
-        return nullptr;
-      }
+    run_ = core_.idle.take();
+    if (run_ != nullptr) {
+      ++run_->run;
+      return nullptr;
     }
     Result<Binding> binding = make_unguarded_binding(core_);
     if (!binding.ok()) return to_ort(binding.status());
@@ -291,6 +287,56 @@ OrtStatus* queue_run(OrtSession& session, const std::shared_ptr<CoreSession>& co
   }));
 }
 
+// A run with options, a profile or a trace.
+OrtStatus* run_with_options(OrtSession& session, CoreSession& core, Binding& binding, const OrtRunOptions* options) {
+  RunOptions run;
+  const bool profiled = session.profile != nullptr || (options != nullptr && options->profiling);
+  if (options != nullptr) {
+    if (options->terminate.load(std::memory_order_relaxed)) [[unlikely]]
+      return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+    run.cancel = &options->terminate;
+    run.native_options = options;
+    run.synchronize = waits_for_devices(*options);
+  }
+  std::optional<ProfiledRun> profile;
+  if (profiled) [[unlikely]]
+    profile.emplace(session.profile.get(),
+                    options != nullptr && options->profiling ? &options->profile_prefix : nullptr);
+  Status status;
+  std::vector<Fence> waits, signals;
+  if (options != nullptr) {
+    waits = options->waits;
+    signals = options->signals;
+  }
+  if (options != nullptr && !options->config_entries.entries().empty()) {
+    status = read_fences(*options, kRunWaitsKey, &waits);
+    if (status.ok()) status = read_fences(*options, kRunSignalsKey, &signals);
+    run.disallow_copies = disallows_copies(options);
+    run.run_timeout_ns = run_timeout_ns(options);
+  }
+  run.waits = waits;
+  run.signals = signals;
+  if (status.ok() && options != nullptr && options->sync_stream != nullptr) {
+    if (CpuStream::from(*options->sync_stream) != nullptr)
+      status = wait_for_stream(*options->sync_stream, &options->terminate, Deadline::after(run.run_timeout_ns));
+    else
+      run.stream = options->sync_stream->stream;
+  }
+  if (status.ok()) {
+    const NodeObserver::Scope observed(profile ? &*profile : nullptr);
+    const TraceSink::Scope traced(profile ? &*profile : nullptr);
+    status = run_counted(*core.core, binding, run, options != nullptr ? options->copies.get() : nullptr);
+  }
+  if (profile) [[unlikely]]
+    status = profile->end(status);
+  if (status.ok()) [[likely]]
+    return nullptr;
+  const bool terminated = options != nullptr && options->terminate.load(std::memory_order_relaxed);
+  if (terminated && status.code() == StatusCode::kCancelled && !remembered_code(status))
+    return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
+  return to_ort(status);
+}
+
 OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& core, const RunCall& call) {
   BindingLease lease(*core);
   if (OrtStatus* bad = lease.take()) return bad;
@@ -309,51 +355,12 @@ OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& cor
 OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
                        const OrtRunOptions* options) noexcept {
   return guarded([&]() -> OrtStatus* {
-    RunOptions run;
-    const bool profiled = session.profile != nullptr || (options != nullptr && options->profiling);
-    if (options != nullptr) {
-      if (options->terminate.load(std::memory_order_relaxed)) [[unlikely]]
-        return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
-      run.cancel = &options->terminate;
-      run.native_options = options;
-      run.synchronize = waits_for_devices(*options);
-    }
-    std::optional<ProfiledRun> profile;
-    if (profiled) [[unlikely]]
-      profile.emplace(session.profile.get(),
-                      options != nullptr && options->profiling ? &options->profile_prefix : nullptr);
-    Status status;
-    std::vector<Fence> waits, signals;
-    if (options != nullptr) {
-      waits = options->waits;
-      signals = options->signals;
-    }
-    if (options != nullptr && !options->config_entries.entries().empty()) {
-      status = read_fences(*options, kRunWaitsKey, &waits);
-      if (status.ok()) status = read_fences(*options, kRunSignalsKey, &signals);
-      run.disallow_copies = disallows_copies(options);
-      run.run_timeout_ns = run_timeout_ns(options);
-    }
-    run.waits = waits;
-    run.signals = signals;
-    if (status.ok() && options != nullptr && options->sync_stream != nullptr) {
-      if (CpuStream::from(*options->sync_stream) != nullptr)
-        status = wait_for_stream(*options->sync_stream, &options->terminate, Deadline::after(run.run_timeout_ns));
-      else
-        run.stream = options->sync_stream->stream;
-    }
-    if (status.ok()) {
-      const NodeObserver::Scope observed(profile ? &*profile : nullptr);
-      const TraceSink::Scope traced(profile ? &*profile : nullptr);
-      status = run_counted(*core.core, binding, run, options != nullptr ? options->copies.get() : nullptr);
-    }
-    if (profile) [[unlikely]]
-      status = profile->end(status);
+    const bool observed = session.profile != nullptr || NodeObserver::current() != nullptr || trace_enabled();
+    if (options != nullptr || observed) [[unlikely]]
+      return run_with_options(session, core, binding, options);
+    const Status status = core.core->run(binding, RunOptions());
     if (status.ok()) [[likely]]
       return nullptr;
-    const bool terminated = options != nullptr && options->terminate.load(std::memory_order_relaxed);
-    if (terminated && status.code() == StatusCode::kCancelled && !remembered_code(status))
-      return make_ort_status(ORT_FAIL, "Exiting due to terminate flag being set to true.");
     return to_ort(status);
   });
 }

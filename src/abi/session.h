@@ -19,6 +19,7 @@
 #include "base/guarded.h"
 #include "ep/host/custom_ops.h"
 #include "ep/host/plugin_session.h"
+#include "runtime/idle_pool.h"
 
 // Session_GetEpGraphAssignmentInfo. `pointers` is what programs are shown of `nodes`.
 struct OrtEpAssignedNode {
@@ -51,7 +52,7 @@ struct RunBinding {
 struct CoreSession {
   explicit CoreSession(std::shared_ptr<Session> made) : core(std::move(made)) {}
   std::shared_ptr<Session> core;
-  Guarded<std::vector<std::unique_ptr<RunBinding>>> idle;
+  IdleObjects<RunBinding> idle;
 };
 
 // For a holder that gives it to one thread at a time.

@@ -160,12 +160,12 @@ void Node::set_ints(std::string_view attribute, std::vector<int64_t> value) {
 }
 
 std::string Node::label(const Graph& graph) const {
-  std::string type = domain.empty() ? op_type : domain + "." + op_type;
-  if (!name.empty()) return format("{} \"{}\"", type, name);
+  std::string text = domain.empty() ? op_type : domain + "." + op_type;
+  if (!name.empty()) return text.append(" \"").append(name).append("\"");
   for (ValueId id : outputs)
     if (id != kNoValue && !graph.value(id).name.empty())
-      return format("{} (output \"{}\")", type, graph.value(id).name);
-  return type;
+      return text.append(" (output \"").append(graph.value(id).name).append("\")");
+  return text;
 }
 
 ValueId Graph::add_value(Value value) {

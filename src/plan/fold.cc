@@ -7,7 +7,7 @@
 
 #include "ops/shape_inference.h"
 #include "plan/fold_rules.h"
-#include "plan/pass_rewriter.h"
+#include "plan/node_origins.h"
 #include "plan/regions.h"
 
 namespace tenon {

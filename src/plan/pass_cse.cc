@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "plan/pass_rewriter.h"
+#include "plan/node_origins.h"
 #include "plan/passes.h"
 
 namespace tenon {

@@ -1,57 +1,11 @@
 #include "plan/pass_rewriter.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
+#include "plan/node_origins.h"
+
 namespace tenon {
-
-namespace {
-
-int64_t number_of(const Attribute& nodes, size_t index) { return index < nodes.ints.size() ? nodes.ints[index] : -1; }
-
-}  // namespace
-
-std::span<const std::string> model_nodes_of(const Node& node) {
-  const Attribute* nodes = node.find(kModelNodes);
-  if (nodes == nullptr) return {};
-  const bool own = nodes->strings.size() == 1 && (nodes->strings[0] == node.name || node.domain != "tenon");
-  return own ? std::span<const std::string>() : nodes->strings;
-}
-
-std::optional<Attribute> remove_origins(Node& node) {
-  const auto known = std::find_if(node.attributes.begin(), node.attributes.end(),
-                                  [](const Attribute& attribute) { return attribute.name == kModelNodes; });
-  if (known == node.attributes.end()) return std::nullopt;
-  std::optional<Attribute> origins = std::move(*known);
-  node.attributes.erase(known);
-  return origins;
-}
-
-void take_origins(Node& to, const Node& from) {
-  const Attribute* more = from.find(kModelNodes);
-  if (more == nullptr) return;
-  Attribute listed = remove_origins(to).value_or(Attribute());
-  listed.name = kModelNodes;
-  listed.kind = AttributeKind::kStrings;
-  std::vector<std::pair<int64_t, std::string>> nodes;
-  for (const Attribute* part : {&std::as_const(listed), more}) {
-    for (size_t i = 0; i < part->strings.size(); ++i) {
-      std::pair<int64_t, std::string> one(number_of(*part, i), part->strings[i]);
-      if (std::find(nodes.begin(), nodes.end(), one) == nodes.end()) nodes.push_back(std::move(one));
-    }
-  }
-  // In the graph's order, as far as it is known.
-  if (std::none_of(nodes.begin(), nodes.end(), [](const auto& one) { return one.first < 0; }))
-    std::sort(nodes.begin(), nodes.end());
-  listed.strings.clear();
-  listed.ints.clear();
-  for (auto& [number, name] : nodes) {
-    listed.ints.push_back(number);
-    listed.strings.push_back(std::move(name));
-  }
-  to.attributes.push_back(std::move(listed));
-}
 
 Rewriter::Rewriter(Graph& graph)
     : graph_(graph),
@@ -134,7 +88,7 @@ void Rewriter::release(ValueId id) {
     const Node& maker = graph_.nodes[made_by];
     if (std::any_of(maker.outputs.begin(), maker.outputs.end(), [&](ValueId out) { return uses(out) > 0; })) continue;
     erased_[made_by] = true;
-    begin_origins(made_by, maker);
+    begin_origins(maker);
     count(maker, -1);
     for (ValueId input : maker.inputs)
       if (input != kNoValue) pending.push_back(input);
@@ -153,7 +107,7 @@ void Rewriter::replace(NodeId id, Node replacement) {
     if (out != kNoValue) producer_[out] = id;
   count(current, 1);
   count(old, -1);
-  begin_origins(id, old);
+  begin_origins(old);
   for (ValueId in : old.inputs)
     if (in != kNoValue) release(in);
   end_origins(current);
@@ -164,78 +118,59 @@ void Rewriter::erase(NodeId id) {
   erased_[id] = true;
   const Node& node = graph_.nodes[id];
   count(node, -1);
-  begin_origins(id, node);
+  begin_origins(node);
   for (ValueId in : node.inputs)
     if (in != kNoValue) release(in);
   end_origins(node);
 }
 
-void Rewriter::begin_origins(NodeId id, const Node& node) {
+void Rewriter::begin_origins(const Node& node) {
   // Those of nodes that became this one in this pass.
   for (ValueId out : node.outputs) {
     if (const auto known = origins_.find(out); known != origins_.end()) {
-      std::move(known->second.begin(), known->second.end(), std::back_inserter(going_));
+      going_.insert(going_.end(), known->second.begin(), known->second.end());
       origins_.erase(known);
     }
   }
-  if (std::any_of(going_.begin(), going_.end(), [&](const Origin& one) { return one.id == id; })) return;
-  if (const Attribute* known = node.find(kModelNodes)) {
-    for (size_t i = 0; i < known->strings.size(); ++i) going_.push_back({id, number_of(*known, i), known->strings[i]});
-  } else {
-    going_.push_back({id, -1, node.name.empty() ? node.label(graph_) : node.name});
-  }
+  const std::span<const int64_t> numbers = origins_of(node);
+  going_.insert(going_.end(), numbers.begin(), numbers.end());
+  if (names_ == nullptr) names_ = names_of_origins(node);
 }
 
 void Rewriter::end_origins(const Node& last) {
-  Origins gone = std::exchange(going_, {});
+  std::vector<int64_t> gone = std::exchange(going_, {});
   const auto made = std::find_if(last.outputs.begin(), last.outputs.end(), [](ValueId id) { return id != kNoValue; });
-  if (made == last.outputs.end()) return;
-  Origins& origins = origins_[*made];
+  if (made == last.outputs.end() || gone.empty()) return;
+  std::vector<int64_t>& origins = origins_[*made];
   if (origins.empty()) {
     origins = std::move(gone);
   } else {
-    std::move(gone.begin(), gone.end(), std::back_inserter(origins));
+    origins.insert(origins.end(), gone.begin(), gone.end());
   }
 }
 
 void Rewriter::add_origins() {
   if (origins_.empty()) return;
   // A node that was only moved lives on, and what stands in its place does not stand for it.
-  std::map<int64_t, const Node*> moved;
+  std::vector<const Node*> moved(names_ != nullptr ? names_->strings.size() : 0, nullptr);
   const auto note = [&moved](const Node& node) {
-    if (const Attribute* known = node.find(kModelNodes))
-      for (const int64_t number : known->ints) moved.emplace(number, &node);
+    for (const int64_t number : origins_of(node))
+      if (moved[number] == nullptr) moved[number] = &node;
   };
   for (NodeId id : graph_.nodes.ids())
     if (!erased_[id]) note(graph_.nodes[id]);
   for (const auto& [before, node] : inserted_) note(node);
-  std::map<Node*, Origins> all;
+  std::vector<std::pair<Node*, std::vector<int64_t>>> all;
   for (auto& [made, origins] : origins_) {
     Node* maker = nullptr;
     if (producer(made) != nullptr && !erased_[producer_id(made)]) maker = &graph_.nodes[producer_id(made)];
     for (auto& [before, node] : inserted_)
       if (std::find(node.outputs.begin(), node.outputs.end(), made) != node.outputs.end()) maker = &node;
     if (maker == nullptr) continue;
-    Origins& listed = all[maker];
-    std::copy_if(std::move_iterator(origins.begin()), std::move_iterator(origins.end()), std::back_inserter(listed),
-                 [&](const Origin& origin) {
-                   const auto lives = moved.find(origin.number);
-                   return origin.number < 0 ? maker->domain == "tenon" : lives == moved.end() || lives->second == maker;
-                 });
+    std::erase_if(origins, [&](int64_t number) { return moved[number] != nullptr && moved[number] != maker; });
+    all.emplace_back(maker, std::move(origins));
   }
-  for (auto& [node, origins] : all) list_origins(*node, std::move(origins));
-}
-
-void Rewriter::list_origins(Node& node, Origins origins) const {
-  std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) { return a.id < b.id; });
-  Node gone;
-  Attribute& listed = gone.attributes.emplace_back();
-  listed.name = kModelNodes;
-  for (Origin& origin : origins) {
-    listed.strings.push_back(std::move(origin.name));
-    listed.ints.push_back(origin.number);
-  }
-  take_origins(node, gone);
+  for (auto& [node, origins] : all) tenon::add_origins(*node, std::move(origins), names_);
 }
 
 ValueId Rewriter::add_value(Value value) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -58,24 +59,15 @@ class Rewriter {
   // A new node right before node `id` once the pass is finished; until then its outputs have no producer.
   void insert_before(NodeId id, Node node);
 
-  // Drops erased nodes and places inserted ones. Call once, last. Each node that stands for others of the model than
-  // that of its own name lists them in its attribute kModelNodes.
+  // Drops erased nodes and places inserted ones. Call once, last. Each node then has the origins of those that it
+  // stands for (node_origins.h).
   void finish();
 
  private:
-  // One of the model's nodes that a node which has gone stood for, with that node's id.
-  struct Origin {
-    NodeId id;
-    int64_t number;
-    std::string name;
-  };
-  using Origins = std::vector<Origin>;
-
   void count(const Node& node, int32_t change);
   void release(ValueId id);
-  // The names of nodes that go now, one of which made `made`: whatever makes it at the end stands for them.
-  void begin_origins(NodeId id, const Node& node);
-  void list_origins(Node& node, Origins origins) const;
+  // The origins of nodes that go now, one of which made `made`: whatever makes it at the end stands for them.
+  void begin_origins(const Node& node);
   void end_origins(const Node& last);
   void add_origins();
 
@@ -86,19 +78,10 @@ class Rewriter {
   PerNode<bool> erased_;
   size_t budget_bytes_ = size_t{64} << 20;
   std::multimap<NodeId, Node> inserted_;  // by the node that they stand before, in the order they came
-  Origins going_;
-  std::map<ValueId, Origins> origins_;  // by the value that the last of them made
+  std::vector<int64_t> going_;
+  std::map<ValueId, std::vector<int64_t>> origins_;  // by the value that the last of them made
+  ConstantRef names_;                                // of all origins
 };
-
-// An attribute: the names of the model's nodes that the node stands for, in the graph's order, and their numbers
-// (NodeTrail; -1 for those of bodies). For profiles and reports; nothing else reads it.
-inline constexpr std::string_view kModelNodes = "tenon.nodes";
-// Those names; empty when it is the one of the node's own name.
-std::span<const std::string> model_nodes_of(const Node& node);
-// Takes that attribute out of the node, if it has one.
-std::optional<Attribute> remove_origins(Node& node);
-// `to` stands for what `from` stood for, too.
-void take_origins(Node& to, const Node& from);
 
 // A binary node's two inputs in the order {one for which `accept` holds, other}; nullopt when neither fits.
 template <typename Accept>

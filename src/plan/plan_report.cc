@@ -6,8 +6,8 @@
 #include "base/format.h"
 #include "device/copy.h"
 #include "plan/control_flow.h"
+#include "plan/node_origins.h"
 #include "plan/node_trail.h"
-#include "plan/pass_rewriter.h"
 #include "plan/plan.h"
 #include "plan/regions.h"
 
@@ -161,15 +161,10 @@ class Reporter {
     return records.size() > before ? static_cast<int32_t>(before) : -1;
   }
 
-  static std::vector<std::string> model_nodes(const Node& node) {
-    const std::span<const std::string> names = model_nodes_of(node);
-    return {names.begin(), names.end()};
-  }
-
   void add_view(const PlanView& view) {
     const Node& node = plan_.graph.nodes[view.node];
     report_.without_step.push_back({.label = node.label(plan_.graph),
-                                    .model_nodes = model_nodes(node),
+                                    .model_nodes = model_nodes_of(node),
                                     .joins_inputs = view.joins_inputs,
                                     .value = plan_.graph.value(view.value).name,
                                     .offsets_bytes = view.offsets_bytes});
@@ -188,7 +183,7 @@ class Reporter {
     made.op_type = node.op_type;
     made.domain = node.domain;
     made.node = step.node.value();
-    made.model_nodes = model_nodes(node);
+    made.model_nodes = model_nodes_of(node);
     if (is_region(node))
       for (const Node& inner : region_body(node).nodes)
         made.region.push_back({inner.name, inner.op_type, inner.domain});

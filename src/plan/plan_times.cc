@@ -17,7 +17,7 @@ bool computes(const PlanReport::Step& step, const NodeTime& time) {
 }  // namespace
 
 void add_node_time(std::vector<NodeTime>& run, NodeTime node) {
-  while (!run.empty() && run.back().begin_ns >= node.begin_ns) run.pop_back();
+  for (auto inside = run.rbegin(); inside != run.rend() && inside->begin_ns >= node.begin_ns; ++inside) ++inside->depth;
   run.push_back(std::move(node));
 }
 
@@ -26,7 +26,7 @@ size_t PlanReport::add_times(std::span<const NodeTime> times) {
   size_t timed = 0;
   std::map<std::pair<std::string, std::string>, std::vector<const NodeTime*>> by_name;
   for (const NodeTime& time : times)
-    by_name[{time.name, time.name.empty() ? time.op_type : std::string()}].push_back(&time);
+    if (time.depth == 0) by_name[{time.name, time.name.empty() ? time.op_type : std::string()}].push_back(&time);
   for (Step& step : steps) {
     std::vector<int64_t> durations;
     const auto collect = [&](const std::string& name, const std::string& op_type) {

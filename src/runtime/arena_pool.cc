@@ -7,39 +7,54 @@
 
 namespace tenon {
 
+void ArenaPool::collect(Idle& idle) const {
+  for (Arena arena; slots_.take_any(arena);) idle.push_back(std::exchange(arena, {}));
+}
+
+void ArenaPool::spread(Idle& idle) const {
+  while (!idle.empty() && slots_.give(idle.back().memory.get(), idle.back())) idle.pop_back();
+}
+
+// The arena at `hint`, else the smallest that is large enough. Where none is, the smallest of all is `replaced`.
+Arena ArenaPool::choose(size_t size_bytes, const std::byte* hint, Arena& replaced) {
+  auto idle = more_.lock();
+  collect(*idle);
+  auto best = idle->end();
+  auto smallest = idle->end();
+  for (auto it = idle->begin(); it != idle->end(); ++it) {
+    if (smallest == idle->end() || it->size_bytes < smallest->size_bytes) smallest = it;
+    if (it->size_bytes < size_bytes) continue;
+    const bool better = best == idle->end() || it->memory.get() == hint ||
+                        (best->memory.get() != hint && it->size_bytes < best->size_bytes);
+    if (better) best = it;
+  }
+  Arena arena;
+  const auto taken = best != idle->end() ? best : smallest;
+  if (taken != idle->end()) {
+    (best != idle->end() ? arena : replaced) = std::move(*taken);
+    *taken = std::move(idle->back());
+    idle->pop_back();
+  }
+  spread(*idle);
+  return arena;
+}
+
 Result<Arena> ArenaPool::acquire(size_t size_bytes, const std::byte* hint) {
   if (size_bytes == 0) return Arena{};
-  Arena replaced;  // freed after the lock, before the larger one is made
-  {
-    auto idle = idle_.lock();
-    auto best = idle->end();
-    auto smallest = idle->end();
-    for (auto it = idle->begin(); it != idle->end(); ++it) {
-      if (smallest == idle->end() || it->size_bytes < smallest->size_bytes) smallest = it;
-      if (it->size_bytes < size_bytes) continue;
-      const bool better = best == idle->end() || it->memory.get() == hint ||
-                          (best->memory.get() != hint && it->size_bytes < best->size_bytes);
-      if (better) best = it;
-    }
-    if (best != idle->end()) {
-      Arena arena = std::move(*best);
-      *best = std::move(idle->back());
-      idle->pop_back();
+  Arena arena, replaced;  // `replaced` is freed after the lock, before the larger one is made
+  if (hint != nullptr && slots_.take(hint, arena)) {
+    if (arena.size_bytes >= size_bytes) [[likely]]
       return arena;
-    }
-    if (smallest != idle->end()) {
-      replaced = std::move(*smallest);
-      *smallest = std::move(idle->back());
-      idle->pop_back();
-    }
+    release(std::exchange(arena, {}));
   }
+  arena = choose(size_bytes, hint, replaced);
+  if (arena.memory != nullptr) return arena;
   TraceSpan span("allocate", "arena");
   if (span) {
     span.args().add("bytes", size_bytes).add("replaces_bytes", replaced.size_bytes);
     if (allocator_ != nullptr) span.args().add("space", allocator_->space().to_string());
   }
   replaced = {};
-  Arena arena;
   TENON_TRY_ASSIGN(arena.memory,
                    allocator_ != nullptr ? allocate_device(*allocator_, size_bytes) : allocate_zeroed(size_bytes));
   arena.size_bytes = size_bytes;
@@ -48,20 +63,25 @@ Result<Arena> ArenaPool::acquire(size_t size_bytes, const std::byte* hint) {
 
 void ArenaPool::release(Arena arena) {
   if (arena.memory == nullptr) return;
-  auto idle = idle_.lock();
-  idle->push_back(std::move(arena));
+  const std::byte* const at = arena.memory.get();
+  if (slots_.give(at, arena)) [[likely]]
+    return;
+  more_.lock()->push_back(std::move(arena));
 }
 
 void ArenaPool::trim() {
-  std::vector<Arena> dropped;
-  auto idle = idle_.lock();
+  Idle dropped;
+  auto idle = more_.lock();
+  collect(*idle);
   dropped.swap(*idle);
 }
 
 size_t ArenaPool::idle_bytes() const {
-  auto idle = idle_.lock();
+  auto idle = more_.lock();
+  collect(*idle);
   size_t sum = 0;
   for (const Arena& arena : *idle) sum += arena.size_bytes;
+  spread(*idle);
   return sum;
 }
 

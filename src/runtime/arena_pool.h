@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "device/device.h"
 #include "ep/api/ids.h"
+#include "runtime/idle_slots.h"
 
 namespace tenon {
 
@@ -25,7 +26,8 @@ class ArenaPool {
   explicit ArenaPool(DeviceAllocator* allocator = nullptr) : allocator_(allocator) {}
 
   // An arena of at least `size_bytes` (none for 0), its contents undefined. Prefers the one at `hint`, so that a run
-  // that comes back finds its pointers still right. An idle arena that is too small is freed for a larger one.
+  // that comes back finds its pointers still right, and takes no lock. An idle arena that is too small is freed for a
+  // larger one.
   Result<Arena> acquire(size_t size_bytes, const std::byte* hint);
   void release(Arena arena);
   // Frees what is idle.
@@ -33,8 +35,15 @@ class ArenaPool {
   size_t idle_bytes() const;
 
  private:
+  using Idle = std::vector<Arena>;
+  Arena choose(size_t size_bytes, const std::byte* hint, Arena& replaced);
+  // All that is idle comes into the list, for whoever holds its lock, and goes back.
+  void collect(Idle& idle) const;
+  void spread(Idle& idle) const;
+
   DeviceAllocator* allocator_ = nullptr;
-  Guarded<std::vector<Arena>> idle_;
+  mutable IdleSlots<Arena> slots_;  // by address
+  Guarded<Idle> more_;              // than there are slots
 };
 
 // A pool for each memory space of a session, by its id. Threads: any, once all pools are added.

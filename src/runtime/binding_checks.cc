@@ -146,8 +146,10 @@ Status RunMemory::refuse_step(const PlanStep& step) const {
 }
 
 Status RunMemory::check_copies(bool disallow_copies) const {
-  for (const PlanStep& step : plan.steps) {
-    if (disallow_copies && moves_bytes(step)) return refuse_step(step);
+  if (disallow_copies) {
+    for (const PlanStep& step : plan.steps) {
+      if (moves_bytes(step)) return refuse_step(step);
+    }
   }
   for (const PlanCopy& copy : plan.copies) {
     const size_t slot = copy.output.index();
@@ -167,8 +169,9 @@ Status RunMemory::check_copies(bool disallow_copies) const {
           output_infos[slot].name, input.name);
     }
   }
+  if (!disallow_copies) return {};
   for (const PlanOutput& output : plan.outputs) {
-    if (!disallow_copies || output.spec.dynamic || output.first_write == kAtEnd<StepId>) continue;
+    if (output.spec.dynamic || output.first_write == kAtEnd<StepId>) continue;
     if (const PlanInput* input = overlapped_input(output)) {
       return invalid_argument(
           "The tensor bound to output \"{}\" overlaps input \"{}\", which is read after the output is written, so it "

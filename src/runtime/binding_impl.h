@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "plan/signature.h"
 #include "runtime/binding_checks.h"
+#include "runtime/plan_cache.h"
 
 namespace tenon {
 
@@ -44,8 +45,8 @@ struct BindingImpl {
   // Kept between runs, so that a steady one allocates nothing.
   BoundSpaces spaces;                // of sessions with other EPs
   std::vector<int64_t> space_words;  // the same for the key: inputs, then outputs
-  SignatureKey key, checked_key;
-  bool checked = false;
+  SignatureKey key;
+  LastPlan plan;  // of `key`, whose shapes fit the model
   std::vector<Shape> shapes;
   std::vector<void*> input_addresses;
   std::vector<void*> output_addresses;   // by slot

@@ -150,16 +150,17 @@ Status Body::run(std::span<const BodyValue> inputs, BodyOutputs& outputs, const 
     append_shape(scratch->key, input.shape);
     scratch->inputs.push_back(const_cast<void*>(input.data));
   }
-  CachedPlan found;
   const auto make = [&] {
     std::vector<Shape> shapes;
     for (const BodyValue& input : inputs) shapes.push_back(input.shape);
     return build_plan(graph_, shapes, slots_, host_.planner());
   };
-  TENON_TRY(plans_.find_or_make(scratch->key, make, found));
+  TENON_TRY(scratch->plan.find(scratch->key,
+                               [&](CachedPlan& found) { return plans_.find_or_make(scratch->key, make, found); }));
+  PlanRuntime& runtime = *scratch->plan.runtime();
   Outputs placed(*this, outputs, scratch->outputs, info);
-  TENON_TRY(placed.prepare(*found.runtime->plan, scratch->inputs));
-  return PlanExecutor(host_.resources(), info).run(*found.runtime, scratch->inputs, placed);
+  TENON_TRY(placed.prepare(*runtime.plan, scratch->inputs));
+  return PlanExecutor(host_.resources(), info).run(runtime, scratch->inputs, placed);
 }
 
 Result<std::unique_ptr<Kernel>> ControlFlowKernels::create(const KernelNode& node, const SubgraphHelper* helper) const {

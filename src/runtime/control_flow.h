@@ -94,6 +94,7 @@ class Body {
   // The buffers that a run would otherwise have to allocate.
   struct Scratch {
     SignatureKey key;
+    LastPlan plan;
     std::vector<void*> inputs, outputs;
   };
   class Outputs;

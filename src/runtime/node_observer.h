@@ -22,13 +22,13 @@ struct NodeRun {
   };
   std::string_view name;  // may be empty
   std::string_view op_type;
-  std::string_view kernel;
+  std::string kernel;  // of a reference kernel with its operator: "ref Resize"
   std::string_view ep;
-  std::span<const std::string> model_nodes;  // of a fused node: the model's; empty: the one of this name
-  int32_t index = 0;                         // in its plan's graph
-  int32_t step = 0;                          // of its plan
-  int32_t stream = 0;                        // 0: the host does it; else the EP whose stream has it
-  bool by_plugin = false;                    // the EP is a plugin's
+  std::vector<std::string> model_nodes;  // of a fused node: the model's; empty: the one of this name
+  int32_t index = 0;                     // in its plan's graph
+  int32_t step = 0;                      // of its plan
+  int32_t stream = 0;                    // 0: the host does it; else the EP whose stream has it
+  bool by_plugin = false;                // the EP is a plugin's
   std::vector<Tensor> inputs, outputs;
   int64_t begin_ns = 0, end_ns = 0;  // of monotonic_ns()
 };

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "plan/plan.h"
 #include "plan/signature.h"
+#include "runtime/idle_pool.h"
 #include "runtime/run_state.h"
 #include "runtime/unfinished_runs.h"
 
@@ -40,6 +41,30 @@ class PlanCache {
   Guarded<SignatureCache<PlanRuntime>> plans_;
 };
 
+// The plan that a caller used last, for one that mostly asks for the same again: it is found without a lock, and kept
+// even when the cache has dropped it. Threads: one at a time.
+class LastPlan {
+ public:
+  // As PlanCache::find_or_make, which `find`, a function of a CachedPlan&, calls.
+  template <typename Find>
+  Status find(const SignatureKey& key, const Find& find) {
+    if (runtime_ != nullptr && key == key_) [[likely]]
+      return {};
+    CachedPlan found;
+    runtime_ = nullptr;
+    TENON_TRY(find(found));
+    key_ = key;
+    runtime_ = std::move(found.runtime);
+    return {};
+  }
+  // After a find() that succeeded.
+  const std::shared_ptr<PlanRuntime>& runtime() const { return runtime_; }
+
+ private:
+  SignatureKey key_;
+  std::shared_ptr<PlanRuntime> runtime_;
+};
+
 // A plan with what its runs keep. Threads: any.
 struct PlanRuntime {
   PlanRuntime(std::shared_ptr<Plan> made, size_t cache_size)
@@ -47,7 +72,7 @@ struct PlanRuntime {
 
   const std::shared_ptr<Plan> plan;
   const EpId only_stream;  // see unfinished_runs.h
-  Guarded<std::vector<std::unique_ptr<RunState>>> idle_states;
+  IdleObjects<RunState> idle_states;
   PlanCache rests;  // of the graph after the plan's cut, by the shapes and values found there
 };
 

@@ -111,7 +111,7 @@ TEST_F(PlanExecutorTest, RunsOneAfterTheOtherUseTheSameMemoryAndNestedOnesDoNot)
   ASSERT_EQ(scratch.size(), 3u);
   EXPECT_EQ(scratch[1], scratch[0]);
   EXPECT_NE(scratch[2], scratch[1]);
-  EXPECT_EQ(runtime.idle_states.lock()->size(), 2u);
+  EXPECT_EQ(runtime.idle_states.size(), 2u);
 }
 
 TEST_F(PlanExecutorTest, TheCallersLastStateIsTakenAgain) {
@@ -139,7 +139,7 @@ TEST_F(PlanExecutorTest, AFailureNamesTheNodeAndGivesTheMemoryBack) {
   GivenOutputs outputs(y.data());
   EXPECT_THAT(run(runtime, x.data(), outputs), has_status(StatusCode::kDeviceError, HasSubstr("the_step")));
   EXPECT_TRUE(outputs.finished.empty());
-  EXPECT_EQ(runtime.idle_states.lock()->size(), 1u);
+  EXPECT_EQ(runtime.idle_states.size(), 1u);
   EXPECT_GE(arenas_[kHostSpace].idle_bytes(), 64u);
 }
 

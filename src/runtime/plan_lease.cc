@@ -1,7 +1,6 @@
 #include "runtime/plan_lease.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace tenon {
@@ -21,7 +20,7 @@ PlanLease::~PlanLease() {
   if (state_ == nullptr) return;
   for (SpaceId space : state_->held.ids()) give_back(space, std::move(state_->held[space]));
   if (spoiled_) state_->drop_handles();
-  runtime_.idle_states.lock()->push_back(std::move(state_));
+  runtime_.idle_states.give(std::move(state_));
 }
 
 void PlanLease::continue_after(UnfinishedRun earlier) {
@@ -31,18 +30,7 @@ void PlanLease::continue_after(UnfinishedRun earlier) {
 }
 
 Status PlanLease::take(const RunState* preferred) {
-  {
-    auto idle = runtime_.idle_states.lock();
-    if (!idle->empty()) {
-      const auto last = std::prev(idle->end());
-      auto best = preferred == nullptr
-                      ? last
-                      : std::find_if(idle->begin(), last, [&](const auto& one) { return one.get() == preferred; });
-      state_ = std::move(*best);
-      if (best != last) *best = std::move(*last);
-      idle->pop_back();
-    }
-  }
+  state_ = runtime_.idle_states.take(preferred);
   if (state_ == nullptr) state_ = std::make_unique<RunState>(*runtime_.plan, *resources_.pool);
   const PerSpace<size_t>& sizes = runtime_.plan->arenas;
   for (SpaceId space : sizes.ids()) {

@@ -7,7 +7,7 @@
 
 #include "base/trace.h"
 #include "device/copy.h"
-#include "plan/pass_rewriter.h"
+#include "plan/node_origins.h"
 #include "plan/regions.h"
 #include "plan/views.h"
 #include "runtime/memory.h"
@@ -21,6 +21,11 @@ namespace {
 MemorySpace unaligned(MemorySpace space) {
   space.alignment = 0;
   return space;
+}
+
+// One name stands for the reference kernels of all operators.
+std::string kernel_name(std::string_view name, const std::string& op_type) {
+  return name == "ref" ? "ref " + op_type : std::string(name);
 }
 
 }  // namespace
@@ -130,37 +135,54 @@ Status RunState::run_steps(const RunInfo& info, const DeviceRun* device) {
   spaces_ = device != nullptr ? device->spaces : nullptr;
   for (DynamicValue& value : dynamic_) value.type = DataType::kUndefined;
   NodeObserver* const observer = NodeObserver::current();
-  const bool observed = observer != nullptr || trace_enabled();
-  std::optional<ValueTap::Part> tapped;
-  if (observed) [[unlikely]] {
-    if (observer != nullptr && observer->tap() != nullptr) {
-      tapped.emplace(*observer->tap(), plan_, *this, device);
-      TENON_TRY(tapped->begin());
-    }
-    static std::atomic<uint64_t> traced_runs{0};
-    traced_run_ = trace_file_enabled() ? traced_runs.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
-  }
+  if (observer != nullptr || trace_enabled()) [[unlikely]]
+    return run_steps_observed(info, device, observer);
   for (StepId id : plan_.steps.ids()) {
     if (is_to_end(info)) [[unlikely]]
-      return why_it_ends(info, format("before step {} of {}", id, plan_.steps.size()));
-    const PlanStep& step = plan_.steps[id];
+      return end_before(id, info);
     Status status;
-    if (observed) [[unlikely]] {
-      status = run_observed(id, info, device, observer);
-    } else {
-      if (device != nullptr) status = wait_before(step, *device);
-      if (status.ok()) status = run_step(id, info, device);
-    }
-    if (!status.ok()) [[unlikely]] {
-      const Node& node = plan_.graph.nodes[step.node];
-      return std::move(status).with_context(format("while running node {}", node.label(plan_.graph)));
-    }
-    for (size_t o = 0; o < step.dynamic_outputs.size(); ++o) {
-      const DynamicId made = step.dynamic_outputs[o];
-      if (made.valid() && dynamic_[made].type == DataType::kUndefined) [[unlikely]] {
-        return internal_error("The kernel {} gave no memory to its output {}.", step.kernel->name(), o);
-      }
-    }
+    if (device != nullptr) status = wait_before(plan_.steps[id], *device);
+    if (status.ok()) [[likely]]
+      status = run_step(id, info, device);
+    if (!status.ok()) [[unlikely]]
+      return name_node(id, std::move(status));
+    if (!plan_.steps[id].dynamic_outputs.empty()) TENON_TRY(check_dynamic(id));
+  }
+  return {};
+}
+
+Status RunState::run_steps_observed(const RunInfo& info, const DeviceRun* device, NodeObserver* observer) {
+  std::optional<ValueTap::Part> tapped;
+  if (observer != nullptr && observer->tap() != nullptr) {
+    tapped.emplace(*observer->tap(), plan_, *this, device);
+    TENON_TRY(tapped->begin());
+  }
+  static std::atomic<uint64_t> traced_runs{0};
+  traced_run_ = trace_file_enabled() ? traced_runs.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
+  for (StepId id : plan_.steps.ids()) {
+    if (is_to_end(info)) return end_before(id, info);
+    Status status = run_observed(id, info, device, observer);
+    if (!status.ok()) return name_node(id, std::move(status));
+    TENON_TRY(check_dynamic(id));
+  }
+  return {};
+}
+
+Status RunState::end_before(StepId id, const RunInfo& info) const {
+  return why_it_ends(info, format("before step {} of {}", id, plan_.steps.size()));
+}
+
+Status RunState::name_node(StepId id, Status status) const {
+  const Node& node = plan_.graph.nodes[plan_.steps[id].node];
+  return std::move(status).with_context(format("while running node {}", node.label(plan_.graph)));
+}
+
+Status RunState::check_dynamic(StepId id) const {
+  const PlanStep& step = plan_.steps[id];
+  for (size_t o = 0; o < step.dynamic_outputs.size(); ++o) {
+    const DynamicId made = step.dynamic_outputs[o];
+    if (made.valid() && dynamic_[made].type == DataType::kUndefined)
+      return internal_error("The kernel {} gave no memory to its output {}.", step.kernel->name(), o);
   }
   return {};
 }
@@ -209,7 +231,7 @@ NodeRun RunState::describe(StepId id, bool by_plugin) const {
   const Node& shown = is_one ? region_body(node).nodes[NodeId(0)] : node;
   NodeRun run{.name = shown.name,
               .op_type = is_region(shown) ? shown.name : shown.op_type,
-              .kernel = step.kernel->name(),
+              .kernel = kernel_name(step.kernel->name(), shown.op_type),
               .ep = by_plugin ? std::string_view(plan_.ep_names[step.ep]) : "CPUExecutionProvider",
               .index = step.node.value(),
               .step = id.value(),

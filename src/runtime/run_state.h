@@ -88,6 +88,12 @@ class RunState {
     StepId step;
   };
 
+  // The same with a trace, or an observer, which may be null.
+  Status run_steps_observed(const RunInfo& info, const DeviceRun* device, NodeObserver* observer);
+  Status end_before(StepId id, const RunInfo& info) const;
+  Status name_node(StepId id, Status status) const;
+  // Whether the step has made all its outputs whose sizes it finds.
+  Status check_dynamic(StepId id) const;
   // The step, after its waits.
   Status run_step(StepId id, const RunInfo& info, const DeviceRun* device);
   // Both, and tells the trace and the observer, which may be null.

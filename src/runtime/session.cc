@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "plan/bind_shapes.h"
 #include "runtime/binding_impl.h"
+#include "runtime/node_cost.h"
 #include "runtime/node_observer.h"
 #include "runtime/run_fences.h"
 #include "runtime/session_impl.h"
@@ -80,11 +81,15 @@ class NodeTimer final : public NodeObserver {
   const std::vector<NodeTime>& times() const { return run_; }
 
   void ran(const NodeRun& node) override {
+    const NodeCost cost = node_cost(node);
     add_node_time(run_, {.name = std::string(node.name),
                          .op_type = std::string(node.op_type),
                          .node = node.index,
                          .begin_ns = node.begin_ns,
-                         .duration_ns = node.end_ns - node.begin_ns});
+                         .duration_ns = node.end_ns - node.begin_ns,
+                         .kernel = node.kernel,
+                         .flops = cost.flops,
+                         .bytes = cost.bytes});
     if (next_ != nullptr) next_->ran(node);
   }
   ValueTap* tap() override { return next_ != nullptr ? next_->tap() : nullptr; }
@@ -146,81 +151,103 @@ Status SessionImpl::run(Binding& binding, const RunOptions& options) {
                    "The binding belongs to another session; make_binding() of this one makes its own.");
   const BindingTurn turn(*binding.impl_);
   TENON_TRY(turn.check());
-  const auto run_timed = [&] {
-    if (options.node_times == nullptr) return run_bound(*binding.impl_, options);
-    NodeTimer timer(NodeObserver::current());
-    const NodeObserver::Scope observed(&timer);
-    Status ran = run_bound(*binding.impl_, options);
-    options.node_times->insert(options.node_times->end(), timer.times().begin(), timer.times().end());
-    return ran;
-  };
+  const bool observed = options.node_times != nullptr || options.values != nullptr;
   Status status = without_exceptions([&] {
-    if (options.values == nullptr) return run_timed();
-    ValueTap tap(*options.values);
-    TappedRun tapped(tap, NodeObserver::current());
-    const NodeObserver::Scope observed(&tapped);
-    return run_timed();
+    if (observed) [[unlikely]]
+      return run_observed(*binding.impl_, options);
+    return run_bound(*binding.impl_, options);
   });
-  if (!status.ok()) {
+  if (!status.ok()) [[unlikely]] {
     for (BoundOutput& output : binding.impl_->outputs) output.ready = false;
   }
   return status;
 }
 
+Status SessionImpl::run_observed(BindingImpl& binding, const RunOptions& options) {
+  const auto run_timed = [&] {
+    if (options.node_times == nullptr) return run_bound(binding, options);
+    NodeTimer timer(NodeObserver::current());
+    const NodeObserver::Scope observed(&timer);
+    Status ran = run_bound(binding, options);
+    options.node_times->insert(options.node_times->end(), timer.times().begin(), timer.times().end());
+    return ran;
+  };
+  if (options.values == nullptr) return run_timed();
+  ValueTap tap(*options.values);
+  TappedRun tapped(tap, NodeObserver::current());
+  const NodeObserver::Scope observed(&tapped);
+  return run_timed();
+}
+
 Status SessionImpl::run_bound(BindingImpl& binding, const RunOptions& options) {
+  if (trace_enabled()) [[unlikely]] {
+    TraceSpan span("run", "run", number_);
+    if (span) {
+      static std::atomic<uint64_t> runs{0};
+      span.args().add("graph", model_.graph.name).add("run", runs.fetch_add(1, std::memory_order_relaxed) + 1);
+    }
+    return run_plan_of(binding, options);
+  }
+  return run_plan_of(binding, options);
+}
+
+Status SessionImpl::find_plan(BindingImpl& binding, bool disallow_copies, RunReport* report) {
+  bool made = false;
+  TENON_TRY(binding.plan.find(binding.key, [&](CachedPlan& found) -> Status {
+    TENON_TRY(check_input_shapes(model_.graph, binding.shapes));
+    TENON_TRY(plans_->find(binding.key, binding.shapes, binding.spaces, disallow_copies, found));
+    // A plan went: its arena may have been the largest.
+    if (found.evicted) arenas_.trim();
+    made = found.made;
+    return {};
+  }));
+  if (report != nullptr) report->planned = made;
+  return {};
+}
+
+Status SessionImpl::run_plan_of(BindingImpl& binding, const RunOptions& options) {
   RunReport* report = options.report;
   if (report != nullptr) {
     report->copies.records.clear();
     report->wait_ns = report->infer_ns = report->signal_ns = 0;
     report->planned = false;
   }
-  TraceSpan span("run", "run", number_);
-  if (span) {
-    static std::atomic<uint64_t> runs{0};
-    span.args().add("graph", model_.graph.name).add("run", runs.fetch_add(1, std::memory_order_relaxed) + 1);
-  }
   // Until the call is known to be valid, the fences stay as they are.
   TENON_TRY(check_fences(options.waits, "RunOptions::waits"));
   TENON_TRY(check_fences(options.signals, "RunOptions::signals"));
   TENON_TRY(binding.begin_run());
-  if (!binding.checked || binding.checked_key != binding.key) {
-    TENON_TRY(check_input_shapes(model_.graph, binding.shapes));
-    binding.checked_key = binding.key;
-    binding.checked = true;
-  }
-  const int64_t start_ns = monotonic_ns();
+  const auto now_ns = [report] { return report != nullptr ? monotonic_ns() : 0; };
+  const int64_t start_ns = now_ns();
   const bool disallow_copies = options_.disallow_copies || options.disallow_copies;
   SessionRun run(resources_, *devices_, binding, report != nullptr ? &report->copies : nullptr, disallow_copies,
                  options);
-  CachedPlan plan;
   {
     const InRun in_run(*pool_);
-    Status found = plans_->find(binding.key, binding.shapes, binding.spaces, disallow_copies, plan);
+    Status found = find_plan(binding, disallow_copies, report);
     if (!found.ok()) {
       // Shapes that the model cannot take are the caller's; running out of memory is not.
       if (found.code() != StatusCode::kInvalidArgument) poison_fences(options.signals, found);
       return found;
     }
-    // A plan went: its arena may have been the largest.
-    if (plan.evicted) arenas_.trim();
     if (report != nullptr) copies_.take(report->copies);
-    TENON_TRY(run.prepare(*plan.runtime));
+    TENON_TRY(run.prepare(*binding.plan.runtime()));
   }
-  const int64_t planned_ns = monotonic_ns();
-  Status status = run.wait(*plan.runtime);
-  const int64_t waited_ns = monotonic_ns();
+  const std::shared_ptr<PlanRuntime>& plan = binding.plan.runtime();
+  const int64_t planned_ns = now_ns();
+  Status status = run.wait(*plan);
+  const int64_t waited_ns = now_ns();
   if (status.ok()) {
     const InRun in_run(*pool_);
-    status = run.run(plan.runtime);
+    status = run.run(plan);
   }
-  const int64_t ran_ns = monotonic_ns();
+  const int64_t ran_ns = now_ns();
   if (!options.signals.empty()) status = run.signal(std::move(status));
   if (report != nullptr) {
     copies_.take(report->copies);  // of what was planned on the way
     report->wait_ns = waited_ns - planned_ns;
     report->infer_ns = (planned_ns - start_ns) + (ran_ns - waited_ns);
     report->signal_ns = monotonic_ns() - ran_ns;
-    report->planned = plan.made || run.planned();
+    report->planned = report->planned || run.planned();
   }
   return status;
 }

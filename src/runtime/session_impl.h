@@ -64,7 +64,13 @@ struct SessionImpl final : public Session {
   Status make_pools();
   Status run_passes_of_load();
   void make_plans();
+  // With the times or the values of its nodes.
+  Status run_observed(BindingImpl& binding, const RunOptions& options);
+  // A span of the trace around run_plan_of().
   Status run_bound(BindingImpl& binding, const RunOptions& options);
+  Status run_plan_of(BindingImpl& binding, const RunOptions& options);
+  // The plan of the binding's key into it.
+  Status find_plan(BindingImpl& binding, bool disallow_copies, RunReport* report);
   SessionReporter reporter();
 
   const int32_t number_;

@@ -7,6 +7,7 @@
 #include "device/memory_space.h"
 #include "ep/cpu/ops/reference_types.h"
 #include "plan/pass_rewriter.h"
+#include "plan/node_origins.h"
 #include "plan/regions.h"
 #include "plan/views.h"
 #include "plan/widened.h"
@@ -148,8 +149,7 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
     const Node& shown = is_one ? region_body(*maker.node).nodes[NodeId(0)] : *maker.node;
     made.node = shown.name;
     made.op_type = shown.domain.empty() ? shown.op_type : shown.domain + "." + shown.op_type;
-    const std::span<const std::string> names = model_nodes_of(shown);
-    made.model_nodes.assign(names.begin(), names.end());
+    made.model_nodes = model_nodes_of(shown);
     if (is_region(*maker.node)) {
       const Graph& body = region_body(*maker.node);
       if (!is_one) made.op_type = "region";

@@ -1,55 +1,20 @@
-// A steady run allocates nothing, on any thread: malloc and its kin are replaced for this whole program and counted.
+// A steady run allocates nothing, on any thread (counted_calls.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cerrno>
-#include <cstddef>
+#include <memory>
 #include <random>
+#include <vector>
 
 #include "base/testing.h"
+#include "counted_calls.h"
 #include "eager_device.h"
 #include "onnx_builder.h"
-
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-}
-
-namespace {
-std::atomic<int> allocations = 0;
-}
-
-// glibc's own allocator, with a count. operator new ends here too.
-extern "C" {
-void* malloc(size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_malloc(size);
-}
-void* calloc(size_t count, size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_calloc(count, size);
-}
-void* realloc(void* block, size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_realloc(block, size);
-}
-void* memalign(size_t alignment, size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_memalign(alignment, size);
-}
-void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
-int posix_memalign(void** block, size_t alignment, size_t size) {
-  *block = memalign(alignment, size);
-  return *block == nullptr ? ENOMEM : 0;
-}
-}
 
 namespace tenon {
 namespace {
 
+using api_testing::allocations;
 using api_testing::floats;
 using api_testing::OnnxModel;
 using api_testing::OnnxNode;
@@ -71,9 +36,9 @@ OnnxModel model() {
 class SteadyRun : public ::testing::TestWithParam<int> {};
 
 TEST(Counter, SeesAllocations) {
-  const int before = allocations;
+  const int before = allocations();
   const auto block = std::make_unique<std::vector<int>>(100);
-  EXPECT_GE(allocations - before, 2);
+  EXPECT_GE(allocations() - before, 2);
 }
 
 TEST_P(SteadyRun, AllocatesNothingOnAnyThread) {
@@ -94,10 +59,10 @@ TEST_P(SteadyRun, AllocatesNothingOnAnyThread) {
   };
   ASSERT_THAT(run(1), is_ok());
   ASSERT_THAT(run(2), is_ok());
-  const int before = allocations;
+  const int before = allocations();
   bool ok = true;
   for (uint64_t frame = 3; frame < 103; ++frame) ok = run(frame).ok() && ok;
-  const int counted = allocations - before;
+  const int counted = allocations() - before;
   EXPECT_EQ(counted, 0);
   EXPECT_TRUE(ok);
 }
@@ -123,9 +88,9 @@ TEST_P(SteadyRun, AllocatesNothingInABranch) {
   };
   bool ok = true;
   for (int frame = 0; frame < 4; ++frame) ok = run(frame) && ok;
-  const int before = allocations;
+  const int before = allocations();
   for (int frame = 0; frame < 100; ++frame) ok = run(frame) && ok;
-  const int counted = allocations - before;
+  const int counted = allocations() - before;
   EXPECT_EQ(counted, 0);
   EXPECT_TRUE(ok);
 }
@@ -140,12 +105,12 @@ TEST_P(SteadyRun, AllocatesNothingWhenOtherMemoryIsBound) {
     ASSERT_THAT(binding.bind_input("x", x[i]), is_ok());
     ASSERT_THAT((*session)->run(binding), is_ok());
   }
-  const int before = allocations;
+  const int before = allocations();
   bool ok = true;
   for (int i = 0; i < 100; ++i) {
     ok = binding.bind_input("x", x[i % 2]).ok() && (*session)->run(binding).ok() && ok;
   }
-  const int counted = allocations - before;
+  const int counted = allocations() - before;
   EXPECT_EQ(counted, 0);
   EXPECT_TRUE(ok);
 }
@@ -168,10 +133,10 @@ TEST_P(SteadyRun, AllocatesNothingOfItsOwnForOtherEps) {
     ASSERT_THAT(run(), is_ok());
     ASSERT_THAT(run(), is_ok());
     EXPECT_EQ(report.copies.records.size(), 4u);
-    const int before = allocations;
+    const int before = allocations();
     bool ok = true;
     for (int i = 0; i < 100; ++i) ok = run().ok() && ok;
-    const int counted = allocations - before;
+    const int counted = allocations() - before;
     EXPECT_EQ(counted, 0);
     EXPECT_TRUE(ok);
     EXPECT_EQ(binding.output("y").data_as<float>()[63], -2.0f);

@@ -166,15 +166,23 @@ TEST(PlanReportTimes, AreTheMedianOfTheNodesThatAStepComputes) {
   EXPECT_EQ(plan.steps[0].time_ns, 4);
 }
 
-// An If's kernel runs its branch: that time is in the If's.
-TEST(PlanReportTimes, NodesOfBodiesAreLeftOut) {
+// An If's kernel runs its branch: that time is in the If's, and no step of the plan has it.
+TEST(PlanReportTimes, NodesOfBodiesHaveTheirDepth) {
   std::vector<NodeTime> run;
   add_node_time(run, {.name = "before", .begin_ns = 10, .duration_ns = 5});
-  add_node_time(run, {.name = "inside", .begin_ns = 21, .duration_ns = 2});
-  add_node_time(run, {.name = "if", .begin_ns = 20, .duration_ns = 9});
-  ASSERT_EQ(run.size(), 2U);
-  EXPECT_EQ(run[0].name, "before");
-  EXPECT_EQ(run[1].name, "if");
+  add_node_time(run, {.name = "innermost", .begin_ns = 21, .duration_ns = 2});
+  add_node_time(run, {.name = "inside", .begin_ns = 20, .duration_ns = 4});
+  add_node_time(run, {.name = "if", .begin_ns = 19, .duration_ns = 9});
+  ASSERT_EQ(run.size(), 4U);
+  std::vector<int32_t> depths;
+  for (const NodeTime& node : run) depths.push_back(node.depth);
+  EXPECT_EQ(depths, (std::vector<int32_t>{0, 2, 1, 0}));
+  PlanReport plan;
+  plan.steps.resize(2);
+  plan.steps[0].name = "inside";
+  plan.steps[1].name = "if";
+  EXPECT_EQ(plan.add_times(run), 1U);
+  EXPECT_EQ(plan.steps[1].time_ns, 9);
 }
 
 }  // namespace

@@ -195,6 +195,28 @@ def test_bench_tells_its_times(models):
     assert "median" in ok("bench", models / "dense.onnx", "--dim", "batch=2", "--runs", 2)
 
 
+def test_bench_shows_where_the_time_goes(models, tmp_path):
+    told = json.loads(ok("bench", models / "dense.onnx", "--dim", "batch=64", "--runs", 30, "--threads", 1, "--json",
+                         "--profile", tmp_path / "p.json"))
+    profile = told["profile"]
+    assert profile["runs"] == 20 and profile["peak_flops"] > 1e8 and profile["peak_bytes"] > 1e8
+    for table in ("nodes", "operators", "kernels"):
+        assert profile[table], table
+        times = [row["time_ns"] for row in profile[table]]
+        assert times == sorted(times, reverse=True) and times[0] > 0
+        for row in profile[table]:
+            assert row["calls"] > 0 and row["flops"] >= 0 and row["bytes"] > 0
+            assert 0 <= row["part_of_peak_flops"] < 2
+    # [64,4] times [4,3], and what follows it: the product alone makes 1,536 operations.
+    assert sum(row["flops"] for row in profile["operators"]) >= 2 * 64 * 4 * 3
+    events = json.loads((tmp_path / "p.json").read_text())
+    assert len(events) == sum(row["calls"] for row in profile["nodes"])
+    for event in events:
+        assert event["ph"] == "X" and event["ts"] >= 0 and event["dur"] >= 0 and event["args"]["kernel"]
+    text = ok("bench", models / "dense.onnx", "--dim", "batch=64", "--runs", 2, "--profile", tmp_path / "q.json")
+    assert "GFLOP/s in registers" in text and "MatMul" in text
+
+
 def test_inspect_tells_what_a_model_holds(models):
     told = json.loads(ok("inspect", models / "dense.onnx", "--json"))
     assert told["inputs"] == [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}]
