@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 import driver
-from operator_examples import EXAMPLES, optional
+from operator_examples import EXAMPLES, is_float, optional
 
 HERE = pathlib.Path(__file__).resolve().parent
 # {"operators": {name: why it is not claimed}, "elsewhere": {name: where it is tested}, "types": {type: reason},
@@ -42,10 +42,6 @@ REFERENCE_FOR_INTEGERS = ("Gemm",)
 DOUBLE_FOR_INTEGERS = ("ReduceLogSumExp",)
 # Values only move: bool can be asked as uint8.
 MOVES = ("OneHot", "Resize", "Upsample")
-
-
-def is_float(dtype):
-    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
 
 
 def codes(array):
