@@ -22,6 +22,7 @@ constexpr Pass kPasses[] = {
     {"loop_invariants", PassPhase::kLoad, &pass_loop_invariants},
     {"unify_constants", PassPhase::kLoad, &pass_unify_constants},
     {"common_subexpressions", PassPhase::kLoad, &pass_common_subexpressions},
+    {"einsums", PassPhase::kLoad, &pass_einsums},
     {"attention_forms", PassPhase::kLoad, &pass_attention_forms},
     {"layer_norms", PassPhase::kLoad, &pass_layer_norms},
     {"activations", PassPhase::kLoad, &pass_activations},
@@ -40,6 +41,7 @@ constexpr Pass kPasses[] = {
     {"pack_qkv", PassPhase::kLoad, &pass_pack_qkv},
 
     {"fold", PassPhase::kPlan, &pass_fold},
+    {"einsums", PassPhase::kPlan, &pass_einsums},
     {"attention_forms", PassPhase::kPlan, &pass_attention_forms},
     {"layer_norms", PassPhase::kPlan, &pass_layer_norms},
     {"activations", PassPhase::kPlan, &pass_activations},

@@ -458,7 +458,7 @@ def test_what_is_listed_as_missing_is_missing(tmp_path):
     outcomes = driver.run_all(cases, tmp_path)
     claimed = {name: outcome.status for name, outcome in outcomes.items() if not outcome.unsupported}
     assert not claimed, f"listed as missing, but not refused as unsupported: {claimed}"
-    assert len(cases) > 70
+    assert len(cases) > 20
 
 
 # One test, as for the onnx package's node cases: every failure is listed.
