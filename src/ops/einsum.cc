@@ -15,12 +15,6 @@ using infer::InputDims;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-struct Equation {
-  std::vector<std::string> inputs;  // as in EinsumDesc
-  std::string output;
-  std::map<char, Dim> sizes;
-};
-
 // The dimensions of an ellipsis, the outermost first.
 std::string ellipsis_letters(int64_t count) {
   std::string letters;
@@ -63,8 +57,9 @@ std::string letters_once(const std::vector<std::string>& terms) {
   return once;
 }
 
-// All inputs have known ranks.
-Result<Equation> read_equation(const Node& node, const InputDims& inputs) {
+}  // namespace
+
+Result<EinsumForm> read_einsum_form(const Node& node, const InputDims& inputs) {
   const std::optional<std::string_view> attribute = Attributes(node).find_text("equation");
   TENON_INVALID_IF(!attribute, "{} lacks the attribute \"equation\".", node.op_type);
   std::string text(*attribute);
@@ -74,7 +69,7 @@ Result<Equation> read_equation(const Node& node, const InputDims& inputs) {
   const size_t terms = std::count(left.begin(), left.end(), ',') + 1;
   TENON_INVALID_IF(terms != node.inputs.size(), "The equation \"{}\" has {} terms for {} inputs.", text, terms,
                    node.inputs.size());
-  Equation equation;
+  EinsumForm equation;
   int64_t widest = 0;
   for (size_t input = 0, begin = 0; input < terms; ++input) {
     const std::string_view part = left.substr(begin, left.find(',', begin) - begin);
@@ -111,11 +106,9 @@ Result<Equation> read_equation(const Node& node, const InputDims& inputs) {
   return equation;
 }
 
-}  // namespace
-
 Result<EinsumDesc> read_einsum(const Node& node, const InputShapes& shapes) {
   TENON_TRY(require_shapes(node, shapes, node.inputs.size()));
-  TENON_TRY_ASSIGN(Equation equation, read_equation(node, infer::input_dims(shapes)));
+  TENON_TRY_ASSIGN(EinsumForm equation, read_einsum_form(node, infer::input_dims(shapes)));
   EinsumDesc desc{.inputs = std::move(equation.inputs), .output = std::move(equation.output), .sizes = {}};
   for (const auto& [letter, size] : equation.sizes) desc.sizes.emplace(letter, size.value);
   return desc;
@@ -129,7 +122,7 @@ Status infer_einsum(Context& c) {
   const InputDims dims = input_dims(c);
   for (size_t i = 0; i < dims.size(); ++i)
     if (dims.find(i) == nullptr) return {};
-  TENON_TRY_ASSIGN(const Equation equation, read_equation(c.node(), dims));
+  TENON_TRY_ASSIGN(const EinsumForm equation, read_einsum_form(c.node(), dims));
   Dims out;
   for (char letter : equation.output) out.push_back(equation.sizes.at(letter));
   return c.set_dims(0, std::move(out));

@@ -9,6 +9,15 @@
 
 namespace tenon {
 
+// What is known before every size is.
+struct EinsumForm {
+  std::vector<std::string> inputs;  // as in EinsumDesc
+  std::string output;
+  std::map<char, Dim> sizes;
+};
+// Errors: those of read_einsum. All inputs have known ranks.
+Result<EinsumForm> read_einsum_form(const Node& node, const infer::InputDims& inputs);
+
 struct EinsumDesc {
   // One letter for each dimension of each input; '0' is the last dimension of an ellipsis, '1' the one before it.
   std::vector<std::string> inputs;

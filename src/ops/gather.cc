@@ -131,6 +131,12 @@ Result<std::optional<int>> read_compress_axis(const Node& node, int rank) {
   return std::optional(axis);
 }
 
+Result<UniqueDesc> read_unique(const Node& node, int rank) {
+  UniqueDesc desc{.sorted = Attributes(node).flag("sorted")};
+  TENON_TRY_ASSIGN(desc.axis, read_compress_axis(node, rank));
+  return desc;
+}
+
 namespace infer {
 namespace {
 

@@ -55,4 +55,11 @@ Result<Shape> one_hot_shape(const Shape& indices, int axis, int64_t depth);
 // Compress and Unique: the axis in [0, rank); nullopt where the tensor counts as flat. Errors: an axis out of range.
 Result<std::optional<int>> read_compress_axis(const Node& node, int rank);
 
+// Unique 11.
+struct UniqueDesc {
+  std::optional<int> axis;  // in [0, rank); none: the tensor counts as flat
+  bool sorted = true;       // not in the order in which they appear
+};
+Result<UniqueDesc> read_unique(const Node& node, int rank);
+
 }  // namespace tenon

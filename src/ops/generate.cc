@@ -85,23 +85,15 @@ Status infer_range(Context& c) {
   return c.set_dims(0, {number(static_cast<int64_t>(count))});
 }
 
-Status infer_random(Context& c) {
-  const Attributes attributes(c.node());
-  c.set_type(0, static_cast<DataType>(attributes.integer("dtype")));
-  TENON_TRY_ASSIGN(Dims dims, known_dims(attributes.integers("shape")));
-  return c.set_dims(0, std::move(dims));
-}
-
 Status infer_non_zero(Context& c) {
   c.set_type(0, DataType::kInt64);
   return c.set_dims(0, {c.ranked(0) ? number(c.rank(0)) : Dim{}, Dim{}});
 }
 
 constexpr Row kRows[] = {
-    {"Constant", &infer_constant},    {"ConstantOfShape", &infer_constant_of_shape},
-    {"NonZero", &infer_non_zero},     {"RandomNormal", &infer_random},
-    {"RandomUniform", &infer_random}, {"Range", &infer_range},
-    {"Shape", &infer_shape},          {"Size", &infer_size},
+    {"Constant", &infer_constant}, {"ConstantOfShape", &infer_constant_of_shape},
+    {"NonZero", &infer_non_zero},  {"Range", &infer_range},
+    {"Shape", &infer_shape},       {"Size", &infer_size},
 };
 
 }  // namespace

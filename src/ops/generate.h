@@ -1,5 +1,5 @@
-// Operators that make tensors from little or nothing: Shape, Size, Constant, ConstantOfShape, Range, EyeLike, NonZero,
-// RandomNormal, RandomUniform and Trilu of ONNX (opsets 1 to 25).
+// Operators that make tensors from little or nothing: Shape, Size, Constant, ConstantOfShape, Range, EyeLike, NonZero
+// and Trilu of ONNX (opsets 1 to 25).
 #pragma once
 
 #include <cstddef>

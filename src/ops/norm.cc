@@ -11,7 +11,9 @@ namespace tenon {
 
 BatchNormDesc read_batch_norm(const Node& node) {
   const Attributes attributes(node);
-  return {.training = attributes.flag("training_mode"), .epsilon = attributes.number("epsilon")};
+  return {.training = attributes.flag("training_mode"),
+          .epsilon = attributes.number("epsilon"),
+          .momentum = attributes.number("momentum")};
 }
 
 Result<GroupNormDesc> read_group_norm(const Node& node, const Shape& x) {

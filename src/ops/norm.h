@@ -14,6 +14,7 @@ namespace tenon {
 struct BatchNormDesc {
   bool training = false;  // computes its mean and variance, and gives them as outputs
   float epsilon = 0;
+  float momentum = 0;  // training: the part of the running mean and variance that stays
 };
 BatchNormDesc read_batch_norm(const Node& node);
 

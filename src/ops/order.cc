@@ -51,6 +51,18 @@ Result<ReverseSequenceDesc> read_reverse_sequence(const Node& node, const Shape&
   return desc;
 }
 
+Result<NonMaxSuppressionDesc> read_non_max_suppression(const Node& node, const Shape& boxes, const Shape& scores) {
+  const bool fits = boxes.rank() == 3 && boxes[2] == 4 && scores.rank() == 3 && scores[0] == boxes[0] &&
+                    scores[2] == boxes[1] && boxes[1] <= INT32_MAX;
+  TENON_INVALID_IF(!fits,
+                   "NonMaxSuppression has boxes of shape {} and scores of {}; it needs [batch,boxes,4] and "
+                   "[batch,classes,boxes].",
+                   boxes.to_string(), scores.to_string());
+  const int64_t form = Attributes(node).integer("center_point_box");
+  TENON_INVALID_IF(form != 0 && form != 1, "Attribute \"center_point_box\" is {}; it has to be 0 or 1.", form);
+  return NonMaxSuppressionDesc{.center_point = form == 1, .batch = boxes[0], .classes = scores[1], .boxes = boxes[1]};
+}
+
 namespace infer {
 namespace {
 

@@ -1,4 +1,4 @@
-// Along one axis: TopK, CumSum, CumProd and ReverseSequence of ONNX (opsets 1 to 26).
+// Along one axis: TopK, CumSum, CumProd and ReverseSequence of ONNX (opsets 1 to 26); NonMaxSuppression (10).
 #pragma once
 
 #include <cstdint>
@@ -36,5 +36,13 @@ struct ReverseSequenceDesc {
 };
 // Errors: axes other than 0 and 1; a rank below 2; lengths that are not one for each entry of the batch.
 Result<ReverseSequenceDesc> read_reverse_sequence(const Node& node, const Shape& x, const Shape& lengths);
+
+// NonMaxSuppression of boxes [batch, boxes, 4] with scores [batch, classes, boxes].
+struct NonMaxSuppressionDesc {
+  bool center_point = false;  // a box is its centre and size (x, y, width, height), not two corners (y, x, y, x)
+  int64_t batch = 0, classes = 0, boxes = 0;
+};
+// Errors: shapes that do not fit each other, more boxes than an int32 counts, a center_point_box other than 0 and 1.
+Result<NonMaxSuppressionDesc> read_non_max_suppression(const Node& node, const Shape& boxes, const Shape& scores);
 
 }  // namespace tenon

@@ -93,11 +93,23 @@ Status infer_arg_reduce(Context& c) {
   return c.set_dims(0, reduced_dims(c.dims(0), AxisSet().set(axis), attributes.flag("keepdims")));
 }
 
+// Det: a number for each matrix.
+Status infer_det(Context& c) {
+  c.set_type(0, c.type(0));
+  if (!c.ranked(0)) return {};
+  Dims out = c.dims(0);
+  TENON_INVALID_IF(out.size() < 2 || certainly_differ(out[out.size() - 2], out.back()),
+                   "Det needs square matrices, not {}.", text(out));
+  out.resize(out.size() - 2);
+  return c.set_dims(0, std::move(out));
+}
+
 constexpr Row kRows[] = {
-    {"ArgMax", &infer_arg_reduce}, {"ArgMin", &infer_arg_reduce},   {"ReduceL1", &infer_reduce},
-    {"ReduceL2", &infer_reduce},   {"ReduceLogSum", &infer_reduce}, {"ReduceLogSumExp", &infer_reduce},
-    {"ReduceMax", &infer_reduce},  {"ReduceMean", &infer_reduce},   {"ReduceMin", &infer_reduce},
-    {"ReduceProd", &infer_reduce}, {"ReduceSum", &infer_reduce},    {"ReduceSumSquare", &infer_reduce},
+    {"ArgMax", &infer_arg_reduce},      {"ArgMin", &infer_arg_reduce}, {"Det", &infer_det},
+    {"ReduceL1", &infer_reduce},        {"ReduceL2", &infer_reduce},   {"ReduceLogSum", &infer_reduce},
+    {"ReduceLogSumExp", &infer_reduce}, {"ReduceMax", &infer_reduce},  {"ReduceMean", &infer_reduce},
+    {"ReduceMin", &infer_reduce},       {"ReduceProd", &infer_reduce}, {"ReduceSum", &infer_reduce},
+    {"ReduceSumSquare", &infer_reduce},
 };
 
 }  // namespace

@@ -108,6 +108,11 @@ struct Row {
   X(generate_rows)              \
   X(matmul_rows)                \
   X(einsum_rows)                \
+  X(random_rows)                \
+  X(signal_rows)                \
+  X(image_rows)                 \
+  X(deform_conv_rows)           \
+  X(loss_rows)                  \
   X(quantize_rows)              \
   X(recurrent_rows)             \
   X(control_rows)

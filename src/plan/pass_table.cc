@@ -23,6 +23,7 @@ constexpr Pass kPasses[] = {
     {"widen", PassPhase::kLoad, &pass_widen},
     {"unify_constants", PassPhase::kLoad, &pass_unify_constants},
     {"common_subexpressions", PassPhase::kLoad, &pass_common_subexpressions},
+    {"einsums", PassPhase::kLoad, &pass_einsums},
     {"attention_forms", PassPhase::kLoad, &pass_attention_forms},
     {"layer_norms", PassPhase::kLoad, &pass_layer_norms},
     {"activations", PassPhase::kLoad, &pass_activations},
@@ -41,6 +42,7 @@ constexpr Pass kPasses[] = {
     {"pack_qkv", PassPhase::kLoad, &pass_pack_qkv},
 
     {"fold", PassPhase::kPlan, &pass_fold},
+    {"einsums", PassPhase::kPlan, &pass_einsums},
     {"attention_forms", PassPhase::kPlan, &pass_attention_forms},
     {"layer_norms", PassPhase::kPlan, &pass_layer_norms},
     {"activations", PassPhase::kPlan, &pass_activations},

@@ -46,6 +46,8 @@ Status pass_fuse_residuals(Graph& graph, const PassOptions& options);
 Status pass_layer_norms(Graph& graph, const PassOptions& options);
 Status pass_skip_layer_norms(Graph& graph, const PassOptions& options);
 Status pass_moment_norms(Graph& graph, const PassOptions& options);  // pass_moment_norm.cc
+// pass_einsum.cc
+Status pass_einsums(Graph& graph, const PassOptions& options);
 // pass_attention_forms.cc
 Status pass_attention_forms(Graph& graph, const PassOptions& options);
 // MatMul(a * c, b * d) with numbers c and d: MatMul(a, b) * (c * d). `of_weights`: also where a or b is a constant,

@@ -256,14 +256,16 @@ TEST(ControlFlow, ALoopThatCarriesASequenceIsRefusedAtLoad) {
 
 TEST(ControlFlow, AnOperatorWithoutAKernelInABranchIsRefusedAtLoadWithItsPlace) {
   OnnxModel then_branch, else_branch, model;
-  then_branch.output("a", DataType::kFloat, {"n"}).node(OnnxNode("Bernoulli", {"x"}, {"a"}));
+  then_branch.output("a", DataType::kFloat, {"n"}).node(OnnxNode("ImageDecoder", {"file"}, {"image"}));
+  then_branch.node(OnnxNode("Cast", {"image"}, {"a"}).attribute("to", int64_t{1}));
   else_branch.output("b", DataType::kFloat, {"n"}).node(OnnxNode("Neg", {"x"}, {"b"}));
   model.input("c", DataType::kBool, {}).input("x", DataType::kFloat, {"n"}).output("y", DataType::kFloat, {"n"});
+  model.input("file", DataType::kUint8, {"m"});
   model.node(OnnxNode("If", {"c"}, {"y"})
                  .attribute("then_branch", then_branch.graph_bytes())
                  .attribute("else_branch", else_branch.graph_bytes()));
   const auto session = model.load();
-  EXPECT_THAT(session, has_status(StatusCode::kUnsupported, HasSubstr("Bernoulli")));
+  EXPECT_THAT(session, has_status(StatusCode::kUnsupported, HasSubstr("ImageDecoder")));
   EXPECT_THAT(session, has_status(StatusCode::kUnsupported, HasSubstr("in the subgraph \"then_branch\"")));
 }
 

@@ -89,6 +89,34 @@ for n in LARGE:
             r=np.ones((1, 4, 1), np.float32))
     refused(f"Split num_outputs {n}", f"y = Split<num_outputs={n}>(x)", x=X)
 
+for n in LARGE:
+    refused(f"HannWindow {n}", "y = HannWindow(a)", a=S(n))
+    refused(f"DFT {n}", "y = DFT<axis=1>(x, a)", x=np.ones((1, 4, 1), np.float32), a=S(n))
+    refused(f"Col2Im {n}", "y = Col2Im(x, a, b)", x=np.ones((1, 4, 9), np.float32), a=I(n, 4), b=I(2, 2))
+    refused(f"Col2Im block {n}", "y = Col2Im(x, a, b)", x=np.ones((1, 4, 9), np.float32), a=I(4, 4), b=I(n, 2))
+    refused(f"CenterCropPad {n}", "y = CenterCropPad(x, a)", x=X, a=I(n, 3))
+    refused(f"AffineGrid {n}", "y = AffineGrid(x, a)", opset=20, x=np.ones((1, 2, 3), np.float32), a=I(1, 1, n, 4))
+    refused(f"MelWeightMatrix {n}", "y = MelWeightMatrix(a, b, c, d, e)", a=S(n), b=S(64), c=S(8000), d=np.array(0.0, np.float32), e=np.array(4000.0, np.float32))
+    refused(f"MelWeightMatrix length {n}", "y = MelWeightMatrix(a, b, c, d, e)", a=S(8), b=S(n), c=S(8000), d=np.array(0.0, np.float32), e=np.array(4000.0, np.float32))
+    refused(f"RandomNormal {n}", f"y = RandomNormal<shape=[{n},2]>()")
+    refused(f"Multinomial {n}", f"y = Multinomial<sample_size={n}>(x)", x=X)
+    refused(f"RoiAlign {n}", f"y = RoiAlign<output_height={n}>(x, a, b)", x=IMAGE, a=np.ones((1, 4), np.float32), b=I(0))
+    refused(f"RoiAlign samples {n}", f"y = RoiAlign<sampling_ratio={n}>(x, a, b)", x=IMAGE, a=np.ones((1, 4), np.float32), b=I(0))
+    refused(f"MaxRoiPool {n}", f"y = MaxRoiPool<pooled_shape=[{n},1]>(x, a)", x=IMAGE, a=np.ones((1, 5), np.float32))
+    refused(f"MaxUnpool {n}", f"y = MaxUnpool<kernel_shape=[2,2], strides=[{n},1]>(x, a)", x=IMAGE, a=np.zeros((1, 1, 8, 8), np.int64))
+for f in (1e9, 1e30, float("inf")):
+    refused(f"RoiAlign of {f}", "y = RoiAlign(x, a, b)", x=IMAGE, a=np.array([[0, 0, f, 4]], np.float32), b=I(0))
+for n in (-1, 1, 1 << 62, -(1 << 63)):
+    refused(f"RoiAlign of image {n}", "y = RoiAlign(x, a, b)", x=IMAGE, a=np.ones((1, 4), np.float32), b=I(n))
+    refused(f"MaxRoiPool of image {n}", "y = MaxRoiPool<pooled_shape=[1,1]>(x, a)", x=IMAGE, a=np.array([[n, 0, 0, 4, 4]], np.float32))
+refused("MaxUnpool beyond its image", "y = MaxUnpool<kernel_shape=[2,2]>(x, a)", x=IMAGE, a=np.full((1, 1, 8, 8), 81))
+refused("MaxUnpool before its image", "y = MaxUnpool<kernel_shape=[2,2]>(x, a)", x=IMAGE, a=np.full((1, 1, 8, 8), -1))
+refused("STFT without an end", "y = STFT(x, a, , b)", x=np.ones((1, 4, 1), np.float32), a=S(0), b=S(2))
+refused("STFT beyond its signal", "y = STFT(x, a, , b)", x=np.ones((1, 4, 1), np.float32), a=S(1), b=S(5))
+refused("NonMaxSuppression threshold", "y = NonMaxSuppression(x, a, b, c)", x=np.ones((1, 2, 4), np.float32), a=np.ones((1, 1, 2), np.float32), b=S(1),
+        c=np.array(1.5, np.float32))
+refused("loss of a class that is none", "y = NegativeLogLikelihoodLoss(x, a)", x=X, a=I(0, 3))
+
 # These are large in a number only: their sizes are small, and so is what they take.
 for rank in (1, 2):
     dims, ones = ",".join(["8"] * rank), ",".join(["1"] * rank)
@@ -106,6 +134,15 @@ for rank in (1, 2):
               w=np.ones((8, 1) + (3,) * rank, np.float32))
     right(f"Conv {rank}d stride {1 << 40}", f"y = Conv<strides=[{','.join([str((1 << 31) - 1)] * rank)}]>(x, w)", x=np.ones((1, 8) + (8,) * rank, np.float32),
           w=np.ones((8, 8) + (3,) * rank, np.float32))
+right("GridSample far", "y = GridSample(x, a)", opset=20, x=IMAGE, a=np.array([1e30, -1e30, np.inf, -np.inf, np.nan, 0.0], np.float32).reshape(1, 1, 3, 2))
+for padding in ("border", "reflection"):
+    right(f"GridSample far {padding}", f'y = GridSample<padding_mode="{padding}", mode="cubic">(x, a)', opset=20, x=IMAGE,
+          a=np.array([1e30, -1e30, np.inf, -np.inf, np.nan, 0.0], np.float32).reshape(1, 1, 3, 2))
+right("DeformConv far", "y = DeformConv(x, a, b)", opset=19, x=IMAGE, a=np.ones((1, 1, 1, 1), np.float32), b=np.tile(np.array([1e30, np.nan, -np.inf, 3], np.float32), 32).reshape(1, 2, 8, 8))
+right("MaxRoiPool far", "y = MaxRoiPool<pooled_shape=[2,2]>(x, a)", x=IMAGE, a=np.array([[0, -1e30, np.nan, np.inf, 1e30]], np.float32))
+right("RoiAlign of nothing", "y = RoiAlign(x, a, b)", x=IMAGE, a=np.array([[0, 0, np.nan, 4]], np.float32), b=I(0))
+right("RoiAlign outside", "y = RoiAlign(x, a, b)", x=IMAGE, a=np.array([[-1e6, -1e6, -1e6, -1e6]], np.float32), b=I(0))
+right("STFT of one long step", "y = STFT(x, a, , b)", x=np.ones((1, 4, 1), np.float32), a=S((1 << 63) - 1), b=S(2))
 right("EyeLike far", f"y = EyeLike<k={1 << 62}>(x)", x=X)
 right("Trilu far", "y = Trilu(x, a)", x=X, a=S(1 << 62))
 right("Trilu far below", "y = Trilu(x, a)", x=X, a=S(-(1 << 63)))

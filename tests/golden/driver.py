@@ -15,6 +15,7 @@ class Case:
     inputs: dict  # name -> array
     outputs: list  # expected arrays; None for what is not compared
     again: list = dataclasses.field(default_factory=list)  # (inputs, outputs) of further runs of the same session
+    random: bool = False  # each run gives other numbers; without it, two runs have to give the same
 
 
 @dataclasses.dataclass
@@ -75,6 +76,8 @@ def run(cases, folder, options=(), environment=None, timeout=None):
             lines.append(f"case\t{case.name}\tblob\t{blob.add(case.model)}\t{len(case.model)}")
         else:
             lines.append(f"case\t{case.name}\tpath\t{case.model}")
+        if case.random:
+            lines.append("random")
         for number, (inputs, outputs) in enumerate([(case.inputs, case.outputs), *case.again]):
             if number > 0:
                 lines.append("again")

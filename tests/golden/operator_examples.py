@@ -10,8 +10,12 @@ constraint: ONNX's number}.
 """
 import dataclasses
 
+import ml_dtypes
 import numpy as np
-import onnx
+
+def is_float(dtype):
+    return np.dtype(dtype).kind == "f" or np.dtype(dtype) == ml_dtypes.bfloat16
+
 
 EXAMPLES = {}  # operator -> [Example]
 ANY = 1 << 20
@@ -261,3 +265,65 @@ example("QLinearMatMul", [(5, 7), np.array(0.5), np.array(3), (7, 4), np.array(0
 example("ConvInteger", [(1, 2, 5, 4), (3, 2, 3, 3), optional(np.array(3)), optional(np.array(2))], low=-9, high=9, pairs=True, pads=[1, 1, 1, 1])
 example("QLinearConv", [(1, 2, 5, 4), np.array(0.5), np.array(3), (3, 2, 3, 3), [0.25, 0.5, 1.0], [2, 2, 2], np.array(1.0101), np.array(1),
                         optional([1, -2, 3])], low=-9, high=9, pairs=True, pads=[1, 1, 1, 1])
+
+# --- einsum, signals, positions, boxes
+example("Einsum", [(3, 4), (4, 5)], equation="ij,jk->ik")
+example("Einsum", [(2, 3, 4), (2, 4, 5)], equation="bij, bjk -> bik")
+example("Einsum", [(2, 3, 4, 5), (2, 6, 4, 5)], low=-2, high=2, equation="bqhd,bkhd->bhqk")
+example("Einsum", [(2, 3, 4), (5, 4, 3)], low=-2, high=2, equation="bij,kji->kb")
+example("Einsum", [(3, 3)], equation="ii->i")
+example("Einsum", [(3, 4), (4,), (3, 4)], low=-2, high=2, equation="ij,j,ij")
+example("Einsum", [(2, 1, 3), (4, 3)], equation="...i,...i->...")
+for shape in ((2, 8, 1), (2, 9, 2), (3, 7, 2, 1)):
+    example("DFT", [shape, optional(np.array(6))], v=(17, 19), axis=1, onesided=int(shape[-1] == 1))
+    example("DFT", [shape, optional(np.array(10)), optional(np.array(1))], v=(20, ANY))
+example("DFT", [(2, 9, 2)], v=(17, 19), axis=1, inverse=1)
+example("STFT", [(2, 20, 1), np.array(4), (8,)], low=0.25)
+example("STFT", [(1, 20, 1), np.array(3), None, np.array(7)])
+example("STFT", [(2, 20, 2), np.array(5), optional((8,)), np.array(8)], low=0.25, onesided=0)
+for name in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+    for periodic in (0, 1):
+        example(name, [np.array(10)], where=lambda types: is_float(types["T2"]), periodic=periodic, output_datatype=lambda types: types["T2"])
+example("MelWeightMatrix", [np.array(8), np.array(64), np.array(8192), np.array(0), np.array(4096)], output_datatype=lambda types: types["T3"])
+for mode in ("nearest", "linear", "cubic"):
+    whole = None if mode == "nearest" else lambda types: is_float(types["T1"])
+    for padding in ("zeros", "border", "reflection"):
+        corners = int(padding == "border")
+        older = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+        example("GridSample", [(2, 3, 4, 5), (2, 3, 2, 2)], v=(16, 19), low=-1.4, high=1.4, where=whole, mode=older, padding_mode=padding, align_corners=corners)
+        example("GridSample", [(2, 3, 4, 5), (2, 3, 2, 2)], v=(20, ANY), low=-1.4, high=1.4, where=whole, mode=mode, padding_mode=padding, align_corners=corners)
+example("GridSample", [(1, 2, 3, 4, 5), (1, 2, 3, 2, 3)], v=(20, ANY), low=-1.4, high=1.4, where=lambda types: is_float(types["T1"]), mode="linear")
+for corners in (0, 1):
+    example("AffineGrid", [(2, 2, 3), np.array([2, 1, 3, 4])], align_corners=corners)
+    example("AffineGrid", [(1, 3, 4), np.array([1, 1, 2, 3, 4])], align_corners=corners)
+for mode in ("avg", "max"):
+    for ratio in (0, 2):
+        example("RoiAlign", [(2, 3, 9, 8), np.array([[0, 0, 7, 8], [1.5, 2, 6, 3], [4, 4, 3, 3]]), np.array([0, 1, 1])], mode=mode, sampling_ratio=ratio,
+                output_height=3, output_width=2, spatial_scale=0.75)
+example("RoiAlign", [(2, 3, 9, 8), np.array([[0, 0, 7, 8], [1.5, 2, 6, 3]]), np.array([0, 1])], v=(16, ANY), coordinate_transformation_mode="output_half_pixel", output_height=2)
+example("MaxRoiPool", [(2, 3, 9, 8), np.array([[0, 0, 0, 7, 8], [1, 2, 3, 6, 4], [1, 6, 6, 30, 40]])], pooled_shape=[3, 2])
+example("MaxRoiPool", [(2, 3, 9, 8), np.array([[0, 0, 0, 7, 8], [1, 2, 3, 6, 4]])], pooled_shape=[2, 2], spatial_scale=0.5)
+BOXES = np.array([[[0, 0, 1, 1], [0, 0.125, 1, 1.125], [0, 10, 1, 11], [1, 1, 0, 0.25], [0, 10.5, 1, 11.5], [0, 100, 1, 101]]])
+for form in (0, 1):
+    example("NonMaxSuppression", [BOXES, (1, 2, 6), np.array([3]), optional(np.array([0.5])), optional(np.array([-1.0]))], center_point_box=form)
+example("NonMaxSuppression", [BOXES, (1, 2, 6), optional(np.array([2]))])
+example("Col2Im", [(2, 12, 6), np.array([4, 5]), np.array([2, 3])], strides=[1, 2], pads=[0, 0, 0, 1], where=lambda types: types["T"].kind not in "bc")
+example("MaxUnpool", [(1, 2, 2, 2), np.array([[[[5, 7], [13, 15]], [[21, 23], [29, 31]]]])], kernel_shape=[2, 2], strides=[2, 2])
+for sizes in ([3, 5], [6, 2]):
+    example("CenterCropPad", [(4, 4), np.array(sizes)])
+example("CenterCropPad", [(2, 4, 3), np.array([7, 2])], axes=[1, -1])
+for groups in (1, 2):
+    example("DeformConv", [(2, 4, 5, 6), (4, 4 // groups, 3, 2), (2, 12 * groups, 4, 5), optional((4,)), optional((2, 6 * groups, 4, 5))], low=-1, high=1,
+            group=groups, offset_group=groups, pads=[1, 0, 0, 0])
+example("Det", [(2, 3, 3)])
+example("MeanVarianceNormalization", [IMAGE])
+example("MeanVarianceNormalization", [ROW], axes=[0, -1])
+for order in (0, 1):
+    example("Unique", [(4, 5)], low=-2, high=2, outputs=4, sorted=order, where=lambda types: types["T"].kind not in "bc")
+    example("Unique", [(5, 2)], low=0, high=1, outputs=4, sorted=order, axis=0, where=lambda types: types["T"].kind not in "bc")
+TARGETS = np.array([[0, 2, 1], [1, 1, 0]])
+for reduction in ("none", "sum", "mean"):
+    example("NegativeLogLikelihoodLoss", [(2, 3, 3), TARGETS, optional((3,))], low=0.25, reduction=reduction)
+    example("SoftmaxCrossEntropyLoss", [(2, 3, 3), TARGETS, optional((3,))], low=0.25, outputs=2, reduction=reduction)
+example("NegativeLogLikelihoodLoss", [(2, 3, 3), TARGETS, (3,)], low=0.25, ignore_index=1)
+example("SoftmaxCrossEntropyLoss", [(2, 3, 3), TARGETS], outputs=1, ignore_index=1)

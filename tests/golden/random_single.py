@@ -2,6 +2,7 @@
 import numpy as np
 from onnx import ValueInfoProto, helper, numpy_helper
 
+import random_sampling
 from random_edges import Case, Graph
 
 F32, F64, I32, I64, U8, I8, BOOL = np.float32, np.float64, np.int32, np.int64, np.uint8, np.int8, np.bool_
@@ -361,9 +362,9 @@ FAMILIES = (conv, conv, conv_transpose, conv_transpose, pool, pool, resize, resi
             reduce, moves, moves, moves, order, order, order, norms, norms, arithmetic, arithmetic, arithmetic)
 
 
-def make(seed):
+def make(seed, families=FAMILIES):
     g = Graph(seed)
-    family = g.pick(*FAMILIES)
+    family = g.pick(*families)
     named, inputs, attributes, count = family(g)
     op, opset = named if isinstance(named, tuple) else (NAMES[family], named)
     while inputs and inputs[-1] is None:
@@ -393,3 +394,11 @@ def make(seed):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     text = f"{op}-{opset} {attributes} {[None if array is None else f'{array.dtype}{list(array.shape)}' for array in inputs]} {declared} held {[t.name for t in held]}"
     return Case(f"single_{seed}", model.SerializeToString(), [given, given], [text], family not in (reduce, order, pool))
+
+
+class sampling:
+    """The same of random_sampling.py's families."""
+
+    @staticmethod
+    def make(seed):
+        return make(seed, random_sampling.FAMILIES)

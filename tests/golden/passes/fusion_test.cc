@@ -68,6 +68,26 @@ TEST(Fusion, ConvolutionTakesBiasAndActivation) {
   expect_golden("conv_bias_activation", m, 6);
 }
 
+TEST(Fusion, EinsumBecomesMatrixProducts) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"N", "S", "12"});
+  // A projection to heads, whose weights are merged, scores, their values, and heads joined again.
+  const ValueId q = m.node("Einsum", {x, m.weights("wq", {12, 3, 4})});
+  m.set("equation", "bid,dhk->bhik");
+  const ValueId k = m.node("Einsum", {x, m.weights("wk", {12, 3, 4})});
+  m.set("equation", "bid,dhk->bihk");
+  const ValueId scores = m.node("Einsum", {q, k});
+  m.set("equation", "bhid,bjhd->bhij");
+  const ValueId mixed = m.node("Einsum", {scores, k});
+  m.set("equation", "bhij,bjhd->bihd");
+  const ValueId y = m.node("Einsum", {mixed, m.weights("wo", {3, 4, 12})});
+  m.set("equation", "bihd,hdo");
+  const ValueId gated = m.node("Einsum", {y, m.weights("gate", {12})});
+  m.set("equation", "bio,o->ob");
+  m.output(gated);
+  expect_golden("einsum", m, 12);
+}
+
 TEST(Fusion, BatchNormalizationAndScaleGoIntoTheWeights) {
   GraphMaker m;
   ValueId x = m.input("x", {"N", "4", "H", "W"});

@@ -51,6 +51,19 @@ TEST(Refusal, AGraphOutputStays) {
   EXPECT_EQ(operators_after(m), "tenon.Conv tenon.Activation:relu");
 }
 
+TEST(Refusal, AnEinsumWithADiagonalOrARepeatedDimensionStays) {
+  GraphMaker m;
+  const ValueId x = m.input("x", {"N", "N", "4"});
+  m.output(m.node("Einsum", {x, m.weights("w", {4, 5})}));
+  m.set("equation", "aab,bc->ac");
+  m.output(m.node("Einsum", {x, m.weights("v", {1, 5})}));
+  m.set("equation", "abd,dc->abc");
+  const ValueId whole = m.input("i", {"2", "3"}, DataType::kInt32);
+  m.output(m.node("Einsum", {whole}));
+  m.set("equation", "ab->a");
+  EXPECT_EQ(operators_after(m), "Einsum Einsum Einsum");
+}
+
 TEST(Refusal, ABiasAlongAnotherDimensionIsNone) {
   GraphMaker m;
   ValueId x = m.input("x", {"1", "3", "4", "4"});

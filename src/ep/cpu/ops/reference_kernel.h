@@ -82,6 +82,18 @@ constexpr KernelEntry packed_ref_row(std::string_view op_type, int since, int un
   X(ref_order_rows)                 \
   X(ref_resize_rows)                \
   X(ref_generate_rows)              \
+  X(ref_random_rows)                \
+  X(ref_sample_rows)                \
+  X(ref_roi_rows)                   \
+  X(ref_detect_rows)                \
+  X(ref_image_rows)                 \
+  X(ref_deform_conv_rows)           \
+  X(ref_det_rows)                   \
+  X(ref_unique_rows)                \
+  X(ref_loss_rows)                  \
+  X(ref_dft_rows)                   \
+  X(ref_window_rows)                \
+  X(ref_einsum_rows)                \
   X(ref_reorder_rows)               \
   X(ref_recurrent_rows)             \
   X(ref_quantize_rows)              \

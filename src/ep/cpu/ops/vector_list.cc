@@ -12,6 +12,7 @@
 #include "ep/cpu/ops/recurrent/rows.h"
 #include "ep/cpu/ops/reduce/rows.h"
 #include "ep/cpu/ops/resize/rows.h"
+#include "ep/cpu/ops/sample/rows.h"
 #include "ops/unary.h"
 
 namespace tenon::cpu {
@@ -74,6 +75,8 @@ constexpr KernelEntry kRows[] = {
     {"", "ReduceL1", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "GlobalAveragePool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
     {"", "GlobalMaxPool", 1, kAnyVersion, "reduce", &match_reduce, &create_reduce},
+    {"", "GridSample", 16, kAnyVersion, "grid_sample", &match_grid_sample, &create_grid_sample},
+    {"", "DeformConv", 19, kAnyVersion, "deform_conv", &match_deform_conv, &create_deform_conv},
 };
 
 }  // namespace

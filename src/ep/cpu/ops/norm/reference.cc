@@ -79,37 +79,91 @@ Status require_vector(const KernelNode& node, size_t input, int64_t length) {
   return {};
 }
 
+struct BatchPlan {
+  std::array<Reader, 5> readers{};
+  Writer write_mean = nullptr, write_variance = nullptr;
+  int64_t batch = 0, channels = 0, inner = 1;
+  double epsilon = 0;
+  bool training = false;
+  double momentum = 0;
+
+  // body(element) for each element of a channel.
+  template <typename Body>
+  void each(int64_t channel, const Body& body) const {
+    for (int64_t n = 0; n < batch; ++n) {
+      const int64_t first = (n * channels + channel) * inner;
+      for (int64_t i = first; i < first + inner; ++i) body(i);
+    }
+  }
+};
+
+// The moments of a channel of X; the running ones move towards them.
+void train_channel(const BatchPlan& plan, KernelContext& context, int64_t c, double& mean, double& variance) {
+  const auto count = static_cast<double>(plan.batch * plan.inner);
+  double sum = 0, squares = 0;
+  plan.each(c, [&](int64_t i) { sum += plan.readers[0](context.inputs[0], i); });
+  mean = sum / count;
+  plan.each(c, [&](int64_t i) {
+    const double d = plan.readers[0](context.inputs[0], i) - mean;
+    squares += d * d;
+  });
+  variance = squares / count;
+  const auto move = [&](size_t input, double to, Writer write, size_t output) {
+    if (context.output<void>(output) == nullptr) return;
+    write(context.outputs[output], c,
+          plan.readers[input](context.inputs[input], c) * plan.momentum + to * (1 - plan.momentum));
+  };
+  move(3, mean, plan.write_mean, 1);
+  move(4, variance, plan.write_variance, 2);
+}
+
 Result<RefImpl> make_batch(RefNode& node) {
   TENON_TRY(require_inputs(node, 5));
   const Shape& x = node.inputs[0].shape;
   const BatchNormDesc desc = read_batch_norm(*node.node);
-  TENON_UNSUPPORTED_IF(desc.training, "BatchNormalization is not computed for training.");
-  for (size_t i = 1; i < node.outputs.size(); ++i) {
-    TENON_UNSUPPORTED_IF(node.outputs[i].present(), "BatchNormalization is not computed for training (output {}).", i);
-  }
   TENON_INVALID_IF(x.rank() < 1, "BatchNormalization needs a batch, not a scalar.");
-  const int64_t channels = x.rank() > 1 ? x[1] : 1;
-  int64_t inner = 1;
-  for (int d = 2; d < x.rank(); ++d) inner *= x[d];
-  Reader readers[5];
+  BatchPlan plan{.batch = x[0],
+                 .channels = x.rank() > 1 ? x[1] : 1,
+                 .epsilon = static_cast<double>(desc.epsilon),
+                 .training = desc.training,
+                 .momentum = static_cast<double>(desc.momentum)};
+  for (int d = 2; d < x.rank(); ++d) plan.inner *= x[d];
   for (size_t i = 0; i < 5; ++i) {
-    TENON_TRY_ASSIGN(readers[i], reader_of(node, i));
-    if (i > 0) TENON_TRY(require_vector(node, i, channels));
+    TENON_TRY_ASSIGN(plan.readers[i], reader_of(node, i));
+    if (i > 0) TENON_TRY(require_vector(node, i, plan.channels));
   }
   TENON_TRY(require_output(node, 0, x));
+  for (size_t i = 1; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].present()) continue;
+    // Before version 14 these outputs ask for training, whose form the standard changed then.
+    TENON_UNSUPPORTED_IF(!desc.training, "BatchNormalization-{} is not computed for training (output {}).",
+                         node.node->since_version, i);
+    TENON_TRY(require_output(node, i, Shape{plan.channels}));
+    (i == 1 ? plan.write_mean : plan.write_variance) = writer_of(node.outputs[i].type);
+  }
   RefImpl impl;
-  impl.elementwise = true;
+  impl.elementwise = !plan.training;
   const ScaleRow scale = scale_row_of(node.inputs[0].type, node.outputs[0].type);
   TENON_UNSUPPORTED_IF(scale == nullptr, "BatchNormalization makes no {} of {}.", data_type_name(node.outputs[0].type),
                        data_type_name(node.inputs[0].type));
-  impl.run = [readers = std::to_array(readers), scale, batch = x[0], channels, inner,
-              epsilon = static_cast<double>(desc.epsilon)](KernelContext& context) -> Status {
-    context.pool->parallel_for(batch * channels, grain_of_rows(inner), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t c = row % channels;
-        const double factor = readers[1](context.inputs[1], c) / std::sqrt(readers[4](context.inputs[4], c) + epsilon);
-        scale(context.inputs[0], context.outputs[0], row * inner, inner, readers[3](context.inputs[3], c), factor,
-              readers[2](context.inputs[2], c));
+  impl.run = [plan, scale](KernelContext& context) -> Status {
+    // Row r is a channel of an image.
+    const auto scale_one = [&](int64_t r, double mean, double variance) {
+      const int64_t c = r % plan.channels;
+      const double factor = plan.readers[1](context.inputs[1], c) / std::sqrt(variance + plan.epsilon);
+      scale(context.inputs[0], context.outputs[0], r * plan.inner, plan.inner, mean, factor,
+            plan.readers[2](context.inputs[2], c));
+    };
+    for (int64_t c = 0; plan.training && c < plan.channels; ++c) {
+      double mean = 0, variance = 0;
+      train_channel(plan, context, c, mean, variance);
+      for (int64_t n = 0; n < plan.batch; ++n) scale_one(n * plan.channels + c, mean, variance);
+    }
+    if (plan.training) return {};
+    context.pool->parallel_for(plan.batch * plan.channels, grain_of_rows(plan.inner), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t c = r % plan.channels;
+        scale_one(r, plan.readers[3](context.inputs[3], c), plan.readers[4](context.inputs[4], c));
       }
     });
     return {};
@@ -351,6 +405,51 @@ Result<RefImpl> make_lrn(RefNode& node) {
   return impl;
 }
 
+// The function that the standard defines it by: (X - mean) / (deviation + 1e-9).
+Result<RefImpl> make_mean_variance(RefNode& node) {
+  TENON_TRY(require_inputs(node, 1));
+  const Shape& x = node.inputs[0].shape;
+  TENON_TRY_ASSIGN(const std::vector<int> axes, read_mean_variance_axes(*node.node, x.rank()));
+  TENON_TRY(require_output(node, 0, x));
+  TENON_TRY_ASSIGN(const Reader read, reader_of(node, 0));
+  const Strides dense = dense_strides(x);
+  // The groups that share a mean, and the elements of one.
+  Shape groups = x, group;
+  Strides strides{};
+  for (int d = 0; d < x.rank(); ++d) {
+    if (std::find(axes.begin(), axes.end(), d) == axes.end()) continue;
+    groups[d] = 1;
+    strides[group.rank()] = dense[d];
+    group.push_back(x[d]);
+  }
+  RefImpl impl;
+  impl.run = [read, write = writer_of(node.inputs[0].type), length = static_cast<double>(group.element_count()),
+              outer = make_walk(groups, {dense}),
+              inner = make_walk(group, {strides})](KernelContext& context) -> Status {
+    const auto each = [](const Walk& walk, const auto& body) {
+      walk.run([&](const auto& at) {
+        for (int64_t i = 0; i < walk.inner; ++i) body(at[0] + i * walk.inner_strides[0]);
+        return true;
+      });
+    };
+    each(outer, [&](int64_t first) {
+      double sum = 0, squares = 0;
+      each(inner, [&](int64_t i) { sum += read(context.inputs[0], first + i); });
+      const double mean = sum / length;
+      each(inner, [&](int64_t i) {
+        const double d = read(context.inputs[0], first + i) - mean;
+        squares += d * d;
+      });
+      const double deviation = std::sqrt(squares / length) + 1e-9;
+      each(inner, [&](int64_t i) {
+        write(context.outputs[0], first + i, (read(context.inputs[0], first + i) - mean) / deviation);
+      });
+    });
+    return {};
+  };
+  return impl;
+}
+
 constexpr KernelEntry kRows[] = {
     ref_row<kFloatSet, &make_batch>("BatchNormalization", 7),
     ref_row<kFloatSet, &make_grouped>("InstanceNormalization", 6),
@@ -360,6 +459,7 @@ constexpr KernelEntry kRows[] = {
     ref_row<kFloatSet, &make_skip_layer>("LayerNorm", 1, kAnyVersion, "tenon"),
     ref_row<kFloatSet, &make_lp>("LpNormalization", 1),
     ref_row<kFloatSet, &make_lrn>("LRN", 1),
+    ref_row<kFloatSet, &make_mean_variance>("MeanVarianceNormalization", 9),
 };
 
 }  // namespace

@@ -1,0 +1,159 @@
+// Operators that lay elements into an image: Col2Im, MaxUnpool and CenterCropPad.
+#include <algorithm>
+#include <cstring>
+
+#include "ep/cpu/ops/reference_kernel.h"
+#include "ep/cpu/ops/reference_window.h"
+#include "ops/image.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+// --- Col2Im
+
+// One image: the sums of the columns' elements, which lie `components` apart (2 for complex numbers).
+using AddColumns = void (*)(const Window& window, const void* columns, int64_t components, void* image);
+
+template <typename T>
+void add_columns(const Window& window, const void* columns, int64_t components, void* image) {
+  const int64_t kernel = window.kernel_count(), positions = window.out_count(), count = window.in_count();
+  const auto* const from = static_cast<const T*>(columns);
+  Strides at{};  // of the image's element
+  for (int64_t i = 0; i < count; ++i, advance(window, &WindowAxis::in, at)) {
+    for (int64_t part = 0; part < components; ++part) {
+      Accumulate<T> sum = 0;
+      Strides k{};
+      for (int64_t tap = 0; tap < kernel; ++tap, advance(window, &WindowAxis::kernel, k)) {
+        int64_t position = 0;  // that has this element below the tap
+        for (size_t d = 0; d < window.axes.size() && position >= 0; ++d) {
+          const WindowAxis& axis = window.axes[d];
+          const int64_t scaled = at[d] + axis.pad_begin - k[d] * axis.dilation;
+          const bool there = scaled >= 0 && scaled % axis.stride == 0 && scaled / axis.stride < axis.out;
+          position = there ? position * axis.out + scaled / axis.stride : -1;
+        }
+        if (position >= 0) {
+          sum += static_cast<Accumulate<T>>(from[(tap * positions + position) * components + part]);
+        }
+      }
+      static_cast<T*>(image)[i * components + part] = T(sum);
+    }
+  }
+}
+
+Result<RefImpl> make_col2im(RefNode& node) {
+  TENON_TRY(require_inputs(node, 3));
+  DataType type = node.inputs[0].type;
+  int64_t components = 1;
+  if (type == DataType::kComplex64 || type == DataType::kComplex128) {
+    components = 2;
+    type = type == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+  }
+  const auto add = select(AllTypes(), type, []<typename T>() -> AddColumns { return &add_columns<T>; });
+  TENON_UNSUPPORTED_IF(add == nullptr, "Col2Im is not computed on {}.", data_type_name(type));
+  RefImpl impl;
+  impl.run = [add, components, bytes = static_cast<int64_t>(data_type_size(type)), op = *node.node,
+              x = node.inputs[0].shape, image_spec = node.inputs[1], block_spec = node.inputs[2],
+              out = output_spec(node, 0)](KernelContext& context) -> Status {
+    TENON_TRY_ASSIGN(const ShortVector image, read_ints(context, 1, image_spec));
+    TENON_TRY_ASSIGN(const ShortVector block, read_ints(context, 2, block_spec));
+    TENON_TRY_ASSIGN(const Col2ImDesc desc, read_col2im(op, x, image.span(), block.span()));
+    TENON_TRY(desc.output().checked_element_count().status());
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, desc.output()));
+    const int64_t columns = desc.window.kernel_count() * desc.window.out_count() * components * bytes;
+    const int64_t elements = desc.window.in_count() * components * bytes;
+    context.pool->parallel_for(desc.batch * desc.channels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        add(desc.window, context.input<std::byte>(0) + i * columns, components,
+            static_cast<std::byte*>(y) + i * elements);
+      }
+    });
+    return {};
+  };
+  return impl;
+}
+
+// --- MaxUnpool
+
+Result<RefImpl> make_max_unpool(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  TENON_INVALID_IF(node.inputs[1].type != DataType::kInt64, "MaxUnpool has indices of {}.",
+                   data_type_name(node.inputs[1].type));
+  RefImpl impl;
+  impl.run = [op = *node.node, x = node.inputs[0], indices = node.inputs[1].shape, given = input_spec(node, 2),
+              out = output_spec(node, 0)](KernelContext& context) -> Status {
+    std::optional<std::vector<int64_t>> shape;
+    if (given.present()) {
+      TENON_TRY_ASSIGN(const ShortVector values, read_ints(context, 2, given));
+      shape.emplace(values.span().begin(), values.span().end());
+    }
+    TENON_TRY_ASSIGN(const MaxUnpoolDesc desc, read_max_unpool(op, x.shape, indices, shape));
+    TENON_TRY(desc.output.checked_element_count().status());
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, desc.output));
+    const auto bytes = static_cast<int64_t>(data_type_size(x.type));
+    std::memset(y, 0, desc.output.element_count() * bytes);
+    const Strides strides = dense_strides(desc.output);
+    const int64_t count = x.shape.element_count(), whole = desc.whole.element_count();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t index = context.input<int64_t>(1)[i];
+      if (index < 0 || index >= whole) {
+        return out_of_range("Index {} of MaxUnpool is outside [0, {}).", index, whole);
+      }
+      int64_t offset = 0, rest = index;
+      for (int d = desc.whole.rank() - 1; d >= 0; --d) {
+        offset += rest % desc.whole[d] * strides[d];
+        rest /= desc.whole[d];
+      }
+      std::memcpy(static_cast<std::byte*>(y) + offset * bytes, context.input<std::byte>(0) + i * bytes, bytes);
+    }
+    return {};
+  };
+  return impl;
+}
+
+// --- CenterCropPad
+
+Result<RefImpl> make_center_crop_pad(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  const Shape& x = node.inputs[0].shape;
+  TENON_TRY_ASSIGN(const std::vector<int> axes, read_crop_axes(*node.node, x.rank()));
+  RefImpl impl;
+  impl.run = [axes, x, size_spec = node.inputs[1], out = output_spec(node, 0),
+              bytes = data_type_size(node.inputs[0].type)](KernelContext& context) -> Status {
+    TENON_TRY_ASSIGN(const ShortVector sizes, read_ints(context, 1, size_spec));
+    TENON_INVALID_IF(sizes.count != std::ssize(axes), "CenterCropPad has a shape of {} numbers for {} axes.",
+                     sizes.count, axes.size());
+    Shape shape = x;
+    for (int i = 0; i < sizes.count; ++i) shape[axes[i]] = sizes.values[i];
+    TENON_TRY_ASSIGN(const int64_t count, shape.checked_element_count());
+    TENON_TRY_ASSIGN(void* const y, open_output(context, out, 0, shape));
+    std::memset(y, 0, count * bytes);
+    const Strides from = dense_strides(x), to = dense_strides(shape);
+    Shape box = x;
+    int64_t from_offset = 0, to_offset = 0;
+    for (int d = 0; d < x.rank(); ++d) {
+      box[d] = std::min(x[d], shape[d]);
+      from_offset += (x[d] - box[d]) / 2 * from[d];
+      to_offset += (shape[d] - box[d]) / 2 * to[d];
+    }
+    const auto size = static_cast<int64_t>(bytes);
+    if (box.element_count() > 0) {
+      copy_box(bytes, box, context.input<std::byte>(0) + from_offset * size, from,
+               static_cast<std::byte*>(y) + to_offset * size, to);
+    }
+    return {};
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<~TypeSet{0}, &make_center_crop_pad>("CenterCropPad", 18),
+    ref_row<kAllSet | kComplexSet, &make_col2im>("Col2Im", 18),
+    ref_row<kFloatSet, &make_max_unpool>("MaxUnpool", 9),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_image_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref

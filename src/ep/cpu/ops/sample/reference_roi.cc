@@ -1,0 +1,247 @@
+// Regions of an image, each made the same size: RoiAlign and MaxRoiPool.
+#include <algorithm>
+#include <atomic>
+
+#include "ep/cpu/ops/gather/indices.h"
+#include "ep/cpu/ops/reference_access.h"
+#include "ops/sample.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+template <typename T>
+using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// A point between four elements of an image.
+template <typename R>
+struct Point {
+  int64_t offset[4] = {};
+  R weight[4] = {};
+};
+
+template <typename R>
+Point<R> point_at(R y, R x, int64_t height, int64_t width) {
+  Point<R> point;
+  if (!(y >= -1 && y <= static_cast<R>(height) && x >= -1 && x <= static_cast<R>(width))) return point;
+  const auto split = [](R at, int64_t length, int64_t& low, int64_t& high, R& part) {
+    at = std::max(at, R(0));
+    low = static_cast<int64_t>(at);
+    if (low >= length - 1) {
+      low = high = length - 1;
+      part = 0;
+    } else {
+      high = low + 1;
+      part = at - static_cast<R>(low);
+    }
+  };
+  int64_t top, bottom, left, right;
+  R down, across;
+  split(y, height, top, bottom, down);
+  split(x, width, left, right, across);
+  const int64_t rows[2] = {top, bottom}, columns[2] = {left, right};
+  for (int k = 0; k < 4; ++k) {
+    point.offset[k] = rows[k / 2] * width + columns[k % 2];
+    point.weight[k] = (k / 2 == 1 ? down : 1 - down) * (k % 2 == 1 ? across : 1 - across);
+  }
+  return point;
+}
+
+// The samples of a bin along an axis of a region, and where they lie.
+template <typename R>
+struct Bins {
+  R start = 0, size = 0;
+  int64_t samples = 0;
+
+  Bins(const RoiDesc& desc, R begin, R end, int64_t count) : start(begin) {
+    R length = end - begin;
+    if (!desc.half_pixel) length = std::max(length, R(1));
+    size = length / static_cast<R>(count);
+    samples = desc.sampling_ratio;
+    if (samples > 0) return;
+    const R wanted = std::ceil(size);
+    samples = wanted > 0 ? (wanted < R(1 << 30) ? static_cast<int64_t>(wanted) : int64_t{1} << 30) : 0;
+  }
+  R at(int64_t bin, int64_t sample) const {
+    return start + static_cast<R>(bin) * size + (static_cast<R>(sample) + R(0.5)) * size / static_cast<R>(samples);
+  }
+};
+
+// Samples of a bin beyond this many times the image's size are a mistake in the region, and would take for ever.
+constexpr int64_t kMostSamples = 64;
+
+using AlignRegion = Status (*)(const RoiDesc& desc, const void* x, const void* rois, int64_t region, int64_t image,
+                               void* y);
+
+template <typename T>
+Status align_region(const RoiDesc& desc, const void* x, const void* rois, int64_t region, int64_t image, void* y) {
+  using R = Real<T>;
+  const T* const roi = static_cast<const T*>(rois) + region * 4;
+  const R offset = desc.half_pixel ? R(0.5) : R(0), scale = static_cast<R>(desc.scale);
+  R edges[4];
+  for (int k = 0; k < 4; ++k) edges[k] = static_cast<R>(roi[k]) * scale - offset;
+  const Bins<R> across(desc, edges[0], edges[2], desc.out_width), down(desc, edges[1], edges[3], desc.out_height);
+  TENON_INVALID_IF(desc.sampling_ratio == 0 && (across.samples > kMostSamples * (desc.width + 64) ||
+                                                down.samples > kMostSamples * (desc.height + 64)),
+                   "RoiAlign has a region of {} x {} elements in an image of {} x {}.", edges[3] - edges[1],
+                   edges[2] - edges[0], desc.height, desc.width);
+  const int64_t plane = desc.height * desc.width, bins = desc.out_height * desc.out_width;
+  const T* const from = static_cast<const T*>(x) + image * desc.channels * plane;
+  T* const to = static_cast<T*>(y) + region * desc.channels * bins;
+  const auto count = static_cast<R>(std::max<int64_t>(1, across.samples * down.samples));
+  // Sums stand in a block of channels, so that a point is computed once for all of them.
+  constexpr int64_t kBlock = 64;
+  R sums[kBlock];
+  for (int64_t first = 0; first < desc.channels; first += kBlock) {
+    const int64_t channels = std::min(kBlock, desc.channels - first);
+    for (int64_t bin = 0; bin < bins; ++bin) {
+      std::fill_n(sums, channels, desc.max ? -std::numeric_limits<R>::infinity() : R(0));
+      for (int64_t i = 0; i < down.samples; ++i) {
+        for (int64_t j = 0; j < across.samples; ++j) {
+          const Point<R> p =
+              point_at(down.at(bin / desc.out_width, i), across.at(bin % desc.out_width, j), desc.height, desc.width);
+          for (int64_t c = 0; c < channels; ++c) {
+            const T* const image_plane = from + (first + c) * plane;
+            R parts[4];
+            for (int k = 0; k < 4; ++k) parts[k] = p.weight[k] * static_cast<R>(image_plane[p.offset[k]]);
+            if (desc.max) {
+              // As the standard has it: the largest weighted element, not the largest interpolated one.
+              for (R part : parts) sums[c] = std::max(sums[c], part);
+            } else {
+              sums[c] += parts[0] + parts[1] + parts[2] + parts[3];
+            }
+          }
+        }
+      }
+      const bool nothing = across.samples * down.samples == 0;
+      for (int64_t c = 0; c < channels; ++c) {
+        to[(first + c) * bins + bin] = T(nothing ? R(0) : desc.max ? sums[c] : sums[c] / count);
+      }
+    }
+  }
+  return {};
+}
+
+// The first failure of chunks that run at once.
+class FirstFailure {
+ public:
+  void add(Status status) {
+    if (status.ok() || failed_.exchange(true)) return;
+    status_ = std::move(status);
+  }
+  Status take() { return std::move(status_); }
+
+ private:
+  std::atomic<bool> failed_ = false;
+  Status status_;
+};
+
+Result<RefImpl> make_roi_align(RefNode& node) {
+  TENON_TRY(require_inputs(node, 3));
+  TENON_TRY_ASSIGN(const RoiDesc desc,
+                   read_roi_align(*node.node, node.inputs[0].shape, node.inputs[1].shape, node.inputs[2].shape));
+  TENON_INVALID_IF(node.inputs[1].type != node.inputs[0].type, "RoiAlign mixes {} and {}.",
+                   data_type_name(node.inputs[0].type), data_type_name(node.inputs[1].type));
+  TENON_TRY_ASSIGN(const IndexReader image_of, index_reader(node, 2));
+  TENON_TRY(require_output(node, 0, desc.output()));
+  TENON_INVALID_IF(desc.height * desc.width == 0 && desc.regions * desc.channels > 0,
+                   "RoiAlign has regions of an image without elements ({}).", node.inputs[0].shape.to_string());
+  const auto align =
+      select(FloatTypes(), node.inputs[0].type, []<typename T>() -> AlignRegion { return &align_region<T>; });
+  RefImpl impl;
+  impl.run = [desc, align, image_of](KernelContext& context) -> Status {
+    FirstFailure failure;
+    context.pool->parallel_for(desc.regions, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t region = begin; region < end; ++region) {
+        const int64_t image = image_of(context.inputs[2], region);
+        if (image < 0 || image >= desc.batch) {
+          failure.add(out_of_range("RoiAlign has a region of image {} of {}.", image, desc.batch));
+          return;
+        }
+        failure.add(align(desc, context.inputs[0], context.inputs[1], region, image, context.outputs[0]));
+      }
+    });
+    return failure.take();
+  };
+  return impl;
+}
+
+using PoolRegion = void (*)(const RoiDesc& desc, const void* x, const double* roi, int64_t region, void* y);
+
+// Elements of a bin along an axis: [begin, end) in the image.
+struct Span {
+  int64_t begin = 0, end = 0;
+};
+Span bin_of(double first, double last, int64_t bins, int64_t bin, int64_t length) {
+  // Elements are whole, and a region has one at least.
+  const double begin = std::round(first),
+               size = std::max(std::round(last) - begin + 1, 1.0) / static_cast<double>(bins);
+  const auto clamp = [&](double at) {
+    return std::isnan(at) ? 0 : static_cast<int64_t>(std::clamp(at + begin, 0.0, static_cast<double>(length)));
+  };
+  return {clamp(std::floor(static_cast<double>(bin) * size)), clamp(std::ceil(static_cast<double>(bin + 1) * size))};
+}
+
+template <typename T>
+void pool_region(const RoiDesc& desc, const void* x, const double* roi, int64_t region, void* y) {
+  const int64_t plane = desc.height * desc.width, bins = desc.out_height * desc.out_width;
+  const T* const from = static_cast<const T*>(x) + static_cast<int64_t>(roi[0]) * desc.channels * plane;
+  T* const to = static_cast<T*>(y) + region * desc.channels * bins;
+  for (int64_t bin = 0; bin < bins; ++bin) {
+    const Span rows = bin_of(roi[2], roi[4], desc.out_height, bin / desc.out_width, desc.height);
+    const Span columns = bin_of(roi[1], roi[3], desc.out_width, bin % desc.out_width, desc.width);
+    for (int64_t c = 0; c < desc.channels; ++c) {
+      bool any = false;
+      T largest(0.0);
+      for (int64_t i = rows.begin; i < rows.end; ++i) {
+        for (int64_t j = columns.begin; j < columns.end; ++j) {
+          const T value = from[c * plane + i * desc.width + j];
+          if (!any || static_cast<Compute<T>>(value) > static_cast<Compute<T>>(largest)) largest = value;
+          any = true;
+        }
+      }
+      to[c * bins + bin] = largest;
+    }
+  }
+}
+
+Result<RefImpl> make_max_roi_pool(RefNode& node) {
+  TENON_TRY(require_inputs(node, 2));
+  TENON_TRY_ASSIGN(const RoiDesc desc, read_max_roi_pool(*node.node, node.inputs[0].shape, node.inputs[1].shape));
+  TENON_INVALID_IF(node.inputs[1].type != node.inputs[0].type, "MaxRoiPool mixes {} and {}.",
+                   data_type_name(node.inputs[0].type), data_type_name(node.inputs[1].type));
+  TENON_TRY(require_output(node, 0, desc.output()));
+  TENON_TRY_ASSIGN(const ReadNumber read, input_reader(node, 1));
+  const auto pool =
+      select(FloatTypes(), node.inputs[0].type, []<typename T>() -> PoolRegion { return &pool_region<T>; });
+  RefImpl impl;
+  impl.run = [desc, pool, read](KernelContext& context) -> Status {
+    FirstFailure failure;
+    context.pool->parallel_for(desc.regions, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t region = begin; region < end; ++region) {
+        double roi[5];
+        for (int k = 0; k < 5; ++k) {
+          roi[k] = read(context.inputs[1], region * 5 + k) * (k == 0 ? 1.0 : static_cast<double>(desc.scale));
+        }
+        if (!(roi[0] >= 0 && roi[0] < static_cast<double>(desc.batch))) {
+          failure.add(out_of_range("MaxRoiPool has a region of image {} of {}.", roi[0], desc.batch));
+          return;
+        }
+        pool(desc, context.inputs[0], roi, region, context.outputs[0]);
+      }
+    });
+    return failure.take();
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kFloatSet, &make_roi_align>("RoiAlign", 10),
+    ref_row<kFloatSet, &make_max_roi_pool>("MaxRoiPool", 1),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_roi_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref
