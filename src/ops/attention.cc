@@ -60,6 +60,7 @@ Result<Dims> attention_dims(const Node& node, const InputDims& inputs, int64_t h
 }  // namespace
 
 Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes) {
+  if (node.domain.empty() || node.op_type == "CachedAttention") return read_cached_attention(node, shapes);
   const bool packed = is_packed(node);
   TENON_TRY(require_shapes(node, shapes, packed ? 1 : 3));
   AttentionDesc desc;
@@ -67,7 +68,8 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
   const std::optional<float> scale = Attributes(node).find_number("scale");
   TENON_INVALID_IF(!scale, "{} lacks the attribute \"scale\".", node.op_type);
   desc.scale = *scale;
-  desc.guarded = Attributes(node).flag("guarded");
+  desc.kv_heads = desc.heads;
+  if (Attributes(node).flag("guarded")) desc.empty = EmptyQuery::kZerosForNaN;
   TENON_TRY_ASSIGN(const Dims y, attention_dims(node, infer::input_dims(shapes), desc.heads));
   desc.y = infer::to_shape(y);
   desc.batch = desc.y[0];
@@ -78,15 +80,18 @@ Result<AttentionDesc> read_attention(const Node& node, const InputShapes& shapes
     desc.k = desc.v = 0;
     desc.keys = desc.queries;
     desc.depth = desc.value_depth;
-    desc.q_row = desc.k_row = desc.v_row = q[2];
     desc.k_offset = desc.y[2];
     desc.v_offset = 2 * desc.y[2];
   } else {
     desc.keys = (*shapes.find(1))[1];
     desc.depth = q[2] / desc.heads;
-    desc.q_row = desc.k_row = q[2];
-    desc.v_row = desc.y[2];
   }
+  const int64_t v_row = packed ? q[2] : desc.y[2];
+  desc.q_at = {q[2] * desc.queries, desc.depth, q[2]};
+  desc.k_at = {q[2] * desc.keys, desc.depth, q[2]};
+  desc.v_at = {v_row * desc.keys, desc.value_depth, v_row};
+  desc.y_at = {desc.y[2] * desc.queries, desc.value_depth, desc.y[2]};
+  desc.mask_keys = desc.keys;
   const size_t mask_input = packed ? 1 : 3;
   if (const Shape* mask = shapes.find(mask_input)) {
     desc.mask = mask_input;

@@ -34,7 +34,7 @@ TEST(Attention, HeadsLieSideBySide) {
   EXPECT_EQ(desc->depth, 5);
   EXPECT_EQ(desc->value_depth, 3);
   EXPECT_EQ(desc->keys, 7);
-  EXPECT_EQ(desc->v_row, 6);
+  EXPECT_EQ(desc->v_at.row, 6);
   EXPECT_EQ(desc->scale, 0.5f);
   EXPECT_EQ(desc->mask, 3u);
   EXPECT_THAT(desc->mask_strides, ElementsAre(0, 0, 1, 0));
@@ -48,7 +48,7 @@ TEST(Attention, PackedOperandsAreThirdsOfARow) {
   EXPECT_EQ(desc->v, 0u);
   EXPECT_EQ(desc->k_offset, 10);
   EXPECT_EQ(desc->v_offset, 20);
-  EXPECT_EQ(desc->k_row, 30);
+  EXPECT_EQ(desc->k_at.row, 30);
   EXPECT_EQ(desc->mask, 1u);
   EXPECT_THAT(desc->mask_strides, ElementsAre(4, 0, 0, 1));
   EXPECT_EQ(desc->y, (Shape{3, 4, 10}));

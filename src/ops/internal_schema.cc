@@ -20,6 +20,8 @@ constexpr SchemaAttribute kMatMul[] = {{"trans_b", kInt, false, "0"}, {"alpha", 
 constexpr SchemaAttribute kQuantizedMatMul[] = {{"trans_b", kInt, false, "0"}, {"factor", kFloat, false, "1"}};
 constexpr SchemaAttribute kAttention[] = {
     {"num_heads", kInt, true}, {"scale", kFloat, true}, {"guarded", kInt, false, "0"}};
+constexpr SchemaAttribute kCacheUpdate[] = {{"kv_num_heads", kInt, false}};
+constexpr SchemaAttribute kLayerNorm[] = {{"subtract_mean", kInt, false, "1"}};
 constexpr SchemaAttribute kReorder[] = {{"to", kString, true}};
 constexpr SchemaAttribute kRegion[] = {
     {"body", kGraph, true}, {"provider", kInt, true}, {"region", kInt, true}, {"host_operator", kInt, false, "0"}};
@@ -35,11 +37,13 @@ struct InternalOperator {
 constexpr InternalOperator kOperators[] = {
     {"Activation", {}, true, {}},
     {"Attention", {}, false, kAttention},
+    {"CacheUpdate", {}, false, kCacheUpdate},
+    {"CachedAttention", "Attention", false, {}},
     {"Conv", "Conv", true, {}},
     {"ConvTranspose", "ConvTranspose", true, {}},
     {"Copy", {}, false, kCopy},
     {"GuardedSoftmax", "Softmax", false, {}},
-    {"LayerNorm", "LayerNormalization", false, {}},
+    {"LayerNorm", "LayerNormalization", false, kLayerNorm},
     {"LookupBytes", {}, false, {}},
     {"LookupOrDefault", {}, false, {}},
     {"MatMul", {}, true, kMatMul},

@@ -34,19 +34,22 @@ Result<GroupNormDesc> read_group_norm(const Node& node, const Shape& x) {
 
 LayerNormForm read_layer_norm_form(const Node& node) {
   const Attributes attributes(node);
+  const bool internal = node.domain == "tenon";
   return {.axis = attributes.integer("axis"),
           .epsilon = attributes.number("epsilon"),
-          .stashes_float = attributes.integer("stash_type") == 1};
+          .stashes_float = attributes.integer("stash_type") == 1,
+          .subtract_mean = internal ? attributes.flag("subtract_mean") : node.op_type != "RMSNormalization"};
 }
 
-void write_layer_norm(Node& node, int axis, float epsilon) {
+void write_layer_norm(Node& node, int axis, float epsilon, bool subtract_mean) {
   node.set_int("axis", axis);
   node.set_float("epsilon", epsilon);
+  if (!subtract_mean) node.set_int("subtract_mean", 0);
 }
 
 Result<LayerNormDesc> read_layer_norm(const Node& node, const Shape& x) {
   const LayerNormForm form = read_layer_norm_form(node);
-  LayerNormDesc desc{.subtract_mean = node.op_type != "RMSNormalization", .epsilon = form.epsilon};
+  LayerNormDesc desc{.subtract_mean = form.subtract_mean, .epsilon = form.epsilon};
   TENON_TRY_ASSIGN(desc.axis, normalized_axis(form.axis, x.rank()));
   desc.rows = span_product(x, 0, desc.axis);
   desc.columns = span_product(x, desc.axis, x.rank());

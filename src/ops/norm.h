@@ -51,10 +51,11 @@ struct LayerNormForm {
   int64_t axis = 0;  // as written
   float epsilon = 0;
   bool stashes_float = true;  // mean and deviation are float32 (stash_type 1)
+  bool subtract_mean = true;  // false: RMSNormalization
 };
 LayerNormForm read_layer_norm_form(const Node& node);
 // Sets the attributes of a tenon.LayerNorm.
-void write_layer_norm(Node& node, int axis, float epsilon);
+void write_layer_norm(Node& node, int axis, float epsilon, bool subtract_mean = true);
 
 // LpNormalization 1: X / |X|_p along an axis, X as [outer, length, inner]; 0 where the norm is 0.
 struct LpNormDesc {

@@ -90,6 +90,7 @@ struct Row {
   X(elementwise_rows)           \
   X(unary_rows)                 \
   X(norm_rows)                  \
+  X(attention_rows)             \
   X(softmax_rows)               \
   X(reduce_rows)                \
   X(conv_rows)                  \
@@ -115,8 +116,12 @@ struct Row {
   X(loss_rows)                  \
   X(quantize_rows)              \
   X(recurrent_rows)             \
+  X(recurrent_state_rows)       \
+  X(rotary_rows)                \
   X(control_rows)
-#define TENON_CONTRIB_INFER_FAMILIES(X)
+#define TENON_CONTRIB_INFER_FAMILIES(X) \
+  X(contrib_rows)                       \
+  X(rotary_rows)
 #define TENON_ML_INFER_FAMILIES(X)
 #define TENON_INTERNAL_INFER_FAMILIES(X) \
   X(internal_rows)                       \
@@ -124,6 +129,7 @@ struct Row {
   X(internal_norm_rows)                  \
   X(internal_softmax_rows)               \
   X(internal_attention_rows)             \
+  X(internal_cached_attention_rows)      \
   X(region_rows)
 #define TENON_DECLARE_(function) std::span<const Row> function();
 TENON_INFER_FAMILIES(TENON_DECLARE_)

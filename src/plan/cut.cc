@@ -155,6 +155,8 @@ class Cutter {
 bool is_dynamic_operator(const Node& node) {
   // Only the EP knows what its region will make of the sizes, and only running it what a body does.
   if (is_region(node) || is_control_flow(node)) return true;
+  if (node.domain == "tenon") return node.op_type == "CacheUpdate";
+  if (node.domain == "com.microsoft") return node.op_type == "CropAndResize";
   constexpr std::array<std::string_view, 4> kDynamic = {"Compress", "NonMaxSuppression", "NonZero", "Unique"};
   return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
 }

@@ -91,13 +91,13 @@ std::optional<Normalized> match_normalized(const Rewriter& rewriter, ValueId id)
   return Normalized{*x, *rewriter.scalar(parts->first)};
 }
 
-// LayerNormalization whose other outputs nobody reads.
+// LayerNormalization or RMSNormalization whose other outputs nobody reads.
 std::optional<Node> from_operator(const Rewriter& rewriter, const Node& node) {
   if (node.inputs.size() < 2) return std::nullopt;
   for (size_t i = 1; i < node.outputs.size(); ++i)
     if (rewriter.uses(node.outputs[i]) > 0) return std::nullopt;
   const Value& x = rewriter.value(node.inputs[0]);
-  if (x.type != DataType::kFloat || !x.has_rank) return std::nullopt;
+  if (x.type != DataType::kFloat || !x.has_rank || !rewriter.is_float(node.outputs[0])) return std::nullopt;
   const LayerNormForm form = read_layer_norm_form(node);
   const Result<int> axis = normalized_axis(form.axis, static_cast<int>(x.dims.size()));
   if (!axis.ok() || !form.stashes_float) return std::nullopt;
@@ -105,7 +105,7 @@ std::optional<Node> from_operator(const Rewriter& rewriter, const Node& node) {
     if (node.inputs[i] != kNoValue && !covers(rewriter, node.inputs[i], x, *axis)) return std::nullopt;
   Node norm = make_internal("LayerNorm", node.name, {node.inputs[0], kNoValue, node.inputs[1]}, {node.outputs[0]});
   if (node.input(2) != kNoValue) norm.inputs.push_back(node.inputs[2]);
-  write_layer_norm(norm, *axis, form.epsilon);
+  write_layer_norm(norm, *axis, form.epsilon, form.subtract_mean);
   return norm;
 }
 
@@ -155,7 +155,8 @@ Status pass_layer_norms(Graph& graph, const PassOptions&) {
     const Node& node = rewriter.node(i);
     if (!node.domain.empty() || node.outputs.empty() || node.outputs[0] == kNoValue) continue;
     std::optional<Node> norm;
-    if (node.op_type == "LayerNormalization") norm = from_operator(rewriter, node);
+    if (node.op_type == "LayerNormalization" || node.op_type == "RMSNormalization")
+      norm = from_operator(rewriter, node);
     if (node.op_type == "Mul") norm = from_scale(rewriter, node);
     if (node.op_type == "Add") norm = from_bias(rewriter, node);
     if (norm) rewriter.replace(i, std::move(*norm));

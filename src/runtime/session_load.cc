@@ -6,6 +6,7 @@
 #include "graph/symbols.h"
 #include "ops/shape_inference.h"
 #include "plan/evaluate.h"
+#include "plan/expand.h"
 #include "plan/pass_table.h"
 #include "plan/widened.h"
 #include "runtime/control_flow.h"
@@ -54,6 +55,7 @@ Status SessionImpl::prepare() {
   trail_ = NodeTrail(graph);
   TENON_TRY(eps_.partition(model_, copies_));
   trail_.mark(graph);
+  TENON_TRY(expand_operators(graph));
   devices_.emplace(eps_.devices());
   TENON_TRY_ASSIGN(SpaceTable table, eps_.start(options_, graph, *devices_));
   spaces_ = SessionSpaces(std::move(table));

@@ -166,6 +166,21 @@ example("LayerNormalization", [(2, 3, 8), (8,), (8,)], outputs=3)
 example("RMSNormalization", [(2, 3, 8), (8,)])
 example("GroupNormalization", [(2, 6, 3, 4), (6,), (6,)], v=(21, ANY), num_groups=3)
 
+# --- attention and states
+example("Attention", [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), optional((5, 7))], low=-1, high=1)
+example("Attention", [(2, 5, 16), (2, 5, 8), (2, 5, 8)], low=-1, high=1, q_num_heads=4, kv_num_heads=2, is_causal=1, softcap=2.0)
+example("Attention", [(2, 2, 3, 8), (2, 2, 3, 8), (2, 2, 3, 8), None, (2, 2, 4, 8), (2, 2, 4, 8)], low=-1, high=1, outputs=3)
+example("RotaryEmbedding", [(2, 3, 5, 8), (9, 4), (9, 4), np.array([[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]])], low=-1, high=1)
+example("RotaryEmbedding", [(2, 5, 24), (2, 5, 2), (2, 5, 2)], low=-1, high=1, num_heads=3, rotary_embedding_dim=4, interleaved=1)
+example("TensorScatter", [(2, 6, 3), (2, 2, 3), optional(np.array([1, 3]))], axis=1)
+example("TensorScatter", [(2, 6, 3), (2, 2, 3), np.array([5, 3])], axis=1, mode="circular")
+example("CausalConvWithState", [(2, 3, 7), (3, 1, 4), optional((3,)), optional((2, 3, 3))], outputs=2, low=-1, high=1)
+example("CausalConvWithState", [(2, 3, 2), (3, 1, 4)], outputs=2, low=-1, high=1, activation="silu")
+example("LinearAttention", [(2, 5, 16), (2, 5, 8), (2, 5, 6), None, (2, 5, 8), (2, 5, 2)], outputs=2, low=-1, high=0.5, q_num_heads=4, kv_num_heads=2)
+example("LinearAttention", [(2, 5, 8), (2, 5, 8), (2, 5, 6), optional((2, 2, 4, 3))], outputs=2, low=-1, high=1, q_num_heads=2, kv_num_heads=2, update_rule="linear",
+        where=lambda types: types.get("S", types["T"]) == types["T"])
+example("SwiGLU", [(2, 3, 7), (2, 3, 7)], alpha=0.5)
+
 # --- products and recurrences
 example("MatMul", [(3, 4), (4, 5)])
 example("MatMul", [(2, 1, 3, 4), (5, 4, 2)])

@@ -159,7 +159,7 @@ class Question:
 
 def tensor_of(name, value):
     tensor = onnx.TensorProto(name=name, data_type=onnx.helper.np_dtype_to_tensor_dtype(value.dtype), dims=value.shape)
-    tensor.raw_data = np.ascontiguousarray(value).tobytes()
+    tensor.raw_data = driver.bytes_of(value)
     return tensor
 
 

@@ -133,6 +133,8 @@ std::vector<Example> others() {
     example.outputs = {x};
     if (choice & 4) example.outputs.push_back(x);
     example.node.set_int("axis", 2);
+    examples.push_back(example);
+    example.node.set_int("subtract_mean", 0);
     examples.push_back(std::move(example));
   }
   for (const Operand& mask : {kNone, Operand{{4, 6}}, Operand{{2, 1, 1, 6}}, Operand{{2, 2, 4, 6}}}) {
@@ -162,6 +164,79 @@ std::vector<Example> others() {
   lookup.inputs = {{{5, 3}}, {.shape = {4}, .ints = {0, 3, 9, -1}}};
   lookup.outputs = {{4, 3}};
   examples.push_back(std::move(lookup));
+  return examples;
+}
+
+// Attention with fewer heads of keys, masks, windows and caches; long enough for several blocks of keys, and with few
+// queries, whose keys are read where they lie.
+std::vector<Example> cached_attentions() {
+  std::vector<Example> examples;
+  const auto add = [&](std::string name, std::vector<Operand> inputs, std::vector<Shape> outputs, int64_t causal = 0,
+                       int64_t left = -1, int64_t right = -1) {
+    Example example{.name = std::move(name), .node = internal("CachedAttention")};
+    example.inputs = std::move(inputs);
+    example.outputs = std::move(outputs);
+    for (const auto& [key, value] :
+         {std::pair{"q_num_heads", int64_t{4}}, std::pair{"kv_num_heads", int64_t{2}}, std::pair{"is_causal", causal},
+          std::pair{"left_window_size", left}, std::pair{"right_window_size", right}})
+      example.node.set_int(key, value);
+    examples.push_back(std::move(example));
+  };
+  for (const int64_t queries : {1, 3, 37}) {
+    const Operand q{{1, queries, 32}}, k{{1, 1200, 16}}, v{{1, 1200, 12}};
+    const Shape y{1, queries, 24};
+    add("long", {q, k, v}, {y});
+    add("long causal", {q, k, v}, {y}, 1);
+    add("window", {q, k, v}, {y}, 0, 3, 2);
+    add("ends", {q, k, v, kNone, kNone, kNone, {.shape = {1}, .ints = {1103}}}, {y}, 1, 600);
+    add("no key", {q, k, v, kNone, kNone, kNone, {.shape = {1}, .ints = {1}}}, {y}, 1);
+  }
+  add("mask", {{{2, 7, 32}}, {{2, 9, 16}}, {{2, 9, 12}}, {{2, 1, 7, 9}}}, {{2, 7, 24}});
+  add("short mask", {{{2, 7, 32}}, {{2, 9, 16}}, {{2, 9, 12}}, {{7, 6}}}, {{2, 7, 24}});
+  add("packed", {{{2, 7, 64}}}, {{2, 7, 32}}, 1);
+  add("present", {{{2, 3, 32}}, {{2, 3, 16}}, {{2, 3, 12}}, kNone, {{2, 2, 5, 8}}, {{2, 2, 5, 6}}},
+      {{2, 3, 24}, {2, 2, 8, 8}, {2, 2, 8, 6}}, 1);
+  add("one present", {{{2, 3, 32}}, {{2, 3, 16}}, {{2, 3, 12}}, kNone, {{2, 2, 5, 8}}, {{2, 2, 5, 6}}}, {{2, 3, 24}});
+  add("shared",
+      {{{2, 2, 32}},
+       {{2, 2, 16}},
+       {{2, 2, 12}},
+       kNone,
+       {{2, 2, 9, 8}},
+       {{2, 2, 9, 6}},
+       {.shape = {2}, .ints = {7, 4}},
+       {.shape = {1}, .ints = {7}},
+       {{4}}},
+      {{2, 2, 24}}, 1);
+  add("shared, one query",
+      {{{2, 1, 32}},
+       {{2, 1, 16}},
+       {{2, 1, 12}},
+       kNone,
+       {{2, 2, 300, 8}},
+       {{2, 2, 300, 6}},
+       {.shape = {2}, .ints = {280, 141}},
+       {.shape = {1}, .ints = {280}}},
+      {{2, 1, 24}}, 1, 200);
+  add("shared, first",
+      {{{2, 6, 32}},
+       {{2, 6, 16}},
+       {{2, 6, 12}},
+       kNone,
+       {{2, 2, 9, 8}},
+       {{2, 2, 9, 6}},
+       {.shape = {2}, .ints = {6, 4}},
+       {.shape = {1}, .ints = {6}}},
+      {{2, 6, 24}}, 1);
+  examples.back().node.set_float("softcap", 0.5F);
+  for (const bool has_total : {false, true}) {
+    Example update{.name = "cache", .node = internal("CacheUpdate")};
+    update.node.set_int("kv_num_heads", 2);
+    update.inputs = {{{2, 2, 16}}, {{2, 2, 9, 8}}, {.shape = {2}, .ints = {7, 4}}};
+    if (has_total) update.inputs.push_back({.shape = {1}, .ints = {7}});
+    update.outputs = {{2, 2, 9, 8}};
+    examples.push_back(std::move(update));
+  }
   return examples;
 }
 
@@ -344,13 +419,19 @@ TEST(InternalRows, OtherOperatorsTakeWhateverPassesAttach) {
   for (const Example& example : others()) check(example, used);
 }
 
+TEST(InternalRows, AttentionWithCachesAgreesWithTheReference) {
+  std::set<std::string> used;
+  for (const Example& example : cached_attentions()) check(example, used);
+  for (const char* name : {"attention f32", "attention few rows f32"}) EXPECT_TRUE(used.contains(name)) << name;
+}
+
 // A new internal operator needs examples above.
 TEST(InternalRows, EveryOperatorHasAnExample) {
   // Reorder stands between the layouts of all of the above; those of bytes take plain tensors alone, and are compared in
   // tests/golden/quantized_test.py.
   std::set<std::string_view> examples = {"Reorder", "LookupBytes", "QuantizedConv", "QuantizedMatMul"};
-  const std::vector<Example> first = convolutions(), second = others();
-  for (const auto* list : {&first, &second})
+  const std::vector<Example> first = convolutions(), second = others(), third = cached_attentions();
+  for (const auto* list : {&first, &second, &third})
     for (const Example& example : *list) examples.insert(example.node.op_type);
   for (std::span<const KernelEntry> list : {blocked_kernels(), vector_kernels(), reference_kernels()})
     for (const KernelEntry& row : list)

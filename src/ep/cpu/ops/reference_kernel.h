@@ -74,6 +74,9 @@ constexpr KernelEntry packed_ref_row(std::string_view op_type, int since, int un
   X(ref_norm_rows)                  \
   X(ref_matmul_rows)                \
   X(ref_attention_rows)             \
+  X(ref_rotary_rows)                \
+  X(ref_contrib_rows)               \
+  X(ref_state_rows)                 \
   X(ref_reshape_rows)               \
   X(ref_move_rows)                  \
   X(ref_pad_rows)                   \

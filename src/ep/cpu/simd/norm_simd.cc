@@ -118,7 +118,7 @@ void softmax_columns(const float* x, float* y, int64_t n, int64_t inner, int64_t
   }
 }
 
-float exponentials(float* s, const float* mask, int64_t mask_stride, int64_t n) {
+float exponentials(float* s, const float* mask, int64_t mask_stride, int64_t n, float* top) {
   if (mask != nullptr) {
     const F8 same = set8(mask[0]);
     for_eights(n, [&](int64_t i, int64_t count) {
@@ -126,9 +126,10 @@ float exponentials(float* s, const float* mask, int64_t mask_stride, int64_t n) 
       store_some8(s + i, count, load_some8(s + i, count, 0) + m);
     });
   }
-  float top = row_maximum(s, n);
-  if (top < kLowest) top = kLowest;  // all -infinity: e^(-inf - lowest) is 0, where -inf - -inf would be NaN
-  return row_exponentials(s, s, n, top);
+  const float largest = row_maximum(s, n);
+  if (!(largest <= *top)) *top = largest;
+  if (*top < kLowest) *top = kLowest;  // all -infinity: e^(-inf - lowest) is 0, where -inf - -inf would be NaN
+  return row_exponentials(s, s, n, *top);
 }
 
 void scale_rows(float* y, int64_t row_stride, int64_t rows, int64_t n, const float* factors) {
@@ -166,7 +167,7 @@ void layer_norm(const LayerNormTask& t) {
           store_some8(t.sum + row * t.n + j, part, load_some8(x + j, part, 0));
         });
     }
-    const float mean = sum8(sum0 + sum1) / count;
+    const float mean = t.subtract_mean ? sum8(sum0 + sum1) / count : 0;
     const F8 m = set8(mean);
     F8 square0 = zero8(), square1 = zero8();
     int64_t i = 0;

@@ -67,7 +67,8 @@ class LayerNormKernel final : public Kernel {
                               .inverse_std = context.output<float>(desc_.inverse_deviation),
                               .rows = rows_,
                               .n = n_,
-                              .epsilon = desc_.epsilon};
+                              .epsilon = desc_.epsilon,
+                              .subtract_mean = desc_.subtract_mean};
     const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n_));
     context.pool->parallel_for(rows_, grain, [&](int64_t begin, int64_t end) {
       LayerNormTask task = whole;

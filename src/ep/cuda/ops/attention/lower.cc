@@ -14,13 +14,13 @@ Status lower_attention(Lowering& to, const Node& node) {
   AttentionParams params;
   params.heads = narrow(desc.heads);
   params.scale = desc.scale;
-  params.guarded = desc.guarded ? 1 : 0;
+  params.guarded = desc.empty == EmptyQuery::kZerosForNaN ? 1 : 0;
   params.batch = narrow(desc.batch);
   params.queries = narrow(desc.queries);
   params.keys = narrow(desc.keys);
   params.head_size = narrow(desc.depth);
   params.value_size = narrow(desc.value_depth);
-  params.q_row = desc.q_row, params.k_row = desc.k_row, params.v_row = desc.v_row, params.y_row = y[2];
+  params.q_row = desc.q_at.row, params.k_row = desc.k_at.row, params.v_row = desc.v_at.row, params.y_row = y[2];
   AttentionOp::Tensors tensors;
   TENON_TRY_ASSIGN(tensors.q, to.plain(node.inputs[desc.q]));
   // K or V, which may lie in the rows of Q.

@@ -1,0 +1,206 @@
+// TensorScatter, CausalConvWithState and LinearAttention: what carries a state from one run to the next.
+#include <algorithm>
+#include <cstring>
+
+#include "ep/api/input_shapes.h"
+#include "ep/cpu/ops/reference_kernel.h"
+#include "ops/recurrent_state.h"
+
+namespace tenon::cpu::ref {
+
+namespace {
+
+using Widen = void (*)(const void* x, int64_t at, int64_t stride, int64_t n, float* y);
+using Narrow = void (*)(const float* x, int64_t n, void* y, int64_t at);
+
+Widen widen_of(DataType type) {
+  return select(FloatTypes(), type, []<typename T>() -> Widen {
+    return [](const void* x, int64_t at, int64_t stride, int64_t n, float* y) {
+      const T* const from = static_cast<const T*>(x) + at;
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(from[i * stride]);
+    };
+  });
+}
+
+Narrow narrow_of(DataType type) {
+  return select(FloatTypes(), type, []<typename T>() -> Narrow {
+    return [](const float* x, int64_t n, void* y, int64_t at) {
+      T* const to = static_cast<T*>(y) + at;
+      for (int64_t i = 0; i < n; ++i) to[i] = T(x[i]);
+    };
+  });
+}
+
+Status same_types(const KernelNode& node, size_t except = SIZE_MAX) {
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    TENON_UNSUPPORTED_IF(i != except && node.inputs[i].present() && node.inputs[i].type != node.inputs[0].type,
+                         "{} has input {} of {} beside {}.", node.node->op_type, i, data_type_name(node.inputs[i].type),
+                         data_type_name(node.inputs[0].type));
+  }
+  return {};
+}
+
+Result<RefImpl> make_tensor_scatter(RefNode& node) {
+  TENON_TRY_ASSIGN(const TensorScatterDesc desc, read_tensor_scatter(*node.node, input_shapes(node)));
+  TENON_UNSUPPORTED_IF(input_spec(node, 2).present() && input_spec(node, 2).type != DataType::kInt64,
+                       "TensorScatter has write indices of {}.", data_type_name(input_spec(node, 2).type));
+  TENON_INVALID_IF(node.inputs[0].type != node.inputs[1].type, "TensorScatter has a cache of {} and an update of {}.",
+                   data_type_name(node.inputs[0].type), data_type_name(node.inputs[1].type));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  RefImpl impl;
+  impl.run = [desc, all = node.inputs[0].size_bytes(),
+              row = desc.inner *
+                    static_cast<int64_t>(data_type_size(node.inputs[0].type))](KernelContext& context) -> Status {
+    const auto* const first = context.input<int64_t>(2);
+    for (int64_t b = 0; b < desc.batch && first != nullptr; ++b) {
+      TENON_INVALID_IF(!desc.circular && (first[b] < 0 || first[b] > desc.room - desc.positions),
+                       "Batch {} writes {} positions from {} on into a cache of {}.", b, desc.positions, first[b],
+                       desc.room);
+    }
+    if (context.outputs[0] != context.inputs[0] && all > 0) std::memcpy(context.outputs[0], context.inputs[0], all);
+    for (int64_t b = 0; b < desc.batch; ++b) {
+      const int64_t start = first == nullptr || desc.room == 0 ? 0 : ((first[b] % desc.room) + desc.room) % desc.room;
+      for (int64_t m = b * desc.middle; m < (b + 1) * desc.middle; ++m) {
+        for (int64_t s = 0; s < desc.positions; ++s) {
+          std::memcpy(context.output<std::byte>(0) + (m * desc.room + (start + s) % desc.room) * row,
+                      context.input<std::byte>(1) + (m * desc.positions + s) * row, row);
+        }
+      }
+    }
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_causal_conv(RefNode& node) {
+  TENON_TRY_ASSIGN(const CausalConvDesc desc, read_causal_conv(*node.node, input_shapes(node)));
+  TENON_TRY(same_types(node));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  TENON_TRY(require_output(node, 1, Shape{desc.batch, desc.channels, desc.taps - 1}));
+  const DataType type = node.inputs[0].type;
+  const int64_t rows = desc.batch * desc.channels;
+  const int threads = node.pool != nullptr ? node.pool->threads() : 1;
+  const int64_t slots = threads <= 1 ? 1 : std::min<int64_t>(rows, int64_t{4} * threads);
+  // Of each slot: a channel with what came before it, its result and the weights.
+  const int64_t padded = desc.length + desc.taps - 1, floats = padded + desc.length + desc.taps + 1;
+  RefImpl impl;
+  impl.scratch_bytes = slots * floats * sizeof(float);
+  impl.run = [desc, rows, slots, padded, floats, widen = widen_of(type),
+              narrow = narrow_of(type)](KernelContext& context) -> Status {
+    context.pool->parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = rows * begin / slots; row < rows * end / slots; ++row) {
+        float* const x = reinterpret_cast<float*>(context.scratch) + begin * floats;
+        float *const y = x + padded, *const w = y + desc.length, *const bias = w + desc.taps;
+        const int64_t before = desc.taps - 1, channel = row % desc.channels;
+        std::fill_n(x, before, 0.0F);
+        if (context.input<void>(3) != nullptr) widen(context.inputs[3], row * before, 1, before, x);
+        widen(context.inputs[0], row * desc.length, 1, desc.length, x + before);
+        widen(context.inputs[1], channel * desc.taps, 1, desc.taps, w);
+        *bias = 0;
+        if (context.input<void>(2) != nullptr) widen(context.inputs[2], channel, 1, 1, bias);
+        std::fill_n(y, desc.length, *bias);
+        for (int64_t k = 0; k < desc.taps; ++k) {
+          for (int64_t t = 0; t < desc.length; ++t) y[t] += w[k] * x[t + k];
+        }
+        if (desc.silu) {
+          for (int64_t t = 0; t < desc.length; ++t) y[t] /= 1 + std::exp(-y[t]);
+        }
+        narrow(y, desc.length, context.outputs[0], row * desc.length);
+        if (context.output<void>(1) != nullptr) narrow(x + desc.length, before, context.outputs[1], row * before);
+      }
+    });
+    return {};
+  };
+  return impl;
+}
+
+struct LinearAttention {
+  LinearAttentionDesc desc;
+  Widen widen = nullptr, widen_state = nullptr;
+  Narrow narrow = nullptr, narrow_state = nullptr;
+
+  // Floats of a slot: the state, q, k, v, decay, result.
+  int64_t floats() const { return desc.depth * desc.value_depth + 3 * desc.depth + 2 * desc.value_depth; }
+
+  // One head of keys of one batch, with the queries that read it.
+  void head(const KernelContext& context, int64_t batch, int64_t h, float* memory) const {
+    const int64_t depth = desc.depth, width = desc.value_depth, group = desc.heads / desc.kv_heads;
+    float *const state = memory, *const q = state + depth * width, *const k = q + depth, *const decay = k + depth,
+                 *const v = decay + depth, *const out = v + width;
+    const int64_t state_at = (batch * desc.kv_heads + h) * depth * width;
+    std::fill_n(state, depth * width, 0.0F);
+    if (context.input<void>(3) != nullptr) widen_state(context.inputs[3], state_at, 1, depth * width, state);
+    for (int64_t t = 0; t < desc.positions; ++t) {
+      const int64_t row = batch * desc.positions + t;
+      widen(context.inputs[1], (row * desc.kv_heads + h) * depth, 1, depth, k);
+      widen(context.inputs[2], (row * desc.kv_heads + h) * width, 1, width, v);
+      if (desc.decays) {
+        const int64_t each = desc.decay_width;
+        widen(context.inputs[4], (row * desc.kv_heads + h) * each, each == 1 ? 0 : 1, depth, decay);
+        for (int64_t d = 0; d < depth; ++d) {
+          const float factor = std::exp(decay[d]);
+          for (int64_t i = 0; i < width; ++i) state[d * width + i] *= factor;
+        }
+      }
+      if (desc.corrects) {
+        float beta = 0;
+        widen(context.inputs[5], row * desc.betas + (desc.betas == 1 ? 0 : h), 1, 1, &beta);
+        for (int64_t d = 0; d < depth; ++d) {
+          for (int64_t i = 0; i < width; ++i) v[i] -= k[d] * state[d * width + i];
+        }
+        for (int64_t i = 0; i < width; ++i) v[i] *= beta;
+      }
+      for (int64_t d = 0; d < depth; ++d) {
+        for (int64_t i = 0; i < width; ++i) state[d * width + i] += k[d] * v[i];
+      }
+      for (int64_t g = 0; g < group; ++g) {
+        const int64_t to = row * desc.heads + h * group + g;
+        widen(context.inputs[0], to * depth, 1, depth, q);
+        std::fill_n(out, width, 0.0F);
+        for (int64_t d = 0; d < depth; ++d) {
+          for (int64_t i = 0; i < width; ++i) out[i] += q[d] * state[d * width + i];
+        }
+        for (int64_t i = 0; i < width; ++i) out[i] *= desc.scale;
+        narrow(out, width, context.outputs[0], to * width);
+      }
+    }
+    if (context.output<void>(1) != nullptr) narrow_state(state, depth * width, context.outputs[1], state_at);
+  }
+};
+
+Result<RefImpl> make_linear_attention(RefNode& node) {
+  TENON_TRY_ASSIGN(const LinearAttentionDesc desc, read_linear_attention(*node.node, input_shapes(node)));
+  TENON_TRY(same_types(node, 3));
+  const DataType type = node.inputs[0].type;
+  const DataType state = input_spec(node, 3).present() ? input_spec(node, 3).type : type;
+  LinearAttention rule{desc, widen_of(type), widen_of(state), narrow_of(type), narrow_of(state)};
+  TENON_UNSUPPORTED_IF(rule.widen_state == nullptr, "LinearAttention has a state of {}.", data_type_name(state));
+  TENON_TRY(require_output(node, 0, Shape{desc.batch, desc.positions, desc.heads * desc.value_depth}));
+  TENON_TRY(require_output(node, 1, Shape{desc.batch, desc.kv_heads, desc.depth, desc.value_depth}));
+  const int64_t heads = desc.batch * desc.kv_heads;
+  const int threads = node.pool != nullptr ? node.pool->threads() : 1;
+  const int64_t slots = threads <= 1 ? 1 : std::min<int64_t>(heads, int64_t{4} * threads);
+  RefImpl impl;
+  impl.scratch_bytes = slots * rule.floats() * sizeof(float);
+  impl.run = [rule, heads, slots](KernelContext& context) -> Status {
+    context.pool->parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      float* const memory = reinterpret_cast<float*>(context.scratch) + begin * rule.floats();
+      for (int64_t i = heads * begin / slots; i < heads * end / slots; ++i)
+        rule.head(context, i / rule.desc.kv_heads, i % rule.desc.kv_heads, memory);
+    });
+    return {};
+  };
+  return impl;
+}
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kFloatSet, &make_causal_conv>("CausalConvWithState", 27),
+    ref_row<kFloatSet, &make_linear_attention>("LinearAttention", 27),
+    ref_row<~TypeSet{0}, &make_tensor_scatter>("TensorScatter", 24),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_state_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref

@@ -1,0 +1,131 @@
+// Normalisations of ONNX Runtime: with a residual and a bias before them, an activation behind them, or embeddings.
+#include "plan/expand.h"
+
+namespace tenon::expand {
+
+namespace {
+
+// Y = x / sqrt(mean(x^2) + epsilon) * scale along the last axis; also the factor, where it is asked for.
+void rms_norm(Expansion& to, ValueId x, ValueId scale, int64_t axis, float epsilon, ValueId y, ValueId inverse) {
+  to.add("RMSNormalization", {x, scale}, {integer("axis", axis), number("epsilon", epsilon)}, y);
+  if (inverse == kNoValue) return;
+  const int rank = to.rank(x);
+  if (rank < 0) {
+    to.fail(unsupported("{} gives its deviations of data of a known rank only.", to.node().op_type));
+    return;
+  }
+  const ValueId wide = to.type(x) == DataType::kFloat ? x : to.cast(x, DataType::kFloat);
+  std::vector<int64_t> axes;
+  for (int64_t d = axis < 0 ? axis + rank : axis; d < rank; ++d) axes.push_back(d);
+  const ValueId mean = to.add("ReduceMean", {to.add("Mul", {wide, wide}), to.constant(axes)});
+  const ValueId root = to.add("Sqrt", {to.add("Add", {mean, to.scalar(epsilon, DataType::kFloat)})});
+  to.add("Reciprocal", {root}, {}, inverse);
+}
+
+void simplified_layer_norm(Expansion& to) {
+  const Attributes attributes = to.attributes();
+  rms_norm(to, to.in(0), to.in(1), attributes.integer("axis"), attributes.number("epsilon"), to.out(0), to.out(1));
+}
+
+// input + skip + bias, into output 3 if it is read.
+ValueId skip_sum(Expansion& to, size_t bias) {
+  const bool more = to.has(bias);
+  // The bias belongs to the projection before, which takes it in.
+  const ValueId input = more ? to.add("Add", {to.in(0), to.in(bias)}) : to.in(0);
+  return to.add("Add", {input, to.in(1)}, {}, to.out(3));
+}
+
+void skip_layer_norm(Expansion& to) {
+  const ValueId sum = skip_sum(to, 4);
+  to.add_node("", "LayerNormalization", {sum, to.in(2), to.in(3)},
+              {integer("axis", -1), number("epsilon", to.attributes().number("epsilon"))},
+              {to.out(0) == kNoValue ? to.new_value() : to.out(0), to.out(1), to.out(2)});
+}
+
+void skip_simplified_layer_norm(Expansion& to) {
+  if (to.out(1) != kNoValue) {
+    to.fail(unsupported("SkipSimplifiedLayerNormalization has no mean to give (output 1)."));
+    return;
+  }
+  const ValueId sum = skip_sum(to, 3);
+  rms_norm(to, sum, to.in(2), -1, to.attributes().number("epsilon"), to.out(0), to.out(2));
+}
+
+void embed_layer_norm(Expansion& to) {
+  const ValueId ids = to.in(0);
+  ValueId sum = to.add("Gather", {to.in(2), ids});
+  ValueId positions = to.in(8);
+  if (positions == kNoValue) {
+    // 0, 1, ... for each token of a sequence.
+    const ValueId count = to.add("Squeeze", {to.sizes(ids, 1, 2), to.constant({0})});
+    positions = to.add(
+        "Range", {to.constant(std::array<int64_t, 1>{0}, true), count, to.constant(std::array<int64_t, 1>{1}, true)});
+  }
+  sum = to.add("Add", {sum, to.add("Gather", {to.in(3), positions})}, {}, to.has(1) ? kNoValue : to.out(2));
+  if (to.has(1)) sum = to.add("Add", {sum, to.add("Gather", {to.in(4), to.in(1)})}, {}, to.out(2));
+  if (to.out(0) != kNoValue) {
+    to.add("LayerNormalization", {sum, to.in(5), to.in(6)},
+           {integer("axis", -1), number("epsilon", to.attributes().number("epsilon"))}, to.out(0));
+  }
+  if (to.out(1) == kNoValue) return;
+  // How many tokens are no padding.
+  const ValueId batches = to.sizes(ids, 0, 1);
+  if (to.has(7)) {
+    to.add("ReduceSum", {to.in(7), to.constant({1})}, {integer("keepdims", 0)}, to.out(1));
+  } else {
+    to.add("Expand", {to.cast(to.constant({0}), DataType::kInt32), batches}, {}, to.out(1));
+  }
+}
+
+// GroupNormalization of X with the channels last, or before the positions.
+void group_norm(Expansion& to, ValueId x, ValueId gamma, ValueId beta, ValueId y) {
+  const Attributes attributes = to.attributes();
+  const bool last = attributes.flag("channels_last");
+  const int64_t activation = attributes.find_integer("activation").value_or(0);
+  const DataType type = to.type(x), wide = to.type(gamma);
+  if (activation < 0 || activation > 1) {
+    to.fail(invalid_argument("Attribute \"activation\" ({}) is neither 0 nor 1.", activation));
+    return;
+  }
+  if (last) x = to.transpose(x, {0, 3, 1, 2});
+  if (type != wide) x = to.cast(x, wide);
+  x = to.add("GroupNormalization", {x, gamma, beta},
+             {integer("num_groups", attributes.find_integer("groups").value_or(0)),
+              number("epsilon", attributes.number("epsilon"))});
+  if (activation == 1) x = to.add("Swish", {x});
+  if (type != wide) x = to.cast(x, type);
+  if (last) {
+    to.transpose(x, {0, 2, 3, 1}, y);
+  } else {
+    to.add("Identity", {x}, {}, y);
+  }
+}
+
+void plain_group_norm(Expansion& to) { group_norm(to, to.in(0), to.in(1), to.in(2), to.out(0)); }
+
+void skip_group_norm(Expansion& to) {
+  const bool last = to.attributes().flag("channels_last");
+  ValueId skip = to.in(3), bias = to.in(4);
+  if (to.rank(skip) == 2) skip = to.add("Unsqueeze", {skip, last ? to.constant({1, 2}) : to.constant({2, 3})});
+  if (bias != kNoValue) {
+    if (!last) bias = to.add("Unsqueeze", {bias, to.constant({1, 2})});
+    skip = to.add("Add", {skip, bias});
+  }
+  const ValueId sum = to.add("Add", {to.in(0), skip}, {}, to.out(1));
+  if (to.out(0) != kNoValue) group_norm(to, sum, to.in(1), to.in(2), to.out(0));
+}
+
+constexpr Row kRows[] = {
+    {"", "SimplifiedLayerNormalization", &simplified_layer_norm},
+    {"com.microsoft", "EmbedLayerNormalization", &embed_layer_norm},
+    {"com.microsoft", "GroupNorm", &plain_group_norm},
+    {"com.microsoft", "SkipGroupNorm", &skip_group_norm},
+    {"com.microsoft", "SkipLayerNormalization", &skip_layer_norm},
+    {"com.microsoft", "SkipSimplifiedLayerNormalization", &skip_simplified_layer_norm},
+};
+
+}  // namespace
+
+std::span<const Row> norm_rows() { return kRows; }
+
+}  // namespace tenon::expand

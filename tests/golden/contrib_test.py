@@ -1,0 +1,132 @@
+"""The operators that ONNX Runtime has beyond the standard, each over generated problems of every attribute, against ONNX
+Runtime without its optimizations."""
+import importlib
+import pathlib
+
+import numpy as np
+import onnx
+import pytest
+
+import driver
+from contrib_problems import problem
+
+FAMILIES = sorted(path.stem[len("contrib_"):] for path in pathlib.Path(__file__).parent.glob("contrib_*.py")
+                  if path.stem not in ("contrib_test", "contrib_problems"))
+SETTINGS = {
+    "1 thread": (["--threads=1"], {}),
+    "3 threads": (["--threads=3"], {}),
+    "baseline": (["--threads=1"], {"TENON_CPU_ISA": "baseline"}),
+    "guarded": (["--threads=2", "--guarded"], {}),
+}
+
+
+def expected(problem):
+    session = driver.plain_session(problem.model.SerializeToString())
+    return session.run(None, problem.inputs)
+
+
+def differs(problem, wanted, outcome):
+    """None when the outputs are ONNX Runtime's, else what is wrong."""
+    if not outcome.ok:
+        return outcome.status
+    for number, (want, got) in enumerate(zip(wanted, outcome.outputs, strict=True)):
+        if number in problem.ignored:
+            continue
+        if want.dtype != got.dtype or want.shape != got.shape:
+            return f"output {number} is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
+        if want.dtype.kind != "f":
+            close = want == got
+        else:
+            wide, found = want.astype(np.float64), got.astype(np.float64)
+            largest = np.max(np.abs(wide[np.isfinite(wide)]), initial=0)
+            close = np.isclose(found, wide, rtol=problem.tolerance, atol=problem.tolerance * max(largest, 1e-3), equal_nan=True)
+        if not np.all(close):
+            where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(close))[0]) if want.ndim else ()
+            return f"output {number} at {list(where)} is {got[where]}, not {want[where]} ({np.sum(~close)} of {want.size} differ)"
+    return None
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gives_what_onnxruntime_gives(family, tmp_path):
+    problems = importlib.import_module(f"contrib_{family}").problems()
+    assert len({problem.name for problem in problems}) == len(problems), "two problems have one name"
+    wanted = {problem.name: expected(problem) for problem in problems}
+    failures = []
+    for setting, (options, environment) in SETTINGS.items():
+        cases = []
+        for problem in problems:
+            outputs = [None if number in problem.ignored else array for number, array in enumerate(wanted[problem.name])]
+            cases.append(driver.Case(problem.name, problem.model.SerializeToString(), problem.inputs, outputs))
+        folder = tmp_path / setting.replace(" ", "_")
+        folder.mkdir()
+        outcomes = driver.run_all(cases, folder, options, environment)
+        for problem in problems:
+            wrong = differs(problem, wanted[problem.name], outcomes[problem.name])
+            if wrong is not None:
+                failures.append(f"{setting}: {problem.name}: {wrong}")
+    assert not failures, f"{len(failures)} of {len(SETTINGS) * len(problems)}:\n" + "\n".join(failures[:60])
+
+
+def test_operators_in_bodies_are_expanded_too(tmp_path):
+    branches = {}
+    for name, operator in (("then_branch", "Gelu"), ("else_branch", "QuickGelu")):
+        node = onnx.helper.make_node(operator, ["x"], ["b"], domain="com.microsoft")
+        branches[name] = onnx.helper.make_graph([node], name, [], [onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [3, 4])])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("If", ["c"], ["z"], **branches), onnx.helper.make_node("FastGelu", ["z"], ["y"], domain="com.microsoft")], "g",
+        [onnx.helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []), onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3, 4])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3, 4])])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)], ir_version=10)
+    text = model.SerializeToString()
+    x = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
+    for chosen in (True, False):
+        feeds = {"c": np.array(chosen), "x": x}
+        wanted = driver.plain_session(text).run(None, feeds)
+        outcome = driver.run([driver.Case("bodies", text, feeds, wanted)], tmp_path)["bodies"]
+        assert outcome.ok, outcome.status
+        np.testing.assert_allclose(outcome.outputs[0], wanted[0], rtol=1e-5, atol=1e-6)
+
+
+def floats(*shape):
+    return np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+def grouped(length, total, past=6, tokens=1):
+    return [floats(1, tokens, 32), floats(1, tokens, 16), floats(1, tokens, 16), floats(1, 1, past, 16), floats(1, 1, past, 16), np.array([length], np.int32),
+            np.array(total, np.int32)]
+
+
+ROWS = floats(2, 5, 16)
+HEADS = dict(num_heads=2, kv_num_heads=1, outputs=3)
+# (what is wrong, what the message says)
+WRONG = [
+    (problem("MultiHeadAttention", [ROWS, ROWS, ROWS], num_heads=0), '"num_heads" (0)'),
+    (problem("MultiHeadAttention", [ROWS, ROWS, ROWS], num_heads=3), "does not divide into 3 heads"),
+    (problem("MultiHeadAttention", [ROWS, floats(2, 6, 16), ROWS], num_heads=2), "do not fit together"),
+    (problem("MultiHeadAttention", [ROWS, ROWS, ROWS, None, None, floats(2, 2, 5, 9)], num_heads=2), "does not broadcast to the scores"),
+    (problem("MultiHeadAttention", [ROWS, ROWS, ROWS, None, None, None, floats(2, 2, 4, 8)], num_heads=2), "one is absent"),
+    (problem("GroupQueryAttention", grouped(6, 7), title="full", **HEADS), None),
+    (problem("GroupQueryAttention", grouped(8, 7), title="length beyond total", **HEADS), "length of 9 keys"),
+    (problem("GroupQueryAttention", grouped(9, 10), title="length beyond the cache", **HEADS), "length of 10 keys"),
+    (problem("GroupQueryAttention", grouped(-7, 7), title="negative length", **HEADS), "length of -6"),
+    (problem("RotaryEmbedding", [ROWS, np.array([30]), floats(32, 4), floats(32, 4)], num_heads=2), "Position 30 is not in [0, 32)"),
+    (problem("RotaryEmbedding", [ROWS, np.array([[0, 1, 2, 3, -1]] * 2), floats(32, 4), floats(32, 4)], num_heads=2), "Position -1"),
+    (problem("FusedConv", [floats(1, 2, 4, 4), floats(3, 2, 1, 1)], activation="Sinc"), 'the activation "Sinc"'),
+    (problem("NGramRepeatBlock", [np.array([[7, 7]]), floats(1, 4)], ngram_size=1), "Id 7"),
+    (problem("CDist", [floats(2, 3), floats(2, 3)], metric="cosine"), 'the metric "cosine"'),
+    (problem("Inverse", [floats(2, 3)]), "square matrices"),
+]
+
+
+def test_wrong_input_is_refused_with_its_values(tmp_path):
+    # Compared are messages alone: the outputs have no oracle.
+    cases = [driver.Case(f"{number} {wrong.name}", wrong.model.SerializeToString(), wrong.inputs, [None] * len(wrong.model.graph.output))
+             for number, (wrong, _) in enumerate(WRONG)]
+    outcomes = driver.run_all(cases, tmp_path, ["--threads=2"])
+    failures = []
+    for case, (_, message) in zip(cases, WRONG):
+        outcome = outcomes[case.name]
+        right = outcome.ok if message is None else not outcome.ok and message in outcome.status
+        if not right:
+            failures.append(f"{case.name}: {outcome.status}")
+    assert not failures, "\n".join(failures)

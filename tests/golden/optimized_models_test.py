@@ -1,0 +1,117 @@
+"""Models that ONNX Runtime has optimised and written: they hold its own operators, and give what the original gives."""
+import pathlib
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import driver
+
+RNG = np.random.default_rng(1)
+
+
+class Maker:
+    def __init__(self):
+        self.nodes, self.weights, self.count = [], [], 0
+
+    def weight(self, *shape, scale=None):
+        scale = 1 / np.sqrt(shape[0]) if scale is None else scale
+        return self.constant(RNG.normal(0, scale, shape).astype(np.float32))
+
+    def constant(self, array):
+        name = f"w{len(self.weights)}"
+        self.weights.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def __call__(self, operator, *inputs, outputs=1, **attributes):
+        names = [f"v{self.count + number}" for number in range(outputs)]
+        self.count += outputs
+        self.nodes.append(helper.make_node(operator, list(inputs), names, name=f"n{len(self.nodes)}", **attributes))
+        return names[0] if outputs == 1 else names
+
+    def model(self, inputs, output):
+        self.nodes.append(helper.make_node("Identity", [output], ["y"]))
+        graph = helper.make_graph(self.nodes, "g", inputs, [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def transformer(causal, tokens=16, hidden=32, heads=4, layers=2):
+    """As exporters write it: products with constants, heads by Reshape and Transpose, a mask that is added, GELU in parts."""
+    m = Maker()
+    depth = hidden // heads
+    x = m("Gather", m.weight(50, hidden, scale=0.5), "ids")
+    x = m("Add", x, m.weight(tokens, hidden, scale=0.5))
+    lower = np.where(np.tri(tokens, dtype=bool), 0, -10000.0).astype(np.float32)[None, None]
+
+    def norm(value):
+        return m("LayerNormalization", value, m.constant(np.ones(hidden, np.float32)), m.weight(hidden, scale=0.1), axis=-1, epsilon=1e-5)
+
+    def dense(value, rows, columns):
+        return m("Add", m("MatMul", value, m.weight(rows, columns)), m.weight(columns, scale=0.1))
+
+    for _ in range(layers):
+        before = norm(x) if causal else x
+        parts = [m("Transpose", m("Reshape", dense(before, hidden, hidden), m.constant(np.array([0, 0, heads, depth]))), perm=[0, 2, 1, 3]) for _ in range(3)]
+        scores = m("MatMul", parts[0], m("Transpose", parts[1], perm=[0, 1, 3, 2]))
+        scores = m("Div", scores, m.constant(np.float32(np.sqrt(depth))))
+        if causal:
+            scores = m("Add", scores, m.constant(lower))
+        mixed = m("Transpose", m("MatMul", m("Softmax", scores, axis=-1), parts[2]), perm=[0, 2, 1, 3])
+        x = m("Add", dense(m("Reshape", mixed, m.constant(np.array([0, 0, hidden]))), hidden, hidden), x)
+        x = x if causal else norm(x)
+        wide = dense(norm(x) if causal else x, hidden, 4 * hidden)
+        erf = m("Erf", m("Div", wide, m.constant(np.float32(np.sqrt(2)))))
+        wide = m("Mul", m("Mul", wide, m("Add", erf, m.constant(np.float32(1)))), m.constant(np.float32(0.5)))
+        x = m("Add", x, dense(wide, 4 * hidden, hidden))
+        x = x if causal else norm(x)
+    inputs = [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["batch", tokens])]
+    return m.model(inputs, x), {"ids": RNG.integers(0, 50, (2, tokens))}
+
+
+def residual_network():
+    m = Maker()
+
+    def conv(value, inner, outer, kernel=3, stride=1):
+        weights = m.constant(RNG.normal(0, 0.15, (outer, inner, kernel, kernel)).astype(np.float32))
+        return m("Conv", value, weights, m.weight(outer, scale=0.1), kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[kernel // 2] * 4)
+
+    x = m("Relu", conv("image", 3, 16, 7, 2))
+    x = m("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    for inner, outer, stride in ((16, 16, 1), (16, 32, 2)):
+        skip = x if inner == outer else conv(x, inner, outer, 1, stride)
+        y = conv(m("Relu", conv(x, inner, outer, 3, stride)), outer, outer)
+        x = m("Relu", m("Add", y, skip))
+    x = m("LeakyRelu", conv(x, 32, 32), alpha=0.1)
+    x = m("Flatten", m("GlobalAveragePool", x))
+    x = m("Relu", m("Gemm", x, m.weight(32, 10), m.weight(10)))
+    inputs = [helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["batch", 3, 64, 64])]
+    return m.model(inputs, x), {"image": RNG.uniform(-1, 1, (2, 3, 64, 64)).astype(np.float32)}
+
+
+MODELS = {"encoder": lambda: transformer(False), "decoder": lambda: transformer(True), "residual network": residual_network}
+LEVELS = {"extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED, "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC}
+
+
+def optimized(model, level, path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = LEVELS[level]
+    options.optimized_model_filepath = str(path)
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx.load(path)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", MODELS)
+def test_gives_what_the_original_gives(name, level, tmp_path):
+    model, feeds = MODELS[name]()
+    wanted = driver.plain_session(model.SerializeToString()).run(None, feeds)
+    written = optimized(model, level, pathlib.Path(tmp_path) / "optimized.onnx")
+    own = {node.op_type for node in written.graph.node if node.domain == "com.microsoft"}
+    assert level == "basic" or own, "ONNX Runtime put no operator of its own into the model"
+    for threads in (1, 2):
+        outcome = driver.run([driver.Case(name, written.SerializeToString(), feeds, wanted)], tmp_path, [f"--threads={threads}"])[name]
+        assert outcome.ok, f"{outcome.status} ({sorted(own)})"
+        np.testing.assert_allclose(outcome.outputs[0], wanted[0], rtol=1e-4, atol=1e-4)
