@@ -133,6 +133,7 @@ constexpr TypeSet kBytes = type_set(TypeList<int8_t, uint8_t>());
 constexpr KernelEntry kRows[] = {
     ref_row<kBytes, &make>("ConvInteger", 10),
     ref_row<kBytes, &make>("QLinearConv", 10),
+    ref_row<kBytes, &make>("QLinearConv", 1, kAnyVersion, "com.microsoft"),
 };
 
 }  // namespace
