@@ -171,7 +171,8 @@ function(tenon_exports target exports)
   endif()
 endfunction()
 
-# Compiles simd/*_simd.cc of this folder once for each instruction set into target, int8_simd.cc also for those with VNNI.
+# Compiles simd/*_simd.cc of this folder once for each instruction set into target, int8_simd.cc and nbits8_simd.cc also
+# for those with VNNI.
 function(tenon_simd target)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/simd/*_simd.cc)
   if(NOT sources)
@@ -216,7 +217,7 @@ function(tenon_simd target)
   foreach(isa ${isas} ${vnni_isas})
     set(sources ${all_sources})
     if(isa IN_LIST vnni_isas)
-      list(FILTER sources INCLUDE REGEX "/int8_simd\\.cc$")
+      list(FILTER sources INCLUDE REGEX "/(int8|nbits8)_simd\\.cc$")
     endif()
     add_library(${target}_${isa} OBJECT ${sources})
     set_target_properties(${target}_${isa} PROPERTIES TENON_SIMD ON)

@@ -77,6 +77,8 @@ Result<int64_t> read_conv_group(const Node& node) {
 Result<ConvDesc> read_conv(const Node& node, std::span<const int64_t> x, std::span<const int64_t> weights) {
   TENON_INVALID_IF(weights.size() < 3, "The weights have shape {}; a convolution needs rank 3 or more.", text(weights));
   TENON_INVALID_IF(x.size() != weights.size(), "X {} and the weights {} differ in rank.", text(x), text(weights));
+  TENON_UNSUPPORTED_IF(node.domain == kContribDomain && Attributes(node).flag("channels_last"),
+                       "{} with channels last is not computed.", node.op_type);
   ConvDesc conv{.transposed = node.op_type == "ConvTranspose", .batch = x[0], .channels = x[1]};
   TENON_TRY_ASSIGN(conv.group, read_conv_group(node));
   TENON_INVALID_IF(known(weights[0]) && weights[0] % conv.group != 0,
@@ -167,6 +169,12 @@ Status infer_conv(Context& c) {
 }
 
 std::span<const Row> conv_rows() { return kRows; }
+
+namespace {
+constexpr Row kContribRows[] = {{"QLinearConv", &infer_qlinear_conv}};
+}  // namespace
+
+std::span<const Row> contrib_conv_rows() { return kContribRows; }
 
 }  // namespace infer
 

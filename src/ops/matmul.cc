@@ -12,7 +12,7 @@ namespace {
 using infer::Dims;
 using infer::InputDims;
 
-bool is_gemm(const Node& node) { return node.op_type == "Gemm"; }
+bool is_gemm(const Node& node) { return node.op_type == "Gemm" || node.op_type == "QGemm"; }
 
 struct MatMulDims {
   Dims a_batch, b_batch, batch, y;
@@ -38,8 +38,8 @@ Result<MatMulDims> matmul_dims(const Node& node, const MatMulForm& form, const I
   const Dims &a = *inputs.find(form.a), &b = *inputs.find(form.b);
   TENON_INVALID_IF(a.empty() || b.empty(), "A {} and B {} do not multiply: a scalar is no matrix.", infer::text(a),
                    infer::text(b));
-  TENON_INVALID_IF(is_gemm(node) && (a.size() != 2 || b.size() != 2), "Gemm multiplies matrices, not {} and {}.",
-                   infer::text(a), infer::text(b));
+  TENON_INVALID_IF(is_gemm(node) && (a.size() != 2 || b.size() != 2), "{} multiplies matrices, not {} and {}.",
+                   node.op_type, infer::text(a), infer::text(b));
   TENON_INVALID_IF(node.domain == "tenon" && (a.size() < 2 || b.size() < 2), "A {} and B {} need rank 2 or more.",
                    infer::text(a), infer::text(b));
   MatMulDims product;
@@ -57,7 +57,7 @@ Result<MatMulDims> matmul_dims(const Node& node, const MatMulForm& form, const I
   if (a.size() >= 2) product.y.push_back(product.m);
   if (b.size() >= 2) product.y.push_back(product.n);
   // Gemm checks C even where a beta of 0 drops it, as ONNX Runtime does.
-  if (const Dims* addend = inputs.find(is_gemm(node) ? 2 : form.addend))
+  if (const Dims* addend = inputs.find(node.op_type == "Gemm" ? 2 : form.addend))
     TENON_TRY(check_addend(node, *addend, product));
   if (const Dims* residual = inputs.find(form.residual)) TENON_TRY(infer::check_residual(*residual, product.y));
   return product;
@@ -81,7 +81,7 @@ MatMulForm read_form(const Node& node, const IsGiven& is_given) {
   MatMulForm form;
   const Attributes attributes(node);
   const auto given = [&](size_t input) { return is_given(input) ? input : kNoInput; };
-  if (is_gemm(node)) {
+  if (node.op_type == "Gemm") {
     form.trans_a = attributes.flag("transA");
     form.trans_b = attributes.flag("transB");
     form.alpha = attributes.number("alpha");
@@ -104,6 +104,28 @@ MatMulForm read_form(const Node& node, const IsGiven& is_given) {
     form.b_zero_point = given(3);
   } else if (node.op_type == "QLinearMatMul") {
     read_scales(form, given);
+  } else if (node.op_type == "DynamicQuantizeMatMul") {
+    form.b_scale = given(2);
+    form.b_zero_point = given(3);
+    form.addend = given(4);
+  } else if (node.op_type == "MatMulIntegerToFloat") {
+    form.a_scale = given(2);
+    form.b_scale = given(3);
+    form.a_zero_point = given(4);
+    form.b_zero_point = given(5);
+    form.addend = given(6);
+  } else if (node.op_type == "QGemm") {
+    form.b = 3;
+    form.a_scale = given(1);
+    form.a_zero_point = given(2);
+    form.b_scale = given(4);
+    form.b_zero_point = given(5);
+    form.addend = given(6);
+    form.y_scale = given(7);
+    form.y_zero_point = given(8);
+    form.trans_a = attributes.flag("transA");
+    form.trans_b = attributes.flag("transB");
+    form.alpha = attributes.number("alpha");
   }
   return form;
 }
@@ -154,23 +176,34 @@ int64_t operand_matrix(const Shape& batch, const Shape& operand, int64_t index) 
 namespace infer {
 namespace {
 
+// The type of Y.
+DataType result_type(const Context& c, const MatMulForm& form) {
+  const std::string_view name = c.node().op_type;
+  if (name == "MatMulInteger") return DataType::kInt32;
+  if (name == "QLinearMatMul") return c.type(form.y_zero_point);
+  if (name == "QuantizedMatMul") {
+    const DataType otherwise = form.y_scale == kNoInput ? DataType::kFloat : DataType::kUint8;
+    return form.y_zero_point == kNoInput ? otherwise : c.type(form.y_zero_point);
+  }
+  if (name == "DynamicQuantizeMatMul") return DataType::kFloat;
+  if (name == "MatMulIntegerToFloat") return c.type(form.b_scale);
+  if (name == "QGemm") return form.y_zero_point != kNoInput ? c.type(form.y_zero_point) : DataType::kFloat;
+  if (name != "MatMulInteger16") return c.type(form.a);
+  return c.type(0) == DataType::kUint16 && c.type(1) == DataType::kUint16 ? DataType::kUint32 : DataType::kInt32;
+}
+
 Status infer_matmul(Context& c) {
   const MatMulForm form = read_matmul_form(c.node());
-  const bool integer = c.node().op_type == "MatMulInteger", scaled = c.node().op_type == "QLinearMatMul";
-  if (c.node().op_type == "QuantizedMatMul") {
-    const DataType otherwise = form.y_scale == kNoInput ? DataType::kFloat : DataType::kUint8;
-    c.set_type(0, form.y_zero_point == kNoInput ? otherwise : c.type(form.y_zero_point));
-  } else {
-    c.set_type(0, integer ? DataType::kInt32 : c.type(scaled ? form.y_zero_point : form.a));
-  }
+  c.set_type(0, result_type(c, form));
   InputDims dims = input_dims(c);
   if (is_gemm(c.node())) {
-    TENON_TRY(c.require_rank(0, 2, "A"));
-    TENON_TRY(c.require_rank(1, 2, "B"));
+    TENON_TRY(c.require_rank(form.a, 2, "A"));
+    TENON_TRY(c.require_rank(form.b, 2, "B"));
     InputDims matrices;
     for (size_t i = 0; i < dims.size(); ++i) {
       const Dims* known = dims.find(i);
-      matrices.push_back(known != nullptr ? std::optional(*known) : i < 2 ? std::optional(Dims(2)) : std::nullopt);
+      const bool is_matrix = i == form.a || i == form.b;
+      matrices.push_back(known != nullptr ? std::optional(*known) : is_matrix ? std::optional(Dims(2)) : std::nullopt);
     }
     dims = std::move(matrices);
   }
@@ -187,10 +220,18 @@ constexpr Row kRows[] = {
 };
 constexpr Row kInternalRows[] = {{"MatMul", &infer_matmul}, {"QuantizedMatMul", &infer_matmul}};
 
+constexpr Row kContribRows[] = {
+    {"DynamicQuantizeMatMul", &infer_matmul},
+    {"MatMulInteger16", &infer_matmul},
+    {"MatMulIntegerToFloat", &infer_matmul},
+    {"QGemm", &infer_matmul},
+};
+
 }  // namespace
 
 std::span<const Row> matmul_rows() { return kRows; }
 std::span<const Row> internal_matmul_rows() { return kInternalRows; }
+std::span<const Row> contrib_product_rows() { return kContribRows; }
 
 }  // namespace infer
 }  // namespace tenon

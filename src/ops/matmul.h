@@ -1,7 +1,7 @@
-// Matrix products: MatMul 1, Gemm 1, MatMulInteger 10 and QLinearMatMul 10 of ai.onnx, tenon.MatMul and
-// tenon.QuantizedMatMul (docs/reference/internal-operators.md). Y = activation(alpha * op(A) op(B) + beta * addend), with the residual before
-// or after the activation; op() transposes or not. QLinearMatMul and MatMulInteger subtract zero points from A and B
-// first.
+// Matrix products: MatMul 1, Gemm 1, MatMulInteger 10 and QLinearMatMul 10 of ai.onnx; MatMulInteger16,
+// MatMulIntegerToFloat, DynamicQuantizeMatMul and QGemm of com.microsoft; tenon.MatMul and tenon.QuantizedMatMul
+// (docs/reference/internal-operators.md). Y = activation(alpha * op(A) op(B) + beta * addend), with the residual before
+// or after the activation; op() transposes or not. Those of quantised operands subtract zero points from A and B first.
 #pragma once
 
 #include "ops/input_shapes.h"
@@ -15,8 +15,8 @@ struct MatMulForm {
   size_t residual = kNoInput;  // tenon's
   size_t a_scale = kNoInput, a_zero_point = kNoInput, b_scale = kNoInput, b_zero_point = kNoInput;
   size_t y_scale = kNoInput, y_zero_point = kNoInput;
-  bool trans_a = false;  // Gemm: A is [K,M]
-  bool trans_b = false;  // Gemm and tenon.MatMul: B is [...,N,K]
+  bool trans_a = false;  // Gemm, QGemm: A is [K,M]
+  bool trans_b = false;  // Gemm, QGemm and tenon.MatMul: B is [...,N,K]
   float alpha = 1, beta = 1;
   bool activated = false;  // tenon.MatMul: has an activation
 

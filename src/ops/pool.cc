@@ -37,6 +37,7 @@ Shape PoolDesc::output() const {
 Result<PoolDesc> read_pool(const Node& node, std::span<const int64_t> x) {
   const Attributes attributes(node);
   std::string_view name = node.op_type;
+  if (name.starts_with("QLinear")) name.remove_prefix(std::string_view("QLinear").size());
   PoolDesc pool{.global = name.starts_with("Global")};
   if (pool.global) name.remove_prefix(std::string_view("Global").size());
   TENON_INVALID_IF(x.size() < 3, "X has rank {}; {} needs rank 3 or more.", x.size(), node.op_type);

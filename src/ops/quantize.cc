@@ -25,7 +25,8 @@ int64_t QuantizationDesc::parameter_of(int64_t element) const {
 Result<QuantizationDesc> read_quantization(const Node& node, const Shape& x, const Shape& parameter) {
   using Granularity = QuantizationDesc::Granularity;
   const Attributes attributes(node);
-  const int64_t block = attributes.integer("block_size");
+  const bool contrib = node.domain == kContribDomain;
+  const int64_t block = contrib ? 0 : attributes.integer("block_size");
   QuantizationDesc desc;
   const bool single = parameter.element_count() == 1;
   if (block == 0) {
@@ -33,12 +34,13 @@ Result<QuantizationDesc> read_quantization(const Node& node, const Shape& x, con
                      parameter.to_string());
     if (parameter.rank() == 0 || (single && (x.rank() < 2 || node.since_version < 13))) return desc;
   }
-  int64_t axis = attributes.integer("axis");
+  const int64_t stated_axis = contrib ? attributes.find_integer("axis").value_or(1) : attributes.integer("axis");
+  int64_t axis = stated_axis;
   if (axis < 0) axis += x.rank();
   const bool in_range = axis >= 0 && axis < x.rank();
   if (block == 0 && single && axis >= 0 && (!in_range || x[static_cast<int>(axis)] != 1)) return desc;
   TENON_INVALID_IF(!in_range || block < 0, "{} has axis {} and blocks of {} for a tensor of shape {}.", node.op_type,
-                   attributes.integer("axis"), block, x.to_string());
+                   stated_axis, block, x.to_string());
   desc.granularity = block == 0 ? Granularity::kAxis : Granularity::kBlock;
   desc.axis = static_cast<int>(axis);
   desc.block_size = block;
@@ -80,7 +82,8 @@ namespace {
 
 Status infer_quantize(Context& c) {
   TENON_TRY(c.copy(0));
-  const int64_t stated = Attributes(c.node()).integer("output_dtype");
+  const bool contrib = c.node().domain == kContribDomain;
+  const int64_t stated = contrib ? 0 : Attributes(c.node()).integer("output_dtype");
   // The type where the node states none.
   const bool quantizes = c.node().op_type == "QuantizeLinear";
   const DataType otherwise = quantizes ? DataType::kUint8 : c.type(1);
@@ -107,6 +110,12 @@ constexpr Row kRows[] = {
 }  // namespace
 
 std::span<const Row> quantize_rows() { return kRows; }
+
+namespace {
+constexpr Row kContribRows[] = {{"DequantizeLinear", &infer_quantize}, {"QuantizeLinear", &infer_quantize}};
+}  // namespace
+
+std::span<const Row> contrib_quantize_rows() { return kContribRows; }
 
 }  // namespace infer
 }  // namespace tenon

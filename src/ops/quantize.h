@@ -1,5 +1,5 @@
-// QuantizeLinear 10 and DequantizeLinear 10: which scale and zero point an element has. DynamicQuantizeLinear 11: its
-// scale and zero point. MatMulInteger 10 and QLinearMatMul 10: those of rows and columns.
+// QuantizeLinear 10 and DequantizeLinear 10, also of com.microsoft: which scale and zero point an element has.
+// DynamicQuantizeLinear 11: its scale and zero point. MatMulInteger 10 and QLinearMatMul 10: those of rows and columns.
 #pragma once
 
 #include "ops/input_shapes.h"

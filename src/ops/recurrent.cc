@@ -14,7 +14,7 @@ using infer::Dims;
 using infer::InputDims;
 using Cell = RecurrentDesc::Cell;
 
-constexpr size_t kInputs = 8;
+constexpr size_t kInputs = 8, kQuantizedInputs = 12;
 // Four gates of two biases stay countable in 32 bits.
 constexpr int64_t kMostHidden = INT32_MAX / 8;
 
@@ -27,7 +27,8 @@ std::vector<T> copied(std::span<const T> values) {
 Result<RecurrentDesc> read_form(const Node& node) {
   RecurrentDesc desc;
   const Attributes attributes(node);
-  desc.cell = node.op_type == "LSTM" ? Cell::kLstm : node.op_type == "GRU" ? Cell::kGru : Cell::kRnn;
+  desc.quantized = node.op_type == "DynamicQuantizeLSTM";
+  desc.cell = desc.quantized || node.op_type == "LSTM" ? Cell::kLstm : node.op_type == "GRU" ? Cell::kGru : Cell::kRnn;
   const bool lstm = desc.cell == Cell::kLstm, gru = desc.cell == Cell::kGru;
   desc.gates = lstm ? 4 : gru ? 3 : 1;
   desc.functions = lstm ? 3 : gru ? 2 : 1;
@@ -36,7 +37,7 @@ Result<RecurrentDesc> read_form(const Node& node) {
                    "{} has the direction \"{}\".", node.op_type, direction);
   desc.directions = direction == "bidirectional" ? 2 : 1;
   desc.reverse = direction == "reverse";
-  desc.batch_first = attributes.flag("layout");
+  desc.batch_first = !desc.quantized && attributes.flag("layout");
   if (gru) desc.linear_before_reset = attributes.flag("linear_before_reset");
   if (lstm) desc.couple_gates = attributes.flag("input_forget");
   if (const std::optional<float> clip = attributes.find_number("clip")) desc.clip = *clip;
@@ -66,6 +67,18 @@ struct RecurrentDims {
   Dim length, batch, input, hidden;
   Dims state, y;
 };
+
+// Scales and zero points of the weights: one for each direction, or one for each column of a direction.
+Status check_quantization(const Node& node, const InputDims& inputs, const Dim& directions, const Dim& width) {
+  for (size_t i = kInputs; i < kQuantizedInputs; ++i) {
+    const Dims* dims = inputs.find(i);
+    if (dims == nullptr) continue;
+    const Dims wanted = dims->size() == 2 ? Dims{directions, width} : Dims{directions};
+    TENON_INVALID_IF(!infer::may_be_equal(*dims, wanted), "{} has input {} of shape {}; it needs {} or {}.",
+                     node.op_type, i, infer::text(*dims), infer::text({directions}), infer::text({directions, width}));
+  }
+  return {};
+}
 
 Result<RecurrentDims> recurrent_dims(const Node& node, const RecurrentDesc& form, const InputDims& inputs) {
   const Dims *x = inputs.find(RecurrentDesc::kX), *w = inputs.find(RecurrentDesc::kW),
@@ -98,14 +111,19 @@ Result<RecurrentDims> recurrent_dims(const Node& node, const RecurrentDesc& form
     found.state = {directions, found.batch, found.hidden};
     found.y = {found.length, directions, found.batch, found.hidden};
   }
-  const std::array<Dims, kInputs> wanted = {Dims{},
-                                            Dims{directions, width, found.input},
-                                            Dims{directions, width, found.hidden},
-                                            Dims{directions, times(2 * form.gates)},
-                                            Dims{found.batch},
-                                            found.state,
-                                            found.state,
-                                            Dims{directions, times(3)}};
+  std::array<Dims, kInputs> wanted = {Dims{},
+                                      Dims{directions, width, found.input},
+                                      Dims{directions, width, found.hidden},
+                                      Dims{directions, times(2 * form.gates)},
+                                      Dims{found.batch},
+                                      found.state,
+                                      found.state,
+                                      Dims{directions, times(3)}};
+  if (form.quantized) {
+    std::swap(wanted[1][1], wanted[1][2]);
+    std::swap(wanted[2][1], wanted[2][2]);
+    TENON_TRY(check_quantization(node, inputs, directions, width));
+  }
   const size_t count = form.cell == Cell::kLstm ? kInputs : RecurrentDesc::kInitialC;
   for (size_t i = 1; i < count; ++i) {
     const Dims* dims = inputs.find(i);
@@ -155,6 +173,12 @@ constexpr Row kRows[] = {{"GRU", &infer_recurrent}, {"LSTM", &infer_recurrent}, 
 }  // namespace
 
 std::span<const Row> recurrent_rows() { return kRows; }
+
+namespace {
+constexpr Row kContribRows[] = {{"DynamicQuantizeLSTM", &infer_recurrent}};
+}  // namespace
+
+std::span<const Row> contrib_recurrent_rows() { return kContribRows; }
 
 }  // namespace infer
 }  // namespace tenon

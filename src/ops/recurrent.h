@@ -1,4 +1,5 @@
-// RNN 7, GRU 7 and LSTM 7: a cell that runs over a sequence, forwards, backwards or both.
+// RNN 7, GRU 7 and LSTM 7, and com.microsoft's DynamicQuantizeLSTM: a cell that runs over a sequence, forwards,
+// backwards or both.
 #pragma once
 
 #include <string>
@@ -13,6 +14,9 @@ struct RecurrentDesc {
   // Inputs of the node: X, W, R, B, sequence_lens, initial_h, initial_c and P of the ONNX operators. RNN and GRU end
   // with the initial hidden state.
   enum Input : size_t { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes };
+  // DynamicQuantizeLSTM has these besides, and its W and R are [directions,input,4*hidden] and
+  // [directions,hidden,4*hidden]. A scale or zero point is [directions] or [directions,4*hidden].
+  enum QuantizedInput : size_t { kWScale = 8, kWZero, kRScale, kRZero };
 
   Cell cell = Cell::kRnn;
   int64_t gates = 1;                 // 1, 3 or 4
@@ -21,6 +25,7 @@ struct RecurrentDesc {
   bool reverse = false;              // the only direction runs backwards
   bool batch_first = false;          // layout 1
   bool linear_before_reset = false;  // GRU
+  bool quantized = false;            // DynamicQuantizeLSTM
   bool couple_gates = false;         // LSTM's input_forget: the forget gate is 1 - the input gate
   float clip = 0;                    // of what goes into a gate function, to [-clip, clip]; 0: unbounded
   int64_t length = 0, batch = 0, input = 0, hidden = 0;

@@ -121,7 +121,14 @@ struct Row {
   X(control_rows)
 #define TENON_CONTRIB_INFER_FAMILIES(X) \
   X(contrib_rows)                       \
-  X(rotary_rows)
+  X(rotary_rows)                        \
+  X(contrib_quantized_attention_rows)   \
+  X(contrib_product_rows)               \
+  X(contrib_conv_rows)                  \
+  X(contrib_quantize_rows)              \
+  X(contrib_block_rows)                 \
+  X(contrib_bytes_rows)                 \
+  X(contrib_recurrent_rows)
 #define TENON_ML_INFER_FAMILIES(X)
 #define TENON_INTERNAL_INFER_FAMILIES(X) \
   X(internal_rows)                       \

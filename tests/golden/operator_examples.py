@@ -17,6 +17,12 @@ def is_float(dtype):
     return np.dtype(dtype).kind == "f" or np.dtype(dtype) == ml_dtypes.bfloat16
 
 
+def type_bits(dtype):
+    """Of one element: also of the types that share a byte."""
+    packed = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
+    return packed.get(str(dtype), dtype.itemsize * 8)
+
+
 EXAMPLES = {}  # operator -> [Example]
 ANY = 1 << 20
 
@@ -203,12 +209,13 @@ example("GRU", [(4, 2, 3), (1, 15, 3), (1, 15, 5)], low=-0.5, high=0.5, hidden_s
 # --- data movement
 example("Cast", [(2, 3)], low=0, high=3, pairs=True, to=lambda types: types["T2"])
 example("CastLike", [(2, 3), (1,)], low=0, high=3, pairs=True)
-example("BitCast", [(2, 8)], low=1, high=3, pairs=True, where=lambda types: types["T1"].itemsize == types["T2"].itemsize, to=lambda types: types["T2"])
+example("BitCast", [(2, 8)], low=1, high=3, pairs=True, where=lambda types: type_bits(types["T1"]) == type_bits(types["T2"]), to=lambda types: types["T2"])
 example("Concat", [IMAGE, (2, 8, 3, 4)], axis=1)
 example("Concat", [(2, 8, 3, 4), (2, 8, 3, 4), (2, 3, 3, 4)], axis=1)
 example("Concat", [(2, 3), (2, 3)], axis=-1, v=(11, ANY))
 example("Compress", [(3, 4), np.array([True, False, True])], axis=0)
-example("ConstantOfShape", [np.array([2, 3])])
+example("ConstantOfShape", [np.array([2, 3])], where=lambda types: types["T2"] == np.float32)
+example("ConstantOfShape", [np.array([2, 3])], value=lambda types: onnx.helper.make_tensor("v", types["T2"], [1], [1]))
 example("DepthToSpace", [(2, 8, 3, 4)], blocksize=2)
 example("SpaceToDepth", [(2, 3, 4, 6)], blocksize=2)
 example("Dropout", [IMAGE], v=(7, ANY))
@@ -223,7 +230,8 @@ example("GatherElements", [(3, 3), np.array([[0, 2, 1], [1, 1, 0]])], axis=1)
 example("GatherND", [(3, 4, 2), np.array([[0, 1], [2, 3]])])
 example("OneHot", [np.array([0, 2, -1]), np.array(4), np.array([2, 5])], low=0, high=3)
 example("Pad", [(2, 9, 3, 4)], v=(2, 10), pads=[0, 0, 1, 2, 0, 1, 0, 1], value=2.0)
-example("Pad", [(2, 3, 4), np.array([0, 1, 2, 1, 0, 1]), optional(np.array(2))], v=(11, ANY), mode="constant")
+example("Pad", [(2, 3, 4), np.array([0, 1, 2, 1, 0, 1]), optional(np.array(2))], v=(11, ANY), mode="constant",
+        where=lambda types: types["T"].name != "float8_e8m0fnu")  # it has no zero to pad with
 example("Pad", [(2, 3, 4), np.array([1, 2, 1, 0]), None, np.array([1, 2])], v=(18, ANY), mode="edge")
 for mode in ("reflect", "edge"):
     example("Pad", [(2, 3, 4), np.array([0, 1, 2, 1, 0, 1])], v=(11, ANY), mode=mode)

@@ -101,7 +101,13 @@ constexpr KernelEntry packed_ref_row(std::string_view op_type, int since, int un
   X(ref_recurrent_rows)             \
   X(ref_quantize_rows)              \
   X(ref_matmul_integer_rows)        \
-  X(ref_conv_integer_rows)
+  X(ref_conv_integer_rows)          \
+  X(ref_quantized_recurrent_rows)   \
+  X(ref_contrib_product_rows)       \
+  X(ref_quantized_attention_rows)   \
+  X(ref_bytes_rows)                 \
+  X(ref_block_rows)                 \
+  X(ref_byte_group_rows)
 #define TENON_DECLARE_(function) std::span<const KernelEntry> function();
 TENON_REFERENCE_FAMILIES(TENON_DECLARE_)
 #undef TENON_DECLARE_

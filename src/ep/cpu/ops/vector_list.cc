@@ -3,12 +3,17 @@
 #include "ep/cpu/ops/attention/rows.h"
 #include "ep/cpu/ops/conv/integer.h"
 #include "ep/cpu/ops/elementwise/rows.h"
+#include "ep/cpu/ops/matmul/integer_float_rows.h"
 #include "ep/cpu/ops/matmul/integer_product.h"
 #include "ep/cpu/ops/matmul/rows.h"
 #include "ep/cpu/ops/moves/rows.h"
 #include "ep/cpu/ops/narrow/operands.h"
 #include "ep/cpu/ops/norm/rows.h"
+#include "ep/cpu/ops/quantize/byte_rows.h"
+#include "ep/cpu/ops/quantize/nbits8_rows.h"
+#include "ep/cpu/ops/quantize/nbits_rows.h"
 #include "ep/cpu/ops/quantize/rows.h"
+#include "ep/cpu/ops/recurrent/quantized_rows.h"
 #include "ep/cpu/ops/recurrent/rows.h"
 #include "ep/cpu/ops/reduce/rows.h"
 #include "ep/cpu/ops/resize/rows.h"
@@ -35,6 +40,19 @@ constexpr KernelEntry kRows[] = {
     {"tenon", "QuantizedConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"", "ConvInteger", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"", "QLinearConv", 10, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
+    {"com.microsoft", "MatMulNBits", 1, kAnyVersion, "nbits int8", &match_nbits8, &create_nbits8},
+    {"com.microsoft", "MatMulNBits", 1, kAnyVersion, "nbits", &match_nbits, &create_nbits},
+    {"com.microsoft", "MatMulIntegerToFloat", 1, kAnyVersion, "gemm int8", &match_integer_float, &create_integer_float},
+    {"com.microsoft", "DynamicQuantizeMatMul", 1, kAnyVersion, "gemm int8", &match_integer_float,
+     &create_integer_float},
+    {"com.microsoft", "QGemm", 1, kAnyVersion, "gemm int8", &match_integer_float, &create_integer_float},
+    {"com.microsoft", "DynamicQuantizeLSTM", 1, kAnyVersion, "lstm int8", &match_quantized_lstm,
+     &create_quantized_lstm},
+    {"com.microsoft", "QuantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_quantize},
+    {"com.microsoft", "DequantizeLinear", 1, kAnyVersion, "quantize", &match_quantize, &create_dequantize},
+    {"com.microsoft", "QLinearAdd", 1, kAnyVersion, "elementwise int8", &match_byte_binary, &create_byte_binary},
+    {"com.microsoft", "QLinearMul", 1, kAnyVersion, "elementwise int8", &match_byte_binary, &create_byte_binary},
+    {"com.microsoft", "QLinearConv", 1, kAnyVersion, "conv int8", &match_conv_integer, &create_conv_integer},
     {"tenon", "Attention", 1, kAnyVersion, "attention", &match_attention, &create_attention},
     {"", "Attention", 23, kAnyVersion, "attention", &match_attention, &create_attention},
     {"tenon", "CachedAttention", 1, kAnyVersion, "attention", &match_attention, &create_attention},

@@ -152,6 +152,7 @@ constexpr KernelEntry kRows[] = {
     ref_row<kBytes, &make>("ConvInteger", 10),
     ref_row<kBytes, &make>("QLinearConv", 10),
     ref_row<kBytes, &make>("QuantizedConv", 1, kAnyVersion, "tenon"),
+    ref_row<kBytes, &make>("QLinearConv", 1, kAnyVersion, "com.microsoft"),
 };
 
 }  // namespace

@@ -56,7 +56,8 @@ Result<RefImpl> make_quantize(RefNode& node) {
   TENON_TRY_ASSIGN(const Parameters parameters, read_parameters(node));
   const ReadElement read = element_reader(node.inputs[0].type);
   const DataType type = node.output_type;
-  const WriteQuantized write = quantized_writer(type, Attributes(*node.node).flag("saturate"));
+  const bool contrib = node.node->domain == kContribDomain;
+  const WriteQuantized write = quantized_writer(type, contrib || Attributes(*node.node).flag("saturate"));
   TENON_UNSUPPORTED_IF(read == nullptr || write == nullptr, "QuantizeLinear does not make {} of {}.",
                        data_type_name(type), data_type_name(node.inputs[0].type));
   const TensorSpec& zero = input_spec(node, 2);
@@ -64,7 +65,7 @@ Result<RefImpl> make_quantize(RefNode& node) {
                    data_type_name(type), data_type_name(type_of(node, 2)));
   TENON_TRY(require_output(node, 0, node.inputs[0].shape));
   // The quotient has the type of the scale, unless the node states another one.
-  const int64_t stated = Attributes(*node.node).integer("precision");
+  const int64_t stated = contrib ? 0 : Attributes(*node.node).integer("precision");
   const DataType precision = stated != 0 ? static_cast<DataType>(stated) : node.inputs[1].type;
   RefImpl impl;
   impl.elementwise = true;
@@ -165,7 +166,9 @@ Status match_quantize(const KernelNode& node) {
 
 constexpr KernelEntry kRows[] = {
     {"", "QuantizeLinear", 10, kAnyVersion, "ref", &match_quantize, &create_ref<&make_quantize>},
+    {"com.microsoft", "QuantizeLinear", 1, kAnyVersion, "ref", &match_quantize, &create_ref<&make_quantize>},
     ref_row<kDequantizes, &make_dequantize>("DequantizeLinear", 10),
+    ref_row<kDequantizes, &make_dequantize>("DequantizeLinear", 1, kAnyVersion, "com.microsoft"),
     ref_row<kFloat32Set, &make_dynamic_quantize>("DynamicQuantizeLinear", 11),
     ref_row<type_set(TypeList<int8_t, uint8_t>()), &make_lookup_bytes>("LookupBytes", 1, kAnyVersion, "tenon"),
 };

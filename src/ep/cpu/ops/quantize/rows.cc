@@ -153,7 +153,7 @@ Status match_quantize(const KernelNode& node) {
   TENON_UNSUPPORTED_IF(zero.present() && (zero.type != bytes.type || zero.shape != input_spec(node, 1).shape),
                        "The zero point is no {} of shape {}.", data_type_name(bytes.type),
                        input_spec(node, 1).shape.to_string());
-  const int64_t precision = quantizes ? Attributes(*node.node).integer("precision") : 0;
+  const int64_t precision = quantizes && node.node->domain.empty() ? Attributes(*node.node).integer("precision") : 0;
   TENON_UNSUPPORTED_IF(precision != 0 && precision != static_cast<int64_t>(DataType::kFloat),
                        "The quotient has type {}.", data_type_name(static_cast<DataType>(precision)));
   TENON_TRY_ASSIGN(const QuantizationDesc desc,

@@ -1,0 +1,221 @@
+// QLinearAdd, QLinearMul, QLinearSigmoid, QLinearLeakyRelu, QLinearWhere, QLinearConcat, and MulInteger.
+#include "ep/cpu/ops/quantize/bytes.h"
+
+#include "ops/attributes.h"
+#include "ops/concat.h"
+
+namespace tenon::cpu::ref {
+
+Result<ByteTensor> byte_tensor(const KernelNode& node, const ByteInputs& inputs, DataType type) {
+  TENON_UNSUPPORTED_IF(type != DataType::kUint8 && type != DataType::kInt8, "{} is not computed on {}.",
+                       node.node->op_type, data_type_name(type));
+  const TensorSpec &scale = input_spec(node, inputs.scale), &zero = input_spec(node, inputs.zero_point);
+  TENON_INVALID_IF(scale.present() && (scale.type != DataType::kFloat || scale.shape.element_count() != 1),
+                   "{} has the scale {}{}; it needs one float32.", node.node->op_type, data_type_name(scale.type),
+                   scale.shape.to_string());
+  TENON_INVALID_IF(zero.present() && (zero.type != type || zero.shape.element_count() != 1),
+                   "{} has the zero point {}{}; it needs one {}.", node.node->op_type, data_type_name(zero.type),
+                   zero.shape.to_string(), data_type_name(type));
+  return ByteTensor{inputs, type};
+}
+
+namespace {
+
+// Elements of a chunk that is worth claiming.
+constexpr int64_t kGrain = 1 << 14;
+
+using Table = std::array<uint8_t, 256>;
+
+// The bytes of Y for all bytes of X.
+template <typename F>
+Table table_of(const ByteTensor& x, const ByteTensor& y, const KernelContext& context, F&& function) {
+  const ByteValues values = x.values(context);
+  const ByteStore store(y, context);
+  Table table;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = store(function(values[i]));
+  return table;
+}
+
+struct Operands {
+  std::vector<ByteTensor> x;
+  ByteTensor y;
+};
+
+// The operands' types; every x is there.
+Result<Operands> read_operands(const RefNode& node) {
+  TENON_TRY_ASSIGN(const QuantizedForm form, read_quantized_form(*node.node));
+  Operands operands;
+  for (const ByteInputs& inputs : form.x) {
+    for (size_t input : {inputs.data, inputs.scale}) {
+      TENON_INVALID_IF(input != kNoInput && !input_spec(node, input).present(), "{} needs input {}, which is absent.",
+                       node.node->op_type, input);
+    }
+    TENON_TRY_ASSIGN(ByteTensor x, byte_tensor(node, inputs, input_spec(node, inputs.data).type));
+    operands.x.push_back(x);
+  }
+  if (form.y.scale == kNoInput) return operands;
+  TENON_INVALID_IF(!input_spec(node, form.y.scale).present(), "{} needs input {}, which is absent.", node.node->op_type,
+                   form.y.scale);
+  TENON_TRY_ASSIGN(operands.y, byte_tensor(node, form.y, output_spec(node, 0).type));
+  return operands;
+}
+
+template <float (*function)(float x, float alpha)>
+Result<RefImpl> make_table(RefNode& node) {
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
+  TENON_TRY(require_output(node, 0, node.inputs[0].shape));
+  const float alpha = node.node->op_type == "QLinearLeakyRelu" ? Attributes(*node.node).number("alpha") : 0;
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [operands, alpha, count = node.inputs[0].shape.element_count()](KernelContext& context) -> Status {
+    const Table table = table_of(operands.x[0], operands.y, context, [&](float x) { return function(x, alpha); });
+    const auto* x = context.input<uint8_t>(0);
+    auto* y = context.output<uint8_t>(0);
+    context.pool->parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = table[x[i]];
+    });
+    return {};
+  };
+  return impl;
+}
+
+float sigmoid(float x, float) { return 1 / (1 + std::exp(-x)); }
+float leaky_relu(float x, float alpha) { return x < 0 ? alpha * x : x; }
+
+// Where the operands of a broadcast are, for each element of the output.
+Result<Walk> walk_of(const Shape& out, std::initializer_list<const Shape*> shapes) {
+  std::vector<Strides> strides = {dense_strides(out)};
+  for (const Shape* shape : shapes) {
+    TENON_TRY_ASSIGN(Strides found, broadcast_strides(*shape, out));
+    strides.push_back(found);
+  }
+  return strides.size() == 3 ? make_walk(out, {strides[0], strides[1], strides[2]})
+                             : make_walk(out, {strides[0], strides[1], strides[2], strides[3]});
+}
+
+struct Sum {
+  float operator()(float a, float b) const { return a + b; }
+};
+struct Product {
+  float operator()(float a, float b) const { return a * b; }
+};
+
+template <typename Op>
+Result<RefImpl> make_binary(RefNode& node) {
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
+  const Shape &a = node.inputs[0].shape, &b = node.inputs[3].shape;
+  TENON_TRY_ASSIGN(const Shape out, broadcast_shape(a, b));
+  TENON_TRY(require_output(node, 0, out));
+  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, {&a, &b}));
+  RefImpl impl;
+  impl.elementwise = true;
+  impl.run = [operands, walk](KernelContext& context) -> Status {
+    const ByteValues a = operands.x[0].values(context), b = operands.x[1].values(context);
+    const ByteStore store(operands.y, context);
+    walk.run([&](const auto& at) {
+      auto* y = context.output<uint8_t>(0) + at[0];
+      const auto *p = context.input<uint8_t>(0) + at[1], *q = context.input<uint8_t>(3) + at[2];
+      for (int64_t i = 0; i < walk.inner; ++i) {
+        y[i * walk.inner_strides[0]] = store(Op()(a[p[i * walk.inner_strides[1]]], b[q[i * walk.inner_strides[2]]]));
+      }
+      return true;
+    });
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_mul_integer(RefNode& node) {
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
+  const Shape &a = node.inputs[0].shape, &b = node.inputs[2].shape;
+  TENON_TRY_ASSIGN(const Shape out, broadcast_shape(a, b));
+  TENON_TRY(require_output(node, 0, out));
+  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, {&a, &b}));
+  RefImpl impl;
+  impl.run = [operands, walk](KernelContext& context) -> Status {
+    const ByteTensor &a = operands.x[0], &b = operands.x[1];
+    const int32_t a_zero = a.zero_point(context), b_zero = b.zero_point(context);
+    walk.run([&](const auto& at) {
+      auto* y = context.output<int32_t>(0) + at[0];
+      const auto *p = context.input<uint8_t>(0) + at[1], *q = context.input<uint8_t>(2) + at[2];
+      for (int64_t i = 0; i < walk.inner; ++i) {
+        y[i * walk.inner_strides[0]] =
+            (a.number(p[i * walk.inner_strides[1]]) - a_zero) * (b.number(q[i * walk.inner_strides[2]]) - b_zero);
+      }
+      return true;
+    });
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_where(RefNode& node) {
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
+  const Shape &condition = node.inputs[0].shape, &a = node.inputs[1].shape, &b = node.inputs[4].shape;
+  TENON_TRY_ASSIGN(Shape out, broadcast_shape(a, b));
+  TENON_TRY_ASSIGN(out, broadcast_shape(out, condition));
+  TENON_TRY(require_output(node, 0, out));
+  TENON_TRY_ASSIGN(const Walk walk, walk_of(out, {&condition, &a, &b}));
+  RefImpl impl;
+  impl.run = [operands, walk](KernelContext& context) -> Status {
+    const auto same = [](float x) { return x; };
+    const Table a = table_of(operands.x[0], operands.y, context, same);
+    const Table b = table_of(operands.x[1], operands.y, context, same);
+    walk.run([&](const auto& at) {
+      const auto& strides = walk.inner_strides;
+      auto* y = context.output<uint8_t>(0) + at[0];
+      const auto* condition = context.input<uint8_t>(0) + at[1];
+      const auto *p = context.input<uint8_t>(1) + at[2], *q = context.input<uint8_t>(4) + at[3];
+      for (int64_t i = 0; i < walk.inner; ++i) {
+        y[i * strides[0]] = condition[i * strides[1]] != 0 ? a[p[i * strides[2]]] : b[q[i * strides[3]]];
+      }
+      return true;
+    });
+    return {};
+  };
+  return impl;
+}
+
+Result<RefImpl> make_concat(RefNode& node) {
+  TENON_TRY_ASSIGN(const Operands operands, read_operands(node));
+  std::vector<Shape> shapes;
+  for (const ByteTensor& x : operands.x) shapes.push_back(node.inputs[x.inputs.data].shape);
+  TENON_TRY_ASSIGN(const ConcatDesc desc, read_concat(*node.node, shapes));
+  TENON_TRY(require_output(node, 0, desc.output));
+  RefImpl impl;
+  impl.run = [operands, desc](KernelContext& context) -> Status {
+    int64_t offset = 0;
+    const int64_t row = desc.span.length * desc.span.inner;
+    for (size_t i = 0; i < operands.x.size(); ++i) {
+      const Table table = table_of(operands.x[i], operands.y, context, [](float x) { return x; });
+      const int64_t part = desc.lengths[i] * desc.span.inner;
+      const auto* x = context.input<uint8_t>(operands.x[i].inputs.data);
+      for (int64_t o = 0; o < desc.span.outer; ++o) {
+        auto* y = context.output<uint8_t>(0) + o * row + offset;
+        for (int64_t j = 0; j < part; ++j) y[j] = table[x[o * part + j]];
+      }
+      offset += part;
+    }
+    return {};
+  };
+  return impl;
+}
+
+constexpr TypeSet kBytes = type_set(TypeList<int8_t, uint8_t>());
+constexpr std::string_view kDomain = "com.microsoft";
+
+constexpr KernelEntry kRows[] = {
+    ref_row<kBytes, &make_binary<Sum>>("QLinearAdd", 1, kAnyVersion, kDomain),
+    ref_row<kBytes, &make_binary<Product>>("QLinearMul", 1, kAnyVersion, kDomain),
+    ref_row<kBytes, &make_table<&sigmoid>>("QLinearSigmoid", 1, kAnyVersion, kDomain),
+    ref_row<kBytes, &make_table<&leaky_relu>>("QLinearLeakyRelu", 1, kAnyVersion, kDomain),
+    ref_row<kBytes, &make_where, 1>("QLinearWhere", 1, kAnyVersion, kDomain),
+    ref_row<kBytes, &make_concat, 1>("QLinearConcat", 1, kAnyVersion, kDomain),
+    ref_row<kBytes, &make_mul_integer>("MulInteger", 1, kAnyVersion, kDomain),
+};
+
+}  // namespace
+
+std::span<const KernelEntry> ref_bytes_rows() { return kRows; }
+
+}  // namespace tenon::cpu::ref

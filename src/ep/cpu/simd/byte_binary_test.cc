@@ -1,0 +1,55 @@
+#include "ep/cpu/simd/byte_binary.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "ep/cpu/simd/test_tables.h"
+
+TENON_TEST_TABLES(ByteBinaryTable, byte_binary_table)
+
+namespace tenon::cpu {
+namespace {
+
+float value_of(uint8_t byte, const ByteStep& step) {
+  return (static_cast<float>(byte ^ step.flip) - step.zero) * step.scale;
+}
+
+uint8_t byte_of(float x, const ByteStep& step) {
+  const float q = std::nearbyint(x / step.scale) + step.zero;
+  return static_cast<uint8_t>(static_cast<int>(q > 0 ? std::min(q, 255.0f) : 0.0f) ^ step.flip);
+}
+
+class Bytes : public testing::TestWithParam<Isa> {};
+
+TEST_P(Bytes, SumsAndProductsAreThoseOfTheNumbers) {
+  const ByteBinaryTable& table = byte_binary_table_of(GetParam());
+  std::mt19937 random(1);
+  for (uint8_t flip : {0x00, 0x80}) {
+    for (int64_t count : {1, 3, 4, 15, 16, 17, 63, 64, 100}) {
+      for (const auto& [a_stride, b_stride] : {std::pair(1, 1), {0, 1}, {1, 0}}) {
+        const ByteBinary steps{{0.02f, 130, flip}, {0.03f, 120, flip}, {0.0517f, 125, flip}};
+        std::vector<uint8_t> a(count), b(count), y(count + 1, 0xa5);
+        for (uint8_t& x : a) x = static_cast<uint8_t>(random());
+        for (uint8_t& x : b) x = static_cast<uint8_t>(random());
+        for (bool product : {false, true}) {
+          (product ? table.multiply : table.add)(a.data(), a_stride, b.data(), b_stride, steps, count, y.data());
+          for (int64_t i = 0; i < count; ++i) {
+            const float p = value_of(a[i * a_stride], steps.a), q = value_of(b[i * b_stride], steps.b);
+            ASSERT_EQ(y[i], byte_of(product ? p * q : p + q, steps.y)) << count << " at " << i;
+          }
+          ASSERT_EQ(y[count], 0xa5);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Bytes, testing::ValuesIn(testable_isas()),
+                         [](const auto& info) { return isa_name(info.param); });
+
+}  // namespace
+}  // namespace tenon::cpu
