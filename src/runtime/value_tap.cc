@@ -109,7 +109,7 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
   const bool constant = location.kind == StorageKind::kConstant && maker.node == nullptr;
   if (value.name.empty() || !value.is_tensor || location.kind == StorageKind::kAbsent) return {};
   const DataType type = value.constant ? value.constant->type : value.type;
-  if (data_type_bits(type) == 0 || !tap_.observer_.wants(tap_.body_, value.name)) return {};
+  if (data_type_bits(type) == 0 || holds_addresses(type) || !tap_.observer_.wants(tap_.body_, value.name)) return {};
   int64_t& given = tap_.given_[{tap_.body_, value.name}];
   // A constant is there in every plan of a run, and a value of the model's own graph is made once.
   if (given > 0 && (constant || tap_.body_.empty())) return {};

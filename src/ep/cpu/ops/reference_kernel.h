@@ -86,7 +86,15 @@ constexpr KernelEntry packed_ref_row(std::string_view op_type, int since, int un
   X(ref_recurrent_rows)             \
   X(ref_quantize_rows)              \
   X(ref_matmul_integer_rows)        \
-  X(ref_conv_integer_rows)
+  X(ref_conv_integer_rows)          \
+  X(ref_sequence_rows)              \
+  X(ref_text_rows)                  \
+  X(ref_text_vector_rows)           \
+  X(ref_label_rows)                 \
+  X(ref_map_rows)                   \
+  X(ref_feature_rows)               \
+  X(ref_linear_model_rows)          \
+  X(ref_tree_rows)
 #define TENON_DECLARE_(function) std::span<const KernelEntry> function();
 TENON_REFERENCE_FAMILIES(TENON_DECLARE_)
 #undef TENON_DECLARE_
