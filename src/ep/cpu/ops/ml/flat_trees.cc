@@ -75,7 +75,7 @@ class FlatTrees<T>::Builder {
     if (at >= 0) return at;
     at = add_node();
     if (place < 0) {
-      flat_.nodes_[at].yes = flat_.nodes_[at].no = at;
+      flat_.nodes_[at].next[0] = flat_.nodes_[at].next[1] = at;
       flat_.leaf_of_[at] = -1 - place;
     }
     return at;
@@ -84,7 +84,7 @@ class FlatTrees<T>::Builder {
   void set(int32_t at, const Branch& branch, T threshold, bool missing_is_yes, int32_t yes, int32_t no) {
     const uint32_t missing = missing_is_yes ? kMissingIsYes : 0;
     flat_.any_missing_is_yes_ = flat_.any_missing_is_yes_ || missing_is_yes;
-    flat_.nodes_[at] = {threshold, static_cast<uint32_t>(branch.feature) | missing, yes, no};
+    flat_.nodes_[at] = {threshold, static_cast<uint32_t>(branch.feature) | missing, {no, yes}};
   }
 
   // x = value: at most the value, and not below it.
@@ -155,11 +155,11 @@ void FlatTrees<T>::descend(const Tree& tree, const T* x, int64_t features, int32
         const T value = x[r * features + (node.feature & ~kMissingIsYes)];
         bool yes = value <= node.threshold;
         if (missing) yes = yes | ((value != value) & ((node.feature & kMissingIsYes) != 0));
-        at[r] = yes ? node.yes : node.no;
+        at[r] = node.next[static_cast<int>(yes)];
       }
     }
     bool done = true;
-    for (int r = 0; r < rows; ++r) done = done & (nodes[at[r]].yes == at[r]);
+    for (int r = 0; r < rows; ++r) done = done & (nodes[at[r]].next[1] == at[r]);
     if (done) break;
   }
   for (int r = 0; r < rows; ++r) leaves[r] = leaf_of_[at[r]];

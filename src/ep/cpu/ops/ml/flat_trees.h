@@ -30,7 +30,7 @@ class FlatTrees {
   struct FlatNode {
     T threshold = 0;
     uint32_t feature = 0;  // with kMissingIsYes
-    int32_t yes = 0, no = 0;
+    int32_t next[2] = {0, 0};  // no, yes: an index and not a choice, which compilers make a branch of
   };
   struct Tree {
     int32_t root = 0;

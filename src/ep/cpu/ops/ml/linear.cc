@@ -109,11 +109,9 @@ Result<RefImpl> make_linear_classifier(RefNode& node) {
       } else {
         writer.write(context, r, std::max_element(scores.begin(), scores.end()) - scores.begin());
       }
-      if (targets == 1 && transform == PostTransform::kProbit) {
-        scores[0] = probit(scores[0]);
-      } else if (targets == 1 && columns == 2) {
+      if (targets == 1 && columns == 2) {
         expand_score(scores, SecondClass::kComplement, transform);
-      } else if (targets > 1) {
+      } else if (targets > 1 || transform == PostTransform::kProbit) {
         transform_scores(scores, transform);
       }
       if (context.outputs[1] != nullptr)
@@ -247,7 +245,6 @@ struct SvmVotes {
   int64_t classes = 0, vectors = 0;
   std::vector<int64_t> first, count;  // of each class, among the vectors
   std::vector<float> support, coefficients, rho, prob_a, prob_b;
-  bool all_positive = false;
 
   int64_t pairs() const { return classes * (classes - 1) / 2; }
 
@@ -322,12 +319,8 @@ struct SvmVotes {
       return scores;
     }
     scores.resize(2);
-    if (transform == PostTransform::kProbit) {
-      scores[0] = probit(scores[0]);
-    } else {
-      expand_score(scores, transform == PostTransform::kNone ? SecondClass::kOpposite : SecondClass::kComplement,
-                   transform);
-    }
+    expand_score(scores, transform == PostTransform::kNone ? SecondClass::kOpposite : SecondClass::kComplement,
+                 transform);
     return scores;
   }
 };
@@ -405,8 +398,6 @@ Result<RefImpl> make_svm_classifier(RefNode& node) {
   TENON_TRY(require_output(node, 1, Shape{x.rows, columns}));
   if (Attributes(*node.node).integers("vectors_per_class").empty()) return make_linear_svm(node, labels, x, read);
   TENON_TRY_ASSIGN(SvmVotes votes, read_svm_votes(*node.node, labels, x));
-  votes.all_positive =
-      std::all_of(votes.coefficients.begin(), votes.coefficients.end(), [](float c) { return c >= 0; });
   RefImpl impl;
   impl.run = [x, read, columns, writer = LabelWriter(labels), votes = std::move(votes)](KernelContext& context) -> Status {
     each_row(context, x, read, x.features * votes.vectors, [&](int64_t r, const float* row) {

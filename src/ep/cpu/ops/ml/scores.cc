@@ -52,16 +52,15 @@ void transform_scores(std::span<float> scores, PostTransform transform) {
 
 void expand_score(std::span<float> scores, SecondClass second, PostTransform transform) {
   const float score = scores[0];
-  if (second == SecondClass::kComplement) {
-    scores[0] = 1 - score;
-    scores[1] = score;
-  } else if (transform == PostTransform::kLogistic) {
+  if (transform == PostTransform::kLogistic) {
     scores[0] = logistic(-score);
     scores[1] = logistic(score);
+  } else if (transform == PostTransform::kProbit) {
+    scores[0] = probit(1 - score);
+    scores[1] = probit(score);
   } else {
-    const bool negative = second == SecondClass::kOppositeNegative;
-    scores[0] = negative ? score : -score;
-    scores[1] = negative ? -score : score;
+    scores[0] = second == SecondClass::kComplement ? 1 - score : -score;
+    scores[1] = score;
   }
 }
 

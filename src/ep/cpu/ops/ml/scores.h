@@ -20,12 +20,11 @@ void transform_scores(std::span<float> scores, PostTransform transform);
 
 // How one score becomes those of two classes.
 enum class SecondClass : uint8_t {
-  kComplement,        // 1 - s and s
-  kOpposite,          // -s and s
-  kOppositeNegative,  // s and -s: the score itself says that the first class wins
+  kComplement,  // 1 - s and s
+  kOpposite,    // -s and s
 };
-// `scores` has two elements, of which the first is s. A logistic transform acts on s and -s, but for kComplement, where
-// none does.
+// `scores` has two elements, of which the first is s. The logistic function acts on -s and s, the inverse of the normal
+// distribution on 1 - s and s; one score is no distribution for softmax.
 void expand_score(std::span<float> scores, SecondClass second, PostTransform transform);
 
 }  // namespace tenon::cpu::ref

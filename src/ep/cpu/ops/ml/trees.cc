@@ -186,7 +186,7 @@ struct Decision {
   // `scores` has a place for each class. The place of the class that wins.
   int64_t decide(std::span<float> scores, std::span<uint8_t> spoken) const {
     if (scores.size() > 2 || scores.size() == 1) return decide_among(scores, spoken);
-    bool second = spoken[1] != 0;
+    const bool second = spoken[1] != 0;
     if (base.size() == 2) {
       if (second) {
         scores[1] = static_cast<float>(base[1]) + scores[0];
@@ -202,12 +202,8 @@ struct Decision {
     const bool wins = one_sum && all_positive ? weight > 0.5f : weight > 0;
     if (second || base.size() == 2) {
       transform_scores(scores, transform);
-    } else if (transform == PostTransform::kProbit) {
-      scores[0] = probit(scores[0]);
-    } else if (one_sum && all_positive) {
-      expand_score(scores, SecondClass::kComplement, transform);
-    } else if (one_sum || base.empty()) {
-      expand_score(scores, one_sum && wins ? SecondClass::kOpposite : SecondClass::kOppositeNegative, transform);
+    } else {
+      expand_score(scores, one_sum && all_positive ? SecondClass::kComplement : SecondClass::kOpposite, transform);
     }
     return wins ? 1 : 0;
   }

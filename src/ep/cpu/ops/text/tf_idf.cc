@@ -104,7 +104,10 @@ Result<RefImpl> make_tf_idf(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   TENON_TRY_ASSIGN(TfIdfDesc desc, read_tf_idf(*node.node));
   const TensorSpec& x = node.inputs[0];
-  TENON_TRY_ASSIGN(const FeatureRows rows, x.shape.rank() == 0 ? FeatureRows{1, 1} : feature_rows(*node.node, x.shape));
+  FeatureRows rows{.rows = 1, .features = 1};
+  if (x.shape.rank() > 0) {
+    TENON_TRY_ASSIGN(rows, feature_rows(*node.node, x.shape));
+  }
   TENON_INVALID_IF((x.type == DataType::kString) != desc.pool_integers.empty(),
                    "TfIdfVectorizer of {} has a pool of {}.", data_type_name(x.type),
                    desc.pool_integers.empty() ? "strings" : "integers");
