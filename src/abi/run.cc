@@ -122,8 +122,8 @@ OrtStatus* bind_inputs(const OrtSession& session, CoreSession& core, RunBinding&
     if (OrtStatus* bad = check_feed(infos[index], *call.inputs[i])) return bad;
     if (OrtStatus* bad = bind_value(run.binding, infos[index], index, *call.inputs[i])) return bad;
     run.inputs[index].run = run.run;
-    run.inputs[index].owned = call.inputs[i]->tensor.owner() != nullptr ||
-                              needs_conversion(*call.inputs[i], infos[index].type);
+    run.inputs[index].owned =
+        call.inputs[i]->tensor.owner() != nullptr || needs_conversion(*call.inputs[i], infos[index].type);
   }
   for (size_t i = 0; i < infos.size(); ++i) {
     if (run.inputs[i].run == run.run) continue;

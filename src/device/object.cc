@@ -184,8 +184,7 @@ Result<Tensor> deep_copy(const Tensor& tensor) {
 bool same_contents(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type() || a.shape() != b.shape()) return false;
   if (a.type() == DataType::kObject) return same_object(object_of(a).get(), object_of(b).get());
-  if (a.type() != DataType::kString)
-    return a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  if (a.type() != DataType::kString) return a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
   for (int64_t i = 0; i < a.shape().element_count(); ++i)
     if (text_at(a, i) != text_at(b, i)) return false;
   return true;

@@ -113,8 +113,7 @@ Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) 
       TENON_INVALID_IF(!names_type(constraint->other_types, object),
                        "Input {} (\"{}\") of node {} is \"{}\" of type {}; allowed are {}{}{}.", i, parameter->name,
                        node.label(graph), value.name, object, types_text(*constraint),
-                       constraint->tensor_types != 0 && constraint->allows_other ? ", " : "",
-                       constraint->other_types);
+                       constraint->tensor_types != 0 && constraint->allows_other ? ", " : "", constraint->other_types);
     }
     if (!constraint || !value.is_tensor || value.type == DataType::kUndefined) continue;
     TENON_INVALID_IF((constraint->tensor_types >> static_cast<int>(value.type) & 1) == 0,

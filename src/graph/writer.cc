@@ -131,8 +131,8 @@ class GraphWriter {
 
   Status add_value(pbf_writer& to, uint32_t field, ValueId id) const {
     const Value& value = graph_.value(id);
-    TENON_UNSUPPORTED_IF(!value.is_tensor && value.object == nullptr,
-                         "\"{}\" is of a type that cannot be written.", name(id));
+    TENON_UNSUPPORTED_IF(!value.is_tensor && value.object == nullptr, "\"{}\" is of a type that cannot be written.",
+                         name(id));
     std::string bytes;
     pbf_writer info(bytes);
     info.add_string(proto::ValueInfoProto::kName, name(id));

@@ -79,8 +79,8 @@ Result<LabelList> read_label_list(const Node& node, std::string_view what) {
   }
   if (const ConstantRef tensor = attributes.tensor(name("tensor"))) take(tensor->type, tensor);
   TENON_INVALID_IF(given != 1, "{} has {} lists of {}; it takes one.", node.op_type, given, what);
-  TENON_INVALID_IF(list.values == nullptr || list.values->shape.rank() > 1,
-                   "The {} of {} have to be a vector.", what, node.op_type);
+  TENON_INVALID_IF(list.values == nullptr || list.values->shape.rank() > 1, "The {} of {} have to be a vector.", what,
+                   node.op_type);
   return list;
 }
 
@@ -148,8 +148,8 @@ Status infer_one_hot_encoder(Context& c) {
   if (!c.ranked(0)) return {};
   const Attributes attributes(c.node());
   Dims out = c.dims(0);
-  out.push_back(number(std::max(std::ssize(attributes.integers("cats_int64s")),
-                                std::ssize(attributes.texts("cats_strings")))));
+  out.push_back(
+      number(std::max(std::ssize(attributes.integers("cats_int64s")), std::ssize(attributes.texts("cats_strings")))));
   return c.set_dims(0, std::move(out));
 }
 
@@ -194,8 +194,8 @@ Status infer_dict_vectorizer(Context& c) {
   const ObjectTypeRef map = c.has(0) ? c.in(0).object : nullptr;
   if (map != nullptr && map->element != nullptr) c.set_type(0, map->element->type);
   const Attributes attributes(c.node());
-  const auto words = std::max(std::ssize(attributes.integers("int64_vocabulary")),
-                              std::ssize(attributes.texts("string_vocabulary")));
+  const auto words =
+      std::max(std::ssize(attributes.integers("int64_vocabulary")), std::ssize(attributes.texts("string_vocabulary")));
   return c.set_dims(0, {number(1), number(words)});
 }
 

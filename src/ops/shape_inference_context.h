@@ -116,8 +116,7 @@ struct Row {
   X(text_rows)                  \
   X(control_rows)
 #define TENON_CONTRIB_INFER_FAMILIES(X)
-#define TENON_ML_INFER_FAMILIES(X) \
-  X(ml_rows)
+#define TENON_ML_INFER_FAMILIES(X) X(ml_rows)
 #define TENON_INTERNAL_INFER_FAMILIES(X) \
   X(internal_rows)                       \
   X(internal_matmul_rows)                \

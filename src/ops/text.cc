@@ -97,10 +97,10 @@ Result<TfIdfDesc> read_tf_idf(const Node& node) {
     for (int64_t at = begin; at < end; at += length) {
       const size_t number = desc.grams.size();
       TENON_INVALID_IF(number >= indexes.size(), "TfIdfVectorizer has {} indexes, fewer than n-grams.", indexes.size());
-      TENON_INVALID_IF(indexes[number] < 0 || indexes[number] == INT64_MAX,
-                       "Index {} of n-gram {} is no column.", indexes[number], number);
-      TENON_INVALID_IF(!weights.empty() && number >= weights.size(), "TfIdfVectorizer has {} weights, fewer than n-grams.",
-                       weights.size());
+      TENON_INVALID_IF(indexes[number] < 0 || indexes[number] == INT64_MAX, "Index {} of n-gram {} is no column.",
+                       indexes[number], number);
+      TENON_INVALID_IF(!weights.empty() && number >= weights.size(),
+                       "TfIdfVectorizer has {} weights, fewer than n-grams.", weights.size());
       desc.grams.push_back({.first = static_cast<size_t>(at),
                             .length = static_cast<size_t>(length),
                             .column = indexes[number],
@@ -164,8 +164,8 @@ Status infer_tf_idf(Context& c) {
 }
 
 constexpr Row kRows[] = {
-    {"RegexFullMatch", &infer_match},     {"StringConcat", &infer_concat},    {"StringNormalizer", &infer_normalizer},
-    {"StringSplit", &infer_split}, {"TfIdfVectorizer", &infer_tf_idf},
+    {"RegexFullMatch", &infer_match}, {"StringConcat", &infer_concat},    {"StringNormalizer", &infer_normalizer},
+    {"StringSplit", &infer_split},    {"TfIdfVectorizer", &infer_tf_idf},
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace tenon {
 
 struct StringSplitDesc {
-  std::string delimiter;                // empty: parts are between blanks, and none is empty
+  std::string delimiter;  // empty: parts are between blanks, and none is empty
   int64_t most_splits = INT64_MAX;
 };
 StringSplitDesc read_string_split(const Node& node);
@@ -38,13 +38,13 @@ struct TfIdfDesc {
   int64_t min_length = 1, max_length = 1, max_skip = 0;
   int64_t columns = 0;
   struct NGram {
-    size_t first = 0;   // in the pool
+    size_t first = 0;  // in the pool
     size_t length = 1;
     int64_t column = 0;
     float weight = 1;
   };
   std::vector<NGram> grams;
-  std::vector<int64_t> pool_integers;     // one of both
+  std::vector<int64_t> pool_integers;  // one of both
   std::vector<std::string> pool_strings;
 };
 // Errors: counts that do not increase or leave the pool, numbers of indexes or weights that are not those of the

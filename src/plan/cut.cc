@@ -156,9 +156,9 @@ bool is_dynamic_operator(const Node& node) {
   // Only the EP knows what its region will make of the sizes, and only running it what a body does.
   if (is_region(node) || is_control_flow(node)) return true;
   if (node.domain == "ai.onnx.ml") return node.op_type == "CastMap";
-  constexpr std::array<std::string_view, 9> kDynamic = {
-      "Compress",   "ConcatFromSequence", "NonMaxSuppression", "NonZero", "OptionalGetElement",
-      "SequenceAt", "StringNormalizer",   "StringSplit",       "Unique"};
+  constexpr std::array<std::string_view, 9> kDynamic = {"Compress",         "ConcatFromSequence", "NonMaxSuppression",
+                                                        "NonZero",          "OptionalGetElement", "SequenceAt",
+                                                        "StringNormalizer", "StringSplit",        "Unique"};
   return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
 }
 

@@ -8,10 +8,10 @@
 //   output TYPE DIMS                                      one an output, in order; `any` for what is not compared
 //   again                                                 what follows is fed to the same session after the above
 // A VALUE is a word with what belongs to it behind it, separated by blanks: "none"; "tensor TYPE DIMS OFFSET BYTES",
-// where DIMS is "-" for a scalar; "sequence COUNT" and so many values; "map" with a tensor of keys and one of values. The
-// bytes of strings are those of each, behind its length in eight bytes. An output that is a VALUE is `output object
-// VALUE`. RESULTS has for each case a line `begin NAME`, with --ep one `claimed EP OPERATORS` for each part that an EP has,
-// then for each feed `output TYPE DIMS OFFSET BYTES` for each output (bytes in OUTPUT_BLOB) and `fed STATUS`, then
+// where DIMS is "-" for a scalar; "sequence COUNT" and so many values; "map" with a tensor of keys and one of values.
+// The bytes of strings are those of each, behind its length in eight bytes. An output that is a VALUE is `output object
+// VALUE`. RESULTS has for each case a line `begin NAME`, with --ep one `claimed EP OPERATORS` for each part that an EP
+// has, then for each feed `output TYPE DIMS OFFSET BYTES` for each output (bytes in OUTPUT_BLOB) and `fed STATUS`, then
 // `done NAME STATUS`; STATUS is `ok` or `<status code> <message>`, and of several feeds the first that failed. With
 // --ep the EP comes first, and outputs are copied to host memory.
 // --guarded puts each input and output at the end of its own pages, imported as external memory, with an unreadable
@@ -230,7 +230,8 @@ class Driver {
     for (const Value& input : asked.inputs) {
       if (!input.object.empty() || input.type == DataType::kString) {
         std::string_view words = input.object;
-        auto tensor = input.object.empty() ? Result<Tensor>(read_strings(input.shape, input.offset)) : read_input(words);
+        auto tensor =
+            input.object.empty() ? Result<Tensor>(read_strings(input.shape, input.offset)) : read_input(words);
         if (!tensor.ok()) return std::move(tensor).status();
         DRIVER_TRY(binding->bind_input(input.name, *tensor));
         continue;
@@ -393,8 +394,8 @@ class Driver {
       return;
     }
     if (object->kind() == tenon::ObjectKind::kTensor) return add_tensor(object->as_tensor(), words);
-    words += object->kind() == tenon::ObjectKind::kMap ? "map"
-                                                       : "sequence " + std::to_string(object->elements().size());
+    words +=
+        object->kind() == tenon::ObjectKind::kMap ? "map" : "sequence " + std::to_string(object->elements().size());
     for (const tenon::ObjectRef& element : object->elements()) {
       words += ' ';
       add_object(element.get(), words);

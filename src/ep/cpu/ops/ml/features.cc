@@ -295,7 +295,8 @@ Result<RefImpl> make_one_hot_encoder(RefNode& node) {
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<kFeatureSet | kStringSet, &make_feature_extractor>("ArrayFeatureExtractor", 1, kAnyVersion, kMlDomain),
+    ref_row < kFeatureSet | kStringSet,
+    &make_feature_extractor > ("ArrayFeatureExtractor", 1, kAnyVersion, kMlDomain),
     ref_row<kFeatureSet, &make_binarizer>("Binarizer", 1, kAnyVersion, kMlDomain),
     ref_row<kFeatureSet, &make_feature_vectorizer>("FeatureVectorizer", 1, kAnyVersion, kMlDomain),
     ref_row<kFeatureSet, &make_imputer>("Imputer", 1, kAnyVersion, kMlDomain),

@@ -1,8 +1,8 @@
 // Trees as an array of nodes that all ask the same question: is the feature at most the threshold?
 //
 // Every mode of ONNX becomes such nodes: "<" asks for the next lower number, ">" and ">=" swap what follows, "=" is two
-// nodes, a set a chain of them. A leaf leads to itself, so that a descent needs no branch: it takes as many steps as the
-// deepest leaf asks for, whatever it meets, and several rows go down together.
+// nodes, a set a chain of them. A leaf leads to itself, so that a descent needs no branch: it takes as many steps as
+// the deepest leaf asks for, whatever it meets, and several rows go down together.
 //
 // Threads: never changes.
 #pragma once
@@ -29,7 +29,7 @@ class FlatTrees {
   static constexpr uint32_t kMissingIsYes = 1u << 31;
   struct FlatNode {
     T threshold = 0;
-    uint32_t feature = 0;  // with kMissingIsYes
+    uint32_t feature = 0;      // with kMissingIsYes
     int32_t next[2] = {0, 0};  // no, yes: an index and not a choice, which compilers make a branch of
   };
   struct Tree {

@@ -88,10 +88,10 @@ Result<RefImpl> make_linear_classifier(RefNode& node) {
   std::vector<float> coefficients = floats_of(attributes, "coefficients");
   std::vector<float> intercepts = floats_of(attributes, "intercepts");
   const auto targets = std::ssize(intercepts);
-  TENON_INVALID_IF(targets == 0 || std::ssize(coefficients) % targets != 0 ||
-                       std::ssize(coefficients) / targets != x.features,
-                   "LinearClassifier has {} coefficients and {} intercepts for {} features.", coefficients.size(),
-                   targets, x.features);
+  TENON_INVALID_IF(
+      targets == 0 || std::ssize(coefficients) % targets != 0 || std::ssize(coefficients) / targets != x.features,
+      "LinearClassifier has {} coefficients and {} intercepts for {} features.", coefficients.size(), targets,
+      x.features);
   TENON_INVALID_IF(targets > 1 && targets > labels.size(), "LinearClassifier has {} intercepts for {} classes.",
                    targets, labels.size());
   TENON_TRY(require_output(node, 0, Shape{x.rows}));
@@ -131,10 +131,9 @@ Result<RefImpl> make_linear_regressor(RefNode& node) {
   TENON_TRY_ASSIGN(const int64_t targets, score_columns(*node.node));
   std::vector<float> coefficients = floats_of(attributes, "coefficients");
   std::vector<float> intercepts = floats_of(attributes, "intercepts");
-  TENON_INVALID_IF(targets < 1 || std::ssize(coefficients) % targets != 0 ||
-                       std::ssize(coefficients) / targets != x.features,
-                   "LinearRegressor has {} coefficients for {} targets and {} features.", coefficients.size(), targets,
-                   x.features);
+  TENON_INVALID_IF(
+      targets < 1 || std::ssize(coefficients) % targets != 0 || std::ssize(coefficients) / targets != x.features,
+      "LinearRegressor has {} coefficients for {} targets and {} features.", coefficients.size(), targets, x.features);
   TENON_INVALID_IF(!intercepts.empty() && std::ssize(intercepts) != targets,
                    "LinearRegressor has {} intercepts for {} targets.", intercepts.size(), targets);
   intercepts.resize(targets, 0);
@@ -188,8 +187,8 @@ Result<SvmKernel> read_svm_kernel(const Node& node) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   TENON_INVALID_IF(found == kNames.end(), "{} has the unknown kernel_type \"{}\".", node.op_type, name);
   const std::span<const float> parameters = attributes.numbers("kernel_params");
-  TENON_INVALID_IF(!parameters.empty() && parameters.size() != 3, "{} has {} kernel_params, not gamma, coef0 and degree.",
-                   node.op_type, parameters.size());
+  TENON_INVALID_IF(!parameters.empty() && parameters.size() != 3,
+                   "{} has {} kernel_params, not gamma, coef0 and degree.", node.op_type, parameters.size());
   SvmKernel kernel{.kind = static_cast<SvmKernel::Kind>(found - kNames.begin())};
   if (!parameters.empty()) {
     kernel.gamma = parameters[0];
@@ -267,7 +266,8 @@ struct SvmVotes {
     return std::max_element(votes.begin(), votes.end()) - votes.begin();
   }
 
-  // The probability of each class from that of each pair: the fixed point of Wu, Lin and Weng (2004), as libsvm finds it.
+  // The probability of each class from that of each pair: the fixed point of Wu, Lin and Weng (2004), as libsvm finds
+  // it.
   std::vector<float> probabilities(const std::vector<float>& scores) const {
     const int64_t n = classes;
     std::vector<double> wins(n * n), matrix(n * n), p(n, 1.0 / static_cast<double>(n)), product(n);
@@ -347,14 +347,14 @@ Result<SvmVotes> read_svm_votes(const Node& node, const ClassLabels& labels, con
   TENON_INVALID_IF(votes.vectors == 0 || std::ssize(votes.support) != votes.vectors * x.features,
                    "SVMClassifier has {} numbers in {} support_vectors for {} features.", votes.support.size(),
                    votes.vectors, x.features);
-  TENON_INVALID_IF(std::ssize(votes.coefficients) < (votes.classes - 1) * votes.vectors ||
-                       std::ssize(votes.rho) < votes.pairs(),
-                   "SVMClassifier has {} coefficients and {} rho for {} classes with {} vectors.",
-                   votes.coefficients.size(), votes.rho.size(), votes.classes, votes.vectors);
-  TENON_INVALID_IF(votes.prob_a.size() != votes.prob_b.size() ||
-                       (!votes.prob_a.empty() && std::ssize(votes.prob_a) < votes.pairs()),
-                   "SVMClassifier has {} prob_a and {} prob_b for {} pairs of classes.", votes.prob_a.size(),
-                   votes.prob_b.size(), votes.pairs());
+  TENON_INVALID_IF(
+      std::ssize(votes.coefficients) < (votes.classes - 1) * votes.vectors || std::ssize(votes.rho) < votes.pairs(),
+      "SVMClassifier has {} coefficients and {} rho for {} classes with {} vectors.", votes.coefficients.size(),
+      votes.rho.size(), votes.classes, votes.vectors);
+  TENON_INVALID_IF(
+      votes.prob_a.size() != votes.prob_b.size() || (!votes.prob_a.empty() && std::ssize(votes.prob_a) < votes.pairs()),
+      "SVMClassifier has {} prob_a and {} prob_b for {} pairs of classes.", votes.prob_a.size(), votes.prob_b.size(),
+      votes.pairs());
   return votes;
 }
 
@@ -399,7 +399,8 @@ Result<RefImpl> make_svm_classifier(RefNode& node) {
   if (Attributes(*node.node).integers("vectors_per_class").empty()) return make_linear_svm(node, labels, x, read);
   TENON_TRY_ASSIGN(SvmVotes votes, read_svm_votes(*node.node, labels, x));
   RefImpl impl;
-  impl.run = [x, read, columns, writer = LabelWriter(labels), votes = std::move(votes)](KernelContext& context) -> Status {
+  impl.run = [x, read, columns, writer = LabelWriter(labels),
+              votes = std::move(votes)](KernelContext& context) -> Status {
     each_row(context, x, read, x.features * votes.vectors, [&](int64_t r, const float* row) {
       std::vector<float> scores;
       writer.write(context, r, votes.vote(row, scores));

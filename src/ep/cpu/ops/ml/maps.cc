@@ -62,7 +62,8 @@ Result<RefImpl> make_dict_vectorizer(RefNode& node) {
   const auto words = static_cast<int64_t>(strings.size() + integers.size());
   TENON_TRY(require_output(node, 0, Shape{1, words}));
   RefImpl impl;
-  impl.run = [words, type = output_spec(node, 0).type, strings = std::vector<std::string>(strings.begin(), strings.end()),
+  impl.run = [words, type = output_spec(node, 0).type,
+              strings = std::vector<std::string>(strings.begin(), strings.end()),
               integers = std::vector<int64_t>(integers.begin(), integers.end())](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const Object* map, input_map(context));
     const Tensor& keys = map->elements()[0]->as_tensor();
@@ -75,7 +76,8 @@ Result<RefImpl> make_dict_vectorizer(RefNode& node) {
     std::memset(context.outputs[0], 0, words * bytes);
     for (int64_t word = 0; word < words; ++word) {
       for (int64_t k = 0; k < keys.shape()[0]; ++k) {
-        const bool same = strings.empty() ? keys.data_as<int64_t>()[k] == integers[word] : text_at(keys, k) == strings[word];
+        const bool same =
+            strings.empty() ? keys.data_as<int64_t>()[k] == integers[word] : text_at(keys, k) == strings[word];
         if (!same) continue;
         std::memcpy(context.output<std::byte>(0) + word * bytes, values.data_as<std::byte>() + k * bytes, bytes);
         break;
@@ -128,10 +130,10 @@ Result<RefImpl> make_cast_map(RefNode& node) {
     TENON_TRY_ASSIGN(const Object* map, input_map(context));
     const Tensor& keys = map->elements()[0]->as_tensor();
     const Tensor& values = map->elements()[1]->as_tensor();
-    TENON_INVALID_IF(keys.type() != DataType::kInt64 ||
-                         (values.type() != DataType::kString && values.type() != DataType::kFloat),
-                     "The map is from {} to {}; CastMap takes int64 to string or float32.", data_type_name(keys.type()),
-                     data_type_name(values.type()));
+    TENON_INVALID_IF(
+        keys.type() != DataType::kInt64 || (values.type() != DataType::kString && values.type() != DataType::kFloat),
+        "The map is from {} to {}; CastMap takes int64 to string or float32.", data_type_name(keys.type()),
+        data_type_name(values.type()));
     const int64_t count = keys.shape()[0];
     const auto* key = keys.data_as<int64_t>();
     const int64_t columns = sparse ? most : count;

@@ -87,22 +87,22 @@ void run_blocks(const Forest<T>& forest, KernelContext& context, const FeatureRo
                 const Finish& finish) {
   const int64_t blocks = (x.rows + kBlockRows - 1) / kBlockRows;
   const int64_t block_steps = kBlockRows * (forest.trees.steps() + static_cast<int64_t>(forest.trees.trees()));
-  context.pool->parallel_for(
-      blocks, std::max<int64_t>(1, kGrainSteps / std::max<int64_t>(1, block_steps)), [&](int64_t begin, int64_t end) {
-        std::vector<T> scores(std::min(kBlockRows, x.rows) * forest.targets);
-        std::vector<uint8_t> spoken(scores.size());
-        std::vector<T> copied(read != nullptr ? std::min(kBlockRows, x.rows) * x.features : 0);
-        for (int64_t block = begin; block < end; ++block) {
-          const int64_t first = block * kBlockRows, rows = std::min(kBlockRows, x.rows - first);
-          const T* from = context.input<T>(0) + (read == nullptr ? first * x.features : 0);
-          if (read != nullptr) {
-            read(context.inputs[0], first * x.features, rows * x.features, copied.data());
-            from = copied.data();
-          }
-          forest.run(from, x.features, rows, scores.data(), spoken.data());
-          finish(first, rows, scores.data(), spoken.data());
-        }
-      });
+  context.pool->parallel_for(blocks, std::max<int64_t>(1, kGrainSteps / std::max<int64_t>(1, block_steps)),
+                             [&](int64_t begin, int64_t end) {
+                               std::vector<T> scores(std::min(kBlockRows, x.rows) * forest.targets);
+                               std::vector<uint8_t> spoken(scores.size());
+                               std::vector<T> copied(read != nullptr ? std::min(kBlockRows, x.rows) * x.features : 0);
+                               for (int64_t block = begin; block < end; ++block) {
+                                 const int64_t first = block * kBlockRows, rows = std::min(kBlockRows, x.rows - first);
+                                 const T* from = context.input<T>(0) + (read == nullptr ? first * x.features : 0);
+                                 if (read != nullptr) {
+                                   read(context.inputs[0], first * x.features, rows * x.features, copied.data());
+                                   from = copied.data();
+                                 }
+                                 forest.run(from, x.features, rows, scores.data(), spoken.data());
+                                 finish(first, rows, scores.data(), spoken.data());
+                               }
+                             });
 }
 
 Result<FeatureRows> rows_for(const RefNode& node, const TreeEnsembleDesc& desc) {

@@ -137,10 +137,9 @@ Result<RefImpl> make_split_to_sequence(RefNode& node) {
   TENON_TRY(require_inputs(node, 1));
   TENON_TRY_ASSIGN(const SplitToSequenceDesc desc, read_split_to_sequence(*node.node, node.inputs[0].shape));
   const TensorSpec& split = input_spec(node, 1);
-  TENON_INVALID_IF(split.present() && ((split.type != DataType::kInt32 && split.type != DataType::kInt64) ||
-                                       split.shape.rank() > 1),
-                   "SplitToSequence has parts of {}{}, not integers.", data_type_name(split.type),
-                   split.shape.to_string());
+  TENON_INVALID_IF(
+      split.present() && ((split.type != DataType::kInt32 && split.type != DataType::kInt64) || split.shape.rank() > 1),
+      "SplitToSequence has parts of {}{}, not integers.", data_type_name(split.type), split.shape.to_string());
   RefImpl impl;
   impl.run = [x = node.inputs[0], split, desc](KernelContext& context) -> Status {
     TENON_TRY_ASSIGN(const Tensor whole, input_tensor(context, x, 0));

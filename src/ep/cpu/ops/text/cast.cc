@@ -116,8 +116,8 @@ Result<RefImpl> make_print(RefNode& node, int64_t count) {
   const DataType from = node.inputs[0].type;
   const bool is_small = has_type(kSmallSet, from);
   const Print chosen = select(AllTypes(), from, []<typename T>() -> Print { return &print<T>; });
-  TENON_UNSUPPORTED_IF(chosen == nullptr && !is_small && from != DataType::kString, "{} of {} to strings is not computed.",
-                       node.node->op_type, data_type_name(from));
+  TENON_UNSUPPORTED_IF(chosen == nullptr && !is_small && from != DataType::kString,
+                       "{} of {} to strings is not computed.", node.node->op_type, data_type_name(from));
   RefImpl impl;
   impl.run = [=](KernelContext& context) -> Status {
     auto* y = context.output<TextAddress>(0);
@@ -186,10 +186,9 @@ Result<RefImpl> make_read(RefNode& node, int64_t count, DataType to) {
 Status match_string_cast(const KernelNode& node) {
   const DataType from = input_spec(node, 0).type, to = output_spec(node, 0).type;
   TENON_UNSUPPORTED_IF(from != DataType::kString && to != DataType::kString, "No side is strings.");
-  TENON_UNSUPPORTED_IF(from == DataType::kObject || to == DataType::kObject || has_type(kComplexSet, from) ||
-                           has_type(kComplexSet, to),
-                       "{} from {} to {} is not computed.", node.node->op_type, data_type_name(from),
-                       data_type_name(to));
+  TENON_UNSUPPORTED_IF(
+      from == DataType::kObject || to == DataType::kObject || has_type(kComplexSet, from) || has_type(kComplexSet, to),
+      "{} from {} to {} is not computed.", node.node->op_type, data_type_name(from), data_type_name(to));
   for (const TensorSpec& spec : node.inputs)
     TENON_UNSUPPORTED_IF(spec.layout != Layout::kPlain, "The reference kernel takes plain tensors only.");
   return {};

@@ -123,7 +123,7 @@ Result<RefImpl> make_normalizer(RefNode& node) {
   TENON_INVALID_IF(x.rank() != 1 && !(x.rank() == 2 && x[0] == 1), "StringNormalizer takes [C] or [1,C], not {}.",
                    x.to_string());
   // Without regard to case, words are compared as they are given out, or in lower case if that leaves them alone.
-  const CaseChange compared = desc.case_sensitive                      ? CaseChange::kNone
+  const CaseChange compared = desc.case_sensitive                 ? CaseChange::kNone
                               : desc.change == CaseChange::kUpper ? CaseChange::kUpper
                                                                   : CaseChange::kLower;
   for (std::string& word : desc.stopwords) word = change_case(word, compared);

@@ -37,8 +37,8 @@ class Regex {
     Op op = Op::kMatch;
     Place place = Place::kTextBegin;  // kAssert
     uint32_t next = 0;
-    uint32_t other = 0;                // kSplit
-    uint32_t ranges = 0, count = 0;    // kRanges: in ranges_
+    uint32_t other = 0;              // kSplit
+    uint32_t ranges = 0, count = 0;  // kRanges: in ranges_
   };
 
  private:

@@ -14,7 +14,7 @@ namespace {
 using Ranges = std::vector<Regex::Range>;
 
 constexpr char32_t kMostCode = 0x10FFFF;
-constexpr int kMostRepeats = 1000;            // as in RE2
+constexpr int kMostRepeats = 1000;  // as in RE2
 constexpr size_t kMostInstructions = 200'000;
 constexpr int kMostNested = 200;
 

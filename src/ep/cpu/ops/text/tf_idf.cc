@@ -119,30 +119,30 @@ Result<RefImpl> make_tf_idf(RefNode& node) {
   RefImpl impl;
   impl.run = [rows, read, counter = Counter(std::move(desc))](KernelContext& context) -> Status {
     const int64_t columns = counter.desc.columns;
-    context.pool->parallel_for(rows.rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, rows.features)),
-                               [&](int64_t begin, int64_t end) {
-                                 std::vector<int32_t> row(rows.features);
-                                 for (int64_t r = begin; r < end; ++r) {
-                                   for (int64_t i = 0; i < rows.features; ++i) {
-                                     const int64_t at = r * rows.features + i;
-                                     row[i] = read == nullptr
-                                                  ? Vocabulary::find(counter.words.strings,
-                                                                     std::string(text_of(context.input<TextAddress>(0)[at])))
-                                                  : Vocabulary::find(counter.words.integers, read(context.inputs[0], at));
-                                   }
-                                   float* counts = context.output<float>(0) + r * columns;
-                                   std::fill(counts, counts + columns, 0.0f);
-                                   counter.count(row, counts);
-                                   counter.weigh(counts);
-                                 }
-                               });
+    context.pool->parallel_for(
+        rows.rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, rows.features)), [&](int64_t begin, int64_t end) {
+          std::vector<int32_t> row(rows.features);
+          for (int64_t r = begin; r < end; ++r) {
+            for (int64_t i = 0; i < rows.features; ++i) {
+              const int64_t at = r * rows.features + i;
+              row[i] = read == nullptr ? Vocabulary::find(counter.words.strings,
+                                                          std::string(text_of(context.input<TextAddress>(0)[at])))
+                                       : Vocabulary::find(counter.words.integers, read(context.inputs[0], at));
+            }
+            float* counts = context.output<float>(0) + r * columns;
+            std::fill(counts, counts + columns, 0.0f);
+            counter.count(row, counts);
+            counter.weigh(counts);
+          }
+        });
     return {};
   };
   return impl;
 }
 
 constexpr KernelEntry kRows[] = {
-    ref_row<type_set(IndexTypes()) | kStringSet, &make_tf_idf>("TfIdfVectorizer", 9),
+    ref_row < type_set(IndexTypes()) | kStringSet,
+    &make_tf_idf > ("TfIdfVectorizer", 9),
 };
 
 }  // namespace
