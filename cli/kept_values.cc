@@ -54,7 +54,7 @@ Result<nlohmann::ordered_json> write(const std::string& folder, const std::strin
 }
 
 DataType type_named(const std::string& name) {
-  for (int32_t type = 1; data_type_bits(static_cast<DataType>(type)) > 0 || type == 8; ++type)
+  for (int32_t type = 1; data_type_bits(static_cast<DataType>(type)) > 0; ++type)
     if (data_type_name(static_cast<DataType>(type)) == name) return static_cast<DataType>(type);
   return DataType::kUndefined;
 }

@@ -133,7 +133,8 @@ class OtherSession {
     size_t rank = 0;
     TENON_TRY(library_.check(library_->GetDimensionsCount(info, &rank), "GetDimensionsCount"));
     const auto type = static_cast<DataType>(element);
-    if (data_type_bits(type) == 0 || rank > static_cast<size_t>(Shape::kMaxRank)) return {};
+    if (data_type_bits(type) == 0 || tenon::holds_addresses(type) || rank > static_cast<size_t>(Shape::kMaxRank))
+      return {};
     std::vector<int64_t> dims(rank);
     TENON_TRY(library_.check(library_->GetDimensions(info, dims.data(), rank), "GetDimensions"));
     const Shape shape{std::span<const int64_t>(dims)};

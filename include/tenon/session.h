@@ -27,6 +27,7 @@
 #include "tenon/custom_threads.h"
 #include "tenon/ep.h"
 #include "tenon/fence.h"
+#include "tenon/object_type.h"
 #include "tenon/tensor.h"
 #include "tenon/thread_pool.h"
 
@@ -83,6 +84,7 @@ struct ValueInfo {
   bool has_shape = false;
   std::vector<int64_t> dims;
   std::vector<std::string> dim_names;
+  ObjectTypeRef object = nullptr;  // of a sequence, an optional or a map: `type` is then kObject (tenon/object.h)
   // "float32[DynamicDimension.0,3,height,width]"
   TENON_API std::string to_string() const;
 };

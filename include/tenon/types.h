@@ -45,15 +45,20 @@ enum class DataType : int32_t {
   kInt2 = 26,
   kFloat6E2M3 = 27,
   kFloat6E3M2 = 28,
+  // Not of ONNX: a sequence, an optional or a map; a tensor of this type has one of them (tenon/object.h).
+  kObject = 63,
 };
 
 // "float32", "int64", "bool", ... (numpy's spelling where numpy has the type); "undefined" for a value outside the
 // enum.
 TENON_API std::string_view data_type_name(DataType type);
-// Bits of one element: 32 for float32, 4 for int4; 0 for strings, undefined and values outside the enum.
+// Bits of one element: 32 for float32, 4 for int4; 0 for undefined and values outside the enum. A string's element is
+// the address of its text, an object's the address of the object (tenon/object.h).
 TENON_API int data_type_bits(DataType type);
-// Bytes of one element; 0 for types below one byte, strings and undefined.
+// Bytes of one element; 0 for types below one byte and undefined.
 TENON_API size_t data_type_size(DataType type);
+// Strings and objects: their elements are addresses, which mean something on this host alone.
+constexpr bool holds_addresses(DataType type) { return type == DataType::kString || type == DataType::kObject; }
 
 // The dimensions of a tensor, stored inline: no heap. A rank above kMaxRank is refused where it enters (the model
 // reader, the C++ API), so the class itself only checks it.
@@ -92,7 +97,7 @@ class TENON_API Shape {
 };
 
 // Bytes that `shape` elements of `type` take when densely packed (6-, 4- and 2-bit types round up to a byte at the
-// end). Errors: negative dimensions, overflow, a type without a size (string, undefined).
+// end). Errors: negative dimensions, overflow, a type without a size (undefined).
 TENON_API Result<size_t> tensor_size_bytes(DataType type, const Shape& shape);
 
 enum class DeviceType : uint8_t { kCpu = 0, kGpu = 1, kNpu = 2 };

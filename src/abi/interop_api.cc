@@ -173,7 +173,7 @@ Result<ImportedView> check_tensor(const OrtExternalTensorDescriptor& descriptor,
   const uint32_t type = integer_of(&descriptor.element_type);
   view.type = type <= ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E8M0 ? from_element_type(descriptor.element_type)
                                                                : DataType::kUndefined;
-  TENON_INVALID_IF(data_type_bits(view.type) == 0,
+  TENON_INVALID_IF(data_type_bits(view.type) == 0 || holds_addresses(view.type),
                    "OrtExternalTensorDescriptor.element_type ({}) has no size; imported memory holds numbers only.",
                    type);
   TENON_TRY_ASSIGN(view.shape, to_shape(descriptor.shape, descriptor.rank));

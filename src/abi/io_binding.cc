@@ -7,6 +7,7 @@
 #include "abi/objects/allocator.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
+#include "abi/objects/value_tensor.h"
 #include "abi/run.h"
 
 namespace tenon::abi {
@@ -29,8 +30,7 @@ OrtStatus* apply(OrtIoBinding& io) {
   if (const Status cleared = io.binding.clear(); !cleared.ok()) return to_ort(cleared);
   for (const OrtIoBinding::Input& input : io.inputs) {
     if (OrtStatus* bad = check_feed(core.inputs()[input.index], input.value)) return bad;
-    const Status bound = io.binding.bind_input(input.index, input.value.tensor);
-    if (!bound.ok()) return to_ort(bound);
+    if (OrtStatus* bad = bind_value(io.binding, core.inputs()[input.index], input.index, input.value)) return bad;
   }
   for (size_t i = 0; i < core.inputs().size(); ++i) {
     const bool is_bound =
@@ -46,19 +46,27 @@ OrtStatus* apply(OrtIoBinding& io) {
       continue;
     }
     if (OrtStatus* bad = check_fetch(core.outputs()[index], *output.value)) return bad;
+    if (holds_addresses(core.outputs()[index].type)) {
+      const Status made = io.binding.bind_output_auto(index);
+      if (!made.ok()) return to_ort(made);
+      continue;
+    }
     const Status bound = io.binding.bind_output(index, output.value->tensor);
     if (!bound.ok()) return to_ort(bound);
   }
-  io.applied = true;
+  // The program may give a tensor of strings other ones before the next run, at other addresses.
+  io.applied = std::none_of(io.inputs.begin(), io.inputs.end(), [&](const OrtIoBinding::Input& input) {
+    return needs_conversion(input.value, core.inputs()[input.index].type);
+  });
   return nullptr;
 }
 
-OrtStatus* check_results(const OrtIoBinding& io) {
+OrtStatus* fill_results(OrtIoBinding& io) {
   const std::span<const ValueInfo> infos = io.session.core().outputs();
-  for (const OrtIoBinding::Output& output : io.outputs) {
+  for (OrtIoBinding::Output& output : io.outputs) {
     if (!output.value) continue;
     const size_t index = find_value(infos, output.name, 0);
-    if (OrtStatus* bad = check_fetched(infos[index], *output.value, io.binding.output(index).shape())) return bad;
+    if (OrtStatus* bad = fill_given(infos[index], io.binding.output(index), *output.value)) return bad;
   }
   return nullptr;
 }
@@ -232,7 +240,7 @@ OrtStatus* ort_api::RunWithBinding(OrtSession* session, const OrtRunOptions* run
       if (OrtStatus* bad = apply(io)) return bad;
     }
     if (OrtStatus* bad = run_binding(*session, *session->main, io.binding, run_options)) return bad;
-    return check_results(io);
+    return fill_results(io);
   });
 }
 

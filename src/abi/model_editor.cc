@@ -98,9 +98,7 @@ class GraphMaker {
     const OrtValue& from = *initializer.value;
     auto constant = std::make_shared<Constant>();
     if (from.is_string_tensor()) {
-      constant->type = DataType::kString;
-      constant->shape = from.shape;
-      constant->strings = *from.strings;
+      *constant = *make_string_constant(from.shape, *from.strings);
     } else {
       constant->type = from.tensor.type();
       constant->shape = from.tensor.shape();

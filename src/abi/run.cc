@@ -10,6 +10,7 @@
 #include "abi/objects/run_options.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
+#include "abi/objects/value_tensor.h"
 #include "base/config_keys.h"
 #include "base/deadline.h"
 #include "ep/api/run_fences.h"
@@ -115,11 +116,10 @@ OrtStatus* bind_inputs(const OrtSession& session, CoreSession& core, RunBinding&
     const size_t index = find_value(infos, call.input_names[i], i);
     if (index == kNotFound) return ort_error(ORT_INVALID_ARGUMENT, "Invalid input name: {}", call.input_names[i]);
     if (OrtStatus* bad = check_feed(infos[index], *call.inputs[i])) return bad;
-    const Tensor& tensor = call.inputs[i]->tensor;
-    const Status bound = run.binding.bind_input(index, tensor);
-    if (!bound.ok()) return to_ort(bound);
+    if (OrtStatus* bad = bind_value(run.binding, infos[index], index, *call.inputs[i])) return bad;
     run.inputs[index].run = run.run;
-    run.inputs[index].owned = tensor.owner() != nullptr;
+    run.inputs[index].owned =
+        call.inputs[i]->tensor.owner() != nullptr || needs_conversion(*call.inputs[i], infos[index].type);
   }
   for (size_t i = 0; i < infos.size(); ++i) {
     if (run.inputs[i].run == run.run) continue;
@@ -144,6 +144,7 @@ OrtStatus* bind_outputs(CoreSession& core, RunBinding& run, const RunCall& call)
     const OrtValue* given = call.outputs[i];
     if (given == nullptr || given->kind == ONNX_TYPE_UNKNOWN) continue;
     if (OrtStatus* bad = check_fetch(infos[index], *given)) return bad;
+    if (needs_conversion(*given, infos[index].type)) continue;  // filled after the run
     const Status bound = run.binding.bind_output(index, given->tensor);
     if (!bound.ok()) return to_ort(bound);
     run.outputs[index] = {.run = run.run, .program = true, .owned = given->tensor.owner() != nullptr};
@@ -161,7 +162,7 @@ OrtStatus* fetch_outputs(CoreSession& core, RunBinding& run, const RunCall& call
     const Tensor result = run.binding.output(index);
     OrtValue* given = call.outputs[i];
     if (given != nullptr && given->kind != ONNX_TYPE_UNKNOWN) {
-      if (OrtStatus* bad = check_fetched(infos[index], *given, result.shape())) return bad;
+      if (OrtStatus* bad = fill_given(infos[index], result, *given)) return bad;
       if (i > 0) more.push_back(nullptr);
       continue;
     }
@@ -232,7 +233,7 @@ CpuStream* stream_of_queued_run(const OrtSession& session, const CoreSession& co
   if (session.profile != nullptr || options->profiling || session.custom_ops != nullptr) return nullptr;
   if (has_fences(*options)) return nullptr;
   for (const OrtValue* given : call.outputs)
-    if (given == nullptr || given->kind == ONNX_TYPE_UNKNOWN) return nullptr;
+    if (given == nullptr || !given->is_tensor() || given->is_string_tensor()) return nullptr;
   for (const EpAssignment& part : core.core->assignments())
     if (part.ep_name != "CPUExecutionProvider") return nullptr;
   return CpuStream::from(*options->sync_stream);
@@ -351,6 +352,27 @@ OrtStatus* run_core(OrtSession& session, const std::shared_ptr<CoreSession>& cor
 }
 
 }  // namespace
+
+OrtStatus* fill_given(const ValueInfo& info, const Tensor& result, OrtValue& given) {
+  if (!holds_addresses(result.type())) return check_fetched(info, given, result.shape());
+  if (given.is_string_tensor()) {
+    if (OrtStatus* bad = check_fetched(info, given, result.shape())) return bad;
+    *given.strings = std::move(*make_string_value(result).strings);
+  } else {
+    given = make_value(result);
+  }
+  return nullptr;
+}
+
+OrtStatus* bind_value(Binding& binding, const ValueInfo& info, size_t index, const OrtValue& value) {
+  if (!needs_conversion(value, info.type)) [[likely]] {
+    const Status bound = binding.bind_input(index, value.tensor);
+    return bound.ok() ? nullptr : to_ort(bound);
+  }
+  Result<Tensor> tensor = to_tensor(value, /*as_object=*/info.object != nullptr);
+  if (!tensor.ok()) return to_ort(std::move(tensor).status().with_context(format("for input \"{}\"", info.name)));
+  return to_ort(binding.bind_input(index, *std::move(tensor)));
+}
 
 OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding,
                        const OrtRunOptions* options) noexcept {

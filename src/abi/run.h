@@ -24,6 +24,12 @@ OrtStatus* check_fetch(const ValueInfo& info, const OrtValue& value) noexcept;
 // After a run into a value that the program gave: its shape must be the output's.
 OrtStatus* check_fetched(const ValueInfo& info, const OrtValue& value, const Shape& shape) noexcept;
 
+// After a run, the value that the program gave for an output: numbers are written by then; strings and what is no
+// tensor are put into it here.
+OrtStatus* fill_given(const ValueInfo& info, const Tensor& result, OrtValue& given);
+// Binds a checked value to input `index`.
+OrtStatus* bind_value(Binding& binding, const ValueInfo& info, size_t index, const OrtValue& value);
+
 // Runs what is bound: terminate, profiles, and the status in the reference's words.
 OrtStatus* run_binding(OrtSession& session, CoreSession& core, Binding& binding, const OrtRunOptions* options) noexcept;
 

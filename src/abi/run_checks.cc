@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "abi/objects/status.h"
+#include "abi/objects/value_tensor.h"
 #include "abi/run.h"
 
 namespace tenon::abi {
@@ -36,6 +37,13 @@ OrtStatus* wrong_dimensions(const ValueInfo& info, const Shape& shape, std::stri
 }
 
 OrtStatus* check(const ValueInfo& info, const OrtValue& value, std::string_view kind) noexcept {
+  if (info.object != nullptr) {
+    if (fits(value, info.object)) return nullptr;
+    return guarded([&] {
+      return ort_error(ORT_INVALID_ARGUMENT, "Unexpected {} data type. The value for {} is of kind {}, expected: ({})",
+                       kind, info.name, static_cast<int>(value.kind), info.object->to_string());
+    });
+  }
   if (!value.is_tensor())
     return ort_error(ORT_INVALID_ARGUMENT, "The value for {} {} is not a tensor.", kind, info.name);
   const DataType type = type_of_value(value);
@@ -61,8 +69,6 @@ OrtStatus* check(const ValueInfo& info, const OrtValue& value, std::string_view 
         return guarded([&] { return wrong_dimensions(info, shape, kind); });
     }
   }
-  if (type == DataType::kString)
-    return ort_error(ORT_NOT_IMPLEMENTED, "Tensor {} is of strings, which Tenon does not run.", info.name);
   return nullptr;
 }
 
@@ -88,14 +94,15 @@ OrtStatus* check_fetch(const ValueInfo& info, const OrtValue& value) noexcept {
 }
 
 OrtStatus* check_fetched(const ValueInfo& info, const OrtValue& value, const Shape& shape) noexcept {
-  if (value.tensor.shape() == shape) return nullptr;
+  const Shape& given = value.is_string_tensor() ? value.shape : value.tensor.shape();
+  if (given == shape) return nullptr;
   return guarded([&] {
     return ort_error(ORT_INVALID_ARGUMENT,
                      "The output OrtValue provided for output '{}' has shape {} but the computed output shape for this "
                      "run is {}. When calling Run() with pre-allocated output OrtValues on a model with dynamic output "
                      "shapes, either supply unallocated output OrtValues or ensure the pre-allocated shapes match the "
                      "expected output shapes for each run.",
-                     info.name, shape_text(value.tensor.shape()), shape_text(shape));
+                     info.name, shape_text(given), shape_text(shape));
   });
 }
 

@@ -35,7 +35,8 @@ TEST(TensorSizeBytes, RoundsPackedTypesUpAndChecksOverflow) {
   EXPECT_EQ(tensor_size_bytes(DataType::kFloat, {2, 3}).value(), 24u);
   EXPECT_EQ(tensor_size_bytes(DataType::kInt4, {3}).value(), 2u);
   EXPECT_FALSE(tensor_size_bytes(DataType::kDouble, {INT64_MAX / 4}).ok());
-  EXPECT_FALSE(tensor_size_bytes(DataType::kString, {1}).ok());
+  EXPECT_FALSE(tensor_size_bytes(DataType::kUndefined, {1}).ok());
+  EXPECT_EQ(*tensor_size_bytes(DataType::kString, {3}), 3 * sizeof(void*));
 }
 
 }  // namespace

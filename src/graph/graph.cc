@@ -105,6 +105,26 @@ ConstantRef make_int64_constant(std::span<const int64_t> values, bool scalar) {
   return constant;
 }
 
+ConstantRef make_string_constant(const Shape& shape, std::vector<std::string> texts) {
+  struct Held {
+    std::vector<std::string> texts;
+    std::vector<const std::string*> addresses;
+  };
+  TENON_CHECK(shape.element_count() == std::ssize(texts));
+  auto held = std::make_shared<Held>();
+  held->texts = std::move(texts);
+  held->addresses.reserve(held->texts.size());
+  for (const std::string& text : held->texts) held->addresses.push_back(&text);
+  auto constant = std::make_shared<Constant>();
+  constant->type = DataType::kString;
+  constant->shape = shape;
+  constant->strings = held->texts;
+  constant->data = reinterpret_cast<const std::byte*>(held->addresses.data());
+  constant->size_bytes = held->addresses.size() * sizeof(const std::string*);
+  constant->owner = std::move(held);
+  return constant;
+}
+
 bool Value::fully_known() const {
   return has_rank && dims.size() <= Shape::kMaxRank &&
          std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.known(); });
@@ -121,6 +141,13 @@ void Value::set_shape(const Shape& shape) {
   has_rank = true;
   dims.clear();
   for (int64_t dim : shape.dims()) dims.push_back(Dim{.value = dim});
+}
+
+void Value::set_object(ObjectTypeRef declared) {
+  type = DataType::kObject;
+  is_tensor = false;
+  object = std::move(declared);
+  set_shape({});
 }
 
 const Attribute* Node::find(std::string_view attribute) const {

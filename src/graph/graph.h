@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tenon/object_type.h>
 #include <tenon/types.h>
 
 #include "base/status.h"
@@ -54,7 +55,8 @@ struct Constant {
   size_t size_bytes = 0;
   std::shared_ptr<const void> owner;  // the mapping, or the buffer that was made
   bool in_file = false;               // a view into the mapped model: may be dropped from residency once packed
-  std::vector<std::string> strings;   // for DataType::kString
+  // For DataType::kString: the texts, which `owner` holds; `data` has the address of each (tenon/object.h).
+  std::span<const std::string> strings;
 
   template <typename T>
   std::span<const T> as() const {
@@ -67,11 +69,14 @@ using ConstantRef = std::shared_ptr<const Constant>;
 Result<ConstantRef> make_constant(DataType type, const Shape& shape, std::byte** mutable_data);
 // An int64 vector (or scalar if `scalar`).
 ConstantRef make_int64_constant(std::span<const int64_t> values, bool scalar = false);
+// A tensor of strings; `texts` has one for each element.
+ConstantRef make_string_constant(const Shape& shape, std::vector<std::string> texts);
 
 struct Value {
   std::string name;
   DataType type = DataType::kUndefined;  // kUndefined: not known (yet), or not a tensor
-  bool is_tensor = true;                 // false: sequence, optional or map (refused where it would be run)
+  bool is_tensor = true;                 // false: a sequence, optional or map, or of a kind that is not run
+  ObjectTypeRef object;                  // of a sequence, optional or map; `type` is then kObject, and it is a scalar
   bool has_rank = false;
   std::vector<Dim> dims;
   ConstantRef constant;  // set: this value is known
@@ -80,6 +85,7 @@ struct Value {
   bool fully_known() const;  // has a rank and every dimension is a number
   Shape shape() const;       // only when fully_known()
   void set_shape(const Shape& shape);
+  void set_object(ObjectTypeRef declared);
   std::string type_text() const;  // "float32[N,3,736,960]"
 };
 
@@ -98,6 +104,7 @@ struct Attribute {
   std::vector<std::string> strings;
   ConstantRef tensor;
   std::shared_ptr<Graph> graph;
+  ObjectTypeRef type;  // of kOther: a type, where the attribute is one
 };
 
 struct Node {

@@ -151,6 +151,7 @@ void append_graph(std::string& text, const Graph& graph, const std::string& inde
 }  // namespace
 
 std::string Value::type_text() const {
+  if (object != nullptr) return object->to_string();
   if (!is_tensor) return "other";
   std::string text(data_type_name(type));
   if (!has_rank) return text + "[...]";

@@ -112,7 +112,8 @@ struct ValueInfoProto {
 };
 struct TypeProto {
   enum : uint32_t { kTensor = 1, kSequence = 4, kMap = 5, kOpaque = 7, kSparseTensor = 8, kOptional = 9 };
-  enum TensorField : uint32_t { kElementType = 1, kShape = 2 };
+  enum TensorField : uint32_t { kElementType = 1, kShape = 2 };  // kElementType: also of kSequence and kOptional
+  enum MapField : uint32_t { kMapKeyType = 1, kMapValueType = 2 };
   enum ShapeField : uint32_t { kDim = 1 };
   enum DimField : uint32_t { kDimValue = 1, kDimParam = 2, kDimDenotation = 3 };
 };

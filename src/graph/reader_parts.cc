@@ -66,6 +66,53 @@ Status read_tensor_type(const ReadContext& context, std::string_view message, Va
   return Status();
 }
 
+constexpr int kMostNestedTypes = 16;
+
+// A TypeProto as a type of sequences, optionals and maps, or of what is in them. Null for an opaque or sparse one.
+Result<ObjectTypeRef> read_object_type(const ReadContext& context, std::string_view message, int levels) {
+  using P = proto::TypeProto;
+  TENON_INVALID_IF(levels == 0, "A type nests more than {} types.", kMostNestedTypes);
+  proto::Reader reader = proto::reader(message);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case proto::bytes(P::kTensor): {
+        Value tensor;
+        TENON_TRY(read_tensor_type(context, proto::text(reader.get_view()), tensor));
+        return ObjectType::tensor(tensor.type);
+      }
+      case proto::bytes(P::kSequence):
+      case proto::bytes(P::kOptional): {
+        const bool sequence = reader.tag() == P::kSequence;
+        std::string_view element;
+        proto::Reader inner = proto::reader(proto::text(reader.get_view()));
+        while (inner.next(P::kElementType, protozero::pbf_wire_type::length_delimited))
+          element = proto::text(inner.get_view());
+        TENON_TRY_ASSIGN(ObjectTypeRef type, read_object_type(context, element, levels - 1));
+        return sequence ? ObjectType::sequence(std::move(type)) : ObjectType::optional(std::move(type));
+      }
+      case proto::bytes(P::kMap): {
+        DataType key = DataType::kUndefined;
+        std::string_view element;
+        proto::Reader inner = proto::reader(proto::text(reader.get_view()));
+        while (inner.next()) {
+          if (inner.tag_and_type() == proto::varint(P::kMapKeyType)) {
+            TENON_TRY_ASSIGN(key, to_data_type(inner.get_int64()));
+          } else if (inner.tag_and_type() == proto::bytes(P::kMapValueType)) {
+            element = proto::text(inner.get_view());
+          } else {
+            inner.skip();
+          }
+        }
+        TENON_TRY_ASSIGN(ObjectTypeRef value, read_object_type(context, element, levels - 1));
+        return ObjectType::map(key, std::move(value));
+      }
+      default:
+        reader.skip();
+    }
+  }
+  return ObjectTypeRef();
+}
+
 // AttributeProto.AttributeType.
 enum AttributeType : int64_t {
   kUndefined = 0,
@@ -112,7 +159,7 @@ AttributeKind to_kind(int64_t type) {
 struct AttributeFields {
   Attribute attribute;
   int64_t type = kUndefined;
-  std::string_view reference, tensor, graph;
+  std::string_view reference, tensor, graph, type_proto;
   uint32_t present = 0;  // bit AttributeType
 };
 
@@ -178,7 +225,7 @@ AttributeFields split_attribute(std::string_view message) {
         saw(kSparses), reader.skip();
         break;
       case proto::bytes(P::kTypeProto):
-        saw(kType), reader.skip();
+        saw(kType), fields.type_proto = proto::text(reader.get_view());
         break;
       case proto::bytes(P::kTypeProtos):
         saw(kTypes), reader.skip();
@@ -209,7 +256,11 @@ Status read_type(const ReadContext& context, std::string_view message, Value& va
         break;
       case proto::bytes(P::kSequence):
       case proto::bytes(P::kMap):
-      case proto::bytes(P::kOptional):
+      case proto::bytes(P::kOptional): {
+        TENON_TRY_ASSIGN(ObjectTypeRef object, read_object_type(context, message, kMostNestedTypes));
+        value.set_object(std::move(object));
+        return Status();
+      }
       case proto::bytes(P::kOpaque):
       case proto::bytes(P::kSparseTensor):
         value.is_tensor = false;
@@ -288,6 +339,9 @@ Result<ParsedAttribute> read_attribute(ReadContext& context, std::string_view me
       return std::move(tensor).status().with_context(format("while reading attribute \"{}\".", attribute.name));
     attribute.tensor = std::move(tensor->constant);
   }
+  if (fields.reference.empty() && fields.type == kType) {
+    TENON_TRY_ASSIGN(attribute.type, read_object_type(context, fields.type_proto, kMostNestedTypes));
+  }
   if (fields.reference.empty() && fields.type == kGraph) {
     TENON_INVALID_IF((fields.present >> kGraph & 1) == 0, "Attribute \"{}\" lacks its graph.", attribute.name);
     parsed.graph = fields.graph;
@@ -307,11 +361,7 @@ Result<ConstantRef> read_constant_node(const ParsedAttribute& parsed) {
     return constant;
   };
   const auto strings = [](const Shape& shape, std::vector<std::string> texts) -> Result<ConstantRef> {
-    auto constant = std::make_shared<Constant>();
-    constant->type = DataType::kString;
-    constant->shape = shape;
-    constant->strings = std::move(texts);
-    return ConstantRef(std::move(constant));
+    return make_string_constant(shape, std::move(texts));
   };
   const auto vector_of = [](const auto& items) { return Shape{static_cast<int64_t>(items.size())}; };
   const std::string_view name = attribute.name;

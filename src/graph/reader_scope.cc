@@ -9,6 +9,7 @@ Value typed_copy(const Value& from, std::string name) {
   value.name = std::move(name);
   value.type = from.type;
   value.is_tensor = from.is_tensor;
+  value.object = from.object;
   value.has_rank = from.has_rank;
   value.dims = from.dims;
   value.constant = from.constant;

@@ -304,10 +304,12 @@ Status decode_typed(ReadContext& context, std::string_view message, const Tensor
                    "Tensor \"{}\" of type {} and shape {} takes {} entries, and its data has {}.", fields.name,
                    data_type_name(fields.type), fields.shape.to_string(), wanted, fields.entries[field]);
   if (fields.type == DataType::kString) {
-    constant.strings.reserve(count);
+    std::vector<std::string> texts;
+    texts.reserve(count);
     proto::Reader reader = proto::reader(message);
     while (reader.next(P::kStringData, protozero::pbf_wire_type::length_delimited))
-      constant.strings.emplace_back(proto::text(reader.get_view()));
+      texts.emplace_back(proto::text(reader.get_view()));
+    constant = *make_string_constant(fields.shape, std::move(texts));
     return Status();
   }
   TENON_TRY_ASSIGN(std::byte* const data, allocate(context, constant));
@@ -328,9 +330,7 @@ Result<NamedConstant> read_new_tensor(ReadContext& context, std::string_view mes
   if (!checked.ok())
     return std::move(checked).status().with_context(format("while reading tensor \"{}\".", fields.name));
   const size_t count = *checked;
-  if (fields.type != DataType::kString) {
-    TENON_TRY_ASSIGN(constant->size_bytes, tensor_size_bytes(fields.type, fields.shape));
-  }
+  TENON_TRY_ASSIGN(constant->size_bytes, tensor_size_bytes(fields.type, fields.shape));
   if (constant->size_bytes > context.limits.max_tensor_bytes) {
     return resource_exhausted("Tensor \"{}\" takes {} bytes; the limit is {}.", fields.name, constant->size_bytes,
                               context.limits.max_tensor_bytes);

@@ -1,4 +1,6 @@
 // Checks a node against its schema. Unknown types pass: shape inference and kernels check them later.
+#include <algorithm>
+
 #include "graph/graph.h"
 #include "graph/schema.h"
 
@@ -54,6 +56,16 @@ std::string types_text(const SchemaConstraint& constraint) {
   return text;
 }
 
+// Whether `type` is one of those in `listed`, which have '|' between them.
+bool names_type(std::string_view listed, std::string_view type) {
+  while (!listed.empty()) {
+    const size_t end = std::min(listed.find('|'), listed.size());
+    if (listed.substr(0, end) == type) return true;
+    listed.remove_prefix(std::min(end + 1, listed.size()));
+  }
+  return false;
+}
+
 // Attributes of kind kOther (type protos, lists of tensors) are not kept: their presence is all that is known.
 Status check_attributes(const Graph& graph, const Node& node, const Schema& schema) {
   for (const SchemaAttribute& wanted : schema.attributes) {
@@ -96,6 +108,13 @@ Status check_inputs(const Graph& graph, const Node& node, const Schema& schema) 
     }
     const Value& value = graph.value(id);
     const std::optional<SchemaConstraint> constraint = schema.find_constraint(parameter->type);
+    if (constraint && value.object != nullptr) {
+      const std::string object = value.object->to_string();
+      TENON_INVALID_IF(!names_type(constraint->other_types, object),
+                       "Input {} (\"{}\") of node {} is \"{}\" of type {}; allowed are {}{}{}.", i, parameter->name,
+                       node.label(graph), value.name, object, types_text(*constraint),
+                       constraint->tensor_types != 0 && constraint->allows_other ? ", " : "", constraint->other_types);
+    }
     if (!constraint || !value.is_tensor || value.type == DataType::kUndefined) continue;
     TENON_INVALID_IF((constraint->tensor_types >> static_cast<int>(value.type) & 1) == 0,
                      "Input {} (\"{}\") of node {} is the {} tensor \"{}\"; allowed are {}.", i, parameter->name,

@@ -20,7 +20,32 @@ constexpr size_t kMostBytes = size_t{1} << 31;
 // AttributeProto.AttributeType.
 enum AttributeNumber { kFloat = 1, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings };
 
+std::string type_bytes(const ObjectType& object) {
+  using P = proto::TypeProto;
+  const std::string element = object.element == nullptr ? std::string() : type_bytes(*object.element);
+  std::string inner, type;
+  pbf_writer to(inner);
+  switch (object.kind) {
+    case ObjectKind::kTensor:
+      to.add_int32(P::kElementType, static_cast<int32_t>(object.type));
+      pbf_writer(type).add_message(P::kTensor, inner);
+      break;
+    case ObjectKind::kMap:
+      to.add_int32(P::kMapKeyType, static_cast<int32_t>(object.type));
+      to.add_message(P::kMapValueType, element);
+      pbf_writer(type).add_message(P::kMap, inner);
+      break;
+    case ObjectKind::kSequence:
+    case ObjectKind::kOptional:
+      to.add_message(P::kElementType, element);
+      pbf_writer(type).add_message(object.kind == ObjectKind::kSequence ? P::kSequence : P::kOptional, inner);
+      break;
+  }
+  return type;
+}
+
 std::string type_bytes(const Value& value) {
+  if (value.object != nullptr) return type_bytes(*value.object);
   std::string tensor;
   pbf_writer to(tensor);
   to.add_int32(proto::TypeProto::kElementType, static_cast<int32_t>(value.type));
@@ -106,7 +131,8 @@ class GraphWriter {
 
   Status add_value(pbf_writer& to, uint32_t field, ValueId id) const {
     const Value& value = graph_.value(id);
-    TENON_UNSUPPORTED_IF(!value.is_tensor, "\"{}\" is no tensor; only tensors can be written.", name(id));
+    TENON_UNSUPPORTED_IF(!value.is_tensor && value.object == nullptr, "\"{}\" is of a type that cannot be written.",
+                         name(id));
     std::string bytes;
     pbf_writer info(bytes);
     info.add_string(proto::ValueInfoProto::kName, name(id));

@@ -241,6 +241,8 @@ Result<std::shared_ptr<Timeline>> import_semaphore(uint32_t type, void* native_h
 
 Result<size_t> check_imported_tensor(DataType type, const Shape& shape, size_t offset_bytes, size_t import_size_bytes,
                                      const std::string& name) {
+  TENON_INVALID_IF(holds_addresses(type), "A {} tensor holds addresses; \"{}\" cannot be seen as one.",
+                   data_type_name(type), name);
   TENON_TRY_ASSIGN(const size_t bytes, tensor_size_bytes(type, shape));
   const size_t alignment = data_type_alignment(type);
   TENON_INVALID_IF(offset_bytes % alignment != 0, "Offset ({}) in \"{}\" is not aligned to {} bytes, which {} needs.",

@@ -81,6 +81,7 @@ constexpr ValueDependence kValueDependences[] = {
     {"CenterCropPad", 1u << 1},
     {"Col2Im", 1u << 1 | 1u << 2},
     {"Compress", kEveryInput},
+    {"ConcatFromSequence", kEveryInput},
     {"ConstantOfShape", 1u << 0},
     {"DFT", 1u << 1 | 1u << 2},
     {"Expand", 1u << 1},
@@ -94,6 +95,7 @@ constexpr ValueDependence kValueDependences[] = {
     {"NonMaxSuppression", kEveryInput},
     {"NonZero", kEveryInput},
     {"OneHot", 1u << 1},
+    {"OptionalGetElement", kEveryInput},
     {"Pad", 1u << 1 | 1u << 3},
     {"Range", kEveryInput},
     {"ReduceL1", 1u << 1},
@@ -109,9 +111,11 @@ constexpr ValueDependence kValueDependences[] = {
     {"Reshape", 1u << 1},
     {"Resize", 1u << 1 | 1u << 2 | 1u << 3},
     {"STFT", 1u << 1 | 1u << 3},
+    {"SequenceAt", kEveryInput},
     {"Slice", 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4},
     {"Split", 1u << 1},
     {"Squeeze", 1u << 1},
+    {"StringNormalizer", kEveryInput},
     {"StringSplit", kEveryInput},
     {"Tile", 1u << 1},
     {"TopK", 1u << 1},
@@ -129,6 +133,7 @@ Status infer_node(Graph& graph, Node& node) {
   for (ValueId id : node.outputs) {
     if (id == kNoValue) continue;
     Value& value = graph.value(id);
+    if (!value.is_tensor) continue;
     value.has_rank = false;
     value.dims.clear();
   }

@@ -168,6 +168,11 @@ void Context::set_type(size_t output, DataType type) {
   Value& value = graph_.value(node_.outputs[output]);
   value.type = type;
   value.is_tensor = true;
+  value.object = nullptr;
+}
+
+void Context::set_object(size_t output, ObjectTypeRef type) {
+  if (has_output(output) && type != nullptr) graph_.value(node_.outputs[output]).set_object(std::move(type));
 }
 
 Status Context::set_dims(size_t output, Dims dims) {
@@ -192,6 +197,10 @@ Status Context::set_dims(size_t output, Dims dims) {
 
 Status Context::copy(size_t input, size_t output) {
   if (!has(input)) return {};
+  if (!in(input).is_tensor) {
+    set_object(output, in(input).object);
+    return {};
+  }
   set_type(output, type(input));
   if (!ranked(input)) return {};
   return set_dims(output, dims(input));

@@ -59,6 +59,8 @@ class Context {
 
   bool has_output(size_t output) const { return output < node_.outputs.size() && node_.outputs[output] != kNoValue; }
   void set_type(size_t output, DataType type);
+  // A sequence, optional or map; nothing for null.
+  void set_object(size_t output, ObjectTypeRef type);
   // Errors: a rank above Shape::kMaxRank, a negative dimension, more elements than int64 holds.
   Status set_dims(size_t output, Dims dims);
   // Type and dims of input `input`.
@@ -118,6 +120,8 @@ struct Row {
   X(recurrent_rows)             \
   X(recurrent_state_rows)       \
   X(rotary_rows)                \
+  X(sequence_rows)              \
+  X(text_rows)                  \
   X(control_rows)
 #define TENON_CONTRIB_INFER_FAMILIES(X) \
   X(contrib_rows)                       \
@@ -129,7 +133,7 @@ struct Row {
   X(contrib_block_rows)                 \
   X(contrib_bytes_rows)                 \
   X(contrib_recurrent_rows)
-#define TENON_ML_INFER_FAMILIES(X)
+#define TENON_ML_INFER_FAMILIES(X) X(ml_rows)
 #define TENON_INTERNAL_INFER_FAMILIES(X) \
   X(internal_rows)                       \
   X(internal_matmul_rows)                \

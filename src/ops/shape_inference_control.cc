@@ -28,6 +28,7 @@ Graph* own_body(Node& node, const char* name) {
 void copy_type(const Value& from, Value& to) {
   to.type = from.type;
   to.is_tensor = from.is_tensor;
+  to.object = from.object;
   to.has_rank = from.has_rank;
   to.dims = from.dims;
 }

@@ -157,7 +157,10 @@ bool is_dynamic_operator(const Node& node) {
   if (is_region(node) || is_control_flow(node)) return true;
   if (node.domain == "tenon") return node.op_type == "CacheUpdate";
   if (node.domain == "com.microsoft") return node.op_type == "CropAndResize";
-  constexpr std::array<std::string_view, 4> kDynamic = {"Compress", "NonMaxSuppression", "NonZero", "Unique"};
+  if (node.domain == "ai.onnx.ml") return node.op_type == "CastMap";
+  constexpr std::array<std::string_view, 9> kDynamic = {"Compress",         "ConcatFromSequence", "NonMaxSuppression",
+                                                        "NonZero",          "OptionalGetElement", "SequenceAt",
+                                                        "StringNormalizer", "StringSplit",        "Unique"};
   return node.domain.empty() && std::find(kDynamic.begin(), kDynamic.end(), node.op_type) != kDynamic.end();
 }
 

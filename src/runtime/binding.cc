@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <tenon/object.h>
+
 #include "device/memory_space.h"
 #include "runtime/binding_checks.h"
 #include "runtime/binding_impl.h"
@@ -116,6 +118,14 @@ Status BindingImpl::prepare_output(size_t slot, DataType type, const Shape& shap
   return {};
 }
 
+Status BindingImpl::keep_outputs() {
+  for (BoundOutput& output : outputs) {
+    if (!output.ready || !holds_addresses(output.result.type())) continue;
+    TENON_TRY_ASSIGN(output.result, deep_copy(output.result));
+  }
+  return {};
+}
+
 Binding::Binding(std::unique_ptr<BindingImpl> impl) : impl_(std::move(impl)) {}
 Binding::~Binding() = default;
 Binding::Binding(Binding&&) noexcept = default;
@@ -164,6 +174,9 @@ Status Binding::bind_output(size_t index, Tensor tensor) {
   TENON_INVALID_IF(index >= impl_->outputs.size(), "Output {} of {} does not exist.", index, impl_->outputs.size());
   if (tensor.defined() && same_tensor(tensor, impl_->outputs[index].bound)) return {};
   TENON_TRY(check_tensor(impl_->session->spaces(), impl_->session->outputs()[index], tensor, "output"));
+  TENON_UNSUPPORTED_IF(holds_addresses(tensor.type()),
+                       "Output \"{}\" is {}, which each run makes anew: it cannot be bound to a tensor.",
+                       impl_->session->outputs()[index].name, impl_->session->outputs()[index].to_string());
   TENON_INVALID_IF(tensor.read_only(),
                    "Output \"{}\" cannot be bound to read-only memory: the {} tensor of shape {} in {} is marked so.",
                    impl_->session->outputs()[index].name, data_type_name(tensor.type()), tensor.shape().to_string(),

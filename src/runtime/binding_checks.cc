@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <tenon/object.h>
+
 #include "device/copy.h"
 
 namespace tenon {
@@ -62,6 +64,9 @@ Status check_tensor(const SessionSpaces& spaces, const ValueInfo& info, const Te
   TENON_INVALID_IF(info.type != DataType::kUndefined && tensor.type() != info.type,
                    "The tensor for {} \"{}\" has type {}, but the model declares {}.", kind, info.name,
                    data_type_name(tensor.type()), info.to_string());
+  TENON_INVALID_IF(info.object != nullptr && !is_of_type(object_of(tensor).get(), info.object),
+                   "The value for {} \"{}\" is not of the type that the model declares: {}.", kind, info.name,
+                   info.to_string());
   TENON_INVALID_IF(info.has_shape && tensor.shape().dims().size() != info.dims.size(),
                    "The tensor for {} \"{}\" has rank {} (shape {}), but the model declares rank {} ({}).", kind,
                    info.name, tensor.shape().rank(), tensor.shape().to_string(), info.dims.size(), info.to_string());

@@ -30,6 +30,8 @@ struct BindingImpl {
   // The output is this memory in `space`, made by the run.
   Status adopt_output(size_t slot, DataType type, const Shape& shape, std::shared_ptr<std::byte> memory,
                       size_t size_bytes, SpaceId space);
+  // After the steps: outputs whose elements are addresses become copies that own what the addresses name.
+  Status keep_outputs();
   // Where output `slot` has to be, after it was bound.
   void set_output_space(size_t slot);
 

@@ -19,11 +19,9 @@ struct Question {
 Status check_tensor(const Question& asked, const Graph& graph, ValueId id) {
   if (id == kNoValue) return {};
   const Value& value = graph.value(id);
-  TENON_UNSUPPORTED_IF(
-      !value.is_tensor,
-      "Node {} uses value \"{}\", which is a sequence or an optional; If, Loop and Scan run on tensors "
-      "only.",
-      asked.label, value.name);
+  TENON_UNSUPPORTED_IF(!value.is_tensor && value.object == nullptr,
+                       "Node {} uses value \"{}\", which is no tensor, sequence, optional or map.", asked.label,
+                       value.name);
   TENON_UNSUPPORTED_IF(value.type != DataType::kUndefined && data_type_size(value.type) == 0,
                        "Node {} uses value \"{}\" of type {}, which If, Loop and Scan do not carry.", asked.label,
                        value.name, data_type_name(value.type));

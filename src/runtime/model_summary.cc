@@ -83,6 +83,7 @@ ValueInfo info_of(const Value& value) {
   info.name = value.name;
   info.type = value.type;
   info.has_shape = value.has_rank;
+  info.object = value.object;
   if (!value.has_rank) return info;
   for (const Dim& dim : value.dims) {
     info.dims.push_back(dim.known() ? dim.value : -1);

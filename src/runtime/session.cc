@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <tenon/object.h>
 #include <tenon/plan_report.h>
 
 #include "base/config_keys.h"
@@ -240,6 +241,7 @@ Status SessionImpl::run_plan_of(BindingImpl& binding, const RunOptions& options)
     const InRun in_run(*pool_);
     status = run.run(plan);
   }
+  if (status.ok()) status = binding.keep_outputs();
   const int64_t ran_ns = now_ns();
   if (!options.signals.empty()) status = run.signal(std::move(status));
   if (report != nullptr) {

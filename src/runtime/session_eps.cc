@@ -246,7 +246,8 @@ void SessionEps::describe_assignments(const Graph& graph, const Partition& parti
 Status SessionEps::check_nodes(const Graph& graph) const {
   for (ValueId id : graph.inputs) {
     const Value& value = graph.value(id);
-    TENON_UNSUPPORTED_IF(!value.is_tensor, "Input \"{}\" is not a tensor; only tensors are supported.", value.name);
+    TENON_UNSUPPORTED_IF(!value.is_tensor && value.object == nullptr,
+                         "Input \"{}\" is no tensor, sequence, optional or map; only those are supported.", value.name);
   }
   const Providers providers{host_.get(), devices_};
   for (const Node& node : graph.nodes) {

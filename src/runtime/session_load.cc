@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/trace.h"
 #include "graph/symbols.h"
+#include "ops/sequence.h"
 #include "ops/shape_inference.h"
 #include "plan/evaluate.h"
 #include "plan/expand.h"
@@ -48,6 +49,8 @@ Status SessionImpl::prepare() {
   {
     const TraceSpan span("load", "infer shapes");
     TENON_TRY(infer_shapes(graph));
+    TENON_TRY_ASSIGN(const bool expanded, expand_sequence_maps(graph));
+    if (expanded) TENON_TRY(infer_shapes(graph));
   }
   TENON_TRY(eps_.make(options_));
   TENON_TRY(eps_.infer_types(graph));

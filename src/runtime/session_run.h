@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "ep/api/run_objects.h"
 #include "runtime/binding_outputs.h"
 #include "runtime/device_runs.h"
 #include "runtime/plan_executor.h"
@@ -24,6 +25,7 @@ class SessionRun {
               .cancel = options.cancel,
               .ledger = ledger,
               .disallow_copies = disallow_copies,
+              .objects = &objects_,
               .deadline = Deadline::after(options.run_timeout_ns)},
         outputs_(binding, info_),
         caller_stream_(options.stream),
@@ -55,6 +57,7 @@ class SessionRun {
   DeviceRuns& devices_;
   BindingImpl& binding_;
   const RunOptions& options_;
+  RunObjects objects_;
   RunInfo info_;
   BindingOutputs outputs_;
   DeviceStream* caller_stream_;  // may be null

@@ -3,6 +3,7 @@
 namespace tenon {
 
 std::string ValueInfo::to_string() const {
+  if (object != nullptr) return object->to_string();
   std::string text(data_type_name(type));
   if (!has_shape) return text + "[?]";
   text += '[';

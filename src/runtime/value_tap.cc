@@ -127,7 +127,7 @@ Status ValueTap::Part::give(ValueId id, const Location& location, const Maker& m
   const DataType type = value.constant ? value.constant->type : value.type;
   const std::optional<ModelValue> model = model_value_of(value);
   const std::string name(model ? model->name : std::string_view(value.name));
-  if (data_type_bits(type) == 0 || !tap_.observer_.wants(tap_.body_, name)) return {};
+  if (data_type_bits(type) == 0 || holds_addresses(type) || !tap_.observer_.wants(tap_.body_, name)) return {};
   int64_t& given = tap_.given_[{tap_.body_, name}];
   // A constant is there in every plan of a run, and a value of the model's own graph is made once.
   if (given > 0 && (constant || tap_.body_.empty())) return {};

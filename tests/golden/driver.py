@@ -9,10 +9,16 @@ import onnx
 
 
 @dataclasses.dataclass
+class Content:
+    """A tensor that an optional holds. Besides: a sequence is a list, a map a dict, an empty optional None."""
+    array: np.ndarray
+
+
+@dataclasses.dataclass
 class Case:
     name: str
     model: object  # bytes, or the path of a file
-    inputs: dict  # name -> array
+    inputs: dict  # name -> array, list, dict, None or Content
     outputs: list  # expected arrays; None for what is not compared
     again: list = dataclasses.field(default_factory=list)  # (inputs, outputs) of further runs of the same session
     random: bool = False  # each run gives other numbers; without it, two runs have to give the same
@@ -35,20 +41,65 @@ class Outcome:
 
 
 def type_number(array):
+    if array.dtype.kind in "OUS":
+        return onnx.TensorProto.STRING
     return onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
 def bytes_of(array):
-    """The elements as Tenon holds them: those of less than a byte are packed."""
+    """The elements as Tenon holds them: those of less than a byte are packed. Strings: each behind its length."""
+    if array.dtype.kind in "OUS":
+        texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.flatten()]
+        return b"".join(len(text).to_bytes(8, "little") + text for text in texts)
     return onnx.numpy_helper.from_array(np.ascontiguousarray(array)).raw_data
 
 
 def array_of(number, shape, data):
+    if number == onnx.TensorProto.STRING:
+        texts = []
+        while data:
+            end = 8 + int.from_bytes(data[:8], "little")
+            texts.append(data[8:end].decode())
+            data = data[end:]
+        array = np.empty(len(texts), dtype=object)
+        array[:] = texts
+        return array.reshape(shape)
     return onnx.numpy_helper.to_array(onnx.TensorProto(data_type=number, dims=shape, raw_data=data))
 
 
 def _dims(array):
     return ",".join(str(dim) for dim in array.shape)
+
+
+def _words(value, blob):
+    """A value that is no tensor, as golden_driver reads it."""
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return " ".join([f"sequence {len(value)}", *(_words(one, blob) for one in value)])
+    if isinstance(value, dict):
+        values = np.array(list(value.values()))
+        values = values.astype(np.float32) if values.dtype.kind == "f" else values
+        return f"map {_words(np.array(list(value)), blob)} {_words(values, blob)}"
+    array = np.asarray(value.array if isinstance(value, Content) else value)
+    data = bytes_of(array)
+    return f"tensor {type_number(array)} {_dims(array) or '-'} {blob.add(data)} {len(data)}"
+
+
+def _value(words, data):
+    """What golden_driver has written so; a map as a dict."""
+    kind = words.pop(0)
+    if kind == "none":
+        return None
+    if kind == "sequence":
+        return [_value(words, data) for _ in range(int(words.pop(0)))]
+    if kind == "map":
+        keys, values = _value(words, data), _value(words, data)
+        return dict(zip(keys.tolist(), values.tolist()))
+    number, dims, begin, size = words[0], words[1], int(words[2]), int(words[3])
+    del words[:4]
+    shape = tuple(int(dim) for dim in dims.split(",")) if dims != "-" else ()
+    return array_of(int(number), shape, data[begin:begin + size])
 
 
 class _Blob:
@@ -82,10 +133,16 @@ def run(cases, folder, options=(), environment=None, timeout=None):
             if number > 0:
                 lines.append("again")
             for name, array in inputs.items():
+                if not isinstance(array, (np.ndarray, np.generic)):
+                    lines.append(f"input\t{name}\tobject\t{_words(array, blob)}")
+                    continue
                 offset = blob.add(bytes_of(array))
                 lines.append(f"input\t{name}\t{type_number(array)}\t{_dims(array)}\t{offset}")
             for array in outputs:
-                lines.append("output\tany" if array is None else f"output\t{type_number(array)}\t{_dims(array)}")
+                if not isinstance(array, (np.ndarray, np.generic)):
+                    lines.append("output\tany")
+                    continue
+                lines.append(f"output\t{type_number(array)}\t{_dims(array)}")
     blob.file.close()
     (folder / "cases").write_text("".join(line + "\n" for line in lines))
     command = [os.environ["TENON_GOLDEN_DRIVER"], *(str(folder / name) for name in ("cases", "blob", "results", "outputs"))]
@@ -129,6 +186,8 @@ def _read(folder):
             arrays, feeds = [], []
             name = fields[0]
             outcomes[name] = Outcome("crashed", [])
+        elif kind == "output" and fields[0] == "object":
+            arrays.append(_value(fields[1].split(), data))
         elif kind == "output":
             shape = tuple(int(dim) for dim in fields[1].split(",") if dim)
             begin, size = int(fields[2]), int(fields[3])

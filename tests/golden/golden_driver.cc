@@ -4,10 +4,14 @@
 // CASES is text, fields separated by tabs, one line each:
 //   case NAME path PATH | case NAME blob OFFSET BYTES     the model
 //   input NAME TYPE DIMS OFFSET                           DIMS: 2,3 or empty; the bytes lie in BLOB
+//   input NAME object VALUE                               VALUE: see below
 //   output TYPE DIMS                                      one an output, in order; `any` for what is not compared
 //   again                                                 what follows is fed to the same session after the above
-// RESULTS has for each case a line `begin NAME`, with --ep one `claimed EP OPERATORS` for each part that an EP has,
-// then for each feed `output TYPE DIMS OFFSET BYTES` for each output (bytes in OUTPUT_BLOB) and `fed STATUS`, then
+// A VALUE is a word with what belongs to it behind it, separated by blanks: "none"; "tensor TYPE DIMS OFFSET BYTES",
+// where DIMS is "-" for a scalar; "sequence COUNT" and so many values; "map" with a tensor of keys and one of values.
+// The bytes of strings are those of each, behind its length in eight bytes. An output that is a VALUE is `output object
+// VALUE`. RESULTS has for each case a line `begin NAME`, with --ep one `claimed EP OPERATORS` for each part that an EP
+// has, then for each feed `output TYPE DIMS OFFSET BYTES` for each output (bytes in OUTPUT_BLOB) and `fed STATUS`, then
 // `done NAME STATUS`; STATUS is `ok` or `<status code> <message>`, and of several feeds the first that failed. With
 // --ep the EP comes first, and outputs are copied to host memory.
 // --guarded puts each input and output at the end of its own pages, imported as external memory, with an unreadable
@@ -15,6 +19,7 @@
 #include <sys/mman.h>
 #include <tenon/ep.h>
 #include <tenon/importer.h>
+#include <tenon/object.h>
 #include <tenon/session.h>
 #include <unistd.h>
 
@@ -54,6 +59,7 @@ struct Value {
   DataType type = DataType::kUndefined;
   Shape shape;
   size_t offset = 0;
+  std::string object;  // a VALUE; empty for tensors
 };
 
 struct Feed {
@@ -113,12 +119,14 @@ std::vector<Case> read_cases(const char* path) {
       cases.back().random = true;
     } else if (fields[0] == "again") {
       cases.back().feeds.emplace_back();
+    } else if (fields[0] == "input" && fields[2] == "object") {
+      cases.back().feeds.back().inputs.push_back({.name = std::string(fields[1]), .object = std::string(fields[3])});
     } else if (fields[0] == "input") {
       cases.back().feeds.back().inputs.push_back({std::string(fields[1]), static_cast<DataType>(number(fields[2])),
                                                   shape_of(fields[3]), static_cast<size_t>(number(fields[4]))});
     } else if (fields[0] == "output") {
       Value& output = cases.back().feeds.back().outputs.emplace_back();
-      if (fields[1] == "any") continue;
+      if (fields[1] == "any" || fields[1] == "object") continue;
       output.type = static_cast<DataType>(number(fields[1]));
       output.shape = shape_of(fields[2]);
     }
@@ -223,6 +231,14 @@ class Driver {
 
     std::vector<GuardedMemory> guards;
     for (const Value& input : asked.inputs) {
+      if (!input.object.empty() || input.type == DataType::kString) {
+        std::string_view words = input.object;
+        auto tensor =
+            input.object.empty() ? Result<Tensor>(read_strings(input.shape, input.offset)) : read_input(words);
+        if (!tensor.ok()) return std::move(tensor).status();
+        DRIVER_TRY(binding->bind_input(input.name, *tensor));
+        continue;
+      }
       auto bytes = tenon::tensor_size_bytes(input.type, input.shape);
       if (!bytes.ok()) return std::move(bytes).status();
       Tensor tensor;
@@ -243,7 +259,7 @@ class Driver {
     if (options_.guarded) {
       for (size_t i = 0; i < asked.outputs.size() && i < names.size(); ++i) {
         const Value& output = asked.outputs[i];
-        if (output.type == DataType::kUndefined) continue;
+        if (output.type == DataType::kUndefined || output.type == DataType::kString) continue;
         auto bytes = tenon::tensor_size_bytes(output.type, output.shape);
         if (!bytes.ok()) return std::move(bytes).status();
         auto tensor = guards.emplace_back(*bytes).tensor(names[i].name, output.type, output.shape);
@@ -255,15 +271,29 @@ class Driver {
       DRIVER_TRY(binding->bind_output_auto(i, tenon::MemorySpace{}));
     DRIVER_TRY(session.run(*binding));
     std::vector<std::vector<std::byte>> first;
+    std::vector<Tensor> first_objects;
     for (size_t i = 0; i < names.size(); ++i) {
       const Tensor tensor = binding->output(i);
       const auto* data = static_cast<const std::byte*>(tensor.data());
       first.emplace_back(data, data + tensor.size_bytes());
+      first_objects.push_back(tenon::holds_addresses(tensor.type()) ? tensor : Tensor());
     }
     // The second run takes the cached plan.
     DRIVER_TRY(session.run(*binding));
     for (size_t i = 0; i < names.size(); ++i) {
       const Tensor tensor = binding->output(i);
+      if (tenon::holds_addresses(tensor.type())) {
+        if (!tenon::same_contents(tensor, first_objects[i]))
+          return Status(StatusCode::kInternal, "A second run gives another output " + std::to_string(i) + ".");
+        std::string words;
+        if (tensor.type() == DataType::kString) {
+          add_tensor(tensor, words);
+        } else {
+          add_object(tenon::object_of(tensor).get(), words);
+        }
+        std::fprintf(results_, "output\tobject\t%s\n", words.c_str());
+        continue;
+      }
       if (tensor.size_bytes() != first[i].size() ||
           (!random && !first[i].empty() && std::memcmp(tensor.data(), first[i].data(), first[i].size()) != 0)) {
         return Status(StatusCode::kInternal, "A second run gives another output " + std::to_string(i) + ".");
@@ -281,6 +311,98 @@ class Driver {
       }
     }
     return {};
+  }
+
+  // --- strings, and what is no tensor ---
+
+  static std::string_view next_word(std::string_view& words) {
+    const size_t end = std::min(words.find(' '), words.size());
+    const std::string_view word = words.substr(0, end);
+    words.remove_prefix(std::min(end + 1, words.size()));
+    return word;
+  }
+
+  Result<Tensor> read_strings(const Shape& shape, size_t offset) const {
+    std::vector<std::string> texts;
+    for (int64_t i = 0; i < shape.element_count(); ++i) {
+      uint64_t length = 0;
+      std::memcpy(&length, blob_.data() + offset, sizeof(length));
+      offset += sizeof(length);
+      texts.emplace_back(reinterpret_cast<const char*>(blob_.data() + offset), length);
+      offset += length;
+    }
+    return tenon::string_tensor(std::move(texts), shape);
+  }
+
+  Result<Tensor> read_tensor(std::string_view& words) const {
+    const auto type = static_cast<DataType>(number(next_word(words)));
+    const std::string_view dims = next_word(words);
+    const Shape shape = shape_of(dims == "-" ? std::string_view() : dims);
+    const auto offset = static_cast<size_t>(number(next_word(words)));
+    const auto bytes = static_cast<size_t>(number(next_word(words)));
+    if (type == DataType::kString) return read_strings(shape, offset);
+    auto tensor = Tensor::allocate(type, shape);
+    if (tensor.ok() && bytes > 0) std::memcpy(tensor->data(), blob_.data() + offset, bytes);
+    return tensor;
+  }
+
+  Result<tenon::ObjectRef> read_object(std::string_view& words) const {
+    const std::string_view kind = next_word(words);
+    if (kind == "none") return tenon::ObjectRef();
+    if (kind == "tensor") {
+      auto tensor = read_tensor(words);
+      if (!tensor.ok()) return std::move(tensor).status();
+      return tenon::Object::tensor(*tensor);
+    }
+    std::vector<tenon::ObjectRef> elements;
+    const int64_t count = kind == "map" ? 2 : number(next_word(words));
+    for (int64_t i = 0; i < count; ++i) {
+      auto element = read_object(words);
+      if (!element.ok()) return element;
+      elements.push_back(*element);
+    }
+    if (kind == "map") return tenon::Object::map(elements[0]->as_tensor(), elements[1]->as_tensor());
+    return tenon::Object::sequence(std::move(elements));
+  }
+
+  Result<Tensor> read_input(std::string_view words) const {
+    auto object = read_object(words);
+    if (!object.ok()) return std::move(object).status();
+    return tenon::object_tensor(*object);
+  }
+
+  void add_tensor(const Tensor& tensor, std::string& words) {
+    std::string dims = tensor.shape().to_string();
+    dims = dims.size() == 2 ? "-" : dims.substr(1, dims.size() - 2);
+    std::string bytes;
+    if (tensor.type() == DataType::kString) {
+      for (int64_t i = 0; i < tensor.shape().element_count(); ++i) {
+        const std::string_view text = tenon::text_at(tensor, i);
+        const uint64_t length = text.size();
+        bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
+        bytes.append(text);
+      }
+    } else if (tensor.size_bytes() > 0) {
+      bytes.assign(tensor.data_as<char>(), tensor.size_bytes());
+    }
+    if (!bytes.empty()) std::fwrite(bytes.data(), 1, bytes.size(), outputs_);
+    words += "tensor " + std::to_string(static_cast<int>(tensor.type())) + " " + dims + " " + std::to_string(written_) +
+             " " + std::to_string(bytes.size());
+    written_ += bytes.size();
+  }
+
+  void add_object(const tenon::Object* object, std::string& words) {
+    if (object == nullptr) {
+      words += "none";
+      return;
+    }
+    if (object->kind() == tenon::ObjectKind::kTensor) return add_tensor(object->as_tensor(), words);
+    words +=
+        object->kind() == tenon::ObjectKind::kMap ? "map" : "sequence " + std::to_string(object->elements().size());
+    for (const tenon::ObjectRef& element : object->elements()) {
+      words += ' ';
+      add_object(element.get(), words);
+    }
   }
 
   Options options_;

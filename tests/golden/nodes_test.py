@@ -25,24 +25,22 @@ SETTINGS = {
 }
 
 
-def _arrays(values):
-    """Numpy arrays, or None when a value is no tensor that Tenon could be given."""
-    arrays = []
-    for value in values:
-        if isinstance(value, onnx.TensorProto):
-            value = onnx.numpy_helper.to_array(value)
-        if not isinstance(value, (np.ndarray, np.generic)):
-            return None
-        value = np.asarray(value)
-        if value.dtype.kind in "OUS":  # strings have no bytes of a known number
-            return None
-        arrays.append(value)
-    return arrays
+def _value(value, declared=None):
+    """A numpy array, or what the driver takes for a sequence or an optional. `declared` is an input's TypeProto."""
+    if isinstance(value, onnx.TensorProto):
+        value = onnx.numpy_helper.to_array(value)
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_value(one) for one in value]
+    assert isinstance(value, (np.ndarray, np.generic)), type(value)
+    value = np.asarray(value)
+    return driver.Content(value) if declared is not None and declared.HasField("optional_type") else value
 
 
 @functools.cache
 def collect():
-    """[(onnx case, driver case or None)]"""
+    """[(onnx case, driver case)]"""
     from onnx.backend.test.loader import load_model_tests
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,12 +48,12 @@ def collect():
     collected = []
     for case in cases:
         feeds, expected = (case.data_sets[0] if case.data_sets else ([], []))
-        inputs, outputs = _arrays(feeds), _arrays(expected)
-        if inputs is None or outputs is None:
-            collected.append((case, None))
-            continue
-        names = [value.name for value in case.model.graph.input]
-        collected.append((case, driver.Case(case.name, case.model.SerializeToString(), dict(zip(names, inputs)), outputs, random=is_random(case))))
+        declared = case.model.graph.input
+        inputs = [_value(feed, value.type) for feed, value in zip(feeds, declared)]
+        outputs = [_value(value) for value in expected]
+        names = [value.name for value in declared]
+        collected.append((case, driver.Case(case.name, case.model.SerializeToString(), dict(zip(names, inputs)), outputs,
+                                            random=is_random(case))))
     return collected
 
 
@@ -75,10 +73,27 @@ def reason_not_claimed(case):
 
 def differs(case, outcome):
     """None when the outputs are the expected ones, else what is wrong."""
-    expected = _arrays(case.data_sets[0][1])
+    expected = [_value(value) for value in case.data_sets[0][1]]
     if len(outcome.outputs) < len(expected):
         return f"{len(outcome.outputs)} outputs, not {len(expected)}"
-    for index, (want, got) in enumerate(zip(expected, outcome.outputs)):
+    return _differ(case, expected, outcome.outputs)
+
+
+def _differ(case, expected, outputs):
+    for index, (want, got) in enumerate(zip(expected, outputs)):
+        if isinstance(want, list):
+            if not isinstance(got, list) or len(got) != len(want):
+                return f"output {index} is no sequence of {len(want)} tensors"
+            within = _differ(case, want, got)
+            if within is not None:
+                return f"of the sequence that is output {index}, {within}"
+            continue
+        if want is None or got is None or isinstance(got, list):
+            if want is None and got is None:
+                continue
+            return f"output {index} is {type(got)}, not {type(want)}"
+        if want.dtype.kind in "OUS":
+            want = want.astype(object)
         if want.dtype != got.dtype or want.shape != got.shape:
             return f"output {index} is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
         if is_random(case):
@@ -102,19 +117,15 @@ def differs(case, outcome):
 @pytest.fixture(scope="module", params=SETTINGS)
 def outcomes(request, tmp_path_factory):
     options, environment = SETTINGS[request.param]
-    cases = [case for _, case in collect() if case is not None]
+    cases = [case for _, case in collect()]
     return driver.run(cases, tmp_path_factory.mktemp("nodes"), options, environment)
 
 
 # One test a setting and not one a case: 1,900 tests times five settings would drown the report. Every failure is listed.
 def test_node_cases_give_the_expected_outputs(outcomes, record_property):
     passed, skipped, failures = 0, 0, []
-    for case, runnable in collect():
+    for case, _ in collect():
         why_not = reason_not_claimed(case)
-        if runnable is None:
-            # Sequences, optionals and strings cannot be bound.
-            skipped += 1
-            continue
         outcome = outcomes[case.name]
         problem = outcome.status if not outcome.ok else differs(case, outcome)
         if why_not is None:

@@ -80,7 +80,32 @@ OrtTypeInfo make_tensor_type(OrtTensorTypeAndShapeInfo tensor) {
   return info;
 }
 
+OrtTypeInfo to_type_info(const ObjectType& type) {
+  OrtTypeInfo info;
+  const auto element = [&] {
+    return type.element == nullptr ? nullptr : std::make_shared<const OrtTypeInfo>(to_type_info(*type.element));
+  };
+  switch (type.kind) {
+    case ObjectKind::kTensor:
+      return make_tensor_type({.type = to_element_type(type.type)});
+    case ObjectKind::kSequence:
+      info.kind = ONNX_TYPE_SEQUENCE;
+      info.sequence.element_type = element();
+      break;
+    case ObjectKind::kMap:
+      info.kind = ONNX_TYPE_MAP;
+      info.map = {to_element_type(type.type), element()};
+      break;
+    case ObjectKind::kOptional:
+      info.kind = ONNX_TYPE_OPTIONAL;
+      info.optional.contained_type = element();
+      break;
+  }
+  return info;
+}
+
 OrtTypeInfo to_type_info(const ValueInfo& info) {
+  if (info.object != nullptr) return to_type_info(*info.object);
   OrtTensorTypeAndShapeInfo tensor{
       .type = to_element_type(info.type), .has_shape = info.has_shape, .dims = info.dims, .dim_names = info.dim_names};
   tensor.dim_names.resize(tensor.dims.size());

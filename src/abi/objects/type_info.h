@@ -48,6 +48,7 @@ DataType from_element_type(ONNXTensorElementDataType type) noexcept;
 // The info of a tensor with a shape.
 OrtTensorTypeAndShapeInfo make_tensor_info(DataType type, const Shape& shape);
 OrtTypeInfo make_tensor_type(OrtTensorTypeAndShapeInfo tensor);
+OrtTypeInfo to_type_info(const ObjectType& type);
 // The ABI's type of an input or output that a model declares.
 OrtTypeInfo to_type_info(const ValueInfo& info);
 

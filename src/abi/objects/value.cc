@@ -6,6 +6,7 @@
 #include "abi/objects/mappings.h"
 #include "abi/objects/slots.h"
 #include "abi/objects/status.h"
+#include "abi/objects/value_tensor.h"
 #include "base/checked.h"
 #include "base/format.h"
 #include "base/status.h"
@@ -61,7 +62,7 @@ std::shared_ptr<const void> own_block(OrtAllocator* allocator, void* block) {
       block, [allocator](const void* pointer) { free_block(allocator, const_cast<void*>(pointer)); });
 }
 
-OrtStatus* make_string_value(const Layout& layout, const OrtMemoryInfo& memory, OrtValue** out) {
+OrtStatus* new_string_value(const Layout& layout, const OrtMemoryInfo& memory, OrtValue** out) {
   auto value = std::make_unique<OrtValue>();
   value->kind = ONNX_TYPE_TENSOR;
   value->shape = layout.shape;
@@ -114,6 +115,8 @@ OrtValue make_value(Tensor tensor, OrtMemoryInfo memory) {
 }
 
 OrtValue make_value(Tensor tensor) {
+  if (tensor.type() == DataType::kString) return make_string_value(tensor);
+  if (tensor.type() == DataType::kObject) return make_object_value(tensor);
   OrtMemoryInfo memory = to_memory_info(tensor.space());
   return make_value(std::move(tensor), std::move(memory));
 }
@@ -178,7 +181,7 @@ OrtStatus* ort_api::CreateTensorAsOrtValue(OrtAllocator* allocator, const int64_
     const OrtMemoryInfo* info = nullptr;
     if (OrtStatus* bad = AllocatorGetInfo(allocator, &info)) return bad;
     if (info == nullptr) return make_ort_status(ORT_INVALID_ARGUMENT, "The allocator's Info gives null.");
-    if (layout.type == DataType::kString) return make_string_value(layout, *info, out);
+    if (layout.type == DataType::kString) return new_string_value(layout, *info, out);
     const Result<void*> block = allocate(allocator, layout.size_bytes);
     if (!block.ok()) return to_ort(block.status());
     return make_tensor_value(layout, *block, layout.size_bytes, own_block(allocator, *block), *info, out);

@@ -43,7 +43,8 @@ struct OrtValue {
 
 namespace tenon::abi {
 
-// A value around a tensor; the memory info follows from the tensor's space, or is the one given.
+// A value around a tensor; the memory info follows from the tensor's space, or is the one given. Strings are copied,
+// and an object becomes a sequence, a map, its tensor or nothing (value_tensor.h).
 OrtValue make_value(Tensor tensor);
 OrtValue make_value(Tensor tensor, OrtMemoryInfo memory);
 // kInvalidArgument for a value of a read-only import, or of other memory that must not be written; `use` completes "The

@@ -31,6 +31,7 @@ namespace tenon {
 struct CopyLedger;
 struct CopyRecord;
 struct Model;
+class RunObjects;
 class SubgraphKernels;
 
 // Nodes that an EP wants. The runtime checks it: nodes exist, are free, and do not depend on themselves through others.
@@ -64,6 +65,7 @@ struct RunInfo {
   const std::atomic<bool>* cancel = nullptr;  // set: the run is to end; may be null
   CopyLedger* ledger = nullptr;               // may be null
   bool disallow_copies = false;               // strict mode
+  RunObjects* objects = nullptr;              // the strings and objects that kernels make; null outside of runs
   // Fences that the EP has said it takes, and that it alone waits for and signals. Empty: the host does.
   std::span<const Fence> waits = {}, signals = {};
   size_t calls = 0;                         // with fences: how often the EP's kernels are called in the run

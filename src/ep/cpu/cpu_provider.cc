@@ -103,9 +103,11 @@ class CpuProvider final : public ExecutionProvider {
         TensorSpec& spec = specs->emplace_back();
         if (id == kNoValue) continue;
         const Value& value = graph.value(id);
-        if (!value.is_tensor) {
-          return unsupported("Node {} uses value \"{}\", which is not a tensor; the cpu EP runs {} on tensors only.",
-                             node.label(graph), value.name, node.op_type);
+        if (!value.is_tensor && value.object == nullptr) {
+          return unsupported(
+              "Node {} uses value \"{}\", which is no tensor, sequence, optional or map; the cpu EP runs {} on those "
+              "only.",
+              node.label(graph), value.name, node.op_type);
         }
         unknown |= value.type == DataType::kUndefined;
         spec.type = value.type;

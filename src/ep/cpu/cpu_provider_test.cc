@@ -63,7 +63,7 @@ TEST(CpuProvider, RefusesATypeAndNamesTheOnesThatItHas) {
 TEST(CpuProvider, RefusesAValueThatIsNoTensor) {
   OneNode one("Add", DataType::kUndefined);
   one.graph.value(ValueId(1)).is_tensor = false;
-  EXPECT_THAT(one.can_run().message(), HasSubstr("\"b\", which is not a tensor"));
+  EXPECT_THAT(one.can_run().message(), HasSubstr("\"b\", which is no tensor"));
 }
 
 TEST(CpuProvider, CollectsEachRowsReason) {

@@ -175,7 +175,7 @@ Result<std::unique_ptr<OrtValue>> value_of(const ConstantRef& constant) {
     value->kind = ONNX_TYPE_TENSOR;
     value->element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
     value->shape = constant->shape;
-    value->strings = std::make_shared<std::vector<std::string>>(constant->strings);
+    value->strings = std::make_shared<std::vector<std::string>>(constant->strings.begin(), constant->strings.end());
     return value;
   }
   TENON_TRY_ASSIGN(Tensor tensor, Tensor::view(constant->type, constant->shape, const_cast<std::byte*>(constant->data),

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "abi/objects/sync_stream.h"
+#include "abi/objects/value_tensor.h"
+#include "ep/api/device_provider.h"
+#include "ep/api/run_objects.h"
 
 using tenon::Result;
 using tenon::Shape;
@@ -38,6 +42,30 @@ Status point_at(OrtValue& value, const TensorSpec& spec, const Shape& shape, voi
   return Status();
 }
 
+// Strings and objects are values of their own: of the program's form for kernels, and back after them.
+Status read_addresses(OrtValue& value, const TensorSpec& spec, const void* data) {
+  TENON_TRY_ASSIGN(const size_t bytes, tenon::tensor_size_bytes(spec.type, spec.shape));
+  TENON_TRY_ASSIGN(const Tensor tensor, Tensor::view(spec.type, spec.shape, const_cast<void*>(data), bytes));
+  value = tenon::abi::make_value(tensor);
+  return Status();
+}
+
+Status write_addresses(const OrtValue& value, const TensorSpec& spec, void* data, tenon::RunObjects& objects) {
+  TENON_TRY_ASSIGN(const Tensor made, tenon::abi::to_tensor(value, spec.type == tenon::DataType::kObject));
+  TENON_TRY_ASSIGN(const Tensor kept, tenon::deep_copy(made));
+  if (kept.size_bytes() > 0) std::memcpy(data, kept.data(), kept.size_bytes());
+  objects.keep(kept.owner());
+  return Status();
+}
+
+// A value for strings that a kernel writes.
+void make_empty_strings(OrtValue& value, const Shape& shape) {
+  value.kind = ONNX_TYPE_TENSOR;
+  value.element_type = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+  value.shape = shape;
+  value.strings = std::make_shared<std::vector<std::string>>(shape.element_count());
+}
+
 // "Output 0 (\"y\" of Relu \"relu_1\")"
 std::string output_text(const KernelFrame& frame, size_t index) {
   std::string text = tenon::format("Output {}", index);
@@ -49,12 +77,14 @@ tenon::TensorDescriptor describe(const TensorSpec& spec, const OrtKernelContext:
   tenon::TensorDescriptor tensor = {};
   if (!spec.present() || spec.dynamic) return tensor;
   const OrtMemoryDevice& device = slot.value.memory.device;
-  const Result<size_t> bytes = tenon::tensor_size_bytes(spec.type, spec.shape);
+  // Strings and objects have no bytes that an EP could read.
+  const bool numbers = !tenon::holds_addresses(spec.type);
+  const Result<size_t> bytes = numbers ? tenon::tensor_size_bytes(spec.type, spec.shape) : Result<size_t>(0);
   tensor.element_type = slot.value.element_type;
   tensor.device_type = device.type;
   tensor.dims = spec.shape.begin();
   tensor.rank = spec.shape.dims().size();
-  tensor.byte_size = bytes.ok() ? *bytes : 0;  // strings have none
+  tensor.byte_size = bytes.ok() ? *bytes : 0;
   tensor.memory_type = device.memory_type;
   tensor.vendor_id = device.vendor_id;
   tensor.device_id = static_cast<uint32_t>(device.device_id);
@@ -103,6 +133,12 @@ Status OrtKernelContext::begin(tenon::KernelContext& kernel_run, OrtSyncStream* 
       slot.shown = frame->constants[i].get();
       continue;
     }
+    if (tenon::holds_addresses(spec.type)) {
+      TENON_TRY_CONTEXT(read_addresses(slot.value, spec, kernel_run.inputs[i]), "while passing input {} to a kernel",
+                        i);
+      slot.shown = &slot.value;
+      continue;
+    }
     TENON_TRY_CONTEXT(point_at(slot.value, spec, spec.shape, const_cast<void*>(kernel_run.inputs[i])),
                       "while passing input {} to a kernel", i);
     point_at(input_tensors[i], slot.value.tensor.data());
@@ -114,6 +150,13 @@ Status OrtKernelContext::begin(tenon::KernelContext& kernel_run, OrtSyncStream* 
     slot.shown = nullptr;
     slot.made = false;
     if (!spec.present() || spec.dynamic) continue;
+    if (tenon::holds_addresses(spec.type)) {
+      slot.value = OrtValue();
+      slot.data = kernel_run.outputs[i];
+      if (spec.type == tenon::DataType::kString) make_empty_strings(slot.value, spec.shape);
+      slot.shown = &slot.value;
+      continue;
+    }
     TENON_TRY_CONTEXT(point_at(slot.value, spec, spec.shape, kernel_run.outputs[i]),
                       "while passing output {} to a kernel", i);
     point_at(output_tensors[i], slot.value.tensor.data());
@@ -123,9 +166,16 @@ Status OrtKernelContext::begin(tenon::KernelContext& kernel_run, OrtSyncStream* 
 }
 
 Status OrtKernelContext::end() {
-  run = nullptr;
+  tenon::KernelContext* const ended = std::exchange(run, nullptr);
   stream = nullptr;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    const TensorSpec& spec = frame->outputs[i];
+    if (spec.present() && tenon::holds_addresses(spec.type) && (!spec.dynamic || outputs[i].made)) {
+      if (ended->run == nullptr || ended->run->objects == nullptr)
+        return tenon::internal_error("{} is of strings or an object, outside of a run.", output_text(*frame, i));
+      TENON_TRY_CONTEXT(write_addresses(outputs[i].value, spec, outputs[i].data, *ended->run->objects),
+                        "while taking output {} from a kernel", i);
+    }
     if (frame->outputs[i].present() && frame->outputs[i].dynamic && !outputs[i].made)
       return tenon::device_error("{} has a size that only the kernel knows, and the kernel did not give it.",
                                  output_text(*frame, i));
@@ -138,13 +188,18 @@ Result<OrtValue*> OrtKernelContext::output(size_t index, const Shape& shape) {
   const TensorSpec& spec = frame->outputs[index];
   Slot& slot = outputs[index];
   if (!spec.dynamic || slot.made) {
-    const Shape& known = slot.value.tensor.shape();
+    const Shape& known = slot.value.shape;
     TENON_INVALID_IF(!(known == shape), "{} has the shape {} in the model, and the kernel asks for {}.",
                      output_text(*frame, index), known.to_string(), shape.to_string());
     return &slot.value;
   }
   TENON_TRY_ASSIGN(void* const data, run->allocate_output(index, shape));
-  TENON_TRY(point_at(slot.value, spec, shape, data));
+  slot.data = data;
+  if (spec.type == tenon::DataType::kString) {
+    make_empty_strings(slot.value, shape);
+  } else {
+    TENON_TRY(point_at(slot.value, spec, shape, data));
+  }
   slot.shown = &slot.value;
   slot.made = true;
   return &slot.value;

@@ -57,6 +57,7 @@ struct OrtKernelContext {
   struct Slot {
     OrtValue value;
     const OrtValue* shown = nullptr;  // null where absent
+    void* data = nullptr;             // of strings and objects: where the addresses go
     bool made = false;                // outputs whose size was not known: the kernel has said it in this run
   };
 

@@ -80,7 +80,7 @@ Result<TensorView> check_tensor_descriptor(const OrtExternalTensorDescriptor* de
   TENON_TRY(check_version(descriptor->version, "tensor descriptor"));
   TensorView view;
   view.type = data_type(descriptor->element_type);
-  TENON_INVALID_IF(data_type_bits(view.type) == 0,
+  TENON_INVALID_IF(data_type_bits(view.type) == 0 || holds_addresses(view.type),
                    "Field element_type is {} ({}); only tensors of numbers can be made from imported memory.",
                    static_cast<int64_t>(descriptor->element_type), data_type_name(view.type));
   TENON_INVALID_IF(descriptor->rank != 0 && descriptor->shape == nullptr, "Field shape is null, but rank is {}.",

@@ -14,8 +14,8 @@ namespace tenon::plugin {
 namespace {
 
 Status check_tensor(DataType type, size_t rank) {
-  TENON_UNSUPPORTED_IF(data_type_bits(type) == 0, "A tensor has element type {}, which this EP does not take.",
-                       data_type_name(type));
+  TENON_UNSUPPORTED_IF(data_type_bits(type) == 0 || holds_addresses(type),
+                       "A tensor has element type {}, which this EP does not take.", data_type_name(type));
   TENON_UNSUPPORTED_IF(rank > Shape::kMaxRank, "A tensor has {} dimensions; {} are supported.", rank, Shape::kMaxRank);
   return Status();
 }
@@ -198,7 +198,8 @@ std::vector<KernelRow> copy_kernel_rows(const HostApi& host, CopyFunction copy) 
     // Hosts differ in which types they have.
     OrtStatus* status = host.ep().GetTensorDataType(ort_element_type(type), &known);
     if (status != nullptr) host.ort().ReleaseStatus(status);
-    if (status == nullptr && known != nullptr && data_type_bits(type) != 0) types.push_back(type);
+    if (status == nullptr && known != nullptr && data_type_bits(type) != 0 && !holds_addresses(type))
+      types.push_back(type);
   }
   const auto create = [host, copy = std::move(copy)](const OrtKernelInfo*) -> Result<std::unique_ptr<NodeKernel>> {
     return std::unique_ptr<NodeKernel>(std::make_unique<CopyKernel>(host, copy));

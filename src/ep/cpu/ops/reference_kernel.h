@@ -107,7 +107,15 @@ constexpr KernelEntry packed_ref_row(std::string_view op_type, int since, int un
   X(ref_quantized_attention_rows)   \
   X(ref_bytes_rows)                 \
   X(ref_block_rows)                 \
-  X(ref_byte_group_rows)
+  X(ref_byte_group_rows)            \
+  X(ref_sequence_rows)              \
+  X(ref_text_rows)                  \
+  X(ref_text_vector_rows)           \
+  X(ref_label_rows)                 \
+  X(ref_map_rows)                   \
+  X(ref_feature_rows)               \
+  X(ref_linear_model_rows)          \
+  X(ref_tree_rows)
 #define TENON_DECLARE_(function) std::span<const KernelEntry> function();
 TENON_REFERENCE_FAMILIES(TENON_DECLARE_)
 #undef TENON_DECLARE_

@@ -1,0 +1,45 @@
+// The strings and objects that the kernels of one run make: tensors hold their addresses, and this keeps them until the
+// run has ended and its outputs are copied.
+//
+// Threads: one at a time, as the steps of a run; what add_texts() gives may be filled by several.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tenon/object.h>
+
+namespace tenon {
+
+// An element of a tensor of strings; null: the empty one.
+using TextAddress = const std::string*;
+inline std::string_view text_of(TextAddress address) {
+  return address == nullptr ? std::string_view() : std::string_view(*address);
+}
+
+class RunObjects {
+ public:
+  RunObjects() = default;
+  RunObjects(const RunObjects&) = delete;
+  RunObjects& operator=(const RunObjects&) = delete;
+
+  // Empty strings, whose addresses stay.
+  std::span<std::string> add_texts(size_t count);
+  const std::string* add_text(std::string text);
+  const Object* keep(ObjectRef object);
+  // Keeps what a tensor's addresses name.
+  void keep(std::shared_ptr<const void> owner);
+  // Another number for each run of the process (Object::appended).
+  uint64_t number();
+
+ private:
+  std::vector<std::unique_ptr<std::string[]>> texts_;
+  std::vector<std::shared_ptr<const void>> owners_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace tenon

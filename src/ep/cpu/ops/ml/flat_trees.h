@@ -1,0 +1,56 @@
+// Trees as an array of nodes that all ask the same question: is the feature at most the threshold?
+//
+// Every mode of ONNX becomes such nodes: "<" asks for the next lower number, ">" and ">=" swap what follows, "=" is two
+// nodes, a set a chain of them. A leaf leads to itself, so that a descent needs no branch: it takes as many steps as
+// the deepest leaf asks for, whatever it meets, and several rows go down together.
+//
+// Threads: never changes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/trees.h"
+
+namespace tenon::cpu {
+
+template <typename T>
+class FlatTrees {
+ public:
+  explicit FlatTrees(const TreeEnsembleDesc& desc);
+
+  // The leaves that `rows` rows of features end in, tree `tree`: leaves[r] is that of the row at x + r * features.
+  void find_leaves(size_t tree, const T* x, int64_t features, int64_t rows, int32_t* leaves) const;
+  size_t trees() const { return trees_.size(); }
+  int64_t steps() const { return steps_; }  // of all trees together, for a row
+
+ private:
+  static constexpr uint32_t kMissingIsYes = 1u << 31;
+  struct FlatNode {
+    T threshold = 0;
+    uint32_t feature = 0;      // with kMissingIsYes
+    int32_t next[2] = {0, 0};  // no, yes: an index and not a choice, which compilers make a branch of
+  };
+  struct Tree {
+    int32_t root = 0;
+    int32_t depth = 0;
+  };
+
+  class Builder;
+  template <bool missing, int rows>
+  void descend(const Tree& tree, const T* x, int64_t features, int32_t* leaves) const;
+  template <bool missing>
+  void find(const Tree& tree, const T* x, int64_t features, int64_t rows, int32_t* leaves) const;
+
+  std::vector<FlatNode> nodes_;
+  std::vector<int32_t> leaf_of_;  // by node; -1 for branches
+  std::vector<Tree> trees_;
+  bool any_missing_is_yes_ = false;
+  int64_t steps_ = 0;
+};
+
+extern template class FlatTrees<float>;
+extern template class FlatTrees<double>;
+
+}  // namespace tenon::cpu
