@@ -1,6 +1,8 @@
 #include "ep/cpu/ops/moves/copy.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "ep/cpu/simd/elementwise.h"
@@ -33,10 +35,49 @@ void with_element(size_t bytes, const Body& body) {
   }
 }
 
+// Transposes 64 bytes as 8 x 8 of one byte or 4 x 4 of two: halves of the words change places, then their quarters, ...
+template <typename T>
+void transpose_words(const T* src, int64_t src_stride, T* dst, int64_t dst_stride) {
+  static_assert(sizeof(T) <= 2 && std::endian::native == std::endian::little);
+  constexpr int kSide = 8 / sizeof(T);
+  std::array<uint64_t, kSide> words;
+  for (int i = 0; i < kSide; ++i) std::memcpy(&words[i], src + i * src_stride, sizeof(uint64_t));
+  const auto exchange = [&](int distance, uint64_t mask) {
+    const int shift = distance * static_cast<int>(sizeof(T)) * 8;
+    for (int i = 0; i < kSide; ++i) {
+      if ((i & distance) != 0) continue;
+      const uint64_t changed = ((words[i] >> shift) ^ words[i + distance]) & mask;
+      words[i + distance] ^= changed;
+      words[i] ^= changed << shift;
+    }
+  };
+  if constexpr (sizeof(T) == 1) {
+    exchange(4, 0x00000000ffffffff);
+    exchange(2, 0x0000ffff0000ffff);
+    exchange(1, 0x00ff00ff00ff00ff);
+  } else {
+    exchange(2, 0x00000000ffffffff);
+    exchange(1, 0x0000ffff0000ffff);
+  }
+  for (int i = 0; i < kSide; ++i) std::memcpy(dst + i * dst_stride, &words[i], sizeof(uint64_t));
+}
+
 template <typename T>
 void transpose(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   if constexpr (sizeof(T) == 4) {
     eltwise_table().transpose32(src, src_stride, dst, dst_stride, rows, columns);
+  } else if constexpr (sizeof(T) <= 2) {
+    constexpr int64_t kSide = 8 / sizeof(T), kBlock = 64;  // of rows: whole cache lines of dst
+    for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
+      const int64_t end = std::min(rows, i0 + kBlock), whole = i0 + (end - i0) / kSide * kSide;
+      for (int64_t j = 0; j < columns; j += kSide) {
+        const bool full = j + kSide <= columns;
+        for (int64_t i = i0; full && i < whole; i += kSide)
+          transpose_words(src + i * src_stride + j, src_stride, dst + j * dst_stride + i, dst_stride);
+        for (int64_t jj = j; jj < std::min(columns, j + kSide); ++jj)
+          for (int64_t i = full ? whole : i0; i < end; ++i) dst[jj * dst_stride + i] = src[i * src_stride + jj];
+      }
+    }
   } else {
     constexpr int64_t kBlock = 32;  // lines of both sides stay in L1
     for (int64_t i0 = 0; i0 < rows; i0 += kBlock)
@@ -139,8 +180,7 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
     src += index[d] * src_[d];
     dst += index[d] * dst_[d];
   }
-  for (int64_t i = begin; i < end; ++i) {
-    run_inner(src, dst);
+  const auto next = [&] {
     for (int d = outer_rank_ - 1; d >= 0; --d) {
       src += src_[d];
       dst += dst_[d];
@@ -149,6 +189,22 @@ void StridedCopy::run_outer(const std::byte* src, std::byte* dst, int64_t begin,
       dst -= dims_[d] * dst_[d];
       index[d] = 0;
     }
+  };
+  const auto each = [&](const auto& copy) {
+    for (int64_t i = begin; i < end; ++i, next()) copy();
+  };
+  // Short rows of usual sizes need no call.
+  switch (inner_ == Inner::kBytes ? inner_dim_ * static_cast<int64_t>(element_bytes_) : 0) {
+    case 8:
+      return each([&] { std::memcpy(dst, src, 8); });
+    case 16:
+      return each([&] { std::memcpy(dst, src, 16); });
+    case 32:
+      return each([&] { std::memcpy(dst, src, 32); });
+    case 64:
+      return each([&] { std::memcpy(dst, src, 64); });
+    default:
+      return each([&] { run_inner(src, dst); });
   }
 }
 
