@@ -1,7 +1,7 @@
 // Matrix products: MatMul 1, Gemm 1, MatMulInteger 10 and QLinearMatMul 10 of ai.onnx, tenon.MatMul and
-// tenon.QuantizedMatMul (docs/reference/internal-operators.md). Y = activation(alpha * op(A) op(B) + beta * addend), with the residual before
-// or after the activation; op() transposes or not. QLinearMatMul and MatMulInteger subtract zero points from A and B
-// first.
+// tenon.QuantizedMatMul (docs/reference/internal-operators.md). Y = activation(alpha * op(A) op(B) + beta * addend),
+// with the residual before or after the activation; op() transposes or not. QLinearMatMul and MatMulInteger subtract
+// zero points from A and B first.
 #pragma once
 
 #include "ops/input_shapes.h"

@@ -346,8 +346,8 @@ TEST(InternalRows, OtherOperatorsTakeWhateverPassesAttach) {
 
 // A new internal operator needs examples above.
 TEST(InternalRows, EveryOperatorHasAnExample) {
-  // Reorder stands between the layouts of all of the above; those of bytes take plain tensors alone, and are compared in
-  // tests/golden/quantized_test.py.
+  // Reorder stands between the layouts of all of the above; those of bytes take plain tensors alone, and are compared
+  // in tests/golden/quantized_test.py.
   std::set<std::string_view> examples = {"Reorder", "LookupBytes", "QuantizedConv", "QuantizedMatMul"};
   const std::vector<Example> first = convolutions(), second = others();
   for (const auto* list : {&first, &second})
