@@ -348,7 +348,8 @@ TEST(InternalRows, OtherOperatorsTakeWhateverPassesAttach) {
 TEST(InternalRows, EveryOperatorHasAnExample) {
   // Reorder stands between the layouts of all of the above; those of bytes take plain tensors alone, and are compared
   // in tests/golden/quantized_test.py.
-  std::set<std::string_view> examples = {"Reorder", "LookupBytes", "QuantizedConv", "QuantizedMatMul"};
+  std::set<std::string_view> examples = {"Reorder", "LookupBytes", "QuantizedConv", "QuantizedMatMul",
+                                         "QuantizedSoftmax"};
   const std::vector<Example> first = convolutions(), second = others();
   for (const auto* list : {&first, &second})
     for (const Example& example : *list) examples.insert(example.node.op_type);
